@@ -1,0 +1,168 @@
+# Millrace. The targets a user needs:
+#   make quickstart   install what is missing, build, train a net on real data
+#   make test         install what is missing, build, run the whole test suite
+#   make              build/millrace (packages must be present: tools/install-deps)
+#   make bench        side-by-side measurements      make accuracy   the accuracy table
+#   make asan tsan    the suite under sanitizers     make layers     the dependency rule
+#   make fuzz         longer fuzzing of the parsers  make format     clang-format
+# Settings: BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
+
+.SUFFIXES:
+.SECONDARY:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+SHELL := /bin/bash
+comma := ,
+
+SANITIZE ?=
+BUILD ?= build$(addprefix -,$(SANITIZE))
+CXX := $(if $(shell command -v ccache),ccache )g++
+CUDA ?= auto
+VERBS ?= auto
+CUDA_HOME ?= /usr/local/cuda
+CUDA_ARCHS ?= sm_80 sm_90
+
+# ---- Backends: chosen here by file, listed in the build's first lines. ------
+have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
+have_verbs := $(wildcard /usr/include/infiniband/verbs.h)
+use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
+use_verbs := $(if $(filter off,$(VERBS)),,$(have_verbs))
+ifeq ($(CUDA)$(have_cuda),on)
+  $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
+endif
+ifeq ($(VERBS)$(have_verbs),on)
+  $(error VERBS=on, but /usr/include/infiniband/verbs.h does not exist; install libibverbs-dev)
+endif
+
+CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
+  -Isrc -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
+LDFLAGS := -pthread
+LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lgomp -lrt
+ifneq ($(SANITIZE),)
+  CXXFLAGS += -fsanitize=$(SANITIZE) -O1
+  LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+
+cuda_sources := $(if $(use_cuda),$(shell find src -name '*_cuda.cu' -o -name 'cuda*.cc'))
+all_sources := $(shell find src -name '*.cc' | sort)
+sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc' -o -name 'verbs*.cc'),$(all_sources))
+ifneq ($(use_cuda),)
+  cuda_sources := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
+  cuda_kernels := $(shell find src -name '*.cu')
+  sources += $(cuda_sources)
+  CXXFLAGS_CUDA := -isystem $(CUDA_HOME)/include
+  LDFLAGS += -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
+  LDLIBS += $(if $(cuda_sources)$(cuda_kernels),-lcudart)
+endif
+ifneq ($(use_verbs),)
+  sources += $(filter $(shell find src -name 'verbs*.cc'),$(all_sources))
+endif
+protos := $(wildcard src/proto/*.proto)
+generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
+objects := $(sources:%.cc=$(BUILD)/obj/%.o) $(cuda_kernels:%.cu=$(BUILD)/obj/%.cu.o)
+generated_objects := $(generated:%.cc=%.o)
+tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
+
+test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
+test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
+test_names := $(sort $(test_names))
+test_binaries := $(test_names:%=$(BUILD)/test/%_test)
+fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
+bench_binaries := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(wildcard bench/*.cc))
+
+.PHONY: all
+all: $(BUILD)/millrace
+
+.PHONY: backends
+backends:
+	@echo "backend  cpu (oneDNN)   on"
+	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces only: layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
+	@echo "backend  verbs (RDMA)   $(if $(use_verbs),found$(comma) unused: no segment needs it yet,off  ($(if $(filter off,$(VERBS)),VERBS=off,no infiniband/verbs.h)))"
+
+# The list of sources decides what a library holds: rebuild it when that changes.
+$(shell mkdir -p $(BUILD) && echo '$(sort $(objects)) $(CXXFLAGS)' | cmp -s - $(BUILD)/sources.list || echo '$(sort $(objects)) $(CXXFLAGS)' > $(BUILD)/sources.list)
+
+$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto
+	@mkdir -p $(@D)
+	protoc --cpp_out=$(BUILD)/gen -Isrc $<
+
+$(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc
+	$(CXX) $(CXXFLAGS) -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cc $(BUILD)/sources.list | $(generated) backends
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/sources.list | $(generated) backends
+	@mkdir -p $(@D)
+	$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -c $< -o $@
+
+$(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
+	@rm -f $@
+	ar rcs $@ $(objects) $(generated_objects)
+
+# Layers, solvers and devices register themselves, so every object is linked.
+link_library = -Wl,--whole-archive $(BUILD)/libmillrace.a -Wl,--no-whole-archive
+
+$(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.a
+	$(CXX) $(LDFLAGS) $(tool_objects) $(link_library) $(LDLIBS) -o $@
+
+define test_binary
+$(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc)) $(test_support) $(BUILD)/libmillrace.a
+	@mkdir -p $$(@D)
+	$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lgtest $$(LDLIBS) -o $$@
+endef
+$(foreach name,$(test_names),$(eval $(call test_binary,$(name))))
+
+$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc)) $(BUILD)/libmillrace.a
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libmillrace.a
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -lbenchmark -o $@
+
+.PHONY: deps
+deps:
+	@tools/install-deps
+
+.PHONY: quickstart
+quickstart: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@examples/fashion_mnist/quickstart
+
+.PHONY: test tests runtest asan tsan
+tests: all $(test_binaries) $(fuzz_binaries)
+runtest: tests
+	@BUILD=$(BUILD) tools/run-tests $(test_names)
+test: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) tests
+	@$(MAKE) --no-print-directory layers
+	@$(MAKE) --no-print-directory runtest
+
+asan: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
+	@$(MAKE) --no-print-directory SANITIZE=address,undefined BUILD=$(BUILD)-asan runtest
+tsan: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=thread BUILD=$(BUILD)-tsan tests
+	@$(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
+
+.PHONY: bench accuracy fuzz layers format clean
+bench:
+	@tools/install-deps --bench
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
+	@BUILD=$(BUILD) bench/run
+accuracy: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD=$(BUILD) examples/mnist/accuracy
+fuzz: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
+	@for binary in $(fuzz_binaries:$(BUILD)/%=$(BUILD)-asan/%); do echo $$binary; $$binary --runs=$${RUNS:-1000000} || exit 1; done
+layers:
+	@tools/check-layers
+format:
+	clang-format -i $$(git ls-files '*.h' '*.cc' '*.cu')
+clean:
+	rm -rf build build-asan build-tsan
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

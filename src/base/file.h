@@ -1,0 +1,51 @@
+// Files as users meet them: errors name the path, and a file that is replaced
+// is either the old one or the whole new one, whatever happens in between.
+#ifndef MILLRACE_BASE_FILE_H_
+#define MILLRACE_BASE_FILE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// The whole file. Throws Error naming the path; a directory is an error.
+std::string ReadFile(const std::string& path);
+
+// Writes to a temporary name beside `path`; Commit() syncs and renames. Without
+// Commit() the temporary file is removed and `path` is as it was.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Throws Error naming the path and the reason (a full disk, for example).
+  void Write(std::string_view bytes);
+  void Commit();
+
+  // For writers that take a descriptor; owned by this object.
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_, temporary_;
+  int fd_;
+};
+
+// Creates `path` and its parents as needed.
+void MakeDirectories(const std::string& path);
+
+// The folder part of a path: "" when there is none, else ending in '/'.
+std::string Dirname(const std::string& path);
+
+bool FileExists(const std::string& path);
+
+// As Caffe does, paths inside a prototxt are relative to the working directory;
+// if nothing is there, the folder of the file that names it is tried.
+std::string ResolveBeside(const std::string& path, const std::string& named_in);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_FILE_H_

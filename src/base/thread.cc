@@ -1,0 +1,29 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+
+namespace millrace {
+
+Thread::Thread(std::string name, std::function<void()> body, ErrorSink* sink)
+    : thread_([name = std::move(name), body = std::move(body), sink] {
+        pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+        try {
+          body();
+        } catch (const boost::thread_interrupted&) {
+          // Stopped on request.
+        } catch (...) {
+          sink->Report(std::current_exception());
+        }
+      }) {}
+
+Thread::~Thread() { Stop(); }
+
+void Thread::Interrupt() { thread_.interrupt(); }
+
+void Thread::Join() {
+  // A stop in progress must not be cut short by an interruption of the caller.
+  boost::this_thread::disable_interruption no_interruption;
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace millrace

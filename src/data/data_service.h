@@ -1,0 +1,57 @@
+// The data wing of one process: opens each source once, whatever the number of
+// solvers, and gives every data layer of the same name and scope the same
+// stream of batches.
+#ifndef MILLRACE_DATA_DATA_SERVICE_H_
+#define MILLRACE_DATA_DATA_SERVICE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/batch_stream.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+struct DataOptions {
+  uint64_t seed = 0;          // names the random streams (shuffle, crop, mirror)
+  uint64_t shard_index = 0;   // this process reads records r with
+  uint64_t shard_count = 1;   // r % shard_count == shard_index
+  ErrorSink* errors = nullptr;  // outlives the service; null: errors surface in Next()
+};
+
+// Thread-safe.
+class DataService {
+ public:
+  explicit DataService(const DataOptions& options);
+  ~DataService();
+
+  // The stream of `layer` (type Data) in `scope` ("train", "test0", ...). Opens
+  // its sources on the first call. Throws Error or FieldError.
+  std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);
+
+  // Where the streams of `scope` stand, for a snapshot.
+  std::vector<caffe::StreamPosition> Positions(const std::string& scope) const;
+  // Makes streams of `scope`, opened or yet to be opened, continue from there.
+  // A stream that has handed out batches cannot be moved (throws Error).
+  void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
+
+  // Wakes everyone who waits for data and joins the reader threads.
+  void Stop();
+
+  const DataOptions& options() const { return options_; }
+
+ private:
+  const DataOptions options_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
+  std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_DATA_SERVICE_H_

@@ -1,0 +1,130 @@
+#include "nn/blob.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+std::string ShapeText(const Shape& shape) {
+  std::string text;
+  for (int64_t dim : shape) text += Cat(dim, " ");
+  return Cat(text, "(", ShapeCount(shape), ")");
+}
+
+int64_t ShapeCount(const Shape& shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape) count *= dim;
+  return count;
+}
+
+void Blob::Reshape(const Shape& shape, Layout layout) {
+  const int64_t count = ShapeCount(shape);
+  const size_t bytes = count * sizeof(float);
+  // Too small: let go of it; data() allocates anew.
+  if (data_owner_ && data_owner_->bytes() < bytes) data_owner_.reset(), data_ = nullptr;
+  if (diff_owner_ && diff_owner_->bytes() < bytes) diff_owner_.reset(), diff_ = nullptr;
+  shape_ = shape;
+  count_ = count;
+  layout_ = layout;
+}
+
+int64_t Blob::count(int begin, int end) const {
+  int64_t product = 1;
+  for (int i = begin; i < end; ++i) product *= shape_[i];
+  return product;
+}
+
+int Blob::CanonicalAxis(int axis, const char* what) const {
+  if (axis < -num_axes() || axis >= num_axes()) {
+    throw Error(what, ": ", axis, " is not an axis of a blob with ", num_axes(), " axes");
+  }
+  return axis < 0 ? axis + num_axes() : axis;
+}
+
+namespace {
+
+float* Allocate(std::shared_ptr<Buffer>* owner, int64_t count) {
+  *owner = std::make_shared<Buffer>(HostMemory(), count * sizeof(float));
+  auto* pointer = (*owner)->get<float>();
+  std::fill_n(pointer, count, 0.0f);
+  return pointer;
+}
+
+}  // namespace
+
+float* Blob::data() const {
+  if (!data_) data_ = Allocate(&data_owner_, count_);
+  return data_;
+}
+
+float* Blob::diff() const {
+  if (!diff_) diff_ = Allocate(&diff_owner_, count_);
+  return diff_;
+}
+
+void Blob::ShareData(const Blob& other) {
+  data_ = other.data();
+  data_owner_ = other.data_owner_;
+}
+
+void Blob::ShareDiff(const Blob& other) {
+  diff_ = other.diff();
+  diff_owner_ = other.diff_owner_;
+}
+
+void Blob::BindData(float* data) {
+  data_owner_.reset();
+  data_ = data;
+}
+
+void Blob::BindDiff(float* diff) {
+  diff_owner_.reset();
+  diff_ = diff;
+}
+
+size_t Blob::owned_bytes() const {
+  return (data_owner_ ? data_owner_->bytes() : 0) + (diff_owner_ ? diff_owner_->bytes() : 0);
+}
+
+void Blob::ToProto(caffe::BlobProto* proto, bool with_diff) const {
+  proto->Clear();
+  for (int64_t dim : shape_) proto->mutable_shape()->add_dim(dim);
+  proto->mutable_data()->Add(data(), data() + count_);
+  if (with_diff) proto->mutable_diff()->Add(diff(), diff() + count_);
+}
+
+void Blob::FromProto(const caffe::BlobProto& proto, const std::string& what) {
+  const auto significant = [](Shape shape) {
+    shape.erase(shape.begin(), std::find_if(shape.begin(), shape.end(),
+                                            [](int64_t dim) { return dim != 1; }));
+    return shape;
+  };
+  const Shape stored = ShapeOf(proto);
+  const bool same = proto.has_shape() ? stored == shape_ : significant(stored) == significant(shape_);
+  if (!same) {
+    throw Error(what, ": stored with shape ", ShapeText(stored), ", expected ", ShapeText(shape_));
+  }
+  const int64_t values = proto.double_data_size() > 0 ? proto.double_data_size() : proto.data_size();
+  if (values != count_) {
+    throw Error(what, ": holds ", values, " values, expected ", count_);
+  }
+  if (proto.double_data_size() > 0) {
+    std::copy(proto.double_data().begin(), proto.double_data().end(), data());
+  } else {
+    std::copy(proto.data().begin(), proto.data().end(), data());
+  }
+}
+
+Shape ShapeOf(const caffe::BlobShape& proto) { return Shape(proto.dim().begin(), proto.dim().end()); }
+
+Shape ShapeOf(const caffe::BlobProto& proto) {
+  if (proto.has_shape()) return ShapeOf(proto.shape());
+  if (!proto.has_num() && !proto.has_channels() && !proto.has_height() && !proto.has_width()) {
+    return {proto.double_data_size() > 0 ? proto.double_data_size() : proto.data_size()};
+  }
+  return {proto.num(), proto.channels(), proto.height(), proto.width()};
+}
+
+}  // namespace millrace

@@ -1,0 +1,96 @@
+// An array with a shape, values and gradients: what flows between layers, and
+// what a layer learns.
+#ifndef MILLRACE_NN_BLOB_H_
+#define MILLRACE_NN_BLOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace caffe {
+class BlobProto;
+class BlobShape;
+}  // namespace caffe
+
+namespace millrace {
+
+using Shape = std::vector<int64_t>;
+
+// The order of a 4-axis (N, C, H, W) activation in memory. Blobs of other ranks
+// are always kPlain.
+enum class Layout : uint8_t {
+  kPlain,      // row-major in the order of the axes: NCHW
+  kNhwc,       // channels innermost
+  kBlocked8,   // nChw8c: blocks of 8 channels innermost; C is a multiple of 8
+  kBlocked16,  // nChw16c
+};
+
+std::string ShapeText(const Shape& shape);  // "64 1 28 28 (50176)", as in Caffe's logs
+int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
+
+// Memory is owned by the blob (allocated on first use), by another blob
+// (Share*), or by somebody else who outlives it (Bind*). Not thread-safe, but
+// bound weights may be written by other threads at any time (Hogwild).
+class Blob {
+ public:
+  Blob() = default;
+  explicit Blob(const Shape& shape) { Reshape(shape); }
+
+  // Keeps owned memory when it is large enough; contents are then undefined.
+  void Reshape(const Shape& shape, Layout layout = Layout::kPlain);
+  void ReshapeLike(const Blob& other) { Reshape(other.shape_, other.layout_); }
+
+  const Shape& shape() const { return shape_; }
+  Layout layout() const { return layout_; }
+  int num_axes() const { return static_cast<int>(shape_.size()); }
+  int64_t count() const { return count_; }
+  // The product of axes [begin, end).
+  int64_t count(int begin, int end) const;
+  int64_t count(int begin) const { return count(begin, num_axes()); }
+  // `axis` may be negative (from the end); Canonical throws Error naming `what`
+  // when the blob has no such axis.
+  int CanonicalAxis(int axis, const char* what) const;
+  int64_t dim(int axis) const { return shape_[axis < 0 ? axis + num_axes() : axis]; }
+  // dim(axis), or 1 beyond the last axis: the legacy N, C, H, W view.
+  int64_t LegacyDim(int axis) const { return axis < num_axes() ? shape_[axis] : 1; }
+
+  // Values and gradients, count() floats each, in layout() order.
+  float* data() const;
+  float* diff() const;
+  bool has_diff() const { return diff_ != nullptr; }
+
+  // Uses the memory of `other`, which keeps it alive.
+  void ShareData(const Blob& other);
+  void ShareDiff(const Blob& other);
+  // Uses memory that somebody else owns.
+  void BindData(float* data);
+  void BindDiff(float* diff);
+
+  // Conversion to and from the file format; values in plain order.
+  // FromProto throws Error(`what`, ...) if the shape or the amount of data does
+  // not fit this blob; legacy 4-D shapes match with leading ones ignored.
+  void ToProto(caffe::BlobProto* proto, bool with_diff) const;
+  void FromProto(const caffe::BlobProto& proto, const std::string& what);
+
+  // Bytes of memory that this blob owns.
+  size_t owned_bytes() const;
+
+ private:
+  Shape shape_;
+  int64_t count_ = 1;
+  Layout layout_ = Layout::kPlain;
+  mutable std::shared_ptr<Buffer> data_owner_, diff_owner_;
+  mutable float* data_ = nullptr;
+  mutable float* diff_ = nullptr;
+};
+
+// The shape of a stored blob, whichever way the file gives it.
+Shape ShapeOf(const caffe::BlobProto& proto);
+Shape ShapeOf(const caffe::BlobShape& proto);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_BLOB_H_

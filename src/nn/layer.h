@@ -1,0 +1,164 @@
+// What a layer is: shapes at set-up, then Forward and Backward over blobs. A
+// layer type is a folder entry under nn/layers: <name>_layer.h with its maths,
+// <name>_layer.cc with its shapes, <name>_layer_cpu.cc with its CPU code and its
+// registration.
+//
+// A layer belongs to one net and is used by one thread at a time.
+#ifndef MILLRACE_NN_LAYER_H_
+#define MILLRACE_NN_LAYER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "nn/blob.h"
+#include "proto/caffe.pb.h"
+#include "proto/parse.h"
+
+namespace millrace {
+
+class DataService;
+
+using Blobs = std::vector<Blob*>;
+
+// Memory that every layer of a net may use within one call, and not beyond.
+class Scratchpad {
+ public:
+  // At least `bytes`; valid until the next Get by anybody.
+  void* Get(size_t bytes) {
+    if (buffer_.bytes() < bytes) buffer_ = Buffer(HostMemory(), bytes);
+    return buffer_.get();
+  }
+  size_t bytes() const { return buffer_.bytes(); }
+
+ private:
+  Buffer buffer_;
+};
+
+// What a net tells its layers. Everything pointed to outlives the layer.
+struct LayerContext {
+  caffe::Phase phase = caffe::TRAIN;
+  uint64_t seed = 0;               // of the run; names every random stream
+  uint64_t layer_id = 0;           // of this layer in its net
+  Layout preferred_layout = Layout::kPlain;  // for 4-axis activations
+  Scratchpad* scratch = nullptr;
+  DataService* data = nullptr;     // null in nets that read no data
+  std::string data_scope;          // distinguishes the streams of different nets
+  const uint64_t* pass = nullptr;  // number of the current forward pass: names random streams
+};
+
+// A learnable array.
+struct Param {
+  std::shared_ptr<Blob> blob;
+  caffe::FillerParameter filler;
+  // Whether diff() already holds a part of this iteration's gradient, to which
+  // Backward adds; otherwise Backward overwrites it. Shared by all layers that
+  // share the parameter.
+  std::shared_ptr<bool> has_gradient = std::make_shared<bool>(false);
+  bool wanted = true;  // lr_mult != 0: compute its gradient
+};
+
+struct Arity {
+  int min_bottom = 1, max_bottom = 1;
+  int min_top = 1, max_top = 1;
+};
+
+class Layer {
+ public:
+  Layer(const caffe::LayerParameter& param, const LayerContext& context)
+      : param_(param), context_(context) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  // How many blobs it takes and gives.
+  virtual Arity arity() const { return {}; }
+  // The type-specific fields of LayerParameter that it reads; any other one is
+  // a mistake in the net ("pooling_param" on a convolution).
+  virtual std::set<std::string> fields() const { return {}; }
+  // The order in memory that bottom[i] must have, given its shape and present
+  // order; the net converts where they differ. The default accepts 4-axis
+  // blobs in plain order only.
+  virtual Layout BottomLayout(int i, const Blob& bottom) const {
+    (void)i, (void)bottom;
+    return Layout::kPlain;
+  }
+
+  // Reads the layer's parameters and declares params(). Shapes of the bottoms
+  // are set. Throws FieldError.
+  virtual void SetUp(const Blobs& bottom, const Blobs& top) { (void)bottom, (void)top; }
+  // Shapes the tops and prepares to compute; called after SetUp and after every
+  // change of a bottom's shape. Throws Error if the shapes do not fit.
+  virtual void Reshape(const Blobs& bottom, const Blobs& top) = 0;
+
+  // Writes top[..]->data().
+  virtual void Forward(const Blobs& bottom, const Blobs& top) = 0;
+  // From top[..]->diff(): writes bottom[i]->diff() where propagate_down[i], and
+  // the gradients of the wanted params (see Param::has_gradient).
+  virtual void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                        const Blobs& bottom) = 0;
+
+  // The default weight of top[i] in the objective: 1 for a loss's first top.
+  virtual float DefaultLossWeight(int top) const { return (void)top, 0; }
+  // Whether a gradient can flow to bottom[i] at all (not to labels).
+  virtual bool AllowBackward(int bottom) const { return (void)bottom, true; }
+  // Whether missing tops are created without a name.
+  virtual bool AutoTop() const { return false; }
+  // Examples that one pass takes from a data source; 0 for other layers.
+  virtual int64_t batch_size() const { return 0; }
+
+  const caffe::LayerParameter& param() const { return param_; }
+  const std::string& name() const { return param_.name(); }
+  const std::string& type() const { return param_.type(); }
+  std::vector<Param>& params() { return params_; }
+
+ protected:
+  // Declares a learnable array; index 0 is the weights, 1 the bias.
+  void AddParam(const Shape& shape, const caffe::FillerParameter& filler) {
+    Param param;
+    param.blob = std::make_shared<Blob>(shape);
+    param.filler = filler;
+    params_.push_back(std::move(param));
+  }
+
+  caffe::LayerParameter param_;
+  LayerContext context_;
+  std::vector<Param> params_;
+};
+
+// Layer types by (type, device).
+class LayerRegistry {
+ public:
+  using Factory = std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&,
+                                                       const LayerContext&)>;
+  static LayerRegistry& Get();
+
+  void Register(const std::string& type, DeviceType device, Factory factory);
+  // Throws FieldError("type", ...) listing the known types.
+  std::unique_ptr<Layer> Create(const caffe::LayerParameter& param, const LayerContext& context,
+                                DeviceType device) const;
+  std::vector<std::string> Types(DeviceType device) const;
+
+ private:
+  std::map<std::pair<std::string, DeviceType>, Factory> factories_;
+};
+
+// Put one at namespace scope in the file with the layer's code for a device.
+template <typename LayerClass>
+struct RegisterLayer {
+  RegisterLayer(const std::string& type, DeviceType device) {
+    LayerRegistry::Get().Register(
+        type, device, [](const caffe::LayerParameter& param, const LayerContext& context) {
+          return std::unique_ptr<Layer>(std::make_unique<LayerClass>(param, context));
+        });
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYER_H_

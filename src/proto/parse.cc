@@ -1,0 +1,157 @@
+#include "proto/parse.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/file.h"
+
+namespace millrace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::TextFormat;
+
+struct SourceMap::Tree {
+  TextFormat::ParseInfoTree info;
+  const Descriptor* root = nullptr;
+};
+
+std::string SourceMap::Where(const std::string& path) const {
+  if (!tree_) return file_;
+  const std::string full = prefix_ + path;
+  const TextFormat::ParseInfoTree* tree = &tree_->info;
+  const Descriptor* type = tree_->root;
+  int line = -1;
+  size_t begin = 0;
+  while (begin < full.size() && tree && type) {
+    const size_t end = std::min(full.find('.', begin), full.size());
+    std::string step = full.substr(begin, end - begin);
+    begin = end + 1;
+    int index = -1;
+    if (const size_t bracket = step.find('['); bracket != std::string::npos) {
+      index = std::stoi(step.substr(bracket + 1));
+      step.resize(bracket);
+    }
+    const FieldDescriptor* field = type->FindFieldByName(step);
+    if (!field) break;
+    if (field->is_repeated() && index < 0) index = 0;
+    const TextFormat::ParseLocation location = tree->GetLocation(field, index);
+    if (location.line < 0) break;
+    line = location.line;
+    const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    type = nested ? field->message_type() : nullptr;
+    tree = nested ? tree->GetTreeForNested(field, index) : nullptr;
+  }
+  return line < 0 ? file_ : Cat(file_, ":", line + 1);
+}
+
+SourceMap SourceMap::Nested(const std::string& path) const {
+  SourceMap nested = *this;
+  nested.prefix_ += path + ".";
+  return nested;
+}
+
+namespace {
+
+// Keeps the first complaint only: what follows it is usually its echo.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (line_ >= 0) return;
+    line_ = std::max(line, 0);
+    column_ = std::max(column, 0);
+    message_ = message;
+  }
+  std::string Text(const std::string& name) const {
+    return Cat(name, ":", line_ + 1, ":", column_ + 1, ": ", message_);
+  }
+  bool any() const { return line_ >= 0; }
+
+ private:
+  int line_ = -1, column_ = 0;
+  std::string message_;
+};
+
+}  // namespace
+
+void ParseText(const std::string& text, const std::string& name, Message* message,
+               SourceMap* source) {
+  auto tree = std::make_shared<SourceMap::Tree>();
+  tree->root = message->GetDescriptor();
+  FirstError error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&tree->info);
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw Error(name, ": is empty, expected a ", tree->root->name(), " in text form");
+  }
+  if (!parser.ParseFromString(text, message)) {
+    throw Error(error.any() ? error.Text(name) : Cat(name, ": cannot be parsed"));
+  }
+  if (source) {
+    source->file_ = name;
+    source->prefix_.clear();
+    source->tree_ = std::move(tree);
+  }
+}
+
+void LoadText(const std::string& path, Message* message, SourceMap* source) {
+  ParseText(ReadFile(path), path, message, source);
+}
+
+void LoadBinary(const std::string& path, const char* kind, Message* message) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(path, ": ", ErrnoText(errno));
+  bool parsed = false;
+  int read_error = 0;
+  bool empty = true;
+  {
+    google::protobuf::io::FileInputStream file(fd);
+    google::protobuf::io::CodedInputStream coded(&file);
+    coded.SetTotalBytesLimit(INT_MAX);
+    parsed = message->ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+    read_error = file.GetErrno();
+    empty = lseek(fd, 0, SEEK_END) == 0;
+  }
+  close(fd);
+  if (read_error) throw Error(path, ": ", ErrnoText(read_error));
+  if (empty) throw Error(path, ": is empty, expected ", kind);
+  if (!parsed) throw Error(path, ": truncated or not ", kind);
+}
+
+void SaveBinary(const std::string& path, const Message& message) {
+  if (message.ByteSizeLong() > INT_MAX) {
+    throw Error(path, ": ", message.ByteSizeLong(), " bytes do not fit the format's 2 GiB limit");
+  }
+  AtomicFile file(path);
+  errno = 0;
+  {
+    google::protobuf::io::FileOutputStream stream(file.fd());
+    const bool written = message.SerializeToZeroCopyStream(&stream) && stream.Flush();
+    if (!written) {
+      throw Error(path, ": cannot be written: ", ErrnoText(stream.GetErrno()));
+    }
+  }
+  file.Commit();
+}
+
+void SaveText(const std::string& path, const Message& message) {
+  std::string text;
+  if (!TextFormat::PrintToString(message, &text)) {
+    throw Error(path, ": message cannot be printed");
+  }
+  AtomicFile file(path);
+  file.Write(text);
+  file.Commit();
+}
+
+}  // namespace millrace

@@ -1,0 +1,73 @@
+// Reading and writing the formats. Errors name the file, the line and the
+// field; text that a message has no field for is refused, never skipped.
+#ifndef MILLRACE_PROTO_PARSE_H_
+#define MILLRACE_PROTO_PARSE_H_
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace millrace {
+
+// Remembers on which line of a text file each field stood. Cheap to copy.
+class SourceMap {
+ public:
+  SourceMap() = default;
+
+  const std::string& file() const { return file_; }
+
+  // "net.prototxt:12" for a field path such as "layer[3].pooling_param.pad".
+  // A path whose end is not in the file gives the line of what encloses it; a
+  // path with nothing in the file gives the file alone.
+  std::string Where(const std::string& path) const;
+
+  // The map of a sub-message: paths are relative to `path` from then on.
+  SourceMap Nested(const std::string& path) const;
+
+ private:
+  friend void LoadText(const std::string&, google::protobuf::Message*, SourceMap*);
+  friend void ParseText(const std::string&, const std::string&, google::protobuf::Message*,
+                        SourceMap*);
+  struct Tree;
+
+  std::string file_;
+  std::string prefix_;
+  std::shared_ptr<const Tree> tree_;
+};
+
+// A user's mistake in one field: `field` is a path relative to the message at
+// hand ("convolution_param.num_output"); whoever knows the file adds the place.
+class FieldError : public Error {
+ public:
+  template <typename... Parts>
+  explicit FieldError(std::string field, const Parts&... parts)
+      : Error(parts...), field_(std::move(field)) {}
+  const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
+};
+
+// Parses a text file into `message`. `source` may be null.
+void LoadText(const std::string& path, google::protobuf::Message* message, SourceMap* source);
+
+// The same for text already in memory; `name` stands for the file in errors.
+void ParseText(const std::string& text, const std::string& name,
+               google::protobuf::Message* message, SourceMap* source);
+
+// Parses a binary file (.caffemodel, .solverstate, .binaryproto). An empty,
+// truncated or foreign file gives one line; `kind` says what was expected.
+void LoadBinary(const std::string& path, const char* kind, google::protobuf::Message* message);
+
+// Writes atomically: either the old file or the whole new one.
+void SaveBinary(const std::string& path, const google::protobuf::Message& message);
+void SaveText(const std::string& path, const google::protobuf::Message& message);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PROTO_PARSE_H_
