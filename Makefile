@@ -35,7 +35,7 @@ ifeq ($(VERBS)$(have_verbs),on)
 endif
 
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
-  -Isrc -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
+  -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
 LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lgomp -lrt
 ifneq ($(SANITIZE),)

@@ -1,0 +1,127 @@
+#include "test/support/support.h"
+
+#include <fcntl.h>
+#include <glog/logging.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace millrace::test {
+namespace {
+
+uint64_t seed = 0;
+
+std::string Slurp(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+}  // namespace
+
+uint64_t Seed() { return seed; }
+
+TempDir::TempDir() {
+  char name[] = "/tmp/millrace_test_XXXXXX";
+  if (!mkdtemp(name)) abort();
+  path_ = name;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void WriteFile(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+Process::Process(const std::vector<std::string>& arguments)
+    : output_path_(folder_ / "stdout"), errors_path_(folder_ / "stderr") {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ != 0) return;
+  const int out = open(output_path_.c_str(), O_WRONLY | O_CREAT, 0600);
+  const int err = open(errors_path_.c_str(), O_WRONLY | O_CREAT, 0600);
+  const int in = open("/dev/null", O_RDONLY);
+  dup2(in, 0), dup2(out, 1), dup2(err, 2);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+Process::~Process() {
+  if (pid_ > 0) Wait(0);
+}
+
+void Process::Signal(int signal) { kill(pid_, signal); }
+
+CommandResult Process::Wait(double timeout_seconds) {
+  CommandResult result;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
+  int status = 0;
+  while (waitpid(pid_, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, &status, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  pid_ = -1;
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.output = Slurp(output_path_);
+  result.errors = Slurp(errors_path_);
+  return result;
+}
+
+std::string Process::ErrorsSoFar() const { return Slurp(errors_path_); }
+
+CommandResult Run(const std::vector<std::string>& arguments, double timeout_seconds) {
+  return Process(arguments).Wait(timeout_seconds);
+}
+
+std::string Binary() {
+  const char* build = getenv("BUILD");
+  return std::string(build ? build : "build") + "/millrace";
+}
+
+std::vector<std::string> PlainLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    const bool log_line = line.size() > 5 && strchr("IWEF", line[0]) &&
+                          isdigit(static_cast<unsigned char>(line[1])) &&
+                          isdigit(static_cast<unsigned char>(line[4]));
+    if (!log_line) lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace millrace::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  FLAGS_logtostderr = true;
+  FLAGS_minloglevel = google::GLOG_WARNING;
+  google::InitGoogleLogging(argv[0]);
+  millrace::test::seed = std::random_device()();
+  for (int i = 1; i < argc; ++i) {
+    if (strncmp(argv[i], "--seed=", 7) == 0) millrace::test::seed = strtoull(argv[i] + 7, nullptr, 10);
+  }
+  std::cout << "random seed: " << millrace::test::seed << " (repeat with --seed="
+            << millrace::test::seed << ")" << std::endl;
+  return RUN_ALL_TESTS();
+}
