@@ -107,8 +107,9 @@ class Net {
   void AddLayer(const caffe::LayerParameter& param, int source_index, const SourceMap& source);
   void AddReorder(const std::string& blob_name, Layout layout);
   void FinishLayer(Node* node);
-  void AddParams(Node* node, const SourceMap& source);
-  void MarkBackward(const caffe::NetParameter& param);
+  void AddParams(Node* node);
+  void MarkBackward();
+  void BindParam(size_t index, float* data);
 
   std::string name_;
   NetOptions options_;

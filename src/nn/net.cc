@@ -1,0 +1,200 @@
+#include "nn/net.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "nn/filler.h"
+
+namespace millrace {
+
+void Net::BindParam(size_t index, float* data) {
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
+      if (params_of_node_[n][i] == static_cast<int>(index)) {
+        nodes_[n].layer->params()[i].blob->BindData(data);
+      }
+    }
+  }
+}
+
+void Net::BindWeights(float* weights) {
+  for (size_t i = 0; i < params_.size(); ++i) {
+    BindParam(i, weights + layout_.entries()[params_[i].entry].offset);
+  }
+}
+
+void Net::BindWeights(const ParamLayout& other, float* weights) {
+  std::vector<size_t> own;
+  int64_t own_count = 0;
+  for (size_t i = 0; i < params_.size(); ++i) {
+    const ParamEntry& entry = layout_.entries()[params_[i].entry];
+    const int found = other.Find(entry.name);
+    if (found < 0) {
+      own.push_back(i);
+      own_count += entry.count;
+      continue;
+    }
+    const ParamEntry& theirs = other.entries()[found];
+    if (theirs.shape != entry.shape) {
+      throw Error("parameter '", entry.name, "' has shape ", ShapeText(entry.shape), " in the ",
+                  context_.phase == caffe::TEST ? "test" : "train", " net '", name_, "', but ",
+                  ShapeText(theirs.shape), " in the net whose weights it shares");
+    }
+    BindParam(i, weights + theirs.offset);
+  }
+  own_weights_ = Buffer(HostMemory(), own_count * sizeof(float));
+  float* next = own_weights_.get<float>();
+  for (size_t i : own) {
+    BindParam(i, next);
+    Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(params_[i].entry)});
+    const Param& owner = *params_[i].owner;
+    Fill(owner.filler, owner.blob->shape(), &rng, next);
+    next += owner.blob->count();
+  }
+}
+
+void Net::FillWeights() {
+  for (const NetParam& param : params_) {
+    Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(param.entry)});
+    Fill(param.owner->filler, param.owner->blob->shape(), &rng, param.owner->blob->data());
+  }
+}
+
+int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+  int matched = 0;
+  const auto copy = [&](const std::string& name, const auto& blobs) {
+    Layer* layer = FindLayer(name);
+    if (!layer || blobs.size() == 0) return;
+    if (static_cast<size_t>(blobs.size()) != layer->params().size()) {
+      throw Error(what, ": layer '", name, "': holds ", blobs.size(), " blobs, expected ",
+                  layer->params().size());
+    }
+    for (int i = 0; i < blobs.size(); ++i) {
+      layer->params()[i].blob->FromProto(blobs.Get(i), Cat(what, ": layer '", name, "' blob ", i));
+    }
+    ++matched;
+  };
+  for (const caffe::LayerParameter& layer : saved.layer()) copy(layer.name(), layer.blobs());
+  for (const caffe::V1LayerParameter& layer : saved.layers()) copy(layer.name(), layer.blobs());
+  return matched;
+}
+
+void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
+  proto->Clear();
+  proto->set_name(name_);
+  for (const Node& node : nodes_) {
+    if (node.source_index < 0) continue;
+    caffe::LayerParameter* layer = proto->add_layer();
+    *layer = node.layer->param();
+    layer->clear_blobs();
+    // The net as written, not as rewritten: splits are made anew on loading.
+    for (const Param& param : node.layer->params()) param.blob->ToProto(layer->add_blobs(), with_diff);
+  }
+}
+
+float Net::Forward() {
+  float loss = 0;
+  for (Node& node : nodes_) {
+    node.layer->Forward(node.bottom, node.top);
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.loss_weight[i] == 0) continue;
+      const float* value = node.top[i]->data();
+      float sum = 0;
+      for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += value[k];
+      loss += node.loss_weight[i] * sum;
+    }
+  }
+  return loss;
+}
+
+void Net::Backward() {
+  gradients();
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if (!node->need_backward) continue;
+    for (size_t i = 0; i < node->top.size(); ++i) {
+      if (node->loss_weight[i] == 0) continue;
+      std::fill_n(node->top[i]->diff(), node->top[i]->count(), node->loss_weight[i]);
+    }
+    node->layer->Backward(node->top, node->propagate_down, node->bottom);
+    for (Param& param : node->layer->params()) {
+      if (param.wanted) *param.has_gradient = true;
+    }
+  }
+}
+
+void Net::ClearGradients() {
+  for (const NetParam& param : params_) *param.owner->has_gradient = false;
+}
+
+float* Net::gradients() {
+  if (!gradients_.get()) {
+    const size_t bytes = layout_.size() * sizeof(float);
+    gradients_ = Buffer(HostMemory(), std::max<size_t>(bytes, 1));
+    HostMemory().Fill(gradients_.get(), 0, bytes);
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
+        const NetParam& param = params_[params_of_node_[n][i]];
+        nodes_[n].layer->params()[i].blob->BindDiff(gradients_.get<float>() +
+                                                    layout_.entries()[param.entry].offset);
+      }
+    }
+  }
+  return gradients_.get<float>();
+}
+
+std::string Net::FindNonFinite() const {
+  const auto finite = [](const Blob& blob) {
+    const float* value = blob.data();
+    return std::all_of(value, value + blob.count(), [](float x) { return std::isfinite(x); });
+  };
+  for (const Node& node : nodes_) {
+    for (size_t i = 0; i < node.layer->params().size(); ++i) {
+      if (!finite(*node.layer->params()[i].blob)) {
+        return Cat("layer '", node.layer->name(), "' (", node.layer->type(), "): ",
+                   i == 0 ? "weights" : i == 1 ? "bias" : "parameters", " are not finite");
+      }
+    }
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (!finite(*node.top[i])) {
+        return Cat("layer '", node.layer->name(), "' (", node.layer->type(), "): output '",
+                   node.top_names[i], "' is not finite");
+      }
+    }
+  }
+  return "";
+}
+
+Blob* Net::FindBlob(const std::string& name) const {
+  const auto found = blob_by_name_.find(name);
+  return found == blob_by_name_.end() ? nullptr : found->second;
+}
+
+Layer* Net::FindLayer(const std::string& name) const {
+  for (const Node& node : nodes_) {
+    if (node.layer->name() == name) return node.layer.get();
+  }
+  return nullptr;
+}
+
+int64_t Net::batch_size() const {
+  int64_t from_data = 0;
+  for (const Node& node : nodes_) from_data = std::max(from_data, node.layer->batch_size());
+  if (from_data > 0) return from_data;
+  const Blob* first = nodes_.front().top.empty() ? nullptr : nodes_.front().top[0];
+  return first && first->num_axes() > 0 ? first->dim(0) : 1;
+}
+
+size_t Net::activation_bytes() const {
+  size_t bytes = scratch_.bytes();
+  std::set<const void*> counted;
+  for (const auto& blob : blobs_) {
+    // Blobs may share memory: count each block once.
+    if (blob->owned_bytes() > 0 && counted.insert(blob->data()).second) {
+      bytes += blob->owned_bytes();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace millrace

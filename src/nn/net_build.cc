@@ -1,0 +1,298 @@
+// Constructing a net: layers in order, memory orders converted where they
+// differ, parameters laid out, gradients routed.
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "nn/layout_choice.h"
+#include "nn/net.h"
+#include "nn/net_param.h"
+
+namespace millrace {
+namespace {
+
+// Adds "file:line: layer 'name': field: " to what a layer complains of.
+class Complaint {
+ public:
+  Complaint(const SourceMap& source, int source_index, const caffe::LayerParameter& layer)
+      : source_(source), source_index_(source_index), layer_(layer) {}
+
+  std::string Prefix(const std::string& field = "") const {
+    std::string place = source_.file();
+    if (source_index_ >= 0) {
+      place = source_.Where(Cat("layer[", source_index_, "]", field.empty() ? "" : ".", field));
+    }
+    return Cat(place, place.empty() ? "" : ": ", "layer '", layer_.name(), "': ", field,
+               field.empty() ? "" : ": ");
+  }
+
+  template <typename Body>
+  void Guard(Body body) const {
+    try {
+      body();
+    } catch (const FieldError& error) {
+      throw Error(Prefix(error.field()), error.what());
+    } catch (const Error& error) {
+      throw Error(Prefix(), error.what());
+    }
+  }
+
+ private:
+  const SourceMap& source_;
+  int source_index_;
+  const caffe::LayerParameter& layer_;
+};
+
+void CheckFields(const Layer& layer) {
+  const std::set<std::string> known = layer.fields();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  layer.param().GetReflection()->ListFields(layer.param(), &set);
+  for (const auto* field : set) {
+    const std::string& name = field->name();
+    if (!name.ends_with("_param") || known.count(name)) continue;
+    throw FieldError(name, "a layer of type ", layer.type(), " has no such parameters");
+  }
+}
+
+void CheckCount(const char* what, int count, int least, int most) {
+  if (count >= least && count <= most) return;
+  const std::string expected = least == most                ? Cat(least)
+                               : most == std::numeric_limits<int>::max() ? Cat("at least ", least)
+                                                            : Cat(least, " to ", most);
+  throw FieldError(what, count, " given, expected ", expected);
+}
+
+void CheckParamSpecs(const Layer& layer, size_t params) {
+  if (static_cast<size_t>(layer.param().param_size()) > params) {
+    throw FieldError(Cat("param[", params, "]"), layer.param().param_size(), " given, but the layer has ",
+                     params, " learnable blobs");
+  }
+}
+
+}  // namespace
+
+Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
+    : name_(param.name()), options_(options), force_backward_(param.force_backward()) {
+  context_.phase = options.state.phase();
+  context_.seed = options.seed;
+  context_.scratch = &scratch_;
+  context_.data = options.data;
+  context_.data_scope = options.data_scope;
+  context_.pass = &pass_;
+  const std::vector<PlacedLayer> layers =
+      InsertSplits(SelectLayers(param, options.state, source), source);
+  context_.preferred_layout = ChooseLayout(layers);
+  std::set<std::string> names;
+  for (const PlacedLayer& layer : layers) {
+    if (!names.insert(layer.param.name()).second) {
+      Complaint(source, layer.source_index, layer.param).Guard([] {
+        throw FieldError("name", "another layer of this phase has the same name");
+      });
+    }
+    context_.layer_id = nodes_.size();
+    AddLayer(layer.param, layer.source_index, source);
+  }
+
+  // What nobody consumes is an output, in plain order for whoever prints it.
+  std::set<std::string> consumed;
+  std::vector<std::pair<std::string, float>> tops;
+  for (const Node& node : nodes_) {
+    for (const std::string& name : node.bottom_names) consumed.insert(name);
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      // A layer that works in place makes its blob anew.
+      consumed.erase(node.top_names[i]);
+      std::erase_if(tops, [&](const auto& top) { return top.first == node.top_names[i]; });
+      tops.emplace_back(node.top_names[i], node.loss_weight[i]);
+    }
+  }
+  for (const auto& [name, weight] : tops) {
+    if (consumed.count(name)) continue;
+    if (blob_by_name_[name]->layout() != Layout::kPlain) AddReorder(name, Layout::kPlain);
+    outputs_.push_back({name, blob_by_name_[name], weight});
+  }
+  MarkBackward();
+}
+
+Net::~Net() = default;
+
+void Net::AddReorder(const std::string& blob_name, Layout layout) {
+  Blob* from = blob_by_name_[blob_name];
+  caffe::LayerParameter param;
+  param.set_name(blob_name + "_reorder");
+  param.set_type("Reorder");
+  param.add_bottom(blob_name);
+  param.add_top(blob_name);
+  LayerContext context = context_;
+  context.preferred_layout = layout;
+  Node node;
+  node.layer = LayerRegistry::Get().Create(param, context, options_.device);
+  node.bottom = {from};
+  blobs_.push_back(std::make_unique<Blob>());
+  node.top = {blobs_.back().get()};
+  node.bottom_names = node.top_names = {blob_name};
+  node.loss_weight = {0};
+  blob_by_name_[blob_name] = node.top[0];
+  node.layer->Reshape(node.bottom, node.top);
+  nodes_.push_back(std::move(node));
+  params_of_node_.emplace_back();
+}
+
+void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
+                   const SourceMap& source) {
+  const Complaint complaint(source, source_index, layer_param);
+  complaint.Guard([&] {
+    caffe::LayerParameter param = layer_param;
+    if (param.name().empty()) throw FieldError("name", "missing");
+    if (param.type().empty()) throw FieldError("type", "missing");
+    param.set_phase(context_.phase);
+    Node node;
+    node.source_index = source_index;
+    node.layer = LayerRegistry::Get().Create(param, context_, options_.device);
+    Layer& layer = *node.layer;
+    CheckFields(layer);
+    const Arity arity = layer.arity();
+    CheckCount("bottom", param.bottom_size(), arity.min_bottom, arity.max_bottom);
+    const bool auto_top = layer.AutoTop() && param.top_size() < arity.min_top;
+    if (!auto_top) CheckCount("top", param.top_size(), arity.min_top, arity.max_top);
+    if (param.loss_weight_size() > 0) {
+      CheckCount("loss_weight", param.loss_weight_size(), param.top_size(), param.top_size());
+    }
+    if (param.propagate_down_size() > 0) {
+      CheckCount("propagate_down", param.propagate_down_size(), param.bottom_size(),
+                 param.bottom_size());
+    }
+
+    for (int i = 0; i < param.bottom_size(); ++i) {
+      const std::string& name = param.bottom(i);
+      const Layout wanted = layer.BottomLayout(i, *blob_by_name_[name]);
+      if (wanted != blob_by_name_[name]->layout()) AddReorder(name, wanted);
+      node.bottom.push_back(blob_by_name_[name]);
+      node.bottom_names.push_back(name);
+    }
+    for (int i = 0; i < param.top_size() || (auto_top && i < arity.min_top); ++i) {
+      const std::string name =
+          i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
+      node.top_names.push_back(name);
+      if (i < param.bottom_size() && name == param.bottom(i)) {
+        node.top.push_back(node.bottom[i]);
+        continue;
+      }
+      if (blob_by_name_.count(name)) {
+        throw FieldError(Cat("top[", i, "]"), "blob '", name, "' is made by an earlier layer");
+      }
+      blobs_.push_back(std::make_unique<Blob>());
+      node.top.push_back(blobs_.back().get());
+      blob_by_name_[name] = node.top.back();
+    }
+
+    layer.SetUp(node.bottom, node.top);
+    layer.Reshape(node.bottom, node.top);
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      node.loss_weight.push_back(static_cast<int>(i) < param.loss_weight_size()
+                                     ? param.loss_weight(i)
+                                     : layer.DefaultLossWeight(i));
+    }
+    CheckParamSpecs(layer, layer.params().size());
+    nodes_.push_back(std::move(node));
+    params_of_node_.emplace_back();
+    AddParams(&nodes_.back());
+    FinishLayer(&nodes_.back());
+  });
+}
+
+void Net::AddParams(Node* node) {
+  Layer& layer = *node->layer;
+  for (size_t i = 0; i < layer.params().size(); ++i) {
+    Param& param = layer.params()[i];
+    const int index = static_cast<int>(i);
+    const caffe::ParamSpec spec = index < layer.param().param_size() ? layer.param().param(index)
+                                                                     : caffe::ParamSpec();
+    const std::string field = Cat("param[", i, "]");
+    const auto shared = param_by_share_name_.find(spec.name());
+    if (spec.name().empty() || shared == param_by_share_name_.end()) {
+      const std::string entry_name = Cat(layer.name(), "/", i);
+      NetParam net_param;
+      net_param.entry = layout_.Add(entry_name, param.blob->shape());
+      net_param.lr_mult = spec.lr_mult();
+      net_param.decay_mult = spec.decay_mult();
+      net_param.owner = &param;
+      net_param.display_name = spec.name().empty() ? entry_name : spec.name();
+      if (!spec.name().empty()) {
+        param_by_share_name_[spec.name()] = static_cast<int>(params_.size());
+      }
+      params_of_node_.back().push_back(static_cast<int>(params_.size()));
+      param.wanted = net_param.lr_mult != 0;
+      params_.push_back(net_param);
+      continue;
+    }
+    NetParam& owner = params_[shared->second];
+    const Shape& owner_shape = layout_.entries()[owner.entry].shape;
+    const bool fits = spec.share_mode() == caffe::ParamSpec::PERMISSIVE
+                          ? ShapeCount(owner_shape) == param.blob->count()
+                          : owner_shape == param.blob->shape();
+    if (!fits) {
+      throw FieldError(field + ".name", "'", spec.name(), "' is shared with shape ",
+                       ShapeText(owner_shape), ", but this layer needs ",
+                       ShapeText(param.blob->shape()));
+    }
+    const auto check_mult = [&](bool given, float value, float owners, const char* name) {
+      if (given && value != owners) {
+        throw FieldError(Cat(field, ".", name), value, " given, but the parameter '", spec.name(),
+                         "' that it shares has ", owners);
+      }
+    };
+    check_mult(spec.has_lr_mult(), spec.lr_mult(), owner.lr_mult, "lr_mult");
+    check_mult(spec.has_decay_mult(), spec.decay_mult(), owner.decay_mult, "decay_mult");
+    param.has_gradient = owner.owner->has_gradient;
+    param.wanted = owner.owner->wanted;
+    params_of_node_.back().push_back(shared->second);
+  }
+}
+
+void Net::FinishLayer(Node* node) {
+  for (size_t i = 0; i < node->bottom_names.size(); ++i) {
+    const bool asked = node->layer->param().propagate_down_size() > 0;
+    const bool needs = asked ? node->layer->param().propagate_down(i)
+                             : blob_needs_backward_[node->bottom_names[i]] || force_backward_;
+    node->propagate_down.push_back(needs && node->layer->AllowBackward(i));
+    if (asked && needs && !node->layer->AllowBackward(i)) {
+      throw FieldError(Cat("propagate_down[", i, "]"), "no gradient flows to bottom '",
+                       node->bottom_names[i], "' of a ", node->layer->type(), " layer");
+    }
+  }
+  node->need_backward =
+      std::count(node->propagate_down.begin(), node->propagate_down.end(), true) > 0;
+  for (const Param& param : node->layer->params()) node->need_backward |= param.wanted;
+  for (const std::string& name : node->top_names) blob_needs_backward_[name] = node->need_backward;
+}
+
+void Net::MarkBackward() {
+  // Reorders were inserted before it was known whether a gradient comes back
+  // through them: they follow what consumes them.
+  std::set<const Blob*> wanted;       // blobs whose diff a consumer writes
+  std::set<const Blob*> under_loss;   // blobs that the objective depends on
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    bool contributes = false;
+    for (size_t i = 0; i < node->top.size(); ++i) {
+      contributes |= node->loss_weight[i] != 0 || under_loss.count(node->top[i]) > 0;
+    }
+    if (node->layer->type() == "Reorder" && node->source_index < 0) {
+      node->need_backward = contributes && wanted.count(node->top[0]) > 0;
+      node->propagate_down = {node->need_backward};
+    }
+    if (!contributes) {
+      node->need_backward = false;
+      std::fill(node->propagate_down.begin(), node->propagate_down.end(), false);
+      continue;
+    }
+    for (size_t i = 0; i < node->bottom.size(); ++i) {
+      if (!node->propagate_down[i]) continue;
+      under_loss.insert(node->bottom[i]);
+      wanted.insert(node->bottom[i]);
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,36 @@
+// What happens to a net's description before layers are made: legacy inputs
+// become a layer, layers of other phases drop out, and a blob with several
+// consumers gets a Split. Pure functions on messages.
+#ifndef MILLRACE_NN_NET_PARAM_H_
+#define MILLRACE_NN_NET_PARAM_H_
+
+#include <vector>
+
+#include "proto/caffe.pb.h"
+#include "proto/parse.h"
+
+namespace millrace {
+
+// A layer with its place in the file's list of layers; -1 if it was added.
+struct PlacedLayer {
+  caffe::LayerParameter param;
+  int source_index = -1;
+};
+
+// Whether `state` meets `rule`: phase, level range, all of its stages and none
+// of its not_stages.
+bool StateMeetsRule(const caffe::NetState& state, const caffe::NetStateRule& rule);
+
+// The layers that `state` includes, legacy inputs first as an Input layer.
+// Throws Error with the place for contradictory rules and old-format nets.
+std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caffe::NetState& state,
+                                      const SourceMap& source);
+
+// Inserts Split layers, named as Caffe names them ("<blob>_<layer>_<i>_split").
+// Throws Error with the place for a bottom that no earlier layer makes.
+std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
+                                      const SourceMap& source);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_NET_PARAM_H_
