@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/rng.h"
 #include "nn/filler.h"
@@ -84,11 +85,12 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   proto->Clear();
   proto->set_name(name_);
   for (const Node& node : nodes_) {
-    if (node.source_index < 0) continue;
+    // Splits are part of the net, as in Caffe's files; conversions between
+    // memory orders are this program's own business.
+    if (node.layer->type() == "Reorder") continue;
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
     layer->clear_blobs();
-    // The net as written, not as rewritten: splits are made anew on loading.
     for (const Param& param : node.layer->params()) param.blob->ToProto(layer->add_blobs(), with_diff);
   }
 }
