@@ -28,7 +28,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   options.data = &data;
   Net net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
-  net.BindWeights(weights->weights());
+  net.BindWeights(weights->data());
   net.FillWeights();
   const TimeReport report = TimeNet(&net, FLAGS_iterations, SteadyClock());
   if (FLAGS_json) {

@@ -133,6 +133,10 @@ void Net::Backward() {
   for (size_t i = nodes_.size(); i-- > 0;) BackwardNode(i);
 }
 
+void Net::EndIteration() {
+  for (Node& node : nodes_) node.layer->EndIteration();
+}
+
 void Net::ClearGradients() {
   for (const NetParam& param : params_) *param.owner->has_gradient = false;
 }

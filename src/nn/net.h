@@ -70,6 +70,8 @@ class Net {
   // contribution to the loss.
   float ForwardNode(size_t index);
   void BackwardNode(size_t index);
+  // Tells the layers that an iteration is complete (Layer::EndIteration).
+  void EndIteration();
   // The next Backward starts the gradients anew instead of adding to them.
   void ClearGradients();
   // Gradients of all parameters, laid out as the weights.
