@@ -5,7 +5,7 @@
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
-# Settings: BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
+# Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
 .SUFFIXES:
 .SECONDARY:
@@ -15,6 +15,9 @@ SHELL := /bin/bash
 comma := ,
 
 SANITIZE ?=
+V ?=
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 BUILD ?= build$(addprefix -,$(SANITIZE))
 CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
@@ -37,7 +40,7 @@ endif
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
   -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lgomp -lrt
+LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lz -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1
   LDFLAGS += -fsanitize=$(SANITIZE)
@@ -84,43 +87,52 @@ $(shell mkdir -p $(BUILD) && echo '$(sort $(objects)) $(CXXFLAGS)' | cmp -s - $(
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto
 	@mkdir -p $(@D)
-	protoc --cpp_out=$(BUILD)/gen -Isrc $<
+	$(call say,PROTOC,$@)
+	$(Q)protoc --cpp_out=$(BUILD)/gen -Isrc $<
 
 $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc
-	$(CXX) $(CXXFLAGS) -c $< -o $@
+	$(call say,CXX,$@)
+	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/sources.list | $(generated) backends
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/sources.list | $(generated) backends
 	@mkdir -p $(@D)
-	$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -c $< -o $@
+	$(call say,NVCC,$<)
+	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
-	ar rcs $@ $(objects) $(generated_objects)
+	$(call say,AR,$@)
+	$(Q)ar rcs $@ $(objects) $(generated_objects)
 
 # Layers, solvers and devices register themselves, so every object is linked.
 link_library = -Wl,--whole-archive $(BUILD)/libmillrace.a -Wl,--no-whole-archive
 
 $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.a
-	$(CXX) $(LDFLAGS) $(tool_objects) $(link_library) $(LDLIBS) -o $@
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(tool_objects) $(link_library) $(LDLIBS) -o $@
 
 define test_binary
 $(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc)) $(test_support) $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
-	$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lgtest $$(LDLIBS) -o $$@
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names),$(eval $(call test_binary,$(name))))
 
 $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc)) $(BUILD)/libmillrace.a
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
 
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libmillrace.a
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -lbenchmark -o $@
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -lbenchmark -o $@
 
 .PHONY: deps
 deps:

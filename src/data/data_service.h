@@ -18,9 +18,9 @@
 namespace millrace {
 
 struct DataOptions {
-  uint64_t seed = 0;          // names the random streams (shuffle, crop, mirror)
-  uint64_t shard_index = 0;   // this process reads records r with
-  uint64_t shard_count = 1;   // r % shard_count == shard_index
+  uint64_t seed = 0;            // names the random streams (shuffle, crop, mirror)
+  uint64_t shard_index = 0;     // this process reads records r with
+  uint64_t shard_count = 1;     // r % shard_count == shard_index
   ErrorSink* errors = nullptr;  // outlives the service; null: errors surface in Next()
 };
 
@@ -31,7 +31,9 @@ class DataService {
   ~DataService();
 
   // The stream of `layer` (type Data) in `scope` ("train", "test0", ...). Opens
-  // its sources on the first call. Throws Error or FieldError.
+  // its sources on the first call. Throws FieldError for what is wrong with the
+  // layer's fields or its sources, Error if a position given to Restore does not
+  // fit.
   std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);
 
   // Where the streams of `scope` stand, for a snapshot.

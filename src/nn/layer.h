@@ -103,6 +103,10 @@ class Layer {
   virtual void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                         const Blobs& bottom) = 0;
 
+  // The solver has finished an iteration (or a test its batch): what the passes
+  // since the last call took from a data source is used up.
+  virtual void EndIteration() {}
+
   // The default weight of top[i] in the objective: 1 for a loss's first top.
   virtual float DefaultLossWeight(int top) const { return (void)top, 0; }
   // Whether a gradient can flow to bottom[i] at all (not to labels).

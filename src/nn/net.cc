@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/rng.h"
 #include "nn/filler.h"
@@ -84,43 +85,56 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   proto->Clear();
   proto->set_name(name_);
   for (const Node& node : nodes_) {
-    if (node.source_index < 0) continue;
+    // Splits are part of the net, as in Caffe's files; conversions between
+    // memory orders are this program's own business.
+    if (node.layer->type() == "Reorder") continue;
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
     layer->clear_blobs();
-    // The net as written, not as rewritten: splits are made anew on loading.
     for (const Param& param : node.layer->params()) param.blob->ToProto(layer->add_blobs(), with_diff);
+  }
+}
+
+float Net::ForwardNode(size_t index) {
+  Node& node = nodes_[index];
+  node.layer->Forward(node.bottom, node.top);
+  float loss = 0;
+  for (size_t i = 0; i < node.top.size(); ++i) {
+    if (node.loss_weight[i] == 0) continue;
+    const float* value = node.top[i]->data();
+    float sum = 0;
+    for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += value[k];
+    loss += node.loss_weight[i] * sum;
+  }
+  return loss;
+}
+
+void Net::BackwardNode(size_t index) {
+  Node& node = nodes_[index];
+  if (!node.need_backward) return;
+  for (size_t i = 0; i < node.top.size(); ++i) {
+    if (node.loss_weight[i] == 0) continue;
+    std::fill_n(node.top[i]->diff(), node.top[i]->count(), node.loss_weight[i]);
+  }
+  node.layer->Backward(node.top, node.propagate_down, node.bottom);
+  for (Param& param : node.layer->params()) {
+    if (param.wanted) *param.has_gradient = true;
   }
 }
 
 float Net::Forward() {
   float loss = 0;
-  for (Node& node : nodes_) {
-    node.layer->Forward(node.bottom, node.top);
-    for (size_t i = 0; i < node.top.size(); ++i) {
-      if (node.loss_weight[i] == 0) continue;
-      const float* value = node.top[i]->data();
-      float sum = 0;
-      for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += value[k];
-      loss += node.loss_weight[i] * sum;
-    }
-  }
+  for (size_t i = 0; i < nodes_.size(); ++i) loss += ForwardNode(i);
   return loss;
 }
 
 void Net::Backward() {
   gradients();
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    if (!node->need_backward) continue;
-    for (size_t i = 0; i < node->top.size(); ++i) {
-      if (node->loss_weight[i] == 0) continue;
-      std::fill_n(node->top[i]->diff(), node->top[i]->count(), node->loss_weight[i]);
-    }
-    node->layer->Backward(node->top, node->propagate_down, node->bottom);
-    for (Param& param : node->layer->params()) {
-      if (param.wanted) *param.has_gradient = true;
-    }
-  }
+  for (size_t i = nodes_.size(); i-- > 0;) BackwardNode(i);
+}
+
+void Net::EndIteration() {
+  for (Node& node : nodes_) node.layer->EndIteration();
 }
 
 void Net::ClearGradients() {

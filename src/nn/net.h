@@ -66,6 +66,12 @@ class Net {
   // Returns the loss: the sum of tops times their loss weights.
   float Forward();
   void Backward();
+  // One layer's part of these, by its index in nodes(). ForwardNode returns its
+  // contribution to the loss.
+  float ForwardNode(size_t index);
+  void BackwardNode(size_t index);
+  // Tells the layers that an iteration is complete (Layer::EndIteration).
+  void EndIteration();
   // The next Backward starts the gradients anew instead of adding to them.
   void ClearGradients();
   // Gradients of all parameters, laid out as the weights.

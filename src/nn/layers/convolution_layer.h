@@ -1,0 +1,48 @@
+// Convolution over the last two axes of a 4-axis blob.
+//
+//   top[n, o, y, x] = bias[o] + sum over c, i, j of
+//       weight[o, c, i, j] * bottom[n, C_g*g + c, y*stride_h - pad_h + i*dilation_h,
+//                                                 x*stride_w - pad_w + j*dilation_w]
+//
+// with zeros outside of the bottom; output channel o belongs to group
+// g = o / (num_output/group), which sees C_g = channels/group input channels.
+// Output size per axis: (in + 2 pad - (dilation (kernel - 1) + 1)) / stride + 1,
+// rounded down.
+//
+// Learns weight {num_output, channels/group, kernel_h, kernel_w} and, unless
+// bias_term is false, bias {num_output}.
+#ifndef MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
+#define MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+struct ConvolutionGeometry {
+  int64_t num_output, group;
+  int64_t kernel[2], stride[2], pad[2], dilation[2];  // height, width
+  bool bias;
+};
+
+class ConvolutionLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  // One top per bottom; all bottoms share the weights and have one shape.
+  Arity arity() const override;
+  std::set<std::string> fields() const override { return {"convolution_param"}; }
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  // Throws Error when the kernel does not fit into the padded bottom.
+  Shape TopShape(const Shape& bottom) const;
+  // {group, num_output/group, channels/group, kh, kw}, or without the group
+  // axis when there is one group.
+  Shape GroupedWeightShape() const;
+
+  ConvolutionGeometry geometry_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_

@@ -1,0 +1,181 @@
+#include "nn/layers/convolution_layer.h"
+#include "nn/layout.h"
+#include "nn/onednn/onednn.h"
+
+namespace millrace {
+namespace {
+
+using onednn::AnyDesc;
+using onednn::Desc;
+using onednn::DescOf;
+
+// Weights stay in the flat array in plain order; each pass converts them to the
+// order that the primitive likes best, which costs under 1 % of it.
+class ConvolutionCpu : public ConvolutionLayer {
+ public:
+  using ConvolutionLayer::ConvolutionLayer;
+
+  Layout BottomLayout(int, const Blob& bottom) const override {
+    if (bottom.num_axes() != 4) return Layout::kPlain;
+    // One channel is the same in both orders.
+    if (bottom.dim(1) == 1 && bottom.layout() == Layout::kPlain) return Layout::kPlain;
+    return FittingLayout(context_.preferred_layout, bottom.shape());
+  }
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    for (size_t i = 0; i < bottom.size(); ++i) {
+      const Shape shape = TopShape(bottom[i]->shape());
+      if (bottom[i]->shape() != bottom[0]->shape()) {
+        throw FieldError("bottom", "all bottoms of a convolution must have one shape");
+      }
+      top[i]->Reshape(shape, FittingLayout(context_.preferred_layout, shape));
+    }
+    if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
+    described_ = bottom[0]->shape();
+    described_layout_ = bottom[0]->layout();
+    onednn::Describe("convolution", [&] { DescribeForward(*bottom[0], *top[0]); });
+    backward_data_ = backward_weights_ = onednn::Op();
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    weights_in_.Run(params_[0].blob->data(), weights_.get<float>());
+    for (size_t i = 0; i < bottom.size(); ++i) {
+      forward_.Run({{DNNL_ARG_SRC, bottom[i]->data()},
+                    {DNNL_ARG_WEIGHTS, weights_.get()},
+                    {DNNL_ARG_BIAS, geometry_.bias ? params_[1].blob->data() : nullptr},
+                    {DNNL_ARG_DST, top[i]->data()}});
+    }
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    for (size_t i = 0; i < top.size(); ++i) {
+      BackwardParams(*top[i], *bottom[i]);
+      if (!propagate_down[i]) continue;
+      if (!backward_data_) onednn::Describe("convolution", [&] { DescribeBackwardData(); });
+      const float* weights = weights_.get<float>();
+      if (weights_back_) {
+        weights_back_.Run(params_[0].blob->data(), weights_for_data_.get<float>());
+        weights = weights_for_data_.get<float>();
+      }
+      backward_data_.Run({{DNNL_ARG_DIFF_DST, top[i]->diff()},
+                          {DNNL_ARG_WEIGHTS, weights},
+                          {DNNL_ARG_DIFF_SRC, bottom[i]->diff()}});
+    }
+  }
+
+ private:
+  void BackwardParams(const Blob& top, const Blob& bottom) {
+    Param& weight = params_[0];
+    const bool bias_wanted = geometry_.bias && params_[1].wanted;
+    if (!weight.wanted && !bias_wanted) return;
+    if (!backward_weights_) onednn::Describe("convolution", [&] { DescribeBackwardWeights(); });
+    float* bias_diff = geometry_.bias ? bias_target_.Begin(params_[1]) : nullptr;
+    backward_weights_.Run({{DNNL_ARG_SRC, bottom.data()},
+                           {DNNL_ARG_DIFF_DST, top.diff()},
+                           {DNNL_ARG_DIFF_WEIGHTS, weight_target_.Begin(weight)},
+                           {DNNL_ARG_DIFF_BIAS, bias_diff}});
+    if (weight.wanted) {
+      weight_target_.End(weight);
+      *weight.has_gradient = true;
+    }
+    if (bias_wanted) {
+      bias_target_.End(params_[1]);
+      *params_[1].has_gradient = true;
+    }
+  }
+
+  // The bottom as the primitives see it: with one channel, plain order is
+  // channels-innermost order.
+  Desc SourceDesc(const Blob& bottom, const Blob& top) const {
+    const bool one_channel = bottom.dim(1) == 1 && top.layout() == Layout::kNhwc;
+    return DescOf(bottom.shape(), one_channel ? Layout::kNhwc : bottom.layout());
+  }
+
+  void DescribeForward(const Blob& bottom, const Blob& top) {
+    const ConvolutionGeometry& g = geometry_;
+    const Shape weight_shape = GroupedWeightShape();
+    source_ = SourceDesc(bottom, top);
+    destination_ = DescOf(top);
+    strides_ = {g.stride[0], g.stride[1]};
+    dilates_ = {g.dilation[0] - 1, g.dilation[1] - 1};
+    padding_ = {g.pad[0], g.pad[1]};
+    padding_end_.clear();
+    for (int axis : {0, 1}) {
+      const int64_t extent = g.dilation[axis] * (g.kernel[axis] - 1) + 1;
+      padding_end_.push_back((top.dim(2 + axis) - 1) * g.stride[axis] + extent -
+                             bottom.dim(2 + axis) - g.pad[axis]);
+    }
+    bias_ = g.bias ? DescOf({g.num_output}) : Desc();
+    const dnnl::convolution_forward::desc desc(
+        dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, source_,
+        AnyDesc(weight_shape), bias_, destination_, strides_, dilates_, padding_, padding_end_);
+    forward_pd_ = dnnl::convolution_forward::primitive_desc(desc, onednn::Attributes(),
+                                                            onednn::Engine());
+    const Desc plain = DescOf(weight_shape);
+    weights_in_ = onednn::Reorder(plain, forward_pd_.weights_desc(), context_.scratch);
+    weights_ = Buffer(HostMemory(), forward_pd_.weights_desc().get_size());
+    forward_ = onednn::MakeOp<dnnl::convolution_forward>(
+        forward_pd_,
+        {{DNNL_ARG_SRC, source_},
+         {DNNL_ARG_WEIGHTS, forward_pd_.weights_desc()},
+         {DNNL_ARG_BIAS, bias_},
+         {DNNL_ARG_DST, destination_}},
+        context_.scratch);
+  }
+
+  void DescribeBackwardData() {
+    const Shape weight_shape = GroupedWeightShape();
+    const dnnl::convolution_backward_data::desc data_desc(
+        dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), destination_, strides_,
+        dilates_, padding_, padding_end_);
+    const dnnl::convolution_backward_data::primitive_desc data_pd(
+        data_desc, onednn::Attributes(), onednn::Engine(), forward_pd_);
+    weights_back_ = onednn::Reorder();
+    if (data_pd.weights_desc() != forward_pd_.weights_desc()) {
+      weights_back_ =
+          onednn::Reorder(DescOf(weight_shape), data_pd.weights_desc(), context_.scratch);
+      weights_for_data_ = Buffer(HostMemory(), data_pd.weights_desc().get_size());
+    }
+    backward_data_ = onednn::MakeOp<dnnl::convolution_backward_data>(
+        data_pd,
+        {{DNNL_ARG_DIFF_DST, destination_},
+         {DNNL_ARG_WEIGHTS, data_pd.weights_desc()},
+         {DNNL_ARG_DIFF_SRC, source_}},
+        context_.scratch);
+  }
+
+  void DescribeBackwardWeights() {
+    const Shape weight_shape = GroupedWeightShape();
+    const dnnl::convolution_backward_weights::desc weights_desc(
+        dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), bias_, destination_,
+        strides_, dilates_, padding_, padding_end_);
+    const dnnl::convolution_backward_weights::primitive_desc weights_pd(
+        weights_desc, onednn::Attributes(), onednn::Engine(), forward_pd_);
+    weight_target_ =
+        onednn::GradientTarget(weights_pd.diff_weights_desc(), DescOf(weight_shape), context_.scratch);
+    bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
+    backward_weights_ = onednn::MakeOp<dnnl::convolution_backward_weights>(
+        weights_pd,
+        {{DNNL_ARG_SRC, source_},
+         {DNNL_ARG_DIFF_DST, destination_},
+         {DNNL_ARG_DIFF_WEIGHTS, weights_pd.diff_weights_desc()},
+         {DNNL_ARG_DIFF_BIAS, bias_}},
+        context_.scratch);
+  }
+
+  Shape described_;
+  Layout described_layout_ = Layout::kPlain;
+  Desc source_, destination_, bias_;
+  Shape strides_, dilates_, padding_, padding_end_;
+  dnnl::convolution_forward::primitive_desc forward_pd_;
+  onednn::Op forward_, backward_data_, backward_weights_;
+  onednn::Reorder weights_in_, weights_back_;
+  onednn::GradientTarget weight_target_, bias_target_;
+  Buffer weights_, weights_for_data_;
+};
+
+const RegisterLayer<ConvolutionCpu> registered("Convolution", DeviceType::kCpu);
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,38 @@
+// Dropout (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014), with
+// the scaling done in training. With p = dropout_ratio, 0 <= p < 1:
+//   training:  y = m x / (1 - p),   dE/dx = m dE/dy / (1 - p),
+//              where m is 0 with probability p and 1 otherwise
+//   testing:   y = x
+// The mask is a function of (seed, layer, pass) alone. Any memory order goes
+// through unchanged; the layer may work in place.
+#ifndef MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_
+#define MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+class DropoutLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::set<std::string> fields() const override { return {"dropout_param"}; }
+  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  bool training() const { return context_.phase == caffe::TRAIN; }
+  // Names the random numbers of the present pass.
+  uint64_t MaskKey() const;
+
+  // A value is dropped when its 32 random bits, as a number, are below this:
+  // p in units of 2^-32.
+  uint32_t threshold_ = 0;
+  float scale_ = 1;  // 1 / (1 - p)
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_

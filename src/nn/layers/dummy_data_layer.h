@@ -1,0 +1,44 @@
+// Made-up data: every top is filled by a filler. A constant top is filled once;
+// the others anew in every pass, from the stream of random numbers that
+// (seed, layer, pass) names.
+//
+// Shapes come from `shape`, or from the legacy num, channels, height and width;
+// each is given once for all tops or once per top, and so is `data_filler`
+// (none: zeros).
+#ifndef MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_
+#define MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_
+
+#include <limits>
+#include <vector>
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+class DummyDataLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {0, 0, 1, std::numeric_limits<int>::max()}; }
+  std::set<std::string> fields() const override { return {"dummy_data_param"}; }
+
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    (void)top, (void)propagate_down, (void)bottom;
+  }
+
+ protected:
+  // Of each top, set by SetUp.
+  std::vector<caffe::FillerParameter> fillers_;
+  // Whether the constant tops still have to be written.
+  bool first_pass_ = true;
+
+ private:
+  std::vector<Shape> shapes_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_

@@ -1,0 +1,29 @@
+#include "nn/layers/inner_product_layer.h"
+
+namespace millrace {
+
+void InnerProductLayer::SetUp(const Blobs& bottom, const Blobs&) {
+  const caffe::InnerProductParameter& param = param_.inner_product_param();
+  outputs_ = param.num_output();
+  bias_ = param.bias_term();
+  if (outputs_ < 1) {
+    throw FieldError("inner_product_param.num_output", outputs_, " given, expected at least 1");
+  }
+  axis_ = bottom[0]->CanonicalAxis(param.axis(), "inner_product_param.axis");
+  inputs_ = bottom[0]->count(axis_);
+  AddParam(transpose() ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_},
+           param.weight_filler());
+  if (bias_) AddParam({outputs_}, param.bias_filler());
+}
+
+Shape InnerProductLayer::TopShape(const Shape& bottom) const {
+  const int64_t inputs = ShapeCount(Shape(bottom.begin() + axis_, bottom.end()));
+  if (inputs != inputs_) {
+    throw FieldError("bottom", "has ", inputs, " values per row, expected ", inputs_);
+  }
+  Shape top(bottom.begin(), bottom.begin() + axis_);
+  top.push_back(outputs_);
+  return top;
+}
+
+}  // namespace millrace

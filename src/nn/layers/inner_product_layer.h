@@ -1,0 +1,32 @@
+// A fully connected layer: top = bottom W^T + bias.
+//
+// The bottom's axes before `axis` count M rows, those from it on K columns;
+// top has the leading axes and num_output. W is {num_output, K}, or
+// {K, num_output} with `transpose`; bias {num_output} unless bias_term is false.
+#ifndef MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
+#define MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+class InnerProductLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::set<std::string> fields() const override { return {"inner_product_param"}; }
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  Shape TopShape(const Shape& bottom) const;
+  int64_t rows(const Blob& bottom) const { return bottom.count(0, axis_); }
+  bool transpose() const { return param_.inner_product_param().transpose(); }
+
+  int axis_ = 1;
+  int64_t inputs_ = 0, outputs_ = 0;  // K, num_output
+  bool bias_ = true;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_

@@ -1,0 +1,101 @@
+#include "nn/layers/inner_product_layer.h"
+#include "nn/onednn/onednn.h"
+
+namespace millrace {
+namespace {
+
+using onednn::Desc;
+using onednn::DescOf;
+
+// Works on the weights where they are: converting them would cost more than a
+// better order gains.
+class InnerProductCpu : public InnerProductLayer {
+ public:
+  using InnerProductLayer::InnerProductLayer;
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    top[0]->Reshape(TopShape(bottom[0]->shape()));
+    const int64_t rows = this->rows(*bottom[0]);
+    if (rows == described_rows_) return;
+    described_rows_ = rows;
+    onednn::Describe("inner product", [&] { DescribeAll(rows); });
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
+                  {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
+                  {DNNL_ARG_BIAS, bias_ ? params_[1].blob->data() : nullptr},
+                  {DNNL_ARG_DST, top[0]->data()}});
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    const bool bias_wanted = bias_ && params_[1].wanted;
+    if (params_[0].wanted || bias_wanted) {
+      backward_weights_.Run(
+          {{DNNL_ARG_SRC, bottom[0]->data()},
+           {DNNL_ARG_DIFF_DST, top[0]->diff()},
+           {DNNL_ARG_DIFF_WEIGHTS, weight_target_.Begin(params_[0])},
+           {DNNL_ARG_DIFF_BIAS, bias_ ? bias_target_.Begin(params_[1]) : nullptr}});
+      if (params_[0].wanted) weight_target_.End(params_[0]);
+      if (bias_wanted) bias_target_.End(params_[1]);
+    }
+    if (propagate_down[0]) {
+      backward_data_.Run({{DNNL_ARG_DIFF_DST, top[0]->diff()},
+                          {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
+                          {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});
+    }
+  }
+
+ private:
+  void DescribeAll(int64_t rows) {
+    const Desc source = DescOf({rows, inputs_});
+    const Desc destination = DescOf({rows, outputs_});
+    const Desc bias = bias_ ? DescOf({outputs_}) : Desc();
+    // {num_output, K}, stored in either order.
+    const Desc weights({outputs_, inputs_}, dnnl::memory::data_type::f32,
+                       transpose() ? dnnl::memory::format_tag::ba : dnnl::memory::format_tag::ab);
+    Scratchpad* scratch = context_.scratch;
+
+    const dnnl::inner_product_forward::desc forward(dnnl::prop_kind::forward_training, source,
+                                                    weights, bias, destination);
+    const dnnl::inner_product_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
+                                                                 onednn::Engine());
+    forward_ = onednn::MakeOp<dnnl::inner_product_forward>(forward_pd,
+                                                           {{DNNL_ARG_SRC, source},
+                                                            {DNNL_ARG_WEIGHTS, weights},
+                                                            {DNNL_ARG_BIAS, bias},
+                                                            {DNNL_ARG_DST, destination}},
+                                                           scratch);
+    const dnnl::inner_product_backward_data::desc data(source, weights, destination);
+    const dnnl::inner_product_backward_data::primitive_desc data_pd(
+        data, onednn::Attributes(), onednn::Engine(), forward_pd);
+    backward_data_ = onednn::MakeOp<dnnl::inner_product_backward_data>(
+        data_pd,
+        {{DNNL_ARG_DIFF_DST, destination},
+         {DNNL_ARG_WEIGHTS, weights},
+         {DNNL_ARG_DIFF_SRC, source}},
+        scratch);
+    const dnnl::inner_product_backward_weights::desc gradient(source, weights, bias, destination);
+    const dnnl::inner_product_backward_weights::primitive_desc gradient_pd(
+        gradient, onednn::Attributes(), onednn::Engine(), forward_pd);
+    backward_weights_ = onednn::MakeOp<dnnl::inner_product_backward_weights>(
+        gradient_pd,
+        {{DNNL_ARG_SRC, source},
+         {DNNL_ARG_DIFF_DST, destination},
+         {DNNL_ARG_DIFF_WEIGHTS, weights},
+         {DNNL_ARG_DIFF_BIAS, bias}},
+        scratch);
+    weight_target_ = onednn::GradientTarget(weights, weights, scratch);
+    bias_target_ = onednn::GradientTarget(bias, bias, scratch);
+  }
+
+  int64_t described_rows_ = -1;
+  onednn::Op forward_, backward_data_, backward_weights_;
+  onednn::GradientTarget weight_target_, bias_target_;
+};
+
+const RegisterLayer<InnerProductCpu> registered("InnerProduct", DeviceType::kCpu);
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,48 @@
+// Class labels as layers read them: floats that stand for small integers, one
+// for each (outer, inner) position of the scores (see AxisView).
+#ifndef MILLRACE_NN_LAYERS_LABELS_H_
+#define MILLRACE_NN_LAYERS_LABELS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nn/blob.h"
+#include "nn/layers/softmax_layer.h"
+
+namespace millrace {
+
+class Labels {
+ public:
+  static constexpr int64_t kIgnored = -1;
+
+  // `layer` is what errors call the reader.
+  Labels(std::string layer, std::optional<int> ignored)
+      : layer_(std::move(layer)), ignored_(ignored) {}
+
+  // Throws Error unless `labels` holds one value for each position of `view`.
+  void CheckShape(const Blob& labels, const AxisView& view) const;
+
+  // The class at (outer, inner) of `labels`, a plain array in host memory, or
+  // kIgnored. Throws Error naming the layer, the label, its position and the
+  // number of classes if it is not a class.
+  int64_t Class(const float* labels, const AxisView& view, int64_t outer, int64_t inner) const {
+    const float value = labels[outer * view.inner + inner];
+    if (ignored_ && value == static_cast<float>(*ignored_)) return kIgnored;
+    if (!(value >= 0 && value < static_cast<float>(view.classes))) {
+      ThrowNotAClass(value, view, outer, inner);
+    }
+    return static_cast<int64_t>(value);
+  }
+
+ private:
+  [[noreturn]] void ThrowNotAClass(float value, const AxisView& view, int64_t outer,
+                                   int64_t inner) const;
+
+  std::string layer_;
+  std::optional<int> ignored_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_LABELS_H_

@@ -1,0 +1,41 @@
+// Max and average pooling over the last two axes of a 4-axis blob.
+//
+// Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded
+// up (or down with round_mode: FLOOR); with padding, a last window that would
+// begin beyond the bottom and its leading padding is dropped.
+//
+//   MAX: top = the largest bottom value in the window; the gradient goes to it.
+//   AVE: top = the sum of the window over the bottom, divided by the size of the
+//        window clipped to the padded bottom, [-pad, in + pad).
+//
+// global_pooling takes the whole bottom as one window.
+#ifndef MILLRACE_NN_LAYERS_POOLING_LAYER_H_
+#define MILLRACE_NN_LAYERS_POOLING_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+struct PoolingGeometry {
+  int64_t kernel[2], stride[2], pad[2];  // height, width
+  int64_t overhang[2];  // how far the last window reaches beyond the bottom; may be negative
+};
+
+class PoolingLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::set<std::string> fields() const override { return {"pooling_param"}; }
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  // Also completes geometry_ for this bottom.
+  Shape TopShape(const Shape& bottom);
+  bool is_max() const { return param_.pooling_param().pool() == caffe::PoolingParameter::MAX; }
+
+  PoolingGeometry geometry_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_POOLING_LAYER_H_

@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "nn/layers/pooling_layer.h"
+#include "nn/layout.h"
+#include "nn/onednn/onednn.h"
+
+namespace millrace {
+namespace {
+
+using onednn::Desc;
+using onednn::DescOf;
+
+class PoolingCpu : public PoolingLayer {
+ public:
+  using PoolingLayer::PoolingLayer;
+
+  Layout BottomLayout(int, const Blob& bottom) const override {
+    if (bottom.layout() != Layout::kPlain) return bottom.layout();
+    return FittingLayout(context_.preferred_layout, bottom.shape());
+  }
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    top[0]->Reshape(TopShape(bottom[0]->shape()), bottom[0]->layout());
+    if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
+    described_ = bottom[0]->shape();
+    described_layout_ = bottom[0]->layout();
+    FindCorrections(*bottom[0], *top[0]);
+    onednn::Describe("pooling", [&] { DescribeBoth(DescOf(*bottom[0]), DescOf(*top[0])); });
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
+                  {DNNL_ARG_DST, top[0]->data()},
+                  {DNNL_ARG_WORKSPACE, workspace_.get()}});
+    if (corrected_) Correct(*top[0], top[0]->data());
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    if (!propagate_down[0]) return;
+    const float* diff = top[0]->diff();
+    if (corrected_) {
+      if (!corrected_diff_.get()) {
+        corrected_diff_ = Buffer(HostMemory(), top[0]->count() * sizeof(float));
+      }
+      std::copy_n(diff, top[0]->count(), corrected_diff_.get<float>());
+      Correct(*top[0], corrected_diff_.get<float>());
+      diff = corrected_diff_.get<float>();
+    }
+    backward_.Run({{DNNL_ARG_DIFF_DST, diff},
+                   {DNNL_ARG_DIFF_SRC, bottom[0]->diff()},
+                   {DNNL_ARG_WORKSPACE, workspace_.get()}});
+  }
+
+ private:
+  // Caffe divides an average by the window clipped to [-pad, in + pad). oneDNN
+  // divides by the whole window, or by its part inside the bottom. With pad 0
+  // the latter agrees everywhere; otherwise the former does, but for the last
+  // windows that reach beyond the trailing padding: these get a factor.
+  void FindCorrections(const Blob& bottom, const Blob& top) {
+    const PoolingGeometry& g = geometry_;
+    const bool padded = g.pad[0] > 0 || g.pad[1] > 0;
+    exclude_padding_ = !padded;
+    corrected_ = false;
+    for (int axis : {0, 1}) {
+      const int64_t out = top.dim(2 + axis), in = bottom.dim(2 + axis);
+      std::vector<float>& factor = factor_[axis];
+      factor.assign(out, 1.0f);
+      for (int64_t i = 0; i < out && padded; ++i) {
+        const int64_t begin = i * g.stride[axis] - g.pad[axis];
+        const int64_t end = std::min(begin + g.kernel[axis], in + g.pad[axis]);
+        factor[i] = static_cast<float>(g.kernel[axis]) / static_cast<float>(end - begin);
+        if (!is_max() && end - begin != g.kernel[axis]) corrected_ = true;
+      }
+    }
+  }
+
+  void Correct(const Blob& blob, float* values) const {
+    const SpatialView view = ViewOf(blob);
+    for (int64_t o = 0; o < view.outer; ++o) {
+      for (int64_t y = 0; y < view.height; ++y) {
+        for (int64_t x = 0; x < view.width; ++x, values += view.inner) {
+          const float factor = factor_[0][y] * factor_[1][x];
+          if (factor == 1.0f) continue;
+          for (int64_t i = 0; i < view.inner; ++i) values[i] *= factor;
+        }
+      }
+    }
+  }
+
+  void DescribeBoth(const Desc& source, const Desc& destination) {
+    const PoolingGeometry& g = geometry_;
+    const Shape stride = {g.stride[0], g.stride[1]}, kernel = {g.kernel[0], g.kernel[1]};
+    const Shape begin = {g.pad[0], g.pad[1]}, end = {g.overhang[0], g.overhang[1]};
+    const dnnl::algorithm algorithm =
+        is_max()           ? dnnl::algorithm::pooling_max
+        : exclude_padding_ ? dnnl::algorithm::pooling_avg_exclude_padding
+                           : dnnl::algorithm::pooling_avg_include_padding;
+    const dnnl::pooling_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, source,
+                                              destination, stride, kernel, begin, end);
+    const dnnl::pooling_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
+                                                           onednn::Engine());
+    const Desc workspace = forward_pd.workspace_desc();
+    workspace_ = Buffer(HostMemory(), workspace.get_size());
+    forward_ = onednn::MakeOp<dnnl::pooling_forward>(forward_pd,
+                                                     {{DNNL_ARG_SRC, source},
+                                                      {DNNL_ARG_DST, destination},
+                                                      {DNNL_ARG_WORKSPACE, workspace}},
+                                                     context_.scratch);
+    const dnnl::pooling_backward::desc backward(algorithm, source, destination, stride, kernel,
+                                                begin, end);
+    const dnnl::pooling_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
+                                                             onednn::Engine(), forward_pd);
+    backward_ = onednn::MakeOp<dnnl::pooling_backward>(backward_pd,
+                                                       {{DNNL_ARG_DIFF_DST, destination},
+                                                        {DNNL_ARG_DIFF_SRC, source},
+                                                        {DNNL_ARG_WORKSPACE, workspace}},
+                                                       context_.scratch);
+  }
+
+  Shape described_;
+  Layout described_layout_ = Layout::kPlain;
+  bool exclude_padding_ = true, corrected_ = false;
+  std::vector<float> factor_[2];  // per output row, per output column
+  onednn::Op forward_, backward_;
+  Buffer workspace_, corrected_diff_;
+};
+
+const RegisterLayer<PoolingCpu> registered("Pooling", DeviceType::kCpu);
+
+}  // namespace
+}  // namespace millrace

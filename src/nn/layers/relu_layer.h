@@ -1,0 +1,25 @@
+// Rectified linear unit: top = max(0, bottom) + negative_slope * min(0, bottom).
+// Works in place, and in any order in memory.
+#ifndef MILLRACE_NN_LAYERS_RELU_LAYER_H_
+#define MILLRACE_NN_LAYERS_RELU_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+class ReluLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::set<std::string> fields() const override { return {"relu_param"}; }
+  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+  void Reshape(const Blobs& bottom, const Blobs& top) override { top[0]->ReshapeLike(*bottom[0]); }
+
+ protected:
+  float slope() const { return param_.relu_param().negative_slope(); }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_RELU_LAYER_H_

@@ -1,0 +1,52 @@
+#include "nn/layers/relu_layer.h"
+#include "nn/onednn/onednn.h"
+
+namespace millrace {
+namespace {
+
+class ReluCpu : public ReluLayer {
+ public:
+  using ReluLayer::ReluLayer;
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    ReluLayer::Reshape(bottom, top);
+    if (bottom[0]->count() == described_count_) return;
+    described_count_ = bottom[0]->count();
+    // Elementwise: the order in memory does not matter, so one long axis will do.
+    const onednn::Desc data = onednn::DescOf({described_count_});
+    const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
+                                              dnnl::algorithm::eltwise_relu, data, slope());
+    const dnnl::eltwise_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
+                                                           onednn::Engine());
+    forward_ = onednn::MakeOp<dnnl::eltwise_forward>(
+        forward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}}, context_.scratch);
+    const dnnl::eltwise_backward::desc backward(dnnl::algorithm::eltwise_relu, data, data, slope());
+    const dnnl::eltwise_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
+                                                             onednn::Engine(), forward_pd);
+    backward_ = onednn::MakeOp<dnnl::eltwise_backward>(
+        backward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DIFF_DST, data}, {DNNL_ARG_DIFF_SRC, data}},
+        context_.scratch);
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()}, {DNNL_ARG_DST, top[0]->data()}});
+  }
+
+  // In place the bottom holds the output by now, which has the input's sign.
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    if (!propagate_down[0]) return;
+    backward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
+                   {DNNL_ARG_DIFF_DST, top[0]->diff()},
+                   {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});
+  }
+
+ private:
+  int64_t described_count_ = -1;
+  onednn::Op forward_, backward_;
+};
+
+const RegisterLayer<ReluCpu> registered("ReLU", DeviceType::kCpu);
+
+}  // namespace
+}  // namespace millrace

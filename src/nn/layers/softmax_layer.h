@@ -1,0 +1,39 @@
+// Softmax along one axis. The axes before it are the outer ones, those after it
+// the inner ones; for every outer i, inner j and class c
+//   y[i][c][j] = exp(x[i][c][j]) / sum over k of exp(x[i][k][j])
+//   dE/dx[i][c][j] = y[i][c][j] (dE/dy[i][c][j] - sum over k of dE/dy[i][k][j] y[i][k][j])
+// The largest x is subtracted first, which changes nothing but the range. The
+// layer may work in place.
+#ifndef MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_
+#define MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+// A blob seen from one of its axes.
+struct AxisView {
+  AxisView() = default;
+  // `axis` may be negative; throws FieldError(`field`, ...) if it does not exist.
+  AxisView(const Blob& blob, int axis, const char* field);
+
+  int64_t outer = 0, classes = 0, inner = 0;
+};
+
+// Softmax of plain arrays in host memory; `out` may be `in`.
+void SoftmaxCpu(const AxisView& view, const float* in, float* out);
+
+class SoftmaxLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  std::set<std::string> fields() const override { return {"softmax_param"}; }
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  AxisView view_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_

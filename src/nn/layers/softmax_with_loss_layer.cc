@@ -1,0 +1,45 @@
+#include "nn/layers/softmax_with_loss_layer.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+void SoftmaxWithLossLayer::SetUp(const Blobs&, const Blobs&) {
+  const caffe::LossParameter& loss = param_.loss_param();
+  std::optional<int> ignored;
+  if (loss.has_ignore_label()) ignored = loss.ignore_label();
+  labels_.emplace(name(), ignored);
+  normalization_ = loss.normalization();
+  if (!loss.has_normalization() && loss.has_normalize() && !loss.normalize()) {
+    normalization_ = caffe::LossParameter::BATCH_SIZE;
+  }
+}
+
+void SoftmaxWithLossLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  view_ = AxisView(*bottom[0], param_.softmax_param().axis(), "softmax_param.axis");
+  labels_->CheckShape(*bottom[1], view_);
+  probability_.ReshapeLike(*bottom[0]);
+  top[0]->Reshape({});
+  if (top.size() > 1) top[1]->ReshapeLike(*bottom[0]);
+}
+
+double SoftmaxWithLossLayer::Normalizer(int64_t valid) const {
+  int64_t normalizer = 1;
+  switch (normalization_) {
+    case caffe::LossParameter::FULL:
+      normalizer = view_.outer * view_.inner;
+      break;
+    case caffe::LossParameter::VALID:
+      normalizer = valid;
+      break;
+    case caffe::LossParameter::BATCH_SIZE:
+      normalizer = view_.outer;
+      break;
+    case caffe::LossParameter::NONE:
+      break;
+  }
+  // A batch whose labels are all ignored has no loss rather than no number.
+  return static_cast<double>(std::max<int64_t>(normalizer, 1));
+}
+
+}  // namespace millrace

@@ -1,0 +1,67 @@
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+#include "nn/layers/lanes.h"
+#include "nn/layers/softmax_with_loss_layer.h"
+
+namespace millrace {
+namespace {
+
+class SoftmaxWithLossLayerCpu : public SoftmaxWithLossLayer {
+ public:
+  using SoftmaxWithLossLayer::SoftmaxWithLossLayer;
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    float* probability = probability_.data();
+    SoftmaxCpu(view_, bottom[0]->data(), probability);
+    const float* labels = bottom[1]->data();
+    double loss = 0;
+    int64_t valid = 0;
+    for (int64_t i = 0; i < view_.outer; ++i) {
+      for (int64_t j = 0; j < view_.inner; ++j) {
+        const int64_t label = labels_->Class(labels, view_, i, j);
+        if (label == Labels::kIgnored) continue;
+        const float p = probability[(i * view_.classes + label) * view_.inner + j];
+        // In this order a probability that is not a number stays visible.
+        loss -= std::log(std::max(p, FLT_MIN));
+        ++valid;
+      }
+    }
+    normalizer_ = Normalizer(valid);
+    top[0]->data()[0] = static_cast<float>(loss / normalizer_);
+    if (top.size() > 1) std::copy_n(probability, probability_.count(), top[1]->data());
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    CHECK(!propagate_down[1]) << "no gradient flows to labels";
+    if (!propagate_down[0]) return;
+    const float* probability = probability_.data();
+    const float* labels = bottom[1]->data();
+    float* diff = bottom[0]->diff();
+    const float scale = static_cast<float>(top[0]->diff()[0] / normalizer_);
+    ForEachLane(probability_.count(), [=](int64_t k) { diff[k] = scale * probability[k]; });
+    for (int64_t i = 0; i < view_.outer; ++i) {
+      for (int64_t j = 0; j < view_.inner; ++j) {
+        float* position = diff + i * view_.classes * view_.inner + j;
+        const int64_t label = labels_->Class(labels, view_, i, j);
+        if (label != Labels::kIgnored) {
+          position[label * view_.inner] -= scale;
+        } else {
+          for (int64_t c = 0; c < view_.classes; ++c) position[c * view_.inner] = 0;
+        }
+      }
+    }
+  }
+
+ private:
+  double normalizer_ = 1;  // of the last Forward
+};
+
+const RegisterLayer<SoftmaxWithLossLayerCpu> registered("SoftmaxWithLoss", DeviceType::kCpu);
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// One blob for several consumers, inserted by the net where a blob is consumed
+// more than once:
+//   top[i] = bottom                        (the same memory, nothing is copied)
+//   dE/dbottom = sum over i of dE/dtop[i]
+// Any memory order goes through unchanged.
+#ifndef MILLRACE_NN_LAYERS_SPLIT_LAYER_H_
+#define MILLRACE_NN_LAYERS_SPLIT_LAYER_H_
+
+#include <limits>
+
+#include "nn/layer.h"
+
+namespace millrace {
+
+class SplitLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {1, 1, 1, std::numeric_limits<int>::max()}; }
+  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+  void Forward(const Blobs& bottom, const Blobs& top) override;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_SPLIT_LAYER_H_

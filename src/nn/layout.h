@@ -1,0 +1,33 @@
+// Helpers for the order of 4-axis activations in memory.
+#ifndef MILLRACE_NN_LAYOUT_H_
+#define MILLRACE_NN_LAYOUT_H_
+
+#include "nn/blob.h"
+
+namespace millrace {
+
+// Channels per block: 1 for kPlain and kNhwc.
+inline int BlockOf(Layout layout) {
+  return layout == Layout::kBlocked8 ? 8 : layout == Layout::kBlocked16 ? 16 : 1;
+}
+
+// `preferred` if a blob of this shape can have it, else kPlain.
+inline Layout FittingLayout(Layout preferred, const Shape& shape) {
+  if (shape.size() != 4 || shape[1] % BlockOf(preferred) != 0) return Layout::kPlain;
+  return preferred;
+}
+
+// Any order of a 4-axis blob is, in memory, [outer][H][W][inner].
+struct SpatialView {
+  int64_t outer, height, width, inner;
+};
+
+inline SpatialView ViewOf(const Blob& blob) {
+  const int64_t channels = blob.dim(1);
+  const int64_t inner = blob.layout() == Layout::kNhwc ? channels : BlockOf(blob.layout());
+  return {blob.dim(0) * channels / inner, blob.dim(2), blob.dim(3), inner};
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYOUT_H_

@@ -1,0 +1,55 @@
+// millrace time: where a net's time goes.
+#include <gflags/gflags.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <iostream>
+
+#include "data/data_service.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "train/net_timer.h"
+#include "weights/weight_buffer.h"
+
+DEFINE_bool(json, false, "print the result as JSON");
+
+namespace millrace {
+namespace {
+
+int RunTime(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 0, "none");
+  RequireFlag("model", FLAGS_model);
+  if (FLAGS_iterations < 1) throw Error("--iterations=", FLAGS_iterations, ": expected at least 1");
+  caffe::NetParameter param;
+  SourceMap source;
+  LoadText(FLAGS_model, &param, &source);
+  DataService data(DataOptions{});
+  NetOptions options;
+  options.state = NetStateFromFlags();
+  options.data = &data;
+  Net net(param, source, options);
+  const auto weights = WeightBuffer::CreatePrivate(net.layout());
+  net.BindWeights(weights->data());
+  net.FillWeights();
+  const TimeReport report = TimeNet(&net, FLAGS_iterations, SteadyClock());
+  if (FLAGS_json) {
+    google::protobuf::util::JsonPrintOptions print;
+    print.preserve_proto_field_names = true;
+    print.always_print_primitive_fields = true;
+    std::string json;
+    const auto status = google::protobuf::util::MessageToJsonString(report, &json, print);
+    if (!status.ok()) throw Error("time: ", status.ToString());
+    std::cout << json << std::endl;
+  } else {
+    std::cout << TimeTable(report) << std::flush;
+  }
+  return 0;
+}
+
+const RegisterCommand registered({"time",
+                                  "",
+                                  "measures each layer's forward and backward pass",
+                                  {"model", "iterations", "json", "phase", "level", "stage"},
+                                  RunTime});
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#include "tools/flags.h"
+
+#include <gflags/gflags.h>
+
+#include "base/error.h"
+
+DEFINE_string(model, "", "the net: a prototxt file");
+DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
+DEFINE_string(shm, "", "keep the weights at /dev/shm/NAME, where other processes join them");
+DEFINE_int32(iterations, 50, "how many batches to run");
+DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
+DEFINE_int32(level, 0, "the net state's level, for include and exclude rules");
+DEFINE_string(stage, "", "the net state's stages, separated by commas");
+
+namespace millrace {
+
+void RequireFlag(const char* name, const std::string& value) {
+  if (value.empty()) throw Error("--", name, " is missing");
+}
+
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+caffe::NetState NetStateFromFlags(caffe::Phase fallback) {
+  caffe::NetState state;
+  state.set_phase(fallback);
+  if (!FLAGS_phase.empty()) {
+    caffe::Phase phase;
+    if (!caffe::Phase_Parse(FLAGS_phase, &phase)) {
+      throw Error("--phase=", FLAGS_phase, ": expected TRAIN or TEST");
+    }
+    state.set_phase(phase);
+  }
+  state.set_level(FLAGS_level);
+  for (const std::string& stage : SplitList(FLAGS_stage)) state.add_stage(stage);
+  return state;
+}
+
+}  // namespace millrace

@@ -1,0 +1,30 @@
+// Flags that several commands share.
+#ifndef MILLRACE_TOOLS_FLAGS_H_
+#define MILLRACE_TOOLS_FLAGS_H_
+
+#include <gflags/gflags_declare.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/caffe.pb.h"
+
+DECLARE_string(model);
+DECLARE_string(weights);
+DECLARE_string(shm);
+DECLARE_int32(iterations);
+
+namespace millrace {
+
+// Throws Error when a flag that a command cannot do without is empty.
+void RequireFlag(const char* name, const std::string& value);
+
+// "a,b" as {"a", "b"}; empty parts are dropped.
+std::vector<std::string> SplitList(const std::string& text);
+
+// --phase (TRAIN unless `fallback` says otherwise), --level and --stage.
+caffe::NetState NetStateFromFlags(caffe::Phase fallback = caffe::TRAIN);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOOLS_FLAGS_H_
