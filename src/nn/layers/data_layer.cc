@@ -34,7 +34,7 @@ void DataLayer::Reshape(const Blobs&, const Blobs& top) {
 }
 
 void DataLayer::Forward(const Blobs&, const Blobs& top) {
-  if (mark_in_forward_) MarkConsumed();
+  if (mark_in_forward_) MarkPast();
   if (current_) prefetcher_->Recycle(std::exchange(current_, nullptr));
   current_ = prefetcher_->Next();
   unmarked_.push_back(current_->number);
@@ -42,7 +42,12 @@ void DataLayer::Forward(const Blobs&, const Blobs& top) {
   if (top.size() > 1) top[1]->BindData(current_->label_data());
 }
 
-void DataLayer::MarkConsumed() {
+void DataLayer::EndIteration() {
+  mark_in_forward_ = false;
+  MarkPast();
+}
+
+void DataLayer::MarkPast() {
   for (uint64_t number : unmarked_) stream_->MarkConsumed(number);
   unmarked_.clear();
 }

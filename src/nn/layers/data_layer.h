@@ -33,16 +33,14 @@ class DataLayer : public Layer {
   void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
   int64_t batch_size() const override { return param_.data_param().batch_size(); }
 
-  // Tells the stream that all batches of past Forwards have been trained on: for
-  // the end of an iteration, before a snapshot is taken.
-  void MarkConsumed();
-  // By default each Forward marks the batches before it. A solver that makes
-  // several passes per iteration calls this once: from then on only MarkConsumed
-  // does, and a snapshot taken by another solver in the midst of this one's
-  // iteration repeats the whole iteration.
-  void MarkOnlyOnRequest() { mark_in_forward_ = false; }
+  // All batches of past Forwards have been trained on. Until the first call each
+  // Forward marks the batches before it; from then on only this does, so that a
+  // snapshot in the midst of an iteration repeats the whole iteration.
+  void EndIteration() override;
 
  private:
+  void MarkPast();
+
   std::shared_ptr<BatchStream> stream_;
   ImageSize image_;
   std::unique_ptr<Prefetcher> prefetcher_;
