@@ -11,14 +11,9 @@
 
 #include <cstdint>
 
+#include "base/simd.h"
+
 namespace millrace {
-
-// The instruction sets that the loops are compiled for.
-enum class Simd { kBaseline, kAvx2, kAvx512 };
-
-bool SimdSupported(Simd simd);
-// The widest one that this processor has.
-Simd BestSimd();
 
 // The numbers of one momentum step over one parameter.
 struct SgdStep {
