@@ -1,13 +1,26 @@
 // Metrics files of any content: rows or an Error, never a crash; what was read is
-// the same after writing and reading it again.
+// the same after writing and reading it again, and can be drawn.
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
 #include "base/error.h"
 #include "monitor/metrics.h"
+#include "monitor/plot.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {
+
+namespace {
+
+void Draw(const std::vector<MetricsRow>& rows) {
+  try {
+    PlotRuns({{"run", rows}, {"the same", rows}});
+  } catch (const Error&) {
+    // Nothing to plot.
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> Corpus() {
   const std::string run =
@@ -33,6 +46,8 @@ bool Target(const std::string& input) {
   for (const MetricsRow& row : rows) {
     if (!differencer.Compare(ParseMetricsLine(MetricsLine(row), "m"), row)) return false;
   }
+  // Figures take longer: one for every sixteenth input.
+  if (input.size() % 16 == 0) Draw(rows);
   return true;
 }
 
