@@ -95,6 +95,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
     stream->Restore(found->second);
     restored_.erase(found);
   }
+  if (stopped_) stream->Stop();
   streams_[key] = stream;
   return stream;
 }
@@ -125,6 +126,7 @@ void DataService::Stop() {
   std::vector<std::shared_ptr<BatchStream>> streams;
   {
     std::lock_guard lock(mutex_);
+    stopped_ = true;
     for (auto& [key, stream] : streams_) streams.push_back(stream);
   }
   // Readers are joined without the lock, so that nobody waits for them in vain.

@@ -42,7 +42,9 @@ class DataService {
   // A stream that has handed out batches cannot be moved (throws Error).
   void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
 
-  // Wakes everyone who waits for data and joins the reader threads.
+  // Wakes everyone who waits for data and joins the reader threads; streams that
+  // are opened afterwards give nothing either. Not from a reader thread: an
+  // ErrorSink's callback may not call it.
   void Stop();
 
   const DataOptions& options() const { return options_; }
@@ -52,6 +54,7 @@ class DataService {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
   std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
+  bool stopped_ = false;
 };
 
 }  // namespace millrace

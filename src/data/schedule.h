@@ -21,9 +21,9 @@ struct RecordLocation {
 };
 
 // Numbers the records of several sources 0 .. total-1, in proportion to their
-// sizes: any run of numbers takes from each source its share, to within one
-// record per source. Record j of a source of s records stands at (2j+1)/(2s) of
-// the way; ties go to the earlier source. Immutable.
+// sizes: the first n numbers take from each source its share of n, to within one
+// record and half a record more per source. Record j of a source of s records
+// stands at (2j+1)/(2s) of the way; ties go to the earlier source. Immutable.
 class Interleave {
  public:
   // Throws Error when there is no record at all, or more than 2^32.
