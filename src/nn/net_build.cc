@@ -85,14 +85,17 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
       InsertSplits(SelectLayers(param, options.state, source), source);
   context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
   std::set<std::string> names;
+  // Counts the net's own layers only: random streams must not depend on where
+  // this processor's memory orders need a conversion.
+  context_.layer_id = 0;
   for (const PlacedLayer& layer : layers) {
     if (!names.insert(layer.param.name()).second) {
       Complaint(source, layer.source_index, layer.param).Guard([] {
         throw FieldError("name", "another layer of this phase has the same name");
       });
     }
-    context_.layer_id = nodes_.size();
     AddLayer(layer.param, layer.source_index, source);
+    ++context_.layer_id;
   }
 
   // What nobody consumes is an output, in plain order for whoever prints it.
@@ -278,7 +281,7 @@ void Net::MarkBackward() {
     for (size_t i = 0; i < node->top.size(); ++i) {
       contributes |= node->loss_weight[i] != 0 || under_loss.count(node->top[i]) > 0;
     }
-    if (node->layer->type() == "Reorder" && node->source_index < 0) {
+    if (IsInsertedReorder(*node)) {
       node->need_backward = contributes && wanted.count(node->top[0]) > 0;
       node->propagate_down = {node->need_backward};
     }
