@@ -129,6 +129,18 @@ TEST(NetOutputs, AreTheBlobsThatNoLayerConsumes) {
   EXPECT_EQ(net->outputs()[1].name, "z");
 }
 
+TEST(NetMemory, IsKnownBeforeTheFirstPass) {
+  // 2 x 3 inputs; 2 x 4 values of ip, overwritten by the ReLU; their gradients.
+  TestNet net(std::string(kInput) +
+              "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+              "inner_product_param { num_output: 4 } }\n"
+              "layer { name: 'r' type: 'ReLU' bottom: 'ip' top: 'ip' loss_weight: 1 }");
+  const size_t before = net->activation_bytes();
+  EXPECT_GE(before, (6 + 8 + 8) * sizeof(float));
+  net.Pass();
+  EXPECT_EQ(net->activation_bytes(), before);
+}
+
 // Mistakes: each gives the place in the file, the layer, and what was expected.
 struct Mistake {
   const char* name;
