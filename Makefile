@@ -40,7 +40,7 @@ endif
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
   -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lgomp -lrt
+LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lz -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1
   LDFLAGS += -fsanitize=$(SANITIZE)
@@ -82,8 +82,10 @@ backends:
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces only: layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),found$(comma) unused: no segment needs it yet,off  ($(if $(filter off,$(VERBS)),VERBS=off,no infiniband/verbs.h)))"
 
-# The list of sources decides what a library holds: rebuild it when that changes.
-$(shell mkdir -p $(BUILD) && echo '$(sort $(objects)) $(CXXFLAGS)' | cmp -s - $(BUILD)/sources.list || echo '$(sort $(objects)) $(CXXFLAGS)' > $(BUILD)/sources.list)
+# Other flags: compile everything anew. Another list of sources: archive anew.
+remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
+$(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA))
+$(call remember,sources.list,$(sort $(objects)))
 
 $(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto
 	@mkdir -p $(@D)
@@ -94,12 +96,12 @@ $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
-$(BUILD)/obj/%.o: %.cc $(BUILD)/sources.list | $(generated) backends
+$(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS) $(CXXFLAGS_CUDA) -MMD -MP -c $< -o $@
 
-$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/sources.list | $(generated) backends
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -c $< -o $@

@@ -18,9 +18,9 @@
 namespace millrace {
 
 struct DataOptions {
-  uint64_t seed = 0;          // names the random streams (shuffle, crop, mirror)
-  uint64_t shard_index = 0;   // this process reads records r with
-  uint64_t shard_count = 1;   // r % shard_count == shard_index
+  uint64_t seed = 0;            // names the random streams (shuffle, crop, mirror)
+  uint64_t shard_index = 0;     // this process reads records r with
+  uint64_t shard_count = 1;     // r % shard_count == shard_index
   ErrorSink* errors = nullptr;  // outlives the service; null: errors surface in Next()
 };
 
@@ -31,7 +31,9 @@ class DataService {
   ~DataService();
 
   // The stream of `layer` (type Data) in `scope` ("train", "test0", ...). Opens
-  // its sources on the first call. Throws Error or FieldError.
+  // its sources on the first call. Throws FieldError for what is wrong with the
+  // layer's fields or its sources, Error if a position given to Restore does not
+  // fit.
   std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);
 
   // Where the streams of `scope` stand, for a snapshot.
@@ -40,7 +42,9 @@ class DataService {
   // A stream that has handed out batches cannot be moved (throws Error).
   void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
 
-  // Wakes everyone who waits for data and joins the reader threads.
+  // Wakes everyone who waits for data and joins the reader threads; streams that
+  // are opened afterwards give nothing either. Not from a reader thread: an
+  // ErrorSink's callback may not call it.
   void Stop();
 
   const DataOptions& options() const { return options_; }
@@ -50,6 +54,7 @@ class DataService {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
   std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
+  bool stopped_ = false;
 };
 
 }  // namespace millrace

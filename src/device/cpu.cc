@@ -21,8 +21,9 @@ class Host : public MemorySpace {
  public:
   void* Allocate(size_t bytes) override {
     const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kCacheLine;
+    void* pointer = nullptr;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
-    void* pointer = std::aligned_alloc(alignment, rounded);
+    if (rounded > bytes) pointer = std::aligned_alloc(alignment, rounded);  // else it overflowed
     if (!pointer) throw Error("out of memory: cannot allocate ", bytes, " bytes");
     if (alignment == kHugePage) madvise(pointer, rounded, MADV_HUGEPAGE);
     return pointer;
@@ -50,6 +51,7 @@ class CpuDriver : public DeviceDriver {
     if (ordinal != 0) throw Error("cpu device ", ordinal, " does not exist; the host is cpu 0");
     return HostMemory();
   }
+  MemorySpace& Staging(int ordinal) override { return Memory(ordinal); }
 };
 
 const RegisterDevice registered(std::make_unique<CpuDriver>());

@@ -51,6 +51,9 @@ class DeviceDriver {
   // The memory of one of them; owned by the driver. Throws Error for an ordinal
   // that List() does not name.
   virtual MemorySpace& Memory(int ordinal) = 0;
+  // Host memory that copies to and from that device are fastest with: page-locked
+  // for a GPU. Owned and refused as above.
+  virtual MemorySpace& Staging(int ordinal) = 0;
 };
 
 // The drivers compiled into this program, by type.

@@ -14,9 +14,9 @@ std::string ShapeText(const Shape& shape) {
 }
 
 int64_t ShapeCount(const Shape& shape) {
-  int64_t count = 1;
-  for (int64_t dim : shape) count *= dim;
-  return count;
+  uint64_t count = 1;  // wraps, without harm, for the absurd shapes of a damaged file
+  for (int64_t dim : shape) count *= static_cast<uint64_t>(dim);
+  return static_cast<int64_t>(count);
 }
 
 void Blob::Reshape(const Shape& shape, Layout layout) {

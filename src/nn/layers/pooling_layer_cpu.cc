@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "nn/layers/max_pool_kernel.h"
 #include "nn/layers/pooling_layer.h"
 #include "nn/layout.h"
 #include "nn/onednn/onednn.h"
@@ -24,11 +25,22 @@ class PoolingCpu : public PoolingLayer {
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
     described_layout_ = bottom[0]->layout();
+    bottom_view_ = ViewOf(*bottom[0]);
+    top_view_ = ViewOf(*top[0]);
+    by_hand_ = is_max() && top_view_.inner > 1;
+    if (by_hand_) {
+      workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
+      return;
+    }
     FindCorrections(*bottom[0], *top[0]);
     onednn::Describe("pooling", [&] { DescribeBoth(DescOf(*bottom[0]), DescOf(*top[0])); });
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    if (by_hand_) {
+      return MaxPoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
+                            workspace_.get<int32_t>());
+    }
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
                   {DNNL_ARG_DST, top[0]->data()},
                   {DNNL_ARG_WORKSPACE, workspace_.get()}});
@@ -38,6 +50,10 @@ class PoolingCpu : public PoolingLayer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
+    if (by_hand_) {
+      return MaxPoolBackward(geometry_, bottom_view_, top_view_, top[0]->diff(),
+                             workspace_.get<int32_t>(), bottom[0]->diff());
+    }
     const float* diff = top[0]->diff();
     if (corrected_) {
       if (!corrected_diff_.get()) {
@@ -120,6 +136,8 @@ class PoolingCpu : public PoolingLayer {
 
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
+  SpatialView bottom_view_{}, top_view_{};
+  bool by_hand_ = false;  // max pooling with channels innermost (max_pool_kernel.h)
   bool exclude_padding_ = true, corrected_ = false;
   std::vector<float> factor_[2];  // per output row, per output column
   onednn::Op forward_, backward_;

@@ -1,0 +1,193 @@
+#include "data/batch_stream.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+ScheduleOptions ScheduleOf(const BatchStreamOptions& options) {
+  ScheduleOptions schedule;
+  for (const auto& source : options.sources) schedule.sizes.push_back(source->size());
+  schedule.shard_index = options.shard_index;
+  schedule.shard_count = options.shard_count;
+  schedule.shuffle = options.shuffle;
+  schedule.rand_skip = options.rand_skip;
+  schedule.seed = options.seed;
+  schedule.stream = options.stream;
+  return schedule;
+}
+
+// Page faults shall happen on the reader's thread, not on the one that computes.
+void TouchPages(std::string_view bytes) {
+  constexpr size_t kPage = 4096;
+  volatile char sink = 0;
+  for (size_t at = 0; at < bytes.size(); at += kPage) sink = bytes[at];
+  if (!bytes.empty()) sink = bytes.back();
+  (void)sink;
+}
+
+// A position beyond this is damage, not training; its items fit in 64 bits.
+constexpr uint64_t kMostBatches = uint64_t{1} << 40;
+
+}  // namespace
+
+BatchStream::BatchStream(const BatchStreamOptions& options)
+    : options_(options),
+      schedule_(ScheduleOf(options)),
+      errors_(options.errors ? options.errors : &own_errors_),
+      slots_(std::max(1, options.read_ahead)) {
+  CHECK_GT(options.batch_size, 0u);
+  CHECK_LT(options.batch_size, uint64_t{1} << 23);
+  for (Slot& slot : slots_) {
+    slot.records.resize(options.batch_size);
+    slot.missing = options.sources.size();
+  }
+}
+
+BatchStream::~BatchStream() { Stop(); }
+
+uint64_t BatchStream::NumberOf(uint64_t step) const {
+  return step < repeated_.size() ? repeated_[step] : first_batch_ + (step - repeated_.size());
+}
+
+void BatchStream::StartReaders() {
+  started_ = true;
+  for (size_t i = 0; i < options_.sources.size(); ++i) {
+    readers_.push_back(std::make_unique<Thread>(
+        "read " + options_.layer, [this, i] { Read(static_cast<int>(i)); }, errors_));
+  }
+}
+
+bool BatchStream::Next(Batch* batch) {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  if (!started_ && !stopped_) StartReaders();
+  while (!stopped_ && !error_ && SlotOf(handed_out_).missing > 0) complete_.wait(lock);
+  if (error_) std::rethrow_exception(error_);
+  if (stopped_) return false;
+  Slot& slot = SlotOf(handed_out_);
+  batch->number = NumberOf(handed_out_);
+  batch->first_item = batch->number * options_.batch_size;
+  batch->records.swap(slot.records);
+  slot.records.resize(options_.batch_size);
+  slot.missing = options_.sources.size();
+  outstanding_.insert(batch->number);
+  ++handed_out_;
+  room_.notify_all();
+  return true;
+}
+
+void BatchStream::MarkConsumed(uint64_t number) {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  CHECK_EQ(outstanding_.erase(number), 1u) << "batch " << number << " was not handed out";
+}
+
+void BatchStream::Read(int source) {
+  try {
+    // Going back and forth is cheap only with an index; a few steps forward are
+    // cheap without.
+    const bool indexed = options_.shuffle || options_.shard_count > 1;
+    LmdbDatabase::Cursor cursor(options_.sources[source], indexed);
+    for (uint64_t step = 0; WaitForRoom(step); ++step) {
+      FillShare(source, step, &cursor);
+      Deliver(step);
+    }
+  } catch (const boost::thread_interrupted&) {
+    throw;
+  } catch (...) {
+    {
+      boost::unique_lock<boost::mutex> lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      complete_.notify_all();
+    }
+    throw;  // to the sink
+  }
+}
+
+bool BatchStream::WaitForRoom(uint64_t step) {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  while (!stopped_ && step >= handed_out_ + slots_.size()) room_.wait(lock);
+  return !stopped_;
+}
+
+void BatchStream::FillShare(int source, uint64_t step, LmdbDatabase::Cursor* cursor) {
+  // No lock: nobody else touches these items until all readers have delivered.
+  std::vector<RecordView>& records = SlotOf(step).records;
+  const uint64_t first_item = NumberOf(step) * options_.batch_size;
+  for (uint64_t i = 0; i < options_.batch_size; ++i) {
+    const RecordLocation location = schedule_.At(first_item + i);
+    if (location.source != source) continue;
+    records[i] = cursor->At(location.index);
+    records[i].source = source;
+    TouchPages(records[i].value);
+  }
+}
+
+void BatchStream::Deliver(uint64_t step) {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  if (--SlotOf(step).missing > 0) return;
+  ++read_;
+  complete_.notify_all();
+}
+
+caffe::StreamPosition BatchStream::Position() const {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  const uint64_t repeats_done = std::min<uint64_t>(handed_out_, repeated_.size());
+  caffe::StreamPosition position;
+  position.set_layer(options_.layer);
+  position.set_next_batch(first_batch_ + (handed_out_ - repeats_done));
+  position.set_batch_size(options_.batch_size);
+  position.set_records(schedule_.records());
+  std::set<uint64_t> outstanding = outstanding_;
+  outstanding.insert(repeated_.begin() + repeats_done, repeated_.end());
+  for (uint64_t number : outstanding) position.add_outstanding(number);
+  return position;
+}
+
+void BatchStream::Restore(const caffe::StreamPosition& position) {
+  const std::string what = Cat("data layer '", options_.layer, "': ");
+  if (position.batch_size() != options_.batch_size) {
+    throw Error(what, "cannot resume: the snapshot was taken with batch_size ",
+                position.batch_size(), ", now it is ", options_.batch_size);
+  }
+  if (position.records() != schedule_.records()) {
+    throw Error(what, "cannot resume: the snapshot was taken with ", position.records(),
+                " records in this process's share of the sources, now there are ",
+                schedule_.records());
+  }
+  const std::set<uint64_t> repeated(position.outstanding().begin(), position.outstanding().end());
+  const bool consistent = position.next_batch() < kMostBatches &&
+                          repeated.size() == static_cast<size_t>(position.outstanding_size()) &&
+                          (repeated.empty() || *repeated.rbegin() < position.next_batch());
+  if (!consistent) throw Error(what, "cannot resume: the snapshot's position is damaged");
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  if (started_) throw Error(what, "cannot be moved once it has given batches");
+  repeated_.assign(repeated.begin(), repeated.end());
+  first_batch_ = position.next_batch();
+}
+
+void BatchStream::Stop() {
+  std::vector<std::unique_ptr<Thread>> readers;
+  {
+    boost::unique_lock<boost::mutex> lock(mutex_);
+    stopped_ = true;
+    complete_.notify_all();
+    room_.notify_all();
+    readers.swap(readers_);
+  }
+  for (auto& reader : readers) reader->Interrupt();
+  readers.clear();  // joins
+}
+
+RecordView BatchStream::FirstRecord() const {
+  return LmdbDatabase::Cursor(options_.sources[0], false).At(0);
+}
+
+uint64_t BatchStream::batches_read() const {
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  return read_;
+}
+
+}  // namespace millrace

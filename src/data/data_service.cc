@@ -1,0 +1,136 @@
+#include "data/data_service.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "base/file.h"
+#include "data/lmdb_database.h"
+#include "proto/parse.h"
+
+namespace millrace {
+namespace {
+
+// FNV-1a (Fowler, Noll, Vo), 64 bit.
+uint64_t StreamId(const std::string& scope, const std::string& layer, uint64_t shard) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : Cat(scope, '\0', layer, '\0', shard)) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+// Caffe's `backend` defaults to LEVELDB: a file that does not set it gets what
+// the path holds.
+std::shared_ptr<LmdbDatabase> OpenSource(const caffe::DataParameter& param, int index) {
+  const std::string& path = param.source(index);
+  const bool is_lmdb = FileExists(path + "/data.mdb");
+  if (param.has_backend() && param.backend() == caffe::DataParameter::LEVELDB) {
+    throw FieldError("data_param.backend", "LEVELDB is not supported; ",
+                     is_lmdb ? Cat(path, " is an LMDB database: set backend: LMDB")
+                             : Cat("convert ", path, " to LMDB"));
+  }
+  try {
+    return LmdbDatabase::Open(path);
+  } catch (const Error& error) {
+    throw FieldError(Cat("data_param.source[", index, "]"), error.what());
+  }
+}
+
+void CheckParam(const caffe::DataParameter& param) {
+  constexpr uint32_t kLargestBatch = 1 << 20;
+  constexpr uint32_t kLargestPrefetch = 1 << 10;
+  if (param.source_size() == 0) {
+    throw FieldError("data_param.source", "is missing, expected the path of an LMDB database");
+  }
+  if (param.batch_size() == 0 || param.batch_size() > kLargestBatch) {
+    throw FieldError("data_param.batch_size", param.has_batch_size() ? "is " : "is missing, as ",
+                     param.batch_size(), ", expected 1 to ", kLargestBatch);
+  }
+  if (param.prefetch() == 0 || param.prefetch() > kLargestPrefetch) {
+    throw FieldError("data_param.prefetch", "is ", param.prefetch(), ", expected 1 to ",
+                     kLargestPrefetch);
+  }
+  if (param.force_encoded_color()) {
+    throw FieldError("data_param.force_encoded_color",
+                     "encoded images are not supported; expected raw pixels in the database");
+  }
+}
+
+}  // namespace
+
+DataService::DataService(const DataOptions& options) : options_(options) {
+  CHECK_LT(options.shard_index, options.shard_count);
+}
+
+DataService::~DataService() { Stop(); }
+
+std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
+                                               const caffe::LayerParameter& layer) {
+  std::lock_guard lock(mutex_);
+  const auto key = std::make_pair(scope, layer.name());
+  if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
+
+  const caffe::DataParameter& param = layer.data_param();
+  CheckParam(param);
+  BatchStreamOptions options;
+  options.layer = layer.name();
+  for (int i = 0; i < param.source_size(); ++i) options.sources.push_back(OpenSource(param, i));
+  options.batch_size = param.batch_size();
+  options.read_ahead = static_cast<int>(param.prefetch());
+  options.shuffle = param.shuffle();
+  options.rand_skip = param.rand_skip();
+  options.shard_index = options_.shard_index;
+  options.shard_count = options_.shard_count;
+  options.seed = options_.seed;
+  options.stream = StreamId(scope, layer.name(), options_.shard_index);
+  options.errors = options_.errors;
+  std::shared_ptr<BatchStream> stream;
+  try {
+    stream = std::make_shared<BatchStream>(options);
+  } catch (const Error& error) {
+    throw FieldError("data_param.source", error.what());
+  }
+  if (const auto found = restored_.find(key); found != restored_.end()) {
+    stream->Restore(found->second);
+    restored_.erase(found);
+  }
+  if (stopped_) stream->Stop();
+  streams_[key] = stream;
+  return stream;
+}
+
+std::vector<caffe::StreamPosition> DataService::Positions(const std::string& scope) const {
+  std::lock_guard lock(mutex_);
+  std::vector<caffe::StreamPosition> positions;
+  for (const auto& [key, stream] : streams_) {
+    if (key.first == scope) positions.push_back(stream->Position());
+  }
+  return positions;
+}
+
+void DataService::Restore(const std::string& scope,
+                          const std::vector<caffe::StreamPosition>& positions) {
+  std::lock_guard lock(mutex_);
+  for (const caffe::StreamPosition& position : positions) {
+    const auto key = std::make_pair(scope, position.layer());
+    if (const auto found = streams_.find(key); found != streams_.end()) {
+      found->second->Restore(position);
+    } else {
+      restored_[key] = position;
+    }
+  }
+}
+
+void DataService::Stop() {
+  std::vector<std::shared_ptr<BatchStream>> streams;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (auto& [key, stream] : streams_) streams.push_back(stream);
+  }
+  // Readers are joined without the lock, so that nobody waits for them in vain.
+  for (auto& stream : streams) stream->Stop();
+}
+
+}  // namespace millrace

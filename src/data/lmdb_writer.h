@@ -1,0 +1,54 @@
+// Writes a new LMDB database from records in the order of their keys. It grows
+// under a temporary name beside its own and gets its name at the end: nobody
+// ever sees a part of it. The same records give the same bytes.
+#ifndef MILLRACE_DATA_LMDB_WRITER_H_
+#define MILLRACE_DATA_LMDB_WRITER_H_
+
+#include <lmdb.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+// Used by one thread.
+class LmdbWriter {
+ public:
+  // Throws Error if `path` exists or its folder does not.
+  explicit LmdbWriter(const std::string& path);
+  // Without Commit, leaves nothing behind.
+  ~LmdbWriter();
+  LmdbWriter(const LmdbWriter&) = delete;
+  LmdbWriter& operator=(const LmdbWriter&) = delete;
+
+  // Keys must ascend. Throws Error (a full disk, for example).
+  void Add(std::string_view key, std::string_view value);
+  // Writes what is pending and syncs it; nothing may be added afterwards.
+  void Finish();
+  // Finish, unless done, and the renaming.
+  void Commit();
+  // Removes the database that Commit made.
+  void Withdraw();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void Flush();
+  int TryFlush();
+  void Close();
+  void RemoveTemporary();
+  [[noreturn]] void Fail(int result) const;
+
+  const std::string path_, temporary_;
+  MDB_env* environment_ = nullptr;
+  size_t map_bytes_;
+  std::vector<std::pair<std::string, std::string>> pending_;
+  size_t pending_bytes_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_LMDB_WRITER_H_

@@ -1,0 +1,78 @@
+#include "data/prefetcher.h"
+
+#include <utility>
+
+#include "data/datum_view.h"
+
+namespace millrace {
+
+// One buffer more than are ready: the one that the net computes on.
+Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const Transformer& transformer,
+                       int depth)
+    : stream_(std::move(stream)),
+      transformer_(transformer),
+      depth_(depth),
+      free_(depth + 1),
+      ready_(depth) {}
+
+Prefetcher::~Prefetcher() {
+  free_.Close();
+  ready_.Close();
+  if (thread_) thread_->Stop();
+}
+
+ReadyBatch* Prefetcher::Next() {
+  if (!thread_) {
+    const size_t images = stream_->batch_size() * transformer_.output().count() * sizeof(float);
+    for (int i = 0; i < depth_ + 1; ++i) {
+      buffers_.push_back(std::make_unique<ReadyBatch>());
+      buffers_.back()->images = Buffer(HostMemory(), images);
+      buffers_.back()->labels = Buffer(HostMemory(), stream_->batch_size() * sizeof(float));
+      free_.Push(buffers_.back().get());
+    }
+    thread_ = std::make_unique<Thread>(
+        "fetch " + stream_->layer(), [this] { Run(); }, stream_->errors());
+  }
+  if (const auto batch = ready_.Pop()) return *batch;
+  if (error_) std::rethrow_exception(error_);
+  throw boost::thread_interrupted();
+}
+
+void Prefetcher::Recycle(ReadyBatch* batch) { free_.Push(batch); }
+
+void Prefetcher::Run() {
+  // Whatever ends the thread, nobody shall wait for it in vain.
+  try {
+    while (const auto buffer = free_.Pop()) {
+      if (!stream_->Next(&batch_)) break;
+      Fill(*buffer);
+      if (!ready_.Push(*buffer)) break;
+    }
+    ready_.Close();
+  } catch (const boost::thread_interrupted&) {
+    ready_.Close();
+    throw;
+  } catch (...) {
+    error_ = std::current_exception();
+    ready_.Close();
+    throw;  // to the sink
+  }
+}
+
+void Prefetcher::Fill(ReadyBatch* ready) {
+  ready->number = batch_.number;
+  const int64_t count = transformer_.output().count();
+  for (size_t i = 0; i < batch_.records.size(); ++i) {
+    const RecordView& record = batch_.records[i];
+    const std::string& path = stream_->source_path(record.source);
+    const DatumView datum = ReadDatum(path, record.key, record.value);
+    try {
+      transformer_.Apply(datum, batch_.first_item + i, ready->image_data() + i * count);
+    } catch (const Error& error) {
+      throw Error(RecordName(path, record.key), ": ", error.what());
+    }
+    ready->label_data()[i] = static_cast<float>(datum.label);
+  }
+}
+
+}  // namespace millrace

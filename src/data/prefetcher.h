@@ -1,0 +1,62 @@
+// One solver's thread between a stream of records and its net: takes batches
+// from the stream, transforms them into float buffers, and keeps a bounded
+// number of them ready.
+#ifndef MILLRACE_DATA_PREFETCHER_H_
+#define MILLRACE_DATA_PREFETCHER_H_
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "base/queue.h"
+#include "base/thread.h"
+#include "data/batch_stream.h"
+#include "data/transformer.h"
+#include "device/device.h"
+
+namespace millrace {
+
+// A batch in plain (N, C, H, W) order with N labels, in host memory.
+struct ReadyBatch {
+  uint64_t number = 0;  // for BatchStream::MarkConsumed
+  Buffer images, labels;
+
+  float* image_data() const { return images.get<float>(); }
+  float* label_data() const { return labels.get<float>(); }
+};
+
+// Next and Recycle are for one thread, the solver's.
+class Prefetcher {
+ public:
+  // Keeps at most `depth` >= 1 batches ready; the thread starts at the first Next.
+  Prefetcher(std::shared_ptr<BatchStream> stream, const Transformer& transformer, int depth);
+  // Stops the thread, whatever it waits for. Batches that were not consumed stay
+  // outstanding in the stream.
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Waits for a batch (an interruption point); the caller gives it back with
+  // Recycle, and holds at most one. Throws the error that ended this thread or a
+  // reader, or boost::thread_interrupted once the stream has been stopped.
+  ReadyBatch* Next();
+  void Recycle(ReadyBatch* batch);
+
+ private:
+  void Run();
+  void Fill(ReadyBatch* ready);
+
+  const std::shared_ptr<BatchStream> stream_;
+  Transformer transformer_;
+  const int depth_;
+  std::vector<std::unique_ptr<ReadyBatch>> buffers_;
+  BoundedQueue<ReadyBatch*> free_, ready_;
+  Batch batch_;               // the thread's
+  std::exception_ptr error_;  // written before ready_ is closed, read after
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_PREFETCHER_H_

@@ -1,0 +1,107 @@
+#include "data/schedule.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace millrace {
+
+Interleave::Interleave(const std::vector<uint64_t>& sizes) : sizes_(sizes) {
+  // Products of two sizes must fit in 64 bits (see Rank).
+  constexpr uint64_t kMost = uint64_t{1} << 32;
+  for (uint64_t size : sizes_) {
+    if (size > kMost || (total_ += size) > kMost) {
+      throw Error("the sources hold more than ", kMost, " records, which is not supported");
+    }
+  }
+  if (total_ == 0) throw Error("the sources hold no records");
+}
+
+uint64_t Interleave::Rank(size_t source, uint64_t index) const {
+  uint64_t rank = index;
+  for (size_t other = 0; other < sizes_.size(); ++other) {
+    if (other == source) continue;
+    // Records j of `other` with (2j+1)/(2 s_other) before (2 index+1)/(2 s_source):
+    // odd numbers 2j+1 not above (2 index+1) s_other / s_source. The product is
+    // below 2 s_other s_source <= (s_other + s_source)^2 / 2 <= 2^63.
+    const uint64_t product = (2 * index + 1) * sizes_[other];
+    const uint64_t tie_is_mine = other > source ? 1 : 0;
+    if (product < tie_is_mine) continue;  // `other` is empty
+    rank += ((product - tie_is_mine) / sizes_[source] + 1) / 2;
+  }
+  return rank;
+}
+
+RecordLocation Interleave::At(uint64_t number) const {
+  if (sizes_.size() == 1) return {0, number};
+  // Of the first `number` records, a source has its share to within half a
+  // record per source and one half (rounding); one more is to be safe.
+  const uint64_t slack = sizes_.size() + 1;
+  for (size_t source = 0; source < sizes_.size(); ++source) {
+    const uint64_t size = sizes_[source];
+    const uint64_t share = number * size / total_;
+    uint64_t low = share > slack ? share - slack : 0;
+    uint64_t high = std::min(share + slack + 1, size);
+    while (low < high) {  // the first index whose rank is not below `number`
+      const uint64_t middle = (low + high) / 2;
+      if (Rank(source, middle) < number) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low < size && Rank(source, low) == number) return {static_cast<int>(source), low};
+  }
+  LOG(FATAL) << "record " << number << " of " << total_ << " belongs to no source";
+  return {};
+}
+
+Permutation::Permutation(uint64_t seed, uint64_t stream, uint64_t epoch, uint64_t size)
+    : size_(size), half_bits_(std::max(1, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2)) {
+  Rng rng(seed, {kRngShuffle, stream, epoch});
+  for (uint64_t& key : keys_) key = rng.Next64();
+}
+
+uint64_t Permutation::operator()(uint64_t i) const {
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  do {
+    uint64_t left = i >> half_bits_, right = i & mask;
+    for (uint64_t key : keys_) {
+      uint64_t mixed = (right + key) * 0x9e3779b97f4a7c15ULL;
+      mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93ULL;
+      const uint64_t next = left ^ ((mixed >> 32) & mask);
+      left = right;
+      right = next;
+    }
+    i = left << half_bits_ | right;
+  } while (i >= size_);
+  return i;
+}
+
+Schedule::Schedule(const ScheduleOptions& options) : options_(options), interleave_(options.sizes) {
+  CHECK_LT(options.shard_index, options.shard_count);
+  const uint64_t total = interleave_.total();
+  if (total <= options.shard_index) {
+    throw Error("the sources hold ", total, " records, fewer than the ", options.shard_count,
+                " processes that share them");
+  }
+  records_ = (total - options.shard_index + options.shard_count - 1) / options.shard_count;
+  if (options.rand_skip > 0) {
+    skip_ = Rng(options.seed, {kRngSkip, options.stream}).Below(options.rand_skip);
+  }
+}
+
+RecordLocation Schedule::At(uint64_t item) const {
+  const uint64_t epoch = (item + skip_) / records_;
+  uint64_t position = (item + skip_) % records_;
+  if (options_.shuffle) {
+    position = Permutation(options_.seed, options_.stream, epoch, records_)(position);
+  }
+  return interleave_.At(position * options_.shard_count + options_.shard_index);
+}
+
+}  // namespace millrace

@@ -1,0 +1,156 @@
+// NVIDIA GPUs as devices: their memory, and page-locked host memory for copies to
+// and from them. Without a driver or a GPU there are no devices of this type.
+#include <cuda_runtime.h>
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/device.h"
+
+namespace millrace {
+namespace {
+
+// `device` names the culprit: "cuda device 0".
+template <typename... Parts>
+void Check(cudaError_t status, const std::string& device, const Parts&... doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // or the next call would report it again
+  throw Error(device, ": ", doing..., ": ", cudaGetErrorString(status));
+}
+
+// What a destructor may do with an error: say it, unless the program is ending
+// and the runtime has gone already.
+void CheckFree(cudaError_t status, const std::string& device) {
+  if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
+  cudaGetLastError();
+  LOG(ERROR) << device << ": cannot free memory: " << cudaGetErrorString(status);
+}
+
+// Number of usable GPUs: any error means that there is none.
+int CountDevices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+class CudaMemory : public MemorySpace {
+ public:
+  explicit CudaMemory(int ordinal) : ordinal_(ordinal), name_(Cat("cuda device ", ordinal)) {}
+
+  void* Allocate(size_t bytes) override {
+    Select();
+    void* pointer = nullptr;
+    Check(cudaMalloc(&pointer, std::max<size_t>(bytes, 1)), name_, "cannot allocate ", bytes,
+          " bytes");
+    return pointer;
+  }
+  void Free(void* pointer) override {
+    CheckFree(cudaSetDevice(ordinal_), name_);
+    CheckFree(cudaFree(pointer), name_);
+  }
+  void Fill(void* pointer, int byte, size_t bytes) override {
+    Select();
+    Check(cudaMemset(pointer, byte, bytes), name_, "cannot fill memory");
+    // The runtime may return before the GPU has finished.
+    Check(cudaStreamSynchronize(cudaStreamLegacy), name_, "cannot fill memory");
+  }
+  void CopyFromHost(void* destination, const void* host, size_t bytes) override {
+    Copy(destination, host, bytes, cudaMemcpyHostToDevice);
+  }
+  void CopyToHost(void* host, const void* source, size_t bytes) override {
+    Copy(host, source, bytes, cudaMemcpyDeviceToHost);
+  }
+
+ private:
+  // The current device belongs to the calling thread.
+  void Select() { Check(cudaSetDevice(ordinal_), name_, "cannot be used"); }
+
+  void Copy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
+    Select();
+    Check(cudaMemcpy(destination, source, bytes, kind), name_, "cannot copy ", bytes, " bytes");
+    Check(cudaStreamSynchronize(cudaStreamLegacy), name_, "cannot copy ", bytes, " bytes");
+  }
+
+  const int ordinal_;
+  const std::string name_;
+};
+
+// Page-locked, and usable with every GPU of the machine.
+class PinnedMemory : public MemorySpace {
+ public:
+  void* Allocate(size_t bytes) override {
+    void* pointer = nullptr;
+    Check(cudaHostAlloc(&pointer, std::max<size_t>(bytes, 1), cudaHostAllocPortable), kName,
+          "cannot allocate ", bytes, " bytes");
+    return pointer;
+  }
+  void Free(void* pointer) override { CheckFree(cudaFreeHost(pointer), kName); }
+  void Fill(void* pointer, int byte, size_t bytes) override {
+    HostMemory().Fill(pointer, byte, bytes);
+  }
+  void CopyFromHost(void* destination, const void* host, size_t bytes) override {
+    HostMemory().CopyFromHost(destination, host, bytes);
+  }
+  void CopyToHost(void* host, const void* source, size_t bytes) override {
+    HostMemory().CopyToHost(host, source, bytes);
+  }
+
+ private:
+  static constexpr char kName[] = "page-locked host memory";
+};
+
+class CudaDriver : public DeviceDriver {
+ public:
+  DeviceType type() const override { return DeviceType::kCuda; }
+
+  std::vector<DeviceInfo> List() override {
+    std::vector<DeviceInfo> devices;
+    const int count = CountDevices();
+    for (int ordinal = 0; ordinal < count; ++ordinal) {
+      cudaDeviceProp properties;
+      if (cudaGetDeviceProperties(&properties, ordinal) != cudaSuccess) {
+        cudaGetLastError();
+        continue;
+      }
+      devices.push_back(
+          {DeviceType::kCuda, ordinal,
+           Cat(properties.name, ", compute capability ", properties.major, ".", properties.minor),
+           properties.totalGlobalMem});
+    }
+    return devices;
+  }
+
+  MemorySpace& Memory(int ordinal) override {
+    RequireDevice(ordinal);
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<CudaMemory>& memory = memories_[ordinal];
+    if (!memory) memory = std::make_unique<CudaMemory>(ordinal);
+    return *memory;
+  }
+
+  MemorySpace& Staging(int ordinal) override {
+    RequireDevice(ordinal);
+    return pinned_;
+  }
+
+ private:
+  static void RequireDevice(int ordinal) {
+    const int count = CountDevices();
+    if (ordinal >= 0 && ordinal < count) return;
+    throw Error("cuda device ", ordinal, " does not exist; ",
+                count ? Cat("devices here: 0 to ", count - 1) : Cat("no GPU is usable here"));
+  }
+
+  std::mutex mutex_;
+  std::map<int, std::unique_ptr<CudaMemory>> memories_;
+  PinnedMemory pinned_;
+};
+
+const RegisterDevice registered(std::make_unique<CudaDriver>());
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,126 @@
+#include "solver/hogwild_update.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kSquaresBlock = 4096;
+
+}  // namespace
+
+// The loops are written once, over vectors, so that they are vectorised at any
+// optimisation level, and forced into one function per instruction set
+// (base/simd.h).
+//
+// Measured on one core (20 bytes an element): 160 GB/s with the arrays in L2, 97
+// in L3, 42 in memory with AVX2, against 86, 83 and 41 with SSE. Prefetching
+// 128 bytes to 2 KiB ahead changed nothing beyond the noise; non-temporal stores
+// of the history, the weights or both lost 10 to 25 % out of cache (the lines
+// have just been read) and two thirds within it.
+
+template <typename Set, bool kL1>
+inline __attribute__((always_inline)) void HogwildUpdateSgdLoop(const SgdStep& step, int64_t count,
+                                                                const float* gradients,
+                                                                float* history, float* weights) {
+  using Vector = typename Set::Float;
+  constexpr int64_t kLanes = Set::kLanes;
+  const float rate = step.rate, momentum = step.momentum, scale = step.scale, decay = step.decay;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Vector g = *reinterpret_cast<const Vector*>(gradients + i);
+    const Vector h = *reinterpret_cast<const Vector*>(history + i);
+    const Vector w = *reinterpret_cast<const Vector*>(weights + i);
+    Vector pull = w;
+    if constexpr (kL1) pull = __builtin_convertvector((w < 0) - (w > 0), Vector);
+    const Vector update = momentum * h + rate * (scale * g + decay * pull);
+    *reinterpret_cast<Vector*>(history + i) = update;
+    *reinterpret_cast<Vector*>(weights + i) = w - update;
+  }
+  for (; i < count; ++i) {
+    const float w = weights[i];
+    const float pull = kL1 ? static_cast<float>((w > 0) - (w < 0)) : w;
+    history[i] = momentum * history[i] + rate * (scale * gradients[i] + decay * pull);
+    weights[i] = w - history[i];
+  }
+}
+
+template <typename Set>
+inline __attribute__((always_inline)) double SumOfSquaresLoop(int64_t count, const float* values) {
+  using Vector = typename Set::Float;
+  constexpr int64_t kLanes = Set::kLanes;
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += kSquaresBlock) {
+    const int64_t end = std::min(begin + kSquaresBlock, count);
+    Vector even = {}, odd = {};  // two chains hide the latency of the additions
+    int64_t i = begin;
+    for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+      const Vector a = *reinterpret_cast<const Vector*>(values + i);
+      const Vector b = *reinterpret_cast<const Vector*>(values + i + kLanes);
+      even += a * a;
+      odd += b * b;
+    }
+    for (int64_t lane = 0; lane < kLanes; ++lane) total += double{even[lane]} + double{odd[lane]};
+    for (; i < end; ++i) total += double{values[i]} * values[i];
+  }
+  return total;
+}
+
+#define MILLRACE_KERNELS(Set)                                                                   \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static void HogwildUpdateSgdL2##Set( \
+      const SgdStep& step, int64_t count, const float* gradients, float* history,               \
+      float* weights) {                                                                         \
+    HogwildUpdateSgdLoop<Set, false>(step, count, gradients, history, weights);                 \
+  }                                                                                             \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static void HogwildUpdateSgdL1##Set( \
+      const SgdStep& step, int64_t count, const float* gradients, float* history,               \
+      float* weights) {                                                                         \
+    HogwildUpdateSgdLoop<Set, true>(step, count, gradients, history, weights);                  \
+  }                                                                                             \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static double SumOfSquares##Set(     \
+      int64_t count, const float* values) {                                                     \
+    return SumOfSquaresLoop<Set>(count, values);                                                \
+  }
+
+MILLRACE_KERNELS(Sse)
+MILLRACE_KERNELS(Avx2)
+MILLRACE_KERNELS(Avx512)
+#undef MILLRACE_KERNELS
+
+void HogwildUpdateSgdL2(const SgdStep& step, int64_t count, const float* gradients, float* history,
+                        float* weights, Simd simd) {
+  switch (simd) {
+    case Simd::kAvx512:
+      return HogwildUpdateSgdL2Avx512(step, count, gradients, history, weights);
+    case Simd::kAvx2:
+      return HogwildUpdateSgdL2Avx2(step, count, gradients, history, weights);
+    case Simd::kBaseline:
+      return HogwildUpdateSgdL2Sse(step, count, gradients, history, weights);
+  }
+}
+
+void HogwildUpdateSgdL1(const SgdStep& step, int64_t count, const float* gradients, float* history,
+                        float* weights, Simd simd) {
+  switch (simd) {
+    case Simd::kAvx512:
+      return HogwildUpdateSgdL1Avx512(step, count, gradients, history, weights);
+    case Simd::kAvx2:
+      return HogwildUpdateSgdL1Avx2(step, count, gradients, history, weights);
+    case Simd::kBaseline:
+      return HogwildUpdateSgdL1Sse(step, count, gradients, history, weights);
+  }
+}
+
+double SumOfSquares(int64_t count, const float* values, Simd simd) {
+  switch (simd) {
+    case Simd::kAvx512:
+      return SumOfSquaresAvx512(count, values);
+    case Simd::kAvx2:
+      return SumOfSquaresAvx2(count, values);
+    case Simd::kBaseline:
+      break;
+  }
+  return SumOfSquaresSse(count, values);
+}
+
+}  // namespace millrace

@@ -1,0 +1,170 @@
+#include "solver/snapshot.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "base/file.h"
+#include "nn/net.h"
+#include "proto/parse.h"
+
+namespace millrace {
+namespace {
+
+// Whether a field that `message` declares stood in the file with another wire
+// type: the sign of another kind of file, since parsing alone forgives that.
+bool HasForeignField(const google::protobuf::Message& message) {
+  const auto& unknown = message.GetReflection()->GetUnknownFields(message);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    if (message.GetDescriptor()->FindFieldByNumber(unknown.field(i).number())) return true;
+  }
+  return false;
+}
+
+void RefuseHdf5(const std::string& path) {
+  if (path.ends_with(".h5")) throw Error(path, ": HDF5 is not supported, expected a binary file");
+}
+
+std::string Basename(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Appends the histories, in the order of the solvers, for as long as they fit.
+void AddHistories(const Snapshot& snapshot, const std::string& path, caffe::SolverState* state) {
+  size_t bytes = state->ByteSizeLong();
+  for (size_t solver = 0; solver < snapshot.histories.size(); ++solver) {
+    caffe::SolverHistory own;
+    if (snapshot.histories[solver]) {
+      size_t added = 0;
+      for (const caffe::BlobProto& blob : *snapshot.histories[solver]) {
+        added += blob.ByteSizeLong() + 16;  // 16: tag and length, at most
+      }
+      if (bytes + added < INT_MAX) {
+        bytes += added;
+        *own.mutable_history() = *snapshot.histories[solver];
+      } else {
+        LOG(WARNING) << path << ": the history of solver " << solver
+                     << " does not fit the format's 2 GiB; left out";
+      }
+    }
+    if (solver == 0) {
+      state->mutable_history()->Swap(own.mutable_history());
+    } else {
+      *state->add_solver_history() = std::move(own);
+    }
+  }
+}
+
+}  // namespace
+
+SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
+  const std::string stem = Cat(prefix, "_iter_", iteration);
+  return {stem + ".caffemodel", stem + ".solverstate"};
+}
+
+SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot) {
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
+  if (snapshot.iteration > INT32_MAX) {
+    throw Error(paths.state, ": iteration ", snapshot.iteration, " does not fit the format");
+  }
+  SaveBinary(paths.model, snapshot.model);
+
+  caffe::SolverState state;
+  state.set_iter(static_cast<int32_t>(snapshot.iteration));
+  state.set_learned_net(paths.model);
+  state.set_current_step(snapshot.current_step);
+  state.set_seed(snapshot.seed);
+  state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
+  AddHistories(snapshot, paths.state, &state);
+  SaveBinary(paths.state, state);
+  return paths;
+}
+
+caffe::NetParameter LoadModel(const std::string& path) {
+  RefuseHdf5(path);
+  caffe::NetParameter model;
+  LoadBinary(path, "a caffemodel", &model);
+  if (HasForeignField(model) || model.layer_size() + model.layers_size() == 0) {
+    throw Error(path, ": holds no layers, expected a caffemodel");
+  }
+  return model;
+}
+
+void LoadWeights(const std::string& list, Net* net) {
+  size_t begin = 0;
+  while (begin <= list.size()) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string path = list.substr(begin, end - begin);
+    begin = end + 1;
+    if (path.empty()) throw Error("weights: \"", list, "\" names an empty path");
+    const int matched = net->CopyWeightsFrom(LoadModel(path), path);
+    if (matched == 0) {
+      LOG(WARNING) << path << ": no layer with weights has the name of one in net '" << net->name()
+                   << "'; nothing was loaded";
+    } else {
+      LOG(INFO) << path << ": loaded the weights of " << matched << " layers";
+    }
+  }
+}
+
+const History* ResumePoint::HistoryOf(int solver) const {
+  const History* history = nullptr;
+  if (solver == 0) {
+    history = &state.history();
+  } else if (solver < solvers()) {
+    history = &state.solver_history(solver - 1).history();
+  }
+  return history && !history->empty() ? history : nullptr;
+}
+
+ResumePoint MakeResumePoint(const std::string& path, caffe::SolverState state) {
+  if (!state.has_iter() || HasForeignField(state)) {
+    throw Error(path, ": holds no iteration, expected a solverstate");
+  }
+  if (state.iter() < 0) throw Error(path, ": iter: ", state.iter(), " stored, expected >= 0");
+  if (state.learned_net().empty()) {
+    throw Error(path, ": learned_net: missing, expected the path of a caffemodel");
+  }
+  ResumePoint point;
+  point.path = path;
+  point.model_path = state.learned_net();
+  if (!FileExists(point.model_path)) {
+    const std::string beside = Dirname(path) + Basename(point.model_path);
+    if (!FileExists(beside)) {
+      throw Error(path, ": learned_net: there is neither ", point.model_path, " nor ", beside);
+    }
+    point.model_path = beside;
+  }
+  point.state = std::move(state);
+  return point;
+}
+
+ResumePoint LoadResumePoint(const std::string& path) {
+  RefuseHdf5(path);
+  caffe::SolverState state;
+  LoadBinary(path, "a solverstate", &state);
+  return MakeResumePoint(path, std::move(state));
+}
+
+bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule) {
+  const History* history = point.HistoryOf(solver);
+  if (!history) return false;
+  rule->ImportHistory(*history, solver == 0 ? point.path : Cat(point.path, ": solver ", solver));
+  return true;
+}
+
+std::string ResumeNotice(const ResumePoint& point, int solvers) {
+  int restored = 0, stored = 0;
+  for (int solver = 0; solver < std::max(solvers, point.solvers()); ++solver) {
+    if (!point.HistoryOf(solver)) continue;
+    ++stored;
+    if (solver < solvers) ++restored;
+  }
+  if (restored == solvers && stored == restored) return "";
+  std::string notice = Cat(point.path, " holds the history of ", stored, " solver",
+                           stored == 1 ? "" : "s", ", resuming with ", solvers);
+  if (restored < solvers) notice += Cat(", ", solvers - restored, " of them from zero history");
+  if (stored > restored) notice += Cat("; ", stored - restored, " of the stored ones not used");
+  return notice;
+}
+
+}  // namespace millrace

@@ -1,0 +1,300 @@
+#include "solver/solver_config.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "base/file.h"
+#include "device/device.h"
+#include "nn/layer.h"
+#include "solver/lr_policy.h"
+#include "solver/update_rule.h"
+
+namespace millrace {
+namespace {
+
+using caffe::SolverParameter;
+
+void RequireAtLeast(const char* field, int64_t value, int64_t least) {
+  if (value < least) throw FieldError(field, value, " given, expected >= ", least);
+}
+
+// The text format lets "nan" and "inf" through.
+void CheckFinite(const SolverParameter& param) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  param.GetReflection()->ListFields(param, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_FLOAT) continue;
+    const float value = param.GetReflection()->GetFloat(param, field);
+    if (!std::isfinite(value)) throw FieldError(field->name(), value, " is not a finite number");
+  }
+}
+
+void CheckNumbers(const SolverParameter& param) {
+  CheckFinite(param);
+  if (!param.has_base_lr()) throw FieldError("base_lr", "missing: the learning rate to start from");
+  if (!param.has_max_iter()) throw FieldError("max_iter", "missing: the iterations to train for");
+  RequireAtLeast("max_iter", param.max_iter(), 0);
+  RequireAtLeast("iter_size", param.iter_size(), 1);
+  RequireAtLeast("average_loss", param.average_loss(), 1);
+  RequireAtLeast("display", param.display(), 0);
+  RequireAtLeast("test_interval", param.test_interval(), 0);
+  RequireAtLeast("snapshot", param.snapshot(), 0);
+  RequireAtLeast("random_seed", param.random_seed(), -1);
+  if (param.base_lr() < 0) throw FieldError("base_lr", param.base_lr(), " given, expected >= 0");
+  if (param.momentum() < 0 || param.momentum() > 1) {
+    throw FieldError("momentum", param.momentum(), " given, expected a number from 0 to 1");
+  }
+  if (param.weight_decay() < 0) {
+    throw FieldError("weight_decay", param.weight_decay(), " given, expected >= 0");
+  }
+  if (param.regularization_type() != "L1" && param.regularization_type() != "L2") {
+    throw FieldError("regularization_type", "\"", param.regularization_type(),
+                     "\" given, expected \"L1\" or \"L2\"");
+  }
+  LrPolicy{param};
+}
+
+const char* LegacyTypeName(SolverParameter::SolverType type) {
+  switch (type) {
+    case SolverParameter::SGD:
+      return "SGD";
+    case SolverParameter::NESTEROV:
+      return "Nesterov";
+    case SolverParameter::ADAGRAD:
+      return "AdaGrad";
+    case SolverParameter::RMSPROP:
+      return "RMSProp";
+    case SolverParameter::ADADELTA:
+      return "AdaDelta";
+    case SolverParameter::ADAM:
+      return "Adam";
+  }
+  return "";
+}
+
+void ResolveType(SolverParameter* param) {
+  if (!param->has_solver_type()) {
+    param->set_type(param->type());
+    UpdateRuleRegistry::Get().CheckKnown(param->type());
+    return;
+  }
+  if (param->has_type()) {
+    throw FieldError("solver_type", "given beside `type`, whose old form it is; keep `type`");
+  }
+  param->set_type(LegacyTypeName(param->solver_type()));
+  param->clear_solver_type();
+  try {
+    UpdateRuleRegistry::Get().CheckKnown(param->type());
+  } catch (const FieldError& error) {
+    throw FieldError("solver_type", error.what());
+  }
+}
+
+// "a/b.c.prototxt" -> "a/b.c"
+std::string WithoutExtension(const std::string& path) {
+  return std::filesystem::path(path).replace_extension().string();
+}
+
+// As Caffe does, a solver without a prefix saves beside its own file, under its
+// name, and a prefix that is a folder means files of that name in there.
+void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
+  SolverParameter& param = config->param;
+  if (param.snapshot_format() == SolverParameter::HDF5) {
+    throw FieldError("snapshot_format", "HDF5 is not supported, expected BINARYPROTO");
+  }
+  const std::string& file = config->source.file();
+  if (!param.has_snapshot_prefix() || param.snapshot_prefix().empty()) {
+    if (param.snapshot() > 0) {
+      throw FieldError("snapshot_prefix", "missing; snapshot: ", param.snapshot(), " needs it");
+    }
+    param.set_snapshot_prefix(WithoutExtension(file));
+    if (!param.snapshot_after_train()) return;
+    config->notices.push_back(Cat("snapshot_prefix is not given; using ", param.snapshot_prefix()));
+  } else if (files.is_folder(param.snapshot_prefix())) {
+    const std::filesystem::path stem = std::filesystem::path(file).stem();
+    param.set_snapshot_prefix((std::filesystem::path(param.snapshot_prefix()) / stem).string());
+    config->notices.push_back(Cat("snapshot_prefix is a folder; using ", param.snapshot_prefix()));
+  }
+  try {
+    files.prepare_folder(Dirname(param.snapshot_prefix()));
+  } catch (const Error& error) {
+    throw FieldError("snapshot_prefix", error.what());
+  }
+}
+
+// A net written into the solver file itself.
+SolverNet Embedded(const SolverConfig& config, const std::string& field,
+                   const caffe::NetParameter& net) {
+  return {net, config.source.Nested(field), {}, field, 0};
+}
+
+SolverNet FromFile(const SolverConfig& config, const SolverFiles& files, const std::string& field,
+                   const std::string& path) {
+  if (path.empty()) throw FieldError(field, "is empty, expected the path of a net");
+  SolverNet net;
+  net.origin = Cat(field.substr(0, field.find('[')), " file: ", path);
+  try {
+    files.load_net(path, config.source.file(), &net.param, &net.source);
+  } catch (const FieldError& error) {
+    throw FieldError(field, error.what());
+  }
+  return net;
+}
+
+void SetState(caffe::Phase phase, const caffe::NetState& wanted, SolverNet* net) {
+  net->state.set_phase(phase);
+  net->state.MergeFrom(net->param.state());
+  net->state.MergeFrom(wanted);
+  *net->param.mutable_state() = net->state;
+}
+
+void ReadTrainNet(const SolverFiles& files, SolverConfig* config) {
+  const SolverParameter& param = config->param;
+  const char* const given[] = {param.has_train_net_param() ? "train_net_param" : nullptr,
+                               param.has_train_net() ? "train_net" : nullptr,
+                               param.has_net_param() ? "net_param" : nullptr,
+                               param.has_net() ? "net" : nullptr};
+  const char* chosen = nullptr;
+  for (const char* field : given) {
+    if (!field) continue;
+    if (chosen) throw FieldError(field, "given beside ", chosen, ", expected one train net");
+    chosen = field;
+  }
+  if (!chosen) {
+    throw FieldError("net", "missing; expected one of net, net_param, train_net, train_net_param");
+  }
+  if (param.has_train_net_param()) {
+    config->train = Embedded(*config, chosen, param.train_net_param());
+  } else if (param.has_train_net()) {
+    config->train = FromFile(*config, files, chosen, param.train_net());
+  } else if (param.has_net_param()) {
+    config->train = Embedded(*config, chosen, param.net_param());
+  } else {
+    config->train = FromFile(*config, files, chosen, param.net());
+  }
+}
+
+// The number of test nets, once the fields that must agree with it do.
+int CountTestNets(const SolverParameter& param) {
+  const int named = param.test_net_param_size() + param.test_net_size();
+  const bool generic = param.has_net() || param.has_net_param();
+  const int count = param.test_iter_size();
+  if (count < named || (count > named && !generic)) {
+    throw FieldError("test_iter", count, " given for ", named,
+                     " test nets, expected one per test net");
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::string field = Cat("test_iter[", i, "]");
+    if (param.test_iter(i) < 1)
+      throw FieldError(field, param.test_iter(i), " given, expected >= 1");
+  }
+  if (param.test_state_size() > 0 && param.test_state_size() != count) {
+    throw FieldError("test_state", param.test_state_size(), " given for ", count,
+                     " test nets, expected none or one per test net");
+  }
+  if (count > 0 && param.test_interval() < 1) {
+    throw FieldError("test_interval", "missing; there are test nets (see test_iter)");
+  }
+  return count;
+}
+
+void ReadTestNets(const SolverFiles& files, SolverConfig* config) {
+  const SolverParameter& param = config->param;
+  const int count = CountTestNets(param);
+  std::vector<SolverNet>& tests = config->tests;
+  for (int i = 0; i < param.test_net_param_size(); ++i) {
+    tests.push_back(Embedded(*config, Cat("test_net_param[", i, "]"), param.test_net_param(i)));
+  }
+  for (int i = 0; i < param.test_net_size(); ++i) {
+    tests.push_back(FromFile(*config, files, Cat("test_net[", i, "]"), param.test_net(i)));
+  }
+  // The generic net has been read for training, and has no state merged yet.
+  tests.resize(count, config->train);
+  for (int i = 0; i < count; ++i) {
+    tests[i].test_iter = param.test_iter(i);
+    SetState(caffe::TEST, i < param.test_state_size() ? param.test_state(i) : caffe::NetState(),
+             &tests[i]);
+  }
+}
+
+void ChooseSeed(SolverConfig* config) {
+  if (config->param.random_seed() >= 0) {
+    config->seed = config->param.random_seed();
+    return;
+  }
+  // The device may be the same generator after every boot; the clock is not.
+  std::random_device device;
+  const uint64_t now = std::chrono::system_clock::now().time_since_epoch().count();
+  const uint64_t drawn = (uint64_t{device()} << 32 | device()) ^ now;
+  config->seed = drawn >> 1;  // fits random_seed
+  config->seed_is_drawn = true;
+  config->notices.push_back(Cat("random_seed is not given; drew ", config->seed));
+}
+
+void CheckMode(SolverConfig* config) {
+  // GPU is the format's default: only who asks for one is told that there is none.
+  if (!config->param.has_solver_mode() || config->param.solver_mode() != SolverParameter::GPU) {
+    return;
+  }
+  DeviceDriver* cuda = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  const char* reason = nullptr;
+  if (!cuda) {
+    reason = "this build has no GPU support";
+  } else if (cuda->List().empty()) {
+    reason = "this machine has no GPU";
+  } else if (LayerRegistry::Get().Types(DeviceType::kCuda).empty()) {
+    reason = "this build has no layers for it";
+  }
+  if (reason) config->notices.push_back(Cat("solver_mode: GPU, but ", reason, "; using the CPU"));
+}
+
+}  // namespace
+
+SolverFiles SolverFiles::OnDisk() {
+  SolverFiles files;
+  files.load_net = [](const std::string& path, const std::string& named_in,
+                      caffe::NetParameter* net,
+                      SourceMap* source) { LoadText(ResolveBeside(path, named_in), net, source); };
+  files.is_folder = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::is_directory(path, ignored);
+  };
+  files.prepare_folder = [](const std::string& folder) {
+    if (!folder.empty()) MakeDirectories(folder);
+    const std::string here = folder.empty() ? "." : folder;
+    if (access(here.c_str(), W_OK) != 0) {
+      throw Error(here, ": cannot be written to: ", ErrnoText(errno));
+    }
+  };
+  return files;
+}
+
+SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
+                               const SolverFiles& files) {
+  SolverConfig config;
+  ParseText(text, name, &config.param, &config.source);
+  try {
+    ResolveType(&config.param);
+    CheckNumbers(config.param);
+    ReadTrainNet(files, &config);
+    ReadTestNets(files, &config);
+    SetState(caffe::TRAIN, config.param.train_state(), &config.train);
+    ResolveSnapshots(files, &config);
+  } catch (const FieldError& error) {
+    throw Error(config.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+  }
+  ChooseSeed(&config);
+  CheckMode(&config);
+  return config;
+}
+
+SolverConfig LoadSolverConfig(const std::string& path) {
+  return ParseSolverConfig(ReadFile(path), path, SolverFiles::OnDisk());
+}
+
+}  // namespace millrace

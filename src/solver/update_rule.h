@@ -1,0 +1,107 @@
+// Update rules: what a solver does with a gradient. Each rule is a file of its
+// own that registers itself by the name that SolverParameter.type gives.
+#ifndef MILLRACE_SOLVER_UPDATE_RULE_H_
+#define MILLRACE_SOLVER_UPDATE_RULE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "nn/blob.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+class Net;
+
+// One learnable parameter: a range of the flat arrays of weights and gradients.
+struct UpdateParam {
+  std::string name;    // for errors
+  Shape shape;         // row-major
+  int64_t offset = 0;  // in floats
+  int64_t count = 0;   // product of shape
+  float lr_mult = 1;   // 0: the range is never touched
+  float decay_mult = 1;
+};
+
+// The parameters of a net in the order of net.params(), which is also the order
+// of the blobs of a solverstate.
+std::vector<UpdateParam> UpdateParamsOf(const Net& net);
+
+// The history of one solver, as files keep it.
+using History = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
+
+// One instance belongs to one solver thread, which also constructs it: the
+// history is memory of its own, zero at first, and not thread-safe. The weights
+// may be written by others at any time.
+class UpdateRule {
+ public:
+  // `slots` numbers are kept per weight (SGD keeps one, its momentum). `size`
+  // is the length of the flat arrays in floats. Throws Error when there is not
+  // enough memory.
+  UpdateRule(const std::vector<UpdateParam>& params, int64_t size, int slots);
+  virtual ~UpdateRule() = default;
+  UpdateRule(const UpdateRule&) = delete;
+  UpdateRule& operator=(const UpdateRule&) = delete;
+
+  // One iteration's update. `gradients` holds the sum over iter_size batches.
+  // Both arrays have `size` floats. Neither throws nor allocates.
+  virtual void Apply(float rate, const float* gradients, float* weights) = 0;
+
+  // How many blobs a solverstate holds for this rule: slots times parameters,
+  // all parameters of a slot together, as in Caffe.
+  int history_blobs() const { return slots_ * static_cast<int>(params_.size()); }
+  void ExportHistory(History* history) const;
+  // Throws Error(`what`, ...) naming the parameter when number or shapes of the
+  // blobs do not fit; the history is then undefined.
+  void ImportHistory(const History& history, const std::string& what);
+
+ protected:
+  const std::vector<UpdateParam>& params() const { return params_; }
+  // The history of slot `slot`, laid out as the weights.
+  float* history(int slot) const { return history_.get<float>() + slot * size_; }
+
+ private:
+  const std::vector<UpdateParam> params_;
+  const int64_t size_;
+  const int slots_;
+  Buffer history_;
+};
+
+// Rules by the name that SolverParameter.type gives.
+class UpdateRuleRegistry {
+ public:
+  using Factory = std::function<std::unique_ptr<UpdateRule>(
+      const caffe::SolverParameter&, const std::vector<UpdateParam>&, int64_t size)>;
+  static UpdateRuleRegistry& Get();
+
+  void Register(const std::string& name, Factory factory);
+  // Throws FieldError("type", ...) listing the known rules.
+  void CheckKnown(const std::string& name) const;
+  // Throws as CheckKnown. The parameter has been validated (solver_config.h).
+  std::unique_ptr<UpdateRule> Create(const caffe::SolverParameter& param,
+                                     const std::vector<UpdateParam>& params, int64_t size) const;
+
+ private:
+  std::map<std::string, Factory> factories_;
+};
+
+// Put one at namespace scope in the rule's file.
+template <typename Rule>
+struct RegisterUpdateRule {
+  explicit RegisterUpdateRule(const std::string& name) {
+    UpdateRuleRegistry::Get().Register(
+        name, [](const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
+                 int64_t size) {
+          return std::unique_ptr<UpdateRule>(std::make_unique<Rule>(param, params, size));
+        });
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_UPDATE_RULE_H_

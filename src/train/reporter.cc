@@ -1,0 +1,107 @@
+#include "train/reporter.h"
+
+#include <glog/logging.h>
+
+#include <ctime>
+
+namespace millrace {
+
+Reporter::Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
+                   MetricsWriter* metrics)
+    : config_(config),
+      options_(options),
+      clock_(clock),
+      metrics_(metrics),
+      policy_(config.param),
+      losses_(config.param.average_loss()) {}
+
+MetricsRow Reporter::Row(int64_t iteration) const {
+  MetricsRow row;
+  row.set_time(clock_.NowSeconds() - start_seconds_);
+  row.set_iter(iteration);
+  return row;
+}
+
+void Reporter::Start(const std::string& net_name, int64_t start, int64_t images) {
+  std::lock_guard lock(mutex_);
+  start_seconds_ = displayed_seconds_ = clock_.NowSeconds();
+  images_per_iteration_ = images;
+  progress_ = std::make_unique<ProgressLine>(clock_, start, config_.param.max_iter(), images);
+  if (!metrics_) return;
+  MetricsRow row = Row(start);
+  RunInfo* run = row.mutable_run();
+  run->set_name(net_name);
+  run->set_solver(options_.solver_file);
+  run->set_solvers(options_.solvers);
+  run->set_max_iter(config_.param.max_iter());
+  run->set_seed(config_.seed);
+  run->set_start_unix_time(static_cast<double>(std::time(nullptr)));
+  metrics_->Write(row);
+}
+
+void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net) {
+  std::lock_guard lock(mutex_);
+  losses_.Add(loss);
+  ++done_;
+  if (config_.param.display() > 0 && iteration % config_.param.display() == 0) {
+    Display(iteration, losses_.Mean(), rate, net);
+  }
+  if (const std::string notice = policy_.Notice(iteration); !notice.empty()) LOG(INFO) << notice;
+  progress_->Update(iteration + 1, losses_.Mean());
+}
+
+void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net) {
+  const double now = clock_.NowSeconds();
+  const double elapsed = now - displayed_seconds_;
+  const int64_t iterations = done_ - displayed_done_;
+  const double per_second = elapsed > 0 ? static_cast<double>(iterations) / elapsed : 0;
+  LOG(INFO) << "Iteration " << iteration << " (" << per_second << " iter/s, " << elapsed << "s/"
+            << iterations << " iters), loss = " << loss;
+  int index = 0;
+  for (const Net::Output& output : net.outputs()) {
+    for (int64_t i = 0; i < output.blob->count(); ++i) {
+      const float value = output.blob->data()[i];
+      LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value
+                << LossNote(output.loss_weight, value);
+    }
+  }
+  LOG(INFO) << "Iteration " << iteration << ", lr = " << rate;
+  displayed_seconds_ = now;
+  displayed_done_ = done_;
+  if (!metrics_) return;
+  MetricsRow row = Row(iteration);
+  row.mutable_train()->set_loss(loss);
+  row.mutable_train()->set_learning_rate(rate);
+  row.mutable_train()->set_images_per_second(per_second *
+                                             static_cast<double>(images_per_iteration_));
+  metrics_->Write(row);
+}
+
+void Reporter::BeginTest(int64_t iteration, int index) {
+  LOG(INFO) << "Iteration " << iteration << ", Testing net (#" << index << ")";
+}
+
+void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) {
+  if (config_.param.test_compute_loss()) LOG(INFO) << "Test loss: " << evaluation.loss;
+  int output_index = 0;
+  MetricsRow row = Row(iteration);
+  row.mutable_test()->set_net(index);
+  for (const OutputMean& output : evaluation.outputs) {
+    LOG(INFO) << "    Test net output #" << output_index++ << ": " << output.name << " = "
+              << output.mean << LossNote(output.loss_weight, output.mean);
+    (*row.mutable_test()->mutable_outputs())[output.name] = output.mean;
+  }
+  if (metrics_) metrics_->Write(row);
+}
+
+void Reporter::Finish() {
+  std::lock_guard lock(mutex_);
+  progress_.reset();
+}
+
+float Reporter::loss() const {
+  std::lock_guard lock(mutex_);
+  return losses_.Mean();
+}
+
+}  // namespace millrace

@@ -1,0 +1,66 @@
+// What a run tells the world: log lines in the form that Caffe's log parsers
+// read, rows of the metrics file, and the progress line at a terminal.
+#ifndef MILLRACE_TRAIN_REPORTER_H_
+#define MILLRACE_TRAIN_REPORTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "monitor/metrics.h"
+#include "monitor/progress.h"
+#include "nn/net.h"
+#include "solver/loss_window.h"
+#include "solver/lr_policy.h"
+#include "solver/solver_config.h"
+#include "train/evaluator.h"
+#include "train/options.h"
+
+namespace millrace {
+
+// Thread-safe.
+class Reporter {
+ public:
+  // `metrics` may be null. All references outlive the reporter.
+  Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
+           MetricsWriter* metrics);
+
+  // The run begins to train at global iteration `start`; `images` per iteration.
+  void Start(const std::string& net_name, int64_t start, int64_t images);
+  // A solver has computed iteration `iteration` with this loss and learning
+  // rate; `net` shows its outputs (the calling solver's own net).
+  void Iteration(int64_t iteration, float loss, float rate, const Net& net);
+  // What test net `index` said at iteration `iteration`.
+  void BeginTest(int64_t iteration, int index);
+  void Test(int64_t iteration, int index, const Evaluation& evaluation);
+  // Takes the progress line away.
+  void Finish();
+
+  // The newest smoothed loss.
+  float loss() const;
+
+ private:
+  void Display(int64_t iteration, float loss, float rate, const Net& net);
+  MetricsRow Row(int64_t iteration) const;
+
+  const SolverConfig& config_;
+  const TrainOptions& options_;
+  const Clock& clock_;
+  MetricsWriter* const metrics_;
+  const LrPolicy policy_;
+  double start_seconds_ = 0;
+  int64_t images_per_iteration_ = 0;
+
+  mutable std::mutex mutex_;
+  LossWindow losses_;
+  int64_t done_ = 0;            // iterations reported by this process
+  int64_t displayed_done_ = 0;  // of these, when the last line was displayed
+  double displayed_seconds_ = 0;
+  std::unique_ptr<ProgressLine> progress_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_REPORTER_H_

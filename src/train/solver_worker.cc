@@ -1,0 +1,113 @@
+#include "train/solver_worker.h"
+
+#include <glog/logging.h>
+#include <omp.h>
+
+#include <boost/thread/exceptions.hpp>
+#include <cmath>
+
+namespace millrace {
+
+NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
+  NetOptions options;
+  options.state = config.train.state;
+  options.seed = config.seed;
+  options.data = data;
+  return options;
+}
+
+SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net)
+    : index_(index), run_(run), net_(std::move(net)) {}
+
+void SolverWorker::Run() {
+  // Parallelism comes from solvers, not from inside one.
+  omp_set_num_threads(1);
+  if (!net_) {
+    net_ = std::make_unique<Net>(run_.config.train.param, run_.config.train.source,
+                                 TrainNetOptions(run_.config, &run_.data));
+  }
+  net_->BindWeights(run_.weights.data());
+  rule_ = UpdateRuleRegistry::Get().Create(run_.config.param, UpdateParamsOf(*net_), net_->layout().size());
+  if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
+
+  IterationClock& clock = run_.weights.clock();
+  const int slot = clock.RegisterSolver();
+  try {
+    while (!run_.stop.load(std::memory_order_relaxed)) {
+      const std::optional<int64_t> iteration = clock.Claim(run_.config.param.max_iter());
+      if (!iteration) break;
+      Train(*iteration);
+      clock.Done(slot);
+      TakeSnapshots(*iteration + 1);
+    }
+  } catch (const boost::thread_interrupted&) {
+    // The run was stopped while this solver waited for data.
+  }
+  clock.ReleaseSolver(slot);
+  Write(run_.snapshots.Leave(index_, ExportHistory()));
+}
+
+void SolverWorker::Train(int64_t iteration) {
+  if (run_.tester.Due(iteration)) run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  const float loss = ComputeGradients(iteration);
+  const float rate = run_.policy.Rate(iteration);
+  run_.reporter.Iteration(iteration, loss, rate, *net_);
+  rule_->Apply(rate, net_->gradients(), run_.weights.data());
+  net_->EndIteration();
+}
+
+float SolverWorker::ComputeGradients(int64_t iteration) {
+  const int passes = run_.config.param.iter_size();
+  net_->ClearGradients();
+  float loss = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    net_->set_pass(iteration * passes + pass);
+    loss += net_->Forward();
+    if (!std::isfinite(loss)) {
+      // Stop before the gradient reaches the weights that others train on.
+      const std::string where = net_->FindNonFinite();
+      throw Error("iteration ", iteration, ": the loss is not finite (", loss, "); ",
+                  where.empty() ? "all layers are finite" : where);
+    }
+    net_->Backward();
+  }
+  return loss / static_cast<float>(passes);
+}
+
+void SolverWorker::TakeSnapshots(int64_t completed) {
+  const int interval = run_.config.param.snapshot();
+  const bool scheduled = interval > 0 && completed % interval == 0;
+  if (scheduled || run_.snapshot_requested.exchange(false)) {
+    Write(run_.snapshots.Open(StartSnapshot(completed)));
+  }
+  if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
+}
+
+Snapshot SolverWorker::StartSnapshot(int64_t iteration) const {
+  Snapshot snapshot;
+  snapshot.iteration = iteration;
+  snapshot.current_step = run_.policy.Step(iteration);
+  snapshot.seed = run_.config.seed;
+  net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
+  snapshot.streams = run_.data.Positions("train");
+  return snapshot;
+}
+
+void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
+  if (!snapshot) return;
+  const SnapshotPaths paths = WriteSnapshot(run_.config.param.snapshot_prefix(), *snapshot);
+  LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
+  LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
+}
+
+void SolverWorker::SaveFinal(int64_t iteration) const {
+  Write(run_.snapshots.Open(StartSnapshot(iteration)));
+}
+
+History SolverWorker::ExportHistory() const {
+  History history;
+  rule_->ExportHistory(&history);
+  return history;
+}
+
+}  // namespace millrace

@@ -1,0 +1,73 @@
+// One solver: a net instance, a momentum history and a stream of batches of its
+// own, on weights that it shares with all others.
+#ifndef MILLRACE_TRAIN_SOLVER_WORKER_H_
+#define MILLRACE_TRAIN_SOLVER_WORKER_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "data/data_service.h"
+#include "nn/net.h"
+#include "solver/lr_policy.h"
+#include "solver/snapshot.h"
+#include "solver/snapshot_collector.h"
+#include "solver/solver_config.h"
+#include "solver/update_rule.h"
+#include "train/reporter.h"
+#include "train/tester.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+
+// What the solvers of a process share. Everything outlives the workers.
+struct SharedRun {
+  const SolverConfig& config;
+  const LrPolicy& policy;
+  WeightBuffer& weights;
+  DataService& data;
+  Reporter& reporter;
+  Tester& tester;
+  SnapshotCollector& snapshots;
+  std::atomic<bool>& stop;
+  std::atomic<bool>& snapshot_requested;
+  const ResumePoint* resume = nullptr;  // null for a run from the start
+};
+
+// Options of the train net of a run.
+NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
+
+class SolverWorker {
+ public:
+  // `index` counts from 0. `net` may be given where it exists already.
+  SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net = nullptr);
+
+  // Trains until the schedule ends or the run is to stop. Called once, by the
+  // solver's own thread. Throws Error: a loss that is not finite (naming the
+  // layer), bad data, a snapshot that cannot be written.
+  void Run();
+
+  // After all solvers have ended: writes the snapshot of `iteration`, unless it
+  // was written on the way. Throws Error.
+  void SaveFinal(int64_t iteration) const;
+
+ private:
+  // Everything a snapshot at `iteration` holds but the histories.
+  Snapshot StartSnapshot(int64_t iteration) const;
+  // One whole iteration, the test that is due before it included.
+  void Train(int64_t iteration);
+  // Returns the loss of one iteration: the mean over iter_size passes.
+  float ComputeGradients(int64_t iteration);
+  void TakeSnapshots(int64_t completed);
+  void Write(std::optional<Snapshot> snapshot) const;
+  History ExportHistory() const;
+
+  const int index_;
+  const SharedRun& run_;
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<UpdateRule> rule_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_SOLVER_WORKER_H_

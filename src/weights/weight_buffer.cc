@@ -1,0 +1,236 @@
+#include "weights/weight_buffer.h"
+
+#include <glog/logging.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+namespace millrace {
+namespace {
+
+ProcessIdentity IdentityOf(const ShmProcess& process) { return {process.pid, process.start_time}; }
+
+bool IsAttached(const ShmProcess& process) {
+  return process.role != kShmFree && IsAlive(IdentityOf(process));
+}
+
+// The pid of the youngest process that ever trained here, by the table.
+int32_t LastTrainer(const ShmHeader& header) {
+  const ShmProcess* last = nullptr;
+  for (const ShmProcess& process : header.processes) {
+    if (process.role != kShmTrainer && process.role != kShmFinishing) continue;
+    if (!last || process.start_time > last->start_time) last = &process;
+  }
+  return last ? last->pid : 0;
+}
+
+void Describe(const ParamLayout& layout, ShmHeader* header) {
+  header->layout_digest = layout.Digest();
+  header->param_count = layout.entries().size();
+  header->array_floats = static_cast<uint64_t>(layout.size());
+}
+
+std::string Hex(uint64_t value) {
+  char text[17];
+  snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+}  // namespace
+
+JoinWait::JoinWait()
+    : clock(std::make_shared<SteadyClock>()), should_stop([] { return false; }), pause([] {
+        InterruptionPoint();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }) {}
+
+std::unique_ptr<WeightBuffer> WeightBuffer::CreatePrivate(const ParamLayout& layout) {
+  std::unique_ptr<WeightBuffer> buffer(new WeightBuffer(nullptr));
+  Describe(layout, buffer->header_);
+  const uint64_t floats = buffer->header_->array_floats;
+  if (floats > SIZE_MAX / 8) throw Error("out of memory: cannot allocate ", floats, " weights");
+  buffer->array_ = Mapping::Anonymous(floats * sizeof(float), "the weights");
+  buffer->created_ = true;
+  buffer->clock_ = std::make_unique<IterationClock>(buffer->header_, 1);
+  return buffer;
+}
+
+std::unique_ptr<WeightBuffer> WeightBuffer::JoinTraining(const std::string& name,
+                                                         const ParamLayout& layout,
+                                                         const JoinWait& wait) {
+  const std::string path = ShmPath(name);
+  for (;;) {
+    if (std::unique_ptr<ShmFile> file = ShmFile::Open(path)) {
+      auto buffer = Attach(std::move(file), kShmTrainer, &layout, wait);
+      if (buffer) return buffer;
+      continue;  // it was removed meanwhile
+    }
+    std::unique_ptr<ShmFile> file = ShmFile::Create(path, [&](ShmHeader* header) {
+      const ProcessIdentity self = ThisProcess();
+      Describe(layout, header);
+      header->processes[0] = {self.start_time, self.pid, kShmTrainer, {}};
+    });
+    if (!file) continue;  // another process was faster
+    std::unique_ptr<WeightBuffer> buffer(new WeightBuffer(std::move(file)));
+    buffer->slot_ = 0;
+    buffer->created_ = true;
+    buffer->file_->AllocateArray();
+    buffer->array_ = buffer->file_->MapArray(true);
+    buffer->clock_ = std::make_unique<IterationClock>(buffer->header_, 1);
+    return buffer;
+  }
+}
+
+std::unique_ptr<WeightBuffer> WeightBuffer::AttachReader(const std::string& name,
+                                                         const ParamLayout* expected,
+                                                         const JoinWait& wait) {
+  const std::string path = ShmPath(name);
+  std::unique_ptr<ShmFile> file = ShmFile::Open(path);
+  std::unique_ptr<WeightBuffer> buffer;
+  if (file) buffer = Attach(std::move(file), kShmReader, expected, wait);
+  if (!buffer) throw Error(path, ": no such file: no run shares its weights under that name");
+  return buffer;
+}
+
+WeightBuffer::WeightBuffer(std::unique_ptr<ShmFile> file) : file_(std::move(file)) {
+  if (!file_) private_header_ = std::make_unique<ShmHeader>();
+  header_ = file_ ? file_->header() : private_header_.get();
+  if (file_) self_ = ThisProcess();
+}
+
+WeightBuffer::~WeightBuffer() {
+  if (!file_ || slot_ < 0 || self_.pid != getpid()) return;
+  ShmFile::Lock lock(file_.get());
+  const bool trainer = header_->processes[slot_].role != kShmReader;
+  header_->processes[slot_] = {};
+  ReleaseSolversOf(header_, static_cast<uint32_t>(slot_ + 1));
+  if (trainer && !AnyAlive(kShmTrainer) && !AnyAlive(kShmFinishing)) file_->Unlink();
+}
+
+// nullptr when the file was removed while waiting.
+std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file, ShmRole role,
+                                                   const ParamLayout* layout,
+                                                   const JoinWait& wait) {
+  std::unique_ptr<WeightBuffer> buffer(new WeightBuffer(std::move(file)));
+  const std::string& path = buffer->file_->path();
+  const double give_up = wait.clock->NowSeconds() + wait.timeout_seconds;
+  for (;;) {
+    {
+      ShmFile::Lock lock(buffer->file_.get());
+      if (!buffer->file_->linked()) return nullptr;
+      if (buffer->TryAttach(role, layout)) return buffer;
+    }
+    if (wait.should_stop()) throw Error(path, ": stopped while waiting for its weights");
+    if (wait.clock->NowSeconds() >= give_up) {
+      throw Error(path, ": process ", LastTrainer(*buffer->header_),
+                  ", which creates it, has not filled its weights within ", wait.timeout_seconds,
+                  " s");
+    }
+    wait.pause();
+  }
+}
+
+// Under the lock. False while the weights are not ready yet.
+bool WeightBuffer::TryAttach(ShmRole role, const ParamLayout* layout) {
+  RefuseIfEnded(role);
+  if (layout) RefuseOtherLayout(*layout);
+  const uint32_t state = header_->state;
+  if (state == kShmInitialising) return false;
+  if (state != kShmReady) {
+    throw Error(file_->path(), " is damaged: state ", state, ", expected ", kShmReady);
+  }
+  array_ = file_->MapArray(role == kShmTrainer);
+  TakeSlot(role);
+  clock_ = std::make_unique<IterationClock>(header_, static_cast<uint32_t>(slot_ + 1));
+  return true;
+}
+
+void WeightBuffer::RefuseIfEnded(ShmRole role) const {
+  if (AnyAlive(kShmTrainer)) return;
+  const std::string& path = file_->path();
+  const int32_t last = LastTrainer(*header_);
+  if (AnyAlive(kShmFinishing)) {
+    if (role == kShmReader) return;
+    throw Error(path, ": the run that shares it is ending (process ", last,
+                " may still be saving); try again when it has ended");
+  }
+  const bool ready = header_->state == kShmReady;
+  throw Error(path, " was left by a run that ended", ready ? "" : " before its weights were filled",
+              " (last pid ", last, "); remove it: rm ", path);
+}
+
+void WeightBuffer::RefuseOtherLayout(const ParamLayout& layout) const {
+  const ShmHeader& h = *header_;
+  const bool same = h.layout_digest == layout.Digest() &&
+                    h.param_count == layout.entries().size() &&
+                    h.array_floats == static_cast<uint64_t>(layout.size());
+  if (same) return;
+  throw Error(file_->path(), " holds the weights of another net (digest ", Hex(h.layout_digest),
+              ", ", h.array_floats, " floats; this net: ", Hex(layout.Digest()), ", ",
+              layout.size(), " floats)");
+}
+
+// Under the lock: an entry for this process, a dead one's if need be.
+void WeightBuffer::TakeSlot(ShmRole role) {
+  int free = -1, dead = -1;
+  for (int i = kMaxProcesses - 1; i >= 0; --i) {
+    const ShmProcess& process = header_->processes[i];
+    if (process.role == kShmFree) {
+      free = i;
+    } else if (!IsAttached(process)) {
+      ReleaseSolversOf(header_, static_cast<uint32_t>(i + 1));
+      dead = i;
+    }
+  }
+  slot_ = free >= 0 ? free : dead;
+  if (slot_ < 0) {
+    throw Error(file_->path(), ": all ", kMaxProcesses, " places for processes are taken");
+  }
+  header_->processes[slot_] = {self_.start_time, self_.pid, role, {}};
+}
+
+bool WeightBuffer::AnyAlive(ShmRole role) const {
+  for (const ShmProcess& process : header_->processes) {
+    if (process.role == role && IsAttached(process)) return true;
+  }
+  return false;
+}
+
+void WeightBuffer::Publish() {
+  CHECK(created_) << "only the creator publishes";
+  header_->state = kShmReady;
+}
+
+bool WeightBuffer::StopTraining() {
+  if (!file_) return true;
+  ShmFile::Lock lock(file_.get());
+  ShmProcess& self = header_->processes[slot_];
+  if (self.role == kShmReader) return false;
+  if (!stopped_) {
+    stopped_ = true;
+    self.role = kShmFinishing;
+    stopped_last_ = !AnyAlive(kShmTrainer);
+  }
+  return stopped_last_;
+}
+
+std::vector<WeightBuffer::Attached> WeightBuffer::Processes() {
+  std::vector<Attached> attached;
+  if (!file_) return attached;
+  ShmFile::Lock lock(file_.get());
+  for (const ShmProcess& process : header_->processes) {
+    if (!IsAttached(process)) continue;
+    const Role role = process.role == kShmTrainer  ? Role::kTrainer
+                      : process.role == kShmReader ? Role::kReader
+                                                   : Role::kFinishing;
+    attached.push_back({process.pid, role});
+  }
+  return attached;
+}
+
+}  // namespace millrace

@@ -1,0 +1,354 @@
+#include "data/batch_stream.h"
+
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "base/rng.h"
+#include "test/data/test_db.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::StreamOver;
+
+// What every stream with these options gives, batch by batch.
+std::vector<int> Expected(const BatchStreamOptions& options, uint64_t batch) {
+  ScheduleOptions schedule_options;
+  for (const auto& source : options.sources) schedule_options.sizes.push_back(source->size());
+  schedule_options.shuffle = options.shuffle;
+  schedule_options.rand_skip = options.rand_skip;
+  schedule_options.seed = options.seed;
+  schedule_options.stream = options.stream;
+  schedule_options.shard_index = options.shard_index;
+  schedule_options.shard_count = options.shard_count;
+  const Schedule schedule(schedule_options);
+  std::vector<int> labels;
+  for (uint64_t i = 0; i < options.batch_size; ++i) {
+    const RecordLocation location = schedule.At(batch * options.batch_size + i);
+    labels.push_back(test::LabelOf(
+        LmdbDatabase::Cursor(options.sources[location.source], false).At(location.index)));
+  }
+  return labels;
+}
+
+// Three databases with labels 0 .. 59.
+struct Sources {
+  Sources() {
+    test::WriteLabels(folder / "a", 30, 0);
+    test::WriteLabels(folder / "b", 20, 30);
+    test::WriteLabels(folder / "c", 10, 50);
+  }
+  std::vector<std::string> paths() const { return {folder / "a", folder / "b", folder / "c"}; }
+  test::TempDir folder;
+};
+
+// Takes `total` batches with `consumers` threads; each hands its batches to
+// `take`, which is called by one thread at a time.
+template <typename Take>
+void Consume(BatchStream* stream, int consumers, int total, Take take) {
+  ErrorSink errors;
+  std::mutex mutex;
+  std::atomic<int> left(total);
+  std::vector<std::unique_ptr<Thread>> threads;
+  for (int i = 0; i < consumers; ++i) {
+    threads.push_back(std::make_unique<Thread>(
+        "consumer",
+        [&] {
+          Batch batch;
+          while (left-- > 0) {
+            if (!stream->Next(&batch)) throw Error("the stream was stopped");
+            std::lock_guard lock(mutex);
+            take(batch);
+          }
+        },
+        &errors));
+  }
+  for (auto& thread : threads) thread->Join();
+  EXPECT_NO_THROW(errors.RethrowIfFailed());
+}
+
+TEST(BatchStream, GivesTheRecordsOfADatabaseInOrderAgainAndAgain) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 5);
+  BatchStream stream(StreamOver({folder / "db"}, 3));
+  Batch batch;
+  for (int b = 0; b < 10; ++b) {
+    ASSERT_TRUE(stream.Next(&batch));
+    EXPECT_EQ(batch.number, static_cast<uint64_t>(b));
+    EXPECT_EQ(batch.first_item, static_cast<uint64_t>(3 * b));
+    EXPECT_EQ(test::LabelsOf(batch),
+              std::vector<int>({3 * b % 5, (3 * b + 1) % 5, (3 * b + 2) % 5}));
+  }
+}
+
+TEST(BatchStream, GivesBatchesLargerThanTheDatabase) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 2);
+  BatchStream stream(StreamOver({folder / "db"}, 5));
+  Batch batch;
+  ASSERT_TRUE(stream.Next(&batch));
+  EXPECT_EQ(test::LabelsOf(batch), std::vector<int>({0, 1, 0, 1, 0}));
+}
+
+TEST(BatchStream, GivesEachRecordOncePerEpochToHoweverManyConsumers) {
+  const Sources sources;
+  for (int consumers : {1, 2, 4}) {
+    for (bool shuffle : {false, true}) {
+      for (const auto& paths : {sources.paths(), std::vector<std::string>{sources.folder / "a"}}) {
+        BatchStreamOptions options = StreamOver(paths, 7);
+        options.shuffle = shuffle;
+        options.seed = test::Seed();
+        BatchStream stream(options);
+        // 7 epochs are a whole number of batches.
+        const int records = static_cast<int>(stream.records());
+        std::vector<int> seen(records, 0);
+        Consume(&stream, consumers, records, [&](const Batch& batch) {
+          EXPECT_EQ(test::LabelsOf(batch), Expected(options, batch.number));
+          for (int label : test::LabelsOf(batch)) ++seen[label];
+          stream.MarkConsumed(batch.number);
+        });
+        EXPECT_EQ(seen, std::vector<int>(records, 7));
+        EXPECT_EQ(stream.Position().next_batch(), static_cast<uint64_t>(records));
+        EXPECT_EQ(stream.Position().outstanding_size(), 0);
+      }
+    }
+  }
+}
+
+TEST(BatchStream, GivesShardsThatPartitionEachEpoch) {
+  const Sources sources;
+  std::vector<int> seen(60, 0);
+  for (uint64_t shard = 0; shard < 3; ++shard) {
+    BatchStreamOptions options = StreamOver(sources.paths(), 4);
+    options.shard_index = shard;
+    options.shard_count = 3;
+    BatchStream stream(options);
+    EXPECT_EQ(stream.records(), 20u);
+    Consume(&stream, 2, 5, [&](const Batch& batch) {
+      for (int label : test::LabelsOf(batch)) ++seen[label];
+    });
+  }
+  EXPECT_EQ(seen, std::vector<int>(60, 1));
+}
+
+TEST(BatchStream, SkipsRecordsAtTheStartIfAsked) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 100);
+  BatchStreamOptions options = StreamOver({folder / "db"}, 4);
+  options.rand_skip = 50;
+  options.seed = test::Seed();
+  BatchStream stream(options);
+  Batch batch;
+  ASSERT_TRUE(stream.Next(&batch));
+  EXPECT_EQ(test::LabelsOf(batch), Expected(options, 0));
+  EXPECT_LT(test::LabelsOf(batch)[0], 50);
+}
+
+// Trains in `runs` sittings, each interrupted by a snapshot at a random moment
+// and resumed with another number of consumers, and counts what was trained on.
+void TrainInSittings(BatchStreamOptions options, uint64_t seed, std::map<uint64_t, int>* trained,
+                     uint64_t* reached) {
+  caffe::StreamPosition position;
+  Rng rng(seed, {1});
+  for (int sitting = 0; sitting < 5; ++sitting) {
+    options.read_ahead = 1 + static_cast<int>(rng.Below(5));
+    BatchStream stream(options);
+    if (sitting > 0) {
+      stream.Restore(position);
+      EXPECT_EQ(stream.Position().SerializeAsString(), position.SerializeAsString());
+    }
+    const int total = static_cast<int>(rng.Below(12));
+    Consume(&stream, 1 + static_cast<int>(rng.Below(4)), total, [&](const Batch& batch) {
+      EXPECT_EQ(test::LabelsOf(batch), Expected(options, batch.number));
+      if (rng.Below(3) == 0) return;  // handed out, lost in the interruption
+      stream.MarkConsumed(batch.number);
+      ++(*trained)[batch.number];
+    });
+    position = stream.Position();
+  }
+  // The last sitting finishes what is outstanding.
+  BatchStream stream(options);
+  stream.Restore(position);
+  Consume(&stream, 2, position.outstanding_size(), [&](const Batch& batch) {
+    EXPECT_LT(batch.number, position.next_batch());
+    ++(*trained)[batch.number];
+  });
+  *reached = position.next_batch();
+}
+
+TEST(BatchStream, NeitherRepeatsNorSkipsABatchOverAnyNumberOfResumes) {
+  const Sources sources;
+  for (int round = 0; round < 20; ++round) {
+    BatchStreamOptions options = StreamOver(sources.paths(), 7);
+    options.shuffle = round % 2 == 0;
+    options.seed = test::Seed();
+    std::map<uint64_t, int> trained;
+    uint64_t reached = 0;
+    TrainInSittings(options, test::Seed() + round, &trained, &reached);
+    EXPECT_EQ(trained.size(), reached);
+    for (const auto& [number, times] : trained) {
+      EXPECT_LT(number, reached);
+      EXPECT_EQ(times, 1) << "batch " << number;
+    }
+  }
+}
+
+TEST(BatchStream, ServesOutstandingBatchesFirstAndThenGoesOn) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 50);
+  BatchStream stream(StreamOver({folder / "db"}, 2));
+  caffe::StreamPosition position = stream.Position();
+  position.set_next_batch(9);
+  position.add_outstanding(7);
+  position.add_outstanding(3);
+  stream.Restore(position);
+  Batch batch;
+  for (uint64_t number : {3, 7, 9, 10}) {
+    ASSERT_TRUE(stream.Next(&batch));
+    EXPECT_EQ(batch.number, number);
+    EXPECT_EQ(test::LabelsOf(batch)[0], static_cast<int>(2 * number));
+  }
+  EXPECT_EQ(stream.Position().next_batch(), 11u);
+}
+
+TEST(BatchStream, RefusesPositionsOfOtherDataInOneLine) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 50);
+  BatchStream stream(StreamOver({folder / "db"}, 2));
+  const caffe::StreamPosition good = stream.Position();
+  const auto error = [&](auto change) {
+    caffe::StreamPosition position = good;
+    change(&position);
+    return test::ErrorOf([&] { stream.Restore(position); });
+  };
+  EXPECT_EQ(error([](auto* p) { p->set_batch_size(4); }),
+            "data layer 'data': cannot resume: the snapshot was taken with batch_size 4, now it "
+            "is 2");
+  EXPECT_CONTAINS(error([](auto* p) { p->set_records(51); }), "with 51 records");
+  EXPECT_CONTAINS(error([](auto* p) { p->add_outstanding(0); }), "damaged");
+  EXPECT_CONTAINS(error([](auto* p) { p->set_next_batch(UINT64_MAX); }), "damaged");
+  EXPECT_CONTAINS(error([](auto* p) {
+                    p->set_next_batch(3);
+                    p->add_outstanding(1);
+                    p->add_outstanding(1);
+                  }),
+                  "damaged");
+  Batch batch;
+  ASSERT_TRUE(stream.Next(&batch));
+  EXPECT_CONTAINS(error([](auto*) {}), "cannot be moved");
+}
+
+TEST(BatchStream, ReadsABoundedNumberOfBatchesAhead) {
+  const Sources sources;
+  BatchStreamOptions options = StreamOver(sources.paths(), 3);
+  options.read_ahead = 4;
+  BatchStream stream(options);
+  EXPECT_EQ(stream.batches_read(), 0u);  // nothing before the first Next
+  Batch batch;
+  for (uint64_t taken = 1; taken <= 10; ++taken) {
+    ASSERT_TRUE(stream.Next(&batch));
+    while (stream.batches_read() < taken + 4) boost::this_thread::yield();
+    for (int i = 0; i < 100; ++i) boost::this_thread::yield();
+    EXPECT_EQ(stream.batches_read(), taken + 4);
+  }
+}
+
+TEST(BatchStream, StopsInAnyState) {
+  const Sources sources;
+  const BatchStreamOptions options = StreamOver(sources.paths(), 3);
+  { BatchStream never_used(options); }
+  {
+    BatchStream stopped_before_use(options);
+    stopped_before_use.Stop();
+    Batch batch;
+    EXPECT_FALSE(stopped_before_use.Next(&batch));
+  }
+  for (int i = 0; i < 50; ++i) {  // readers starting, reading, or blocked on a full ring
+    BatchStream stream(options);
+    Batch batch;
+    for (int k = 0; k <= i % 5; ++k) ASSERT_TRUE(stream.Next(&batch));
+    stream.Stop();
+    EXPECT_FALSE(stream.Next(&batch));
+    stream.Stop();
+  }
+}
+
+TEST(BatchStream, StopWakesConsumersThatWait) {
+  const Sources sources;
+  for (int round = 0; round < 30; ++round) {
+    BatchStreamOptions options = StreamOver(sources.paths(), 3);
+    options.read_ahead = 1;
+    BatchStream stream(options);
+    ErrorSink errors;
+    std::atomic<int> taken(0);
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.push_back(std::make_unique<Thread>(
+          "consumer",
+          [&] {
+            Batch batch;
+            while (stream.Next(&batch)) ++taken;
+          },
+          &errors));
+    }
+    while (taken < round) boost::this_thread::yield();
+    stream.Stop();
+    for (auto& thread : threads) thread->Join();
+    EXPECT_FALSE(errors.failed());
+  }
+}
+
+TEST(BatchStream, WaitingForABatchCanBeInterrupted) {
+  const Sources sources;
+  BatchStreamOptions options = StreamOver(sources.paths(), 3);
+  options.read_ahead = 1;
+  BatchStream stream(options);
+  ErrorSink errors;
+  std::atomic<int> taken(0);
+  Thread thread(
+      "consumer",
+      [&] {
+        Batch batch;
+        while (stream.Next(&batch)) ++taken;
+      },
+      &errors);
+  while (taken < 10) boost::this_thread::yield();
+  thread.Stop();
+  const caffe::StreamPosition position = stream.Position();
+  EXPECT_EQ(position.next_batch(), static_cast<uint64_t>(taken));
+  EXPECT_EQ(position.outstanding_size(), taken);
+  Batch batch;  // and the stream goes on for others
+  ASSERT_TRUE(stream.Next(&batch));
+  EXPECT_EQ(batch.number, static_cast<uint64_t>(taken));
+}
+
+TEST(BatchStream, AnErrorOfAReaderReachesEveryConsumerAndTheSink) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "good", 3);
+  test::WriteLabels(folder / "bad", 3);
+  {  // destroy the leaf page
+    std::fstream file(folder / "bad/data.mdb", std::ios::in | std::ios::out | std::ios::binary);
+    for (int page = 2; page < 4; ++page) {
+      file.seekp(page * 4096 + 10);
+      file.write("\x40\x00", 2);
+    }
+  }
+  ErrorSink errors;
+  BatchStreamOptions options = StreamOver({folder / "good", folder / "bad"}, 4);
+  options.errors = &errors;
+  {
+    BatchStream stream(options);
+    Batch batch;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_CONTAINS(test::ErrorOf([&] { stream.Next(&batch); }),
+                      folder / "bad" + ": cannot be read");
+    }
+  }
+  EXPECT_CONTAINS(test::ErrorOf([&] { errors.RethrowIfFailed(); }), "cannot be read");
+}
+
+}  // namespace
+}  // namespace millrace

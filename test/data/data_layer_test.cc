@@ -1,0 +1,363 @@
+#include "nn/layers/data_layer.h"
+
+#include <atomic>
+
+#include "base/file.h"
+#include "data/data_service.h"
+#include "test/data/test_db.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+caffe::LayerParameter LayerOver(const std::string& path, uint32_t batch_size) {
+  caffe::LayerParameter param;
+  param.set_name("digits");
+  param.set_type("Data");
+  param.add_top("data");
+  param.add_top("label");
+  param.mutable_data_param()->add_source(path);
+  param.mutable_data_param()->set_batch_size(batch_size);
+  param.mutable_data_param()->set_backend(caffe::DataParameter::LMDB);
+  return param;
+}
+
+// A Data layer with its tops, set up as a net does it.
+class Instance {
+ public:
+  Instance(const caffe::LayerParameter& param, DataService* service, int tops = 2) {
+    LayerContext context;
+    context.data = service;
+    context.data_scope = "train";
+    layer_ = LayerRegistry::Get().Create(param, context, DeviceType::kCpu);
+    top_ = {&data, &label};
+    top_.resize(tops);
+    layer_->SetUp({}, top_);
+    layer_->Reshape({}, top_);
+  }
+  void Forward() { layer_->Forward({}, top_); }
+  DataLayer& layer() { return dynamic_cast<DataLayer&>(*layer_); }
+  std::vector<int> Labels() const { return {label.data(), label.data() + label.count()}; }
+
+  Blob data, label;
+
+ private:
+  std::unique_ptr<Layer> layer_;
+  Blobs top_;
+};
+
+// "field: message" of the FieldError that setting up such a layer gives.
+std::string SetUpError(const caffe::LayerParameter& param) {
+  DataService service{DataOptions()};
+  try {
+    Instance instance(param, &service);
+  } catch (const FieldError& error) {
+    return error.field() + ": " + error.what();
+  }
+  return "";
+}
+
+class DataLayerTest : public testing::Test {
+ protected:
+  DataLayerTest() : path_(folder_ / "db") { test::WriteLabels(path_, 20); }
+  test::TempDir folder_;
+  const std::string path_;
+};
+
+TEST_F(DataLayerTest, GivesTransformedImagesAndLabels) {
+  caffe::LayerParameter param = LayerOver(path_, 4);
+  param.mutable_transform_param()->set_scale(0.5f);
+  DataService service{DataOptions()};
+  Instance instance(param, &service);
+  EXPECT_EQ(instance.data.shape(), Shape({4, 1, 2, 3}));
+  EXPECT_EQ(instance.label.shape(), Shape({4}));
+  EXPECT_EQ(instance.layer().batch_size(), 4);
+  for (int pass = 0; pass < 12; ++pass) {
+    instance.Forward();
+    for (int n = 0; n < 4; ++n) {
+      const int record = (pass * 4 + n) % 20;
+      EXPECT_EQ(instance.label.data()[n], static_cast<float>(record));
+      const caffe::Datum datum = test::ByteDatum(record);
+      for (int i = 0; i < 6; ++i) {
+        EXPECT_EQ(instance.data.data()[n * 6 + i],
+                  0.5f * static_cast<float>(static_cast<uint8_t>(datum.data()[i])));
+      }
+    }
+  }
+}
+
+TEST_F(DataLayerTest, WorksWithoutALabelTop) {
+  DataService service{DataOptions()};
+  Instance instance(LayerOver(path_, 4), &service, 1);
+  instance.Forward();
+  EXPECT_EQ(instance.data.shape(), Shape({4, 1, 2, 3}));
+  EXPECT_EQ(instance.data.data()[6], 31.0f);  // the second record's first byte
+}
+
+TEST_F(DataLayerTest, SharesOneStreamAmongAllSolvers) {
+  // 100 batches of one record: far more than are taken, ahead or not.
+  test::WriteLabels(folder_ / "hundred", 100);
+  const caffe::LayerParameter param = LayerOver(folder_ / "hundred", 1);
+  DataService service{DataOptions()};
+  Instance one(param, &service), two(param, &service);
+  std::set<int> labels;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (Instance* instance : {&one, &two}) {
+      instance->Forward();
+      labels.insert(instance->Labels()[0]);
+    }
+  }
+  EXPECT_EQ(labels.size(), 6u);
+  const auto positions = service.Positions("train");
+  ASSERT_EQ(positions.size(), 1u);
+  EXPECT_EQ(positions[0].layer(), "digits");
+}
+
+TEST_F(DataLayerTest, ReadsNothingAheadBeforeTheFirstForward) {
+  DataService service{DataOptions()};
+  const caffe::LayerParameter param = LayerOver(path_, 4);
+  Instance instance(param, &service);
+  EXPECT_EQ(service.Open("train", param)->batches_read(), 0u);
+  EXPECT_EQ(service.Positions("train")[0].next_batch(), 0u);
+}
+
+// The batches that the stream of `service` holds for trained on.
+std::set<uint64_t> Consumed(const DataService& service) {
+  const caffe::StreamPosition position = service.Positions("train")[0];
+  std::set<uint64_t> consumed;
+  for (uint64_t i = 0; i < position.next_batch(); ++i) consumed.insert(i);
+  for (uint64_t number : position.outstanding()) consumed.erase(number);
+  return consumed;
+}
+
+TEST_F(DataLayerTest, MarksBatchesConsumedAtTheNextForwardOrOnRequest) {
+  DataService service{DataOptions()};
+  Instance instance(LayerOver(path_, 4), &service);
+  instance.Forward();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({}));
+  instance.Forward();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({0}));
+  instance.layer().MarkConsumed();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
+  EXPECT_EQ(instance.Labels()[0], 4);  // the tops stay
+  instance.layer().MarkConsumed();
+  instance.Forward();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
+}
+
+TEST_F(DataLayerTest, MarksAllPassesOfAnIterationTogetherIfAsked) {
+  DataService service{DataOptions()};
+  Instance instance(LayerOver(path_, 4), &service);
+  instance.layer().MarkOnlyOnRequest();
+  for (int pass = 0; pass < 3; ++pass) instance.Forward();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({}));
+  instance.layer().MarkConsumed();
+  EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1, 2}));
+}
+
+// Takes batches with `solvers` layers until each has made `passes` passes and
+// counts the labels; the last pass of each is finished too.
+void TrainAll(DataService* service, const caffe::LayerParameter& param, int solvers, int passes,
+              std::map<int, int>* trained) {
+  std::mutex mutex;
+  ErrorSink errors;
+  std::vector<std::unique_ptr<Thread>> threads;
+  for (int i = 0; i < solvers; ++i) {
+    threads.push_back(std::make_unique<Thread>(
+        "solver",
+        [&] {
+          Instance instance(param, service);
+          for (int pass = 0; pass < passes; ++pass) {
+            instance.Forward();
+            std::lock_guard lock(mutex);
+            for (int label : instance.Labels()) ++(*trained)[label];
+          }
+          instance.layer().MarkConsumed();
+        },
+        &errors));
+  }
+  for (auto& thread : threads) thread->Join();
+  EXPECT_NO_THROW(errors.RethrowIfFailed());
+}
+
+TEST_F(DataLayerTest, ResumesExactlyWithAnotherNumberOfSolvers) {
+  // 100 records in batches of 1; 2 x 13, then 4 x 11, then 1 x 30 batches make an
+  // epoch, however many were prefetched in vain at each stop.
+  const std::string path = folder_ / "hundred";
+  test::WriteLabels(path, 100);
+  caffe::LayerParameter param = LayerOver(path, 1);
+  param.mutable_data_param()->set_shuffle(true);
+  DataOptions options;
+  options.seed = test::Seed();
+  std::map<int, int> trained;
+  std::vector<caffe::StreamPosition> positions;
+  for (const auto& [solvers, passes] :
+       std::vector<std::pair<int, int>>{{2, 13}, {4, 11}, {1, 30}}) {
+    DataService service(options);
+    service.Restore("train", positions);
+    TrainAll(&service, param, solvers, passes, &trained);
+    positions = service.Positions("train");
+  }
+  EXPECT_EQ(trained.size(), 100u);
+  for (const auto& [label, times] : trained) EXPECT_EQ(times, 1) << label;
+}
+
+TEST_F(DataLayerTest, RepeatsItsRandomChoicesAfterAResume) {
+  test::WriteDb(folder_ / "large", {test::ByteDatum(0, 1, 30, 30), test::ByteDatum(1, 1, 30, 30)});
+  caffe::LayerParameter param = LayerOver(folder_ / "large", 2);
+  param.mutable_transform_param()->set_crop_size(10);
+  param.mutable_transform_param()->set_mirror(true);
+  DataOptions options;
+  options.seed = test::Seed();
+  const auto pass = [&](DataService* service) {
+    Instance instance(param, service);
+    std::vector<std::vector<float>> passes;
+    for (int i = 0; i < 3; ++i) {
+      instance.Forward();
+      passes.emplace_back(instance.data.data(), instance.data.data() + instance.data.count());
+    }
+    return passes;
+  };
+  DataService before(options), after(options);
+  const auto first = pass(&before);
+  EXPECT_NE(first[0], first[1]);  // another epoch, other crops
+  auto positions = before.Positions("train");
+  ASSERT_EQ(positions[0].outstanding(0), 2u);  // the third pass was not marked
+  after.Restore("train", positions);
+  EXPECT_EQ(pass(&after)[0], first[2]);
+}
+
+TEST_F(DataLayerTest, RefusesASnapshotOfAnotherBatchSizeWhenTheStreamIsOpened) {
+  DataService before{DataOptions()};
+  Instance instance(LayerOver(path_, 4), &before);
+  DataService after{DataOptions()};
+  after.Restore("train", before.Positions("train"));
+  EXPECT_CONTAINS(test::ErrorOf([&] { Instance(LayerOver(path_, 5), &after); }),
+                  "data layer 'digits': cannot resume: the snapshot was taken with batch_size 4");
+}
+
+TEST_F(DataLayerTest, IsDestroyedInAnyStateWithoutHanging) {
+  for (uint32_t prefetch : {1, 4}) {
+    caffe::LayerParameter param = LayerOver(path_, 4);
+    param.mutable_data_param()->set_prefetch(prefetch);
+    DataService service{DataOptions()};
+    Instance never_used(param, &service);
+    for (int i = 0; i < 30; ++i) {  // filling, full, or waiting for a reader
+      Instance instance(param, &service);
+      for (int pass = 0; pass < i % 4; ++pass) instance.Forward();
+    }
+    service.Stop();
+  }
+  // The service goes first.
+  auto service = std::make_unique<DataService>(DataOptions());
+  Instance instance(LayerOver(path_, 4), service.get());
+  instance.Forward();
+  service.reset();
+}
+
+TEST_F(DataLayerTest, StopEndsSolversThatWaitForData) {
+  for (int round = 0; round < 20; ++round) {
+    DataService service{DataOptions()};
+    ErrorSink errors;
+    std::atomic<int> passes(0);
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.push_back(std::make_unique<Thread>(
+          "solver",
+          [&] {
+            Instance instance(LayerOver(path_, 4), &service);
+            for (;;) {
+              instance.Forward();
+              ++passes;
+            }
+          },
+          &errors));
+    }
+    while (passes < round) boost::this_thread::yield();
+    service.Stop();
+    for (auto& thread : threads) thread->Join();
+    EXPECT_FALSE(errors.failed());
+  }
+}
+
+TEST_F(DataLayerTest, ForwardThrowsWhatIsWrongWithARecordAndTheSinkKnows) {
+  const auto bad_db = [&](const std::string& name, const std::string& bad) {
+    std::vector<std::string> values;
+    for (int i = 0; i < 10; ++i) values.push_back(test::ByteDatum(i).SerializeAsString());
+    values[7] = bad;
+    test::WriteRawDb(folder_ / name, values);
+    return folder_ / name;
+  };
+  caffe::Datum encoded = test::ByteDatum(7);
+  encoded.set_encoded(true);
+  const std::pair<std::string, std::string> cases[] = {
+      {bad_db("garbage", "garbage"), "is not a Datum"},
+      {bad_db("encoded", encoded.SerializeAsString()), "is an encoded image"},
+      {bad_db("size", test::ByteDatum(7, 1, 3, 2).SerializeAsString()),
+       "is 1 x 3 x 2, expected 1 x 2 x 3 like the first record"}};
+  for (const auto& [path, what] : cases) {
+    ErrorSink errors;
+    DataOptions options;
+    options.errors = &errors;
+    DataService service(options);
+    Instance instance(LayerOver(path, 5), &service);
+    instance.Forward();  // batches before the bad one are good
+    const std::string message = path + ": record '00000007': " + what;
+    EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }), message);
+    EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }), message);
+    service.Stop();
+    while (!errors.failed()) boost::this_thread::yield();
+    EXPECT_CONTAINS(test::ErrorOf([&] { errors.RethrowIfFailed(); }), message);
+  }
+}
+
+TEST_F(DataLayerTest, NamesTheFieldThatIsWrong) {
+  EXPECT_EQ(SetUpError(LayerOver(path_, 4)), "");
+  EXPECT_EQ(SetUpError(LayerOver(path_, 0)), "data_param.batch_size: is 0, expected 1 to 1048576");
+  caffe::LayerParameter param = LayerOver(path_, 4);
+  param.mutable_data_param()->clear_batch_size();
+  EXPECT_CONTAINS(SetUpError(param), "data_param.batch_size: is missing");
+  param = LayerOver(path_, 4);
+  param.mutable_data_param()->set_prefetch(0);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.prefetch: is 0, expected 1 to ");
+  param = LayerOver(path_, 4);
+  param.mutable_data_param()->clear_source();
+  EXPECT_CONTAINS(SetUpError(param), "data_param.source: is missing");
+  param = LayerOver(path_, 4);
+  param.mutable_data_param()->add_source("nowhere");
+  EXPECT_CONTAINS(SetUpError(param), "data_param.source[1]: nowhere: No such file");
+  param = LayerOver(path_, 4);
+  param.mutable_data_param()->set_force_encoded_color(true);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.force_encoded_color: ");
+  param = LayerOver(path_, 4);
+  param.mutable_transform_param()->set_crop_size(3);
+  EXPECT_CONTAINS(SetUpError(param), "transform_param.crop_size: ");
+  test::WriteRawDb(folder_ / "raw", {"garbage"});
+  EXPECT_CONTAINS(SetUpError(LayerOver(folder_ / "raw", 4)),
+                  "data_param.source: " + folder_ / "raw: record '00000000': is not a Datum");
+}
+
+TEST_F(DataLayerTest, OpensAnLmdbWhenTheBackendIsNotSetAndRefusesLevelDb) {
+  caffe::LayerParameter param = LayerOver(path_, 4);
+  param.mutable_data_param()->clear_backend();
+  EXPECT_EQ(SetUpError(param), "");
+  param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
+  EXPECT_EQ(SetUpError(param), "data_param.backend: LEVELDB is not supported; " + path_ +
+                                   " is an LMDB database: set backend: LMDB");
+  MakeDirectories(folder_ / "leveldb");
+  test::WriteFile(folder_ / "leveldb/CURRENT", "MANIFEST-000002\n");
+  param = LayerOver(folder_ / "leveldb", 4);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.source[0]: ");
+  EXPECT_CONTAINS(SetUpError(param), "is a LevelDB database");
+  param.mutable_data_param()->clear_backend();
+  EXPECT_CONTAINS(SetUpError(param), "is a LevelDB database");
+  param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.backend: LEVELDB is not supported; convert ");
+}
+
+TEST_F(DataLayerTest, RefusesANetThatReadsNoData) {
+  EXPECT_CONTAINS(test::ErrorOf([&] { Instance(LayerOver(path_, 4), nullptr); }), "reads no data");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,249 @@
+#include "data/lmdb_database.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "data/lmdb_writer.h"
+#include "test/data/test_db.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+std::string OpenError(const std::string& path) {
+  return test::ErrorOf([&] { LmdbDatabase::Open(path); });
+}
+
+// Overwrites every record of the database, twice, from another process.
+bool OverwriteFromOutside(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    MDB_env* environment;
+    int failures = mdb_env_create(&environment);
+    failures |= mdb_env_open(environment, path.c_str(), 0, 0644);
+    for (int round = 0; round < 2 && failures == 0; ++round) {
+      MDB_txn* transaction;
+      MDB_dbi handle;
+      failures |= mdb_txn_begin(environment, nullptr, 0, &transaction);
+      failures |= mdb_dbi_open(transaction, nullptr, 0, &handle);
+      for (int i = 0; i < 20; ++i) {
+        std::string key = test::KeyOf(i), value(100, '!');
+        MDB_val mdb_key{key.size(), key.data()}, mdb_value{value.size(), value.data()};
+        failures |= mdb_put(transaction, handle, &mdb_key, &mdb_value, 0);
+      }
+      failures |= mdb_txn_commit(transaction);
+    }
+    _exit(failures == 0 ? 0 : 1);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(LmdbDatabase, GivesRecordsInTheOrderOfTheirKeys) {
+  const test::TempDir folder;
+  LmdbWriter writer(folder / "db");
+  for (const char* key : {"a", "ab", "b", "c"}) writer.Add(key, std::string("value of ") + key);
+  writer.Commit();
+  const auto database = LmdbDatabase::Open(folder / "db");
+  ASSERT_EQ(database->size(), 4u);
+  for (bool indexed : {false, true}) {
+    LmdbDatabase::Cursor cursor(database, indexed);
+    EXPECT_EQ(cursor.At(0).key, "a");
+    EXPECT_EQ(cursor.At(1).value, "value of ab");
+    EXPECT_EQ(cursor.At(1).key, "ab");
+    EXPECT_EQ(cursor.At(3).key, "c");
+    EXPECT_EQ(cursor.At(2).key, "b");
+  }
+}
+
+TEST(LmdbDatabase, FindsAnyRecordByNumberWithAndWithoutAnIndex) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 500);
+  const auto database = LmdbDatabase::Open(folder / "db");
+  LmdbDatabase::Cursor sequential(database, false), indexed(database, true);
+  Rng rng(test::Seed(), {1});
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t index = rng.Below(500);
+    EXPECT_EQ(test::LabelOf(sequential.At(index)), static_cast<int>(index));
+    EXPECT_EQ(test::LabelOf(indexed.At(index)), static_cast<int>(index));
+    EXPECT_EQ(sequential.At(index).key, test::KeyOf(index));
+    EXPECT_EQ(indexed.At(index).key, test::KeyOf(index));
+  }
+}
+
+TEST(LmdbDatabase, IsOpenedOncePerFileAndProcessWhateverThePath) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 3);
+  std::filesystem::create_symlink(folder / "db", folder / "link");
+  auto first = LmdbDatabase::Open(folder / "db");
+  EXPECT_EQ(LmdbDatabase::Open(folder / "db"), first);
+  EXPECT_EQ(LmdbDatabase::Open(folder.path() + "/./db/"), first);
+  EXPECT_EQ(LmdbDatabase::Open(folder / "link"), first);
+  const std::weak_ptr<LmdbDatabase> watch = first;
+  first.reset();
+  EXPECT_TRUE(watch.expired());
+  EXPECT_EQ(LmdbDatabase::Open(folder / "db")->size(), 3u);
+}
+
+TEST(LmdbDatabase, CanBeOpenedAndClosedByManyThreadsAtOnce) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 3);
+  ErrorSink errors;
+  {
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.push_back(std::make_unique<Thread>(
+          "open",
+          [&] {
+            for (int k = 0; k < 100; ++k) {
+              LmdbDatabase::Cursor cursor(LmdbDatabase::Open(folder / "db"), k % 2 == 0);
+              if (test::LabelOf(cursor.At(2)) != 2) throw Error("wrong record");
+            }
+          },
+          &errors));
+    }
+    for (auto& thread : threads) thread->Join();
+  }
+  EXPECT_NO_THROW(errors.RethrowIfFailed());
+}
+
+TEST(LmdbDatabase, KeepsShowingWhatItWasOpenedWithWhileAnotherProcessWrites) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 20);
+  const auto database = LmdbDatabase::Open(folder / "db");
+  LmdbDatabase::Cursor cursor(database, true);
+  const RecordView before = cursor.At(7);
+  ASSERT_TRUE(OverwriteFromOutside(folder / "db"));
+  EXPECT_EQ(test::LabelOf(before), 7);
+  LmdbDatabase::Cursor fresh(database, false);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(test::LabelOf(fresh.At(i)), i);
+}
+
+TEST(LmdbDatabase, IsReadableWhereNoLockFileCanBeMade) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 3);
+  chmod(folder.path().c_str(), 0755);
+  chmod((folder / "db").c_str(), 0555);
+  chmod((folder / "db/data.mdb").c_str(), 0444);
+  const bool root = geteuid() == 0;
+  ASSERT_TRUE(!root || seteuid(65534) == 0);  // permissions do not stop root
+  uint64_t size = 0;
+  try {
+    size = LmdbDatabase::Open(folder / "db")->size();
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  EXPECT_EQ(size, 3u);
+  EXPECT_FALSE(FileExists(folder / "db/lock.mdb"));
+  chmod((folder / "db").c_str(), 0755);
+}
+
+TEST(LmdbDatabase, SaysWhatIsWrongWithAPathThatIsNoDatabase) {
+  const test::TempDir folder;
+  EXPECT_EQ(OpenError(folder / "missing"),
+            folder / "missing" + ": No such file or directory; expected an LMDB database folder");
+  test::WriteFile(folder / "file", "text");
+  EXPECT_CONTAINS(OpenError(folder / "file"), "is not a folder");
+  MakeDirectories(folder / "empty");
+  EXPECT_CONTAINS(OpenError(folder / "empty"), "has no data.mdb");
+  MakeDirectories(folder / "leveldb");
+  test::WriteFile(folder / "leveldb/CURRENT", "MANIFEST-000002\n");
+  EXPECT_CONTAINS(OpenError(folder / "leveldb"), "is a LevelDB database");
+  MakeDirectories(folder / "hollow");
+  test::WriteFile(folder / "hollow/data.mdb", "");
+  EXPECT_CONTAINS(OpenError(folder / "hollow"), "is an empty file");
+  MakeDirectories(folder / "nested/data.mdb");
+  EXPECT_CONTAINS(OpenError(folder / "nested"), "is not a regular file");
+  for (size_t size : {1, 100, 4096, 20000}) {
+    const std::string path = folder / Cat("junk", size);
+    MakeDirectories(path);
+    test::WriteFile(path + "/data.mdb", std::string(size, 'x'));
+    EXPECT_CONTAINS(OpenError(path), "is not an LMDB database, or is truncated");
+  }
+}
+
+TEST(LmdbDatabase, RefusesADatabaseWithoutRecords) {
+  const test::TempDir folder;
+  LmdbWriter(folder / "db").Commit();
+  EXPECT_EQ(OpenError(folder / "db"), folder / "db" + ": holds no records");
+}
+
+TEST(LmdbDatabase, RefusesATruncatedFileWhereverItIsCut) {
+  const test::TempDir folder;
+  // Values of a page and more, so that leaf and overflow pages are cut.
+  test::WriteRawDb(folder / "db", std::vector<std::string>(10, std::string(5000, 'v')));
+  const std::string file = folder / "db/data.mdb";
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(file));
+  for (int64_t cut = size - 1; cut > 0; cut = cut % 2048 ? cut / 2048 * 2048 : cut - 1) {
+    ASSERT_EQ(truncate(file.c_str(), cut), 0);
+    EXPECT_CONTAINS(OpenError(folder / "db"), "truncated") << cut;
+  }
+}
+
+TEST(LmdbDatabase, ReportsDamagedPagesInsteadOfReadingThem) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 3);
+  // The flags of the only leaf page, the third page of the file.
+  std::fstream file(folder / "db/data.mdb", std::ios::in | std::ios::out | std::ios::binary);
+  for (int page = 2; page < 4; ++page) {
+    file.seekp(page * 4096 + 10);
+    file.write("\x40\x00", 2);
+  }
+  file.close();
+  const auto database = LmdbDatabase::Open(folder / "db");
+  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbDatabase::Cursor(database, false).At(0); }),
+                  folder / "db" + ": cannot be read: MDB_CORRUPTED");
+}
+
+TEST(LmdbWriter, GivesTheSameBytesForTheSameRecords) {
+  const test::TempDir folder;
+  // More than the first map and than one transaction.
+  for (const char* name : {"one", "two"}) {
+    LmdbWriter writer(folder / name);
+    for (int i = 0; i < 4000; ++i) {
+      writer.Add(test::KeyOf(i), std::string(10000 + i % 7, static_cast<char>(i)));
+    }
+    writer.Commit();
+  }
+  EXPECT_EQ(LmdbDatabase::Open(folder / "one")->size(), 4000u);
+  EXPECT_TRUE(ReadFile(folder / "one/data.mdb") == ReadFile(folder / "two/data.mdb"));
+}
+
+TEST(LmdbWriter, LeavesNothingBehindWithoutCommit) {
+  const test::TempDir folder;
+  { LmdbWriter(folder / "db").Add("a", "b"); }
+  {
+    LmdbWriter writer(folder / "db");
+    writer.Add("a", "b");
+    writer.Finish();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(LmdbWriter, RefusesWhatExistsAndWhereNothingCanBeMade) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 1);
+  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbWriter(folder / "db"); }), "exists already");
+  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbWriter(folder / "db/"); }), "exists already");
+  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbWriter(folder / "none/db"); }),
+                  "cannot be created: No such file");
+}
+
+TEST(LmdbWriter, RefusesKeysOutOfOrder) {
+  const test::TempDir folder;
+  LmdbWriter writer(folder / "db");
+  writer.Add("b", "1");
+  writer.Add("a", "2");
+  EXPECT_CONTAINS(test::ErrorOf([&] { writer.Commit(); }), "ascending order");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,201 @@
+#include "data/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/rng.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using Where = std::pair<int, uint64_t>;
+
+Where At(const Schedule& schedule, uint64_t item) {
+  const RecordLocation location = schedule.At(item);
+  return {location.source, location.index};
+}
+
+std::vector<std::vector<uint64_t>> SomeSizes() {
+  std::vector<std::vector<uint64_t>> all = {{1},       {7},           {1, 1},       {3, 3, 3},
+                                            {10, 1},   {1, 10},       {100, 33, 7}, {0, 5, 0, 2},
+                                            {1, 1000}, {64, 64, 1, 1}};
+  Rng rng(test::Seed(), {1});
+  for (int i = 0; i < 20; ++i) {
+    std::vector<uint64_t> sizes(1 + rng.Below(6));
+    for (uint64_t& size : sizes) size = 1 + rng.Below(200);
+    all.push_back(sizes);
+  }
+  return all;
+}
+
+TEST(Interleave, NumbersEveryRecordOfEverySourceOnceInOrder) {
+  for (const auto& sizes : SomeSizes()) {
+    const Interleave interleave(sizes);
+    std::vector<uint64_t> next(sizes.size(), 0);
+    for (uint64_t r = 0; r < interleave.total(); ++r) {
+      const RecordLocation location = interleave.At(r);
+      EXPECT_EQ(location.index, next[location.source]++);
+    }
+    EXPECT_EQ(next, sizes);
+  }
+}
+
+TEST(Interleave, TakesFromEachSourceItsShareAtAnyTime) {
+  for (const auto& sizes : SomeSizes()) {
+    const Interleave interleave(sizes);
+    std::vector<double> taken(sizes.size(), 0);
+    for (uint64_t r = 0; r < interleave.total(); ++r) {
+      ++taken[interleave.At(r).source];
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        const double share = double(r + 1) * double(sizes[i]) / double(interleave.total());
+        EXPECT_LE(std::abs(taken[i] - share), 1.0 + 0.5 * double(sizes.size()));
+      }
+    }
+  }
+}
+
+TEST(Interleave, HandlesSourcesOfBillionsOfRecords) {
+  const Interleave interleave({uint64_t{1} << 31, (uint64_t{1} << 31) - 1, 1});
+  Rng rng(test::Seed(), {2});
+  std::set<Where> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t r = rng.Below(interleave.total() - 1);
+    const RecordLocation a = interleave.At(r), b = interleave.At(r + 1);
+    EXPECT_NE(Where(a.source, a.index), Where(b.source, b.index));
+    seen.insert({a.source, a.index});
+  }
+  EXPECT_GT(seen.size(), 990u);
+}
+
+TEST(Interleave, RefusesNothingAndTooMuch) {
+  EXPECT_CONTAINS(test::ErrorOf([] { Interleave({0, 0}); }), "no records");
+  EXPECT_CONTAINS(test::ErrorOf([] { Interleave({uint64_t{1} << 32, 1}); }), "more than");
+}
+
+TEST(Permutation, VisitsEveryNumberOnce) {
+  for (uint64_t size : {1, 2, 3, 4, 5, 10, 16, 17, 64, 65, 100, 1000, 4097}) {
+    const Permutation permutation(test::Seed(), 5, 0, size);
+    std::vector<int> visits(size, 0);
+    for (uint64_t i = 0; i < size; ++i) {
+      ASSERT_LT(permutation(i), size);
+      ++visits[permutation(i)];
+    }
+    EXPECT_EQ(visits, std::vector<int>(size, 1));
+  }
+}
+
+TEST(Permutation, DiffersByEpochStreamAndSeed) {
+  const auto order = [](uint64_t seed, uint64_t stream, uint64_t epoch) {
+    const Permutation permutation(seed, stream, epoch, 100);
+    std::vector<uint64_t> all;
+    for (uint64_t i = 0; i < 100; ++i) all.push_back(permutation(i));
+    return all;
+  };
+  const uint64_t seed = test::Seed();
+  EXPECT_EQ(order(seed, 1, 0), order(seed, 1, 0));
+  EXPECT_NE(order(seed, 1, 0), order(seed, 1, 1));
+  EXPECT_NE(order(seed, 1, 0), order(seed, 2, 0));
+  EXPECT_NE(order(seed, 1, 0), order(seed + 1, 1, 0));
+}
+
+TEST(Permutation, SendsEachPlaceEverywhereOverManyEpochs) {
+  // Place 0 of 50 over 5000 epochs: 100 visits of each value expected, standard
+  // deviation 10; nine of those is far beyond chance.
+  std::vector<int> visits(50, 0);
+  for (uint64_t epoch = 0; epoch < 5000; ++epoch) {
+    ++visits[Permutation(test::Seed(), 3, epoch, 50)(0)];
+  }
+  for (int count : visits) EXPECT_NEAR(count, 100, 90);
+}
+
+TEST(Schedule, SeesEachRecordOncePerEpochWhateverItsOptions) {
+  for (const auto& sizes : SomeSizes()) {
+    for (bool shuffle : {false, true}) {
+      ScheduleOptions options;
+      options.sizes = sizes;
+      options.shuffle = shuffle;
+      options.seed = test::Seed();
+      const Schedule schedule(options);
+      for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+        std::set<Where> seen;
+        for (uint64_t i = 0; i < schedule.records(); ++i) {
+          seen.insert(At(schedule, epoch * schedule.records() + i));
+        }
+        EXPECT_EQ(seen.size(), std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}));
+      }
+    }
+  }
+}
+
+TEST(Schedule, RepeatsTheOrderOfTheDatabaseWithoutShuffle) {
+  ScheduleOptions options;
+  options.sizes = {5};
+  const Schedule schedule(options);
+  for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(At(schedule, i), Where(0, i % 5));
+}
+
+TEST(Schedule, ShufflesEachEpochAnew) {
+  ScheduleOptions options;
+  options.sizes = {50, 30};
+  options.shuffle = true;
+  options.seed = test::Seed();
+  const Schedule schedule(options);
+  std::vector<Where> first, second;
+  for (uint64_t i = 0; i < 80; ++i) {
+    first.push_back(At(schedule, i));
+    second.push_back(At(schedule, 80 + i));
+  }
+  EXPECT_NE(first, second);
+}
+
+TEST(Schedule, GivesShardsThatPartitionTheRecords) {
+  for (const auto& sizes : SomeSizes()) {
+    ScheduleOptions options;
+    options.sizes = sizes;
+    options.shuffle = true;
+    options.seed = test::Seed();
+    const uint64_t total = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+    options.shard_count = std::min<uint64_t>(3, total);
+    std::set<Where> seen;
+    uint64_t records = 0;
+    for (options.shard_index = 0; options.shard_index < options.shard_count;
+         ++options.shard_index) {
+      const Schedule schedule(options);
+      records += schedule.records();
+      for (uint64_t i = 0; i < schedule.records(); ++i) seen.insert(At(schedule, i));
+    }
+    EXPECT_EQ(records, total);
+    EXPECT_EQ(seen.size(), total);
+  }
+}
+
+TEST(Schedule, RefusesAShardWithoutRecords) {
+  ScheduleOptions options;
+  options.sizes = {2};
+  options.shard_count = 3;
+  options.shard_index = 2;
+  EXPECT_CONTAINS(test::ErrorOf([&] { Schedule{options}; }),
+                  "2 records, fewer than the 3 processes");
+}
+
+TEST(Schedule, SkipsASeededNumberOfRecordsAtTheStart) {
+  ScheduleOptions options;
+  options.sizes = {1000};
+  options.rand_skip = 100;
+  std::set<uint64_t> skips;
+  for (uint64_t i = 0; i < 20; ++i) {
+    options.seed = test::Seed() + i;
+    const Schedule schedule(options);
+    EXPECT_LT(schedule.skip(), 100u);
+    EXPECT_EQ(At(schedule, 0), Where(0, schedule.skip()));
+    EXPECT_EQ(Schedule(options).skip(), schedule.skip());
+    skips.insert(schedule.skip());
+  }
+  EXPECT_GT(skips.size(), 1u);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,148 @@
+#include "solver/lr_policy.h"
+
+#include <cmath>
+
+#include "base/rng.h"
+#include "proto/caffe.pb.h"
+#include "proto/parse.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+LrPolicy Policy(const std::string& text) {
+  caffe::SolverParameter param;
+  ParseText(text, "solver.prototxt", &param, nullptr);
+  return LrPolicy(param);
+}
+
+// The field that a refusal names, and its message.
+std::string Refusal(const std::string& text) {
+  try {
+    Policy(text);
+  } catch (const FieldError& error) {
+    return Cat(error.field(), ": ", error.what());
+  }
+  ADD_FAILURE() << "accepted: " << text;
+  return "";
+}
+
+TEST(LrPolicy, FixedStaysAtBaseLr) {
+  const LrPolicy policy = Policy("base_lr: 0.01 lr_policy: 'fixed'");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.01f);
+  EXPECT_FLOAT_EQ(policy.Rate(1000000), 0.01f);
+  EXPECT_EQ(policy.Step(1000), 0);
+}
+
+TEST(LrPolicy, StepFallsByGammaEveryStepsize) {
+  const LrPolicy policy = Policy("base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(99), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(100), 0.05f);
+  EXPECT_FLOAT_EQ(policy.Rate(250), 0.005f);
+  EXPECT_EQ(policy.Step(250), 2);
+  EXPECT_EQ(policy.Notice(100), "");
+}
+
+TEST(LrPolicy, ExpFallsByGammaEveryIteration) {
+  const LrPolicy policy = Policy("base_lr: 2 lr_policy: 'exp' gamma: 0.5");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 2);
+  EXPECT_FLOAT_EQ(policy.Rate(3), 0.25f);
+}
+
+TEST(LrPolicy, InvFollowsItsFormula) {
+  // The schedule of LeNet: worked out by hand at 10,000, where 1 + gamma * i = 2.
+  const LrPolicy policy = Policy("base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 0.01f);
+  EXPECT_NEAR(policy.Rate(10000), 0.01 * 0.594603557, 1e-8);
+}
+
+TEST(LrPolicy, MultistepFallsAtEachStepvalue) {
+  const LrPolicy policy = Policy(
+      "base_lr: 1 lr_policy: 'multistep' gamma: 0.5 stepvalue: 10 stepvalue: 15 stepvalue: 40");
+  EXPECT_FLOAT_EQ(policy.Rate(9), 1);
+  EXPECT_FLOAT_EQ(policy.Rate(10), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(14), 0.5f);
+  EXPECT_FLOAT_EQ(policy.Rate(15), 0.25f);
+  EXPECT_FLOAT_EQ(policy.Rate(1000), 0.125f);
+  EXPECT_EQ(policy.Step(1000), 3);
+}
+
+TEST(LrPolicy, MultistepAnnouncesEachStepAtItsIterationOnly) {
+  const LrPolicy policy =
+      Policy("base_lr: 1 lr_policy: 'multistep' gamma: 0.5 stepvalue: 10 stepvalue: 15");
+  EXPECT_EQ(policy.Notice(9), "");
+  EXPECT_EQ(policy.Notice(10), "MultiStep Status: Iteration 10, step = 1");
+  EXPECT_EQ(policy.Notice(11), "");
+  EXPECT_EQ(policy.Notice(15), "MultiStep Status: Iteration 15, step = 2");
+}
+
+TEST(LrPolicy, PolyReachesZeroAtMaxIterAndStaysThere) {
+  const LrPolicy policy = Policy("base_lr: 4 lr_policy: 'poly' power: 2 max_iter: 100");
+  EXPECT_FLOAT_EQ(policy.Rate(0), 4);
+  EXPECT_FLOAT_EQ(policy.Rate(50), 1);
+  EXPECT_EQ(policy.Rate(100), 0);
+  EXPECT_EQ(policy.Rate(103), 0);
+}
+
+TEST(LrPolicy, SigmoidIsHalfwayAtStepsize) {
+  const LrPolicy policy = Policy("base_lr: 1 lr_policy: 'sigmoid' gamma: 0.1 stepsize: 50");
+  EXPECT_FLOAT_EQ(policy.Rate(50), 0.5f);
+  EXPECT_NEAR(policy.Rate(60), 1 / (1 + std::exp(-1.0)), 1e-6);
+}
+
+TEST(LrPolicy, GivesTheSameRateInWhateverOrderIterationsAreAsked) {
+  const std::string schedules[] = {
+      "base_lr: 1 lr_policy: 'step' gamma: 0.9 stepsize: 7",
+      "base_lr: 1 lr_policy: 'multistep' gamma: 0.9 stepvalue: 3 stepvalue: 90 stepvalue: 91",
+  };
+  for (const std::string& text : schedules) {
+    const LrPolicy asked_at_random = Policy(text);
+    Rng rng(test::Seed(), {1});
+    for (int i = 0; i < 200; ++i) {
+      const auto iteration = static_cast<int64_t>(rng.Below(200));
+      EXPECT_EQ(asked_at_random.Rate(iteration), Policy(text).Rate(iteration)) << iteration;
+    }
+  }
+}
+
+TEST(LrPolicy, RefusesAnUnknownPolicyAndListsTheKnownOnes) {
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'cosine'"),
+            "lr_policy: there is no policy \"cosine\"; known: fixed, step, exp, inv, multistep, "
+            "poly, sigmoid");
+  EXPECT_EQ(Refusal("base_lr: 1"),
+            "lr_policy: missing, expected one of: fixed, step, exp, inv, multistep, poly, sigmoid");
+}
+
+TEST(LrPolicy, RefusesAPolicyWithoutTheFieldsItNeeds) {
+  EXPECT_EQ(Refusal("lr_policy: 'fixed'"), "base_lr: missing; lr_policy \"fixed\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' stepsize: 5"),
+            "gamma: missing; lr_policy \"step\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 0.1"),
+            "stepsize: missing; lr_policy \"step\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'inv' gamma: 0.1"),
+            "power: missing; lr_policy \"inv\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 0.1"),
+            "stepvalue: missing; lr_policy \"multistep\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'poly' power: 1"),
+            "max_iter: lr_policy \"poly\" needs a max_iter > 0");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'sigmoid' gamma: 1"),
+            "stepsize: missing; lr_policy \"sigmoid\" needs it");
+}
+
+TEST(LrPolicy, RefusesValuesOutOfRange) {
+  EXPECT_EQ(Refusal("base_lr: -1 lr_policy: 'fixed'"), "base_lr: -1 given, expected a number >= 0");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'exp' gamma: -0.5"),
+            "gamma: -0.5 given, expected a number >= 0");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'exp' gamma: nan"),
+            "gamma: nan given, expected a number >= 0");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 1 stepsize: 0"),
+            "stepsize: 0 given, expected > 0");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 1 stepvalue: 5 stepvalue: 5"),
+            "stepvalue[1]: 5 follows 5; step values must increase");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 1 stepvalue: -2"),
+            "stepvalue[0]: -2 given, expected >= 0");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,261 @@
+#include "solver/sgd.h"
+
+#include <cmath>
+
+#include "base/rng.h"
+#include "proto/parse.h"
+#include "test/support/support.h"
+#include "weights/param_layout.h"
+
+namespace millrace {
+namespace {
+
+caffe::SolverParameter Param(const std::string& text) {
+  caffe::SolverParameter param;
+  ParseText(text, "solver.prototxt", &param, nullptr);
+  return param;
+}
+
+// Three parameters of odd sizes, laid out as a net lays them out.
+struct Parameters {
+  std::vector<UpdateParam> params;
+  int64_t size = 0;
+};
+
+Parameters ThreeParameters(const std::vector<float>& lr_mult,
+                           const std::vector<float>& decay_mult) {
+  const std::vector<Shape> shapes = {{5, 7}, {33}, {2, 3, 4}};
+  ParamLayout layout;
+  Parameters result;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const ParamEntry entry = layout.entries()[layout.Add(Cat("layer/", i), shapes[i])];
+    result.params.push_back(
+        {entry.name, entry.shape, entry.offset, entry.count, lr_mult[i], decay_mult[i]});
+  }
+  result.size = layout.size();
+  return result;
+}
+
+std::vector<float> RandomArray(const Parameters& parameters, Rng* rng) {
+  std::vector<float> array(parameters.size);
+  for (const UpdateParam& param : parameters.params) {
+    for (int64_t i = 0; i < param.count; ++i) array[param.offset + i] = rng->Gaussian();
+  }
+  return array;
+}
+
+// Caffe's steps one after the other, in doubles.
+class Reference {
+ public:
+  Reference(const caffe::SolverParameter& param, const Parameters& parameters,
+            const std::vector<float>& weights)
+      : param_(param),
+        parameters_(parameters),
+        weights_(weights.begin(), weights.end()),
+        history_(weights.size()) {}
+
+  void Apply(double rate, const std::vector<float>& gradients) {
+    std::vector<double> g(gradients.begin(), gradients.end());
+    Clip(&g);
+    for (const UpdateParam& p : parameters_.params) {
+      for (int64_t i = p.offset; i < p.offset + p.count; ++i) {
+        g[i] /= param_.iter_size();
+        const double w = weights_[i];
+        const bool l1 = param_.regularization_type() == "L1";
+        g[i] += param_.weight_decay() * p.decay_mult * (l1 ? (w > 0) - (w < 0) : w);
+        history_[i] = param_.momentum() * history_[i] + rate * p.lr_mult * g[i];
+        weights_[i] -= history_[i];
+      }
+    }
+  }
+  const std::vector<double>& weights() const { return weights_; }
+
+ private:
+  void Clip(std::vector<double>* g) {
+    if (param_.clip_gradients() < 0) return;
+    double squares = 0;
+    for (double x : *g) squares += x * x;
+    const double norm = std::sqrt(squares);
+    if (norm <= param_.clip_gradients()) return;
+    for (double& x : *g) x *= param_.clip_gradients() / norm;
+  }
+
+  const caffe::SolverParameter param_;
+  const Parameters parameters_;
+  std::vector<double> weights_, history_;
+};
+
+void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
+  const Parameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
+  std::vector<float> weights = RandomArray(parameters, rng);
+  Reference reference(param, parameters, weights);
+  SgdRule rule(param, parameters.params, parameters.size);
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    const std::vector<float> gradients = RandomArray(parameters, rng);
+    const float rate = 0.2f / static_cast<float>(1 + iteration);
+    rule.Apply(rate, gradients.data(), weights.data());
+    reference.Apply(rate, gradients);
+  }
+  for (int64_t i = 0; i < parameters.size; ++i) {
+    ASSERT_NEAR(weights[i], reference.weights()[i], 2e-5) << "weight " << i;
+  }
+}
+
+TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
+  Rng rng(test::Seed(), {1});
+  for (const char* clip : {"-1", "0", "0.5", "1000"}) {
+    for (int iter_size : {1, 3}) {
+      for (const char* type : {"L1", "L2"}) {
+        for (const char* decay : {"0", "0.1"}) {
+          for (const char* momentum : {"0", "0.9"}) {
+            const std::string text =
+                Cat("clip_gradients: ", clip, " iter_size: ", iter_size, " regularization_type: '",
+                    type, "' weight_decay: ", decay, " momentum: ", momentum);
+            SCOPED_TRACE(text);
+            CompareWithReference(Param(text), &rng);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
+  // Norm 5 over both parameters, clipped to 1, then halved by iter_size.
+  const std::vector<UpdateParam> params = {{"a", {1}, 0, 1, 1, 1}, {"b", {1}, 16, 1, 1, 1}};
+  SgdRule rule(Param("clip_gradients: 1 iter_size: 2"), params, 32);
+  std::vector<float> gradients(32), weights(32);
+  gradients[0] = 3, gradients[16] = 4;
+  rule.Apply(1, gradients.data(), weights.data());
+  EXPECT_FLOAT_EQ(weights[0], -0.3f);
+  EXPECT_FLOAT_EQ(weights[16], -0.4f);
+}
+
+TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
+  const Parameters parameters = ThreeParameters({1, 0, 1}, {1, 1, 1});
+  Rng rng(test::Seed(), {2});
+  std::vector<float> weights = RandomArray(parameters, &rng);
+  const std::vector<float> before = weights;
+  std::vector<float> gradients = RandomArray(parameters, &rng);
+  const UpdateParam& frozen = parameters.params[1];
+  // Nobody computes the gradient of a frozen parameter: it may hold anything.
+  for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
+  SgdRule rule(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"), parameters.params,
+               parameters.size);
+  rule.Apply(0.1f, gradients.data(), weights.data());
+  for (int64_t i = 0; i < frozen.count; ++i) {
+    EXPECT_EQ(weights[frozen.offset + i], before[frozen.offset + i]);
+  }
+  EXPECT_NE(weights[0], before[0]);
+  EXPECT_TRUE(std::isfinite(weights[0]));
+}
+
+TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
+  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  Rng rng(test::Seed(), {3});
+  std::vector<float> weights = RandomArray(parameters, &rng);
+  std::vector<float> gradients(parameters.size, 1.0f);
+  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  rule.Apply(0.1f, gradients.data(), weights.data());
+  EXPECT_EQ(gradients, std::vector<float>(parameters.size, 1.0f));
+  std::vector<bool> used(parameters.size);
+  for (const UpdateParam& p : parameters.params) {
+    for (int64_t i = 0; i < p.count; ++i) used[p.offset + i] = true;
+  }
+  for (int64_t i = 0; i < parameters.size; ++i) {
+    if (!used[i]) {
+      EXPECT_EQ(weights[i], 0) << i;
+    }
+  }
+}
+
+TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
+  const Parameters parameters = ThreeParameters({1, 2, 1}, {1, 1, 0});
+  const caffe::SolverParameter param = Param("momentum: 0.9 weight_decay: 0.01");
+  Rng rng(test::Seed(), {4});
+  std::vector<float> weights = RandomArray(parameters, &rng);
+  SgdRule first(param, parameters.params, parameters.size);
+  for (int i = 0; i < 3; ++i) {
+    first.Apply(0.1f, RandomArray(parameters, &rng).data(), weights.data());
+  }
+  History history;
+  first.ExportHistory(&history);
+  SgdRule second(param, parameters.params, parameters.size);
+  second.ImportHistory(history, "x.solverstate");
+
+  std::vector<float> copy = weights;
+  const std::vector<float> gradients = RandomArray(parameters, &rng);
+  first.Apply(0.1f, gradients.data(), weights.data());
+  second.Apply(0.1f, gradients.data(), copy.data());
+  EXPECT_EQ(weights, copy);
+}
+
+TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
+  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  std::vector<float> weights(parameters.size), gradients(parameters.size);
+  gradients[parameters.params[1].offset + 2] = 1;
+  rule.Apply(0.5f, gradients.data(), weights.data());
+  History history;
+  rule.ExportHistory(&history);
+  ASSERT_EQ(history.size(), 3);
+  EXPECT_EQ(rule.history_blobs(), 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ShapeOf(history[i]), parameters.params[i].shape);
+  EXPECT_EQ(history[1].data(2), 0.5f);
+  EXPECT_EQ(history[1].data(1), 0);
+}
+
+TEST(UpdateRule, RefusesAHistoryOfAnotherNet) {
+  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  History history;
+  rule.ExportHistory(&history);
+
+  History fewer = history;
+  fewer.RemoveLast();
+  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(fewer, "x.solverstate"); }),
+            "x.solverstate: holds the history of 2 blobs, expected 3");
+
+  History other_shape = history;
+  other_shape[1].mutable_shape()->set_dim(0, 34);
+  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(other_shape, "x.solverstate"); }),
+            "x.solverstate: history of 'layer/1': stored with shape 34 (34), expected 33 (33)");
+
+  History too_short = history;
+  too_short[0].mutable_data()->RemoveLast();
+  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(too_short, "x.solverstate"); }),
+            "x.solverstate: history of 'layer/0': holds 34 values, expected 35");
+}
+
+TEST(UpdateRule, TakesAHistoryWithLegacyFourAxisShapes) {
+  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  History history;
+  rule.ExportHistory(&history);
+  history[0].clear_shape();
+  history[0].set_num(1), history[0].set_channels(1), history[0].set_height(5);
+  history[0].set_width(7);
+  history[0].set_data(3, 2.0f);
+  rule.ImportHistory(history, "x.solverstate");
+  History again;
+  rule.ExportHistory(&again);
+  EXPECT_EQ(again[0].data(3), 2.0f);
+}
+
+TEST(UpdateRuleRegistry, MakesTheRuleOfThatName) {
+  const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
+  const auto rule =
+      UpdateRuleRegistry::Get().Create(Param("type: 'SGD'"), parameters.params, parameters.size);
+  EXPECT_NE(dynamic_cast<SgdRule*>(rule.get()), nullptr);
+}
+
+TEST(UpdateRuleRegistry, RefusesAnUnknownRuleAndListsTheKnownOnes) {
+  const std::string error =
+      test::ErrorOf([] { UpdateRuleRegistry::Get().Create(Param("type: 'Adan'"), {}, 0); });
+  EXPECT_CONTAINS(error, "there is no update rule \"Adan\"; known: ");
+  EXPECT_CONTAINS(error, "SGD");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,90 @@
+#include "weights/iteration_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+TEST(IterationClock, HandsOutEachIterationOnceToManyThreads) {
+  constexpr int kThreads = 8;
+  constexpr int64_t kLimit = 20000;
+  IterationClock clock;
+  std::vector<std::atomic<int>> times(kLimit);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const int slot = clock.RegisterSolver();
+      while (auto iteration = clock.Claim(kLimit)) {
+        ++times[static_cast<size_t>(*iteration)];
+        clock.Done(slot);
+      }
+      clock.ReleaseSolver(slot);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int64_t i = 0; i < kLimit; ++i) ASSERT_EQ(times[static_cast<size_t>(i)], 1) << i;
+  EXPECT_EQ(clock.global(), kLimit);
+  EXPECT_EQ(clock.claimed(), kLimit);
+}
+
+TEST(IterationClock, HandsOutNothingAtItsLimitAndGoesOnWhenTheLimitIsRaised) {
+  IterationClock clock;
+  EXPECT_EQ(clock.Claim(1), 0);
+  EXPECT_EQ(clock.Claim(1), std::nullopt);
+  EXPECT_EQ(clock.Claim(0), std::nullopt);
+  EXPECT_EQ(clock.Claim(2), 1);
+}
+
+TEST(IterationClock, CountsAsGlobalOnlyWhatIsDone) {
+  IterationClock clock;
+  const int slot = clock.RegisterSolver();
+  clock.Claim(10);
+  clock.Claim(10);
+  EXPECT_EQ(clock.claimed(), 2);
+  EXPECT_EQ(clock.global(), 0);
+  clock.Done(slot);
+  EXPECT_EQ(clock.global(), 1);
+}
+
+TEST(IterationClock, StartsAtTheIterationOfASnapshot) {
+  IterationClock clock;
+  const int slot = clock.RegisterSolver();
+  clock.Claim(10);
+  clock.Done(slot);
+  clock.StartAt(5000);
+  EXPECT_EQ(clock.start(), 5000);
+  EXPECT_EQ(clock.global(), 5000);
+  EXPECT_EQ(clock.Claim(5002), 5000);
+  clock.Done(slot);
+  EXPECT_EQ(clock.global(), 5001);
+}
+
+TEST(IterationClock, KeepsWhatAReleasedSlotHasCounted) {
+  IterationClock clock;
+  const int first = clock.RegisterSolver();
+  clock.Done(first);
+  clock.ReleaseSolver(first);
+  const int second = clock.RegisterSolver();
+  EXPECT_EQ(second, first);
+  clock.Done(second);
+  EXPECT_EQ(clock.global(), 2);
+}
+
+TEST(IterationClock, GivesEverySolverItsOwnSlotAndRefusesOneTooMany) {
+  IterationClock clock;
+  std::set<int> slots;
+  for (int i = 0; i < kMaxSolvers; ++i) slots.insert(clock.RegisterSolver());
+  EXPECT_EQ(slots.size(), static_cast<size_t>(kMaxSolvers));
+  EXPECT_CONTAINS(test::ErrorOf([&] { clock.RegisterSolver(); }), "all 256 solver slots");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,77 @@
+// millrace test: scores saved or live weights.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "data/data_service.h"
+#include "nn/net.h"
+#include "solver/snapshot.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "train/evaluator.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+namespace {
+
+// Binds the weights of a running training. Their layout is the train net's: the
+// test net takes the parameters that it knows by name.
+std::unique_ptr<WeightBuffer> BindLive(Net* net) {
+  auto live = WeightBuffer::AttachReader(FLAGS_shm, &net->layout());
+  net->BindWeights(live->data());
+  LOG(INFO) << "Evaluating /dev/shm/" << FLAGS_shm << " at iteration " << live->clock().global();
+  return live;
+}
+
+int RunTest(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 0, "none");
+  RequireFlag("model", FLAGS_model);
+  if (FLAGS_weights.empty() == FLAGS_shm.empty()) {
+    throw Error("give --weights (saved weights) or --shm (those of a running training)");
+  }
+  if (FLAGS_iterations < 1) throw Error("--iterations=", FLAGS_iterations, ": expected at least 1");
+  caffe::NetParameter param;
+  SourceMap source;
+  LoadText(FLAGS_model, &param, &source);
+  DataService data(DataOptions{});
+  NetOptions options;
+  options.state = NetStateFromFlags(caffe::TEST);
+  options.data = &data;
+  options.data_scope = "test0";
+  Net net(param, source, options);
+  std::unique_ptr<WeightBuffer> weights;
+  if (FLAGS_shm.empty()) {
+    weights = WeightBuffer::CreatePrivate(net.layout());
+    net.BindWeights(weights->data());
+    net.FillWeights();
+    LoadWeights(FLAGS_weights, &net);
+  } else {
+    weights = BindLive(&net);
+  }
+  LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
+  const Evaluation result =
+      Evaluate(&net, FLAGS_iterations, [] { return false; },
+               [](int batch, const std::vector<OutputMean>& outputs) {
+                 for (const OutputMean& output : outputs) {
+                   LOG(INFO) << "Batch " << batch << ", " << output.name << " = " << output.mean;
+                 }
+               });
+  LOG(INFO) << "Loss: " << result.loss;
+  for (const OutputMean& output : result.outputs) {
+    LOG(INFO) << output.name << " = " << output.mean << LossNote(output.loss_weight, output.mean);
+    std::printf("%s = %.6g\n", output.name.c_str(), output.mean);
+  }
+  return 0;
+}
+
+const RegisterCommand registered({"test",
+                                  "",
+                                  "scores saved weights, or those of a running training",
+                                  {"model", "weights", "shm", "iterations", "phase", "level",
+                                   "stage"},
+                                  RunTest});
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,67 @@
+// millrace train: trains a net as its solver file says.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "tools/command.h"
+#include "tools/flags.h"
+#include "train/train_run.h"
+
+DEFINE_string(solver, "", "the solver: a prototxt file");
+DEFINE_int32(cpu, 1, "solver threads that share the weights");
+DEFINE_string(snapshot, "", "continue from this .solverstate file");
+DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
+DEFINE_string(shard, "0/1", "train on part i of n of the records, as i/n");
+DEFINE_string(sigint_effect, "stop", "what SIGINT does: stop, snapshot or none");
+DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
+
+namespace millrace {
+namespace {
+
+void ParseShard(const std::string& text, TrainOptions* options) {
+  unsigned long long index = 0, count = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%llu/%llu%c", &index, &count, &rest) != 2 || text[0] == '-' ||
+      index >= count) {
+    throw Error("--shard=", text, ": expected i/n with 0 <= i < n");
+  }
+  options->shard_index = index;
+  options->shard_count = count;
+}
+
+int RunTrain(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 0, "none");
+  RequireFlag("solver", FLAGS_solver);
+  TrainOptions options;
+  options.solver_file = FLAGS_solver;
+  options.solvers = FLAGS_cpu;
+  options.weights = SplitList(FLAGS_weights);
+  options.snapshot = FLAGS_snapshot;
+  options.shm = FLAGS_shm;
+  options.metrics = FLAGS_metrics;
+  options.on_int = ParseSignalEffect("sigint_effect", FLAGS_sigint_effect);
+  options.on_hup = ParseSignalEffect("sighup_effect", FLAGS_sighup_effect);
+  ParseShard(FLAGS_shard, &options);
+
+  const TrainResult result = Train(options);
+  for (const Evaluation& test : result.tests) {
+    for (const OutputMean& output : test.outputs) {
+      std::printf("%s = %.4f\n", output.name.c_str(), output.mean);
+    }
+  }
+  if (!result.model.empty()) std::printf("model saved: %s\n", result.model.c_str());
+  return 0;
+}
+
+const RegisterCommand registered(
+    {"train",
+     "",
+     "trains a net as its solver file says",
+     {"solver", "cpu", "weights", "snapshot", "shm", "metrics", "shard", "sigint_effect",
+      "sighup_effect"},
+     RunTrain});
+
+}  // namespace
+}  // namespace millrace
