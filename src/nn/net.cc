@@ -180,8 +180,8 @@ std::string Net::FindNonFinite() const {
 }
 
 Blob* Net::FindBlob(const std::string& name) const {
-  const auto found = blob_by_name_.find(name);
-  return found == blob_by_name_.end() ? nullptr : found->second;
+  const auto found = found_by_name_.find(name);
+  return found == found_by_name_.end() ? nullptr : found->second;
 }
 
 Layer* Net::FindLayer(const std::string& name) const {

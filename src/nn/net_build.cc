@@ -109,7 +109,10 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   }
   for (const auto& [name, weight] : tops) {
     if (consumed.count(name)) continue;
-    if (blob_by_name_[name]->layout() != Layout::kPlain) AddReorder(name, Layout::kPlain);
+    if (blob_by_name_[name]->layout() != Layout::kPlain) {
+      AddReorder(name, Layout::kPlain);
+      found_by_name_[name] = blob_by_name_[name];
+    }
     outputs_.push_back({name, blob_by_name_[name], weight});
   }
   MarkBackward();
@@ -177,6 +180,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
         node.top.push_back(node.bottom[i]);
+        found_by_name_[name] = node.top.back();
         continue;
       }
       if (blob_by_name_.count(name)) {
@@ -184,7 +188,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       }
       blobs_.push_back(std::make_unique<Blob>());
       node.top.push_back(blobs_.back().get());
-      blob_by_name_[name] = node.top.back();
+      blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }
 
     layer.SetUp(node.bottom, node.top);
