@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct NetOptions {
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
   DeviceType device = DeviceType::kCpu;
+  // The order in memory that 4-axis activations take where their shape allows
+  // it; unset: what suits the net and this processor best.
+  std::optional<Layout> layout;
 };
 
 // A learnable parameter as the solver sees it.

@@ -83,7 +83,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   context_.pass = &pass_;
   const std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source), source);
-  context_.preferred_layout = ChooseLayout(layers);
+  context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
   std::set<std::string> names;
   for (const PlacedLayer& layer : layers) {
     if (!names.insert(layer.param.name()).second) {

@@ -1,11 +1,14 @@
 #include "test/nn/layer_runner.h"
 
+#include <omp.h>
+
 #include <set>
 
 namespace millrace::test {
 
 LayerRunner::LayerRunner(const std::string& prototxt, caffe::Phase phase, DeviceType device)
     : device_(device) {
+  omp_set_num_threads(1);  // as in every solver thread
   ParseText(prototxt, "layer.prototxt", &param_, nullptr);
   if (param_.name().empty()) param_.set_name("subject");
   param_.set_phase(phase);

@@ -166,6 +166,8 @@ class Checker {
     for (size_t i = 0; i < params.size(); ++i) {
       const bool wanted = params[i].wanted;
       params[i].wanted = false;
+      // As at the start of an iteration, when gradients are written, not added.
+      for (Param& param : params) *param.has_gradient = false;
       const size_t count = param_gradients_[i].size();
       std::fill_n(params[i].blob->diff(), count, kSentinel);
       SetTopDiffs();

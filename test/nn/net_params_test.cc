@@ -1,0 +1,282 @@
+// Parameters of a net: sharing, freezing, loading, saving, living in another
+// net's array.
+#include <numeric>
+
+#include "test/nn/net_support.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+const char kInput[] =
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' "
+    "input_param { shape { dim: 4 dim: 6 } shape { dim: 4 } } }\n";
+const char kLoss[] =
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' bottom: 'label' top: 'loss' }\n";
+
+std::string Ip(const std::string& name, const std::string& bottom, const std::string& top,
+               int outputs, const std::string& more = "") {
+  return Cat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", top,
+             "' ", more, " inner_product_param { num_output: ", outputs,
+             " weight_filler { type: 'xavier' } bias_filler { type: 'constant' value: 0.1 } } }\n");
+}
+
+void SetInputs(TestNet* net) {
+  FillRandom((*net)->FindBlob("data"), 1);
+  FillRandom((*net)->FindBlob("label"), 2, 3);
+}
+
+std::vector<float> Sum(std::vector<float> a, const std::vector<float>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << "at " << i;
+}
+
+// Two layers of the same shape in a row, with one array or with one each.
+std::string TwoLayers(const std::string& first, const std::string& second) {
+  return kInput + Ip("a", "data", "a", 6, first) + Ip("b", "a", "b", 6, second) +
+         Ip("c", "b", "last", 3) + kLoss;
+}
+
+TEST(NetSharing, SharedParametersAreOneArrayAndTheirGradientsAddUp) {
+  const std::string shared = "param { name: 'w' } param { name: 'bias' }";
+  TestNet one(TwoLayers(shared, shared)), each(TwoLayers("", ""));
+  EXPECT_EQ(one->params().size(), 4u);  // w, bias, and c's two
+  EXPECT_EQ(one->params()[0].display_name, "w");
+  EXPECT_EQ(one->FindLayer("a")->params()[0].blob->data(),
+            one->FindLayer("b")->params()[0].blob->data());
+  // The same numbers in the net that has them twice.
+  for (const char* layer : {"a", "b", "c"}) {
+    for (int i : {0, 1}) {
+      const Blob& from = *one->FindLayer(layer)->params()[i].blob;
+      std::copy_n(from.data(), from.count(), each->FindLayer(layer)->params()[i].blob->data());
+    }
+  }
+  SetInputs(&one), SetInputs(&each);
+  EXPECT_EQ(one.Pass(), each.Pass());
+  ExpectNear(one.Gradient("a/0"), Sum(each.Gradient("a/0"), each.Gradient("b/0")), 1e-6f);
+  ExpectNear(one.Gradient("a/1"), Sum(each.Gradient("a/1"), each.Gradient("b/1")), 1e-6f);
+  ExpectNear(one.Gradient("c/0"), each.Gradient("c/0"), 1e-7f);
+}
+
+TEST(NetSharing, StrictSharingRefusesAnotherShapeAndPermissiveTheSameCount) {
+  const std::string strict = kInput + Ip("a", "data", "a", 2, "param { name: 'w' }") +
+                             Ip("b", "a", "last", 6, "param { name: 'w' }");
+  EXPECT_EQ(ErrorOf([&] { TestNet net(strict); }),
+            "net.prototxt:3: layer 'b': param[0].name: 'w' is shared with shape 2 6 (12), but "
+            "this layer needs 6 2 (12)");
+  const std::string mode = "param { name: 'w' share_mode: PERMISSIVE }";
+  TestNet net(kInput + Ip("a", "data", "a", 2, mode) + Ip("b", "a", "last", 6, mode));
+  EXPECT_EQ(net->params().size(), 3u);
+  const std::string other = kInput + Ip("a", "data", "a", 2, mode) + Ip("b", "a", "last", 5, mode);
+  EXPECT_CONTAINS(ErrorOf([&] { TestNet net(other); }), "param[0].name: 'w' is shared with shape");
+}
+
+TEST(NetSharing, MultipliersThatDisagreeAreRefused) {
+  const std::string text =
+      TwoLayers("param { name: 'w' lr_mult: 1 }", "param { name: 'w' lr_mult: 2 }");
+  EXPECT_EQ(ErrorOf([&] { TestNet net(text); }),
+            "net.prototxt:3: layer 'b': param[0].lr_mult: 2 given, but the parameter 'w' that it "
+            "shares has 1");
+  const std::string decay =
+      TwoLayers("param { name: 'w' decay_mult: 0 }", "param { name: 'w' decay_mult: 1 }");
+  EXPECT_CONTAINS(ErrorOf([&] { TestNet net(decay); }), "param[0].decay_mult: 1 given");
+  // Not given is not a disagreement.
+  TestNet fine(TwoLayers("param { name: 'w' lr_mult: 3 }", "param { name: 'w' }"));
+  EXPECT_EQ(fine->params()[0].lr_mult, 3);
+}
+
+TEST(NetFreezing, NoGradientIsComputedForOrBelowFrozenLayers) {
+  const std::string frozen = "param { lr_mult: 0 } param { lr_mult: 0 }";
+  TestNet net(TwoLayers(frozen, frozen)), live(TwoLayers("", ""));
+  SetInputs(&net), SetInputs(&live);
+  EXPECT_EQ(net.Pass(), live.Pass());
+  EXPECT_FALSE(net.NodeOf("a").need_backward);
+  EXPECT_FALSE(net.NodeOf("b").need_backward);
+  EXPECT_FALSE(net.NodeOf("c").propagate_down[0]);
+  EXPECT_EQ(net.Gradient("a/0"), std::vector<float>(36, 0.0f));
+  EXPECT_EQ(net.Gradient("c/0"), live.Gradient("c/0"));
+}
+
+TEST(NetFreezing, AFrozenLayerLetsTheGradientThroughToLayersBelow) {
+  TestNet net(TwoLayers("", "param { lr_mult: 0 } param { lr_mult: 0 }"));
+  TestNet live(TwoLayers("", ""));
+  SetInputs(&net), SetInputs(&live);
+  net.Pass(), live.Pass();
+  EXPECT_EQ(net.Gradient("a/0"), live.Gradient("a/0"));
+  EXPECT_EQ(net.Gradient("b/0"), std::vector<float>(36, 0.0f));
+}
+
+TEST(NetFreezing, PropagateDownFalseStopsTheGradient) {
+  TestNet net(TwoLayers("", "propagate_down: false"));
+  TestNet live(TwoLayers("", ""));
+  SetInputs(&net), SetInputs(&live);
+  net.Pass(), live.Pass();
+  EXPECT_EQ(net.Gradient("a/0"), std::vector<float>(36, 0.0f));
+  EXPECT_EQ(net.Gradient("b/0"), live.Gradient("b/0"));
+}
+
+TEST(NetFreezing, PropagateDownToLabelsIsRefused) {
+  const std::string text =
+      kInput + Ip("ip", "data", "last", 3) +
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' "
+      "bottom: 'label' top: 'loss' propagate_down: true propagate_down: true }";
+  EXPECT_CONTAINS(ErrorOf([&] { TestNet net(text); }),
+                  "net.prototxt:3: layer 'loss': propagate_down[1]: no gradient flows to");
+}
+
+TEST(NetFreezing, ForceBackwardBringsTheGradientToTheInputs) {
+  const std::string text = kInput + Ip("c", "data", "last", 3) + kLoss;
+  TestNet plain(text), forced("force_backward: true\n" + text);
+  SetInputs(&forced);
+  forced.Pass();
+  EXPECT_FALSE(plain.NodeOf("c").propagate_down[0]);
+  const Net::Node& node = forced.NodeOf("c");
+  ASSERT_TRUE(node.propagate_down[0]);
+  double size = 0;
+  for (int64_t i = 0; i < node.bottom[0]->count(); ++i) size += std::abs(node.bottom[0]->diff()[i]);
+  EXPECT_GT(size, 0.01);
+}
+
+TEST(NetLossWeight, WeighsValueAndGradient) {
+  const auto text = [](const std::string& weight) {
+    return kInput + Ip("c", "data", "last", 3) +
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'last' bottom: 'label' "
+           "top: 'loss' " +
+           weight + " }";
+  };
+  TestNet one(text("")), half(text("loss_weight: 0.5")), none(text("loss_weight: 0"));
+  SetInputs(&one), SetInputs(&half), SetInputs(&none);
+  EXPECT_EQ(half.Pass(), 0.5f * one.Pass());
+  std::vector<float> halved = one.Gradient("c/0");
+  for (float& value : halved) value *= 0.5f;
+  ExpectNear(half.Gradient("c/0"), halved, 1e-7f);
+  EXPECT_EQ(none.Pass(), 0);
+  EXPECT_FALSE(none.NodeOf("c").need_backward);
+  EXPECT_EQ(half->outputs()[0].loss_weight, 0.5f);
+}
+
+TEST(NetLossWeight, CountsABlobInTheObjectiveThatALayerConsumesToo) {
+  // objective = loss + 0.25 * sum(a): each weight of b sees only the loss, each
+  // bias of a gets the gradient from above plus 0.25 per example.
+  const auto text = [](const std::string& weight) {
+    return kInput + Ip("a", "data", "a", 5, weight) + Ip("c", "a", "last", 3) + kLoss;
+  };
+  TestNet with(text("loss_weight: 0.25")), without(text(""));
+  SetInputs(&with), SetInputs(&without);
+  const float loss = without.Pass();
+  const std::vector<float> a = Values(*without->FindBlob("a"));
+  EXPECT_NEAR(with.Pass(), loss + 0.25f * std::accumulate(a.begin(), a.end(), 0.0f), 1e-5f);
+  std::vector<float> expected = without.Gradient("a/1");
+  for (float& value : expected) value += 0.25f * 4;
+  ExpectNear(with.Gradient("a/1"), expected, 1e-5f);
+  ExpectNear(with.Gradient("c/0"), without.Gradient("c/0"), 1e-6f);
+}
+
+TEST(NetBinding, ATestNetSharesWeightsByLayerNameAndFillsTheRestItself) {
+  TestNet train(kInput + Ip("a", "data", "a", 5) + Ip("b", "a", "last", 3) + kLoss);
+  caffe::NetParameter param;
+  ParseText(kInput + Ip("b", "data", "b", 2) + Ip("a", "data", "a", 5), "net.prototxt", &param,
+            nullptr);
+  param.mutable_layer(1)->set_name("own");
+  Net net(param, SourceMap(), InPhase(caffe::TEST));
+  net.BindWeights(train->layout(), train.weights());
+  EXPECT_EQ(net.FindLayer("a")->params()[0].blob->data(),
+            train->FindLayer("a")->params()[0].blob->data());
+  EXPECT_EQ(net.FindLayer("a")->params()[1].blob->data(),
+            train->FindLayer("a")->params()[1].blob->data());
+  EXPECT_EQ(Values(*net.FindLayer("own")->params()[1].blob), std::vector<float>(2, 0.1f));
+}
+
+TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
+  TestNet train(kInput + Ip("a", "data", "a", 5));
+  caffe::NetParameter param;
+  ParseText(kInput + Ip("a", "data", "a", 4), "net.prototxt", &param, nullptr);
+  Net net(param, SourceMap(), InPhase(caffe::TEST));
+  EXPECT_CONTAINS(ErrorOf([&] { net.BindWeights(train->layout(), train.weights()); }),
+                  "parameter 'a/0' has shape 4 6 (24) in the test net '', but 5 6 (30)");
+}
+
+TEST(NetSaving, ToProtoAndCopyWeightsFromAreInverse) {
+  const std::string text = TwoLayers("", "");
+  TestNet saved(text);
+  NetOptions other = InPhase(caffe::TRAIN);
+  other.seed = 8;
+  TestNet loaded(text, other);
+  EXPECT_NE(loaded.Weights("a/0"), saved.Weights("a/0"));
+  caffe::NetParameter proto;
+  saved->ToProto(&proto, false);
+  EXPECT_EQ(loaded->CopyWeightsFrom(proto, "model"), 3);
+  for (const char* name : {"a/0", "a/1", "b/0", "b/1", "c/0", "c/1"}) {
+    EXPECT_EQ(loaded.Weights(name), saved.Weights(name));
+  }
+  caffe::NetParameter again;
+  loaded->ToProto(&again, false);
+  EXPECT_EQ(again.SerializeAsString(), proto.SerializeAsString());
+}
+
+TEST(NetSaving, WritesTheLayersWithShapesAndOnRequestGradients) {
+  TestNet net(kInput + Ip("c", "data", "last", 3) + kLoss);
+  SetInputs(&net);
+  net.Pass();
+  caffe::NetParameter proto;
+  net->ToProto(&proto, true);
+  ASSERT_EQ(proto.layer_size(), 3);
+  const caffe::LayerParameter& layer = proto.layer(1);
+  EXPECT_EQ(layer.name(), "c");
+  EXPECT_EQ(layer.inner_product_param().num_output(), 3u);
+  ASSERT_EQ(layer.blobs_size(), 2);
+  EXPECT_EQ(ShapeOf(layer.blobs(0)), Shape({3, 6}));
+  EXPECT_EQ(std::vector<float>(layer.blobs(0).diff().begin(), layer.blobs(0).diff().end()),
+            net.Gradient("c/0"));
+}
+
+TEST(NetLoading, LayersThatOnlyOneSideHasAreLeftAlone) {
+  TestNet net(kInput + Ip("a", "data", "a", 5) + Ip("new", "a", "last", 3));
+  TestNet other(kInput + Ip("a", "data", "a", 5) + Ip("old", "a", "last", 2), [] {
+    NetOptions o = InPhase(caffe::TRAIN);
+    o.seed = 9;
+    return o;
+  }());
+  const std::vector<float> untouched = net.Weights("new/0");
+  caffe::NetParameter proto;
+  other->ToProto(&proto, false);
+  EXPECT_EQ(net->CopyWeightsFrom(proto, "model"), 1);
+  EXPECT_EQ(net.Weights("a/0"), other.Weights("a/0"));
+  EXPECT_EQ(net.Weights("new/0"), untouched);
+}
+
+TEST(NetLoading, TheFormatBefore2014IsReadWithItsFourAxisShapes) {
+  TestNet net(kInput + Ip("a", "data", "a", 2));
+  caffe::NetParameter old;
+  caffe::V1LayerParameter* layer = old.add_layers();
+  layer->set_name("a");
+  for (int count : {12, 2}) {
+    caffe::BlobProto* blob = layer->add_blobs();
+    blob->set_num(1), blob->set_channels(1);
+    blob->set_height(count / 2 == 6 ? 2 : 1), blob->set_width(count == 12 ? 6 : 2);
+    for (int i = 0; i < count; ++i) blob->add_data(static_cast<float>(i));
+  }
+  EXPECT_EQ(net->CopyWeightsFrom(old, "old.caffemodel"), 1);
+  EXPECT_EQ(net.Weights("a/0")[11], 11);
+  EXPECT_EQ(net.Weights("a/1"), (std::vector<float>{0, 1}));
+}
+
+TEST(NetLoading, NumbersAndShapesThatDifferNameFileAndLayer) {
+  TestNet net(kInput + Ip("a", "data", "a", 2));
+  TestNet other(kInput + Ip("a", "data", "a", 3));
+  caffe::NetParameter proto;
+  other->ToProto(&proto, false);
+  EXPECT_EQ(ErrorOf([&] { net->CopyWeightsFrom(proto, "m.caffemodel"); }),
+            "m.caffemodel: layer 'a' blob 0: stored with shape 3 6 (18), expected 2 6 (12)");
+  proto.mutable_layer(1)->mutable_blobs()->RemoveLast();
+  EXPECT_EQ(ErrorOf([&] { net->CopyWeightsFrom(proto, "m.caffemodel"); }),
+            "m.caffemodel: layer 'a': holds 1 blobs, expected 2");
+}
+
+}  // namespace
+}  // namespace millrace::test

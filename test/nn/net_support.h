@@ -1,0 +1,101 @@
+// Nets from text, for tests of whole nets.
+#ifndef MILLRACE_TEST_NN_NET_SUPPORT_H_
+#define MILLRACE_TEST_NN_NET_SUPPORT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "nn/net.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace::test {
+
+inline NetOptions InPhase(caffe::Phase phase) {
+  NetOptions options;
+  options.state.set_phase(phase);
+  options.seed = 7;
+  return options;
+}
+
+// A net with weights of its own, filled. Errors call its file "net.prototxt".
+class TestNet {
+ public:
+  explicit TestNet(const std::string& text, const NetOptions& options = InPhase(caffe::TRAIN)) {
+    caffe::NetParameter param;
+    SourceMap source;
+    ParseText(text, "net.prototxt", &param, &source);
+    net_ = std::make_unique<Net>(param, source, options);
+    weights_ = WeightBuffer::CreatePrivate(net_->layout());
+    net_->BindWeights(weights_->data());
+    net_->FillWeights();
+  }
+
+  Net* operator->() { return net_.get(); }
+  Net& operator*() { return *net_; }
+  float* weights() { return weights_->data(); }
+
+  const Net::Node& NodeOf(const std::string& layer) const {
+    for (const Net::Node& node : net_->nodes()) {
+      if (node.layer->name() == layer) return node;
+    }
+    throw Error("no layer '", layer, "'");
+  }
+  std::vector<std::string> LayerNames() const {
+    std::vector<std::string> names;
+    for (const Net::Node& node : net_->nodes()) names.push_back(node.layer->name());
+    return names;
+  }
+  // How many conversions between memory orders it holds.
+  int Reorders() const {
+    int count = 0;
+    for (const Net::Node& node : net_->nodes()) count += node.layer->type() == "Reorder";
+    return count;
+  }
+
+  // One pass in both directions, gradients anew; the loss.
+  float Pass(uint64_t number = 0) {
+    net_->set_pass(number);
+    net_->ClearGradients();
+    const float loss = net_->Forward();
+    net_->Backward();
+    return loss;
+  }
+  // The gradient of parameter `name` ("<layer>/<index>").
+  std::vector<float> Gradient(const std::string& name) {
+    const ParamEntry& entry = Entry(name);
+    const float* begin = net_->gradients() + entry.offset;
+    return {begin, begin + entry.count};
+  }
+  std::vector<float> Weights(const std::string& name) {
+    const ParamEntry& entry = Entry(name);
+    return {weights() + entry.offset, weights() + entry.offset + entry.count};
+  }
+
+ private:
+  const ParamEntry& Entry(const std::string& name) const {
+    const int index = net_->layout().Find(name);
+    if (index < 0) throw Error("no parameter '", name, "'");
+    return net_->layout().entries()[index];
+  }
+
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<WeightBuffer> weights_;
+};
+
+inline std::vector<float> Values(const Blob& blob) {
+  return {blob.data(), blob.data() + blob.count()};
+}
+
+// Standard normal values into `blob`; labels below `classes` if that is given.
+inline void FillRandom(Blob* blob, uint64_t stream, int classes = 0) {
+  Rng rng(11, {stream});
+  for (int64_t i = 0; i < blob->count(); ++i) {
+    blob->data()[i] = classes ? static_cast<float>(rng.Below(classes)) : rng.Gaussian();
+  }
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_NN_NET_SUPPORT_H_

@@ -1,0 +1,95 @@
+// Commands, flags and arguments.
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+TEST(CommandLine, HelpListsTheCommands) {
+  const CommandResult result = Millrace({"help"});
+  EXPECT_EQ(result.status, 0);
+  for (const char* command :
+       {"train", "test", "time", "convert_mnist_data", "compute_image_mean"}) {
+    EXPECT_CONTAINS(result.output, command);
+  }
+  EXPECT_EQ(Millrace({"--help"}).output, result.output);
+}
+
+TEST(CommandLine, HelpOfACommandListsItsFlags) {
+  const CommandResult result = Millrace({"train", "--help"});
+  EXPECT_EQ(result.status, 0);
+  for (const char* flag : {"--solver", "--cpu", "--snapshot", "--shm", "--sighup_effect"}) {
+    EXPECT_CONTAINS(result.output, flag);
+  }
+}
+
+TEST(CommandLine, NothingAtAllPrintsTheUsageAndFails) {
+  const CommandResult result = Millrace({});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_CONTAINS(result.errors, "usage: millrace");
+}
+
+TEST(CommandLine, AnUnknownCommandIsNamed) {
+  ExpectOneLine(Millrace({"trian"}), {"there is no command 'trian'", "millrace help"});
+}
+
+TEST(CommandLine, AnUnknownFlagIsNamedWithThoseThatThereAre) {
+  ExpectOneLine(Millrace({"train", "--sovler=x"}), {"--sovler", "--solver"});
+  // A flag of another command is no flag of this one.
+  ExpectOneLine(Millrace({"time", "--solver=x"}), {"time has no flag --solver", "--model"});
+  ExpectOneLine(Millrace({"test", "-metrics=x"}), {"test has no flag --metrics"});
+}
+
+TEST(CommandLine, StrayArgumentsAreRefused) {
+  ExpectOneLine(Millrace({"train", "--solver=x", "lenet.prototxt"}), {"1 arguments given"});
+  ExpectOneLine(Millrace({"convert_mnist_data", "a", "b"}), {"2 arguments given", "image file"});
+  ExpectOneLine(Millrace({"compute_image_mean", "a"}), {"1 arguments given"});
+}
+
+TEST(CommandLine, MissingFlagsAreNamed) {
+  ExpectOneLine(Millrace({"train"}), {"--solver is missing"});
+  ExpectOneLine(Millrace({"time"}), {"--model is missing"});
+  ExpectOneLine(Millrace({"test"}), {"--model is missing"});
+  ExpectOneLine(Millrace({"test", "--model=m"}), {"--weights", "--shm"});
+}
+
+TEST(CommandLine, ValuesThatAreNoneAreNamedWithTheirFlag) {
+  ExpectOneLine(Millrace({"train", "--solver=x", "--cpu=0"}), {"--cpu=0", "at least 1"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--cpu=-2"}), {"--cpu=-2", "at least 1"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--cpu=abc"}), {"cpu", "abc"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--cpu"}), {"cpu"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--shard=2/2"}), {"--shard=2/2", "i < n"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--shard=-1/2"}), {"--shard=-1/2"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--shard=1"}), {"--shard=1"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--sigint_effect=halt"}),
+                {"--sigint_effect=halt", "stop, snapshot or none"});
+  ExpectOneLine(Millrace({"time", "--model=m", "--iterations=0"}), {"--iterations=0"});
+  ExpectOneLine(Millrace({"time", "--model=m", "--iterations=many"}), {"iterations", "many"});
+  ExpectOneLine(Millrace({"test", "--model=m", "--weights=w", "--iterations=-1"}),
+                {"--iterations=-1"});
+  ExpectOneLine(Millrace({"test", "--model=m", "--weights=w", "--shm=s"}), {"--weights", "--shm"});
+  ExpectOneLine(Millrace({"convert_mnist_data", "--backend=leveldb", "a", "b", "c"}),
+                {"--backend=leveldb", "lmdb"});
+}
+
+TEST(CommandLine, OneDashWorksAsWellAsTwo) {
+  Workspace work;
+  const std::string solver = work.Write("run", Workspace::Solver(2));
+  const CommandResult one = Millrace({"train", "-solver=" + solver, "-cpu=1"});
+  const CommandResult two = Millrace({"train", "--solver=" + solver, "--cpu=1"});
+  const CommandResult apart = Millrace({"train", "--solver", solver, "--cpu", "1"});
+  EXPECT_EQ(one.status, 0) << one.errors;
+  EXPECT_EQ(two.status, 0) << two.errors;
+  EXPECT_EQ(apart.status, 0) << apart.errors;
+  EXPECT_EQ(one.output, "model saved: " + work.Snapshot("run", 2) + ".caffemodel\n");
+  EXPECT_EQ(one.output, two.output);
+  EXPECT_EQ(one.output, apart.output);
+}
+
+TEST(CommandLine, PhaseIsTrainOrTest) {
+  Workspace work;
+  ExpectOneLine(Millrace({"time", "--model=" + work / "net.prototxt", "--phase=VALIDATE"}),
+                {"--phase=VALIDATE", "TRAIN or TEST"});
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,202 @@
+// Several processes on the weights of one run.
+#include <signal.h>
+
+#include "monitor/metrics.h"
+#include "solver/snapshot.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Shm : public testing::Test {
+ protected:
+  static caffe::SolverParameter Endless() {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(100'000'000), 100'000'000);
+    solver.set_display(100);
+    solver.set_test_initialization(false);
+    return solver;
+  }
+  std::vector<std::string> Train(const std::string& name, const caffe::SolverParameter& solver,
+                                 std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"train", "--solver=" + work_.Write(name, solver), shm_.flag(),
+                               "--metrics=" + work_ / (name + ".jsonl")});
+    return Command(more);
+  }
+  // Iterations that the run of this name has displayed.
+  std::vector<int64_t> Displayed(const std::string& name) const {
+    std::vector<int64_t> iterations;
+    for (const MetricsRow& row : ReadMetrics(work_ / (name + ".jsonl"))) {
+      if (row.has_train()) iterations.push_back(row.iter());
+    }
+    return iterations;
+  }
+
+  Workspace work_;
+  ShmName shm_;
+};
+
+TEST_F(Shm, TwoProcessesDoTheScheduleTogetherEachIterationOnce) {
+  // Both are at work before the schedule is cut: they stop by it, not by time.
+  caffe::SolverParameter solver = Workspace::Solver(20000);
+  Process a(Train("a", solver)), b(Train("b", solver));
+  const CommandResult first = a.Wait(), second = b.Wait();
+  ASSERT_EQ(first.status, 0) << first.errors;
+  ASSERT_EQ(second.status, 0) << second.errors;
+  std::vector<int64_t> all = Displayed("a");
+  const std::vector<int64_t> others = Displayed("b");
+  const std::string joined = Cat("Joined the run at ", shm_.path());
+  const bool together = (first.errors + second.errors).find(joined) != std::string::npos;
+  ASSERT_TRUE(together) << "neither joined the other";
+  all.insert(all.end(), others.begin(), others.end());
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), 20000u);
+  for (int64_t i = 0; i < 20000; ++i) ASSERT_EQ(all[i], i);
+  EXPECT_FALSE(FileExists(shm_.path()));
+  // The last one alone wrote the final snapshot.
+  EXPECT_EQ(work_.FilesWith("a_iter").size() + work_.FilesWith("b_iter").size(), 2u);
+}
+
+TEST_F(Shm, TestScoresTheLiveWeights) {
+  Process run(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(run, "Iteration 500 "));
+  const std::vector<std::string> test = {"test", "--model=" + work_ / "net.prototxt", shm_.flag(),
+                                         "--iterations=2"};
+  const CommandResult result = Millrace(test);
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_GE(std::stod(Matches(result.output, R"(accuracy = (\S+))").at(0)), 0.9);
+  EXPECT_GE(std::stoll(Matches(result.errors, R"(Evaluating \S+ at iteration (\d+))").at(0)), 500);
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(60).status, 0);
+  ExpectOneLine(Millrace(test), {shm_.path(), "no such file"});
+}
+
+TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
+  caffe::SolverParameter solver = Endless();
+  Process killed(Train("killed", solver));
+  ASSERT_TRUE(WaitForLog(killed, "Iteration 100 "));
+  Process survivor(Train("survivor", solver));
+  ASSERT_TRUE(WaitForLog(survivor, "Joined the run at " + shm_.path()));
+  ASSERT_TRUE(WaitForLog(survivor, ", loss = "));
+  killed.Signal(SIGKILL);
+  EXPECT_EQ(killed.Wait().status, 128 + SIGKILL);
+  // It trains on alone.
+  const auto displayed = [&] { return Displayed("survivor"); };
+  const size_t before = displayed().size();
+  EXPECT_TRUE(WaitUntil([&] { return displayed().size() > before + 5; }));
+  EXPECT_TRUE(FileExists(shm_.path()));
+  survivor.Signal(SIGINT);
+  const CommandResult result = survivor.Wait(60);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_FALSE(FileExists(shm_.path()));
+  EXPECT_EQ(work_.FilesWith("survivor_iter").size(), 2u);
+  EXPECT_TRUE(work_.FilesWith("killed_iter").empty());
+}
+
+TEST_F(Shm, TheSurvivorOfAKilledProcessReachesTheEndOfTheSchedule) {
+  // The killed one is stopped in its tracks first, so that the schedule cannot
+  // end without the other.
+  caffe::SolverParameter solver = Workspace::Solver(3000);
+  Process killed(Train("killed", solver));
+  ASSERT_TRUE(WaitForLog(killed, "Iteration 10 "));
+  killed.Signal(SIGSTOP);
+  Process survivor(Train("survivor", solver));
+  ASSERT_TRUE(WaitForLog(survivor, "Joined the run at " + shm_.path()));
+  killed.Signal(SIGKILL);
+  killed.Wait();
+  const CommandResult result = survivor.Wait();
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "Optimization Done.");
+  EXPECT_EQ(LoadResumePoint(work_.Snapshot("survivor", 3000) + ".solverstate").iteration(), 3000);
+  EXPECT_FALSE(FileExists(shm_.path()));
+}
+
+TEST_F(Shm, ASnapshotOfAStoppedSharedRunResumes) {
+  Process run(Train("run", Endless(), {"--cpu=2"}));
+  ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
+  run.Signal(SIGINT);
+  const CommandResult stopped = run.Wait(60);
+  const auto saved = Matches(stopped.output, R"(model saved: (\S+)\.caffemodel)");
+  ASSERT_EQ(saved.size(), 1u) << stopped.errors;
+  const int64_t iteration = LoadResumePoint(saved[0] + ".solverstate").iteration();
+  caffe::SolverParameter solver = Workspace::Solver(static_cast<int>(iteration) + 10);
+  const CommandResult rest =
+      Run(Train("rest", solver, {"--snapshot=" + saved[0] + ".solverstate"}));
+  ASSERT_EQ(rest.status, 0) << rest.errors;
+  EXPECT_EQ(Displayed("rest").front(), iteration);
+  EXPECT_EQ(Displayed("rest").size(), 10u);
+}
+
+// ---- What is refused. ----
+
+TEST_F(Shm, WeightsOfAnotherNetAreRefusedAndTheRunGoesOn) {
+  Process run(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
+  SmallNet other = work_.Net();
+  other.classes = 5;
+  WriteFile(work_ / "other.prototxt", other.Text());
+  caffe::SolverParameter solver = Workspace::Solver(10);
+  solver.set_net(work_ / "other.prototxt");
+  ExpectOneLine(Run(Train("other", solver)), {shm_.path(), "weights of another net"});
+  ExpectOneLine(Millrace({"test", "--model=" + work_ / "other.prototxt", shm_.flag()}),
+                {shm_.path(), "weights of another net"});
+  EXPECT_TRUE(FileExists(shm_.path()));
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(60).status, 0);
+}
+
+TEST_F(Shm, AJoiningProcessBringsNoWeights) {
+  Process run(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
+  const CommandResult saved =
+      Millrace({"train", "--solver=" + work_.Write("saved", Workspace::Solver(1))});
+  ASSERT_EQ(saved.status, 0) << saved.errors;
+  const std::string prefix = work_.Snapshot("saved", 1);
+  for (const std::string& flag :
+       {"--weights=" + prefix + ".caffemodel", "--snapshot=" + prefix + ".solverstate"}) {
+    ExpectOneLine(Run(Train("joins", Workspace::Solver(10), {flag})),
+                  {shm_.flag(), "--weights and --snapshot do not apply"});
+  }
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(60).status, 0);
+}
+
+TEST_F(Shm, WeightsThatADeadRunLeftAreRefusedWithTheCommandThatRemovesThem) {
+  Process run(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
+  const int pid = run.pid();
+  run.Signal(SIGKILL);
+  run.Wait();
+  ASSERT_TRUE(FileExists(shm_.path()));
+  const std::vector<std::string> parts = {shm_.path(), Cat("last pid ", pid), "rm " + shm_.path()};
+  ExpectOneLine(Run(Train("next", Workspace::Solver(10))), parts);
+  ExpectOneLine(Millrace({"test", "--model=" + work_ / "net.prototxt", shm_.flag()}), parts);
+  EXPECT_TRUE(FileExists(shm_.path()));
+}
+
+TEST_F(Shm, AFileThatIsNoWeightBufferIsRefusedAndLeftAlone) {
+  for (const std::string& content :
+       {std::string(), std::string("garbage"), std::string(200000, 'x')}) {
+    WriteFile(shm_.path(), content);
+    ExpectOneLine(Run(Train("run", Workspace::Solver(10))),
+                  {shm_.path(), "not a Millrace weight buffer"});
+    EXPECT_EQ(ReadFile(shm_.path()), content);
+  }
+}
+
+TEST_F(Shm, NamesThatAreNoFileNamesAreRefused) {
+  for (const char* name : {"../x", "a/b", ".hidden"}) {
+    ExpectOneLine(Millrace({"train", "--solver=" + work_.Write("run", Workspace::Solver(1)),
+                            Cat("--shm=", name)}),
+                  {name, "/dev/shm"});
+  }
+}
+
+TEST_F(Shm, ARunThatFailsTakesItsFileAway) {
+  caffe::SolverParameter solver = Workspace::Solver(100);
+  solver.set_base_lr(1e25f);
+  ExpectOneLine(Run(Train("run", solver)), {"not finite"});
+  EXPECT_FALSE(FileExists(shm_.path()));
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,133 @@
+// SIGINT stops after a snapshot, SIGHUP takes one, as Caffe does; flags change that.
+#include <signal.h>
+
+#include "solver/snapshot.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Signals : public testing::TestWithParam<int> {  // solvers
+ protected:
+  // A run that goes on for as long as a test may take.
+  static caffe::SolverParameter Endless() {
+    caffe::SolverParameter solver = Workspace::Solver(100'000'000);
+    solver.set_display(100);
+    return solver;
+  }
+  std::vector<std::string> Train(const std::string& name, const caffe::SolverParameter& solver,
+                                 std::vector<std::string> more = {}) {
+    more.insert(more.begin(),
+                {"train", "--solver=" + work_.Write(name, solver), Cat("--cpu=", GetParam())});
+    return Command(more);
+  }
+  std::string SnapshotLine(const std::string& name) const {
+    return "Snapshotting solver state to binary proto file " + (work_ / name) + "_iter_";
+  }
+
+  Workspace work_;
+};
+
+TEST_P(Signals, SigintStopsAfterASnapshot) {
+  Process process(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
+  process.Signal(SIGINT);
+  const CommandResult result = process.Wait(60);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "Optimization stopped early.");
+  const auto models = Matches(result.output, R"(model saved: (\S+)\.caffemodel)");
+  ASSERT_EQ(models.size(), 1u) << result.output;
+  const ResumePoint point = LoadResumePoint(models[0] + ".solverstate");
+  EXPECT_GT(point.iteration(), 100);
+  EXPECT_EQ(point.solvers(), GetParam());
+  EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
+}
+
+TEST_P(Signals, SigtermStopsToo) {
+  Process process(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(60).status, 0);
+  EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
+}
+
+TEST_P(Signals, SighupSnapshotsAndGoesOn) {
+  Process process(Train("run", Endless()));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(WaitForLog(process, SnapshotLine("run")));
+  const std::vector<std::string> files = work_.FilesWith("run_iter");
+  ASSERT_EQ(files.size(), 2u);
+  const int64_t saved = LoadResumePoint(work_ / files[1]).iteration();
+  // It still trains: iterations beyond the snapshot are displayed.
+  const std::string later = Cat("Iteration ", (saved / 100 + 2) * 100, " ");
+  EXPECT_TRUE(WaitForLog(process, later));
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(60).status, 0);
+}
+
+TEST_P(Signals, FlagsChangeWhatTheyDo) {
+  Process process(Train("run", Endless(), {"--sigint_effect=snapshot", "--sighup_effect=none"}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
+  process.Signal(SIGHUP);
+  process.Signal(SIGINT);
+  ASSERT_TRUE(WaitForLog(process, SnapshotLine("run")));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(60).status, 0);
+  // One by SIGINT, one at the end, none by SIGHUP.
+  EXPECT_EQ(work_.FilesWith("run_iter").size(), 4u);
+}
+
+TEST_P(Signals, SighupMayStop) {
+  Process process(Train("run", Endless(), {"-sighup_effect=stop"}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
+  process.Signal(SIGHUP);
+  const CommandResult result = process.Wait(60);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_CONTAINS(result.errors, "Optimization stopped early.");
+}
+
+TEST_P(Signals, ASignalDuringALongTestStopsToo) {
+  caffe::SolverParameter solver = Workspace::Tested(Endless(), 50);
+  solver.set_test_iter(0, 100'000'000);
+  solver.set_test_initialization(false);
+  Process process(Train("run", solver));
+  ASSERT_TRUE(WaitForLog(process, "Testing net"));
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(60).status, 0);
+  EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Solvers, Signals, testing::Values(1, 2));
+
+TEST(SigintResume, ARunStoppedBySigintEndsAsIfItHadNotBeen) {
+  Workspace work;
+  SmallNet net = work.Net();
+  net.convolution = net.dropout = true;
+  net.data_fields = "shuffle: true";
+  net.transform_fields = "crop_size: 7 mirror: true";
+  work.WriteNet(net);
+  caffe::SolverParameter solver = Workspace::Solver(100'000'000);
+  solver.set_display(50);
+  solver.set_iter_size(2);
+  Process process(Command({"train", "--solver=" + work.Write("stopped", solver)}));
+  ASSERT_TRUE(WaitForLog(process, "Iteration 50 "));
+  process.Signal(SIGINT);
+  const CommandResult stopped = process.Wait(60);
+  ASSERT_EQ(stopped.status, 0) << stopped.errors;
+  const auto saved = Matches(stopped.output, R"(model saved: (\S+)\.caffemodel)");
+  ASSERT_EQ(saved.size(), 1u);
+  const int64_t iteration = LoadResumePoint(saved[0] + ".solverstate").iteration();
+
+  solver.set_max_iter(static_cast<int>(iteration) + 21);
+  const CommandResult rest = Millrace({"train", "--solver=" + work.Write("rest", solver),
+                                       "--snapshot=" + saved[0] + ".solverstate"});
+  ASSERT_EQ(rest.status, 0) << rest.errors;
+  const CommandResult whole = Millrace({"train", "--solver=" + work.Write("whole", solver)});
+  ASSERT_EQ(whole.status, 0) << whole.errors;
+  EXPECT_EQ(ReadFile(work.Snapshot("rest", iteration + 21) + ".caffemodel"),
+            ReadFile(work.Snapshot("whole", iteration + 21) + ".caffemodel"));
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,83 @@
+// The built program, as a user runs it.
+#ifndef MILLRACE_TEST_TOOLS_TOOLS_SUPPORT_H_
+#define MILLRACE_TEST_TOOLS_TOOLS_SUPPORT_H_
+
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "test/support/problem.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+
+inline std::vector<std::string> Command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), Binary());
+  return arguments;
+}
+
+inline CommandResult Millrace(const std::vector<std::string>& arguments) {
+  return Run(Command(arguments));
+}
+
+// `result` is that of a user's mistake: exit status 1, nothing on stdout, and
+// one line beside the log, which holds all of `parts`.
+inline void ExpectOneLine(const CommandResult& result, const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.status, 1) << result.errors;
+  EXPECT_EQ(result.output, "");
+  const std::vector<std::string> lines = PlainLines(result.errors);
+  ASSERT_EQ(lines.size(), 1u) << result.errors;
+  for (const std::string& part : parts) EXPECT_CONTAINS(lines[0], part);
+}
+
+// Waits until `condition` holds, for at most `seconds`: whether it came true.
+inline bool WaitUntil(const std::function<bool()>& condition, double seconds = 60) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+inline bool WaitForLog(const Process& process, const std::string& part) {
+  return WaitUntil([&] { return process.ErrorsSoFar().find(part) != std::string::npos; });
+}
+
+// The first group of every match of `pattern` in `text`.
+inline std::vector<std::string> Matches(const std::string& text, const std::string& pattern,
+                                        int group = 1) {
+  const std::regex regex(pattern);
+  std::vector<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
+    found.push_back((*it)[group]);
+  }
+  return found;
+}
+
+// A name under /dev/shm that is free, and free again at the end of scope.
+class ShmName {
+ public:
+  ShmName() : name_(Cat("millrace_test_", getpid(), "_", counter()++)) { unlink(path().c_str()); }
+  ~ShmName() { unlink(path().c_str()); }
+  const std::string& name() const { return name_; }
+  std::string path() const { return "/dev/shm/" + name_; }
+  std::string flag() const { return "--shm=" + name_; }
+
+ private:
+  static int& counter() {
+    static int counter = 0;
+    return counter;
+  }
+  std::string name_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_TOOLS_TOOLS_SUPPORT_H_

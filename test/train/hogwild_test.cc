@@ -1,0 +1,101 @@
+// Several solvers on one array: together they do what the schedule says.
+#include <set>
+
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Hogwild : public testing::TestWithParam<int> {};
+
+TEST_P(Hogwild, DoesEveryIterationExactlyOnceAndLearns) {
+  Workspace work;
+  const Outcome outcome =
+      RunNamed(work, "run", Workspace::Tested(Workspace::Solver(120), 60), WithSolvers(GetParam()));
+  const std::map<int64_t, double> losses = outcome.Losses();
+  EXPECT_EQ(losses.size(), 120u);
+  EXPECT_EQ(losses.begin()->first, 0);
+  EXPECT_EQ(losses.rbegin()->first, 119);
+  EXPECT_EQ(outcome.result.iteration, 120);
+  EXPECT_FALSE(outcome.result.stopped_early);
+  EXPECT_EQ(StateOf(work, "run", 120).iter(), 120);
+  EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+  EXPECT_LT(outcome.result.loss, 0.5 * losses.at(0));
+}
+
+TEST_P(Hogwild, TestsSnapshotsAndDisplaysFollowTheGlobalIteration) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(50), 20);
+  solver.set_display(7);
+  solver.set_snapshot(15);
+  const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam()));
+  const std::vector<int64_t> tests = outcome.Tests();
+  EXPECT_EQ(std::multiset<int64_t>(tests.begin(), tests.end()),
+            (std::multiset<int64_t>{0, 20, 40}));
+  std::set<int64_t> displayed;
+  for (const auto& [iteration, loss] : outcome.Losses()) displayed.insert(iteration);
+  EXPECT_EQ(displayed, (std::set<int64_t>{0, 7, 14, 21, 28, 35, 42, 49}));
+  for (int64_t iteration : {15, 30, 45, 50}) {
+    EXPECT_EQ(StateOf(work, "run", iteration).iter(), iteration);
+    EXPECT_EQ(StateOf(work, "run", iteration).solver_history_size(), GetParam() - 1);
+    EXPECT_FALSE(WeightsOf(work, "run", iteration).empty());
+  }
+  EXPECT_EQ(work.FilesWith("run_iter_").size(), 8u);  // and no others
+}
+
+TEST_P(Hogwild, TheLearningRateFollowsTheGlobalIteration) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(30);
+  solver.set_lr_policy("step");
+  solver.set_gamma(0.5f);
+  solver.set_stepsize(10);
+  const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam()));
+  for (const MetricsRow& row : outcome.rows) {
+    if (!row.has_train()) continue;
+    const float expected = row.iter() < 10 ? 0.05f : row.iter() < 20 ? 0.025f : 0.0125f;
+    EXPECT_FLOAT_EQ(static_cast<float>(row.train().learning_rate()), expected) << row.iter();
+  }
+  EXPECT_EQ(StateOf(work, "run", 30).current_step(), 3);
+}
+
+TEST_P(Hogwild, EachBatchIsTrainedOnOnce) {
+  // 8 batches an epoch: after 20 iterations the stream stands at batch 20 with
+  // nothing outstanding.
+  Workspace work;
+  RunNamed(work, "run", Workspace::Solver(20), WithSolvers(GetParam()));
+  const caffe::SolverState state = StateOf(work, "run", 20);
+  ASSERT_EQ(state.stream_size(), 1);
+  uint64_t trained = state.stream(0).next_batch() - state.stream(0).outstanding_size();
+  EXPECT_EQ(trained, 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Solvers, Hogwild, testing::Values(1, 2, 4));
+
+TEST(HogwildEnd, MoreSolversThanIterationsIsFine) {
+  Workspace work;
+  const Outcome outcome = RunNamed(work, "run", Workspace::Solver(2), WithSolvers(4));
+  EXPECT_EQ(outcome.Losses().size(), 2u);
+  EXPECT_EQ(StateOf(work, "run", 2).solver_history_size(), 3);
+}
+
+TEST(HogwildEnd, NoIterationsMeansStartWeights) {
+  Workspace work;
+  const Outcome outcome = RunNamed(work, "run", Workspace::Solver(0), WithSolvers(2));
+  EXPECT_EQ(outcome.result.iteration, 0);
+  EXPECT_FALSE(WeightsOf(work, "run", 0).empty());
+}
+
+TEST(HogwildEnd, AFinalSnapshotIsWrittenUnlessItIsUnwanted) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(3);
+  const Outcome with = RunNamed(work, "with", solver);
+  EXPECT_EQ(with.result.model, work.Snapshot("with", 3) + ".caffemodel");
+  EXPECT_EQ(with.result.state, work.Snapshot("with", 3) + ".solverstate");
+  solver.set_snapshot_after_train(false);
+  const Outcome without = RunNamed(work, "without", solver);
+  EXPECT_EQ(without.result.model, "");
+  EXPECT_TRUE(work.FilesWith("without_iter").empty());
+}
+
+}  // namespace
+}  // namespace millrace::test

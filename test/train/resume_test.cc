@@ -1,0 +1,147 @@
+// One solver and one seed make one result, to the bit, however often the run is
+// taken up again.
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+// Everything in it that draws random numbers or carries state from one
+// iteration to the next.
+Workspace* RandomWork() {
+  auto* work = new Workspace();
+  SmallNet net = work->Net();
+  net.convolution = net.dropout = true;
+  net.data_fields = "shuffle: true rand_skip: 5";
+  net.transform_fields = "crop_size: 7 mirror: true";
+  work->WriteNet(net);
+  return work;
+}
+
+caffe::SolverParameter TwoPasses(int iterations) {
+  caffe::SolverParameter solver = Workspace::Solver(iterations);
+  solver.set_iter_size(2);
+  return solver;
+}
+
+TrainOptions From(const Workspace& work, const std::string& name, int64_t iteration,
+                  int solvers = 1) {
+  TrainOptions options = WithSolvers(solvers);
+  options.snapshot = work.Snapshot(name, iteration) + ".solverstate";
+  return options;
+}
+
+class Repeated : public testing::Test {
+ protected:
+  const std::unique_ptr<Workspace> work_{RandomWork()};
+};
+
+TEST_F(Repeated, ARunGivesTheSameWeightsBitForBit) {
+  const Outcome a = RunNamed(*work_, "a", TwoPasses(12));
+  const Outcome b = RunNamed(*work_, "b", TwoPasses(12));
+  EXPECT_EQ(ModelFile(*work_, "a", 12), ModelFile(*work_, "b", 12));
+  EXPECT_EQ(StateOf(*work_, "a", 12).SerializeAsString(),
+            StateOf(*work_, "b", 12).SerializeAsString());
+  EXPECT_EQ(a.Losses(), b.Losses());
+  EXPECT_EQ(a.Losses().size(), 12u);
+}
+
+TEST_F(Repeated, AnotherSeedGivesOtherWeights) {
+  caffe::SolverParameter other = TwoPasses(2);
+  other.set_random_seed(8);
+  RunNamed(*work_, "a", TwoPasses(2));
+  RunNamed(*work_, "b", other);
+  EXPECT_NE(ModelFile(*work_, "a", 2), ModelFile(*work_, "b", 2));
+}
+
+TEST_F(Repeated, AResumedRunEndsWithTheWeightsOfTheUninterruptedOne) {
+  caffe::SolverParameter solver = TwoPasses(24);
+  solver.set_snapshot(9);  // in the middle of an epoch
+  const Outcome whole = RunNamed(*work_, "whole", solver);
+  const Outcome rest = RunNamed(*work_, "rest", solver, From(*work_, "whole", 9));
+  EXPECT_EQ(ModelFile(*work_, "whole", 24), ModelFile(*work_, "rest", 24));
+  EXPECT_EQ(StateOf(*work_, "whole", 24).SerializeAsString(),
+            StateOf(*work_, "rest", 24).SerializeAsString());
+  std::map<int64_t, double> expected = whole.Losses();
+  expected.erase(expected.begin(), expected.find(9));
+  EXPECT_EQ(rest.Losses(), expected);
+}
+
+TEST_F(Repeated, ARunThatStoppedByItsScheduleGoesOnWhenTheScheduleIsLonger) {
+  RunNamed(*work_, "whole", TwoPasses(16));
+  RunNamed(*work_, "short", TwoPasses(7));
+  RunNamed(*work_, "rest", TwoPasses(16), From(*work_, "short", 7));
+  EXPECT_EQ(ModelFile(*work_, "whole", 16), ModelFile(*work_, "rest", 16));
+}
+
+TEST_F(Repeated, TheSeedOfTheSnapshotCountsWhenTheSolverDrawsOne) {
+  caffe::SolverParameter solver = TwoPasses(12);
+  solver.clear_random_seed();
+  solver.set_snapshot(5);
+  RunNamed(*work_, "whole", solver);
+  RunNamed(*work_, "rest", solver, From(*work_, "whole", 5));
+  EXPECT_EQ(ModelFile(*work_, "whole", 12), ModelFile(*work_, "rest", 12));
+}
+
+TEST_F(Repeated, TestsDoNotDisturbTheTraining) {
+  RunNamed(*work_, "untested", TwoPasses(12));
+  RunNamed(*work_, "tested", Workspace::Tested(TwoPasses(12), 3));
+  EXPECT_EQ(ModelFile(*work_, "untested", 12), ModelFile(*work_, "tested", 12));
+}
+
+TEST(Resume, ARunOfNSolversGoesOnWithNOrAnyOtherNumber) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(20);
+  solver.set_snapshot(10);
+  for (int before : {1, 3}) {
+    const std::string name = Cat("from", before);
+    RunNamed(work, name, solver, WithSolvers(before));
+    EXPECT_EQ(StateOf(work, name, 10).solver_history_size(), before - 1);
+    for (int after : {1, 3, 4}) {
+      const std::string next = Cat(name, "to", after);
+      const Outcome outcome = RunNamed(work, next, solver, From(work, name, 10, after));
+      const std::map<int64_t, double> losses = outcome.Losses();
+      EXPECT_EQ(losses.size(), 10u) << next;
+      EXPECT_EQ(losses.begin()->first, 10) << next;
+      EXPECT_EQ(losses.rbegin()->first, 19) << next;
+      EXPECT_EQ(StateOf(work, next, 20).solver_history_size(), after - 1);
+    }
+  }
+}
+
+TEST(Resume, AStateWithoutMillracesFieldsResumesAsCaffesDo) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(8);
+  solver.set_snapshot(4);
+  RunNamed(work, "whole", solver);
+  const std::string path = work.Snapshot("whole", 4) + ".solverstate";
+  caffe::SolverState state = LoadResumePoint(path).state;
+  state.clear_stream();
+  state.clear_seed();
+  SaveBinary(work / "caffe.solverstate", state);
+  TrainOptions options;
+  options.snapshot = work / "caffe.solverstate";
+  const Outcome rest = RunNamed(work, "rest", solver, options);
+  EXPECT_EQ(rest.Losses().begin()->first, 4);
+  EXPECT_EQ(rest.result.iteration, 8);
+  // It begins with the first batch again, on the weights of iteration 4.
+  EXPECT_NE(rest.Losses()[4], ReadMetrics(work / "whole.jsonl").at(5).train().loss());
+}
+
+TEST(Resume, AnotherBatchSizeOrOtherDataIsRefused) {
+  Workspace work;
+  RunNamed(work, "a", Workspace::Solver(2));
+  SmallNet net = work.Net();
+  net.batch = 4;
+  work.WriteNet(net);
+  EXPECT_CONTAINS(
+      ErrorOf([&] { RunNamed(work, "b", Workspace::Solver(4), From(work, "a", 2)); }),
+      "layer 'images': cannot resume: the snapshot was taken with batch_size 8, now it is 4");
+  net.batch = 8;
+  net.train_sources = net.test_sources;
+  work.WriteNet(net);
+  EXPECT_CONTAINS(ErrorOf([&] { RunNamed(work, "b", Workspace::Solver(4), From(work, "a", 2)); }),
+                  "the snapshot was taken with 64 records");
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,96 @@
+// Whole runs in this process, and what they left behind.
+#ifndef MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
+#define MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "monitor/metrics.h"
+#include "solver/snapshot.h"
+#include "test/support/problem.h"
+#include "test/support/support.h"
+#include "train/train_run.h"
+
+namespace millrace::test {
+
+struct Outcome {
+  TrainResult result;
+  std::vector<MetricsRow> rows;
+
+  // Loss as displayed, by iteration. Fails the test if one is there twice.
+  std::map<int64_t, double> Losses() const {
+    std::map<int64_t, double> losses;
+    for (const MetricsRow& row : rows) {
+      if (!row.has_train()) continue;
+      EXPECT_TRUE(losses.emplace(row.iter(), row.train().loss()).second)
+          << "iteration " << row.iter() << " twice";
+    }
+    return losses;
+  }
+  // Iterations at which test net `net` was tested, in the order of the rows.
+  std::vector<int64_t> Tests(int net = 0) const {
+    std::vector<int64_t> iterations;
+    for (const MetricsRow& row : rows) {
+      if (row.has_test() && row.test().net() == net) iterations.push_back(row.iter());
+    }
+    return iterations;
+  }
+  // An output of test net 0 at the end.
+  double FinalOutput(const std::string& name) const {
+    for (const OutputMean& output : result.tests.at(0).outputs) {
+      if (output.name == name) return output.mean;
+    }
+    throw Error("no test output '", name, "'");
+  }
+};
+
+// Trains NAME with its metrics in NAME.jsonl.
+inline Outcome RunNamed(const Workspace& work, const std::string& name,
+                        const caffe::SolverParameter& solver, TrainOptions options = {}) {
+  options.solver_file = work.Write(name, solver);
+  options.metrics = work / (name + ".jsonl");
+  Outcome outcome;
+  outcome.result = Train(options);
+  outcome.rows = ReadMetrics(options.metrics);
+  return outcome;
+}
+
+inline TrainOptions WithSolvers(int solvers) {
+  TrainOptions options;
+  options.solvers = solvers;
+  return options;
+}
+
+inline std::string ModelFile(const Workspace& work, const std::string& name, int64_t iteration) {
+  return ReadFile(work.Snapshot(name, iteration) + ".caffemodel");
+}
+
+// The state without the path of its model, in which two runs differ.
+inline caffe::SolverState StateOf(const Workspace& work, const std::string& name,
+                                  int64_t iteration) {
+  caffe::SolverState state = LoadResumePoint(work.Snapshot(name, iteration) + ".solverstate").state;
+  state.clear_learned_net();
+  return state;
+}
+
+// All weights of a model, in the order of the file.
+inline std::vector<float> WeightsOf(const caffe::NetParameter& model) {
+  std::vector<float> weights;
+  for (const caffe::LayerParameter& layer : model.layer()) {
+    for (const caffe::BlobProto& blob : layer.blobs()) {
+      weights.insert(weights.end(), blob.data().begin(), blob.data().end());
+    }
+  }
+  return weights;
+}
+
+inline std::vector<float> WeightsOf(const Workspace& work, const std::string& name,
+                                    int64_t iteration) {
+  return WeightsOf(LoadModel(work.Snapshot(name, iteration) + ".caffemodel"));
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
