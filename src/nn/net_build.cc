@@ -179,6 +179,10 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
           i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
+        if (!layer.MayWorkInPlace()) {
+          throw FieldError(Cat("top[", i, "]"), "a layer of type ", layer.type(),
+                           " cannot work in place: give the top a name of its own");
+        }
         node.top.push_back(node.bottom[i]);
         found_by_name_[name] = node.top.back();
         continue;
