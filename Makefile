@@ -71,7 +71,8 @@ test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcar
 test_names := $(sort $(test_names))
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
-bench_binaries := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(wildcard bench/*.cc))
+bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
+bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 
 .PHONY: all
 all: $(BUILD)/millrace
@@ -131,10 +132,14 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(patsubst %.cc,$(BUILD)/obj/%.o,$(w
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libmillrace.a
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -lbenchmark -o $@
+# One file, or a folder with a main.cc.
+define bench_binary
+$(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc bench/$(1)/*.cc)) $(BUILD)/libmillrace.a
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lbenchmark $$(LDLIBS) -o $$@
+endef
+$(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 
 .PHONY: deps
 deps:

@@ -140,7 +140,7 @@ bool IsNumber(uint32_t field) {
   return (field >= kChannels && field <= kEncoded) && field != kData && field != kFloatData;
 }
 
-// Calls floats(bytes) for each run of floats.
+// Calls floats(bytes) for each run of floats that is not empty.
 template <typename Floats>
 bool Walk(std::string_view bytes, DatumView* view, Floats floats) {
   WireReader reader(bytes);
@@ -155,10 +155,10 @@ bool Walk(std::string_view bytes, DatumView* view, Floats floats) {
       good = reader.LengthDelimited(&view->data);
     } else if (type == kLengthDelimited && field == kFloatData) {
       good = reader.LengthDelimited(&run) && run.size() % sizeof(float) == 0;
-      if (good) floats(run);
+      if (good && !run.empty()) floats(run);
     } else if (type == kFixed32 && field == kFloatData) {
       good = reader.Bytes(sizeof(float), &run);
-      if (good) floats(run);
+      if (good && !run.empty()) floats(run);
     } else {
       good = reader.Skip(field, type);
     }

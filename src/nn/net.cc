@@ -180,13 +180,8 @@ std::string Net::FindNonFinite() const {
 }
 
 Blob* Net::FindBlob(const std::string& name) const {
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    if (IsInsertedReorder(*node)) continue;
-    for (size_t i = 0; i < node->top.size(); ++i) {
-      if (node->top_names[i] == name) return node->top[i];
-    }
-  }
-  return nullptr;
+  const auto found = found_by_name_.find(name);
+  return found == found_by_name_.end() ? nullptr : found->second;
 }
 
 Layer* Net::FindLayer(const std::string& name) const {

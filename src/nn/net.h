@@ -104,8 +104,9 @@ class Net {
     float loss_weight;
   };
   const std::vector<Output>& outputs() const { return outputs_; }
-  // The blob as the last layer that writes it leaves it, in any order in memory;
-  // an input is written here. nullptr if there is none of that name.
+  // What the last layer of the net file that makes `name` writes (an input is
+  // filled there), in whichever order of memory; an output is in plain order.
+  // nullptr if there is none of that name.
   Blob* FindBlob(const std::string& name) const;
   Layer* FindLayer(const std::string& name) const;
   // Examples per forward pass: the batch size of the data layers, or the first
@@ -135,7 +136,8 @@ class Net {
 
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Blob>> blobs_;
-  std::map<std::string, Blob*> blob_by_name_;
+  std::map<std::string, Blob*> blob_by_name_;   // what the next consumer of a name reads
+  std::map<std::string, Blob*> found_by_name_;  // what FindBlob gives
   std::map<std::string, bool> blob_needs_backward_;
   std::vector<Output> outputs_;
 

@@ -112,7 +112,10 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   }
   for (const auto& [name, weight] : tops) {
     if (consumed.count(name)) continue;
-    if (blob_by_name_[name]->layout() != Layout::kPlain) AddReorder(name, Layout::kPlain);
+    if (blob_by_name_[name]->layout() != Layout::kPlain) {
+      AddReorder(name, Layout::kPlain);
+      found_by_name_[name] = blob_by_name_[name];
+    }
     outputs_.push_back({name, blob_by_name_[name], weight});
   }
   MarkBackward();
@@ -179,7 +182,12 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
           i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
+        if (!layer.MayWorkInPlace()) {
+          throw FieldError(Cat("top[", i, "]"), "a layer of type ", layer.type(),
+                           " cannot work in place: give the top a name of its own");
+        }
         node.top.push_back(node.bottom[i]);
+        found_by_name_[name] = node.top.back();
         continue;
       }
       if (blob_by_name_.count(name)) {
@@ -187,7 +195,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       }
       blobs_.push_back(std::make_unique<Blob>());
       node.top.push_back(blobs_.back().get());
-      blob_by_name_[name] = node.top.back();
+      blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }
 
     layer.SetUp(node.bottom, node.top);

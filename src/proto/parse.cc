@@ -111,6 +111,8 @@ void LoadText(const std::string& path, Message* message, SourceMap* source) {
 void LoadBinary(const std::string& path, const char* kind, Message* message) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw Error(path, ": ", ErrnoText(errno));
+  // Its complaints about a foreign file would come beside the one line of ours.
+  const google::protobuf::LogSilencer quiet;
   bool parsed = false;
   int read_error = 0;
   bool empty = true;

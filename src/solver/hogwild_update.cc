@@ -66,20 +66,22 @@ inline __attribute__((always_inline)) double SumOfSquaresLoop(int64_t count, con
   return total;
 }
 
-#define MILLRACE_KERNELS(Set)                                                                   \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static void HogwildUpdateSgdL2##Set( \
-      const SgdStep& step, int64_t count, const float* gradients, float* history,               \
-      float* weights) {                                                                         \
-    HogwildUpdateSgdLoop<Set, false>(step, count, gradients, history, weights);                 \
-  }                                                                                             \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static void HogwildUpdateSgdL1##Set( \
-      const SgdStep& step, int64_t count, const float* gradients, float* history,               \
-      float* weights) {                                                                         \
-    HogwildUpdateSgdLoop<Set, true>(step, count, gradients, history, weights);                  \
-  }                                                                                             \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) static double SumOfSquares##Set(     \
-      int64_t count, const float* values) {                                                     \
-    return SumOfSquaresLoop<Set>(count, values);                                                \
+// Not static: the thread sanitizer knows a static function by its bare name, and
+// would miss the one that it was told of.
+#define MILLRACE_KERNELS(Set)                                                            \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void HogwildUpdateSgdL2##Set( \
+      const SgdStep& step, int64_t count, const float* gradients, float* history,        \
+      float* weights) {                                                                  \
+    HogwildUpdateSgdLoop<Set, false>(step, count, gradients, history, weights);          \
+  }                                                                                      \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void HogwildUpdateSgdL1##Set( \
+      const SgdStep& step, int64_t count, const float* gradients, float* history,        \
+      float* weights) {                                                                  \
+    HogwildUpdateSgdLoop<Set, true>(step, count, gradients, history, weights);           \
+  }                                                                                      \
+  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) double SumOfSquares##Set(     \
+      int64_t count, const float* values) {                                              \
+    return SumOfSquaresLoop<Set>(count, values);                                         \
   }
 
 MILLRACE_KERNELS(Sse)

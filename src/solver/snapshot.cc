@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <climits>
 
 #include "base/file.h"
 #include "nn/net.h"
@@ -29,21 +28,23 @@ void RefuseHdf5(const std::string& path) {
 std::string Basename(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Appends the histories, in the order of the solvers, for as long as they fit.
-void AddHistories(const Snapshot& snapshot, const std::string& path, caffe::SolverState* state) {
+void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most_bytes,
+                  caffe::SolverState* state) {
   size_t bytes = state->ByteSizeLong();
   for (size_t solver = 0; solver < snapshot.histories.size(); ++solver) {
     caffe::SolverHistory own;
+    bytes += 16;  // tag and length, at most
     if (snapshot.histories[solver]) {
       size_t added = 0;
       for (const caffe::BlobProto& blob : *snapshot.histories[solver]) {
-        added += blob.ByteSizeLong() + 16;  // 16: tag and length, at most
+        added += blob.ByteSizeLong() + 16;
       }
-      if (bytes + added < INT_MAX) {
+      if (bytes + added <= most_bytes) {
         bytes += added;
         *own.mutable_history() = *snapshot.histories[solver];
       } else {
-        LOG(WARNING) << path << ": the history of solver " << solver
-                     << " does not fit the format's 2 GiB; left out";
+        LOG(WARNING) << path << ": the history of solver " << solver << " does not fit the "
+                     << most_bytes << " bytes of a file; left out";
       }
     }
     if (solver == 0) {
@@ -61,7 +62,8 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
   return {stem + ".caffemodel", stem + ".solverstate"};
 }
 
-SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot) {
+SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
+                            size_t most_state_bytes) {
   const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
   if (snapshot.iteration > INT32_MAX) {
     throw Error(paths.state, ": iteration ", snapshot.iteration, " does not fit the format");
@@ -74,7 +76,7 @@ SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot)
   state.set_current_step(snapshot.current_step);
   state.set_seed(snapshot.seed);
   state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
-  AddHistories(snapshot, paths.state, &state);
+  AddHistories(snapshot, paths.state, most_state_bytes, &state);
   SaveBinary(paths.state, state);
   return paths;
 }

@@ -5,6 +5,8 @@
 #ifndef MILLRACE_SOLVER_SNAPSHOT_H_
 #define MILLRACE_SOLVER_SNAPSHOT_H_
 
+#include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,9 +38,11 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration);
 
 // Writes the model, then the state that names it: each file is there whole or
 // not at all, and a state never names a model that is not there. Histories that
-// would take the state beyond the format's 2 GiB are left out, with a warning in
-// the log. Throws Error naming the file (a full disk, for example).
-SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot);
+// would take the state beyond `most_state_bytes` (by default the format's 2 GiB)
+// are left out, with a warning in the log. Throws Error naming the file (a full
+// disk, for example).
+SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
+                            size_t most_state_bytes = INT_MAX);
 
 // The weights in a .caffemodel. Throws Error naming the file if it is missing,
 // empty, truncated, or something else.

@@ -77,10 +77,10 @@ std::string TimeTable(const TimeReport& report) {
                 report.backward_ms());
   table += line;
   std::snprintf(line, sizeof(line),
-                "%.1f images/s forward and backward, batch %lld, medians of %lld iterations; "
+                "%.1f images/s forward and backward, batch %d, medians of %d iterations; "
                 "weights %.1f MiB, activations %.1f MiB\n",
-                report.images_per_second(), static_cast<long long>(report.batch()),
-                static_cast<long long>(report.iterations()), report.weight_mib(),
+                report.images_per_second(), report.batch(),
+                report.iterations(), report.weight_mib(),
                 report.activation_mib());
   return table + line;
 }

@@ -26,7 +26,10 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   std::lock_guard lock(mutex_);
   start_seconds_ = displayed_seconds_ = clock_.NowSeconds();
   images_per_iteration_ = images;
-  progress_ = std::make_unique<ProgressLine>(clock_, start, config_.param.max_iter(), images);
+  ProgressLine::Options line;
+  line.max_iteration = config_.param.max_iter();
+  line.images_per_iteration = static_cast<double>(images);
+  progress_ = std::make_unique<ProgressLine>(&clock_, line);
   if (!metrics_) return;
   MetricsRow row = Row(start);
   RunInfo* run = row.mutable_run();

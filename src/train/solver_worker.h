@@ -51,6 +51,9 @@ class SolverWorker {
   // was written on the way. Throws Error.
   void SaveFinal(int64_t iteration) const;
 
+  // Of this solver's net, after Run.
+  size_t activation_bytes() const { return net_->activation_bytes(); }
+
  private:
   // Everything a snapshot at `iteration` holds but the histories.
   Snapshot StartSnapshot(int64_t iteration) const;

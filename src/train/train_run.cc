@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 #include <omp.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <memory>
@@ -62,7 +63,7 @@ class TrainRun {
                      snapshot_requested_,   resume_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
-    LogMemory();
+    LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
 
@@ -116,13 +117,20 @@ class TrainRun {
     weights_->Publish();
   }
 
-  void LogMemory() const {
+  void LogWeights() const {
     const double weight_bytes = static_cast<double>(weights_->size()) * sizeof(float);
-    LOG(INFO) << options_.solvers << " solver" << (options_.solvers > 1 ? "s" : "") << " on "
+    LOG(INFO) << options_.solvers << (options_.solvers > 1 ? " solvers" : " solver") << " on "
               << (options_.shm.empty() ? "private" : "shared") << " weights of "
               << MiB(weight_bytes) << " MiB; each adds gradients and history of "
-              << MiB(2 * weight_bytes) << " MiB and activations of "
-              << MiB(static_cast<double>(net_->activation_bytes())) << " MiB";
+              << MiB(2 * weight_bytes) << " MiB, and its activations";
+  }
+
+  static void LogMemory(const SolverWorker& worker) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    LOG(INFO) << "Peak resident memory " << static_cast<double>(usage.ru_maxrss) / 1024
+              << " MiB; activations "
+              << MiB(static_cast<double>(worker.activation_bytes())) << " MiB per solver";
   }
 
   void RunThreads(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
@@ -160,6 +168,7 @@ class TrainRun {
   }
 
   TrainResult Finish(const SolverWorker& worker) {
+    LogMemory(worker);
     TrainResult result;
     result.stopped_early = stopped_;
     const IterationClock& clock = weights_->clock();

@@ -130,28 +130,28 @@ std::set<uint64_t> Consumed(const DataService& service) {
   return consumed;
 }
 
-TEST_F(DataLayerTest, MarksBatchesConsumedAtTheNextForwardOrOnRequest) {
+TEST_F(DataLayerTest, MarksBatchesConsumedAtTheNextForwardOrAtTheEndOfAnIteration) {
   DataService service{DataOptions()};
   Instance instance(LayerOver(path_, 4), &service);
   instance.Forward();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({}));
   instance.Forward();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0}));
-  instance.layer().MarkConsumed();
+  instance.layer().EndIteration();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
   EXPECT_EQ(instance.Labels()[0], 4);  // the tops stay
-  instance.layer().MarkConsumed();
+  instance.layer().EndIteration();
   instance.Forward();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
 }
 
-TEST_F(DataLayerTest, MarksAllPassesOfAnIterationTogetherIfAsked) {
+TEST_F(DataLayerTest, MarksAllPassesOfAnIterationTogetherOnceIterationsAreCounted) {
   DataService service{DataOptions()};
   Instance instance(LayerOver(path_, 4), &service);
-  instance.layer().MarkOnlyOnRequest();
+  instance.layer().EndIteration();
   for (int pass = 0; pass < 3; ++pass) instance.Forward();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({}));
-  instance.layer().MarkConsumed();
+  instance.layer().EndIteration();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1, 2}));
 }
 
@@ -172,7 +172,7 @@ void TrainAll(DataService* service, const caffe::LayerParameter& param, int solv
             std::lock_guard lock(mutex);
             for (int label : instance.Labels()) ++(*trained)[label];
           }
-          instance.layer().MarkConsumed();
+          instance.layer().EndIteration();
         },
         &errors));
   }

@@ -57,6 +57,15 @@ TEST(DatumView, ReadsFloatsPackedOneByOneAndMixed) {
   }
 }
 
+TEST(DatumView, ReadsAnEmptyRunOfFloats) {
+  const std::string bytes = Packed({});
+  DatumView view;
+  ASSERT_TRUE(ParseDatum(bytes, &view));
+  EXPECT_EQ(view.float_count, 0u);
+  CopyFloats(view, nullptr);
+  EXPECT_CONTAINS(test::ErrorOf([&] { ReadDatum("db", "key", bytes); }), "has 0 channels");
+}
+
 TEST(DatumView, KeepsTheLastOfRepeatedFieldsAndPassesOverUnknownOnes) {
   std::string bytes = test::ByteDatum(1).SerializeAsString();
   bytes += "\x28\x07";          // label 7

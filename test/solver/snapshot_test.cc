@@ -200,6 +200,18 @@ TEST(Snapshot, KeepsThePlaceOfASolverWhoseHistoryIsNotKnown) {
   EXPECT_CONTAINS(ResumeNotice(point, 4), "2 solvers, resuming with 4, 2 of them from zero");
 }
 
+TEST(Snapshot, LeavesOutTheHistoriesThatNoLongerFitTheFile) {
+  test::TempDir folder;
+  Snapshot snapshot = TwoSolvers();
+  snapshot.histories = {HistoryOf({1}), HistoryOf(std::vector<float>(1000)), HistoryOf({3})};
+  const SnapshotPaths paths = WriteSnapshot(folder / "run", snapshot, 2000);
+  EXPECT_LE(std::filesystem::file_size(paths.state), 2000u);
+  const ResumePoint point = LoadResumePoint(paths.state);
+  EXPECT_EQ((*point.HistoryOf(0))[0].data(0), 1);
+  EXPECT_EQ(point.HistoryOf(1), nullptr);
+  EXPECT_EQ((*point.HistoryOf(2))[0].data(0), 3);
+}
+
 TEST(Snapshot, NamesSolverAndParameterOfAHistoryThatDoesNotFit) {
   test::TempDir folder;
   const ResumePoint point = LoadResumePoint(WriteSnapshot(folder / "run", TwoSolvers()).state);

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "nn/filler.h"
+
 namespace millrace {
 namespace {
 
@@ -71,8 +73,12 @@ void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
     throw FieldError("convolution_param.group", g.group, " given, but it must divide the ", channels,
                      " input channels and the ", g.num_output, " outputs");
   }
-  AddParam({g.num_output, channels / g.group, g.kernel[0], g.kernel[1]}, param.weight_filler());
-  if (g.bias) AddParam({g.num_output}, param.bias_filler());
+  const Shape weights = {g.num_output, channels / g.group, g.kernel[0], g.kernel[1]};
+  CheckFiller(param.weight_filler(), weights, "convolution_param.weight_filler");
+  AddParam(weights, param.weight_filler());
+  if (!g.bias) return;
+  CheckFiller(param.bias_filler(), {g.num_output}, "convolution_param.bias_filler");
+  AddParam({g.num_output}, param.bias_filler());
 }
 
 Shape ConvolutionLayer::TopShape(const Shape& bottom) const {

@@ -1,5 +1,7 @@
 #include "nn/layers/inner_product_layer.h"
 
+#include "nn/filler.h"
+
 namespace millrace {
 
 void InnerProductLayer::SetUp(const Blobs& bottom, const Blobs&) {
@@ -11,9 +13,12 @@ void InnerProductLayer::SetUp(const Blobs& bottom, const Blobs&) {
   }
   axis_ = bottom[0]->CanonicalAxis(param.axis(), "inner_product_param.axis");
   inputs_ = bottom[0]->count(axis_);
-  AddParam(transpose() ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_},
-           param.weight_filler());
-  if (bias_) AddParam({outputs_}, param.bias_filler());
+  const Shape weights = transpose() ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_};
+  CheckFiller(param.weight_filler(), weights, "inner_product_param.weight_filler");
+  AddParam(weights, param.weight_filler());
+  if (!bias_) return;
+  CheckFiller(param.bias_filler(), {outputs_}, "inner_product_param.bias_filler");
+  AddParam({outputs_}, param.bias_filler());
 }
 
 Shape InnerProductLayer::TopShape(const Shape& bottom) const {

@@ -60,7 +60,7 @@ Shape PoolingLayer::TopShape(const Shape& bottom) {
     }
     const bool up = param.round_mode() == caffe::PoolingParameter::CEIL;
     int64_t out = (room + (up ? g.stride[axis] - 1 : 0)) / g.stride[axis] + 1;
-    if (g.pad[axis] > 0 && (out - 1) * g.stride[axis] >= in + g.pad[axis]) --out;
+    if ((out - 1) * g.stride[axis] >= in + g.pad[axis]) --out;
     g.overhang[axis] = (out - 1) * g.stride[axis] + g.kernel[axis] - in - g.pad[axis];
     top[2 + axis] = out;
   }

@@ -1,8 +1,9 @@
 // Max and average pooling over the last two axes of a 4-axis blob.
 //
 // Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded
-// up (or down with round_mode: FLOOR); with padding, a last window that would
-// begin beyond the bottom and its leading padding is dropped.
+// up (or down with round_mode: FLOOR); a last window that would begin beyond the
+// bottom and its leading padding is dropped. (Without padding Caffe keeps such a
+// window, which only a stride above the kernel can make; it holds no values.)
 //
 //   MAX: top = the largest bottom value in the window; the gradient goes to it.
 //   AVE: top = the sum of the window over the bottom, divided by the size of the

@@ -77,7 +77,7 @@ GradientTarget::GradientTarget(const Desc& computed, const Desc& plain, Scratchp
     : same_order_(computed == plain), computed_(computed), plain_(plain), scratch_(scratch) {}
 
 float* GradientTarget::Begin(const Param& param) {
-  if (same_order_ && !*param.has_gradient) return param.blob->diff();
+  if (same_order_ && !*param.has_gradient && param.wanted) return param.blob->diff();
   if (!buffer_.get()) buffer_ = Buffer(HostMemory(), computed_.get_size());
   return buffer_.get<float>();
 }

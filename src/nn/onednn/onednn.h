@@ -74,7 +74,8 @@ class Reorder {
 
 // Where a backward pass puts the gradient of one parameter: straight into the
 // parameter's diff when the primitive writes plain order and nothing is there
-// yet, else into a buffer that is then converted or added.
+// yet, else into a buffer that is then converted or added. What a primitive
+// writes of a parameter that is not wanted stays in the buffer: do not call End.
 class GradientTarget {
  public:
   GradientTarget() = default;

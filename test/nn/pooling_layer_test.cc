@@ -1,0 +1,160 @@
+#include "test/nn/layer_runner.h"
+#include "test/nn/reference.h"
+
+namespace millrace::test {
+namespace {
+
+using reference::Pooling;
+
+std::string Text(const Pooling& g) {
+  return Cat("type: 'Pooling' bottom: 'x' pooling_param { pool: ", g.average ? "AVE" : "MAX",
+             " kernel_h: ", g.kernel_h, " kernel_w: ", g.kernel_w, " pad_h: ", g.pad_h,
+             " pad_w: ", g.pad_w, " stride_h: ", g.stride_h, " stride_w: ", g.stride_w,
+             " round_mode: ", g.round_up ? "CEIL" : "FLOOR", " }");
+}
+
+Pooling RandomGeometry(Rng* rng) {
+  Pooling g;
+  g.average = rng->Below(2) == 0;
+  g.round_up = rng->Below(4) != 0;
+  g.n = 1 + rng->Below(2);
+  constexpr int64_t kChannels[] = {1, 3, 8, 16, 20, 32};
+  g.c = kChannels[rng->Below(6)];
+  const auto axis = [&](int64_t* size, int64_t* kernel, int64_t* pad, int64_t* stride) {
+    *kernel = 1 + rng->Below(4);
+    *pad = rng->Below(*kernel);
+    *stride = 1 + rng->Below(4);
+    *size = std::max<int64_t>(*kernel - 2 * *pad, 1) + rng->Below(9);
+  };
+  axis(&g.h, &g.kernel_h, &g.pad_h, &g.stride_h);
+  axis(&g.w, &g.kernel_w, &g.pad_w, &g.stride_w);
+  return g;
+}
+
+void ExpectMatch(const std::string& text, const Pooling& g, const Array& x, Rng* rng) {
+  SCOPED_TRACE(text);
+  const Array dy = Uniform(g.out_count(), -1, 1, rng);
+  ForEachLayout(text, {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
+    ASSERT_EQ(runner.top().shape(), (Shape{g.n, g.c, g.out_h(), g.out_w()}));
+    EXPECT_EQ(Difference(g.Forward(x), runner.Output(), 1e-6), "");
+    runner.Backward(dy);
+    EXPECT_EQ(Difference(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
+  });
+}
+
+TEST(PoolingLayer, MatchesTheReferenceInRandomGeometriesAndEveryMemoryOrder) {
+  Rng rng(Seed(), {1});
+  for (int trial = 0; trial < 150; ++trial) {
+    const Pooling g = RandomGeometry(&rng);
+    ExpectMatch(Text(g), g, Apart(g.n * g.c * g.h * g.w, 0.01, &rng), &rng);
+  }
+}
+
+TEST(PoolingLayer, GivesTheGradientOfEqualMaximaToTheFirst) {
+  Rng rng(Seed(), {2});
+  for (int trial = 0; trial < 30; ++trial) {
+    Pooling g = RandomGeometry(&rng);
+    g.average = false;
+    Array x = Uniform(g.n * g.c * g.h * g.w, 0, 3, &rng);
+    for (double& value : x) value = static_cast<int>(value);
+    ExpectMatch(Text(g), g, x, &rng);
+  }
+}
+
+TEST(PoolingLayer, RoundsUpAndClipsAsInKnownNets) {
+  Rng rng(Seed(), {3});
+  for (bool average : {false, true}) {
+    Pooling quick;  // 32 -> 16, the last window reaching beyond the bottom
+    quick.average = average, quick.c = 32, quick.h = quick.w = 32;
+    quick.kernel_h = quick.kernel_w = 3, quick.stride_h = quick.stride_w = 2;
+    EXPECT_EQ(quick.out_h(), 16);
+    ExpectMatch(Text(quick), quick, Apart(quick.c * 32 * 32, 0.001, &rng), &rng);
+    Pooling padded = quick;  // windows beyond the trailing padding, too
+    padded.c = 3, padded.h = 7, padded.w = 9, padded.kernel_h = 4, padded.kernel_w = 3;
+    padded.stride_h = 3, padded.pad_h = 1, padded.pad_w = 2, padded.stride_w = 3;
+    ExpectMatch(Text(padded), padded, Apart(3 * 7 * 9, 0.01, &rng), &rng);
+    Pooling dropped;  // a last window that would begin in the trailing padding
+    dropped.average = average, dropped.h = dropped.w = 4, dropped.kernel_h = dropped.kernel_w = 2;
+    dropped.pad_h = dropped.pad_w = 1, dropped.stride_h = dropped.stride_w = 5;
+    EXPECT_EQ(dropped.out_h(), 1);
+    ExpectMatch(Text(dropped), dropped, Apart(16, 0.01, &rng), &rng);
+  }
+}
+
+// A stride larger than the kernel can put the last window beyond the bottom.
+TEST(PoolingLayer, HasNoWindowOutsideOfTheBottom) {
+  Rng rng(Seed(), {4});
+  for (bool average : {false, true}) {
+    Pooling g;
+    g.average = average, g.c = 2, g.h = 5, g.w = 8, g.stride_h = 3, g.stride_w = 2;
+    EXPECT_EQ(g.out_h(), 2);
+    EXPECT_EQ(g.out_w(), 4);
+    ExpectMatch(Text(g), g, Apart(80, 0.01, &rng), &rng);
+    g.kernel_h = 2, g.pad_h = 1;
+    ExpectMatch(Text(g), g, Apart(80, 0.01, &rng), &rng);
+  }
+}
+
+TEST(PoolingLayer, PoolsTheWholeBottomIfAsked) {
+  Rng rng(Seed(), {5});
+  for (const char* method : {"MAX", "AVE"}) {
+    Pooling g;
+    g.average = method == std::string("AVE");
+    g.n = 2, g.c = 16, g.h = g.kernel_h = 5, g.w = g.kernel_w = 7;
+    ExpectMatch(Cat("type: 'Pooling' bottom: 'x' pooling_param { global_pooling: true pool: ",
+                    method, " }"),
+                g, Apart(2 * 16 * 35, 0.01, &rng), &rng);
+  }
+}
+
+TEST(PoolingLayer, GradientsAreRight) {
+  Rng rng(Seed(), {6});
+  for (int trial = 0; trial < 25; ++trial) {
+    const Pooling g = RandomGeometry(&rng);
+    SCOPED_TRACE(Text(g));
+    ForEachLayout(Text(g), {g.n, g.c, g.h, g.w}, Apart(g.n * g.c * g.h * g.w, 0.05, &rng),
+                  [&](LayerRunner& runner) { EXPECT_EQ(runner.CheckGradients(), ""); });
+  }
+}
+
+TEST(PoolingLayer, FollowsABottomOfAnotherSize) {
+  Rng rng(Seed(), {7});
+  for (bool average : {false, true}) {
+    Pooling g;
+    g.average = average, g.c = 3, g.h = 8, g.w = 8, g.kernel_h = g.kernel_w = 3;
+    g.stride_h = g.stride_w = 2, g.pad_h = 1, g.pad_w = 2;
+    LayerRunner runner(Text(g));
+    runner.AddBottom({1, 3, 8, 8}, Apart(192, 0.01, &rng));
+    runner.SetUp();
+    runner.Backward(Uniform((runner.Forward(), g.out_count()), -1, 1, &rng));
+    g.n = 2, g.h = 9, g.w = 11;
+    const Array x = Apart(2 * 3 * 99, 0.01, &rng);
+    runner.Reshape({2, 3, 9, 11}, x);
+    EXPECT_EQ(Difference(g.Forward(x), runner.Output()), "");
+    const Array dy = Uniform(g.out_count(), -1, 1, &rng);
+    runner.Backward(dy);
+    EXPECT_EQ(Difference(g.Backward(x, dy), GetDiff(runner.bottom())), "");
+  }
+}
+
+TEST(PoolingLayer, RefusesBadSettings) {
+  const auto complaint = [](const std::string& param, const Shape& shape = {1, 2, 5, 5}) {
+    LayerRunner runner("type: 'Pooling' bottom: 'x' pooling_param { " + param + " }");
+    runner.AddBottom(shape, Array(ShapeCount(shape), 0.0));
+    return ErrorOf([&] { runner.SetUp(); });
+  };
+  EXPECT_CONTAINS(complaint(""), "give kernel_size");
+  EXPECT_CONTAINS(complaint("kernel_size: 0"), "expected at least 1");
+  EXPECT_CONTAINS(complaint("kernel_h: 2"), "kernel_h and kernel_w");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 kernel_h: 2 kernel_w: 2"), "give kernel_size");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 stride: 0"), "expected at least 1");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 pad: 2"), "less than the kernel");
+  EXPECT_CONTAINS(complaint("kernel_size: 6"), "does not fit");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 global_pooling: true"), "give no kernel");
+  EXPECT_CONTAINS(complaint("global_pooling: true stride: 2"), "stride 1");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 pool: STOCHASTIC"), "not supported");
+  EXPECT_CONTAINS(complaint("kernel_size: 2", {4, 5}), "4 axes");
+}
+
+}  // namespace
+}  // namespace millrace::test
