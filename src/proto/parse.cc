@@ -65,19 +65,18 @@ namespace {
 // Keeps the first complaint only: what follows it is usually its echo.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
-  void AddError(int line, int column, const std::string& message) override {
+  void AddError(int line, int, const std::string& message) override {
     if (line_ >= 0) return;
     line_ = std::max(line, 0);
-    column_ = std::max(column, 0);
     message_ = message;
   }
   std::string Text(const std::string& name) const {
-    return Cat(name, ":", line_ + 1, ":", column_ + 1, ": ", message_);
+    return Cat(name, ":", line_ + 1, ": ", message_);
   }
   bool any() const { return line_ >= 0; }
 
  private:
-  int line_ = -1, column_ = 0;
+  int line_ = -1;
   std::string message_;
 };
 

@@ -1,0 +1,99 @@
+// Queues and threads: nothing that waits can keep a program from ending.
+#include <atomic>
+#include <thread>
+
+#include "base/queue.h"
+#include "base/thread.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+TEST(BoundedQueue, GivesItemsInOrder) {
+  BoundedQueue<int> queue(3);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue.Push(i));
+  EXPECT_EQ(queue.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.Pop(), i);
+  EXPECT_EQ(queue.TryPop(), std::nullopt);
+}
+
+TEST(BoundedQueue, HoldsBackAPusherWhenFull) {
+  BoundedQueue<int> queue(1);
+  std::atomic<int> pushed{0};
+  ErrorSink errors;
+  Thread pusher(
+      "pusher",
+      [&] {
+        for (int i = 0; i < 100; ++i) {
+          queue.Push(i);
+          ++pushed;
+        }
+      },
+      &errors);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(queue.Pop(), i);
+    EXPECT_LE(pushed, i + 2);
+  }
+  pusher.Join();
+}
+
+TEST(BoundedQueue, CloseWakesWhoWaitsAndKeepsWhatIsThere) {
+  BoundedQueue<int> full(1), empty(1);
+  full.Push(7);
+  std::atomic<bool> pushed{true};
+  std::optional<int> popped = 1;
+  ErrorSink errors;
+  Thread pusher(
+      "pusher", [&] { pushed = full.Push(8); }, &errors);
+  Thread popper(
+      "popper", [&] { popped = empty.Pop(); }, &errors);
+  full.Close();
+  empty.Close();
+  pusher.Join();
+  popper.Join();
+  EXPECT_FALSE(pushed);
+  EXPECT_EQ(popped, std::nullopt);
+  EXPECT_EQ(full.Pop(), 7);
+  EXPECT_EQ(full.Pop(), std::nullopt);
+}
+
+TEST(Thread, StopsWhereverItWaits) {
+  BoundedQueue<int> empty(1), full(1);
+  full.Push(1);
+  ErrorSink errors;
+  Thread popper(
+      "popper", [&] { empty.Pop(); }, &errors);
+  Thread pusher(
+      "pusher", [&] { full.Push(2); }, &errors);
+  Thread computer(
+      "computer",
+      [] {
+        for (;;) InterruptionPoint();
+      },
+      &errors);
+  popper.Stop();
+  pusher.Stop();
+  computer.Stop();
+  EXPECT_FALSE(errors.failed());
+}
+
+TEST(Thread, ItsErrorReachesTheSinkAndTheFirstOneCounts) {
+  int told = 0;
+  ErrorSink errors([&] { ++told; });
+  {
+    Thread thread(
+        "first", [] { throw Error("the first of ", 2); }, &errors);
+    thread.Join();
+  }
+  {
+    Thread thread(
+        "second", [] { throw Error("another"); }, &errors);
+    thread.Join();
+  }
+  EXPECT_TRUE(errors.failed());
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(ErrorOf([&] { errors.RethrowIfFailed(); }), "the first of 2");
+}
+
+}  // namespace
+}  // namespace millrace::test
