@@ -1,5 +1,6 @@
 // Whatever is wrong with a file gives one line that names it, exit status 1,
 // and no half-written output.
+#include <algorithm>
 #include <filesystem>
 
 #include "proto/parse.h"

@@ -1,6 +1,8 @@
 // Several processes on the weights of one run.
 #include <signal.h>
 
+#include <algorithm>
+
 #include "monitor/metrics.h"
 #include "solver/snapshot.h"
 #include "test/tools/tools_support.h"

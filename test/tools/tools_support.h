@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <functional>
-#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,16 +50,11 @@ inline bool WaitForLog(const Process& process, const std::string& part) {
   return WaitUntil([&] { return process.ErrorsSoFar().find(part) != std::string::npos; });
 }
 
-// The first group of every match of `pattern` in `text`.
-inline std::vector<std::string> Matches(const std::string& text, const std::string& pattern,
-                                        int group = 1) {
-  const std::regex regex(pattern);
-  std::vector<std::string> found;
-  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
-    found.push_back((*it)[group]);
-  }
-  return found;
-}
+// Group `group` of every match of the regular expression `pattern` in `text`.
+std::vector<std::string> Matches(const std::string& text, const std::string& pattern,
+                                 int group = 1);
+// Whether all of `text` matches.
+bool MatchesWhole(const std::string& text, const std::string& pattern);
 
 // A name under /dev/shm that is free, and free again at the end of scope.
 class ShmName {
