@@ -111,6 +111,8 @@ class Layer {
   virtual float DefaultLossWeight(int top) const { return (void)top, 0; }
   // Whether a gradient can flow to bottom[i] at all (not to labels).
   virtual bool AllowBackward(int bottom) const { return (void)bottom, true; }
+  // Whether a top may be the bottom of the same number.
+  virtual bool MayWorkInPlace() const { return false; }
   // Whether missing tops are created without a name.
   virtual bool AutoTop() const { return false; }
   // Examples that one pass takes from a data source; 0 for other layers.

@@ -87,7 +87,7 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   for (const Node& node : nodes_) {
     // Splits are part of the net, as in Caffe's files; conversions between
     // memory orders are this program's own business.
-    if (node.layer->type() == "Reorder") continue;
+    if (IsInsertedReorder(node)) continue;
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
     layer->clear_blobs();
@@ -180,8 +180,8 @@ std::string Net::FindNonFinite() const {
 }
 
 Blob* Net::FindBlob(const std::string& name) const {
-  const auto found = blob_by_name_.find(name);
-  return found == blob_by_name_.end() ? nullptr : found->second;
+  const auto found = found_by_name_.find(name);
+  return found == found_by_name_.end() ? nullptr : found->second;
 }
 
 Layer* Net::FindLayer(const std::string& name) const {
@@ -201,11 +201,13 @@ int64_t Net::batch_size() const {
 
 size_t Net::activation_bytes() const {
   size_t bytes = scratch_.bytes();
-  std::set<const void*> counted;
-  for (const auto& blob : blobs_) {
-    // Blobs may share memory: count each block once.
-    if (blob->owned_bytes() > 0 && counted.insert(blob->data()).second) {
-      bytes += blob->owned_bytes();
+  for (const Node& node : nodes_) {
+    for (const Blob* top : node.top) {
+      const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
+      if (in_place) continue;
+      // A split passes its bottom's values on; gradients are each blob's own.
+      const int arrays = (node.layer->type() != "Split") + node.need_backward;
+      bytes += arrays * top->count() * sizeof(float);
     }
   }
   return bytes;

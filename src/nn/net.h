@@ -30,7 +30,7 @@ struct NetOptions {
 
 // A learnable parameter as the solver sees it.
 struct NetParam {
-  int entry = 0;          // in layout().entries()
+  int entry = 0;  // in layout().entries()
   float lr_mult = 1;
   float decay_mult = 1;
   Param* owner = nullptr;
@@ -94,7 +94,7 @@ class Net {
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
     bool need_backward = false;
-    int source_index = -1;           // in the file's layers; -1 if inserted
+    int source_index = -1;  // in the file's layers; -1 if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
   // Blobs that no layer consumes: what test prints.
@@ -104,18 +104,24 @@ class Net {
     float loss_weight;
   };
   const std::vector<Output>& outputs() const { return outputs_; }
+  // What the last layer of the net file that makes `name` writes (an input is
+  // filled there), in whichever order of memory; an output is in plain order.
   // nullptr if there is none of that name.
   Blob* FindBlob(const std::string& name) const;
   Layer* FindLayer(const std::string& name) const;
   // Examples per forward pass: the batch size of the data layers, or the first
   // axis of the first input.
   int64_t batch_size() const;
-  // Bytes of activations and their gradients, scratch included.
+  // Bytes of activations and their gradients, scratch included: what the passes
+  // take, whether or not there has been one.
   size_t activation_bytes() const;
 
  private:
   void AddLayer(const caffe::LayerParameter& param, int source_index, const SourceMap& source);
   void AddReorder(const std::string& blob_name, Layout layout);
+  static bool IsInsertedReorder(const Node& node) {
+    return node.source_index < 0 && node.layer->type() == "Reorder";
+  }
   void FinishLayer(Node* node);
   void AddParams(Node* node);
   void MarkBackward();
@@ -130,7 +136,8 @@ class Net {
 
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Blob>> blobs_;
-  std::map<std::string, Blob*> blob_by_name_;
+  std::map<std::string, Blob*> blob_by_name_;   // what the next consumer of a name reads
+  std::map<std::string, Blob*> found_by_name_;  // what FindBlob gives
   std::map<std::string, bool> blob_needs_backward_;
   std::vector<Output> outputs_;
 

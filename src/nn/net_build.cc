@@ -85,14 +85,17 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
       InsertSplits(SelectLayers(param, options.state, source), source);
   context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
   std::set<std::string> names;
+  // Counts the net's own layers only: random streams must not depend on where
+  // this processor's memory orders need a conversion.
+  context_.layer_id = 0;
   for (const PlacedLayer& layer : layers) {
     if (!names.insert(layer.param.name()).second) {
       Complaint(source, layer.source_index, layer.param).Guard([] {
         throw FieldError("name", "another layer of this phase has the same name");
       });
     }
-    context_.layer_id = nodes_.size();
     AddLayer(layer.param, layer.source_index, source);
+    ++context_.layer_id;
   }
 
   // What nobody consumes is an output, in plain order for whoever prints it.
@@ -109,7 +112,10 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   }
   for (const auto& [name, weight] : tops) {
     if (consumed.count(name)) continue;
-    if (blob_by_name_[name]->layout() != Layout::kPlain) AddReorder(name, Layout::kPlain);
+    if (blob_by_name_[name]->layout() != Layout::kPlain) {
+      AddReorder(name, Layout::kPlain);
+      found_by_name_[name] = blob_by_name_[name];
+    }
     outputs_.push_back({name, blob_by_name_[name], weight});
   }
   MarkBackward();
@@ -176,7 +182,12 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
           i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
+        if (!layer.MayWorkInPlace()) {
+          throw FieldError(Cat("top[", i, "]"), "a layer of type ", layer.type(),
+                           " cannot work in place: give the top a name of its own");
+        }
         node.top.push_back(node.bottom[i]);
+        found_by_name_[name] = node.top.back();
         continue;
       }
       if (blob_by_name_.count(name)) {
@@ -184,7 +195,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       }
       blobs_.push_back(std::make_unique<Blob>());
       node.top.push_back(blobs_.back().get());
-      blob_by_name_[name] = node.top.back();
+      blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }
 
     layer.SetUp(node.bottom, node.top);
@@ -278,7 +289,7 @@ void Net::MarkBackward() {
     for (size_t i = 0; i < node->top.size(); ++i) {
       contributes |= node->loss_weight[i] != 0 || under_loss.count(node->top[i]) > 0;
     }
-    if (node->layer->type() == "Reorder" && node->source_index < 0) {
+    if (IsInsertedReorder(*node)) {
       node->need_backward = contributes && wanted.count(node->top[0]) > 0;
       node->propagate_down = {node->need_backward};
     }

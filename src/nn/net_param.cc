@@ -141,7 +141,8 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
       }
       if (const auto weight = loss_weight.find(top); weight != loss_weight.end()) {
         // The objective takes the first copy; consumers take the others.
-        split.param.add_loss_weight(weight->second);
+        split.param.mutable_loss_weight()->Resize(consumers[top], 0);
+        split.param.set_loss_weight(0, weight->second);
         next_split[top] = 1;
       }
       result.push_back(std::move(split));

@@ -258,8 +258,11 @@ void CheckMode(SolverConfig* config) {
 SolverFiles SolverFiles::OnDisk() {
   SolverFiles files;
   files.load_net = [](const std::string& path, const std::string& named_in,
-                      caffe::NetParameter* net,
-                      SourceMap* source) { LoadText(ResolveBeside(path, named_in), net, source); };
+                      caffe::NetParameter* net, SourceMap* source) {
+    const std::string found = ResolveBeside(path, named_in);
+    if (!FileExists(found)) throw FieldError("net", found, ": ", ErrnoText(ENOENT));
+    LoadText(found, net, source);
+  };
   files.is_folder = [](const std::string& path) {
     std::error_code ignored;
     return std::filesystem::is_directory(path, ignored);

@@ -96,6 +96,17 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   ExpectMatch(depthwise, false, &rng);
 }
 
+// Strided 1x1 convolutions of few channels have kernels of their own.
+TEST(ConvolutionLayer, MatchesTheReferenceInStridedOneByOneConvolutions) {
+  Rng rng(Seed(), {7});
+  for (int64_t channels : {2, 3, 4, 7, 8, 12, 16, 20}) {
+    Convolution g;
+    g.n = 2, g.c = channels, g.h = 64, g.w = 6, g.outputs = 8, g.stride_h = 1 + channels % 2;
+    g.stride_w = 2;
+    ExpectMatch(g, true, &rng);
+  }
+}
+
 TEST(ConvolutionLayer, GradientsAreRight) {
   Rng rng(Seed(), {3});
   for (int trial = 0; trial < 12; ++trial) {

@@ -67,16 +67,15 @@ TEST(LrnLayer, FollowsABottomOfAnotherSize) {
 }
 
 TEST(LrnLayer, RefusesBadSettings) {
-  const auto complaint = [](const std::string& param, const Shape& shape, bool in_place) {
+  const auto complaint = [](const std::string& param, const Shape& shape) {
     LayerRunner runner("type: 'LRN' bottom: 'x' lrn_param { " + param + " }");
     runner.AddBottom(shape, Array(ShapeCount(shape), 0.0));
-    return ErrorOf([&] { in_place ? runner.SetUpInPlace() : runner.SetUp(); });
+    return ErrorOf([&] { runner.SetUp(); });
   };
-  EXPECT_CONTAINS(complaint("local_size: 4", {1, 2, 3, 3}, false), "expected an odd number");
-  EXPECT_CONTAINS(complaint("local_size: 0", {1, 2, 3, 3}, false), "expected an odd number");
-  EXPECT_CONTAINS(complaint("norm_region: WITHIN_CHANNEL k: 2", {1, 2, 3, 3}, false), "k is 1");
-  EXPECT_CONTAINS(complaint("", {2, 3}, false), "4 axes");
-  EXPECT_CONTAINS(complaint("", {1, 2, 3, 3}, true), "in place");
+  EXPECT_CONTAINS(complaint("local_size: 4", {1, 2, 3, 3}), "expected an odd number");
+  EXPECT_CONTAINS(complaint("local_size: 0", {1, 2, 3, 3}), "expected an odd number");
+  EXPECT_CONTAINS(complaint("norm_region: WITHIN_CHANNEL k: 2", {1, 2, 3, 3}), "k is 1");
+  EXPECT_CONTAINS(complaint("", {2, 3}), "4 axes");
 }
 
 }  // namespace

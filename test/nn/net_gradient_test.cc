@@ -57,8 +57,8 @@ TEST(NetGradient, AddsUpOverPassesUntilItIsCleared) {
   TestNet net(kSmooth);
   FillRandom(net->FindBlob("data"), 1);
   FillRandom(net->FindBlob("label"), 2, 3);
-  net.Pass();
   for (const ParamEntry& entry : net->layout().entries()) {
+    net.Pass();
     const std::vector<float> once = net.Gradient(entry.name);
     net.Pass();
     EXPECT_EQ(net.Gradient(entry.name), once) << entry.name;

@@ -172,6 +172,12 @@ TEST(NetReorder, ConversionsAreInsertedWhereLayersDisagreeOnly) {
   EXPECT_GT(mixed.Reorders(), 2);
 }
 
+TEST(NetReorder, AnInputIsTheBlobBeforeItsConversion) {
+  TestNet net = Build({"", kCifar, 10}, Layout::kNhwc);
+  EXPECT_EQ(net->FindBlob("data"), net.NodeOf("data").top[0]);
+  EXPECT_NE(net->FindBlob("data"), net.NodeOf("conv1").bottom[0]);
+}
+
 TEST(NetReorder, IsNoPartOfASavedNet) {
   TestNet plain = Build({"", kMixed, 4}, Layout::kPlain);
   TestNet blocked = Build({"", kMixed, 4}, Layout::kBlocked16);

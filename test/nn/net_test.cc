@@ -121,12 +121,37 @@ TEST(NetInPlace, ALayerMayOverwriteItsBottom) {
   EXPECT_EQ(net->outputs()[0].name, "data");
 }
 
+TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
+  for (const std::string type : {"Pooling", "LRN", "InnerProduct"}) {
+    const std::string field = type == "Pooling"        ? "pooling_param { kernel_size: 1 }"
+                              : type == "InnerProduct" ? "inner_product_param { num_output: 6 }"
+                                                       : "";
+    const std::string error = ErrorOf([&] {
+      TestNet net(std::string(kInput) + "layer { name: 'l' type: '" + type +
+                  "' bottom: 'data' top: 'data' " + field + " }");
+    });
+    EXPECT_CONTAINS(error, "layer 'l': top[0]: a layer of type " + type + " cannot work in place");
+  }
+}
+
 TEST(NetOutputs, AreTheBlobsThatNoLayerConsumes) {
   TestNet net(kInput + Ruled("x", "") + Ruled("y", "") +
               "layer { name: 'z' type: 'ReLU' bottom: 'x' top: 'z' }");
   ASSERT_EQ(net->outputs().size(), 2u);
   EXPECT_EQ(net->outputs()[0].name, "y");
   EXPECT_EQ(net->outputs()[1].name, "z");
+}
+
+TEST(NetMemory, IsKnownBeforeTheFirstPass) {
+  // 2 x 3 inputs; 2 x 4 values of ip, overwritten by the ReLU; their gradients.
+  TestNet net(std::string(kInput) +
+              "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+              "inner_product_param { num_output: 4 } }\n"
+              "layer { name: 'r' type: 'ReLU' bottom: 'ip' top: 'ip' loss_weight: 1 }");
+  const size_t before = net->activation_bytes();
+  EXPECT_GE(before, (6 + 8 + 8) * sizeof(float));
+  net.Pass();
+  EXPECT_EQ(net->activation_bytes(), before);
 }
 
 // Mistakes: each gives the place in the file, the layer, and what was expected.

@@ -51,9 +51,9 @@ class Process {
   std::string ErrorsSoFar() const;
 
  private:
-  int pid_ = -1;
-  std::string output_path_, errors_path_;
   TempDir folder_;
+  const std::string output_path_, errors_path_;  // in the folder
+  int pid_ = -1;
 };
 
 // build/millrace of the build under test.

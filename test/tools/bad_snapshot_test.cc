@@ -45,15 +45,18 @@ TEST_F(BadSnapshot, ModelsMissingEmptyTruncatedOrSomethingElse) {
   const std::string whole = ReadFile(model_);
   const std::string empty = Made("empty", ""), cut = Made("cut", whole.substr(0, 300)),
                     text = Made("text", "weights: 1\n");
-  for (auto use : {&BadSnapshot::StartFrom, &BadSnapshot::Score}) {
-    ExpectOneLine((this->*use)(work_ / "none"), {"none: No such file"});
-    ExpectOneLine((this->*use)(work_.Snapshot("good", 9)), {"good_iter_9: No such file"});
-    ExpectOneLine((this->*use)(empty), {"empty: is empty, expected a caffemodel"});
-    ExpectOneLine((this->*use)(cut), {"cut: truncated or not a caffemodel"});
-    ExpectOneLine((this->*use)(text), {"text: ", "caffemodel"});
-    ExpectOneLine((this->*use)(state_), {"solverstate: ", "expected a caffemodel"});
-    ExpectOneLine((this->*use)(work_ / "train_lmdb"), {"train_lmdb"});
-    ExpectOneLine((this->*use)(model_ + ".h5"), {".h5: HDF5 is not supported"});
+  const auto start = [&](const std::string& model) { return StartFrom(model); };
+  const auto score = [&](const std::string& model) { return Score(model); };
+  for (const std::function<CommandResult(const std::string&)>& use :
+       std::vector<std::function<CommandResult(const std::string&)>>{start, score}) {
+    ExpectOneLine(use(work_ / "none"), {"none: No such file"});
+    ExpectOneLine(use(work_.Snapshot("good", 9)), {"good_iter_9: No such file"});
+    ExpectOneLine(use(empty), {"empty: is empty, expected a caffemodel"});
+    ExpectOneLine(use(cut), {"cut: truncated or not a caffemodel"});
+    ExpectOneLine(use(text), {"text: ", "caffemodel"});
+    ExpectOneLine(use(state_), {"solverstate: ", "a caffemodel"});
+    ExpectOneLine(use(work_ / "train_lmdb"), {"train_lmdb"});
+    ExpectOneLine(use(model_ + ".h5"), {".h5: HDF5 is not supported"});
   }
 }
 
@@ -75,7 +78,7 @@ TEST_F(BadSnapshot, StatesMissingEmptyTruncatedOrSomethingElse) {
   ExpectOneLine(Resume(Made("cut", whole.substr(0, whole.size() / 2))),
                 {"cut: truncated or not a solverstate"});
   ExpectOneLine(Resume(Made("text", "iter: 1\n")), {"text: ", "solverstate"});
-  ExpectOneLine(Resume(model_), {"caffemodel: ", "expected a solverstate"});
+  ExpectOneLine(Resume(model_), {"caffemodel: ", "a solverstate"});
 }
 
 TEST_F(BadSnapshot, AStateWhoseModelIsGoneOrWhoseHistoryDoesNotFit) {

@@ -36,21 +36,25 @@ class Shm : public testing::Test {
 };
 
 TEST_F(Shm, TwoProcessesDoTheScheduleTogetherEachIterationOnce) {
-  // Both are at work before the schedule is cut: they stop by it, not by time.
-  caffe::SolverParameter solver = Workspace::Solver(20000);
-  Process a(Train("a", solver)), b(Train("b", solver));
+  // The first waits until the second has joined it.
+  constexpr int64_t kIterations = 20000;
+  const caffe::SolverParameter solver = Workspace::Solver(kIterations);
+  Process a(Train("a", solver));
+  ASSERT_TRUE(WaitForLog(a, ", loss = "));
+  a.Signal(SIGSTOP);
+  Process b(Train("b", solver));
+  ASSERT_TRUE(WaitForLog(b, "Joined the run at " + shm_.path()));
+  a.Signal(SIGCONT);
   const CommandResult first = a.Wait(), second = b.Wait();
   ASSERT_EQ(first.status, 0) << first.errors;
   ASSERT_EQ(second.status, 0) << second.errors;
   std::vector<int64_t> all = Displayed("a");
   const std::vector<int64_t> others = Displayed("b");
-  const std::string joined = Cat("Joined the run at ", shm_.path());
-  const bool together = (first.errors + second.errors).find(joined) != std::string::npos;
-  ASSERT_TRUE(together) << "neither joined the other";
+  EXPECT_FALSE(others.empty());
   all.insert(all.end(), others.begin(), others.end());
   std::sort(all.begin(), all.end());
-  ASSERT_EQ(all.size(), 20000u);
-  for (int64_t i = 0; i < 20000; ++i) ASSERT_EQ(all[i], i);
+  ASSERT_EQ(static_cast<int64_t>(all.size()), kIterations);
+  for (int64_t i = 0; i < kIterations; ++i) ASSERT_EQ(all[i], i);
   EXPECT_FALSE(FileExists(shm_.path()));
   // The last one alone wrote the final snapshot.
   EXPECT_EQ(work_.FilesWith("a_iter").size() + work_.FilesWith("b_iter").size(), 2u);
@@ -93,20 +97,19 @@ TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
 }
 
 TEST_F(Shm, TheSurvivorOfAKilledProcessReachesTheEndOfTheSchedule) {
-  // The killed one is stopped in its tracks first, so that the schedule cannot
-  // end without the other.
-  caffe::SolverParameter solver = Workspace::Solver(3000);
-  Process killed(Train("killed", solver));
-  ASSERT_TRUE(WaitForLog(killed, "Iteration 10 "));
+  // The killed one is stopped in its tracks first: how far it came is then known.
+  Process killed(Train("killed", Endless()));
+  ASSERT_TRUE(WaitForLog(killed, "Iteration 100 "));
   killed.Signal(SIGSTOP);
-  Process survivor(Train("survivor", solver));
+  const int64_t end = Displayed("killed").back() + 2000;
+  Process survivor(Train("survivor", Workspace::Solver(static_cast<int>(end))));
   ASSERT_TRUE(WaitForLog(survivor, "Joined the run at " + shm_.path()));
   killed.Signal(SIGKILL);
   killed.Wait();
   const CommandResult result = survivor.Wait();
   ASSERT_EQ(result.status, 0) << result.errors;
   EXPECT_CONTAINS(result.errors, "Optimization Done.");
-  EXPECT_EQ(LoadResumePoint(work_.Snapshot("survivor", 3000) + ".solverstate").iteration(), 3000);
+  EXPECT_EQ(LoadResumePoint(work_.Snapshot("survivor", end) + ".solverstate").iteration(), end);
   EXPECT_FALSE(FileExists(shm_.path()));
 }
 
@@ -120,7 +123,7 @@ TEST_F(Shm, ASnapshotOfAStoppedSharedRunResumes) {
   const int64_t iteration = LoadResumePoint(saved[0] + ".solverstate").iteration();
   caffe::SolverParameter solver = Workspace::Solver(static_cast<int>(iteration) + 10);
   const CommandResult rest =
-      Run(Train("rest", solver, {"--snapshot=" + saved[0] + ".solverstate"}));
+      test::Run(Train("rest", solver, {"--snapshot=" + saved[0] + ".solverstate"}));
   ASSERT_EQ(rest.status, 0) << rest.errors;
   EXPECT_EQ(Displayed("rest").front(), iteration);
   EXPECT_EQ(Displayed("rest").size(), 10u);
@@ -133,11 +136,11 @@ TEST_F(Shm, WeightsOfAnotherNetAreRefusedAndTheRunGoesOn) {
   ASSERT_TRUE(WaitForLog(run, "Iteration 100 "));
   SmallNet other = work_.Net();
   other.classes = 5;
-  WriteFile(work_ / "other.prototxt", other.Text());
+  WriteFile(work_ / "other_net.prototxt", other.Text());
   caffe::SolverParameter solver = Workspace::Solver(10);
-  solver.set_net(work_ / "other.prototxt");
-  ExpectOneLine(Run(Train("other", solver)), {shm_.path(), "weights of another net"});
-  ExpectOneLine(Millrace({"test", "--model=" + work_ / "other.prototxt", shm_.flag()}),
+  solver.set_net(work_ / "other_net.prototxt");
+  ExpectOneLine(test::Run(Train("other", solver)), {shm_.path(), "weights of another net"});
+  ExpectOneLine(Millrace({"test", "--model=" + work_ / "other_net.prototxt", shm_.flag()}),
                 {shm_.path(), "weights of another net"});
   EXPECT_TRUE(FileExists(shm_.path()));
   run.Signal(SIGINT);
@@ -153,7 +156,7 @@ TEST_F(Shm, AJoiningProcessBringsNoWeights) {
   const std::string prefix = work_.Snapshot("saved", 1);
   for (const std::string& flag :
        {"--weights=" + prefix + ".caffemodel", "--snapshot=" + prefix + ".solverstate"}) {
-    ExpectOneLine(Run(Train("joins", Workspace::Solver(10), {flag})),
+    ExpectOneLine(test::Run(Train("joins", Workspace::Solver(10), {flag})),
                   {shm_.flag(), "--weights and --snapshot do not apply"});
   }
   run.Signal(SIGINT);
@@ -168,7 +171,7 @@ TEST_F(Shm, WeightsThatADeadRunLeftAreRefusedWithTheCommandThatRemovesThem) {
   run.Wait();
   ASSERT_TRUE(FileExists(shm_.path()));
   const std::vector<std::string> parts = {shm_.path(), Cat("last pid ", pid), "rm " + shm_.path()};
-  ExpectOneLine(Run(Train("next", Workspace::Solver(10))), parts);
+  ExpectOneLine(test::Run(Train("next", Workspace::Solver(10))), parts);
   ExpectOneLine(Millrace({"test", "--model=" + work_ / "net.prototxt", shm_.flag()}), parts);
   EXPECT_TRUE(FileExists(shm_.path()));
 }
@@ -177,7 +180,7 @@ TEST_F(Shm, AFileThatIsNoWeightBufferIsRefusedAndLeftAlone) {
   for (const std::string& content :
        {std::string(), std::string("garbage"), std::string(200000, 'x')}) {
     WriteFile(shm_.path(), content);
-    ExpectOneLine(Run(Train("run", Workspace::Solver(10))),
+    ExpectOneLine(test::Run(Train("run", Workspace::Solver(10))),
                   {shm_.path(), "not a Millrace weight buffer"});
     EXPECT_EQ(ReadFile(shm_.path()), content);
   }
@@ -194,7 +197,7 @@ TEST_F(Shm, NamesThatAreNoFileNamesAreRefused) {
 TEST_F(Shm, ARunThatFailsTakesItsFileAway) {
   caffe::SolverParameter solver = Workspace::Solver(100);
   solver.set_base_lr(1e25f);
-  ExpectOneLine(Run(Train("run", solver)), {"not finite"});
+  ExpectOneLine(test::Run(Train("run", solver)), {"not finite"});
   EXPECT_FALSE(FileExists(shm_.path()));
 }
 

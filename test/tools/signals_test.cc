@@ -24,6 +24,15 @@ class Signals : public testing::TestWithParam<int> {  // solvers
   std::string SnapshotLine(const std::string& name) const {
     return "Snapshotting solver state to binary proto file " + (work_ / name) + "_iter_";
   }
+  // Of the one snapshot that there is.
+  int64_t SavedIteration() const {
+    const std::vector<std::string> files = work_.FilesWith("run_iter");
+    EXPECT_EQ(files.size(), 2u);
+    return LoadResumePoint(work_ / files.back()).iteration();
+  }
+  static bool WaitForIterationAfter(const Process& process, int64_t iteration) {
+    return WaitForLog(process, Cat("Iteration ", (iteration / 100 + 2) * 100, " "));
+  }
 
   Workspace work_;
 };
@@ -56,12 +65,8 @@ TEST_P(Signals, SighupSnapshotsAndGoesOn) {
   ASSERT_TRUE(WaitForLog(process, "Iteration 100 "));
   process.Signal(SIGHUP);
   ASSERT_TRUE(WaitForLog(process, SnapshotLine("run")));
-  const std::vector<std::string> files = work_.FilesWith("run_iter");
-  ASSERT_EQ(files.size(), 2u);
-  const int64_t saved = LoadResumePoint(work_ / files[1]).iteration();
-  // It still trains: iterations beyond the snapshot are displayed.
-  const std::string later = Cat("Iteration ", (saved / 100 + 2) * 100, " ");
-  EXPECT_TRUE(WaitForLog(process, later));
+  const int64_t saved = SavedIteration();
+  EXPECT_TRUE(WaitForIterationAfter(process, saved));
   process.Signal(SIGINT);
   EXPECT_EQ(process.Wait(60).status, 0);
 }
@@ -72,6 +77,7 @@ TEST_P(Signals, FlagsChangeWhatTheyDo) {
   process.Signal(SIGHUP);
   process.Signal(SIGINT);
   ASSERT_TRUE(WaitForLog(process, SnapshotLine("run")));
+  ASSERT_TRUE(WaitForIterationAfter(process, SavedIteration()));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(60).status, 0);
   // One by SIGINT, one at the end, none by SIGHUP.

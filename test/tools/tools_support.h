@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"

@@ -79,7 +79,8 @@ TEST(SolverFields, SnapshotDiffSavesGradientsToo) {
   solver.set_snapshot_diff(true);
   RunNamed(work, "run", solver);
   int with_diff = 0;
-  for (const auto& layer : LoadModel(work.Snapshot("run", 2) + ".caffemodel").layer()) {
+  const caffe::NetParameter model = LoadModel(work.Snapshot("run", 2) + ".caffemodel");
+  for (const auto& layer : model.layer()) {
     for (const auto& blob : layer.blobs()) {
       EXPECT_EQ(blob.diff_size(), blob.data_size());
       ++with_diff;

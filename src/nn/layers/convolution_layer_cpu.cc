@@ -110,18 +110,18 @@ class ConvolutionCpu : public ConvolutionLayer {
     const dnnl::convolution_forward::desc desc(
         dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, source_,
         AnyDesc(weight_shape), bias_, destination_, strides_, dilates_, padding_, padding_end_);
-    forward_pd_ = dnnl::convolution_forward::primitive_desc(desc, onednn::Attributes(),
-                                                            onednn::Engine());
+    forward_pd_ =
+        dnnl::convolution_forward::primitive_desc(desc, onednn::Attributes(), onednn::Engine());
     const Desc plain = DescOf(weight_shape);
     weights_in_ = onednn::Reorder(plain, forward_pd_.weights_desc(), context_.scratch);
     weights_ = Buffer(HostMemory(), forward_pd_.weights_desc().get_size());
-    forward_ = onednn::MakeOp<dnnl::convolution_forward>(
-        forward_pd_,
-        {{DNNL_ARG_SRC, source_},
-         {DNNL_ARG_WEIGHTS, forward_pd_.weights_desc()},
-         {DNNL_ARG_BIAS, bias_},
-         {DNNL_ARG_DST, destination_}},
-        context_.scratch);
+    forward_ =
+        onednn::MakeOp<dnnl::convolution_forward>(forward_pd_,
+                                                  {{DNNL_ARG_SRC, source_},
+                                                   {DNNL_ARG_WEIGHTS, forward_pd_.weights_desc()},
+                                                   {DNNL_ARG_BIAS, bias_},
+                                                   {DNNL_ARG_DST, destination_}},
+                                                  context_.scratch);
   }
 
   void DescribeBackwardData() {
@@ -129,20 +129,20 @@ class ConvolutionCpu : public ConvolutionLayer {
     const dnnl::convolution_backward_data::desc data_desc(
         dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), destination_, strides_,
         dilates_, padding_, padding_end_);
-    const dnnl::convolution_backward_data::primitive_desc data_pd(
-        data_desc, onednn::Attributes(), onednn::Engine(), forward_pd_);
+    const dnnl::convolution_backward_data::primitive_desc data_pd(data_desc, onednn::Attributes(),
+                                                                  onednn::Engine(), forward_pd_);
     weights_back_ = onednn::Reorder();
     if (data_pd.weights_desc() != forward_pd_.weights_desc()) {
       weights_back_ =
           onednn::Reorder(DescOf(weight_shape), data_pd.weights_desc(), context_.scratch);
       weights_for_data_ = Buffer(HostMemory(), data_pd.weights_desc().get_size());
     }
-    backward_data_ = onednn::MakeOp<dnnl::convolution_backward_data>(
-        data_pd,
-        {{DNNL_ARG_DIFF_DST, destination_},
-         {DNNL_ARG_WEIGHTS, data_pd.weights_desc()},
-         {DNNL_ARG_DIFF_SRC, source_}},
-        context_.scratch);
+    backward_data_ =
+        onednn::MakeOp<dnnl::convolution_backward_data>(data_pd,
+                                                        {{DNNL_ARG_DIFF_DST, destination_},
+                                                         {DNNL_ARG_WEIGHTS, data_pd.weights_desc()},
+                                                         {DNNL_ARG_DIFF_SRC, source_}},
+                                                        context_.scratch);
   }
 
   void DescribeBackwardWeights() {
@@ -150,10 +150,13 @@ class ConvolutionCpu : public ConvolutionLayer {
     const dnnl::convolution_backward_weights::desc weights_desc(
         dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), bias_, destination_,
         strides_, dilates_, padding_, padding_end_);
-    const dnnl::convolution_backward_weights::primitive_desc weights_pd(
+    dnnl::convolution_backward_weights::primitive_desc weights_pd(
         weights_desc, onednn::Attributes(), onednn::Engine(), forward_pd_);
-    weight_target_ =
-        onednn::GradientTarget(weights_pd.diff_weights_desc(), DescOf(weight_shape), context_.scratch);
+    while (WritesBeyondScratch() && IsOneByOneKernel(weights_pd.impl_info_str())) {
+      if (!weights_pd.next_impl()) throw Error("convolution: this geometry cannot be computed");
+    }
+    weight_target_ = onednn::GradientTarget(weights_pd.diff_weights_desc(), DescOf(weight_shape),
+                                            context_.scratch);
     bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
     backward_weights_ = onednn::MakeOp<dnnl::convolution_backward_weights>(
         weights_pd,
@@ -162,6 +165,19 @@ class ConvolutionCpu : public ConvolutionLayer {
          {DNNL_ARG_DIFF_WEIGHTS, weights_pd.diff_weights_desc()},
          {DNNL_ARG_DIFF_BIAS, bias_}},
         context_.scratch);
+  }
+
+  // Where channels are innermost and fewer than a vector's lanes, oneDNN's kernels
+  // for 1x1 convolutions gather the bottom of a strided one into scratch memory
+  // at the distance of whole vectors, but reserve that of the channels alone:
+  // they write beyond it, and the gradient is wrong (2.6 to at least 3.12).
+  bool WritesBeyondScratch() const {
+    constexpr int64_t kMostLanes = 16;
+    return described_[1] < kMostLanes && geometry_.kernel[0] * geometry_.kernel[1] == 1 &&
+           geometry_.stride[0] * geometry_.stride[1] > 1;
+  }
+  static bool IsOneByOneKernel(const std::string& implementation) {
+    return implementation.find("1x1") != std::string::npos;
   }
 
   Shape described_;

@@ -16,6 +16,7 @@ class DropoutLayer : public Layer {
  public:
   using Layer::Layer;
 
+  bool MayWorkInPlace() const override { return true; }
   std::set<std::string> fields() const override { return {"dropout_param"}; }
   Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
 

@@ -11,6 +11,7 @@ class ReluLayer : public Layer {
  public:
   using Layer::Layer;
 
+  bool MayWorkInPlace() const override { return true; }
   std::set<std::string> fields() const override { return {"relu_param"}; }
   Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
   void SetUp(const Blobs& bottom, const Blobs& top) override;

@@ -27,6 +27,7 @@ class SoftmaxLayer : public Layer {
  public:
   using Layer::Layer;
 
+  bool MayWorkInPlace() const override { return true; }
   std::set<std::string> fields() const override { return {"softmax_param"}; }
   void Reshape(const Blobs& bottom, const Blobs& top) override;
 
