@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/onednn_loop/clones.h"
+
 namespace onednn_loop {
 namespace {
 
@@ -15,10 +17,6 @@ Vector& VectorAt(Element* p) {
 }
 
 }  // namespace
-
-#define CLONES                                                                 \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), \
-                 optimize("O3", "fast-math")))
 
 CLONES void SgdUpdate(float* __restrict weights, const float* __restrict gradients,
                       float* __restrict history, size_t count, float rate, float momentum,

@@ -25,6 +25,7 @@
 DEFINE_string(net, "lenet", "lenet (batches of 64), quick (100) or caffenet (16)");
 DEFINE_string(layout, "best", "order of activations: nhwc, blocked or best");
 DEFINE_string(pool, "best", "max pooling: hand, onednn or best");
+DEFINE_string(backward, "best", "nhwc convolutions' backward passes: gemm, onednn or best");
 DEFINE_double(seconds, 2, "how long each segment is");
 DEFINE_int32(repeats, 1, "segments; the medians are printed");
 DEFINE_bool(scaling, false, "after each segment one with two threads on the same weights");
@@ -46,7 +47,8 @@ bool Choose(const char* flag, const std::string& value, const char* yes, const c
 Formulation FormulationFromFlags(const NetSpec& spec) {
   const Formulation best = BestFormulation(spec);
   return {Choose("layout", FLAGS_layout, "blocked", "nhwc", best.blocked),
-          Choose("pool", FLAGS_pool, "hand", "onednn", best.hand_pool)};
+          Choose("pool", FLAGS_pool, "hand", "onednn", best.hand_pool),
+          Choose("backward", FLAGS_backward, "gemm", "onednn", best.gemm_backward)};
 }
 
 double Median(std::vector<double> values) {

@@ -19,6 +19,8 @@ namespace onednn_loop {
 struct Formulation {
   bool blocked;    // 4-axis activations in blocks of 8 channels, 16 with AVX-512; else nhwc
   bool hand_pool;  // max pooling by our kernel; else by oneDNN
+  // Backward passes of nhwc convolutions (but the first) as matrix products.
+  bool gemm_backward;
 };
 // The fastest for this net on this processor.
 Formulation BestFormulation(const NetSpec& spec);
@@ -64,6 +66,8 @@ class Net {
   // backward steps in their order.
   Tensor AddConv(const LayerSpec& layer, Tensor x, const Param* params, bool before_max_pool,
                  Steps* back);
+  void AddGemmBackward(const LayerSpec& layer, const Tensor& x, const Tensor& y,
+                       const Param* params, Steps* back);
   Tensor AddPool(const LayerSpec& layer, const Tensor& x, Steps* back);
   Tensor AddHandPool(const LayerSpec& layer, const Tensor& x, Tensor y, Steps* back);
   Tensor AddLrn(const LayerSpec& layer, const Tensor& x, Steps* back);

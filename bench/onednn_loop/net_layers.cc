@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "bench/onednn_loop/gemm_conv.h"
 #include "bench/onednn_loop/kernels.h"
 #include "bench/onednn_loop/net.h"
 
@@ -165,6 +166,11 @@ Net::Tensor Net::AddConv(const LayerSpec& layer, Tensor x, const Param* params,
       {{DNNL_ARG_SRC, x.data}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, b}, {DNNL_ARG_DST, y.data}});
 
   if (layer.relu && !before_max_pool) AddMask(back, layer.name, y);
+  if (x.needs_diff && how_.gemm_backward && !how_.blocked && group == 1 && layer.pad == 0 &&
+      layer.stride == 1) {
+    AddGemmBackward(layer, x, y, params, back);
+    return y;
+  }
   if (x.needs_diff) {
     using Backward = dnnl::convolution_backward_data;
     const Backward::primitive_desc pd(
@@ -193,6 +199,25 @@ Net::Tensor Net::AddConv(const LayerSpec& layer, Tensor x, const Param* params,
                           {DNNL_ARG_DIFF_BIAS, View(bias, gradients_.get() + params[1].offset)}});
   if (convert) AddReorder(back, layer.name, diff, flat_diff);
   return y;
+}
+
+void Net::AddGemmBackward(const LayerSpec& layer, const Tensor& x, const Tensor& y,
+                          const Param* params, Steps* back) {
+  const GemmConvShape shape{static_cast<int>(x.dims[0]), static_cast<int>(x.dims[1]),
+                            static_cast<int>(x.dims[2]), layer.outputs, layer.kernel};
+  const auto conv = std::make_shared<GemmConvBackward>(shape);
+  const Dims dims = {layer.outputs, x.dims[1], layer.kernel, layer.kernel};
+  const Desc ohwi(dims, memory::data_type::f32, Tag::ohwi);
+  const memory w = Make(ohwi), dw = Make(ohwi);
+  AddReorder(back, layer.name, View(PlainDesc(dims), weights_ + params[0].offset), w);
+  Add(back, layer.name, "bwd data",
+      [conv, w = Floats(w), from = Floats(y.diff), to = Floats(x.diff)] {
+        conv->Data(from, w, to);
+      });
+  Add(back, layer.name, "bwd weights",
+      [conv, data = Floats(x.data), diff = Floats(y.diff), dw = Floats(dw),
+       db = gradients_.get() + params[1].offset] { conv->Weights(data, diff, dw, db); });
+  AddReorder(back, layer.name, dw, View(PlainDesc(dims), gradients_.get() + params[0].offset));
 }
 
 Net::Tensor Net::AddPool(const LayerSpec& layer, const Tensor& x, Steps* back) {
