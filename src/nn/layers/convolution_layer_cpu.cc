@@ -1,5 +1,6 @@
 #include "nn/layers/convolution_layer.h"
 #include "nn/layout.h"
+#include "nn/onednn/gemm_convolution.h"
 #include "nn/onednn/onednn.h"
 
 namespace millrace {
@@ -35,6 +36,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     described_layout_ = bottom[0]->layout();
     onednn::Describe("convolution", [&] { DescribeForward(*bottom[0], *top[0]); });
     backward_data_ = backward_weights_ = onednn::Op();
+    ConsiderGemm(*bottom[0], *top[0]);
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
@@ -52,6 +54,11 @@ class ConvolutionCpu : public ConvolutionLayer {
     for (size_t i = 0; i < top.size(); ++i) {
       BackwardParams(*top[i], *bottom[i]);
       if (!propagate_down[i]) continue;
+      if (gemm_) {
+        weights_back_.Run(params_[0].blob->data(), weights_for_data_.get<float>());
+        gemm_->Data(top[i]->diff(), weights_for_data_.get<float>(), bottom[i]->diff());
+        continue;
+      }
       if (!backward_data_) onednn::Describe("convolution", [&] { DescribeBackwardData(); });
       const float* weights = weights_.get<float>();
       if (weights_back_) {
@@ -69,12 +76,19 @@ class ConvolutionCpu : public ConvolutionLayer {
     Param& weight = params_[0];
     const bool bias_wanted = geometry_.bias && params_[1].wanted;
     if (!weight.wanted && !bias_wanted) return;
-    if (!backward_weights_) onednn::Describe("convolution", [&] { DescribeBackwardWeights(); });
+    if (!gemm_ && !backward_weights_) {
+      onednn::Describe("convolution", [&] { DescribeBackwardWeights(); });
+    }
+    float* weight_diff = weight_target_.Begin(weight);
     float* bias_diff = geometry_.bias ? bias_target_.Begin(params_[1]) : nullptr;
-    backward_weights_.Run({{DNNL_ARG_SRC, bottom.data()},
-                           {DNNL_ARG_DIFF_DST, top.diff()},
-                           {DNNL_ARG_DIFF_WEIGHTS, weight_target_.Begin(weight)},
-                           {DNNL_ARG_DIFF_BIAS, bias_diff}});
+    if (gemm_) {
+      gemm_->Weights(bottom.data(), top.diff(), weight_diff, bias_diff);
+    } else {
+      backward_weights_.Run({{DNNL_ARG_SRC, bottom.data()},
+                             {DNNL_ARG_DIFF_DST, top.diff()},
+                             {DNNL_ARG_DIFF_WEIGHTS, weight_diff},
+                             {DNNL_ARG_DIFF_BIAS, bias_diff}});
+    }
     if (weight.wanted) {
       weight_target_.End(weight);
       *weight.has_gradient = true;
@@ -122,6 +136,29 @@ class ConvolutionCpu : public ConvolutionLayer {
                                                    {DNNL_ARG_BIAS, bias_},
                                                    {DNNL_ARG_DST, destination_}},
                                                   context_.scratch);
+  }
+
+  // Where a matrix product is the faster way back (gemm_convolution.h).
+  void ConsiderGemm(const Blob& bottom, const Blob& top) {
+    const ConvolutionGeometry& g = geometry_;
+    const onednn::GemmConvolutionShape shape{bottom.dim(0), bottom.dim(1), bottom.dim(2),
+                                             bottom.dim(3), g.num_output,  g.kernel[0],
+                                             g.kernel[1]};
+    const bool simple = g.group == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.pad[0] == 0 &&
+                        g.pad[1] == 0 && g.dilation[0] == 1 && g.dilation[1] == 1;
+    gemm_.reset();
+    if (!simple || bottom.layout() != Layout::kNhwc || top.layout() != Layout::kNhwc ||
+        !onednn::GemmConvolutionPays(shape)) {
+      return;
+    }
+    const Desc plain = DescOf(GroupedWeightShape());
+    const Desc ohwi(GroupedWeightShape(), dnnl::memory::data_type::f32,
+                    dnnl::memory::format_tag::ohwi);
+    gemm_ = std::make_unique<onednn::GemmConvolutionBackward>(shape);
+    weights_back_ = onednn::Reorder(plain, ohwi, context_.scratch);
+    weights_for_data_ = Buffer(HostMemory(), ohwi.get_size());
+    weight_target_ = onednn::GradientTarget(ohwi, plain, context_.scratch);
+    bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
   }
 
   void DescribeBackwardData() {
@@ -186,6 +223,7 @@ class ConvolutionCpu : public ConvolutionLayer {
   Shape strides_, dilates_, padding_, padding_end_;
   dnnl::convolution_forward::primitive_desc forward_pd_;
   onednn::Op forward_, backward_data_, backward_weights_;
+  std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // in place of the last two
   onednn::Reorder weights_in_, weights_back_;
   onednn::GradientTarget weight_target_, bias_target_;
   Buffer weights_, weights_for_data_;

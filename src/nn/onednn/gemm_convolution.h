@@ -1,0 +1,46 @@
+// The backward pass of a convolution over channels-innermost activations as
+// matrix products.
+//
+// oneDNN 2.6's direct kernels for AVX2 lose half of their speed where the input
+// channels fill no whole vectors of 8 (LeNet's second convolution has 20); its
+// matrix product does not mind.
+#ifndef MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
+#define MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include "device/device.h"
+
+namespace millrace::onednn {
+
+// Stride 1, dilation 1, no padding, one group.
+struct GemmConvolutionShape {
+  int64_t images, channels, height, width, outputs, kernel_h, kernel_w;
+
+  int64_t windows() const { return (height - kernel_h + 1) * (width - kernel_w + 1); }
+  int64_t patch() const { return kernel_h * kernel_w * channels; }  // values under a window
+  int64_t image() const { return height * width * channels; }
+};
+
+// Whether this takes less time here than oneDNN's convolution primitives.
+bool GemmConvolutionPays(const GemmConvolutionShape& shape);
+
+// Used by one thread at a time. Activations {N, H, W, C}, weights and their
+// gradient {outputs, kernel_h, kernel_w, channels}, row-major.
+class GemmConvolutionBackward {
+ public:
+  explicit GemmConvolutionBackward(const GemmConvolutionShape& shape);
+
+  // Writes all of bottom_diff.
+  void Data(const float* top_diff, const float* weights, float* bottom_diff);
+  // Writes all of weight_diff and, unless it is null, of bias_diff {outputs}.
+  void Weights(const float* bottom, const float* top_diff, float* weight_diff, float* bias_diff);
+
+ private:
+  const GemmConvolutionShape shape_;
+  Buffer patches_;  // of the images that are worked on together
+};
+
+}  // namespace millrace::onednn
+
+#endif  // MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
