@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <map>
 
@@ -96,6 +97,8 @@ int Main(int argc, char** argv) {
   int count = argc - 1;
   gflags::ParseCommandLineFlags(&count, &rest, true);
   google::InitGoogleLogging("millrace");
+  // Once, before there are threads: every log line asks for the local time.
+  tzset();
   // Solvers are single-threaded inside: parallelism comes from solvers.
   omp_set_num_threads(1);
   return command.run(std::vector<std::string>(rest + 1, rest + count));

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -117,6 +118,7 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_WARNING;
   google::InitGoogleLogging(argv[0]);
+  tzset();  // once, before there are threads: every log line asks for the local time
   millrace::test::seed = std::random_device()();
   for (int i = 1; i < argc; ++i) {
     if (strncmp(argv[i], "--seed=", 7) == 0) millrace::test::seed = strtoull(argv[i] + 7, nullptr, 10);
