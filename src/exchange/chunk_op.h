@@ -125,10 +125,9 @@ class ChunkExecutor {
   virtual const ReplicaArrays& arrays() const = 0;
 };
 
-// The most bytes that a difference of `floats` elements takes in any codec whose
-// frames must not be larger than a position's: 4 * floats, for all of them.
+// The room that a payload of `floats` elements needs at most, in any codec.
 inline constexpr uint32_t MaxPayloadBytes(int64_t floats) {
-  return static_cast<uint32_t>(floats * 4);
+  return static_cast<uint32_t>(floats < 2 ? 8 : 4 * floats);
 }
 
 }  // namespace millrace
