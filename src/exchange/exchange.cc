@@ -1,0 +1,251 @@
+#include "exchange/exchange.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "exchange/ownership.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kOpsAtOnce = 64;
+constexpr uint32_t kFewestSlots = 8;
+
+MembershipConfig MembershipPart(const ExchangeConfig& config) {
+  return {config.node,       config.max_nodes,  config.incarnation,
+          config.heartbeat_ns, config.suspect_ns, config.found_after_ns};
+}
+
+const ExchangeConfig& Checked(const ExchangeConfig& config) {
+  if (config.max_nodes > kMaxNodes) {
+    throw Error("exchange: max_nodes is ", config.max_nodes, ", expected at most ", kMaxNodes);
+  }
+  if (config.node >= config.max_nodes) {
+    throw Error("exchange: node is ", config.node, ", expected less than max_nodes, ",
+                config.max_nodes);
+  }
+  if (config.slots < kFewestSlots) {
+    throw Error("exchange: slots is ", config.slots, ", expected at least ", kFewestSlots);
+  }
+  if (config.codec.codec == Codec::kSparse && !(config.codec.threshold > 0)) {
+    throw Error("exchange: threshold is ", config.codec.threshold,
+                ", expected more than 0 for the sparse codec");
+  }
+  if (config.heartbeat_ns <= 0 || config.suspect_ns < 3 * config.heartbeat_ns) {
+    throw Error("exchange: suspect_ns is ", config.suspect_ns,
+                ", expected at least three times heartbeat_ns, ", config.heartbeat_ns);
+  }
+  return config;
+}
+
+// The largest payload: a chunk, or a heartbeat, whichever is larger.
+size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
+  const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
+  return std::max(chunk, Membership(MembershipPart(config)).max_payload_bytes());
+}
+
+}  // namespace
+
+size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays) {
+  return kFrameHeaderBytes + 8 * AckWords(config.max_nodes) + PayloadRoom(config, arrays);
+}
+
+Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
+    : config_(Checked(config)),
+      executor_(*executor),
+      membership_(MembershipPart(config)),
+      table_(executor->arrays().chunks(), config.max_nodes),
+      outbox_(config.slots, 8 * AckWords(config.max_nodes),
+              PayloadRoom(config, executor->arrays())),
+      context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, {}},
+      worker_(&context_),
+      master_(&context_),
+      recovery_(&context_),
+      answers_(&context_) {
+  batch_.ops.reserve(kOpsAtOnce);
+  batch_.contexts.reserve(kOpsAtOnce);
+  followed_.Reserve(config.max_nodes);
+}
+
+void Exchange::SetProgress(uint64_t iterations) {
+  if (iterations == table_.progress) return;
+  table_.progress = iterations;
+  stats_.clock = iterations - clock_base_;
+  membership_.SetClock(stats_.clock);
+  worker_.Wake();
+  master_.Wake();
+}
+
+void Exchange::Leave() { membership_.Leave(); }
+
+bool Exchange::in_sync() const {
+  return membership_.view().id && membership_.synced() && table_.missing == 0;
+}
+
+// ---- In ---------------------------------------------------------------------
+
+void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
+  membership_.Tick(now);
+  FollowView();
+  for (const auto& bytes : frames) Handle(bytes, now);
+  RunBatch(now);
+  ReportToMembership();
+}
+
+void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
+  stats_.bytes_received += bytes.size();
+  FrameView frame;
+  const Drop invalid = DecodeFrame(bytes, &frame);
+  const Drop drop = invalid == Drop::kNone ? Dispatch(frame, now) : invalid;
+  if (drop != Drop::kNone) {
+    context_.Dropped(drop);
+  } else {
+    ++stats_.received[static_cast<size_t>(frame.header.type)];
+  }
+  if (batch_.Full()) RunBatch(now);
+}
+
+Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
+  const FrameHeader& h = frame.header;
+  if (h.run != config_.run) return Drop::kRun;
+  if (h.source == config_.node) return Drop::kSelf;
+  if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
+  if (h.source >= config_.max_nodes) return Drop::kStranger;
+  const bool heard = membership_.Heard(h, now);
+  if (h.type >= FrameType::kHeartbeat) {
+    const bool understood = membership_.Receive(frame, now);
+    if (membership_.view().id != followed_.id) {
+      RunBatch(now);
+      FollowView();
+    }
+    return understood ? Drop::kNone : Drop::kPayload;
+  }
+  if (!heard) return h.view == membership_.view().id ? Drop::kStranger : Drop::kView;
+  if (h.chunk < table_.size() && batch_.Holds(table_.chunks[h.chunk]) &&
+      h.type != FrameType::kDiff) {
+    RunBatch(now);
+  }
+  switch (h.type) {
+    case FrameType::kPosition:
+      return worker_.OnPosition(frame, now);
+    case FrameType::kDiff:
+      return master_.OnDiff(frame);
+    case FrameType::kSeen:
+      return master_.OnSeen(frame);
+    case FrameType::kClaim:
+      return recovery_.OnClaim(frame);
+    case FrameType::kPledge:
+      return recovery_.OnPledge(frame);
+    case FrameType::kReturn:
+      return recovery_.OnReturn(frame);
+    default:
+      return Drop::kField;
+  }
+}
+
+void Exchange::RunBatch(int64_t now) {
+  if (batch_.ops.empty()) return;
+  executor_.Run(batch_.ops);
+  for (size_t i = 0; i < batch_.ops.size(); ++i) {
+    const OpContext& context = batch_.contexts[i];
+    switch (context.purpose) {
+      case OpContext::Purpose::kPosition:
+      case OpContext::Purpose::kPush:
+        worker_.Finish(batch_.ops[i], context, now);
+        break;
+      case OpContext::Purpose::kDiff:
+        master_.Finish(batch_.ops[i], context);
+        break;
+      case OpContext::Purpose::kReturn:
+        recovery_.Finish(batch_.ops[i], context);
+        break;
+    }
+  }
+  batch_.Clear();
+}
+
+// ---- Views ------------------------------------------------------------------
+
+// Adjusts the tables when the view has changed. The batch must be empty.
+void Exchange::FollowView() {
+  bool reset;
+  if (!membership_.TakeChange(&reset)) return;
+  const View& view = membership_.view();
+  if (reset) {
+    table_.Reset();
+    followed_.members.clear();
+    clock_base_ = table_.progress;
+    stats_.clock = 0;
+    ++stats_.resets;
+  }
+  std::vector<uint64_t> continuing(table_.ack_words());
+  for (const Member& member : view.members) {
+    if (!followed_.Has(member.node, member.incarnation) && member.node != config_.node) continue;
+    continuing[member.node / 64] |= uint64_t{1} << member.node % 64;
+  }
+  table_.KeepAcks(continuing);
+  std::vector<uint16_t> owners(table_.size());
+  AssignOwners(view, owners);
+  const std::vector<uint32_t> before = table_.owned;
+  recovery_.OnView(owners);
+  master_.OnView(before, continuing);
+  if (membership_.role() == Role::kLeaving) worker_.LookAgain();
+  worker_.Wake();
+  followed_ = view;
+}
+
+void Exchange::ReportToMembership() {
+  if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced(true);
+  if (membership_.role() == Role::kLeaving) membership_.SetDrained(worker_.Drained());
+}
+
+// ---- Out --------------------------------------------------------------------
+
+void Exchange::SendMembership(int64_t now, size_t budget) {
+  MembershipMessage message;
+  for (; budget > 0; --budget) {
+    const uint32_t slot = outbox_.Take();
+    if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
+    FrameHeader header = context_.Header(message.type, message.destination);
+    header.length = message.payload_bytes;
+    context_.Post(slot, header, {}, {outbox_.payload(slot), message.payload_bytes});
+  }
+}
+
+size_t Exchange::Send(std::span<OutFrame> room, int64_t now) {
+  membership_.Tick(now);
+  FollowView();
+  ReportToMembership();
+  const auto budget = [&](size_t keep) {
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
+    const size_t free = outbox_.free() - std::min(outbox_.free(), keep);
+    return std::min(wanted, free);
+  };
+  SendMembership(now, budget(0));
+  recovery_.Poll(now, budget(2));
+  answers_.Poll(budget(2));
+  worker_.Poll(now, budget(2));
+  RunBatch(now);
+  // A part of the slots stays free for differences, which positions ask for.
+  master_.Poll(now, budget(outbox_.slots() / 2));
+  return outbox_.Drain(room);
+}
+
+bool Exchange::quiescent() const {
+  const bool owes = std::any_of(table_.owed.begin(), table_.owed.end(),
+                                [](uint32_t head) { return head != kNoChunk; });
+  return in_sync() && !owes && table_.pending.front() == kNoChunk && recovery_.idle() &&
+         worker_.idle() && master_.idle() && outbox_.posted() == 0;
+}
+
+int64_t Exchange::NextEvent(int64_t now) const {
+  if (outbox_.posted() > 0) return now;
+  if (quiescent()) return membership_.NextEvent();
+  const bool owes = std::any_of(table_.owed.begin(), table_.owed.end(),
+                                [](uint32_t head) { return head != kNoChunk; });
+  if (owes) return now;
+  return std::min(membership_.NextEvent(), now + std::min(config_.push_after_ns,
+                                                          config_.resend_ns) / 4);
+}
+
+}  // namespace millrace

@@ -1,0 +1,104 @@
+// One node's part in an exchange: keeps its weights and those of all other nodes
+// close to each other by streaming positions and differences.
+//
+// Pure logic: it is handed frames and the time, and hands out frames and memory
+// operations. No sockets, no clock, no threads; nothing is allocated between two
+// changes of the view. docs/exchange.md has the algebra and why it is safe.
+//
+//   Exchange exchange(config, &executor);
+//   for (;;) {
+//     exchange.SetProgress(iterations);
+//     exchange.Receive(frames_that_came, now);
+//     const size_t count = exchange.Send(room, now);
+//     ... transmit room[0 ... count); Release each when its bytes have left ...
+//   }
+//
+// Not thread-safe: one thread, while solvers write the weights from others.
+#ifndef MILLRACE_EXCHANGE_EXCHANGE_H_
+#define MILLRACE_EXCHANGE_EXCHANGE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/answers.h"
+#include "exchange/chunk_op.h"
+#include "exchange/exchange_config.h"
+#include "exchange/exchange_context.h"
+#include "exchange/frame.h"
+#include "exchange/master.h"
+#include "exchange/membership.h"
+#include "exchange/outbox.h"
+#include "exchange/recovery.h"
+#include "exchange/worker.h"
+
+namespace millrace {
+
+// The largest frame that an exchange of `arrays` with this configuration sends, bytes.
+size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays);
+
+class Exchange {
+ public:
+  // `executor` outlives this object; its weights are what the node starts from.
+  // Throws Error for settings that make no sense.
+  Exchange(const ExchangeConfig& config, ChunkExecutor* executor);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // `iterations` this node's solvers have done so far; never falls. Called after
+  // the weights were written and before Send.
+  void SetProgress(uint64_t iterations);
+  // Takes all frames, whatever they hold: those that are not valid are counted and
+  // dropped. Frames must be 8-byte aligned; they are not needed after the call.
+  void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
+  // Makes up to room.size() frames. Their bytes stay until Release.
+  size_t Send(std::span<OutFrame> room, int64_t now);
+  void Release(uint32_t slot) { outbox_.Release(slot); }
+  // Asks the others to go on without this node, which from now on makes no
+  // progress; when left() is true they have all that it had.
+  void Leave();
+
+  // May train: this node's weights are those of the run.
+  bool in_sync() const;
+  bool left() const { return membership_.left(); }
+  // Nothing is under way or waits for an answer, as far as this node knows.
+  bool quiescent() const;
+  // When Send will have something to do, if neither a frame nor progress comes
+  // before; `now` or earlier if at once.
+  int64_t NextEvent(int64_t now) const;
+
+  const View& view() const { return membership_.view(); }
+  uint32_t incarnation() const { return membership_.incarnation(); }
+  // Iterations done by all nodes of the run together.
+  uint64_t global_iterations() const { return membership_.global_clock(); }
+  const ExchangeStats& stats() const { return stats_; }
+  const ChunkTable& table() const { return table_; }
+
+ private:
+  void Handle(std::span<const std::byte> bytes, int64_t now);
+  Drop Dispatch(const FrameView& frame, int64_t now);
+  void RunBatch(int64_t now);
+  void FollowView();
+  void SendMembership(int64_t now, size_t budget);
+  void ReportToMembership();
+
+  const ExchangeConfig config_;
+  ChunkExecutor& executor_;
+  Membership membership_;
+  ChunkTable table_;
+  Outbox outbox_;
+  OpBatch batch_;
+  ExchangeStats stats_;
+  ExchangeContext context_;
+  Worker worker_;
+  Master master_;
+  Recovery recovery_;
+  Answers answers_;
+
+  View followed_;  // the view that the tables are made for
+  uint64_t clock_base_ = 0;  // progress when this incarnation began
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_EXCHANGE_H_

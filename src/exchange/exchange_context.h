@@ -1,0 +1,116 @@
+// What the parts of an exchange share. Internal to exchange/.
+#ifndef MILLRACE_EXCHANGE_EXCHANGE_CONTEXT_H_
+#define MILLRACE_EXCHANGE_EXCHANGE_CONTEXT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/chunk_op.h"
+#include "exchange/chunk_table.h"
+#include "exchange/exchange_config.h"
+#include "exchange/frame.h"
+#include "exchange/membership.h"
+#include "exchange/outbox.h"
+
+namespace millrace {
+
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+
+// What is needed to go on once an operation has been carried out.
+struct OpContext {
+  enum class Purpose : uint8_t { kPosition, kPush, kDiff, kReturn };
+  Purpose purpose = Purpose::kPosition;
+  uint32_t slot = kNoSlot;
+  uint64_t number = 0;
+  uint32_t seq = 0;
+  uint16_t source = kNoNode;
+  std::span<const std::byte> acks;
+};
+
+// Operations to be carried out together, and what they are for.
+struct OpBatch {
+  std::vector<ChunkOp> ops;
+  std::vector<OpContext> contexts;
+  uint32_t id = 1;
+
+  bool Holds(const Chunk& chunk) const { return chunk.batch == id; }
+  bool Full() const { return ops.size() == ops.capacity(); }
+  void Add(Chunk* chunk, const ChunkOp& op, const OpContext& context) {
+    chunk->batch = id;
+    ops.push_back(op);
+    contexts.push_back(context);
+  }
+  void Clear() {
+    ops.clear();
+    contexts.clear();
+    ++id;
+  }
+};
+
+// How long an answer takes (RFC 6298: smoothed mean plus four deviations).
+class RoundTrip {
+ public:
+  void Sample(int64_t ns) {
+    if (mean_ == 0) {
+      mean_ = ns;
+      deviation_ = ns / 2;
+      return;
+    }
+    deviation_ += ((ns > mean_ ? ns - mean_ : mean_ - ns) - deviation_) / 4;
+    mean_ += (ns - mean_) / 8;
+  }
+  int64_t Patience() const { return mean_ + 4 * deviation_; }
+
+ private:
+  int64_t mean_ = 0, deviation_ = 0;
+};
+
+struct ExchangeContext {
+  const ExchangeConfig& config;
+  ChunkExecutor& executor;
+  Membership& membership;
+  ChunkTable& table;
+  Outbox& outbox;
+  OpBatch& batch;
+  ExchangeStats& stats;
+  RoundTrip round_trip;
+
+  int64_t floats_of(uint32_t chunk) const { return executor.arrays().floats_of(chunk); }
+  uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
+  // A difference is acknowledged by its seq's lowest bit: a worker has at most one
+  // under way per chunk, so the master has applied that one or the one before.
+  static bool Parity(uint32_t seq) { return seq & 1; }
+
+  // A header with all that does not depend on what the frame says.
+  FrameHeader Header(FrameType type, uint16_t destination) const {
+    FrameHeader header;
+    header.type = type;
+    header.run = config.run;
+    header.source = config.node;
+    header.destination = destination;
+    header.incarnation = membership.incarnation();
+    header.view = membership.view().id;
+    header.clock = stats.clock;
+    return header;
+  }
+  void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
+            std::span<const std::byte> payload) {
+    ++stats.sent[static_cast<size_t>(header.type)];
+    stats.bytes_sent += kFrameHeaderBytes + acks.size() + payload.size();
+    outbox.Post(slot, header, acks, payload);
+  }
+  Drop Dropped(Drop drop) {
+    ++stats.drops[static_cast<size_t>(drop)];
+    return drop;
+  }
+  // The pause before something is sent again for the n-th time.
+  int64_t RetryAfter(uint8_t retries) const {
+    return std::max(config.resend_ns, round_trip.Patience()) << (retries < 6 ? retries : 6);
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_EXCHANGE_CONTEXT_H_

@@ -1,0 +1,130 @@
+#include "exchange/frame.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "exchange/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+// Offsets within the header.
+enum : size_t {
+  kAtMagic = 0,
+  kAtVersion = 4,
+  kAtType = 5,
+  kAtCodec = 6,
+  kAtFlags = 7,
+  kAtRun = 8,
+  kAtSource = 16,
+  kAtDestination = 18,
+  kAtIncarnation = 20,
+  kAtEpoch = 24,
+  kAtCoordinator = 28,
+  kAtAckBytes = 30,
+  kAtChunk = 32,
+  kAtLength = 36,
+  kAtNumber = 40,
+  kAtClock = 48,
+  kAtSeq = 56,
+  kAtChecksum = 60,
+};
+
+constexpr uint8_t kFlagPayloadUnchecked = 1;
+
+uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
+  uint32_t crc = Crc32c(head.first(kAtChecksum));
+  if (head.size() > kFrameHeaderBytes) crc = Crc32c(head.subspan(kFrameHeaderBytes), crc);
+  return payload.empty() ? crc : Crc32c(payload, crc);
+}
+
+bool KnownType(uint8_t type) {
+  return type >= static_cast<uint8_t>(FrameType::kPosition) &&
+         type <= static_cast<uint8_t>(FrameType::kAccept);
+}
+
+}  // namespace
+
+const char* DropName(Drop drop) {
+  static constexpr const char* kNames[] = {
+      "none", "short", "magic",    "version", "field", "length",     "checksum", "run",       "self",
+      "destination", "stranger", "view",    "chunk", "not_master", "old",      "non_finite", "payload"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Drop::kCount));
+  return kNames[static_cast<size_t>(drop)];
+}
+
+void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
+                 std::span<const std::byte> payload, std::span<std::byte> out) {
+  std::byte* p = out.data();
+  Put<uint32_t>(p, kAtMagic, kFrameMagic);
+  Put<uint8_t>(p, kAtVersion, kFrameVersion);
+  Put<uint8_t>(p, kAtType, static_cast<uint8_t>(h.type));
+  Put<uint8_t>(p, kAtCodec, static_cast<uint8_t>(h.codec));
+  Put<uint8_t>(p, kAtFlags, h.payload_unchecked ? kFlagPayloadUnchecked : 0);
+  Put<uint64_t>(p, kAtRun, h.run);
+  Put<uint16_t>(p, kAtSource, h.source);
+  Put<uint16_t>(p, kAtDestination, h.destination);
+  Put<uint32_t>(p, kAtIncarnation, h.incarnation);
+  Put<uint32_t>(p, kAtEpoch, h.view.epoch);
+  Put<uint16_t>(p, kAtCoordinator, h.view.coordinator);
+  Put<uint16_t>(p, kAtAckBytes, h.ack_bytes);
+  Put<uint32_t>(p, kAtChunk, h.chunk);
+  Put<uint32_t>(p, kAtLength, h.length);
+  Put<uint64_t>(p, kAtNumber, h.number);
+  Put<uint64_t>(p, kAtClock, h.clock);
+  Put<uint32_t>(p, kAtSeq, h.seq);
+  std::copy(acks.begin(), acks.end(), out.begin() + kFrameHeaderBytes);
+  const auto head = out.first(kFrameHeaderBytes + h.ack_bytes);
+  Put<uint32_t>(p, kAtChecksum,
+                Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
+}
+
+Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
+  if (bytes.size() < kFrameHeaderBytes) return Drop::kShort;
+  const std::byte* p = bytes.data();
+  if (Get<uint32_t>(p, kAtMagic) != kFrameMagic) return Drop::kMagic;
+  if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return Drop::kVersion;
+  const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
+  const uint8_t flags = Get<uint8_t>(p, kAtFlags);
+  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) ||
+      (flags & ~kFlagPayloadUnchecked) != 0) {
+    return Drop::kField;
+  }
+  FrameHeader& h = frame->header;
+  h.type = static_cast<FrameType>(type);
+  h.codec = static_cast<Codec>(codec);
+  h.payload_unchecked = flags & kFlagPayloadUnchecked;
+  h.run = Get<uint64_t>(p, kAtRun);
+  h.source = Get<uint16_t>(p, kAtSource);
+  h.destination = Get<uint16_t>(p, kAtDestination);
+  h.incarnation = Get<uint32_t>(p, kAtIncarnation);
+  h.view = {Get<uint32_t>(p, kAtEpoch), Get<uint16_t>(p, kAtCoordinator)};
+  h.ack_bytes = Get<uint16_t>(p, kAtAckBytes);
+  h.chunk = Get<uint32_t>(p, kAtChunk);
+  h.length = Get<uint32_t>(p, kAtLength);
+  h.number = Get<uint64_t>(p, kAtNumber);
+  h.clock = Get<uint64_t>(p, kAtClock);
+  h.seq = Get<uint32_t>(p, kAtSeq);
+  if (h.ack_bytes % 8 != 0 ||
+      bytes.size() != kFrameHeaderBytes + uint64_t{h.ack_bytes} + h.length) {
+    return Drop::kLength;
+  }
+  const auto head = bytes.first(kFrameHeaderBytes + h.ack_bytes);
+  frame->acks = head.subspan(kFrameHeaderBytes);
+  frame->payload = bytes.subspan(head.size());
+  const auto checked = h.payload_unchecked ? frame->payload.first(0) : frame->payload;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(head, checked)) return Drop::kChecksum;
+  if (h.source >= kMaxNodes) return Drop::kField;
+  return Drop::kNone;
+}
+
+void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out) {
+  Put<uint32_t>(out, 0, entry.chunk);
+  Put<uint64_t>(out, 4, entry.number);
+}
+
+ChunkNumber DecodeChunkNumber(const std::byte* in) {
+  return {Get<uint32_t>(in, 0), Get<uint64_t>(in, 4)};
+}
+
+}  // namespace millrace

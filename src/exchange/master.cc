@@ -1,0 +1,160 @@
+#include "exchange/master.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+Master::Master(ExchangeContext* context) : x_(*context) {
+  sending_.reserve(x_.config.slots);
+  reads_.reserve(x_.config.slots);
+  slots_.reserve(x_.config.slots);
+}
+
+void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing) {
+  const size_t nodes = x_.config.max_nodes;
+  ChunkTable& table = x_.table;
+  std::vector<WorkerEnd> ends(table.owned.size() * nodes);
+  size_t old_row = 0;
+  for (uint32_t row = 0; row < table.owned.size(); ++row) {
+    Chunk& chunk = table.chunks[table.owned[row]];
+    while (old_row < before.size() && before[old_row] < table.owned[row]) ++old_row;
+    const bool stays = old_row < before.size() && before[old_row] == table.owned[row] &&
+                       chunk.state == ChunkState::kMaster;
+    for (size_t node = 0; stays && node < nodes; ++node) {
+      const bool same_life = continuing[node / 64] >> (node % 64) & 1;
+      if (same_life) ends[row * nodes + node] = ends_[old_row * nodes + node];
+    }
+    chunk.row = row;
+  }
+  ends_ = std::move(ends);
+  cursor_ = 0;
+  Wake();
+}
+
+Drop Master::OnDiff(const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  if (h.chunk >= x_.table.size()) return Drop::kChunk;
+  Chunk& chunk = x_.table.chunks[h.chunk];
+  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+  WorkerEnd& end = End(chunk, h.source);
+  if (!end.known) {
+    // The vector says whether this one, or the one before it, is in the weights.
+    end.known = true;
+    end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
+  }
+  if (h.number <= chunk.number) end.seen = std::max(end.seen, h.number);
+  if (h.seq != end.applied + 1) return Drop::kOld;
+  end.applied = h.seq;
+  ChunkOp op;
+  op.kind = ChunkOpKind::kMerge;
+  op.codec = h.codec;
+  op.chunk = h.chunk;
+  op.in = frame.payload.data();
+  op.in_bytes = h.length;
+  op.staleness = static_cast<uint32_t>(chunk.number - std::min(chunk.number, h.number));
+  x_.batch.Add(&chunk, op, {OpContext::Purpose::kDiff, kNoSlot, h.number, h.seq, h.source, {}});
+  return Drop::kNone;
+}
+
+void Master::Finish(const ChunkOp& op, const OpContext& context) {
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  if (op.result & (kNonFinite | kMalformed)) {
+    End(chunk, context.source).applied = context.seq - 1;
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+    return;
+  }
+  x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
+  chunk.dirty = true;
+  ++x_.stats.diffs_merged;
+  Wake();
+}
+
+Drop Master::OnSeen(const FrameView& frame) {
+  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
+  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
+    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
+    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
+    const Chunk& chunk = x_.table.chunks[entry.chunk];
+    if (chunk.state != ChunkState::kMaster || entry.number > chunk.number) continue;
+    WorkerEnd& end = End(chunk, frame.header.source);
+    end.seen = std::max(end.seen, entry.number);
+  }
+  return Drop::kNone;
+}
+
+bool Master::Settled(const Chunk& chunk) {
+  const auto& members = x_.membership.view().members;
+  return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
+  });
+}
+
+void Master::Poll(int64_t now, size_t budget) {
+  ChunkTable& table = x_.table;
+  if (x_.membership.view().members.size() < 2) return;
+  const uint32_t count = static_cast<uint32_t>(table.owned.size());
+  if (cursor_ >= count) cursor_ = 0;
+  for (uint32_t scanned = 0; scanned < count && !idle() && sending_.size() < budget; ++scanned) {
+    const uint32_t index = table.owned[cursor_];
+    cursor_ = cursor_ + 1 == count ? 0 : cursor_ + 1;
+    Chunk& chunk = table.chunks[index];
+    if (chunk.state != ChunkState::kMaster) {
+      clean_ = 0;  // being recovered
+      continue;
+    }
+    const bool fresh = NeedsPosition(chunk);
+    if (!fresh && Settled(chunk)) {
+      ++clean_;
+      continue;
+    }
+    clean_ = 0;
+    if (!fresh && now - chunk.sent_at < x_.RetryAfter(chunk.retries)) continue;
+    ++chunk.number;
+    if (fresh) {
+      chunk.content = chunk.number;
+      chunk.swept = table.progress;
+      chunk.dirty = false;
+      chunk.retries = 0;
+    } else {
+      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      ++x_.stats.repeats;
+    }
+    chunk.sent_at = now;
+    sending_.push_back(index);
+  }
+  SendPositions(now);
+}
+
+void Master::SendPositions(int64_t) {
+  const ReplicaArrays& arrays = x_.executor.arrays();
+  for (const uint32_t index : sending_) {
+    const uint32_t slot = x_.outbox.Take();
+    slots_.push_back(slot);
+    if (x_.config.direct) continue;
+    ChunkOp op;
+    op.kind = ChunkOpKind::kRead;
+    op.chunk = index;
+    op.out = x_.outbox.payload(slot);
+    op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+    reads_.push_back(op);
+  }
+  if (!reads_.empty()) x_.executor.Run(reads_);
+  for (size_t i = 0; i < sending_.size(); ++i) {
+    const uint32_t index = sending_[i];
+    FrameHeader header = x_.Header(FrameType::kPosition, kAllNodes);
+    header.ack_bytes = x_.ack_bytes();
+    header.payload_unchecked = x_.config.direct;
+    header.chunk = index;
+    header.number = x_.table.chunks[index].number;
+    header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
+    const auto* live =
+        reinterpret_cast<const std::byte*>(arrays.weights + int64_t{index} * arrays.chunk_floats);
+    const std::byte* payload = x_.config.direct ? live : x_.outbox.payload(slots_[i]);
+    x_.Post(slots_[i], header, x_.table.ack_bytes(index), {payload, header.length});
+  }
+  sending_.clear();
+  reads_.clear();
+  slots_.clear();
+}
+
+}  // namespace millrace

@@ -1,0 +1,423 @@
+#include "exchange/membership.h"
+
+#include <algorithm>
+
+#include "exchange/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+using Wish = NodeStatus::Wish;
+
+constexpr size_t kStatusBytes = 16;
+constexpr size_t kAcceptBytes = 6;
+
+bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
+  if (in.size() < kStatusBytes) return false;
+  const std::byte* p = in.data();
+  const uint8_t wish = Get<uint8_t>(p, 0), flags = Get<uint8_t>(p, 1);
+  if (wish > static_cast<uint8_t>(Wish::kLeave) || flags > 3) return false;
+  status->wish = static_cast<Wish>(wish);
+  status->synced = flags & 1;
+  status->drained = flags & 2;
+  status->live = Get<uint16_t>(p, 2);
+  status->joining_incarnation = Get<uint32_t>(p, 4);
+  status->target = {Get<uint32_t>(p, 8), Get<uint16_t>(p, 12)};
+  return Get<uint16_t>(p, 14) == 0;
+}
+
+// Whether two views differ in more than how far their members' clocks are.
+bool SameMembers(const View& a, const View& b) {
+  return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+                    [](const Member& x, const Member& y) {
+                      return x.node == y.node && x.role == y.role &&
+                             x.incarnation == y.incarnation;
+                    });
+}
+
+}  // namespace
+
+Membership::Membership(const MembershipConfig& config)
+    : config_(config), peers_(config.max_nodes), incarnation_(config.incarnation) {
+  view_.Reserve(config.max_nodes);
+  proposal_.Reserve(config.max_nodes);
+  scratch_.Reserve(config.max_nodes);
+}
+
+Role Membership::role() const {
+  const Member* self = view_.Find(config_.node);
+  return self ? self->role : Role::kJoining;
+}
+
+bool Membership::TakeChange(bool* reset) {
+  *reset = reset_;
+  const bool changed = changed_;
+  changed_ = reset_ = false;
+  return changed;
+}
+
+void Membership::SetSynced(bool synced) {
+  if (synced != synced_) heartbeat_due_ = now_;
+  synced_ = synced;
+}
+
+void Membership::Leave() {
+  wish_ = Wish::kLeave;
+  heartbeat_due_ = now_;
+  if (!view_.id) left_ = true;
+}
+
+// ---- Time -------------------------------------------------------------------
+
+void Membership::Tick(int64_t now) {
+  if (!started_) {
+    started_ = true;
+    started_at_ = heartbeat_due_ = now_ = now;
+  }
+  // Whoever was stopped for long has heard nobody, which says nothing about them.
+  if (now - now_ > config_.suspect_ns / 2) {
+    for (Peer& peer : peers_) peer.heard_at += now - now_;
+    started_at_ += now - now_;
+  }
+  now_ = now;
+  if (left_) return;
+  if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
+  if (proposing_ && !Recent(proposed_at_)) proposing_ = false;
+  if (!view_.id) return Found(now);
+  CommitIfAccepted(now);
+  ProposeIfNeeded(now);
+}
+
+void Membership::Found(int64_t now) {
+  if (config_.found_after_ns < 0 || now - started_at_ < config_.found_after_ns) return;
+  if (wish_ == Wish::kJoin) return;
+  for (uint16_t node = 0; node < config_.node; ++node) {
+    if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
+  }
+  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node};
+  proposal_.ancestors.clear();
+  proposal_.past_clock = 0;
+  proposal_.members.clear();
+  proposal_.members.push_back({config_.node, Role::kSynced, incarnation_, 0});
+  synced_ = true;
+  Promise(proposal_.id);
+  Install(proposal_, false, now);
+}
+
+int64_t Membership::NextEvent() const {
+  int64_t next = heartbeat_due_;
+  if (proposing_) next = std::min(next, propose_due_);
+  return accept_due_ ? now_ : next;
+}
+
+// ---- Hearing ----------------------------------------------------------------
+
+bool Membership::Alive(uint16_t node) const {
+  if (node == config_.node) return true;
+  const Peer& peer = peers_[node];
+  return !peer.replaced && Recent(peer.heard_at);
+}
+
+uint16_t Membership::LiveSynced() const {
+  return static_cast<uint16_t>(
+      std::count_if(view_.members.begin(), view_.members.end(), [&](const Member& member) {
+        return member.role == Role::kSynced && Alive(member.node);
+      }));
+}
+
+bool Membership::Heard(const FrameHeader& header, int64_t now) {
+  if (header.source >= config_.max_nodes || header.source == config_.node) return false;
+  const Member* member = view_.Find(header.source);
+  if (!member) return false;
+  Peer& peer = peers_[header.source];
+  if (header.incarnation != member->incarnation) {
+    if (header.incarnation > member->incarnation) peer.replaced = true;
+    return false;
+  }
+  peer.clock = std::max(peer.clock, header.clock);
+  if (header.view != view_.id) return false;
+  peer.heard_at = now;
+  return true;
+}
+
+bool Membership::Receive(const FrameView& frame, int64_t now) {
+  if (frame.header.source >= config_.max_nodes) return false;
+  max_epoch_ = std::max(max_epoch_, frame.header.view.epoch);
+  switch (frame.header.type) {
+    case FrameType::kHeartbeat:
+      return OnHeartbeat(frame, now);
+    case FrameType::kPropose:
+      return OnPropose(frame, now);
+    case FrameType::kAccept:
+      return OnAccept(frame, now);
+    default:
+      return false;
+  }
+}
+
+bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
+  NodeStatus status;
+  if (!ReadStatus(frame.payload, &status) ||
+      !DecodeView(frame.payload.subspan(kStatusBytes), config_.max_nodes, &scratch_) ||
+      scratch_.id != frame.header.view) {
+    return false;
+  }
+  Peer& peer = peers_[frame.header.source];
+  if (peer.known && frame.header.incarnation < peer.incarnation) return true;  // an earlier life
+  peer.known = true;
+  peer.incarnation = frame.header.incarnation;
+  peer.view = frame.header.view;
+  peer.status = status;
+  peer.heartbeat_at = now;
+  if (!left_) Consider(status, now);
+  return true;
+}
+
+// What the view in scratch_, in which another node is, means for this one.
+void Membership::Consider(const NodeStatus& status, int64_t now) {
+  if (!scratch_.id || scratch_.id == view_.id) return;
+  if (view_.id && scratch_.id > view_.id && scratch_.predecessor() == view_.id &&
+      scratch_.Has(config_.node, incarnation_)) {
+    return Install(scratch_, false, now);
+  }
+  if (scratch_.id == promised_ && scratch_.Has(config_.node, joining_incarnation()) &&
+      wish_ == Wish::kJoin) {
+    return Install(scratch_, true, now);
+  }
+  if (wish_ == Wish::kLeave) {
+    // Dropped from the view, as asked.
+    if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) left_ = true;
+    return;
+  }
+  if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
+  if (view_.id && !scratch_.DescendsFrom(view_.id) && !Outranks(status)) return;
+  if (wish_ != Wish::kJoin) heartbeat_due_ = now;
+  wish_ = Wish::kJoin;
+  target_ = scratch_.id;
+  target_heard_at_ = now;
+}
+
+// Of two views that do not follow from each other, the one with more members alive
+// goes on; both sides must come to the same result.
+bool Membership::Outranks(const NodeStatus& status) const {
+  const uint16_t ours = LiveSynced();
+  if (status.live != ours) return status.live > ours;
+  if (scratch_.id.epoch != view_.id.epoch) return scratch_.id.epoch > view_.id.epoch;
+  return scratch_.id.coordinator < view_.id.coordinator;
+}
+
+// ---- Agreeing ---------------------------------------------------------------
+
+void Membership::Promise(ViewId id) {
+  promised_ = id;
+  if (proposing_ && proposal_.id != id) proposing_ = false;
+}
+
+// For the proposal in scratch_: everybody it drops is dead to this node too.
+bool Membership::AcceptableAsMember() const {
+  if (!view_.id || scratch_.predecessor() != view_.id ||
+      !scratch_.Has(config_.node, incarnation_)) {
+    return false;
+  }
+  return std::all_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
+    if (scratch_.Has(member.node, member.incarnation)) return true;
+    const Peer& peer = peers_[member.node];
+    const bool leaving = peer.known && peer.status.wish == Wish::kLeave && peer.status.drained;
+    return leaving || !Alive(member.node);
+  });
+}
+
+bool Membership::AcceptableAsJoiner() const {
+  return wish_ == Wish::kJoin && scratch_.Has(config_.node, joining_incarnation()) &&
+         (scratch_.predecessor() == target_ || scratch_.DescendsFrom(target_));
+}
+
+bool Membership::OnPropose(const FrameView& frame, int64_t) {
+  if (!DecodeView(frame.payload, config_.max_nodes, &scratch_) || !scratch_.id ||
+      scratch_.id.coordinator != frame.header.source) {
+    return false;
+  }
+  max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
+  if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
+  if (!AcceptableAsMember() && !AcceptableAsJoiner()) return true;
+  Promise(scratch_.id);
+  accept_due_ = true;
+  accept_to_ = frame.header.source;
+  return true;
+}
+
+bool Membership::OnAccept(const FrameView& frame, int64_t now) {
+  if (frame.payload.size() != kAcceptBytes) return false;
+  const ViewId id{Get<uint32_t>(frame.payload.data(), 0), Get<uint16_t>(frame.payload.data(), 4)};
+  if (!proposing_ || id != proposal_.id) return true;
+  if (!proposal_.Find(frame.header.source)) return true;
+  peers_[frame.header.source].accepted = true;
+  CommitIfAccepted(now);
+  return true;
+}
+
+void Membership::CommitIfAccepted(int64_t now) {
+  if (!proposing_ || promised_ != proposal_.id) return;
+  for (const Member& member : proposal_.members) {
+    if (member.node != config_.node && !peers_[member.node].accepted) return;
+  }
+  proposing_ = false;
+  Install(proposal_, false, now);
+}
+
+void Membership::Install(const View& view, bool reset, int64_t now) {
+  if (&view != &view_) view_ = view;
+  if (reset) {
+    incarnation_ = view_.Find(config_.node)->incarnation;
+    synced_ = drained_ = false;
+    clock_ = 0;
+  }
+  if (role() == Role::kSynced) synced_ = true;
+  if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
+  proposing_ = false;
+  accept_due_ = false;
+  for (const Member& member : view_.members) {
+    Peer& peer = peers_[member.node];
+    peer.heard_at = now;
+    peer.replaced = false;
+    if (peer.incarnation != member.incarnation || reset) peer.clock = 0;
+    peer.clock = std::max(peer.clock, member.clock);
+  }
+  max_epoch_ = std::max(max_epoch_, view_.id.epoch);
+  changed_ = true;
+  reset_ = reset_ || reset;
+  heartbeat_due_ = now;
+  next_proposal_at_ = now;
+}
+
+// ---- Coordinating -----------------------------------------------------------
+
+bool Membership::IsCoordinator() const {
+  const bool anybody_synced = LiveSynced() > 0;
+  for (const Member& member : view_.members) {
+    // Without a synced member the first one takes over with what it has.
+    const bool may = anybody_synced ? member.role == Role::kSynced : true;
+    if (may && Alive(member.node)) return member.node == config_.node;
+  }
+  return false;
+}
+
+bool Membership::WantsToJoin(const Peer& peer) const {
+  return peer.known && Recent(peer.heartbeat_at) && peer.status.wish == Wish::kJoin &&
+         (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
+}
+
+void Membership::ComposeMember(const Member& member, View* next) const {
+  const bool self = member.node == config_.node;
+  const Peer& peer = peers_[member.node];
+  const uint64_t clock = self ? clock_ : peer.clock;
+  const bool informed = peer.known && peer.incarnation == member.incarnation;
+  const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
+  const bool drained = self ? drained_ : informed && peer.status.drained;
+  const bool gone = !self && !Alive(member.node);
+  if (gone || (member.role == Role::kLeaving && drained)) {
+    next->past_clock += clock;
+    return;
+  }
+  Member kept = member;
+  kept.clock = clock;
+  if (wish == Wish::kLeave) {
+    kept.role = Role::kLeaving;
+  } else if (member.role == Role::kJoining && (self ? synced_ : informed && peer.status.synced)) {
+    kept.role = Role::kSynced;
+  }
+  next->members.push_back(kept);
+}
+
+// The view as it ought to be, by what this node knows now.
+void Membership::Compose(View* next) const {
+  next->past_clock = view_.past_clock;
+  next->members.clear();
+  for (const Member& member : view_.members) ComposeMember(member, next);
+  for (uint16_t node = 0; node < config_.max_nodes; ++node) {
+    if (node == config_.node || !WantsToJoin(peers_[node]) || next->Find(node)) continue;
+    if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
+    const Member joiner{node, Role::kJoining, peers_[node].status.joining_incarnation, 0};
+    next->members.insert(std::lower_bound(next->members.begin(), next->members.end(), node,
+                                          [](const Member& m, uint16_t n) { return m.node < n; }),
+                         joiner);
+  }
+  // Somebody has to hold the weights.
+  if (next->synced() == 0) {
+    for (Member& member : next->members) {
+      if (member.node != config_.node) continue;
+      member.role = Role::kSynced;
+    }
+  }
+}
+
+void Membership::ProposeIfNeeded(int64_t now) {
+  if (wish_ == Wish::kLeave && view_.members.size() == 1) {
+    left_ = true;
+    return;
+  }
+  if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
+  Compose(&proposal_);
+  if (SameMembers(proposal_, view_)) return;
+  proposal_.id = {std::max({max_epoch_, promised_.epoch, view_.id.epoch}) + 1, config_.node};
+  proposal_.ancestors = view_.ancestors;
+  proposal_.ancestors.insert(proposal_.ancestors.begin(), view_.id);
+  if (proposal_.ancestors.size() > View::kAncestors) proposal_.ancestors.pop_back();
+  for (Peer& peer : peers_) peer.accepted = false;
+  proposing_ = true;
+  proposed_at_ = propose_due_ = now;
+  next_proposal_at_ = now + config_.heartbeat_ns;
+  Promise(proposal_.id);
+  CommitIfAccepted(now);
+}
+
+// ---- Speaking ---------------------------------------------------------------
+
+size_t Membership::max_payload_bytes() const {
+  return kStatusBytes + MaxViewBytes(config_.max_nodes);
+}
+
+void Membership::WriteStatus(std::byte* out) const {
+  Put<uint8_t>(out, 0, static_cast<uint8_t>(wish_));
+  Put<uint8_t>(out, 1, static_cast<uint8_t>((synced_ ? 1 : 0) | (drained_ ? 2 : 0)));
+  Put<uint16_t>(out, 2, LiveSynced());
+  Put<uint32_t>(out, 4, joining_incarnation());
+  Put<uint32_t>(out, 8, target_.epoch);
+  Put<uint16_t>(out, 12, target_.coordinator);
+  Put<uint16_t>(out, 14, 0);
+}
+
+bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payload) {
+  if (accept_due_) {
+    accept_due_ = false;
+    Put<uint32_t>(payload, 0, promised_.epoch);
+    Put<uint16_t>(payload, 4, promised_.coordinator);
+    *message = {FrameType::kAccept, accept_to_, kAcceptBytes};
+    return true;
+  }
+  if (proposing_ && now >= propose_due_) {
+    propose_due_ = now + config_.heartbeat_ns;
+    EncodeView(proposal_, payload);
+    *message = {FrameType::kPropose, kAllNodes, static_cast<uint32_t>(ViewBytes(proposal_))};
+    return true;
+  }
+  if (now >= heartbeat_due_ && !left_) {
+    heartbeat_due_ = now + config_.heartbeat_ns;
+    WriteStatus(payload);
+    EncodeView(view_, payload + kStatusBytes);
+    *message = {FrameType::kHeartbeat, kAllNodes,
+                static_cast<uint32_t>(kStatusBytes + ViewBytes(view_))};
+    return true;
+  }
+  return false;
+}
+
+uint64_t Membership::global_clock() const {
+  uint64_t sum = view_.past_clock;
+  for (const Member& member : view_.members) {
+    sum += member.node == config_.node ? clock_ : peers_[member.node].clock;
+  }
+  return sum;
+}
+
+}  // namespace millrace

@@ -1,0 +1,156 @@
+// Who takes part: failure detection, and the agreement on a sequence of views.
+// Pure logic; docs/exchange.md tells why it is safe.
+//
+// Every node tells all others regularly that it lives, which view it is in and
+// what it wishes. The lowest synced member that is alive, the coordinator,
+// proposes the next view when somebody has to be added, dropped, or changes its
+// role; when all whom it names have accepted, the view holds, and heartbeats carry
+// it to its members. A member goes from a view only to one of its successors. A
+// node that finds itself outside (too late, frozen, cut off, in the smaller part of
+// a divided cluster) asks to join as a new incarnation, and gives up what it has
+// only when a view that names it so is agreed on.
+#ifndef MILLRACE_EXCHANGE_MEMBERSHIP_H_
+#define MILLRACE_EXCHANGE_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/frame.h"
+#include "exchange/view.h"
+
+namespace millrace {
+
+struct MembershipConfig {
+  uint16_t node = 0;
+  uint16_t max_nodes = 2;       // ids are below this
+  uint32_t incarnation = 1;     // larger than in any earlier life of this node
+  int64_t heartbeat_ns = 100'000'000;
+  int64_t suspect_ns = 2'000'000'000;  // silent for so long: dead
+  // A node that hears of no view for so long forms one of its own, with its own
+  // weights, if no node with a lower id is about to. Negative: never.
+  int64_t found_after_ns = 1'000'000'000;
+};
+
+// What a node says of itself in a heartbeat.
+struct NodeStatus {
+  enum class Wish : uint8_t { kNone = 0, kJoin = 1, kLeave = 2 };
+  Wish wish = Wish::kNone;
+  bool synced = false;   // has every chunk
+  bool drained = false;  // leaving, and has nothing left to send
+  uint16_t live = 0;     // synced members of its view that it hears, itself included
+  uint32_t joining_incarnation = 0;
+  ViewId target;  // the view it asks to join
+};
+
+// What has to be sent: a frame of this type with this payload.
+struct MembershipMessage {
+  FrameType type = FrameType::kHeartbeat;
+  uint16_t destination = kAllNodes;
+  uint32_t payload_bytes = 0;
+};
+
+// Not thread-safe. Allocates nothing after construction.
+class Membership {
+ public:
+  explicit Membership(const MembershipConfig& config);
+
+  // The view that this node is in; its id is {0, 0} while it is in none.
+  const View& view() const { return view_; }
+  uint32_t incarnation() const { return incarnation_; }
+  Role role() const;
+  bool synced() const { return synced_; }
+  bool left() const { return left_; }
+  // True once after the view has changed. `reset` says whether this node joined it
+  // anew: it is a new incarnation and has to give up what it had.
+  bool TakeChange(bool* reset);
+
+  // The rest of the exchange reports: every chunk is here; the queues are empty;
+  // this node's own iterations in this incarnation.
+  void SetSynced(bool synced);
+  void SetDrained(bool drained) { drained_ = drained; }
+  void SetClock(uint64_t clock) { clock_ = clock; }
+  // Asks to be let go; left() is true in the end.
+  void Leave();
+
+  // To be called before anything else whenever time has passed.
+  void Tick(int64_t now);
+  // A valid frame of another node of this run, of any type. False when it is not
+  // from a member of this view in its present incarnation.
+  bool Heard(const FrameHeader& header, int64_t now);
+  // The three types of frame that are for membership. False: not a payload of that
+  // type.
+  bool Receive(const FrameView& frame, int64_t now);
+
+  // The next message that is due; its payload is written to `payload` (room for
+  // max_payload_bytes()). False when none is.
+  bool Poll(int64_t now, MembershipMessage* message, std::byte* payload);
+  // When Poll will next have something if nothing is received until then.
+  int64_t NextEvent() const;
+  size_t max_payload_bytes() const;
+
+  // Iterations done by all members together, past ones included.
+  uint64_t global_clock() const;
+  // Whether a member has been heard lately.
+  bool Alive(uint16_t node) const;
+
+ private:
+  struct Peer {
+    bool known = false;           // a heartbeat has been received
+    bool replaced = false;        // lives on as another incarnation than the view says
+    bool accepted = false;        // the proposal under way
+    int64_t heard_at = 0;         // as the member that the view names
+    int64_t heartbeat_at = 0;     // as anything
+    uint32_t incarnation = 0;
+    uint64_t clock = 0;
+    ViewId view;
+    NodeStatus status;
+  };
+
+  bool OnHeartbeat(const FrameView& frame, int64_t now);
+  bool OnPropose(const FrameView& frame, int64_t now);
+  bool OnAccept(const FrameView& frame, int64_t now);
+  void Consider(const NodeStatus& status, int64_t now);
+  bool Outranks(const NodeStatus& status) const;
+  bool AcceptableAsMember() const;
+  bool AcceptableAsJoiner() const;
+  void Promise(ViewId id);
+  void Install(const View& view, bool reset, int64_t now);
+  void Found(int64_t now);
+  bool IsCoordinator() const;
+  void Compose(View* next) const;
+  void ComposeMember(const Member& member, View* next) const;
+  void ProposeIfNeeded(int64_t now);
+  void CommitIfAccepted(int64_t now);
+  bool WantsToJoin(const Peer& peer) const;
+  bool Recent(int64_t at) const { return now_ - at < config_.suspect_ns; }
+  uint32_t joining_incarnation() const { return view_.id ? incarnation_ + 1 : incarnation_; }
+  uint16_t LiveSynced() const;
+  void WriteStatus(std::byte* out) const;
+
+  const MembershipConfig config_;
+  View view_, proposal_, scratch_;
+  std::vector<Peer> peers_;
+  uint32_t incarnation_;
+  bool synced_ = false, drained_ = false, left_ = false;
+  bool changed_ = false, reset_ = false;
+  uint64_t clock_ = 0;
+
+  NodeStatus::Wish wish_ = NodeStatus::Wish::kNone;
+  ViewId target_;
+  int64_t target_heard_at_ = 0;
+
+  ViewId promised_;  // nothing below it will be accepted
+  uint32_t max_epoch_ = 0;
+  bool proposing_ = false;
+  int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;
+  bool accept_due_ = false;
+  uint16_t accept_to_ = 0;
+
+  bool started_ = false;
+  int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_MEMBERSHIP_H_

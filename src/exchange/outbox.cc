@@ -1,0 +1,48 @@
+#include "exchange/outbox.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+namespace millrace {
+
+Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes)
+    : head_stride_(kFrameHeaderBytes + ack_bytes),
+      payload_bytes_(payload_bytes),
+      payload_stride_((payload_bytes + 63) / 64 * 64),
+      heads_(slots * head_stride_),
+      payloads_(slots * payload_stride_),
+      frames_(slots),
+      posted_(slots) {
+  free_.reserve(slots);
+  for (size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<uint32_t>(slot));
+}
+
+uint32_t Outbox::Take() {
+  CHECK(!free_.empty());
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
+                  std::span<const std::byte> payload) {
+  const std::span<std::byte> out(head(slot), kFrameHeaderBytes + header.ack_bytes);
+  EncodeFrame(header, acks, payload, out);
+  frames_[slot] = {header.destination, out, payload, slot};
+  posted_[(posted_begin_ + posted_count_++) % posted_.size()] = slot;
+}
+
+size_t Outbox::Drain(std::span<OutFrame> out) {
+  const size_t count = std::min(out.size(), posted_count_);
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = frames_[posted_[posted_begin_]];
+    posted_begin_ = (posted_begin_ + 1) % posted_.size();
+  }
+  posted_count_ -= count;
+  return count;
+}
+
+void Outbox::Release(uint32_t slot) { free_.push_back(slot); }
+
+}  // namespace millrace

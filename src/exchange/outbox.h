@@ -1,0 +1,60 @@
+// The frames that are under way out of an exchange, in memory that was set aside
+// once.
+//
+// A slot holds a frame's head (header and acknowledgement vector) and room for one
+// payload. Whoever makes a frame takes a slot, may fill its payload, and posts it;
+// Drain hands posted frames out, first posted first; the transport gives each slot
+// back when the frame's bytes have left. Not thread-safe.
+#ifndef MILLRACE_EXCHANGE_OUTBOX_H_
+#define MILLRACE_EXCHANGE_OUTBOX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/frame.h"
+
+namespace millrace {
+
+// A frame to send: its two pieces stay as they are until the slot is released.
+struct OutFrame {
+  uint16_t destination = kAllNodes;
+  std::span<const std::byte> head;
+  std::span<const std::byte> payload;
+  uint32_t slot = 0;
+};
+
+class Outbox {
+ public:
+  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes);
+
+  size_t free() const { return free_.size(); }
+  size_t slots() const { return frames_.size(); }
+  size_t posted() const { return posted_count_; }
+  size_t payload_bytes() const { return payload_bytes_; }
+
+  // A slot that nobody uses; there must be one.
+  uint32_t Take();
+  // 8-byte aligned, payload_bytes() long.
+  std::byte* payload(uint32_t slot) { return payloads_.data() + slot * payload_stride_; }
+  // Makes the frame and queues it. `payload` may lie in the slot or elsewhere.
+  void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
+            std::span<const std::byte> payload);
+  size_t Drain(std::span<OutFrame> out);
+  void Release(uint32_t slot);
+
+ private:
+  std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
+
+  const size_t head_stride_, payload_bytes_, payload_stride_;
+  std::vector<std::byte> heads_, payloads_;
+  std::vector<OutFrame> frames_;    // by slot
+  std::vector<uint32_t> free_;      // a stack
+  std::vector<uint32_t> posted_;    // a ring
+  size_t posted_begin_ = 0, posted_count_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_OUTBOX_H_

@@ -1,0 +1,187 @@
+#include "exchange/recovery.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace {
+
+Recovery::Recovery(ExchangeContext* context)
+    : x_(*context),
+      waiting_(x_.table.size() * x_.table.ack_words()),
+      everybody_(x_.table.ack_words()) {}
+
+void Recovery::OnView(std::span<const uint16_t> owners) {
+  ChunkTable& table = x_.table;
+  std::fill(everybody_.begin(), everybody_.end(), 0);
+  for (const Member& member : x_.membership.view().members) {
+    if (member.node != x_.config.node) everybody_[member.node / 64] |= uint64_t{1} << member.node % 64;
+  }
+  table.owned.clear();
+  table.ForgetOwed();
+  recovering_ = 0;
+  for (uint32_t index = 0; index < table.size(); ++index) {
+    Chunk& chunk = table.chunks[index];
+    const bool mine = owners[index] == x_.config.node;
+    if (chunk.owner != owners[index]) {
+      chunk.handed_over = true;
+      chunk.retries = 0;
+    }
+    chunk.owner = owners[index];
+    if (chunk.state == ChunkState::kMaster && !mine) GiveUp(index);
+    if (chunk.state == ChunkState::kRecovering) chunk.state = ChunkState::kWorker;
+    if (!mine) continue;
+    table.owned.push_back(index);
+    if (chunk.state != ChunkState::kMaster) BeginClaim(index);
+  }
+  cursor_ = 0;
+  rounds_ = 0;
+  round_open_ = recovering_ > 0;
+}
+
+// What is in the weights now is the last position; nothing of it is one's own.
+void Recovery::GiveUp(uint32_t index) {
+  Chunk& chunk = x_.table.chunks[index];
+  ChunkOp op;
+  op.kind = ChunkOpKind::kFreeze;
+  op.chunk = index;
+  chunk.swept = x_.table.progress;
+  x_.executor.Run({&op, 1});
+  chunk.state = ChunkState::kWorker;
+  ++chunk.number;
+  chunk.pending = chunk.dirty = false;
+  chunk.retries = 0;
+}
+
+void Recovery::BeginClaim(uint32_t index) {
+  x_.table.chunks[index].state = ChunkState::kRecovering;
+  std::copy(everybody_.begin(), everybody_.end(), waiting(index).begin());
+  ++recovering_;
+}
+
+// Rows of the master's table exist only after OnView, so chunks that nobody else has
+// to be asked about are promoted here and not there.
+void Recovery::Poll(int64_t now, size_t budget) {
+  if (recovering_ == 0) return;
+  ChunkTable& table = x_.table;
+  if (!round_open_ && now - round_at_ >= x_.RetryAfter(rounds_)) {
+    round_open_ = true;
+    rounds_ = static_cast<uint8_t>(std::min(rounds_ + 1, 255));
+  }
+  const size_t capacity = x_.outbox.payload_bytes() / kChunkNumberBytes;
+  while (round_open_ && budget > 0) {
+    const uint32_t slot = x_.outbox.Take();
+    size_t entries = 0;
+    for (; cursor_ < table.owned.size() && entries < capacity; ++cursor_) {
+      const uint32_t index = table.owned[cursor_];
+      const Chunk& chunk = table.chunks[index];
+      if (chunk.state != ChunkState::kRecovering) continue;
+      Answered(index, x_.config.node);  // promotes it if there is nobody to ask
+      if (chunk.state != ChunkState::kRecovering) continue;
+      EncodeChunkNumber({index, chunk.number},
+                        x_.outbox.payload(slot) + kChunkNumberBytes * entries++);
+    }
+    if (entries > 0) {
+      FrameHeader header = x_.Header(FrameType::kClaim, kAllNodes);
+      header.length = static_cast<uint32_t>(kChunkNumberBytes * entries);
+      x_.Post(slot, header, {}, {x_.outbox.payload(slot), header.length});
+      --budget;
+    } else {
+      x_.outbox.Release(slot);
+    }
+    if (cursor_ < table.owned.size()) continue;
+    cursor_ = 0;
+    round_open_ = false;
+    round_at_ = now;
+  }
+}
+
+Drop Recovery::OnClaim(const FrameView& frame) {
+  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
+  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
+    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
+    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
+    const Chunk& chunk = x_.table.chunks[entry.chunk];
+    if (chunk.owner != frame.header.source) return Drop::kNotMaster;
+    x_.table.Owe(entry.chunk, chunk.number > entry.number ? &Chunk::owes_return
+                                                          : &Chunk::owes_pledge);
+  }
+  return Drop::kNone;
+}
+
+Drop Recovery::OnPledge(const FrameView& frame) {
+  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
+  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
+    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
+    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
+    if (x_.table.chunks[entry.chunk].state == ChunkState::kRecovering) {
+      Answered(entry.chunk, frame.header.source);
+    }
+  }
+  return Drop::kNone;
+}
+
+Drop Recovery::OnReturn(const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  if (h.chunk >= x_.table.size() || h.length != 4 * x_.floats_of(h.chunk)) return Drop::kChunk;
+  if (h.ack_bytes != x_.ack_bytes() || h.codec != Codec::kFloat32) return Drop::kField;
+  Chunk& chunk = x_.table.chunks[h.chunk];
+  if (chunk.state != ChunkState::kRecovering) return Drop::kOld;
+  if (h.number <= chunk.number) {
+    Answered(h.chunk, h.source);
+    return Drop::kOld;
+  }
+  const uint64_t word = reinterpret_cast<const uint64_t*>(frame.acks.data())[x_.config.node / 64];
+  const bool bit = word >> (x_.config.node % 64) & 1;
+  ChunkOp op;
+  op.kind = chunk.number == 0 ? ChunkOpKind::kAdopt : ChunkOpKind::kExchange;
+  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+  op.chunk = h.chunk;
+  op.in = frame.payload.data();
+  op.in_bytes = h.length;
+  x_.batch.Add(&chunk, op,
+               {OpContext::Purpose::kReturn, kNoSlot, h.number, 0, h.source, frame.acks});
+  return Drop::kNone;
+}
+
+void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  if (op.result & kNonFinite) {
+    x_.Dropped(Drop::kNonFinite);
+  } else {
+    if (chunk.number == 0) --x_.table.missing;
+    chunk.number = context.number;
+    const auto acks = x_.table.acks(op.chunk);
+    std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+    if (op.acknowledged) {
+      chunk.pending = false;
+      x_.table.pending.Remove(x_.table.chunks, op.chunk);
+    }
+  }
+  Answered(op.chunk, context.source);
+}
+
+void Recovery::Answered(uint32_t index, uint16_t node) {
+  const auto missing = waiting(index);
+  missing[node / 64] &= ~(uint64_t{1} << node % 64);
+  if (std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
+    Promote(index);
+  }
+}
+
+// What was pending is in the weights already, and goes out with the next position.
+void Recovery::Promote(uint32_t index) {
+  ChunkTable& table = x_.table;
+  Chunk& chunk = table.chunks[index];
+  if (chunk.pending) table.pending.Remove(table.chunks, index);
+  if (chunk.number == 0) --table.missing;
+  chunk.pending = false;
+  chunk.handed_over = false;
+  chunk.state = ChunkState::kMaster;
+  chunk.dirty = true;
+  chunk.retries = 0;
+  table.SetAck(index, x_.config.node, ExchangeContext::Parity(chunk.seq));
+  --recovering_;
+  ++x_.stats.takeovers;
+}
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#include "exchange/view.h"
+
+#include <algorithm>
+
+#include "exchange/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kHeadBytes = 20, kAncestorBytes = 6, kMemberBytes = 15;
+
+}  // namespace
+
+void View::Reserve(uint16_t max_nodes) {
+  ancestors.reserve(kAncestors + 1);
+  members.reserve(max_nodes);
+}
+
+const Member* View::Find(uint16_t node) const {
+  const auto found = std::lower_bound(members.begin(), members.end(), node,
+                                      [](const Member& m, uint16_t n) { return m.node < n; });
+  return found != members.end() && found->node == node ? &*found : nullptr;
+}
+
+bool View::Has(uint16_t node, uint32_t incarnation) const {
+  const Member* member = Find(node);
+  return member && member->incarnation == incarnation;
+}
+
+bool View::DescendsFrom(ViewId other) const {
+  return std::find(ancestors.begin(), ancestors.end(), other) != ancestors.end();
+}
+
+size_t View::synced() const {
+  return std::count_if(members.begin(), members.end(),
+                       [](const Member& m) { return m.role == Role::kSynced; });
+}
+
+size_t ViewBytes(const View& view) {
+  return kHeadBytes + kAncestorBytes * view.ancestors.size() + kMemberBytes * view.members.size();
+}
+
+size_t MaxViewBytes(uint16_t max_nodes) {
+  return kHeadBytes + kAncestorBytes * View::kAncestors + kMemberBytes * max_nodes;
+}
+
+void EncodeView(const View& view, std::byte* out) {
+  Put<uint32_t>(out, 0, view.id.epoch);
+  Put<uint16_t>(out, 4, view.id.coordinator);
+  Put<uint64_t>(out, 6, view.past_clock);
+  Put<uint16_t>(out, 14, static_cast<uint16_t>(view.ancestors.size()));
+  Put<uint16_t>(out, 16, static_cast<uint16_t>(view.members.size()));
+  Put<uint16_t>(out, 18, 0);
+  out += kHeadBytes;
+  for (const ViewId& id : view.ancestors) {
+    Put<uint32_t>(out, 0, id.epoch);
+    Put<uint16_t>(out, 4, id.coordinator);
+    out += kAncestorBytes;
+  }
+  for (const Member& member : view.members) {
+    Put<uint16_t>(out, 0, member.node);
+    Put<uint8_t>(out, 2, static_cast<uint8_t>(member.role));
+    Put<uint32_t>(out, 3, member.incarnation);
+    Put<uint64_t>(out, 7, member.clock);
+    out += kMemberBytes;
+  }
+}
+
+bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view) {
+  if (in.size() < kHeadBytes) return false;
+  const std::byte* p = in.data();
+  const size_t ancestors = Get<uint16_t>(p, 14), members = Get<uint16_t>(p, 16);
+  if (ancestors > View::kAncestors || members > max_nodes || Get<uint16_t>(p, 18) != 0 ||
+      in.size() != kHeadBytes + ancestors * kAncestorBytes + members * kMemberBytes) {
+    return false;
+  }
+  view->id = {Get<uint32_t>(p, 0), Get<uint16_t>(p, 4)};
+  view->past_clock = Get<uint64_t>(p, 6);
+  view->ancestors.clear();
+  view->members.clear();
+  p += kHeadBytes;
+  for (size_t i = 0; i < ancestors; ++i, p += kAncestorBytes) {
+    view->ancestors.push_back({Get<uint32_t>(p, 0), Get<uint16_t>(p, 4)});
+  }
+  for (size_t i = 0; i < members; ++i, p += kMemberBytes) {
+    const Member member{Get<uint16_t>(p, 0), static_cast<Role>(Get<uint8_t>(p, 2)),
+                        Get<uint32_t>(p, 3), Get<uint64_t>(p, 7)};
+    if (member.node >= max_nodes || member.role > Role::kLeaving) return false;
+    if (i > 0 && member.node <= view->members.back().node) return false;
+    view->members.push_back(member);
+  }
+  return true;
+}
+
+}  // namespace millrace

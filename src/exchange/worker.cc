@@ -1,0 +1,210 @@
+#include "exchange/worker.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace {
+namespace {
+
+// Chunks looked at in one Poll for progress that nothing has asked for.
+constexpr uint32_t kScan = 256;
+
+}  // namespace
+
+bool Worker::MaySend() const {
+  return x_.membership.view().id && x_.membership.role() != Role::kJoining;
+}
+
+// Whoever leaves sends all it has, to the last bit.
+Codec Worker::codec() const {
+  return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
+}
+
+Drop Worker::OnPosition(const FrameView& frame, int64_t) {
+  const FrameHeader& h = frame.header;
+  ChunkTable& table = x_.table;
+  if (h.chunk >= table.size() || h.length != 4 * x_.floats_of(h.chunk)) return Drop::kChunk;
+  if (h.ack_bytes != x_.ack_bytes() || h.codec != Codec::kFloat32) return Drop::kField;
+  Chunk& chunk = table.chunks[h.chunk];
+  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
+  if (h.number <= chunk.number) {
+    table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
+    return Drop::kOld;
+  }
+  OpContext context{OpContext::Purpose::kPosition, kNoSlot, h.number, 0, h.source, frame.acks};
+  ChunkOp op;
+  op.chunk = h.chunk;
+  op.in = frame.payload.data();
+  op.in_bytes = h.length;
+  if (chunk.number == 0) {
+    op.kind = ChunkOpKind::kAdopt;
+  } else {
+    const uint64_t word = reinterpret_cast<const uint64_t*>(frame.acks.data())[x_.config.node / 64];
+    const bool bit = word >> (x_.config.node % 64) & 1;
+    op.kind = ChunkOpKind::kExchange;
+    op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+    const bool may_take = MaySend() && (!chunk.pending || op.acknowledged);
+    op.take = may_take && x_.outbox.free() > 0;
+    chunk.swept = x_.table.progress - (may_take && !op.take);  // if not looked for: later
+    if (may_take && !op.take) Wake();
+    if (op.take) {
+      context.slot = x_.outbox.Take();
+      op.codec = codec();
+      op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+      op.out = x_.config.direct && op.codec == Codec::kFloat32 ? nullptr
+                                                               : x_.outbox.payload(context.slot);
+    }
+  }
+  x_.batch.Add(&chunk, op, context);
+  return Drop::kNone;
+}
+
+void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
+  const bool refused = op.result & (kNonFinite | kMalformed);
+  if (refused) x_.Dropped(Drop::kNonFinite);
+  if (!refused && context.purpose == OpContext::Purpose::kPosition) {
+    TakenPosition(op.chunk, context, now);
+    Chunk& chunk = x_.table.chunks[op.chunk];
+    if (op.acknowledged) {
+      if (chunk.retries == 0) x_.round_trip.Sample(now - chunk.sent_at);
+      chunk.pending = false;
+      x_.table.pending.Remove(x_.table.chunks, op.chunk);
+    }
+  }
+  const bool taken = !refused && (op.result & kNonZero);
+  if (taken) {
+    SendDiff(op, context, now);
+  } else {
+    if (context.slot != kNoSlot) x_.outbox.Release(context.slot);
+    if (!refused && context.purpose == OpContext::Purpose::kPosition) {
+      x_.table.Owe(op.chunk, &Chunk::owes_seen);
+    }
+  }
+}
+
+void Worker::TakenPosition(uint32_t index, const OpContext& context, int64_t now) {
+  Chunk& chunk = x_.table.chunks[index];
+  if (chunk.number == 0) --x_.table.missing;
+  chunk.number = context.number;
+  chunk.heard_at = now;
+  chunk.handed_over = false;
+  const auto acks = x_.table.acks(index);
+  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+  ++x_.stats.positions_taken;
+}
+
+void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) {
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  ++chunk.seq;
+  chunk.pending = true;
+  chunk.pending_codec = op.out_codec;
+  chunk.scale = op.scale;
+  chunk.sent_at = now;
+  chunk.retries = 0;
+  x_.table.pending.PushBack(x_.table.chunks, op.chunk);
+  ++x_.stats.diffs_taken;
+  PostDiff(op.chunk, context.slot, op.out_bytes, op.out != nullptr);
+}
+
+void Worker::PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot) {
+  const Chunk& chunk = x_.table.chunks[index];
+  FrameHeader header = x_.Header(FrameType::kDiff, chunk.owner);
+  const ReplicaArrays& arrays = x_.executor.arrays();
+  const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
+  header.codec = chunk.pending_codec;
+  header.chunk = index;
+  header.seq = chunk.seq;
+  header.number = chunk.number;
+  header.length = in_slot ? bytes : static_cast<uint32_t>(4 * arrays.floats_of(index));
+  const std::byte* payload =
+      in_slot ? x_.outbox.payload(slot) : reinterpret_cast<const std::byte*>(from);
+  x_.Post(slot, header, {}, {payload, header.length});
+}
+
+void Worker::Poll(int64_t now, size_t budget) {
+  if (!MaySend()) return;
+  budget -= Resend(now, budget);
+  Push(now, budget);
+}
+
+// The list is in the order of sending, so who is not due hides nobody who is but
+// for those that have been sent more than once.
+size_t Worker::Resend(int64_t now, size_t budget) {
+  ChunkTable& table = x_.table;
+  size_t sent = 0;
+  for (uint32_t index = table.pending.front(); index != kNoChunk && sent < budget;) {
+    Chunk& chunk = table.chunks[index];
+    if (now - chunk.sent_at < x_.RetryAfter(0)) break;
+    const uint32_t next = chunk.next;
+    if (now - chunk.sent_at >= x_.RetryAfter(chunk.retries) && chunk.owner != kNoNode) {
+      ChunkOp op;
+      op.kind = ChunkOpKind::kEncodePending;
+      op.codec = chunk.pending_codec;
+      op.scale = chunk.scale;
+      op.chunk = index;
+      const uint32_t slot = x_.outbox.Take();
+      const bool in_slot = !x_.config.direct || op.codec != Codec::kFloat32;
+      if (in_slot) {
+        op.out = x_.outbox.payload(slot);
+        op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+        x_.executor.Run({&op, 1});
+      }
+      chunk.sent_at = now;
+      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      table.pending.Remove(table.chunks, index);
+      table.pending.PushBack(table.chunks, index);
+      PostDiff(index, slot, op.out_bytes, in_slot);
+      ++x_.stats.resends;
+      ++sent;
+    }
+    index = next;
+    if (sent >= table.chunks.size()) break;
+  }
+  return sent;
+}
+
+bool Worker::OwesDiff(const Chunk& chunk) const {
+  return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
+         chunk.swept != x_.table.progress;
+}
+
+void Worker::Push(int64_t now, size_t budget) {
+  ChunkTable& table = x_.table;
+  for (uint32_t scanned = 0; scanned < kScan && !idle() && budget > 0; ++scanned) {
+    const uint32_t index = cursor_;
+    Chunk& chunk = table.chunks[index];
+    cursor_ = cursor_ + 1 == table.size() ? 0 : cursor_ + 1;
+    if (!OwesDiff(chunk)) {
+      ++clean_;
+      continue;
+    }
+    clean_ = 0;
+    if (now - chunk.heard_at < x_.config.push_after_ns || chunk.owner == kNoNode) continue;
+    if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
+    OpContext context{OpContext::Purpose::kPush, x_.outbox.Take(), 0, 0, kNoNode, {}};
+    ChunkOp op;
+    op.kind = ChunkOpKind::kTake;
+    op.codec = codec();
+    op.chunk = index;
+    op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+    op.out = x_.config.direct && op.codec == Codec::kFloat32 ? nullptr
+                                                             : x_.outbox.payload(context.slot);
+    chunk.swept = table.progress;
+    x_.batch.Add(&chunk, op, context);
+    --budget;
+  }
+}
+
+void Worker::LookAgain() {
+  for (Chunk& chunk : x_.table.chunks) chunk.swept = x_.table.progress - 1;
+  Wake();
+}
+
+bool Worker::Drained() const {
+  return std::all_of(x_.table.chunks.begin(), x_.table.chunks.end(), [&](const Chunk& chunk) {
+    return chunk.state == ChunkState::kWorker && !chunk.pending && !OwesDiff(chunk) &&
+           !chunk.handed_over;
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,48 @@
+// The worker end of chunks that other nodes master: takes positions, sends this
+// node's progress. Internal to exchange/; not thread-safe.
+#ifndef MILLRACE_EXCHANGE_WORKER_H_
+#define MILLRACE_EXCHANGE_WORKER_H_
+
+#include <cstdint>
+
+#include "exchange/exchange_context.h"
+
+namespace millrace {
+
+class Worker {
+ public:
+  explicit Worker(ExchangeContext* context) : x_(*context) {}
+
+  // A position from a member of the view. Adds an operation to the batch, which
+  // must not hold its chunk yet.
+  Drop OnPosition(const FrameView& frame, int64_t now);
+  void Finish(const ChunkOp& op, const OpContext& context, int64_t now);
+  // Sends differences again that were not acknowledged in time, and progress that
+  // no position has asked for. At most `budget` frames.
+  void Poll(int64_t now, size_t budget);
+  // No difference is pending, and no progress is left that could be sent.
+  bool Drained() const;
+  // Goes through the chunks that have not been looked at since progress was made.
+  void Wake() { clean_ = 0; }
+  // Looks at all chunks again, also those where something was left over.
+  void LookAgain();
+  bool idle() const { return clean_ >= x_.table.size(); }
+
+ private:
+  bool MaySend() const;
+  Codec codec() const;
+  bool OwesDiff(const Chunk& chunk) const;
+  void TakenPosition(uint32_t index, const OpContext& context, int64_t now);
+  void SendDiff(const ChunkOp& op, const OpContext& context, int64_t now);
+  void PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot);
+  size_t Resend(int64_t now, size_t budget);
+  void Push(int64_t now, size_t budget);
+
+  ExchangeContext& x_;
+  uint32_t cursor_ = 0;
+  uint32_t clean_ = 0;  // chunks passed in a row that have no progress to send
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_WORKER_H_
