@@ -176,7 +176,7 @@ void Exchange::FollowView() {
     followed_.members.clear();
     clock_base_ = table_.progress;
     stats_.clock = 0;
-    ++stats_.resets;
+    if (followed_.id) ++stats_.resets;
   }
   std::vector<uint64_t> continuing(table_.ack_words());
   for (const Member& member : view.members) {

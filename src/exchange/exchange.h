@@ -55,12 +55,15 @@ class Exchange {
   size_t Send(std::span<OutFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
   // Asks the others to go on without this node, which from now on makes no
-  // progress; when left() is true they have all that it had.
+  // progress. When left() is true this node may go; if delivered() is too, the others
+  // have all that it had.
   void Leave();
 
   // May train: this node's weights are those of the run.
   bool in_sync() const;
   bool left() const { return membership_.left(); }
+  // Left in order, and not because the others took this node for dead.
+  bool delivered() const { return membership_.delivered(); }
   // Nothing is under way or waits for an answer, as far as this node knows.
   bool quiescent() const;
   // When Send will have something to do, if neither a frame nor progress comes

@@ -9,7 +9,7 @@ namespace {
 
 using Wish = NodeStatus::Wish;
 
-constexpr size_t kStatusBytes = 16;
+constexpr size_t kStatusBytes = 24;
 constexpr size_t kAcceptBytes = 6;
 
 bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
@@ -23,6 +23,7 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   status->live = Get<uint16_t>(p, 2);
   status->joining_incarnation = Get<uint32_t>(p, 4);
   status->target = {Get<uint32_t>(p, 8), Get<uint16_t>(p, 12)};
+  status->global_clock = Get<uint64_t>(p, 16);
   return Get<uint16_t>(p, 14) == 0;
 }
 
@@ -185,21 +186,28 @@ void Membership::Consider(const NodeStatus& status, int64_t now) {
     return Install(scratch_, true, now);
   }
   if (wish_ == Wish::kLeave) {
-    // Dropped from the view, as asked.
-    if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) left_ = true;
+    // Dropped from the view, as asked, or because it was thought dead.
+    if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) {
+      left_ = true;
+      delivered_ = drained_ && role() == Role::kLeaving;
+    }
     return;
   }
   if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
-  if (view_.id && !scratch_.DescendsFrom(view_.id) && !Outranks(status)) return;
+  if (view_.id && !scratch_.DescendsFrom(view_.id) && !Outranks(status)) {
+    if (scratch_.id == target_) wish_ = Wish::kNone;
+    return;
+  }
   if (wish_ != Wish::kJoin) heartbeat_due_ = now;
   wish_ = Wish::kJoin;
   target_ = scratch_.id;
   target_heard_at_ = now;
 }
 
-// Of two views that do not follow from each other, the one with more members alive
+// Of two views that do not follow from each other, the one that has done more work
 // goes on; both sides must come to the same result.
 bool Membership::Outranks(const NodeStatus& status) const {
+  if (status.global_clock != global_clock()) return status.global_clock > global_clock();
   const uint16_t ours = LiveSynced();
   if (status.live != ours) return status.live > ours;
   if (scratch_.id.epoch != view_.id.epoch) return scratch_.id.epoch > view_.id.epoch;
@@ -266,7 +274,14 @@ void Membership::CommitIfAccepted(int64_t now) {
 }
 
 void Membership::Install(const View& view, bool reset, int64_t now) {
-  if (&view != &view_) view_ = view;
+  for (const Member& member : view.members) {
+    Peer& peer = peers_[member.node];
+    const bool same_life = !reset && view_.Has(member.node, member.incarnation);
+    peer.clock = std::max(same_life ? peer.clock : 0, member.clock);
+    peer.heard_at = now;
+    peer.replaced = false;
+  }
+  view_ = view;
   if (reset) {
     incarnation_ = view_.Find(config_.node)->incarnation;
     synced_ = drained_ = false;
@@ -276,13 +291,6 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
   proposing_ = false;
   accept_due_ = false;
-  for (const Member& member : view_.members) {
-    Peer& peer = peers_[member.node];
-    peer.heard_at = now;
-    peer.replaced = false;
-    if (peer.incarnation != member.incarnation || reset) peer.clock = 0;
-    peer.clock = std::max(peer.clock, member.clock);
-  }
   max_epoch_ = std::max(max_epoch_, view_.id.epoch);
   changed_ = true;
   reset_ = reset_ || reset;
@@ -385,6 +393,7 @@ void Membership::WriteStatus(std::byte* out) const {
   Put<uint32_t>(out, 8, target_.epoch);
   Put<uint16_t>(out, 12, target_.coordinator);
   Put<uint16_t>(out, 14, 0);
+  Put<uint64_t>(out, 16, global_clock());
 }
 
 bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payload) {

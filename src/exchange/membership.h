@@ -39,6 +39,7 @@ struct NodeStatus {
   bool synced = false;   // has every chunk
   bool drained = false;  // leaving, and has nothing left to send
   uint16_t live = 0;     // synced members of its view that it hears, itself included
+  uint64_t global_clock = 0;  // iterations that its view's members have done together
   uint32_t joining_incarnation = 0;
   ViewId target;  // the view it asks to join
 };
@@ -61,6 +62,8 @@ class Membership {
   Role role() const;
   bool synced() const { return synced_; }
   bool left() const { return left_; }
+  // Left, and the others have all that this node had.
+  bool delivered() const { return delivered_; }
   // True once after the view has changed. `reset` says whether this node joined it
   // anew: it is a new incarnation and has to give up what it had.
   bool TakeChange(bool* reset);
@@ -132,7 +135,7 @@ class Membership {
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
   uint32_t incarnation_;
-  bool synced_ = false, drained_ = false, left_ = false;
+  bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;
 

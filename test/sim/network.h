@@ -1,0 +1,54 @@
+// Simulated links between nodes: frames on their way, and what befalls them.
+#ifndef MILLRACE_TEST_SIM_NETWORK_H_
+#define MILLRACE_TEST_SIM_NETWORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "sim/scenario.h"
+
+namespace millrace::sim {
+
+// A frame's bytes, aligned as a transport delivers them.
+struct Packet {
+  std::vector<uint64_t> words;
+  size_t bytes = 0;
+  std::span<const std::byte> view() const {
+    return {reinterpret_cast<const std::byte*>(words.data()), bytes};
+  }
+};
+
+// Not thread-safe. All that happens is a function of the seed and the calls.
+class Network {
+ public:
+  Network(uint64_t seed, uint16_t nodes, const LinkFaults& faults);
+
+  // Puts a frame on the wire at tick `now`: to one node, or to all but `from`.
+  void Transmit(uint16_t from, uint16_t to, std::span<const std::byte> head,
+                std::span<const std::byte> payload, int64_t now);
+  // Takes what has arrived at `to` by tick `now`.
+  std::vector<Packet> Arrived(uint16_t to, int64_t now);
+  // Nothing that comes in until then is heard; what is under way is lost.
+  void Clear(uint16_t to);
+  // Nodes whose bits differ do not hear each other; 0: all do.
+  void Cut(uint64_t mask) { cut_ = mask; }
+  // No more faults, from now on.
+  void Heal();
+  bool empty() const;
+
+ private:
+  void Send(uint16_t from, uint16_t to, const Packet& packet, int64_t now);
+
+  Rng rng_;
+  LinkFaults faults_;
+  uint64_t cut_ = 0;
+  std::vector<std::multimap<int64_t, Packet>> queues_;  // by receiver: tick of arrival
+};
+
+}  // namespace millrace::sim
+
+#endif  // MILLRACE_TEST_SIM_NETWORK_H_

@@ -1,0 +1,209 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace millrace::sim {
+namespace {
+
+constexpr uint64_t kScenario = 1;  // the stream of random numbers
+
+double Real(Rng& rng, double below) { return rng.Uniform() * below; }
+int64_t Between(Rng& rng, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(rng.Below(high - low + 1));
+}
+bool Chance(Rng& rng, double p) { return rng.Uniform() < p; }
+
+void DrawFaults(Rng& rng, LinkFaults* faults) {
+  if (Chance(rng, 0.6)) faults->loss = Chance(rng, 0.2) ? Real(rng, 0.4) : Real(rng, 0.1);
+  if (Chance(rng, 0.5)) faults->duplicate = Real(rng, 0.3);
+  if (Chance(rng, 0.4)) faults->corrupt = Real(rng, 0.1);
+  faults->delay_max = Chance(rng, 0.3) ? 1 : Between(rng, 1, 12);
+  faults->rate = Chance(rng, 0.3) ? Between(rng, 6, 20) : 64;
+  if (Chance(rng, 0.2)) faults->queue = Between(rng, 8, 200);
+}
+
+void DrawEvents(Rng& rng, Scenario* s) {
+  const int count = Chance(rng, 0.25) ? 0 : static_cast<int>(Between(rng, 1, 5));
+  for (int i = 0; i < count; ++i) {
+    Event event;
+    event.at = Between(rng, 40, s->active + 100);
+    event.node = static_cast<uint16_t>(rng.Below(s->nodes));
+    switch (rng.Below(6)) {
+      case 0:
+      case 1:
+        event.kind = Event::Kind::kCrash;
+        s->events.push_back(event);
+        if (Chance(rng, 0.7)) {
+          event.kind = Event::Kind::kRestart;
+          event.at += Between(rng, 1, 150);
+          s->events.push_back(event);
+        }
+        continue;
+      case 2:
+        event.kind = Event::Kind::kLeave;
+        s->events.push_back(event);
+        if (Chance(rng, 0.4)) {
+          event.kind = Event::Kind::kRestart;
+          event.at += Between(rng, 100, 250);
+          s->events.push_back(event);
+        }
+        continue;
+      case 3:
+      case 4:
+        event.kind = Event::Kind::kFreeze;
+        event.ticks = Between(rng, 5, 200);
+        break;
+      case 5:
+        event.kind = Event::Kind::kPartition;
+        event.ticks = Between(rng, 5, 250);
+        event.mask = rng.Next64();
+        break;
+    }
+    s->events.push_back(event);
+  }
+  for (uint16_t i = 0; i < s->late; ++i) {
+    Event event{Event::Kind::kRestart, Between(rng, 20, s->active), 0, 0, 0};
+    event.node = static_cast<uint16_t>(s->nodes - 1 - i);
+    s->events.push_back(event);
+  }
+  std::stable_sort(s->events.begin(), s->events.end(),
+                   [](const Event& a, const Event& b) { return a.at < b.at; });
+}
+
+const char* kKinds = "crlfp";
+
+}  // namespace
+
+bool Scenario::calm() const {
+  return std::all_of(events.begin(), events.end(), [](const Event& e) {
+    return e.kind == Event::Kind::kRestart || e.kind == Event::Kind::kLeave;
+  });
+}
+
+Scenario Draw(uint64_t seed) {
+  Rng rng(seed, {kScenario});
+  Scenario s;
+  s.seed = seed;
+  s.nodes = static_cast<uint16_t>(Between(rng, 2, 6));
+  if (seed % 200 == 7) s.nodes = static_cast<uint16_t>(Between(rng, 7, 64));
+  s.chunks = static_cast<int>(Between(rng, 1, 16));
+  if (s.nodes > 6) s.chunks = static_cast<int>(Between(rng, 1, 70));
+  if (Chance(rng, 0.4)) s.codec = static_cast<Codec>(rng.Below(4));
+  s.threshold = static_cast<float>(Between(rng, 1, 8));
+  s.direct = Chance(rng, 0.3);
+  s.active = s.nodes > 6 ? Between(rng, 60, 150) : Between(rng, 100, 400);
+  s.busy = Chance(rng, 0.2) ? 0.02 : Real(rng, 1.0);
+  s.slots = static_cast<uint32_t>(Chance(rng, 0.2) ? Between(rng, 8, 16) : 64);
+  if (s.nodes > 2 && Chance(rng, 0.3)) s.late = static_cast<uint16_t>(Between(rng, 1, s.nodes - 2));
+  if (Chance(rng, 0.85)) DrawFaults(rng, &s.faults);
+  if (s.direct) s.faults.corrupt = 0;  // its payloads are guarded by the link alone
+  DrawEvents(rng, &s);
+  return s;
+}
+
+std::string ToText(const Scenario& s) {
+  std::ostringstream out;
+  out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
+      << ",codec=" << static_cast<int>(s.codec) << ",threshold=" << s.threshold
+      << ",direct=" << s.direct << ",active=" << s.active << ",busy=" << s.busy
+      << ",slots=" << s.slots << ",loss=" << s.faults.loss << ",duplicate=" << s.faults.duplicate
+      << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
+      << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
+      << ",queue=" << s.faults.queue;
+  for (const Event& e : s.events) {
+    out << ",event=" << kKinds[static_cast<int>(e.kind)] << ':' << e.at << ':' << e.node << ':'
+        << e.ticks << ':' << e.mask;
+  }
+  return out.str();
+}
+
+namespace {
+
+Event ParseEvent(const std::string& text) {
+  Event event;
+  char kind = 0, colon;
+  std::istringstream in(text);
+  in >> kind >> colon >> event.at >> colon >> event.node >> colon >> event.ticks >> colon >>
+      event.mask;
+  const char* found = kind ? std::strchr(kKinds, kind) : nullptr;
+  if (!in || !found) throw Error("scenario: event '", text, "', expected KIND:AT:NODE:TICKS:MASK");
+  event.kind = static_cast<Event::Kind>(found - kKinds);
+  return event;
+}
+
+void SetField(Scenario* s, const std::string& name, const std::string& value) {
+  std::istringstream in(value);
+  int codec = 0;
+  if (name == "seed") in >> s->seed;
+  else if (name == "nodes") in >> s->nodes;
+  else if (name == "late") in >> s->late;
+  else if (name == "chunks") in >> s->chunks;
+  else if (name == "codec") in >> codec, s->codec = static_cast<Codec>(codec);
+  else if (name == "threshold") in >> s->threshold;
+  else if (name == "direct") in >> s->direct;
+  else if (name == "active") in >> s->active;
+  else if (name == "busy") in >> s->busy;
+  else if (name == "slots") in >> s->slots;
+  else if (name == "loss") in >> s->faults.loss;
+  else if (name == "duplicate") in >> s->faults.duplicate;
+  else if (name == "corrupt") in >> s->faults.corrupt;
+  else if (name == "delay_min") in >> s->faults.delay_min;
+  else if (name == "delay_max") in >> s->faults.delay_max;
+  else if (name == "rate") in >> s->faults.rate;
+  else if (name == "queue") in >> s->faults.queue;
+  else if (name == "event") s->events.push_back(ParseEvent(value));
+  else throw Error("scenario: unknown field '", name, "'");
+  if (!in) throw Error("scenario: ", name, " is '", value, "', expected a number");
+}
+
+}  // namespace
+
+Scenario Parse(const std::string& text) {
+  Scenario s;
+  std::istringstream in(text);
+  for (std::string field; std::getline(in, field, ',');) {
+    const size_t equals = field.find('=');
+    if (equals == std::string::npos) throw Error("scenario: '", field, "', expected NAME=VALUE");
+    SetField(&s, field.substr(0, equals), field.substr(equals + 1));
+  }
+  return s;
+}
+
+std::vector<Scenario> Smaller(const Scenario& s) {
+  std::vector<Scenario> all;
+  const auto add = [&](auto change) {
+    Scenario next = s;
+    change(next);
+    if (ToText(next) != ToText(s)) all.push_back(next);
+  };
+  for (size_t i = 0; i < s.events.size(); ++i) {
+    add([&](Scenario& n) { n.events.erase(n.events.begin() + i); });
+  }
+  add([](Scenario& n) { n.faults.corrupt = 0; });
+  add([](Scenario& n) { n.faults.duplicate = 0; });
+  add([](Scenario& n) { n.faults.loss = 0; });
+  add([](Scenario& n) { n.faults.delay_max = n.faults.delay_min; });
+  add([](Scenario& n) { n.faults.rate = 64; });
+  add([](Scenario& n) { n.faults.queue = 4096; });
+  add([](Scenario& n) { n.codec = Codec::kFloat32; });
+  add([](Scenario& n) { n.direct = false; });
+  add([](Scenario& n) { n.slots = 64; });
+  add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
+  add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });
+  add([](Scenario& n) { n.active = std::max<int64_t>(40, n.active / 2); });
+  if (s.nodes > 2) {
+    add([](Scenario& n) {
+      --n.nodes;
+      n.late = std::min<uint16_t>(n.late, n.nodes - 1);
+      std::erase_if(n.events, [&](const Event& e) { return e.node >= n.nodes; });
+    });
+  }
+  return all;
+}
+
+}  // namespace millrace::sim

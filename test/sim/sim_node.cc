@@ -1,0 +1,150 @@
+#include "sim/sim_node.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace millrace::sim {
+namespace {
+
+constexpr uint64_t kSolver = 3;  // the stream of random numbers
+
+ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
+  ExchangeConfig config;
+  config.run = 0x5eed0000 + s.seed;
+  config.node = id;
+  config.max_nodes = s.nodes;
+  config.incarnation = incarnation;
+  config.codec = {s.codec, s.codec == Codec::kSparse ? s.threshold : 0};
+  config.heartbeat_ns = 8 * kTickNs;
+  config.suspect_ns = 60 * kTickNs;
+  config.found_after_ns = 40 * kTickNs;
+  config.resend_ns = 4 * kTickNs;
+  config.push_after_ns = 3 * kTickNs;
+  config.slots = s.slots;
+  config.direct = s.direct;
+  return config;
+}
+
+}  // namespace
+
+SimNode::SimNode(const Scenario& scenario, uint16_t id)
+    : scenario_(scenario),
+      id_(id),
+      stride_(scenario.nodes + 1),
+      rng_(scenario.seed, {kSolver, id}),
+      made_(scenario.chunks),
+      ended_(scenario.chunks),
+      origin_(scenario.chunks) {}
+
+bool SimNode::exact() const {
+  return scenario_.codec == Codec::kFloat32 || scenario_.codec == Codec::kSparse;
+}
+
+void SimNode::Start() {
+  const size_t size = scenario_.chunks * stride_ - 1;  // the last chunk is shorter
+  weights_.assign(size, 0.0f);
+  base_.assign(size, 0.0f);
+  pending_.assign(size, 0.0f);
+  const ReplicaArrays arrays{weights_.data(), base_.data(), pending_.data(), nullptr,
+                             static_cast<int64_t>(size), stride_};
+  incarnation_ += 1000;
+  iterations_ = resets_ = 0;
+  leaving_ = synced_ = false;
+  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation_);
+  executor_ = MakeHostExecutor(arrays, config.codec);
+  exchange_ = std::make_unique<Exchange>(config, executor_.get());
+}
+
+void SimNode::Crash() {
+  exchange_.reset();
+  ++lives_lost_;
+  EndLife();
+}
+
+void SimNode::EndLife() {
+  for (int c = 0; c < scenario_.chunks; ++c) {
+    ended_[c] += made_[c];
+    made_[c] = 0;
+  }
+  synced_ = false;
+}
+
+void SimNode::Leave() {
+  leaving_ = true;
+  exchange_->Leave();
+}
+
+void SimNode::Train() {
+  if (leaving_ || !synced_ || !exchange_->in_sync()) return;
+  if (rng_.Uniform() >= scenario_.busy) return;
+  const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
+  for (int i = 0; i < touched; ++i) {
+    const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
+    const float tokens = static_cast<float>(1 + rng_.Below(3));
+    weights_[chunk * stride_ + id_] += tokens;
+    made_[chunk] += tokens;
+  }
+  ++all_steps_;
+  exchange_->SetProgress(++iterations_);
+}
+
+bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
+  if (exchange_->left()) {
+    if (!exchange_->delivered()) ++lives_lost_;
+    exchange_.reset();
+    EndLife();
+    return true;
+  }
+  if (exchange_->stats().resets != resets_) {
+    resets_ = exchange_->stats().resets;
+    ++lives_lost_;
+    EndLife();
+  }
+  if (!synced_ && exchange_->in_sync()) {
+    synced_ = true;
+    for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
+    last_ = weights_;
+  }
+  return !synced_ || (CheckOwn(failure) && CheckOthers(all, failure));
+}
+
+// A node never loses sight of what it has made itself.
+bool SimNode::CheckOwn(Failure* failure) {
+  for (int c = 0; c < scenario_.chunks; ++c) {
+    const double expected = origin_[c] + made_[c];
+    const double tolerance = exact() ? 0 : 1e-3 + 1e-5 * std::abs(expected);
+    if (std::abs(lane(c, id_) - expected) <= tolerance) continue;
+    *failure = {"read-your-own-writes",
+                Cat("node ", id_, ", chunk ", c, " holds ", lane(c, id_), " of its own, made ",
+                    expected)};
+    return false;
+  }
+  return true;
+}
+
+// Nothing is merged that was not made, and nothing that a replica has seen goes away.
+bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failure) {
+  for (int c = 0; c < scenario_.chunks; ++c) {
+    for (const SimNode* other : all) {
+      const float value = lane(c, other->id());
+      const double made = other->made(c);
+      if (value > made + (exact() ? 0 : 4 + 0.05 * made)) {
+        *failure = {"exactly-once", Cat("node ", id_, ", chunk ", c, " holds ", value, " of node ",
+                                        other->id(), ", which made ", made)};
+        return false;
+      }
+      if (exact() && value < last_[c * stride_ + other->id()]) {
+        *failure = {"nothing-seen-is-lost",
+                    Cat("node ", id_, ", chunk ", c, " held ", last_[c * stride_ + other->id()],
+                        " of node ", other->id(), ", holds ", value)};
+        return false;
+      }
+    }
+  }
+  last_ = weights_;
+  return true;
+}
+
+}  // namespace millrace::sim

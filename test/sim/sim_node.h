@@ -1,0 +1,85 @@
+// A simulated node: an exchange, its memory, and a solver that makes progress in
+// whole tokens, so that every token can be accounted for.
+//
+// Every chunk has a float, a lane, for each node; a node's solver adds only to its
+// own lanes. What a lane holds anywhere is then the sum of those differences of that
+// node which were merged: exact in float32 as long as all are integers.
+#ifndef MILLRACE_TEST_SIM_SIM_NODE_H_
+#define MILLRACE_TEST_SIM_SIM_NODE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "exchange/exchange.h"
+#include "exchange/host_executor.h"
+#include "sim/scenario.h"
+
+namespace millrace::sim {
+
+inline constexpr int64_t kTickNs = 1'000'000;
+
+// A property that does not hold.
+struct Failure {
+  std::string property;
+  std::string detail;
+};
+
+class SimNode {
+ public:
+  SimNode(const Scenario& scenario, uint16_t id);
+
+  void Start();
+  void Crash();
+
+  bool running() const { return exchange_ != nullptr; }
+  bool frozen(int64_t tick) const { return tick < frozen_until_; }
+  void FreezeUntil(int64_t tick) { frozen_until_ = tick; }
+  bool leaving() const { return leaving_; }
+  void Leave();
+
+  Exchange& exchange() { return *exchange_; }
+  const Exchange& exchange() const { return *exchange_; }
+  uint16_t id() const { return id_; }
+  // One step of its solver, if it may train.
+  void Train();
+  // Notices the end and the beginning of lives; to be called after every exchange.
+  // Checks what holds of one node at any time.
+  bool Check(const std::vector<const SimNode*>& all, Failure* failure);
+
+  float lane(int chunk, uint16_t node) const { return weights_[chunk * stride_ + node]; }
+  const std::vector<float>& weights() const { return weights_; }
+  // Tokens added to a chunk in all lives.
+  double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
+  uint64_t steps() const { return all_steps_; }
+  uint64_t lives_lost() const { return lives_lost_; }  // by crashes and resets
+  // Whether codecs may round, so that lanes are exact only in the end.
+  bool exact() const;
+
+ private:
+  void EndLife();
+  bool CheckOwn(Failure* failure);
+  bool CheckOthers(const std::vector<const SimNode*>& all, Failure* failure);
+
+  const Scenario& scenario_;
+  const uint16_t id_;
+  const int stride_;
+  Rng rng_;
+  std::vector<float> weights_, base_, pending_;
+  std::unique_ptr<ChunkExecutor> executor_;
+  std::unique_ptr<Exchange> exchange_;
+  uint32_t incarnation_ = 0;
+  uint64_t iterations_ = 0, all_steps_ = 0, resets_ = 0, lives_lost_ = 0;
+  int64_t frozen_until_ = 0;
+  bool leaving_ = false;
+  bool synced_ = false;             // in this life; then origin_ and last_ hold
+  std::vector<double> made_, ended_;  // by chunk: in this life, in earlier ones
+  std::vector<float> origin_;         // by chunk: the own lane when this life began to train
+  std::vector<float> last_;           // the weights when they were looked at last
+};
+
+}  // namespace millrace::sim
+
+#endif  // MILLRACE_TEST_SIM_SIM_NODE_H_

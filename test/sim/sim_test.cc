@@ -1,0 +1,91 @@
+// Runs the exchange under thousands of seeds. SEEDS=n sets how many, FIRST_SEED
+// where to begin, REPLAY=scenario runs one.
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "sim/world.h"
+#include "support/support.h"
+
+namespace millrace::sim {
+namespace {
+
+std::optional<Failure> RunOnce(const Scenario& scenario) { return World(scenario).Run(); }
+
+// The smallest scenario found that fails in the same way.
+Scenario Shrink(Scenario scenario, const std::string& property) {
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (const Scenario& next : Smaller(scenario)) {
+      const auto failure = RunOnce(next);
+      if (!failure || failure->property != property) continue;
+      scenario = next;
+      smaller = true;
+      break;
+    }
+  }
+  return scenario;
+}
+
+int64_t Setting(const char* name, int64_t fallback) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : fallback;
+}
+
+std::string Report(const Scenario& scenario, const Failure& failure) {
+  const Scenario small = Shrink(scenario, failure.property);
+  const auto again = RunOnce(small);
+  return Cat("seed ", scenario.seed, ": ", failure.property, ": ", failure.detail,
+             "\n  smaller: ", again ? again->detail : "",
+             "\n  replay: REPLAY='", ToText(small),
+             "' build/test/sim_test --gtest_filter='*Replay*'");
+}
+
+TEST(Simulation, HoldsAllPropertiesForManySeeds) {
+  const int64_t seeds = Setting("SEEDS", 10000);
+  const int64_t first = Setting("FIRST_SEED", 1);
+  const int threads = std::max(1u, std::thread::hardware_concurrency());
+  std::atomic<int64_t> next{first};
+  std::mutex mutex;
+  std::vector<std::string> reports;
+  Summary total;
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t) {
+    workers.emplace_back([&] {
+      for (int64_t seed; (seed = next++) < first + seeds;) {
+        const Scenario scenario = Draw(seed);
+        World world(scenario);
+        const auto failure = world.Run();
+        const std::string report = failure ? Report(scenario, *failure) : "";
+        const std::lock_guard lock(mutex);
+        if (failure) reports.push_back(report);
+        if (reports.size() >= 3) next = first + seeds;
+        total.frames += world.summary().frames;
+        total.diffs_merged += world.summary().diffs_merged;
+        total.resends += world.summary().resends;
+        total.takeovers += world.summary().takeovers;
+        total.lives_lost += world.summary().lives_lost;
+        total.views += world.summary().views;
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const std::string& report : reports) ADD_FAILURE() << report;
+  std::cout << seeds << " seeds: " << total.frames << " frames, " << total.diffs_merged
+            << " differences merged, " << total.resends << " resent, " << total.views
+            << " views, " << total.takeovers << " chunks taken over, " << total.lives_lost
+            << " lives lost\n";
+  // A simulation in which nothing happens proves nothing.
+  EXPECT_GT(total.diffs_merged, 0u);
+}
+
+TEST(Simulation, Replay) {
+  const char* text = std::getenv("REPLAY");
+  if (!text) return;
+  const auto failure = RunOnce(Parse(text));
+  EXPECT_FALSE(failure) << failure->property << ": " << failure->detail;
+}
+
+}  // namespace
+}  // namespace millrace::sim

@@ -1,0 +1,269 @@
+#include "sim/world.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace millrace::sim {
+namespace {
+
+constexpr int64_t kFaultyQuiet = 150;    // ticks after training in which links stay as they are
+constexpr int64_t kSettleWithin = 4000;  // ticks after that in which all must have come to rest
+constexpr int64_t kStill = 20;           // ticks that count as rest
+constexpr int64_t kSilence = 100;        // ticks in which nothing may be sent then
+
+}  // namespace
+
+World::World(const Scenario& scenario)
+    : scenario_(scenario),
+      network_(scenario.seed, scenario.nodes, scenario.faults),
+      room_(scenario.faults.rate) {
+  for (uint16_t id = 0; id < scenario_.nodes; ++id) {
+    nodes_.push_back(std::make_unique<SimNode>(scenario_, id));
+    all_.push_back(nodes_.back().get());
+    if (id < scenario_.nodes - scenario_.late) nodes_[id]->Start();
+  }
+}
+
+std::vector<const SimNode*> World::Running() const {
+  std::vector<const SimNode*> running;
+  for (const SimNode* node : all_) {
+    if (node->running()) running.push_back(node);
+  }
+  return running;
+}
+
+// Somebody has to live on.
+bool World::OthersStay(uint16_t id) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const SimNode* node) {
+    return node->id() != id && node->running() && !node->leaving();
+  });
+}
+
+// Another node has the weights that this one has: without it they would be gone.
+bool World::OthersKnowAll(uint16_t id) const {
+  const Exchange& own = nodes_[id]->exchange();
+  return std::any_of(all_.begin(), all_.end(), [&](const SimNode* node) {
+    return node->id() != id && node->running() && !node->leaving() && node->exchange().in_sync() &&
+           node->exchange().view().id == own.view().id;
+  });
+}
+
+void World::Happen() {
+  for (; next_event_ < scenario_.events.size(); ++next_event_) {
+    const Event& event = scenario_.events[next_event_];
+    if (event.at > tick_) break;
+    SimNode& node = *nodes_[event.node];
+    switch (event.kind) {
+      case Event::Kind::kCrash:
+        if (!node.running() || !OthersKnowAll(event.node)) break;
+        node.Crash();
+        network_.Clear(event.node);
+        break;
+      case Event::Kind::kRestart:
+        if (!node.running()) node.Start();
+        break;
+      case Event::Kind::kLeave:
+        if (node.running() && !node.leaving() && OthersStay(event.node)) node.Leave();
+        break;
+      case Event::Kind::kFreeze:
+        node.FreezeUntil(tick_ + event.ticks);
+        break;
+      case Event::Kind::kPartition:
+        network_.Cut(event.mask);
+        cut_until_ = tick_ + event.ticks;
+        break;
+    }
+  }
+  if (tick_ == cut_until_) network_.Cut(0);
+}
+
+bool World::Step(uint16_t id, Failure* failure) {
+  SimNode& node = *nodes_[id];
+  if (!node.running() || node.frozen(tick_)) return true;
+  const int64_t now = tick_ * kTickNs;
+  const std::vector<Packet> packets = network_.Arrived(id, tick_);
+  std::vector<std::span<const std::byte>> frames;
+  for (const Packet& packet : packets) frames.push_back(packet.view());
+  node.exchange().Receive(frames, now);
+  if (training_) node.Train();
+  const size_t count = node.exchange().Send(room_, now);
+  for (size_t i = 0; i < count; ++i) {
+    network_.Transmit(id, room_[i].destination, room_[i].head, room_[i].payload, tick_);
+    node.exchange().Release(room_[i].slot);
+  }
+  summary_.frames += count;
+  const bool every_tick = scenario_.nodes <= 8 || tick_ % 16 == 0;
+  return !every_tick || node.Check(all_, failure);
+}
+
+bool World::Tick(Failure* failure) {
+  Happen();
+  for (uint16_t id = 0; id < scenario_.nodes; ++id) {
+    if (!Step(id, failure)) return false;
+    if (nodes_[id]->running()) {
+      const uint32_t epoch = nodes_[id]->exchange().view().id.epoch;
+      if (epoch > highest_epoch_) ++summary_.views;
+      highest_epoch_ = std::max(highest_epoch_, epoch);
+    }
+  }
+  ++tick_;
+  return true;
+}
+
+// Everybody is in one view that holds nobody else, and has nothing left to do.
+bool World::Settled() const {
+  const auto running = Running();
+  return std::all_of(running.begin(), running.end(), [&](const SimNode* node) {
+    const View& view = node->exchange().view();
+    return !node->leaving() && node->exchange().quiescent() &&
+           view.id == running[0]->exchange().view().id && view.members.size() == running.size() &&
+           view.synced() == running.size();
+  });
+}
+
+std::optional<Failure> World::Run() {
+  Failure failure;
+  const auto last_event = scenario_.events.empty() ? 0 : scenario_.events.back().at;
+  const int64_t end = std::max(scenario_.active, last_event);
+  while (tick_ <= end) {
+    training_ = tick_ < scenario_.active;
+    if (!Tick(&failure)) return failure;
+  }
+  for (const int64_t until = tick_ + kFaultyQuiet; tick_ < until;) {
+    if (!Tick(&failure)) return failure;
+  }
+  network_.Heal();
+  int64_t still = 0;
+  for (const int64_t until = tick_ + kSettleWithin; still < kStill;) {
+    if (tick_ > until) return Failure{"settles", Cat("not at rest at tick ", tick_)};
+    if (!Tick(&failure)) return failure;
+    still = Settled() ? still + 1 : 0;
+  }
+  Summarise();
+  if (!CheckEnd(&failure)) return failure;
+  return std::nullopt;
+}
+
+bool World::CheckEnd(Failure* failure) {
+  return CheckReplicas(failure) && CheckConservation(failure) && CheckClocks(failure) &&
+         CheckSurvivors(failure) && CheckSilence(failure);
+}
+
+bool World::CheckReplicas(Failure* failure) const {
+  const auto running = Running();
+  const float tolerance = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
+  const std::vector<float>& first = running[0]->weights();
+  for (const SimNode* node : running) {
+    for (size_t i = 0; i < first.size(); ++i) {
+      const float difference = std::abs(node->weights()[i] - first[i]);
+      if (difference <= tolerance) continue;
+      *failure = {"replicas-equal", Cat("weight ", i, " is ", first[i], " on node ",
+                                        running[0]->id(), ", ", node->weights()[i], " on node ",
+                                        node->id())};
+      return false;
+    }
+  }
+  return true;
+}
+
+// Everything that nodes made which did not lose a life is everywhere; of the others
+// not more than they made.
+bool World::CheckConservation(Failure* failure) const {
+  const auto running = Running();
+  const double sparse = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
+  for (const SimNode* node : all_) {
+    for (int c = 0; c < scenario_.chunks; ++c) {
+      const double made = node->made(c), value = running[0]->lane(c, node->id());
+      const double tolerance = sparse + (node->exact() ? 0 : 1e-3 + 1e-5 * made);
+      const bool lost_nothing = node->lives_lost() == 0;
+      if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
+      *failure = {"conservation", Cat("chunk ", c, " holds ", value, " of node ", node->id(),
+                                      ", which made ", made, " and lost ", node->lives_lost(),
+                                      " lives")};
+      return false;
+    }
+  }
+  return true;
+}
+
+bool World::CheckClocks(Failure* failure) const {
+  const auto running = Running();
+  uint64_t steps = 0, lost = 0;
+  for (const SimNode* node : all_) {
+    steps += node->steps();
+    lost += node->lives_lost();
+  }
+  for (const SimNode* node : running) {
+    const uint64_t global = node->exchange().global_iterations();
+    if (global != running[0]->exchange().global_iterations() || global > steps ||
+        (lost == 0 && global != steps)) {
+      *failure = {"global-iteration", Cat("node ", node->id(), " counts ", global, ", node ",
+                                          running[0]->id(), " ",
+                                          running[0]->exchange().global_iterations(),
+                                          ", made were ", steps)};
+      return false;
+    }
+  }
+  return true;
+}
+
+// Where links deliver and nobody stands still, only who crashes loses anything.
+bool World::CheckSurvivors(Failure* failure) const {
+  if (scenario_.faults.loss > 0 || scenario_.faults.corrupt > 0 || scenario_.faults.queue < 1000 ||
+      scenario_.faults.rate < 32 || scenario_.nodes > 6) {
+    return true;
+  }
+  for (const Event& e : scenario_.events) {
+    if (e.kind == Event::Kind::kFreeze || e.kind == Event::Kind::kPartition) return true;
+  }
+  for (const SimNode* node : all_) {
+    const auto crashes = std::count_if(
+        scenario_.events.begin(), scenario_.events.end(), [&](const Event& e) {
+          return e.kind == Event::Kind::kCrash && e.node == node->id();
+        });
+    if (node->lives_lost() <= static_cast<uint64_t>(crashes)) continue;
+    *failure = {"survivors", Cat("node ", node->id(), " lost ", node->lives_lost(),
+                                 " lives, but crashed ", crashes, " times")};
+    return false;
+  }
+  return true;
+}
+
+uint64_t World::ExchangeFrames() const {
+  uint64_t count = 0;
+  for (const SimNode* node : Running()) {
+    const auto& sent = node->exchange().stats().sent;
+    for (auto type = FrameType::kPosition; type < FrameType::kHeartbeat;
+         type = static_cast<FrameType>(static_cast<int>(type) + 1)) {
+      count += sent[static_cast<size_t>(type)];
+    }
+  }
+  return count;
+}
+
+bool World::CheckSilence(Failure* failure) {
+  const uint64_t before = ExchangeFrames();
+  for (int64_t i = 0; i < kSilence; ++i) {
+    if (!Tick(failure)) return false;
+  }
+  const uint64_t more = ExchangeFrames() - before;
+  if (more == 0 && Settled()) return true;
+  *failure = {"no-traffic-without-progress", Cat(more, " frames after all was quiet")};
+  return false;
+}
+
+void World::Summarise() {
+  summary_.ticks = tick_;
+  for (const SimNode* node : all_) {
+    summary_.lives_lost += node->lives_lost();
+    if (!node->running()) continue;
+    const ExchangeStats& stats = node->exchange().stats();
+    summary_.diffs_merged += stats.diffs_merged;
+    summary_.resends += stats.resends;
+    summary_.takeovers += stats.takeovers;
+  }
+}
+
+}  // namespace millrace::sim

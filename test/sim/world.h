@@ -1,0 +1,69 @@
+// A whole simulated run: nodes, links, what befalls them, and the properties that
+// must hold at every step and in the end. docs/exchange.md states the properties.
+#ifndef MILLRACE_TEST_SIM_WORLD_H_
+#define MILLRACE_TEST_SIM_WORLD_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/network.h"
+#include "sim/scenario.h"
+#include "sim/sim_node.h"
+
+namespace millrace::sim {
+
+// What a run that held all properties was like.
+struct Summary {
+  int64_t ticks = 0;
+  uint64_t frames = 0;
+  uint64_t diffs_merged = 0;
+  uint64_t resends = 0;
+  uint64_t takeovers = 0;
+  uint64_t lives_lost = 0;
+  uint64_t views = 0;
+};
+
+class World {
+ public:
+  explicit World(const Scenario& scenario);
+
+  // Runs until all is quiet, and a while longer. The failure, if a property did not
+  // hold.
+  std::optional<Failure> Run();
+  const Summary& summary() const { return summary_; }
+
+ private:
+  bool OthersStay(uint16_t id) const;
+  bool OthersKnowAll(uint16_t id) const;
+  void Happen();
+  bool Step(uint16_t id, Failure* failure);
+  bool Tick(Failure* failure);
+  bool Settled() const;
+  std::vector<const SimNode*> Running() const;
+  uint64_t ExchangeFrames() const;
+  bool CheckEnd(Failure* failure);
+  bool CheckReplicas(Failure* failure) const;
+  bool CheckConservation(Failure* failure) const;
+  bool CheckClocks(Failure* failure) const;
+  bool CheckSurvivors(Failure* failure) const;
+  bool CheckSilence(Failure* failure);
+  void Summarise();
+
+  const Scenario scenario_;
+  Network network_;
+  std::vector<std::unique_ptr<SimNode>> nodes_;
+  std::vector<const SimNode*> all_;
+  std::vector<OutFrame> room_;
+  int64_t tick_ = 0;
+  int64_t cut_until_ = 0;
+  size_t next_event_ = 0;
+  bool training_ = true;
+  uint32_t highest_epoch_ = 0;
+  Summary summary_;
+};
+
+}  // namespace millrace::sim
+
+#endif  // MILLRACE_TEST_SIM_WORLD_H_
