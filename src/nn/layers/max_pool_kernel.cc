@@ -1,30 +1,12 @@
 #include "nn/layers/max_pool_kernel.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/simd.h"
+#include "nn/layers/pool_windows.h"
 
 namespace millrace {
 namespace {
-
-struct Range {
-  int64_t begin, end;
-};
-
-// The part of window `index` of one axis that lies in the bottom.
-inline Range WindowOf(const PoolingGeometry& g, int axis, int64_t index, int64_t size) {
-  const int64_t begin = index * g.stride[axis] - g.pad[axis];
-  return {std::max<int64_t>(begin, 0), std::min(begin + g.kernel[axis], size)};
-}
-
-// The windows of one axis that hold bottom position `position`.
-inline Range WindowsOver(const PoolingGeometry& g, int axis, int64_t position, int64_t windows) {
-  const int64_t shifted = position + g.pad[axis];
-  const int64_t first =
-      shifted < g.kernel[axis] ? 0 : (shifted - g.kernel[axis]) / g.stride[axis] + 1;
-  return {first, std::min(shifted / g.stride[axis] + 1, windows)};
-}
 
 // Takes `value`, of window position `position`, where it is larger than `best`.
 template <typename Set>
@@ -216,17 +198,11 @@ MILLRACE_KERNELS(Avx2)
 MILLRACE_KERNELS(Avx512)
 #undef MILLRACE_KERNELS
 
-// The widest set that is not wider than a position's channels.
-Simd Fitting(int64_t inner) {
-  const Simd best = BestSimd();
-  return best == Simd::kAvx512 && inner < Avx512::kLanes ? Simd::kAvx2 : best;
-}
-
 }  // namespace
 
 void MaxPoolForward(const PoolingGeometry& g, const SpatialView& bottom_view,
                     const SpatialView& top_view, const float* bottom, float* top, int32_t* which) {
-  switch (Fitting(top_view.inner)) {
+  switch (FittingSimd(top_view.inner)) {
     case Simd::kAvx512:
       return ForwardAvx512(g, bottom_view, top_view, bottom, top, which);
     case Simd::kAvx2:
@@ -243,7 +219,7 @@ void MaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
   for (int64_t x = 0; x < bottom_view.width; ++x) {
     columns.push_back(WindowsOver(g, 1, x, top_view.width));
   }
-  switch (Fitting(top_view.inner)) {
+  switch (FittingSimd(top_view.inner)) {
     case Simd::kAvx512:
       return BackwardAvx512(g, bottom_view, top_view, columns.data(), top_diff, which, diff);
     case Simd::kAvx2:
