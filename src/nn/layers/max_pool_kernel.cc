@@ -1,5 +1,6 @@
 #include "nn/layers/max_pool_kernel.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/simd.h"
@@ -7,6 +8,9 @@
 
 namespace millrace {
 namespace {
+
+// The loops take kLanes channels at a time, and the last kLanes together with some
+// once more; where there are fewer, one by one.
 
 // Takes `value`, of window position `position`, where it is larger than `best`.
 template <typename Set>
@@ -25,7 +29,8 @@ inline __attribute__((always_inline)) void ForwardSquare(int64_t row, int64_t in
                                                          int32_t* which) {
   using Float = typename Set::Float;
   using Int = typename Set::Int;
-  for (int64_t c = 0; c < inner; c += Set::kLanes) {
+  for (int64_t next = 0; next < inner; next += Set::kLanes) {
+    const int64_t c = std::min(next, inner - Set::kLanes);
     Float best = *reinterpret_cast<const Float*>(corner + c);
     Int best_at = {};
 #pragma GCC unroll 3
@@ -42,7 +47,7 @@ inline __attribute__((always_inline)) void ForwardSquare(int64_t row, int64_t in
   }
 }
 
-// One top position, kLanes channels at a time; the last ones one by one.
+// One top position.
 template <typename Set>
 inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& g,
                                                          const SpatialView& bottom_view, Range rows,
@@ -56,8 +61,9 @@ inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& 
     return static_cast<int32_t>(first + (y - rows.begin) * g.kernel[1] + (x - columns.begin));
   };
   const auto at = [&](int64_t y, int64_t x) { return plane + (y * bottom_view.width + x) * inner; };
-  int64_t c = 0;
-  for (; c + Set::kLanes <= inner; c += Set::kLanes) {
+  int64_t next = 0;
+  for (; inner >= Set::kLanes && next < inner; next += Set::kLanes) {
+    const int64_t c = std::min(next, inner - Set::kLanes);
     Float best = *reinterpret_cast<const Float*>(at(rows.begin, columns.begin) + c);
     Int best_at = Int{} + first;
     for (int64_t y = rows.begin; y < rows.end; ++y) {
@@ -69,7 +75,7 @@ inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& 
     *reinterpret_cast<Float*>(top + c) = best;
     *reinterpret_cast<Int*>(which + c) = best_at;
   }
-  for (; c < inner; ++c) {
+  for (int64_t c = next; c < inner; ++c) {
     float best = at(rows.begin, columns.begin)[c];
     int32_t best_at = first;
     for (int64_t y = rows.begin; y < rows.end; ++y) {
@@ -92,7 +98,7 @@ inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
                                                        int32_t* which) {
   const int64_t row = bottom_view.width * bottom_view.inner;
   const int64_t plane = bottom_view.height * row;
-  const bool square = g.kernel[0] == g.kernel[1] && bottom_view.inner % Set::kLanes == 0;
+  const bool square = g.kernel[0] == g.kernel[1] && bottom_view.inner >= Set::kLanes;
   const int64_t side = square ? g.kernel[0] : 0;
   for (int64_t o = 0; o < top_view.outer; ++o, bottom += plane) {
     for (int64_t oy = 0; oy < top_view.height; ++oy) {
@@ -136,8 +142,9 @@ inline __attribute__((always_inline)) void BackwardPosition(const PoolingGeometr
     return static_cast<int32_t>(first - (oy - rows.begin) * g.stride[0] * g.kernel[1] -
                                 (ox - columns.begin) * g.stride[1]);
   };
-  int64_t c = 0;
-  for (; c + Set::kLanes <= inner; c += Set::kLanes) {
+  int64_t next = 0;
+  for (; inner >= Set::kLanes && next < inner; next += Set::kLanes) {
+    const int64_t c = std::min(next, inner - Set::kLanes);
     Float sum = {};
     for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
       for (int64_t ox = columns.begin; ox < columns.end; ++ox) {
@@ -149,7 +156,7 @@ inline __attribute__((always_inline)) void BackwardPosition(const PoolingGeometr
     }
     *reinterpret_cast<Float*>(diff + c) = sum;
   }
-  for (; c < inner; ++c) {
+  for (int64_t c = next; c < inner; ++c) {
     float sum = 0;
     for (int64_t oy = rows.begin; oy < rows.end; ++oy) {
       for (int64_t ox = columns.begin; ox < columns.end; ++ox) {
