@@ -1,4 +1,5 @@
 #include "nn/layers/convolution_layer.h"
+#include "nn/layers/weight_gradient_kernel.h"
 #include "nn/layout.h"
 #include "nn/onednn/gemm_convolution.h"
 #include "nn/onednn/onednn.h"
@@ -37,6 +38,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     onednn::Describe("convolution", [&] { DescribeForward(*bottom[0], *top[0]); });
     backward_data_ = backward_weights_ = onednn::Op();
     ConsiderGemm(*bottom[0], *top[0]);
+    ConsiderOwnGradient(*bottom[0], *top[0]);
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
@@ -76,13 +78,15 @@ class ConvolutionCpu : public ConvolutionLayer {
     Param& weight = params_[0];
     const bool bias_wanted = geometry_.bias && params_[1].wanted;
     if (!weight.wanted && !bias_wanted) return;
-    if (!gemm_ && !backward_weights_) {
+    if (!gemm_ && !own_gradient_ && !backward_weights_) {
       onednn::Describe("convolution", [&] { DescribeBackwardWeights(); });
     }
     float* weight_diff = weight_target_.Begin(weight);
     float* bias_diff = geometry_.bias ? bias_target_.Begin(params_[1]) : nullptr;
     if (gemm_) {
       gemm_->Weights(bottom.data(), top.diff(), weight_diff, bias_diff);
+    } else if (own_gradient_) {
+      own_gradient_->Run(bottom.data(), top.diff(), weight_diff, bias_diff);
     } else {
       backward_weights_.Run({{DNNL_ARG_SRC, bottom.data()},
                              {DNNL_ARG_DIFF_DST, top.diff()},
@@ -161,6 +165,27 @@ class ConvolutionCpu : public ConvolutionLayer {
     bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
   }
 
+  // Where the gradient of the weights is our own kernel's (weight_gradient_kernel.h).
+  void ConsiderOwnGradient(const Blob& bottom, const Blob& top) {
+    const ConvolutionGeometry& g = geometry_;
+    const WeightGradientShape shape{bottom.dim(0), g.group,       BlockOf(bottom.layout()),
+                                    bottom.dim(1), bottom.dim(2), bottom.dim(3),
+                                    g.num_output,  top.dim(2),    top.dim(3),
+                                    g.kernel[0],   g.kernel[1],   g.stride[0],
+                                    g.stride[1],   g.pad[0],      g.pad[1]};
+    own_gradient_.reset();
+    const bool few_channels = bottom.layout() == Layout::kPlain && bottom.dim(1) < 8;
+    if (gemm_ || (!few_channels && bottom.layout() != Layout::kBlocked8) ||
+        top.layout() != Layout::kBlocked8 || g.dilation[0] != 1 || g.dilation[1] != 1 ||
+        !WeightGradientPays(shape)) {
+      return;
+    }
+    own_gradient_ = std::make_unique<WeightGradient>(shape);
+    const Desc plain = DescOf(GroupedWeightShape());
+    weight_target_ = onednn::GradientTarget(plain, plain, context_.scratch);
+    bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
+  }
+
   void DescribeBackwardData() {
     const Shape weight_shape = GroupedWeightShape();
     const dnnl::convolution_backward_data::desc data_desc(
@@ -224,6 +249,7 @@ class ConvolutionCpu : public ConvolutionLayer {
   dnnl::convolution_forward::primitive_desc forward_pd_;
   onednn::Op forward_, backward_data_, backward_weights_;
   std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // in place of the last two
+  std::unique_ptr<WeightGradient> own_gradient_;           // in place of the last one
   onednn::Reorder weights_in_, weights_back_;
   onednn::GradientTarget weight_target_, bias_target_;
   Buffer weights_, weights_for_data_;

@@ -1,3 +1,4 @@
+#include "nn/layers/inner_product_kernel.h"
 #include "nn/layers/inner_product_layer.h"
 #include "nn/onednn/onednn.h"
 
@@ -18,10 +19,18 @@ class InnerProductCpu : public InnerProductLayer {
     const int64_t rows = this->rows(*bottom[0]);
     if (rows == described_rows_) return;
     described_rows_ = rows;
+    shape_ = {rows, inputs_, outputs_};
+    by_hand_ = !transpose() && InnerProductKernelPays(shape_);
+    if (by_hand_) scratch();  // reserve now: computing allocates nothing
     onednn::Describe("inner product", [&] { DescribeAll(rows); });
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    if (by_hand_) {
+      return InnerProductForward(shape_, bottom[0]->data(), params_[0].blob->data(),
+                                 bias_ ? params_[1].blob->data() : nullptr, top[0]->data(),
+                                 scratch());
+    }
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
                   {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
                   {DNNL_ARG_BIAS, bias_ ? params_[1].blob->data() : nullptr},
@@ -40,14 +49,21 @@ class InnerProductCpu : public InnerProductLayer {
       if (params_[0].wanted) weight_target_.End(params_[0]);
       if (bias_wanted) bias_target_.End(params_[1]);
     }
-    if (propagate_down[0]) {
-      backward_data_.Run({{DNNL_ARG_DIFF_DST, top[0]->diff()},
-                          {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
-                          {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});
+    if (!propagate_down[0]) return;
+    if (by_hand_) {
+      return InnerProductBackwardData(shape_, top[0]->diff(), params_[0].blob->data(),
+                                      bottom[0]->diff(), scratch());
     }
+    backward_data_.Run({{DNNL_ARG_DIFF_DST, top[0]->diff()},
+                        {DNNL_ARG_WEIGHTS, params_[0].blob->data()},
+                        {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});
   }
 
  private:
+  float* scratch() {
+    return static_cast<float*>(context_.scratch->Get(InnerProductScratchBytes(shape_)));
+  }
+
   void DescribeAll(int64_t rows) {
     const Desc source = DescOf({rows, inputs_});
     const Desc destination = DescOf({rows, outputs_});
@@ -68,29 +84,31 @@ class InnerProductCpu : public InnerProductLayer {
                                                             {DNNL_ARG_DST, destination}},
                                                            scratch);
     const dnnl::inner_product_backward_data::desc data(source, weights, destination);
-    const dnnl::inner_product_backward_data::primitive_desc data_pd(
-        data, onednn::Attributes(), onednn::Engine(), forward_pd);
-    backward_data_ = onednn::MakeOp<dnnl::inner_product_backward_data>(
-        data_pd,
-        {{DNNL_ARG_DIFF_DST, destination},
-         {DNNL_ARG_WEIGHTS, weights},
-         {DNNL_ARG_DIFF_SRC, source}},
-        scratch);
+    const dnnl::inner_product_backward_data::primitive_desc data_pd(data, onednn::Attributes(),
+                                                                    onednn::Engine(), forward_pd);
+    backward_data_ =
+        onednn::MakeOp<dnnl::inner_product_backward_data>(data_pd,
+                                                          {{DNNL_ARG_DIFF_DST, destination},
+                                                           {DNNL_ARG_WEIGHTS, weights},
+                                                           {DNNL_ARG_DIFF_SRC, source}},
+                                                          scratch);
     const dnnl::inner_product_backward_weights::desc gradient(source, weights, bias, destination);
     const dnnl::inner_product_backward_weights::primitive_desc gradient_pd(
         gradient, onednn::Attributes(), onednn::Engine(), forward_pd);
-    backward_weights_ = onednn::MakeOp<dnnl::inner_product_backward_weights>(
-        gradient_pd,
-        {{DNNL_ARG_SRC, source},
-         {DNNL_ARG_DIFF_DST, destination},
-         {DNNL_ARG_DIFF_WEIGHTS, weights},
-         {DNNL_ARG_DIFF_BIAS, bias}},
-        scratch);
+    backward_weights_ =
+        onednn::MakeOp<dnnl::inner_product_backward_weights>(gradient_pd,
+                                                             {{DNNL_ARG_SRC, source},
+                                                              {DNNL_ARG_DIFF_DST, destination},
+                                                              {DNNL_ARG_DIFF_WEIGHTS, weights},
+                                                              {DNNL_ARG_DIFF_BIAS, bias}},
+                                                             scratch);
     weight_target_ = onednn::GradientTarget(weights, weights, scratch);
     bias_target_ = onednn::GradientTarget(bias, bias, scratch);
   }
 
   int64_t described_rows_ = -1;
+  InnerProductShape shape_{};
+  bool by_hand_ = false;  // all but the gradient of the weights (inner_product_kernel.h)
   onednn::Op forward_, backward_data_, backward_weights_;
   onednn::GradientTarget weight_target_, bias_target_;
 };

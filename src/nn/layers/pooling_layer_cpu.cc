@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "nn/layers/average_pool_kernel.h"
 #include "nn/layers/max_pool_kernel.h"
 #include "nn/layers/pooling_layer.h"
 #include "nn/layout.h"
@@ -27,9 +28,9 @@ class PoolingCpu : public PoolingLayer {
     described_layout_ = bottom[0]->layout();
     bottom_view_ = ViewOf(*bottom[0]);
     top_view_ = ViewOf(*top[0]);
-    by_hand_ = is_max() && top_view_.inner > 1;
+    by_hand_ = top_view_.inner > 1;
     if (by_hand_) {
-      workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
+      if (is_max()) workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
       return;
     }
     FindCorrections(*bottom[0], *top[0]);
@@ -37,6 +38,10 @@ class PoolingCpu : public PoolingLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    if (by_hand_ && !is_max()) {
+      return AveragePoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(),
+                                top[0]->data());
+    }
     if (by_hand_) {
       return MaxPoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
                             workspace_.get<int32_t>());
@@ -50,6 +55,10 @@ class PoolingCpu : public PoolingLayer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
+    if (by_hand_ && !is_max()) {
+      return AveragePoolBackward(geometry_, bottom_view_, top_view_, top[0]->diff(),
+                                 bottom[0]->diff());
+    }
     if (by_hand_) {
       return MaxPoolBackward(geometry_, bottom_view_, top_view_, top[0]->diff(),
                              workspace_.get<int32_t>(), bottom[0]->diff());
@@ -108,21 +117,20 @@ class PoolingCpu : public PoolingLayer {
     const PoolingGeometry& g = geometry_;
     const Shape stride = {g.stride[0], g.stride[1]}, kernel = {g.kernel[0], g.kernel[1]};
     const Shape begin = {g.pad[0], g.pad[1]}, end = {g.overhang[0], g.overhang[1]};
-    const dnnl::algorithm algorithm =
-        is_max()           ? dnnl::algorithm::pooling_max
-        : exclude_padding_ ? dnnl::algorithm::pooling_avg_exclude_padding
-                           : dnnl::algorithm::pooling_avg_include_padding;
+    const dnnl::algorithm algorithm = is_max() ? dnnl::algorithm::pooling_max
+                                      : exclude_padding_
+                                          ? dnnl::algorithm::pooling_avg_exclude_padding
+                                          : dnnl::algorithm::pooling_avg_include_padding;
     const dnnl::pooling_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, source,
                                               destination, stride, kernel, begin, end);
     const dnnl::pooling_forward::primitive_desc forward_pd(forward, onednn::Attributes(),
                                                            onednn::Engine());
     const Desc workspace = forward_pd.workspace_desc();
     workspace_ = Buffer(HostMemory(), workspace.get_size());
-    forward_ = onednn::MakeOp<dnnl::pooling_forward>(forward_pd,
-                                                     {{DNNL_ARG_SRC, source},
-                                                      {DNNL_ARG_DST, destination},
-                                                      {DNNL_ARG_WORKSPACE, workspace}},
-                                                     context_.scratch);
+    forward_ = onednn::MakeOp<dnnl::pooling_forward>(
+        forward_pd,
+        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, destination}, {DNNL_ARG_WORKSPACE, workspace}},
+        context_.scratch);
     const dnnl::pooling_backward::desc backward(algorithm, source, destination, stride, kernel,
                                                 begin, end);
     const dnnl::pooling_backward::primitive_desc backward_pd(backward, onednn::Attributes(),
@@ -137,7 +145,7 @@ class PoolingCpu : public PoolingLayer {
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
   SpatialView bottom_view_{}, top_view_{};
-  bool by_hand_ = false;  // max pooling with channels innermost (max_pool_kernel.h)
+  bool by_hand_ = false;  // channels are innermost: our own kernels
   bool exclude_padding_ = true, corrected_ = false;
   std::vector<float> factor_[2];  // per output row, per output column
   onednn::Op forward_, backward_;

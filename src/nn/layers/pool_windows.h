@@ -1,0 +1,41 @@
+// Which part of the bottom a pooling window covers, and which windows cover a
+// position of the bottom; along one axis (0: height, 1: width). For the kernels
+// that pool where channels are innermost.
+#ifndef MILLRACE_NN_LAYERS_POOL_WINDOWS_H_
+#define MILLRACE_NN_LAYERS_POOL_WINDOWS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/simd.h"
+#include "nn/layers/pooling_layer.h"
+
+namespace millrace {
+
+struct Range {
+  int64_t begin, end;
+};
+
+// The part of window `index` that lies in the bottom.
+inline Range WindowOf(const PoolingGeometry& g, int axis, int64_t index, int64_t size) {
+  const int64_t begin = index * g.stride[axis] - g.pad[axis];
+  return {std::max<int64_t>(begin, 0), std::min(begin + g.kernel[axis], size)};
+}
+
+// The windows that hold bottom position `position`. Divides: hoist it.
+inline Range WindowsOver(const PoolingGeometry& g, int axis, int64_t position, int64_t windows) {
+  const int64_t shifted = position + g.pad[axis];
+  const int64_t first =
+      shifted < g.kernel[axis] ? 0 : (shifted - g.kernel[axis]) / g.stride[axis] + 1;
+  return {first, std::min(shifted / g.stride[axis] + 1, windows)};
+}
+
+// The widest instruction set that is not wider than a position's channels.
+inline Simd FittingSimd(int64_t inner) {
+  const Simd best = BestSimd();
+  return best == Simd::kAvx512 && inner < Avx512::kLanes ? Simd::kAvx2 : best;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_POOL_WINDOWS_H_
