@@ -196,7 +196,7 @@ void Exchange::FollowView() {
 
 void Exchange::ReportToMembership() {
   if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced(true);
-  if (membership_.role() == Role::kLeaving) membership_.SetDrained(worker_.Drained());
+  if (membership_.role() == Role::kLeaving && worker_.Drained()) membership_.SetDrained();
 }
 
 // ---- Out --------------------------------------------------------------------

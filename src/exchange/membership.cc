@@ -62,6 +62,11 @@ void Membership::SetSynced(bool synced) {
   synced_ = synced;
 }
 
+void Membership::SetDrained() {
+  if (!drained_) heartbeat_due_ = now_;
+  drained_ = true;
+}
+
 void Membership::Leave() {
   wish_ = Wish::kLeave;
   heartbeat_due_ = now_;
@@ -194,24 +199,29 @@ void Membership::Consider(const NodeStatus& status, int64_t now) {
     return;
   }
   if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
-  if (view_.id && !scratch_.DescendsFrom(view_.id) && !Outranks(status)) {
-    if (scratch_.id == target_) wish_ = Wish::kNone;
+  const Standing theirs{status.global_clock, status.live, scratch_.id};
+  const bool evicted = scratch_.DescendsFrom(view_.id);
+  if (view_.id && !evicted && !theirs.Outranks(OwnStanding())) {
+    if (wish_ == Wish::kJoin && scratch_.id == target_) wish_ = Wish::kNone;
     return;
   }
+  // Of several others, the best.
+  const bool chosen = wish_ == Wish::kJoin && scratch_.id != target_ &&
+                      !scratch_.DescendsFrom(target_) && target_standing_.Outranks(theirs);
+  if (chosen) return;
   if (wish_ != Wish::kJoin) heartbeat_due_ = now;
   wish_ = Wish::kJoin;
   target_ = scratch_.id;
+  target_standing_ = theirs;
   target_heard_at_ = now;
 }
 
-// Of two views that do not follow from each other, the one that has done more work
-// goes on; both sides must come to the same result.
-bool Membership::Outranks(const NodeStatus& status) const {
-  if (status.global_clock != global_clock()) return status.global_clock > global_clock();
-  const uint16_t ours = LiveSynced();
-  if (status.live != ours) return status.live > ours;
-  if (scratch_.id.epoch != view_.id.epoch) return scratch_.id.epoch > view_.id.epoch;
-  return scratch_.id.coordinator < view_.id.coordinator;
+// The one that has done more work goes on, then the one with more members alive.
+bool Membership::Standing::Outranks(const Standing& other) const {
+  if (clock != other.clock) return clock > other.clock;
+  if (live != other.live) return live > other.live;
+  if (id.epoch != other.id.epoch) return id.epoch > other.id.epoch;
+  return id.coordinator < other.id.coordinator;
 }
 
 // ---- Agreeing ---------------------------------------------------------------
@@ -230,7 +240,7 @@ bool Membership::AcceptableAsMember() const {
   return std::all_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
     if (scratch_.Has(member.node, member.incarnation)) return true;
     const Peer& peer = peers_[member.node];
-    const bool leaving = peer.known && peer.status.wish == Wish::kLeave && peer.status.drained;
+    const bool leaving = peer.known && peer.view == view_.id && peer.status.drained;
     return leaving || !Alive(member.node);
   });
 }
@@ -284,9 +294,10 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   view_ = view;
   if (reset) {
     incarnation_ = view_.Find(config_.node)->incarnation;
-    synced_ = drained_ = false;
+    synced_ = false;
     clock_ = 0;
   }
+  drained_ = false;
   if (role() == Role::kSynced) synced_ = true;
   if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
   proposing_ = false;
@@ -321,9 +332,9 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   const uint64_t clock = self ? clock_ : peer.clock;
   const bool informed = peer.known && peer.incarnation == member.incarnation;
   const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
-  const bool drained = self ? drained_ : informed && peer.status.drained;
+  const bool drained = informed && peer.view == view_.id && peer.status.drained;
   const bool gone = !self && !Alive(member.node);
-  if (gone || (member.role == Role::kLeaving && drained)) {
+  if (gone || (!self && member.role == Role::kLeaving && drained)) {
     next->past_clock += clock;
     return;
   }

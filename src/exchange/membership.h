@@ -68,10 +68,11 @@ class Membership {
   // anew: it is a new incarnation and has to give up what it had.
   bool TakeChange(bool* reset);
 
-  // The rest of the exchange reports: every chunk is here; the queues are empty;
+  // The rest of the exchange reports: every chunk is here; nothing is left to send;
   // this node's own iterations in this incarnation.
   void SetSynced(bool synced);
-  void SetDrained(bool drained) { drained_ = drained; }
+  // In this view; a new one has to be told again.
+  void SetDrained();
   void SetClock(uint64_t clock) { clock_ = clock; }
   // Asks to be let go; left() is true in the end.
   void Leave();
@@ -110,11 +111,20 @@ class Membership {
     NodeStatus status;
   };
 
+  // What decides between two views neither of which follows from the other.
+  struct Standing {
+    uint64_t clock = 0;
+    uint16_t live = 0;
+    ViewId id;
+    // Both sides of a divided cluster must come to the same result.
+    bool Outranks(const Standing& other) const;
+  };
+  Standing OwnStanding() const { return {global_clock(), LiveSynced(), view_.id}; }
+
   bool OnHeartbeat(const FrameView& frame, int64_t now);
   bool OnPropose(const FrameView& frame, int64_t now);
   bool OnAccept(const FrameView& frame, int64_t now);
   void Consider(const NodeStatus& status, int64_t now);
-  bool Outranks(const NodeStatus& status) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
   void Promise(ViewId id);
@@ -141,6 +151,7 @@ class Membership {
 
   NodeStatus::Wish wish_ = NodeStatus::Wish::kNone;
   ViewId target_;
+  Standing target_standing_;
   int64_t target_heard_at_ = 0;
 
   ViewId promised_;  // nothing below it will be accepted

@@ -12,7 +12,7 @@ constexpr uint32_t kScan = 256;
 }  // namespace
 
 bool Worker::MaySend() const {
-  return x_.membership.view().id && x_.membership.role() != Role::kJoining;
+  return x_.membership.view().id && x_.table.missing == 0;
 }
 
 // Whoever leaves sends all it has, to the last bit.
@@ -43,10 +43,9 @@ Drop Worker::OnPosition(const FrameView& frame, int64_t) {
     const bool bit = word >> (x_.config.node % 64) & 1;
     op.kind = ChunkOpKind::kExchange;
     op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
-    const bool may_take = MaySend() && (!chunk.pending || op.acknowledged);
-    op.take = may_take && x_.outbox.free() > 0;
-    chunk.swept = x_.table.progress - (may_take && !op.take);  // if not looked for: later
-    if (may_take && !op.take) Wake();
+    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+    chunk.swept = op.take ? x_.table.progress : x_.table.progress - 1;
+    if (!op.take) Wake();  // to look for progress later
     if (op.take) {
       context.slot = x_.outbox.Take();
       op.codec = codec();

@@ -92,7 +92,10 @@ void SimNode::Train() {
 
 bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
   if (exchange_->left()) {
-    if (!exchange_->delivered()) ++lives_lost_;
+    const bool made_any =
+        std::any_of(made_.begin(), made_.end(), [](double made) { return made > 0; });
+    if (!exchange_->delivered() && made_any) ++lives_lost_;
+    has_left_ = true;
     exchange_.reset();
     EndLife();
     return true;

@@ -55,6 +55,7 @@ class SimNode {
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
   uint64_t lives_lost() const { return lives_lost_; }  // by crashes and resets
+  bool has_left() const { return has_left_; }  // ever
   // Whether codecs may round, so that lanes are exact only in the end.
   bool exact() const;
 
@@ -74,6 +75,7 @@ class SimNode {
   uint64_t iterations_ = 0, all_steps_ = 0, resets_ = 0, lives_lost_ = 0;
   int64_t frozen_until_ = 0;
   bool leaving_ = false;
+  bool has_left_ = false;
   bool synced_ = false;             // in this life; then origin_ and last_ hold
   std::vector<double> made_, ended_;  // by chunk: in this life, in earlier ones
   std::vector<float> origin_;         // by chunk: the own lane when this life began to train

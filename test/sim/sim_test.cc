@@ -83,7 +83,10 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
 TEST(Simulation, Replay) {
   const char* text = std::getenv("REPLAY");
   if (!text) return;
-  const auto failure = RunOnce(Parse(text));
+  World world(Parse(text));
+  world.Trace();
+  const auto failure = world.Run();
+  std::cout << world.Describe();
   EXPECT_FALSE(failure) << failure->property << ": " << failure->detail;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 
 #include "base/error.h"
 
@@ -18,7 +19,8 @@ constexpr int64_t kSilence = 100;        // ticks in which nothing may be sent t
 World::World(const Scenario& scenario)
     : scenario_(scenario),
       network_(scenario.seed, scenario.nodes, scenario.faults),
-      room_(scenario.faults.rate) {
+      room_(scenario.faults.rate),
+      traced_(scenario.nodes) {
   for (uint16_t id = 0; id < scenario_.nodes; ++id) {
     nodes_.push_back(std::make_unique<SimNode>(scenario_, id));
     all_.push_back(nodes_.back().get());
@@ -106,6 +108,7 @@ bool World::Tick(Failure* failure) {
       const uint32_t epoch = nodes_[id]->exchange().view().id.epoch;
       if (epoch > highest_epoch_) ++summary_.views;
       highest_epoch_ = std::max(highest_epoch_, epoch);
+      if (trace_) TraceView(id);
     }
   }
   ++tick_;
@@ -169,15 +172,17 @@ bool World::CheckReplicas(Failure* failure) const {
 }
 
 // Everything that nodes made which did not lose a life is everywhere; of the others
-// not more than they made.
+// not more than they made. What a node left with others counts as theirs.
 bool World::CheckConservation(Failure* failure) const {
   const auto running = Running();
+  const bool any_lost = std::any_of(all_.begin(), all_.end(),
+                                    [](const SimNode* node) { return node->lives_lost() > 0; });
   const double sparse = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
       const double made = node->made(c), value = running[0]->lane(c, node->id());
       const double tolerance = sparse + (node->exact() ? 0 : 1e-3 + 1e-5 * made);
-      const bool lost_nothing = node->lives_lost() == 0;
+      const bool lost_nothing = node->lives_lost() == 0 && (!node->has_left() || !any_lost);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
       *failure = {"conservation", Cat("chunk ", c, " holds ", value, " of node ", node->id(),
                                       ", which made ", made, " and lost ", node->lives_lost(),
@@ -252,6 +257,48 @@ bool World::CheckSilence(Failure* failure) {
   if (more == 0 && Settled()) return true;
   *failure = {"no-traffic-without-progress", Cat(more, " frames after all was quiet")};
   return false;
+}
+
+namespace {
+
+std::string ViewText(const View& view) {
+  static constexpr const char* kRoles[] = {"joining", "synced", "leaving"};
+  std::string text = Cat(view.id.epoch, "/", view.id.coordinator, " after ",
+                         view.predecessor().epoch, "/", view.predecessor().coordinator, ":");
+  for (const Member& m : view.members) {
+    text += Cat(" ", m.node, "(", m.incarnation, " ", kRoles[static_cast<int>(m.role)], ")");
+  }
+  return text;
+}
+
+}  // namespace
+
+void World::TraceView(uint16_t id) {
+  const View& view = nodes_[id]->exchange().view();
+  if (view.id == traced_[id]) return;
+  traced_[id] = view.id;
+  std::cout << "tick " << tick_ << " node " << id << " view " << ViewText(view) << "\n";
+}
+
+std::string World::Describe() const {
+  static constexpr const char* kStates[] = {"worker", "master", "recovering"};
+  std::string text;
+  for (const SimNode* node : Running()) {
+    const Exchange& x = node->exchange();
+    text += Cat("node ", node->id(), ": view ", ViewText(x.view()), ", in sync ", x.in_sync(),
+                ", quiescent ", x.quiescent(), ", global iteration ", x.global_iterations(), "\n");
+    for (uint32_t c = 0; c < x.table().size(); ++c) {
+      const Chunk& chunk = x.table().chunks[c];
+      text += Cat("  chunk ", c, " of ", chunk.owner, ": ",
+                  kStates[static_cast<int>(chunk.state)], ", number ", chunk.number, ", content ",
+                  chunk.content, ", seq ", chunk.seq, chunk.pending ? " pending" : "",
+                  chunk.dirty ? " dirty" : "", chunk.swept != x.table().progress ? " unswept" : "",
+                  ", lanes");
+      for (uint16_t n = 0; n < scenario_.nodes; ++n) text += Cat(" ", node->lane(c, n));
+      text += "\n";
+    }
+  }
+  return text;
 }
 
 void World::Summarise() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/network.h"
@@ -33,6 +34,10 @@ class World {
   // hold.
   std::optional<Failure> Run();
   const Summary& summary() const { return summary_; }
+  // The state of all nodes, for people.
+  std::string Describe() const;
+  // Prints a line whenever a node changes its view.
+  void Trace() { trace_ = true; }
 
  private:
   bool OthersStay(uint16_t id) const;
@@ -50,6 +55,7 @@ class World {
   bool CheckSurvivors(Failure* failure) const;
   bool CheckSilence(Failure* failure);
   void Summarise();
+  void TraceView(uint16_t id);
 
   const Scenario scenario_;
   Network network_;
@@ -60,6 +66,8 @@ class World {
   int64_t cut_until_ = 0;
   size_t next_event_ = 0;
   bool training_ = true;
+  bool trace_ = false;
+  std::vector<ViewId> traced_;  // by node
   uint32_t highest_epoch_ = 0;
   Summary summary_;
 };
