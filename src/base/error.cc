@@ -4,6 +4,14 @@
 
 namespace millrace {
 
+std::string OneLine(std::string text) {
+  constexpr unsigned char kDelete = 0x7f;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == kDelete) c = '?';
+  }
+  return text;
+}
+
 std::string ErrnoText(int error_number) {
   char buffer[256];
   return strerror_r(error_number, buffer, sizeof(buffer));

@@ -21,10 +21,14 @@ std::string Cat(const Parts&... parts) {
   return out.str();
 }
 
+// `text` with a '?' for each control character: names read from files may hold
+// line breaks and what a terminal would obey.
+std::string OneLine(std::string text);
+
 class Error : public std::runtime_error {
  public:
   template <typename... Parts>
-  explicit Error(const Parts&... parts) : std::runtime_error(Cat(parts...)) {}
+  explicit Error(const Parts&... parts) : std::runtime_error(OneLine(Cat(parts...))) {}
 };
 
 // The reason that errno gives, as text.

@@ -11,6 +11,7 @@
 #include "data/datum_view.h"
 #include "data/lmdb_database.h"
 #include "data/lmdb_writer.h"
+#include "data/pixel_reader.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -188,13 +189,14 @@ uint64_t ComputeImageMean(const std::string& database, const std::string& output
   const auto images = LmdbDatabase::Open(database);
   LmdbDatabase::Cursor cursor(images, false);
   const RecordView first_record = cursor.At(0);
-  const DatumView first = ReadDatum(database, first_record.key, first_record.value);
+  PixelReader reader;
+  const DatumView first = reader.Read(database, first_record.key, first_record.value);
   const size_t count = size_t(first.channels) * first.height * first.width;
   std::vector<double> sum(count, 0.0);
   std::vector<float> floats(count);
   for (uint64_t i = 0; i < images->size(); ++i) {
     const RecordView record = cursor.At(i);
-    const DatumView datum = ReadDatum(database, record.key, record.value);
+    const DatumView datum = reader.Read(database, record.key, record.value);
     if (datum.channels != first.channels || datum.height != first.height ||
         datum.width != first.width) {
       throw Error(RecordName(database, record.key), ": is ", datum.channels, " x ", datum.height,

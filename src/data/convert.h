@@ -22,7 +22,8 @@ uint64_t ConvertMnist(const std::string& image_file, const std::string& label_fi
 uint64_t ConvertCifar(const std::string& input_folder, const std::string& output_folder,
                       uint64_t records_per_file = 10000);
 
-// The mean of all images of a database, which must be of one size, as a
+// The mean of all images of a database (raw or encoded, see
+// data/pixel_reader.h), which must be of one size, as a
 // BlobProto of shape 1 x channels x height x width, which is what `mean_file`
 // reads. Returns the number of images.
 uint64_t ComputeImageMean(const std::string& database, const std::string& output_file);

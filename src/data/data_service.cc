@@ -53,7 +53,7 @@ void CheckParam(const caffe::DataParameter& param) {
   }
   if (param.force_encoded_color()) {
     throw FieldError("data_param.force_encoded_color",
-                     "encoded images are not supported; expected raw pixels in the database");
+                     "is not supported; transform_param's force_color does the same");
   }
 }
 

@@ -186,7 +186,8 @@ void CopyFloats(const DatumView& view, float* out) {
 
 void CheckDatum(const DatumView& view) {
   if (view.encoded) {
-    throw Error("is an encoded image (JPEG or PNG), expected raw pixels; convert the database");
+    if (view.data.empty()) throw Error("is marked as an encoded image but holds no bytes");
+    return;
   }
   if (view.channels <= 0 || view.height <= 0 || view.width <= 0) {
     throw Error("has ", view.channels, " channels of ", view.height, " x ", view.width,

@@ -15,8 +15,8 @@ namespace millrace {
 struct DatumView {
   int32_t channels = 0, height = 0, width = 0;
   int32_t label = 0;
-  bool encoded = false;   // `data` is an image file
-  std::string_view data;  // uint8 values in (C, H, W) order
+  bool encoded = false;   // `data` is an image file, whose size counts, not the above
+  std::string_view data;  // uint8 values in (C, H, W) order, or that file
   uint64_t float_count = 0;
   std::string_view bytes;  // the whole record, for CopyFloats
 };
@@ -30,7 +30,8 @@ bool ParseDatum(std::string_view bytes, DatumView* view);
 void CopyFloats(const DatumView& view, float* out);
 
 // Throws Error, without naming the record, unless the datum holds exactly
-// channels x height x width values, as bytes or (only if there are none) floats.
+// channels x height x width values, as bytes or (only if there are none) floats,
+// or is marked as an encoded image and holds bytes (see data/pixel_reader.h).
 void CheckDatum(const DatumView& view);
 
 // How errors name a record: "db: record '00000012'". Keys may be binary and long;

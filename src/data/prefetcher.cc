@@ -7,9 +7,10 @@
 namespace millrace {
 
 // One buffer more than are ready: the one that the net computes on.
-Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const Transformer& transformer,
-                       int depth)
+Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
+                       const Transformer& transformer, int depth)
     : stream_(std::move(stream)),
+      reader_(reader),
       transformer_(transformer),
       depth_(depth),
       free_(depth + 1),
@@ -65,7 +66,7 @@ void Prefetcher::Fill(ReadyBatch* ready) {
   for (size_t i = 0; i < batch_.records.size(); ++i) {
     const RecordView& record = batch_.records[i];
     const std::string& path = stream_->source_path(record.source);
-    const DatumView datum = ReadDatum(path, record.key, record.value);
+    const DatumView datum = reader_.Read(path, record.key, record.value);
     try {
       transformer_.Apply(datum, batch_.first_item + i, ready->image_data() + i * count);
     } catch (const Error& error) {

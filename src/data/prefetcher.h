@@ -1,5 +1,5 @@
 // One solver's thread between a stream of records and its net: takes batches
-// from the stream, transforms them into float buffers, and keeps a bounded
+// from the stream, decodes and transforms them into float buffers, and keeps a bounded
 // number of them ready.
 #ifndef MILLRACE_DATA_PREFETCHER_H_
 #define MILLRACE_DATA_PREFETCHER_H_
@@ -12,6 +12,7 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "data/batch_stream.h"
+#include "data/pixel_reader.h"
 #include "data/transformer.h"
 #include "device/device.h"
 
@@ -30,7 +31,8 @@ struct ReadyBatch {
 class Prefetcher {
  public:
   // Keeps at most `depth` >= 1 batches ready; the thread starts at the first Next.
-  Prefetcher(std::shared_ptr<BatchStream> stream, const Transformer& transformer, int depth);
+  Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
+             const Transformer& transformer, int depth);
   // Stops the thread, whatever it waits for. Batches that were not consumed stay
   // outstanding in the stream.
   ~Prefetcher();
@@ -48,6 +50,7 @@ class Prefetcher {
   void Fill(ReadyBatch* ready);
 
   const std::shared_ptr<BatchStream> stream_;
+  PixelReader reader_;
   Transformer transformer_;
   const int depth_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;

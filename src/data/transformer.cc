@@ -57,12 +57,6 @@ Transformer::Transformer(const caffe::TransformationParameter& param, caffe::Pha
       stream_(stream),
       input_{first.channels, first.height, first.width},
       output_(input_) {
-  for (const char* field : {"force_color", "force_gray"}) {
-    if (field[6] == 'c' ? param.force_color() : param.force_gray()) {
-      throw FieldError(Cat("transform_param.", field),
-                       "only means something for encoded images, which are not supported");
-    }
-  }
   const auto shorter = static_cast<uint32_t>(std::min(input_.height, input_.width));
   if (param.crop_size() > shorter) {
     throw FieldError("transform_param.crop_size", "is ", param.crop_size(),

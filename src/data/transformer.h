@@ -24,14 +24,15 @@ struct ImageSize {
 // Used by one thread at a time; copies are independent.
 class Transformer {
  public:
-  // Reads the mean file and learns sizes from `first`, a datum that passed
-  // CheckDatum. Throws FieldError for what does not fit together.
+  // Reads the mean file and learns sizes from `first`, raw pixels that passed
+  // CheckDatum (as from a PixelReader). Throws FieldError for what does not fit together.
   Transformer(const caffe::TransformationParameter& param, caffe::Phase phase, uint64_t seed,
               uint64_t stream, const DatumView& first);
 
   const ImageSize& output() const { return output_; }
 
-  // Writes output().count() floats to `out`. `datum` has passed CheckDatum. The
+  // Writes output().count() floats to `out`. `datum` is raw pixels that passed
+  // CheckDatum. The
   // random choices are a function of the seed, the stream and `item`, the
   // datum's number in the stream. Throws Error, without naming the record, when
   // its size differs from what the net was built for.

@@ -11,6 +11,7 @@
 
 #include "nn/blob.h"
 #include "nn/layer.h"
+#include "nn/net_param.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 #include "weights/param_layout.h"
@@ -124,6 +125,8 @@ class Net {
   }
   void FinishLayer(Node* node);
   void AddParams(Node* node);
+  void AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
+  void ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec, int index);
   void MarkBackward();
   void BindParam(size_t index, float* data);
 
@@ -144,6 +147,7 @@ class Net {
   ParamLayout layout_;
   std::vector<NetParam> params_;
   std::map<std::string, int> param_by_share_name_;
+  std::map<std::string, Multipliers> multipliers_by_share_name_;
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
   Buffer gradients_, own_weights_;
 };

@@ -8,7 +8,6 @@
 
 #include "nn/layout_choice.h"
 #include "nn/net.h"
-#include "nn/net_param.h"
 
 namespace millrace {
 namespace {
@@ -84,6 +83,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   const std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source), source);
   context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
+  multipliers_by_share_name_ = SharedMultipliers(layers);
   std::set<std::string> names;
   // Counts the net's own layers only: random streams must not depend on where
   // this processor's memory orders need a conversion.
@@ -216,50 +216,62 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
 void Net::AddParams(Node* node) {
   Layer& layer = *node->layer;
   for (size_t i = 0; i < layer.params().size(); ++i) {
-    Param& param = layer.params()[i];
+    Param* param = &layer.params()[i];
     const int index = static_cast<int>(i);
     const caffe::ParamSpec spec = index < layer.param().param_size() ? layer.param().param(index)
                                                                      : caffe::ParamSpec();
-    const std::string field = Cat("param[", i, "]");
     const auto shared = param_by_share_name_.find(spec.name());
     if (spec.name().empty() || shared == param_by_share_name_.end()) {
-      const std::string entry_name = Cat(layer.name(), "/", i);
-      NetParam net_param;
-      net_param.entry = layout_.Add(entry_name, param.blob->shape());
-      net_param.lr_mult = spec.lr_mult();
-      net_param.decay_mult = spec.decay_mult();
-      net_param.owner = &param;
-      net_param.display_name = spec.name().empty() ? entry_name : spec.name();
-      if (!spec.name().empty()) {
-        param_by_share_name_[spec.name()] = static_cast<int>(params_.size());
-      }
-      params_of_node_.back().push_back(static_cast<int>(params_.size()));
-      param.wanted = net_param.lr_mult != 0;
-      params_.push_back(net_param);
-      continue;
+      AddOwnParam(param, Cat(layer.name(), "/", i), spec);
+    } else {
+      ShareParam(param, Cat("param[", i, "]"), spec, shared->second);
     }
-    NetParam& owner = params_[shared->second];
-    const Shape& owner_shape = layout_.entries()[owner.entry].shape;
-    const bool fits = spec.share_mode() == caffe::ParamSpec::PERMISSIVE
-                          ? ShapeCount(owner_shape) == param.blob->count()
-                          : owner_shape == param.blob->shape();
-    if (!fits) {
-      throw FieldError(field + ".name", "'", spec.name(), "' is shared with shape ",
-                       ShapeText(owner_shape), ", but this layer needs ",
-                       ShapeText(param.blob->shape()));
-    }
-    const auto check_mult = [&](bool given, float value, float owners, const char* name) {
-      if (given && value != owners) {
-        throw FieldError(Cat(field, ".", name), value, " given, but the parameter '", spec.name(),
-                         "' that it shares has ", owners);
-      }
-    };
-    check_mult(spec.has_lr_mult(), spec.lr_mult(), owner.lr_mult, "lr_mult");
-    check_mult(spec.has_decay_mult(), spec.decay_mult(), owner.decay_mult, "decay_mult");
-    param.has_gradient = owner.owner->has_gradient;
-    param.wanted = owner.owner->wanted;
-    params_of_node_.back().push_back(shared->second);
   }
+}
+
+void Net::AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec) {
+  const int index = static_cast<int>(params_.size());
+  Multipliers multipliers{spec.lr_mult(), spec.decay_mult()};
+  if (!spec.name().empty()) {
+    param_by_share_name_[spec.name()] = index;
+    // What only a layer that comes later states, too.
+    const auto shared = multipliers_by_share_name_.find(spec.name());
+    if (shared != multipliers_by_share_name_.end()) multipliers = shared->second;
+  }
+  NetParam net_param;
+  net_param.entry = layout_.Add(entry_name, param->blob->shape());
+  net_param.lr_mult = multipliers.lr;
+  net_param.decay_mult = multipliers.decay;
+  net_param.owner = param;
+  net_param.display_name = spec.name().empty() ? entry_name : spec.name();
+  param->wanted = net_param.lr_mult != 0;
+  params_of_node_.back().push_back(index);
+  params_.push_back(net_param);
+}
+
+void Net::ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec,
+                     int index) {
+  const NetParam& owner = params_[index];
+  const Shape& owner_shape = layout_.entries()[owner.entry].shape;
+  const bool fits = spec.share_mode() == caffe::ParamSpec::PERMISSIVE
+                        ? ShapeCount(owner_shape) == param->blob->count()
+                        : owner_shape == param->blob->shape();
+  if (!fits) {
+    throw FieldError(field + ".name", "'", spec.name(), "' is shared with shape ",
+                     ShapeText(owner_shape), ", but this layer needs ",
+                     ShapeText(param->blob->shape()));
+  }
+  const auto check_mult = [&](bool given, float value, float owners, const char* name) {
+    if (given && value != owners) {
+      throw FieldError(Cat(field, ".", name), value, " given, but the parameter '", spec.name(),
+                       "' that it shares has ", owners);
+    }
+  };
+  check_mult(spec.has_lr_mult(), spec.lr_mult(), owner.lr_mult, "lr_mult");
+  check_mult(spec.has_decay_mult(), spec.decay_mult(), owner.decay_mult, "decay_mult");
+  param->has_gradient = owner.owner->has_gradient;
+  param->wanted = owner.owner->wanted;
+  params_of_node_.back().push_back(index);
 }
 
 void Net::FinishLayer(Node* node) {

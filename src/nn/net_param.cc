@@ -64,10 +64,9 @@ std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caff
                   "': give include or exclude rules, not both");
     }
     const auto meets = [&](const caffe::NetStateRule& rule) { return StateMeetsRule(state, rule); };
-    const bool included =
-        layer.include_size() > 0
-            ? std::any_of(layer.include().begin(), layer.include().end(), meets)
-            : std::none_of(layer.exclude().begin(), layer.exclude().end(), meets);
+    const bool included = layer.include_size() > 0
+                              ? std::any_of(layer.include().begin(), layer.include().end(), meets)
+                              : std::none_of(layer.exclude().begin(), layer.exclude().end(), meets);
     if (included) selected.push_back({layer, i});
   }
   if (selected.empty()) {
@@ -149,6 +148,22 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
     }
   }
   return result;
+}
+
+std::map<std::string, Multipliers> SharedMultipliers(const std::vector<PlacedLayer>& layers) {
+  std::map<std::string, Multipliers> shared;
+  std::set<std::string> has_lr, has_decay;
+  for (const PlacedLayer& layer : layers) {
+    for (const caffe::ParamSpec& spec : layer.param.param()) {
+      const std::string& name = spec.name();
+      if (name.empty()) continue;
+      if (spec.has_lr_mult() && has_lr.insert(name).second) shared[name].lr = spec.lr_mult();
+      if (spec.has_decay_mult() && has_decay.insert(name).second) {
+        shared[name].decay = spec.decay_mult();
+      }
+    }
+  }
+  return shared;
 }
 
 }  // namespace millrace

@@ -4,6 +4,8 @@
 #ifndef MILLRACE_NN_NET_PARAM_H_
 #define MILLRACE_NN_NET_PARAM_H_
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "proto/caffe.pb.h"
@@ -30,6 +32,14 @@ std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caff
 // Throws Error with the place for a bottom that no earlier layer makes.
 std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
                                       const SourceMap& source);
+
+struct Multipliers {
+  float lr = 1, decay = 1;  // lr_mult, decay_mult
+};
+
+// The multipliers of each parameter that has a share name: those of the first
+// layer that states them, owner or not, as in Caffe.
+std::map<std::string, Multipliers> SharedMultipliers(const std::vector<PlacedLayer>& layers);
 
 }  // namespace millrace
 

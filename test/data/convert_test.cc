@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "proto/parse.h"
 #include "test/data/test_db.h"
+#include "test/support/encode_images.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -246,6 +247,27 @@ TEST_F(ConvertTest, ComputesTheMeanImageOfBytesAndFloats) {
   EXPECT_CONTAINS(
       test::ErrorOf([&] { ComputeImageMean(folder_ / "db", folder_ / "mean.binaryproto"); }),
       "mean.binaryproto: exists already");
+}
+
+TEST_F(ConvertTest, ComputesTheMeanImageOfEncodedImages) {
+  const Image one = test::SmoothPixels(3, 2, 2, 0), two = test::SmoothPixels(3, 2, 2, 2);
+  test::WriteDb(folder_ / "db", {test::EncodedDatum(0, test::EncodePng(one, {})),
+                                 test::EncodedDatum(1, test::EncodePng(two, {}))});
+  EXPECT_EQ(ComputeImageMean(folder_ / "db", folder_ / "mean"), 2u);
+  caffe::BlobProto mean;
+  LoadBinary(folder_ / "mean", "a mean", &mean);
+  EXPECT_EQ(mean.channels(), 3);
+  ASSERT_EQ(mean.data_size(), 12);
+  for (int i = 0; i < 12; ++i) {  // planes of blue, green, red
+    const int pixel = i % 4 * 3 + 2 - i / 4;
+    EXPECT_EQ(mean.data(i), 0.5f * (one.values[pixel] + two.values[pixel]));
+  }
+  test::WriteDb(folder_ / "bad",
+                {test::EncodedDatum(0, test::EncodePng(one, {})), test::EncodedDatum(1, "BM")});
+  EXPECT_EQ(test::ErrorOf([&] { ComputeImageMean(folder_ / "bad", folder_ / "none"); }),
+            folder_ / "bad" +
+                ": record '00000001': is marked as an encoded image but is neither a JPEG nor a "
+                "PNG file");
 }
 
 TEST_F(ConvertTest, RefusesTheMeanOfImagesOfDifferentSizes) {

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "data/data_service.h"
 #include "test/data/test_db.h"
+#include "test/support/encode_images.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -83,6 +84,48 @@ TEST_F(DataLayerTest, GivesTransformedImagesAndLabels) {
                   0.5f * static_cast<float>(static_cast<uint8_t>(datum.data()[i])));
       }
     }
+  }
+}
+
+TEST_F(DataLayerTest, DecodesEncodedImagesBeforeItTransformsThem) {
+  const Image color = test::SmoothPixels(3, 6, 5, 1), gray = test::SmoothPixels(1, 6, 5, 2);
+  const std::string jpeg = test::EncodeJpeg(gray);
+  test::WriteDb(folder_ / "images",
+                {test::EncodedDatum(8, test::EncodePng(color, {})), test::EncodedDatum(9, jpeg)});
+  caffe::LayerParameter param = LayerOver(folder_ / "images", 2);
+  param.mutable_transform_param()->set_force_color(true);
+  param.mutable_transform_param()->set_scale(0.5f);
+  DataService service{DataOptions()};
+  Instance instance(param, &service);
+  EXPECT_EQ(instance.data.shape(), Shape({2, 3, 6, 5}));
+  instance.Forward();
+  EXPECT_EQ(instance.Labels(), std::vector<int>({8, 9}));
+  const Image decoded = test::DecodeWithLibjpeg(jpeg, 1);
+  for (int c = 0; c < 3; ++c) {
+    for (int i = 0; i < 30; ++i) {  // planes of blue, green, red
+      EXPECT_EQ(instance.data.data()[c * 30 + i], 0.5f * color.values[i * 3 + 2 - c]);
+      EXPECT_EQ(instance.data.data()[90 + c * 30 + i], 0.5f * decoded.values[i]);
+    }
+  }
+}
+
+TEST_F(DataLayerTest, RefusesEncodedImagesThatAreNotLikeTheFirst) {
+  const auto png = [](int channels, int height) {
+    const Image pixels = test::SmoothPixels(channels, height, 5);
+    return test::EncodedDatum(0, test::EncodePng(pixels, {channels == 1 ? 0 : 2}));
+  };
+  const std::pair<caffe::Datum, std::string> cases[] = {
+      {png(3, 7), "is 3 x 7 x 5, expected 3 x 6 x 5 like the first record"},
+      {png(1, 6), "is 1 x 6 x 5, expected 3 x 6 x 5 like the first record"},
+      {test::EncodedDatum(0, png(3, 6).data().substr(0, 60)), "is a damaged PNG: "}};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const std::string path = folder_ / Cat("odd", i);
+    test::WriteDb(path, {png(3, 6), cases[i].first});
+    DataService service{DataOptions()};
+    Instance instance(LayerOver(path, 1), &service);
+    instance.Forward();
+    EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }),
+                    path + ": record '00000001': " + cases[i].second);
   }
 }
 
@@ -292,7 +335,7 @@ TEST_F(DataLayerTest, ForwardThrowsWhatIsWrongWithARecordAndTheSinkKnows) {
   encoded.set_encoded(true);
   const std::pair<std::string, std::string> cases[] = {
       {bad_db("garbage", "garbage"), "is not a Datum"},
-      {bad_db("encoded", encoded.SerializeAsString()), "is an encoded image"},
+      {bad_db("encoded", encoded.SerializeAsString()), "is marked as an encoded image but is"},
       {bad_db("size", test::ByteDatum(7, 1, 3, 2).SerializeAsString()),
        "is 1 x 3 x 2, expected 1 x 2 x 3 like the first record"}};
   for (const auto& [path, what] : cases) {
@@ -329,6 +372,13 @@ TEST_F(DataLayerTest, NamesTheFieldThatIsWrong) {
   param = LayerOver(path_, 4);
   param.mutable_data_param()->set_force_encoded_color(true);
   EXPECT_CONTAINS(SetUpError(param), "data_param.force_encoded_color: ");
+  param = LayerOver(path_, 4);
+  param.mutable_transform_param()->set_force_gray(true);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.source: " + path_ +
+                                         ": record '00000000': holds raw pixels, but "
+                                         "transform_param's force_gray only means something");
+  param.mutable_transform_param()->set_force_color(true);
+  EXPECT_CONTAINS(SetUpError(param), "transform_param.force_gray: is given together");
   param = LayerOver(path_, 4);
   param.mutable_transform_param()->set_crop_size(3);
   EXPECT_CONTAINS(SetUpError(param), "transform_param.crop_size: ");

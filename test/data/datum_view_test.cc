@@ -80,6 +80,14 @@ TEST(DatumView, KeepsTheLastOfRepeatedFieldsAndPassesOverUnknownOnes) {
   EXPECT_NO_THROW(CheckDatum(view));
 }
 
+TEST(DatumView, AsksNoSizesOfEncodedImages) {
+  const std::string bytes = test::EncodedDatum(6, "file").SerializeAsString();
+  const DatumView view = ReadDatum("db", "key", bytes);
+  EXPECT_TRUE(view.encoded);
+  EXPECT_EQ(view.data, "file");
+  EXPECT_EQ(view.label, 6);
+}
+
 TEST(DatumView, RefusesEveryTruncationThatCutsAField) {
   caffe::Datum datum = test::ByteDatum(300, 1, 2, 3);
   datum.add_float_data(1.5f);
@@ -101,11 +109,9 @@ TEST(DatumView, SaysInOneLineWhatIsWrongWithARecord) {
   };
   EXPECT_EQ(error("not a datum"), "some/db: record '00000012': is not a Datum");
   EXPECT_CONTAINS(error(""), "record '00000012': has 0 channels of 0 x 0");
+  EXPECT_CONTAINS(error(test::EncodedDatum(1, "").SerializeAsString()),
+                  "some/db: record '00000012': is marked as an encoded image but holds no bytes");
   caffe::Datum datum = test::ByteDatum(1, 3, 4, 5);
-  datum.set_encoded(true);
-  EXPECT_CONTAINS(error(datum.SerializeAsString()),
-                  "some/db: record '00000012': is an encoded image (JPEG or PNG)");
-  datum.set_encoded(false);
   datum.mutable_data()->pop_back();
   EXPECT_CONTAINS(error(datum.SerializeAsString()), "holds 59 bytes, expected 3 x 4 x 5");
   datum.set_height(-1);

@@ -19,6 +19,14 @@ caffe::Datum ByteDatum(int label, int channels, int height, int width) {
   return datum;
 }
 
+caffe::Datum EncodedDatum(int label, const std::string& file) {
+  caffe::Datum datum;
+  datum.set_label(label);
+  datum.set_encoded(true);
+  datum.set_data(file);
+  return datum;
+}
+
 std::string KeyOf(uint64_t number) {
   char key[32];
   snprintf(key, sizeof(key), "%08llu", static_cast<unsigned long long>(number));

@@ -14,6 +14,9 @@ namespace millrace::test {
 // A datum whose pixels are a function of its label.
 caffe::Datum ByteDatum(int label, int channels = 1, int height = 2, int width = 3);
 
+// As convert_imageset --encoded makes them: `file` is a JPEG or PNG, or should be.
+caffe::Datum EncodedDatum(int label, const std::string& file);
+
 // "%08d".
 std::string KeyOf(uint64_t number);
 

@@ -239,12 +239,6 @@ TEST(Transformer, NamesTheFieldThatDoesNotFit) {
   EXPECT_CONTAINS(ParamError(param), "holds 59 values, expected 60");
   test::WriteFile(folder / "mean.binaryproto", "junk");
   EXPECT_CONTAINS(ParamError(param), "truncated or not a mean image");
-  param.Clear();
-  param.set_force_color(true);
-  EXPECT_CONTAINS(ParamError(param), "transform_param.force_color: ");
-  param.Clear();
-  param.set_force_gray(true);
-  EXPECT_CONTAINS(ParamError(param), "transform_param.force_gray: ");
 }
 
 }  // namespace

@@ -1,28 +1,16 @@
 // The bytes of a .solverstate or .caffemodel: they are refused with one line
-// that names the file, or give a state that can be asked about and restored.
-#include <sys/mman.h>
-#include <unistd.h>
-
+// that names the file, or give a state that can be asked about and restored, or
+// weights for a net.
 #include "base/error.h"
+#include "nn/net.h"
+#include "proto/parse.h"
 #include "solver/sgd.h"
 #include "solver/snapshot.h"
+#include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {
 namespace {
-
-// A file in memory that has a path.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& content) : fd_(memfd_create("fuzz", 0)) {
-    if (write(fd_, content.data(), content.size()) != static_cast<ssize_t>(content.size())) abort();
-  }
-  ~MemoryFile() { close(fd_); }
-  std::string path() const { return Cat("/proc/self/fd/", fd_); }
-
- private:
-  const int fd_;
-};
 
 // Whether `body` succeeds, or throws an Error that begins with `path`.
 template <typename Body>
@@ -31,9 +19,30 @@ bool SucceedsOrNames(const std::string& path, Body body) {
     body();
     return true;
   } catch (const Error& error) {
-    return std::string(error.what()).rfind(path, 0) == 0;
+    return IsOneLineNaming(error, {path});
   }
 }
+
+// A net whose layer "ip" has the blobs of the seeds.
+class SmallNet {
+ public:
+  SmallNet() {
+    caffe::NetParameter param;
+    ParseText(
+        "layer { name: 'data' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 4 } } }\n"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'\n"
+        "  inner_product_param { num_output: 3 } }\n",
+        "net", &param, nullptr);
+    net_ = std::make_unique<Net>(param, SourceMap(), NetOptions());
+    weights_.resize(net_->layout().size());
+    net_->BindWeights(weights_.data());
+  }
+  Net* get() { return net_.get(); }
+
+ private:
+  std::vector<float> weights_;
+  std::unique_ptr<Net> net_;
+};
 
 void AddBlob(const Shape& shape, caffe::BlobProto* blob) {
   int64_t count = 1;
@@ -70,9 +79,11 @@ std::vector<std::string> Corpus() {
   model.set_name("n");
   model.add_layer()->set_name("ip");
   AddBlob({3, 4}, model.mutable_layer(0)->add_blobs());
+  AddBlob({3}, model.mutable_layer(0)->add_blobs());
   caffe::NetParameter old;
   old.add_layers()->set_name("ip");
   AddBlob({3, 4}, old.mutable_layers(0)->add_blobs());
+  AddBlob({3}, old.mutable_layers(0)->add_blobs());
   return {state.SerializeAsString(), several.SerializeAsString(), legacy.SerializeAsString(),
           model.SerializeAsString(), old.SerializeAsString()};
 }
@@ -88,7 +99,8 @@ bool Target(const std::string& input) {
       RestoreHistory(point, solver, &rule);
     }
   });
-  const bool as_model = SucceedsOrNames(path, [&] { LoadModel(path); });
+  static SmallNet net;
+  const bool as_model = SucceedsOrNames(path, [&] { LoadWeights(path, net.get()); });
   return as_state && as_model;
 }
 

@@ -90,6 +90,46 @@ TEST(NetSharing, MultipliersThatDisagreeAreRefused) {
   EXPECT_EQ(fine->params()[0].lr_mult, 3);
 }
 
+// Three layers of the same shape in a row that share 'w'.
+std::string ThreeSharers(const std::string& first, const std::string& second,
+                         const std::string& third) {
+  const auto share = [](const std::string& more) { return "param { name: 'w' " + more + " }"; };
+  return kInput + Ip("a", "data", "a", 6, share(first)) + Ip("b", "a", "b", 6, share(second)) +
+         Ip("c", "b", "c", 6, share(third)) + Ip("d", "c", "last", 3) + kLoss;
+}
+
+TEST(NetSharing, MultipliersThatOnlyASharerStatesAreAdopted) {
+  TestNet second(ThreeSharers("", "lr_mult: 3 decay_mult: 0.5", ""));
+  EXPECT_EQ(second->params()[0].lr_mult, 3);
+  EXPECT_EQ(second->params()[0].decay_mult, 0.5f);
+  TestNet third(ThreeSharers("", "", "decay_mult: 0"));
+  EXPECT_EQ(third->params()[0].lr_mult, 1);
+  EXPECT_EQ(third->params()[0].decay_mult, 0);
+  // Each comes from whoever states it first.
+  TestNet mixed(ThreeSharers("decay_mult: 2", "lr_mult: 4", "lr_mult: 4 decay_mult: 2"));
+  EXPECT_EQ(mixed->params()[0].lr_mult, 4);
+  EXPECT_EQ(mixed->params()[0].decay_mult, 2);
+  // A parameter that is not shared keeps its own.
+  EXPECT_EQ(mixed->params()[1].lr_mult, 1);
+}
+
+TEST(NetSharing, ASharerThatFreezesTheParameterFreezesItForAll) {
+  TestNet net(ThreeSharers("", "", "lr_mult: 0"));
+  SetInputs(&net);
+  net.Pass();
+  EXPECT_EQ(net->params()[0].lr_mult, 0);
+  EXPECT_EQ(net.Gradient("a/0"), std::vector<float>(36, 0.0f));
+}
+
+TEST(NetSharing, SharersThatDisagreeAreRefusedAtTheLaterOne) {
+  EXPECT_EQ(ErrorOf([] { TestNet net(ThreeSharers("", "lr_mult: 2", "lr_mult: 3")); }),
+            "net.prototxt:4: layer 'c': param[0].lr_mult: 3 given, but the parameter 'w' that it "
+            "shares has 2");
+  EXPECT_EQ(ErrorOf([] { TestNet net(ThreeSharers("", "decay_mult: 0", "decay_mult: 1")); }),
+            "net.prototxt:4: layer 'c': param[0].decay_mult: 1 given, but the parameter 'w' that "
+            "it shares has 0");
+}
+
 TEST(NetFreezing, NoGradientIsComputedForOrBelowFrozenLayers) {
   const std::string frozen = "param { lr_mult: 0 } param { lr_mult: 0 }";
   TestNet net(TwoLayers(frozen, frozen)), live(TwoLayers("", ""));

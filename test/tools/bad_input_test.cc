@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/lmdb_writer.h"
 #include "proto/parse.h"
+#include "test/support/encode_images.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
@@ -182,6 +184,38 @@ TEST_F(BadInput, MeanFileMissingEmptyTruncatedOrOfAnotherShape) {
   mean.set_height(16);
   SaveBinary(work_ / "other.mean", mean);
   ExpectOneLine(train_with(work_ / "other.mean"), {field, "1 x 16 x 4", "1 x 8 x 8"});
+}
+
+TEST_F(BadInput, AnEncodedImageThatIsDamagedUnknownOrOfAnotherSize) {
+  const auto datum = [](const std::string& file) {
+    caffe::Datum datum;
+    datum.set_label(1);
+    datum.set_encoded(true);
+    datum.set_data(file);
+    return datum.SerializeAsString();
+  };
+  const auto png = [](int size) { return EncodePng(SmoothPixels(1, size, size), {0}); };
+  const std::string jpeg = EncodeJpeg(SmoothPixels(1, 8, 8));
+  const std::pair<std::string, std::string> cases[] = {
+      {jpeg.substr(0, jpeg.size() - 20), "is a damaged JPEG: "},
+      {"RIFF....WEBP", "is marked as an encoded image but is neither a JPEG nor a PNG file"},
+      {png(9), "is 1 x 9 x 9, expected 1 x 8 x 8 like the first record"}};
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const std::string path = work_ / Cat("encoded", i);
+    LmdbWriter writer(path);
+    for (int record = 0; record < 40; ++record) {
+      const std::string file = record == 25 ? cases[i].first : record % 2 ? jpeg : png(8);
+      writer.Add(Cat("0", 10 + record, "_image.jpg"), datum(file));
+    }
+    writer.Commit();
+    SmallNet net = work_.Net();
+    net.train_sources = {path};
+    work_.WriteNet(net);
+    ExpectOneLine(Train(Workspace::Solver(50)),
+                  {path + ": record '035_image.jpg': " + cases[i].second});
+    ExpectOneLine(Millrace({"compute_image_mean", path, work_ / "mean"}),
+                  {path + ": record '035_image.jpg': " + cases[i].second});
+  }
 }
 
 TEST_F(BadInput, ALabelOutsideTheClasses) {

@@ -88,6 +88,9 @@ TEST_F(BadSnapshot, AStateWhoseModelIsGoneOrWhoseHistoryDoesNotFit) {
   ExpectOneLine(Resume(work_ / "short"), {"short: holds the history of 3 blobs, expected 4"});
   std::filesystem::remove(model_);
   ExpectOneLine(Resume(state_), {state_, "learned_net", model_});
+  state.set_learned_net("a\nb\033[2J");
+  SaveBinary(work_ / "control", state);
+  ExpectOneLine(Resume(work_ / "control"), {"learned_net: there is neither a?b?[2J nor "});
 }
 
 TEST_F(BadSnapshot, WeightsTogetherWithASnapshotAreRefused) {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "data/data_service.h"
-#include "data/datum_view.h"
+#include "data/pixel_reader.h"
 
 namespace millrace {
 
@@ -15,16 +15,17 @@ void DataLayer::SetUp(const Blobs&, const Blobs&) {
   }
   stream_ = context_.data->Open(context_.data_scope, param_);
   const RecordView record = stream_->FirstRecord();
+  PixelReader reader(param_.transform_param());
   DatumView first;
   try {
-    first = ReadDatum(stream_->source_path(0), record.key, record.value);
+    first = reader.Read(stream_->source_path(0), record.key, record.value);
   } catch (const Error& error) {
     throw FieldError("data_param.source", error.what());
   }
   const Transformer transformer(param_.transform_param(), context_.phase, stream_->seed(),
                                 stream_->stream(), first);
   image_ = transformer.output();
-  prefetcher_ = std::make_unique<Prefetcher>(stream_, transformer,
+  prefetcher_ = std::make_unique<Prefetcher>(stream_, reader, transformer,
                                              static_cast<int>(param_.data_param().prefetch()));
 }
 

@@ -1,0 +1,61 @@
+#include "data/image_decoder.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "data/jpeg_decoder.h"
+#include "data/png_decoder.h"
+
+namespace millrace {
+namespace {
+
+struct Format {
+  std::string_view magic;
+  void (*decode)(std::string_view file, ImageColor color, Image* image);
+};
+
+constexpr Format kFormats[] = {{"\xff\xd8\xff", DecodeJpeg}, {"\x89PNG\r\n\x1a\n", DecodePng}};
+
+// With the number of channels known, the compiler unrolls the inner loop.
+template <int kChannels>
+void SplitPlanes(const uint8_t* in, int64_t plane, uint8_t* out) {
+  for (int64_t i = 0; i < plane; ++i) {
+    for (int c = 0; c < kChannels; ++c) out[c * plane + i] = in[i * kChannels + c];
+  }
+}
+
+void ToPlanes(const Image& from, Image* to) {
+  ResizeImage(from.channels, from.height, from.width, to);
+  const int64_t plane = int64_t{from.height} * from.width;
+  if (from.channels == 3) {
+    SplitPlanes<3>(from.values.data(), plane, to->values.data());
+  } else {
+    SplitPlanes<4>(from.values.data(), plane, to->values.data());
+  }
+}
+
+}  // namespace
+
+void ResizeImage(int channels, int64_t height, int64_t width, Image* image) {
+  if (height <= 0 || width <= 0 || height > kMostImagePixels / width) {
+    throw Error("is an image of ", height, " x ", width, ", expected at most ", kMostImagePixels,
+                " pixels and at least one");
+  }
+  image->channels = channels;
+  image->height = static_cast<int>(height);
+  image->width = static_cast<int>(width);
+  image->values.resize(channels * height * width);
+}
+
+const Image& ImageDecoder::Decode(std::string_view file) {
+  for (const Format& format : kFormats) {
+    if (!file.starts_with(format.magic)) continue;
+    format.decode(file, color_, &interleaved_);
+    if (interleaved_.channels == 1) return interleaved_;
+    ToPlanes(interleaved_, &planar_);
+    return planar_;
+  }
+  throw Error("is marked as an encoded image but is neither a JPEG nor a PNG file");
+}
+
+}  // namespace millrace

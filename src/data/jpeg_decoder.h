@@ -1,0 +1,18 @@
+// JPEG, by libjpeg-turbo with its defaults, which are OpenCV's too: the accurate
+// integer transform and smooth upsampling of colours.
+#ifndef MILLRACE_DATA_JPEG_DECODER_H_
+#define MILLRACE_DATA_JPEG_DECODER_H_
+
+#include <string_view>
+
+#include "data/image_decoder.h"
+
+namespace millrace {
+
+// Gives `image` rows of pixels in (H, W, C) order. Throws Error, without naming
+// the record. Thread-safe.
+void DecodeJpeg(std::string_view file, ImageColor color, Image* image);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_JPEG_DECODER_H_

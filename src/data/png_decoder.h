@@ -1,0 +1,17 @@
+// PNG, by libpng with the conversions that OpenCV asks of it.
+#ifndef MILLRACE_DATA_PNG_DECODER_H_
+#define MILLRACE_DATA_PNG_DECODER_H_
+
+#include <string_view>
+
+#include "data/image_decoder.h"
+
+namespace millrace {
+
+// Gives `image` rows of pixels in (H, W, C) order. Throws Error, without naming
+// the record. Thread-safe.
+void DecodePng(std::string_view file, ImageColor color, Image* image);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_PNG_DECODER_H_
