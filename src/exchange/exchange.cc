@@ -113,11 +113,9 @@ Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   if (h.source >= config_.max_nodes) return Drop::kStranger;
   const bool heard = membership_.Heard(h, now);
   if (h.type >= FrameType::kHeartbeat) {
+    RunBatch(now);  // what came before belongs to the view that may end here
     const bool understood = membership_.Receive(frame, now);
-    if (membership_.view().id != followed_.id) {
-      RunBatch(now);
-      FollowView();
-    }
+    FollowView();
     return understood ? Drop::kNone : Drop::kPayload;
   }
   if (!heard) return h.view == membership_.view().id ? Drop::kStranger : Drop::kView;
