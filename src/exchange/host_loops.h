@@ -21,6 +21,20 @@ struct OneLane {
   static constexpr int64_t kLanes = 1;
 };
 
+// The set that goes on where a set no longer fits.
+template <typename Set>
+struct Narrower {
+  using Type = OneLane;
+};
+template <>
+struct Narrower<Avx2> {
+  using Type = Sse;
+};
+template <>
+struct Narrower<Avx512> {
+  using Type = Avx2;
+};
+
 template <typename Set>
 MILLRACE_HOST_DEVICE typename Set::Float LoadFloats(const float* from) {
   return *reinterpret_cast<const typename Set::Float*>(from);
@@ -31,12 +45,14 @@ MILLRACE_HOST_DEVICE void StoreFloats(float* to, typename Set::Float value) {
   *reinterpret_cast<typename Set::Float*>(to) = value;
 }
 
-// step(set, i) for each vector from element i on, and with OneLane{} for the rest.
+// step(set, i) for each vector from element i on, the last ones of narrower sets.
 template <typename Set, typename Step>
-MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step) {
-  int64_t i = 0;
+MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0) {
+#pragma GCC unroll 4
   for (; i + Set::kLanes <= count; i += Set::kLanes) step(Set{}, i);
-  for (; i < count; ++i) step(OneLane{}, i);
+  if constexpr (Set::kLanes > 1) {
+    ForEachVector<typename Narrower<Set>::Type>(count, step, i);
+  }
 }
 
 // The arrays of one chunk, from its first element on.
@@ -48,49 +64,89 @@ struct ChunkSpan {
   int64_t count;
 };
 
-// The largest magnitude (codec.h) of a range.
+// Bits of an element's floats, gathered over a chunk.
 template <typename Set>
-struct Largest {
+struct Gathered {
   typename Set::Int bits = {};
-  MILLRACE_HOST_DEVICE void Add(typename Set::Float x) {
+  // The largest magnitude (codec.h).
+  MILLRACE_HOST_DEVICE void Largest(typename Set::Float x) {
     const auto magnitude = Magnitude(x);
     bits = magnitude > bits ? magnitude : bits;
   }
+  MILLRACE_HOST_DEVICE void Any(typename Set::Float x) { bits |= ToBits(x); }
+};
+
+// One for each set that takes part in a chunk, so that each stays in registers.
+template <typename Set>
+struct Gather : Gather<typename Narrower<Set>::Type> {
+  Gathered<Set> own;
+  template <typename Which>
+  MILLRACE_HOST_DEVICE Gathered<Which>& Of(Which) {
+    return static_cast<Gather<Which>*>(this)->own;
+  }
+  // Of all sets; the vectors by halves, down to the narrowest.
+  MILLRACE_HOST_DEVICE int32_t Largest() {
+    Split([](auto* to, auto x) __attribute__((always_inline)) { to->Largest(x); });
+    return Gather<typename Narrower<Set>::Type>::Largest();
+  }
+  // Whether any float was neither 0 nor -0.
+  MILLRACE_HOST_DEVICE bool Any() {
+    Split([](auto* to, auto x) __attribute__((always_inline)) { to->Any(x); });
+    return Gather<typename Narrower<Set>::Type>::Any();
+  }
+
+ private:
+  // add(to, part) of every part of `own`, to what gathers parts of that width.
+  template <typename Add>
+  MILLRACE_HOST_DEVICE void Split(Add add) {
+    using Part = typename Narrower<Set>::Type;
+    constexpr int64_t kParts = Set::kLanes / Part::kLanes;
+    struct Parts {
+      typename Part::Float part[kParts];
+    };
+    const auto parts = __builtin_bit_cast(Parts, own.bits);
+    for (int64_t i = 0; i < kParts; ++i) {
+      add(&static_cast<Gather<Part>*>(this)->own, parts.part[i]);
+    }
+  }
+};
+template <>
+struct Gather<OneLane> {
+  Gathered<OneLane> own;
+  MILLRACE_HOST_DEVICE Gathered<OneLane>& Of(OneLane) { return own; }
+  MILLRACE_HOST_DEVICE int32_t Largest() { return own.bits; }
+  MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
 };
 
 template <typename Set>
-MILLRACE_HOST_DEVICE int32_t Total(const Largest<Set>& lanes, const Largest<OneLane>& rest) {
-  int32_t all = rest.bits;
-  for (int64_t lane = 0; lane < Set::kLanes; ++lane) {
-    all = lanes.bits[lane] > all ? lanes.bits[lane] : all;
-  }
-  return all;
+MILLRACE_HOST_DEVICE int32_t LargestMagnitudeLoop(const float* values, int64_t count) {
+  Gather<Set> largest;
+  ForEachVector<Set>(
+      count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        largest.Of(set).Largest(LoadFloats<decltype(set)>(values + i));
+      });
+  return largest.Largest();
 }
 
-template <typename Set>
-MILLRACE_HOST_DEVICE int32_t LargestMagnitudeLoop(const float* values, int64_t count) {
-  Largest<Set> lanes;
-  Largest<OneLane> rest;
-  int64_t i = 0;
-  for (; i + Set::kLanes <= count; i += Set::kLanes) lanes.Add(LoadFloats<Set>(values + i));
-  for (; i < count; ++i) rest.Add(LoadFloats<OneLane>(values + i));
-  return Total(lanes, rest);
-}
+// Of the position, if there is one, and of what is offered.
+struct Looked {
+  int32_t largest_position = 0;
+  int32_t largest_offer = 0;
+};
 
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& rule, const ChunkSpan& chunk) {
-  const float *const weights = chunk.weights, *const base = chunk.base;
-  const int64_t count = chunk.count;
-  Largest<Set> lanes;
-  Largest<OneLane> rest;
-  int64_t i = 0;
-  for (; i + Set::kLanes <= count; i += Set::kLanes) {
-    lanes.Add(rule.Offer(LoadFloats<Set>(weights + i) - LoadFloats<Set>(base + i)));
-  }
-  for (; i < count; ++i) {
-    rest.Add(rule.Offer(LoadFloats<OneLane>(weights + i) - LoadFloats<OneLane>(base + i)));
-  }
-  return Total(lanes, rest);
+MILLRACE_HOST_DEVICE Looked LookLoop(const Rule& rule, const ChunkSpan& chunk,
+                                     const float* position) {
+  Gather<Set> positions, offers;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        using Vectors = decltype(set);
+        __builtin_prefetch(chunk.pending + i, 1);
+        positions.Of(set).Largest(LoadFloats<Vectors>(position + i));
+        const auto u = LoadFloats<Vectors>(chunk.weights + i) - LoadFloats<Vectors>(chunk.base + i);
+        offers.Of(set).Largest(rule.Offer(u));
+      });
+  return {positions.Largest(), offers.Largest()};
 }
 
 // What a worker's chunk does with `pending`.
@@ -98,13 +154,6 @@ enum class Pending {
   kTaken,    // a new difference takes its place
   kCleared,  // it was acknowledged, and none is taken
   kHeld,     // it is not acknowledged yet
-};
-
-// What a move left behind: bits that are not all zero when any element had one.
-template <typename Set>
-struct MoveBits {
-  typename Set::Int taken = {};      // of d
-  typename Set::Int remainder = {};  // of w' - base'
 };
 
 struct Moved {
@@ -117,7 +166,7 @@ struct Moved {
 template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
 MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
                                    const ChunkSpan& chunk, const float* position, int64_t i,
-                                   MoveBits<Set>* bits) {
+                                   Gathered<Set>* taken, Gathered<Set>* remainder) {
   using Float = typename Set::Float;
   const Float pos = LoadFloats<Set>(position + i);
   const Float u = LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
@@ -127,11 +176,11 @@ MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
     const Float offer = rule.Offer(u);
     d = codec.Round(Magnitude(offer) < codec.overflow() ? offer : Float{});
     pending = d;
-    bits->taken |= ToBits(d);
+    taken->Any(d);
   }
   const Float new_base = pos + pending;
   const Float new_weights = new_base + rule.Keep(u, d);
-  bits->remainder |= ToBits(new_weights - new_base);
+  remainder->Any(new_weights - new_base);
   StoreFloats<Set>(chunk.weights + i, new_weights);
   StoreFloats<Set>(chunk.base + i, new_base);
   if constexpr (kPending != Pending::kHeld) StoreFloats<Set>(chunk.pending + i, pending);
@@ -144,20 +193,16 @@ MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec&
   const Rule rule = shared_rule;
   const ElementCodec codec = shared_codec;
   const ChunkSpan chunk = shared_chunk;
-  MoveBits<Set> lanes;
-  MoveBits<OneLane> rest;
-  int64_t i = 0;
-  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {
-    MoveStep<Set, kPending>(rule, codec, chunk, position, i, &lanes);
-  }
-  for (; i < chunk.count; ++i) {
-    MoveStep<OneLane, kPending>(rule, codec, chunk, position, i, &rest);
-  }
-  for (int64_t lane = 0; lane < Set::kLanes; ++lane) {
-    rest.taken |= lanes.taken[lane];
-    rest.remainder |= lanes.remainder[lane];
-  }
-  return {(rest.taken & kMagnitudeBits) != 0, (rest.remainder & kMagnitudeBits) != 0};
+  Gather<Set> taken, remainder;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        // The next chunk, most likely. Prefetching beyond an array is harmless.
+        __builtin_prefetch(chunk.weights + chunk.count + i, 1);
+        __builtin_prefetch(chunk.base + chunk.count + i, 1);
+        MoveStep<decltype(set), kPending>(rule, codec, chunk, position, i, &taken.Of(set),
+                                          &remainder.Of(set));
+      });
+  return {taken.Any(), remainder.Any()};
 }
 
 template <typename Set, typename Rule>
@@ -226,8 +271,9 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
   }                                                                                              \
   template <typename Rule>                                                                       \
   MILLRACE_LOOP(Set)                                                                             \
-  int32_t HogwildExchangeLook(Set, const Rule& rule, const ChunkSpan& chunk) {                   \
-    return LargestOfferLoop<Set>(rule, chunk);                                                   \
+  Looked HogwildExchangeLook(Set, const Rule& rule, const ChunkSpan& chunk,                      \
+                             const float* position) {                                            \
+    return LookLoop<Set>(rule, chunk, position);                                                 \
   }                                                                                              \
   template <Pending kPending, typename Rule, typename ElementCodec>                              \
   MILLRACE_LOOP(Set)                                                                             \

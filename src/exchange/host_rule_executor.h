@@ -64,8 +64,7 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kRead:
         return HogwildExchangeRead(set, chunk, Floats(chunk, op));
       case ChunkOpKind::kExchange:
-        if (!TakesPosition(set, chunk, op)) return;
-        return Exchange(set, chunk, reinterpret_cast<const float*>(op->in), op);
+        return Exchange(set, chunk, op);
       case ChunkOpKind::kTake:
         return Take(set, chunk, chunk.base, op);
       case ChunkOpKind::kEncodePending:
@@ -90,10 +89,14 @@ class HostRuleExecutor : public ChunkExecutor {
     return reinterpret_cast<float*>(op->out);
   }
 
+  static bool HasPositionSize(const ChunkSpan& chunk, const ChunkOp* op) {
+    return op->in_bytes == LeastPayloadBytes(Codec::kFloat32, chunk.count);
+  }
+
   // Whether `in` is a position; sets the result if not.
   template <typename Set>
   static bool TakesPosition(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    if (op->in_bytes != LeastPayloadBytes(Codec::kFloat32, chunk.count)) {
+    if (!HasPositionSize(chunk, op)) {
       Refuse(kMalformed, op);
     } else if (LargestMagnitude(set, reinterpret_cast<const float*>(op->in), chunk.count) >=
                kInfinityBits) {
@@ -109,8 +112,13 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   template <typename Set>
-  void Exchange(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
-    if (op->take) return Take(set, chunk, position, op);
+  void Exchange(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+    const auto* position = reinterpret_cast<const float*>(op->in);
+    if (op->take) {
+      if (!HasPositionSize(chunk, op)) return Refuse(kMalformed, op);
+      return Take(set, chunk, position, op);
+    }
+    if (!TakesPosition(set, chunk, op)) return;
     const Float32Codec none;
     const Moved moved =
         op->acknowledged ? HogwildExchangeMove<Pending::kCleared>(set, rule_, none, chunk, position)
@@ -120,7 +128,9 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Set>
   void Take(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
-    const int32_t largest = HogwildExchangeLook(set, rule_, chunk);
+    const Looked looked = HogwildExchangeLook(set, rule_, chunk, position);
+    if (looked.largest_position >= kInfinityBits) return Refuse(kNonFinite, op);
+    const int32_t largest = looked.largest_offer;
     switch (op->codec) {
       case Codec::kFloat32:
         return TakeBy(set, Float32Codec{}, chunk, position, largest, op);
