@@ -114,3 +114,9 @@ def micro_benchmarks(binary):
     """Name to result of Google Benchmark."""
     text = output_of(binary, "--benchmark_format=json", "--benchmark_min_time=0.3")
     return {result["name"]: result for result in json.loads(text)["benchmarks"]}
+
+
+def exchange_rates(binary, repeats):
+    """The exchange kernels and their bounds: place -> work -> GB/s of both and the
+    median of the ratios within a repeat."""
+    return json.loads(output_of(binary, f"--repeats={repeats}"))

@@ -1,0 +1,16 @@
+#include "exchange/host_executor.h"
+
+#include "exchange/host_rule_executor.h"
+
+namespace millrace {
+
+std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
+                                                const CodecConfig& codec,
+                                                const MergeRuleConfig& rule, Simd simd) {
+  return VisitMergeRule(rule, [&](const auto& chosen) -> std::unique_ptr<ChunkExecutor> {
+    using Rule = std::decay_t<decltype(chosen)>;
+    return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, chosen, simd);
+  });
+}
+
+}  // namespace millrace

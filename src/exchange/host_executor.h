@@ -1,0 +1,33 @@
+// Carries out operations (chunk_op.h) in host memory, on the calling thread, with
+// vectors of the given instruction set. No allocation after construction.
+//
+// Each operation is two passes over a chunk, the second of which finds everything
+// in the first-level cache. The first decodes or looks: whether all is finite, and
+// how large the difference is. The second moves. It reads each weight once, right
+// before it writes it, and takes all of that element's results from this one
+// reading: what a solver writes between the two passes counts, and only a write
+// within those few instructions is lost. What then no longer fits the first pass
+// stays in w - base: a value beyond the int8 scale is clamped, a NaN is not sent.
+#ifndef MILLRACE_EXCHANGE_HOST_EXECUTOR_H_
+#define MILLRACE_EXCHANGE_HOST_EXECUTOR_H_
+
+#include <memory>
+
+#include "base/simd.h"
+#include "exchange/chunk_op.h"
+#include "exchange/merge_rule.h"
+
+namespace millrace {
+
+// `arrays` stay the caller's and outlive the executor; weights, base and pending
+// are not null (a master that never freezes, merges or reads only, may leave base
+// and pending null), rule_state is not null if the rule has state. `codec` gives
+// the threshold of kSparse. `simd` must be supported.
+std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
+                                                const CodecConfig& codec = {},
+                                                const MergeRuleConfig& rule = {},
+                                                Simd simd = BestSimd());
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_HOST_EXECUTOR_H_

@@ -1,0 +1,404 @@
+#include "exchange/host_executor.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "exchange/codec.h"
+#include "exchange/host_rule_executor.h"
+#include "test/exchange/reference_executor.h"
+#include "test/exchange/replica.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::AnyValue;
+using test::Guarded;
+using test::kAllCodecs;
+using test::ReferenceExecutor;
+using test::Replica;
+using test::SupportedSimd;
+
+constexpr int64_t kSizes[] = {1,  2,  3,  7,  8,  9,   15,  16,  17, 31,
+                              32, 33, 63, 64, 65, 127, 349, 350, 351};
+
+// As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun,
+// 2015): each side moves by the same part of the distance towards the other. And
+// a sum of all that was merged, for a rule that keeps something.
+struct ElasticRule {
+  static constexpr bool kHasState = true;
+  float alpha;
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Offer(T u) const {
+    return alpha * u;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Keep(T u, T d) const {
+    return u - 2.0f * d;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& state, uint32_t staleness) const {
+    state = state + d;
+    return w + d / (1.0f + static_cast<float>(staleness)) + alpha * state;
+  }
+};
+
+test::ReferenceRule ElasticReference(float alpha) {
+  return {.offer = [alpha](float u) { return alpha * u; },
+          .keep = [](float u, float d) { return u - 2 * d; },
+          .merge =
+              [alpha](float w, float d, float* state, uint32_t staleness) {
+                *state += d;
+                const float damped = d / (1 + static_cast<float>(staleness));
+                const float pulled = alpha * *state;
+                return (w + damped) + pulled;
+              }};
+}
+
+// One executor of host memory and the reference, on replicas of the same content.
+class Pair {
+ public:
+  Pair(int64_t size, int64_t chunk_floats, CodecConfig codec, Simd simd, bool elastic = false)
+      : host_(size, chunk_floats), reference_(size, chunk_floats) {
+    if (elastic) {
+      host_executor_ = std::make_unique<HostRuleExecutor<ElasticRule>>(host_.arrays, codec,
+                                                                       ElasticRule{0.4f}, simd);
+      reference_executor_ =
+          std::make_unique<ReferenceExecutor>(reference_.arrays, codec, ElasticReference(0.4f));
+    } else {
+      host_executor_ = MakeHostExecutor(host_.arrays, codec, {}, simd);
+      reference_executor_ = std::make_unique<ReferenceExecutor>(reference_.arrays, codec);
+    }
+  }
+  Replica& host() { return host_; }
+  void Scatter(float step, Rng* rng) {
+    test::Scatter(&host_, step, rng);
+    reference_.CopyFrom(host_);
+  }
+  // Solvers go on: the same steps on both sides.
+  void Progress(float step, Rng* rng) {
+    for (int64_t i = 0; i < host_.arrays.size; ++i) {
+      host_.arrays.weights[i] += step * rng->Gaussian();
+    }
+    reference_.CopyFrom(host_);
+  }
+
+  // Runs `op` on every chunk, on both; all must agree: arrays, results, output.
+  // Returns what the operations became.
+  std::vector<ChunkOp> Run(ChunkOp op, const std::vector<std::vector<std::byte>>& in = {},
+                           bool with_out = true) {
+    const auto chunks = static_cast<size_t>(host_.arrays.chunks());
+    std::vector<ChunkOp> ops(chunks, op), expected(chunks, op);
+    outs_.clear();
+    std::vector<Guarded> expected_outs, ins;
+    for (uint32_t i = 0; i < chunks; ++i) {
+      const uint32_t room = MaxPayloadBytes(host_.arrays.floats_of(i));
+      outs_.emplace_back(room);
+      expected_outs.emplace_back(room);
+      ins.emplace_back(in.empty() ? 0 : static_cast<int64_t>(in[i].size()));
+      if (!in.empty()) memcpy(ins[i].data(), in[i].data(), in[i].size());
+    }
+    for (uint32_t i = 0; i < chunks; ++i) {
+      ops[i].chunk = expected[i].chunk = i;
+      ops[i].out_bytes = expected[i].out_bytes = static_cast<uint32_t>(outs_[i].bytes());
+      ops[i].in = expected[i].in = ins[i].data();
+      ops[i].in_bytes = expected[i].in_bytes = static_cast<uint32_t>(ins[i].bytes());
+      ops[i].out = with_out ? outs_[i].data() : nullptr;
+      expected[i].out = with_out ? expected_outs[i].data() : nullptr;
+    }
+    host_executor_->Run(ops);
+    reference_executor_->Run(expected);
+    for (uint32_t i = 0; i < chunks; ++i) Compare(ops[i], expected[i], outs_[i], expected_outs[i]);
+    EXPECT_TRUE(host_.Equals(reference_));
+    EXPECT_TRUE(host_.GuardsIntact());
+    return ops;
+  }
+
+  std::vector<std::byte> Out(const ChunkOp& op) const {
+    return {outs_[op.chunk].data(), outs_[op.chunk].data() + op.out_bytes};
+  }
+
+ private:
+  static void Compare(const ChunkOp& op, const ChunkOp& expected, const Guarded& out,
+                      const Guarded& expected_out) {
+    EXPECT_EQ(op.result, expected.result);
+    if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kAdopt ||
+        op.kind == ChunkOpKind::kFreeze) {
+      return;
+    }
+    EXPECT_EQ(op.out_bytes, expected.out_bytes);
+    EXPECT_EQ(op.out_codec, expected.out_codec);
+    EXPECT_EQ(op.scale, expected.scale);
+    EXPECT_EQ(memcmp(out.data(), expected_out.data(), out.bytes()), 0);
+    EXPECT_TRUE(out.Intact());
+  }
+
+  Replica host_, reference_;
+  std::unique_ptr<ChunkExecutor> host_executor_;
+  std::unique_ptr<ChunkExecutor> reference_executor_;
+  std::vector<Guarded> outs_;
+};
+
+// Payloads of random floats for every chunk.
+std::vector<std::vector<std::byte>> Positions(const ReplicaArrays& arrays, Rng* rng) {
+  std::vector<std::vector<std::byte>> all;
+  for (uint32_t i = 0; i < arrays.chunks(); ++i) {
+    std::vector<float> values(arrays.floats_of(i));
+    for (float& value : values) value = AnyValue(rng);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    all.emplace_back(bytes, bytes + 4 * values.size());
+  }
+  return all;
+}
+
+// Every size as the only chunk, and as the last short one after two others.
+template <typename Body>
+void ForEveryShape(Body body) {
+  for (Simd simd : SupportedSimd()) {
+    for (Codec codec : kAllCodecs) {
+      for (int64_t size : kSizes) {
+        SCOPED_TRACE(testing::Message() << "simd " << static_cast<int>(simd) << " codec "
+                                        << static_cast<int>(codec) << " size " << size);
+        body(simd, CodecConfig{codec, 0.8f}, size, size);
+        body(simd, CodecConfig{codec, 0.8f}, 2 * size + (size + 1) / 2, size);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+// A life of one worker: differences taken, sent again, acknowledged or not.
+void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
+  ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
+  ChunkOp exchange{.kind = ChunkOpKind::kExchange, .codec = codec};
+  pair->Scatter(1, rng);
+  const std::vector<ChunkOp> taken = pair->Run(take);
+  if (taken[0].result & kNonZero) {
+    ChunkOp again{.kind = ChunkOpKind::kEncodePending, .codec = taken[0].out_codec};
+    again.scale = taken[0].scale;
+    if (taken.size() == 1) pair->Run(again);
+  }
+  pair->Progress(1, rng);
+  pair->Run(exchange, Positions(pair->host().arrays, rng));
+  exchange.acknowledged = true;
+  pair->Run(exchange, Positions(pair->host().arrays, rng));
+  exchange.take = true;
+  pair->Progress(1e-3f, rng);
+  pair->Run(exchange, Positions(pair->host().arrays, rng));
+  pair->Run(exchange, Positions(pair->host().arrays, rng));
+  pair->Run({.kind = ChunkOpKind::kReturn});
+  pair->Run({.kind = ChunkOpKind::kRead});
+  pair->Run({.kind = ChunkOpKind::kFreeze});
+  pair->Run(exchange, Positions(pair->host().arrays, rng));
+  pair->Run({.kind = ChunkOpKind::kAdopt}, Positions(pair->host().arrays, rng));
+}
+
+TEST(HostExecutor, AgreesWithTheReferenceInEveryBitOfAWorkersLife) {
+  Rng rng(test::Seed(), {1});
+  ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
+    Pair pair(size, chunk, config, simd);
+    LiveLikeTheReference(&pair, config.codec, &rng);
+  });
+}
+
+TEST(HostExecutor, CarriesAnotherRuleThroughTheSameLoops) {
+  Rng rng(test::Seed(), {2});
+  ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
+    Pair pair(size, chunk, config, simd, true);
+    LiveLikeTheReference(&pair, config.codec, &rng);
+    pair.Progress(1, &rng);
+    const auto taken = pair.Run({.kind = ChunkOpKind::kTake, .codec = config.codec});
+    if (taken.size() > 1 || !(taken[0].result & kNonZero)) return;
+    const auto diff = pair.Out(taken[0]);
+    for (uint32_t staleness : {0u, 3u}) {
+      const auto merged = pair.Run(
+          {.kind = ChunkOpKind::kMerge, .codec = taken[0].out_codec, .staleness = staleness},
+          {diff});
+      EXPECT_EQ(merged[0].result, 0);
+    }
+  });
+}
+
+TEST(HostExecutor, MergesWhatWasEncodedLikeTheReference) {
+  Rng rng(test::Seed(), {3});
+  ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
+    Pair worker(size, chunk, config, simd), master(size, chunk, config, simd);
+    worker.Scatter(1, &rng);
+    master.Scatter(1, &rng);
+    const auto taken = worker.Run({.kind = ChunkOpKind::kTake, .codec = config.codec});
+    for (Codec codec : kAllCodecs) {
+      std::vector<std::vector<std::byte>> in;
+      for (const ChunkOp& op : taken) in.push_back(worker.Out(op));
+      const auto merged = master.Run({.kind = ChunkOpKind::kMerge, .codec = codec}, in);
+      for (size_t i = 0; i < merged.size(); ++i) {
+        if (codec != taken[i].out_codec || in[i].empty()) continue;
+        EXPECT_EQ(merged[i].result, 0);
+      }
+    }
+  });
+}
+
+TEST(HostExecutor, EncodesPendingToWhatDecodesToItExactly) {
+  Rng rng(test::Seed(), {4});
+  ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
+    if (size != chunk) return;
+    for (float step : {1e-42f, 1e-38f, 1e-30f, 1e-3f, 1e30f}) {
+      Pair pair(size, chunk, {config.codec, 0.8f * step}, simd);
+      pair.Scatter(0, &rng);
+      pair.Run({.kind = ChunkOpKind::kAdopt}, {std::vector<std::byte>(4 * size)});
+      pair.Progress(step, &rng);
+      const ChunkOp taken = pair.Run({.kind = ChunkOpKind::kTake, .codec = config.codec})[0];
+      const auto sent = pair.Out(taken);
+      if (!(taken.result & kNonZero)) continue;
+      ChunkOp again{.kind = ChunkOpKind::kEncodePending, .codec = taken.out_codec};
+      again.scale = taken.scale;
+      EXPECT_EQ(pair.Out(pair.Run(again)[0]), sent);
+      std::vector<float> decoded(size);
+      EXPECT_EQ(test::ReferenceDecode(taken.out_codec, sent.data(), sent.size(), &decoded), 0);
+      EXPECT_EQ(memcmp(decoded.data(), pair.host().arrays.pending, 4 * size), 0);
+    }
+  });
+}
+
+TEST(HostExecutor, KeepsWhatTheCodecDropped) {
+  Rng rng(test::Seed(), {5});
+  for (Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+    Pair pair(351, 351, {codec, 0.8f}, BestSimd());
+    pair.Scatter(0, &rng);
+    // Whole numbers of 2^-12: every sum below is exact.
+    std::vector<float> u(351);
+    ReplicaArrays& a = pair.host().arrays;
+    for (int i = 0; i < 351; ++i) {
+      u[i] = static_cast<float>(static_cast<int>(rng.Below(8000)) - 4000) / 4096;
+      a.base[i] = 1;
+      a.weights[i] = 1 + u[i];
+    }
+    pair.Progress(0, &rng);
+    const ChunkOp taken = pair.Run({.kind = ChunkOpKind::kTake, .codec = codec})[0];
+    EXPECT_EQ(taken.result, kNonZero | kRemainder);
+    for (int i = 0; i < 351; ++i) {
+      EXPECT_NEAR(a.weights[i] - a.base[i], double{u[i]} - a.pending[i], 2e-7) << i;
+      EXPECT_NEAR(a.weights[i], 1 + u[i], 2e-7) << i;
+    }
+  }
+}
+
+TEST(HostExecutor, LeavesWeightsEqualToTheBaseWhenNothingRemains) {
+  Rng rng(test::Seed(), {6});
+  for (Simd simd : SupportedSimd()) {
+    Pair pair(351, 351, {}, simd);
+    pair.Scatter(1, &rng);
+    const auto position = Positions(pair.host().arrays, &rng);
+    const ChunkOp op =
+        pair.Run({.kind = ChunkOpKind::kExchange, .acknowledged = true, .take = true}, position)[0];
+    EXPECT_EQ(op.result, kNonZero);
+    EXPECT_EQ(memcmp(pair.host().arrays.weights, pair.host().arrays.base, 4 * 351), 0);
+    // And once acknowledged, they are the position itself.
+    const ChunkOp next =
+        pair.Run({.kind = ChunkOpKind::kExchange, .acknowledged = true, .take = true}, position)[0];
+    EXPECT_EQ(next.result, 0);
+    EXPECT_EQ(next.out_bytes, 0u);
+    const auto* expected = reinterpret_cast<const float*>(position[0].data());
+    for (int i = 0; i < 351; ++i) EXPECT_EQ(pair.host().arrays.weights[i], expected[i]);
+  }
+}
+
+TEST(HostExecutor, SendsAConstantBelowTheStepOnceItHasGrown) {
+  Rng rng(test::Seed(), {7});
+  for (Codec codec : {Codec::kInt8, Codec::kSparse}) {
+    constexpr float kSmall = 1.0f / 4096;
+    Pair pair(16, 16, {codec, 0.01f}, BestSimd());
+    double arrived = 0;
+    for (int round = 0; round < 1000; ++round) {
+      ReplicaArrays& a = pair.host().arrays;
+      a.weights[3] += 0.5f;  // sets the scale of int8 to 16 times kSmall
+      a.weights[8] += kSmall;
+      pair.Progress(0, &rng);
+      pair.Run({.kind = ChunkOpKind::kTake, .codec = codec});
+      arrived += a.pending[8];
+    }
+    EXPECT_NEAR(arrived, 1000 * kSmall, 0.011) << static_cast<int>(codec);
+    EXPECT_NEAR(arrived + pair.host().arrays.weights[8] - pair.host().arrays.base[8], 1000 * kSmall,
+                1e-5);
+  }
+}
+
+TEST(HostExecutor, NeedsNoOutputForAFloat32Difference) {
+  Rng rng(test::Seed(), {8});
+  Pair pair(700, 351, {}, BestSimd());
+  pair.Scatter(1, &rng);
+  for (const ChunkOp& op : pair.Run({.kind = ChunkOpKind::kTake}, {}, false)) {
+    EXPECT_EQ(op.result, kNonZero);
+    EXPECT_EQ(op.out_bytes, 0u);
+  }
+}
+
+TEST(HostExecutor, MergesManyDifferencesOfOneChunkInOneBatch) {
+  Replica replica(20, 10);
+  const auto executor = MakeHostExecutor(replica.arrays);
+  const std::vector<float> ones(10, 1.0f);
+  std::vector<ChunkOp> ops(5);
+  for (ChunkOp& op : ops) {
+    op = {.kind = ChunkOpKind::kMerge, .chunk = 1, .in_bytes = 40};
+    op.in = reinterpret_cast<const std::byte*>(ones.data());
+  }
+  executor->Run(ops);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(replica.arrays.weights[i], i < 10 ? 0 : 5);
+}
+
+TEST(HostExecutor, KeepsAWeightThatAnotherThreadWroteBetweenOperations) {
+  Replica replica(351, 351);
+  const auto executor = MakeHostExecutor(replica.arrays);
+  const std::vector<float> position(351, 2.0f);
+  ChunkOp op{.kind = ChunkOpKind::kExchange, .acknowledged = true, .in_bytes = 4 * 351};
+  op.in = reinterpret_cast<const std::byte*>(position.data());
+  executor->Run({&op, 1});
+  std::thread([&] { replica.arrays.weights[200] += 1; }).join();
+  executor->Run({&op, 1});
+  for (int i = 0; i < 351; ++i) EXPECT_EQ(replica.arrays.weights[i], i == 200 ? 3 : 2);
+  EXPECT_EQ(op.result, kRemainder);
+}
+
+// What the thread sanitizer is told of: see test/support/tsan.supp.
+void HogwildExchangeTestSolver(float* weights, int count, const std::atomic<bool>& stop) {
+  while (!stop) {
+    for (int i = 0; i < count; ++i) weights[i] += 1;
+  }
+}
+
+TEST(HostExecutor, StaysFiniteAndWholeWhileASolverWrites) {
+  for (Codec codec : kAllCodecs) {
+    Replica worker(351, 351), master(351, 351);
+    const CodecConfig config{codec, 2};
+    const auto executor = MakeHostExecutor(worker.arrays, config);
+    const auto merger = MakeHostExecutor(master.arrays, config);
+    std::atomic<bool> stop = false;
+    std::thread solver([&] { HogwildExchangeTestSolver(worker.arrays.weights, 351, stop); });
+    std::vector<std::byte> out(MaxPayloadBytes(351));
+    for (int round = 0; round < 500; ++round) {
+      ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
+      take.out_bytes = static_cast<uint32_t>(out.size());
+      take.out = out.data();
+      executor->Run({&take, 1});
+      EXPECT_EQ(take.result & (kNonFinite | kMalformed), 0);
+      if (!(take.result & kNonZero)) continue;
+      ChunkOp merge{.kind = ChunkOpKind::kMerge, .codec = take.out_codec};
+      merge.in = out.data();
+      merge.in_bytes = take.out_bytes;
+      merger->Run({&merge, 1});
+      EXPECT_EQ(merge.result, 0);
+    }
+    stop = true;
+    solver.join();
+    // The master has all that was taken, whatever the solver did meanwhile.
+    for (int i = 0; i < 351; ++i) {
+      EXPECT_NEAR(master.arrays.weights[i], worker.arrays.base[i],
+                  1e-3 * std::fabs(worker.arrays.base[i]) + 1e-3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,225 @@
+#include "test/exchange/reference_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace millrace::test {
+namespace {
+
+template <typename T>
+void Append(std::vector<std::byte>* bytes, T value) {
+  const size_t at = bytes->size();
+  bytes->resize(at + sizeof(T));
+  memcpy(bytes->data() + at, &value, sizeof(T));
+}
+
+template <typename T>
+T At(const std::byte* bytes, size_t offset) {
+  T value;
+  memcpy(&value, bytes + offset, sizeof(T));
+  return value;
+}
+
+bool AllFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+size_t BitmapBytes(size_t n) {
+  size_t bytes = (n + 7) / 8;
+  while (bytes % 4 != 0) ++bytes;
+  return bytes;
+}
+
+uint8_t DecodeSparse(const std::byte* in, size_t bytes, std::vector<float>* d) {
+  const size_t n = d->size(), bitmap = BitmapBytes(n);
+  if (bytes < bitmap) return kMalformed;
+  size_t at = bitmap;
+  for (size_t i = 0; i < 8 * bitmap; ++i) {
+    const bool present = (static_cast<unsigned>(in[i / 8]) >> (i % 8)) & 1;
+    if (present && (i >= n || at + 4 > bytes)) return kMalformed;
+    if (i < n) (*d)[i] = present ? At<float>(in, at) : 0.0f;
+    if (present) at += 4;
+  }
+  return at == bytes ? 0 : kMalformed;
+}
+
+}  // namespace
+
+float NearestBfloat16(float x) {
+  // The two neighbours, by cutting and by one more step away from zero.
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  const uint32_t below_bits = bits & 0xffff0000u, above_bits = below_bits + 0x10000u;
+  float below, above;
+  memcpy(&below, &below_bits, 4);
+  memcpy(&above, &above_bits, 4);
+  // Beyond the largest, the next step would be 2^128.
+  const double next = std::isfinite(above) ? above : std::copysign(std::ldexp(1.0, 128), x);
+  const double down = std::fabs(double{x} - below), up = std::fabs(next - double{x});
+  if (down != up) return down < up ? below : above;
+  return (below_bits >> 16) % 2 == 0 ? below : above;
+}
+
+int NearestLevel(float x, float scale) {
+  const float quotient = x / scale;
+  if (!(std::fabs(quotient) < 127)) return quotient > 0 ? 127 : -127;
+  const double floor = std::floor(double{quotient}), part = double{quotient} - floor;
+  const int low = static_cast<int>(floor);
+  if (part != 0.5) return part < 0.5 ? low : low + 1;
+  return low % 2 == 0 ? low : low + 1;
+}
+
+ReferencePayload ReferenceEncode(Codec codec, const std::vector<float>& d, float scale) {
+  ReferencePayload payload;
+  payload.codec = codec;
+  payload.scale = scale;
+  auto* bytes = &payload.bytes;
+  if (codec == Codec::kInt8) Append(bytes, scale);
+  if (codec == Codec::kSparse) {
+    bytes->resize(BitmapBytes(d.size()));
+    for (size_t i = 0; i < d.size(); ++i) {
+      if (d[i] != 0) (*bytes)[i / 8] |= std::byte{1} << (i % 8);
+    }
+  }
+  for (float x : d) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    if (codec == Codec::kFloat32 || (codec == Codec::kSparse && x != 0)) Append(bytes, x);
+    if (codec == Codec::kBfloat16) Append(bytes, static_cast<uint16_t>(bits >> 16));
+    if (codec == Codec::kInt8) Append(bytes, static_cast<int8_t>(NearestLevel(x, scale)));
+  }
+  if (codec == Codec::kSparse && bytes->size() >= 4 * d.size()) {
+    return ReferenceEncode(Codec::kFloat32, d, scale);
+  }
+  return payload;
+}
+
+uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vector<float>* d) {
+  const size_t n = d->size();
+  if (codec == Codec::kSparse) {
+    const uint8_t result = DecodeSparse(in, bytes, d);
+    if (result != 0) return result;
+  } else if (bytes != (codec == Codec::kFloat32    ? 4 * n
+                       : codec == Codec::kBfloat16 ? 2 * n
+                                                   : 4 + n)) {
+    return kMalformed;
+  }
+  float scale = 0;
+  if (codec == Codec::kInt8) {
+    scale = At<float>(in, 0);
+    if (!std::isfinite(scale * 128)) return kNonFinite;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (codec == Codec::kFloat32) (*d)[i] = At<float>(in, 4 * i);
+    if (codec == Codec::kInt8) (*d)[i] = scale * static_cast<float>(At<int8_t>(in, 4 + i));
+    if (codec == Codec::kBfloat16) {
+      const uint32_t bits = uint32_t{At<uint16_t>(in, 2 * i)} << 16;
+      memcpy(&(*d)[i], &bits, 4);
+    }
+  }
+  return AllFinite(*d) ? 0 : kNonFinite;
+}
+
+bool ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* scale) const {
+  if (!AllFinite(*offers)) return false;
+  float largest = 0;
+  for (float x : *offers) largest = std::max(largest, std::fabs(x));
+  if (codec == Codec::kInt8) {
+    *scale = largest / 127;
+    if (!std::isfinite(*scale * 128)) return false;
+  }
+  for (float& x : *offers) {
+    if (codec == Codec::kBfloat16) x = NearestBfloat16(x);
+    if (codec == Codec::kSparse && std::fabs(x) < threshold_) x = 0;
+    if (codec == Codec::kInt8) {
+      x = *scale == 0 ? 0 : *scale * static_cast<float>(NearestLevel(x, *scale));
+    }
+  }
+  return AllFinite(*offers);
+}
+
+void ReferenceExecutor::Write(Codec codec, const std::vector<float>& d, ChunkOp* op) {
+  const ReferencePayload payload = ReferenceEncode(codec, d, op->scale);
+  op->out_codec = payload.codec;
+  op->out_bytes = static_cast<uint32_t>(payload.bytes.size());
+  memcpy(op->out, payload.bytes.data(), payload.bytes.size());
+}
+
+void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool acknowledged) {
+  const int64_t begin = op->chunk * arrays_.chunk_floats, n = arrays_.floats_of(op->chunk);
+  float *w = arrays_.weights + begin, *base = arrays_.base + begin;
+  float* pending = arrays_.pending + begin;
+  std::vector<float> u(n), d(n);
+  for (int64_t i = 0; i < n; ++i) u[i] = w[i] - base[i];
+  if (take) {
+    std::transform(u.begin(), u.end(), d.begin(), rule_.offer);
+    if (!Round(op->codec, &d, &op->scale)) {
+      op->result = kNonFinite;
+      op->out_bytes = 0;
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float p = take ? d[i] : acknowledged ? 0 : pending[i];
+    base[i] = position[i] + p;
+    w[i] = base[i] + rule_.keep(u[i], d[i]);
+    pending[i] = p;
+    if (d[i] != 0) op->result |= kNonZero;
+    if (w[i] != base[i]) op->result |= kRemainder;
+  }
+  op->out_codec = op->codec;
+  op->out_bytes = (op->result & kNonZero) && op->out != nullptr ? op->out_bytes : 0;
+  if (op->out_bytes != 0) Write(op->codec, d, op);
+}
+
+void ReferenceExecutor::RunOne(ChunkOp* op) {
+  const int64_t begin = op->chunk * arrays_.chunk_floats, n = arrays_.floats_of(op->chunk);
+  float *w = arrays_.weights + begin, *base = arrays_.base + begin;
+  float* pending = arrays_.pending + begin;
+  std::vector<float> in(n);
+  op->result = 0;
+  if (op->kind == ChunkOpKind::kExchange || op->kind == ChunkOpKind::kAdopt) {
+    op->result = ReferenceDecode(Codec::kFloat32, op->in, op->in_bytes, &in);
+  } else if (op->kind == ChunkOpKind::kMerge) {
+    op->result = ReferenceDecode(op->codec, op->in, op->in_bytes, &in);
+  }
+  if (op->result != 0) {
+    if (op->kind != ChunkOpKind::kMerge) op->out_bytes = 0;
+    return;
+  }
+  switch (op->kind) {
+    case ChunkOpKind::kRead:
+      return Write(Codec::kFloat32, {w, w + n}, op);
+    case ChunkOpKind::kExchange:
+      return Move(op, in.data(), op->take, op->acknowledged);
+    case ChunkOpKind::kTake: {
+      const std::vector<float> position(base, base + n);
+      return Move(op, position.data(), true, true);
+    }
+    case ChunkOpKind::kEncodePending:
+      return Write(op->codec, {pending, pending + n}, op);
+    case ChunkOpKind::kMerge:
+      for (int64_t i = 0; i < n; ++i) {
+        float* state = arrays_.rule_state ? arrays_.rule_state + begin + i : nullptr;
+        w[i] = rule_.merge(w[i], in[i], state, op->staleness);
+      }
+      return;
+    case ChunkOpKind::kAdopt:
+      for (int64_t i = 0; i < n; ++i) w[i] = base[i] = in[i], pending[i] = 0;
+      return;
+    case ChunkOpKind::kReturn:
+      for (int64_t i = 0; i < n; ++i) in[i] = base[i] - pending[i];
+      return Write(Codec::kFloat32, in, op);
+    case ChunkOpKind::kFreeze:
+      for (int64_t i = 0; i < n; ++i) base[i] = w[i], pending[i] = 0;
+      return;
+  }
+}
+
+void ReferenceExecutor::Run(std::span<ChunkOp> ops) {
+  for (ChunkOp& op : ops) RunOne(&op);
+}
+
+}  // namespace millrace::test
