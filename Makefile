@@ -5,6 +5,7 @@
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
+#   make soak SEEDS=n simulated clusters, n more seeds
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
 .SUFFIXES:
@@ -183,6 +184,11 @@ accuracy: deps
 fuzz: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
 	@for binary in $(fuzz_binaries:$(BUILD)/%=$(BUILD)-asan/%); do echo $$binary; $$binary --runs=$${RUNS:-1000000} || exit 1; done
+# From the time on unless FIRST_SEED says where, so that no two runs are the same.
+.PHONY: soak
+soak: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
+	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
 layers:
 	@tools/check-layers
 format:

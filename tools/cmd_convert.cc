@@ -29,7 +29,8 @@ int RunCifar(const std::vector<std::string>& arguments) {
   if (arguments.size() == 3) {
     FLAGS_backend = arguments[2];
   } else {
-    ExpectArguments(arguments, 2, "the folder with the binary batches and the folder for the databases");
+    ExpectArguments(arguments, 2,
+                    "the folder with the binary batches and the folder for the databases");
   }
   CheckBackend();
   ConvertCifar(arguments[0], arguments[1]);

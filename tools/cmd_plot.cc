@@ -34,11 +34,8 @@ int RunPlot(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered({"plot",
-                                  "RUN.jsonl...",
-                                  "draws loss and accuracy of runs as an SVG figure",
-                                  {"o"},
-                                  RunPlot});
+const RegisterCommand registered(
+    {"plot", "RUN.jsonl...", "draws loss and accuracy of runs as an SVG figure", {"o"}, RunPlot});
 
 }  // namespace
 }  // namespace millrace

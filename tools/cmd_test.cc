@@ -51,13 +51,13 @@ int RunTest(const std::vector<std::string>& arguments) {
     weights = BindLive(&net);
   }
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
-  const Evaluation result =
-      Evaluate(&net, FLAGS_iterations, [] { return false; },
-               [](int batch, const std::vector<OutputMean>& outputs) {
-                 for (const OutputMean& output : outputs) {
-                   LOG(INFO) << "Batch " << batch << ", " << output.name << " = " << output.mean;
-                 }
-               });
+  const Evaluation result = Evaluate(
+      &net, FLAGS_iterations, [] { return false; },
+      [](int batch, const std::vector<OutputMean>& outputs) {
+        for (const OutputMean& output : outputs) {
+          LOG(INFO) << "Batch " << batch << ", " << output.name << " = " << output.mean;
+        }
+      });
   LOG(INFO) << "Loss: " << result.loss;
   for (const OutputMean& output : result.outputs) {
     LOG(INFO) << output.name << " = " << output.mean << LossNote(output.loss_weight, output.mean);

@@ -55,13 +55,12 @@ int RunTrain(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
-    {"train",
-     "",
-     "trains a net as its solver file says",
-     {"solver", "cpu", "weights", "snapshot", "shm", "metrics", "shard", "sigint_effect",
-      "sighup_effect"},
-     RunTrain});
+const RegisterCommand registered({"train",
+                                  "",
+                                  "trains a net as its solver file says",
+                                  {"solver", "cpu", "weights", "snapshot", "shm", "metrics",
+                                   "shard", "sigint_effect", "sighup_effect"},
+                                  RunTrain});
 
 }  // namespace
 }  // namespace millrace

@@ -22,7 +22,7 @@ std::map<std::string, Command>& Commands() {
 }
 
 // Flags of the logging library that every command takes.
-const std::vector<std::string> kCommonFlags = {"minloglevel", "v", "logtostderr", "log_dir",
+const std::vector<std::string> kCommonFlags = {"minloglevel",     "v",   "logtostderr", "log_dir",
                                                "alsologtostderr", "help"};
 
 void PrintUsage(std::ostream& out) {
@@ -67,8 +67,8 @@ void CheckFlags(const Command& command, int argc, char** argv) {
              std::find(names.begin(), names.end(), positive) != names.end();
     };
     if (!among(command.flags) && !among(kCommonFlags)) {
-      throw Error(command.name, " has no flag --", flag,
-                  command.flags.empty() ? "" : "; it takes ", Joined(command.flags));
+      throw Error(command.name, " has no flag --", flag, command.flags.empty() ? "" : "; it takes ",
+                  Joined(command.flags));
     }
   }
 }

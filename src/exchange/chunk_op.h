@@ -82,8 +82,9 @@ enum class ChunkOpKind : uint8_t {
 };
 
 // Bits of ChunkOp::result.
-inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a difference was taken
-inline constexpr uint8_t kNonFinite = 2;  // in, or the difference, holds NaN or Inf: nothing was done
+inline constexpr uint8_t kNonZero = 1;  // kExchange, kTake: a difference was taken
+inline constexpr uint8_t kNonFinite =
+    2;  // in, or the difference, holds NaN or Inf: nothing was done
 inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: nothing was done
 inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' somewhere after it
 

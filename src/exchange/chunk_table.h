@@ -40,9 +40,9 @@ struct Chunk {
   uint16_t owner = kNoNode;                       // its master
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
-  uint8_t retries = 0;    // since content was sent, or the difference taken, first
-  bool pending = false;   // worker: a difference may not have been applied yet
-  bool dirty = false;     // master: merged something since the last position
+  uint8_t retries = 0;   // since content was sent, or the difference taken, first
+  bool pending = false;  // worker: a difference may not have been applied yet
+  bool dirty = false;    // master: merged something since the last position
   // Worker: answers to a position, to a claim, to a claim with an older position.
   bool owes_seen = false, owes_pledge = false, owes_return = false;
   bool handed_over = false;  // no position of its new master has come yet
@@ -71,7 +71,7 @@ class ChunkTable {
   std::vector<uint32_t> owned;  // chunks mastered or being recovered, ascending
   // Chunks whose owner awaits an answer, by owner: heads of lists, kNoChunk if empty.
   std::vector<uint32_t> owed;
-  int64_t missing;      // chunks whose number is 0 and that this node does not master
+  int64_t missing;        // chunks whose number is 0 and that this node does not master
   uint64_t progress = 0;  // the solvers' progress counter, as last told
 
   uint32_t size() const { return static_cast<uint32_t>(chunks.size()); }
@@ -80,9 +80,7 @@ class ChunkTable {
     return {acks_.data() + size_t{chunk} * ack_words_, ack_words_};
   }
   std::span<const std::byte> ack_bytes(uint32_t chunk) { return std::as_bytes(acks(chunk)); }
-  bool ack(uint32_t chunk, uint16_t node) {
-    return acks(chunk)[node / 64] >> (node % 64) & 1;
-  }
+  bool ack(uint32_t chunk, uint16_t node) { return acks(chunk)[node / 64] >> (node % 64) & 1; }
   void SetAck(uint32_t chunk, uint16_t node, bool bit);
   size_t ack_words() const { return ack_words_; }
   // Clears the bits outside `keep` (ack_words() words) for all chunks.

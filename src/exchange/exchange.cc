@@ -12,7 +12,7 @@ constexpr size_t kOpsAtOnce = 64;
 constexpr uint32_t kFewestSlots = 8;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
-  return {config.node,       config.max_nodes,  config.incarnation,
+  return {config.node,         config.max_nodes,  config.incarnation,
           config.heartbeat_ns, config.suspect_ns, config.found_after_ns};
 }
 
@@ -242,8 +242,8 @@ int64_t Exchange::NextEvent(int64_t now) const {
   const bool owes = std::any_of(table_.owed.begin(), table_.owed.end(),
                                 [](uint32_t head) { return head != kNoChunk; });
   if (owes) return now;
-  return std::min(membership_.NextEvent(), now + std::min(config_.push_after_ns,
-                                                          config_.resend_ns) / 4);
+  return std::min(membership_.NextEvent(),
+                  now + std::min(config_.push_after_ns, config_.resend_ns) / 4);
 }
 
 }  // namespace millrace

@@ -98,7 +98,7 @@ class Exchange {
   Recovery recovery_;
   Answers answers_;
 
-  View followed_;  // the view that the tables are made for
+  View followed_;            // the view that the tables are made for
   uint64_t clock_base_ = 0;  // progress when this incarnation began
 };
 

@@ -47,8 +47,9 @@ bool KnownType(uint8_t type) {
 
 const char* DropName(Drop drop) {
   static constexpr const char* kNames[] = {
-      "none", "short", "magic",    "version", "field", "length",     "checksum", "run",       "self",
-      "destination", "stranger", "view",    "chunk", "not_master", "old",      "non_finite", "payload"};
+      "none",     "short",      "magic", "version",     "field",    "length",
+      "checksum", "run",        "self",  "destination", "stranger", "view",
+      "chunk",    "not_master", "old",   "non_finite",  "payload"};
   static_assert(std::size(kNames) == static_cast<size_t>(Drop::kCount));
   return kNames[static_cast<size_t>(drop)];
 }
@@ -75,8 +76,7 @@ void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
   Put<uint32_t>(p, kAtSeq, h.seq);
   std::copy(acks.begin(), acks.end(), out.begin() + kFrameHeaderBytes);
   const auto head = out.first(kFrameHeaderBytes + h.ack_bytes);
-  Put<uint32_t>(p, kAtChecksum,
-                Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
+  Put<uint32_t>(p, kAtChecksum, Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
 }
 
 Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {

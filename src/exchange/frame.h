@@ -47,7 +47,7 @@ struct ViewId {
 
 struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
-  Codec codec = Codec::kFloat32;  // of the payload
+  Codec codec = Codec::kFloat32;   // of the payload
   bool payload_unchecked = false;  // the checksum covers all but the payload
   uint64_t run = 0;                // of the training run: two clusters on one wire never mix
   uint16_t source = 0;

@@ -35,9 +35,9 @@ class Master {
  private:
   // What a master knows of one worker of one chunk.
   struct WorkerEnd {
-    uint64_t seen = 0;       // the newest position that it is known to have taken
-    uint32_t applied = 0;    // its last difference merged; valid if `known`
-    bool known = false;      // else only the parity is, from the acknowledgement vector
+    uint64_t seen = 0;     // the newest position that it is known to have taken
+    uint32_t applied = 0;  // its last difference merged; valid if `known`
+    bool known = false;    // else only the parity is, from the acknowledgement vector
   };
 
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {

@@ -31,8 +31,7 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
 bool SameMembers(const View& a, const View& b) {
   return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
                     [](const Member& x, const Member& y) {
-                      return x.node == y.node && x.role == y.role &&
-                             x.incarnation == y.incarnation;
+                      return x.node == y.node && x.role == y.role && x.incarnation == y.incarnation;
                     });
 }
 
@@ -125,10 +124,9 @@ bool Membership::Alive(uint16_t node) const {
 }
 
 uint16_t Membership::LiveSynced() const {
-  return static_cast<uint16_t>(
-      std::count_if(view_.members.begin(), view_.members.end(), [&](const Member& member) {
-        return member.role == Role::kSynced && Alive(member.node);
-      }));
+  return static_cast<uint16_t>(std::count_if(
+      view_.members.begin(), view_.members.end(),
+      [&](const Member& member) { return member.role == Role::kSynced && Alive(member.node); }));
 }
 
 bool Membership::Heard(const FrameHeader& header, int64_t now) {

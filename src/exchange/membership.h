@@ -23,8 +23,8 @@ namespace millrace {
 
 struct MembershipConfig {
   uint16_t node = 0;
-  uint16_t max_nodes = 2;       // ids are below this
-  uint32_t incarnation = 1;     // larger than in any earlier life of this node
+  uint16_t max_nodes = 2;    // ids are below this
+  uint32_t incarnation = 1;  // larger than in any earlier life of this node
   int64_t heartbeat_ns = 100'000'000;
   int64_t suspect_ns = 2'000'000'000;  // silent for so long: dead
   // A node that hears of no view for so long forms one of its own, with its own
@@ -36,9 +36,9 @@ struct MembershipConfig {
 struct NodeStatus {
   enum class Wish : uint8_t { kNone = 0, kJoin = 1, kLeave = 2 };
   Wish wish = Wish::kNone;
-  bool synced = false;   // has every chunk
-  bool drained = false;  // leaving, and has nothing left to send
-  uint16_t live = 0;     // synced members of its view that it hears, itself included
+  bool synced = false;        // has every chunk
+  bool drained = false;       // leaving, and has nothing left to send
+  uint16_t live = 0;          // synced members of its view that it hears, itself included
   uint64_t global_clock = 0;  // iterations that its view's members have done together
   uint32_t joining_incarnation = 0;
   ViewId target;  // the view it asks to join
@@ -100,11 +100,11 @@ class Membership {
 
  private:
   struct Peer {
-    bool known = false;           // a heartbeat has been received
-    bool replaced = false;        // lives on as another incarnation than the view says
-    bool accepted = false;        // the proposal under way
-    int64_t heard_at = 0;         // as the member that the view names
-    int64_t heartbeat_at = 0;     // as anything
+    bool known = false;        // a heartbeat has been received
+    bool replaced = false;     // lives on as another incarnation than the view says
+    bool accepted = false;     // the proposal under way
+    int64_t heard_at = 0;      // as the member that the view names
+    int64_t heartbeat_at = 0;  // as anything
     uint32_t incarnation = 0;
     uint64_t clock = 0;
     ViewId view;

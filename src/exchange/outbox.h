@@ -49,9 +49,9 @@ class Outbox {
 
   const size_t head_stride_, payload_bytes_, payload_stride_;
   std::vector<std::byte> heads_, payloads_;
-  std::vector<OutFrame> frames_;    // by slot
-  std::vector<uint32_t> free_;      // a stack
-  std::vector<uint32_t> posted_;    // a ring
+  std::vector<OutFrame> frames_;  // by slot
+  std::vector<uint32_t> free_;    // a stack
+  std::vector<uint32_t> posted_;  // a ring
   size_t posted_begin_ = 0, posted_count_ = 0;
 };
 

@@ -14,7 +14,8 @@ void Recovery::OnView(std::span<const uint16_t> owners) {
   ChunkTable& table = x_.table;
   std::fill(everybody_.begin(), everybody_.end(), 0);
   for (const Member& member : x_.membership.view().members) {
-    if (member.node != x_.config.node) everybody_[member.node / 64] |= uint64_t{1} << member.node % 64;
+    if (member.node != x_.config.node)
+      everybody_[member.node / 64] |= uint64_t{1} << member.node % 64;
   }
   table.owned.clear();
   table.ForgetOwed();
@@ -102,8 +103,8 @@ Drop Recovery::OnClaim(const FrameView& frame) {
     if (entry.chunk >= x_.table.size()) return Drop::kChunk;
     const Chunk& chunk = x_.table.chunks[entry.chunk];
     if (chunk.owner != frame.header.source) return Drop::kNotMaster;
-    x_.table.Owe(entry.chunk, chunk.number > entry.number ? &Chunk::owes_return
-                                                          : &Chunk::owes_pledge);
+    x_.table.Owe(entry.chunk,
+                 chunk.number > entry.number ? &Chunk::owes_return : &Chunk::owes_pledge);
   }
   return Drop::kNone;
 }

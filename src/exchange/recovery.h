@@ -48,7 +48,7 @@ class Recovery {
   std::vector<uint64_t> waiting_;  // by chunk: the members whose answer is missing
   std::vector<uint64_t> everybody_;
   size_t recovering_ = 0;
-  uint32_t cursor_ = 0;    // index into table.owned of the next claim
+  uint32_t cursor_ = 0;  // index into table.owned of the next claim
   bool round_open_ = false;
   uint8_t rounds_ = 0;
   int64_t round_at_ = 0;

@@ -11,9 +11,7 @@ constexpr uint32_t kScan = 256;
 
 }  // namespace
 
-bool Worker::MaySend() const {
-  return x_.membership.view().id && x_.table.missing == 0;
-}
+bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
 
 // Whoever leaves sends all it has, to the last bit.
 Codec Worker::codec() const {
@@ -186,8 +184,8 @@ void Worker::Push(int64_t now, size_t budget) {
     op.codec = codec();
     op.chunk = index;
     op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
-    op.out = x_.config.direct && op.codec == Codec::kFloat32 ? nullptr
-                                                             : x_.outbox.payload(context.slot);
+    op.out =
+        x_.config.direct && op.codec == Codec::kFloat32 ? nullptr : x_.outbox.payload(context.slot);
     chunk.swept = table.progress;
     x_.batch.Add(&chunk, op, context);
     --budget;

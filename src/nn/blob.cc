@@ -97,16 +97,18 @@ void Blob::ToProto(caffe::BlobProto* proto, bool with_diff) const {
 
 void Blob::FromProto(const caffe::BlobProto& proto, const std::string& what) {
   const auto significant = [](Shape shape) {
-    shape.erase(shape.begin(), std::find_if(shape.begin(), shape.end(),
-                                            [](int64_t dim) { return dim != 1; }));
+    shape.erase(shape.begin(),
+                std::find_if(shape.begin(), shape.end(), [](int64_t dim) { return dim != 1; }));
     return shape;
   };
   const Shape stored = ShapeOf(proto);
-  const bool same = proto.has_shape() ? stored == shape_ : significant(stored) == significant(shape_);
+  const bool same =
+      proto.has_shape() ? stored == shape_ : significant(stored) == significant(shape_);
   if (!same) {
     throw Error(what, ": stored with shape ", ShapeText(stored), ", expected ", ShapeText(shape_));
   }
-  const int64_t values = proto.double_data_size() > 0 ? proto.double_data_size() : proto.data_size();
+  const int64_t values =
+      proto.double_data_size() > 0 ? proto.double_data_size() : proto.data_size();
   if (values != count_) {
     throw Error(what, ": holds ", values, " values, expected ", count_);
   }
@@ -117,7 +119,9 @@ void Blob::FromProto(const caffe::BlobProto& proto, const std::string& what) {
   }
 }
 
-Shape ShapeOf(const caffe::BlobShape& proto) { return Shape(proto.dim().begin(), proto.dim().end()); }
+Shape ShapeOf(const caffe::BlobShape& proto) {
+  return Shape(proto.dim().begin(), proto.dim().end());
+}
 
 Shape ShapeOf(const caffe::BlobProto& proto) {
   if (proto.has_shape()) return ShapeOf(proto.shape());

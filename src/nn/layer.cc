@@ -12,8 +12,7 @@ void LayerRegistry::Register(const std::string& type, DeviceType device, Factory
 }
 
 std::unique_ptr<Layer> LayerRegistry::Create(const caffe::LayerParameter& param,
-                                             const LayerContext& context,
-                                             DeviceType device) const {
+                                             const LayerContext& context, DeviceType device) const {
   const auto found = factories_.find({param.type(), device});
   if (found == factories_.end()) {
     std::string known;

@@ -43,8 +43,8 @@ class Scratchpad {
 // What a net tells its layers. Everything pointed to outlives the layer.
 struct LayerContext {
   caffe::Phase phase = caffe::TRAIN;
-  uint64_t seed = 0;               // of the run; names every random stream
-  uint64_t layer_id = 0;           // of this layer in its net
+  uint64_t seed = 0;                         // of the run; names every random stream
+  uint64_t layer_id = 0;                     // of this layer in its net
   Layout preferred_layout = Layout::kPlain;  // for 4-axis activations
   Scratchpad* scratch = nullptr;
   DataService* data = nullptr;     // null in nets that read no data
@@ -140,8 +140,8 @@ class Layer {
 // Layer types by (type, device).
 class LayerRegistry {
  public:
-  using Factory = std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&,
-                                                       const LayerContext&)>;
+  using Factory =
+      std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&, const LayerContext&)>;
   static LayerRegistry& Get();
 
   void Register(const std::string& type, DeviceType device, Factory factory);

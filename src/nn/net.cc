@@ -91,7 +91,8 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
     layer->clear_blobs();
-    for (const Param& param : node.layer->params()) param.blob->ToProto(layer->add_blobs(), with_diff);
+    for (const Param& param : node.layer->params())
+      param.blob->ToProto(layer->add_blobs(), with_diff);
   }
 }
 
@@ -166,7 +167,10 @@ std::string Net::FindNonFinite() const {
     for (size_t i = 0; i < node.layer->params().size(); ++i) {
       if (!finite(*node.layer->params()[i].blob)) {
         return Cat("layer '", node.layer->name(), "' (", node.layer->type(), "): ",
-                   i == 0 ? "weights" : i == 1 ? "bias" : "parameters", " are not finite");
+                   i == 0   ? "weights"
+                   : i == 1 ? "bias"
+                            : "parameters",
+                   " are not finite");
       }
     }
     for (size_t i = 0; i < node.top.size(); ++i) {

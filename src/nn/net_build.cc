@@ -57,16 +57,16 @@ void CheckFields(const Layer& layer) {
 
 void CheckCount(const char* what, int count, int least, int most) {
   if (count >= least && count <= most) return;
-  const std::string expected = least == most                ? Cat(least)
+  const std::string expected = least == most                             ? Cat(least)
                                : most == std::numeric_limits<int>::max() ? Cat("at least ", least)
-                                                            : Cat(least, " to ", most);
+                                                                         : Cat(least, " to ", most);
   throw FieldError(what, count, " given, expected ", expected);
 }
 
 void CheckParamSpecs(const Layer& layer, size_t params) {
   if (static_cast<size_t>(layer.param().param_size()) > params) {
-    throw FieldError(Cat("param[", params, "]"), layer.param().param_size(), " given, but the layer has ",
-                     params, " learnable blobs");
+    throw FieldError(Cat("param[", params, "]"), layer.param().param_size(),
+                     " given, but the layer has ", params, " learnable blobs");
   }
 }
 
@@ -178,8 +178,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       node.bottom_names.push_back(name);
     }
     for (int i = 0; i < param.top_size() || (auto_top && i < arity.min_top); ++i) {
-      const std::string name =
-          i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
+      const std::string name = i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
         if (!layer.MayWorkInPlace()) {
@@ -218,8 +217,8 @@ void Net::AddParams(Node* node) {
   for (size_t i = 0; i < layer.params().size(); ++i) {
     Param* param = &layer.params()[i];
     const int index = static_cast<int>(i);
-    const caffe::ParamSpec spec = index < layer.param().param_size() ? layer.param().param(index)
-                                                                     : caffe::ParamSpec();
+    const caffe::ParamSpec spec =
+        index < layer.param().param_size() ? layer.param().param(index) : caffe::ParamSpec();
     const auto shared = param_by_share_name_.find(spec.name());
     if (spec.name().empty() || shared == param_by_share_name_.end()) {
       AddOwnParam(param, Cat(layer.name(), "/", i), spec);
@@ -294,8 +293,8 @@ void Net::FinishLayer(Node* node) {
 void Net::MarkBackward() {
   // Reorders were inserted before it was known whether a gradient comes back
   // through them: they follow what consumes them.
-  std::set<const Blob*> wanted;       // blobs whose diff a consumer writes
-  std::set<const Blob*> under_loss;   // blobs that the objective depends on
+  std::set<const Blob*> wanted;      // blobs whose diff a consumer writes
+  std::set<const Blob*> under_loss;  // blobs that the objective depends on
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     bool contributes = false;
     for (size_t i = 0; i < node->top.size(); ++i) {

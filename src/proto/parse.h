@@ -57,8 +57,8 @@ class FieldError : public Error {
 void LoadText(const std::string& path, google::protobuf::Message* message, SourceMap* source);
 
 // The same for text already in memory; `name` stands for the file in errors.
-void ParseText(const std::string& text, const std::string& name,
-               google::protobuf::Message* message, SourceMap* source);
+void ParseText(const std::string& text, const std::string& name, google::protobuf::Message* message,
+               SourceMap* source);
 
 // Parses a binary file (.caffemodel, .solverstate, .binaryproto). An empty,
 // truncated or foreign file gives one line; `kind` says what was expected.

@@ -79,9 +79,8 @@ std::string TimeTable(const TimeReport& report) {
   std::snprintf(line, sizeof(line),
                 "%.1f images/s forward and backward, batch %d, medians of %d iterations; "
                 "weights %.1f MiB, activations %.1f MiB\n",
-                report.images_per_second(), report.batch(),
-                report.iterations(), report.weight_mib(),
-                report.activation_mib());
+                report.images_per_second(), report.batch(), report.iterations(),
+                report.weight_mib(), report.activation_mib());
   return table + line;
 }
 

@@ -27,7 +27,8 @@ void SolverWorker::Run() {
                                  TrainNetOptions(run_.config, &run_.data));
   }
   net_->BindWeights(run_.weights.data());
-  rule_ = UpdateRuleRegistry::Get().Create(run_.config.param, UpdateParamsOf(*net_), net_->layout().size());
+  rule_ = UpdateRuleRegistry::Get().Create(run_.config.param, UpdateParamsOf(*net_),
+                                           net_->layout().size());
   if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
 
   IterationClock& clock = run_.weights.clock();

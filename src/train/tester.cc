@@ -11,8 +11,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     options.seed = config.seed;
     options.data = data;
     options.data_scope = Cat("test", i);
-    nets_.push_back(
-        std::make_unique<Net>(config.tests[i].param, config.tests[i].source, options));
+    nets_.push_back(std::make_unique<Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->BindWeights(layout, weights);
   }
 }

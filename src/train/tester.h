@@ -20,8 +20,8 @@ namespace millrace {
 class Tester {
  public:
   // `layout` and `weights` are the train net's. Everything outlives the tester.
-  Tester(const SolverConfig& config, const ParamLayout& layout, float* weights,
-         DataService* data, Reporter* reporter);
+  Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
+         Reporter* reporter);
 
   // Whether a test is due before iteration `iteration` is trained.
   bool Due(int64_t iteration) const;

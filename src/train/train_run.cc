@@ -53,14 +53,13 @@ class TrainRun {
     MakeWeights();
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
-    tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(),
-                                       test_data_.get(), reporter_.get());
+    tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
+                                       reporter_.get());
   }
 
   TrainResult Run() {
-    SharedRun shared{config_,   policy_,    *weights_,           *data_,
-                     *reporter_, *tester_,  snapshots_,          stop_,
-                     snapshot_requested_,   resume_.get()};
+    SharedRun shared{config_,    policy_, *weights_,           *data_,       *reporter_, *tester_,
+                     snapshots_, stop_,   snapshot_requested_, resume_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -69,7 +68,8 @@ class TrainRun {
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < options_.solvers; ++i) {
-      workers.push_back(std::make_unique<SolverWorker>(i, shared, i == 0 ? std::move(net_) : nullptr));
+      workers.push_back(
+          std::make_unique<SolverWorker>(i, shared, i == 0 ? std::move(net_) : nullptr));
     }
     RunThreads(workers);
     reporter_->Finish();
@@ -81,8 +81,7 @@ class TrainRun {
   void Resume() {
     resume_ = std::make_unique<ResumePoint>(LoadResumePoint(options_.snapshot));
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    LOG(INFO) << "Resuming from " << options_.snapshot << " at iteration "
-              << resume_->iteration();
+    LOG(INFO) << "Resuming from " << options_.snapshot << " at iteration " << resume_->iteration();
     const std::string notice = ResumeNotice(*resume_, options_.solvers);
     if (!notice.empty()) LOG(INFO) << notice;
   }
@@ -108,7 +107,8 @@ class TrainRun {
       weights_->clock().StartAt(resume_->iteration());
     } else {
       std::vector<std::string> files = options_.weights;
-      if (files.empty()) files.assign(config_.param.weights().begin(), config_.param.weights().end());
+      if (files.empty())
+        files.assign(config_.param.weights().begin(), config_.param.weights().end());
       for (const std::string& file : files) {
         LOG(INFO) << "Finetuning from " << file;
         LoadWeights(file, net_.get());
@@ -129,8 +129,8 @@ class TrainRun {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     LOG(INFO) << "Peak resident memory " << static_cast<double>(usage.ru_maxrss) / 1024
-              << " MiB; activations "
-              << MiB(static_cast<double>(worker.activation_bytes())) << " MiB per solver";
+              << " MiB; activations " << MiB(static_cast<double>(worker.activation_bytes()))
+              << " MiB per solver";
   }
 
   void RunThreads(const std::vector<std::unique_ptr<SolverWorker>>& workers) {

@@ -13,9 +13,9 @@ namespace millrace {
 struct TrainResult {
   int64_t iteration = 0;  // global, at the end
   bool stopped_early = false;
-  float loss = 0;                        // smoothed
-  std::vector<Evaluation> tests;         // of the test nets at the end, if one was due
-  std::string model, state;              // files of the final snapshot; "" if none was written
+  float loss = 0;                 // smoothed
+  std::vector<Evaluation> tests;  // of the test nets at the end, if one was due
+  std::string model, state;       // files of the final snapshot; "" if none was written
 };
 
 // Trains as `options` ask; logs, snapshots and tests on the way. The calling

@@ -1,4 +1,4 @@
-#include "sim/network.h"
+#include "test/sim/network.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "sim/scenario.h"
+#include "test/sim/scenario.h"
 
 namespace millrace::sim {
 

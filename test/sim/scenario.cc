@@ -1,4 +1,4 @@
-#include "sim/scenario.h"
+#include "test/sim/scenario.h"
 
 #include <algorithm>
 #include <cstring>
@@ -139,25 +139,44 @@ Event ParseEvent(const std::string& text) {
 void SetField(Scenario* s, const std::string& name, const std::string& value) {
   std::istringstream in(value);
   int codec = 0;
-  if (name == "seed") in >> s->seed;
-  else if (name == "nodes") in >> s->nodes;
-  else if (name == "late") in >> s->late;
-  else if (name == "chunks") in >> s->chunks;
-  else if (name == "codec") in >> codec, s->codec = static_cast<Codec>(codec);
-  else if (name == "threshold") in >> s->threshold;
-  else if (name == "direct") in >> s->direct;
-  else if (name == "active") in >> s->active;
-  else if (name == "busy") in >> s->busy;
-  else if (name == "slots") in >> s->slots;
-  else if (name == "loss") in >> s->faults.loss;
-  else if (name == "duplicate") in >> s->faults.duplicate;
-  else if (name == "corrupt") in >> s->faults.corrupt;
-  else if (name == "delay_min") in >> s->faults.delay_min;
-  else if (name == "delay_max") in >> s->faults.delay_max;
-  else if (name == "rate") in >> s->faults.rate;
-  else if (name == "queue") in >> s->faults.queue;
-  else if (name == "event") s->events.push_back(ParseEvent(value));
-  else throw Error("scenario: unknown field '", name, "'");
+  if (name == "seed")
+    in >> s->seed;
+  else if (name == "nodes")
+    in >> s->nodes;
+  else if (name == "late")
+    in >> s->late;
+  else if (name == "chunks")
+    in >> s->chunks;
+  else if (name == "codec")
+    in >> codec, s->codec = static_cast<Codec>(codec);
+  else if (name == "threshold")
+    in >> s->threshold;
+  else if (name == "direct")
+    in >> s->direct;
+  else if (name == "active")
+    in >> s->active;
+  else if (name == "busy")
+    in >> s->busy;
+  else if (name == "slots")
+    in >> s->slots;
+  else if (name == "loss")
+    in >> s->faults.loss;
+  else if (name == "duplicate")
+    in >> s->faults.duplicate;
+  else if (name == "corrupt")
+    in >> s->faults.corrupt;
+  else if (name == "delay_min")
+    in >> s->faults.delay_min;
+  else if (name == "delay_max")
+    in >> s->faults.delay_max;
+  else if (name == "rate")
+    in >> s->faults.rate;
+  else if (name == "queue")
+    in >> s->faults.queue;
+  else if (name == "event")
+    s->events.push_back(ParseEvent(value));
+  else
+    throw Error("scenario: unknown field '", name, "'");
   if (!in) throw Error("scenario: ", name, " is '", value, "', expected a number");
 }
 

@@ -44,9 +44,9 @@ struct Scenario {
   int chunks = 6;
   Codec codec = Codec::kFloat32;
   float threshold = 3;
-  bool direct = false;       // payloads are sent from where they are
-  int64_t active = 300;      // ticks in which solvers make progress
-  double busy = 0.5;         // chance that a solver makes a step in a tick
+  bool direct = false;   // payloads are sent from where they are
+  int64_t active = 300;  // ticks in which solvers make progress
+  double busy = 0.5;     // chance that a solver makes a step in a tick
   uint32_t slots = 64;
   LinkFaults faults;
   std::vector<Event> events;

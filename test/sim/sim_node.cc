@@ -1,4 +1,4 @@
-#include "sim/sim_node.h"
+#include "test/sim/sim_node.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,8 +47,8 @@ void SimNode::Start() {
   weights_.assign(size, 0.0f);
   base_.assign(size, 0.0f);
   pending_.assign(size, 0.0f);
-  const ReplicaArrays arrays{weights_.data(), base_.data(), pending_.data(), nullptr,
-                             static_cast<int64_t>(size), stride_};
+  const ReplicaArrays arrays{
+      weights_.data(), base_.data(), pending_.data(), nullptr, static_cast<int64_t>(size), stride_};
   incarnation_ += 1000;
   iterations_ = resets_ = 0;
   leaving_ = synced_ = false;
@@ -119,9 +119,8 @@ bool SimNode::CheckOwn(Failure* failure) {
     const double expected = origin_[c] + made_[c];
     const double tolerance = exact() ? 0 : 1e-3 + 1e-5 * std::abs(expected);
     if (std::abs(lane(c, id_) - expected) <= tolerance) continue;
-    *failure = {"read-your-own-writes",
-                Cat("node ", id_, ", chunk ", c, " holds ", lane(c, id_), " of its own, made ",
-                    expected)};
+    *failure = {"read-your-own-writes", Cat("node ", id_, ", chunk ", c, " holds ", lane(c, id_),
+                                            " of its own, made ", expected)};
     return false;
   }
   return true;

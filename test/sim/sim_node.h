@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "exchange/exchange.h"
 #include "exchange/host_executor.h"
-#include "sim/scenario.h"
+#include "test/sim/scenario.h"
 
 namespace millrace::sim {
 
@@ -55,7 +55,7 @@ class SimNode {
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
   uint64_t lives_lost() const { return lives_lost_; }  // by crashes and resets
-  bool has_left() const { return has_left_; }  // ever
+  bool has_left() const { return has_left_; }          // ever
   // Whether codecs may round, so that lanes are exact only in the end.
   bool exact() const;
 
@@ -76,7 +76,7 @@ class SimNode {
   int64_t frozen_until_ = 0;
   bool leaving_ = false;
   bool has_left_ = false;
-  bool synced_ = false;             // in this life; then origin_ and last_ hold
+  bool synced_ = false;               // in this life; then origin_ and last_ hold
   std::vector<double> made_, ended_;  // by chunk: in this life, in earlier ones
   std::vector<float> origin_;         // by chunk: the own lane when this life began to train
   std::vector<float> last_;           // the weights when they were looked at last

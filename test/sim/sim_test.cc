@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "sim/world.h"
-#include "support/support.h"
+#include "test/sim/world.h"
+#include "test/support/support.h"
 
 namespace millrace::sim {
 namespace {
@@ -37,8 +37,7 @@ std::string Report(const Scenario& scenario, const Failure& failure) {
   const Scenario small = Shrink(scenario, failure.property);
   const auto again = RunOnce(small);
   return Cat("seed ", scenario.seed, ": ", failure.property, ": ", failure.detail,
-             "\n  smaller: ", again ? again->detail : "",
-             "\n  replay: REPLAY='", ToText(small),
+             "\n  smaller: ", again ? again->detail : "", "\n  replay: REPLAY='", ToText(small),
              "' build/test/sim_test --gtest_filter='*Replay*'");
 }
 
@@ -73,9 +72,8 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
   for (std::thread& worker : workers) worker.join();
   for (const std::string& report : reports) ADD_FAILURE() << report;
   std::cout << seeds << " seeds: " << total.frames << " frames, " << total.diffs_merged
-            << " differences merged, " << total.resends << " resent, " << total.views
-            << " views, " << total.takeovers << " chunks taken over, " << total.lives_lost
-            << " lives lost\n";
+            << " differences merged, " << total.resends << " resent, " << total.views << " views, "
+            << total.takeovers << " chunks taken over, " << total.lives_lost << " lives lost\n";
   // A simulation in which nothing happens proves nothing.
   EXPECT_GT(total.diffs_merged, 0u);
 }

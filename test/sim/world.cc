@@ -1,4 +1,4 @@
-#include "sim/world.h"
+#include "test/sim/world.h"
 
 #include <algorithm>
 #include <cmath>
@@ -162,9 +162,9 @@ bool World::CheckReplicas(Failure* failure) const {
     for (size_t i = 0; i < first.size(); ++i) {
       const float difference = std::abs(node->weights()[i] - first[i]);
       if (difference <= tolerance) continue;
-      *failure = {"replicas-equal", Cat("weight ", i, " is ", first[i], " on node ",
-                                        running[0]->id(), ", ", node->weights()[i], " on node ",
-                                        node->id())};
+      *failure = {"replicas-equal",
+                  Cat("weight ", i, " is ", first[i], " on node ", running[0]->id(), ", ",
+                      node->weights()[i], " on node ", node->id())};
       return false;
     }
   }
@@ -184,9 +184,9 @@ bool World::CheckConservation(Failure* failure) const {
       const double tolerance = sparse + (node->exact() ? 0 : 1e-3 + 1e-5 * made);
       const bool lost_nothing = node->lives_lost() == 0 && (!node->has_left() || !any_lost);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
-      *failure = {"conservation", Cat("chunk ", c, " holds ", value, " of node ", node->id(),
-                                      ", which made ", made, " and lost ", node->lives_lost(),
-                                      " lives")};
+      *failure = {"conservation",
+                  Cat("chunk ", c, " holds ", value, " of node ", node->id(), ", which made ", made,
+                      " and lost ", node->lives_lost(), " lives")};
       return false;
     }
   }
@@ -204,10 +204,9 @@ bool World::CheckClocks(Failure* failure) const {
     const uint64_t global = node->exchange().global_iterations();
     if (global != running[0]->exchange().global_iterations() || global > steps ||
         (lost == 0 && global != steps)) {
-      *failure = {"global-iteration", Cat("node ", node->id(), " counts ", global, ", node ",
-                                          running[0]->id(), " ",
-                                          running[0]->exchange().global_iterations(),
-                                          ", made were ", steps)};
+      *failure = {"global-iteration",
+                  Cat("node ", node->id(), " counts ", global, ", node ", running[0]->id(), " ",
+                      running[0]->exchange().global_iterations(), ", made were ", steps)};
       return false;
     }
   }
@@ -225,9 +224,8 @@ bool World::CheckSurvivors(Failure* failure) const {
   }
   for (const SimNode* node : all_) {
     const auto crashes = std::count_if(
-        scenario_.events.begin(), scenario_.events.end(), [&](const Event& e) {
-          return e.kind == Event::Kind::kCrash && e.node == node->id();
-        });
+        scenario_.events.begin(), scenario_.events.end(),
+        [&](const Event& e) { return e.kind == Event::Kind::kCrash && e.node == node->id(); });
     if (node->lives_lost() <= static_cast<uint64_t>(crashes)) continue;
     *failure = {"survivors", Cat("node ", node->id(), " lost ", node->lives_lost(),
                                  " lives, but crashed ", crashes, " times")};
@@ -289,11 +287,10 @@ std::string World::Describe() const {
                 ", quiescent ", x.quiescent(), ", global iteration ", x.global_iterations(), "\n");
     for (uint32_t c = 0; c < x.table().size(); ++c) {
       const Chunk& chunk = x.table().chunks[c];
-      text += Cat("  chunk ", c, " of ", chunk.owner, ": ",
-                  kStates[static_cast<int>(chunk.state)], ", number ", chunk.number, ", content ",
-                  chunk.content, ", seq ", chunk.seq, chunk.pending ? " pending" : "",
-                  chunk.dirty ? " dirty" : "", chunk.swept != x.table().progress ? " unswept" : "",
-                  ", lanes");
+      text += Cat("  chunk ", c, " of ", chunk.owner, ": ", kStates[static_cast<int>(chunk.state)],
+                  ", number ", chunk.number, ", content ", chunk.content, ", seq ", chunk.seq,
+                  chunk.pending ? " pending" : "", chunk.dirty ? " dirty" : "",
+                  chunk.swept != x.table().progress ? " unswept" : "", ", lanes");
       for (uint16_t n = 0; n < scenario_.nodes; ++n) text += Cat(" ", node->lane(c, n));
       text += "\n";
     }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/network.h"
-#include "sim/scenario.h"
-#include "sim/sim_node.h"
+#include "test/sim/network.h"
+#include "test/sim/scenario.h"
+#include "test/sim/sim_node.h"
 
 namespace millrace::sim {
 

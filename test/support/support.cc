@@ -71,7 +71,8 @@ void Process::Signal(int signal) { kill(pid_, signal); }
 
 CommandResult Process::Wait(double timeout_seconds) {
   CommandResult result;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
   int status = 0;
   while (waitpid(pid_, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > end) {
@@ -121,9 +122,10 @@ int main(int argc, char** argv) {
   tzset();  // once, before there are threads: every log line asks for the local time
   millrace::test::seed = std::random_device()();
   for (int i = 1; i < argc; ++i) {
-    if (strncmp(argv[i], "--seed=", 7) == 0) millrace::test::seed = strtoull(argv[i] + 7, nullptr, 10);
+    if (strncmp(argv[i], "--seed=", 7) == 0)
+      millrace::test::seed = strtoull(argv[i] + 7, nullptr, 10);
   }
-  std::cout << "random seed: " << millrace::test::seed << " (repeat with --seed="
-            << millrace::test::seed << ")" << std::endl;
+  std::cout << "random seed: " << millrace::test::seed
+            << " (repeat with --seed=" << millrace::test::seed << ")" << std::endl;
   return RUN_ALL_TESTS();
 }

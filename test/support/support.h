@@ -77,7 +77,7 @@ std::string ErrorOf(Body body) {
 }  // namespace millrace::test
 
 // ASSERT-like check that `text` contains `part`.
-#define EXPECT_CONTAINS(text, part)                                    \
+#define EXPECT_CONTAINS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
 
 #endif  // MILLRACE_TEST_SUPPORT_SUPPORT_H_

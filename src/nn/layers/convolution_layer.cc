@@ -70,8 +70,8 @@ void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   ReadPair("dilation", param.dilation(), false, 0, false, 0, 1, 1, g.dilation);
   const int64_t channels = bottom[0]->dim(1);
   if (g.group < 1 || channels % g.group != 0 || g.num_output % g.group != 0) {
-    throw FieldError("convolution_param.group", g.group, " given, but it must divide the ", channels,
-                     " input channels and the ", g.num_output, " outputs");
+    throw FieldError("convolution_param.group", g.group, " given, but it must divide the ",
+                     channels, " input channels and the ", g.num_output, " outputs");
   }
   const Shape weights = {g.num_output, channels / g.group, g.kernel[0], g.kernel[1]};
   CheckFiller(param.weight_filler(), weights, "convolution_param.weight_filler");

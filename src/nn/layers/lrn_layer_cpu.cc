@@ -43,8 +43,8 @@ class LrnCpu : public LrnLayer {
  private:
   void DescribeBoth(const Desc& data) {
     const caffe::LRNParameter& param = param_.lrn_param();
-    const dnnl::algorithm algorithm = across() ? dnnl::algorithm::lrn_across_channels
-                                               : dnnl::algorithm::lrn_within_channel;
+    const dnnl::algorithm algorithm =
+        across() ? dnnl::algorithm::lrn_across_channels : dnnl::algorithm::lrn_within_channel;
     const dnnl::lrn_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, data,
                                           param.local_size(), param.alpha(), param.beta(),
                                           param.k());
@@ -53,8 +53,7 @@ class LrnCpu : public LrnLayer {
     const Desc workspace = forward_pd.workspace_desc();
     workspace_ = Buffer(HostMemory(), workspace.get_size());
     forward_ = onednn::MakeOp<dnnl::lrn_forward>(
-        forward_pd,
-        {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}, {DNNL_ARG_WORKSPACE, workspace}},
+        forward_pd, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}, {DNNL_ARG_WORKSPACE, workspace}},
         context_.scratch);
     const dnnl::lrn_backward::desc backward(algorithm, data, data, param.local_size(),
                                             param.alpha(), param.beta(), param.k());

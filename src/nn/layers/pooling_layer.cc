@@ -17,7 +17,8 @@ void PoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
     if (param.has_kernel_size() || pair) {
       throw FieldError("pooling_param.global_pooling", "the window is the bottom: give no kernel");
     }
-  } else if (param.has_kernel_size() == pair || (pair && !(param.has_kernel_h() && param.has_kernel_w()))) {
+  } else if (param.has_kernel_size() == pair ||
+             (pair && !(param.has_kernel_h() && param.has_kernel_w()))) {
     throw FieldError("pooling_param", "give kernel_size, or both kernel_h and kernel_w");
   }
   const auto read = [](int64_t out[2], bool has_h, uint32_t h, bool has_w, uint32_t w,

@@ -44,8 +44,11 @@ inline __attribute__((always_inline)) void AddFoldedLoop(const GemmConvolutionSh
                                                          int64_t images, const float* patches,
                                                          float* image) {
   const int64_t row = s.kernel_w * s.channels;
-  ForEachRow(s, images, patches, image, [row](const float* patch, float* pixels) __attribute__((
-      always_inline)) { AddLoop<Set>(row, patch, pixels); });
+  ForEachRow(
+      s, images, patches,
+      image, [row](const float* patch, float* pixels) __attribute__((always_inline)) {
+        AddLoop<Set>(row, patch, pixels);
+      });
 }
 
 template <typename Set>
@@ -109,8 +112,8 @@ void GemmConvolutionBackward::Weights(const float* bottom, const float* top_diff
     const int64_t images = std::min(kTogether, s.images - n);
     Unfold(s, images, bottom + n * s.image(), patches);
     dnnl_sgemm('T', 'N', s.outputs, s.patch(), images * s.windows(), 1,
-               top_diff + n * s.windows() * s.outputs, s.outputs, patches, s.patch(),
-               n > 0 ? 1 : 0, weight_diff, s.patch());
+               top_diff + n * s.windows() * s.outputs, s.outputs, patches, s.patch(), n > 0 ? 1 : 0,
+               weight_diff, s.patch());
   }
   if (!bias_diff) return;
   std::fill_n(bias_diff, s.outputs, 0.0f);

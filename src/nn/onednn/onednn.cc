@@ -20,7 +20,8 @@ dnnl::stream& Stream() {
 }
 
 Desc DescOf(const Shape& shape, Layout layout) {
-  static const Tag plain[] = {Tag::a, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};
+  static const Tag plain[] = {Tag::a,    Tag::a,     Tag::ab,    Tag::abc,
+                              Tag::abcd, Tag::abcde, Tag::abcdef};
   CHECK_LE(shape.size(), 6u);
   const Shape dims = shape.empty() ? Shape{1} : shape;
   switch (layout) {
