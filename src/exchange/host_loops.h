@@ -205,13 +205,13 @@ MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec&
   return {taken.Any(), remainder.Any()};
 }
 
+// Merges differences d into the weights from element i on.
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE void MergeStep(const Rule& rule, const ChunkSpan& chunk, const float* diff,
-                                    uint32_t staleness, int64_t i) {
+MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typename Set::Float d,
+                                   uint32_t staleness, int64_t i) {
   using Float = typename Set::Float;
   Float state = {};
   if constexpr (Rule::kHasState) state = LoadFloats<Set>(chunk.rule_state + i);
-  const Float d = LoadFloats<Set>(diff + i);
   const Float w = LoadFloats<Set>(chunk.weights + i);
   StoreFloats<Set>(chunk.weights + i, rule.Merge(w, d, state, staleness));
   if constexpr (Rule::kHasState) StoreFloats<Set>(chunk.rule_state + i, state);
@@ -224,7 +224,7 @@ MILLRACE_HOST_DEVICE void MergeLoop(const Rule& shared_rule, const ChunkSpan& sh
   const ChunkSpan chunk = shared_chunk;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-        MergeStep<decltype(set)>(rule, chunk, diff, staleness, i);
+        MergeOne<decltype(set)>(rule, chunk, LoadFloats<decltype(set)>(diff + i), staleness, i);
       });
 }
 

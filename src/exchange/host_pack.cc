@@ -156,6 +156,26 @@ MILLRACE_AVX2 int32_t UnpackBfloat16Avx2(const std::byte* in, int64_t count, flo
   return std::max(LargestLane(four), UnpackBfloat16Rest(in, i, count, values));
 }
 
+MILLRACE_AVX2 int32_t LargestBfloat16Avx2(const std::byte* in, int64_t count) {
+  const __m256i magnitude = _mm256_set1_epi16(0x7fff);
+  __m256i largest = _mm256_setzero_si256();
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + 2 * i));
+    largest = _mm256_max_epi16(largest, _mm256_and_si256(halves, magnitude));
+  }
+  int32_t result = 0;
+  int16_t lanes[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), largest);
+  for (int16_t lane : lanes) result = std::max(result, int32_t{lane} << 16);
+  for (; i < count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, in + 2 * i, sizeof(half));
+    result = std::max(result, Magnitude(Bfloat16Value(half)));
+  }
+  return result;
+}
+
 void PackInt8Sse(float scale, const float* d, int64_t count, std::byte* out) {
   int64_t i = 0;
   const __m128 inverse = _mm_set1_ps(1 / scale);

@@ -16,6 +16,8 @@ void PackBfloat16Avx2(const float* d, int64_t count, std::byte* out);
 // Returns the largest magnitude (codec.h), to tell whether all are finite.
 int32_t UnpackBfloat16Sse(const std::byte* in, int64_t count, float* values);
 int32_t UnpackBfloat16Avx2(const std::byte* in, int64_t count, float* values);
+// The same without the values.
+int32_t LargestBfloat16Avx2(const std::byte* in, int64_t count);
 
 // The bytes of differences that Int8Codec{scale} has rounded.
 void PackInt8Sse(float scale, const float* d, int64_t count, std::byte* out);

@@ -136,4 +136,14 @@ Decoded DecodePayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t 
   return {kMalformed, nullptr};  // a codec of a later version
 }
 
+uint8_t CheckPacked(Codec codec, const std::byte* in, uint32_t bytes, int64_t count) {
+  if (bytes != LeastPayloadBytes(codec, count)) return kMalformed;
+  if (codec == Codec::kBfloat16) {
+    return LargestBfloat16Avx2(in, count) >= kInfinityBits ? kNonFinite : 0;
+  }
+  float scale;
+  std::memcpy(&scale, in, sizeof(scale));
+  return Int8ScaleIsSafe(scale) ? 0 : kNonFinite;
+}
+
 }  // namespace millrace

@@ -31,6 +31,9 @@ struct Decoded {
 Decoded DecodePayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count,
                       float* scratch, Simd simd);
 
+// The same check without decoding, for kBfloat16 and kInt8; needs AVX2.
+uint8_t CheckPacked(Codec codec, const std::byte* in, uint32_t bytes, int64_t count);
+
 }  // namespace millrace
 
 #endif  // MILLRACE_EXCHANGE_HOST_PAYLOAD_H_

@@ -1,5 +1,6 @@
 #include "exchange/codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -199,7 +200,7 @@ uint8_t Offer(ChunkOpKind kind, Codec codec, const std::vector<std::byte>& bytes
   test::Scatter(&replica, 1, &rng);
   before.CopyFrom(replica);
   const std::unique_ptr<std::byte[]> block(new std::byte[bytes.size()]);
-  memcpy(block.get(), bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), block.get());
   ChunkOp op{.kind = kind, .codec = codec, .acknowledged = true, .take = true};
   Guarded out(MaxPayloadBytes(n));
   op.out = out.data();

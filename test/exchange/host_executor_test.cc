@@ -1,5 +1,6 @@
 #include "exchange/host_executor.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -98,7 +99,7 @@ class Pair {
       outs_.emplace_back(room);
       expected_outs.emplace_back(room);
       ins.emplace_back(in.empty() ? 0 : static_cast<int64_t>(in[i].size()));
-      if (!in.empty()) memcpy(ins[i].data(), in[i].data(), in[i].size());
+      if (!in.empty()) std::copy(in[i].begin(), in[i].end(), ins[i].data());
     }
     for (uint32_t i = 0; i < chunks; ++i) {
       ops[i].chunk = expected[i].chunk = i;
