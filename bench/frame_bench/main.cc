@@ -1,0 +1,123 @@
+// What the exchange's state machine costs per frame, payload aside: two nodes hand
+// each other frames of one float, on one thread, with an executor that does nothing.
+// Prints one line of JSON.
+//
+//   build/bench/frame_bench --repeats=9
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "exchange/exchange.h"
+
+DEFINE_int32(repeats, 9, "measurements; medians are printed");
+DEFINE_double(seconds, 0.1, "how long a measurement takes at least");
+
+namespace {
+
+using namespace millrace;
+
+constexpr int64_t kChunks = 4096;
+constexpr size_t kBatch = 64;
+constexpr size_t kStride = 2048;  // room for a heartbeat too
+constexpr int64_t kStepNs = 1000;
+
+// Says that there is a difference wherever one is looked for.
+class NullExecutor : public ChunkExecutor {
+ public:
+  NullExecutor() : floats_(3 * kChunks) {
+    arrays_ = {floats_.data(), floats_.data() + kChunks, floats_.data() + 2 * kChunks, nullptr,
+               kChunks, 1};
+  }
+  void Run(std::span<ChunkOp> ops) override {
+    for (ChunkOp& op : ops) {
+      op.result = op.take || op.kind == ChunkOpKind::kTake ? kNonZero : 0;
+      op.out_codec = Codec::kFloat32;
+      op.out_bytes = 4;
+    }
+  }
+  const ReplicaArrays& arrays() const override { return arrays_; }
+
+ private:
+  std::vector<float> floats_;
+  ReplicaArrays arrays_;
+};
+
+// Frames on their way to one node.
+struct Wire {
+  std::vector<uint64_t> words = std::vector<uint64_t>(kBatch * kStride / 8);
+  std::vector<std::span<const std::byte>> frames;
+};
+
+struct Node {
+  NullExecutor executor;
+  std::unique_ptr<Exchange> exchange;
+  Wire in;
+  uint64_t sent = 0, received = 0;
+  double sending = 0, receiving = 0;  // seconds
+};
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void Step(Node* from, Node* to, int64_t now) {
+  OutFrame out[kBatch];
+  const double begin = Seconds();
+  const size_t count = from->exchange->Send(out, now);
+  from->sending += Seconds() - begin;
+  from->sent += count;
+  to->in.frames.clear();
+  for (size_t i = 0; i < count; ++i) {
+    auto* bytes = reinterpret_cast<std::byte*>(to->in.words.data()) + i * kStride;
+    std::memcpy(bytes, out[i].head.data(), out[i].head.size());
+    std::memcpy(bytes + out[i].head.size(), out[i].payload.data(), out[i].payload.size());
+    to->in.frames.push_back({bytes, out[i].head.size() + out[i].payload.size()});
+    from->exchange->Release(out[i].slot);
+  }
+  const double middle = Seconds();
+  to->exchange->Receive(to->in.frames, now);
+  to->receiving += Seconds() - middle;
+  to->received += count;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  Node nodes[2];
+  for (uint16_t id = 0; id < 2; ++id) {
+    ExchangeConfig config;
+    config.node = id;
+    nodes[id].exchange = std::make_unique<Exchange>(config, &nodes[id].executor);
+  }
+  int64_t now = 0;
+  uint64_t iteration = 0;
+  const auto round = [&](int64_t ns) {
+    ++iteration;
+    for (Node& node : nodes) node.exchange->SetProgress(iteration);
+    Step(&nodes[0], &nodes[1], now += ns);
+    Step(&nodes[1], &nodes[0], now += ns);
+  };
+  while (nodes[1].exchange->view().synced() < 2) round(1'000'000);
+  std::vector<double> send_ns, receive_ns;
+  for (int repeat = 0; repeat < FLAGS_repeats; ++repeat) {
+    for (Node& node : nodes) node.sent = node.received = node.sending = node.receiving = 0;
+    for (const double end = Seconds() + FLAGS_seconds; Seconds() < end;) round(kStepNs);
+    const double sent = nodes[0].sent + nodes[1].sent;
+    send_ns.push_back((nodes[0].sending + nodes[1].sending) / sent * 1e9);
+    receive_ns.push_back((nodes[0].receiving + nodes[1].receiving) / sent * 1e9);
+  }
+  std::printf("{\"send_ns\": %.1f, \"receive_ns\": %.1f}\n", Median(send_ns), Median(receive_ns));
+  return 0;
+}
