@@ -10,11 +10,8 @@ constexpr int64_t kLongestSleepNs = 5'000'000;
 }  // namespace
 
 void Transport::IndexPeers() {
-  is_peer_.clear();
-  for (NodeId peer : info_.peers) {
-    if (peer >= is_peer_.size()) is_peer_.resize(peer + 1);
-    is_peer_[peer] = true;
-  }
+  is_peer_.assign(PeerLimit(info_), false);
+  for (NodeId peer : info_.peers) is_peer_[peer] = true;
 }
 
 SendStatus Transport::Check(const OutFrame& frame) {
@@ -27,6 +24,12 @@ SendStatus Transport::Check(const OutFrame& frame) {
     return SendStatus::kNoSuchNode;
   }
   return SendStatus::kAccepted;
+}
+
+size_t PeerLimit(const TransportInfo& info) {
+  size_t limit = 0;
+  for (NodeId peer : info.peers) limit = std::max<size_t>(limit, peer + 1);
+  return limit;
 }
 
 const Clock& DefaultClock() {

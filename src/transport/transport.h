@@ -67,9 +67,11 @@ enum class WaitFor : uint8_t { kReceive, kReceiveOrSend };
 
 // What was so when Wait returned; nothing: its deadline has passed.
 struct WaitResult {
-  bool receivable = false;  // Receive would give a frame
-  bool sendable = false;    // waited for, and a Send that was busy is worth another try
-  bool woken = false;       // Wake() was called since the last Wait that said so
+  bool receivable = false;  // Receive is worth a call; it may drop all that it finds
+  // If that was waited for. After a Send that was busy: it is worth another try.
+  // Else: Reclaim would say more than it last did, or has nothing left to say.
+  bool sendable = false;
+  bool woken = false;  // Wake() was called since the last Wait that said so
 };
 
 // What an endpoint is; does not change while it lives.
@@ -97,7 +99,8 @@ class Transport {
   // Takes frames from the front of the batch until one cannot be accepted. The
   // caller keeps that one; the order of frames means nothing, so it may call
   // again at once with those behind it, and a destination without room does not
-  // hold up the others.
+  // hold up the others. What was accepted may need later calls (Reclaim, Receive or
+  // Wait) to go out.
   virtual SendResult Send(std::span<const OutFrame> frames) = 0;
 
   // How many frames are done with: accepted frames are numbered 1, 2, ... in the
@@ -140,6 +143,9 @@ class Transport {
  private:
   std::vector<bool> is_peer_;  // by node id
 };
+
+// One more than the largest id among the peers.
+size_t PeerLimit(const TransportInfo& info);
 
 // The machine's steady clock: what transports wait by unless they are given another.
 const Clock& DefaultClock();
