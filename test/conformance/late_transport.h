@@ -1,0 +1,98 @@
+// A transport as a NIC that sends from the caller's memory: what Send accepts is
+// read only in later calls, a few frames at a time, and is done with then; a frame
+// that its receiver has no room for is lost. Shows whether callers keep to the
+// rules of ownership.
+#ifndef MILLRACE_TEST_CONFORMANCE_LATE_TRANSPORT_H_
+#define MILLRACE_TEST_CONFORMANCE_LATE_TRANSPORT_H_
+
+#include <deque>
+#include <memory>
+
+#include "transport/transport.h"
+
+namespace millrace::test {
+
+class LateTransport : public Transport {
+ public:
+  LateTransport(std::unique_ptr<Transport> inner, size_t outstanding)
+      : Transport(InfoOf(*inner)), inner_(std::move(inner)), outstanding_(outstanding) {
+    IndexPeers();
+  }
+
+  SendResult Send(std::span<const OutFrame> frames) override {
+    SendResult result;
+    for (const OutFrame& frame : frames) {
+      result.status = Check(frame);
+      if (result.status == SendStatus::kAccepted && queue_.size() == outstanding_) {
+        result.status = SendStatus::kBusy;
+        counters_.Busy();
+      }
+      if (result.status != SendStatus::kAccepted) break;
+      queue_.push_back(frame);
+      counters_.Sent(1, frame.bytes(), frame.to == kAllNodes ? info_.peers.size() : 1);
+      ++result.accepted;
+    }
+    refused_ = result.status == SendStatus::kBusy;
+    return result;
+  }
+
+  uint64_t Reclaim() override {
+    Pump();
+    reclaimed_ = done_;
+    return done_;
+  }
+
+  size_t Receive(std::span<InFrame> frames) override {
+    Pump();
+    const size_t count = inner_->Receive(frames);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += frames[i].bytes.size();
+    counters_.Received(count, bytes);
+    return count;
+  }
+
+  void Release() override { inner_->Release(); }
+
+  WaitResult Wait(int64_t deadline_ns, WaitFor what) override {
+    WaitResult result = inner_->Wait(INT64_MIN, WaitFor::kReceive);
+    Pump();
+    const bool room =
+        refused_ ? queue_.size() < outstanding_ : done_ > reclaimed_ || queue_.empty();
+    if (what == WaitFor::kReceiveOrSend && room) {
+      result.sendable = true;
+      refused_ = false;
+    }
+    if (result.receivable || result.sendable || result.woken) return result;
+    return inner_->Wait(deadline_ns, what);
+  }
+
+  void Wake() override { inner_->Wake(); }
+
+ private:
+  static TransportInfo InfoOf(const Transport& inner) {
+    TransportInfo info = inner.info();
+    info.name = "late";
+    info.copies = false;
+    info.lossless = false;
+    return info;
+  }
+
+  // A few of the frames on their way, in order.
+  void Pump() {
+    for (int i = 0; i < 4 && !queue_.empty(); ++i) {
+      if (inner_->Send({&queue_.front(), 1}).accepted == 0) counters_.Drop(DropReason::kFailed);
+      queue_.pop_front();
+      ++done_;
+    }
+  }
+
+  std::unique_ptr<Transport> inner_;
+  const size_t outstanding_;
+  std::deque<OutFrame> queue_;
+  uint64_t done_ = 0, reclaimed_ = 0;
+  bool refused_ = false;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_CONFORMANCE_LATE_TRANSPORT_H_
