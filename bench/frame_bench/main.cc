@@ -30,8 +30,12 @@ constexpr int64_t kStepNs = 1000;
 class NullExecutor : public ChunkExecutor {
  public:
   NullExecutor() : floats_(3 * kChunks) {
-    arrays_ = {floats_.data(), floats_.data() + kChunks, floats_.data() + 2 * kChunks, nullptr,
-               kChunks, 1};
+    arrays_ = {floats_.data(),
+               floats_.data() + kChunks,
+               floats_.data() + 2 * kChunks,
+               nullptr,
+               kChunks,
+               1};
   }
   void Run(std::span<ChunkOp> ops) override {
     for (ChunkOp& op : ops) {
@@ -62,12 +66,11 @@ struct Node {
 };
 
 double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void Step(Node* from, Node* to, int64_t now) {
-  OutFrame out[kBatch];
+  PostedFrame out[kBatch];
   const double begin = Seconds();
   const size_t count = from->exchange->Send(out, now);
   from->sending += Seconds() - begin;

@@ -210,7 +210,7 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
   }
 }
 
-size_t Exchange::Send(std::span<OutFrame> room, int64_t now) {
+size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   membership_.Tick(now);
   FollowView();
   ReportToMembership();

@@ -52,7 +52,7 @@ class Exchange {
   // dropped. Frames must be 8-byte aligned; they are not needed after the call.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
   // Makes up to room.size() frames. Their bytes stay until Release.
-  size_t Send(std::span<OutFrame> room, int64_t now);
+  size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
   // Asks the others to go on without this node, which from now on makes no
   // progress. When left() is true this node may go; if delivered() is too, the others

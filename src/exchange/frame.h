@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/node_id.h"
 #include "exchange/chunk_op.h"
 
 namespace millrace {
@@ -19,7 +20,6 @@ namespace millrace {
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
 inline constexpr uint8_t kFrameVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 64;
-inline constexpr uint16_t kAllNodes = 0xffff;  // as destination: every other node
 inline constexpr uint16_t kNoNode = 0xfffe;
 // Ids of nodes are below this.
 inline constexpr uint16_t kMaxNodes = 4096;

@@ -33,7 +33,7 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
   posted_[(posted_begin_ + posted_count_++) % posted_.size()] = slot;
 }
 
-size_t Outbox::Drain(std::span<OutFrame> out) {
+size_t Outbox::Drain(std::span<PostedFrame> out) {
   const size_t count = std::min(out.size(), posted_count_);
   for (size_t i = 0; i < count; ++i) {
     out[i] = frames_[posted_[posted_begin_]];

@@ -18,7 +18,7 @@
 namespace millrace {
 
 // A frame to send: its two pieces stay as they are until the slot is released.
-struct OutFrame {
+struct PostedFrame {
   uint16_t destination = kAllNodes;
   std::span<const std::byte> head;
   std::span<const std::byte> payload;
@@ -41,7 +41,7 @@ class Outbox {
   // Makes the frame and queues it. `payload` may lie in the slot or elsewhere.
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
             std::span<const std::byte> payload);
-  size_t Drain(std::span<OutFrame> out);
+  size_t Drain(std::span<PostedFrame> out);
   void Release(uint32_t slot);
 
  private:
@@ -49,9 +49,9 @@ class Outbox {
 
   const size_t head_stride_, payload_bytes_, payload_stride_;
   std::vector<std::byte> heads_, payloads_;
-  std::vector<OutFrame> frames_;  // by slot
-  std::vector<uint32_t> free_;    // a stack
-  std::vector<uint32_t> posted_;  // a ring
+  std::vector<PostedFrame> frames_;  // by slot
+  std::vector<uint32_t> free_;       // a stack
+  std::vector<uint32_t> posted_;     // a ring
   size_t posted_begin_ = 0, posted_count_ = 0;
 };
 

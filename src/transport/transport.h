@@ -22,13 +22,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/node_id.h"
 #include "transport/counters.h"
 
 namespace millrace {
-
-using NodeId = uint16_t;
-// As a destination: every peer of the sender, and not the sender.
-inline constexpr NodeId kAllNodes = 0xffff;
 
 // A frame to send: `payload` follows `header` on the wire. Either may be empty.
 // Both stay the caller's memory, which must keep its address (and, unless the

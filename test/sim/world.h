@@ -61,7 +61,7 @@ class World {
   Network network_;
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<const SimNode*> all_;
-  std::vector<OutFrame> room_;
+  std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
   int64_t cut_until_ = 0;
   size_t next_event_ = 0;
