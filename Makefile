@@ -168,10 +168,10 @@ test: deps
 
 asan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
-	@$(MAKE) --no-print-directory SANITIZE=address,undefined BUILD=$(BUILD)-asan runtest
+	@SEEDS=$${SEEDS:-1000} $(MAKE) --no-print-directory SANITIZE=address,undefined BUILD=$(BUILD)-asan runtest
 tsan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=thread BUILD=$(BUILD)-tsan tests
-	@$(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
+	@SEEDS=$${SEEDS:-1000} $(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
 
 .PHONY: bench accuracy fuzz layers format clean
 bench:

@@ -120,3 +120,13 @@ def exchange_rates(binary, repeats):
     """The exchange kernels and their bounds: place -> work -> GB/s of both and the
     median of the ratios within a repeat."""
     return json.loads(output_of(binary, f"--repeats={repeats}"))
+
+
+def frame_rates(binary, repeats):
+    """What a frame costs the exchange, and two exchanges end to end."""
+    return json.loads(output_of(binary, f"--repeats={repeats}", "--seconds=0.5"))
+
+
+def transport_rates(binary, repeats):
+    """The loopback transport beside a copy and a bare ring, by size of payload."""
+    return output_of(binary, f"--repeats={repeats}", "--seconds=0.3")

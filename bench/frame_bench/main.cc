@@ -1,6 +1,7 @@
 // What the exchange's state machine costs per frame, payload aside: two nodes hand
 // each other frames of one float, on one thread, with an executor that does nothing.
-// Prints one line of JSON.
+// Then the same end to end: two threads, real kernels, the loopback transport, chunks
+// for frames of 1,500 and 9,000 bytes. Prints one line of JSON.
 //
 //   build/bench/frame_bench --repeats=9
 #include <gflags/gflags.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/frame_bench/loopback_pair.h"
 #include "exchange/exchange.h"
 
 DEFINE_int32(repeats, 9, "measurements; medians are printed");
@@ -25,6 +27,7 @@ constexpr int64_t kChunks = 4096;
 constexpr size_t kBatch = 64;
 constexpr size_t kStride = 2048;  // room for a heartbeat too
 constexpr int64_t kStepNs = 1000;
+constexpr int64_t kPairFloats = 431'080;  // LeNet's weights
 
 // Says that there is a difference wherever one is looked for.
 class NullExecutor : public ChunkExecutor {
@@ -121,6 +124,21 @@ int main(int argc, char** argv) {
     send_ns.push_back((nodes[0].sending + nodes[1].sending) / sent * 1e9);
     receive_ns.push_back((nodes[0].receiving + nodes[1].receiving) / sent * 1e9);
   }
-  std::printf("{\"send_ns\": %.1f, \"receive_ns\": %.1f}\n", Median(send_ns), Median(receive_ns));
+  std::printf("{\"send_ns\": %.1f, \"receive_ns\": %.1f, \"pair\": {", Median(send_ns),
+              Median(receive_ns));
+  const char* comma = "";
+  for (const int64_t chunk_floats : {350, 2200}) {
+    std::vector<double> frames, gigabytes;
+    for (int repeat = 0; repeat < FLAGS_repeats; ++repeat) {
+      const frame_bench::PairRates rates =
+          frame_bench::MeasurePair(kPairFloats, chunk_floats, FLAGS_seconds);
+      frames.push_back(rates.frames_per_second);
+      gigabytes.push_back(rates.exchanged_gb_per_second);
+    }
+    std::printf("%s\"%ld\": {\"frames_per_second\": %.0f, \"exchanged_gb_per_second\": %.3f}",
+                comma, static_cast<long>(chunk_floats * 4), Median(frames), Median(gigabytes));
+    comma = ", ";
+  }
+  std::printf("}}\n");
   return 0;
 }
