@@ -1,0 +1,127 @@
+// docs/images/exchange-life.svg against the program: every state in the picture is
+// what the executor arrives at.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "exchange/host_executor.h"
+#include "test/exchange/replica.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kPicture = "docs/images/exchange-life.svg";
+
+// The texts of the picture that have this class, from top to bottom.
+std::vector<std::string> Texts(const std::string& of_class) {
+  std::vector<std::string> texts;
+  std::istringstream in(ReadFile(kPicture));
+  const std::string attribute = "class=\"" + of_class + "\"";
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(attribute) == std::string::npos) continue;
+    const size_t begin = line.find('>') + 1;
+    texts.push_back(line.substr(begin, line.find('<', begin) - begin));
+  }
+  return texts;
+}
+
+// One chunk of one float, at one of the two ends.
+class End {
+ public:
+  End() : replica_(1, 1), executor_(MakeHostExecutor(replica_.arrays)) {}
+  float& w() { return *replica_.arrays.weights; }
+  float base() const { return *replica_.arrays.base; }
+  float pending() const { return *replica_.arrays.pending; }
+  // Returns what the operation wrote to `out`.
+  float Run(ChunkOp op, const float* in = nullptr) {
+    float out = 0;
+    op.in = reinterpret_cast<const std::byte*>(in);
+    op.in_bytes = in ? sizeof(*in) : 0;
+    op.out = reinterpret_cast<std::byte*>(&out);
+    op.out_bytes = sizeof(out);
+    executor_->Run({&op, 1});
+    result_ = op.result;
+    return out;
+  }
+  uint8_t result() const { return result_; }
+
+ private:
+  test::Replica replica_;
+  std::unique_ptr<ChunkExecutor> executor_;
+  uint8_t result_ = 0;
+};
+
+// The two ends and what the picture says of them so far.
+class Life {
+ public:
+  std::vector<std::string> master_states, worker_states;
+  End master, worker;
+
+  void Note(bool of_master) {
+    std::ostringstream text;
+    if (of_master) {
+      text << "w " << master.w();
+      master_states.push_back(text.str());
+    } else {
+      text << "w " << worker.w() << ", base " << worker.base() << ", pending " << worker.pending();
+      worker_states.push_back(text.str());
+    }
+  }
+  void MasterSolver(float step) {
+    master.w() += step;
+    Note(true);
+  }
+  void WorkerSolver(float step) {
+    worker.w() += step;
+    Note(false);
+  }
+  // Returns the difference that the worker takes; 0: none.
+  float Position(bool acknowledged, bool take) {
+    const float position = master.Run({.kind = ChunkOpKind::kRead});
+    const float d = worker.Run(
+        {.kind = ChunkOpKind::kExchange, .acknowledged = acknowledged, .take = take}, &position);
+    Note(false);
+    return worker.result() & kNonZero ? d : 0;
+  }
+  void Merge(float d) {
+    master.Run({.kind = ChunkOpKind::kMerge}, &d);
+    Note(true);
+  }
+};
+
+TEST(ExchangeDoc, AChunksLifeIsAsInThePicture) {
+  Life life;
+  life.master.w() = 10;
+  life.Note(true);
+  const float first = life.master.Run({.kind = ChunkOpKind::kRead});
+  life.worker.Run({.kind = ChunkOpKind::kAdopt}, &first);
+  life.Note(false);
+
+  life.MasterSolver(1);
+  life.WorkerSolver(3);
+  EXPECT_EQ(life.Position(false, true), 3);  // diff 1, lost
+  life.MasterSolver(1);
+  life.WorkerSolver(2);
+  EXPECT_EQ(life.Position(false, false), 0);  // bit 0: not merged
+  const float again = life.worker.Run({.kind = ChunkOpKind::kEncodePending});
+  EXPECT_EQ(again, 3);
+  life.Merge(again);
+  life.Note(true);  // the duplicate
+  const float second = life.Position(true, true);
+  EXPECT_EQ(second, 2);  // diff 2
+  life.Merge(second);
+  EXPECT_EQ(life.Position(true, true), 0);
+  life.Note(true);   // seen
+  life.Note(false);  // position 4 once more, dropped
+
+  EXPECT_EQ(Texts("master"), life.master_states);
+  EXPECT_EQ(Texts("worker"), life.worker_states);
+  EXPECT_EQ(life.master.w(), life.worker.w());
+}
+
+}  // namespace
+}  // namespace millrace

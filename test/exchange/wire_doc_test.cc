@@ -1,0 +1,300 @@
+// docs/wire.md against the program: the tables' places, the drop reasons, and every
+// byte of the examples.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "exchange/codec.h"
+#include "exchange/frame.h"
+#include "exchange/host_executor.h"
+#include "exchange/host_payload.h"
+#include "exchange/view.h"
+#include "exchange/wire_bytes.h"
+#include "test/exchange/replica.h"
+
+namespace millrace {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+struct Section {
+  std::vector<std::byte> bytes;  // of its block of hexadecimal digits
+  std::vector<Cells> rows;       // of its tables, without their heads
+};
+
+std::string Trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+std::vector<std::byte> Bytes(const std::string& hex) {
+  std::vector<std::byte> bytes;
+  std::istringstream in(hex);
+  for (std::string two; in >> two;) bytes.push_back(std::byte(std::stoul(two, nullptr, 16)));
+  return bytes;
+}
+
+Cells CellsOf(const std::string& line) {
+  Cells cells;
+  std::istringstream in(line.substr(1));
+  for (std::string cell; std::getline(in, cell, '|');) cells.push_back(Trimmed(cell));
+  return cells;
+}
+
+// By heading.
+std::map<std::string, Section> Page() {
+  std::map<std::string, Section> page;
+  std::istringstream in(ReadFile("docs/wire.md"));
+  std::string heading, hex;
+  bool block = false, table = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("```", 0) == 0) {
+      if (block) page[heading].bytes = Bytes(hex);
+      hex.clear();
+      block = !block;
+    } else if (block) {
+      hex += line + " ";
+    } else if (line.rfind("#", 0) == 0) {
+      heading = line.substr(line.find(' ') + 1);
+    }
+    if (line.rfind("|", 0) != 0) {
+      table = false;
+    } else if (!table) {
+      table = true;
+      std::getline(in, line);  // the line below the table's head
+    } else {
+      page[heading].rows.push_back(CellsOf(line));
+    }
+  }
+  return page;
+}
+
+struct Field {
+  std::string name;
+  size_t offset, bytes;
+  std::string value;
+};
+
+// Of an example; they follow each other without gaps to the frame's end.
+std::vector<Field> Fields(const Section& section) {
+  std::vector<Field> fields;
+  size_t end = 0;
+  for (const Cells& row : section.rows) {
+    fields.push_back({row.at(2), std::stoul(row.at(0)), std::stoul(row.at(1)), row.at(3)});
+    EXPECT_EQ(fields.back().offset, end) << row.at(2);
+    end += fields.back().bytes;
+  }
+  EXPECT_EQ(end, section.bytes.size());
+  return fields;
+}
+
+std::vector<double> Numbers(const std::string& list) {
+  std::vector<double> numbers;
+  std::istringstream in(list);
+  for (std::string number; std::getline(in, number, ',');) numbers.push_back(std::stod(number));
+  return numbers;
+}
+
+std::vector<double> AsDoubles(const float* values, size_t count) {
+  return {values, values + count};
+}
+
+std::string ValueOf(const std::vector<Field>& fields, const std::string& name) {
+  for (const Field& field : fields) {
+    if (field.name == name) return field.value;
+  }
+  ADD_FAILURE() << "no field " << name;
+  return "0";
+}
+
+uint64_t IntegerAt(const std::vector<std::byte>& bytes, const Field& field) {
+  uint64_t value = 0;
+  for (size_t i = field.bytes; i-- > 0;) {
+    value = value << 8 | static_cast<uint8_t>(bytes[field.offset + i]);
+  }
+  return value;
+}
+
+std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
+  return {{"type", static_cast<uint64_t>(h.type)},
+          {"codec", static_cast<uint64_t>(h.codec)},
+          {"flags", h.payload_unchecked},
+          {"run", h.run},
+          {"source", h.source},
+          {"destination", h.destination},
+          {"incarnation", h.incarnation},
+          {"epoch", h.view.epoch},
+          {"coordinator", h.view.coordinator},
+          {"ack_bytes", h.ack_bytes},
+          {"chunk", h.chunk},
+          {"length", h.length},
+          {"number", h.number},
+          {"clock", h.clock},
+          {"seq", h.seq},
+          {"magic", kFrameMagic},
+          {"version", kFrameVersion}};
+}
+
+// The header's table, the example's table, its bytes and the program agree.
+FrameView DecodeExample(const Section& section, const std::vector<Field>& fields) {
+  FrameView frame;
+  EXPECT_EQ(DecodeFrame(section.bytes, &frame), Drop::kNone);
+  const auto read = AsTheProgramReadsIt(frame.header);
+  const auto header = Page()["Header"].rows;
+  EXPECT_EQ(header.size(), read.size() + 1);  // the checksum
+  for (size_t i = 0; i < header.size(); ++i) {
+    SCOPED_TRACE(fields[i].name);
+    EXPECT_EQ(fields[i].name, header[i].at(2));
+    EXPECT_EQ(fields[i].offset, std::stoul(header[i].at(0)));
+    EXPECT_EQ(fields[i].bytes, std::stoul(header[i].at(1)));
+    const uint64_t value = std::stoull(fields[i].value, nullptr, 0);
+    EXPECT_EQ(IntegerAt(section.bytes, fields[i]), value);
+    if (fields[i].name == "checksum") continue;
+    EXPECT_EQ(read.at(fields[i].name), value);
+  }
+  // And the program writes the same frame, checksum included.
+  std::vector<std::byte> written(kFrameHeaderBytes + frame.acks.size());
+  EncodeFrame(frame.header, frame.acks, frame.payload, written);
+  written.insert(written.end(), frame.payload.begin(), frame.payload.end());
+  EXPECT_EQ(written, section.bytes);
+  return frame;
+}
+
+TEST(WireDoc, PositionIsWhatThePageSays) {
+  const Section section = Page()["Example: position"];
+  const auto fields = Fields(section);
+  const FrameView frame = DecodeExample(section, fields);
+  EXPECT_EQ(frame.header.type, FrameType::kPosition);
+  ASSERT_EQ(frame.acks.size(), 8u);
+  EXPECT_EQ(Get<uint64_t>(frame.acks.data(), 0), std::stoull(ValueOf(fields, "acks"), nullptr, 0));
+  ASSERT_EQ(frame.payload.size(), 12u);
+  test::Replica worker(3, 3);
+  const auto executor = MakeHostExecutor(worker.arrays);
+  ChunkOp adopt{.kind = ChunkOpKind::kAdopt, .in_bytes = frame.header.length};
+  adopt.in = frame.payload.data();
+  executor->Run({&adopt, 1});
+  EXPECT_EQ(AsDoubles(worker.arrays.weights, 3), Numbers(ValueOf(fields, "weights")));
+}
+
+TEST(WireDoc, DiffIsWhatThePageSays) {
+  const Section section = Page()["Example: diff"];
+  const auto fields = Fields(section);
+  const FrameView frame = DecodeExample(section, fields);
+  EXPECT_EQ(frame.header.type, FrameType::kDiff);
+  EXPECT_EQ(frame.header.codec, Codec::kInt8);
+  test::Replica master(3, 3);
+  const auto executor = MakeHostExecutor(master.arrays);
+  ChunkOp merge{
+      .kind = ChunkOpKind::kMerge, .codec = frame.header.codec, .in_bytes = frame.header.length};
+  merge.in = frame.payload.data();
+  executor->Run({&merge, 1});
+  EXPECT_EQ(merge.result, 0);
+  std::vector<double> expected = Numbers(ValueOf(fields, "levels"));
+  for (double& level : expected) level *= std::stod(ValueOf(fields, "scale"));
+  EXPECT_EQ(AsDoubles(master.arrays.weights, 3), expected);
+}
+
+TEST(WireDoc, HeartbeatIsWhatThePageSays) {
+  auto page = Page();
+  const Section section = page["Example: heartbeat"];
+  const auto fields = Fields(section);
+  const FrameView frame = DecodeExample(section, fields);
+  EXPECT_EQ(frame.header.type, FrameType::kHeartbeat);
+  size_t at = page["Header"].rows.size();
+  for (const char* heading : {"Heartbeat", "Propose, and the view in a heartbeat"}) {
+    const size_t begin = fields[at].offset;
+    for (const Cells& row : page[heading].rows) {
+      if (row.at(2).empty()) break;
+      SCOPED_TRACE(row.at(2));
+      EXPECT_EQ(fields[at].name, row.at(2));
+      EXPECT_EQ(fields[at].offset - begin, std::stoul(row.at(0)));
+      EXPECT_EQ(fields[at].bytes, std::stoul(row.at(1)));
+      EXPECT_EQ(IntegerAt(section.bytes, fields[at]), std::stoull(fields[at].value));
+      ++at;
+    }
+  }
+  View view;
+  ASSERT_TRUE(DecodeView(frame.payload.subspan(24), 4, &view));
+  EXPECT_EQ(view.id, frame.header.view);
+  EXPECT_EQ(view.past_clock, 300u);
+  std::vector<std::vector<double>> values;
+  for (const ViewId& id : view.ancestors) {
+    values.push_back({double(id.epoch), double(id.coordinator)});
+  }
+  for (const Member& m : view.members) {
+    values.push_back({double(m.node), double(m.role), double(m.incarnation), double(m.clock)});
+  }
+  ASSERT_EQ(fields.size(), at + values.size());
+  for (const auto& value : values) EXPECT_EQ(Numbers(fields[at++].value), value);
+}
+
+TEST(WireDoc, CodecsMakeTheExamplesOfThePage) {
+  const auto rows = Page()["Diff"].rows;
+  ASSERT_EQ(rows.size(), std::size(test::kAllCodecs));
+  for (Simd simd : test::SupportedSimd()) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      SCOPED_TRACE(rows[i].at(0));
+      const Codec codec = test::kAllCodecs[i];
+      const std::string& cell = rows[i].at(3);
+      const auto payload = Bytes(cell.substr(1, cell.size() - 2));
+      std::array<float, 3> scratch;
+      const auto size = static_cast<uint32_t>(payload.size());
+      const Decoded decoded = DecodePayload(codec, payload.data(), size, 3, scratch.data(), simd);
+      ASSERT_EQ(decoded.result, 0);
+      EXPECT_EQ(AsDoubles(decoded.values, 3), Numbers(rows[i].at(4)));
+      const std::array<float, 3> d{decoded.values[0], decoded.values[1], decoded.values[2]};
+      std::vector<std::byte> out(MaxPayloadBytes(3));
+      const Encoded encoded = EncodePayload(codec, d.data(), 3, 0.5f, out.data(), 12, simd);
+      EXPECT_EQ(encoded.codec, codec);
+      out.resize(encoded.bytes);
+      EXPECT_EQ(out, payload);
+    }
+  }
+}
+
+TEST(WireDoc, ListEntriesLieAsThePageSays) {
+  const auto rows = Page()["Seen, claim, pledge"].rows;
+  ASSERT_EQ(rows.size(), 2u);
+  std::byte entry[kChunkNumberBytes];
+  EncodeChunkNumber({0x01020304, 0x1112131415161718}, entry);
+  EXPECT_EQ(Get<uint32_t>(entry, std::stoul(rows[0].at(0))), 0x01020304u);
+  EXPECT_EQ(Get<uint64_t>(entry, std::stoul(rows[1].at(0))), 0x1112131415161718u);
+  EXPECT_EQ(std::stoul(rows[1].at(0)) + std::stoul(rows[1].at(1)), kChunkNumberBytes);
+}
+
+TEST(WireDoc, ThePageNamesAllDropReasons) {
+  std::set<std::string> documented, counted;
+  const auto rows = Page()["Checks"].rows;
+  for (const Cells& row : rows) documented.insert(row.at(0));
+  for (int i = 1; i < static_cast<int>(Drop::kCount); ++i) {
+    counted.insert(DropName(static_cast<Drop>(i)));
+  }
+  EXPECT_EQ(documented, counted);
+}
+
+TEST(WireDoc, LimitsFollowFromTheSizes) {
+  const auto rows = Page()["Limits"].rows;
+  ASSERT_FALSE(rows.empty());
+  constexpr size_t kStatusBytes = 24;
+  View view;
+  view.ancestors.resize(View::kAncestors);
+  for (const Cells& row : rows) {
+    const size_t room = std::stoul(row.at(2)), members = std::stoul(row.at(4));
+    EXPECT_EQ((room - kFrameHeaderBytes - 8 * AckWords(64)) / 4, std::stoul(row.at(3)));
+    view.members.resize(members);
+    EXPECT_LE(kFrameHeaderBytes + kStatusBytes + ViewBytes(view), room);
+    view.members.resize(members + 1);
+    EXPECT_GT(kFrameHeaderBytes + kStatusBytes + ViewBytes(view), room);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
