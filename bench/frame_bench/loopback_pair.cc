@@ -21,8 +21,9 @@ class Node {
  public:
   Node(LoopbackHub* hub, uint16_t id, int64_t floats, int64_t chunk_floats)
       : floats_(3 * floats), transport_(hub->Connect(id)) {
-    const ReplicaArrays arrays{floats_.data(), floats_.data() + floats,
-                               floats_.data() + 2 * floats, nullptr, floats, chunk_floats};
+    const ReplicaArrays arrays{
+        floats_.data(), floats_.data() + floats, floats_.data() + 2 * floats, nullptr, floats,
+        chunk_floats};
     executor_ = MakeHostExecutor(arrays);
     ExchangeConfig config;
     config.node = id;

@@ -8,7 +8,7 @@
 namespace frame_bench {
 
 struct PairRates {
-  double frames_per_second = 0;      // delivered, both directions together
+  double frames_per_second = 0;        // delivered, both directions together
   double exchanged_gb_per_second = 0;  // positions taken and differences merged, bytes of floats
 };
 

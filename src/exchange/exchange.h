@@ -55,8 +55,8 @@ class Exchange {
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
   // Asks the others to go on without this node, which from now on makes no
-  // progress. When left() is true this node may go; if delivered() is too, the others
-  // have all that it had.
+  // progress. When left() is true this node may go; if delivered() is too, all that it
+  // had is with the masters of its chunks.
   void Leave();
 
   // May train: this node's weights are those of the run.

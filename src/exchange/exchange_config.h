@@ -14,7 +14,7 @@ struct ExchangeConfig {
   uint64_t run = 0;          // equal on all nodes of a run, different between runs
   uint16_t node = 0;         // this one; each node has its own, below max_nodes
   uint16_t max_nodes = 2;    // equal on all nodes; at most kMaxNodes
-  uint32_t incarnation = 1;  // larger than in any earlier life of this node
+  uint32_t incarnation = 1;  // larger each time that this node is started
   CodecConfig codec;         // of the differences that this node sends
 
   int64_t heartbeat_ns = 100'000'000;

@@ -11,6 +11,7 @@
 #include "exchange/chunk_table.h"
 #include "exchange/exchange_config.h"
 #include "exchange/frame.h"
+#include "exchange/jitter.h"
 #include "exchange/membership.h"
 #include "exchange/outbox.h"
 
@@ -105,9 +106,16 @@ struct ExchangeContext {
     ++stats.drops[static_cast<size_t>(drop)];
     return drop;
   }
-  // The pause before something is sent again for the n-th time.
-  int64_t RetryAfter(uint8_t retries) const {
-    return std::max(config.resend_ns, round_trip.Patience()) << (retries < 6 ? retries : 6);
+  // The shortest pause before something is sent again.
+  int64_t LeastPatience() const {
+    return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
+  }
+  // The pause before `what`, sent again `retries` times already, is sent once more. Not
+  // longer than about the time in which the silent are found dead: who was only frozen
+  // must not wait for long.
+  int64_t RetryAfter(uint8_t retries, uint64_t what) const {
+    const int64_t pause = LeastPatience() << (retries < 6 ? retries : 6);
+    return Spread(std::min(pause, config.suspect_ns), config.node, what << 8 | retries);
   }
 };
 

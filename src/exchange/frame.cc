@@ -23,7 +23,7 @@ enum : size_t {
   kAtCoordinator = 28,
   kAtAckBytes = 30,
   kAtChunk = 32,
-  kAtLength = 36,
+  kAtLife = 36,
   kAtNumber = 40,
   kAtClock = 48,
   kAtSeq = 56,
@@ -70,7 +70,7 @@ void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
   Put<uint16_t>(p, kAtCoordinator, h.view.coordinator);
   Put<uint16_t>(p, kAtAckBytes, h.ack_bytes);
   Put<uint32_t>(p, kAtChunk, h.chunk);
-  Put<uint32_t>(p, kAtLength, h.length);
+  Put<uint32_t>(p, kAtLife, h.view.life);
   Put<uint64_t>(p, kAtNumber, h.number);
   Put<uint64_t>(p, kAtClock, h.clock);
   Put<uint32_t>(p, kAtSeq, h.seq);
@@ -98,23 +98,24 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.source = Get<uint16_t>(p, kAtSource);
   h.destination = Get<uint16_t>(p, kAtDestination);
   h.incarnation = Get<uint32_t>(p, kAtIncarnation);
-  h.view = {Get<uint32_t>(p, kAtEpoch), Get<uint16_t>(p, kAtCoordinator)};
+  h.view = {Get<uint32_t>(p, kAtEpoch), Get<uint16_t>(p, kAtCoordinator),
+            Get<uint32_t>(p, kAtLife)};
   h.ack_bytes = Get<uint16_t>(p, kAtAckBytes);
   h.chunk = Get<uint32_t>(p, kAtChunk);
-  h.length = Get<uint32_t>(p, kAtLength);
   h.number = Get<uint64_t>(p, kAtNumber);
   h.clock = Get<uint64_t>(p, kAtClock);
   h.seq = Get<uint32_t>(p, kAtSeq);
-  if (h.ack_bytes % 8 != 0 ||
-      bytes.size() != kFrameHeaderBytes + uint64_t{h.ack_bytes} + h.length) {
+  if (h.ack_bytes % 8 != 0 || bytes.size() < kFrameHeaderBytes + size_t{h.ack_bytes}) {
     return Drop::kLength;
   }
   const auto head = bytes.first(kFrameHeaderBytes + h.ack_bytes);
   frame->acks = head.subspan(kFrameHeaderBytes);
   frame->payload = bytes.subspan(head.size());
+  h.length = static_cast<uint32_t>(frame->payload.size());
   const auto checked = h.payload_unchecked ? frame->payload.first(0) : frame->payload;
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(head, checked)) return Drop::kChecksum;
-  if (h.source >= kMaxNodes) return Drop::kField;
+  const bool misused = h.payload_unchecked && h.type != FrameType::kPosition;
+  if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return Drop::kField;
   return Drop::kNone;
 }
 

@@ -23,6 +23,8 @@ inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 // Ids of nodes are below this.
 inline constexpr uint16_t kMaxNodes = 4096;
+// Epochs are not above this, so that the next one always exists.
+inline constexpr uint32_t kMaxEpoch = 0xefffffff;
 
 enum class FrameType : uint8_t {
   kPosition = 1,   // master to all: a chunk's weights, and what has been merged
@@ -36,11 +38,13 @@ enum class FrameType : uint8_t {
   kAccept = 9,     // answer to a proposal
 };
 
-// Names a membership view: the epoch, and the node that formed it, because two
-// halves of a divided cluster may reach the same epoch. {0, 0} is no view.
+// Names a membership view: the epoch, the node that formed it, because two halves
+// of a divided cluster may reach the same epoch, and that node's incarnation, because
+// it forgets which epochs it has used when it starts again. Epoch 0 is no view.
 struct ViewId {
   uint32_t epoch = 0;
   uint16_t coordinator = 0;
+  uint32_t life = 0;
   auto operator<=>(const ViewId&) const = default;
   explicit operator bool() const { return epoch != 0; }
 };
@@ -48,7 +52,7 @@ struct ViewId {
 struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
   Codec codec = Codec::kFloat32;   // of the payload
-  bool payload_unchecked = false;  // the checksum covers all but the payload
+  bool payload_unchecked = false;  // positions: the checksum covers all but the payload
   uint64_t run = 0;                // of the training run: two clusters on one wire never mix
   uint16_t source = 0;
   uint16_t destination = kAllNodes;
@@ -56,7 +60,7 @@ struct FrameHeader {
   ViewId view;               // the source's
   uint16_t ack_bytes = 0;    // length of the acknowledgement vector, a multiple of 8
   uint32_t chunk = 0;
-  uint32_t length = 0;  // of the payload, bytes
+  uint32_t length = 0;  // of the payload, bytes; not sent: what the frame's own leaves
   // Position, return: its number. Diff: the number of the position it was computed
   // against.
   uint64_t number = 0;
@@ -78,7 +82,7 @@ enum class Drop : uint8_t {
   kMagic,        // not ours
   kVersion,      // another version
   kField,        // a field holds a value that no sender writes
-  kLength,       // lengths do not add up to the frame's
+  kLength,       // less than its acknowledgement vector takes
   kChecksum,     // damaged on the way
   kRun,          // another run's
   kSelf,         // our own, looped back

@@ -108,7 +108,7 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     clean_ = 0;
-    if (!fresh && now - chunk.sent_at < x_.RetryAfter(chunk.retries)) continue;
+    if (!fresh && now - chunk.sent_at < x_.RetryAfter(chunk.retries, index)) continue;
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;

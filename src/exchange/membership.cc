@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exchange/jitter.h"
 #include "exchange/wire_bytes.h"
 
 namespace millrace {
@@ -9,8 +10,7 @@ namespace {
 
 using Wish = NodeStatus::Wish;
 
-constexpr size_t kStatusBytes = 24;
-constexpr size_t kAcceptBytes = 6;
+constexpr size_t kStatusBytes = 32;
 
 bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   if (in.size() < kStatusBytes) return false;
@@ -22,9 +22,10 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   status->drained = flags & 2;
   status->live = Get<uint16_t>(p, 2);
   status->joining_incarnation = Get<uint32_t>(p, 4);
-  status->target = {Get<uint32_t>(p, 8), Get<uint16_t>(p, 12)};
-  status->global_clock = Get<uint64_t>(p, 16);
-  return Get<uint16_t>(p, 14) == 0;
+  status->target = GetViewId(p + 8);
+  status->promised_epoch = Get<uint32_t>(p, 20);
+  status->global_clock = Get<uint64_t>(p, 24);
+  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch;
 }
 
 // Whether two views differ in more than how far their members' clocks are.
@@ -99,7 +100,7 @@ void Membership::Found(int64_t now) {
   for (uint16_t node = 0; node < config_.node; ++node) {
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
   }
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node};
+  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, incarnation_};
   proposal_.ancestors.clear();
   proposal_.past_clock = 0;
   proposal_.members.clear();
@@ -167,14 +168,32 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
     return false;
   }
   Peer& peer = peers_[frame.header.source];
-  if (peer.known && frame.header.incarnation < peer.incarnation) return true;  // an earlier life
+  // An earlier life; unless the later one is gone, and this is a new one.
+  const bool remembered =
+      Recent(peer.heartbeat_at) || view_.Has(frame.header.source, peer.incarnation);
+  if (peer.known && frame.header.incarnation < peer.incarnation && remembered) return true;
   peer.known = true;
   peer.incarnation = frame.header.incarnation;
   peer.view = frame.header.view;
   peer.status = status;
   peer.heartbeat_at = now;
-  if (!left_) Consider(status, now);
+  max_epoch_ = std::max(max_epoch_, status.promised_epoch);
+  if (left_) return true;
+  LearnIncarnation();
+  Consider(status, now);
   return true;
+}
+
+// A view that names a later life of this node than it knows of itself is about the
+// time before it was started; so is one that names this life, if it never promised to
+// be part of it.
+void Membership::LearnIncarnation() {
+  const Member* self = scratch_.Find(config_.node);
+  if (!self || self->incarnation < joining_incarnation()) return;
+  const bool this_life = view_.id || scratch_.id == promised_;
+  if (self->incarnation == joining_incarnation() && this_life) return;
+  least_incarnation_ = self->incarnation + 1;
+  if (!view_.id) incarnation_ = least_incarnation_;
 }
 
 // What the view in scratch_, in which another node is, means for this one.
@@ -229,7 +248,9 @@ void Membership::Promise(ViewId id) {
   if (proposing_ && proposal_.id != id) proposing_ = false;
 }
 
-// For the proposal in scratch_: everybody it drops is dead to this node too.
+// For the proposal in scratch_. Whoever would come before the one that proposes may be
+// dropped only if it is dead to this node too; of the others the coordinator decides,
+// or one broken link would keep all from going on.
 bool Membership::AcceptableAsMember() const {
   if (!view_.id || scratch_.predecessor() != view_.id ||
       !scratch_.Has(config_.node, incarnation_)) {
@@ -239,12 +260,15 @@ bool Membership::AcceptableAsMember() const {
     if (scratch_.Has(member.node, member.incarnation)) return true;
     const Peer& peer = peers_[member.node];
     const bool leaving = peer.known && peer.view == view_.id && peer.status.drained;
-    return leaving || !Alive(member.node);
+    const bool after = member.node > scratch_.id.coordinator && member.node != config_.node;
+    return after || leaving || !Alive(member.node);
   });
 }
 
 bool Membership::AcceptableAsJoiner() const {
-  return wish_ == Wish::kJoin && scratch_.Has(config_.node, joining_incarnation()) &&
+  const Member* self = scratch_.Find(config_.node);
+  return wish_ == Wish::kJoin && self && self->incarnation == joining_incarnation() &&
+         self->role == Role::kJoining &&
          (scratch_.predecessor() == target_ || scratch_.DescendsFrom(target_));
 }
 
@@ -263,8 +287,8 @@ bool Membership::OnPropose(const FrameView& frame, int64_t) {
 }
 
 bool Membership::OnAccept(const FrameView& frame, int64_t now) {
-  if (frame.payload.size() != kAcceptBytes) return false;
-  const ViewId id{Get<uint32_t>(frame.payload.data(), 0), Get<uint16_t>(frame.payload.data(), 4)};
+  if (frame.payload.size() != kViewIdBytes) return false;
+  const ViewId id = GetViewId(frame.payload.data());
   if (!proposing_ || id != proposal_.id) return true;
   if (!proposal_.Find(frame.header.source)) return true;
   peers_[frame.header.source].accepted = true;
@@ -376,12 +400,15 @@ void Membership::ProposeIfNeeded(int64_t now) {
   if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
   Compose(&proposal_);
   if (SameMembers(proposal_, view_)) return;
-  proposal_.id = {std::max({max_epoch_, promised_.epoch, view_.id.epoch}) + 1, config_.node};
+  proposal_.id = {std::max({max_epoch_, promised_.epoch, view_.id.epoch}) + 1, config_.node,
+                  incarnation_};
   proposal_.ancestors = view_.ancestors;
   proposal_.ancestors.insert(proposal_.ancestors.begin(), view_.id);
   if (proposal_.ancestors.size() > View::kAncestors) proposal_.ancestors.pop_back();
   for (Peer& peer : peers_) peer.accepted = false;
   proposing_ = true;
+  proposed_to_all_ = false;
+  propose_next_ = 0;
   proposed_at_ = propose_due_ = now;
   next_proposal_at_ = now + config_.heartbeat_ns;
   Promise(proposal_.id);
@@ -399,28 +426,22 @@ void Membership::WriteStatus(std::byte* out) const {
   Put<uint8_t>(out, 1, static_cast<uint8_t>((synced_ ? 1 : 0) | (drained_ ? 2 : 0)));
   Put<uint16_t>(out, 2, LiveSynced());
   Put<uint32_t>(out, 4, joining_incarnation());
-  Put<uint32_t>(out, 8, target_.epoch);
-  Put<uint16_t>(out, 12, target_.coordinator);
-  Put<uint16_t>(out, 14, 0);
-  Put<uint64_t>(out, 16, global_clock());
+  PutViewId(target_, out + 8);
+  Put<uint16_t>(out, 18, 0);
+  Put<uint32_t>(out, 20, promised_.epoch);
+  Put<uint64_t>(out, 24, global_clock());
 }
 
 bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payload) {
   if (accept_due_) {
     accept_due_ = false;
-    Put<uint32_t>(payload, 0, promised_.epoch);
-    Put<uint16_t>(payload, 4, promised_.coordinator);
-    *message = {FrameType::kAccept, accept_to_, kAcceptBytes};
+    PutViewId(promised_, payload);
+    *message = {FrameType::kAccept, accept_to_, kViewIdBytes};
     return true;
   }
-  if (proposing_ && now >= propose_due_) {
-    propose_due_ = now + config_.heartbeat_ns;
-    EncodeView(proposal_, payload);
-    *message = {FrameType::kPropose, kAllNodes, static_cast<uint32_t>(ViewBytes(proposal_))};
-    return true;
-  }
+  if (PollProposal(now, message, payload)) return true;
   if (now >= heartbeat_due_ && !left_) {
-    heartbeat_due_ = now + config_.heartbeat_ns;
+    heartbeat_due_ = now + Spread(config_.heartbeat_ns, config_.node, ++heartbeats_);
     WriteStatus(payload);
     EncodeView(view_, payload + kStatusBytes);
     *message = {FrameType::kHeartbeat, kAllNodes,
@@ -428,6 +449,34 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
     return true;
   }
   return false;
+}
+
+// To all at first, then to those who have not answered, one by one: asked together,
+// all would answer together again, and overrun the same queue.
+bool Membership::PollProposal(int64_t now, MembershipMessage* message, std::byte* payload) {
+  if (!proposing_ || now < propose_due_) return false;
+  uint16_t to = kAllNodes;
+  if (proposed_to_all_) {
+    const auto& members = proposal_.members;
+    const auto unanswered = [&](const Member& member) {
+      return member.node >= propose_next_ && member.node != config_.node &&
+             !peers_[member.node].accepted;
+    };
+    const auto found = std::find_if(members.begin(), members.end(), unanswered);
+    if (found == members.end()) {  // a round is complete
+      propose_next_ = 0;
+      propose_due_ = now + config_.heartbeat_ns;
+      return false;
+    }
+    to = found->node;
+    propose_next_ = static_cast<uint16_t>(to + 1);
+  } else {
+    proposed_to_all_ = true;
+    propose_due_ = now + config_.heartbeat_ns;
+  }
+  EncodeView(proposal_, payload);
+  *message = {FrameType::kPropose, to, static_cast<uint32_t>(ViewBytes(proposal_))};
+  return true;
 }
 
 uint64_t Membership::global_clock() const {

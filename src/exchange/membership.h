@@ -12,6 +12,7 @@
 #ifndef MILLRACE_EXCHANGE_MEMBERSHIP_H_
 #define MILLRACE_EXCHANGE_MEMBERSHIP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,9 +24,11 @@ namespace millrace {
 
 struct MembershipConfig {
   uint16_t node = 0;
-  uint16_t max_nodes = 2;    // ids are below this
-  uint32_t incarnation = 1;  // larger than in any earlier life of this node
-  int64_t heartbeat_ns = 100'000'000;
+  uint16_t max_nodes = 2;  // ids are below this
+  // Larger each time that this node is started. (Where the others have seen a larger
+  // one, because it had to begin anew meanwhile, the node takes the next.)
+  uint32_t incarnation = 1;
+  int64_t heartbeat_ns = 100'000'000;  // at least; at most half as much again
   int64_t suspect_ns = 2'000'000'000;  // silent for so long: dead
   // A node that hears of no view for so long forms one of its own, with its own
   // weights, if no node with a lower id is about to. Negative: never.
@@ -41,7 +44,8 @@ struct NodeStatus {
   uint16_t live = 0;          // synced members of its view that it hears, itself included
   uint64_t global_clock = 0;  // iterations that its view's members have done together
   uint32_t joining_incarnation = 0;
-  ViewId target;  // the view it asks to join
+  ViewId target;                // the view it asks to join
+  uint32_t promised_epoch = 0;  // it accepts no proposal below this
 };
 
 // What has to be sent: a frame of this type with this payload.
@@ -137,14 +141,19 @@ class Membership {
   void CommitIfAccepted(int64_t now);
   bool WantsToJoin(const Peer& peer) const;
   bool Recent(int64_t at) const { return now_ - at < config_.suspect_ns; }
-  uint32_t joining_incarnation() const { return view_.id ? incarnation_ + 1 : incarnation_; }
+  uint32_t joining_incarnation() const {
+    return std::max(view_.id ? incarnation_ + 1 : incarnation_, least_incarnation_);
+  }
+  void LearnIncarnation();
   uint16_t LiveSynced() const;
+  bool PollProposal(int64_t now, MembershipMessage* message, std::byte* payload);
   void WriteStatus(std::byte* out) const;
 
   const MembershipConfig config_;
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
   uint32_t incarnation_;
+  uint32_t least_incarnation_ = 0;  // others know of the one before
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;
@@ -156,13 +165,15 @@ class Membership {
 
   ViewId promised_;  // nothing below it will be accepted
   uint32_t max_epoch_ = 0;
-  bool proposing_ = false;
+  bool proposing_ = false, proposed_to_all_ = false;
+  uint16_t propose_next_ = 0;  // the first node that this round has not asked yet
   int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;
   bool accept_due_ = false;
   uint16_t accept_to_ = 0;
 
   bool started_ = false;
   int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
+  uint64_t heartbeats_ = 0;  // sent
 };
 
 }  // namespace millrace

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "exchange/jitter.h"
+
 namespace millrace {
 namespace {
-
-// The finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 struct Candidate {
   uint16_t node;
@@ -34,7 +27,7 @@ void AssignOwners(const View& view, std::span<uint16_t> owners) {
     uint64_t best_score = 0;
     for (Candidate& candidate : candidates) {
       if (candidate.room == 0) continue;
-      const uint64_t score = Mix((uint64_t{chunk} << 16 | candidate.node) * 0x9e3779b97f4a7c15);
+      const uint64_t score = MixBits((uint64_t{chunk} << 16 | candidate.node) * 0x9e3779b97f4a7c15);
       if (best && score <= best_score) continue;
       best = &candidate;
       best_score = score;

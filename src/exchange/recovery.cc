@@ -64,7 +64,7 @@ void Recovery::BeginClaim(uint32_t index) {
 void Recovery::Poll(int64_t now, size_t budget) {
   if (recovering_ == 0) return;
   ChunkTable& table = x_.table;
-  if (!round_open_ && now - round_at_ >= x_.RetryAfter(rounds_)) {
+  if (!round_open_ && now - round_at_ >= x_.RetryAfter(rounds_, kNoChunk)) {
     round_open_ = true;
     rounds_ = static_cast<uint8_t>(std::min(rounds_ + 1, 255));
   }
@@ -147,16 +147,16 @@ Drop Recovery::OnReturn(const FrameView& frame) {
 void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
   Chunk& chunk = x_.table.chunks[op.chunk];
   if (op.result & kNonFinite) {
-    x_.Dropped(Drop::kNonFinite);
-  } else {
-    if (chunk.number == 0) --x_.table.missing;
-    chunk.number = context.number;
-    const auto acks = x_.table.acks(op.chunk);
-    std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
-    if (op.acknowledged) {
-      chunk.pending = false;
-      x_.table.pending.Remove(x_.table.chunks, op.chunk);
-    }
+    x_.Dropped(Drop::kNonFinite);  // and no answer: what it would say is not known
+    return;
+  }
+  if (chunk.number == 0) --x_.table.missing;
+  chunk.number = context.number;
+  const auto acks = x_.table.acks(op.chunk);
+  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+  if (op.acknowledged) {
+    chunk.pending = false;
+    x_.table.pending.Remove(x_.table.chunks, op.chunk);
   }
   Answered(op.chunk, context.source);
 }

@@ -7,9 +7,19 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kHeadBytes = 20, kAncestorBytes = 6, kMemberBytes = 15;
+constexpr size_t kHeadBytes = 24, kMemberBytes = 15;
 
 }  // namespace
+
+void PutViewId(const ViewId& id, std::byte* out) {
+  Put<uint32_t>(out, 0, id.epoch);
+  Put<uint16_t>(out, 4, id.coordinator);
+  Put<uint32_t>(out, 6, id.life);
+}
+
+ViewId GetViewId(const std::byte* in) {
+  return {Get<uint32_t>(in, 0), Get<uint16_t>(in, 4), Get<uint32_t>(in, 6)};
+}
 
 void View::Reserve(uint16_t max_nodes) {
   ancestors.reserve(kAncestors + 1);
@@ -37,25 +47,23 @@ size_t View::synced() const {
 }
 
 size_t ViewBytes(const View& view) {
-  return kHeadBytes + kAncestorBytes * view.ancestors.size() + kMemberBytes * view.members.size();
+  return kHeadBytes + kViewIdBytes * view.ancestors.size() + kMemberBytes * view.members.size();
 }
 
 size_t MaxViewBytes(uint16_t max_nodes) {
-  return kHeadBytes + kAncestorBytes * View::kAncestors + kMemberBytes * max_nodes;
+  return kHeadBytes + kViewIdBytes * View::kAncestors + kMemberBytes * max_nodes;
 }
 
 void EncodeView(const View& view, std::byte* out) {
-  Put<uint32_t>(out, 0, view.id.epoch);
-  Put<uint16_t>(out, 4, view.id.coordinator);
-  Put<uint64_t>(out, 6, view.past_clock);
-  Put<uint16_t>(out, 14, static_cast<uint16_t>(view.ancestors.size()));
-  Put<uint16_t>(out, 16, static_cast<uint16_t>(view.members.size()));
-  Put<uint16_t>(out, 18, 0);
+  PutViewId(view.id, out);
+  Put<uint64_t>(out, 10, view.past_clock);
+  Put<uint16_t>(out, 18, static_cast<uint16_t>(view.ancestors.size()));
+  Put<uint16_t>(out, 20, static_cast<uint16_t>(view.members.size()));
+  Put<uint16_t>(out, 22, 0);
   out += kHeadBytes;
   for (const ViewId& id : view.ancestors) {
-    Put<uint32_t>(out, 0, id.epoch);
-    Put<uint16_t>(out, 4, id.coordinator);
-    out += kAncestorBytes;
+    PutViewId(id, out);
+    out += kViewIdBytes;
   }
   for (const Member& member : view.members) {
     Put<uint16_t>(out, 0, member.node);
@@ -69,18 +77,19 @@ void EncodeView(const View& view, std::byte* out) {
 bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view) {
   if (in.size() < kHeadBytes) return false;
   const std::byte* p = in.data();
-  const size_t ancestors = Get<uint16_t>(p, 14), members = Get<uint16_t>(p, 16);
-  if (ancestors > View::kAncestors || members > max_nodes || Get<uint16_t>(p, 18) != 0 ||
-      in.size() != kHeadBytes + ancestors * kAncestorBytes + members * kMemberBytes) {
+  const size_t ancestors = Get<uint16_t>(p, 18), members = Get<uint16_t>(p, 20);
+  if (ancestors > View::kAncestors || members > max_nodes || Get<uint16_t>(p, 22) != 0 ||
+      in.size() != kHeadBytes + ancestors * kViewIdBytes + members * kMemberBytes) {
     return false;
   }
-  view->id = {Get<uint32_t>(p, 0), Get<uint16_t>(p, 4)};
-  view->past_clock = Get<uint64_t>(p, 6);
+  view->id = GetViewId(p);
+  if (view->id.epoch > kMaxEpoch) return false;
+  view->past_clock = Get<uint64_t>(p, 10);
   view->ancestors.clear();
   view->members.clear();
   p += kHeadBytes;
-  for (size_t i = 0; i < ancestors; ++i, p += kAncestorBytes) {
-    view->ancestors.push_back({Get<uint32_t>(p, 0), Get<uint16_t>(p, 4)});
+  for (size_t i = 0; i < ancestors; ++i, p += kViewIdBytes) {
+    view->ancestors.push_back(GetViewId(p));
   }
   for (size_t i = 0; i < members; ++i, p += kMemberBytes) {
     const Member member{Get<uint16_t>(p, 0), static_cast<Role>(Get<uint8_t>(p, 2)),

@@ -48,12 +48,18 @@ struct View {
   size_t synced() const;
 };
 
+// A view's name in payloads.
+inline constexpr size_t kViewIdBytes = 10;
+void PutViewId(const ViewId& id, std::byte* out);
+ViewId GetViewId(const std::byte* in);
+
 size_t ViewBytes(const View& view);
 size_t MaxViewBytes(uint16_t max_nodes);
 // Writes ViewBytes(view) bytes.
 void EncodeView(const View& view, std::byte* out);
 // Reads a view that takes exactly all of `in`; false when it is none: sizes that do
-// not add up, nodes out of order or not below max_nodes, roles that do not exist.
+// not add up, nodes out of order or not below max_nodes, roles that do not exist, an epoch
+// above kMaxEpoch.
 bool DecodeView(std::span<const std::byte> in, uint16_t max_nodes, View* view);
 
 }  // namespace millrace

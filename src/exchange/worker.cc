@@ -131,9 +131,9 @@ size_t Worker::Resend(int64_t now, size_t budget) {
   size_t sent = 0;
   for (uint32_t index = table.pending.front(); index != kNoChunk && sent < budget;) {
     Chunk& chunk = table.chunks[index];
-    if (now - chunk.sent_at < x_.RetryAfter(0)) break;
+    if (now - chunk.sent_at < x_.LeastPatience()) break;
     const uint32_t next = chunk.next;
-    if (now - chunk.sent_at >= x_.RetryAfter(chunk.retries) && chunk.owner != kNoNode) {
+    if (now - chunk.sent_at >= x_.RetryAfter(chunk.retries, index) && chunk.owner != kNoNode) {
       ChunkOp op;
       op.kind = ChunkOpKind::kEncodePending;
       op.codec = chunk.pending_codec;

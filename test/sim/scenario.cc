@@ -18,13 +18,14 @@ int64_t Between(Rng& rng, int64_t low, int64_t high) {
 }
 bool Chance(Rng& rng, double p) { return rng.Uniform() < p; }
 
-void DrawFaults(Rng& rng, LinkFaults* faults) {
+void DrawFaults(Rng& rng, int64_t nodes, LinkFaults* faults) {
   if (Chance(rng, 0.6)) faults->loss = Chance(rng, 0.2) ? Real(rng, 0.4) : Real(rng, 0.1);
   if (Chance(rng, 0.5)) faults->duplicate = Real(rng, 0.3);
   if (Chance(rng, 0.4)) faults->corrupt = Real(rng, 0.1);
   faults->delay_max = Chance(rng, 0.3) ? 1 : Between(rng, 1, 12);
   faults->rate = Chance(rng, 0.3) ? Between(rng, 6, 20) : 64;
-  if (Chance(rng, 0.2)) faults->queue = Between(rng, 8, 200);
+  // A queue holds at least a frame from everybody, for all frames of a tick come at once.
+  if (Chance(rng, 0.2)) faults->queue = 2 * nodes + Between(rng, 4, 200);
 }
 
 void DrawEvents(Rng& rng, Scenario* s) {
@@ -100,7 +101,7 @@ Scenario Draw(uint64_t seed) {
   s.busy = Chance(rng, 0.2) ? 0.02 : Real(rng, 1.0);
   s.slots = static_cast<uint32_t>(Chance(rng, 0.2) ? Between(rng, 8, 16) : 64);
   if (s.nodes > 2 && Chance(rng, 0.3)) s.late = static_cast<uint16_t>(Between(rng, 1, s.nodes - 2));
-  if (Chance(rng, 0.85)) DrawFaults(rng, &s.faults);
+  if (Chance(rng, 0.85)) DrawFaults(rng, s.nodes, &s.faults);
   if (s.direct) s.faults.corrupt = 0;  // its payloads are guarded by the link alone
   DrawEvents(rng, &s);
   return s;

@@ -49,7 +49,7 @@ void SimNode::Start() {
   pending_.assign(size, 0.0f);
   const ReplicaArrays arrays{
       weights_.data(), base_.data(), pending_.data(), nullptr, static_cast<int64_t>(size), stride_};
-  incarnation_ += 1000;
+  ++incarnation_;  // the least that is promised; beginning anew may have gone further
   iterations_ = resets_ = 0;
   leaving_ = synced_ = false;
   const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation_);

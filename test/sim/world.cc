@@ -36,13 +36,6 @@ std::vector<const SimNode*> World::Running() const {
   return running;
 }
 
-// Somebody has to live on.
-bool World::OthersStay(uint16_t id) const {
-  return std::any_of(all_.begin(), all_.end(), [&](const SimNode* node) {
-    return node->id() != id && node->running() && !node->leaving();
-  });
-}
-
 // Another node has the weights that this one has: without it they would be gone.
 bool World::OthersKnowAll(uint16_t id) const {
   const Exchange& own = nodes_[id]->exchange();
@@ -67,7 +60,7 @@ void World::Happen() {
         if (!node.running()) node.Start();
         break;
       case Event::Kind::kLeave:
-        if (node.running() && !node.leaving() && OthersStay(event.node)) node.Leave();
+        if (node.running() && !node.leaving() && OthersKnowAll(event.node)) node.Leave();
         break;
       case Event::Kind::kFreeze:
         node.FreezeUntil(tick_ + event.ticks);

@@ -40,7 +40,6 @@ class World {
   void Trace() { trace_ = true; }
 
  private:
-  bool OthersStay(uint16_t id) const;
   bool OthersKnowAll(uint16_t id) const;
   void Happen();
   bool Step(uint16_t id, Failure* failure);

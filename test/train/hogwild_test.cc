@@ -1,4 +1,5 @@
 // Several solvers on one array: together they do what the schedule says.
+#include <cmath>
 #include <set>
 
 #include "test/train/train_support.h"
@@ -20,7 +21,7 @@ TEST_P(Hogwild, DoesEveryIterationExactlyOnceAndLearns) {
   EXPECT_FALSE(outcome.result.stopped_early);
   EXPECT_EQ(StateOf(work, "run", 120).iter(), 120);
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
-  EXPECT_LT(outcome.result.loss, 0.5 * losses.at(0));
+  EXPECT_LT(outcome.result.loss, 0.5 * std::log(4.0));  // half of what knowing nothing costs
 }
 
 TEST_P(Hogwild, TestsSnapshotsAndDisplaysFollowTheGlobalIteration) {
