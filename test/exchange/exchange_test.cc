@@ -225,5 +225,33 @@ TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
+// Since then somebody else may have been the master, and have sent positions.
+TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  x.SetRoom(2);  // enough for membership, too little for answers
+  x[2].stopped = true;
+  x.Run(45);
+  const ViewId before = x.exchange(1).view().id;
+  std::byte claim[kChunkNumberBytes];
+  EncodeChunkNumber({chunk, x.exchange(1).table().chunks[chunk].number}, claim);
+  x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kClaim), {}, claim));
+  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_pledge);
+  for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
+  ASSERT_NE(x.exchange(1).view().id, before);
+  ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);  // as before: it asks no more
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    const FrameView view = frame.decoded();
+    if (view.header.type != FrameType::kPledge || view.header.source != 1) return true;
+    for (size_t at = 0; at < view.payload.size(); at += kChunkNumberBytes) {
+      EXPECT_NE(DecodeChunkNumber(view.payload.data() + at).chunk, chunk);
+    }
+    return true;
+  };
+  x.SetRoom(256);
+  x.Settle();
+}
+
 }  // namespace
 }  // namespace millrace

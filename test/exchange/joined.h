@@ -69,6 +69,9 @@ class Joined {
   // Nodes are only woken by frames, by progress and at their NextEvent.
   bool sleeps = false;
 
+  // From now on, how many frames Send may make at a time.
+  void SetRoom(size_t room) { room_.resize(room); }
+
   // Adds to one weight of a node, as a step of its solver does.
   void Add(size_t node, int64_t weight, float value);
   void Tick();

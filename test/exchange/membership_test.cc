@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "exchange/wire_bytes.h"
 #include "test/exchange/members.h"
 #include "test/support/support.h"
 
@@ -250,6 +251,80 @@ TEST(Membership, BecomesOneAgainAfterTwoCoordinatorsHaveGoneTheirWays) {
   EXPECT_TRUE(m->Agree());
   // As much work on both sides: the larger one goes on.
   for (int i = 0; i < 5; ++i) EXPECT_EQ((*m)[i].resets, i < 2 ? 1 : 0);
+}
+
+// A proposal to node 2 by another node, of the members that there are.
+std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
+  View view = m.view(2);
+  view.id = id;
+  view.ancestors.insert(view.ancestors.begin(), predecessor);
+  std::vector<std::byte> payload(ViewBytes(view)), bytes(kFrameHeaderBytes);
+  EncodeView(view, payload.data());
+  FrameHeader header;
+  header.type = FrameType::kPropose;
+  header.source = id.coordinator;
+  header.incarnation = m.of(id.coordinator).incarnation();
+  header.view = m.view(id.coordinator).id;
+  header.length = static_cast<uint32_t>(payload.size());
+  EncodeFrame(header, {}, payload, bytes);
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+// What node 2 has accepted last.
+ViewId Accepted(Members& m) {
+  const auto& frame = m.last[{2, FrameType::kAccept}];
+  return {Get<uint32_t>(frame.data(), kFrameHeaderBytes),
+          Get<uint16_t>(frame.data(), kFrameHeaderBytes + 4)};
+}
+
+TEST(Membership, AcceptsNothingBelowWhatItHasPromised) {
+  auto m = Agreed(3);
+  const ViewId now = m->view(2).id;
+  m->delivers = [](uint16_t, uint16_t, FrameType type) { return type == FrameType::kHeartbeat; };
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, now));
+  m->Run(1);
+  ASSERT_EQ(Accepted(*m), (ViewId{now.epoch + 5, 1}));
+  m->Give(2, Proposal(*m, {now.epoch + 3, 0}, now));
+  m->Give(2, Proposal(*m, {now.epoch + 5, 0}, now));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), (ViewId{now.epoch + 5, 1}));
+  m->Give(2, Proposal(*m, {now.epoch + 6, 0}, now));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), (ViewId{now.epoch + 6, 0}));
+}
+
+TEST(Membership, AcceptsOnlyWhatFollowsTheViewThatItIsIn) {
+  auto m = Agreed(3);
+  const ViewId now = m->view(2).id;
+  const ViewId before = Accepted(*m);
+  m->delivers = [](uint16_t, uint16_t, FrameType type) { return type == FrameType::kHeartbeat; };
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, {now.epoch - 1, 0}));
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, {now.epoch, 1}));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), before);
+}
+
+// What it had sent may have been lost with a master that is not in the new view.
+TEST(Membership, IsDrainedAnewInEveryView) {
+  auto m = Agreed(3);
+  m->Kill(2);
+  m->Run(150);
+  m->delivers = [&](uint16_t from, uint16_t, FrameType type) {
+    return from != 1 || type != FrameType::kHeartbeat || m->of(1).role() == Role::kSynced;
+  };
+  m->of(1).Leave();
+  m->Run(20);
+  ASSERT_EQ(m->of(1).role(), Role::kLeaving);  // and drained, as nobody knows
+  const ViewId before = m->view(1).id;
+  (*m)[1].gets_drained = false;
+  m->Start(2, 50);
+  m->Run(30);
+  ASSERT_NE(m->view(1).id, before);
+  ASSERT_EQ(m->of(1).role(), Role::kLeaving);
+  m->delivers = nullptr;
+  m->Run(200);
+  EXPECT_FALSE(m->of(1).left());
 }
 
 // Node 1 is dropped by node 2, has done more work than node 0 has, and that more than

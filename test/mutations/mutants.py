@@ -283,6 +283,15 @@ MUTANTS = [
 """, """\
   return true;
 """)]),
+    ("follows-whom-it-was-dropped-by-in-a-circle", [(MEMBERSHIP, """\
+  const bool evicted = stays && scratch_.DescendsFrom(view_.id);
+""", """\
+  const bool evicted = scratch_.DescendsFrom(view_.id);
+""")]),
+    ("prefers-whom-will-not-stay", [(MEMBERSHIP, """\
+  if (stays != target_stays_) return stays;
+  return (stays && scratch_""", """\
+  return (scratch_""")]),
     ("founds-beside-a-lower-node", [(MEMBERSHIP, """\
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
 """, "")]),
@@ -372,7 +381,12 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 """, """\
     op.take = MaySend() && (!chunk.pending || op.acknowledged);
 """)]),
-    ("seen-not-told-again", [(WORKER, """\
-    table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
-""", "")]),
 ]
+
+# Not in the table, because nobody could tell:
+# - a position with the number seen last (not below it) is taken again: it holds what
+#   the first one held, and its acknowledgements;
+# - an old position is not answered by kSeen: what the master repeats has a new number,
+#   and that is answered;
+# - a frame of another incarnation, in this view, is taken: a view names one incarnation
+#   of each node, so there is none. What comes in other views is told apart (above).
