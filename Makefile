@@ -6,6 +6,7 @@
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
 #   make soak SEEDS=n simulated clusters, n more seeds
+#   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
 .SUFFIXES:
@@ -189,6 +190,9 @@ fuzz: deps
 soak: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
 	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
+.PHONY: mutants
+mutants: deps
+	@BUILD=$(BUILD) test/mutations/run
 layers:
 	@tools/check-layers
 format:

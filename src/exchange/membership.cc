@@ -217,20 +217,28 @@ void Membership::Consider(const NodeStatus& status, int64_t now) {
   }
   if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
   const Standing theirs{status.global_clock, status.live, scratch_.id};
-  const bool evicted = scratch_.DescendsFrom(view_.id);
+  // Whoever is about to join another is followed only if its view outranks: what follows
+  // from what and what outranks what may differ, and would lead around in a circle.
+  const bool stays = status.wish != Wish::kJoin;
+  const bool evicted = stays && scratch_.DescendsFrom(view_.id);
   if (view_.id && !evicted && !theirs.Outranks(OwnStanding())) {
     if (wish_ == Wish::kJoin && scratch_.id == target_) wish_ = Wish::kNone;
     return;
   }
-  // Of several others, the best.
-  const bool chosen = wish_ == Wish::kJoin && scratch_.id != target_ &&
-                      !scratch_.DescendsFrom(target_) && target_standing_.Outranks(theirs);
-  if (chosen) return;
+  if (wish_ == Wish::kJoin && !BetterThanTarget(theirs, stays)) return;
   if (wish_ != Wish::kJoin) heartbeat_due_ = now;
   wish_ = Wish::kJoin;
   target_ = scratch_.id;
   target_standing_ = theirs;
+  target_stays_ = stays;
   target_heard_at_ = now;
+}
+
+// Of several other views, the best; for the one in scratch_.
+bool Membership::BetterThanTarget(const Standing& theirs, bool stays) const {
+  if (scratch_.id == target_) return true;
+  if (stays != target_stays_) return stays;
+  return (stays && scratch_.DescendsFrom(target_)) || !target_standing_.Outranks(theirs);
 }
 
 // The one that has done more work goes on, then the one with more members alive.

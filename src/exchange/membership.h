@@ -129,6 +129,7 @@ class Membership {
   bool OnPropose(const FrameView& frame, int64_t now);
   bool OnAccept(const FrameView& frame, int64_t now);
   void Consider(const NodeStatus& status, int64_t now);
+  bool BetterThanTarget(const Standing& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
   void Promise(ViewId id);
@@ -161,6 +162,7 @@ class Membership {
   NodeStatus::Wish wish_ = NodeStatus::Wish::kNone;
   ViewId target_;
   Standing target_standing_;
+  bool target_stays_ = false;  // is not about to join another in turn
   int64_t target_heard_at_ = 0;
 
   ViewId promised_;  // nothing below it will be accepted

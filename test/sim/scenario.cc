@@ -109,6 +109,7 @@ Scenario Draw(uint64_t seed) {
 
 std::string ToText(const Scenario& s) {
   std::ostringstream out;
+  out.precision(17);
   out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
       << ",codec=" << static_cast<int>(s.codec) << ",threshold=" << s.threshold
       << ",direct=" << s.direct << ",active=" << s.active << ",busy=" << s.busy

@@ -25,6 +25,7 @@ struct Event {
   uint16_t node = 0;
   int64_t ticks = 0;
   uint64_t mask = 0;
+  bool operator==(const Event&) const = default;
 };
 
 // How all links treat frames; probabilities are for each frame and receiver.
@@ -35,6 +36,7 @@ struct LinkFaults {
   int64_t delay_min = 1, delay_max = 1;  // ticks; a spread reorders
   int64_t rate = 64;                     // frames that a node may put on the wire in a tick
   int64_t queue = 4096;                  // frames that wait for a frozen receiver
+  bool operator==(const LinkFaults&) const = default;
 };
 
 struct Scenario {
@@ -51,6 +53,7 @@ struct Scenario {
   LinkFaults faults;
   std::vector<Event> events;
 
+  bool operator==(const Scenario&) const = default;
   // Nobody crashes, freezes, or is cut off.
   bool calm() const;
 };

@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint64_t kSolver = 3;  // the stream of random numbers
 
+}  // namespace
+
 ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
   ExchangeConfig config;
   config.run = 0x5eed0000 + s.seed;
@@ -26,8 +28,6 @@ ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
   config.direct = s.direct;
   return config;
 }
-
-}  // namespace
 
 SimNode::SimNode(const Scenario& scenario, uint16_t id)
     : scenario_(scenario),

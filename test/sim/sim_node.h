@@ -27,6 +27,9 @@ struct Failure {
   std::string detail;
 };
 
+// A node's settings: times that fit ticks.
+ExchangeConfig ConfigOf(const Scenario& scenario, uint16_t id, uint32_t incarnation);
+
 class SimNode {
  public:
   SimNode(const Scenario& scenario, uint16_t id);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 
 namespace millrace::sim {
@@ -85,6 +86,7 @@ bool World::Step(uint16_t id, Failure* failure) {
   if (training_) node.Train();
   const size_t count = node.exchange().Send(room_, now);
   for (size_t i = 0; i < count; ++i) {
+    summary_.digest = Crc32c(room_[i].payload, Crc32c(room_[i].head, summary_.digest));
     network_.Transmit(id, room_[i].destination, room_[i].head, room_[i].payload, tick_);
     node.exchange().Release(room_[i].slot);
   }

@@ -24,6 +24,7 @@ struct Summary {
   uint64_t takeovers = 0;
   uint64_t lives_lost = 0;
   uint64_t views = 0;
+  uint32_t digest = 0;  // of all frames in the order of sending
 };
 
 class World {

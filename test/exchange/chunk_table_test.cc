@@ -1,0 +1,119 @@
+#include "exchange/chunk_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "base/rng.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+std::vector<uint32_t> Listed(const ChunkTable& table) {
+  std::vector<uint32_t> all;
+  for (uint32_t c = table.pending.front(); c != kNoChunk; c = table.chunks[c].next) {
+    all.push_back(c);
+  }
+  return all;
+}
+
+std::vector<uint32_t> OwedTo(const ChunkTable& table, uint16_t node) {
+  std::vector<uint32_t> all;
+  for (uint32_t c = table.owed[node]; c != kNoChunk; c = table.chunks[c].next_owed) {
+    all.push_back(c);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(PendingList, KeepsTheOrderOfPushingWhateverIsRemoved) {
+  Rng rng(test::Seed(), {1});
+  ChunkTable table(20, 2);
+  std::deque<uint32_t> expected;
+  for (int i = 0; i < 2000; ++i) {
+    const uint32_t chunk = static_cast<uint32_t>(rng.Below(20));
+    const auto at = std::find(expected.begin(), expected.end(), chunk);
+    if (at == expected.end()) {
+      table.pending.PushBack(table.chunks, chunk);
+      expected.push_back(chunk);
+    } else {
+      table.pending.Remove(table.chunks, chunk);
+      expected.erase(at);
+    }
+    ASSERT_EQ(Listed(table), std::vector<uint32_t>(expected.begin(), expected.end()));
+  }
+}
+
+TEST(ChunkTable, KeepsABitForEveryNodeOfEveryChunk) {
+  Rng rng(test::Seed(), {2});
+  constexpr uint16_t kNodes = 130;
+  ChunkTable table(7, kNodes);
+  std::vector<bool> expected(7 * kNodes);
+  for (int i = 0; i < 5000; ++i) {
+    const uint32_t chunk = static_cast<uint32_t>(rng.Below(7));
+    const uint16_t node = static_cast<uint16_t>(rng.Below(kNodes));
+    const bool bit = rng.Below(2) != 0;
+    table.SetAck(chunk, node, bit);
+    expected[chunk * kNodes + node] = bit;
+  }
+  for (uint32_t chunk = 0; chunk < 7; ++chunk) {
+    for (uint16_t node = 0; node < kNodes; ++node) {
+      EXPECT_EQ(table.ack(chunk, node), expected[chunk * kNodes + node]);
+    }
+  }
+}
+
+TEST(ChunkTable, ClearsTheBitsOfThoseWhoDoNotStay) {
+  ChunkTable table(3, 70);
+  for (uint32_t chunk = 0; chunk < 3; ++chunk) {
+    for (uint16_t node = 0; node < 70; ++node) table.SetAck(chunk, node, true);
+  }
+  const uint64_t keep[] = {0b101, 0b10};
+  table.KeepAcks(keep);
+  for (uint32_t chunk = 0; chunk < 3; ++chunk) {
+    for (uint16_t node = 0; node < 70; ++node) {
+      EXPECT_EQ(table.ack(chunk, node), node == 0 || node == 2 || node == 65);
+    }
+  }
+}
+
+TEST(ChunkTable, ListsAChunkOnceHoweverManyAnswersItOwes) {
+  ChunkTable table(5, 3);
+  for (Chunk& chunk : table.chunks) chunk.owner = 1;
+  table.chunks[4].owner = 2;
+  table.Owe(3, &Chunk::owes_seen);
+  table.Owe(3, &Chunk::owes_pledge);
+  table.Owe(3, &Chunk::owes_seen);
+  table.Owe(0, &Chunk::owes_return);
+  table.Owe(4, &Chunk::owes_seen);
+  EXPECT_EQ(OwedTo(table, 1), (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(OwedTo(table, 2), (std::vector<uint32_t>{4}));
+  EXPECT_TRUE(table.chunks[3].owes_seen && table.chunks[3].owes_pledge);
+  EXPECT_FALSE(table.chunks[3].owes_return);
+  table.ForgetOwed();
+  EXPECT_TRUE(OwedTo(table, 1).empty() && OwedTo(table, 2).empty());
+  EXPECT_FALSE(table.chunks[3].owes_seen || table.chunks[3].owes_pledge);
+}
+
+TEST(ChunkTable, HoldsNothingAfterAReset) {
+  ChunkTable table(4, 2);
+  table.chunks[2].number = 9;
+  table.chunks[2].owner = 1;
+  table.SetAck(2, 1, true);
+  table.pending.PushBack(table.chunks, 2);
+  table.Owe(2, &Chunk::owes_seen);
+  table.owned.push_back(1);
+  table.missing = 0;
+  table.Reset();
+  EXPECT_EQ(table.missing, 4);
+  EXPECT_TRUE(table.owned.empty() && Listed(table).empty() && OwedTo(table, 1).empty());
+  EXPECT_FALSE(table.ack(2, 1));
+  EXPECT_EQ(table.chunks[2].number, 0u);
+  EXPECT_EQ(table.chunks[2].owner, kNoNode);
+}
+
+}  // namespace
+}  // namespace millrace

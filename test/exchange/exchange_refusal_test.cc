@@ -1,0 +1,215 @@
+// What an exchange does not let in: settings, frames and numbers that make no sense.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "exchange/codec.h"
+#include "exchange/exchange.h"
+#include "test/exchange/joined.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::FrameBytes;
+using test::Joined;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+uint64_t Drops(Joined& x, size_t node, Drop drop) {
+  return x.exchange(node).stats().drops[static_cast<size_t>(drop)];
+}
+
+// A position of `chunk`, newer than any, all of one value.
+FrameBytes ForgePosition(Joined& x, uint16_t from, FrameHeader header, uint32_t chunk,
+                         float value) {
+  header.chunk = chunk;
+  header.number = x.exchange(from).table().chunks[chunk].number + 5;
+  const std::vector<float> values(10, value);
+  const uint64_t acks = 0;
+  return x.Forge(from, header, std::as_bytes(std::span(&acks, 1)),
+                 std::as_bytes(std::span(values)));
+}
+
+TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
+  using Change = void (*)(ExchangeConfig*);
+  const std::pair<const char*, Change> kBad[] = {
+      {"max_nodes is 4097", [](ExchangeConfig* c) { c->max_nodes = kMaxNodes + 1; }},
+      {"node is 2", [](ExchangeConfig* c) { c->node = 2; }},
+      {"slots is 7", [](ExchangeConfig* c) { c->slots = 7; }},
+      {"threshold is 0",
+       [](ExchangeConfig* c) {
+         c->codec = {Codec::kSparse, 0};
+       }},
+      {"threshold is nan",
+       [](ExchangeConfig* c) {
+         c->codec = {Codec::kSparse, kNan};
+       }},
+      {"suspect_ns is 300", [](ExchangeConfig* c) { c->heartbeat_ns = 101, c->suspect_ns = 300; }},
+      {"heartbeat_ns, 0", [](ExchangeConfig* c) { c->heartbeat_ns = 0; }},
+  };
+  std::vector<float> memory(30);
+  const ReplicaArrays arrays{&memory[0], &memory[10], &memory[20], nullptr, 10, 10};
+  const auto executor = MakeHostExecutor(arrays);
+  for (const auto& [expected, change] : kBad) {
+    ExchangeConfig config = test::JoinedConfig({}, 0);
+    change(&config);
+    const std::string error = test::ErrorOf([&] { Exchange(config, executor.get()); });
+    EXPECT_CONTAINS(error, expected);
+    EXPECT_CONTAINS(error, "expected");
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+  }
+}
+
+TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
+  for (const float bad : {kNan, kInfinity, -kInfinity}) {
+    auto joined = Joined::Ready({});
+    Joined& x = *joined;
+    const uint32_t chunk = x.ChunkOf(0);
+    std::vector<float> values(10, 3.0f);
+    values[7] = bad;
+    x.Give(0, x.ForgeDiff(1, 0, chunk, 1, values));
+    EXPECT_EQ(Drops(x, 0, Drop::kNonFinite), 1u);
+    EXPECT_EQ(x.exchange(0).stats().diffs_merged, 0u);
+    for (const float w : x[0].weights) EXPECT_EQ(w, 0);
+    // Its sender must not come to believe that it was merged.
+    bool positions = false;
+    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+      const FrameView view = frame.decoded();
+      if (view.header.type != FrameType::kPosition || view.header.chunk != chunk) return true;
+      positions = true;
+      EXPECT_EQ(view.acks[0] & std::byte{2}, std::byte{0});
+      return true;
+    };
+    x.Add(0, chunk * 10, 1);
+    x.Run(3);
+    EXPECT_TRUE(positions);
+    x.delivers = nullptr;
+    x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 3.0f)));
+    EXPECT_EQ(x[0].weights[chunk * 10 + 7], 3);
+  }
+}
+
+TEST(Exchange, RefusesADifferenceOfAnotherLength) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(9, 3.0f)));
+  x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(11, 3.0f)));
+  EXPECT_EQ(Drops(x, 0, Drop::kPayload), 2u);
+  EXPECT_FALSE(x.exchange(0).stats().diffs_merged);
+  x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 3.0f)));
+  EXPECT_EQ(x[0].weights[chunk * 10], 3);
+}
+
+TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
+  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+    auto joined = Joined::Ready({.codec = {codec, 0.5f}});
+    Joined& x = *joined;
+    const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
+    x.Add(1, theirs * 10 + 2, kNan);
+    x.Add(1, mine * 10 + 2, kInfinity);
+    x.Add(0, mine * 10 + 3, 1);
+    for (int i = 0; i < 100; ++i) {
+      x.Add(0, theirs * 10 + 5, 1);
+      x.Tick();
+      for (const float w : x[0].weights) ASSERT_TRUE(std::isfinite(w));
+    }
+    EXPECT_GT(Drops(x, 1, Drop::kNonFinite), 0u);
+  }
+}
+
+TEST(Exchange, RefusesAPositionThatIsNotFinite) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  const FrameHeader header = x.HeaderOf(0, kAllNodes, FrameType::kPosition);
+  x.Give(1, ForgePosition(x, 0, header, chunk, kNan));
+  EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
+  EXPECT_EQ(x[1].weights[chunk * 10], 0);
+  // The number of what was refused is not taken for seen.
+  x.Give(1, ForgePosition(x, 0, header, chunk, 4));
+  EXPECT_EQ(x[1].weights[chunk * 10], 4);
+}
+
+TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  x.Give(1, ForgePosition(x, 2, x.HeaderOf(2, 1, FrameType::kPosition), chunk, 9));
+  EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
+  x.Give(0, ForgePosition(x, 2, x.HeaderOf(2, 0, FrameType::kPosition), chunk, 9));
+  EXPECT_EQ(Drops(x, 0, Drop::kNotMaster), 1u);
+  for (const float w : x[1].weights) EXPECT_EQ(w, 0);
+  for (const float w : x[0].weights) EXPECT_EQ(w, 0);
+}
+
+TEST(Exchange, MergesDifferencesOnlyOfChunksThatItMasters) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  x.Give(1, x.ForgeDiff(2, 1, chunk, 1, std::vector<float>(10, 3.0f)));
+  EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
+  for (const float w : x[1].weights) EXPECT_EQ(w, 0);
+}
+
+// Each change makes a valid frame somebody else's affair.
+TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
+  using Change = void (*)(FrameHeader*);
+  const std::pair<Drop, Change> kForeign[] = {
+      {Drop::kRun, [](FrameHeader* h) { ++h->run; }},
+      {Drop::kDestination, [](FrameHeader* h) { h->destination = 2; }},
+      {Drop::kView, [](FrameHeader* h) { ++h->view.epoch; }},
+      {Drop::kView, [](FrameHeader* h) { ++h->view.coordinator; }},
+      {Drop::kStranger, [](FrameHeader* h) { ++h->incarnation; }},
+  };
+  for (const auto& [drop, change] : kForeign) {
+    auto joined = Joined::Ready({.nodes = 3});
+    Joined& x = *joined;
+    FrameHeader header = x.HeaderOf(0, 1, FrameType::kPosition);
+    change(&header);
+    x.Give(1, ForgePosition(x, 0, header, x.ChunkOf(0), 9));
+    EXPECT_EQ(Drops(x, 1, drop), 1u) << DropName(drop);
+    for (const float w : x[1].weights) EXPECT_EQ(w, 0) << DropName(drop);
+  }
+}
+
+TEST(Exchange, DoesNotHearItself) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  x.Give(0, x.ForgeDiff(0, 0, x.ChunkOf(0), 1, std::vector<float>(10, 3.0f)));
+  EXPECT_EQ(Drops(x, 0, Drop::kSelf), 1u);
+  EXPECT_EQ(x[0].weights[x.ChunkOf(0) * 10], 0);
+}
+
+TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const FrameType kOfChunks[] = {FrameType::kPosition, FrameType::kDiff, FrameType::kReturn};
+  for (const FrameType type : kOfChunks) {
+    x.Give(1, ForgePosition(x, 0, x.HeaderOf(0, 1, type), 0, 1));
+    FrameHeader header = x.HeaderOf(0, 1, type);
+    const std::vector<float> values(10);
+    const uint64_t acks = 0;
+    header.chunk = 6;
+    const uint64_t before = Drops(x, 1, Drop::kChunk);
+    x.Give(1, x.Forge(0, header, std::as_bytes(std::span(&acks, 1)),
+                      std::as_bytes(std::span(values))));
+    EXPECT_EQ(Drops(x, 1, Drop::kChunk), before + 1) << static_cast<int>(type);
+  }
+  const FrameType kLists[] = {FrameType::kSeen, FrameType::kClaim, FrameType::kPledge};
+  for (const FrameType type : kLists) {
+    std::byte entry[kChunkNumberBytes];
+    EncodeChunkNumber({6, 1}, entry);
+    const uint64_t before = Drops(x, 1, Drop::kChunk), half = Drops(x, 1, Drop::kPayload);
+    x.Give(1, x.Forge(0, x.HeaderOf(0, 1, type), {}, entry));
+    EXPECT_EQ(Drops(x, 1, Drop::kChunk), before + 1) << static_cast<int>(type);
+    x.Give(1, x.Forge(0, x.HeaderOf(0, 1, type), {}, std::span(entry).first(11)));
+    EXPECT_EQ(Drops(x, 1, Drop::kPayload), half + 1) << static_cast<int>(type);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,257 @@
+#include "exchange/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "test/exchange/joined.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::FrameBytes;
+using test::Joined;
+using test::JoinedOptions;
+
+bool IsType(const FrameBytes& frame, FrameType type) { return frame.decoded().header.type == type; }
+
+TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  int positions = 0, diffs = 0;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    const FrameView view = frame.decoded();
+    if (view.header.type == FrameType::kDiff && view.header.chunk == chunk) {
+      EXPECT_EQ(to, 0);
+      EXPECT_EQ(view.header.seq, 1u);
+      ++diffs;
+    }
+    positions += view.header.type == FrameType::kPosition && view.header.chunk == chunk;
+    return true;
+  };
+  x[1].weights[chunk * 10 + 3] += 5;  // not told yet: only a position makes it look
+  x.Add(0, chunk * 10 + 4, 2);
+  x[1].exchange->SetProgress(++x[1].iterations);
+  x.Settle();
+  EXPECT_GE(positions, 2);
+  EXPECT_EQ(diffs, 1);
+  for (size_t node : {0, 1}) {
+    EXPECT_EQ(x[node].weights[chunk * 10 + 3], 5);
+    EXPECT_EQ(x[node].weights[chunk * 10 + 4], 2);
+  }
+}
+
+TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
+  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
+    auto joined = Joined::Ready({.codec = {codec, 0.5f}});
+    Joined& x = *joined;
+    const uint32_t chunk = x.ChunkOf(0);
+    std::vector<std::vector<std::byte>> sent;
+    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+      const FrameView view = frame.decoded();
+      if (view.header.type != FrameType::kDiff || view.header.chunk != chunk) return true;
+      EXPECT_EQ(view.header.seq, 1u);
+      sent.emplace_back(view.payload.begin(), view.payload.end());
+      return sent.size() > 3;
+    };
+    for (int i = 0; i < 10; ++i) x[1].weights[chunk * 10 + i] += i == 4 ? 0 : 0.37f * i - 1;
+    x.exchange(1).SetProgress(++x[1].iterations);
+    while (sent.empty()) x.Tick();
+    // What is made meanwhile waits its turn.
+    x.Add(1, chunk * 10 + 4, 100);
+    while (sent.size() < 4) x.Tick();
+    EXPECT_EQ(sent[0], sent[1]);
+    EXPECT_EQ(sent[0], sent[3]);
+    EXPECT_GE(x.exchange(1).stats().resends, 3u);
+    x.delivers = nullptr;
+    x.Settle();
+    EXPECT_NEAR(x[0].weights[chunk * 10 + 4], 100, 0.5);
+    EXPECT_NEAR(x[0].weights[chunk * 10 + 7], 0.37f * 7 - 1, 0.5);
+  }
+}
+
+TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  int count = 0;
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    return frame.decoded().header.type >= FrameType::kHeartbeat || ++count % 3 == 0;
+  };
+  float made[2] = {0, 0};
+  for (int tick = 0; tick < 300; ++tick) {
+    for (size_t node : {0, 1}) {
+      if ((tick + node) % 3 == 0) x.Add(node, 2 * (tick % 20) + node, 1), ++made[node];
+    }
+    x.Tick();
+    for (size_t node : {0, 1}) {
+      float own = 0;
+      for (size_t i = node; i < x[node].weights.size(); i += 2) own += x[node].weights[i];
+      ASSERT_EQ(own, made[node]) << "tick " << tick;
+    }
+  }
+  x.delivers = nullptr;
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[1].weights);
+}
+
+TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  const FrameBytes diff = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
+  for (int i = 0; i < 5; ++i) x.Give(0, diff);
+  EXPECT_EQ(x[0].weights[chunk * 10], 2);
+  EXPECT_EQ(x.exchange(0).stats().diffs_merged, 1u);
+  EXPECT_EQ(x.exchange(0).stats().drops[static_cast<size_t>(Drop::kOld)], 4u);
+}
+
+// Several frames in one call are one batch of operations.
+TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  const FrameBytes one = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
+  const FrameBytes two = x.ForgeDiff(2, 0, chunk, 1, std::vector<float>(10, 40.0f));
+  const FrameBytes three = x.ForgeDiff(1, 0, chunk, 2, std::vector<float>(10, 100.0f));
+  const std::span<const std::byte> frames[] = {one.view(), two.view(), one.view(), three.view()};
+  x.exchange(0).Receive(frames, x.now());
+  EXPECT_EQ(x[0].weights[chunk * 10], 142);
+}
+
+TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
+  auto joined = Joined::Ready({.direct = true});
+  Joined& x = *joined;
+  for (size_t i = 0; i < 40; ++i) x[0].weights[i] += 1;
+  x[0].exchange->SetProgress(++x[0].iterations);
+  x.Run(3);
+  std::vector<OutFrame> room(64);
+  std::map<FrameType, int> seen;
+  for (int tick = 0; tick < 40; ++tick) {
+    x.Add(0, tick, 1);
+    const size_t count = x.exchange(0).Send(room, x.now());
+    for (size_t i = 0; i < count; ++i) {
+      const FrameBytes frame(room[i].head, room[i].payload);
+      const FrameHeader h = frame.decoded().header;
+      const auto* at = reinterpret_cast<const float*>(room[i].payload.data());
+      if (h.type == FrameType::kPosition || h.type == FrameType::kDiff) {
+        const auto& array = h.type == FrameType::kDiff ? x[0].pending : x[0].weights;
+        EXPECT_EQ(at, array.data() + h.chunk * 10);
+      }
+      EXPECT_EQ(h.payload_unchecked, h.type == FrameType::kPosition);
+      ++seen[h.type];
+      x.exchange(0).Release(room[i].slot);
+    }
+    x.Tick();
+  }
+  EXPECT_GT(seen[FrameType::kPosition], 0);
+  EXPECT_GT(seen[FrameType::kDiff], 0);
+}
+
+// With the fewest slots there can be and a transport that is slow to give them back,
+// everything takes longer and nothing is lost.
+TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
+  auto joined = Joined::Ready({.nodes = 3, .size = 400, .slots = 8, .room = 3});
+  Joined& x = *joined;
+  for (int tick = 0; tick < 200; ++tick) {
+    for (size_t node : {0, 1, 2}) x.Add(node, 3 * ((tick * 7) % 133) + node, 1);
+    x.Tick();
+  }
+  // Slots that stay away for a while.
+  std::vector<OutFrame> room(8);
+  const size_t count = x.exchange(0).Send(room, x.now());
+  for (int tick = 0; tick < 20; ++tick) x.Tick();
+  for (size_t i = 0; i < count; ++i) x.exchange(0).Release(room[i].slot);
+  x.Settle();
+  float sum = 0;
+  for (const float w : x[0].weights) sum += w;
+  EXPECT_EQ(sum, 600);
+  EXPECT_EQ(x[0].weights, x[1].weights);
+  EXPECT_EQ(x[0].weights, x[2].weights);
+}
+
+TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
+  auto joined = Joined::Ready({.slots = 8});
+  Joined& x = *joined;
+  std::vector<OutFrame> room(8), away;
+  for (int tick = 0; tick < 200 && away.size() < 8; ++tick) {
+    x.Add(1, tick % 40, 1);
+    x.Add(0, tick % 40, 1);
+    x[1].exchange->Receive({}, x.now());
+    const size_t count = x.exchange(1).Send(room, x.now());
+    away.insert(away.end(), room.begin(), room.begin() + count);
+    x.Tick();
+    x.Run(8);  // a heartbeat takes the next slot
+  }
+  const float made = x[1].weights[0];
+  x.Run(20);
+  EXPECT_GE(x[1].weights[0], made);
+  for (const OutFrame& out : away) x.exchange(1).Release(out.slot);
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[1].weights);
+}
+
+TEST(Exchange, JoinsByListeningForOneSweep) {
+  JoinedOptions options;
+  options.nodes = 3;
+  Joined x(options);
+  x[2].stopped = true;
+  x.Run(100);
+  for (int i = 0; i < 40; ++i) x.Add(0, i, static_cast<float>(i));
+  x.Settle();
+  x[2].stopped = false;
+  x.Settle();
+  EXPECT_EQ(x[2].weights, x[0].weights);
+  EXPECT_EQ(x.exchange(2).stats().diffs_taken, 0u);
+  EXPECT_EQ(x.exchange(2).global_iterations(), 40u);
+}
+
+TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  // Node 2 hears all and answers nothing more, then is gone.
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    return to != 2 || IsType(frame, FrameType::kHeartbeat);
+  };
+  for (int i = 0; i < 40; ++i) x.Add(i % 2, i, 1);
+  x.Run(30);
+  x[2].stopped = true;
+  x.delivers = nullptr;
+  x.Run(100);
+  x.Settle();
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(x[0].weights[i], 1);
+  EXPECT_EQ(x[0].weights, x[1].weights);
+}
+
+// Since then somebody else may have been the master, and have sent positions.
+TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  x.SetRoom(2);  // enough for membership, too little for answers
+  x[2].stopped = true;
+  x.Run(45);
+  const ViewId before = x.exchange(1).view().id;
+  std::byte claim[kChunkNumberBytes];
+  EncodeChunkNumber({chunk, x.exchange(1).table().chunks[chunk].number}, claim);
+  x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kClaim), {}, claim));
+  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_pledge);
+  for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
+  ASSERT_NE(x.exchange(1).view().id, before);
+  ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);  // as before: it asks no more
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    const FrameView view = frame.decoded();
+    if (view.header.type != FrameType::kPledge || view.header.source != 1) return true;
+    for (size_t at = 0; at < view.payload.size(); at += kChunkNumberBytes) {
+      EXPECT_NE(DecodeChunkNumber(view.payload.data() + at).chunk, chunk);
+    }
+    return true;
+  };
+  x.SetRoom(256);
+  x.Settle();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,167 @@
+#include "test/exchange/joined.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace::test {
+
+FrameBytes::FrameBytes(std::span<const std::byte> head, std::span<const std::byte> payload)
+    : words_((head.size() + payload.size() + 7) / 8), bytes_(head.size() + payload.size()) {
+  auto* bytes = reinterpret_cast<std::byte*>(words_.data());
+  std::copy(head.begin(), head.end(), bytes);
+  std::copy(payload.begin(), payload.end(), bytes + head.size());
+}
+
+FrameView FrameBytes::decoded() const {
+  FrameView frame;
+  EXPECT_EQ(DecodeFrame(view(), &frame), Drop::kNone);
+  return frame;
+}
+
+ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
+  ExchangeConfig config;
+  config.run = 77;
+  config.node = node;
+  config.max_nodes = options.nodes;
+  config.codec = options.codec;
+  config.heartbeat_ns = 8 * kTickNs;
+  config.suspect_ns = 60 * kTickNs;
+  config.found_after_ns = 40 * kTickNs;
+  config.resend_ns = 4 * kTickNs;
+  config.push_after_ns = 3 * kTickNs;
+  config.slots = options.slots;
+  config.direct = options.direct;
+  return config;
+}
+
+Joined::Joined(const JoinedOptions& options)
+    : options_(options), nodes_(options.nodes), room_(options.room) {
+  for (uint16_t i = 0; i < options.nodes; ++i) {
+    Node& node = nodes_[i];
+    node.weights.assign(options.size, 0.0f);
+    node.base = node.pending = node.weights;
+    const ReplicaArrays arrays{node.weights.data(), node.base.data(),
+                               node.pending.data(), nullptr,
+                               options.size,        options.chunk_floats};
+    node.executor = MakeHostExecutor(arrays, options.codec);
+    node.exchange = std::make_unique<Exchange>(JoinedConfig(options, i), node.executor.get());
+  }
+}
+
+void Joined::Add(size_t node, int64_t weight, float value) {
+  nodes_[node].weights[weight] += value;
+  nodes_[node].exchange->SetProgress(++nodes_[node].iterations);
+  nodes_[node].woken = true;
+}
+
+void Joined::Collect(size_t from) {
+  entering();
+  const size_t count = nodes_[from].exchange->Send(room_, now());
+  leaving();
+  for (size_t i = 0; i < count; ++i) {
+    const OutFrame& out = room_[i];
+    const FrameBytes frame(out.head, out.payload);
+    for (uint16_t to = 0; to < nodes_.size(); ++to) {
+      if (to == from || (out.destination != kAllNodes && out.destination != to)) continue;
+      if (!delivers || delivers(to, frame)) nodes_[to].inbox.push_back(frame);
+    }
+    nodes_[from].exchange->Release(out.slot);
+  }
+}
+
+void Joined::Tick() {
+  std::vector<std::vector<FrameBytes>> arrived(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) arrived[i].swap(nodes_[i].inbox);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    const bool due = node.woken || !arrived[i].empty() || node.exchange->NextEvent(now()) <= now();
+    if (node.stopped || (sleeps && !due)) continue;
+    node.woken = false;
+    std::vector<std::span<const std::byte>> frames;
+    for (const FrameBytes& frame : arrived[i]) frames.push_back(frame.view());
+    entering();
+    node.exchange->Receive(frames, now());
+    leaving();
+    Collect(i);
+  }
+  ++tick_;
+}
+
+void Joined::Run(int ticks) {
+  for (int i = 0; i < ticks; ++i) Tick();
+}
+
+bool Joined::Settled() const {
+  size_t running = 0;
+  const View* view = nullptr;
+  for (const Node& node : nodes_) {
+    if (node.stopped) continue;
+    ++running;
+    if (!node.exchange->quiescent()) return false;
+    if (view && view->id != node.exchange->view().id) return false;
+    view = &node.exchange->view();
+  }
+  return view && view->members.size() == running && view->synced() == running;
+}
+
+void Joined::Settle() {
+  int rest = 0;
+  for (int i = 0; i < 3000 && rest < 10; ++i) {
+    Tick();
+    rest = Settled() ? rest + 1 : 0;
+  }
+  ASSERT_EQ(rest, 10) << "not at rest";
+}
+
+std::unique_ptr<Joined> Joined::Ready(const JoinedOptions& options) {
+  auto joined = std::make_unique<Joined>(options);
+  joined->Settle();
+  return joined;
+}
+
+FrameHeader Joined::HeaderOf(uint16_t from, uint16_t to, FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.run = JoinedConfig(options_, from).run;
+  header.source = from;
+  header.destination = to;
+  header.incarnation = nodes_[from].exchange->incarnation();
+  header.view = nodes_[from].exchange->view().id;
+  return header;
+}
+
+FrameBytes Joined::Forge(uint16_t from, FrameHeader header, std::span<const std::byte> acks,
+                         std::span<const std::byte> payload) const {
+  header.source = from;
+  header.ack_bytes = static_cast<uint16_t>(acks.size());
+  header.length = static_cast<uint32_t>(payload.size());
+  std::vector<std::byte> head(kFrameHeaderBytes + acks.size());
+  EncodeFrame(header, acks, payload, head);
+  return {head, payload};
+}
+
+FrameBytes Joined::ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
+                             const std::vector<float>& values) const {
+  FrameHeader header = HeaderOf(from, to, FrameType::kDiff);
+  header.chunk = chunk;
+  header.seq = seq;
+  header.number = nodes_[from].exchange->table().chunks[chunk].number;
+  return Forge(from, header, {}, std::as_bytes(std::span(values)));
+}
+
+void Joined::Give(size_t node, const FrameBytes& frame) {
+  const std::span<const std::byte> bytes = frame.view();
+  nodes_[node].exchange->Receive({&bytes, 1}, now());
+}
+
+uint32_t Joined::ChunkOf(uint16_t node) {
+  for (uint32_t chunk = 0; chunk < exchange(0).table().size(); ++chunk) {
+    if (owner(chunk) == node) return chunk;
+  }
+  ADD_FAILURE() << "node " << node << " masters nothing";
+  return 0;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,146 @@
+#include "test/exchange/members.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace millrace::test {
+
+void Members::Start(uint16_t node, uint32_t incarnation) {
+  MembershipConfig config;
+  config.node = node;
+  config.max_nodes = static_cast<uint16_t>(nodes_.size());
+  config.incarnation = incarnation;
+  config.heartbeat_ns = 8'000'000;
+  config.suspect_ns = 60'000'000;
+  config.found_after_ns = 40'000'000;
+  nodes_[node] = {};
+  nodes_[node].membership = std::make_unique<Membership>(config);
+}
+
+void Members::StartAll() {
+  for (uint16_t node = 0; node < nodes_.size(); ++node) Start(node);
+}
+
+void Members::Work(uint16_t node, uint64_t iterations) {
+  nodes_[node].clock += iterations;
+  of(node).SetClock(nodes_[node].clock - nodes_[node].clock_at_reset);
+}
+
+void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
+  FrameView frame;
+  ASSERT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
+  node.membership->Heard(frame.header, now());
+  EXPECT_TRUE(node.membership->Receive(frame, now()));
+}
+
+void Members::Give(uint16_t to, const std::vector<std::byte>& frame) { Hear(nodes_[to], frame); }
+
+void Members::Say(uint16_t from) {
+  Node& node = nodes_[from];
+  Membership& m = *node.membership;
+  std::vector<std::byte> payload(m.max_payload_bytes());
+  MembershipMessage message;
+  while (m.Poll(now(), &message, payload.data())) {
+    FrameHeader header;
+    header.type = message.type;
+    header.source = from;
+    header.destination = message.destination;
+    header.incarnation = m.incarnation();
+    header.view = m.view().id;
+    header.clock = node.clock - node.clock_at_reset;
+    header.length = message.payload_bytes;
+    std::vector<std::byte> bytes(kFrameHeaderBytes);
+    const auto said = std::span(payload).first(message.payload_bytes);
+    EncodeFrame(header, {}, said, bytes);
+    bytes.insert(bytes.end(), said.begin(), said.end());
+    last[{from, message.type}] = bytes;
+    for (uint16_t to = 0; to < nodes_.size(); ++to) {
+      if (to == from || !nodes_[to].membership) continue;
+      if (message.destination != kAllNodes && message.destination != to) continue;
+      if (!delivers || delivers(from, to, message.type)) nodes_[to].inbox.push_back(bytes);
+    }
+  }
+}
+
+void Members::Tick() {
+  std::vector<std::vector<std::vector<std::byte>>> arrived(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i].frozen) arrived[i].swap(nodes_[i].inbox);
+  }
+  for (uint16_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    if (!node.membership || node.frozen || node.membership->left()) continue;
+    node.membership->Tick(now());
+    Check(i);
+    for (const auto& bytes : arrived[i]) {
+      Hear(node, bytes);
+      Check(i);
+    }
+    if (node.membership->role() == Role::kJoining && node.membership->view().id) {
+      node.membership->SetSynced(node.gets_synced);
+    }
+    if (node.membership->role() == Role::kLeaving && node.gets_drained) {
+      node.membership->SetDrained();
+    }
+    Say(i);
+  }
+  ++tick_;
+}
+
+void Members::Run(int ticks) {
+  for (int i = 0; i < ticks; ++i) Tick();
+}
+
+// A view is the same for all who are in it, has been installed first by the node that
+// formed it, and names them; whoever begins anew does so under the name given there.
+void Members::Check(uint16_t id) {
+  Node& node = nodes_[id];
+  bool reset;
+  if (!node.membership->TakeChange(&reset)) return;
+  const View& view = node.membership->view();
+  const Member* coordinator = view.Find(view.id.coordinator);
+  ASSERT_TRUE(coordinator);
+  const std::pair name{view.id, coordinator->incarnation};
+  if (view.id.coordinator == id && !committed_.count(name)) committed_[name] = view.members;
+  ASSERT_TRUE(committed_.count(name)) << "node " << id << ", epoch " << view.id.epoch;
+  EXPECT_EQ(committed_[name], view.members);
+  EXPECT_TRUE(view.Has(id, node.membership->incarnation()));
+  if (!reset) return;
+  ++node.resets;
+  node.clock_at_reset = node.clock;
+}
+
+bool Members::Agree() {
+  const View* view = nullptr;
+  size_t running = 0;
+  for (const Node& node : nodes_) running += node.membership && !node.membership->left();
+  for (const Node& node : nodes_) {
+    if (!node.membership || node.membership->left()) continue;
+    const View& own = node.membership->view();
+    if (view && view->id != own.id) return false;
+    if (own.members.size() != running || own.synced() != running) return false;
+    view = &own;
+  }
+  return view != nullptr;
+}
+
+std::string Members::Describe() const {
+  std::string text;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i].membership) continue;
+    const View& view = nodes_[i].membership->view();
+    text += Cat("\n  node ", i, " (", nodes_[i].membership->incarnation(), ") in ", view.id.epoch,
+                "/", view.id.coordinator, " after");
+    for (const ViewId& id : view.ancestors) text += Cat(" ", id.epoch, "/", id.coordinator);
+    text += " of";
+    for (const Member& m : view.members) {
+      text += Cat(" ", m.node, "(", m.incarnation, " ", static_cast<int>(m.role), ")");
+    }
+  }
+  return text;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,391 @@
+#include "exchange/membership.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "exchange/wire_bytes.h"
+#include "test/exchange/members.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::Members;
+
+// All started at once, in one view.
+std::unique_ptr<Members> Agreed(uint16_t count) {
+  auto members = std::make_unique<Members>(count);
+  members->StartAll();
+  members->Run(200);
+  EXPECT_TRUE(members->Agree());
+  return members;
+}
+
+// Nodes below `border` and the others do not hear each other.
+auto Divided(uint16_t border) {
+  return
+      [border](uint16_t from, uint16_t to, FrameType) { return (from < border) == (to < border); };
+}
+
+TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
+  Members m(3);
+  m.Start(1);
+  m.Run(40);
+  EXPECT_FALSE(m.view(1).id);
+  m.Run(5);
+  EXPECT_EQ(m.view(1).id, (ViewId{1, 1}));
+  EXPECT_EQ(m.of(1).role(), Role::kSynced);
+  EXPECT_TRUE(m.Agree());
+}
+
+TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
+  auto m = Agreed(4);
+  for (uint16_t node = 0; node < 4; ++node) {
+    EXPECT_EQ((*m)[node].resets, node == 0 ? 0 : 1);
+    EXPECT_TRUE(m->view(node).DescendsFrom({1, 0}) || node == 0);
+  }
+}
+
+TEST(Membership, AdmitsWhoAsksAndGivesItAShareOnceItIsSynced) {
+  Members m(2);
+  m.Start(0);
+  m.Run(60);
+  m.Start(1, 9);
+  m[1].gets_synced = false;
+  m.Run(60);
+  EXPECT_EQ(m.of(1).role(), Role::kJoining);
+  EXPECT_TRUE(m.view(0).Has(1, 9));
+  EXPECT_EQ(m.view(0).synced(), 1u);
+  m[1].gets_synced = true;
+  m.Run(30);
+  EXPECT_EQ(m.of(1).role(), Role::kSynced);
+  EXPECT_TRUE(m.Agree());
+  EXPECT_EQ(m[1].resets, 1);
+  EXPECT_EQ(m[0].resets, 0);
+}
+
+TEST(Membership, GoesOnWithTheViewThatHasDoneMoreWork) {
+  for (const bool lower : {true, false}) {
+    Members m(4);
+    m.delivers = Divided(2);
+    m.StartAll();
+    m.Run(200);
+    ASSERT_NE(m.view(0).id, m.view(2).id);
+    m.Work(0, lower ? 100 : 10);
+    m.Work(2, lower ? 10 : 100);
+    m.Run(20);
+    for (int i = 0; i < 4; ++i) m[i].resets = 0;
+    m.delivers = nullptr;
+    m.Run(300);
+    EXPECT_TRUE(m.Agree());
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(m[i].resets, (i < 2) == lower ? 0 : 1);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(m.of(i).global_clock(), 100u);
+  }
+}
+
+TEST(Membership, DropsWhoIsSilentForLongAndKeepsCountOfItsWork) {
+  auto m = Agreed(3);
+  m->Work(2, 70);
+  m->Work(0, 5);
+  m->Run(20);
+  m->Kill(2);
+  m->Run(50);
+  EXPECT_EQ(m->view(0).members.size(), 3u);
+  m->Run(60);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ(m->view(1).past_clock, 70u);
+  EXPECT_EQ(m->of(1).global_clock(), 75u);
+  EXPECT_EQ((*m)[0].resets + (*m)[1].resets, 1);  // of node 1, when it first joined
+}
+
+TEST(Membership, TakesWhoComesBackForAnother) {
+  auto m = Agreed(3);
+  m->Work(2, 70);
+  m->Run(20);
+  m->Start(2, 1000);
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_TRUE(m->view(0).Has(2, 1000));
+  EXPECT_EQ(m->view(0).past_clock, 70u);
+  EXPECT_EQ(m->of(0).global_clock(), 70u);
+}
+
+TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
+  Members m(2);
+  m.Start(0);
+  m.Run(60);
+  m.Start(1, 5);
+  m.delivers = [](uint16_t from, uint16_t, FrameType) { return from == 0; };
+  m.Run(20);
+  const auto late = m.last[{1, FrameType::kHeartbeat}];  // it wished to join
+  m.Start(1, 1000);
+  m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
+    if (to == 0 && type == FrameType::kHeartbeat) m[0].inbox.push_back(late);
+    return true;
+  };
+  for (int i = 0; i < 200; ++i) {
+    m.Tick();
+    // The late one comes last, every time.
+    if (!m[0].inbox.empty()) m[0].inbox.push_back(late);
+  }
+  EXPECT_TRUE(m.Agree());
+  EXPECT_TRUE(m.view(0).Has(1, 1000));
+}
+
+// As when all machines are suspended: what was not heard meanwhile says nothing.
+TEST(Membership, DropsNobodyAfterAllStoodStill) {
+  auto m = Agreed(4);
+  const ViewId before = m->view(0).id;
+  for (int i = 0; i < 4; ++i) (*m)[i].frozen = true;
+  m->Run(5000);
+  for (int i = 0; i < 4; ++i) (*m)[i].frozen = false;
+  m->Run(200);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(m->view(i).id, before);
+}
+
+TEST(Membership, LetsACoordinatorThatStoodStillGoOnIfNobodyHasMissedIt) {
+  auto m = Agreed(3);
+  const ViewId before = m->view(0).id;
+  (*m)[0].frozen = true;
+  m->Run(45);
+  (*m)[0].frozen = false;
+  m->Run(200);
+  EXPECT_EQ(m->view(2).id, before);
+}
+
+TEST(Membership, SurvivesACoordinatorThatDiesBetweenProposalAndCommit) {
+  auto m = Agreed(4);
+  for (int i = 0; i < 4; ++i) (*m)[i].resets = 0;
+  m->delivers = [](uint16_t, uint16_t to, FrameType type) {
+    return !(to == 0 && type == FrameType::kAccept);
+  };
+  m->Kill(3);
+  m->Run(75);  // node 0 has proposed to go on without it, the others have promised
+  ASSERT_EQ(m->view(1).members.size(), 4u);
+  ASSERT_TRUE((m->last.count({1, FrameType::kAccept})));
+  m->Kill(0);
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ(m->view(1).members.size(), 2u);
+  EXPECT_EQ(m->view(1).id.coordinator, 1);
+  EXPECT_EQ((*m)[1].resets + (*m)[2].resets, 0);
+}
+
+TEST(Membership, SurvivesACoordinatorThatCommitsAndIsNotHeardOfAgain) {
+  auto m = Agreed(4);
+  m->delivers = [](uint16_t from, uint16_t, FrameType type) {
+    return from != 0 || type == FrameType::kPropose;
+  };
+  m->Kill(3);
+  m->Run(400);
+  // Node 0 is in a view whose other members have never been told.
+  m->delivers = nullptr;
+  m->Run(400);
+  EXPECT_TRUE(m->Agree());
+}
+
+TEST(Membership, LetsALeaverGoOnceItIsDrained) {
+  auto m = Agreed(3);
+  (*m)[1].gets_drained = false;
+  m->Work(1, 30);
+  m->of(1).Leave();
+  m->Run(200);
+  EXPECT_EQ(m->of(1).role(), Role::kLeaving);
+  EXPECT_FALSE(m->of(1).left());
+  EXPECT_EQ(m->view(0).synced(), 2u);
+  (*m)[1].gets_drained = true;
+  m->Run(60);
+  EXPECT_TRUE(m->of(1).left());
+  EXPECT_TRUE(m->of(1).delivered());
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ(m->of(0).global_clock(), 30u);
+}
+
+TEST(Membership, HasDeliveredNothingForSureIfItWasTakenForDeadWhileLeaving) {
+  auto m = Agreed(3);
+  (*m)[2].gets_drained = false;
+  m->of(2).Leave();
+  m->Run(40);
+  ASSERT_EQ(m->of(2).role(), Role::kLeaving);
+  m->delivers = Divided(2);
+  m->Run(150);
+  m->delivers = nullptr;
+  m->Run(100);
+  EXPECT_TRUE(m->of(2).left());
+  EXPECT_FALSE(m->of(2).delivered());
+  EXPECT_TRUE(m->Agree());
+}
+
+TEST(Membership, IsLeftAtOnceByTheLastOne) {
+  auto m = Agreed(1);
+  m->of(0).Leave();
+  m->Run(20);
+  EXPECT_TRUE(m->of(0).left());
+}
+
+// Node 1 takes node 0 for dead, node 2 hears both: nothing is agreed on that drops
+// somebody whom a member of the new view still hears.
+TEST(Membership, DropsNobodyWhomAMemberHears) {
+  auto m = Agreed(3);
+  const ViewId before = m->view(0).id;
+  m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from + to != 1; };
+  m->Run(400);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(m->view(i).id, before);
+  EXPECT_TRUE((m->last.count({1, FrameType::kPropose})));
+  m->delivers = nullptr;
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ(m->view(0).members, m->view(2).members);
+}
+
+TEST(Membership, BecomesOneAgainAfterTwoCoordinatorsHaveGoneTheirWays) {
+  auto m = Agreed(5);
+  m->delivers = Divided(2);
+  m->Run(200);
+  EXPECT_EQ(m->view(0).members.size(), 2u);
+  EXPECT_EQ(m->view(2).members.size(), 3u);
+  for (int i = 0; i < 5; ++i) (*m)[i].resets = 0;
+  m->delivers = nullptr;
+  m->Run(400);
+  EXPECT_TRUE(m->Agree());
+  // As much work on both sides: the larger one goes on.
+  for (int i = 0; i < 5; ++i) EXPECT_EQ((*m)[i].resets, i < 2 ? 1 : 0);
+}
+
+// A proposal to node 2 by another node, of the members that there are.
+std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
+  View view = m.view(2);
+  view.id = id;
+  view.ancestors.insert(view.ancestors.begin(), predecessor);
+  std::vector<std::byte> payload(ViewBytes(view)), bytes(kFrameHeaderBytes);
+  EncodeView(view, payload.data());
+  FrameHeader header;
+  header.type = FrameType::kPropose;
+  header.source = id.coordinator;
+  header.incarnation = m.of(id.coordinator).incarnation();
+  header.view = m.view(id.coordinator).id;
+  header.length = static_cast<uint32_t>(payload.size());
+  EncodeFrame(header, {}, payload, bytes);
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+// What node 2 has accepted last.
+ViewId Accepted(Members& m) {
+  const auto& frame = m.last[{2, FrameType::kAccept}];
+  return {Get<uint32_t>(frame.data(), kFrameHeaderBytes),
+          Get<uint16_t>(frame.data(), kFrameHeaderBytes + 4)};
+}
+
+TEST(Membership, AcceptsNothingBelowWhatItHasPromised) {
+  auto m = Agreed(3);
+  const ViewId now = m->view(2).id;
+  m->delivers = [](uint16_t, uint16_t, FrameType type) { return type == FrameType::kHeartbeat; };
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, now));
+  m->Run(1);
+  ASSERT_EQ(Accepted(*m), (ViewId{now.epoch + 5, 1}));
+  m->Give(2, Proposal(*m, {now.epoch + 3, 0}, now));
+  m->Give(2, Proposal(*m, {now.epoch + 5, 0}, now));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), (ViewId{now.epoch + 5, 1}));
+  m->Give(2, Proposal(*m, {now.epoch + 6, 0}, now));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), (ViewId{now.epoch + 6, 0}));
+}
+
+TEST(Membership, AcceptsOnlyWhatFollowsTheViewThatItIsIn) {
+  auto m = Agreed(3);
+  const ViewId now = m->view(2).id;
+  const ViewId before = Accepted(*m);
+  m->delivers = [](uint16_t, uint16_t, FrameType type) { return type == FrameType::kHeartbeat; };
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, {now.epoch - 1, 0}));
+  m->Give(2, Proposal(*m, {now.epoch + 5, 1}, {now.epoch, 1}));
+  m->Run(1);
+  EXPECT_EQ(Accepted(*m), before);
+}
+
+// What it had sent may have been lost with a master that is not in the new view.
+TEST(Membership, IsDrainedAnewInEveryView) {
+  auto m = Agreed(3);
+  m->Kill(2);
+  m->Run(150);
+  m->delivers = [&](uint16_t from, uint16_t, FrameType type) {
+    return from != 1 || type != FrameType::kHeartbeat || m->of(1).role() == Role::kSynced;
+  };
+  m->of(1).Leave();
+  m->Run(20);
+  ASSERT_EQ(m->of(1).role(), Role::kLeaving);  // and drained, as nobody knows
+  const ViewId before = m->view(1).id;
+  (*m)[1].gets_drained = false;
+  m->Start(2, 50);
+  m->Run(30);
+  ASSERT_NE(m->view(1).id, before);
+  ASSERT_EQ(m->of(1).role(), Role::kLeaving);
+  m->delivers = nullptr;
+  m->Run(200);
+  EXPECT_FALSE(m->of(1).left());
+}
+
+// Node 1 is dropped by node 2, has done more work than node 0 has, and that more than
+// node 2 knows of: each would rather join another, around in a circle.
+TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
+  auto m = Agreed(3);
+  m->delivers = Divided(1);
+  m->Run(150);
+  m->Work(0, 29);
+  m->Work(2, 19);
+  m->Run(20);
+  m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from == to; };
+  m->Work(1, 48);
+  m->Run(10);
+  (*m)[1].frozen = true;
+  m->Run(150);
+  ASSERT_TRUE(m->view(2).DescendsFrom(m->view(1).id));
+  ASSERT_EQ(m->of(1).global_clock(), 67u);
+  (*m)[1].frozen = false;
+  m->delivers = nullptr;
+  m->Run(500);
+  EXPECT_TRUE(m->Agree()) << m->Describe();
+}
+
+// Members checks, whenever a node changes its view, that whoever formed it was there
+// first, that all agree on who is in it, and that it names the node.
+TEST(Membership, NobodyIsEverInAViewThatWasNotAgreedOn) {
+  for (uint64_t run = 0; run < 150; ++run) {
+    Rng rng(test::Seed(), {1, run});
+    const uint16_t count = static_cast<uint16_t>(2 + rng.Below(5));
+    Members m(count);
+    m.StartAll();
+    uint64_t cut = 0;
+    const double loss = rng.Uniform() * 0.4;
+    m.delivers = [&](uint16_t from, uint16_t to, FrameType) {
+      return !(((cut >> from) ^ (cut >> to)) & 1) && rng.Uniform() >= loss;
+    };
+    for (int i = 0; i < 30; ++i) {
+      const uint16_t node = static_cast<uint16_t>(rng.Below(count));
+      switch (rng.Below(5)) {
+        case 0:
+          m.Start(node, static_cast<uint32_t>(1000 * (i + 2)));
+          break;
+        case 1:
+          cut = rng.Next64();
+          break;
+        case 2:
+          m[node].frozen = !m[node].frozen;
+          break;
+        default:
+          if (m[node].membership) m.Work(node, rng.Below(20));
+          cut = 0;
+      }
+      m.Run(static_cast<int>(rng.Below(60)));
+      if (HasFatalFailure()) return;
+    }
+    m.delivers = nullptr;
+    for (uint16_t node = 0; node < count; ++node) m[node].frozen = false;
+    m.Run(1500);
+    EXPECT_TRUE(m.Agree()) << "run " << run << m.Describe();
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,101 @@
+#include "exchange/outbox.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+constexpr size_t kSlots = 8, kAckBytes = 16, kPayload = 100;
+
+FrameHeader HeaderOf(uint32_t chunk, uint32_t length) {
+  FrameHeader header;
+  header.type = FrameType::kDiff;
+  header.destination = static_cast<uint16_t>(chunk % 5);
+  header.chunk = chunk;
+  header.length = length;
+  return header;
+}
+
+// Posts a frame whose payload is its chunk's number, over and over.
+void PostOne(Outbox* outbox, uint32_t chunk) {
+  const uint32_t slot = outbox->Take();
+  memset(outbox->payload(slot), static_cast<int>(chunk), kPayload);
+  outbox->Post(slot, HeaderOf(chunk, kPayload), {}, {outbox->payload(slot), kPayload});
+}
+
+uint32_t ChunkOf(const OutFrame& out) {
+  std::vector<std::byte> bytes(out.head.begin(), out.head.end());
+  bytes.insert(bytes.end(), out.payload.begin(), out.payload.end());
+  FrameView frame;
+  EXPECT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
+  EXPECT_EQ(out.destination, frame.header.destination);
+  for (const std::byte b : frame.payload) EXPECT_EQ(b, static_cast<std::byte>(frame.header.chunk));
+  return frame.header.chunk;
+}
+
+TEST(Outbox, HandsFramesOutInTheOrderOfPostingHoweverTheyAreReleased) {
+  Outbox outbox(kSlots, kAckBytes, kPayload);
+  uint32_t posted = 0, drained = 0;
+  std::vector<uint32_t> under_way;
+  for (int round = 0; round < 200; ++round) {
+    while (outbox.free() > 0) PostOne(&outbox, posted++ % 200);
+    OutFrame out[5];
+    const size_t count = outbox.Drain({out, 1 + static_cast<size_t>(round) % 5});
+    for (size_t i = 0; i < count; ++i, ++drained) {
+      EXPECT_EQ(ChunkOf(out[i]), drained % 200);
+      under_way.push_back(out[i].slot);
+    }
+    // The last one first: transports finish in any order.
+    for (; under_way.size() > static_cast<size_t>(round) % 3; under_way.pop_back()) {
+      outbox.Release(under_way.back());
+    }
+  }
+  EXPECT_GT(drained, 300u);
+}
+
+TEST(Outbox, CountsItsSlots) {
+  Outbox outbox(kSlots, kAckBytes, kPayload);
+  EXPECT_EQ(outbox.slots(), kSlots);
+  EXPECT_EQ(outbox.free(), kSlots);
+  PostOne(&outbox, 1);
+  PostOne(&outbox, 2);
+  EXPECT_EQ(outbox.free(), kSlots - 2);
+  EXPECT_EQ(outbox.posted(), 2u);
+  OutFrame out[kSlots];
+  EXPECT_EQ(outbox.Drain(out), 2u);
+  EXPECT_EQ(outbox.posted(), 0u);
+  EXPECT_EQ(outbox.free(), kSlots - 2);  // their bytes have not left yet
+  outbox.Release(out[0].slot);
+  outbox.Release(out[1].slot);
+  EXPECT_EQ(outbox.free(), kSlots);
+}
+
+TEST(Outbox, GivesEverySlotRoomOfItsOwnThatIsAligned) {
+  Outbox outbox(kSlots, kAckBytes, kPayload);
+  std::set<std::byte*> rooms;
+  for (size_t i = 0; i < kSlots; ++i) {
+    std::byte* payload = outbox.payload(outbox.Take());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(payload) % 8, 0u);
+    for (std::byte* other : rooms) EXPECT_GE(std::abs(payload - other), std::ptrdiff_t{kPayload});
+    rooms.insert(payload);
+  }
+}
+
+TEST(Outbox, SendsAPayloadFromWhereItIs) {
+  Outbox outbox(kSlots, kAckBytes, kPayload);
+  std::vector<std::byte> elsewhere(kPayload, std::byte{3});
+  const uint32_t slot = outbox.Take();
+  outbox.Post(slot, HeaderOf(3, kPayload), {}, elsewhere);
+  OutFrame out;
+  ASSERT_EQ(outbox.Drain({&out, 1}), 1u);
+  EXPECT_EQ(out.payload.data(), elsewhere.data());
+  EXPECT_EQ(out.head.size(), kFrameHeaderBytes);
+  EXPECT_EQ(ChunkOf(out), 3u);
+}
+
+}  // namespace
+}  // namespace millrace

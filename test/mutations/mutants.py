@@ -1,0 +1,392 @@
+"""The planted bugs: name, and edits of (file, exact old text, new text).
+
+An old text must occur exactly once in its file, so that the table cannot rot. A bug
+belongs here if a protocol that has it is wrong; edits that change nothing that
+anybody could observe are listed at the end with the reason.
+"""
+
+EXCHANGE, WORKER, MASTER = (f"src/exchange/{name}.cc" for name in ("exchange", "worker", "master"))
+RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
+FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
+ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
+RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
+
+MUTANTS = [
+    # ---- Exactly once -------------------------------------------------------
+    ("ack-without-merge", [(MASTER, """\
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+    return;
+""", """\
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+""")]),
+    ("ack-on-receipt-merge-dropped", [(MASTER, """\
+  end.applied = h.seq;
+  ChunkOp op;
+""", """\
+  end.applied = h.seq;
+  x_.table.SetAck(h.chunk, h.source, ExchangeContext::Parity(h.seq));
+  if (x_.batch.Holds(chunk)) return Drop::kNone;
+  ChunkOp op;
+""")]),
+    ("merge-without-ack", [(MASTER, """\
+  x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
+  chunk.dirty = true;
+""", """\
+  chunk.dirty = true;
+""")]),
+    ("pending-forgotten", [(WORKER, """\
+    op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+""", """\
+    op.acknowledged = chunk.pending;
+""")]),
+    ("ack-of-another-node", [(WORKER, """\
+    const bool bit = word >> (x_.config.node % 64) & 1;
+""", """\
+    const bool bit = word >> ((x_.config.node + 1) % 64) & 1;
+""")]),
+    ("same-seq-merged-again", [(MASTER, """\
+  if (h.seq != end.applied + 1) return Drop::kOld;
+""", """\
+  if (h.seq != end.applied + 1 && h.seq != end.applied) return Drop::kOld;
+""")]),
+    ("any-seq-merged", [(MASTER, """\
+  if (h.seq != end.applied + 1) return Drop::kOld;
+""", "")]),
+    ("first-seq-taken-as-new", [(MASTER, """\
+    end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
+""", """\
+    end.applied = h.seq - 1;
+""")]),
+    ("first-seq-taken-as-old", [(MASTER, """\
+    end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
+""", """\
+    end.applied = h.seq;
+""")]),
+    ("old-position-accepted", [(WORKER, """\
+  if (h.number <= chunk.number) {
+""", """\
+  if (h.number == chunk.number) {
+""")]),
+    ("difference-taken-while-one-is-pending", [(WORKER, """\
+    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+""", """\
+    op.take = MaySend() && x_.outbox.free() > 0;
+""")]),
+    ("resent-under-a-new-seq", [(WORKER, """\
+      chunk.sent_at = now;
+      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+""", """\
+      chunk.sent_at = now;
+      ++chunk.seq;
+      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+""")]),
+    ("resent-anew-under-the-old-seq", [(WORKER, """\
+      op.kind = ChunkOpKind::kEncodePending;
+""", """\
+      op.kind = ChunkOpKind::kTake;
+""")]),
+    ("never-resent", [(WORKER, """\
+  budget -= Resend(now, budget);
+""", "")]),
+    ("two-positions-of-a-chunk-in-a-batch", [(EXCHANGE, """\
+      h.type != FrameType::kDiff) {
+    RunBatch(now);
+""", """\
+      h.type != FrameType::kDiff) {
+""")]),
+
+    # ---- Weights ------------------------------------------------------------
+    ("position-overwrites", [(WORKER, """\
+    op.kind = ChunkOpKind::kExchange;
+""", """\
+    op.kind = ChunkOpKind::kAdopt;
+""")]),
+    ("residual-dropped", [(RULE, "    return u - d;\n", "    return d - d;\n")]),
+    ("base-takes-all-of-the-progress", [(RULE, "    return u - d;\n", "    return u;\n")]),
+    ("merge-overwrites", [(RULE, "    return w + d;\n", "    return d + (w - w);\n")]),
+    ("non-finite-position-taken", [(EXECUTOR, """\
+    } else if (LargestMagnitude(set, reinterpret_cast<const float*>(op->in), chunk.count) >=
+               kInfinityBits) {
+""", """\
+    } else if (false) {
+""")]),
+    ("non-finite-difference-sent", [(EXECUTOR, """\
+    if (largest >= codec.overflow()) return Refuse(kNonFinite, op);
+""", "")]),
+    ("non-finite-difference-merged", [(EXECUTOR, """\
+    op->result = decoded.result;
+    if (decoded.result != 0) return;
+""", """\
+    op->result = decoded.result & kMalformed;
+    if (decoded.values == nullptr) return;
+""")]),
+    ("refused-difference-is-never-merged", [(MASTER, """\
+    End(chunk, context.source).applied = context.seq - 1;
+""", "")]),
+
+    # ---- Who may say what ---------------------------------------------------
+    ("other-views-heard", [(MEMBERSHIP, """\
+  if (header.view != view_.id) return false;
+  peer.heard_at = now;
+""", """\
+  peer.heard_at = now;
+""")]),
+    ("other-incarnation-counts", [(MEMBERSHIP, """\
+    if (header.incarnation > member->incarnation) peer.replaced = true;
+    return false;
+""", """\
+    if (header.incarnation > member->incarnation) peer.replaced = true;
+""")]),
+    ("earlier-life-heard", [(MEMBERSHIP, """\
+  if (peer.known && frame.header.incarnation < peer.incarnation) return true;  // an earlier life
+""", "")]),
+    ("acks-of-an-earlier-life-kept", [(EXCHANGE, """\
+  table_.KeepAcks(continuing);
+""", "")]),
+    ("ends-of-an-earlier-life-kept", [(MASTER, """\
+      if (same_life) ends""", """\
+      (void)same_life;
+      ends""")]),
+    ("any-node-is-master", [(WORKER, """\
+  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
+""", "")]),
+    ("difference-merged-while-recovering", [(MASTER, """\
+  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+""", """\
+  if (chunk.state == ChunkState::kWorker) return Drop::kNotMaster;
+""")]),
+    ("difference-merged-by-a-worker", [(MASTER, """\
+  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+""", """\
+  if (chunk.state == ChunkState::kRecovering) return Drop::kNotMaster;
+""")]),
+    ("nodes-disagree-on-masters", [(EXCHANGE, """\
+  AssignOwners(view, owners);
+""", """\
+  AssignOwners(followed_.members.empty() ? view : followed_, owners);
+""")]),
+    ("checksum-ignored", [(FRAME, """\
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(head, checked)) return Drop::kChecksum;
+""", "")]),
+    ("checksum-without-the-acks", [(FRAME, """\
+  if (head.size() > kFrameHeaderBytes) crc = Crc32c(head.subspan(kFrameHeaderBytes), crc);
+""", "")]),
+    ("another-run-heard", [(EXCHANGE, """\
+  if (h.run != config_.run) return Drop::kRun;
+""", "")]),
+    ("own-frames-heard", [(EXCHANGE, """\
+  if (h.source == config_.node) return Drop::kSelf;
+""", "")]),
+    ("frames-for-others-taken", [(EXCHANGE, """\
+  if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
+""", "")]),
+
+    # ---- A new master -------------------------------------------------------
+    ("recovery-waits-for-one-pledge", [(RECOVERY, """\
+  if (std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
+""", """\
+  if (node != x_.config.node ||
+      std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
+""")]),
+    ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
+    const auto acks = x_.table.acks(op.chunk);
+    std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+    if (op.acknowledged) {
+""", """\
+    if (op.acknowledged) {
+""")]),
+    ("recovery-forgets-pending", [(RECOVERY, """\
+  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+""", """\
+  op.acknowledged = chunk.pending;
+""")]),
+    ("recovery-adds-pending-twice", [(RECOVERY, """\
+  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+""", """\
+  op.acknowledged = false;
+""")]),
+    ("own-ack-not-set-by-a-new-master", [(RECOVERY, """\
+  table.SetAck(index, x_.config.node, ExchangeContext::Parity(chunk.seq));
+""", "")]),
+    ("new-master-says-nothing", [(RECOVERY, """\
+  chunk.state = ChunkState::kMaster;
+  chunk.dirty = true;
+""", """\
+  chunk.state = ChunkState::kMaster;
+""")]),
+    ("returned-with-what-is-pending", [(ANSWERS, """\
+  op.kind = ChunkOpKind::kReturn;
+""", """\
+  op.kind = ChunkOpKind::kRead;
+""")]),
+    ("old-master-does-not-count-its-state", [(RECOVERY, """\
+  ++chunk.number;
+  chunk.pending = chunk.dirty = false;
+""", """\
+  chunk.pending = chunk.dirty = false;
+""")]),
+    ("old-master-does-not-freeze", [(RECOVERY, """\
+  x_.executor.Run({&op, 1});
+  chunk.state = ChunkState::kWorker;
+""", """\
+  chunk.state = ChunkState::kWorker;
+""")]),
+    ("worker-keeps-no-acks", [(WORKER, """\
+  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+""", "  (void)acks;\n")]),
+    ("answers-owed-in-an-old-view", [(RECOVERY, """\
+  table.ForgetOwed();
+""", "")]),
+
+    # ---- Views --------------------------------------------------------------
+    ("batch-outlives-its-view", [(EXCHANGE, """\
+    RunBatch(now);  // what came before belongs to the view that may end here
+""", "")]),
+    ("joins-without-a-reset", [(EXCHANGE, """\
+  if (reset) {
+    table_.Reset();
+""", """\
+  if (reset) {
+""")]),
+    ("commits-without-all-accepts", [(MEMBERSHIP, """\
+    if (member.node != config_.node && !peers_[member.node].accepted) return;
+""", """\
+    if (member.node != config_.node && !peers_[member.node].accepted &&
+        proposal_.members.size() < 3) {
+      return;
+    }
+""")]),
+    ("drops-the-living", [(MEMBERSHIP, """\
+    return leaving || !Alive(member.node);
+""", """\
+    return true;
+""")]),
+    ("promise-broken", [(MEMBERSHIP, """\
+  if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
+""", """\
+  if (left_ || scratch_.id <= view_.id) return true;
+""")]),
+    ("proposal-of-another-predecessor", [(MEMBERSHIP, """\
+  if (!view_.id || scratch_.predecessor() != view_.id ||
+      !scratch_""", """\
+  if (!view_.id || !scratch_""")]),
+    ("frozen-node-takes-all-for-dead", [(MEMBERSHIP, """\
+    for (Peer& peer : peers_) peer.heard_at += now - now_;
+""", "")]),
+    ("less-work-wins", [(MEMBERSHIP, """\
+  if (clock != other.clock) return clock > other.clock;
+""", """\
+  if (clock != other.clock) return clock < other.clock;
+""")]),
+    ("two-outrank-each-other", [(MEMBERSHIP, """\
+  return id.coordinator < other.id.coordinator;
+""", """\
+  return true;
+""")]),
+    ("follows-whom-it-was-dropped-by-in-a-circle", [(MEMBERSHIP, """\
+  const bool evicted = stays && scratch_.DescendsFrom(view_.id);
+""", """\
+  const bool evicted = scratch_.DescendsFrom(view_.id);
+""")]),
+    ("prefers-whom-will-not-stay", [(MEMBERSHIP, """\
+  if (stays != target_stays_) return stays;
+  return (stays && scratch_""", """\
+  return (scratch_""")]),
+    ("founds-beside-a-lower-node", [(MEMBERSHIP, """\
+    if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
+""", "")]),
+    ("leaves-undrained", [(MEMBERSHIP, """\
+  if (gone || (!self && member.role == Role::kLeaving && drained)) {
+""", """\
+  if (gone || (!self && member.role == Role::kLeaving)) {
+""")]),
+    ("drained-in-an-old-view", [(MEMBERSHIP, """\
+  drained_ = false;
+""", "")]),
+    ("drained-before-the-hand-over", [(WORKER, """\
+           !chunk.handed_over;
+""", """\
+           true;
+""")]),
+    ("leaves-with-a-rounded-difference", [(WORKER, """\
+  return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
+""", """\
+  return x_.config.codec.codec;
+""")]),
+    ("past-clock-lost", [(MEMBERSHIP, """\
+    next->past_clock += clock;
+""", "")]),
+    ("clock-of-an-earlier-life-kept", [(MEMBERSHIP, """\
+    peer.clock = std::max(same_life ? peer.clock : 0, member.clock);
+""", """\
+    peer.clock = std::max(peer.clock, member.clock);
+""")]),
+    ("clock-goes-on-after-a-reset", [(EXCHANGE, """\
+    clock_base_ = table_.progress;
+""", "")]),
+
+    # ---- Going on, and coming to rest ---------------------------------------
+    ("last-position-not-repeated", [(MASTER, """\
+    return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
+""", """\
+    return member.node == x_.config.node || End(chunk, member.node).seen + 1 >= chunk.content;
+""")]),
+    ("nothing-is-repeated", [(MASTER, """\
+bool Master::Settled(const Chunk& chunk) {
+""", """\
+bool Master::Settled(const Chunk& chunk) {
+  if (chunk.number > 0) return true;
+""")]),
+    ("never-settled", [(MASTER, """\
+    if (!fresh && Settled(chunk)) {
+""", """\
+    if (false) {
+""")]),
+    ("worker-sleeps-on", [(EXCHANGE, """\
+  worker_.Wake();
+  master_.Wake();
+""", """\
+  master_.Wake();
+""")]),
+    ("master-sleeps-on", [(EXCHANGE, """\
+  worker_.Wake();
+  master_.Wake();
+""", """\
+  worker_.Wake();
+""")]),
+    ("merged-without-waking", [(MASTER, """\
+  ++x_.stats.diffs_merged;
+  Wake();
+""", """\
+  ++x_.stats.diffs_merged;
+""")]),
+    ("progress-not-looked-for-again", [(WORKER, """\
+    chunk.swept = op.take ? x_.table.progress : x_.table.progress - 1;
+""", """\
+    chunk.swept = x_.table.progress;
+""")]),
+    ("nothing-sent-unasked", [(WORKER, """\
+  Push(now, budget);
+}
+""", """\
+}
+""")]),
+    ("sends-before-it-has-all", [(WORKER, """\
+bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
+""", """\
+bool Worker::MaySend() const { return bool(x_.membership.view().id); }
+""")]),
+    ("slots-run-out", [(WORKER, """\
+    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+""", """\
+    op.take = MaySend() && (!chunk.pending || op.acknowledged);
+""")]),
+]
+
+# Not in the table, because nobody could tell:
+# - a position with the number seen last (not below it) is taken again: it holds what
+#   the first one held, and its acknowledgements;
+# - an old position is not answered by kSeen: what the master repeats has a new number,
+#   and that is answered;
+# - a frame of another incarnation, in this view, is taken: a view names one incarnation
+#   of each node, so there is none. What comes in other views is told apart (above).

@@ -1,0 +1,78 @@
+#include "test/sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "test/sim/sim_node.h"
+
+namespace millrace::sim {
+
+Cluster::Cluster(const ClusterOptions& options)
+    : network_(options.seed, options.nodes, options.faults),
+      nodes_(options.nodes),
+      room_(options.faults.rate) {
+  Scenario scenario;
+  scenario.seed = options.seed;
+  scenario.nodes = options.nodes;
+  scenario.codec = options.codec.codec;
+  scenario.threshold = options.codec.threshold;
+  for (uint16_t id = 0; id < options.nodes; ++id) {
+    Node& node = nodes_[id];
+    node.weights.assign(options.size, 0.0f);
+    node.base = node.pending = node.weights;
+    const ReplicaArrays arrays{node.weights.data(), node.base.data(),
+                               node.pending.data(), nullptr,
+                               options.size,        options.chunk_floats};
+    node.executor = MakeHostExecutor(arrays, options.codec);
+    node.exchange = std::make_unique<Exchange>(ConfigOf(scenario, id, 1), node.executor.get());
+  }
+  Settle();
+}
+
+void Cluster::Tick(const SolverStep& step) {
+  const int64_t now = tick_ * kTickNs;
+  for (uint16_t id = 0; id < nodes_.size(); ++id) {
+    Node& node = nodes_[id];
+    const std::vector<Packet> packets = network_.Arrived(id, tick_);
+    std::vector<std::span<const std::byte>> frames;
+    for (const Packet& packet : packets) frames.push_back(packet.view());
+    node.exchange->Receive(frames, now);
+    if (step) {
+      step(id, node.weights);
+      node.exchange->SetProgress(++node.iterations);
+    }
+    const size_t count = node.exchange->Send(room_, now);
+    for (size_t i = 0; i < count; ++i) {
+      network_.Transmit(id, room_[i].destination, room_[i].head, room_[i].payload, tick_);
+      node.exchange->Release(room_[i].slot);
+    }
+  }
+  ++tick_;
+}
+
+void Cluster::Settle() {
+  int rest = 0;
+  for (int i = 0; i < 4000 && rest < 20; ++i) {
+    Tick();
+    const bool all = std::all_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+      return node.exchange->quiescent() && node.exchange->view().synced() == nodes_.size() &&
+             node.exchange->view().id == nodes_[0].exchange->view().id;
+    });
+    rest = all ? rest + 1 : 0;
+  }
+  ASSERT_EQ(rest, 20) << "not at rest";
+}
+
+uint64_t Cluster::frames() const {
+  uint64_t count = 0;
+  for (const Node& node : nodes_) {
+    const auto& sent = node.exchange->stats().sent;
+    for (size_t type = 0; type < static_cast<size_t>(FrameType::kHeartbeat); ++type) {
+      count += sent[type];
+    }
+  }
+  return count;
+}
+
+}  // namespace millrace::sim
