@@ -127,7 +127,7 @@ TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
   for (size_t i = 0; i < 40; ++i) x[0].weights[i] += 1;
   x[0].exchange->SetProgress(++x[0].iterations);
   x.Run(3);
-  std::vector<OutFrame> room(64);
+  std::vector<PostedFrame> room(64);
   std::map<FrameType, int> seen;
   for (int tick = 0; tick < 40; ++tick) {
     x.Add(0, tick, 1);
@@ -160,7 +160,7 @@ TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
     x.Tick();
   }
   // Slots that stay away for a while.
-  std::vector<OutFrame> room(8);
+  std::vector<PostedFrame> room(8);
   const size_t count = x.exchange(0).Send(room, x.now());
   for (int tick = 0; tick < 20; ++tick) x.Tick();
   for (size_t i = 0; i < count; ++i) x.exchange(0).Release(room[i].slot);
@@ -175,7 +175,7 @@ TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
 TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
   auto joined = Joined::Ready({.slots = 8});
   Joined& x = *joined;
-  std::vector<OutFrame> room(8), away;
+  std::vector<PostedFrame> room(8), away;
   for (int tick = 0; tick < 200 && away.size() < 8; ++tick) {
     x.Add(1, tick % 40, 1);
     x.Add(0, tick % 40, 1);
@@ -188,7 +188,7 @@ TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
   const float made = x[1].weights[0];
   x.Run(20);
   EXPECT_GE(x[1].weights[0], made);
-  for (const OutFrame& out : away) x.exchange(1).Release(out.slot);
+  for (const PostedFrame& out : away) x.exchange(1).Release(out.slot);
   x.Settle();
   EXPECT_EQ(x[0].weights, x[1].weights);
 }

@@ -61,7 +61,7 @@ void Joined::Collect(size_t from) {
   const size_t count = nodes_[from].exchange->Send(room_, now());
   leaving();
   for (size_t i = 0; i < count; ++i) {
-    const OutFrame& out = room_[i];
+    const PostedFrame& out = room_[i];
     const FrameBytes frame(out.head, out.payload);
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || (out.destination != kAllNodes && out.destination != to)) continue;

@@ -101,7 +101,7 @@ class Joined {
 
   const JoinedOptions options_;
   std::vector<Node> nodes_;
-  std::vector<OutFrame> room_;
+  std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
 };
 

@@ -27,7 +27,7 @@ void PostOne(Outbox* outbox, uint32_t chunk) {
   outbox->Post(slot, HeaderOf(chunk, kPayload), {}, {outbox->payload(slot), kPayload});
 }
 
-uint32_t ChunkOf(const OutFrame& out) {
+uint32_t ChunkOf(const PostedFrame& out) {
   std::vector<std::byte> bytes(out.head.begin(), out.head.end());
   bytes.insert(bytes.end(), out.payload.begin(), out.payload.end());
   FrameView frame;
@@ -43,7 +43,7 @@ TEST(Outbox, HandsFramesOutInTheOrderOfPostingHoweverTheyAreReleased) {
   std::vector<uint32_t> under_way;
   for (int round = 0; round < 200; ++round) {
     while (outbox.free() > 0) PostOne(&outbox, posted++ % 200);
-    OutFrame out[5];
+    PostedFrame out[5];
     const size_t count = outbox.Drain({out, 1 + static_cast<size_t>(round) % 5});
     for (size_t i = 0; i < count; ++i, ++drained) {
       EXPECT_EQ(ChunkOf(out[i]), drained % 200);
@@ -65,7 +65,7 @@ TEST(Outbox, CountsItsSlots) {
   PostOne(&outbox, 2);
   EXPECT_EQ(outbox.free(), kSlots - 2);
   EXPECT_EQ(outbox.posted(), 2u);
-  OutFrame out[kSlots];
+  PostedFrame out[kSlots];
   EXPECT_EQ(outbox.Drain(out), 2u);
   EXPECT_EQ(outbox.posted(), 0u);
   EXPECT_EQ(outbox.free(), kSlots - 2);  // their bytes have not left yet
@@ -90,7 +90,7 @@ TEST(Outbox, SendsAPayloadFromWhereItIs) {
   std::vector<std::byte> elsewhere(kPayload, std::byte{3});
   const uint32_t slot = outbox.Take();
   outbox.Post(slot, HeaderOf(3, kPayload), {}, elsewhere);
-  OutFrame out;
+  PostedFrame out;
   ASSERT_EQ(outbox.Drain({&out, 1}), 1u);
   EXPECT_EQ(out.payload.data(), elsewhere.data());
   EXPECT_EQ(out.head.size(), kFrameHeaderBytes);

@@ -98,7 +98,7 @@ Frames Send(Node* node, int64_t tick, bool trains) {
     node->At(0)[tick % kFloats] += 0.5f;
     node->exchange->SetProgress(static_cast<uint64_t>(tick));
   }
-  OutFrame room[8];
+  PostedFrame room[8];
   const size_t count = node->exchange->Send(room, tick * kTickNs);
   Frames frames;
   for (size_t i = 0; i < count; ++i) {

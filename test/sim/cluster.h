@@ -52,7 +52,7 @@ class Cluster {
 
   Network network_;
   std::vector<Node> nodes_;
-  std::vector<OutFrame> room_;
+  std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
 };
 
