@@ -30,6 +30,7 @@ constexpr int64_t kSizes[] = {1,  2,  3,  7,  8,  9,   15,  16,  17, 31,
 // a sum of all that was merged, for a rule that keeps something.
 struct ElasticRule {
   static constexpr bool kHasState = true;
+  static constexpr bool kZeroChangesNothing = false;
   float alpha;
   template <typename T>
   MILLRACE_HOST_DEVICE T Offer(T u) const {
@@ -47,7 +48,8 @@ struct ElasticRule {
 };
 
 test::ReferenceRule ElasticReference(float alpha) {
-  return {.offer = [alpha](float u) { return alpha * u; },
+  return {.zero_changes_nothing = false,
+          .offer = [alpha](float u) { return alpha * u; },
           .keep = [](float u, float d) { return u - 2 * d; },
           .merge =
               [alpha](float w, float d, float* state, uint32_t staleness) {
@@ -132,7 +134,7 @@ class Pair {
     EXPECT_EQ(op.out_bytes, expected.out_bytes);
     EXPECT_EQ(op.out_codec, expected.out_codec);
     EXPECT_EQ(op.scale, expected.scale);
-    EXPECT_EQ(memcmp(out.data(), expected_out.data(), out.bytes()), 0);
+    EXPECT_EQ(memcmp(out.data(), expected_out.data(), op.out_bytes), 0);
     EXPECT_TRUE(out.Intact());
   }
 
