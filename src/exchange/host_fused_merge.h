@@ -18,14 +18,15 @@
 namespace millrace {
 
 // For each byte of a bitmap, which of the elements present each of its lanes is;
-// negative for a lane that is absent.
+// negative for a lane that is absent,
+// also with 8 added.
 inline constexpr auto kRanksOfBits = [] {
   std::array<std::array<int8_t, 8>, 256> ranks{};
   for (unsigned bits = 0; bits < 256; ++bits) {
     int8_t rank = 0;
     for (int lane = 0; lane < 8; ++lane) {
       const bool present = (bits >> lane & 1) != 0;
-      ranks[bits][lane] = present ? rank : -1;
+      ranks[bits][lane] = present ? rank : -128;
       rank = static_cast<int8_t>(rank + present);
     }
   }
@@ -107,32 +108,31 @@ void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
 }
 
 // The same by eights: which elements are present is hard to predict, and a blend
-// need not. Words with none are skipped, so that their memory is not touched.
+// need not. Words with none are skipped, so that their memory is not touched. Eight
+// elements are read where fewer are used; at the end, the last eight.
 template <typename Rule>
 __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMergeSparse(
     Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk, const SparseElements& elements,
     uint32_t staleness) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
-  const float *next = elements.next, *end = elements.end;
-  alignas(32) float rest[72] = {};
+  const float* next = elements.next;
+  const bool eight = elements.end - next >= 8;
+  const float* const last = eight ? elements.end - 8 : next;
+  const int64_t whole = eight ? chunk.count / 32 * 32 : 0;
   int64_t i = 0;
-  for (; i + 32 <= chunk.count; i += 32) {
+  for (; i < whole; i += 32) {
     const uint32_t word = BitmapWord(elements.bitmap, i);
     if (word == 0) continue;
-    // Eight are read, of which as many are used as the byte has bits: the last ones
-    // need room behind them, and have it in `rest` for all that a word may read.
-    if (end - next < 32) {
-      std::memcpy(rest, next, 4 * (end - next));
-      next = rest;
-      end = rest + 72;
-    }
 #pragma GCC unroll 4
     for (int byte = 0; byte < 4; ++byte) {
       const unsigned bits = word >> (8 * byte) & 0xff;
-      const __m256i ranks = _mm256_cvtepi8_epi32(
-          _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kRanksOfBits[bits].data())));
-      const __m256 d = _mm256_permutevar8x32_ps(_mm256_loadu_ps(next), ranks);
+      const float* from = next < last ? next : last;
+      const __m256i ranks = _mm256_add_epi32(
+          _mm256_cvtepi8_epi32(
+              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kRanksOfBits[bits].data()))),
+          _mm256_set1_epi32(static_cast<int>(next - from)));
+      const __m256 d = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), ranks);
       MergePresent<Avx2>(rule, chunk, Avx2::Float(d), Avx2::Int(ranks), staleness, i + 8 * byte);
       next += __builtin_popcount(bits);
     }

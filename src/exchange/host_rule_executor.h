@@ -52,9 +52,15 @@ class HostRuleExecutor : public ChunkExecutor {
     const int64_t chunks = arrays_.chunks();
     for (ChunkOp& op : ops) {
       CHECK_LT(int64_t{op.chunk}, chunks);
+      if (&op != &ops.back()) Prefetch((&op + 1)->in, (&op + 1)->in_bytes);
       op.result = 0;
       RunOne(set, SpanOf(op.chunk), &op);
     }
+  }
+
+  // Asks for what the next operation looks at first, while this one is carried out.
+  static void Prefetch(const std::byte* in, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i += 64) __builtin_prefetch(in + i);
   }
 
   ChunkSpan SpanOf(uint32_t chunk) const {
@@ -202,7 +208,6 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Set>
   void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    for (int64_t i = 0; i < chunk.count; i += 16) __builtin_prefetch(chunk.weights + i, 1);
     op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
     if (op->result != 0) return;
     if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
