@@ -7,7 +7,8 @@ bool SimdSupported(Simd simd) {
     case Simd::kBaseline:
       return true;
     case Simd::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("popcnt");
     case Simd::kAvx512:
       return __builtin_cpu_supports("avx512f");
   }

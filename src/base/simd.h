@@ -31,7 +31,7 @@ using Avx2 = SimdVectors<32>;
 using Avx512 = SimdVectors<64>;
 
 #define MILLRACE_TARGET_Sse "sse2"
-#define MILLRACE_TARGET_Avx2 "avx2,fma"
+#define MILLRACE_TARGET_Avx2 "avx2,fma,popcnt"
 #define MILLRACE_TARGET_Avx512 "avx512f"
 
 }  // namespace millrace

@@ -12,6 +12,7 @@ namespace millrace {
 
 struct AdditiveRule {
   static constexpr bool kHasState = false;
+  static constexpr bool kZeroChangesNothing = true;
 
   template <typename T>
   MILLRACE_HOST_DEVICE T Offer(T u) const {

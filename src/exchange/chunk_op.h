@@ -63,6 +63,8 @@ enum class ChunkOpKind : uint8_t {
   //   base' = pos + p',   w' = base' + keep(u, d),   pending' = p'
   // For the additive rule offer(u) = u and keep(u, d) = u - d, so that
   // w' = w + (pos + p - base), and w' == base' bit by bit when nothing remains.
+  // An element whose offer is not finite, or has no finite d in that codec, is not
+  // taken: d = 0 there, it stays in w, and the others travel.
   // When the encoded d is all zero nothing is taken (kNonZero is not set).
   kExchange,
   // The same without a position: d = codec(offer(u)); base' = base + d;
@@ -71,7 +73,8 @@ enum class ChunkOpKind : uint8_t {
   // out := encode(pending) as it was taken, from `codec` and `scale`; decodes to
   // exactly `pending`. What is sent again.
   kEncodePending,
-  // A master merges a received difference: w := rule(w, decode(in)).
+  // A master merges a received difference: w := rule(w, decode(in)). Of kSparse and
+  // a rule by which zero changes nothing (merge_rule.h), only elements present.
   kMerge,
   // A worker that has nothing of its own takes a position: w = base = pos, pending = 0.
   kAdopt,
@@ -82,9 +85,8 @@ enum class ChunkOpKind : uint8_t {
 };
 
 // Bits of ChunkOp::result.
-inline constexpr uint8_t kNonZero = 1;  // kExchange, kTake: a difference was taken
-inline constexpr uint8_t kNonFinite =
-    2;  // in, or the difference, holds NaN or Inf: nothing was done
+inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a difference was taken
+inline constexpr uint8_t kNonFinite = 2;  // `in` holds NaN or Inf: nothing was done
 inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: nothing was done
 inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' somewhere after it
 
@@ -103,8 +105,11 @@ struct ChunkOp {
   Codec out_codec = Codec::kFloat32;
   uint32_t chunk = 0;
   uint32_t in_bytes = 0;
-  uint32_t out_bytes = 0;  // room before, bytes written after
-  // kExchange, kTake: set to the scale of an int8 difference. kEncodePending: that.
+  // Room before; after it, the bytes of the payload. The room behind these may have
+  // been written, too.
+  uint32_t out_bytes = 0;
+  // kExchange, kTake: set to the scale of an int8 difference: that of the largest
+  // offer that can travel. kEncodePending: that.
   float scale = 0;
   // kMerge: how many positions the master had sent since the one that this
   // difference was computed against (>= 0); for rules that damp stale differences.

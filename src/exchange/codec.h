@@ -32,6 +32,8 @@ inline constexpr int32_t kMagnitudeBits = 0x7fffffff;  // of a float32: all but 
 inline constexpr int32_t kInfinityBits = 0x7f800000;
 // The least magnitude that rounds to a bfloat16 infinity.
 inline constexpr int32_t kBfloat16OverflowBits = 0x7f7f8000;
+// The least magnitude whose scale is not safe (Int8ScaleIsSafe()): 127 * 2^121.
+inline constexpr int32_t kInt8OverflowBits = 0x7f7e0000;
 inline constexpr float kInt8Levels = 127;
 inline constexpr uint32_t kInt8ScaleBytes = 4;
 
@@ -65,7 +67,7 @@ MILLRACE_HOST_DEVICE BitsOf<T> Magnitude(T x) {
 }
 
 // Each of these gives d, the value that travels, for a finite u. A u of at least
-// `overflow` by magnitude has no finite d.
+// `overflow` by magnitude has no finite d and does not travel.
 struct Float32Codec {
   static constexpr int32_t overflow() { return kInfinityBits; }
   template <typename T>
@@ -88,14 +90,15 @@ struct Bfloat16Codec {
 // and clamped to +-127. Applied to d it gives d and the same q again.
 struct Int8Codec {
   float scale = 0;  // >= 0; Int8Scale()
-  static constexpr int32_t overflow() { return kInfinityBits; }
+  static constexpr int32_t overflow() { return kInt8OverflowBits; }
+  // Infinite for a scale of 0, by which nothing travels.
+  MILLRACE_HOST_DEVICE float divisor() const { return scale > 0 ? scale : __builtin_inff(); }
   // q as a float. Adding 1.5 * 2^23 leaves no room for a fraction, so that the
   // addition rounds.
   template <typename T>
   MILLRACE_HOST_DEVICE T Level(T u) const {
     constexpr float kRounds = 12582912;
-    const float divisor = scale > 0 ? scale : __builtin_inff();
-    T q = u / divisor;
+    T q = u / divisor();
     q = q > kInt8Levels ? T{} + kInt8Levels : q;
     q = q < -kInt8Levels ? T{} - kInt8Levels : q;
     return (q + kRounds) - kRounds;
@@ -115,8 +118,9 @@ struct SparseCodec {
   }
 };
 
-// The scale for differences of at most `largest` (finite) by magnitude. 0 when
-// that is so small that the quotient underflows: nothing travels until it grows.
+// The scale for differences of at most `largest` by magnitude, which is below
+// Int8Codec::overflow(). 0 when that is so small that the quotient underflows: nothing travels
+// until it grows.
 MILLRACE_HOST_DEVICE float Int8Scale(float largest) { return largest / kInt8Levels; }
 
 // Whether every byte times `scale` is finite.

@@ -1,13 +1,13 @@
 // Carries out operations (chunk_op.h) in host memory, on the calling thread, with
 // vectors of the given instruction set. No allocation after construction.
 //
-// Each operation is two passes over a chunk, the second of which finds everything
-// in the first-level cache. The first decodes or looks: whether all is finite, and
-// how large the difference is. The second moves. It reads each weight once, right
-// before it writes it, and takes all of that element's results from this one
-// reading: what a solver writes between the two passes counts, and only a write
-// within those few instructions is lost. What then no longer fits the first pass
-// stays in w - base: a value beyond the int8 scale is clamped, a NaN is not sent.
+// What is received is looked at in a first pass, which finds out whether all of it
+// is finite; int8 looks how large the difference is. The pass that moves then finds
+// that in the first-level cache. It reads each weight once, right before it writes
+// it, and takes all of that element's results from this one reading, the payload's
+// too: what a solver writes between passes counts, and only a write within those
+// few instructions is lost. What does not fit the first pass then stays in w - base:
+// a value beyond the int8 scale is clamped.
 #ifndef MILLRACE_EXCHANGE_HOST_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_HOST_EXECUTOR_H_
 

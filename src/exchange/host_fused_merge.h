@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,22 @@
 #include "exchange/host_loops.h"
 
 namespace millrace {
+
+// For each byte of a bitmap, which of the elements present each of its lanes is;
+// negative for a lane that is absent,
+// also with 8 added.
+inline constexpr auto kRanksOfBits = [] {
+  std::array<std::array<int8_t, 8>, 256> ranks{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    int8_t rank = 0;
+    for (int lane = 0; lane < 8; ++lane) {
+      const bool present = (bits >> lane & 1) != 0;
+      ranks[bits][lane] = present ? rank : -128;
+      rank = static_cast<int8_t>(rank + present);
+    }
+  }
+  return ranks;
+}();
 
 // `bytes`: one for each element; a checked payload behind its scale.
 template <typename Rule>
@@ -55,6 +72,73 @@ __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMerg
     uint16_t half;
     std::memcpy(&half, halves + 2 * i, sizeof(half));
     MergeOne<OneLane>(rule, chunk, Bfloat16Value(half), staleness, i);
+  }
+}
+
+// The bitmap of a sparse payload, and its elements as they are used up.
+struct SparseElements {
+  const std::byte* bitmap;
+  const float* next;
+  const float* end;
+};
+
+// Merges the elements that a word of the bitmap names, one by one.
+template <typename Rule>
+MILLRACE_HOST_DEVICE void MergeBits(const Rule& rule, const ChunkSpan& chunk, uint32_t bits,
+                                    int64_t i, uint32_t staleness, const float** next) {
+  for (; bits != 0; bits &= bits - 1) {
+    MergeOne<OneLane>(rule, chunk, *(*next)++, staleness, i + __builtin_ctz(bits));
+  }
+}
+
+inline uint32_t BitmapWord(const std::byte* bitmap, int64_t i) {
+  uint32_t bits;
+  std::memcpy(&bits, bitmap + i / 8, sizeof(bits));
+  return bits;
+}
+
+// A checked payload; for rules of which zero changes nothing.
+template <typename Rule>
+void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
+                                const SparseElements& elements, uint32_t staleness) {
+  const float* next = elements.next;
+  for (int64_t i = 0; i < chunk.count; i += 32) {
+    MergeBits(rule, chunk, BitmapWord(elements.bitmap, i), i, staleness, &next);
+  }
+}
+
+// The same by eights: which elements are present is hard to predict, and a blend
+// need not. Words with none are skipped, so that their memory is not touched. Eight
+// elements are read where fewer are used; at the end, the last eight.
+template <typename Rule>
+__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMergeSparse(
+    Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk, const SparseElements& elements,
+    uint32_t staleness) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  const float* next = elements.next;
+  const bool eight = elements.end - next >= 8;
+  const float* const last = eight ? elements.end - 8 : next;
+  const int64_t whole = eight ? chunk.count / 32 * 32 : 0;
+  int64_t i = 0;
+  for (; i < whole; i += 32) {
+    const uint32_t word = BitmapWord(elements.bitmap, i);
+    if (word == 0) continue;
+#pragma GCC unroll 4
+    for (int byte = 0; byte < 4; ++byte) {
+      const unsigned bits = word >> (8 * byte) & 0xff;
+      const float* from = next < last ? next : last;
+      const __m256i ranks = _mm256_add_epi32(
+          _mm256_cvtepi8_epi32(
+              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kRanksOfBits[bits].data()))),
+          _mm256_set1_epi32(static_cast<int>(next - from)));
+      const __m256 d = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), ranks);
+      MergePresent<Avx2>(rule, chunk, Avx2::Float(d), Avx2::Int(ranks), staleness, i + 8 * byte);
+      next += __builtin_popcount(bits);
+    }
+  }
+  for (; i < chunk.count; i += 32) {
+    MergeBits(rule, chunk, BitmapWord(elements.bitmap, i), i, staleness, &next);
   }
 }
 

@@ -64,6 +64,20 @@ struct ChunkSpan {
   int64_t count;
 };
 
+// u of elements i on: the weights' one reading.
+template <typename Set>
+MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_t i) {
+  return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
+}
+
+// What is offered of u: nothing of an element without a finite d.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE typename Set::Float Offered(const Rule& rule, typename Set::Float u,
+                                                 int32_t overflow) {
+  const typename Set::Float offer = rule.Offer(u);
+  return Magnitude(offer) < overflow ? offer : typename Set::Float{};
+}
+
 // Bits of an element's floats, gathered over a chunk.
 template <typename Set>
 struct Gathered {
@@ -118,35 +132,19 @@ struct Gather<OneLane> {
   MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
 };
 
-template <typename Set>
-MILLRACE_HOST_DEVICE int32_t LargestMagnitudeLoop(const float* values, int64_t count) {
-  Gather<Set> largest;
-  ForEachVector<Set>(
-      count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-        largest.Of(set).Largest(LoadFloats<decltype(set)>(values + i));
-      });
-  return largest.Largest();
-}
-
-// Of the position, if there is one, and of what is offered.
-struct Looked {
-  int32_t largest_position = 0;
-  int32_t largest_offer = 0;
-};
-
+// The largest magnitude that is offered, of those below `overflow`.
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE Looked LookLoop(const Rule& rule, const ChunkSpan& chunk,
-                                     const float* position) {
-  Gather<Set> positions, offers;
+MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
+                                              const ChunkSpan& shared_chunk, int32_t overflow) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  Gather<Set> offers;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-        using Vectors = decltype(set);
-        __builtin_prefetch(chunk.pending + i, 1);
-        positions.Of(set).Largest(LoadFloats<Vectors>(position + i));
-        const auto u = LoadFloats<Vectors>(chunk.weights + i) - LoadFloats<Vectors>(chunk.base + i);
-        offers.Of(set).Largest(rule.Offer(u));
+        offers.Of(set).Largest(
+            Offered<decltype(set)>(rule, Progress<decltype(set)>(chunk, i), overflow));
       });
-  return {positions.Largest(), offers.Largest()};
+  return offers.Largest();
 }
 
 // What a worker's chunk does with `pending`.
@@ -161,34 +159,41 @@ struct Moved {
   bool remainder = false;
 };
 
-// kExchange of elements i on; kTake with `position` = base. (An element that was
-// finite in the first pass may not be so now: it is not taken.)
-template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
-MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
-                                   const ChunkSpan& chunk, const float* position, int64_t i,
-                                   Gathered<Set>* taken, Gathered<Set>* remainder) {
-  using Float = typename Set::Float;
-  const Float pos = LoadFloats<Set>(position + i);
-  const Float u = LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
-  Float d = {}, pending = {};
-  if constexpr (kPending == Pending::kHeld) pending = LoadFloats<Set>(chunk.pending + i);
-  if constexpr (kPending == Pending::kTaken) {
-    const Float offer = rule.Offer(u);
-    d = codec.Round(Magnitude(offer) < codec.overflow() ? offer : Float{});
-    pending = d;
-    taken->Any(d);
-  }
-  const Float new_base = pos + pending;
-  const Float new_weights = new_base + rule.Keep(u, d);
+// Moves elements i on, of progress u, by `pending`; d of it travels.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, const float* position,
+                                  int64_t i, typename Set::Float u, typename Set::Float d,
+                                  typename Set::Float pending, Gathered<Set>* remainder) {
+  const typename Set::Float new_base = LoadFloats<Set>(position + i) + pending;
+  const typename Set::Float new_weights = new_base + rule.Keep(u, d);
   remainder->Any(new_weights - new_base);
   StoreFloats<Set>(chunk.weights + i, new_weights);
   StoreFloats<Set>(chunk.base + i, new_base);
+}
+
+// kExchange of elements i on; kTake with `position` = base. `out`: null, or where
+// a difference is copied to.
+template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
+MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
+                                   const ChunkSpan& chunk, const float* position, float* out,
+                                   int64_t i, Gathered<Set>* taken, Gathered<Set>* remainder) {
+  using Float = typename Set::Float;
+  const Float u = Progress<Set>(chunk, i);
+  Float d = {}, pending = {};
+  if constexpr (kPending == Pending::kHeld) pending = LoadFloats<Set>(chunk.pending + i);
+  if constexpr (kPending == Pending::kTaken) {
+    pending = d = codec.Round(Offered<Set>(rule, u, codec.overflow()));
+    taken->Any(d);
+    if (out != nullptr) StoreFloats<Set>(out + i, d);
+  }
+  MoveOne<Set>(rule, chunk, position, i, u, d, pending, remainder);
   if constexpr (kPending != Pending::kHeld) StoreFloats<Set>(chunk.pending + i, pending);
 }
 
 template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
 MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec& shared_codec,
-                                    const ChunkSpan& shared_chunk, const float* position) {
+                                    const ChunkSpan& shared_chunk, const float* position,
+                                    float* out) {
   // Copies, that no store can be thought to change.
   const Rule rule = shared_rule;
   const ElementCodec codec = shared_codec;
@@ -196,10 +201,7 @@ MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec&
   Gather<Set> taken, remainder;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-        // The next chunk, most likely. Prefetching beyond an array is harmless.
-        __builtin_prefetch(chunk.weights + chunk.count + i, 1);
-        __builtin_prefetch(chunk.base + chunk.count + i, 1);
-        MoveStep<decltype(set), kPending>(rule, codec, chunk, position, i, &taken.Of(set),
+        MoveStep<decltype(set), kPending>(rule, codec, chunk, position, out, i, &taken.Of(set),
                                           &remainder.Of(set));
       });
   return {taken.Any(), remainder.Any()};
@@ -215,6 +217,23 @@ MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typ
   const Float w = LoadFloats<Set>(chunk.weights + i);
   StoreFloats<Set>(chunk.weights + i, rule.Merge(w, d, state, staleness));
   if constexpr (Rule::kHasState) StoreFloats<Set>(chunk.rule_state + i, state);
+}
+
+// Merges the differences d of those elements that are present.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MergePresent(const Rule& rule, const ChunkSpan& chunk,
+                                       typename Set::Float d, typename Set::Int absent,
+                                       uint32_t staleness, int64_t i) {
+  using Float = typename Set::Float;
+  const Float w = LoadFloats<Set>(chunk.weights + i);
+  Float old_state = {};
+  if constexpr (Rule::kHasState) old_state = LoadFloats<Set>(chunk.rule_state + i);
+  Float state = old_state;
+  const Float merged = rule.Merge(w, d, state, staleness);
+  StoreFloats<Set>(chunk.weights + i, absent < 0 ? w : merged);
+  if constexpr (Rule::kHasState) {
+    StoreFloats<Set>(chunk.rule_state + i, absent < 0 ? old_state : state);
+  }
 }
 
 template <typename Set, typename Rule>
@@ -266,20 +285,17 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
 #define MILLRACE_LOOP(Set) __attribute__((noinline, target(MILLRACE_TARGET_##Set))) inline
 
 #define MILLRACE_KERNELS(Set)                                                                    \
-  MILLRACE_LOOP(Set) int32_t LargestMagnitude(Set, const float* values, int64_t count) {         \
-    return LargestMagnitudeLoop<Set>(values, count);                                             \
-  }                                                                                              \
   template <typename Rule>                                                                       \
   MILLRACE_LOOP(Set)                                                                             \
-  Looked HogwildExchangeLook(Set, const Rule& rule, const ChunkSpan& chunk,                      \
-                             const float* position) {                                            \
-    return LookLoop<Set>(rule, chunk, position);                                                 \
+  int32_t HogwildExchangeLargestOffer(Set, const Rule& rule, const ChunkSpan& chunk,             \
+                                      int32_t overflow) {                                        \
+    return LargestOfferLoop<Set>(rule, chunk, overflow);                                         \
   }                                                                                              \
   template <Pending kPending, typename Rule, typename ElementCodec>                              \
   MILLRACE_LOOP(Set)                                                                             \
   Moved HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                    \
-                            const ChunkSpan& chunk, const float* position) {                     \
-    return MoveLoop<Set, kPending>(rule, codec, chunk, position);                                \
+                            const ChunkSpan& chunk, const float* position, float* out) {         \
+    return MoveLoop<Set, kPending>(rule, codec, chunk, position, out);                           \
   }                                                                                              \
   template <typename Rule>                                                                       \
   MILLRACE_LOOP(Set)                                                                             \

@@ -2,17 +2,17 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "base/simd.h"
 #include "exchange/codec.h"
 
 namespace millrace {
 namespace {
 
 #define MILLRACE_SSE inline __attribute__((always_inline))
-#define MILLRACE_AVX2 __attribute__((target("avx2,fma")))
+#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
 
 MILLRACE_SSE void Put(std::byte* out, __m128i x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), x);
@@ -30,27 +30,10 @@ MILLRACE_SSE void PackBfloat16Rest(const float* d, int64_t i, int64_t count, std
   }
 }
 
-MILLRACE_SSE int32_t UnpackBfloat16Rest(const std::byte* in, int64_t i, int64_t count,
-                                        float* values) {
-  int32_t largest = 0;
-  for (; i < count; ++i) {
-    uint16_t half;
-    std::memcpy(&half, in + 2 * i, sizeof(half));
-    values[i] = Bfloat16Value(half);
-    largest = std::max(largest, Magnitude(values[i]));
-  }
-  return largest;
-}
-
 MILLRACE_SSE void PackInt8Rest(float scale, const float* d, int64_t i, int64_t count,
                                std::byte* out) {
   const Int8Codec codec{scale};
   for (; i < count; ++i) out[i] = static_cast<std::byte>(static_cast<int8_t>(codec.Level(d[i])));
-}
-
-MILLRACE_SSE void UnpackInt8Rest(float scale, const std::byte* in, int64_t i, int64_t count,
-                                 float* values) {
-  for (; i < count; ++i) values[i] = scale * static_cast<float>(static_cast<int8_t>(in[i]));
 }
 
 // The bits of at most 32 elements.
@@ -63,6 +46,21 @@ MILLRACE_SSE uint32_t BitmapRest(const float* d, int64_t count) {
 MILLRACE_SSE int64_t PutBitmap(uint32_t bits, int64_t word, std::byte* out) {
   std::memcpy(out + 4 * word, &bits, sizeof(bits));
   return std::popcount(bits);
+}
+
+MILLRACE_SSE uint32_t BitmapWord(const std::byte* bitmap, int64_t word) {
+  uint32_t bits;
+  std::memcpy(&bits, bitmap + 4 * word, sizeof(bits));
+  return bits;
+}
+
+MILLRACE_SSE int64_t Present(const std::byte* bitmap, int64_t count) {
+  const int64_t whole = count / 32;
+  int64_t present = 0;
+  for (int64_t word = 0; word < whole; ++word) present += std::popcount(BitmapWord(bitmap, word));
+  if (count % 32 == 0) return present;
+  const uint32_t last = BitmapWord(bitmap, whole);
+  return last >> count % 32 != 0 ? -1 : present + std::popcount(last);
 }
 
 // d is a whole number of scales but for its rounding, so that a product with the
@@ -79,17 +77,6 @@ MILLRACE_SSE __m128i Levels(const float* d, __m128 inverse) {
 
 MILLRACE_SSE __m128i SignedHalves(const float* d) {
   return _mm_srai_epi32(_mm_castps_si128(_mm_loadu_ps(d)), 16);
-}
-
-MILLRACE_SSE __m128i LargerOf(__m128i a, __m128i b) {
-  const __m128i larger = _mm_cmpgt_epi32(a, b);
-  return _mm_or_si128(_mm_and_si128(larger, a), _mm_andnot_si128(larger, b));
-}
-
-MILLRACE_SSE int32_t LargestLane(__m128i x) {
-  x = LargerOf(x, _mm_shuffle_epi32(x, 0x4e));
-  x = LargerOf(x, _mm_shuffle_epi32(x, 0xb1));
-  return _mm_cvtsi128_si32(x);
 }
 
 // ---- AVX2 ----
@@ -127,53 +114,19 @@ MILLRACE_AVX2 void PackBfloat16Avx2(const float* d, int64_t count, std::byte* ou
   PackBfloat16Rest(d, i, count, out);
 }
 
-int32_t UnpackBfloat16Sse(const std::byte* in, int64_t count, float* values) {
-  const __m128i zero = _mm_setzero_si128(), magnitude = _mm_set1_epi32(kMagnitudeBits);
-  __m128i largest = zero;
+void UnpackBfloat16(const std::byte* in, int64_t count, float* values) {
+  const __m128i zero = _mm_setzero_si128();
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const __m128i halves = Get(in + 2 * i);
-    const __m128i low = _mm_unpacklo_epi16(zero, halves), high = _mm_unpackhi_epi16(zero, halves);
-    Put(reinterpret_cast<std::byte*>(values + i), low);
-    Put(reinterpret_cast<std::byte*>(values + i + 4), high);
-    largest = LargerOf(largest, _mm_and_si128(low, magnitude));
-    largest = LargerOf(largest, _mm_and_si128(high, magnitude));
+    Put(reinterpret_cast<std::byte*>(values + i), _mm_unpacklo_epi16(zero, halves));
+    Put(reinterpret_cast<std::byte*>(values + i + 4), _mm_unpackhi_epi16(zero, halves));
   }
-  return std::max(LargestLane(largest), UnpackBfloat16Rest(in, i, count, values));
-}
-
-MILLRACE_AVX2 int32_t UnpackBfloat16Avx2(const std::byte* in, int64_t count, float* values) {
-  const __m256i magnitude = _mm256_set1_epi32(kMagnitudeBits);
-  __m256i largest = _mm256_setzero_si256();
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(Get(in + 2 * i)), 16);
-    _mm256_storeu_ps(values + i, _mm256_castsi256_ps(bits));
-    largest = _mm256_max_epi32(largest, _mm256_and_si256(bits, magnitude));
-  }
-  const __m128i four =
-      LargerOf(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-  return std::max(LargestLane(four), UnpackBfloat16Rest(in, i, count, values));
-}
-
-MILLRACE_AVX2 int32_t LargestBfloat16Avx2(const std::byte* in, int64_t count) {
-  const __m256i magnitude = _mm256_set1_epi16(0x7fff);
-  __m256i largest = _mm256_setzero_si256();
-  int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + 2 * i));
-    largest = _mm256_max_epi16(largest, _mm256_and_si256(halves, magnitude));
-  }
-  int32_t result = 0;
-  int16_t lanes[16];
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), largest);
-  for (int16_t lane : lanes) result = std::max(result, int32_t{lane} << 16);
   for (; i < count; ++i) {
     uint16_t half;
     std::memcpy(&half, in + 2 * i, sizeof(half));
-    result = std::max(result, Magnitude(Bfloat16Value(half)));
+    values[i] = Bfloat16Value(half);
   }
-  return result;
 }
 
 void PackInt8Sse(float scale, const float* d, int64_t count, std::byte* out) {
@@ -203,7 +156,7 @@ MILLRACE_AVX2 void PackInt8Avx2(float scale, const float* d, int64_t count, std:
   PackInt8Rest(scale, d, i, count, out);
 }
 
-void UnpackInt8Sse(float scale, const std::byte* in, int64_t count, float* values) {
+void UnpackInt8(float scale, const std::byte* in, int64_t count, float* values) {
   const __m128 by = _mm_set1_ps(scale);
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
@@ -217,18 +170,7 @@ void UnpackInt8Sse(float scale, const std::byte* in, int64_t count, float* value
       _mm_storeu_ps(values + i + 8 * half + 4, _mm_mul_ps(by, _mm_cvtepi32_ps(high)));
     }
   }
-  UnpackInt8Rest(scale, in, i, count, values);
-}
-
-MILLRACE_AVX2 void UnpackInt8Avx2(float scale, const std::byte* in, int64_t count, float* values) {
-  const __m256 by = _mm256_set1_ps(scale);
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in + i));
-    const __m256 levels = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-    _mm256_storeu_ps(values + i, _mm256_mul_ps(by, levels));
-  }
-  UnpackInt8Rest(scale, in, i, count, values);
+  for (; i < count; ++i) values[i] = scale * static_cast<float>(static_cast<int8_t>(in[i]));
 }
 
 int64_t PackBitmapSse(const float* d, int64_t count, std::byte* out) {
@@ -254,6 +196,12 @@ MILLRACE_AVX2 int64_t PackBitmapAvx2(const float* d, int64_t count, std::byte* o
   }
   if (i < count) present += PutBitmap(BitmapRest(d + i, count - i), i / 32, out);
   return present;
+}
+
+int64_t PresentSse(const std::byte* bitmap, int64_t count) { return Present(bitmap, count); }
+
+MILLRACE_AVX2 int64_t PresentAvx2(const std::byte* bitmap, int64_t count) {
+  return Present(bitmap, count);
 }
 
 }  // namespace millrace

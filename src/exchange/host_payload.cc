@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "exchange/codec.h"
-#include "exchange/host_loops.h"
+#include "exchange/host_finite.h"
 #include "exchange/host_pack.h"
 
 namespace millrace {
@@ -18,29 +18,26 @@ uint64_t BitmapWord(const std::byte* bitmap, int64_t word) {
   return bits;
 }
 
-// Present elements of a bitmap, or -1 if it has any beyond `count`.
-int64_t Present(const std::byte* bitmap, int64_t count) {
-  const int64_t words = (count + 31) / 32;
-  int64_t present = 0;
-  for (int64_t word = 0; word < words; ++word) present += std::popcount(BitmapWord(bitmap, word));
-  const int64_t in_last = count - 32 * (words - 1);
-  return words > 0 && BitmapWord(bitmap, words - 1) >> in_last != 0 ? -1 : present;
-}
-
-int32_t LargestOf(const float* values, int64_t count, Simd simd) {
-  switch (simd) {
-    case Simd::kAvx512:
-      return LargestMagnitude(Avx512{}, values, count);
-    case Simd::kAvx2:
-      return LargestMagnitude(Avx2{}, values, count);
-    case Simd::kBaseline:
-      break;
-  }
-  return LargestMagnitude(Sse{}, values, count);
-}
-
 // The wide one wherever it runs: whoever has AVX-512 has AVX2.
 bool Wide(Simd simd) { return simd != Simd::kBaseline; }
+
+bool AllFinite(const std::byte* floats, int64_t count, Simd simd) {
+  return Wide(simd) ? AllFiniteAvx2(floats, count) : AllFiniteSse(floats, count);
+}
+
+uint8_t CheckSparse(const std::byte* in, uint32_t bytes, int64_t count, Simd simd) {
+  const uint32_t bitmap = SparseBitmapBytes(count);
+  if (bytes < bitmap) return kMalformed;
+  const int64_t present = Wide(simd) ? PresentAvx2(in, count) : PresentSse(in, count);
+  if (present < 0 || bytes != bitmap + 4 * present) return kMalformed;
+  return AllFinite(in + bitmap, present, simd) ? 0 : kNonFinite;
+}
+
+uint8_t CheckInt8(const std::byte* in) {
+  float scale;
+  std::memcpy(&scale, in, sizeof(scale));
+  return Int8ScaleIsSafe(scale) ? 0 : kNonFinite;
+}
 
 uint32_t EncodeSparse(const float* d, int64_t count, std::byte* out, uint32_t room, Simd simd) {
   const uint32_t bitmap = SparseBitmapBytes(count);
@@ -57,38 +54,14 @@ uint32_t EncodeSparse(const float* d, int64_t count, std::byte* out, uint32_t ro
   return static_cast<uint32_t>(bytes);
 }
 
-uint8_t DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values, Simd simd) {
-  const uint32_t bitmap = SparseBitmapBytes(count);
-  if (bytes < bitmap) return kMalformed;
-  const int64_t present = Present(in, count);
-  if (present < 0 || bytes != bitmap + 4 * present) return kMalformed;
-  const std::byte* from = in + bitmap;
-  if (LargestOf(reinterpret_cast<const float*>(from), present, simd) >= kInfinityBits) {
-    return kNonFinite;
-  }
+void DecodeSparse(const std::byte* in, int64_t count, float* values) {
+  const std::byte* from = in + SparseBitmapBytes(count);
   std::memset(values, 0, 4 * count);
   for (int64_t word = 0; 32 * word < count; ++word) {
     for (uint64_t bits = BitmapWord(in, word); bits != 0; bits &= bits - 1, from += 4) {
       std::memcpy(values + 32 * word + std::countr_zero(bits), from, 4);
     }
   }
-  return 0;
-}
-
-uint8_t DecodeInt8(const std::byte* in, int64_t count, float* values, Simd simd) {
-  float scale;
-  std::memcpy(&scale, in, sizeof(scale));
-  if (!Int8ScaleIsSafe(scale)) return kNonFinite;
-  const std::byte* bytes = in + kInt8ScaleBytes;
-  Wide(simd) ? UnpackInt8Avx2(scale, bytes, count, values)
-             : UnpackInt8Sse(scale, bytes, count, values);
-  return 0;
-}
-
-uint8_t DecodeBfloat16(const std::byte* in, int64_t count, float* values, Simd simd) {
-  const int32_t largest =
-      Wide(simd) ? UnpackBfloat16Avx2(in, count, values) : UnpackBfloat16Sse(in, count, values);
-  return largest >= kInfinityBits ? kNonFinite : 0;
 }
 
 }  // namespace
@@ -115,35 +88,43 @@ Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, s
   return {codec, bytes};
 }
 
-Decoded DecodePayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count,
-                      float* scratch, Simd simd) {
-  if (codec != Codec::kSparse && bytes != LeastPayloadBytes(codec, count)) {
-    return {kMalformed, nullptr};
-  }
+uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd) {
+  if (codec == Codec::kSparse) return CheckSparse(in, bytes, count, simd);
+  if (bytes != LeastPayloadBytes(codec, count)) return kMalformed;
   switch (codec) {
-    case Codec::kFloat32: {
-      const float* values = reinterpret_cast<const float*>(in);
-      const bool finite = LargestOf(values, count, simd) < kInfinityBits;
-      return {static_cast<uint8_t>(finite ? 0 : kNonFinite), values};
+    case Codec::kFloat32:
+      return AllFinite(in, count, simd) ? 0 : kNonFinite;
+    case Codec::kBfloat16: {
+      const bool finite =
+          Wide(simd) ? AllFiniteBfloat16Avx2(in, count) : AllFiniteBfloat16Sse(in, count);
+      return finite ? 0 : kNonFinite;
     }
-    case Codec::kBfloat16:
-      return {DecodeBfloat16(in, count, scratch, simd), scratch};
     case Codec::kInt8:
-      return {DecodeInt8(in, count, scratch, simd), scratch};
+      return CheckInt8(in);
     case Codec::kSparse:
-      return {DecodeSparse(in, bytes, count, scratch, simd), scratch};
+      break;
   }
-  return {kMalformed, nullptr};  // a codec of a later version
+  return kMalformed;  // a codec of a later version
 }
 
-uint8_t CheckPacked(Codec codec, const std::byte* in, uint32_t bytes, int64_t count) {
-  if (bytes != LeastPayloadBytes(codec, count)) return kMalformed;
-  if (codec == Codec::kBfloat16) {
-    return LargestBfloat16Avx2(in, count) >= kInfinityBits ? kNonFinite : 0;
+const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch) {
+  switch (codec) {
+    case Codec::kFloat32:
+      return reinterpret_cast<const float*>(in);
+    case Codec::kBfloat16:
+      UnpackBfloat16(in, count, scratch);
+      break;
+    case Codec::kInt8: {
+      float scale;
+      std::memcpy(&scale, in, sizeof(scale));
+      UnpackInt8(scale, in + kInt8ScaleBytes, count, scratch);
+      break;
+    }
+    case Codec::kSparse:
+      DecodeSparse(in, count, scratch);
+      break;
   }
-  float scale;
-  std::memcpy(&scale, in, sizeof(scale));
-  return Int8ScaleIsSafe(scale) ? 0 : kNonFinite;
+  return scratch;
 }
 
 }  // namespace millrace

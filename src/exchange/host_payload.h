@@ -21,18 +21,13 @@ struct Encoded {
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd);
 
-struct Decoded {
-  uint8_t result;       // 0, kMalformed or kNonFinite
-  const float* values;  // `count` of them if result is 0: `scratch`, or `in` itself
-};
+// Checks the payload of `count` elements at `in`: 0, kMalformed or kNonFinite. Reads
+// `bytes` bytes at most.
+uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
-// Checks and decodes the payload of `count` elements at `in`; `scratch` has room
-// for them. Reads `bytes` bytes at most, writes nothing but `scratch`.
-Decoded DecodePayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count,
-                      float* scratch, Simd simd);
-
-// The same check without decoding, for kBfloat16 and kInt8; needs AVX2.
-uint8_t CheckPacked(Codec codec, const std::byte* in, uint32_t bytes, int64_t count);
+// The elements of a payload that was checked: `scratch`, which has room for them,
+// or `in` itself.
+const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch);
 
 }  // namespace millrace
 

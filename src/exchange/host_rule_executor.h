@@ -5,11 +5,14 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "exchange/codec.h"
 #include "exchange/host_fused_merge.h"
+#include "exchange/host_fused_take.h"
 #include "exchange/host_loops.h"
 #include "exchange/host_payload.h"
 #include "exchange/merge_rule.h"
@@ -46,11 +49,18 @@ class HostRuleExecutor : public ChunkExecutor {
  private:
   template <typename Set>
   void RunAll(Set set, std::span<ChunkOp> ops) {
+    const int64_t chunks = arrays_.chunks();
     for (ChunkOp& op : ops) {
-      CHECK_LT(int64_t{op.chunk}, arrays_.chunks());
+      CHECK_LT(int64_t{op.chunk}, chunks);
+      if (&op != &ops.back()) Prefetch((&op + 1)->in, (&op + 1)->in_bytes);
       op.result = 0;
       RunOne(set, SpanOf(op.chunk), &op);
     }
+  }
+
+  // Asks for what the next operation looks at first, while this one is carried out.
+  static void Prefetch(const std::byte* in, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i += 64) __builtin_prefetch(in + i);
   }
 
   ChunkSpan SpanOf(uint32_t chunk) const {
@@ -74,7 +84,7 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kMerge:
         return Merge(set, chunk, op);
       case ChunkOpKind::kAdopt:
-        if (!TakesPosition(set, chunk, op)) return;
+        if (!TakesPosition(chunk, op)) return;
         return HogwildExchangeSettle(set, chunk, reinterpret_cast<const float*>(op->in));
       case ChunkOpKind::kReturn:
         return ReturnChunk(set, chunk, Floats(chunk, op));
@@ -91,20 +101,11 @@ class HostRuleExecutor : public ChunkExecutor {
     return reinterpret_cast<float*>(op->out);
   }
 
-  static bool HasPositionSize(const ChunkSpan& chunk, const ChunkOp* op) {
-    return op->in_bytes == LeastPayloadBytes(Codec::kFloat32, chunk.count);
-  }
-
-  // Whether `in` is a position; sets the result if not.
-  template <typename Set>
-  static bool TakesPosition(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    if (!HasPositionSize(chunk, op)) {
-      Refuse(kMalformed, op);
-    } else if (LargestMagnitude(set, reinterpret_cast<const float*>(op->in), chunk.count) >=
-               kInfinityBits) {
-      Refuse(kNonFinite, op);
-    }
-    return op->result == 0;
+  // Whether `in` is a position; refuses it if not.
+  bool TakesPosition(const ChunkSpan& chunk, ChunkOp* op) const {
+    const uint8_t result = CheckPayload(Codec::kFloat32, op->in, op->in_bytes, chunk.count, simd_);
+    if (result != 0) Refuse(result, op);
+    return result == 0;
   }
 
   // Nothing is done, and nothing written.
@@ -115,57 +116,81 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Set>
   void Exchange(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+    if (!TakesPosition(chunk, op)) return;
     const auto* position = reinterpret_cast<const float*>(op->in);
-    if (op->take) {
-      if (!HasPositionSize(chunk, op)) return Refuse(kMalformed, op);
-      return Take(set, chunk, position, op);
-    }
-    if (!TakesPosition(set, chunk, op)) return;
+    if (op->take) return Take(set, chunk, position, op);
     const Float32Codec none;
-    const Moved moved =
-        op->acknowledged ? HogwildExchangeMove<Pending::kCleared>(set, rule_, none, chunk, position)
-                         : HogwildExchangeMove<Pending::kHeld>(set, rule_, none, chunk, position);
-    Finish(chunk, moved, op);
+    Finish(op->acknowledged
+               ? HogwildExchangeMove<Pending::kCleared>(set, rule_, none, chunk, position, nullptr)
+               : HogwildExchangeMove<Pending::kHeld>(set, rule_, none, chunk, position, nullptr),
+           0, op);
   }
 
   template <typename Set>
   void Take(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
-    if (op->out != nullptr) PrefetchForWrite(op->out, LeastPayloadBytes(op->codec, chunk.count));
-    const Looked looked = HogwildExchangeLook(set, rule_, chunk, position);
-    if (looked.largest_position >= kInfinityBits) return Refuse(kNonFinite, op);
-    const int32_t largest = looked.largest_offer;
-    switch (op->codec) {
-      case Codec::kFloat32:
-        return TakeBy(set, Float32Codec{}, chunk, position, largest, op);
-      case Codec::kBfloat16:
-        return TakeBy(set, Bfloat16Codec{}, chunk, position, largest, op);
-      case Codec::kInt8:
-        // Infinite, and so not safe, if `largest` is not finite.
-        op->scale = Int8Scale(FromBits<float>(largest));
-        if (!Int8ScaleIsSafe(op->scale)) return Refuse(kNonFinite, op);
-        return TakeBy(set, Int8Codec{op->scale}, chunk, position, largest, op);
-      case Codec::kSparse:
-        return TakeBy(set, SparseCodec{threshold_}, chunk, position, largest, op);
+    const uint32_t bytes = LeastPayloadBytes(op->codec, chunk.count);
+    if (op->out != nullptr) CHECK_GE(op->out_bytes, bytes);
+    if (op->codec == Codec::kFloat32) {
+      auto* out = reinterpret_cast<float*>(op->out);
+      return Finish(
+          HogwildExchangeMove<Pending::kTaken>(set, rule_, Float32Codec{}, chunk, position, out),
+          out ? bytes : 0, op);
+    }
+    CHECK(op->out != nullptr);
+    if (op->codec == Codec::kInt8) {
+      op->scale = Int8Scale(
+          FromBits<float>(HogwildExchangeLargestOffer(set, rule_, chunk, Int8Codec::overflow())));
+    }
+    if constexpr (Set::kLanes >= Avx2::kLanes) {
+      TakePacked(chunk, position, bytes, op);
+    } else {
+      TakeAndPack(set, chunk, position, op);
     }
   }
 
-  template <typename Set, typename ElementCodec>
-  void TakeBy(Set set, const ElementCodec& codec, const ChunkSpan& chunk, const float* position,
-              int32_t largest, ChunkOp* op) {
-    if (largest >= codec.overflow()) return Refuse(kNonFinite, op);
-    Finish(chunk, HogwildExchangeMove<Pending::kTaken>(set, rule_, codec, chunk, position), op);
+  void TakePacked(const ChunkSpan& chunk, const float* position, uint32_t bytes, ChunkOp* op) {
+    if (op->codec == Codec::kBfloat16) {
+      Bfloat16Packing packing(op->out);
+      return Finish(HogwildExchangeTakePacked(rule_, chunk, position, &packing), bytes, op);
+    }
+    if (op->codec == Codec::kInt8) {
+      std::memcpy(op->out, &op->scale, sizeof(op->scale));
+      Int8Packing packing(op->scale, op->out + kInt8ScaleBytes);
+      return Finish(HogwildExchangeTakePacked(rule_, chunk, position, &packing), bytes, op);
+    }
+    const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
+    SparsePacking packing(threshold_, chunk.count, op->out, room);
+    const Moved moved = HogwildExchangeTakePacked(rule_, chunk, position, &packing);
+    const uint32_t packed = packing.bytes();
+    if (moved.taken && packed == 0) return FinishByPacking(chunk, moved, op);
+    Finish(moved, packed, op);
   }
 
-  // Sets the results of a move, and writes the difference that was taken.
-  void Finish(const ChunkSpan& chunk, const Moved& moved, ChunkOp* op) {
+  template <typename Set>
+  void TakeAndPack(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
+    const auto move = [&](const auto& codec) {
+      const Moved moved =
+          HogwildExchangeMove<Pending::kTaken>(set, rule_, codec, chunk, position, nullptr);
+      FinishByPacking(chunk, moved, op);
+    };
+    if (op->codec == Codec::kBfloat16) return move(Bfloat16Codec{});
+    if (op->codec == Codec::kInt8) return move(Int8Codec{op->scale});
+    move(SparseCodec{threshold_});
+  }
+
+  // Sets the results of a move; `bytes` were written of the difference.
+  static void Finish(const Moved& moved, uint32_t bytes, ChunkOp* op) {
     op->result =
         static_cast<uint8_t>((moved.taken ? kNonZero : 0) | (moved.remainder ? kRemainder : 0));
     op->out_codec = op->codec;
-    if (moved.taken) {
-      Encode(chunk, op);
-    } else {
-      op->out_bytes = 0;
-    }
+    op->out_bytes = moved.taken ? bytes : 0;
+  }
+
+  // The same, and writes the difference that was taken.
+  void FinishByPacking(const ChunkSpan& chunk, const Moved& moved, ChunkOp* op) {
+    const uint32_t room = op->out_bytes;
+    Finish(moved, room, op);
+    if (moved.taken) Encode(chunk, op);
   }
 
   void Encode(const ChunkSpan& chunk, ChunkOp* op) {
@@ -181,35 +206,31 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = encoded.bytes;
   }
 
-  // Asks for what a later pass writes, while an earlier one waits for what it reads.
-  static void PrefetchForWrite(const void* memory, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += 64) {
-      __builtin_prefetch(static_cast<const std::byte*>(memory) + i, 1);
+  template <typename Set>
+  void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+    if (op->result != 0) return;
+    if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
+      return MergeSparse(set, chunk, op);
     }
+    if (Set::kLanes >= Avx2::kLanes && op->codec == Codec::kBfloat16) {
+      return HogwildExchangeMergeBfloat16(rule_, chunk, op->in, op->staleness);
+    }
+    if (Set::kLanes >= Avx2::kLanes && op->codec == Codec::kInt8) {
+      float scale;
+      std::memcpy(&scale, op->in, sizeof(scale));
+      return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes, op->staleness);
+    }
+    const float* values = DecodePayload(op->codec, op->in, chunk.count, scratch_.get());
+    HogwildExchangeMerge(set, rule_, chunk, values, op->staleness);
   }
 
   template <typename Set>
-  void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    // A dense payload takes its own time; measured: it loses by this.
-    if (op->codec != Codec::kFloat32) PrefetchForWrite(chunk.weights, 4 * chunk.count);
-    const bool packed = op->codec == Codec::kBfloat16 || op->codec == Codec::kInt8;
-    if (packed && Set::kLanes >= Avx2::kLanes) return MergePacked(chunk, op);
-    const Decoded decoded =
-        DecodePayload(op->codec, op->in, op->in_bytes, chunk.count, scratch_.get(), simd_);
-    op->result = decoded.result;
-    if (decoded.result != 0) return;
-    HogwildExchangeMerge(set, rule_, chunk, decoded.values, op->staleness);
-  }
-
-  void MergePacked(const ChunkSpan& chunk, ChunkOp* op) {
-    op->result = CheckPacked(op->codec, op->in, op->in_bytes, chunk.count);
-    if (op->result != 0) return;
-    if (op->codec == Codec::kBfloat16) {
-      return HogwildExchangeMergeBfloat16(rule_, chunk, op->in, op->staleness);
-    }
-    float scale;
-    std::memcpy(&scale, op->in, sizeof(scale));
-    HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes, op->staleness);
+  void MergeSparse(Set, const ChunkSpan& chunk, const ChunkOp* op) {
+    using Fused = std::conditional_t<(Set::kLanes >= Avx2::kLanes), Avx2, Sse>;
+    const auto* values = reinterpret_cast<const float*>(op->in + SparseBitmapBytes(chunk.count));
+    const auto* end = reinterpret_cast<const float*>(op->in + op->in_bytes);
+    HogwildExchangeMergeSparse(Fused{}, rule_, chunk, {op->in, values, end}, op->staleness);
   }
 
   const ReplicaArrays arrays_;

@@ -6,14 +6,17 @@
 // MILLRACE_HOST_DEVICE (names as in chunk_op.h):
 //   static constexpr bool kHasState   it keeps one float an element at the master,
 //                                     in ReplicaArrays::rule_state, zero at first
+//   static constexpr bool kZeroChangesNothing   Merge() by d = 0 leaves w (but for
+//                                     the sign of a 0) and the state as they are:
+//                                     a sparse difference touches what is present
 //   T Offer(T u)                      worker: what is to travel of the progress u
 //   T Keep(T u, T d)                  worker: what stays in w - base when d travels
 //                                     (d = 0 when nothing does)
 //   T Merge(T w, T d, T& state, uint32_t staleness)
 //                                     master: the new w; may change state if
 //                                     kHasState. staleness: ChunkOp::staleness
-// Its parameters are its members. An element whose Offer is not finite makes the
-// whole difference non-finite.
+// Its parameters are its members. An element whose Offer is not finite, or rounds
+// to what is not, is not taken: d = 0.
 #ifndef MILLRACE_EXCHANGE_MERGE_RULE_H_
 #define MILLRACE_EXCHANGE_MERGE_RULE_H_
 
@@ -27,6 +30,7 @@ namespace millrace {
 template <typename Rule>
 concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32_t staleness) {
   { Rule::kHasState } -> std::convertible_to<bool>;
+  { Rule::kZeroChangesNothing } -> std::convertible_to<bool>;
   { rule.Offer(x) } -> std::same_as<float>;
   { rule.Keep(x, x) } -> std::same_as<float>;
   { rule.Merge(x, x, state, staleness) } -> std::same_as<float>;

@@ -30,6 +30,7 @@ constexpr int64_t kSizes[] = {1,  2,  3,  7,  8,  9,   15,  16,  17, 31,
 // a sum of all that was merged, for a rule that keeps something.
 struct ElasticRule {
   static constexpr bool kHasState = true;
+  static constexpr bool kZeroChangesNothing = false;
   float alpha;
   template <typename T>
   MILLRACE_HOST_DEVICE T Offer(T u) const {
@@ -47,7 +48,8 @@ struct ElasticRule {
 };
 
 test::ReferenceRule ElasticReference(float alpha) {
-  return {.offer = [alpha](float u) { return alpha * u; },
+  return {.zero_changes_nothing = false,
+          .offer = [alpha](float u) { return alpha * u; },
           .keep = [](float u, float d) { return u - 2 * d; },
           .merge =
               [alpha](float w, float d, float* state, uint32_t staleness) {
@@ -132,7 +134,7 @@ class Pair {
     EXPECT_EQ(op.out_bytes, expected.out_bytes);
     EXPECT_EQ(op.out_codec, expected.out_codec);
     EXPECT_EQ(op.scale, expected.scale);
-    EXPECT_EQ(memcmp(out.data(), expected_out.data(), out.bytes()), 0);
+    EXPECT_EQ(memcmp(out.data(), expected_out.data(), op.out_bytes), 0);
     EXPECT_TRUE(out.Intact());
   }
 
@@ -239,6 +241,43 @@ TEST(HostExecutor, MergesWhatWasEncodedLikeTheReference) {
       }
     }
   });
+}
+
+// Its state tells which elements were merged, zeros included.
+struct CountingRule : AdditiveRule {
+  static constexpr bool kHasState = true;
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& state, uint32_t /*staleness*/) const {
+    state = state + 1.0f;
+    return w + d;
+  }
+};
+
+TEST(HostExecutor, TouchesOnlyWhatIsPresentOfASparseDifference) {
+  Rng rng(test::Seed(), {10});
+  for (Simd simd : SupportedSimd()) {
+    for (int64_t n : kSizes) {
+      Replica replica(n, n);
+      std::fill_n(replica.arrays.weights, n, -0.0f);
+      std::vector<bool> present(n);
+      std::vector<std::byte> payload(SparseBitmapBytes(n));
+      for (int64_t i = 0; i < n; ++i) {
+        present[i] = rng.Below(4) == 0;
+        if (present[i]) payload[i / 8] |= std::byte{1} << (i % 8);
+      }
+      // Zeros: they make a weight of -0 positive where they are added.
+      payload.resize(payload.size() + 4 * std::count(present.begin(), present.end(), true));
+      ChunkOp op{.kind = ChunkOpKind::kMerge, .codec = Codec::kSparse};
+      op.in = payload.data();
+      op.in_bytes = static_cast<uint32_t>(payload.size());
+      HostRuleExecutor<CountingRule>(replica.arrays, {}, {}, simd).Run({&op, 1});
+      EXPECT_EQ(op.result, 0);
+      for (int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(std::signbit(replica.arrays.weights[i]), !present[i]) << i << " of " << n;
+        EXPECT_EQ(replica.arrays.rule_state[i], present[i] ? 1 : 0) << i << " of " << n;
+      }
+    }
+  }
 }
 
 TEST(HostExecutor, EncodesPendingToWhatDecodesToItExactly) {

@@ -122,14 +122,17 @@ uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vec
   return AllFinite(*d) ? 0 : kNonFinite;
 }
 
-bool ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* scale) const {
-  if (!AllFinite(*offers)) return false;
+void ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* scale) const {
+  const auto travels = [codec](float x) {
+    if (codec == Codec::kBfloat16) return std::isfinite(x) && std::isfinite(NearestBfloat16(x));
+    return std::isfinite(codec == Codec::kInt8 ? std::fabs(x) / 127 * 128 : x);
+  };
   float largest = 0;
-  for (float x : *offers) largest = std::max(largest, std::fabs(x));
-  if (codec == Codec::kInt8) {
-    *scale = largest / 127;
-    if (!std::isfinite(*scale * 128)) return false;
+  for (float& x : *offers) {
+    if (!travels(x)) x = 0;
+    largest = std::max(largest, std::fabs(x));
   }
+  if (codec == Codec::kInt8) *scale = largest / 127;
   for (float& x : *offers) {
     if (codec == Codec::kBfloat16) x = NearestBfloat16(x);
     if (codec == Codec::kSparse && std::fabs(x) < threshold_) x = 0;
@@ -137,7 +140,6 @@ bool ReferenceExecutor::Round(Codec codec, std::vector<float>* offers, float* sc
       x = *scale == 0 ? 0 : *scale * static_cast<float>(NearestLevel(x, *scale));
     }
   }
-  return AllFinite(*offers);
 }
 
 void ReferenceExecutor::Write(Codec codec, const std::vector<float>& d, ChunkOp* op) {
@@ -155,11 +157,7 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   for (int64_t i = 0; i < n; ++i) u[i] = w[i] - base[i];
   if (take) {
     std::transform(u.begin(), u.end(), d.begin(), rule_.offer);
-    if (!Round(op->codec, &d, &op->scale)) {
-      op->result = kNonFinite;
-      op->out_bytes = 0;
-      return;
-    }
+    Round(op->codec, &d, &op->scale);
   }
   for (int64_t i = 0; i < n; ++i) {
     const float p = take ? d[i] : acknowledged ? 0 : pending[i];
@@ -202,6 +200,9 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
       return Write(op->codec, {pending, pending + n}, op);
     case ChunkOpKind::kMerge:
       for (int64_t i = 0; i < n; ++i) {
+        const bool present = op->codec != Codec::kSparse ||
+                             (static_cast<unsigned>(op->in[i / 8]) >> (i % 8) & 1) != 0;
+        if (rule_.zero_changes_nothing && !present) continue;
         float* state = arrays_.rule_state ? arrays_.rule_state + begin + i : nullptr;
         w[i] = rule_.merge(w[i], in[i], state, op->staleness);
       }

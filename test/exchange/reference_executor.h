@@ -13,6 +13,7 @@ namespace millrace::test {
 
 // Additive unless told otherwise.
 struct ReferenceRule {
+  bool zero_changes_nothing = true;
   std::function<float(float)> offer = [](float u) { return u; };
   std::function<float(float, float)> keep = [](float u, float d) { return u - d; };
   std::function<float(float, float, float*, uint32_t)> merge = [](float w, float d, float*,
@@ -45,8 +46,8 @@ class ReferenceExecutor : public ChunkExecutor {
 
  private:
   void RunOne(ChunkOp* op);
-  // Rounds what is offered to what travels; false if anything is not finite.
-  bool Round(Codec codec, std::vector<float>* offers, float* scale) const;
+  // Rounds what is offered to what travels: 0 for what has no finite value.
+  void Round(Codec codec, std::vector<float>* offers, float* scale) const;
   void Move(ChunkOp* op, const float* position, bool take, bool acknowledged);
   void Write(Codec codec, const std::vector<float>& d, ChunkOp* op);
 
