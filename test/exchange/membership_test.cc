@@ -348,44 +348,50 @@ TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
   EXPECT_TRUE(m->Agree()) << m->Describe();
 }
 
+// Lives, deaths, losses and divisions at random, and peace in the end.
+void Wander(uint64_t seed, uint64_t run) {
+  Rng rng(seed, {1, run});
+  const uint16_t count = static_cast<uint16_t>(2 + rng.Below(5));
+  Members m(count);
+  m.StartAll();
+  uint64_t cut = 0;
+  const double loss = rng.Uniform() * 0.4;
+  m.delivers = [&](uint16_t from, uint16_t to, FrameType) {
+    return !(((cut >> from) ^ (cut >> to)) & 1) && rng.Uniform() >= loss;
+  };
+  for (int i = 0; i < 30; ++i) {
+    const uint16_t node = static_cast<uint16_t>(rng.Below(count));
+    switch (rng.Below(5)) {
+      case 0:
+        m.Start(node, static_cast<uint32_t>(1000 * (i + 2)));
+        break;
+      case 1:
+        cut = rng.Next64();
+        break;
+      case 2:
+        m[node].frozen = !m[node].frozen;
+        break;
+      default:
+        if (m[node].membership) m.Work(node, rng.Below(20));
+        cut = 0;
+    }
+    m.Run(static_cast<int>(rng.Below(60)));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  m.delivers = nullptr;
+  for (uint16_t node = 0; node < count; ++node) m[node].frozen = false;
+  m.Run(1500);
+  EXPECT_TRUE(m.Agree()) << "run " << run << m.Describe();
+}
+
 // Members checks, whenever a node changes its view, that whoever formed it was there
 // first, that all agree on who is in it, and that it names the node.
 TEST(Membership, NobodyIsEverInAViewThatWasNotAgreedOn) {
-  for (uint64_t run = 0; run < 150; ++run) {
-    Rng rng(test::Seed(), {1, run});
-    const uint16_t count = static_cast<uint16_t>(2 + rng.Below(5));
-    Members m(count);
-    m.StartAll();
-    uint64_t cut = 0;
-    const double loss = rng.Uniform() * 0.4;
-    m.delivers = [&](uint16_t from, uint16_t to, FrameType) {
-      return !(((cut >> from) ^ (cut >> to)) & 1) && rng.Uniform() >= loss;
-    };
-    for (int i = 0; i < 30; ++i) {
-      const uint16_t node = static_cast<uint16_t>(rng.Below(count));
-      switch (rng.Below(5)) {
-        case 0:
-          m.Start(node, static_cast<uint32_t>(1000 * (i + 2)));
-          break;
-        case 1:
-          cut = rng.Next64();
-          break;
-        case 2:
-          m[node].frozen = !m[node].frozen;
-          break;
-        default:
-          if (m[node].membership) m.Work(node, rng.Below(20));
-          cut = 0;
-      }
-      m.Run(static_cast<int>(rng.Below(60)));
-      if (HasFatalFailure()) return;
-    }
-    m.delivers = nullptr;
-    for (uint16_t node = 0; node < count; ++node) m[node].frozen = false;
-    m.Run(1500);
-    EXPECT_TRUE(m.Agree()) << "run " << run << m.Describe();
-  }
+  for (uint64_t run = 0; run < 150 && !HasFatalFailure(); ++run) Wander(test::Seed(), run);
 }
+
+// A node that has to choose among views whose members would leave them in turn.
+TEST(Membership, ChoosesAViewThatStays) { Wander(8, 121); }
 
 }  // namespace
 }  // namespace millrace
