@@ -110,6 +110,7 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
     Joined& x = *joined;
     const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
     x.Add(1, theirs * 10 + 2, kNan);
+    x.Add(1, theirs * 10 + 4, 2);  // what is finite beside it travels
     x.Add(1, mine * 10 + 2, kInfinity);
     x.Add(0, mine * 10 + 3, 1);
     for (int i = 0; i < 100; ++i) {
@@ -117,7 +118,8 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
       x.Tick();
       for (const float w : x[0].weights) ASSERT_TRUE(std::isfinite(w));
     }
-    EXPECT_GT(Drops(x, 1, Drop::kNonFinite), 0u);
+    EXPECT_NEAR(x[0].weights[theirs * 10 + 4], 2, 0.01);
+    EXPECT_GT(Drops(x, 0, Drop::kNonFinite), 0u);  // the position of `mine`
   }
 }
 

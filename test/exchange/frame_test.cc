@@ -30,7 +30,8 @@ FrameHeader AnyHeader(Rng* rng, FrameType type, uint16_t ack_bytes, uint32_t len
   h.source = static_cast<uint16_t>(rng->Below(kMaxNodes));
   h.destination = static_cast<uint16_t>(rng->Next());
   h.incarnation = rng->Next();
-  h.view = {rng->Next(), static_cast<uint16_t>(rng->Next())};
+  h.view = {static_cast<uint32_t>(rng->Below(uint64_t{kMaxEpoch} + 1)),
+            static_cast<uint16_t>(rng->Next()), rng->Next()};
   h.ack_bytes = ack_bytes;
   h.chunk = rng->Next();
   h.length = length;
@@ -49,9 +50,11 @@ std::vector<std::byte> Encoded(const FrameHeader& h, const std::vector<std::byte
   return bytes;
 }
 
+constexpr uint16_t kAcks = 16;
+
 std::vector<std::byte> AFrame(Rng* rng) {
-  const auto acks = AnyBytes(rng, 16), payload = AnyBytes(rng, 37);
-  return Encoded(AnyHeader(rng, FrameType::kPosition, 16, 37), acks, payload);
+  const auto acks = AnyBytes(rng, kAcks), payload = AnyBytes(rng, 37);
+  return Encoded(AnyHeader(rng, FrameType::kPosition, kAcks, 37), acks, payload);
 }
 
 Drop Decoded(const std::vector<std::byte>& bytes) {
@@ -116,23 +119,26 @@ TEST(Frame, RefusesEveryTruncationAndEveryExtension) {
   auto bytes = AFrame(&rng);
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::vector<std::byte> part(bytes.begin(), bytes.begin() + size);
-    EXPECT_EQ(Decoded(part), size < kFrameHeaderBytes ? Drop::kShort : Drop::kLength) << size;
+    const bool cut_head = size < kFrameHeaderBytes + kAcks;
+    EXPECT_EQ(Decoded(part), size < kFrameHeaderBytes ? Drop::kShort
+                             : cut_head               ? Drop::kLength
+                                                      : Drop::kChecksum)
+        << size;
   }
   bytes.push_back({});
-  EXPECT_EQ(Decoded(bytes), Drop::kLength);
+  EXPECT_EQ(Decoded(bytes), Drop::kChecksum);
 }
 
 TEST(Frame, SaysWhyItIsDropped) {
   EXPECT_EQ(DecodedWith<uint32_t>(0, 0x4d4c5244), Drop::kMagic);
   EXPECT_EQ(DecodedWith<uint8_t>(4, kFrameVersion + 1), Drop::kVersion);
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), Drop::kField);      // no such type
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), Drop::kField);     // no such type
-  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), Drop::kField);      // no such codec
-  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), Drop::kField);      // no such flag
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), Drop::kLength);  // not whole words
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 24), Drop::kLength);
-  EXPECT_EQ(DecodedWith<uint32_t>(36, 36), Drop::kLength);
-  EXPECT_EQ(DecodedWith<uint32_t>(36, UINT32_MAX), Drop::kLength);
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), Drop::kField);           // no such type
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), Drop::kField);          // no such type
+  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), Drop::kField);           // no such codec
+  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), Drop::kField);           // no such flag
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), Drop::kLength);       // not whole words
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), Drop::kLength);  // more than there is
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 24), Drop::kChecksum);
   EXPECT_EQ(DecodedWith<uint32_t>(60, 0), Drop::kChecksum);
 }
 
@@ -141,6 +147,23 @@ TEST(Frame, RefusesASourceThatNoNodeHas) {
   FrameHeader h = AnyHeader(&rng, FrameType::kAccept, 0, 0);
   h.source = kMaxNodes;
   EXPECT_EQ(Decoded(Encoded(h, {}, {})), Drop::kField);
+}
+
+TEST(Frame, RefusesAnEpochThatNoViewCanFollow) {
+  Rng rng(test::Seed(), {8});
+  FrameHeader h = AnyHeader(&rng, FrameType::kAccept, 0, 0);
+  h.view.epoch = kMaxEpoch + 1;
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), Drop::kField);
+}
+
+TEST(Frame, LeavesOnlyPositionsUnchecked) {
+  Rng rng(test::Seed(), {9});
+  for (const FrameType type : kTypes) {
+    FrameHeader h = AnyHeader(&rng, type, 0, 4);
+    h.payload_unchecked = true;
+    EXPECT_EQ(Decoded(Encoded(h, {}, AnyBytes(&rng, 4))),
+              type == FrameType::kPosition ? Drop::kNone : Drop::kField);
+  }
 }
 
 TEST(Frame, HasANameForEveryReasonToDropIt) {

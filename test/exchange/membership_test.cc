@@ -33,7 +33,7 @@ TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
   m.Run(40);
   EXPECT_FALSE(m.view(1).id);
   m.Run(5);
-  EXPECT_EQ(m.view(1).id, (ViewId{1, 1}));
+  EXPECT_EQ(m.view(1).id, (ViewId{1, 1, 1}));
   EXPECT_EQ(m.of(1).role(), Role::kSynced);
   EXPECT_TRUE(m.Agree());
 }
@@ -42,7 +42,7 @@ TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
   auto m = Agreed(4);
   for (uint16_t node = 0; node < 4; ++node) {
     EXPECT_EQ((*m)[node].resets, node == 0 ? 0 : 1);
-    EXPECT_TRUE(m->view(node).DescendsFrom({1, 0}) || node == 0);
+    EXPECT_TRUE(m->view(node).DescendsFrom({1, 0, 1}) || node == 0);
   }
 }
 
@@ -223,19 +223,56 @@ TEST(Membership, IsLeftAtOnceByTheLastOne) {
   EXPECT_TRUE(m->of(0).left());
 }
 
-// Node 1 takes node 0 for dead, node 2 hears both: nothing is agreed on that drops
-// somebody whom a member of the new view still hears.
-TEST(Membership, DropsNobodyWhomAMemberHears) {
+// Nodes 0 and 1 do not hear each other, node 2 hears both: the one that comes first
+// decides, and the other one can not drop it.
+TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
   auto m = Agreed(3);
-  const ViewId before = m->view(0).id;
   m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from + to != 1; };
   m->Run(400);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(m->view(i).id, before);
-  EXPECT_TRUE((m->last.count({1, FrameType::kPropose})));
+  for (const uint16_t node : {0, 2}) {
+    EXPECT_EQ(m->view(node).members.size(), 2u);
+    EXPECT_TRUE(m->view(node).Find(0));
+  }
   m->delivers = nullptr;
   m->Run(200);
   EXPECT_TRUE(m->Agree());
-  EXPECT_EQ(m->view(0).members, m->view(2).members);
+  EXPECT_EQ(m->view(1).members.size(), 3u);
+}
+
+// Node 0 forgets which views it has formed. The ones that it forms now have other
+// names, so that nobody takes the old ones for what came before them.
+TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
+  auto m = Agreed(2);
+  const ViewId before = m->view(1).id;
+  m->delivers = [](uint16_t, uint16_t, FrameType) { return false; };
+  m->Start(0, 2);
+  m->Run(60);
+  EXPECT_EQ(m->view(0).id, (ViewId{1, 0, 2}));
+  EXPECT_TRUE(m->view(1).id == before || m->view(1).DescendsFrom(before));
+  EXPECT_FALSE(m->view(1).DescendsFrom(m->view(0).id));
+  m->delivers = nullptr;
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ((*m)[1].resets, 1);  // when it joined: the view that went on was its own
+}
+
+// Beginning anew counts incarnations up; a start counts starts.
+TEST(Membership, TakesALaterIncarnationThanTheOthersKnowOf) {
+  auto m = Agreed(3);
+  for (int i = 0; i < 3; ++i) {
+    m->delivers = Divided(2);
+    m->Run(150);
+    m->delivers = nullptr;
+    m->Run(150);
+  }
+  ASSERT_TRUE(m->Agree());
+  const uint32_t reached = m->of(2).incarnation();
+  ASSERT_GT(reached, 2u);
+  m->Start(2, 2);
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+  EXPECT_EQ(m->view(2).members.size(), 3u);
+  EXPECT_GT(m->of(2).incarnation(), reached);
 }
 
 TEST(Membership, BecomesOneAgainAfterTwoCoordinatorsHaveGoneTheirWays) {

@@ -13,13 +13,18 @@ namespace {
 
 constexpr uint16_t kNodes = 40;
 
+ViewId AnyId(Rng* rng) {
+  return {static_cast<uint32_t>(rng->Below(uint64_t{kMaxEpoch} + 1)),
+          static_cast<uint16_t>(rng->Next()), rng->Next()};
+}
+
 View AnyView(Rng* rng) {
   View view;
-  view.id = {rng->Next(), static_cast<uint16_t>(rng->Next())};
+  view.id = AnyId(rng);
   view.past_clock = rng->Next64();
   const size_t ancestors = rng->Below(View::kAncestors + 1);
   for (size_t i = 0; i < ancestors; ++i) {
-    view.ancestors.push_back({rng->Next(), static_cast<uint16_t>(rng->Next())});
+    view.ancestors.push_back(AnyId(rng));
   }
   for (uint16_t node = 0; node < kNodes; ++node) {
     if (rng->Below(3) > 0) continue;

@@ -14,7 +14,6 @@
 #include "exchange/codec.h"
 #include "exchange/frame.h"
 #include "exchange/host_executor.h"
-#include "exchange/host_payload.h"
 #include "exchange/view.h"
 #include "exchange/wire_bytes.h"
 #include "test/exchange/replica.h"
@@ -135,7 +134,7 @@ std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
           {"coordinator", h.view.coordinator},
           {"ack_bytes", h.ack_bytes},
           {"chunk", h.chunk},
-          {"length", h.length},
+          {"life", h.view.life},
           {"number", h.number},
           {"clock", h.clock},
           {"seq", h.seq},
@@ -222,12 +221,12 @@ TEST(WireDoc, HeartbeatIsWhatThePageSays) {
     }
   }
   View view;
-  ASSERT_TRUE(DecodeView(frame.payload.subspan(24), 4, &view));
+  ASSERT_TRUE(DecodeView(frame.payload.subspan(32), 4, &view));
   EXPECT_EQ(view.id, frame.header.view);
   EXPECT_EQ(view.past_clock, 300u);
   std::vector<std::vector<double>> values;
   for (const ViewId& id : view.ancestors) {
-    values.push_back({double(id.epoch), double(id.coordinator)});
+    values.push_back({double(id.epoch), double(id.coordinator), double(id.life)});
   }
   for (const Member& m : view.members) {
     values.push_back({double(m.node), double(m.role), double(m.incarnation), double(m.clock)});
@@ -245,16 +244,22 @@ TEST(WireDoc, CodecsMakeTheExamplesOfThePage) {
       const Codec codec = test::kAllCodecs[i];
       const std::string& cell = rows[i].at(3);
       const auto payload = Bytes(cell.substr(1, cell.size() - 2));
-      std::array<float, 3> scratch;
-      const auto size = static_cast<uint32_t>(payload.size());
-      const Decoded decoded = DecodePayload(codec, payload.data(), size, 3, scratch.data(), simd);
-      ASSERT_EQ(decoded.result, 0);
-      EXPECT_EQ(AsDoubles(decoded.values, 3), Numbers(rows[i].at(4)));
-      const std::array<float, 3> d{decoded.values[0], decoded.values[1], decoded.values[2]};
+      std::array<float, 3> weights{}, base{}, pending{};
+      const ReplicaArrays arrays{weights.data(), base.data(), pending.data(), nullptr, 3, 3};
+      const auto executor = MakeHostExecutor(arrays, {}, {}, simd);
+      ChunkOp merge{.kind = ChunkOpKind::kMerge, .codec = codec};
+      merge.in = payload.data();
+      merge.in_bytes = static_cast<uint32_t>(payload.size());
+      executor->Run({&merge, 1});
+      ASSERT_EQ(merge.result, 0);
+      EXPECT_EQ(AsDoubles(weights.data(), 3), Numbers(rows[i].at(4)));
+      pending = weights;
       std::vector<std::byte> out(MaxPayloadBytes(3));
-      const Encoded encoded = EncodePayload(codec, d.data(), 3, 0.5f, out.data(), 12, simd);
-      EXPECT_EQ(encoded.codec, codec);
-      out.resize(encoded.bytes);
+      ChunkOp encode{.kind = ChunkOpKind::kEncodePending, .codec = codec, .scale = 0.5f};
+      encode.out = out.data();
+      encode.out_bytes = static_cast<uint32_t>(out.size());
+      executor->Run({&encode, 1});
+      out.resize(encode.out_bytes);
       EXPECT_EQ(out, payload);
     }
   }
@@ -283,7 +288,7 @@ TEST(WireDoc, ThePageNamesAllDropReasons) {
 TEST(WireDoc, LimitsFollowFromTheSizes) {
   const auto rows = Page()["Limits"].rows;
   ASSERT_FALSE(rows.empty());
-  constexpr size_t kStatusBytes = 24;
+  constexpr size_t kStatusBytes = 32;
   View view;
   view.ancestors.resize(View::kAncestors);
   for (const Cells& row : rows) {

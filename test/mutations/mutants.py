@@ -105,20 +105,23 @@ MUTANTS = [
     ("base-takes-all-of-the-progress", [(RULE, "    return u - d;\n", "    return u;\n")]),
     ("merge-overwrites", [(RULE, "    return w + d;\n", "    return d + (w - w);\n")]),
     ("non-finite-position-taken", [(EXECUTOR, """\
-    } else if (LargestMagnitude(set, reinterpret_cast<const float*>(op->in), chunk.count) >=
-               kInfinityBits) {
+    if (result != 0) Refuse(result, op);
+    return result == 0;
 """, """\
-    } else if (false) {
+    if (result == kMalformed) Refuse(result, op);
+    return result != kMalformed;
 """)]),
-    ("non-finite-difference-sent", [(EXECUTOR, """\
-    if (largest >= codec.overflow()) return Refuse(kNonFinite, op);
-""", "")]),
-    ("non-finite-difference-merged", [(EXECUTOR, """\
-    op->result = decoded.result;
-    if (decoded.result != 0) return;
+    ("non-finite-difference-sent", [("src/exchange/host_loops.h", """\
+  return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 """, """\
-    op->result = decoded.result & kMalformed;
-    if (decoded.values == nullptr) return;
+  return offer;
+""")]),
+    ("non-finite-difference-merged", [(EXECUTOR, """\
+    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+    if (op->result != 0) return;
+""", """\
+    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_) & kMalformed;
+    if (op->result != 0) return;
 """)]),
     ("refused-difference-is-never-merged", [(MASTER, """\
     End(chunk, context.source).applied = context.seq - 1;
@@ -138,7 +141,7 @@ MUTANTS = [
     if (header.incarnation > member->incarnation) peer.replaced = true;
 """)]),
     ("earlier-life-heard", [(MEMBERSHIP, """\
-  if (peer.known && frame.header.incarnation < peer.incarnation) return true;  // an earlier life
+  if (peer.known && frame.header.incarnation < peer.incarnation && remembered) return true;
 """, "")]),
     ("acks-of-an-earlier-life-kept", [(EXCHANGE, """\
   table_.KeepAcks(continuing);
@@ -189,11 +192,11 @@ MUTANTS = [
       std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
     ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
-    const auto acks = x_.table.acks(op.chunk);
-    std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
-    if (op.acknowledged) {
+  const auto acks = x_.table.acks(op.chunk);
+  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
+  if (op.acknowledged) {
 """, """\
-    if (op.acknowledged) {
+  if (op.acknowledged) {
 """)]),
     ("recovery-forgets-pending", [(RECOVERY, """\
   op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
@@ -257,9 +260,40 @@ MUTANTS = [
     }
 """)]),
     ("drops-the-living", [(MEMBERSHIP, """\
-    return leaving || !Alive(member.node);
+    return after || leaving || !Alive(member.node);
 """, """\
     return true;
+""")]),
+    ("one-broken-link-stops-all", [(MEMBERSHIP, """\
+    return after || leaving || !Alive(member.node);
+""", """\
+    return leaving || !Alive(member.node);
+""")]),
+    ("views-named-without-a-life", [(MEMBERSHIP, """\
+  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, incarnation_};
+""", """\
+  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, 0};
+""")]),
+    ("incarnation-not-learnt", [(MEMBERSHIP, """\
+  LearnIncarnation();
+  Consider""", """\
+  Consider""")]),
+    ("frozen-for-long-waits-for-ever", [("src/exchange/exchange_context.h", """\
+    return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
+""", """\
+    return std::max(config.resend_ns, round_trip.Patience());
+"""), ("src/exchange/exchange_context.h", """\
+    return Spread(std::min(pause, config.suspect_ns), config.node, what << 8 | retries);
+""", """\
+    return Spread(pause, config.node, what << 8 | retries);
+""")]),
+    ("corrupt-return-counts", [(RECOVERY, """\
+    x_.Dropped(Drop::kNonFinite);  // and no answer: what it would say is not known
+    return;
+""", """\
+    x_.Dropped(Drop::kNonFinite);
+    Answered(op.chunk, context.source);
+    return;
 """)]),
     ("promise-broken", [(MEMBERSHIP, """\
   if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
