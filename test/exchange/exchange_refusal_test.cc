@@ -6,6 +6,7 @@
 
 #include "exchange/codec.h"
 #include "exchange/exchange.h"
+#include "exchange/ownership.h"
 #include "test/exchange/joined.h"
 #include "test/support/support.h"
 
@@ -211,6 +212,46 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
     x.Give(1, x.Forge(0, x.HeaderOf(0, 1, type), {}, std::span(entry).first(11)));
     EXPECT_EQ(Drops(x, 1, Drop::kPayload), half + 1) << static_cast<int>(type);
   }
+}
+
+// Node 1 takes over a chunk of node 0, whose last position only node 2 has: until node
+// 2 has said what it is, nobody masters the chunk.
+TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
+  auto joined = Joined::Ready({.nodes = 3, .size = 300});
+  Joined& x = *joined;
+  View survivors;
+  survivors.members = {{1, Role::kSynced, 1, 0}, {2, Role::kSynced, 1, 0}};
+  std::vector<uint16_t> owners(30);
+  AssignOwners(survivors, owners);
+  uint32_t chunk = 0;
+  while (x.owner(chunk) != 0 || owners[chunk] != 1) ASSERT_LT(++chunk, 30u);
+  const auto state = [&] { return x.exchange(1).table().chunks[chunk].state; };
+
+  bool answers = false;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    if (h.type == FrameType::kPosition && h.source == 0 && h.chunk == chunk) return to == 2;
+    return h.type != FrameType::kReturn || answers;
+  };
+  x.Add(0, chunk * 10 + 3, 5);
+  x.Run(5);
+  x[0].stopped = true;
+  x.Run(150);
+  ASSERT_EQ(state(), ChunkState::kRecovering);
+  FrameHeader header = x.HeaderOf(2, 1, FrameType::kReturn);
+  header.chunk = chunk;
+  header.number = x.exchange(2).table().chunks[chunk].number;
+  header.ack_bytes = 8;
+  header.length = 40;
+  const std::vector<float> payload(10, kNan);
+  x.Give(1, x.Forge(2, header, std::vector<std::byte>(8), std::as_bytes(std::span(payload))));
+  EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
+  x.Run(5);
+  EXPECT_EQ(state(), ChunkState::kRecovering);
+  answers = true;
+  x.Run(150);
+  EXPECT_EQ(state(), ChunkState::kMaster);
+  EXPECT_EQ(x[1].weights[chunk * 10 + 3], 5);
 }
 
 }  // namespace

@@ -239,6 +239,20 @@ TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
   EXPECT_EQ(m->view(1).members.size(), 3u);
 }
 
+// Node 1 does not hear node 0, which hears it: node 2, which hears both, does not let
+// node 1 drop the one that comes before it.
+TEST(Membership, LetsNobodyDropWhoComesFirstAndLives) {
+  auto m = Agreed(3);
+  const ViewId before = m->view(0).id;
+  m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from != 0 || to != 1; };
+  m->Run(400);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(m->view(i).id, before);
+  EXPECT_TRUE((m->last.count({1, FrameType::kPropose})));
+  m->delivers = nullptr;
+  m->Run(200);
+  EXPECT_TRUE(m->Agree());
+}
+
 // Node 0 forgets which views it has formed. The ones that it forms now have other
 // names, so that nobody takes the old ones for what came before them.
 TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
@@ -426,9 +440,6 @@ void Wander(uint64_t seed, uint64_t run) {
 TEST(Membership, NobodyIsEverInAViewThatWasNotAgreedOn) {
   for (uint64_t run = 0; run < 150 && !HasFatalFailure(); ++run) Wander(test::Seed(), run);
 }
-
-// A node that has to choose among views whose members would leave them in turn.
-TEST(Membership, ChoosesAViewThatStays) { Wander(8, 121); }
 
 }  // namespace
 }  // namespace millrace

