@@ -28,14 +28,6 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch;
 }
 
-// Whether two views differ in more than how far their members' clocks are.
-bool SameMembers(const View& a, const View& b) {
-  return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
-                    [](const Member& x, const Member& y) {
-                      return x.node == y.node && x.role == y.role && x.incarnation == y.incarnation;
-                    });
-}
-
 }  // namespace
 
 Membership::Membership(const MembershipConfig& config)
@@ -339,90 +331,6 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   next_proposal_at_ = now;
 }
 
-// ---- Coordinating -----------------------------------------------------------
-
-bool Membership::IsCoordinator() const {
-  const bool anybody_synced = LiveSynced() > 0;
-  for (const Member& member : view_.members) {
-    // Without a synced member the first one takes over with what it has.
-    const bool may = anybody_synced ? member.role == Role::kSynced : true;
-    if (may && Alive(member.node)) return member.node == config_.node;
-  }
-  return false;
-}
-
-bool Membership::WantsToJoin(const Peer& peer) const {
-  return peer.known && Recent(peer.heartbeat_at) && peer.status.wish == Wish::kJoin &&
-         (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
-}
-
-void Membership::ComposeMember(const Member& member, View* next) const {
-  const bool self = member.node == config_.node;
-  const Peer& peer = peers_[member.node];
-  const uint64_t clock = self ? clock_ : peer.clock;
-  const bool informed = peer.known && peer.incarnation == member.incarnation;
-  const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
-  const bool drained = informed && peer.view == view_.id && peer.status.drained;
-  const bool gone = !self && !Alive(member.node);
-  if (gone || (!self && member.role == Role::kLeaving && drained)) {
-    next->past_clock += clock;
-    return;
-  }
-  Member kept = member;
-  kept.clock = clock;
-  if (wish == Wish::kLeave) {
-    kept.role = Role::kLeaving;
-  } else if (member.role == Role::kJoining && (self ? synced_ : informed && peer.status.synced)) {
-    kept.role = Role::kSynced;
-  }
-  next->members.push_back(kept);
-}
-
-// The view as it ought to be, by what this node knows now.
-void Membership::Compose(View* next) const {
-  next->past_clock = view_.past_clock;
-  next->members.clear();
-  for (const Member& member : view_.members) ComposeMember(member, next);
-  for (uint16_t node = 0; node < config_.max_nodes; ++node) {
-    if (node == config_.node || !WantsToJoin(peers_[node]) || next->Find(node)) continue;
-    if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
-    const Member joiner{node, Role::kJoining, peers_[node].status.joining_incarnation, 0};
-    next->members.insert(std::lower_bound(next->members.begin(), next->members.end(), node,
-                                          [](const Member& m, uint16_t n) { return m.node < n; }),
-                         joiner);
-  }
-  // Somebody has to hold the weights.
-  if (next->synced() == 0) {
-    for (Member& member : next->members) {
-      if (member.node != config_.node) continue;
-      member.role = Role::kSynced;
-    }
-  }
-}
-
-void Membership::ProposeIfNeeded(int64_t now) {
-  if (wish_ == Wish::kLeave && view_.members.size() == 1) {
-    left_ = true;
-    return;
-  }
-  if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
-  Compose(&proposal_);
-  if (SameMembers(proposal_, view_)) return;
-  proposal_.id = {std::max({max_epoch_, promised_.epoch, view_.id.epoch}) + 1, config_.node,
-                  incarnation_};
-  proposal_.ancestors = view_.ancestors;
-  proposal_.ancestors.insert(proposal_.ancestors.begin(), view_.id);
-  if (proposal_.ancestors.size() > View::kAncestors) proposal_.ancestors.pop_back();
-  for (Peer& peer : peers_) peer.accepted = false;
-  proposing_ = true;
-  proposed_to_all_ = false;
-  propose_next_ = 0;
-  proposed_at_ = propose_due_ = now;
-  next_proposal_at_ = now + config_.heartbeat_ns;
-  Promise(proposal_.id);
-  CommitIfAccepted(now);
-}
-
 // ---- Speaking ---------------------------------------------------------------
 
 size_t Membership::max_payload_bytes() const {
@@ -457,34 +365,6 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
     return true;
   }
   return false;
-}
-
-// To all at first, then to those who have not answered, one by one: asked together,
-// all would answer together again, and overrun the same queue.
-bool Membership::PollProposal(int64_t now, MembershipMessage* message, std::byte* payload) {
-  if (!proposing_ || now < propose_due_) return false;
-  uint16_t to = kAllNodes;
-  if (proposed_to_all_) {
-    const auto& members = proposal_.members;
-    const auto unanswered = [&](const Member& member) {
-      return member.node >= propose_next_ && member.node != config_.node &&
-             !peers_[member.node].accepted;
-    };
-    const auto found = std::find_if(members.begin(), members.end(), unanswered);
-    if (found == members.end()) {  // a round is complete
-      propose_next_ = 0;
-      propose_due_ = now + config_.heartbeat_ns;
-      return false;
-    }
-    to = found->node;
-    propose_next_ = static_cast<uint16_t>(to + 1);
-  } else {
-    proposed_to_all_ = true;
-    propose_due_ = now + config_.heartbeat_ns;
-  }
-  EncodeView(proposal_, payload);
-  *message = {FrameType::kPropose, to, static_cast<uint32_t>(ViewBytes(proposal_))};
-  return true;
 }
 
 uint64_t Membership::global_clock() const {

@@ -7,6 +7,7 @@ anybody could observe are listed at the end with the reason.
 
 EXCHANGE, WORKER, MASTER = (f"src/exchange/{name}.cc" for name in ("exchange", "worker", "master"))
 RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
+PROPOSE = "src/exchange/membership_propose.cc"
 FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
 ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
@@ -325,7 +326,7 @@ MUTANTS = [
     ("founds-beside-a-lower-node", [(MEMBERSHIP, """\
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
 """, "")]),
-    ("leaves-undrained", [(MEMBERSHIP, """\
+    ("leaves-undrained", [(PROPOSE, """\
   if (gone || (!self && member.role == Role::kLeaving && drained)) {
 """, """\
   if (gone || (!self && member.role == Role::kLeaving)) {
@@ -343,7 +344,7 @@ MUTANTS = [
 """, """\
   return x_.config.codec.codec;
 """)]),
-    ("past-clock-lost", [(MEMBERSHIP, """\
+    ("past-clock-lost", [(PROPOSE, """\
     next->past_clock += clock;
 """, "")]),
     ("clock-of-an-earlier-life-kept", [(MEMBERSHIP, """\
