@@ -31,6 +31,9 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
     throw Error("exchange: threshold is ", config.codec.threshold,
                 ", expected more than 0 for the sparse codec");
   }
+  if (config.resend_ns <= 0) {
+    throw Error("exchange: resend_ns is ", config.resend_ns, ", expected more than 0");
+  }
   if (config.heartbeat_ns <= 0 || config.suspect_ns < 3 * config.heartbeat_ns) {
     throw Error("exchange: suspect_ns is ", config.suspect_ns,
                 ", expected at least three times heartbeat_ns, ", config.heartbeat_ns);

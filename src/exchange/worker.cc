@@ -155,7 +155,6 @@ size_t Worker::Resend(int64_t now, size_t budget) {
       ++sent;
     }
     index = next;
-    if (sent >= table.chunks.size()) break;
   }
   return sent;
 }

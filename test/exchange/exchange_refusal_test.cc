@@ -48,6 +48,7 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
        [](ExchangeConfig* c) {
          c->codec = {Codec::kSparse, kNan};
        }},
+      {"resend_ns is 0", [](ExchangeConfig* c) { c->resend_ns = 0; }},
       {"suspect_ns is 300", [](ExchangeConfig* c) { c->heartbeat_ns = 101, c->suspect_ns = 300; }},
       {"heartbeat_ns, 0", [](ExchangeConfig* c) { c->heartbeat_ns = 0; }},
   };
