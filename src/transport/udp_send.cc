@@ -91,7 +91,11 @@ size_t UdpEndpoint::FlushBatch() {
 
 void UdpEndpoint::DropToSilent(size_t peer) {
   counters_.Drop(DropReason::kUnreachable);
-  if (peers_[peer].send.Dropped()) SendProbe(peer);
+  if (!peers_[peer].send.Dropped()) return;
+  // For a caller that does nothing but send: the answer to the last probe.
+  while (Pump()) {
+  }
+  if (peers_[peer].send.silent()) SendProbe(peer);
 }
 
 // All peers that are there get it or none does.
