@@ -53,6 +53,7 @@ UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
   SetPathMtuDiscovery();
   SetOffloads();
   Bind();
+  OpenProbe();
 }
 
 void UdpSocket::Open() {
@@ -105,21 +106,29 @@ void UdpSocket::SetOffloads() {
   gro_ = options_.gro && SetInt(fd(), IPPROTO_UDP, UDP_GRO, 1);
 }
 
-size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& peer) const {
-  const FileDescriptor probe(socket(peer.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+void UdpSocket::OpenProbe() {
+  probe_ = FileDescriptor(socket(local_.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
   const std::string& interface = options_.interface;
   if (!interface.empty()) {
-    setsockopt(probe.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size());
+    setsockopt(probe_.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size());
   }
   // A route may depend on the address that is sent from.
   UdpAddress from = local_;
   (from.is_v6() ? from.v6.sin6_port : from.v4.sin_port) = 0;
-  if (bind(probe.get(), &from.any, from.length()) != 0 ||
-      connect(probe.get(), &peer.any, peer.length()) != 0) {
+  if (bind(probe_.get(), &from.any, from.length()) != 0) {
+    throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
+  }
+}
+
+size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& peer) const {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  connect(probe_.get(), &nobody, sizeof(nobody));
+  if (connect(probe_.get(), &peer.any, peer.length()) != 0) {
     throw Error(field, ": no route from ", local_.Text(), ": ", ErrnoText(errno));
   }
-  const int mtu = peer.is_v6() ? GetInt(probe.get(), IPPROTO_IPV6, IPV6_MTU)
-                               : GetInt(probe.get(), IPPROTO_IP, IP_MTU);
+  const int mtu = peer.is_v6() ? GetInt(probe_.get(), IPPROTO_IPV6, IPV6_MTU)
+                               : GetInt(probe_.get(), IPPROTO_IP, IP_MTU);
   if (mtu <= static_cast<int>(peer.header_bytes())) {
     throw Error(field, ": the path's MTU is not known: ", ErrnoText(errno));
   }

@@ -65,12 +65,14 @@ class UdpSocket {
  private:
   void Open();
   void Bind();
+  void OpenProbe();
   void SetBuffers();
   void SetPathMtuDiscovery();
   void SetOffloads();
 
   UdpSocketOptions options_;
   FileDescriptor fd_;
+  FileDescriptor probe_;  // connected to one peer after the other, to ask about the paths
   UdpAddress local_;
   bool gso_ = false, gro_ = false;
   size_t receive_buffer_bytes_ = 0;
