@@ -149,6 +149,47 @@ TEST_F(UdpAcrossNetwork, LossOfFramesAndCreditsAlikeStallsNobody) {
   }
 }
 
+TEST_F(UdpAcrossNetwork, AKernelQueueThatIsFullIsBackPressureAndNoLoss) {
+  const Network network(1500);
+  network.Run(0, {"tc", "qdisc", "add", "dev", "mr0", "root", "tbf", "rate", "20mbit", "burst",
+                  "16kb", "limit", "1000000"});
+  UdpSocketOptions socket;
+  socket.send_buffer_bytes = 4096;
+  // Nodes 1 and 3 lie behind the slow link, node 2 does not: a multicast meets the
+  // full queue on its way from one to the next.
+  Group group = AcrossNetwork(network, 4, {}, socket);
+  constexpr uint64_t kFrames = 200;
+  std::vector<std::set<uint64_t>> arrived(4);
+  const auto take = [&] {
+    for (size_t node = 1; node < 4; ++node) {
+      for (const Received& frame : Drain(group[node].get())) {
+        EXPECT_EQ(frame.bytes, Numbered(NumberOf(frame.bytes), 1000));
+        EXPECT_TRUE(arrived[node].insert(NumberOf(frame.bytes)).second) << "delivered twice";
+      }
+    }
+  };
+  Guard guard;
+  for (uint64_t number = 0; number < kFrames && guard.Waiting("room");) {
+    const Bytes message = Numbered(number, 1000);
+    const OutFrame frames[] = {{kAllNodes, {}, message}};
+    const SendResult result = group[0]->Send(frames);
+    number += result.accepted;
+    if (result.accepted == 0) group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
+    take();
+  }
+  const auto missing = [&] {
+    return std::any_of(arrived.begin() + 1, arrived.end(),
+                       [&](const auto& numbers) { return numbers.size() < kFrames; });
+  };
+  while (missing() && guard.Waiting("the rest")) {
+    group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
+    take();
+  }
+  EXPECT_GT(group[0]->counters().busy(), 0u);
+  EXPECT_EQ(group[0]->counters().transmissions(), 3 * kFrames);
+  EXPECT_EQ(group[0]->counters().dropped(DropReason::kFailed), 0u);
+}
+
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(UdpAcross, TransportTest,
