@@ -45,8 +45,6 @@ class UdpBatch {
 
   // Sends one short datagram; false if there is no room for it now.
   bool SendNow(const UdpAddress& to, std::span<const std::byte> datagram);
-  // Whether runs of frames still go out as one message.
-  bool segments() const { return segment_bytes_ > 0; }
 
  private:
   // Prefix, header, payload and padding of each.

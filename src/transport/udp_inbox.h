@@ -23,7 +23,6 @@ class UdpInbox {
 
   bool full() const { return end_ - released_ == entries_.size(); }
   bool waiting() const { return end_ != taken_; }
-  bool lent() const { return taken_ != released_; }
 
   void Put(const Entry& entry) { At(end_++) = entry; }  // not if full()
   const Entry& Take() { return At(taken_++); }          // if waiting()
