@@ -148,6 +148,7 @@ $(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc b
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lbenchmark $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
+$(BUILD)/bench/udp_bench: $(BUILD)/obj/test/netns/network.o
 
 .PHONY: deps
 deps:

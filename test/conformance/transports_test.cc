@@ -1,11 +1,16 @@
 // The transports of every build, and stacks of them, in the suite of all.
 #include "test/conformance/cases.h"
 #include "test/conformance/suite.h"
+#include "test/conformance/udp_cases.h"
 
 namespace millrace::test {
 
 INSTANTIATE_TEST_SUITE_P(Transports, TransportTest,
                          testing::Values(LoopbackCase(), LateCase(), FaultlessCase(LoopbackCase())),
+                         CaseName);
+
+INSTANTIATE_TEST_SUITE_P(Udp, TransportTest, testing::ValuesIn(UdpCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(FaultlessUdp, TransportTest, testing::Values(FaultlessCase(UdpCases()[0])),
                          CaseName);
 
 }  // namespace millrace::test

@@ -1,0 +1,147 @@
+#include "transport/udp_socket.h"
+
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+bool SetInt(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
+}
+
+int GetInt(int fd, int level, int name) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  if (getsockopt(fd, level, name, &value, &length) != 0) return -1;
+  return value;
+}
+
+// Grants up to the machine's limit, and beyond it with the privilege.
+void SetBuffer(int fd, int name, int force_name, int64_t bytes) {
+  SetInt(fd, SOL_SOCKET, name, static_cast<int>(bytes));
+  // The kernel doubles what is asked for, and reports that.
+  if (GetInt(fd, SOL_SOCKET, name) < 2 * bytes) {
+    SetInt(fd, SOL_SOCKET, force_name, static_cast<int>(bytes));
+  }
+}
+
+void ExpectRange(const char* field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return;
+  throw Error("transport udp: ", field, "=", value, ": expected an integer from ", least, " to ",
+              most);
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
+  ExpectRange("receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
+  ExpectRange("send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
+  local_ = ResolveUdpAddress("transport udp: address", options.address);
+  Open();
+  SetBuffers();
+  SetPathMtuDiscovery();
+  SetOffloads();
+  Bind();
+  OpenProbe();
+}
+
+void UdpSocket::Open() {
+  fd_ = FileDescriptor(
+      socket(local_.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP));
+  if (fd() < 0) {
+    throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
+  }
+  if (local_.is_v6()) SetInt(fd(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+}
+
+void UdpSocket::Bind() {
+  const std::string& interface = options_.interface;
+  if (!interface.empty()) {
+    if (interface.size() >= IFNAMSIZ || if_nametoindex(interface.c_str()) == 0) {
+      throw Error("transport udp: interface=", interface, ": there is no such interface");
+    }
+    if (setsockopt(fd(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size()) != 0) {
+      throw Error("transport udp: interface=", interface, ": ", ErrnoText(errno));
+    }
+  }
+  if (bind(fd(), &local_.any, local_.length()) != 0) {
+    throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
+  }
+  socklen_t length = sizeof(local_.v6);
+  getsockname(fd(), &local_.any, &length);
+}
+
+void UdpSocket::SetBuffers() {
+  SetBuffer(fd(), SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer_bytes);
+  SetBuffer(fd(), SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer_bytes);
+  receive_buffer_bytes_ = std::max(GetInt(fd(), SOL_SOCKET, SO_RCVBUF), 0);
+  SetInt(fd(), SOL_SOCKET, SO_RXQ_OVFL, 1);
+}
+
+void UdpSocket::SetPathMtuDiscovery() {
+  const bool fragment = options_.fragment;
+  if (local_.is_v6()) {
+    SetInt(fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, fragment ? IPV6_PMTUDISC_WANT : IPV6_PMTUDISC_DO);
+    SetInt(fd(), IPPROTO_IPV6, IPV6_RECVERR, 1);
+  } else {
+    SetInt(fd(), IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
+    // Without it a full device queue drops datagrams and says nothing.
+    SetInt(fd(), IPPROTO_IP, IP_RECVERR, 1);
+  }
+}
+
+void UdpSocket::SetOffloads() {
+  gso_ = options_.gso && SetInt(fd(), IPPROTO_UDP, UDP_SEGMENT, 0);
+  gro_ = options_.gro && SetInt(fd(), IPPROTO_UDP, UDP_GRO, 1);
+}
+
+void UdpSocket::OpenProbe() {
+  probe_ = FileDescriptor(socket(local_.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+  const std::string& interface = options_.interface;
+  if (!interface.empty()) {
+    setsockopt(probe_.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size());
+  }
+  // A route may depend on the address that is sent from.
+  UdpAddress from = local_;
+  (from.is_v6() ? from.v6.sin6_port : from.v4.sin_port) = 0;
+  if (bind(probe_.get(), &from.any, from.length()) != 0) {
+    throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
+  }
+}
+
+size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& peer) const {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  connect(probe_.get(), &nobody, sizeof(nobody));
+  if (connect(probe_.get(), &peer.any, peer.length()) != 0) {
+    throw Error(field, ": no route from ", local_.Text(), ": ", ErrnoText(errno));
+  }
+  const int mtu = peer.is_v6() ? GetInt(probe_.get(), IPPROTO_IPV6, IPV6_MTU)
+                               : GetInt(probe_.get(), IPPROTO_IP, IP_MTU);
+  if (mtu <= static_cast<int>(peer.header_bytes())) {
+    throw Error(field, ": the path's MTU is not known: ", ErrnoText(errno));
+  }
+  return std::min(mtu - peer.header_bytes(), kMostUdpPayloadBytes);
+}
+
+void UdpSocket::ForgetErrors() {
+  // What is queued and what the next call would fail with.
+  for (int i = 0; i < 64; ++i) {
+    msghdr message{};
+    if (recvmsg(fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
+  }
+  GetInt(fd(), SOL_SOCKET, SO_ERROR);
+}
+
+}  // namespace millrace

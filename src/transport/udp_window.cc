@@ -1,0 +1,62 @@
+#include "transport/udp_window.h"
+
+namespace millrace {
+
+void UdpSendWindow::Credit(uint32_t freed, uint32_t window) {
+  // Counted from the oldest unconfirmed frame, so that numbers may wrap; what was
+  // never sent, or is behind another credit, lies outside.
+  if (freed - freed_ > sent_ - freed_) return;
+  freed_ = freed;
+  window_ = std::clamp(window, 1u, limit_);
+  if (Room() > 0) asking_ = false;
+}
+
+bool UdpSendWindow::Refuse() {
+  refused_ = true;
+  return ++tries_ % kTriesPerProbe == 0;
+}
+
+bool UdpSendWindow::Heard() {
+  heard_ = true;
+  const bool was_silent = silent_;
+  silent_ = false;
+  return was_silent;
+}
+
+bool UdpSendWindow::ProbeDue(int64_t now_ns) {
+  const bool stuck = silent_ || (refused_ && Room() == 0);
+  if (!stuck) {
+    asking_ = false;
+    return false;
+  }
+  if (!asking_) {
+    asking_ = true;
+    heard_ = false;
+    since_ns_ = now_ns;
+    interval_ns_ = kFirstProbeNs;
+    next_probe_ns_ = now_ns + interval_ns_;
+    return false;
+  }
+  if (heard_) since_ns_ = now_ns;
+  heard_ = false;
+  if (now_ns - since_ns_ >= silence_ns_) silent_ = true;
+  if (now_ns < next_probe_ns_) return false;
+  interval_ns_ = std::min(2 * interval_ns_, kLongestProbeNs);
+  next_probe_ns_ = now_ns + interval_ns_;
+  return true;
+}
+
+void UdpReceiveWindow::See(uint16_t session, uint32_t sequence) {
+  if (!known_ || session != session_) {
+    // A sender that begins, or has begun anew.
+    known_ = true;
+    told_ = false;
+    session_ = session;
+    highest_ = sequence;
+    announced_ = sequence - kept_ - 1;
+  } else if (static_cast<int32_t>(sequence - highest_) > 0) {
+    highest_ = sequence;
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,80 @@
+// UDP over this machine's own addresses, for the conformance suites.
+#ifndef MILLRACE_TEST_CONFORMANCE_UDP_CASES_H_
+#define MILLRACE_TEST_CONFORMANCE_UDP_CASES_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "test/conformance/traffic.h"
+#include "transport/udp.h"
+
+namespace millrace::test {
+
+// Sockets first, so that each knows the ports that the others were given; node i's
+// is made by make_socket(i).
+inline Group ConnectUdpGroup(int nodes, const std::function<UdpSocket(int)>& make_socket,
+                             UdpOptions options) {
+  std::vector<UdpSocket> sockets;
+  for (int node = 0; node < nodes; ++node) sockets.push_back(make_socket(node));
+  std::map<NodeId, std::string> addresses;
+  for (int node = 0; node < nodes; ++node) {
+    addresses[static_cast<NodeId>(node)] = sockets[node].local().Text();
+  }
+  Group group;
+  for (int node = 0; node < nodes; ++node) {
+    options.node = static_cast<NodeId>(node);
+    options.peers = addresses;
+    options.peers.erase(options.node);
+    group.push_back(ConnectUdp(std::move(sockets[node]), options));
+  }
+  return group;
+}
+
+inline UdpOptions UdpOptionsFor(const GroupOptions& group) {
+  UdpOptions options;
+  options.clock = group.clock;
+  options.silence_ms = 300;  // some tests wait until a peer that has gone is given up
+  if (group.small_queues) {
+    options.window_frames = 7;
+    options.receive_buffers = 5;
+  }
+  return options;
+}
+
+// `max_frame_bytes` 0: all that the loopback interface takes in one piece.
+inline TransportCase UdpCase(const std::string& name, const UdpSocketOptions& socket,
+                             int64_t max_frame_bytes) {
+  return {name,
+          [=](const GroupOptions& group) {
+            UdpOptions options = UdpOptionsFor(group);
+            options.max_frame_bytes = max_frame_bytes;
+            return ConnectUdpGroup(
+                group.nodes, [&](int) { return UdpSocket(socket); }, options);
+          },
+          [=] {
+            try {
+              UdpSocket{socket};
+              return std::string();
+            } catch (const Error& error) {
+              return std::string(error.what());
+            }
+          }};
+}
+
+inline std::vector<TransportCase> UdpCases() {
+  return {
+      UdpCase("Udp", {.address = "127.0.0.1:0"}, 1464),
+      UdpCase("UdpWithoutOffloads", {.address = "127.0.0.1:0", .gso = false, .gro = false}, 1464),
+      UdpCase("UdpWithLongFrames", {.address = "127.0.0.1:0"}, 0),
+      UdpCase("UdpOverIpv6", {.address = "[::1]:0"}, 1440),
+      UdpCase("UdpOverIpv6WithoutOffloads", {.address = "[::1]:0", .gso = false, .gro = false},
+              8960),
+  };
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_CONFORMANCE_UDP_CASES_H_

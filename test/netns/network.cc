@@ -1,0 +1,142 @@
+#include "test/netns/network.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr char kOwnNamespace[] = "/proc/thread-self/ns/net";
+constexpr const char* kDevices[] = {"mr0", "mr1"};
+
+void OnAThread(const std::function<void()>& body) {
+  std::exception_ptr error;
+  std::thread thread([&] {
+    try {
+      body();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  thread.join();
+  if (error) std::rethrow_exception(error);
+}
+
+int MakeNamespace() {
+  int fd = -1;
+  OnAThread([&] {
+    if (unshare(CLONE_NEWNET) != 0) throw Error("no network namespaces: ", ErrnoText(errno));
+    fd = open(kOwnNamespace, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) throw Error(kOwnNamespace, ": ", ErrnoText(errno));
+  });
+  return fd;
+}
+
+// What the program printed; it runs in the namespace of this thread.
+std::string RunHere(const std::vector<std::string>& arguments) {
+  std::string line, output;
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) {
+    line += argument + " ";
+    pointers.push_back(const_cast<char*>(argument.c_str()));
+  }
+  pointers.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error("pipe: ", ErrnoText(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, pointers[0], &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  char buffer[4096];
+  for (ssize_t bytes; error == 0 && (bytes = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+    output.append(buffer, static_cast<size_t>(bytes));
+  }
+  close(ends[0]);
+  if (error != 0) throw Error(line, "does not run: ", ErrnoText(error));
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (status != 0) throw Error(line, "failed: ", output);
+  return output;
+}
+
+std::string WhyNotRun(const std::vector<std::string>& arguments) {
+  try {
+    const int fd = MakeNamespace();
+    close(fd);
+    RunHere(arguments);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+std::string Network::WhyNot() { return WhyNotRun({"ip", "-V"}); }
+
+std::string Network::WhyNoLoss() { return WhyNotRun({"iptables", "--version"}); }
+
+Network::Network(int mtu) {
+  for (int& each : namespaces_) each = MakeNamespace();
+  // `ip` runs in the first; this process's descriptor names the second.
+  const std::string other = Cat("/proc/", getpid(), "/fd/", namespaces_[1]);
+  Run(0, {"ip", "link", "add", kDevices[0], "type", "veth", "peer", "name", kDevices[1], "netns",
+          other});
+  for (int machine : {0, 1}) {
+    Run(machine, {"ip", "link", "set", "lo", "up"});
+    Run(machine, {"ip", "address", "add", AddressOf(machine) + "/24", "dev", kDevices[machine]});
+    Run(machine, {"ip", "link", "set", kDevices[machine], "mtu", std::to_string(mtu), "up"});
+  }
+}
+
+Network::~Network() {
+  for (int each : namespaces_) close(each);
+}
+
+void Network::Inside(int machine, const std::function<void()>& body) const {
+  OnAThread([&] {
+    if (setns(namespaces_[machine], CLONE_NEWNET) != 0) {
+      throw Error("cannot enter a network namespace: ", ErrnoText(errno));
+    }
+    body();
+  });
+}
+
+std::string Network::Run(int machine, const std::vector<std::string>& arguments) const {
+  std::string output;
+  Inside(machine, [&] { output = RunHere(arguments); });
+  return output;
+}
+
+void Network::LosePackets(int machine, double share, int least_bytes) const {
+  Run(machine, {"iptables", "-A", "INPUT", "-i", kDevices[machine], "-p", "udp", "-m", "length",
+                "--length", Cat(least_bytes, ":65535"), "-m", "statistic", "--mode", "random",
+                "--probability", std::to_string(share), "-j", "DROP"});
+}
+
+uint64_t Network::PacketsLost(int machine) const {
+  std::istringstream lines(Run(machine, {"iptables", "-L", "INPUT", "-v", "-x", "-n"}));
+  uint64_t packets = 0, bytes = 0;
+  std::string line, target;
+  while (std::getline(lines, line)) {
+    std::istringstream fields(line);
+    if (fields >> packets >> bytes >> target && target == "DROP") return packets;
+  }
+  throw Error("iptables lists no rule that drops");
+}
+
+}  // namespace millrace::test

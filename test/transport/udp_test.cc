@@ -1,0 +1,333 @@
+// What is particular to the UDP transport: its options, its windows over real
+// sockets, and what it does about datagrams that no endpoint sends.
+#include "transport/udp.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "test/conformance/udp_cases.h"
+#include "transport/registry.h"
+#include "transport/udp_wire.h"
+
+namespace millrace::test {
+namespace {
+
+std::string UdpError(std::map<std::string, std::string> options) {
+  options.emplace("address", "127.0.0.1:0");
+  options.emplace("peers", "1=127.0.0.1:9");
+  const std::string error = ErrorOf([&] {
+    TransportRegistry::Get().Create({"udp", 0, std::move(options)});
+  });
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+  EXPECT_EQ(error.rfind("transport udp: ", 0), 0u) << error;
+  return error;
+}
+
+// Two endpoints and what is between them.
+Group Pair(const UdpOptions& options, const UdpSocketOptions& socket = {.address = "127.0.0.1:0"}) {
+  return ConnectUdpGroup(
+      2, [&](int) { return UdpSocket(socket); }, options);
+}
+
+// An endpoint whose only peer, node 1, is a plain socket.
+struct WithPlainPeer {
+  explicit WithPlainPeer(UdpOptions options) : peer({.address = "127.0.0.1:0"}) {
+    UdpSocket socket({.address = "127.0.0.1:0"});
+    address = socket.local();
+    options.peers = {{1, peer.local().Text()}};
+    endpoint = ConnectUdp(std::move(socket), options);
+  }
+
+  void SendToEndpoint(std::span<const std::byte> datagram) {
+    EXPECT_EQ(
+        sendto(peer.fd(), datagram.data(), datagram.size(), 0, &address.any, address.length()),
+        static_cast<ssize_t>(datagram.size()));
+  }
+  void SendCredit(uint16_t stream, uint32_t freed, uint32_t window) {
+    const UdpCredit credit = {MakeUdpPrefix(UdpKind::kCredit, 0, 5, freed), stream, 0, window};
+    SendToEndpoint(std::as_bytes(std::span(&credit, 1)));
+  }
+  // The prefix of the next datagram that came; kind 15 if there is none.
+  UdpPrefix Next() {
+    UdpPrefix prefix;
+    Bytes datagram(65536);
+    const ssize_t bytes = recv(peer.fd(), datagram.data(), datagram.size(), MSG_DONTWAIT);
+    if (bytes < 0) return {0, 0xf0, 0, 0};
+    EXPECT_TRUE(ParseUdpPrefix({datagram.data(), static_cast<size_t>(bytes)}, &prefix));
+    return prefix;
+  }
+
+  UdpSocket peer;
+  UdpAddress address;
+  std::unique_ptr<Transport> endpoint;
+};
+
+size_t SendUntilBusy(Transport* sender, NodeId to, const Bytes& message, size_t most) {
+  const OutFrame frame = {to, {}, message};
+  size_t count = 0;
+  while (count < most && sender->Send({&frame, 1}).accepted == 1) ++count;
+  return count;
+}
+
+TEST(Udp, BadOptionsAreOneLineNamingTheOption) {
+  EXPECT_CONTAINS(UdpError({{"address", "127.0.0.1"}}), "address=127.0.0.1: expected HOST:PORT");
+  EXPECT_CONTAINS(UdpError({{"address", "::1:7"}}), "address=::1:7: expected HOST:PORT");
+  EXPECT_CONTAINS(UdpError({{"address", "127.0.0.1:99999"}}), "address=127.0.0.1:99999: expected");
+  EXPECT_CONTAINS(UdpError({{"address", "300.0.0.1:1"}}), "300.0.0.1 is not an address");
+  EXPECT_CONTAINS(UdpError({{"address", "192.0.2.1:7"}}), "address=192.0.2.1:7: Cannot assign");
+  EXPECT_CONTAINS(UdpError({{"interface", "none0"}}), "interface=none0: there is no such");
+  EXPECT_CONTAINS(UdpError({{"peers", "127.0.0.1:7"}}), "127.0.0.1:7: expected NODE=HOST:PORT");
+  EXPECT_CONTAINS(UdpError({{"peers", "x=127.0.0.1:7"}}), "x=127.0.0.1:7: expected NODE=");
+  EXPECT_CONTAINS(UdpError({{"peers", "1=127.0.0.1:7,1=127.0.0.1:8"}}), "node 1 is there twice");
+  EXPECT_CONTAINS(UdpError({{"peers", "1=127.0.0.1:7,2=127.0.0.1:7"}}),
+                  "2=127.0.0.1:7: node 1 has this address already");
+  EXPECT_CONTAINS(UdpError({{"peers", "0=127.0.0.1:7"}}), "expected the id of another node");
+  EXPECT_CONTAINS(UdpError({{"peers", "1=[::1]:7"}}), "expected an address of the family");
+  EXPECT_CONTAINS(UdpError({{"peers", "1=127.0.0.1:0"}}), "expected a port from 1");
+  EXPECT_CONTAINS(UdpError({{"window_frames", "0"}}), "window_frames=0: expected an integer");
+  EXPECT_CONTAINS(UdpError({{"receive_buffers", "1"}}), "receive_buffers=1: expected an integer");
+  EXPECT_CONTAINS(UdpError({{"send_buffer_bytes", "1"}}), "send_buffer_bytes=1: expected");
+  EXPECT_CONTAINS(UdpError({{"silence_ms", "0"}}), "silence_ms=0: expected an integer");
+  EXPECT_CONTAINS(UdpError({{"port", "7"}}), "unknown option port");
+}
+
+TEST(Udp, AnAddressInUseIsOneLineNamingIt) {
+  const UdpSocket socket({.address = "127.0.0.1:0"});
+  const std::string text = socket.local().Text();
+  EXPECT_EQ(UdpError({{"address", text}}),
+            "transport udp: address=" + text + ": Address already in use");
+}
+
+TEST(Udp, AFrameLongerThanThePathTakesIsRefusedNamingBoth) {
+  const std::string error = UdpError({{"max_frame_bytes", "65500"}});
+  EXPECT_CONTAINS(error, "max_frame_bytes=65500: the path to 127.0.0.1:9 has room for 65496");
+  EXPECT_CONTAINS(error, "fragment=1");
+  UdpSocket socket({.address = "127.0.0.1:0"});
+  UdpOptions options;
+  options.peers = {{1, "127.0.0.1:9"}};
+  EXPECT_EQ(ConnectUdp(std::move(socket), options)->max_frame_bytes(), 65496u);
+}
+
+TEST(Udp, ReadsAddressesOfBothFamilies) {
+  EXPECT_EQ(ResolveUdpAddress("f", "10.1.2.3:80").Text(), "10.1.2.3:80");
+  EXPECT_EQ(ResolveUdpAddress("f", "[2001:db8::1]:80").Text(), "[2001:db8::1]:80");
+  EXPECT_EQ(ResolveUdpAddress("f", "localhost:80").port(), 80);
+  EXPECT_FALSE(ResolveUdpAddress("f", "10.1.2.3:80") == ResolveUdpAddress("f", "10.1.2.3:81"));
+}
+
+TEST(Udp, ADatagramFromAStrangerIsDroppedAndCounted) {
+  const UdpSocket stranger({.address = "127.0.0.1:0"});
+  WithPlainPeer known({});
+  const Bytes message = Numbered(1);
+  ASSERT_EQ(sendto(stranger.fd(), message.data(), message.size(), 0, &known.address.any,
+                   known.address.length()),
+            8);
+  EXPECT_TRUE(Drain(known.endpoint.get()).empty());
+  EXPECT_EQ(known.endpoint->counters().dropped(DropReason::kUnknownSender), 1u);
+}
+
+TEST(Udp, WhatNoEndpointSendsIsDroppedAndCounted) {
+  WithPlainPeer pair({});
+  const UdpPrefix good = MakeUdpPrefix(UdpKind::kFrame, 0, 1, 1);
+  const auto with = [&](auto change, size_t bytes) {
+    UdpPrefix prefix = good;
+    change(&prefix);
+    Bytes datagram(bytes);
+    std::memcpy(datagram.data(), &prefix, std::min(bytes, sizeof(prefix)));
+    return datagram;
+  };
+  const auto unchanged = [](UdpPrefix*) {};
+  const std::vector<Bytes> bad = {
+      {},
+      with(unchanged, 7),
+      with(unchanged, 20),                                               // no multiple of 8
+      with([](UdpPrefix* prefix) { prefix->magic ^= 1; }, 16),           // not ours
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x30; }, 16),  // no such kind
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x08; }, 16),  // too much padding
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x01; }, 8),   // more than there is
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x10; }, 8),   // a credit cut short
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 16),  // a probe too long
+  };
+  for (const Bytes& datagram : bad) pair.SendToEndpoint(datagram);
+  EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
+  EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kMalformed), bad.size());
+  pair.SendToEndpoint(with(unchanged, 16));
+  EXPECT_EQ(Collect(pair.endpoint.get(), 1)[0].bytes.size(), 8u);
+}
+
+TEST(Udp, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
+  for (const size_t bytes : {size_t{8}, size_t{1464}, size_t{8960}, size_t{65496}}) {
+    for (const bool gso : {true, false}) {
+      UdpOptions options;
+      options.max_frame_bytes = static_cast<int64_t>(std::max<size_t>(bytes, 64));
+      Group group = Pair(options, {.address = "127.0.0.1:0", .gso = gso, .gro = gso});
+      // Past the first window, whose credits say how much there really is room for.
+      ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, bytes)));
+      EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
+      uint64_t sent = 1;
+      for (int round = 0; round < 3; ++round) {
+        const size_t more = SendUntilBusy(group[0].get(), 1, Numbered(1, bytes), 100'000);
+        EXPECT_GT(more, 0u);
+        EXPECT_LT(more, 100'000u) << "nothing stops it";
+        sent += more;
+        EXPECT_EQ(Collect(group[1].get(), more).size(), more) << bytes << " bytes";
+        EXPECT_TRUE(group[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
+      }
+      EXPECT_EQ(group[1]->counters().frames_received(), sent);
+      EXPECT_EQ(group[1]->counters().dropped(DropReason::kOverrun), 0u);
+    }
+  }
+}
+
+TEST(Udp, WhatTheKernelDropsIsCounted) {
+  UdpOptions options;
+  options.max_frame_bytes = 1024;
+  options.window_frames = 100'000;  // far more than there is room for
+  options.silence_ms = 3'600'000;
+  UdpSocketOptions socket = {.address = "127.0.0.1:0", .receive_buffer_bytes = 16384};
+  socket.gso = socket.gro = false;
+  Group group = Pair(options, socket);
+  ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, 1024)));
+  Collect(group[1].get(), 1);
+  uint64_t sent = 1 + SendUntilBusy(group[0].get(), 1, Numbered(1, 1024), 500);
+  Drain(group[1].get());
+  // The kernel says how many it dropped along with what comes afterwards.
+  ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(2, 1024)));
+  ++sent;
+  Collect(group[1].get(), 1);
+  const TransportCounters& counters = group[1]->counters();
+  EXPECT_GT(counters.dropped(DropReason::kOverrun), 0u);
+  EXPECT_EQ(counters.frames_received() + counters.dropped(DropReason::kOverrun), sent);
+}
+
+TEST(Udp, ALostCreditIsAskedFor) {
+  ManualClock clock;
+  UdpOptions options;
+  options.clock = &clock;
+  options.window_frames = 8;
+  WithPlainPeer pair(options);
+  EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
+  uint16_t session = 0;
+  for (uint32_t number = 1; number <= 8; ++number) {
+    const UdpPrefix frame = pair.Next();
+    EXPECT_EQ(frame.kind(), UdpKind::kFrame);
+    EXPECT_EQ(frame.sequence, number);
+    session = frame.session;
+  }
+  // The credit for them is lost. Time passes, in Wait alone.
+  const auto wait = [&] {
+    return pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable;
+  };
+  EXPECT_FALSE(wait());
+  EXPECT_EQ(pair.Next().kind_and_pad, 0xf0) << "too early to ask";
+  clock.AdvanceNs(2'000'000);
+  EXPECT_FALSE(wait());
+  const UdpPrefix probe = pair.Next();
+  EXPECT_EQ(probe.kind(), UdpKind::kProbe);
+  EXPECT_EQ(probe.sequence, 8u);
+  pair.SendCredit(static_cast<uint16_t>(session + 1), 8, 8);
+  EXPECT_FALSE(wait()) << "a credit for somebody else's frames";
+  pair.SendCredit(session, 8, 8);
+  EXPECT_TRUE(wait());
+  EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
+}
+
+TEST(Udp, ALostWindowOfFramesIsMadeUpForByAnAnswer) {
+  UdpOptions options;
+  options.window_frames = 8;
+  WithPlainPeer pair(options);
+  const UdpPrefix probe = MakeUdpPrefix(UdpKind::kProbe, 0, 9, 8);
+  pair.SendToEndpoint(std::as_bytes(std::span(&probe, 1)));
+  EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
+  UdpCredit credit;
+  ASSERT_EQ(recv(pair.peer.fd(), &credit, sizeof(credit), MSG_DONTWAIT), 16);
+  EXPECT_EQ(credit.prefix.kind(), UdpKind::kCredit);
+  EXPECT_EQ(credit.prefix.sequence, 8u);
+  EXPECT_EQ(credit.stream, 9);
+  EXPECT_EQ(credit.window, 8u);
+}
+
+TEST(Udp, FramesToAPeerThatNeverAnswersAreDroppedUntilItDoes) {
+  ManualClock clock;
+  UdpOptions options;
+  options.clock = &clock;
+  options.window_frames = 8;
+  options.silence_ms = 50;
+  WithPlainPeer pair(options);
+  EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
+  const uint16_t session = pair.Next().session;
+  pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceive);
+  clock.AdvanceNs(50'000'000);
+  EXPECT_TRUE(pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable);
+  EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 100u);
+  EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kUnreachable), 100u);
+  pair.SendCredit(session, 8, 8);
+  pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceive);
+  EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
+}
+
+TEST(Udp, ANodeThatComesBackIsSentTo) {
+  UdpOptions options;
+  options.window_frames = 8;
+  options.silence_ms = 20;
+  options.node = 0;
+  UdpSocket first({.address = "127.0.0.1:0"}), second({.address = "127.0.0.1:0"});
+  const std::string addresses[] = {first.local().Text(), second.local().Text()};
+  options.peers = {{1, addresses[1]}};
+  auto sender = ConnectUdp(std::move(first), options);
+  options.node = 1;
+  options.peers = {{0, addresses[0]}};
+  auto receiver = ConnectUdp(std::move(second), options);
+  for (uint64_t life = 0; life < 3; ++life) {
+    bool arrived = false;
+    for (Guard guard; !arrived && guard.Waiting("the node that came back");) {
+      ASSERT_TRUE(SendBytes(sender.get(), 1, Numbered(life)));
+      for (const Received& frame : Drain(receiver.get())) {
+        arrived |= NumberOf(frame.bytes) == life;
+      }
+    }
+    receiver.reset();
+    for (int i = 0; i < 20; ++i) SendBytes(sender.get(), 1, Numbered(100));
+    EXPECT_GT(sender->counters().dropped(DropReason::kUnreachable), 0u);
+    receiver = ConnectUdp(UdpSocket({.address = addresses[1]}), options);
+  }
+}
+
+TEST(Udp, FramesGoOutOneByOneWhereSegmentationFails) {
+  UdpSocket sender({.address = "127.0.0.1:0"}), receiver({.address = "127.0.0.1:0"});
+  if (!sender.gso()) GTEST_SKIP() << "this kernel has no UDP_SEGMENT";
+  // Without checksums the kernel refuses to segment (EIO), as it does on a path whose
+  // device cannot.
+  const int on = 1;
+  ASSERT_EQ(setsockopt(sender.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof(on)), 0);
+  UdpOptions options;
+  options.max_frame_bytes = 1464;
+  const std::string addresses[] = {sender.local().Text(), receiver.local().Text()};
+  options.peers = {{1, addresses[1]}};
+  auto a = ConnectUdp(std::move(sender), options);
+  options.node = 1;
+  options.peers = {{0, addresses[0]}};
+  auto b = ConnectUdp(std::move(receiver), options);
+  const Bytes message = Numbered(1, 1000);
+  const std::vector<OutFrame> batch(20, {1, {}, message});
+  EXPECT_EQ(a->Send(batch).accepted, 20u);
+  EXPECT_EQ(Collect(b.get(), 20).size(), 20u);
+  EXPECT_EQ(a->counters().dropped(DropReason::kFailed), 0u);
+}
+
+TEST(Udp, AFrameThatTheKernelWillNotSendIsDroppedAndCounted) {
+  UdpOptions options;
+  UdpSocket socket({.address = "127.0.0.1:0"});
+  // Shut for sending.
+  ASSERT_TRUE(shutdown(socket.fd(), SHUT_WR) == 0 || errno == ENOTCONN);
+  options.peers = {{1, "127.0.0.1:9"}};
+  auto endpoint = ConnectUdp(std::move(socket), options);
+  const Bytes message = Numbered(1);
+  EXPECT_TRUE(SendBytes(endpoint.get(), 1, message));
+  EXPECT_EQ(endpoint->counters().dropped(DropReason::kFailed), 1u);
+}
+
+}  // namespace
+}  // namespace millrace::test

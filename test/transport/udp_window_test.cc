@@ -1,0 +1,145 @@
+// Windows and credits of the UDP transport, without sockets.
+#include "transport/udp_window.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr uint16_t kSession = 77;
+
+// All the room there is; the last number used.
+uint32_t TakeAll(UdpSendWindow* window) {
+  while (window->Room() > 0) window->Take();
+  return window->sent();
+}
+
+TEST(UdpWindow, AllowsAWindowOfFramesBeyondWhatIsConfirmed) {
+  UdpSendWindow window(10, 1000 * kMs);
+  EXPECT_EQ(TakeAll(&window), 10u);
+  window.Credit(4, 10);
+  EXPECT_EQ(window.Room(), 4u);
+  EXPECT_EQ(TakeAll(&window), 14u);
+  window.GiveBack(2);
+  EXPECT_EQ(window.Room(), 2u);
+  EXPECT_EQ(window.Take(), 13u);
+}
+
+TEST(UdpWindow, StartsCarefullyAndThenGoesByWhatTheReceiverAllows) {
+  UdpSendWindow window(1000, 1000 * kMs);
+  EXPECT_EQ(TakeAll(&window), UdpSendWindow::kFirstWindow);
+  window.Credit(24, 500);
+  EXPECT_EQ(window.Room(), 500u);
+  window.Credit(24, 5000);
+  EXPECT_EQ(window.Room(), 1000u) << "its own limit";
+  window.Credit(24, 0);
+  EXPECT_EQ(window.Room(), 1u) << "none at all would never end";
+}
+
+TEST(UdpWindow, IgnoresCreditsThatAreOldOrForFramesNeverSent) {
+  UdpSendWindow window(10, 1000 * kMs);
+  TakeAll(&window);
+  window.Credit(8, 10);
+  window.Credit(3, 10);
+  EXPECT_EQ(window.Room(), 8u);
+  window.Credit(11, 10);
+  EXPECT_EQ(window.Room(), 8u);
+}
+
+TEST(UdpWindow, NumbersWrap) {
+  UdpReceiveWindow receiver(16);
+  receiver.Arrived(kSession, UINT32_MAX);
+  receiver.Arrived(kSession, 0);
+  receiver.Arrived(kSession, 1);
+  EXPECT_EQ(receiver.freed(), UINT32_MAX - 1);
+  for (int i = 0; i < 3; ++i) receiver.Released();
+  EXPECT_EQ(receiver.freed(), 1u);
+}
+
+TEST(UdpWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
+  UdpReceiveWindow receiver(8);
+  receiver.Arrived(kSession, 1);
+  receiver.Arrived(kSession, 5);
+  EXPECT_EQ(receiver.freed(), 3u) << "2 to 4 are lost, two frames are kept";
+  receiver.Released();
+  receiver.Released();
+  EXPECT_EQ(receiver.freed(), 5u);
+  receiver.Probed(kSession, 8);
+  EXPECT_EQ(receiver.freed(), 8u);
+  receiver.Probed(kSession, 2);
+  EXPECT_EQ(receiver.freed(), 8u) << "an old one";
+}
+
+TEST(UdpWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {
+  UdpReceiveWindow receiver(16);
+  EXPECT_FALSE(receiver.CreditDue());
+  uint32_t number = 0;
+  const auto pass = [&] {
+    receiver.Arrived(kSession, ++number);
+    receiver.Released();
+  };
+  pass();
+  EXPECT_TRUE(receiver.CreditDue());
+  receiver.Announced();
+  for (int i = 0; i < 3; ++i) pass();
+  EXPECT_FALSE(receiver.CreditDue());
+  pass();
+  EXPECT_TRUE(receiver.CreditDue());
+}
+
+TEST(UdpWindow, ASenderThatBeginsAnewIsCountedAnew) {
+  UdpReceiveWindow receiver(16);
+  receiver.Arrived(kSession, 900);
+  receiver.Released();
+  receiver.Announced();
+  receiver.Arrived(kSession + 1, 1);
+  EXPECT_EQ(receiver.session(), kSession + 1);
+  EXPECT_EQ(receiver.freed(), 0u);
+  receiver.Released();
+  EXPECT_EQ(receiver.freed(), 1u);
+  EXPECT_TRUE(receiver.CreditDue());
+}
+
+TEST(UdpWindow, AsksWhileRefusedAtGrowingIntervals) {
+  UdpSendWindow window(4, 1000 * kMs);
+  TakeAll(&window);
+  EXPECT_FALSE(window.ProbeDue(0)) << "nothing was refused";
+  window.Refuse();
+  EXPECT_FALSE(window.ProbeDue(0));
+  EXPECT_EQ(window.NextProbeNs(), 2 * kMs);
+  EXPECT_TRUE(window.ProbeDue(2 * kMs));
+  EXPECT_FALSE(window.ProbeDue(3 * kMs));
+  EXPECT_TRUE(window.ProbeDue(6 * kMs));
+  window.Credit(1, 4);
+  EXPECT_FALSE(window.ProbeDue(500 * kMs));
+  EXPECT_EQ(window.NextProbeNs(), INT64_MAX);
+}
+
+TEST(UdpWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
+  UdpSendWindow window(4, 100 * kMs);
+  TakeAll(&window);
+  window.Refuse();
+  window.ProbeDue(0);
+  window.ProbeDue(90 * kMs);
+  EXPECT_FALSE(window.Heard()) << "not silent yet";
+  window.ProbeDue(120 * kMs);
+  EXPECT_FALSE(window.silent()) << "it was heard";
+  window.ProbeDue(220 * kMs);
+  EXPECT_TRUE(window.silent());
+  EXPECT_EQ(window.Room(), 0u);
+  EXPECT_LT(window.NextProbeNs(), INT64_MAX) << "asked on";
+  EXPECT_TRUE(window.Heard());
+  EXPECT_FALSE(window.silent());
+}
+
+TEST(UdpWindow, ACallerThatNeverWaitsAsksNowAndThen) {
+  UdpSendWindow window(4, 100 * kMs);
+  TakeAll(&window);
+  int probes = 0;
+  for (int i = 0; i < 1024; ++i) probes += window.Refuse();
+  EXPECT_EQ(probes, 4);
+}
+
+}  // namespace
+}  // namespace millrace
