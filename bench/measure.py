@@ -128,5 +128,5 @@ def frame_rates(binary, repeats):
 
 
 def transport_rates(binary, repeats):
-    """The loopback transport beside a copy and a bare ring, by size of payload."""
+    """What a transport's benchmark prints: its rates beside bare ones."""
     return output_of(binary, f"--repeats={repeats}", "--seconds=0.3")
