@@ -52,15 +52,20 @@ class HostRuleExecutor : public ChunkExecutor {
     const int64_t chunks = arrays_.chunks();
     for (ChunkOp& op : ops) {
       CHECK_LT(int64_t{op.chunk}, chunks);
-      if (&op != &ops.back()) Prefetch((&op + 1)->in, (&op + 1)->in_bytes);
+      if (&op != &ops.back()) PrefetchFor(*(&op + 1));
       op.result = 0;
       RunOne(set, SpanOf(op.chunk), &op);
     }
   }
 
-  // Asks for what the next operation looks at first, while this one is carried out.
-  static void Prefetch(const std::byte* in, uint32_t bytes) {
-    for (uint32_t i = 0; i < bytes; i += 64) __builtin_prefetch(in + i);
+  // Asks for what the next operation reads, while this one is carried out. A merge
+  // looks at all of a difference before it begins with the weights, so these come late
+  // unless they are asked for.
+  void PrefetchFor(const ChunkOp& op) const {
+    for (uint32_t i = 0; i < op.in_bytes; i += 64) __builtin_prefetch(op.in + i);
+    if (op.kind != ChunkOpKind::kMerge || op.codec != Codec::kFloat32) return;
+    const float* weights = arrays_.weights + int64_t{op.chunk} * arrays_.chunk_floats;
+    for (int64_t i = 0; i < arrays_.chunk_floats; i += 16) __builtin_prefetch(weights + i, 1);
   }
 
   ChunkSpan SpanOf(uint32_t chunk) const {
