@@ -1,7 +1,6 @@
 #include "transport/fault_lane.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace millrace {
 namespace {
@@ -44,12 +43,7 @@ void FaultLane::Take(NodeId peer, const OutFrame& frame, bool cut, int64_t now_n
   held.decision = decision;
   held.fan_out = false;
   held.fan_next = 0;
-  if (!frame.header.empty()) {
-    std::memcpy(held.data, frame.header.data(), frame.header.size());
-  }
-  if (!frame.payload.empty()) {
-    std::memcpy(held.data + frame.header.size(), frame.payload.data(), frame.payload.size());
-  }
+  frame.CopyTo(held.data);
   if (decision.truncate) {
     held.bytes = decision.length;
     Count(&counts_.truncated);

@@ -1,6 +1,6 @@
 #include "transport/fault_plan.h"
 
-#include "base/error.h"
+#include "transport/expect_range.h"
 
 namespace millrace {
 namespace {
@@ -10,9 +10,7 @@ constexpr int64_t kMostHeld = 1 << 16;
 
 template <typename Value>
 void Expect(const char* field, Value value, Value least, Value most) {
-  if (value >= least && value <= most) return;
-  throw Error("transport faulty: ", field, "=", value, ": expected a number from ", least, " to ",
-              most);
+  ExpectRange("faulty", field, value, least, most, "a number");
 }
 
 void Validate(const FaultRates& rates) {

@@ -1,10 +1,9 @@
 // "faulty" as the registry makes it: its options read, the rest handed on.
-#include <charconv>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "transport/faulty.h"
 #include "transport/registry.h"
 
@@ -33,13 +32,6 @@ std::vector<std::string> SplitAtDots(const std::string& key) {
   return parts;
 }
 
-std::optional<NodeId> ParseNode(const std::string& text) {
-  NodeId node = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), node);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-  return node;
-}
-
 // Sets what `parts` of an option's key name; false if they name no rate.
 bool SetRate(const std::vector<std::string>& parts, double rate, FaultPlan* plan) {
   FaultRates unused;
@@ -55,7 +47,7 @@ bool SetRate(const std::vector<std::string>& parts, double rate, FaultPlan* plan
     *RateOf(&of_direction, parts[1]) = rate;
     return true;
   }
-  const auto peer = ParseNode(parts[1]);
+  const auto peer = ParseNumber<NodeId>(parts[1]);
   if (parts.size() != 3 || !peer) return false;
   auto& by_peer = send ? plan->send_peer : plan->receive_peer;
   *RateOf(&by_peer.emplace(*peer, of_direction).first->second, parts[2]) = rate;

@@ -1,7 +1,6 @@
 #include "transport/frame_ring.h"
 
 #include <bit>
-#include <cstring>
 #include <new>
 
 namespace millrace {
@@ -31,13 +30,7 @@ void FrameRing::Fill(uint64_t position, NodeId from, const OutFrame& frame) {
   Slot* slot = SlotAt(position);
   slot->bytes = static_cast<uint32_t>(frame.bytes());
   slot->from = from;
-  // memcpy takes no null pointers, not even for no bytes.
-  if (!frame.header.empty()) {
-    std::memcpy(slot->data(), frame.header.data(), frame.header.size());
-  }
-  if (!frame.payload.empty()) {
-    std::memcpy(slot->data() + frame.header.size(), frame.payload.data(), frame.payload.size());
-  }
+  frame.CopyTo(slot->data());
   slot->published.store(position + 1, std::memory_order_release);
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "transport/expect_range.h"
 #include "transport/loopback_endpoint.h"
 #include "transport/registry.h"
 
@@ -13,12 +14,6 @@ namespace {
 constexpr int64_t kMostNodes = 1024;
 constexpr int64_t kMostFrames = 1 << 20;
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 1 << 20;
-
-void ExpectRange(const char* field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return;
-  throw Error("transport loopback: ", field, "=", value, ": expected an integer from ", least,
-              " to ", most);
-}
 
 std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config) {
   config.ExpectOnly({"hub", "nodes", "queue_frames", "max_frame_bytes"});
@@ -36,9 +31,10 @@ const RegisterTransport loopback("loopback", MakeLoopback);
 }  // namespace
 
 LoopbackHub::LoopbackHub(const LoopbackOptions& options) {
-  ExpectRange("nodes", options.nodes, 2, kMostNodes);
-  ExpectRange("queue_frames", options.queue_frames, 1, kMostFrames);
-  ExpectRange("max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes, kMostFrameBytes);
+  ExpectInteger("loopback", "nodes", options.nodes, 2, kMostNodes);
+  ExpectInteger("loopback", "queue_frames", options.queue_frames, 1, kMostFrames);
+  ExpectInteger("loopback", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
+                kMostFrameBytes);
   state_ = std::make_shared<State>(options);
 }
 

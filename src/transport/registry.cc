@@ -3,10 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -16,13 +16,9 @@ template <typename Value>
 Value Parse(const TransportConfig& config, const std::string& key, Value least, Value most,
             const char* kind) {
   const std::string& text = config.options.at(key);
-  Value value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
+  const auto value = ParseNumber<Value>(text);
   // Written so that NaN is refused too.
-  if (result.ec == std::errc() && result.ptr == end && value >= least && value <= most) {
-    return value;
-  }
+  if (value && *value >= least && *value <= most) return *value;
   throw Error("transport ", config.transport, ": ", key, "=", text, ": expected ", kind, " from ",
               least, " to ", most);
 }

@@ -9,6 +9,10 @@ constexpr int64_t kLongestSleepNs = 5'000'000;
 
 }  // namespace
 
+void OutFrame::CopyTo(std::byte* out) const {
+  std::copy(payload.begin(), payload.end(), std::copy(header.begin(), header.end(), out));
+}
+
 void Transport::IndexPeers() {
   is_peer_.assign(PeerLimit(info_), false);
   for (NodeId peer : info_.peers) is_peer_[peer] = true;

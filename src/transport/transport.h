@@ -37,6 +37,8 @@ struct OutFrame {
   std::span<const std::byte> payload;
 
   size_t bytes() const { return header.size() + payload.size(); }
+  // Writes both pieces to `out`, which has room for bytes().
+  void CopyTo(std::byte* out) const;
 };
 
 // A frame that has arrived: header and payload in one piece, in the transport's

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "base/error.h"
+#include "base/parse_number.h"
+#include "transport/expect_range.h"
 #include "transport/registry.h"
 #include "transport/udp_endpoint.h"
 #include "transport/udp_wire.h"
@@ -14,12 +15,6 @@ namespace {
 
 constexpr int64_t kLeastFrameBytes = 64;
 constexpr int64_t kMostWindow = 1 << 20;
-
-void ExpectRange(const char* field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return;
-  throw Error("transport udp: ", field, "=", value, ": expected an integer from ", least, " to ",
-              most);
-}
 
 // The longest frame in a datagram of `payload` bytes, padded as it travels.
 size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - kUdpPrefixBytes; }
@@ -98,15 +93,13 @@ std::map<NodeId, std::string> ParsePeers(const std::string& text) {
     const std::string part = text.substr(begin, end - begin);
     begin = end + 1;
     const size_t equals = part.find('=');
-    NodeId node = 0;
-    const char* id_end = part.data() + std::min(equals, part.size());
-    const auto parsed = std::from_chars(part.data(), id_end, node);
-    if (equals == std::string::npos || parsed.ec != std::errc() || parsed.ptr != id_end) {
+    const auto node = ParseNumber<NodeId>(part.substr(0, equals));
+    if (equals == std::string::npos || !node) {
       throw Error("transport udp: peers: ", part,
                   ": expected NODE=HOST:PORT, node from 0 to 65534");
     }
-    if (!peers.emplace(node, part.substr(equals + 1)).second) {
-      throw Error("transport udp: peers: node ", node, " is there twice");
+    if (!peers.emplace(*node, part.substr(equals + 1)).second) {
+      throw Error("transport udp: peers: node ", *node, " is there twice");
     }
   }
   return peers;
@@ -143,11 +136,12 @@ const RegisterTransport udp("udp", MakeUdp);
 }  // namespace
 
 std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& options) {
-  ExpectRange("window_frames", options.window_frames, 0, kMostWindow);
-  ExpectRange("receive_buffers", options.receive_buffers, 2, 4096);
-  ExpectRange("silence_ms", options.silence_ms, 1, 3'600'000);
+  ExpectInteger("udp", "window_frames", options.window_frames, 0, kMostWindow);
+  ExpectInteger("udp", "receive_buffers", options.receive_buffers, 2, 4096);
+  ExpectInteger("udp", "silence_ms", options.silence_ms, 1, 3'600'000);
   if (options.max_frame_bytes != 0) {
-    ExpectRange("max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes, kMostUdpPayloadBytes);
+    ExpectInteger("udp", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
+                  kMostUdpPayloadBytes);
   }
   UdpPlan plan;
   plan.peers = ResolvePeers(socket, options);

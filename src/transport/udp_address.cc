@@ -2,10 +2,10 @@
 
 #include <netdb.h>
 
-#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -20,9 +20,7 @@ HostAndPort Split(const std::string& text) {
   if (colon == std::string::npos) return {};
   std::string host = text.substr(0, colon);
   const std::string port = text.substr(colon + 1);
-  uint16_t number = 0;
-  const auto parsed = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size()) return {};
+  if (!ParseNumber<uint16_t>(port)) return {};
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find_first_of(":[]") != std::string::npos) {

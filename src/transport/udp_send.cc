@@ -121,8 +121,7 @@ UdpEndpoint::Taken UdpEndpoint::TakeMulticast(const OutFrame& frame) {
 }
 
 void UdpEndpoint::Hold(const OutFrame& frame) {
-  std::copy(frame.header.begin(), frame.header.end(), held_.begin());
-  std::copy(frame.payload.begin(), frame.payload.end(), held_.begin() + frame.header.size());
+  frame.CopyTo(held_.data());
   held_bytes_ = frame.bytes();
 }
 

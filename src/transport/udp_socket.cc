@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/expect_range.h"
 
 namespace millrace {
 namespace {
@@ -32,12 +33,6 @@ void SetBuffer(int fd, int name, int force_name, int64_t bytes) {
   }
 }
 
-void ExpectRange(const char* field, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return;
-  throw Error("transport udp: ", field, "=", value, ": expected an integer from ", least, " to ",
-              most);
-}
-
 }  // namespace
 
 FileDescriptor::~FileDescriptor() {
@@ -45,8 +40,8 @@ FileDescriptor::~FileDescriptor() {
 }
 
 UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
-  ExpectRange("receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
-  ExpectRange("send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
+  ExpectInteger("udp", "receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
+  ExpectInteger("udp", "send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
   local_ = ResolveUdpAddress("transport udp: address", options.address);
   Open();
   SetBuffers();
