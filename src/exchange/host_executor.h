@@ -3,7 +3,8 @@
 //
 // What is received is looked at in a first pass, which finds out whether all of it
 // is finite; int8 looks how large the difference is. The pass that moves then finds
-// that in the first-level cache. It reads each weight once, right before it writes
+// that in the first-level cache. (Of merges in a row, each looks at the next one's
+// difference on the way.) It reads each weight once, right before it writes
 // it, and takes all of that element's results from this one reading, the payload's
 // too: what a solver writes between passes counts, and only a write within those
 // few instructions is lost. What does not fit the first pass then stays in w - base:

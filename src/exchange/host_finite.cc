@@ -19,21 +19,6 @@ MILLRACE_INLINE float FloatAt(const std::byte* floats, int64_t i) {
   return x;
 }
 
-// x - x is 0, or NaN where x is not finite; and so is what ors these.
-MILLRACE_AVX2 MILLRACE_INLINE __m256 Nothing(const std::byte* floats, int64_t i) {
-  const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 4 * i));
-  return _mm256_sub_ps(x, x);
-}
-
-MILLRACE_AVX2 MILLRACE_INLINE bool NoNan(__m256 x) {
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) == 0;
-}
-
-MILLRACE_AVX2 MILLRACE_INLINE __m256i HalfMagnitudes(const std::byte* halves, int64_t i) {
-  return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 2 * i)),
-                          _mm256_set1_epi16(0x7fff));
-}
-
 // Zeros where no element is.
 MILLRACE_AVX2 MILLRACE_INLINE __m256i HalfMagnitudesRest(const std::byte* halves, int64_t i,
                                                          int64_t count) {
@@ -60,16 +45,16 @@ bool AllFiniteSse(const std::byte* floats, int64_t count) {
 // before it.
 MILLRACE_AVX2 bool AllFiniteAvx2(const std::byte* floats, int64_t count) {
   if (count < 8) return AllFiniteSse(floats, count);
-  __m256 a = _mm256_setzero_ps(), b = a, c = a, d = Nothing(floats, count - 8);
+  __m256 a = _mm256_setzero_ps(), b = a, c = a, d = NothingIfFinite(floats, count - 8);
   int64_t i = 0;
   for (; i + 32 <= count; i += 32) {
-    a = _mm256_or_ps(a, Nothing(floats, i));
-    b = _mm256_or_ps(b, Nothing(floats, i + 8));
-    c = _mm256_or_ps(c, Nothing(floats, i + 16));
-    d = _mm256_or_ps(d, Nothing(floats, i + 24));
+    a = _mm256_or_ps(a, NothingIfFinite(floats, i));
+    b = _mm256_or_ps(b, NothingIfFinite(floats, i + 8));
+    c = _mm256_or_ps(c, NothingIfFinite(floats, i + 16));
+    d = _mm256_or_ps(d, NothingIfFinite(floats, i + 24));
   }
-  for (; i + 8 <= count; i += 8) a = _mm256_or_ps(a, Nothing(floats, i));
-  return NoNan(_mm256_or_ps(_mm256_or_ps(a, b), _mm256_or_ps(c, d)));
+  for (; i + 8 <= count; i += 8) a = _mm256_or_ps(a, NothingIfFinite(floats, i));
+  return IsNothing(_mm256_or_ps(_mm256_or_ps(a, b), _mm256_or_ps(c, d)));
 }
 
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count) {
@@ -102,9 +87,7 @@ MILLRACE_AVX2 bool AllFiniteBfloat16Avx2(const std::byte* halves, int64_t count)
   } else {
     b = HalfMagnitudesRest(halves, i, count);
   }
-  const __m256i infinity = _mm256_set1_epi16(kInfinityBits >> 16);
-  const __m256i below = _mm256_cmpgt_epi16(infinity, _mm256_max_epi16(a, b));
-  return _mm256_movemask_epi8(below) == -1;
+  return HalvesAreFinite(_mm256_max_epi16(a, b));
 }
 
 }  // namespace millrace

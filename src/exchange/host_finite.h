@@ -4,8 +4,13 @@
 #ifndef MILLRACE_EXCHANGE_HOST_FINITE_H_
 #define MILLRACE_EXCHANGE_HOST_FINITE_H_
 
+#include <immintrin.h>
+
 #include <cstddef>
 #include <cstdint>
+
+#include "base/simd.h"
+#include "exchange/codec.h"
 
 namespace millrace {
 
@@ -15,6 +20,28 @@ bool AllFiniteAvx2(const std::byte* floats, int64_t count);
 // Of bfloat16, two bytes each.
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count);
 bool AllFiniteBfloat16Avx2(const std::byte* halves, int64_t count);
+
+// The pieces, eight floats and sixteen halves from element i on.
+#define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
+
+// x - x is 0, or NaN where x is not finite; and so is what ors these.
+MILLRACE_INLINE_AVX2 __m256 NothingIfFinite(const std::byte* floats, int64_t i) {
+  const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 4 * i));
+  return _mm256_sub_ps(x, x);
+}
+MILLRACE_INLINE_AVX2 bool IsNothing(__m256 x) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) == 0;
+}
+
+// The largest of these tells whether all are finite.
+MILLRACE_INLINE_AVX2 __m256i HalfMagnitudes(const std::byte* halves, int64_t i) {
+  return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 2 * i)),
+                          _mm256_set1_epi16(0x7fff));
+}
+MILLRACE_INLINE_AVX2 bool HalvesAreFinite(__m256i magnitudes) {
+  const __m256i infinity = _mm256_set1_epi16(kInfinityBits >> 16);
+  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(infinity, magnitudes)) == -1;
+}
 
 }  // namespace millrace
 

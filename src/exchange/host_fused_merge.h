@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "exchange/codec.h"
+#include "exchange/host_finite.h"
 #include "exchange/host_loops.h"
 
 namespace millrace {
@@ -32,6 +33,27 @@ inline constexpr auto kRanksOfBits = [] {
   }
   return ranks;
 }();
+
+// Eight elements of bfloat16.
+template <typename Rule>
+__attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeHalves(
+    const Rule& rule, const ChunkSpan& chunk, const std::byte* halves, uint32_t staleness,
+    int64_t i) {
+  const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + 2 * i));
+  const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16);
+  MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
+}
+
+// Elements i on, fewer than a vector.
+template <typename Rule>
+__attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeEnd(
+    const Rule& rule, const ChunkSpan& chunk, const float* d, uint32_t staleness, int64_t i) {
+  if (i + 4 <= chunk.count) {
+    MergeOne<Sse>(rule, chunk, LoadFloats<Sse>(d + i), staleness, i);
+    i += 4;
+  }
+  for (; i < chunk.count; ++i) MergeOne<OneLane>(rule, chunk, d[i], staleness, i);
+}
 
 // `bytes`: one for each element; a checked payload behind its scale.
 template <typename Rule>
@@ -54,25 +76,56 @@ __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMerg
   }
 }
 
-// `halves`: two bytes for each element, all finite.
+// The merges of float32 and bfloat16 look whether the payload `next`, of the same
+// size, is finite while they merge `in`, which is known to be: a pass of its own
+// would have to fetch a payload from far away with nothing else to do meanwhile. A
+// chunk has at least so many elements.
+inline constexpr int64_t kLeastToLookAhead = 16;
+
 template <typename Rule>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMergeBfloat16(
-    const Rule& shared_rule, const ChunkSpan& shared_chunk, const std::byte* halves,
-    uint32_t staleness) {
+__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) bool HogwildExchangeMergeFloat32(
+    const Rule& shared_rule, const ChunkSpan& shared_chunk, const std::byte* in, uint32_t staleness,
+    const std::byte* next) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
+  const auto* d = reinterpret_cast<const float*>(in);
+  // The last vector overlaps the one before it.
+  __m256 nothing = NothingIfFinite(next, chunk.count - 8);
   int64_t i = 0;
 #pragma GCC unroll 4
   for (; i + 8 <= chunk.count; i += 8) {
-    const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + 2 * i));
-    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16);
-    MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
+    MergeOne<Avx2>(rule, chunk, LoadFloats<Avx2>(d + i), staleness, i);
+    nothing = _mm256_or_ps(nothing, NothingIfFinite(next, i));
+  }
+  MergeEnd(rule, chunk, d, staleness, i);
+  return IsNothing(nothing);
+}
+
+// `in` and `next`: two bytes for each element.
+template <typename Rule>
+__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) bool HogwildExchangeMergeBfloat16(
+    const Rule& shared_rule, const ChunkSpan& shared_chunk, const std::byte* in, uint32_t staleness,
+    const std::byte* next) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  __m256i largest = HalfMagnitudes(next, chunk.count - 16);
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + 16 <= chunk.count; i += 16) {
+    MergeHalves(rule, chunk, in, staleness, i);
+    MergeHalves(rule, chunk, in, staleness, i + 8);
+    largest = _mm256_max_epi16(largest, HalfMagnitudes(next, i));
+  }
+  if (i + 8 <= chunk.count) {
+    MergeHalves(rule, chunk, in, staleness, i);
+    i += 8;
   }
   for (; i < chunk.count; ++i) {
     uint16_t half;
-    std::memcpy(&half, halves + 2 * i, sizeof(half));
+    std::memcpy(&half, in + 2 * i, sizeof(half));
     MergeOne<OneLane>(rule, chunk, Bfloat16Value(half), staleness, i);
   }
+  return HalvesAreFinite(largest);
 }
 
 // The bitmap of a sparse payload, and its elements as they are used up.

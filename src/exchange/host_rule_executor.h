@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "exchange/codec.h"
 #include "exchange/host_fused_merge.h"
@@ -52,20 +53,18 @@ class HostRuleExecutor : public ChunkExecutor {
     const int64_t chunks = arrays_.chunks();
     for (ChunkOp& op : ops) {
       CHECK_LT(int64_t{op.chunk}, chunks);
-      if (&op != &ops.back()) PrefetchFor(*(&op + 1));
+      const ChunkOp* next = &op != &ops.back() ? &op + 1 : nullptr;
+      if (next != nullptr && next->kind != ChunkOpKind::kMerge) Prefetch(*next);
       op.result = 0;
-      RunOne(set, SpanOf(op.chunk), &op);
+      RunOne(set, SpanOf(op.chunk), next, &op);
     }
   }
 
-  // Asks for what the next operation reads, while this one is carried out. A merge
-  // looks at all of a difference before it begins with the weights, so these come late
-  // unless they are asked for.
-  void PrefetchFor(const ChunkOp& op) const {
+  // Asks for the payload of the next operation while this one is carried out: it is
+  // looked at from end to end before anything else is done. A merge's needs no
+  // asking, the merge before it looks at it.
+  static void Prefetch(const ChunkOp& op) {
     for (uint32_t i = 0; i < op.in_bytes; i += 64) __builtin_prefetch(op.in + i);
-    if (op.kind != ChunkOpKind::kMerge || op.codec != Codec::kFloat32) return;
-    const float* weights = arrays_.weights + int64_t{op.chunk} * arrays_.chunk_floats;
-    for (int64_t i = 0; i < arrays_.chunk_floats; i += 16) __builtin_prefetch(weights + i, 1);
   }
 
   ChunkSpan SpanOf(uint32_t chunk) const {
@@ -76,7 +75,7 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   template <typename Set>
-  void RunOne(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+  void RunOne(Set set, const ChunkSpan& chunk, const ChunkOp* next, ChunkOp* op) {
     switch (op->kind) {
       case ChunkOpKind::kRead:
         return HogwildExchangeRead(set, chunk, Floats(chunk, op));
@@ -87,7 +86,7 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kEncodePending:
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
-        return Merge(set, chunk, op);
+        return Merge(set, chunk, next, op);
       case ChunkOpKind::kAdopt:
         if (!TakesPosition(chunk, op)) return;
         return HogwildExchangeSettle(set, chunk, reinterpret_cast<const float*>(op->in));
@@ -211,23 +210,39 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = encoded.bytes;
   }
 
+  // `next`: the operation behind it, or null.
   template <typename Set>
-  void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
-    if (op->result != 0) return;
+  void Merge(Set set, const ChunkSpan& chunk, const ChunkOp* next, ChunkOp* op) {
+    if (op != std::exchange(checked_, nullptr)) {
+      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+      if (op->result != 0) return;
+    }
     if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
       return MergeSparse(set, chunk, op);
-    }
-    if (Set::kLanes >= Avx2::kLanes && op->codec == Codec::kBfloat16) {
-      return HogwildExchangeMergeBfloat16(rule_, chunk, op->in, op->staleness);
     }
     if (Set::kLanes >= Avx2::kLanes && op->codec == Codec::kInt8) {
       float scale;
       std::memcpy(&scale, op->in, sizeof(scale));
       return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes, op->staleness);
     }
+    if (Set::kLanes >= Avx2::kLanes && chunk.count >= kLeastToLookAhead &&
+        (op->codec == Codec::kFloat32 || op->codec == Codec::kBfloat16)) {
+      return MergeAndLookAhead(chunk, next, op);
+    }
     const float* values = DecodePayload(op->codec, op->in, chunk.count, scratch_.get());
     HogwildExchangeMerge(set, rule_, chunk, values, op->staleness);
+  }
+
+  void MergeAndLookAhead(const ChunkSpan& chunk, const ChunkOp* next, const ChunkOp* op) {
+    const bool alike = next != nullptr && next->kind == ChunkOpKind::kMerge &&
+                       next->codec == op->codec && next->in_bytes == op->in_bytes &&
+                       arrays_.floats_of(next->chunk) == chunk.count;
+    const std::byte* ahead = alike ? next->in : op->in;
+    const bool finite =
+        op->codec == Codec::kFloat32
+            ? HogwildExchangeMergeFloat32(rule_, chunk, op->in, op->staleness, ahead)
+            : HogwildExchangeMergeBfloat16(rule_, chunk, op->in, op->staleness, ahead);
+    if (alike && finite) checked_ = next;
   }
 
   template <typename Set>
@@ -243,6 +258,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const Rule rule_;
   const Simd simd_;
   const std::unique_ptr<float[]> scratch_;  // a decoded difference
+  const ChunkOp* checked_ = nullptr;        // the next merge, if its payload is known to be good
 };
 
 }  // namespace millrace

@@ -119,6 +119,16 @@ class Pair {
     return ops;
   }
 
+  // The same of a batch of merges, on whichever chunks.
+  void RunMerges(std::vector<ChunkOp> ops) {
+    std::vector<ChunkOp> expected = ops;
+    host_executor_->Run(ops);
+    reference_executor_->Run(expected);
+    for (size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(ops[i].result, expected[i].result) << i;
+    EXPECT_TRUE(host_.Equals(reference_));
+    EXPECT_TRUE(host_.GuardsIntact());
+  }
+
   std::vector<std::byte> Out(const ChunkOp& op) const {
     return {outs_[op.chunk].data(), outs_[op.chunk].data() + op.out_bytes};
   }
@@ -386,6 +396,52 @@ TEST(HostExecutor, MergesManyDifferencesOfOneChunkInOneBatch) {
   }
   executor->Run(ops);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(replica.arrays.weights[i], i < 10 ? 0 : 5);
+}
+
+// A difference of small numbers for `count` elements; one in four is spoilt somewhere.
+std::vector<std::byte> PerhapsSpoilt(Codec codec, int64_t count, Rng* rng) {
+  std::vector<std::byte> payload((codec == Codec::kFloat32 ? 4 : 2) * count);
+  for (size_t i = 0; i + 2 <= payload.size(); i += 2) {
+    const auto half = static_cast<uint16_t>(0x3f00 + rng->Below(256));  // 0.5 to 2, if bfloat16
+    std::memcpy(&payload[i], &half, 2);
+  }
+  if (rng->Below(4) == 0) {
+    const size_t width = payload.size() / count;
+    const size_t last_half = (rng->Below(count) + 1) * width - 2;
+    const auto bad = static_cast<uint16_t>(0x7f80 + rng->Below(2) * 0x8000 + rng->Below(2));
+    std::memcpy(&payload[last_half], &bad, 2);
+  }
+  return payload;
+}
+
+// Sound or not, alike or not, in any order: each is judged by itself, and one that is
+// refused writes nothing.
+TEST(HostExecutor, JudgesEachDifferenceOfABatchByItself) {
+  Rng rng(test::Seed(), {});
+  for (Simd simd : SupportedSimd()) {
+    for (int64_t floats : {9, 16, 19, 23, 40, 350}) {
+      Pair pair(3 * floats - 3, floats, {}, simd);
+      for (int run = 0; run < 200; ++run) {
+        pair.Scatter(1.0f, &rng);
+        std::vector<std::vector<std::byte>> payloads;
+        std::vector<ChunkOp> ops;
+        for (int i = 0; i < 8; ++i) {
+          const auto chunk = static_cast<uint32_t>(rng.Below(3));
+          const Codec codec = rng.Below(3) == 0 ? Codec::kBfloat16 : Codec::kFloat32;
+          const bool too_long = chunk == 2 && rng.Below(4) == 0;
+          payloads.push_back(
+              PerhapsSpoilt(codec, chunk < 2 || too_long ? floats : floats - 3, &rng));
+          ops.push_back({.kind = ChunkOpKind::kMerge,
+                         .codec = codec,
+                         .chunk = chunk,
+                         .in_bytes = static_cast<uint32_t>(payloads.back().size()),
+                         .in = payloads.back().data()});
+        }
+        pair.RunMerges(ops);
+        ASSERT_FALSE(testing::Test::HasFailure());
+      }
+    }
+  }
 }
 
 TEST(HostExecutor, KeepsAWeightThatAnotherThreadWroteBetweenOperations) {
