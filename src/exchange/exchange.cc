@@ -172,6 +172,7 @@ void Exchange::FollowView() {
   bool reset;
   if (!membership_.TakeChange(&reset)) return;
   const View& view = membership_.view();
+  founded_ = !reset && (founded_ || !followed_.id);
   if (reset) {
     table_.Reset();
     followed_.members.clear();

@@ -61,6 +61,8 @@ class Exchange {
 
   // May train: this node's weights are those of the run.
   bool in_sync() const;
+  // The run began with this node's weights, and it has been a member since.
+  bool founded() const { return founded_; }
   bool left() const { return membership_.left(); }
   // Left in order, and not because the others took this node for dead.
   bool delivered() const { return membership_.delivered(); }
@@ -100,6 +102,7 @@ class Exchange {
 
   View followed_;            // the view that the tables are made for
   uint64_t clock_base_ = 0;  // progress when this incarnation began
+  bool founded_ = false;
 };
 
 }  // namespace millrace

@@ -79,6 +79,8 @@ struct TransportInfo {
   NodeId node = 0;   // this endpoint's
   std::vector<NodeId> peers;
   size_t max_frame_bytes = 0;  // header and payload together
+  // What the network adds to a frame, down to the Ethernet header.
+  size_t overhead_bytes = 0;
   // A frame to kAllNodes costs one transmission, not one for each peer.
   bool multicast = false;
   // Send copies: what it accepts is done with when it returns.

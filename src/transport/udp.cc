@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kLeastFrameBytes = 64;
 constexpr int64_t kMostWindow = 1 << 20;
+constexpr size_t kEthernetHeaderBytes = 14;
 
 // The longest frame in a datagram of `payload` bytes, padded as it travels.
 size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - kUdpPrefixBytes; }
@@ -83,6 +84,8 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
   plan->most_segment_bytes = payload / kUdpAlign * kUdpAlign;
   plan->most_datagram_bytes =
       kUdpPrefixBytes + plan->info.max_frame_bytes + UdpPad(plan->info.max_frame_bytes);
+  plan->info.overhead_bytes =
+      kUdpPrefixBytes + socket.local().header_bytes() + kEthernetHeaderBytes;
 }
 
 // "1=10.0.0.2:7777,2=host:7777"

@@ -1,0 +1,194 @@
+#include "segment/host_net.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "exchange/host_executor.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kReceiveBatch = 64;
+// Batches of one pass, so that sending gets its turn.
+constexpr int kMostBatches = 8;
+constexpr size_t kSendBatch = 64;
+// A burst is what a rate allows in this time, so that a thread that sleeps now and
+// then still comes to its rate.
+constexpr double kBurstSeconds = 0.004;
+// A transport without room says when it has some; this is in case it says nothing.
+constexpr int64_t kTryAgainNs = 1'000'000;
+// Chunks begin on whole vectors.
+constexpr int64_t kChunkStep = 8;
+
+ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
+
+}  // namespace
+
+int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
+  // The exchange says how long its frames are; what they carry is the rest.
+  const auto least = static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(1)));
+  const auto most = static_cast<int64_t>(max_frame_bytes);
+  if (most < least) return 0;
+  int64_t floats = most / 4;
+  while (floats > 0 && static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(floats))) > most) {
+    --floats;
+  }
+  return floats < kChunkStep ? floats : floats / kChunkStep * kChunkStep;
+}
+
+HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
+                 int64_t count)
+    : config_(config),
+      transport_(std::move(transport)),
+      memory_(new float[2 * count]()),
+      transmissions_of_multicast_(transport_->info().multicast
+                                      ? 1.0
+                                      : static_cast<double>(transport_->info().peers.size())),
+      most_wire_bytes_(
+          transmissions_of_multicast_ *
+          static_cast<double>(transport_->max_frame_bytes() + transport_->info().overhead_bytes)),
+      pacer_(config.max_bytes_per_second,
+             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)),
+      in_(kReceiveBatch),
+      views_(kReceiveBatch) {
+  const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), config.exchange);
+  if (most < 1 || config.chunk_floats > most) {
+    throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
+                " bytes carry ", most, " floats of a chunk: expected at least ",
+                std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
+                "chunk_floats is needed");
+  }
+  arrays_ = {weights, memory_.get(), memory_.get() + count,
+             nullptr, count,         config.chunk_floats > 0 ? config.chunk_floats : most};
+  executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);
+  exchange_ = std::make_unique<Exchange>(config.exchange, executor_.get());
+  held_.reserve(config.exchange.slots);
+  out_.reserve(config.exchange.slots);
+  accepted_.resize(config.exchange.slots);
+}
+
+HostNet::Next HostNet::Pass(int64_t now_ns) {
+  exchange_->SetProgress(state_.progress());
+  if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
+  const uint64_t wire_before = meters_.wire_bytes();
+  const bool more_in = Receive(now_ns);
+  const bool more_out = Send(now_ns);
+  Publish();
+  Next next;
+  next.at_once = more_in || more_out;
+  meters_.Passed(!more_in && wire_before == meters_.wire_bytes());
+  next.deadline_ns = exchange_->NextEvent(now_ns);
+  if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
+  // Slots that the transport still holds, or frames that it had no room for.
+  const bool waits = busy_ || accepted_count_ != reclaimed_;
+  next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
+  if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
+  return next;
+}
+
+// Whether there may be more.
+bool HostNet::Receive(int64_t now_ns) {
+  for (int batch = 0; batch < kMostBatches; ++batch) {
+    const size_t count = transport_->Receive(in_);
+    for (size_t i = 0; i < count; ++i) views_[i] = in_[i].bytes;
+    // Also without frames: time has passed.
+    if (count > 0 || batch == 0) exchange_->Receive({views_.data(), count}, now_ns);
+    transport_->Release();
+    if (count < in_.size()) return false;
+  }
+  return true;
+}
+
+// Whether there is more that would be let through now.
+bool HostNet::Send(int64_t now_ns) {
+  Reclaim();
+  busy_ = paced_ = false;
+  Offer();
+  for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
+    const size_t before = held_.size();
+    Fetch(now_ns);
+    const size_t fetched = held_.size() - before;
+    Offer();
+    Reclaim();
+    if (fetched < kSendBatch) return false;
+  }
+  return !busy_;
+}
+
+// Frames from the exchange, as many as the pace lets through.
+void HostNet::Fetch(int64_t now_ns) {
+  const size_t begin = held_.size(), affordable = Affordable(now_ns);
+  const size_t room = std::min({kSendBatch, config_.exchange.slots - begin, affordable});
+  held_.resize(begin + room);
+  const size_t count = exchange_->Send({held_.data() + begin, room}, now_ns);
+  held_.resize(begin + count);
+  paced_ = count == affordable;
+  uint64_t bytes = 0;
+  for (size_t i = begin; i < held_.size(); ++i) {
+    bytes += static_cast<uint64_t>(WireBytes(held_[i]));
+  }
+  pacer_.Spend(static_cast<double>(bytes));
+  meters_.AddWireBytes(bytes);
+}
+
+size_t HostNet::Affordable(int64_t now_ns) {
+  if (!pacer_.limited()) return kSendBatch;
+  return static_cast<size_t>(std::min(pacer_.Available(now_ns) / most_wire_bytes_, 1e6));
+}
+
+double HostNet::WireBytes(const PostedFrame& frame) const {
+  const auto one = static_cast<double>(frame.head.size() + frame.payload.size() +
+                                       transport_->info().overhead_bytes);
+  return frame.destination == kAllNodes ? one * transmissions_of_multicast_ : one;
+}
+
+// Offers what is held to the transport. One that has no room for a frame may have it
+// for those behind, which go to others.
+void HostNet::Offer() {
+  out_.clear();
+  for (const PostedFrame& frame : held_) {
+    out_.push_back({frame.destination, frame.head, frame.payload});
+  }
+  size_t begin = 0, kept = 0;
+  while (begin < held_.size()) {
+    const SendResult sent = transport_->Send({out_.data() + begin, out_.size() - begin});
+    for (size_t i = begin; i < begin + sent.accepted; ++i) {
+      accepted_[accepted_count_++ % accepted_.size()] = held_[i].slot;
+    }
+    begin += sent.accepted;
+    if (begin == held_.size()) break;
+    if (sent.status == SendStatus::kBusy) {
+      busy_ = true;
+      held_[kept++] = held_[begin];
+    } else {
+      exchange_->Release(held_[begin].slot);  // it can never be sent; the transport counts it
+    }
+    ++begin;
+  }
+  held_.resize(kept);
+}
+
+void HostNet::Reclaim() {
+  const uint64_t done = transport_->Reclaim();
+  for (; reclaimed_ < done; ++reclaimed_) {
+    exchange_->Release(accepted_[reclaimed_ % accepted_.size()]);
+  }
+}
+
+void HostNet::Publish() {
+  meters_.Publish(exchange_->stats());
+  const View& view = exchange_->view();
+  const bool in_sync = exchange_->in_sync();
+  const auto leader = std::find_if(view.members.begin(), view.members.end(),
+                                   [](const Member& m) { return m.role == Role::kSynced; });
+  state_.global_.store(exchange_->global_iterations(), std::memory_order_release);
+  state_.members_.store(static_cast<uint32_t>(view.synced()), std::memory_order_relaxed);
+  state_.founded_ = exchange_->founded();
+  state_.leads_ = in_sync && leader != view.members.end() && leader->node == config_.exchange.node;
+  state_.in_sync_ = in_sync;
+  state_.delivered_ = exchange_->delivered();
+  state_.left_ = exchange_->left();
+}
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+// A segment between the host buffers of machines: one exchange over one transport,
+// on a range of this machine's weight array.
+//
+// The logic of one pass is here, without a thread: segment_thread.h runs it. A pass
+// takes what has arrived, tells the exchange how far this node's solvers are, sends
+// what the pace and the transport let through, and says when to look again.
+#ifndef MILLRACE_SEGMENT_HOST_NET_H_
+#define MILLRACE_SEGMENT_HOST_NET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exchange/exchange.h"
+#include "exchange/merge_rule.h"
+#include "segment/meters.h"
+#include "segment/pacer.h"
+#include "transport/transport.h"
+
+namespace millrace {
+
+struct HostNetConfig {
+  std::string name;  // of the segment, for messages
+  ExchangeConfig exchange;
+  MergeRuleConfig rule;
+  // 0: as many as the transport's frames carry. Equal on all nodes of the segment.
+  int64_t chunk_floats = 0;
+  double max_bytes_per_second = 0;  // that this node puts on the wire; 0: no limit
+};
+
+// The most floats of a chunk for frames of `max_frame_bytes`; 0 if not even one fits
+// or a heartbeat does not.
+int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config);
+
+// What the segment and the solvers tell each other. Thread-safe.
+class SegmentState {
+ public:
+  // Iterations that the segment is to count as this node's; never falls.
+  void SetProgress(uint64_t iterations) { progress_.store(iterations, std::memory_order_release); }
+  uint64_t progress() const { return progress_.load(std::memory_order_acquire); }
+
+  // This node's weights are those of the run.
+  bool in_sync() const { return in_sync_; }
+  // It is so because this node began the run, with its own weights.
+  bool founded() const { return founded_; }
+  // Iterations of all nodes together, as far as this one knows.
+  uint64_t global_iterations() const { return global_; }
+  // The lowest member that is in sync: the one that does what is to be done once.
+  bool leads() const { return leads_; }
+  uint32_t members() const { return members_; }
+
+  void RequestLeave() { leave_ = true; }
+  bool left() const { return left_; }
+  bool delivered() const { return delivered_; }
+
+ private:
+  friend class HostNet;
+  std::atomic<uint64_t> progress_{0}, global_{0};
+  std::atomic<uint32_t> members_{0};
+  std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
+  std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
+};
+
+// Not thread-safe, but for state(), meters() and transport()'s Wake and counters.
+class HostNet {
+ public:
+  struct Next {
+    bool at_once = false;     // there is more to do now
+    int64_t deadline_ns = 0;  // else: at this time, if nothing arrives before
+    WaitFor what = WaitFor::kReceive;
+  };
+
+  // `weights`: `count` floats, which outlive the segment and which solvers change
+  // meanwhile. Allocates twice as much. Throws Error for settings that make no sense.
+  HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
+          int64_t count);
+
+  Next Pass(int64_t now_ns);
+
+  const std::string& name() const { return config_.name; }
+  Transport& transport() { return *transport_; }
+  SegmentState& state() { return state_; }
+  const SegmentMeters& meters() const { return meters_; }
+  const Exchange& exchange() const { return *exchange_; }
+  int64_t chunk_floats() const { return arrays_.chunk_floats; }
+
+ private:
+  bool Receive(int64_t now_ns);
+  bool Send(int64_t now_ns);
+  void Fetch(int64_t now_ns);
+  void Offer();
+  void Reclaim();
+  void Publish();
+  size_t Affordable(int64_t now_ns);
+  double WireBytes(const PostedFrame& frame) const;
+
+  const HostNetConfig config_;
+  const std::unique_ptr<Transport> transport_;
+  std::unique_ptr<float[]> memory_;  // base and pending
+  ReplicaArrays arrays_;
+  std::unique_ptr<ChunkExecutor> executor_;
+  std::unique_ptr<Exchange> exchange_;
+  const double transmissions_of_multicast_;
+  const double most_wire_bytes_;  // of one frame
+  Pacer pacer_;
+
+  std::vector<InFrame> in_;
+  std::vector<std::span<const std::byte>> views_;
+  std::vector<PostedFrame> held_;   // fetched from the exchange, not accepted yet
+  std::vector<OutFrame> out_;       // the same, for the transport
+  std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
+  uint64_t accepted_count_ = 0, reclaimed_ = 0;
+  bool busy_ = false, paced_ = false;
+
+  SegmentState state_;
+  SegmentMeters meters_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SEGMENT_HOST_NET_H_

@@ -1,0 +1,35 @@
+#include "segment/segment_thread.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace millrace {
+
+SegmentThread::SegmentThread(HostNet* segment, const SegmentThreadOptions& options,
+                             const Clock* clock, ErrorSink* sink)
+    : segment_(*segment),
+      options_(options),
+      clock_(*clock),
+      thread_(
+          "segment-" + segment->name(), [this] { Run(); }, sink) {}
+
+SegmentThread::~SegmentThread() {
+  stop_ = true;
+  segment_.transport().Wake();
+  thread_.Join();
+}
+
+void SegmentThread::Run() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const int64_t now = clock_.NowNs();
+    const HostNet::Next next = segment_.Pass(now);
+    if (next.at_once || options_.spin) continue;
+    if (options_.gather_ns > 0) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(options_.gather_ns));
+    }
+    segment_.transport().Wait(std::min(next.deadline_ns, now + options_.look_ns), next.what);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// The thread of a segment. It leaves the cores to the solvers: between passes it
+// sleeps until there is something to do, and wakes for several frames at once.
+#ifndef MILLRACE_SEGMENT_SEGMENT_THREAD_H_
+#define MILLRACE_SEGMENT_SEGMENT_THREAD_H_
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "segment/host_net.h"
+
+namespace millrace {
+
+struct SegmentThreadOptions {
+  // Never sleep: for cores that are set aside for the segment.
+  bool spin = false;
+  // How long frames are let come together once there is nothing left to do.
+  int64_t gather_ns = 200'000;
+  // How often a sleeping segment looks whether the solvers have made progress.
+  int64_t look_ns = 2'000'000;
+};
+
+class SegmentThread {
+ public:
+  // Starts at once. All references outlive the thread; `sink` gets what goes wrong.
+  SegmentThread(HostNet* segment, const SegmentThreadOptions& options, const Clock* clock,
+                ErrorSink* sink);
+  // Ends the thread after its present pass. Frames that are under way may be lost.
+  ~SegmentThread();
+
+ private:
+  void Run();
+
+  HostNet& segment_;
+  const SegmentThreadOptions options_;
+  const Clock& clock_;
+  std::atomic<bool> stop_{false};
+  Thread thread_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SEGMENT_SEGMENT_THREAD_H_

@@ -1,0 +1,250 @@
+#include "segment/host_net.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "test/support/support.h"
+#include "transport/loopback.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+// Nodes of one segment on a hub, passing in turns; time is the test's.
+class Segment {
+ public:
+  Segment(int nodes, int64_t floats, const HostNetConfig& config = {},
+          const LoopbackOptions& options = {})
+      : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
+    config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
+    config_.exchange.run = 7;
+    weights_.resize(nodes);
+    nets_.resize(nodes);
+    made_.resize(nodes);
+    for (int i = 0; i < nodes; ++i) weights_[i].assign(floats, 0.0f);
+  }
+
+  void Start(int node, float value = 0) {
+    HostNetConfig config = config_;
+    config.exchange.node = static_cast<uint16_t>(node);
+    config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
+    weights_[node].assign(floats_, value);
+    nets_[node] =
+        std::make_unique<HostNet>(config, hub_.Connect(node), weights_[node].data(), floats_);
+  }
+  void Kill(int node) { nets_[node].reset(); }
+
+  // `done` adds to one weight, as an iteration.
+  void Iterate(int node, float step) {
+    weights_[node][made_[node] % floats_] += step;
+    nets_[node]->state().SetProgress(++made_[node]);
+  }
+
+  void Pass() {
+    for (auto& net : nets_) {
+      if (net) last_ = net->Pass(now_);
+    }
+    now_ += kMs / 4;
+  }
+  void Run(int64_t ms) {
+    for (const int64_t end = now_ + ms * kMs; now_ < end;) Pass();
+  }
+  bool AllInSync() const {
+    for (const auto& net : nets_) {
+      if (net && !net->state().in_sync()) return false;
+    }
+    return true;
+  }
+  void StartAll() {
+    for (size_t i = 0; i < nets_.size(); ++i) Start(static_cast<int>(i));
+    for (int i = 0; i < 40000 && !Together(); ++i) Pass();
+    ASSERT_TRUE(Together());
+  }
+  bool Together() {
+    for (auto& net : nets_) {
+      if (net && (!net->state().in_sync() || net->state().members() != Living())) return false;
+    }
+    return true;
+  }
+  uint32_t Living() const {
+    uint32_t living = 0;
+    for (const auto& net : nets_) living += net != nullptr;
+    return living;
+  }
+
+  HostNet& net(int node) { return *nets_[node]; }
+  std::vector<float>& weights(int node) { return weights_[node]; }
+  int64_t now() const { return now_; }
+  HostNet::Next last() const { return last_; }
+  uint64_t made(int node) const { return made_[node]; }
+
+ private:
+  static LoopbackHub WithNodes(LoopbackOptions options, int nodes) {
+    options.nodes = nodes;
+    return LoopbackHub(options);
+  }
+
+  const int64_t floats_;
+  LoopbackHub hub_;
+  HostNetConfig config_;
+  int64_t now_ = 1;
+  HostNet::Next last_;
+  std::vector<std::vector<float>> weights_;
+  std::vector<uint64_t> made_;
+  std::vector<std::unique_ptr<HostNet>> nets_;
+};
+
+TEST(HostNet, BringsTheProgressOfEveryNodeToAllOthers) {
+  Segment segment(3, 5000);
+  segment.StartAll();
+  Rng rng(test::Seed(), {});
+  std::vector<double> sum(5000);
+  for (int i = 0; i < 3000; ++i) {
+    const int node = static_cast<int>(rng.Below(3));
+    const auto step = static_cast<float>(rng.Below(9)) - 4.0f;
+    sum[segment.made(node) % 5000] += step;
+    segment.Iterate(node, step);
+    segment.Pass();
+  }
+  segment.Run(2000);
+  for (int node = 0; node < 3; ++node) {
+    EXPECT_EQ(segment.net(node).state().global_iterations(), 3000u);
+    for (int i = 0; i < 5000; ++i) ASSERT_EQ(segment.weights(node)[i], sum[i]) << node << ' ' << i;
+  }
+}
+
+TEST(HostNet, StartsFromTheWeightsOfTheNodeThatBegan) {
+  Segment segment(2, 1000);
+  segment.Start(1, 5.0f);
+  segment.Run(2500);
+  EXPECT_TRUE(segment.net(1).state().in_sync());
+  EXPECT_TRUE(segment.net(1).state().founded());
+  EXPECT_TRUE(segment.net(1).state().leads());
+  segment.Start(0, 9.0f);
+  EXPECT_FALSE(segment.net(0).state().in_sync());
+  segment.Run(1000);
+  EXPECT_TRUE(segment.net(0).state().in_sync());
+  EXPECT_FALSE(segment.net(0).state().founded());
+  for (float w : segment.weights(0)) ASSERT_EQ(w, 5.0f);
+  // Exactly one does what is to be done once: the lowest.
+  EXPECT_TRUE(segment.net(0).state().leads());
+  EXPECT_FALSE(segment.net(1).state().leads());
+}
+
+TEST(HostNet, SendsNothingButHeartbeatsWithoutProgress) {
+  Segment segment(2, 20000);
+  segment.StartAll();
+  segment.Run(1000);
+  const uint64_t before = segment.net(0).meters().exchange().sent[1];  // positions
+  const uint64_t bytes = segment.net(0).meters().wire_bytes();
+  segment.Run(10000);
+  EXPECT_EQ(segment.net(0).meters().exchange().sent[1], before);
+  EXPECT_LT(segment.net(0).meters().wire_bytes() - bytes, 200u * 150u);
+  EXPECT_FALSE(segment.last().at_once);
+  EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
+}
+
+TEST(HostNet, TakesOverWhatANodeMasteredThatIsGone) {
+  Segment segment(3, 4000);
+  segment.StartAll();
+  for (int i = 0; i < 300; ++i) {
+    segment.Iterate(i % 3, 1.0f);
+    segment.Pass();
+  }
+  segment.Run(500);
+  segment.Kill(1);
+  for (int i = 0; i < 300; ++i) segment.Iterate(i % 2 * 2, 1.0f);
+  segment.Run(6000);
+  EXPECT_EQ(segment.net(0).state().members(), 2u);
+  EXPECT_EQ(segment.weights(0), segment.weights(2));
+  EXPECT_EQ(segment.net(0).state().global_iterations(), 600u);
+  segment.Start(1);  // it comes back by listening
+  segment.Run(3000);
+  EXPECT_TRUE(segment.net(1).state().in_sync());
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
+TEST(HostNet, LeavesWithEverythingDelivered) {
+  Segment segment(2, 4000);
+  segment.StartAll();
+  for (int i = 0; i < 500; ++i) segment.Iterate(0, 1.0f);
+  segment.net(0).state().RequestLeave();
+  for (int i = 0; i < 4000 && !segment.net(0).state().left(); ++i) segment.Pass();
+  EXPECT_TRUE(segment.net(0).state().left());
+  EXPECT_TRUE(segment.net(0).state().delivered());
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+  EXPECT_EQ(segment.net(1).state().global_iterations(), 500u);
+}
+
+TEST(HostNet, KeepsToItsRate) {
+  HostNetConfig config;
+  config.max_bytes_per_second = 2e6;
+  Segment segment(2, 40000, config);
+  segment.StartAll();
+  const uint64_t before = segment.net(0).meters().wire_bytes();
+  const int64_t begin = segment.now();
+  for (int i = 0; i < 20000; ++i) {
+    segment.Iterate(0, 1.0f);
+    segment.Iterate(1, 1.0f);
+    segment.Pass();
+  }
+  const double seconds = static_cast<double>(segment.now() - begin) * 1e-9;
+  const auto sent = static_cast<double>(segment.net(0).meters().wire_bytes() - before);
+  EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
+}
+
+TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
+  LoopbackOptions options;
+  options.queue_frames = 4;
+  Segment segment(2, 30000, {}, options);
+  segment.StartAll();
+  for (int i = 0; i < 2000; ++i) {
+    segment.Iterate(0, 1.0f);
+    segment.net(0).Pass(segment.now());
+    segment.net(0).Pass(segment.now());
+    segment.Pass();
+  }
+  segment.Run(4000);
+  EXPECT_GT(segment.net(0).transport().counters().busy(), 0u);
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+  EXPECT_EQ(segment.net(1).transport().counters().dropped(DropReason::kOverrun), 0u);
+}
+
+TEST(HostNet, CutsChunksToTheFramesOfTheTransport) {
+  ExchangeConfig config;
+  config.max_nodes = 4;
+  EXPECT_EQ(ChunkFloatsFor(1464, config), 344);
+  EXPECT_EQ(ChunkFloatsFor(8960, config), 2216);
+  EXPECT_EQ(ChunkFloatsFor(100, config), 0);
+  for (size_t bytes = 300; bytes < 3000; ++bytes) {
+    const int64_t floats = ChunkFloatsFor(bytes, config);
+    if (floats == 0) continue;
+    const ReplicaArrays arrays{.size = floats, .chunk_floats = floats};
+    EXPECT_LE(MaxFrameBytes(config, arrays), bytes);
+  }
+}
+
+TEST(HostNet, RefusesChunksThatNoFrameCarries) {
+  LoopbackHub hub(LoopbackOptions{.max_frame_bytes = 1464});
+  std::vector<float> weights(1000);
+  HostNetConfig config;
+  config.name = "lan";
+  config.chunk_floats = 400;
+  try {
+    HostNet net(config, hub.Connect(0), weights.data(), 1000);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "segment lan: frames of 1464 bytes carry 344 floats of a chunk: expected at "
+                 "least 400; a larger mtu or a smaller chunk_floats is needed");
+  }
+}
+
+}  // namespace
+}  // namespace millrace
