@@ -69,7 +69,8 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
 }
 
 HostNet::Next HostNet::Pass(int64_t now_ns) {
-  exchange_->SetProgress(state_.progress());
+  told_ = state_.progress();
+  exchange_->SetProgress(told_);
   if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
   const uint64_t wire_before = meters_.wire_bytes();
   const bool more_in = Receive(now_ns);
@@ -182,7 +183,9 @@ void HostNet::Publish() {
   const bool in_sync = exchange_->in_sync();
   const auto leader = std::find_if(view.members.begin(), view.members.end(),
                                    [](const Member& m) { return m.role == Role::kSynced; });
-  state_.global_.store(exchange_->global_iterations(), std::memory_order_release);
+  const uint64_t global = exchange_->global_iterations();
+  state_.global_.store(global, std::memory_order_release);
+  state_.others_.store(global - std::min(global, told_), std::memory_order_release);
   state_.members_.store(static_cast<uint32_t>(view.synced()), std::memory_order_relaxed);
   state_.founded_ = exchange_->founded();
   state_.leads_ = in_sync && leader != view.members.end() && leader->node == config_.exchange.node;

@@ -47,6 +47,9 @@ class SegmentState {
   bool founded() const { return founded_; }
   // Iterations of all nodes together, as far as this one knows.
   uint64_t global_iterations() const { return global_; }
+  // Of these, those that are not this node's own, nor what SetProgress was given for
+  // others.
+  uint64_t others() const { return others_; }
   // The lowest member that is in sync: the one that does what is to be done once.
   bool leads() const { return leads_; }
   uint32_t members() const { return members_; }
@@ -57,7 +60,7 @@ class SegmentState {
 
  private:
   friend class HostNet;
-  std::atomic<uint64_t> progress_{0}, global_{0};
+  std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
   std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
@@ -113,6 +116,7 @@ class HostNet {
   std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;
+  uint64_t told_ = 0;  // of this node's progress, to the exchange
 
   SegmentState state_;
   SegmentMeters meters_;

@@ -7,10 +7,11 @@
 namespace millrace {
 
 SegmentThread::SegmentThread(HostNet* segment, const SegmentThreadOptions& options,
-                             const Clock* clock, ErrorSink* sink)
+                             const Clock* clock, ErrorSink* sink, std::function<void()> before_pass)
     : segment_(*segment),
       options_(options),
       clock_(*clock),
+      before_pass_(std::move(before_pass)),
       thread_(
           "segment-" + segment->name(), [this] { Run(); }, sink) {}
 
@@ -22,6 +23,7 @@ SegmentThread::~SegmentThread() {
 
 void SegmentThread::Run() {
   while (!stop_.load(std::memory_order_relaxed)) {
+    before_pass_();
     const int64_t now = clock_.NowNs();
     const HostNet::Next next = segment_.Pass(now);
     if (next.at_once || options_.spin) continue;

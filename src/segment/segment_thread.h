@@ -4,6 +4,7 @@
 #define MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 
 #include <atomic>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -24,8 +25,10 @@ struct SegmentThreadOptions {
 class SegmentThread {
  public:
   // Starts at once. All references outlive the thread; `sink` gets what goes wrong.
-  SegmentThread(HostNet* segment, const SegmentThreadOptions& options, const Clock* clock,
-                ErrorSink* sink);
+  // `before_pass` is called on the thread before each pass.
+  SegmentThread(
+      HostNet* segment, const SegmentThreadOptions& options, const Clock* clock, ErrorSink* sink,
+      std::function<void()> before_pass = [] {});
   // Ends the thread after its present pass. Frames that are under way may be lost.
   ~SegmentThread();
 
@@ -35,6 +38,7 @@ class SegmentThread {
   HostNet& segment_;
   const SegmentThreadOptions options_;
   const Clock& clock_;
+  const std::function<void()> before_pass_;
   std::atomic<bool> stop_{false};
   Thread thread_;
 };

@@ -19,6 +19,7 @@ void IterationClock::StartAt(int64_t iteration) {
   for (ClockSlot& slot : header_->solvers) slot.done = 0;
   header_->clock.start = iteration;
   header_->clock.claimed = iteration;
+  header_->clock.elsewhere = 0;
 }
 
 std::optional<int64_t> IterationClock::Claim(int64_t limit) {
@@ -50,9 +51,20 @@ void IterationClock::ReleaseSolver(int slot) {
   header_->solvers[slot].owner = 0;
 }
 
+int64_t IterationClock::Elsewhere(int64_t iterations) {
+  CHECK_GE(iterations, 0);
+  header_->clock.elsewhere.fetch_add(iterations);
+  return header_->clock.claimed.fetch_add(iterations);
+}
+
 int64_t IterationClock::global() const {
   // Unsigned: a damaged file may hold any numbers.
-  uint64_t sum = static_cast<uint64_t>(start());
+  return static_cast<int64_t>(static_cast<uint64_t>(start()) + static_cast<uint64_t>(own()) +
+                              static_cast<uint64_t>(header_->clock.elsewhere.load()));
+}
+
+int64_t IterationClock::own() const {
+  uint64_t sum = 0;
   for (const ClockSlot& slot : header_->solvers) {
     sum += static_cast<uint64_t>(slot.done.load(std::memory_order_acquire));
   }

@@ -1,4 +1,5 @@
-// How far a run has come, counted by all its solvers together. Schedules
+// How far a run has come, counted by all its solvers together, on this machine and
+// on others. Schedules
 // (learning rate, tests, snapshots, the end) run on this clock, so N solvers
 // follow the schedule that one solver would.
 //
@@ -45,13 +46,21 @@ class IterationClock {
   // taken. The counters of processes that died are free again as soon as
   // another process attaches.
   int RegisterSolver();
+  // `iterations` (>= 0) more have been completed by solvers of other machines. The
+  // numbers up to so many are nobody's here: returns the first of them, they are
+  // consecutive.
+  int64_t Elsewhere(int64_t iterations);
+
   // Counts one iteration of the solver as completed.
   void Done(int slot);
   // Gives the counter back; what it has counted stays in global().
   void ReleaseSolver(int slot);
 
-  // Iterations completed by all solvers, those before the start included.
+  // Iterations completed by all solvers, those before the start and those of other
+  // machines included.
   int64_t global() const;
+  // Iterations completed by the solvers of this clock since its start.
+  int64_t own() const;
   // The number that Claim would hand out next: global() plus what is being
   // computed right now.
   int64_t claimed() const;

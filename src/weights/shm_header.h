@@ -14,7 +14,7 @@
 namespace millrace {
 
 constexpr char kShmMagic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
-constexpr uint32_t kShmVersion = 1;
+constexpr uint32_t kShmVersion = 2;
 constexpr uint32_t kShmFloat32 = 1;
 // Where the array begins: a whole number of pages wherever pages have at most
 // 64 KiB.
@@ -47,10 +47,11 @@ struct alignas(64) ClockSlot {
   char reserved[52];
 };
 
-// The iteration clock's two words; see iteration_clock.h.
+// The iteration clock's three words; see iteration_clock.h.
 struct ClockWords {
   alignas(64) std::atomic<int64_t> start;
   alignas(64) std::atomic<int64_t> claimed;
+  alignas(64) std::atomic<int64_t> elsewhere;
 };
 
 struct ShmHeader {

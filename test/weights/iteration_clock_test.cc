@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -65,6 +66,42 @@ TEST(IterationClock, StartsAtTheIterationOfASnapshot) {
   EXPECT_EQ(clock.Claim(5002), 5000);
   clock.Done(slot);
   EXPECT_EQ(clock.global(), 5001);
+}
+
+// The schedule of all machines together: each number is used once, here or elsewhere.
+TEST(IterationClock, LeavesOutTheNumbersThatOtherMachinesHaveUsed) {
+  IterationClock clock;
+  const int slot = clock.RegisterSolver();
+  clock.StartAt(100);
+  EXPECT_EQ(clock.Claim(200), 100);
+  EXPECT_EQ(clock.Elsewhere(40), 101);
+  EXPECT_EQ(clock.Claim(200), 141);
+  clock.Done(slot);
+  EXPECT_EQ(clock.global(), 141);
+  EXPECT_EQ(clock.own(), 1);
+  EXPECT_EQ(clock.Elsewhere(0), 142);
+  EXPECT_EQ(clock.Elsewhere(70), 142);
+  EXPECT_EQ(clock.Claim(200), std::nullopt);
+  clock.StartAt(7);
+  EXPECT_EQ(clock.global(), 7);
+}
+
+TEST(IterationClock, DividesTheNumbersBetweenManyThreadsAndOtherMachines) {
+  constexpr int64_t kLimit = 20000;
+  IterationClock clock;
+  std::vector<std::atomic<int>> times(kLimit);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (auto iteration = clock.Claim(kLimit)) ++times[static_cast<size_t>(*iteration)];
+    });
+  }
+  while (clock.claimed() < kLimit) {
+    const int64_t first = clock.Elsewhere(7);
+    for (int64_t i = first; i < std::min(first + 7, kLimit); ++i) ++times[static_cast<size_t>(i)];
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int64_t i = 0; i < kLimit; ++i) ASSERT_EQ(times[static_cast<size_t>(i)], 1) << i;
 }
 
 TEST(IterationClock, KeepsWhatAReleasedSlotHasCounted) {

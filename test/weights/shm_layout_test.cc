@@ -67,8 +67,9 @@ TEST(ShmLayout, IsTheDocumentedOne) {
                         PLACE(ShmHeader, array_offset),  PLACE(ShmHeader, max_processes),
                         PLACE(ShmHeader, max_solvers),   PLACE(ShmHeader, state),
                         PLACE(ShmHeader, reserved),      PLACE(ShmHeader, clock.start),
-                        PLACE(ShmHeader, clock.claimed), PLACE(ShmHeader, processes),
-                        PLACE(ShmHeader, solvers),       {"array", {kShmArrayOffset, 0}}};
+                        PLACE(ShmHeader, clock.claimed), PLACE(ShmHeader, clock.elsewhere),
+                        PLACE(ShmHeader, processes),     PLACE(ShmHeader, solvers),
+                        {"array", {kShmArrayOffset, 0}}};
   EXPECT_EQ(tables[0], header);
   const Table process = {PLACE(ShmProcess, start_time), PLACE(ShmProcess, pid),
                          PLACE(ShmProcess, role), PLACE(ShmProcess, reserved)};
@@ -83,6 +84,7 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   auto buffer = test::CreateFilled(name, 1.5f);
   buffer->clock().StartAt(7);
   buffer->clock().Claim(100);
+  buffer->clock().Elsewhere(30);
   const std::string file = ReadFile(name.path());
   const auto number = [&](size_t offset, auto type) {
     memcpy(&type, file.data() + offset, sizeof(type));
@@ -90,7 +92,7 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   };
   ASSERT_EQ(file.size(), 65536 + 4 * static_cast<size_t>(buffer->size()));
   EXPECT_EQ(file.substr(0, 8), "MILLRACE");
-  EXPECT_EQ(number(8, uint32_t{}), 1u);
+  EXPECT_EQ(number(8, uint32_t{}), kShmVersion);
   EXPECT_EQ(number(12, uint32_t{}), 1u);
   EXPECT_EQ(number(16, uint64_t{}), test::SmallLayout().Digest());
   EXPECT_EQ(number(24, uint64_t{}), 2u);
@@ -98,7 +100,8 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   EXPECT_EQ(number(40, uint64_t{}), 65536u);
   EXPECT_EQ(number(56, uint32_t{}), 1u);
   EXPECT_EQ(number(64, int64_t{}), 7);
-  EXPECT_EQ(number(128, int64_t{}), 8);
+  EXPECT_EQ(number(128, int64_t{}), 38);
+  EXPECT_EQ(number(192, int64_t{}), 30);
   EXPECT_EQ(number(4096 + 8, int32_t{}), getpid());
   EXPECT_EQ(number(4096 + 12, uint32_t{}), 1u);
   EXPECT_EQ(number(65536, float{}), 1.5f);

@@ -286,8 +286,8 @@ TEST(WeightBuffer, ThatIsNoWeightBufferIsRefused) {
 TEST(WeightBuffer, OfAnotherVersionIsRefused) {
   ShmName name;
   auto buffer = CreateFilled(name, 0);
-  name.Poke(offsetof(ShmHeader, version), uint32_t{2});
-  EXPECT_CONTAINS(JoinError(name), "of version 2, expected version 1");
+  name.Poke(offsetof(ShmHeader, version), uint32_t{kShmVersion + 1});
+  EXPECT_CONTAINS(JoinError(name), "of version 3, expected version 2");
 }
 
 TEST(WeightBuffer, OfAnotherTypeOrOtherTablesIsRefused) {

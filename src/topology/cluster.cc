@@ -1,0 +1,101 @@
+#include "topology/cluster.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+template <typename Predicate>
+bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
+  return std::all_of(segments.begin(), segments.end(), [&](const ClusterSegment& segment) {
+    return predicate(segment.net->state());
+  });
+}
+
+}  // namespace
+
+Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
+                 const Clock* clock, ErrorSink* sink)
+    : segments_(std::move(segments)),
+      start_(start),
+      iterations_(*iterations),
+      others_(segments_.size()) {
+  CHECK(!segments_.empty());
+  for (ClusterSegment& segment : segments_) {
+    threads_.push_back(std::make_unique<SegmentThread>(segment.net.get(), segment.thread, clock,
+                                                       sink, [this] { Count(); }));
+  }
+}
+
+Cluster::~Cluster() { threads_.clear(); }
+
+bool Cluster::begun() {
+  std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+bool Cluster::in_sync() const {
+  return All(segments_, [](const SegmentState& state) { return state.in_sync(); });
+}
+
+bool Cluster::founded() const {
+  return All(segments_, [](const SegmentState& state) { return state.founded(); });
+}
+
+void Cluster::Leave() {
+  for (ClusterSegment& segment : segments_) segment.net->state().RequestLeave();
+}
+
+bool Cluster::left() const {
+  return All(segments_, [](const SegmentState& state) { return state.left(); });
+}
+
+bool Cluster::delivered() const {
+  return All(segments_, [](const SegmentState& state) { return state.delivered(); });
+}
+
+void Cluster::Count() {
+  std::lock_guard lock(mutex_);
+  uint64_t beyond = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (!segments_[i].counts) continue;
+    // A count that falls, because a member died before it had told all, is made up for
+    // by what comes.
+    others_[i] = std::max(others_[i], segments_[i].net->state().others());
+    beyond += others_[i];
+  }
+  if (!begun_ && !Begin(beyond)) return;
+  const uint64_t own = own_start_ + static_cast<uint64_t>(iterations_.own());
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].net->state().SetProgress(own + beyond - others_[i]);
+  }
+  if (beyond <= counted_) return;
+  const auto more = static_cast<int64_t>(beyond - counted_);
+  counted_ = beyond;
+  const int64_t first = iterations_.Elsewhere(more);
+  if (!untold_.empty() && untold_.back().end == first) {
+    untold_.back().end += more;
+  } else {
+    untold_.push_back({first, first + more});
+  }
+}
+
+// Once this node is in sync: whether the run begins with its weights is known then,
+// and so is where the clock starts.
+bool Cluster::Begin(uint64_t beyond) {
+  if (!in_sync()) return false;
+  own_start_ = founded() ? static_cast<uint64_t>(start_) : 0;
+  counted_ = beyond;
+  iterations_.StartAt(static_cast<int64_t>(own_start_ + beyond));
+  begun_ = true;
+  return true;
+}
+
+std::vector<IterationRange> Cluster::TakeElsewhere() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(untold_, {});
+}
+
+}  // namespace millrace

@@ -1,0 +1,93 @@
+// This machine's part of a cluster: its segments at work on one weight array, and
+// the clock that all machines share.
+#ifndef MILLRACE_TOPOLOGY_CLUSTER_H_
+#define MILLRACE_TOPOLOGY_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "segment/host_net.h"
+#include "segment/segment_thread.h"
+#include "weights/iteration_clock.h"
+
+namespace millrace {
+
+// One segment, ready to be started.
+struct ClusterSegment {
+  std::unique_ptr<HostNet> net;
+  SegmentThreadOptions thread;
+  // Iterations are counted through it: so they are through all segments that carry
+  // the first weight, which join the nodes as a tree. Others only move weights.
+  bool counts = true;
+};
+
+// Iterations [first, end) that were done on other machines.
+struct IterationRange {
+  int64_t first = 0, end = 0;
+  // Whether it has a multiple of `interval`; 0 has none.
+  bool HoldsMultiple(int64_t interval) const {
+    return interval > 0 && first < end && (end - 1) / interval * interval >= first;
+  }
+  // The last one; there must be one.
+  int64_t LastMultiple(int64_t interval) const { return (end - 1) / interval * interval; }
+};
+
+// Thread-safe.
+class Cluster {
+ public:
+  // `start`: the iteration that this node's own weights are of, which counts if the
+  // run begins with them. All pointers outlive the cluster.
+  Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
+          const Clock* clock, ErrorSink* sink);
+  // Ends all segments at once; Leave() first, to go in order.
+  ~Cluster();
+
+  // This node has been in sync, and its clock is set: it may train.
+  bool begun();
+  // All replicas of this node are those of the run.
+  bool in_sync() const;
+  // The run began with this node's weights.
+  bool founded() const;
+  // Of the members, exactly one does what is to be done once: tests and snapshots.
+  bool leads() const { return segments_.front().net->state().leads(); }
+  // Nodes in sync on the first segment, this one included.
+  uint32_t members() const { return segments_.front().net->state().members(); }
+
+  // Asks all segments to go on without this node; left() is true in the end.
+  void Leave();
+  bool left() const;
+  // Everything that this node did is with the others.
+  bool delivered() const;
+
+  // Iterations done elsewhere since the last call, in ascending order.
+  std::vector<IterationRange> TakeElsewhere();
+
+  const std::vector<ClusterSegment>& segments() const { return segments_; }
+
+  // Moves the counts between segments and clock. Called by the segments' threads.
+  void Count();
+
+ private:
+  bool Begin(uint64_t beyond);
+
+  std::vector<ClusterSegment> segments_;
+  const int64_t start_;
+  IterationClock& iterations_;
+  std::mutex mutex_;
+  std::vector<uint64_t> others_;  // by segment: iterations of the nodes beyond it
+  bool begun_ = false;
+  uint64_t own_start_ = 0;
+  uint64_t counted_ = 0;  // of others_, what the clock was told
+  std::vector<IterationRange> untold_;
+  std::vector<std::unique_ptr<SegmentThread>> threads_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOPOLOGY_CLUSTER_H_

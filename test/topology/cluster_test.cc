@@ -1,0 +1,150 @@
+#include "topology/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "test/support/support.h"
+#include "transport/loopback.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kFloats = 3000;
+
+// Far beyond what anything here takes, also on a loaded machine under a sanitizer.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 12000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+// A node's end of one segment.
+struct End {
+  LoopbackHub* hub;
+  uint16_t node, nodes;
+  bool may_begin = true;
+};
+
+class Machine {
+ public:
+  Machine(const std::vector<End>& ends, int64_t start, float value)
+      : weights_(kFloats, value), slot_(clock_.RegisterSolver()) {
+    std::vector<ClusterSegment> segments;
+    for (const End& end : ends) {
+      HostNetConfig config;
+      config.name = Cat("s", segments.size());
+      config.exchange.node = end.node;
+      config.exchange.max_nodes = end.nodes;
+      config.exchange.incarnation = ++incarnations_;
+      config.exchange.heartbeat_ns = 20'000'000;
+      config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
+      segments.push_back(
+          {std::make_unique<HostNet>(config, end.hub->Connect(end.node), weights_.data(), kFloats),
+           {},
+           true});
+    }
+    cluster_ = std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_);
+  }
+  void Iterate(int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(clock_.Claim(INT64_MAX));
+      weights_[made_++ % kFloats] += 1;
+      clock_.Done(slot_);
+    }
+  }
+  Cluster& cluster() { return *cluster_; }
+  IterationClock& clock() { return clock_; }
+  double Sum() const {
+    double sum = 0;
+    for (float w : weights_) sum += w;
+    return sum;
+  }
+
+ private:
+  static inline uint32_t incarnations_ = 0;
+  std::vector<float> weights_;
+  IterationClock clock_;
+  const int slot_;
+  int made_ = 0;
+  SteadyClock time_;
+  ErrorSink sink_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST(Cluster, SharesOneClockBetweenItsNodes) {
+  LoopbackHub hub(LoopbackOptions{.nodes = 2});
+  Machine a({{&hub, 0, 2}}, 5000, 1.0f);
+  ASSERT_TRUE(Eventually([&] { return a.cluster().begun(); }));
+  EXPECT_EQ(a.clock().global(), 5000);  // it goes on where its weights are
+  Machine b({{&hub, 1, 2}}, 700, 3.0f);
+  ASSERT_TRUE(Eventually([&] { return b.cluster().begun(); }));
+  EXPECT_EQ(b.clock().global(), 5000);  // what it found counts for nothing
+  EXPECT_EQ(b.Sum(), 1.0 * kFloats);
+  a.Iterate(30);
+  b.Iterate(12);
+  EXPECT_TRUE(Eventually([&] { return a.clock().global() == 5042; })) << a.clock().global();
+  EXPECT_TRUE(Eventually([&] { return b.clock().global() == 5042; })) << b.clock().global();
+  EXPECT_TRUE(Eventually([&] { return a.Sum() == kFloats + 42 && b.Sum() == kFloats + 42; }));
+  EXPECT_EQ(a.clock().Claim(INT64_MAX), 5042);
+  // Each number was used once: those not used here are told as done elsewhere.
+  int64_t told = 0;
+  for (const IterationRange& range : a.cluster().TakeElsewhere()) told += range.end - range.first;
+  EXPECT_EQ(told, 12);
+  EXPECT_TRUE(a.cluster().TakeElsewhere().empty());
+  EXPECT_TRUE(a.cluster().leads());
+  EXPECT_FALSE(b.cluster().leads());
+}
+
+TEST(Cluster, CarriesProgressAndCountsThroughATreeOfSegments) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+  Machine a({{&upper, 0, 2}}, 100, 2.0f);
+  Machine b({{&upper, 1, 2, false}, {&lower, 0, 2}}, 100, 2.0f);
+  Machine c({{&lower, 1, 2, false}}, 100, 2.0f);
+  std::vector<Machine*> all = {&a, &b, &c};
+  for (Machine* m : all) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  a.Iterate(10);
+  b.Iterate(200);
+  c.Iterate(3000);
+  for (Machine* m : all) {
+    EXPECT_TRUE(Eventually([&] { return m->clock().global() == 3310; })) << m->clock().global();
+    EXPECT_TRUE(Eventually([&] { return m->Sum() == 2 * kFloats + 3210; })) << m->Sum();
+  }
+}
+
+TEST(Cluster, LosesNothingOfANodeThatLeaves) {
+  LoopbackHub hub(LoopbackOptions{.nodes = 3});
+  Machine a({{&hub, 0, 3}}, 0, 0.0f);
+  auto b = std::make_unique<Machine>(std::vector<End>{{&hub, 1, 3}}, 0, 0.0f);
+  Machine c({{&hub, 2, 3}}, 0, 0.0f);
+  ASSERT_TRUE(Eventually([&] { return a.cluster().members() == 3; }));
+  ASSERT_TRUE(Eventually([&] { return b->cluster().begun() && c.cluster().begun(); }));
+  b->Iterate(500);
+  b->cluster().Leave();
+  ASSERT_TRUE(Eventually([&] { return b->cluster().left(); }));
+  EXPECT_TRUE(b->cluster().delivered());
+  b.reset();
+  c.Iterate(100);
+  EXPECT_TRUE(Eventually([&] { return a.Sum() == 600 && c.Sum() == 600; }));
+  EXPECT_TRUE(Eventually([&] { return a.clock().global() == 600 && a.cluster().members() == 2; }));
+}
+
+TEST(IterationRange, FindsTheMultiplesThatASchedulePasses) {
+  EXPECT_TRUE((IterationRange{99, 101}.HoldsMultiple(100)));
+  EXPECT_FALSE((IterationRange{98, 100}.HoldsMultiple(100)));
+  EXPECT_FALSE((IterationRange{101, 200}.HoldsMultiple(100)));
+  EXPECT_TRUE((IterationRange{100, 101}.HoldsMultiple(100)));
+  EXPECT_TRUE((IterationRange{0, 1}.HoldsMultiple(100)));
+  EXPECT_FALSE((IterationRange{5, 5}.HoldsMultiple(5)));
+  EXPECT_FALSE((IterationRange{5, 9}.HoldsMultiple(0)));
+  EXPECT_EQ((IterationRange{95, 301}.LastMultiple(100)), 300);
+}
+
+}  // namespace
+}  // namespace millrace
