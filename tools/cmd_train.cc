@@ -36,7 +36,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   RequireFlag("solver", FLAGS_solver);
   TrainOptions options;
   options.solver_file = FLAGS_solver;
-  options.solvers = FLAGS_cpu;
+  if (Given("cpu")) options.solvers = FLAGS_cpu;
   options.weights = SplitList(FLAGS_weights);
   options.snapshot = FLAGS_snapshot;
   options.shm = FLAGS_shm;

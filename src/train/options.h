@@ -3,6 +3,7 @@
 #define MILLRACE_TRAIN_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,16 @@ namespace millrace {
 
 struct TrainOptions {
   std::string solver_file;
-  int solvers = 1;                            // threads that share the weights
+  std::optional<int> solvers;                 // threads that share the weights; none: as the
+                                              // topology says, or 1
   std::vector<std::string> weights;           // .caffemodel files to start from
   std::string snapshot;                       // .solverstate to continue
   std::string shm;                            // name under /dev/shm; "" for private weights
   std::string metrics;                        // JSON lines file; "" for none
-  uint64_t shard_index = 0, shard_count = 1;  // of the training data
+  std::string topology;                       // the cluster's file; "" for this machine alone
+  std::string node;                           // which of its nodes; "": the rank tells
+  // Of the training data; 0 of 0: as the topology says, or all of it.
+  uint64_t shard_index = 0, shard_count = 0;
   SignalEffect on_int = SignalEffect::kStop;
   SignalEffect on_hup = SignalEffect::kSnapshot;
 };

@@ -42,11 +42,13 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net) {
+void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net,
+                         bool display) {
   std::lock_guard lock(mutex_);
   losses_.Add(loss);
   ++done_;
-  if (config_.param.display() > 0 && iteration % config_.param.display() == 0) {
+  const int interval = config_.param.display();
+  if (display || (interval > 0 && iteration % interval == 0)) {
     Display(iteration, losses_.Mean(), rate, net);
   }
   if (const std::string notice = policy_.Notice(iteration); !notice.empty()) LOG(INFO) << notice;

@@ -30,8 +30,9 @@ class Reporter {
   // The run begins to train at global iteration `start`; `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // A solver has computed iteration `iteration` with this loss and learning
-  // rate; `net` shows its outputs (the calling solver's own net).
-  void Iteration(int64_t iteration, float loss, float rate, const Net& net);
+  // rate; `net` shows its outputs (the calling solver's own net). `display`: log it,
+  // even if its number is no multiple of the interval.
+  void Iteration(int64_t iteration, float loss, float rate, const Net& net, bool display = false);
   // What test net `index` said at iteration `iteration`.
   void BeginTest(int64_t iteration, int index);
   void Test(int64_t iteration, int index, const Evaluation& evaluation);

@@ -37,7 +37,7 @@ void SolverWorker::Run() {
     while (!run_.stop.load(std::memory_order_relaxed)) {
       const std::optional<int64_t> iteration = clock.Claim(run_.config.param.max_iter());
       if (!iteration) break;
-      Train(*iteration);
+      Train(*iteration, CatchUp());
       clock.Done(slot);
       TakeSnapshots(*iteration + 1);
     }
@@ -48,11 +48,34 @@ void SolverWorker::Run() {
   Write(run_.snapshots.Leave(index_, ExportHistory()));
 }
 
-void SolverWorker::Train(int64_t iteration) {
-  if (run_.tester.Due(iteration)) run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+bool SolverWorker::CatchUp() {
+  if (run_.cluster == nullptr) return false;
+  bool display = false;
+  const auto& param = run_.config.param;
+  for (const IterationRange& range : run_.cluster->TakeElsewhere()) {
+    display |= range.HoldsMultiple(param.display());
+    if (!Leads()) continue;
+    if (range.HoldsMultiple(param.test_interval())) {
+      const int64_t due = range.LastMultiple(param.test_interval());
+      if (run_.tester.Due(due)) RunTest(due);
+    }
+    const IterationRange completed{range.first + 1, range.end + 1};
+    if (completed.HoldsMultiple(param.snapshot())) {
+      Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()))));
+    }
+  }
+  return display;
+}
+
+void SolverWorker::RunTest(int64_t iteration) {
+  run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+}
+
+void SolverWorker::Train(int64_t iteration, bool display) {
+  if (run_.tester.Due(iteration) && Leads()) RunTest(iteration);
   const float loss = ComputeGradients(iteration);
   const float rate = run_.policy.Rate(iteration);
-  run_.reporter.Iteration(iteration, loss, rate, *net_);
+  run_.reporter.Iteration(iteration, loss, rate, *net_, display);
   rule_->Apply(rate, net_->gradients(), run_.weights.data());
   net_->EndIteration();
 }
@@ -77,7 +100,7 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
-  const bool scheduled = interval > 0 && completed % interval == 0;
+  const bool scheduled = interval > 0 && completed % interval == 0 && Leads();
   if (scheduled || run_.snapshot_requested.exchange(false)) {
     Write(run_.snapshots.Open(StartSnapshot(completed)));
   }

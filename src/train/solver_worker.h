@@ -15,6 +15,7 @@
 #include "solver/solver_config.h"
 #include "solver/update_rule.h"
 #include "train/reporter.h"
+#include "topology/cluster.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 
@@ -32,6 +33,7 @@ struct SharedRun {
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
   const ResumePoint* resume = nullptr;  // null for a run from the start
+  Cluster* cluster = nullptr;           // null for a machine alone
 };
 
 // Options of the train net of a run.
@@ -57,8 +59,15 @@ class SolverWorker {
  private:
   // Everything a snapshot at `iteration` holds but the histories.
   Snapshot StartSnapshot(int64_t iteration) const;
-  // One whole iteration, the test that is due before it included.
-  void Train(int64_t iteration);
+  // Does what fell due in iterations that other machines have done. Returns whether
+  // one of them was to be displayed.
+  bool CatchUp();
+  // Whether this machine is the one to test and to save.
+  bool Leads() const { return run_.cluster == nullptr || run_.cluster->leads(); }
+  void RunTest(int64_t iteration);
+  // One whole iteration, the test that is due before it included; `display` even if
+  // its number does not ask for it.
+  void Train(int64_t iteration, bool display);
   // Returns the loss of one iteration: the mean over iter_size passes.
   float ComputeGradients(int64_t iteration);
   void TakeSnapshots(int64_t completed);
