@@ -46,8 +46,8 @@ void Forest::Join(size_t segment) {
   if (twice != roots.end()) {
     const NodeId from = twice->second, to = std::next(twice)->second;
     throw FieldError(Cat("segment[", segment, "]"), "segment \"", joining.name, "\" joins nodes \"",
-                     Name(from), "\" and \"", Name(to),
-                     "\", and so does already: ", NameList(Path(from, to)), " (", Piece(),
+                     Name(from), "\" and \"", Name(to), "\", which are joined already by ",
+                     NameList(Path(from, to)), " (", Piece(),
                      "); expected one way only, or weights are mastered twice");
   }
   for (const auto& [root, node] : roots) parents_[root] = roots[0].first;
