@@ -1,0 +1,99 @@
+#include "topology/network_names.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+// Not those of <cctype>: what a file means does not depend on the locale.
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+bool IsHex(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'f'); }
+bool IsLetterOrDigit(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'z'); }
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = Lower(c);
+  return text;
+}
+
+std::optional<NetworkHost> ParseIpv6(const std::string& text) {
+  const size_t percent = std::min(text.find('%'), text.size());
+  const std::string zone = text.substr(percent);
+  if (zone.size() == 1 || (zone.size() > 1 && !IsInterfaceName(zone.substr(1)))) return {};
+  in6_addr address;
+  if (inet_pton(AF_INET6, text.substr(0, percent).c_str(), &address) != 1) return {};
+  char printed[INET6_ADDRSTRLEN];
+  inet_ntop(AF_INET6, &address, printed, sizeof(printed));
+  return NetworkHost{HostKind::kIpv6, printed + zone};
+}
+
+// RFC 1123, and underscores, which some networks have in their names. A name of digits
+// and dots alone is an IPv4 address with a mistake in it.
+bool IsHostName(const std::string& text) {
+  constexpr size_t kMostChars = 253, kMostLabelChars = 63;
+  if (text.empty() || text.size() > kMostChars) return false;
+  bool has_letter = false;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('.', begin), text.size());
+    const std::string label = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (label.empty() || label.size() > kMostLabelChars) return false;
+    if (label.front() == '-' || label.back() == '-') return false;
+    for (char c : label) {
+      if (!IsLetterOrDigit(c) && c != '-' && c != '_') return false;
+      has_letter = has_letter || !IsDigit(c);
+    }
+  }
+  return has_letter;
+}
+
+}  // namespace
+
+std::optional<NetworkHost> ParseHost(const std::string& text) {
+  if (text.find('\0') != std::string::npos) return {};
+  if (text.find(':') != std::string::npos) return ParseIpv6(text);
+  in_addr address;
+  if (inet_pton(AF_INET, text.c_str(), &address) == 1) return NetworkHost{HostKind::kIpv4, text};
+  if (!IsHostName(text)) return {};
+  return NetworkHost{HostKind::kName, Lower(text)};
+}
+
+std::string HostAndPort(const NetworkHost& host, int port) {
+  return host.kind == HostKind::kIpv6 ? Cat("[", host.text, "]:", port) : Cat(host.text, ":", port);
+}
+
+std::optional<std::string> ParseMac(const std::string& text) {
+  constexpr size_t kChars = 17;
+  if (text.size() != kChars) return {};
+  for (size_t i = 0; i < kChars; ++i) {
+    if (i % 3 == 2 ? text[i] != ':' : !IsHex(text[i])) return {};
+  }
+  // The lowest bit of the first byte marks an address of a group.
+  const int low_digit = std::stoi(text.substr(1, 1), nullptr, 16);
+  if (low_digit & 1 || text == "00:00:00:00:00:00") return {};
+  return Lower(text);
+}
+
+bool LooksLikeMac(const std::string& text) { return text.find(':') != std::string::npos; }
+
+bool IsInterfaceName(const std::string& text) {
+  if (text.empty() || text.size() >= IFNAMSIZ || text == "." || text == "..") return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    // '%' would be filled in by the kernel; a comma separates a transport's options.
+    return c > ' ' && c < 0x7f && c != '/' && c != ':' && c != '%' && c != ',';
+  });
+}
+
+bool IsTopologyName(const std::string& text) {
+  constexpr size_t kMostChars = 64;
+  if (text.empty() || text.size() > kMostChars || !IsLetterOrDigit(text[0])) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+}  // namespace millrace

@@ -1,0 +1,181 @@
+#include "topology/plan.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+#include "topology/network_names.h"
+#include "topology/read_fields.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kBytesPerMegabit = 1e6 / 8;
+constexpr int kDefaultMtu = 1500;
+
+// "1=X,2=Y" for all peers, X and Y from what `of` says of their adapters.
+template <typename Of>
+std::string PeersOption(const Topology& topology, const SegmentPlan& plan, Of of) {
+  std::string text;
+  for (NodeId peer : plan.peers) {
+    const std::string& adapter = topology.segments[plan.segment].adapter;
+    text += Cat(text.empty() ? "" : ",", peer, "=", of(*topology.nodes[peer].FindAdapter(adapter)));
+  }
+  return text;
+}
+
+// A number of 16 bits that tells clusters and segments on one wire apart before their
+// frames are looked at: run ids, folded.
+uint16_t GroupOf(uint64_t run) {
+  return static_cast<uint16_t>(run ^ run >> 16 ^ run >> 32 ^ run >> 48);
+}
+
+class Planner {
+ public:
+  Planner(const Topology& topology, NodeId node, const Machine& machine)
+      : topology_(topology), machine_(machine), node_(node) {}
+
+  NodePlan Plan();
+
+ private:
+  SegmentPlan PlanSegment(size_t index);
+  void PlanUdp(const TopologyAdapter& own, SegmentPlan* plan);
+  void PlanPacket(const TopologyAdapter& own, SegmentPlan* plan);
+  const NetworkInterface& FindInterface(const TopologyAdapter& own);
+  void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
+  std::string LoadKey(size_t index);
+
+  const Topology& topology_;
+  const Machine& machine_;
+  const NodeId node_;
+  std::vector<NetworkInterface> interfaces_;  // listed once, when a segment asks for one
+  bool listed_ = false;
+  std::vector<std::string> notices_;
+};
+
+NodePlan Planner::Plan() {
+  const TopologyNode& node = topology_.nodes[node_];
+  NodePlan plan;
+  plan.node = node_;
+  plan.name = node.name;
+  plan.solvers = node.solvers;
+  plan.shard = topology_.shard_data ? node.shard : 0;
+  plan.shards = topology_.shard_data ? static_cast<int>(topology_.nodes.size()) : 1;
+  plan.split_test = topology_.split_test;
+  for (size_t i = 0; i < topology_.segments.size(); ++i) {
+    if (topology_.segments[i].Joins(node_)) plan.segments.push_back(PlanSegment(i));
+  }
+  plan.notices = std::move(notices_);
+  return plan;
+}
+
+SegmentPlan Planner::PlanSegment(size_t index) {
+  const TopologySegment& segment = topology_.segments[index];
+  SegmentPlan plan;
+  plan.name = segment.name;
+  plan.segment = index;
+  std::copy_if(segment.nodes.begin(), segment.nodes.end(), std::back_inserter(plan.peers),
+               [&](NodeId node) { return node != node_; });
+  plan.exchange.run = RunId(topology_, index);
+  plan.exchange.node = node_;
+  plan.exchange.max_nodes = segment.max_nodes();
+  plan.exchange.codec = segment.codec;
+  plan.exchange.heartbeat_ns = segment.heartbeat_ns;
+  plan.exchange.suspect_ns = segment.suspect_ns;
+  plan.rule.rule = segment.rule;
+  plan.chunk_floats = segment.chunk_floats;
+  plan.max_bytes_per_second = segment.max_megabits * kBytesPerMegabit;
+  plan.begin = segment.begin;
+  plan.end = segment.end;
+  plan.spin = segment.spin;
+  if (!segment.key_file.empty()) plan.key = LoadKey(index);
+
+  plan.transport.transport = segment.transport;
+  plan.transport.node = node_;
+  plan.transport.options = segment.options;
+  plan.transport.options["max_frame_bytes"] = Cat(segment.max_frame_bytes);
+  const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
+  if (segment.transport == "udp") PlanUdp(own, &plan);
+  if (segment.transport == "packet") PlanPacket(own, &plan);
+  return plan;
+}
+
+void Planner::PlanUdp(const TopologyAdapter& own, SegmentPlan* plan) {
+  const int port = topology_.segments[plan->segment].port;
+  const auto place = [port](const TopologyAdapter& adapter) {
+    return HostAndPort(*ParseHost(adapter.address), port);
+  };
+  plan->transport.options["address"] = place(own);
+  plan->transport.options["peers"] = PeersOption(topology_, *plan, place);
+}
+
+void Planner::PlanPacket(const TopologyAdapter& own, SegmentPlan* plan) {
+  const NetworkInterface& interface = FindInterface(own);
+  CheckInterface(own, interface, plan->segment);
+  plan->transport.options["interface"] = interface.name;
+  plan->transport.options["peers"] =
+      PeersOption(topology_, *plan, [](const TopologyAdapter& adapter) { return adapter.mac; });
+  plan->transport.options["group"] = Cat(GroupOf(plan->exchange.run));
+}
+
+const NetworkInterface& Planner::FindInterface(const TopologyAdapter& own) {
+  if (!listed_) interfaces_ = machine_.interfaces();
+  listed_ = true;
+  const std::string field = AdapterPath(topology_.nodes[node_], node_, own) + ".interface";
+  const bool by_mac = LooksLikeMac(own.interface);
+  const NetworkInterface* found = nullptr;
+  std::vector<std::string> names;
+  for (const NetworkInterface& one : interfaces_) {
+    names.push_back(by_mac ? one.name + " " + one.mac : one.name);
+    if ((by_mac ? one.mac : one.name) != own.interface) continue;
+    if (found) {
+      throw FieldError(field, own.interface, " is the MAC address of ", found->name, " and of ",
+                       one.name, ", expected the name of one of them");
+    }
+    found = &one;
+  }
+  if (found) return *found;
+  throw FieldError(field, "this machine has no network interface ", own.interface, ", expected ",
+                   names.empty() ? "one" : "one of ", NameList(names));
+}
+
+void Planner::CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface,
+                             size_t index) {
+  const TopologySegment& segment = topology_.segments[index];
+  if (interface.mac != own.mac) {
+    throw FieldError(AdapterPath(topology_.nodes[node_], node_, own) + ".mac", own.mac,
+                     " given, but interface ", interface.name, " of this machine has ",
+                     interface.mac.empty() ? "none" : interface.mac, "; expected that");
+  }
+  if (interface.mtu < segment.mtu) {
+    throw FieldError(Cat("segment[", index, "].mtu"), segment.mtu, ", but interface ",
+                     interface.name, " of this machine allows ", interface.mtu,
+                     ", expected at most that");
+  }
+  if (interface.mtu > segment.mtu && segment.mtu == kDefaultMtu) {
+    notices_.push_back(Cat("segment \"", segment.name, "\" sends packets of ", segment.mtu,
+                           " bytes; interface ", interface.name, " allows ", interface.mtu,
+                           ", which the segment's mtu may say if all its nodes do"));
+  }
+}
+
+std::string Planner::LoadKey(size_t index) {
+  try {
+    return machine_.load_key(topology_.segments[index].key_file, topology_.source.file());
+  } catch (const Error& error) {
+    throw FieldError(Cat("segment[", index, "].key_file"), error.what());
+  }
+}
+
+}  // namespace
+
+NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine) {
+  CHECK_LT(node, topology.nodes.size());
+  try {
+    return Planner(topology, node, machine).Plan();
+  } catch (const FieldError& error) {
+    throw Error(topology.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,51 @@
+// What one node of a topology has to set up: its endpoints and exchanges, segment by
+// segment.
+#ifndef MILLRACE_TOPOLOGY_PLAN_H_
+#define MILLRACE_TOPOLOGY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exchange/exchange_config.h"
+#include "exchange/merge_rule.h"
+#include "topology/machine.h"
+#include "topology/topology.h"
+#include "transport/registry.h"
+
+namespace millrace {
+
+struct SegmentPlan {
+  std::string name;
+  size_t segment = 0;         // its index in Topology::segments
+  std::vector<NodeId> peers;  // ascending; one at least
+  // transport, node and options are set; the clock is the default one.
+  TransportConfig transport;
+  // run, node, max_nodes, codec, heartbeat_ns and suspect_ns are set. The caller sets
+  // incarnation, and what depends on the transport it gets.
+  ExchangeConfig exchange;
+  MergeRuleConfig rule;
+  int64_t chunk_floats = 0;         // ReplicaArrays::chunk_floats
+  double max_bytes_per_second = 0;  // of frames that this node sends; 0: no limit
+  double begin = 0, end = 1;        // as RangeOf() takes them
+  std::string key;                  // signs the frames; "" for none. A secret: not to be logged
+  bool spin = false;
+};
+
+struct NodePlan {
+  NodeId node = 0;
+  std::string name;
+  int solvers = 1;
+  int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
+  bool split_test = true;
+  std::vector<SegmentPlan> segments;  // those that join this node, in the file's order
+  std::vector<std::string> notices;   // lines that the caller logs
+};
+
+// Checks what only this node can: interfaces, their MTUs, key files. Throws Error, one
+// line: file, line, field, what was expected. `node` is below topology.nodes.size().
+NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine = Machine::This());
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOPOLOGY_PLAN_H_

@@ -1,0 +1,137 @@
+#include <unordered_map>
+
+#include "topology/network_names.h"
+#include "topology/read_fields.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostSolvers = 1024;
+
+// Of a topology::Node or a topology::Adapter: both have these fields.
+template <typename Message>
+TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
+  TopologyAdapter adapter;
+  if (message.has_address()) {
+    const std::optional<NetworkHost> host = ParseHost(message.address());
+    if (!host) {
+      throw FieldError(path + ".address", "\"", message.address(),
+                       "\" given, expected a host name or an IP address, without a port");
+    }
+    adapter.address = host->text;
+  }
+  if (message.has_interface()) {
+    adapter.interface = message.interface();
+    if (LooksLikeMac(adapter.interface)) {
+      const std::optional<std::string> mac = ParseMac(adapter.interface);
+      if (mac) adapter.interface = adapter.mac = *mac;
+    }
+    if (adapter.mac.empty() && !IsInterfaceName(adapter.interface)) {
+      throw FieldError(path + ".interface", "\"", adapter.interface,
+                       "\" given, expected the name of a network interface or its MAC address, "
+                       "such as 52:54:00:12:34:56");
+    }
+  }
+  if (message.has_mac()) {
+    const std::optional<std::string> mac = ParseMac(message.mac());
+    if (!mac) {
+      throw FieldError(path + ".mac", "\"", message.mac(),
+                       "\" given, expected the MAC address of one adapter, such as "
+                       "52:54:00:12:34:56");
+    }
+    adapter.mac = *mac;
+    if (adapter.interface.empty()) adapter.interface = adapter.mac;
+  }
+  return adapter;
+}
+
+void ReadAdapters(const std::string& path, const topology::Node& message, TopologyNode* node) {
+  node->adapters.push_back(ReadAdapter(path, message));
+  for (int i = 0; i < message.adapter_size(); ++i) {
+    const std::string field = Cat(path, ".adapter[", i, "]");
+    const topology::Adapter& adapter = message.adapter(i);
+    CheckName(field + ".name", adapter.has_name(), adapter.name());
+    if (node->FindAdapter(adapter.name())) {
+      throw FieldError(field + ".name", "node \"", node->name, "\" has an adapter \"",
+                       adapter.name(), "\" already, expected another name");
+    }
+    node->adapters.push_back(ReadAdapter(field, adapter));
+    node->adapters.back().name = adapter.name();
+  }
+}
+
+// Shards default to places in the file, so a node whose shard is taken may be one that
+// says nothing about it.
+void ReadShards(const topology::Topology& file, std::vector<TopologyNode>* nodes) {
+  const int count = static_cast<int>(nodes->size());
+  std::vector<int> owner(count, -1);
+  for (int i = 0; i < count; ++i) {
+    const std::string field = Cat("node[", i, "].shard");
+    TopologyNode& node = (*nodes)[i];
+    node.shard = i;
+    if (file.node(i).has_shard()) {
+      if (!file.shard_data()) {
+        throw FieldError(field, "given, but shard_data is false: every node reads all data");
+      }
+      CheckRange(field, file.node(i).shard(), 0, count - 1);
+      node.shard = file.node(i).shard();
+    }
+    if (owner[node.shard] >= 0) {
+      throw FieldError(field, node.shard, " is the shard of node \"",
+                       (*nodes)[owner[node.shard]].name, "\" already, expected another for \"",
+                       node.name, "\"");
+    }
+    owner[node.shard] = i;
+  }
+}
+
+}  // namespace
+
+std::string NameList(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 16;
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMost; ++i) list += (i ? ", " : "") + names[i];
+  if (names.size() > kMost) list += Cat(" and ", names.size() - kMost, " more");
+  return list;
+}
+
+void CheckName(const std::string& field, bool given, const std::string& value) {
+  constexpr const char* kExpected =
+      "expected 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit";
+  if (!given) throw FieldError(field, "missing, ", kExpected);
+  if (!IsTopologyName(value)) throw FieldError(field, "\"", value, "\" given, ", kExpected);
+}
+
+void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return;
+  throw FieldError(field, value, " given, expected ", least, " to ", most);
+}
+
+std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
+  if (file.node_size() == 0) throw FieldError("node", "missing, expected at least one");
+  if (file.node_size() > kMostTopologyEntries) {
+    throw FieldError(Cat("node[", kMostTopologyEntries, "]"), file.node_size(),
+                     " nodes given, expected at most ", kMostTopologyEntries);
+  }
+  std::vector<TopologyNode> nodes;
+  std::unordered_map<std::string, int> places;
+  for (int i = 0; i < file.node_size(); ++i) {
+    const topology::Node& message = file.node(i);
+    const std::string path = Cat("node[", i, "]");
+    CheckName(path + ".name", message.has_name(), message.name());
+    if (const auto [at, is_new] = places.emplace(message.name(), i); !is_new) {
+      throw FieldError(path + ".name", "node[", at->second, "] is named \"", message.name(),
+                       "\" already, expected another name");
+    }
+    CheckRange(path + ".solvers", message.solvers(), 1, kMostSolvers);
+    TopologyNode node;
+    node.name = message.name();
+    node.solvers = message.solvers();
+    ReadAdapters(path, message, &node);
+    nodes.push_back(std::move(node));
+  }
+  ReadShards(file, &nodes);
+  return nodes;
+}
+
+}  // namespace millrace

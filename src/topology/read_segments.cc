@@ -1,0 +1,322 @@
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "topology/frame_room.h"
+#include "topology/network_names.h"
+#include "topology/read_fields.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kLeastChunkFloats = 16;
+constexpr int64_t kNsPerMs = 1'000'000;
+
+// Reads the segments of one file, one after the other.
+class SegmentReader {
+ public:
+  SegmentReader(const topology::Topology& file, const std::vector<TopologyNode>& nodes,
+                const std::vector<std::string>& transports)
+      : file_(file), nodes_(nodes), transports_(transports) {
+    for (size_t i = 0; i < nodes.size(); ++i) ids_[nodes[i].name] = static_cast<NodeId>(i);
+  }
+
+  TopologySegment Read(int index);
+
+ private:
+  std::string Field(const std::string& name) const { return path_ + "." + name; }
+
+  void ReadName();
+  void ReadTransport();
+  void ReadMembers();
+  void CheckAdapters();
+  void CheckAddress(NodeId node, const TopologyAdapter& adapter);
+  void CheckMac(NodeId node, const TopologyAdapter& adapter);
+  void ReadCodec();
+  void ReadPacing();
+  void ReadRange();
+  void ReadOptions();
+  void CutChunks();
+
+  const topology::Topology& file_;
+  const std::vector<TopologyNode>& nodes_;
+  const std::vector<std::string>& transports_;
+  std::unordered_map<std::string, NodeId> ids_;
+  std::unordered_map<std::string, int> places_;  // of segments, by name
+  struct Listener {
+    NodeId node;
+    std::string segment;
+  };
+  std::unordered_map<std::string, Listener> listeners_;  // by address and port, in all segments
+
+  // Of the segment at hand.
+  std::string path_;
+  const topology::Segment* message_ = nullptr;
+  TopologySegment segment_;
+  std::unordered_map<std::string, NodeId> macs_;
+  bool all_ipv4_ = true;
+};
+
+TopologySegment SegmentReader::Read(int index) {
+  path_ = Cat("segment[", index, "]");
+  message_ = &file_.segment(index);
+  segment_ = {};
+  macs_.clear();
+  all_ipv4_ = true;
+  ReadName();
+  places_.emplace(segment_.name, index);
+  ReadTransport();
+  ReadMembers();
+  CheckAdapters();
+  ReadCodec();
+  ReadPacing();
+  ReadRange();
+  ReadOptions();
+  CutChunks();
+  return std::move(segment_);
+}
+
+void SegmentReader::ReadName() {
+  CheckName(Field("name"), message_->has_name(), message_->name());
+  if (const auto found = places_.find(message_->name()); found != places_.end()) {
+    throw FieldError(Field("name"), "segment[", found->second, "] is named \"", message_->name(),
+                     "\" already, expected another name");
+  }
+  segment_.name = message_->name();
+}
+
+void SegmentReader::ReadTransport() {
+  const std::string expected = "expected one of " + NameList(transports_);
+  if (!message_->has_transport()) throw FieldError(Field("transport"), "missing, ", expected);
+  segment_.transport = message_->transport();
+  if (std::find(transports_.begin(), transports_.end(), segment_.transport) == transports_.end()) {
+    throw FieldError(Field("transport"), "\"", segment_.transport, "\" given, ", expected);
+  }
+  if (segment_.transport == "udp") {
+    CheckRange(Field("port"), message_->port(), 1, 65535);
+    segment_.port = message_->port();
+  } else if (message_->has_port()) {
+    throw FieldError(Field("port"), "given, but transport \"", segment_.transport,
+                     "\" has no ports; expected it with \"udp\" only");
+  }
+}
+
+void SegmentReader::ReadMembers() {
+  const auto& names = message_->node();
+  if (names.empty()) {
+    for (size_t i = 0; i < nodes_.size(); ++i) segment_.nodes.push_back(static_cast<NodeId>(i));
+  }
+  std::vector<bool> named(nodes_.size());
+  for (int i = 0; i < names.size(); ++i) {
+    const std::string field = Field(Cat("node[", i, "]"));
+    const auto found = ids_.find(names[i]);
+    if (found == ids_.end()) {
+      std::vector<std::string> known;
+      for (const TopologyNode& node : nodes_) known.push_back(node.name);
+      throw FieldError(field, "there is no node \"", names[i], "\", expected one of ",
+                       NameList(known));
+    }
+    if (named[found->second]) {
+      throw FieldError(field, "\"", names[i],
+                       "\" is there twice, a segment between a node and itself; expected each "
+                       "node once");
+    }
+    named[found->second] = true;
+    segment_.nodes.push_back(found->second);
+  }
+  if (segment_.nodes.size() < 2) {
+    throw FieldError(Field("node"), "segment \"", segment_.name, "\" joins ", segment_.nodes.size(),
+                     " node, expected at least 2");
+  }
+  std::sort(segment_.nodes.begin(), segment_.nodes.end());
+}
+
+void SegmentReader::CheckAdapters() {
+  if (message_->has_adapter()) {
+    CheckName(Field("adapter"), true, message_->adapter());
+    segment_.adapter = message_->adapter();
+  }
+  for (NodeId node : segment_.nodes) {
+    const TopologyAdapter* adapter = nodes_[node].FindAdapter(segment_.adapter);
+    if (!adapter) {
+      throw FieldError(Field("adapter"), "node \"", nodes_[node].name, "\" has no adapter \"",
+                       segment_.adapter, "\"");
+    }
+    if (segment_.transport == "udp") CheckAddress(node, *adapter);
+    if (segment_.transport == "packet") CheckMac(node, *adapter);
+  }
+}
+
+void SegmentReader::CheckAddress(NodeId node, const TopologyAdapter& adapter) {
+  const std::string field = AdapterPath(nodes_[node], node, adapter) + ".address";
+  if (adapter.address.empty()) {
+    throw FieldError(field, "missing, expected the host name or IP address of \"",
+                     nodes_[node].name, "\" for the udp segment \"", segment_.name, "\"");
+  }
+  const NetworkHost host = *ParseHost(adapter.address);
+  all_ipv4_ = all_ipv4_ && host.kind == HostKind::kIpv4;
+  const std::string place = HostAndPort(host, segment_.port);
+  const auto [other, is_new] = listeners_.emplace(place, Listener{node, segment_.name});
+  if (is_new) return;
+  const Listener& first = other->second;
+  if (first.node == node) {
+    throw FieldError(Field("port"), "node \"", nodes_[node].name, "\" listens on ", place,
+                     " for segment \"", first.segment, "\" already, expected another port");
+  }
+  throw FieldError(
+      field, place, " of segment \"", segment_.name, "\" is where node \"", nodes_[first.node].name,
+      "\" listens",
+      first.segment == segment_.name ? "" : Cat(" for segment \"", first.segment, "\""),
+      ", expected another address for \"", nodes_[node].name, "\"");
+}
+
+void SegmentReader::CheckMac(NodeId node, const TopologyAdapter& adapter) {
+  const std::string path = AdapterPath(nodes_[node], node, adapter);
+  const std::string& name = nodes_[node].name;
+  if (adapter.interface.empty()) {
+    throw FieldError(path + ".interface", "missing, expected the network interface of \"", name,
+                     "\" for the packet segment \"", segment_.name, "\"");
+  }
+  if (adapter.mac.empty()) {
+    throw FieldError(path + ".mac", "missing, expected the MAC address by which the peers of \"",
+                     name, "\" reach it in the packet segment \"", segment_.name, "\"");
+  }
+  if (const auto [other, is_new] = macs_.emplace(adapter.mac, node); !is_new) {
+    throw FieldError(path + ".mac", adapter.mac, " is the MAC address of node \"",
+                     nodes_[other->second].name, "\" too, in segment \"", segment_.name,
+                     "\"; expected another for \"", name, "\"");
+  }
+}
+
+void SegmentReader::ReadCodec() {
+  const std::pair<const char*, Codec> codecs[] = {{"float32", Codec::kFloat32},
+                                                  {"bfloat16", Codec::kBfloat16},
+                                                  {"int8", Codec::kInt8},
+                                                  {"sparse", Codec::kSparse}};
+  const auto found = std::find_if(std::begin(codecs), std::end(codecs), [&](const auto& codec) {
+    return codec.first == message_->codec();
+  });
+  if (found == std::end(codecs)) {
+    throw FieldError(Field("codec"), "\"", message_->codec(),
+                     "\" given, expected one of float32, bfloat16, int8, sparse");
+  }
+  segment_.codec.codec = found->second;
+  const bool sparse = found->second == Codec::kSparse;
+  if (message_->has_threshold() && !sparse) {
+    throw FieldError(Field("threshold"), "given, but codec is \"", message_->codec(),
+                     "\"; expected it with \"sparse\" only");
+  }
+  if (sparse && !message_->has_threshold()) {
+    throw FieldError(Field("threshold"), "missing, expected a number above 0 for codec \"sparse\"");
+  }
+  segment_.codec.threshold = message_->threshold();
+  // Written so that NaN is refused too, here and below.
+  if (sparse && !(segment_.codec.threshold > 0 && std::isfinite(segment_.codec.threshold))) {
+    throw FieldError(Field("threshold"), segment_.codec.threshold,
+                     " given, expected a number above 0");
+  }
+  if (message_->rule() != "additive") {
+    throw FieldError(Field("rule"), "\"", message_->rule(), "\" given, expected additive");
+  }
+}
+
+void SegmentReader::ReadPacing() {
+  segment_.max_megabits = message_->max_rate();
+  if (!(segment_.max_megabits >= 0 && std::isfinite(segment_.max_megabits))) {
+    throw FieldError(Field("max_rate"), segment_.max_megabits,
+                     " given, expected Mbit/s, or 0 for no limit");
+  }
+  CheckRange(Field("heartbeat_ms"), message_->heartbeat_ms(), 1, 60'000);
+  // Heartbeats come half as late again, and some are lost.
+  CheckRange(Field("suspect_ms"), message_->suspect_ms(), 3 * int64_t{message_->heartbeat_ms()},
+             3'600'000);
+  segment_.heartbeat_ns = message_->heartbeat_ms() * kNsPerMs;
+  segment_.suspect_ns = message_->suspect_ms() * kNsPerMs;
+  segment_.spin = message_->spin();
+  if (message_->has_key_file() && message_->key_file().empty()) {
+    throw FieldError(Field("key_file"), "is empty, expected the path of a file");
+  }
+  segment_.key_file = message_->key_file();
+}
+
+void SegmentReader::ReadRange() {
+  segment_.begin = message_->begin();
+  segment_.end = message_->end();
+  if (!(segment_.begin >= 0 && segment_.begin <= 1)) {
+    throw FieldError(Field("begin"), segment_.begin, " given, expected a share from 0 to 1");
+  }
+  if (!(segment_.end >= 0 && segment_.end <= 1)) {
+    throw FieldError(Field("end"), segment_.end, " given, expected a share from 0 to 1");
+  }
+  if (segment_.begin >= segment_.end) {
+    throw FieldError(Field(message_->has_begin() ? "begin" : "end"), "the range from ",
+                     segment_.begin, " to ", segment_.end, " is empty, expected begin below end");
+  }
+}
+
+void SegmentReader::ReadOptions() {
+  for (int i = 0; i < message_->option_size(); ++i) {
+    const topology::Option& option = message_->option(i);
+    const std::string field = Field(Cat("option[", i, "]"));
+    if (option.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
+    if (!option.has_value()) throw FieldError(field + ".value", "missing, expected a text");
+    if (IsReservedOption(segment_.transport, option.key())) {
+      throw FieldError(field + ".key", "\"", option.key(),
+                       "\" given, which follows from the file's other fields; expected another");
+    }
+    if (!segment_.options.emplace(option.key(), option.value()).second) {
+      throw FieldError(field + ".key", "\"", option.key(), "\" is there twice, expected it once");
+    }
+  }
+}
+
+void SegmentReader::CutChunks() {
+  CheckRange(Field("mtu"), message_->mtu(), 64, 65535);
+  segment_.mtu = message_->mtu();
+  const uint16_t max_nodes = segment_.max_nodes();
+  const bool has_key = !segment_.key_file.empty();
+  const int64_t room = FrameRoom(segment_.transport, segment_.mtu, all_ipv4_);
+  const int64_t heartbeat = HeartbeatBytes(max_nodes, has_key);
+  if (room < heartbeat) {
+    throw FieldError(Field("mtu"), segment_.mtu, " leaves ", std::max<int64_t>(room, 0),
+                     " bytes for a frame, expected at least ", heartbeat, " for a heartbeat with ",
+                     max_nodes, " nodes");
+  }
+  const int64_t fits = (room - PositionOverhead(max_nodes, has_key)) / int64_t{sizeof(float)};
+  segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : fits;
+  if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > fits) {
+    throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",
+                     kLeastChunkFloats, " to ", fits, ", what an mtu of ", segment_.mtu,
+                     " leaves room for");
+  }
+  segment_.max_frame_bytes = room;
+}
+
+}  // namespace
+
+std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter) {
+  const auto place = &adapter - owner.adapters.data();
+  return place == 0 ? Cat("node[", node, "]") : Cat("node[", node, "].adapter[", place - 1, "]");
+}
+
+bool IsReservedOption(const std::string& transport, const std::string& key) {
+  if (key == "max_frame_bytes") return true;
+  // Of udp, `interface` is a setting of its own: which way datagrams have to go.
+  if (transport == "udp") return key == "address" || key == "peers";
+  return transport == "packet" && (key == "interface" || key == "peers" || key == "group");
+}
+
+std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
+                                          const std::vector<TopologyNode>& nodes,
+                                          const std::vector<std::string>& transports) {
+  if (file.segment_size() > kMostTopologyEntries) {
+    throw FieldError(Cat("segment[", kMostTopologyEntries, "]"), file.segment_size(),
+                     " segments given, expected at most ", kMostTopologyEntries);
+  }
+  SegmentReader reader(file, nodes, transports);
+  std::vector<TopologySegment> segments;
+  for (int i = 0; i < file.segment_size(); ++i) segments.push_back(reader.Read(i));
+  return segments;
+}
+
+}  // namespace millrace

@@ -1,0 +1,70 @@
+#include "topology/topology.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "proto/topology.pb.h"
+#include "topology/coverage.h"
+#include "topology/read_fields.h"
+#include "transport/registry.h"
+
+namespace millrace {
+
+const TopologyAdapter* TopologyNode::FindAdapter(const std::string& adapter_name) const {
+  const auto found =
+      std::find_if(adapters.begin(), adapters.end(),
+                   [&](const TopologyAdapter& adapter) { return adapter.name == adapter_name; });
+  return found == adapters.end() ? nullptr : &*found;
+}
+
+bool TopologySegment::Joins(NodeId node) const {
+  return std::binary_search(nodes.begin(), nodes.end(), node);
+}
+
+std::vector<std::string> TransportsForTopologies() {
+  std::vector<std::string> names = TransportRegistry::Get().Names();
+  // One reaches the threads of this process only, the other needs a transport below it.
+  std::erase_if(names,
+                [](const std::string& name) { return name == "loopback" || name == "faulty"; });
+  return names;
+}
+
+Topology ParseTopology(const std::string& text, const std::string& name,
+                       const std::vector<std::string>& transports) {
+  topology::Topology file;
+  Topology topology;
+  ParseText(text, name, &file, &topology.source);
+  try {
+    CheckName("name", file.has_name(), file.name());
+    topology.name = file.name();
+    topology.shard_data = file.shard_data();
+    topology.split_test = file.split_test();
+    topology.nodes = ReadNodes(file);
+    topology.segments = ReadSegments(file, topology.nodes, transports);
+    CheckCoverage(topology);
+  } catch (const FieldError& error) {
+    throw Error(topology.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+  }
+  return topology;
+}
+
+Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports) {
+  return ParseTopology(ReadFile(path), path, transports);
+}
+
+uint64_t RunId(const Topology& topology, size_t segment) {
+  // Fowler, Noll, Vo (RFC 9923): the 64-bit offset basis and prime.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : topology.name + '\0' + topology.segments[segment].name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+WeightRange RangeOf(const TopologySegment& segment, int64_t weights) {
+  return {std::llround(segment.begin * static_cast<double>(weights)),
+          std::llround(segment.end * static_cast<double>(weights))};
+}
+
+}  // namespace millrace

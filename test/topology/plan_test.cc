@@ -1,0 +1,215 @@
+#include "topology/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "test/topology/topology_support.h"
+
+namespace millrace::test {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+// A machine with these interfaces, and no key file.
+Machine With(std::vector<NetworkInterface> interfaces) {
+  return {[interfaces] { return interfaces; },
+          [](const std::string& path, const std::string&) -> std::string {
+            throw Error(path, ": No such file or directory");
+          }};
+}
+
+const NetworkInterface kEth0{"eth0", "02:00:00:00:00:01", 1500};
+
+NodePlan Plan(const std::string& text, NodeId node, const Machine& machine = With({kEth0})) {
+  return PlanFor(Parse(text), node, machine);
+}
+std::string PlanError(const std::string& text, NodeId node, const Machine& machine) {
+  const Topology topology = Parse(text);
+  return ErrorOf([&] { PlanFor(topology, node, machine); });
+}
+
+TEST(Plan, OfUdpListensOnTheNodesOwnAddressAndKnowsTheOthers) {
+  const NodePlan plan = Plan(WithUdp("option { key: 'gro' value: '0' }"), 1);
+  EXPECT_EQ(plan.node, 1);
+  EXPECT_EQ(plan.name, "b");
+  ASSERT_EQ(plan.segments.size(), 1u);
+  const SegmentPlan& segment = plan.segments[0];
+  EXPECT_EQ(segment.name, "s");
+  EXPECT_EQ(segment.peers, (std::vector<NodeId>{0, 2}));
+  EXPECT_EQ(segment.transport.transport, "udp");
+  EXPECT_EQ(segment.transport.node, 1);
+  EXPECT_EQ(segment.transport.options, (Options{{"address", "10.0.0.2:29448"},
+                                                {"peers", "0=10.0.0.1:29448,2=10.0.0.3:29448"},
+                                                {"max_frame_bytes", "1464"},
+                                                {"gro", "0"}}));
+  EXPECT_EQ(plan.notices, std::vector<std::string>{});
+}
+
+TEST(Plan, PutsIpv6AddressesIntoBrackets) {
+  const NodePlan plan = Plan(
+      "name: 'n' node { name: 'a' address: 'fd00::1' } node { name: 'b' address: 'Host' }\n"
+      "segment { name: 's' transport: 'udp' port: 7 }",
+      0);
+  EXPECT_EQ(
+      plan.segments[0].transport.options,
+      (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}}));
+}
+
+TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
+  const std::string text = WithPacket("");
+  const Options expected = {{"interface", "eth0"},
+                            {"peers", "1=02:00:00:00:00:02,2=02:00:00:00:00:03"},
+                            {"group", "50232"},
+                            {"max_frame_bytes", "1484"}};
+  EXPECT_EQ(Plan(text, 0).segments[0].transport.options, expected);
+  // The same where the file has the MAC address alone.
+  std::string by_mac = text;
+  by_mac.replace(by_mac.find("interface: 'eth0'"), 17, "");
+  EXPECT_EQ(Plan(by_mac, 0).segments[0].transport.options, expected);
+}
+
+TEST(Plan, OfAnotherTransportHasTheFilesOptions) {
+  const Topology topology = ParseTopology(
+      kThree +
+          "segment { name: 's' transport: 'other' mtu: 2000 option { key: 'x' value: 'y' } }\n",
+      "f", {"other"});
+  EXPECT_EQ(PlanFor(topology, 0, With({})).segments[0].transport.options,
+            (Options{{"max_frame_bytes", "2000"}, {"x", "y"}}));
+}
+
+TEST(Plan, TellsTheExchangeItsNumbers) {
+  const std::string text = WithUdp(
+      "codec: 'sparse' threshold: 0.5 heartbeat_ms: 20 suspect_ms: 90 max_rate: 80 begin: 0 end: 1 "
+      "chunk_floats: 64 spin: true");
+  const SegmentPlan segment = Plan(text, 2).segments[0];
+  EXPECT_EQ(segment.exchange.run, RunId(Parse(text), 0));
+  EXPECT_EQ(segment.exchange.node, 2);
+  EXPECT_EQ(segment.exchange.max_nodes, 3);
+  EXPECT_EQ(segment.exchange.codec.codec, Codec::kSparse);
+  EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
+  EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
+  EXPECT_EQ(segment.exchange.suspect_ns, 90'000'000);
+  EXPECT_EQ(segment.rule.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.chunk_floats, 64);
+  EXPECT_EQ(segment.max_bytes_per_second, 1e7);
+  EXPECT_EQ(segment.begin, 0);
+  EXPECT_EQ(segment.end, 1);
+  EXPECT_EQ(segment.key, "");
+  EXPECT_TRUE(segment.spin);
+}
+
+TEST(Plan, HasTheSegmentsOfItsNodeOnly) {
+  const std::string text = kThree +
+                           "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
+                           "segment { name: 't' transport: 'packet' node: 'b' node: 'c' }\n";
+  // Node a asks nothing of its interfaces: the segment over packet is not its own.
+  const Machine none = With({});
+  ASSERT_EQ(Plan(text, 0, none).segments.size(), 1u);
+  EXPECT_EQ(Plan(text, 0, none).segments[0].exchange.max_nodes, 2);
+  const NodePlan c = Plan(text, 2, With({{"eth0", "02:00:00:00:00:03", 1500}}));
+  ASSERT_EQ(c.segments.size(), 1u);
+  EXPECT_EQ(c.segments[0].name, "t");
+  EXPECT_EQ(c.segments[0].segment, 1u);
+  EXPECT_EQ(c.segments[0].peers, std::vector<NodeId>{1});
+}
+
+TEST(Plan, UsesTheAdapterThatASegmentChooses) {
+  const std::string text =
+      "name: 'n'\n"
+      "node { name: 'a' adapter { name: 'x' address: '10.0.1.1' } }\n"
+      "node { name: 'b' adapter { name: 'x' address: '10.0.1.2' } }\n"
+      "segment { name: 's' transport: 'udp' adapter: 'x' port: 7 }\n";
+  EXPECT_EQ(Plan(text, 1).segments[0].transport.options.at("address"), "10.0.1.2:7");
+  EXPECT_EQ(Plan(text, 1).segments[0].transport.options.at("peers"), "0=10.0.1.1:7");
+}
+
+TEST(Plan, ReadsAShardOfTheDataUnlessTheFileSaysNo) {
+  const NodePlan sharded = Plan(WithUdp(""), 2);
+  EXPECT_EQ(sharded.shard, 2);
+  EXPECT_EQ(sharded.shards, 3);
+  EXPECT_TRUE(sharded.split_test);
+  const NodePlan whole = Plan(WithUdp("} shard_data: false split_test: false #"), 2);
+  EXPECT_EQ(whole.shard, 0);
+  EXPECT_EQ(whole.shards, 1);
+  EXPECT_FALSE(whole.split_test);
+}
+
+TEST(Plan, RefusesInterfacesThatThisMachineDoesNotHave) {
+  EXPECT_EQ(PlanError(WithPacket(""), 0, With({{"lo", "", 65536}, {"eth1", "", 1500}})),
+            "f:2: node[0].interface: this machine has no network interface eth0, expected one of "
+            "lo, eth1");
+  EXPECT_EQ(PlanError(WithPacket(""), 0, With({})),
+            "f:2: node[0].interface: this machine has no network interface eth0, expected one");
+  const std::string adapters =
+      "name: 'n'\n"
+      "node { name: 'a'\nadapter { name: 'x' interface: '02:00:00:00:00:01' } }\n"
+      "node { name: 'b'\nadapter { name: 'x' interface: '02:00:00:00:00:02' } }\n"
+      "segment { name: 's' transport: 'packet' adapter: 'x' }\n";
+  EXPECT_EQ(PlanError(adapters, 1, With({kEth0})),
+            "f:5: node[1].adapter[0].interface: this machine has no network interface "
+            "02:00:00:00:00:02, expected one of eth0 02:00:00:00:00:01");
+  EXPECT_EQ(PlanError(adapters, 0, With({kEth0, {"br0", "02:00:00:00:00:01", 1500}})),
+            "f:3: node[0].adapter[0].interface: 02:00:00:00:00:01 is the MAC address of eth0 and "
+            "of br0, expected the name of one of them");
+}
+
+TEST(Plan, RefusesAnInterfaceWithAnotherMacOrTooSmallAnMtu) {
+  EXPECT_EQ(PlanError(WithPacket(""), 1, With({kEth0})),
+            "f:3: node[1].mac: 02:00:00:00:00:02 given, but interface eth0 of this machine has "
+            "02:00:00:00:00:01; expected that");
+  EXPECT_EQ(PlanError(WithPacket(""), 1, With({{"eth0", "", 1500}})),
+            "f:3: node[1].mac: 02:00:00:00:00:02 given, but interface eth0 of this machine has "
+            "none; expected that");
+  EXPECT_EQ(PlanError(WithPacket("\nmtu: 9000"), 0, With({kEth0})),
+            "f:6: segment[0].mtu: 9000, but interface eth0 of this machine allows 1500, expected "
+            "at most that");
+}
+
+TEST(Plan, SaysThatAnInterfaceAllowsMore) {
+  NetworkInterface jumbo = kEth0;
+  jumbo.mtu = 9000;
+  EXPECT_EQ(Plan(WithPacket(""), 0, With({jumbo})).notices,
+            std::vector<std::string>{
+                "segment \"s\" sends packets of 1500 bytes; interface eth0 allows 9000, which the "
+                "segment's mtu may say if all its nodes do"});
+  EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
+}
+
+TEST(Plan, LoadsTheKeysOfItsOwnSegments) {
+  const std::string text = kThree +
+                           "segment { name: 's' transport: 'udp' node: 'a' node: 'b'\n"
+                           "  key_file: 's.key' }\n"
+                           "segment { name: 't' transport: 'packet' node: 'b' node: 'c' }\n";
+  EXPECT_EQ(PlanError(text, 0, With({})),
+            "f:6: segment[0].key_file: s.key: No such file or directory");
+  EXPECT_EQ(Plan(text, 2, With({{"eth0", "02:00:00:00:00:03", 1500}})).segments.size(), 1u);
+  Machine machine = With({});
+  machine.load_key = [](const std::string& path, const std::string& named_in) {
+    return path + " of " + named_in;
+  };
+  EXPECT_EQ(Plan(text, 0, machine).segments[0].key, "s.key of f");
+}
+
+TEST(Plan, OnThisMachineFindsKeysBesideTheFile) {
+  TempDir folder;
+  const std::string path = folder / "c.prototxt";
+  WriteFile(path, WithUdp("key_file: 's.key'"));
+  const Topology topology = LoadTopology(path, kTransports);
+  EXPECT_EQ(ErrorOf([&] { PlanFor(topology, 0); }),
+            path + ":5: segment[0].key_file: s.key: No such file or directory");
+  WriteFile(folder / "s.key", std::string(64, 'a'));
+  const std::string key = folder / "s.key";
+  ASSERT_EQ(Run({"chmod", "600", key}).status, 0);
+  EXPECT_EQ(PlanFor(topology, 0).segments[0].key, std::string(32, '\xaa'));
+}
+
+TEST(Machine, HasALoopbackInterface) {
+  bool found = false;
+  for (const NetworkInterface& one : ListInterfaces()) {
+    EXPECT_GT(one.mtu, 0) << one.name;
+    found = found || one.name == "lo";
+  }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace millrace::test

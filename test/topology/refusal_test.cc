@@ -1,0 +1,271 @@
+// Every rule that one field, one node or one segment can break, and the line that says so.
+#include <gtest/gtest.h>
+
+#include "test/topology/topology_support.h"
+#include "topology/topology.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr const char* kNameRule =
+    "expected 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit";
+
+TEST(TopologyRefusal, NamesClustersNodesAndSegments) {
+  const std::string rule = kNameRule;
+  EXPECT_EQ(ParseError("node { name: 'a' }"), "f: name: missing, " + rule);
+  EXPECT_EQ(ParseError("\nname: ''"), "f:2: name: \"\" given, " + rule);
+  EXPECT_EQ(ParseError("name: ' '"), "f:1: name: \" \" given, " + rule);
+  EXPECT_EQ(ParseError("name: 'n'\nnode { }"), "f:2: node[0].name: missing, " + rule);
+  EXPECT_EQ(ParseError("name: 'n'\nnode {\n name: '-a' }"),
+            "f:3: node[0].name: \"-a\" given, " + rule);
+  EXPECT_EQ(ParseError(kThree + "segment { transport: 'udp' }"),
+            "f:5: segment[0].name: missing, " + rule);
+  EXPECT_EQ(ParseError(kThree + "segment { name: 'a b' transport: 'udp' }"),
+            "f:5: segment[0].name: \"a b\" given, " + rule);
+  const std::string longest(64, 'x');
+  EXPECT_EQ(Parse("name: '" + longest + "' node { name: 'a' }").name, longest);
+  EXPECT_EQ(ParseError("name: '" + longest + "x'"),
+            "f:1: name: \"" + longest + "x\" given, " + rule);
+}
+
+TEST(TopologyRefusal, WantsEachNameOnce) {
+  EXPECT_EQ(ParseError("name: 'n'\nnode { name: 'a' }\nnode { name: 'a' }"),
+            "f:3: node[1].name: node[0] is named \"a\" already, expected another name");
+  EXPECT_EQ(ParseError(WithUdp("") + "segment { name: 's' transport: 'packet' }"),
+            "f:6: segment[1].name: segment[0] is named \"s\" already, expected another name");
+  EXPECT_EQ(
+      ParseError("name: 'n'\nnode { name: 'a' adapter { name: 'x' }\nadapter { name: 'x' } }"),
+      "f:3: node[0].adapter[1].name: node \"a\" has an adapter \"x\" already, expected "
+      "another name");
+  EXPECT_EQ(ParseError("name: 'n'\nnode { name: 'a'\nadapter { } }"),
+            std::string("f:3: node[0].adapter[0].name: missing, ") + kNameRule);
+}
+
+TEST(TopologyRefusal, KnowsNoFieldButItsOwn) {
+  EXPECT_EQ(ParseError("name: 'n'\nnode { adress: '' }"),
+            "f:2: Message type \"topology.Node\" has no field named \"adress\".");
+  EXPECT_EQ(ParseError(""), "f: is empty, expected a Topology in text form");
+}
+
+TEST(TopologyRefusal, CountsNodes) {
+  EXPECT_EQ(ParseError("name: 'n'"), "f: node: missing, expected at least one");
+  std::string many = "name: 'n'\n";
+  for (int i = 0; i < 4097; ++i) many += Cat("node { name: 'n", i, "' }\n");
+  EXPECT_EQ(ParseError(many), "f:4098: node[4096]: 4097 nodes given, expected at most 4096");
+}
+
+TEST(TopologyRefusal, WantsSolversAndShardsInTheirBounds) {
+  const auto error = [](const std::string& b) {
+    return ParseError("name: 'n'\nnode { name: 'a' }\nnode { name: 'b' " + b + " }\n");
+  };
+  EXPECT_EQ(error("solvers: 0"), "f:3: node[1].solvers: 0 given, expected 1 to 1024");
+  EXPECT_EQ(error("solvers: 1025"), "f:3: node[1].solvers: 1025 given, expected 1 to 1024");
+  EXPECT_EQ(error("shard: -1"), "f:3: node[1].shard: -1 given, expected 0 to 1");
+  EXPECT_EQ(error("shard: 2"), "f:3: node[1].shard: 2 given, expected 0 to 1");
+  EXPECT_EQ(error("shard: 0"),
+            "f:3: node[1].shard: 0 is the shard of node \"a\" already, expected another for \"b\"");
+  EXPECT_EQ(error("shard: 1 } shard_data: false node { name: 'c'"),
+            "f:3: node[1].shard: given, but shard_data is false: every node reads all data");
+}
+
+TEST(TopologyRefusal, WantsAddressesThatCouldBe) {
+  const auto error = [](const std::string& fields) {
+    return ParseError("name: 'n'\nnode { name: 'a'\n" + fields + " }");
+  };
+  EXPECT_EQ(error("address: '10.0.0.1:80'"),
+            "f:3: node[0].address: \"10.0.0.1:80\" given, expected a host name or an IP address, "
+            "without a port");
+  EXPECT_EQ(error("adapter { name: 'x' address: '10.0.0' }"),
+            "f:3: node[0].adapter[0].address: \"10.0.0\" given, expected a host name or an IP "
+            "address, without a port");
+  EXPECT_EQ(error("interface: '02:00:00:00:00'"),
+            "f:3: node[0].interface: \"02:00:00:00:00\" given, expected the name of a network "
+            "interface or its MAC address, such as 52:54:00:12:34:56");
+  EXPECT_EQ(error("mac: 'ff:ff:ff:ff:ff:ff'"),
+            "f:3: node[0].mac: \"ff:ff:ff:ff:ff:ff\" given, expected the MAC address of one "
+            "adapter, such as 52:54:00:12:34:56");
+}
+
+TEST(TopologyRefusal, KnowsItsTransports) {
+  EXPECT_EQ(ParseError(kThree + "segment { name: 's' }"),
+            "f:5: segment[0].transport: missing, expected one of packet, udp");
+  EXPECT_EQ(ParseError(kThree + "segment { name: 's' transport: 'loopback' }"),
+            "f:5: segment[0].transport: \"loopback\" given, expected one of packet, udp");
+}
+
+TEST(TopologyRefusal, WantsNodesThatExistAndTwoOfThem) {
+  EXPECT_EQ(ParseError(WithUdp("node: 'a'\nnode: 'd'")),
+            "f:6: segment[0].node[1]: there is no node \"d\", expected one of a, b, c");
+  EXPECT_EQ(ParseError(WithUdp("node: 'a'\nnode: 'a'")),
+            "f:6: segment[0].node[1]: \"a\" is there twice, a segment between a node and itself; "
+            "expected each node once");
+  EXPECT_EQ(ParseError(WithUdp("node: 'a'")),
+            "f:5: segment[0].node: segment \"s\" joins 1 node, expected at least 2");
+  EXPECT_EQ(ParseError("name: 'n' node { name: 'a' }\nsegment { name: 's' transport: 'udp' }"),
+            "f:2: segment[0].node: segment \"s\" joins 1 node, expected at least 2");
+}
+
+TEST(TopologyRefusal, ListsNoMoreThanSixteenNames) {
+  std::string text = "name: 'n'\n";
+  for (int i = 0; i < 20; ++i) text += Cat("node { name: 'n", i, "' }\n");
+  const std::string error = ParseError(text + "segment { name: 's' transport: 'udp' node: 'x' }");
+  EXPECT_CONTAINS(error, "n14, n15 and 4 more");
+}
+
+TEST(TopologyRefusal, WantsAnAddressOfEachNodeForUdp) {
+  EXPECT_EQ(ParseError("name: 'n'\nnode { name: 'a' address: 'x' }\nnode { name: 'b' }\n"
+                       "segment { name: 's' transport: 'udp' }"),
+            "f:3: node[1].address: missing, expected the host name or IP address of \"b\" for the "
+            "udp segment \"s\"");
+}
+
+TEST(TopologyRefusal, WantsInterfaceAndMacOfEachNodeForPacket) {
+  const auto error = [](const std::string& b) {
+    return ParseError(
+        "name: 'n'\nnode { name: 'a' mac: '02:00:00:00:00:01' }\n"
+        "node { name: 'b' " +
+        b + " }\nsegment { name: 's' transport: 'packet' }");
+  };
+  EXPECT_EQ(error(""),
+            "f:3: node[1].interface: missing, expected the network interface of \"b\" for the "
+            "packet segment \"s\"");
+  EXPECT_EQ(error("interface: 'eth0'"),
+            "f:3: node[1].mac: missing, expected the MAC address by which the peers of \"b\" reach "
+            "it in the packet segment \"s\"");
+  EXPECT_EQ(error("mac: '02:00:00:00:00:01'"),
+            "f:3: node[1].mac: 02:00:00:00:00:01 is the MAC address of node \"a\" too, in segment "
+            "\"s\"; expected another for \"b\"");
+}
+
+TEST(TopologyRefusal, WantsTheAdapterOfASegmentOnAllItsNodes) {
+  const std::string nodes =
+      "name: 'n'\nnode { name: 'a' adapter { name: 'x' address: '10.0.1.1' } }\n";
+  EXPECT_EQ(ParseError(nodes + "node { name: 'b' address: '10.0.0.2' }\n"
+                               "segment { name: 's' transport: 'udp' adapter: 'x' }"),
+            "f:4: segment[0].adapter: node \"b\" has no adapter \"x\"");
+  EXPECT_EQ(ParseError(nodes + "node { name: 'b'\nadapter { name: 'x' } }\n"
+                               "segment { name: 's' transport: 'udp' adapter: 'x' }"),
+            "f:4: node[1].adapter[0].address: missing, expected the host name or IP address of "
+            "\"b\" for the udp segment \"s\"");
+  EXPECT_EQ(ParseError(WithUdp("adapter: ''")),
+            std::string("f:5: segment[0].adapter: \"\" given, ") + kNameRule);
+}
+
+TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
+  const std::string same =
+      "name: 'n'\nnode { name: 'a' address: 'FD00::0:1' }\n"
+      "node { name: 'b' address: 'fd00::1' }\n";
+  EXPECT_EQ(ParseError(same + "segment { name: 's' transport: 'udp' port: 9 }"),
+            "f:3: node[1].address: [fd00::1]:9 of segment \"s\" is where node \"a\" listens, "
+            "expected another address for \"b\"");
+  EXPECT_EQ(ParseError(same + "node { name: 'c' address: '10.0.0.3' }\n"
+                              "segment { name: 's' transport: 'udp' node: 'a' node: 'c' port: 9 }\n"
+                              "segment { name: 't' transport: 'udp' node: 'b' node: 'c' port: 9 }"),
+            "f:3: node[1].address: [fd00::1]:9 of segment \"t\" is where node \"a\" listens for "
+            "segment \"s\", expected another address for \"b\"");
+  EXPECT_EQ(ParseError(WithUdp("end: 0.5") + "segment { name: 't' transport: 'udp' begin: 0.5 }"),
+            "f:6: segment[1].port: node \"a\" listens on 10.0.0.1:29448 for segment \"s\" already, "
+            "expected another port");
+}
+
+TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
+  EXPECT_EQ(ParseError(WithUdp("codec: 'fp16'")),
+            "f:5: segment[0].codec: \"fp16\" given, expected one of float32, bfloat16, int8, "
+            "sparse");
+  EXPECT_EQ(ParseError(WithUdp("codec: 'int8' threshold: 1")),
+            "f:5: segment[0].threshold: given, but codec is \"int8\"; expected it with \"sparse\" "
+            "only");
+  EXPECT_EQ(ParseError(WithUdp("codec: 'sparse'")),
+            "f:5: segment[0].threshold: missing, expected a number above 0 for codec \"sparse\"");
+  for (const char* bad : {"0", "-1", "nan", "inf"}) {
+    EXPECT_EQ(ParseError(WithUdp(Cat("codec: 'sparse' threshold: ", bad))),
+              Cat("f:5: segment[0].threshold: ", bad, " given, expected a number above 0"));
+  }
+  EXPECT_EQ(ParseError(WithUdp("rule: 'elastic'")),
+            "f:5: segment[0].rule: \"elastic\" given, expected additive");
+}
+
+TEST(TopologyRefusal, WantsPortsForUdpOnly) {
+  EXPECT_EQ(ParseError(WithUdp("port: 0")), "f:5: segment[0].port: 0 given, expected 1 to 65535");
+  EXPECT_EQ(ParseError(WithUdp("port: 65536")),
+            "f:5: segment[0].port: 65536 given, expected 1 to 65535");
+  EXPECT_EQ(ParseError(WithPacket("port: 1")),
+            "f:5: segment[0].port: given, but transport \"packet\" has no ports; expected it with "
+            "\"udp\" only");
+}
+
+TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
+  for (const char* bad : {"-1", "nan", "inf"}) {
+    EXPECT_EQ(ParseError(WithUdp(Cat("max_rate: ", bad))),
+              Cat("f:5: segment[0].max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
+  }
+  EXPECT_EQ(ParseError(WithUdp("heartbeat_ms: 0")),
+            "f:5: segment[0].heartbeat_ms: 0 given, expected 1 to 60000");
+  EXPECT_EQ(ParseError(WithUdp("heartbeat_ms: 10 suspect_ms: 29")),
+            "f:5: segment[0].suspect_ms: 29 given, expected 30 to 3600000");
+  EXPECT_EQ(ParseError(WithUdp("key_file: ''")),
+            "f:5: segment[0].key_file: is empty, expected the path of a file");
+}
+
+TEST(TopologyRefusal, WantsRangesWithinTheArray) {
+  for (const char* bad : {"-0.5", "1.5", "nan"}) {
+    EXPECT_EQ(ParseError(WithUdp(Cat("begin: ", bad))),
+              Cat("f:5: segment[0].begin: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(ParseError(WithUdp(Cat("end: ", bad))),
+              Cat("f:5: segment[0].end: ", bad, " given, expected a share from 0 to 1"));
+  }
+  EXPECT_EQ(ParseError(WithUdp("begin: 0.5 end: 0.5")),
+            "f:5: segment[0].begin: the range from 0.5 to 0.5 is empty, expected begin below end");
+  EXPECT_EQ(ParseError(WithUdp("end: 0")),
+            "f:5: segment[0].end: the range from 0 to 0 is empty, expected begin below end");
+}
+
+TEST(TopologyRefusal, WantsOptionsOnceAndNoneThatFollowFromTheFile) {
+  EXPECT_EQ(ParseError(WithUdp("option { value: '1' }")),
+            "f:5: segment[0].option[0].key: missing, expected a name");
+  EXPECT_EQ(ParseError(WithUdp("option { key: 'gso' }")),
+            "f:5: segment[0].option[0].value: missing, expected a text");
+  EXPECT_EQ(
+      ParseError(WithUdp("option { key: 'gso' value: '1' }\noption { key: 'gso' value: '0' }")),
+      "f:6: segment[0].option[1].key: \"gso\" is there twice, expected it once");
+  const auto reserved = [](const std::string& key) {
+    return "f:5: segment[0].option[0].key: \"" + key +
+           "\" given, which follows from the file's other fields; expected another";
+  };
+  const auto option = [](const std::string& key) {
+    return "option { key: '" + key + "' value: '' }";
+  };
+  for (const char* key : {"address", "peers", "max_frame_bytes"}) {
+    EXPECT_EQ(ParseError(WithUdp(option(key))), reserved(key));
+  }
+  for (const char* key : {"interface", "peers", "group", "max_frame_bytes"}) {
+    EXPECT_EQ(ParseError(WithPacket(option(key))), reserved(key));
+  }
+  EXPECT_EQ(Parse(WithUdp(option("interface"))).segments[0].options.count("interface"), 1u);
+}
+
+TEST(TopologyRefusal, WantsFramesThatFitTheMtu) {
+  EXPECT_EQ(ParseError(WithUdp("mtu: 63")), "f:5: segment[0].mtu: 63 given, expected 64 to 65535");
+  EXPECT_EQ(ParseError(WithUdp("mtu: 65536")),
+            "f:5: segment[0].mtu: 65536 given, expected 64 to 65535");
+  EXPECT_EQ(ParseError(WithUdp("mtu: 300")),
+            "f:5: segment[0].mtu: 300 leaves 264 bytes for a frame, expected at least 333 for a "
+            "heartbeat with 3 nodes");
+  EXPECT_EQ(ParseError(WithPacket("mtu: 348")),
+            "f:5: segment[0].mtu: 348 leaves 332 bytes for a frame, expected at least 333 for a "
+            "heartbeat with 3 nodes");
+  EXPECT_EQ(Parse(WithPacket("mtu: 349")).segments[0].max_frame_bytes, 333);
+  EXPECT_EQ(ParseError(WithUdp("chunk_floats: 349")),
+            "f:5: segment[0].chunk_floats: 349 given, expected 16 to 348, what an mtu of 1500 "
+            "leaves room for");
+  EXPECT_EQ(ParseError(WithUdp("chunk_floats: 15")),
+            "f:5: segment[0].chunk_floats: 15 given, expected 16 to 348, what an mtu of 1500 "
+            "leaves room for");
+}
+
+TEST(TopologyRefusal, IsOneLineWhateverNamesHold) {
+  EXPECT_EQ(ParseError("name: 'a\\nb'"), std::string("f:1: name: \"a?b\" given, ") + kNameRule);
+}
+
+}  // namespace
+}  // namespace millrace::test

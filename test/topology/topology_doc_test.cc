@@ -1,0 +1,91 @@
+// The examples of docs/topology.md against the program.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "test/topology/topology_support.h"
+#include "topology/plan.h"
+
+namespace millrace::test {
+namespace {
+
+// The examples, in the order of the page.
+std::vector<Topology> Examples() {
+  std::vector<Topology> examples;
+  std::istringstream page(ReadFile("docs/topology.md"));
+  std::string text;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (inside && line == "```") {
+      examples.push_back(ParseTopology(text, Cat("example ", examples.size()), {"packet", "udp"}));
+      inside = false;
+    } else if (line == "```prototxt") {
+      text.clear();
+      inside = true;
+    } else {
+      text += line + "\n";
+    }
+  }
+  return examples;
+}
+
+// A machine with the interface that the node's packet segments ask for.
+Machine MachineOf(const TopologyNode& node) {
+  const TopologyAdapter adapter = node.adapters[0];
+  return {[adapter] {
+            const std::string name = adapter.interface == adapter.mac ? "eth1" : adapter.interface;
+            return std::vector<NetworkInterface>{{name, adapter.mac, 9000}};
+          },
+          [](const std::string&, const std::string&) { return std::string(32, 'k'); }};
+}
+
+TEST(TopologyDoc, HasExamplesThatParse) {
+  std::vector<std::string> names;
+  for (const Topology& topology : Examples()) names.push_back(topology.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"pair", "rack", "two-racks", "twin"}));
+}
+
+TEST(TopologyDoc, HasAPlanForEachNode) {
+  for (const Topology& topology : Examples()) {
+    for (size_t i = 0; i < topology.nodes.size(); ++i) {
+      const NodePlan plan = PlanFor(topology, static_cast<NodeId>(i), MachineOf(topology.nodes[i]));
+      EXPECT_FALSE(plan.segments.empty()) << topology.name << " " << plan.name;
+      EXPECT_EQ(plan.notices, std::vector<std::string>{});
+    }
+  }
+}
+
+TEST(TopologyDoc, SaysWhatItsExamplesDo) {
+  const std::vector<Topology> examples = Examples();
+  ASSERT_EQ(examples.size(), 4u);
+  const TopologySegment& rack = examples[1].segments[0];
+  EXPECT_EQ(rack.mtu, 9000);
+  EXPECT_EQ(rack.nodes.size(), 4u);
+  EXPECT_EQ(rack.codec.codec, Codec::kInt8);
+  // The first machines of the two racks are in two segments each, the others in one.
+  const Topology& tree = examples[2];
+  std::vector<size_t> segments;
+  for (size_t i = 0; i < tree.nodes.size(); ++i) {
+    segments.push_back(
+        PlanFor(tree, static_cast<NodeId>(i), MachineOf(tree.nodes[i])).segments.size());
+  }
+  EXPECT_EQ(segments, (std::vector<size_t>{2, 1, 1, 2, 1}));
+  const Topology& twin = examples[3];
+  EXPECT_EQ(RangeOf(twin.segments[0], 1001), (WeightRange{0, 501}));
+  EXPECT_EQ(RangeOf(twin.segments[1], 1001), (WeightRange{501, 1001}));
+  const NodePlan plan = PlanFor(twin, 1, MachineOf(twin.nodes[1]));
+  EXPECT_EQ(plan.segments[0].transport.options.at("address"), "10.0.0.2:29448");
+  EXPECT_EQ(plan.segments[1].transport.options.at("address"), "10.0.1.2:29448");
+}
+
+TEST(TopologyDoc, ShowsAnErrorAsItIs) {
+  const std::string text =
+      "name: 'pair'\nnode { name: 'a' address: 'a' }\nnode { name: 'b' address: 'b' }\n"
+      "segment {\n  name: 'lan'\n  transport: 'udp' node: 'a'\n  node: 'c'\n}\n";
+  EXPECT_CONTAINS(ReadFile("docs/topology.md"),
+                  ErrorOf([&] { ParseTopology(text, "cluster.prototxt", kTransports); }));
+}
+
+}  // namespace
+}  // namespace millrace::test

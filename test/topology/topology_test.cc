@@ -1,0 +1,184 @@
+#include "topology/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "exchange/exchange.h"
+#include "test/topology/topology_support.h"
+
+namespace millrace::test {
+namespace {
+
+TEST(Topology, FillsInDefaults) {
+  const Topology topology = Parse(WithUdp(""));
+  EXPECT_EQ(topology.name, "cluster");
+  EXPECT_TRUE(topology.shard_data);
+  EXPECT_TRUE(topology.split_test);
+  ASSERT_EQ(topology.nodes.size(), 3u);
+  EXPECT_EQ(topology.nodes[2].name, "c");
+  EXPECT_EQ(topology.nodes[2].solvers, 1);
+  EXPECT_EQ(topology.nodes[2].shard, 2);
+  ASSERT_EQ(topology.segments.size(), 1u);
+  const TopologySegment& segment = topology.segments[0];
+  EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 1, 2}));
+  EXPECT_EQ(segment.adapter, "");
+  EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
+  EXPECT_EQ(segment.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.mtu, 1500);
+  EXPECT_EQ(segment.max_frame_bytes, 1464);
+  EXPECT_EQ(segment.chunk_floats, 348);
+  EXPECT_EQ(segment.max_megabits, 0);
+  EXPECT_EQ(segment.key_file, "");
+  EXPECT_EQ(segment.port, 29448);
+  EXPECT_EQ(segment.begin, 0);
+  EXPECT_EQ(segment.end, 1);
+  EXPECT_EQ(segment.heartbeat_ns, ExchangeConfig().heartbeat_ns);
+  EXPECT_EQ(segment.suspect_ns, ExchangeConfig().suspect_ns);
+  EXPECT_TRUE(segment.options.empty());
+  EXPECT_FALSE(segment.spin);
+}
+
+TEST(Topology, TakesEveryFieldOfASegment) {
+  const Topology topology =
+      Parse(kThree +
+            "shard_data: false split_test: false\n"
+            "segment { name: 's' transport: 'udp' node: 'c' node: 'a' codec: 'sparse'\n"
+            "  threshold: 0.25 rule: 'additive' chunk_floats: 100 max_rate: 2.5 port: 7\n"
+            "  key_file: 'k' mtu: 9000 heartbeat_ms: 10 suspect_ms: 30 spin: true\n"
+            "  option { key: 'silence_ms' value: '9' } option { key: 'gso' value: '' } }\n"
+            "segment { name: 't' transport: 'packet' node: 'b' node: 'c' codec: 'int8' }\n");
+  EXPECT_FALSE(topology.shard_data);
+  EXPECT_FALSE(topology.split_test);
+  const TopologySegment& segment = topology.segments[0];
+  EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 2}));
+  EXPECT_TRUE(segment.Joins(2));
+  EXPECT_FALSE(segment.Joins(1));
+  EXPECT_EQ(segment.max_nodes(), 3);
+  EXPECT_EQ(segment.codec.codec, Codec::kSparse);
+  EXPECT_EQ(segment.codec.threshold, 0.25f);
+  EXPECT_EQ(segment.chunk_floats, 100);
+  EXPECT_EQ(segment.max_megabits, 2.5);
+  EXPECT_EQ(segment.port, 7);
+  EXPECT_EQ(segment.key_file, "k");
+  EXPECT_EQ(segment.mtu, 9000);
+  EXPECT_EQ(segment.heartbeat_ns, 10'000'000);
+  EXPECT_EQ(segment.suspect_ns, 30'000'000);
+  EXPECT_TRUE(segment.spin);
+  EXPECT_EQ(segment.options,
+            (std::map<std::string, std::string>{{"silence_ms", "9"}, {"gso", ""}}));
+  EXPECT_EQ(topology.segments[1].codec.codec, Codec::kInt8);
+  EXPECT_EQ(topology.segments[1].port, 0);
+}
+
+TEST(Topology, TakesEveryFieldOfANode) {
+  const Topology topology = Parse(
+      "name: 'n'\n"
+      "node { name: 'a' address: 'Host-A.Example' interface: '02:00:00:00:00:AA' solvers: 8\n"
+      "  shard: 1 adapter { name: 'x' address: 'fe80:0::1%eth0' mac: '02:00:00:00:00:01' } }\n"
+      "node { name: 'b' address: '10.0.0.2' shard: 0 }\n"
+      "segment { name: 's' transport: 'udp' }\n");
+  const TopologyNode& a = topology.nodes[0];
+  EXPECT_EQ(a.solvers, 8);
+  EXPECT_EQ(a.shard, 1);
+  EXPECT_EQ(topology.nodes[1].shard, 0);
+  ASSERT_EQ(a.adapters.size(), 2u);
+  EXPECT_EQ(a.FindAdapter("")->address, "host-a.example");
+  EXPECT_EQ(a.FindAdapter("")->interface, "02:00:00:00:00:aa");
+  EXPECT_EQ(a.FindAdapter("")->mac, "02:00:00:00:00:aa");
+  EXPECT_EQ(a.FindAdapter("x")->address, "fe80::1%eth0");
+  EXPECT_EQ(a.FindAdapter("x")->interface, "02:00:00:00:00:01");
+  EXPECT_EQ(a.FindAdapter("y"), nullptr);
+}
+
+TEST(Topology, MayBeOfOneNodeWithoutSegments) {
+  EXPECT_EQ(Parse("name: 'n' node { name: 'a' }").nodes.size(), 1u);
+}
+
+// docs/wire.md has the table.
+TEST(Chunks, AreWhatTheMtuHoldsBesideTheHeaders) {
+  const auto floats = [](const std::string& text) { return Parse(text).segments[0].chunk_floats; };
+  EXPECT_EQ(floats(WithUdp("mtu: 1500")), 348);
+  EXPECT_EQ(floats(WithUdp("mtu: 9000")), 2222);
+  EXPECT_EQ(floats(WithUdp("mtu: 1500 key_file: 'k'")), 344);
+  EXPECT_EQ(floats(WithPacket("mtu: 1500")), 353);
+  EXPECT_EQ(floats(WithPacket("mtu: 9000")), 2228);
+  // IPv6, and a name, which may turn out to be of IPv6.
+  for (const char* address : {"fd00::1", "node-a"}) {
+    std::string text = WithUdp("");
+    text.replace(text.find("10.0.0.1"), 8, address);
+    EXPECT_EQ(Parse(text).segments[0].max_frame_bytes, 1440) << address;
+    EXPECT_EQ(floats(text), 342) << address;
+  }
+}
+
+// So that an exchange fits the frames that its segment has been given.
+TEST(Chunks, LeaveRoomForAllFramesOfAnExchange) {
+  for (const int nodes : {2, 40, 64, 65, 77}) {
+    std::string text = "name: 'n'\n";
+    for (int i = 0; i < nodes; ++i) {
+      text += Cat("node { name: 'n", i, "' address: '10.0.0.", i, "' }\n");
+    }
+    const Topology topology = Parse(text + "segment { name: 's' transport: 'udp' }");
+    const TopologySegment& segment = topology.segments[0];
+    ExchangeConfig config;
+    config.max_nodes = segment.max_nodes();
+    ReplicaArrays arrays;
+    arrays.size = 1 << 20;
+    arrays.chunk_floats = segment.chunk_floats;
+    EXPECT_LE(MaxFrameBytes(config, arrays), 1464u) << nodes;
+    arrays.chunk_floats = segment.chunk_floats + 1;
+    EXPECT_GT(MaxFrameBytes(config, arrays), 1464u) << nodes;
+  }
+}
+
+TEST(RunId, IsFnv1aOfBothNames) {
+  // Of "cluster\0s": Fowler, Noll and Vo's hash, computed apart from the program.
+  EXPECT_EQ(RunId(Parse(WithUdp("")), 0), 0x196e7908e92acacu);
+}
+
+TEST(RunId, TellsClustersAndSegmentsApart) {
+  const auto id = [](const std::string& cluster, const std::string& segment) {
+    std::string text = WithUdp("");
+    text.replace(text.find("cluster"), 7, cluster);
+    text.replace(text.find("'s'"), 3, "'" + segment + "'");
+    return RunId(Parse(text), 0);
+  };
+  std::vector<uint64_t> ids = {id("a", "bc"), id("ab", "c"), id("a", "b"), id("b", "a")};
+  std::sort(ids.begin(), ids.end());
+  EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+TEST(RangeOf, MeetsTheNextRangeInTheArray) {
+  const Topology topology = Parse(kThree +
+                                  "segment { name: 'x' transport: 'udp' end: 0.3333 }\n"
+                                  "segment { name: 'y' transport: 'packet' begin: 0.3333 }\n");
+  EXPECT_EQ(RangeOf(topology.segments[0], 0), (WeightRange{0, 0}));
+  EXPECT_EQ(RangeOf(topology.segments[0], 1000), (WeightRange{0, 333}));
+  for (const int64_t size : {1, 2, 7, 431080, 60965224}) {
+    const WeightRange lower = RangeOf(topology.segments[0], size);
+    const WeightRange upper = RangeOf(topology.segments[1], size);
+    EXPECT_EQ(lower.begin, 0);
+    EXPECT_EQ(lower.end, upper.begin) << size;
+    EXPECT_EQ(upper.end, size);
+  }
+}
+
+TEST(TransportsForTopologies, AreThoseBetweenMachines) {
+  const std::vector<std::string> names = TransportsForTopologies();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "udp"), 1);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "loopback"), 0);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "faulty"), 0);
+}
+
+TEST(LoadTopology, NamesTheFile) {
+  TempDir folder;
+  const std::string path = folder / "c.prototxt";
+  EXPECT_EQ(ErrorOf([&] { LoadTopology(path, kTransports); }),
+            path + ": No such file or directory");
+  WriteFile(path, WithUdp(""));
+  EXPECT_EQ(LoadTopology(path, kTransports).source.file(), path);
+}
+
+}  // namespace
+}  // namespace millrace::test
