@@ -13,7 +13,11 @@ DEFINE_string(solver, "", "the solver: a prototxt file");
 DEFINE_int32(cpu, 1, "solver threads that share the weights");
 DEFINE_string(snapshot, "", "continue from this .solverstate file");
 DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
-DEFINE_string(shard, "0/1", "train on part i of n of the records, as i/n");
+DEFINE_string(
+    shard, "",
+    "train on part i of n of the records, as i/n (default: as the topology says, or all)");
+DEFINE_string(topology, "", "the cluster that this machine trains in: a prototxt file");
+DEFINE_string(node, "", "this machine's name in the topology (default: as mpirun or srun says)");
 DEFINE_string(sigint_effect, "stop", "what SIGINT does: stop, snapshot or none");
 DEFINE_string(sighup_effect, "snapshot", "what SIGHUP does: stop, snapshot or none");
 
@@ -36,14 +40,16 @@ int RunTrain(const std::vector<std::string>& arguments) {
   RequireFlag("solver", FLAGS_solver);
   TrainOptions options;
   options.solver_file = FLAGS_solver;
-  if (Given("cpu")) options.solvers = FLAGS_cpu;
+  if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
   options.weights = SplitList(FLAGS_weights);
   options.snapshot = FLAGS_snapshot;
   options.shm = FLAGS_shm;
   options.metrics = FLAGS_metrics;
+  options.topology = FLAGS_topology;
+  options.node = FLAGS_node;
   options.on_int = ParseSignalEffect("sigint_effect", FLAGS_sigint_effect);
   options.on_hup = ParseSignalEffect("sighup_effect", FLAGS_sighup_effect);
-  ParseShard(FLAGS_shard, &options);
+  if (!FLAGS_shard.empty()) ParseShard(FLAGS_shard, &options);
 
   const TrainResult result = Train(options);
   for (const Evaluation& test : result.tests) {
@@ -59,7 +65,7 @@ const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
                                   {"solver", "cpu", "weights", "snapshot", "shm", "metrics",
-                                   "shard", "sigint_effect", "sighup_effect"},
+                                   "shard", "topology", "node", "sigint_effect", "sighup_effect"},
                                   RunTrain});
 
 }  // namespace

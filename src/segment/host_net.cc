@@ -18,8 +18,6 @@ constexpr size_t kSendBatch = 64;
 constexpr double kBurstSeconds = 0.004;
 // A transport without room says when it has some; this is in case it says nothing.
 constexpr int64_t kTryAgainNs = 1'000'000;
-// Chunks begin on whole vectors.
-constexpr int64_t kChunkStep = 8;
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
@@ -34,7 +32,7 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
   while (floats > 0 && static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(floats))) > most) {
     --floats;
   }
-  return floats < kChunkStep ? floats : floats / kChunkStep * kChunkStep;
+  return floats;
 }
 
 HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
@@ -186,7 +184,7 @@ void HostNet::Publish() {
   const uint64_t global = exchange_->global_iterations();
   state_.global_.store(global, std::memory_order_release);
   state_.others_.store(global - std::min(global, told_), std::memory_order_release);
-  state_.members_.store(static_cast<uint32_t>(view.synced()), std::memory_order_relaxed);
+  state_.members_.store(static_cast<uint32_t>(view.members.size()), std::memory_order_relaxed);
   state_.founded_ = exchange_->founded();
   state_.leads_ = in_sync && leader != view.members.end() && leader->node == config_.exchange.node;
   state_.in_sync_ = in_sync;

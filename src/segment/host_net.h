@@ -52,6 +52,7 @@ class SegmentState {
   uint64_t others() const { return others_; }
   // The lowest member that is in sync: the one that does what is to be done once.
   bool leads() const { return leads_; }
+  // Of the view, also those that join or leave; 0 while this node is in none.
   uint32_t members() const { return members_; }
 
   void RequestLeave() { leave_ = true; }

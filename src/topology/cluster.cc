@@ -44,6 +44,17 @@ bool Cluster::founded() const {
   return All(segments_, [](const SegmentState& state) { return state.founded(); });
 }
 
+bool Cluster::alone() const {
+  return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
+}
+
+bool Cluster::others_depend() const {
+  return std::any_of(segments_.begin(), segments_.end(), [this](const ClusterSegment& segment) {
+    return segment.net->state().members() > 1 &&
+           (segment.above || (&segment == &segments_.front() && leads()));
+  });
+}
+
 void Cluster::Leave() {
   for (ClusterSegment& segment : segments_) segment.net->state().RequestLeave();
 }

@@ -25,6 +25,8 @@ struct ClusterSegment {
   // Iterations are counted through it: so they are through all segments that carry
   // the first weight, which join the nodes as a tree. Others only move weights.
   bool counts = true;
+  // This node is the one through which the others of the segment reach node 0.
+  bool above = false;
 };
 
 // Iterations [first, end) that were done on other machines.
@@ -56,7 +58,12 @@ class Cluster {
   bool founded() const;
   // Of the members, exactly one does what is to be done once: tests and snapshots.
   bool leads() const { return segments_.front().net->state().leads(); }
-  // Nodes in sync on the first segment, this one included.
+  // No other node is left on any segment.
+  bool alone() const;
+  // A node that stops waits for these before it goes: others send through this node, or
+  // it leads the run and others go on.
+  bool others_depend() const;
+  // Nodes on the first segment, this one included.
   uint32_t members() const { return segments_.front().net->state().members(); }
 
   // Asks all segments to go on without this node; left() is true in the end.

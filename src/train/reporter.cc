@@ -35,15 +35,14 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   RunInfo* run = row.mutable_run();
   run->set_name(net_name);
   run->set_solver(options_.solver_file);
-  run->set_solvers(options_.solvers);
+  run->set_solvers(options_.solvers.value_or(1));
   run->set_max_iter(config_.param.max_iter());
   run->set_seed(config_.seed);
   run->set_start_unix_time(static_cast<double>(std::time(nullptr)));
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net,
-                         bool display) {
+void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net, bool display) {
   std::lock_guard lock(mutex_);
   losses_.Add(loss);
   ++done_;

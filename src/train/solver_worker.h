@@ -14,8 +14,8 @@
 #include "solver/snapshot_collector.h"
 #include "solver/solver_config.h"
 #include "solver/update_rule.h"
-#include "train/reporter.h"
 #include "topology/cluster.h"
+#include "train/reporter.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 

@@ -5,23 +5,60 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 
 #include "base/thread.h"
+#include "topology/choose_node.h"
+#include "topology/start.h"
 #include "train/solver_worker.h"
 
 namespace millrace {
 namespace {
 
 void CheckOptions(const TrainOptions& options) {
-  if (options.solvers < 1) throw Error("--cpu=", options.solvers, ": expected at least 1 solver");
+  if (options.solvers && *options.solvers < 1) {
+    throw Error("--cpu=", *options.solvers, ": expected at least 1 solver");
+  }
   if (!options.weights.empty() && !options.snapshot.empty()) {
     throw Error("--weights and --snapshot: a snapshot brings its own weights; give one of them");
   }
-  if (options.shard_count < 1 || options.shard_index >= options.shard_count) {
+  if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("--shard=", options.shard_index, "/", options.shard_count,
                 ": expected i/n with 0 <= i < n");
   }
+}
+
+// How long a node that stops waits for the others: for those that stop with it, and
+// for those that have still to finish their last iteration.
+constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
+
+// This node's place in a cluster.
+struct Place {
+  Topology topology;
+  NodePlan plan;
+};
+
+std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
+  if (options.topology.empty()) {
+    if (!options.node.empty())
+      throw Error("--node=", options.node, ": expected --topology with it");
+    return nullptr;
+  }
+  auto place = std::make_unique<Place>();
+  place->topology = LoadTopology(options.topology, TransportsForTopologies());
+  place->plan = PlanFor(place->topology, ChooseNode(place->topology, options.node, getenv));
+  return place;
+}
+
+// What was not asked for, as the place or else the habit has it.
+TrainOptions Resolved(TrainOptions options, const Place* place) {
+  if (!options.solvers) options.solvers = place ? place->plan.solvers : 1;
+  if (options.shard_count == 0) {
+    options.shard_index = place ? place->plan.shard : 0;
+    options.shard_count = place ? place->plan.shards : 1;
+  }
+  return options;
 }
 
 double MiB(double bytes) { return bytes / (1 << 20); }
@@ -31,17 +68,18 @@ double MiB(double bytes) { return bytes / (1 << 20); }
 class TrainRun {
  public:
   explicit TrainRun(const TrainOptions& options)
-      : options_(options),
+      : place_(FindPlace(options)),
+        options_(Resolved(options, place_.get())),
         config_(LoadSolverConfig(options.solver_file)),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
         signals_(options.on_int, options.on_hup),
-        snapshots_(options.solvers) {
+        snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     if (!options_.snapshot.empty()) Resume();
     data_ = std::make_unique<DataService>(
-        DataOptions{config_.seed, options.shard_index, options.shard_count, nullptr});
+        DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
     // Tests see all of their data, whatever this process's share of the training.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
@@ -58,8 +96,14 @@ class TrainRun {
   }
 
   TrainResult Run() {
-    SharedRun shared{config_,    policy_, *weights_,           *data_,       *reporter_, *tester_,
-                     snapshots_, stop_,   snapshot_requested_, resume_.get()};
+    if (place_ && !JoinCluster()) {
+      TrainResult result;
+      result.stopped_early = true;
+      return result;
+    }
+    SharedRun shared{
+        config_,    policy_, *weights_,           *data_,        *reporter_,    *tester_,
+        snapshots_, stop_,   snapshot_requested_, resume_.get(), cluster_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -67,7 +111,7 @@ class TrainRun {
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
-    for (int i = 0; i < options_.solvers; ++i) {
+    for (int i = 0; i < *options_.solvers; ++i) {
       workers.push_back(
           std::make_unique<SolverWorker>(i, shared, i == 0 ? std::move(net_) : nullptr));
     }
@@ -82,7 +126,7 @@ class TrainRun {
     resume_ = std::make_unique<ResumePoint>(LoadResumePoint(options_.snapshot));
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
     LOG(INFO) << "Resuming from " << options_.snapshot << " at iteration " << resume_->iteration();
-    const std::string notice = ResumeNotice(*resume_, options_.solvers);
+    const std::string notice = ResumeNotice(*resume_, *options_.solvers);
     if (!notice.empty()) LOG(INFO) << notice;
   }
 
@@ -93,6 +137,10 @@ class TrainRun {
                                     : WeightBuffer::JoinTraining(options_.shm, net_->layout());
     net_->BindWeights(weights_->data());
     if (!weights_->created()) {
+      if (place_) {
+        throw Error("--shm=", options_.shm,
+                    ": joins a run that has its segments: --topology does not apply");
+      }
       if (resume_ || !options_.weights.empty()) {
         throw Error("--shm=", options_.shm,
                     ": joins a run that has its weights: --weights and --snapshot do not apply");
@@ -114,12 +162,78 @@ class TrainRun {
         LoadWeights(file, net_.get());
       }
     }
+    if (!place_) weights_->Publish();
+  }
+
+  // Starts the segments and waits until the weights are those of the cluster. False
+  // if the run was stopped meanwhile.
+  bool JoinCluster() {
+    const NodePlan& plan = place_->plan;
+    for (const std::string& notice : plan.notices) LOG(INFO) << notice;
+    IterationClock& iterations = weights_->clock();
+    cluster_ = StartCluster(
+        place_->topology, plan,
+        {weights_->data(), weights_->size(), iterations.start(), &iterations, &clock_, &errors_});
+    LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of "
+              << place_->topology.nodes.size() << ") of cluster " << place_->topology.name
+              << ": waiting for the weights of the run";
+    while (!cluster_->begun()) {
+      errors_.RethrowIfFailed();
+      if (signals_.Next(20) == SignalEffect::kStop) {
+        LOG(INFO) << "Stopped before the weights were there.";
+        return false;
+      }
+    }
+    if (cluster_->founded()) {
+      LOG(INFO) << "The run begins with the weights of this node, at iteration "
+                << iterations.claimed();
+    } else {
+      LOG(INFO) << "Joined the run at iteration " << iterations.claimed() << "; "
+                << cluster_->members() << " nodes are in sync";
+    }
     weights_->Publish();
+    return true;
+  }
+
+  // Waits until `done` or `ms` have passed; errors end it too.
+  template <typename Done>
+  bool WaitFor(int64_t ms, Done done) {
+    const double end = clock_.NowSeconds() + static_cast<double>(ms) * 1e-3;
+    while (!done()) {
+      if (errors_.failed() || clock_.NowSeconds() >= end) return false;
+      signals_.Next(5);
+    }
+    return true;
+  }
+
+  // Ends this node's part in the cluster. True if it is the one that has the last
+  // word: all others have gone, and everything that they did is here.
+  bool LeaveCluster() {
+    const int64_t patience = stopped_ ? kStopMs : kFinishMs;
+    const bool nobody_depends = WaitFor(patience, [this] { return !cluster_->others_depend(); });
+    if (cluster_->alone()) return true;
+    if (!stopped_ && !nobody_depends && cluster_->leads()) {
+      LOG(WARNING) << cluster_->members() - 1 << " other nodes have not finished after "
+                   << patience / 1000 << " s; going on without what they still have";
+      return true;
+    }
+    cluster_->Leave();
+    // Those that leave at the same time may leave this one alone.
+    if (WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); }) &&
+        cluster_->alone()) {
+      return true;
+    }
+    if (cluster_->delivered()) {
+      LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
+    } else {
+      LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
+    }
+    return false;
   }
 
   void LogWeights() const {
     const double weight_bytes = static_cast<double>(weights_->size()) * sizeof(float);
-    LOG(INFO) << options_.solvers << (options_.solvers > 1 ? " solvers" : " solver") << " on "
+    LOG(INFO) << *options_.solvers << (*options_.solvers > 1 ? " solvers" : " solver") << " on "
               << (options_.shm.empty() ? "private" : "shared") << " weights of "
               << MiB(weight_bytes) << " MiB; each adds gradients and history of "
               << MiB(2 * weight_bytes) << " MiB, and its activations";
@@ -175,9 +289,12 @@ class TrainRun {
     const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
-    // Of several processes the last one has the last word.
-    const bool last = weights_->StopTraining();
-    if (!last) LOG(INFO) << "Other processes train on these weights: the last one saves them";
+    // Of several machines and processes the last one has the last word.
+    const bool last_node = !cluster_ || LeaveCluster();
+    const bool last_process = weights_->StopTraining();
+    const bool last = last_node && last_process;
+    if (!last_process)
+      LOG(INFO) << "Other processes train on these weights: the last one saves them";
     if (last && config_.param.snapshot_after_train()) {
       const SnapshotPaths paths =
           SnapshotPathsOf(config_.param.snapshot_prefix(), result.iteration);
@@ -189,13 +306,14 @@ class TrainRun {
       LOG(INFO) << "Optimization stopped early.";
       return result;
     }
-    if (tester_->Due(result.iteration)) {
+    if (last_node && tester_->Due(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [] { return false; });
     }
     LOG(INFO) << "Optimization Done.";
     return result;
   }
 
+  const std::unique_ptr<Place> place_;  // null for a machine alone
   const TrainOptions options_;
   SteadyClock clock_;
   SolverConfig config_;
@@ -212,6 +330,7 @@ class TrainRun {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
+  std::unique_ptr<Cluster> cluster_;  // after the weights, on which its threads work
 };
 
 }  // namespace

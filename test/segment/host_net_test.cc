@@ -219,8 +219,8 @@ TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
 TEST(HostNet, CutsChunksToTheFramesOfTheTransport) {
   ExchangeConfig config;
   config.max_nodes = 4;
-  EXPECT_EQ(ChunkFloatsFor(1464, config), 344);
-  EXPECT_EQ(ChunkFloatsFor(8960, config), 2216);
+  EXPECT_EQ(ChunkFloatsFor(1464, config), 348);
+  EXPECT_EQ(ChunkFloatsFor(8960, config), 2222);
   EXPECT_EQ(ChunkFloatsFor(100, config), 0);
   for (size_t bytes = 300; bytes < 3000; ++bytes) {
     const int64_t floats = ChunkFloatsFor(bytes, config);
@@ -241,7 +241,7 @@ TEST(HostNet, RefusesChunksThatNoFrameCarries) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "segment lan: frames of 1464 bytes carry 344 floats of a chunk: expected at "
+                 "segment lan: frames of 1464 bytes carry 348 floats of a chunk: expected at "
                  "least 400; a larger mtu or a smaller chunk_floats is needed");
   }
 }

@@ -1,0 +1,83 @@
+#include "topology/start.h"
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+
+#include "transport/registry.h"
+
+namespace millrace {
+namespace {
+
+// How many segments lie between node 0 and each node, over those segments that share
+// a part of the weights with `of`.
+std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegment& of) {
+  constexpr int kFar = std::numeric_limits<int>::max();
+  std::vector<int> distances(topology.nodes.size(), kFar);
+  distances[0] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const TopologySegment& segment : topology.segments) {
+      if (segment.begin >= of.end || of.begin >= segment.end) continue;
+      int nearest = kFar;
+      for (NodeId node : segment.nodes) nearest = std::min(nearest, distances[node]);
+      if (nearest == kFar) continue;
+      for (NodeId node : segment.nodes) {
+        if (distances[node] <= nearest + 1) continue;
+        distances[node] = nearest + 1;
+        changed = true;
+      }
+    }
+  }
+  return distances;
+}
+
+std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan,
+                                     uint32_t incarnation, const ClusterReplica& replica) {
+  HostNetConfig config;
+  config.name = plan.name;
+  config.exchange = plan.exchange;
+  config.exchange.incarnation = incarnation;
+  if (!MayBegin(topology, plan.segment, plan.exchange.node)) config.exchange.found_after_ns = -1;
+  config.rule = plan.rule;
+  config.chunk_floats = plan.chunk_floats;
+  config.max_bytes_per_second = plan.max_bytes_per_second;
+  const WeightRange range = RangeOf(topology.segments[plan.segment], replica.size);
+  if (range.size() == 0) {
+    throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
+  }
+  return std::make_unique<HostNet>(config, TransportRegistry::Get().Create(plan.transport),
+                                   replica.weights + range.begin, range.size());
+}
+
+}  // namespace
+
+NodeId TopOf(const Topology& topology, size_t segment) {
+  const TopologySegment& of = topology.segments[segment];
+  const std::vector<int> distances = DistancesFromTop(topology, of);
+  const auto nearer = [&](NodeId a, NodeId b) { return distances[a] < distances[b]; };
+  return *std::min_element(of.nodes.begin(), of.nodes.end(), nearer);
+}
+
+bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
+  const NodeId top = TopOf(topology, segment);
+  return top == 0 || top == node;
+}
+
+std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
+                                      const ClusterReplica& replica) {
+  // Larger in each life of this node, as long as its clock is right; where it is not,
+  // the others say so.
+  const auto incarnation = static_cast<uint32_t>(std::time(nullptr));
+  std::vector<ClusterSegment> segments;
+  for (const SegmentPlan& segment : plan.segments) {
+    segments.push_back({MakeSegment(topology, segment, incarnation, replica),
+                        {.spin = segment.spin},
+                        segment.begin == 0,
+                        plan.node != 0 && TopOf(topology, segment.segment) == plan.node});
+  }
+  return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
+                                   replica.clock, replica.sink);
+}
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+// Starts a node's segments as its plan says.
+#ifndef MILLRACE_TOPOLOGY_START_H_
+#define MILLRACE_TOPOLOGY_START_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "topology/cluster.h"
+#include "topology/plan.h"
+#include "topology/topology.h"
+
+namespace millrace {
+
+// Whether a run may begin with the weights that `node` brings to this segment. Weights
+// come down the tree of segments from node 0: every node of its segments may begin, so
+// that the first to start need not wait for it; of any other segment only the node
+// that is nearest to it.
+bool MayBegin(const Topology& topology, size_t segment, NodeId node);
+// The node of a segment that is nearest to node 0.
+NodeId TopOf(const Topology& topology, size_t segment);
+
+// What a cluster works on; all of it outlives the cluster.
+struct ClusterReplica {
+  float* weights = nullptr;
+  int64_t size = 0;   // floats
+  int64_t start = 0;  // the iteration that these weights are of
+  IterationClock* iterations = nullptr;
+  const Clock* clock = nullptr;
+  ErrorSink* sink = nullptr;
+};
+
+// Throws Error with one line that names the segment.
+std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
+                                      const ClusterReplica& replica);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TOPOLOGY_START_H_
