@@ -2,7 +2,6 @@
 
 #include <net/if.h>
 #include <netinet/udp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,10 +33,6 @@ void SetBuffer(int fd, int name, int force_name, int64_t bytes) {
 }
 
 }  // namespace
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
 
 UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
   ExpectInteger("udp", "receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
