@@ -89,6 +89,17 @@ std::string Network::WhyNot() { return WhyNotRun({"ip", "-V"}); }
 
 std::string Network::WhyNoLoss() { return WhyNotRun({"iptables", "--version"}); }
 
+std::string Network::WhyNoBridge() {
+  std::string reason;
+  OnAThread([&] {
+    if (unshare(CLONE_NEWNET) == 0)
+      reason = WhyNotRun({"ip", "link", "add", "hub0", "type", "bridge"});
+    else
+      reason = Cat("no network namespaces: ", ErrnoText(errno));
+  });
+  return reason;
+}
+
 Network::Network(int mtu, int machines) {
   for (int machine = 0; machine < machines; ++machine) namespaces_.push_back(MakeNamespace());
   machines == 2 ? Join() : JoinByBridge();

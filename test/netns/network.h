@@ -14,7 +14,8 @@ class Network {
  public:
   // Why there can be none here (no privilege, no ip); "" if there can.
   static std::string WhyNot();
-  static std::string WhyNoLoss();  // the same for LosePackets
+  static std::string WhyNoLoss();    // the same for LosePackets
+  static std::string WhyNoBridge();  // the same for more than two machines
 
   // The interface of machine i is "mr" and i. Throws Error if a step fails.
   explicit Network(int mtu, int machines = 2);

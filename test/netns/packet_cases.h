@@ -62,7 +62,7 @@ inline TransportCase PacketCase(int mtu) {
             if (!network) network = std::make_unique<Network>(mtu, group.nodes);
             return ConnectPacketGroup(*network, group.nodes, PacketOptionsFor(group));
           },
-          Network::WhyNot};
+          Network::WhyNoBridge};
 }
 
 }  // namespace millrace::test
