@@ -4,11 +4,12 @@
 #include <bit>
 
 #include "base/error.h"
-#include "base/parse_number.h"
 #include "transport/expect_range.h"
+#include "transport/peer_list.h"
 #include "transport/registry.h"
-#include "transport/udp_endpoint.h"
+#include "transport/udp_link.h"
 #include "transport/udp_wire.h"
+#include "transport/windowed_endpoint.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kLeastFrameBytes = 64;
 constexpr int64_t kMostWindow = 1 << 20;
 constexpr size_t kEthernetHeaderBytes = 14;
+constexpr size_t kMostFramesPerBuffer = 128;  // where the kernel coalesces
 
 // The longest frame in a datagram of `payload` bytes, padded as it travels.
 size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - kUdpPrefixBytes; }
@@ -63,7 +65,8 @@ std::map<NodeId, UdpAddress> ResolvePeers(const UdpSocket& socket, const UdpOpti
 }
 
 // Fills in what the paths to the peers decide.
-void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* plan) {
+void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* plan,
+                TransportInfo* info) {
   size_t payload = kMostUdpPayloadBytes;
   std::string narrowest;
   for (const auto& [node, address] : plan->peers) {
@@ -80,32 +83,11 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
                 " has room for ", fits, " (MTU ", payload + socket.local().header_bytes(),
                 "); expected that at most", socket.fragments() ? "" : ", or fragment=1");
   }
-  plan->info.max_frame_bytes = wanted ? wanted : fits;
+  info->max_frame_bytes = wanted ? wanted : fits;
   plan->most_segment_bytes = payload / kUdpAlign * kUdpAlign;
   plan->most_datagram_bytes =
-      kUdpPrefixBytes + plan->info.max_frame_bytes + UdpPad(plan->info.max_frame_bytes);
-  plan->info.overhead_bytes =
-      kUdpPrefixBytes + socket.local().header_bytes() + kEthernetHeaderBytes;
-}
-
-// "1=10.0.0.2:7777,2=host:7777"
-std::map<NodeId, std::string> ParsePeers(const std::string& text) {
-  std::map<NodeId, std::string> peers;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t equals = part.find('=');
-    const auto node = ParseNumber<NodeId>(part.substr(0, equals));
-    if (equals == std::string::npos || !node) {
-      throw Error("transport udp: peers: ", part,
-                  ": expected NODE=HOST:PORT, node from 0 to 65534");
-    }
-    if (!peers.emplace(*node, part.substr(equals + 1)).second) {
-      throw Error("transport udp: peers: node ", *node, " is there twice");
-    }
-  }
-  return peers;
+      kUdpPrefixBytes + info->max_frame_bytes + UdpPad(info->max_frame_bytes);
+  info->overhead_bytes = kUdpPrefixBytes + socket.local().header_bytes() + kEthernetHeaderBytes;
 }
 
 std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
@@ -117,7 +99,7 @@ std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
   constexpr int64_t kMost = INT64_MAX;  // ConnectUdp knows the bounds
   options.node = config.node;
   options.clock = config.clock;
-  options.peers = ParsePeers(config.Text("peers"));
+  options.peers = ParsePeerList(config, "HOST:PORT");
   options.max_frame_bytes =
       config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostUdpPayloadBytes);
   options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);
@@ -147,21 +129,24 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
                   kMostUdpPayloadBytes);
   }
   UdpPlan plan;
+  WindowedPlan ends;
   plan.peers = ResolvePeers(socket, options);
-  plan.info.name = "udp";
-  plan.info.node = options.node;
-  for (const auto& [node, address] : plan.peers) plan.info.peers.push_back(node);
-  plan.info.copies = true;
-  PlanFrames(socket, options, &plan);
-  plan.window_frames = static_cast<uint32_t>(options.window_frames);
-  if (plan.window_frames == 0) {
-    plan.window_frames =
+  plan.receive_buffers = options.receive_buffers;
+  ends.info.name = "udp";
+  ends.info.node = options.node;
+  for (const auto& [node, address] : plan.peers) ends.info.peers.push_back(node);
+  ends.info.copies = true;
+  PlanFrames(socket, options, &plan, &ends.info);
+  ends.window_frames = static_cast<uint32_t>(options.window_frames);
+  if (ends.window_frames == 0) {
+    ends.window_frames =
         WindowFor(socket.receive_buffer_bytes(), plan.most_datagram_bytes, plan.peers.size());
   }
-  plan.receive_buffers = options.receive_buffers;
-  plan.silence_ns = options.silence_ms * 1'000'000;
-  plan.clock = options.clock;
-  return std::make_unique<UdpEndpoint>(std::move(socket), plan);
+  ends.inbox_frames = plan.receive_buffers * (socket.gro() ? kMostFramesPerBuffer : 1);
+  ends.silence_ns = options.silence_ms * 1'000'000;
+  ends.clock = options.clock;
+  return std::make_unique<WindowedEndpoint>(std::make_unique<UdpLink>(std::move(socket), plan),
+                                            ends);
 }
 
 }  // namespace millrace

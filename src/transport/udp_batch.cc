@@ -18,12 +18,10 @@ iovec Piece(const void* data, size_t bytes) { return {const_cast<void*>(data), b
 UdpBatch::UdpBatch(UdpSocket* socket, size_t segment_bytes)
     : socket_(socket), segment_bytes_(socket->gso() ? segment_bytes : 0) {}
 
-void UdpBatch::Add(const UdpAddress& to, size_t peer, const UdpPrefix& prefix,
-                   const OutFrame& frame) {
+void UdpBatch::Add(const UdpAddress& to, const UdpPrefix& prefix, const OutFrame& frame) {
   Frame& slot = frames_[count_];
   slot.prefix = prefix;
   slot.to = &to;
-  slot.peer = peer;
   slot.bytes = frame.bytes();
   slot.datagram = kUdpPrefixBytes + frame.bytes() + prefix.pad();
   iovec* pieces = &pieces_[count_ * kPieces];
@@ -94,8 +92,8 @@ UdpBatch::Verdict UdpBatch::Judge(int error, int* attempts) {
   }
 }
 
-UdpBatch::Flushed UdpBatch::Flush() {
-  Flushed result;
+DatagramLink::Flushed UdpBatch::Flush() {
+  DatagramLink::Flushed result;
   size_t sent = 0;  // messages
   int attempts = 0;
   const auto finish = [&](size_t messages, bool failed) {

@@ -9,9 +9,8 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
-#include "transport/transport.h"
+#include "transport/datagram_link.h"
 #include "transport/udp_socket.h"
 #include "transport/udp_wire.h"
 
@@ -19,29 +18,17 @@ namespace millrace {
 
 class UdpBatch {
  public:
-  static constexpr size_t kMostFrames = 128;
+  static constexpr size_t kMostFrames = DatagramLink::kMostBatch;
 
   // `socket` outlives it. Datagrams above `segment_bytes` are not segments: they
   // would not fit the path.
   UdpBatch(UdpSocket* socket, size_t segment_bytes);
 
-  bool full() const { return count_ == kMostFrames; }
-  size_t size() const { return count_; }
-  // The peer of each frame, as Add was told.
-  size_t peer(size_t index) const { return frames_[index].peer; }
-
   // There must be room. The memory of `to` and of the frame is read by Flush.
-  void Add(const UdpAddress& to, size_t peer, const UdpPrefix& prefix, const OutFrame& frame);
+  void Add(const UdpAddress& to, const UdpPrefix& prefix, const OutFrame& frame);
 
-  struct Flushed {
-    size_t frames = 0;       // so many from the front are done with ...
-    size_t failed = 0;       // ... of which the kernel would not send these
-    size_t bytes = 0;        // headers and payloads of `frames`
-    bool busy = false;       // the others met a full queue:
-    bool of_device = false;  // the device's, which says nothing when there is room
-  };
   // Afterwards the batch is empty; frames that are not done with were not sent.
-  Flushed Flush();
+  DatagramLink::Flushed Flush();
 
   // Sends one short datagram; false if there is no room for it now.
   bool SendNow(const UdpAddress& to, std::span<const std::byte> datagram);
@@ -54,7 +41,6 @@ class UdpBatch {
   struct Frame {
     UdpPrefix prefix;
     const UdpAddress* to = nullptr;
-    size_t peer = 0;
     size_t bytes = 0;     // header and payload
     size_t datagram = 0;  // with prefix and padding
   };

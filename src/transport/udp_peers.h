@@ -1,5 +1,4 @@
-// The peers of a UDP endpoint: their addresses and the windows of frames to and
-// from each. Not thread-safe.
+// The addresses of a UDP endpoint's peers. Does not change once it is made.
 #ifndef MILLRACE_TRANSPORT_UDP_PEERS_H_
 #define MILLRACE_TRANSPORT_UDP_PEERS_H_
 
@@ -9,34 +8,23 @@
 
 #include "transport/transport.h"
 #include "transport/udp_address.h"
-#include "transport/udp_window.h"
 
 namespace millrace {
-
-struct UdpPeer {
-  NodeId node;
-  UdpAddress address;
-  UdpSendWindow send;
-  UdpReceiveWindow receive;
-  bool credit_wanted = false;  // is in the endpoint's list of those to be sent
-};
 
 class UdpPeers {
  public:
   static constexpr size_t kNone = SIZE_MAX;
 
-  // Addresses differ. Both windows of each peer are of `window` frames.
-  UdpPeers(const std::map<NodeId, UdpAddress>& addresses, uint32_t window, int64_t silence_ns);
+  // Addresses differ.
+  explicit UdpPeers(const std::map<NodeId, UdpAddress>& addresses);
 
   // Peers are known by their index, [0, size()), in the order of their ids.
-  size_t size() const { return peers_.size(); }
-  UdpPeer& operator[](size_t index) { return peers_[index]; }
-  size_t IndexOf(NodeId node) const { return by_node_[node]; }  // of a peer
-  size_t Find(const UdpAddress& address) const;                 // kNone if it is nobody's
+  size_t size() const { return addresses_.size(); }
+  const UdpAddress& operator[](size_t index) const { return addresses_[index]; }
+  size_t Find(const UdpAddress& address) const;  // kNone if it is nobody's
 
  private:
-  std::vector<UdpPeer> peers_;
-  std::vector<size_t> by_node_;
+  std::vector<UdpAddress> addresses_;
   std::vector<size_t> by_hash_;  // open addressing, a power of two, half empty at least
 };
 

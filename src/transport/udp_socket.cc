@@ -2,43 +2,15 @@
 
 #include <net/if.h>
 #include <netinet/udp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/error.h"
 #include "transport/expect_range.h"
+#include "transport/socket_option.h"
 
 namespace millrace {
-namespace {
-
-bool SetInt(int fd, int level, int name, int value) {
-  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
-}
-
-int GetInt(int fd, int level, int name) {
-  int value = 0;
-  socklen_t length = sizeof(value);
-  if (getsockopt(fd, level, name, &value, &length) != 0) return -1;
-  return value;
-}
-
-// Grants up to the machine's limit, and beyond it with the privilege.
-void SetBuffer(int fd, int name, int force_name, int64_t bytes) {
-  SetInt(fd, SOL_SOCKET, name, static_cast<int>(bytes));
-  // The kernel doubles what is asked for, and reports that.
-  if (GetInt(fd, SOL_SOCKET, name) < 2 * bytes) {
-    SetInt(fd, SOL_SOCKET, force_name, static_cast<int>(bytes));
-  }
-}
-
-}  // namespace
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
   ExpectInteger("udp", "receive_buffer_bytes", options.receive_buffer_bytes, 4096, 1 << 30);
   ExpectInteger("udp", "send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
@@ -57,7 +29,7 @@ void UdpSocket::Open() {
   if (fd() < 0) {
     throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
   }
-  if (local_.is_v6()) SetInt(fd(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (local_.is_v6()) SetSocketInt(fd(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
 }
 
 void UdpSocket::Bind() {
@@ -78,27 +50,28 @@ void UdpSocket::Bind() {
 }
 
 void UdpSocket::SetBuffers() {
-  SetBuffer(fd(), SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer_bytes);
-  SetBuffer(fd(), SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer_bytes);
-  receive_buffer_bytes_ = std::max(GetInt(fd(), SOL_SOCKET, SO_RCVBUF), 0);
-  SetInt(fd(), SOL_SOCKET, SO_RXQ_OVFL, 1);
+  SetSocketBuffer(fd(), SO_RCVBUF, SO_RCVBUFFORCE, options_.receive_buffer_bytes);
+  SetSocketBuffer(fd(), SO_SNDBUF, SO_SNDBUFFORCE, options_.send_buffer_bytes);
+  receive_buffer_bytes_ = std::max(GetSocketInt(fd(), SOL_SOCKET, SO_RCVBUF), 0);
+  SetSocketInt(fd(), SOL_SOCKET, SO_RXQ_OVFL, 1);
 }
 
 void UdpSocket::SetPathMtuDiscovery() {
   const bool fragment = options_.fragment;
   if (local_.is_v6()) {
-    SetInt(fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, fragment ? IPV6_PMTUDISC_WANT : IPV6_PMTUDISC_DO);
-    SetInt(fd(), IPPROTO_IPV6, IPV6_RECVERR, 1);
+    SetSocketInt(fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+                 fragment ? IPV6_PMTUDISC_WANT : IPV6_PMTUDISC_DO);
+    SetSocketInt(fd(), IPPROTO_IPV6, IPV6_RECVERR, 1);
   } else {
-    SetInt(fd(), IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
+    SetSocketInt(fd(), IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
     // Without it a full device queue drops datagrams and says nothing.
-    SetInt(fd(), IPPROTO_IP, IP_RECVERR, 1);
+    SetSocketInt(fd(), IPPROTO_IP, IP_RECVERR, 1);
   }
 }
 
 void UdpSocket::SetOffloads() {
-  gso_ = options_.gso && SetInt(fd(), IPPROTO_UDP, UDP_SEGMENT, 0);
-  gro_ = options_.gro && SetInt(fd(), IPPROTO_UDP, UDP_GRO, 1);
+  gso_ = options_.gso && SetSocketInt(fd(), IPPROTO_UDP, UDP_SEGMENT, 0);
+  gro_ = options_.gro && SetSocketInt(fd(), IPPROTO_UDP, UDP_GRO, 1);
 }
 
 void UdpSocket::OpenProbe() {
@@ -122,8 +95,8 @@ size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& p
   if (connect(probe_.get(), &peer.any, peer.length()) != 0) {
     throw Error(field, ": no route from ", local_.Text(), ": ", ErrnoText(errno));
   }
-  const int mtu = peer.is_v6() ? GetInt(probe_.get(), IPPROTO_IPV6, IPV6_MTU)
-                               : GetInt(probe_.get(), IPPROTO_IP, IP_MTU);
+  const int mtu = peer.is_v6() ? GetSocketInt(probe_.get(), IPPROTO_IPV6, IPV6_MTU)
+                               : GetSocketInt(probe_.get(), IPPROTO_IP, IP_MTU);
   if (mtu <= static_cast<int>(peer.header_bytes())) {
     throw Error(field, ": the path's MTU is not known: ", ErrnoText(errno));
   }
@@ -136,7 +109,7 @@ void UdpSocket::ForgetErrors() {
     msghdr message{};
     if (recvmsg(fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;
   }
-  GetInt(fd(), SOL_SOCKET, SO_ERROR);
+  GetSocketInt(fd(), SOL_SOCKET, SO_ERROR);
 }
 
 }  // namespace millrace

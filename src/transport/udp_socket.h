@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 
+#include "transport/file_descriptor.h"
 #include "transport/udp_address.h"
 
 namespace millrace {
@@ -23,22 +23,6 @@ struct UdpSocketOptions {
   bool fragment = false;  // datagrams longer than the MTU go out in fragments
   // Segmentation and coalescing by the kernel or the device, where there is such.
   bool gso = true, gro = true;
-};
-
-// A descriptor that is closed with its owner; -1 is none.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  ~FileDescriptor();
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
 };
 
 class UdpSocket {

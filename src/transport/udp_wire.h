@@ -9,11 +9,11 @@
 #include <cstring>
 #include <span>
 
+#include "transport/datagram_link.h"
+
 namespace millrace {
 
 static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
-
-enum class UdpKind : uint8_t { kFrame = 0, kCredit = 1, kProbe = 2 };
 
 inline constexpr uint8_t kUdpMagic = 0xd5;
 inline constexpr size_t kUdpAlign = 8;
@@ -21,12 +21,12 @@ inline constexpr size_t kUdpAlign = 8;
 // What every datagram begins with.
 struct UdpPrefix {
   uint8_t magic = kUdpMagic;
-  uint8_t kind_and_pad = 0;  // upper four bits: UdpKind; lower four: bytes of padding, 0 to 7
+  uint8_t kind_and_pad = 0;  // upper four bits: DatagramKind; lower four: bytes of padding, 0 to 7
   uint16_t session = 0;      // the sender's, drawn when its endpoint was made
   uint32_t sequence = 0;     // kFrame: its number; kProbe: the last number used;
                              // kCredit: the last number that is done with
 
-  UdpKind kind() const { return static_cast<UdpKind>(kind_and_pad >> 4); }
+  DatagramKind kind() const { return static_cast<DatagramKind>(kind_and_pad >> 4); }
   size_t pad() const { return kind_and_pad & 15; }
 };
 static_assert(sizeof(UdpPrefix) == 8);
@@ -41,7 +41,7 @@ struct UdpCredit {
 };
 static_assert(sizeof(UdpCredit) == 16);
 
-inline UdpPrefix MakeUdpPrefix(UdpKind kind, size_t pad, uint16_t session, uint32_t sequence) {
+inline UdpPrefix MakeUdpPrefix(DatagramKind kind, size_t pad, uint16_t session, uint32_t sequence) {
   const auto byte = static_cast<uint8_t>(static_cast<uint8_t>(kind) << 4 | pad);
   return {kUdpMagic, byte, session, sequence};
 }
@@ -55,11 +55,11 @@ inline bool ParseUdpPrefix(std::span<const std::byte> datagram, UdpPrefix* prefi
   std::memcpy(prefix, datagram.data(), kUdpPrefixBytes);
   if (prefix->magic != kUdpMagic) return false;
   switch (prefix->kind()) {
-    case UdpKind::kFrame:
+    case DatagramKind::kFrame:
       return prefix->pad() < kUdpAlign && kUdpPrefixBytes + prefix->pad() <= datagram.size();
-    case UdpKind::kCredit:
+    case DatagramKind::kCredit:
       return prefix->pad() == 0 && datagram.size() == sizeof(UdpCredit);
-    case UdpKind::kProbe:
+    case DatagramKind::kProbe:
       return prefix->pad() == 0 && datagram.size() == kUdpPrefixBytes;
   }
   return false;

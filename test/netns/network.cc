@@ -17,7 +17,6 @@ namespace millrace::test {
 namespace {
 
 constexpr char kOwnNamespace[] = "/proc/thread-self/ns/net";
-constexpr const char* kDevices[] = {"mr0", "mr1"};
 
 void OnAThread(const std::function<void()>& body) {
   std::exception_ptr error;
@@ -90,16 +89,49 @@ std::string Network::WhyNot() { return WhyNotRun({"ip", "-V"}); }
 
 std::string Network::WhyNoLoss() { return WhyNotRun({"iptables", "--version"}); }
 
-Network::Network(int mtu) {
-  for (int& each : namespaces_) each = MakeNamespace();
-  // `ip` runs in the first; this process's descriptor names the second.
-  const std::string other = Cat("/proc/", getpid(), "/fd/", namespaces_[1]);
-  Run(0, {"ip", "link", "add", kDevices[0], "type", "veth", "peer", "name", kDevices[1], "netns",
-          other});
-  for (int machine : {0, 1}) {
+std::string Network::WhyNoBridge() {
+  std::string reason;
+  OnAThread([&] {
+    if (unshare(CLONE_NEWNET) == 0)
+      reason = WhyNotRun({"ip", "link", "add", "hub0", "type", "bridge"});
+    else
+      reason = Cat("no network namespaces: ", ErrnoText(errno));
+  });
+  return reason;
+}
+
+Network::Network(int mtu, int machines) {
+  for (int machine = 0; machine < machines; ++machine) namespaces_.push_back(MakeNamespace());
+  machines == 2 ? Join() : JoinByBridge();
+  for (int machine = 0; machine < machines; ++machine) {
+    const std::string device = DeviceOf(machine);
     Run(machine, {"ip", "link", "set", "lo", "up"});
-    Run(machine, {"ip", "address", "add", AddressOf(machine) + "/24", "dev", kDevices[machine]});
-    Run(machine, {"ip", "link", "set", kDevices[machine], "mtu", std::to_string(mtu), "up"});
+    Run(machine, {"ip", "address", "add", AddressOf(machine) + "/24", "dev", device});
+    Run(machine, {"ip", "link", "set", device, "address", MacOf(machine)});
+    Run(machine, {"ip", "link", "set", device, "mtu", std::to_string(mtu), "up"});
+    if (machines == 2) continue;
+    const std::string port = Cat("port", machine);
+    Run(machines, {"ip", "link", "set", port, "mtu", std::to_string(mtu), "master", "hub0", "up"});
+  }
+}
+
+std::string Network::PathOf(int space) const {
+  return Cat("/proc/", getpid(), "/fd/", namespaces_[space]);
+}
+
+void Network::Join() {
+  Run(0, {"ip", "link", "add", DeviceOf(0), "type", "veth", "peer", "name", DeviceOf(1), "netns",
+          PathOf(1)});
+}
+
+void Network::JoinByBridge() {
+  const int bridge = static_cast<int>(namespaces_.size());
+  namespaces_.push_back(MakeNamespace());
+  Run(bridge, {"ip", "link", "add", "hub0", "type", "bridge"});
+  Run(bridge, {"ip", "link", "set", "hub0", "up"});
+  for (int machine = 0; machine < bridge; ++machine) {
+    Run(bridge, {"ip", "link", "add", Cat("port", machine), "type", "veth", "peer", "name",
+                 DeviceOf(machine), "netns", PathOf(machine)});
   }
 }
 
@@ -123,7 +155,7 @@ std::string Network::Run(int machine, const std::vector<std::string>& arguments)
 }
 
 void Network::LosePackets(int machine, double share, int least_bytes) const {
-  Run(machine, {"iptables", "-A", "INPUT", "-i", kDevices[machine], "-p", "udp", "-m", "length",
+  Run(machine, {"iptables", "-A", "INPUT", "-i", DeviceOf(machine), "-p", "udp", "-m", "length",
                 "--length", Cat(least_bytes, ":65535"), "-m", "statistic", "--mode", "random",
                 "--probability", std::to_string(share), "-j", "DROP"});
 }

@@ -1,46 +1,13 @@
-// UDP between two machines in miniature: the conformance suite at both usual MTUs,
-// and what is left of a stream when the network loses packets.
+// UDP between two machines in miniature: MTUs, routes, full queues, and what is left of
+// a stream when the network loses packets.
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "test/conformance/suite.h"
-#include "test/conformance/udp_cases.h"
-#include "test/netns/network.h"
+#include "test/netns/udp_across.h"
 
 namespace millrace::test {
 namespace {
-
-// Node i is on machine i % 2.
-Group AcrossNetwork(const Network& network, int nodes, const UdpOptions& options,
-                    UdpSocketOptions socket) {
-  return ConnectUdpGroup(
-      nodes,
-      [&](int node) {
-        std::unique_ptr<UdpSocket> made;
-        network.Inside(node % 2, [&] {
-          socket.address = Network::AddressOf(node % 2) + ":0";
-          made = std::make_unique<UdpSocket>(socket);
-        });
-        return std::move(*made);
-      },
-      options);
-}
-
-TransportCase AcrossCase(int mtu, bool offloads) {
-  UdpSocketOptions socket;
-  socket.gso = socket.gro = offloads;
-  const std::string name = Cat("UdpAtMtu", mtu, offloads ? "" : "WithoutOffloads");
-  return {name,
-          [=](const GroupOptions& group) {
-            // Sockets keep their namespaces, so the network may go first.
-            static std::map<int, std::unique_ptr<Network>> networks;
-            auto& network = networks[mtu];
-            if (!network) network = std::make_unique<Network>(mtu);
-            return AcrossNetwork(*network, group.nodes, UdpOptionsFor(group), socket);
-          },
-          Network::WhyNot};
-}
 
 class UdpAcrossNetwork : public testing::Test {
  protected:
@@ -191,10 +158,4 @@ TEST_F(UdpAcrossNetwork, AKernelQueueThatIsFullIsBackPressureAndNoLoss) {
 }
 
 }  // namespace
-
-INSTANTIATE_TEST_SUITE_P(UdpAcross, TransportTest,
-                         testing::Values(AcrossCase(1500, true), AcrossCase(1500, false),
-                                         AcrossCase(9000, true), AcrossCase(9000, false)),
-                         CaseName);
-
 }  // namespace millrace::test

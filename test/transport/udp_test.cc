@@ -46,7 +46,7 @@ struct WithPlainPeer {
         static_cast<ssize_t>(datagram.size()));
   }
   void SendCredit(uint16_t stream, uint32_t freed, uint32_t window) {
-    const UdpCredit credit = {MakeUdpPrefix(UdpKind::kCredit, 0, 5, freed), stream, 0, window};
+    const UdpCredit credit = {MakeUdpPrefix(DatagramKind::kCredit, 0, 5, freed), stream, 0, window};
     SendToEndpoint(std::as_bytes(std::span(&credit, 1)));
   }
   // The prefix of the next datagram that came; kind 15 if there is none.
@@ -130,7 +130,7 @@ TEST(Udp, ADatagramFromAStrangerIsDroppedAndCounted) {
 
 TEST(Udp, WhatNoEndpointSendsIsDroppedAndCounted) {
   WithPlainPeer pair({});
-  const UdpPrefix good = MakeUdpPrefix(UdpKind::kFrame, 0, 1, 1);
+  const UdpPrefix good = MakeUdpPrefix(DatagramKind::kFrame, 0, 1, 1);
   const auto with = [&](auto change, size_t bytes) {
     UdpPrefix prefix = good;
     change(&prefix);
@@ -212,7 +212,7 @@ TEST(Udp, ALostCreditIsAskedFor) {
   uint16_t session = 0;
   for (uint32_t number = 1; number <= 8; ++number) {
     const UdpPrefix frame = pair.Next();
-    EXPECT_EQ(frame.kind(), UdpKind::kFrame);
+    EXPECT_EQ(frame.kind(), DatagramKind::kFrame);
     EXPECT_EQ(frame.sequence, number);
     session = frame.session;
   }
@@ -225,7 +225,7 @@ TEST(Udp, ALostCreditIsAskedFor) {
   clock.AdvanceNs(2'000'000);
   EXPECT_FALSE(wait());
   const UdpPrefix probe = pair.Next();
-  EXPECT_EQ(probe.kind(), UdpKind::kProbe);
+  EXPECT_EQ(probe.kind(), DatagramKind::kProbe);
   EXPECT_EQ(probe.sequence, 8u);
   pair.SendCredit(static_cast<uint16_t>(session + 1), 8, 8);
   EXPECT_FALSE(wait()) << "a credit for somebody else's frames";
@@ -238,12 +238,12 @@ TEST(Udp, ALostWindowOfFramesIsMadeUpForByAnAnswer) {
   UdpOptions options;
   options.window_frames = 8;
   WithPlainPeer pair(options);
-  const UdpPrefix probe = MakeUdpPrefix(UdpKind::kProbe, 0, 9, 8);
+  const UdpPrefix probe = MakeUdpPrefix(DatagramKind::kProbe, 0, 9, 8);
   pair.SendToEndpoint(std::as_bytes(std::span(&probe, 1)));
   EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
   UdpCredit credit;
   ASSERT_EQ(recv(pair.peer.fd(), &credit, sizeof(credit), MSG_DONTWAIT), 16);
-  EXPECT_EQ(credit.prefix.kind(), UdpKind::kCredit);
+  EXPECT_EQ(credit.prefix.kind(), DatagramKind::kCredit);
   EXPECT_EQ(credit.prefix.sequence, 8u);
   EXPECT_EQ(credit.stream, 9);
   EXPECT_EQ(credit.window, 8u);

@@ -6,8 +6,8 @@
 // sender asks (a probe).
 //
 // Numbers are 32 bits and wrap. Not thread-safe.
-#ifndef MILLRACE_TRANSPORT_UDP_WINDOW_H_
-#define MILLRACE_TRANSPORT_UDP_WINDOW_H_
+#ifndef MILLRACE_TRANSPORT_STREAM_WINDOW_H_
+#define MILLRACE_TRANSPORT_STREAM_WINDOW_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace millrace {
 
 // The sender's end.
-class UdpSendWindow {
+class SendWindow {
  public:
   // `limit`: the most frames that this end leaves unconfirmed, whatever the
   // receiver allows. `silence_ns`: a peer that says nothing for so long while it is
   // being asked is taken to be gone.
-  UdpSendWindow(uint32_t limit, int64_t silence_ns)
+  SendWindow(uint32_t limit, int64_t silence_ns)
       : limit_(limit), window_(std::min(limit, kFirstWindow)), silence_ns_(silence_ns) {}
 
   // Frames that may go out now. None to a silent peer.
@@ -72,9 +72,9 @@ class UdpSendWindow {
 };
 
 // The receiver's end.
-class UdpReceiveWindow {
+class ReceiveWindow {
  public:
-  explicit UdpReceiveWindow(uint32_t window) : window_(window) {}
+  explicit ReceiveWindow(uint32_t window) : window_(window) {}
 
   // A frame has arrived, and is kept until Released().
   void Arrived(uint16_t session, uint32_t sequence) {
@@ -112,4 +112,4 @@ class UdpReceiveWindow {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TRANSPORT_UDP_WINDOW_H_
+#endif  // MILLRACE_TRANSPORT_STREAM_WINDOW_H_

@@ -1,5 +1,5 @@
-// Windows and credits of the UDP transport, without sockets.
-#include "transport/udp_window.h"
+// Windows and credits, without sockets.
+#include "transport/stream_window.h"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@ constexpr int64_t kMs = 1'000'000;
 constexpr uint16_t kSession = 77;
 
 // All the room there is; the last number used.
-uint32_t TakeAll(UdpSendWindow* window) {
+uint32_t TakeAll(SendWindow* window) {
   while (window->Room() > 0) window->Take();
   return window->sent();
 }
 
-TEST(UdpWindow, AllowsAWindowOfFramesBeyondWhatIsConfirmed) {
-  UdpSendWindow window(10, 1000 * kMs);
+TEST(StreamWindow, AllowsAWindowOfFramesBeyondWhatIsConfirmed) {
+  SendWindow window(10, 1000 * kMs);
   EXPECT_EQ(TakeAll(&window), 10u);
   window.Credit(4, 10);
   EXPECT_EQ(window.Room(), 4u);
@@ -26,9 +26,9 @@ TEST(UdpWindow, AllowsAWindowOfFramesBeyondWhatIsConfirmed) {
   EXPECT_EQ(window.Take(), 13u);
 }
 
-TEST(UdpWindow, StartsCarefullyAndThenGoesByWhatTheReceiverAllows) {
-  UdpSendWindow window(1000, 1000 * kMs);
-  EXPECT_EQ(TakeAll(&window), UdpSendWindow::kFirstWindow);
+TEST(StreamWindow, StartsCarefullyAndThenGoesByWhatTheReceiverAllows) {
+  SendWindow window(1000, 1000 * kMs);
+  EXPECT_EQ(TakeAll(&window), SendWindow::kFirstWindow);
   window.Credit(24, 500);
   EXPECT_EQ(window.Room(), 500u);
   window.Credit(24, 5000);
@@ -37,8 +37,8 @@ TEST(UdpWindow, StartsCarefullyAndThenGoesByWhatTheReceiverAllows) {
   EXPECT_EQ(window.Room(), 1u) << "none at all would never end";
 }
 
-TEST(UdpWindow, IgnoresCreditsThatAreOldOrForFramesNeverSent) {
-  UdpSendWindow window(10, 1000 * kMs);
+TEST(StreamWindow, IgnoresCreditsThatAreOldOrForFramesNeverSent) {
+  SendWindow window(10, 1000 * kMs);
   TakeAll(&window);
   window.Credit(8, 10);
   window.Credit(3, 10);
@@ -47,8 +47,8 @@ TEST(UdpWindow, IgnoresCreditsThatAreOldOrForFramesNeverSent) {
   EXPECT_EQ(window.Room(), 8u);
 }
 
-TEST(UdpWindow, NumbersWrap) {
-  UdpReceiveWindow receiver(16);
+TEST(StreamWindow, NumbersWrap) {
+  ReceiveWindow receiver(16);
   receiver.Arrived(kSession, UINT32_MAX);
   receiver.Arrived(kSession, 0);
   receiver.Arrived(kSession, 1);
@@ -57,8 +57,8 @@ TEST(UdpWindow, NumbersWrap) {
   EXPECT_EQ(receiver.freed(), 1u);
 }
 
-TEST(UdpWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
-  UdpReceiveWindow receiver(8);
+TEST(StreamWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
+  ReceiveWindow receiver(8);
   receiver.Arrived(kSession, 1);
   receiver.Arrived(kSession, 5);
   EXPECT_EQ(receiver.freed(), 3u) << "2 to 4 are lost, two frames are kept";
@@ -71,8 +71,8 @@ TEST(UdpWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
   EXPECT_EQ(receiver.freed(), 8u) << "an old one";
 }
 
-TEST(UdpWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {
-  UdpReceiveWindow receiver(16);
+TEST(StreamWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {
+  ReceiveWindow receiver(16);
   EXPECT_FALSE(receiver.CreditDue());
   uint32_t number = 0;
   const auto pass = [&] {
@@ -88,8 +88,8 @@ TEST(UdpWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {
   EXPECT_TRUE(receiver.CreditDue());
 }
 
-TEST(UdpWindow, ASenderThatBeginsAnewIsCountedAnew) {
-  UdpReceiveWindow receiver(16);
+TEST(StreamWindow, ASenderThatBeginsAnewIsCountedAnew) {
+  ReceiveWindow receiver(16);
   receiver.Arrived(kSession, 900);
   receiver.Released();
   receiver.Announced();
@@ -101,8 +101,8 @@ TEST(UdpWindow, ASenderThatBeginsAnewIsCountedAnew) {
   EXPECT_TRUE(receiver.CreditDue());
 }
 
-TEST(UdpWindow, AsksWhileRefusedAtGrowingIntervals) {
-  UdpSendWindow window(4, 1000 * kMs);
+TEST(StreamWindow, AsksWhileRefusedAtGrowingIntervals) {
+  SendWindow window(4, 1000 * kMs);
   TakeAll(&window);
   EXPECT_FALSE(window.ProbeDue(0)) << "nothing was refused";
   window.Refuse();
@@ -116,8 +116,8 @@ TEST(UdpWindow, AsksWhileRefusedAtGrowingIntervals) {
   EXPECT_EQ(window.NextProbeNs(), INT64_MAX);
 }
 
-TEST(UdpWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
-  UdpSendWindow window(4, 100 * kMs);
+TEST(StreamWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
+  SendWindow window(4, 100 * kMs);
   TakeAll(&window);
   window.Refuse();
   window.ProbeDue(0);
@@ -133,8 +133,8 @@ TEST(UdpWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
   EXPECT_FALSE(window.silent());
 }
 
-TEST(UdpWindow, ACallerThatNeverWaitsAsksNowAndThen) {
-  UdpSendWindow window(4, 100 * kMs);
+TEST(StreamWindow, ACallerThatNeverWaitsAsksNowAndThen) {
+  SendWindow window(4, 100 * kMs);
   TakeAll(&window);
   int probes = 0;
   for (int i = 0; i < 1024; ++i) probes += window.Refuse();

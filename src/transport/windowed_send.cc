@@ -1,18 +1,18 @@
 // Sending: frames into windows and batches.
 #include <algorithm>
 
-#include "transport/udp_endpoint.h"
+#include "transport/windowed_endpoint.h"
 
 namespace millrace {
 
-SendResult UdpEndpoint::Send(std::span<const OutFrame> frames) {
+SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
   SendResult result;
   size_t taken = 0;  // frames accepted or in the batch
   bool busy = !SendHeld();
   while (!busy && taken < frames.size()) {
     const OutFrame& frame = frames[taken];
     const bool alone = frame.to == kAllNodes || !CanEverSend(frame);
-    Taken how = alone || batch_.full() ? Taken::kBusy : TakeUnicast(frame);
+    Taken how = alone || batch_size_ == batch_.size() ? Taken::kBusy : TakeUnicast(frame);
     if (how != Taken::kBatched) {
       // Frames are accepted in order, so what is in the batch goes first.
       result.accepted += FlushBatch();
@@ -37,14 +37,14 @@ SendResult UdpEndpoint::Send(std::span<const OutFrame> frames) {
   return result;
 }
 
-bool UdpEndpoint::CanEverSend(const OutFrame& frame) const {
+bool WindowedEndpoint::CanEverSend(const OutFrame& frame) const {
   return frame.bytes() <= info_.max_frame_bytes && (frame.to == kAllNodes || HasPeer(frame.to));
 }
 
-UdpEndpoint::Taken UdpEndpoint::TakeUnicast(const OutFrame& frame) {
-  const size_t peer = peers_.IndexOf(frame.to);
+WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
+  const size_t peer = by_node_[frame.to];
   if (peers_[peer].send.silent()) {
-    if (batch_.size() > 0) return Taken::kBusy;  // until those before it are sent
+    if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
     counters_.Sent(1, frame.bytes(), 0);
     DropToSilent(peer);
     return Taken::kDone;
@@ -54,8 +54,8 @@ UdpEndpoint::Taken UdpEndpoint::TakeUnicast(const OutFrame& frame) {
   return Taken::kBatched;
 }
 
-bool UdpEndpoint::HasRoom(size_t peer) {
-  UdpSendWindow& window = peers_[peer].send;
+bool WindowedEndpoint::HasRoom(size_t peer) {
+  SendWindow& window = peers_[peer].send;
   while (window.Room() == 0) {
     if (Pump()) continue;
     if (window.Refuse()) SendProbe(peer);
@@ -65,31 +65,29 @@ bool UdpEndpoint::HasRoom(size_t peer) {
   return true;
 }
 
-void UdpEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
-  UdpPeer& to = peers_[peer];
-  const UdpPrefix prefix =
-      MakeUdpPrefix(UdpKind::kFrame, UdpPad(frame.bytes()), session_, to.send.Take());
-  batch_.Add(to.address, peer, prefix, frame);
+void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
+  link_->Add(peer, session_, peers_[peer].send.Take(), frame);
+  batch_[batch_size_++] = peer;
 }
 
-UdpBatch::Flushed UdpEndpoint::Flush() {
-  const size_t size = batch_.size();
-  const UdpBatch::Flushed flushed = batch_.Flush();
-  for (size_t i = flushed.frames; i < size; ++i) peers_[batch_.peer(i)].send.GiveBack(1);
+DatagramLink::Flushed WindowedEndpoint::Flush() {
+  const DatagramLink::Flushed flushed = link_->Flush();
+  for (size_t i = flushed.frames; i < batch_size_; ++i) peers_[batch_[i]].send.GiveBack(1);
+  batch_size_ = 0;
   kernel_full_ = flushed.busy;
   device_full_ = flushed.of_device;
   if (flushed.failed) counters_.Drop(DropReason::kFailed, flushed.failed);
   return flushed;
 }
 
-size_t UdpEndpoint::FlushBatch() {
-  if (batch_.size() == 0) return 0;
-  const UdpBatch::Flushed flushed = Flush();
+size_t WindowedEndpoint::FlushBatch() {
+  if (batch_size_ == 0) return 0;
+  const DatagramLink::Flushed flushed = Flush();
   counters_.Sent(flushed.frames, flushed.bytes, flushed.frames);
   return flushed.frames;
 }
 
-void UdpEndpoint::DropToSilent(size_t peer) {
+void WindowedEndpoint::DropToSilent(size_t peer) {
   counters_.Drop(DropReason::kUnreachable);
   if (!peers_[peer].send.Dropped()) return;
   // For a caller that does nothing but send: the answer to the last probe.
@@ -99,7 +97,7 @@ void UdpEndpoint::DropToSilent(size_t peer) {
 }
 
 // All peers that are there get it or none does.
-UdpEndpoint::Taken UdpEndpoint::TakeMulticast(const OutFrame& frame) {
+WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     if (!peers_[peer].send.silent() && !HasRoom(peer)) return Taken::kBusy;
   }
@@ -120,19 +118,19 @@ UdpEndpoint::Taken UdpEndpoint::TakeMulticast(const OutFrame& frame) {
   return Taken::kDone;
 }
 
-void UdpEndpoint::Hold(const OutFrame& frame) {
+void WindowedEndpoint::Hold(const OutFrame& frame) {
   frame.CopyTo(held_.data());
   held_bytes_ = frame.bytes();
 }
 
-void UdpEndpoint::SendToHeld(const OutFrame& frame) {
+void WindowedEndpoint::SendToHeld(const OutFrame& frame) {
   size_t done = 0;
   bool busy = false;
   while (!busy && done < held_to_.size()) {
-    for (size_t i = done; i < held_to_.size() && !batch_.full(); ++i) {
+    for (size_t i = done; i < held_to_.size() && batch_size_ < batch_.size(); ++i) {
       AddToBatch(held_to_[i], frame);
     }
-    const UdpBatch::Flushed flushed = Flush();
+    const DatagramLink::Flushed flushed = Flush();
     counters_.Sent(0, 0, flushed.frames);
     done += flushed.frames;
     busy = flushed.busy;
@@ -140,7 +138,7 @@ void UdpEndpoint::SendToHeld(const OutFrame& frame) {
   held_to_.erase(held_to_.begin(), held_to_.begin() + static_cast<ptrdiff_t>(done));
 }
 
-bool UdpEndpoint::SendHeld() {
+bool WindowedEndpoint::SendHeld() {
   if (held_to_.empty()) return true;
   SendToHeld({kAllNodes, {held_.data(), held_bytes_}, {}});
   return held_to_.empty();

@@ -1,8 +1,8 @@
-#include "transport/udp_window.h"
+#include "transport/stream_window.h"
 
 namespace millrace {
 
-void UdpSendWindow::Credit(uint32_t freed, uint32_t window) {
+void SendWindow::Credit(uint32_t freed, uint32_t window) {
   // Counted from the oldest unconfirmed frame, so that numbers may wrap; what was
   // never sent, or is behind another credit, lies outside.
   if (freed - freed_ > sent_ - freed_) return;
@@ -11,19 +11,19 @@ void UdpSendWindow::Credit(uint32_t freed, uint32_t window) {
   if (Room() > 0) asking_ = false;
 }
 
-bool UdpSendWindow::Refuse() {
+bool SendWindow::Refuse() {
   refused_ = true;
   return ++tries_ % kTriesPerProbe == 0;
 }
 
-bool UdpSendWindow::Heard() {
+bool SendWindow::Heard() {
   heard_ = true;
   const bool was_silent = silent_;
   silent_ = false;
   return was_silent;
 }
 
-bool UdpSendWindow::ProbeDue(int64_t now_ns) {
+bool SendWindow::ProbeDue(int64_t now_ns) {
   const bool stuck = silent_ || (refused_ && Room() == 0);
   if (!stuck) {
     asking_ = false;
@@ -46,7 +46,7 @@ bool UdpSendWindow::ProbeDue(int64_t now_ns) {
   return true;
 }
 
-void UdpReceiveWindow::See(uint16_t session, uint32_t sequence) {
+void ReceiveWindow::See(uint16_t session, uint32_t sequence) {
   if (!known_ || session != session_) {
     // A sender that begins, or has begun anew.
     known_ = true;

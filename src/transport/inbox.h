@@ -1,7 +1,7 @@
 // Frames that have arrived: first waiting to be handed out, then lent to the caller.
 // A ring of descriptions, of a size set when it is made. Not thread-safe.
-#ifndef MILLRACE_TRANSPORT_UDP_INBOX_H_
-#define MILLRACE_TRANSPORT_UDP_INBOX_H_
+#ifndef MILLRACE_TRANSPORT_INBOX_H_
+#define MILLRACE_TRANSPORT_INBOX_H_
 
 #include <bit>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-class UdpInbox {
+class Inbox {
  public:
   struct Entry {
     std::span<const std::byte> bytes;
@@ -19,7 +19,7 @@ class UdpInbox {
     size_t peer = 0;
   };
 
-  explicit UdpInbox(size_t frames) : entries_(std::bit_ceil(frames)) {}
+  explicit Inbox(size_t frames) : entries_(std::bit_ceil(frames)) {}
 
   bool full() const { return end_ - released_ == entries_.size(); }
   bool waiting() const { return end_ != taken_; }
@@ -42,4 +42,4 @@ class UdpInbox {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TRANSPORT_UDP_INBOX_H_
+#endif  // MILLRACE_TRANSPORT_INBOX_H_

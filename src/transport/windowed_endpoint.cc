@@ -1,5 +1,5 @@
 // Making an endpoint, waiting and waking.
-#include "transport/udp_endpoint.h"
+#include "transport/windowed_endpoint.h"
 
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 #include "base/error.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kMostFramesPerBuffer = 128;
 // How long a device queue that was full is left alone.
 constexpr int64_t kDevicePauseNs = 50'000;
 
@@ -26,38 +24,41 @@ uint16_t DrawSession() {
   return session;
 }
 
-int MakeEventFd() {
+int MakeEventFd(const std::string& transport) {
   const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (fd < 0) throw Error("transport udp: eventfd: ", ErrnoText(errno));
+  if (fd < 0) throw Error("transport ", transport, ": eventfd: ", ErrnoText(errno));
   return fd;
 }
 
 }  // namespace
 
-UdpEndpoint::UdpEndpoint(UdpSocket socket, const UdpPlan& plan)
+WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan)
     : Transport(plan.info),
-      socket_(std::move(socket)),
+      link_(std::move(link)),
       clock_(*plan.clock),
-      wake_(MakeEventFd()),
+      wake_(MakeEventFd(plan.info.name)),
       session_(DrawSession()),
-      peers_(plan.peers, plan.window_frames, plan.silence_ns),
-      batch_(&socket_, plan.most_segment_bytes),
-      receiver_(&socket_, plan.most_datagram_bytes, plan.receive_buffers),
-      inbox_(plan.receive_buffers * (socket_.gro() ? kMostFramesPerBuffer : 1)),
+      by_node_(PeerLimit(plan.info)),
+      inbox_(plan.inbox_frames),
       held_(plan.info.max_frame_bytes) {
   IndexPeers();
+  for (const NodeId node : plan.info.peers) {
+    by_node_[node] = peers_.size();
+    peers_.push_back({node, SendWindow(plan.window_frames, plan.silence_ns),
+                      ReceiveWindow(plan.window_frames), false});
+  }
   credits_wanted_.reserve(peers_.size());
   held_to_.reserve(peers_.size());
 }
 
-void UdpEndpoint::Wake() {
+void WindowedEndpoint::Wake() {
   if (woken_.exchange(true, std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
   // Cannot fail: the counter is far from its end.
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
-WaitResult UdpEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
+WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (bool last = false;;) {
     if (!held_to_.empty()) SendHeld();
     SendCredits();
@@ -73,7 +74,7 @@ WaitResult UdpEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   }
 }
 
-WaitResult UdpEndpoint::Look(WaitFor what) {
+WaitResult WindowedEndpoint::Look(WaitFor what) {
   WaitResult result;
   result.receivable = inbox_.waiting() || (Pump() && inbox_.waiting());
   result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
@@ -81,11 +82,11 @@ WaitResult UdpEndpoint::Look(WaitFor what) {
   return result;
 }
 
-bool UdpEndpoint::RoomAppeared() {
+bool WindowedEndpoint::RoomAppeared() {
   if (kernel_full_) return false;
   bool refused = false, room = false;
   for (size_t i = 0; i < peers_.size(); ++i) {
-    UdpSendWindow& window = peers_[i].send;
+    SendWindow& window = peers_[i].send;
     if (!window.refused()) continue;
     refused = true;
     if (window.Room() == 0 && !window.silent()) continue;
@@ -95,7 +96,7 @@ bool UdpEndpoint::RoomAppeared() {
   return room || !refused;
 }
 
-int64_t UdpEndpoint::ProbePeers(int64_t now_ns) {
+int64_t WindowedEndpoint::ProbePeers(int64_t now_ns) {
   int64_t next_ns = INT64_MAX;
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i].send.ProbeDue(now_ns)) SendProbe(i);
@@ -104,18 +105,12 @@ int64_t UdpEndpoint::ProbePeers(int64_t now_ns) {
   return next_ns;
 }
 
-void UdpEndpoint::Sleep(int64_t ns) {
+void WindowedEndpoint::Sleep(int64_t ns) {
   if (device_full_) ns = std::min(ns, kDevicePauseNs);
   const bool wants_room = (kernel_full_ && !device_full_) || !credits_wanted_.empty();
-  // Without a buffer to read into, what is readable would end every sleep at once.
-  const short events =
-      static_cast<short>((receiver_.HasFree() ? POLLIN : 0) | (wants_room ? POLLOUT : 0));
-  pollfd polled[2] = {{socket_.fd(), events, 0}, {wake_.get(), POLLIN, 0}};
-  const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
-  ppoll(polled, 2, &timeout, nullptr);
-  if (polled[0].revents & POLLERR) socket_.ForgetErrors();
-  if ((polled[0].revents & POLLOUT) || device_full_) kernel_full_ = device_full_ = false;
-  if (polled[1].revents & POLLIN) {
+  const DatagramLink::Polled polled = link_->Poll(wake_.get(), ns, wants_room);
+  if (polled.room || device_full_) kernel_full_ = device_full_ = false;
+  if (polled.woken) {
     uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof(count));
   }

@@ -1,36 +1,34 @@
-// One node's end of the UDP transport: sockets and windows put together.
-#ifndef MILLRACE_TRANSPORT_UDP_ENDPOINT_H_
-#define MILLRACE_TRANSPORT_UDP_ENDPOINT_H_
+// One node's end of a transport that carries datagrams over a link: numbers, windows
+// of unconfirmed frames for each peer, credits and probes (stream_window.h). A frame to
+// all nodes is fanned out. What the link's carrier is makes no difference here.
+#ifndef MILLRACE_TRANSPORT_WINDOWED_ENDPOINT_H_
+#define MILLRACE_TRANSPORT_WINDOWED_ENDPOINT_H_
 
-#include <poll.h>
-
+#include <array>
 #include <atomic>
+#include <memory>
 #include <vector>
 
+#include "transport/datagram_link.h"
+#include "transport/file_descriptor.h"
+#include "transport/inbox.h"
+#include "transport/stream_window.h"
 #include "transport/transport.h"
-#include "transport/udp_batch.h"
-#include "transport/udp_inbox.h"
-#include "transport/udp_peers.h"
-#include "transport/udp_receiver.h"
-#include "transport/udp_socket.h"
 
 namespace millrace {
 
-// What ConnectUdp has found out.
-struct UdpPlan {
-  TransportInfo info;
-  std::map<NodeId, UdpAddress> peers;
-  size_t most_segment_bytes = 0;   // of a datagram that needs no fragments
-  size_t most_datagram_bytes = 0;  // of any
-  uint32_t window_frames = 0;
-  size_t receive_buffers = 0;
-  int64_t silence_ns = 0;
+struct WindowedPlan {
+  TransportInfo info;          // peers in the order of their ids
+  uint32_t window_frames = 0;  // unconfirmed frames to and from each peer
+  size_t inbox_frames = 0;     // most frames that lie in the link's buffers
+  int64_t silence_ns = 0;      // a peer asked in vain for so long is taken to be gone
   const Clock* clock = nullptr;
 };
 
-class UdpEndpoint : public Transport {
+class WindowedEndpoint : public Transport, private DatagramLink::Sink {
  public:
-  UdpEndpoint(UdpSocket socket, const UdpPlan& plan);
+  // `link` knows the peers of plan.info. Throws Error if there are no descriptors left.
+  WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan);
 
   SendResult Send(std::span<const OutFrame> frames) override;
   uint64_t Reclaim() override { return counters_.frames_sent(); }
@@ -40,7 +38,14 @@ class UdpEndpoint : public Transport {
   void Wake() override;
 
  private:
-  // Sending (udp_send.cc). How a frame was taken in:
+  struct Peer {
+    NodeId node;
+    SendWindow send;
+    ReceiveWindow receive;
+    bool credit_wanted = false;  // is in the list of those to be sent
+  };
+
+  // Sending (windowed_send.cc). How a frame was taken in:
   enum class Taken { kBatched, kDone, kBusy };
   bool CanEverSend(const OutFrame& frame) const;
   Taken TakeUnicast(const OutFrame& frame);
@@ -49,7 +54,7 @@ class UdpEndpoint : public Transport {
   bool HasRoom(size_t peer);
   void AddToBatch(size_t peer, const OutFrame& frame);
   // Sends the batch. Frames that are not done with have given their numbers back.
-  UdpBatch::Flushed Flush();
+  DatagramLink::Flushed Flush();
   size_t FlushBatch();  // and counts its frames; how many are done with
   void DropToSilent(size_t peer);
   // Sends to the peers in held_to_, and leaves in it those still to be sent to.
@@ -57,17 +62,17 @@ class UdpEndpoint : public Transport {
   void Hold(const OutFrame& frame);
   bool SendHeld();  // false while a multicast is still held
 
-  // Receiving (udp_receive.cc).
+  // Receiving (windowed_receive.cc).
   // Reads once; false if nothing was there or there was nowhere to put it.
   bool Pump();
-  void TakeArrival(const UdpArrival& arrival);
-  void TakeDatagram(size_t peer, std::span<const std::byte> datagram, uint64_t position);
-  void TakeCredit(UdpPeer* peer, std::span<const std::byte> datagram);
+  bool Take(const Datagram& datagram) override;
+  bool TakeFrame(const Datagram& datagram);
+  void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void WantCredit(size_t peer);
   void SendCredits();
   void SendProbe(size_t peer);
 
-  // Waiting (udp_endpoint.cc).
+  // Waiting (windowed_endpoint.cc).
   // What is so now.
   WaitResult Look(WaitFor what);
   bool RoomAppeared();
@@ -76,16 +81,17 @@ class UdpEndpoint : public Transport {
   // Sleeps until the kernel has something to say, and takes it in.
   void Sleep(int64_t ns);
 
-  UdpSocket socket_;
+  const std::unique_ptr<DatagramLink> link_;
   const Clock& clock_;
   const FileDescriptor wake_;  // an eventfd: readable once Wake was called
   std::atomic<bool> woken_{false};
   const uint16_t session_;
-  UdpPeers peers_;
-  UdpBatch batch_;
-  UdpReceiver receiver_;
-  UdpInbox inbox_;
-  size_t last_peer_ = 0;  // the one that the last datagram came from
+  std::vector<Peer> peers_;
+  std::vector<size_t> by_node_;  // the index of a peer
+  // The peers that the frames added to the link since the last Flush go to.
+  std::array<size_t, DatagramLink::kMostBatch> batch_;
+  size_t batch_size_ = 0;
+  Inbox inbox_;
   std::vector<size_t> credits_wanted_;
   // The kernel had no room for a frame; of_device: nor will it say when there is.
   bool kernel_full_ = false, device_full_ = false;
@@ -97,4 +103,4 @@ class UdpEndpoint : public Transport {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TRANSPORT_UDP_ENDPOINT_H_
+#endif  // MILLRACE_TRANSPORT_WINDOWED_ENDPOINT_H_

@@ -1,0 +1,93 @@
+// What a windowed endpoint sends and receives by: datagrams to and from a fixed list
+// of peers, framed and addressed as the carrier (UDP, raw Ethernet) does it. Peers are
+// known by their index in the order of their ids. A link loses datagrams as a network
+// does; numbers and windows are its endpoint's.
+//
+// Not thread-safe. Nothing here throws, allocates or reads a clock.
+#ifndef MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
+#define MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace millrace {
+
+enum class DatagramKind : uint8_t {
+  kFrame = 0,   // `sequence` is its number
+  kCredit = 1,  // `sequence` is the last number of the stream that is done with
+  kProbe = 2,   // `sequence` is the last number that was used
+};
+
+// A datagram that has arrived, decoded.
+struct Datagram {
+  size_t peer = 0;
+  DatagramKind kind = DatagramKind::kFrame;
+  uint16_t session = 0;  // the sender's, drawn when its endpoint was made
+  uint32_t sequence = 0;
+  // Of a frame: its bytes, from a multiple of 8 on, and the buffer that they lie in.
+  std::span<const std::byte> bytes = {};
+  uint64_t position = 0;
+  // Of a credit: the session whose frames are counted, and how many may be unconfirmed.
+  uint16_t stream = 0;
+  uint32_t window = 0;
+};
+
+class DatagramLink {
+ public:
+  // Where what is read goes.
+  class Sink {
+   public:
+    // True: the buffer at datagram.position stays in use until it is given back.
+    virtual bool Take(const Datagram& datagram) = 0;
+    virtual void Drop(DropReason reason, uint64_t datagrams) = 0;
+
+   protected:
+    ~Sink() = default;
+  };
+
+  // Frames that one Flush takes at most.
+  static constexpr size_t kMostBatch = 128;
+
+  struct Flushed {
+    size_t frames = 0;       // so many from the front are done with ...
+    size_t failed = 0;       // ... of which the kernel would not send these
+    size_t bytes = 0;        // headers and payloads of `frames`
+    bool busy = false;       // the others met a full queue:
+    bool of_device = false;  // the device's, which says nothing when there is room
+  };
+
+  virtual ~DatagramLink() = default;
+
+  // Puts a frame behind those of the next Flush, of which there are fewer than
+  // kMostBatch. Its memory is read by Flush.
+  virtual void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) = 0;
+  // Sends what was added, in order, and forgets it; frames that are not done with were
+  // not sent.
+  virtual Flushed Flush() = 0;
+  // False if there is no room for it now.
+  virtual bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
+                          uint32_t window) = 0;
+  virtual bool SendProbe(size_t peer, uint16_t session, uint32_t last) = 0;
+
+  // Reads what one look finds; false if nothing was there, or nowhere to put it.
+  virtual bool Read(Sink* sink) = 0;
+  // All buffers before `position` are free again.
+  virtual void GiveBack(uint64_t position) = 0;
+  // The position of the buffer that is filled next; all before it have been read.
+  virtual uint64_t head() const = 0;
+
+  struct Polled {
+    bool room = false;   // was asked for, and there may be some
+    bool woken = false;  // `wake` is readable
+  };
+  // Sleeps until there may be something to read or (if `wants_room`) room to send, or
+  // until `wake` is readable, or for `ns` real nanoseconds; may return early.
+  virtual Polled Poll(int wake, int64_t ns, bool wants_room) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_DATAGRAM_LINK_H_

@@ -1,0 +1,30 @@
+// A descriptor that is closed with its owner; -1 is none. Moves, is not copied.
+#ifndef MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_
+#define MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace millrace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_

@@ -1,0 +1,97 @@
+// The Ethernet frames of the packet transport, byte by byte as docs/packet.md has
+// them. Numbers are little-endian but for the EtherType.
+#ifndef MILLRACE_TRANSPORT_PACKET_WIRE_H_
+#define MILLRACE_TRANSPORT_PACKET_WIRE_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/node_id.h"
+#include "transport/datagram_link.h"
+#include "transport/packet_interface.h"
+
+namespace millrace {
+
+static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
+
+// IEEE 802, local experimental EtherType 1.
+inline constexpr uint16_t kPacketEtherType = 0x88b5;
+inline constexpr uint8_t kPacketMagic = 0xd6;
+
+struct EthernetHeader {
+  MacAddress to, from;
+  std::array<uint8_t, 2> ether_type{kPacketEtherType >> 8, kPacketEtherType & 0xff};
+};
+static_assert(sizeof(EthernetHeader) == 14);
+
+// What follows it.
+struct PacketPrefix {
+  uint8_t magic = kPacketMagic;
+  uint8_t kind = 0;    // DatagramKind
+  uint16_t group = 0;  // the cluster
+  NodeId from = 0, to = 0;
+  uint16_t session = 0;   // the sender's, drawn when its endpoint was made
+  uint16_t bytes = 0;     // that follow the prefix; more than that is padding
+  uint32_t sequence = 0;  // as DatagramKind says
+};
+static_assert(sizeof(PacketPrefix) == 16);
+
+// What follows the prefix of a credit.
+struct PacketCredit {
+  uint16_t stream = 0;    // the session whose frames are counted
+  uint16_t reserved = 0;  // sent as 0, ignored
+  uint32_t window = 0;    // frames that may be unconfirmed
+};
+static_assert(sizeof(PacketCredit) == 8);
+
+inline constexpr size_t kPacketPrefixBytes = sizeof(PacketPrefix);
+inline constexpr size_t kPacketHeadBytes = sizeof(EthernetHeader) + kPacketPrefixBytes;
+
+using PacketHead = std::array<std::byte, kPacketHeadBytes>;
+
+inline PacketHead MakePacketHead(const EthernetHeader& ethernet, const PacketPrefix& prefix) {
+  PacketHead head;
+  std::memcpy(head.data(), &ethernet, sizeof(ethernet));
+  std::memcpy(head.data() + sizeof(ethernet), &prefix, sizeof(prefix));
+  return head;
+}
+
+// Reads a whole Ethernet frame, padded or not. Fills in all of `datagram` but peer and
+// position; its bytes are the part of `packet` that is no padding. False if no endpoint
+// of this version sends such a frame.
+inline bool ParsePacket(std::span<const std::byte> packet, EthernetHeader* ethernet,
+                        PacketPrefix* prefix, Datagram* datagram) {
+  if (packet.size() < kPacketHeadBytes) return false;
+  std::memcpy(ethernet, packet.data(), sizeof(*ethernet));
+  std::memcpy(prefix, packet.data() + sizeof(*ethernet), sizeof(*prefix));
+  const auto rest = packet.subspan(kPacketHeadBytes);
+  if (ethernet->ether_type != EthernetHeader{}.ether_type) return false;
+  if (prefix->magic != kPacketMagic || prefix->bytes > rest.size()) return false;
+  datagram->kind = static_cast<DatagramKind>(prefix->kind);
+  datagram->session = prefix->session;
+  datagram->sequence = prefix->sequence;
+  datagram->bytes = rest.first(prefix->bytes);
+  switch (datagram->kind) {
+    case DatagramKind::kFrame:
+      return true;
+    case DatagramKind::kCredit: {
+      PacketCredit credit;
+      if (prefix->bytes != sizeof(credit)) return false;
+      std::memcpy(&credit, rest.data(), sizeof(credit));
+      datagram->stream = credit.stream;
+      datagram->window = credit.window;
+      return true;
+    }
+    case DatagramKind::kProbe:
+      return prefix->bytes == 0;
+  }
+  return false;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_PACKET_WIRE_H_

@@ -1,0 +1,104 @@
+#include "transport/udp_link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "transport/udp_wire.h"
+
+namespace millrace {
+
+UdpLink::UdpLink(UdpSocket socket, const UdpPlan& plan)
+    : socket_(std::move(socket)),
+      peers_(plan.peers),
+      batch_(&socket_, plan.most_segment_bytes),
+      receiver_(&socket_, plan.most_datagram_bytes, plan.receive_buffers) {}
+
+void UdpLink::Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) {
+  batch_.Add(peers_[peer],
+             MakeUdpPrefix(DatagramKind::kFrame, UdpPad(frame.bytes()), session, sequence), frame);
+}
+
+bool UdpLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
+                         uint32_t window) {
+  UdpCredit credit;
+  credit.prefix = MakeUdpPrefix(DatagramKind::kCredit, 0, session, freed);
+  credit.stream = stream;
+  credit.window = window;
+  return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&credit, 1)));
+}
+
+bool UdpLink::SendProbe(size_t peer, uint16_t session, uint32_t last) {
+  const UdpPrefix probe = MakeUdpPrefix(DatagramKind::kProbe, 0, session, last);
+  return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&probe, 1)));
+}
+
+bool UdpLink::Read(Sink* sink) {
+  const auto arrivals = receiver_.Read();
+  for (const UdpArrival& arrival : arrivals) TakeArrival(arrival, sink);
+  if (const uint64_t overruns = receiver_.TakeOverruns()) {
+    sink->Drop(DropReason::kOverrun, overruns);
+  }
+  return !arrivals.empty();
+}
+
+void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {
+  const size_t segment = arrival.segment_bytes;
+  const size_t datagrams =
+      arrival.bytes.empty() ? 1 : (arrival.bytes.size() + segment - 1) / segment;
+  if (!(*arrival.from == peers_[last_peer_])) {
+    const size_t peer = peers_.Find(*arrival.from);
+    if (peer == UdpPeers::kNone) {
+      sink->Drop(DropReason::kUnknownSender, datagrams);
+      return;
+    }
+    last_peer_ = peer;
+  }
+  if (arrival.truncated || arrival.bytes.empty()) {
+    sink->Drop(DropReason::kMalformed, 1);
+    return;
+  }
+  // A peer's datagrams are multiples of 8 bytes, and so each begins on one.
+  for (size_t at = 0; at < arrival.bytes.size(); at += segment) {
+    const auto rest = arrival.bytes.subspan(at);
+    TakeDatagram(rest.first(std::min(segment, rest.size())), arrival.position, sink);
+  }
+}
+
+void UdpLink::TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink) {
+  UdpPrefix prefix;
+  if (!ParseUdpPrefix(bytes, &prefix)) {
+    sink->Drop(DropReason::kMalformed, 1);
+    return;
+  }
+  Datagram datagram;
+  datagram.peer = last_peer_;
+  datagram.kind = prefix.kind();
+  datagram.session = prefix.session;
+  datagram.sequence = prefix.sequence;
+  datagram.position = position;
+  if (datagram.kind == DatagramKind::kFrame) {
+    datagram.bytes = bytes.subspan(kUdpPrefixBytes, bytes.size() - kUdpPrefixBytes - prefix.pad());
+  } else if (datagram.kind == DatagramKind::kCredit) {
+    UdpCredit credit;
+    std::memcpy(&credit, bytes.data(), sizeof(credit));
+    datagram.stream = credit.stream;
+    datagram.window = credit.window;
+  }
+  if (sink->Take(datagram)) receiver_.Keep(position);
+}
+
+DatagramLink::Polled UdpLink::Poll(int wake, int64_t ns, bool wants_room) {
+  // Without a buffer to read into, what is readable would end every sleep at once.
+  const short events =
+      static_cast<short>((receiver_.HasFree() ? POLLIN : 0) | (wants_room ? POLLOUT : 0));
+  pollfd polled[2] = {{socket_.fd(), events, 0}, {wake, POLLIN, 0}};
+  const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
+  ppoll(polled, 2, &timeout, nullptr);
+  if (polled[0].revents & POLLERR) socket_.ForgetErrors();
+  return {(polled[0].revents & POLLOUT) != 0, (polled[1].revents & POLLIN) != 0};
+}
+
+}  // namespace millrace
