@@ -45,6 +45,10 @@ void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {
   owed[c.owner] = chunk;
 }
 
+bool ChunkTable::owes() const {
+  return std::any_of(owed.begin(), owed.end(), [](uint32_t head) { return head != kNoChunk; });
+}
+
 void ChunkTable::ForgetOwed() {
   std::fill(owed.begin(), owed.end(), kNoChunk);
   for (Chunk& c : chunks) c.owes_seen = c.owes_pledge = c.owes_return = false;

@@ -90,6 +90,7 @@ class ChunkTable {
   // its owner's list if it is not there yet.
   void Owe(uint32_t chunk, bool Chunk::*answer);
   void ForgetOwed();
+  bool owes() const;
   // Back to a node that has nothing.
   void Reset();
 

@@ -93,7 +93,7 @@ struct ExchangeContext {
     header.destination = destination;
     header.incarnation = membership.incarnation();
     header.view = membership.view().id;
-    header.clock = stats.clock;
+    header.clock = membership.clock();
     return header;
   }
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,

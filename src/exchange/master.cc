@@ -122,10 +122,10 @@ void Master::Poll(int64_t now, size_t budget) {
     chunk.sent_at = now;
     sending_.push_back(index);
   }
-  SendPositions(now);
+  SendPositions();
 }
 
-void Master::SendPositions(int64_t) {
+void Master::SendPositions() {
   const ReplicaArrays& arrays = x_.executor.arrays();
   for (const uint32_t index : sending_) {
     const uint32_t slot = x_.outbox.Take();

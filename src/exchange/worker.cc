@@ -18,7 +18,7 @@ Codec Worker::codec() const {
   return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
 }
 
-Drop Worker::OnPosition(const FrameView& frame, int64_t) {
+Drop Worker::OnPosition(const FrameView& frame) {
   const FrameHeader& h = frame.header;
   ChunkTable& table = x_.table;
   if (h.chunk >= table.size() || h.length != 4 * x_.floats_of(h.chunk)) return Drop::kChunk;

@@ -15,7 +15,7 @@ class Worker {
 
   // A position from a member of the view. Adds an operation to the batch, which
   // must not hold its chunk yet.
-  Drop OnPosition(const FrameView& frame, int64_t now);
+  Drop OnPosition(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context, int64_t now);
   // Sends differences again that were not acknowledged in time, and progress that
   // no position has asked for. At most `budget` frames.

@@ -271,9 +271,12 @@ MUTANTS = [
     return leaving || !Alive(member.node);
 """)]),
     ("views-named-without-a-life", [(MEMBERSHIP, """\
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, incarnation_};
+  proposal_.id = NextId();
+  proposal_.ancestors.clear();
 """, """\
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, 0};
+  proposal_.id = NextId();
+  proposal_.id.life = 0;
+  proposal_.ancestors.clear();
 """)]),
     ("incarnation-not-learnt", [(MEMBERSHIP, """\
   LearnIncarnation();
