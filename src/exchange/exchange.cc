@@ -180,7 +180,7 @@ void Exchange::FollowView() {
   std::vector<uint64_t> continuing(table_.ack_words());
   for (const Member& member : view.members) {
     if (!followed_.Has(member.node, member.incarnation) && member.node != config_.node) continue;
-    continuing[member.node / 64] |= uint64_t{1} << member.node % 64;
+    SetBit(continuing, member.node, true);
   }
   table_.KeepAcks(continuing);
   std::vector<uint16_t> owners(table_.size());
