@@ -24,6 +24,7 @@
 #include "base/rng.h"
 #include "base/simd.h"
 #include "bench/exchange_bench/bounds.h"
+#include "bench/measure.h"
 #include "exchange/host_executor.h"
 
 DEFINE_int32(repeats, 15, "measurements of each; medians are printed");
@@ -33,6 +34,7 @@ namespace exchange_bench {
 namespace {
 
 using namespace millrace;
+using bench::Median;
 
 constexpr int64_t kInCache = 1700 << 10;  // bytes of weights, base, pending and frames
 constexpr int64_t kInMemory = 240 << 20;
@@ -204,11 +206,6 @@ bool SameResult(const Work& work, Stage* stage) {
   Reset(work, stage);
   work.bound(stage);
   return ours == stage->Digest();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // One JSON member: GB/s of both and their ratio.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/measure.h"
 #include "exchange/exchange.h"
 #include "exchange/host_executor.h"
 #include "transport/loopback.h"
@@ -14,6 +15,7 @@ namespace frame_bench {
 namespace {
 
 using namespace millrace;
+using bench::Seconds;
 
 constexpr size_t kBatch = 64;
 
@@ -85,8 +87,6 @@ class Node {
   OutFrame out_[kBatch];
   size_t posted_ = 0, sent_ = 0;
 };
-
-double Seconds() { return SteadyClock().NowSeconds(); }
 
 }  // namespace
 

@@ -6,14 +6,13 @@
 //   build/bench/frame_bench --repeats=9
 #include <gflags/gflags.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "bench/frame_bench/loopback_pair.h"
+#include "bench/measure.h"
 #include "exchange/exchange.h"
 
 DEFINE_int32(repeats, 9, "measurements; medians are printed");
@@ -22,6 +21,8 @@ DEFINE_double(seconds, 0.1, "how long a measurement takes at least");
 namespace {
 
 using namespace millrace;
+using bench::Median;
+using bench::Seconds;
 
 constexpr int64_t kChunks = 4096;
 constexpr size_t kBatch = 64;
@@ -68,10 +69,6 @@ struct Node {
   double sending = 0, receiving = 0;  // seconds
 };
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void Step(Node* from, Node* to, int64_t now) {
   PostedFrame out[kBatch];
   const double begin = Seconds();
@@ -90,11 +87,6 @@ void Step(Node* from, Node* to, int64_t now) {
   to->exchange->Receive(to->in.frames, now);
   to->receiving += Seconds() - middle;
   to->received += count;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace

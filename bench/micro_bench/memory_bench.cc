@@ -58,10 +58,9 @@ inline __attribute__((always_inline)) void TriadLoop(int64_t count, const float*
   }
 }
 
-#define MILLRACE_TRIAD(Set)                                                 \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void Triad##Set( \
-      int64_t count, const float* b, const float* c, float* a) {            \
-    TriadLoop<Set>(count, b, c, a);                                         \
+#define MILLRACE_TRIAD(Set)                                                                       \
+  MILLRACE_KERNEL(Set) void Triad##Set(int64_t count, const float* b, const float* c, float* a) { \
+    TriadLoop<Set>(count, b, c, a);                                                               \
   }
 MILLRACE_TRIAD(Sse)
 MILLRACE_TRIAD(Avx2)

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/measure.h"
 #include "bench/onednn_loop/net.h"
 
 DEFINE_string(net, "lenet", "lenet (batches of 64), quick (100) or caffenet (16)");
@@ -33,6 +34,8 @@ DEFINE_bool(profile, false, "each step's time, on stderr");
 
 namespace onednn_loop {
 namespace {
+
+using millrace::bench::Median;
 
 bool Choose(const char* flag, const std::string& value, const char* yes, const char* no,
             bool best) {
@@ -49,12 +52,6 @@ Formulation FormulationFromFlags(const NetSpec& spec) {
   return {Choose("layout", FLAGS_layout, "blocked", "nhwc", best.blocked),
           Choose("pool", FLAGS_pool, "hand", "onednn", best.hand_pool),
           Choose("backward", FLAGS_backward, "gemm", "onednn", best.gemm_backward)};
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 struct Measured {

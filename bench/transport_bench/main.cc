@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/measure.h"
 #include "transport/loopback.h"
 
 DEFINE_double(seconds, 1, "how long each measurement is");
@@ -23,6 +24,8 @@ DEFINE_int32(repeats, 5, "measurements; the medians are printed");
 
 namespace millrace {
 namespace {
+
+using bench::Median;
 
 constexpr size_t kHeaderBytes = 64, kBatch = 32, kQueue = 256;
 
@@ -111,11 +114,6 @@ double LoopbackRate(size_t payload_bytes) {
   receiver->Wake();
   reader.join();
   return rate;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void Measure(size_t payload_bytes) {

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/measure.h"
 #include "bench/udp_bench/raw.h"
 #include "test/netns/network.h"
 #include "transport/udp.h"
@@ -33,6 +33,7 @@ using millrace::OutFrame;
 using millrace::SendStatus;
 using millrace::UdpSocket;
 using millrace::WaitFor;
+using millrace::bench::Median;
 using millrace::test::Network;
 
 using Sockets = std::vector<UdpSocket>;
@@ -123,11 +124,6 @@ double TransportRate(const Network& network, bool offloads) {
   return Rate(&received, &stop, send, receive, [&] {
     for (auto& end : ends) end->Wake();
   });
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void Measure(int mtu) {

@@ -2,8 +2,8 @@
 //
 // A loop is written once over vectors of a set (Sse, Avx2, Avx512), as an
 // always_inline template, and instantiated in one function per set that carries
-// the matching target attribute; a switch over BestSimd() calls it. Done by hand
-// and not by target_clones, whose resolvers run before a sanitizer is ready.
+// the matching target attribute (MILLRACE_KERNEL); VisitSimd calls one of them. Done by
+// hand and not by target_clones, whose resolvers run before a sanitizer is ready.
 #ifndef MILLRACE_BASE_SIMD_H_
 #define MILLRACE_BASE_SIMD_H_
 
@@ -33,6 +33,27 @@ using Avx512 = SimdVectors<64>;
 #define MILLRACE_TARGET_Sse "sse2"
 #define MILLRACE_TARGET_Avx2 "avx2,fma,popcnt"
 #define MILLRACE_TARGET_Avx512 "avx512f"
+
+// Before a function that is compiled for `Set` and called from one that is not.
+#define MILLRACE_KERNEL(Set) __attribute__((noinline, target(MILLRACE_TARGET_##Set)))
+// Before functions that are only written for AVX2, and before their parts.
+#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
+#define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
+
+// Calls `visit` with the set of `simd`, a value that says nothing but its type, and
+// returns what it returns.
+template <typename Visit>
+auto VisitSimd(Simd simd, Visit visit) {
+  switch (simd) {
+    case Simd::kAvx512:
+      return visit(Avx512{});
+    case Simd::kAvx2:
+      return visit(Avx2{});
+    case Simd::kBaseline:
+      break;
+  }
+  return visit(Sse{});
+}
 
 }  // namespace millrace
 

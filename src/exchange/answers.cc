@@ -26,8 +26,7 @@ void Answers::PostReturn(uint32_t index) {
   ChunkOp op;
   op.kind = ChunkOpKind::kReturn;
   op.chunk = index;
-  op.out = x_.outbox.payload(slot);
-  op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+  x_.WriteTo(slot, &op);
   x_.executor.Run({&op, 1});
   FrameHeader header = x_.Header(FrameType::kReturn, chunk.owner);
   header.ack_bytes = x_.ack_bytes();

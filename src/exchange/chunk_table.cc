@@ -26,14 +26,19 @@ ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
   owned.reserve(count);
 }
 
-void ChunkTable::SetAck(uint32_t chunk, uint16_t node, bool bit) {
-  uint64_t& word = acks(chunk)[node / 64];
-  const uint64_t mask = uint64_t{1} << (node % 64);
-  word = bit ? word | mask : word & ~mask;
-}
-
 void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
   for (size_t i = 0; i < acks_.size(); ++i) acks_[i] &= keep[i % ack_words_];
+}
+
+void ChunkTable::Took(uint32_t chunk, uint64_t number, std::span<const std::byte> acks) {
+  if (chunks[chunk].number == 0) --missing;
+  chunks[chunk].number = number;
+  std::copy(acks.begin(), acks.end(), std::as_writable_bytes(this->acks(chunk)).begin());
+}
+
+void ChunkTable::Settle(uint32_t chunk) {
+  chunks[chunk].pending = false;
+  pending.Remove(chunks, chunk);
 }
 
 void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {
@@ -43,6 +48,10 @@ void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {
   if (listed) return;
   c.next_owed = owed[c.owner];
   owed[c.owner] = chunk;
+}
+
+bool ChunkTable::owes() const {
+  return std::any_of(owed.begin(), owed.end(), [](uint32_t head) { return head != kNoChunk; });
 }
 
 void ChunkTable::ForgetOwed() {

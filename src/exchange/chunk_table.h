@@ -80,16 +80,22 @@ class ChunkTable {
     return {acks_.data() + size_t{chunk} * ack_words_, ack_words_};
   }
   std::span<const std::byte> ack_bytes(uint32_t chunk) { return std::as_bytes(acks(chunk)); }
-  bool ack(uint32_t chunk, uint16_t node) { return acks(chunk)[node / 64] >> (node % 64) & 1; }
-  void SetAck(uint32_t chunk, uint16_t node, bool bit);
+  bool ack(uint32_t chunk, uint16_t node) { return TestBit(ack_bytes(chunk), node); }
+  void SetAck(uint32_t chunk, uint16_t node, bool bit) { SetBit(acks(chunk), node, bit); }
   size_t ack_words() const { return ack_words_; }
   // Clears the bits outside `keep` (ack_words() words) for all chunks.
   void KeepAcks(std::span<const uint64_t> keep);
+
+  // The position `number` of a chunk has been taken, with its acknowledgement vector.
+  void Took(uint32_t chunk, uint64_t number, std::span<const std::byte> acks);
+  // Nothing is pending any more in a chunk where something was.
+  void Settle(uint32_t chunk);
 
   // An answer is owed to the chunk's owner: marks which one, and puts the chunk on
   // its owner's list if it is not there yet.
   void Owe(uint32_t chunk, bool Chunk::*answer);
   void ForgetOwed();
+  bool owes() const;
   // Back to a node that has nothing.
   void Reset();
 

@@ -44,7 +44,7 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
 // The largest payload: a chunk, or a heartbeat, whichever is larger.
 size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
   const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
-  return std::max(chunk, Membership(MembershipPart(config)).max_payload_bytes());
+  return std::max(chunk, Membership::MaxPayloadBytes(config.max_nodes));
 }
 
 }  // namespace
@@ -73,8 +73,7 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
 void Exchange::SetProgress(uint64_t iterations) {
   if (iterations == table_.progress) return;
   table_.progress = iterations;
-  stats_.clock = iterations - clock_base_;
-  membership_.SetClock(stats_.clock);
+  membership_.SetClock(iterations - clock_base_);
   worker_.Wake();
   master_.Wake();
 }
@@ -128,7 +127,7 @@ Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   }
   switch (h.type) {
     case FrameType::kPosition:
-      return worker_.OnPosition(frame, now);
+      return worker_.OnPosition(frame);
     case FrameType::kDiff:
       return master_.OnDiff(frame);
     case FrameType::kSeen:
@@ -177,13 +176,12 @@ void Exchange::FollowView() {
     table_.Reset();
     followed_.members.clear();
     clock_base_ = table_.progress;
-    stats_.clock = 0;
     if (followed_.id) ++stats_.resets;
   }
   std::vector<uint64_t> continuing(table_.ack_words());
   for (const Member& member : view.members) {
     if (!followed_.Has(member.node, member.incarnation) && member.node != config_.node) continue;
-    continuing[member.node / 64] |= uint64_t{1} << member.node % 64;
+    SetBit(continuing, member.node, true);
   }
   table_.KeepAcks(continuing);
   std::vector<uint16_t> owners(table_.size());
@@ -197,7 +195,7 @@ void Exchange::FollowView() {
 }
 
 void Exchange::ReportToMembership() {
-  if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced(true);
+  if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced();
   if (membership_.role() == Role::kLeaving && worker_.Drained()) membership_.SetDrained();
 }
 
@@ -234,18 +232,14 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
 }
 
 bool Exchange::quiescent() const {
-  const bool owes = std::any_of(table_.owed.begin(), table_.owed.end(),
-                                [](uint32_t head) { return head != kNoChunk; });
-  return in_sync() && !owes && table_.pending.front() == kNoChunk && recovery_.idle() &&
+  return in_sync() && !table_.owes() && table_.pending.front() == kNoChunk && recovery_.idle() &&
          worker_.idle() && master_.idle() && outbox_.posted() == 0;
 }
 
 int64_t Exchange::NextEvent(int64_t now) const {
   if (outbox_.posted() > 0) return now;
   if (quiescent()) return membership_.NextEvent();
-  const bool owes = std::any_of(table_.owed.begin(), table_.owed.end(),
-                                [](uint32_t head) { return head != kNoChunk; });
-  if (owes) return now;
+  if (table_.owes()) return now;
   return std::min(membership_.NextEvent(),
                   now + std::min(config_.push_after_ns, config_.resend_ns) / 4);
 }

@@ -47,7 +47,6 @@ struct ExchangeStats {
   uint64_t repeats = 0;       // of positions that hold nothing new
   uint64_t takeovers = 0;     // chunks that this node has become master of
   uint64_t resets = 0;        // times that it had to begin anew
-  uint64_t clock = 0;         // own iterations in this incarnation
 };
 
 }  // namespace millrace

@@ -83,6 +83,33 @@ struct ExchangeContext {
   // A difference is acknowledged by its seq's lowest bit: a worker has at most one
   // under way per chunk, so the master has applied that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }
+  // Whether `acks` of a position say that what is pending is contained in it.
+  bool Acknowledged(const Chunk& chunk, std::span<const std::byte> acks) const {
+    return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
+  }
+  // Why a frame does not hold a position of a chunk, if it does not.
+  Drop CheckPosition(const FrameHeader& h) const {
+    if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return Drop::kChunk;
+    return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? Drop::kField : Drop::kNone;
+  }
+  // Goes through the list of a kSeen, kClaim or kPledge frame up to the first entry for
+  // which `visit(entry, chunk)` returns something else than kNone.
+  template <typename Visit>
+  Drop ForEachEntry(const FrameView& frame, Visit visit) const {
+    if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
+    for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
+      const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
+      if (entry.chunk >= table.size()) return Drop::kChunk;
+      const Drop drop = visit(entry, table.chunks[entry.chunk]);
+      if (drop != Drop::kNone) return drop;
+    }
+    return Drop::kNone;
+  }
+  // The operation writes to the slot's payload.
+  void WriteTo(uint32_t slot, ChunkOp* op) const {
+    op->out = outbox.payload(slot);
+    op->out_bytes = static_cast<uint32_t>(outbox.payload_bytes());
+  }
 
   // A header with all that does not depend on what the frame says.
   FrameHeader Header(FrameType type, uint16_t destination) const {
@@ -93,7 +120,7 @@ struct ExchangeContext {
     header.destination = destination;
     header.incarnation = membership.incarnation();
     header.view = membership.view().id;
-    header.clock = stats.clock;
+    header.clock = membership.clock();
     return header;
   }
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
@@ -109,6 +136,9 @@ struct ExchangeContext {
   // The shortest pause before something is sent again.
   int64_t LeastPatience() const {
     return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
+  }
+  static void CountRetry(uint8_t* retries) {
+    if (*retries < UINT8_MAX) ++*retries;
   }
   // The pause before `what`, sent again `retries` times already, is sent once more. Not
   // longer than about the time in which the silent are found dead: who was only frozen

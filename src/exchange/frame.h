@@ -118,8 +118,16 @@ inline constexpr size_t kChunkNumberBytes = 12;
 void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out);
 ChunkNumber DecodeChunkNumber(const std::byte* in);
 
-// Acknowledgement vectors: one bit a node, bit n % 64 of the little-endian word n / 64.
+// Acknowledgement vectors, and other sets of nodes: one bit a node, bit n % 64 of the
+// little-endian word n / 64.
 inline constexpr size_t AckWords(uint16_t max_nodes) { return (max_nodes + 63u) / 64u; }
+inline bool TestBit(std::span<const std::byte> words, uint16_t node) {
+  return std::to_integer<int>(words[node / 8] >> node % 8) & 1;
+}
+inline void SetBit(std::span<uint64_t> words, uint16_t node, bool bit) {
+  const uint64_t mask = uint64_t{1} << node % 64;
+  words[node / 64] = bit ? words[node / 64] | mask : words[node / 64] & ~mask;
+}
 
 }  // namespace millrace
 

@@ -10,18 +10,14 @@
 namespace millrace {
 namespace {
 
-#define MILLRACE_INLINE inline __attribute__((always_inline))
-#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
-
-MILLRACE_INLINE float FloatAt(const std::byte* floats, int64_t i) {
+inline __attribute__((always_inline)) float FloatAt(const std::byte* floats, int64_t i) {
   float x;
   std::memcpy(&x, floats + 4 * i, sizeof(x));
   return x;
 }
 
 // Zeros where no element is.
-MILLRACE_AVX2 MILLRACE_INLINE __m256i HalfMagnitudesRest(const std::byte* halves, int64_t i,
-                                                         int64_t count) {
+MILLRACE_INLINE_AVX2 __m256i HalfMagnitudesRest(const std::byte* halves, int64_t i, int64_t count) {
   alignas(32) std::byte rest[32] = {};
   std::memcpy(rest, halves + 2 * i, 2 * (count - i));
   return HalfMagnitudes(rest, 0);

@@ -22,7 +22,6 @@ bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count);
 bool AllFiniteBfloat16Avx2(const std::byte* halves, int64_t count);
 
 // The pieces, eight floats and sixteen halves from element i on.
-#define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
 
 // x - x is 0, or NaN where x is not finite; and so is what ors these.
 MILLRACE_INLINE_AVX2 __m256 NothingIfFinite(const std::byte* floats, int64_t i) {

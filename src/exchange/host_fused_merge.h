@@ -36,9 +36,8 @@ inline constexpr auto kRanksOfBits = [] {
 
 // Eight elements of bfloat16.
 template <typename Rule>
-__attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeHalves(
-    const Rule& rule, const ChunkSpan& chunk, const std::byte* halves, uint32_t staleness,
-    int64_t i) {
+MILLRACE_INLINE_AVX2 void MergeHalves(const Rule& rule, const ChunkSpan& chunk,
+                                      const std::byte* halves, uint32_t staleness, int64_t i) {
   const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + 2 * i));
   const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16);
   MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
@@ -46,8 +45,8 @@ __attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeHa
 
 // Elements i on, fewer than a vector.
 template <typename Rule>
-__attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeEnd(
-    const Rule& rule, const ChunkSpan& chunk, const float* d, uint32_t staleness, int64_t i) {
+MILLRACE_INLINE_AVX2 void MergeEnd(const Rule& rule, const ChunkSpan& chunk, const float* d,
+                                   uint32_t staleness, int64_t i) {
   if (i + 4 <= chunk.count) {
     MergeOne<Sse>(rule, chunk, LoadFloats<Sse>(d + i), staleness, i);
     i += 4;
@@ -57,9 +56,9 @@ __attribute__((always_inline, target(MILLRACE_TARGET_Avx2))) inline void MergeEn
 
 // `bytes`: one for each element; a checked payload behind its scale.
 template <typename Rule>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMergeInt8(
-    const Rule& shared_rule, const ChunkSpan& shared_chunk, float scale, const std::byte* bytes,
-    uint32_t staleness) {
+MILLRACE_KERNEL(Avx2)
+void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_chunk, float scale,
+                              const std::byte* bytes, uint32_t staleness) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   const __m256 by = _mm256_set1_ps(scale);
@@ -83,9 +82,9 @@ __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMerg
 inline constexpr int64_t kLeastToLookAhead = 16;
 
 template <typename Rule>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) bool HogwildExchangeMergeFloat32(
-    const Rule& shared_rule, const ChunkSpan& shared_chunk, const std::byte* in, uint32_t staleness,
-    const std::byte* next) {
+MILLRACE_KERNEL(Avx2)
+bool HogwildExchangeMergeFloat32(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                 const std::byte* in, uint32_t staleness, const std::byte* next) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   const auto* d = reinterpret_cast<const float*>(in);
@@ -103,9 +102,9 @@ __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) bool HogwildExchangeMerg
 
 // `in` and `next`: two bytes for each element.
 template <typename Rule>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) bool HogwildExchangeMergeBfloat16(
-    const Rule& shared_rule, const ChunkSpan& shared_chunk, const std::byte* in, uint32_t staleness,
-    const std::byte* next) {
+MILLRACE_KERNEL(Avx2)
+bool HogwildExchangeMergeBfloat16(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                  const std::byte* in, uint32_t staleness, const std::byte* next) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   __m256i largest = HalfMagnitudes(next, chunk.count - 16);
@@ -164,9 +163,9 @@ void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
 // need not. Words with none are skipped, so that their memory is not touched. Eight
 // elements are read where fewer are used; at the end, the last eight.
 template <typename Rule>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) void HogwildExchangeMergeSparse(
-    Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk, const SparseElements& elements,
-    uint32_t staleness) {
+MILLRACE_KERNEL(Avx2)
+void HogwildExchangeMergeSparse(Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                const SparseElements& elements, uint32_t staleness) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   const float* next = elements.next;

@@ -17,21 +17,19 @@
 
 namespace millrace {
 
-#define MILLRACE_PACKS inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
-
 class Bfloat16Packing {
  public:
   explicit Bfloat16Packing(std::byte* out) : out_(out) {}
   static constexpr int32_t overflow() { return kBfloat16OverflowBits; }
 
-  MILLRACE_PACKS Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
     const Avx2::Float d = Bfloat16Codec{}.Round(offer);
     const __m256i halves = _mm256_srai_epi32(__m256i(d), 16);
     const __m128i low = _mm256_castsi256_si128(halves), high = _mm256_extracti128_si256(halves, 1);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out_ + 2 * i), _mm_packs_epi32(low, high));
     return d;
   }
-  MILLRACE_PACKS float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
     const float d = Bfloat16Codec{}.Round(offer);
     const uint16_t half = Bfloat16Half(d);
     std::memcpy(out_ + 2 * i, &half, sizeof(half));
@@ -50,7 +48,7 @@ class Int8Packing {
 
   // Int8Codec::Round() with integers: the conversion rounds to the nearest, ties to
   // even, too.
-  MILLRACE_PACKS Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
     const __m256 most = _mm256_set1_ps(kInt8Levels), least = _mm256_set1_ps(-kInt8Levels);
     const __m256 q = _mm256_div_ps(offer, _mm256_set1_ps(codec_.divisor()));
     const __m256i levels = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(q, most), least));
@@ -59,7 +57,7 @@ class Int8Packing {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(out_ + i), _mm_packs_epi16(halves, halves));
     return _mm256_mul_ps(_mm256_set1_ps(codec_.scale), _mm256_cvtepi32_ps(levels));
   }
-  MILLRACE_PACKS float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
     const float level = codec_.Level(offer);
     out_[i] = static_cast<std::byte>(static_cast<int8_t>(level));
     return codec_.scale * level;
@@ -92,7 +90,7 @@ class SparsePacking {
   }
   static constexpr int32_t overflow() { return SparseCodec::overflow(); }
 
-  MILLRACE_PACKS Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
     const Avx2::Float d = codec_.Round(offer);
     const __m256 present = _mm256_cmp_ps(d, _mm256_setzero_ps(), _CMP_NEQ_UQ);
     const auto bits = static_cast<unsigned>(_mm256_movemask_ps(present));
@@ -104,7 +102,7 @@ class SparsePacking {
     at_ += 4 * __builtin_popcount(bits);
     return d;
   }
-  MILLRACE_PACKS float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
     const float d = codec_.Round(offer);
     const unsigned present = d != 0;
     out_[i / 8] |= static_cast<std::byte>(present << i % 8);
@@ -125,9 +123,9 @@ class SparsePacking {
 // As HogwildExchangeMove<Pending::kTaken>(). What is at `packing`'s output is of no
 // use if nothing is taken.
 template <typename Rule, typename Packing>
-__attribute__((noinline, target(MILLRACE_TARGET_Avx2))) Moved HogwildExchangeTakePacked(
-    const Rule& shared_rule, const ChunkSpan& shared_chunk, const float* position,
-    Packing* shared_packing) {
+MILLRACE_KERNEL(Avx2)
+Moved HogwildExchangeTakePacked(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                const float* position, Packing* shared_packing) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   Packing packing = *shared_packing;
@@ -150,8 +148,6 @@ __attribute__((noinline, target(MILLRACE_TARGET_Avx2))) Moved HogwildExchangeTak
   *shared_packing = packing;
   return {taken.Any(), remainder.Any()};
 }
-
-#undef MILLRACE_PACKS
 
 }  // namespace millrace
 

@@ -282,7 +282,7 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
       });
 }
 
-#define MILLRACE_LOOP(Set) __attribute__((noinline, target(MILLRACE_TARGET_##Set))) inline
+#define MILLRACE_LOOP(Set) MILLRACE_KERNEL(Set) inline
 
 #define MILLRACE_KERNELS(Set)                                                                    \
   template <typename Rule>                                                                       \

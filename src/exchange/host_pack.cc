@@ -12,7 +12,6 @@ namespace millrace {
 namespace {
 
 #define MILLRACE_SSE inline __attribute__((always_inline))
-#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
 
 MILLRACE_SSE void Put(std::byte* out, __m128i x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), x);

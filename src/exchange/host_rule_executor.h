@@ -36,14 +36,7 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   void Run(std::span<ChunkOp> ops) override {
-    switch (simd_) {
-      case Simd::kAvx512:
-        return RunAll(Avx512{}, ops);
-      case Simd::kAvx2:
-        return RunAll(Avx2{}, ops);
-      case Simd::kBaseline:
-        return RunAll(Sse{}, ops);
-    }
+    VisitSimd(simd_, [&](auto set) { RunAll(set, ops); });
   }
   const ReplicaArrays& arrays() const override { return arrays_; }
 

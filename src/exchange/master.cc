@@ -20,8 +20,8 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
     while (old_row < before.size() && before[old_row] < table.owned[row]) ++old_row;
     const bool stays = old_row < before.size() && before[old_row] == table.owned[row] &&
                        chunk.state == ChunkState::kMaster;
-    for (size_t node = 0; stays && node < nodes; ++node) {
-      const bool same_life = continuing[node / 64] >> (node % 64) & 1;
+    for (uint16_t node = 0; stays && node < nodes; ++node) {
+      const bool same_life = TestBit(std::as_bytes(continuing), node);
       if (same_life) ends[row * nodes + node] = ends_[old_row * nodes + node];
     }
     chunk.row = row;
@@ -70,16 +70,12 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
 }
 
 Drop Master::OnSeen(const FrameView& frame) {
-  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
-  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
-    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
-    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
-    const Chunk& chunk = x_.table.chunks[entry.chunk];
-    if (chunk.state != ChunkState::kMaster || entry.number > chunk.number) continue;
+  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
+    if (chunk.state != ChunkState::kMaster || entry.number > chunk.number) return Drop::kNone;
     WorkerEnd& end = End(chunk, frame.header.source);
     end.seen = std::max(end.seen, entry.number);
-  }
-  return Drop::kNone;
+    return Drop::kNone;
+  });
 }
 
 bool Master::Settled(const Chunk& chunk) {
@@ -116,16 +112,16 @@ void Master::Poll(int64_t now, size_t budget) {
       chunk.dirty = false;
       chunk.retries = 0;
     } else {
-      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      x_.CountRetry(&chunk.retries);
       ++x_.stats.repeats;
     }
     chunk.sent_at = now;
     sending_.push_back(index);
   }
-  SendPositions(now);
+  SendPositions();
 }
 
-void Master::SendPositions(int64_t) {
+void Master::SendPositions() {
   const ReplicaArrays& arrays = x_.executor.arrays();
   for (const uint32_t index : sending_) {
     const uint32_t slot = x_.outbox.Take();
@@ -134,8 +130,7 @@ void Master::SendPositions(int64_t) {
     ChunkOp op;
     op.kind = ChunkOpKind::kRead;
     op.chunk = index;
-    op.out = x_.outbox.payload(slot);
-    op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+    x_.WriteTo(slot, &op);
     reads_.push_back(op);
   }
   if (!reads_.empty()) x_.executor.Run(reads_);

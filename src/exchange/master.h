@@ -47,7 +47,7 @@ class Master {
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.progress;
   }
-  void SendPositions(int64_t now);
+  void SendPositions();
 
   ExchangeContext& x_;
   std::vector<WorkerEnd> ends_;

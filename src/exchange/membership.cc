@@ -49,9 +49,9 @@ bool Membership::TakeChange(bool* reset) {
   return changed;
 }
 
-void Membership::SetSynced(bool synced) {
-  if (synced != synced_) heartbeat_due_ = now_;
-  synced_ = synced;
+void Membership::SetSynced() {
+  if (!synced_) heartbeat_due_ = now_;
+  synced_ = true;
 }
 
 void Membership::SetDrained() {
@@ -82,7 +82,6 @@ void Membership::Tick(int64_t now) {
   if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
   if (proposing_ && !Recent(proposed_at_)) proposing_ = false;
   if (!view_.id) return Found(now);
-  CommitIfAccepted(now);
   ProposeIfNeeded(now);
 }
 
@@ -92,7 +91,7 @@ void Membership::Found(int64_t now) {
   for (uint16_t node = 0; node < config_.node; ++node) {
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
   }
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, incarnation_};
+  proposal_.id = NextId();
   proposal_.ancestors.clear();
   proposal_.past_clock = 0;
   proposal_.members.clear();
@@ -144,7 +143,7 @@ bool Membership::Receive(const FrameView& frame, int64_t now) {
     case FrameType::kHeartbeat:
       return OnHeartbeat(frame, now);
     case FrameType::kPropose:
-      return OnPropose(frame, now);
+      return OnPropose(frame);
     case FrameType::kAccept:
       return OnAccept(frame, now);
     default:
@@ -245,6 +244,7 @@ bool Membership::Standing::Outranks(const Standing& other) const {
 
 void Membership::Promise(ViewId id) {
   promised_ = id;
+  max_epoch_ = std::max(max_epoch_, id.epoch);
   if (proposing_ && proposal_.id != id) proposing_ = false;
 }
 
@@ -272,7 +272,7 @@ bool Membership::AcceptableAsJoiner() const {
          (scratch_.predecessor() == target_ || scratch_.DescendsFrom(target_));
 }
 
-bool Membership::OnPropose(const FrameView& frame, int64_t) {
+bool Membership::OnPropose(const FrameView& frame) {
   if (!DecodeView(frame.payload, config_.max_nodes, &scratch_) || !scratch_.id ||
       scratch_.id.coordinator != frame.header.source) {
     return false;
@@ -324,7 +324,6 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
   proposing_ = false;
   accept_due_ = false;
-  max_epoch_ = std::max(max_epoch_, view_.id.epoch);
   changed_ = true;
   reset_ = reset_ || reset;
   heartbeat_due_ = now;
@@ -333,8 +332,8 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
 
 // ---- Speaking ---------------------------------------------------------------
 
-size_t Membership::max_payload_bytes() const {
-  return kStatusBytes + MaxViewBytes(config_.max_nodes);
+size_t Membership::MaxPayloadBytes(uint16_t max_nodes) {
+  return kStatusBytes + MaxViewBytes(max_nodes);
 }
 
 void Membership::WriteStatus(std::byte* out) const {

@@ -74,10 +74,11 @@ class Membership {
 
   // The rest of the exchange reports: every chunk is here; nothing is left to send;
   // this node's own iterations in this incarnation.
-  void SetSynced(bool synced);
+  void SetSynced();
   // In this view; a new one has to be told again.
   void SetDrained();
   void SetClock(uint64_t clock) { clock_ = clock; }
+  uint64_t clock() const { return clock_; }
   // Asks to be let go; left() is true in the end.
   void Leave();
 
@@ -91,11 +92,11 @@ class Membership {
   bool Receive(const FrameView& frame, int64_t now);
 
   // The next message that is due; its payload is written to `payload` (room for
-  // max_payload_bytes()). False when none is.
+  // MaxPayloadBytes). False when none is.
   bool Poll(int64_t now, MembershipMessage* message, std::byte* payload);
   // When Poll will next have something if nothing is received until then.
   int64_t NextEvent() const;
-  size_t max_payload_bytes() const;
+  static size_t MaxPayloadBytes(uint16_t max_nodes);
 
   // Iterations done by all members together, past ones included.
   uint64_t global_clock() const;
@@ -126,12 +127,13 @@ class Membership {
   Standing OwnStanding() const { return {global_clock(), LiveSynced(), view_.id}; }
 
   bool OnHeartbeat(const FrameView& frame, int64_t now);
-  bool OnPropose(const FrameView& frame, int64_t now);
+  bool OnPropose(const FrameView& frame);
   bool OnAccept(const FrameView& frame, int64_t now);
   void Consider(const NodeStatus& status, int64_t now);
   bool BetterThanTarget(const Standing& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
+  ViewId NextId() const { return {max_epoch_ + 1, config_.node, incarnation_}; }
   void Promise(ViewId id);
   void Install(const View& view, bool reset, int64_t now);
   void Found(int64_t now);
@@ -165,8 +167,8 @@ class Membership {
   bool target_stays_ = false;  // is not about to join another in turn
   int64_t target_heard_at_ = 0;
 
-  ViewId promised_;  // nothing below it will be accepted
-  uint32_t max_epoch_ = 0;
+  ViewId promised_;         // nothing below it will be accepted
+  uint32_t max_epoch_ = 0;  // of the views heard of and the promise given
   bool proposing_ = false, proposed_to_all_ = false;
   uint16_t propose_next_ = 0;  // the first node that this round has not asked yet
   int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;

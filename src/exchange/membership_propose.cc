@@ -64,10 +64,7 @@ void Membership::Compose(View* next) const {
   for (uint16_t node = 0; node < config_.max_nodes; ++node) {
     if (node == config_.node || !WantsToJoin(peers_[node]) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
-    const Member joiner{node, Role::kJoining, peers_[node].status.joining_incarnation, 0};
-    next->members.insert(std::lower_bound(next->members.begin(), next->members.end(), node,
-                                          [](const Member& m, uint16_t n) { return m.node < n; }),
-                         joiner);
+    next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
   // Somebody has to hold the weights.
   if (next->synced() == 0) {
@@ -86,8 +83,7 @@ void Membership::ProposeIfNeeded(int64_t now) {
   if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
   Compose(&proposal_);
   if (SameMembers(proposal_, view_)) return;
-  proposal_.id = {std::max({max_epoch_, promised_.epoch, view_.id.epoch}) + 1, config_.node,
-                  incarnation_};
+  proposal_.id = NextId();
   proposal_.ancestors = view_.ancestors;
   proposal_.ancestors.insert(proposal_.ancestors.begin(), view_.id);
   if (proposal_.ancestors.size() > View::kAncestors) proposal_.ancestors.pop_back();

@@ -1,7 +1,6 @@
 #include "exchange/recovery.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace millrace {
 
@@ -14,8 +13,7 @@ void Recovery::OnView(std::span<const uint16_t> owners) {
   ChunkTable& table = x_.table;
   std::fill(everybody_.begin(), everybody_.end(), 0);
   for (const Member& member : x_.membership.view().members) {
-    if (member.node != x_.config.node)
-      everybody_[member.node / 64] |= uint64_t{1} << member.node % 64;
+    if (member.node != x_.config.node) SetBit(everybody_, member.node, true);
   }
   table.owned.clear();
   table.ForgetOwed();
@@ -66,7 +64,7 @@ void Recovery::Poll(int64_t now, size_t budget) {
   ChunkTable& table = x_.table;
   if (!round_open_ && now - round_at_ >= x_.RetryAfter(rounds_, kNoChunk)) {
     round_open_ = true;
-    rounds_ = static_cast<uint8_t>(std::min(rounds_ + 1, 255));
+    x_.CountRetry(&rounds_);
   }
   const size_t capacity = x_.outbox.payload_bytes() / kChunkNumberBytes;
   while (round_open_ && budget > 0) {
@@ -97,45 +95,33 @@ void Recovery::Poll(int64_t now, size_t budget) {
 }
 
 Drop Recovery::OnClaim(const FrameView& frame) {
-  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
-  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
-    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
-    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
-    const Chunk& chunk = x_.table.chunks[entry.chunk];
+  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.owner != frame.header.source) return Drop::kNotMaster;
     x_.table.Owe(entry.chunk,
                  chunk.number > entry.number ? &Chunk::owes_return : &Chunk::owes_pledge);
-  }
-  return Drop::kNone;
+    return Drop::kNone;
+  });
 }
 
 Drop Recovery::OnPledge(const FrameView& frame) {
-  if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
-  for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
-    const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
-    if (entry.chunk >= x_.table.size()) return Drop::kChunk;
-    if (x_.table.chunks[entry.chunk].state == ChunkState::kRecovering) {
-      Answered(entry.chunk, frame.header.source);
-    }
-  }
-  return Drop::kNone;
+  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
+    if (chunk.state == ChunkState::kRecovering) Answered(entry.chunk, frame.header.source);
+    return Drop::kNone;
+  });
 }
 
 Drop Recovery::OnReturn(const FrameView& frame) {
   const FrameHeader& h = frame.header;
-  if (h.chunk >= x_.table.size() || h.length != 4 * x_.floats_of(h.chunk)) return Drop::kChunk;
-  if (h.ack_bytes != x_.ack_bytes() || h.codec != Codec::kFloat32) return Drop::kField;
+  if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
   Chunk& chunk = x_.table.chunks[h.chunk];
   if (chunk.state != ChunkState::kRecovering) return Drop::kOld;
   if (h.number <= chunk.number) {
     Answered(h.chunk, h.source);
     return Drop::kOld;
   }
-  const uint64_t word = reinterpret_cast<const uint64_t*>(frame.acks.data())[x_.config.node / 64];
-  const bool bit = word >> (x_.config.node % 64) & 1;
   ChunkOp op;
   op.kind = chunk.number == 0 ? ChunkOpKind::kAdopt : ChunkOpKind::kExchange;
-  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
   op.chunk = h.chunk;
   op.in = frame.payload.data();
   op.in_bytes = h.length;
@@ -145,25 +131,18 @@ Drop Recovery::OnReturn(const FrameView& frame) {
 }
 
 void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
-  Chunk& chunk = x_.table.chunks[op.chunk];
   if (op.result & kNonFinite) {
     x_.Dropped(Drop::kNonFinite);  // and no answer: what it would say is not known
     return;
   }
-  if (chunk.number == 0) --x_.table.missing;
-  chunk.number = context.number;
-  const auto acks = x_.table.acks(op.chunk);
-  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
-  if (op.acknowledged) {
-    chunk.pending = false;
-    x_.table.pending.Remove(x_.table.chunks, op.chunk);
-  }
+  x_.table.Took(op.chunk, context.number, context.acks);
+  if (op.acknowledged) x_.table.Settle(op.chunk);
   Answered(op.chunk, context.source);
 }
 
 void Recovery::Answered(uint32_t index, uint16_t node) {
   const auto missing = waiting(index);
-  missing[node / 64] &= ~(uint64_t{1} << node % 64);
+  SetBit(missing, node, false);
   if (std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
     Promote(index);
   }
@@ -173,9 +152,8 @@ void Recovery::Answered(uint32_t index, uint16_t node) {
 void Recovery::Promote(uint32_t index) {
   ChunkTable& table = x_.table;
   Chunk& chunk = table.chunks[index];
-  if (chunk.pending) table.pending.Remove(table.chunks, index);
+  if (chunk.pending) table.Settle(index);
   if (chunk.number == 0) --table.missing;
-  chunk.pending = false;
   chunk.handed_over = false;
   chunk.state = ChunkState::kMaster;
   chunk.dirty = true;

@@ -9,6 +9,8 @@ namespace {
 
 constexpr size_t kHeadBytes = 24, kMemberBytes = 15;
 
+bool Before(const Member& member, uint16_t node) { return member.node < node; }
+
 }  // namespace
 
 void PutViewId(const ViewId& id, std::byte* out) {
@@ -27,9 +29,12 @@ void View::Reserve(uint16_t max_nodes) {
 }
 
 const Member* View::Find(uint16_t node) const {
-  const auto found = std::lower_bound(members.begin(), members.end(), node,
-                                      [](const Member& m, uint16_t n) { return m.node < n; });
+  const auto found = std::lower_bound(members.begin(), members.end(), node, Before);
   return found != members.end() && found->node == node ? &*found : nullptr;
+}
+
+void View::Insert(const Member& member) {
+  members.insert(std::lower_bound(members.begin(), members.end(), member.node, Before), member);
 }
 
 bool View::Has(uint16_t node, uint32_t incarnation) const {

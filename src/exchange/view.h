@@ -41,6 +41,8 @@ struct View {
   // Makes room, so that copies into this view allocate nothing.
   void Reserve(uint16_t max_nodes);
   const Member* Find(uint16_t node) const;
+  // Of a node that is not in the view; keeps the order.
+  void Insert(const Member& member);
   // Member of this very incarnation.
   bool Has(uint16_t node, uint32_t incarnation) const;
   bool DescendsFrom(ViewId other) const;

@@ -1,7 +1,6 @@
 #include "exchange/worker.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace millrace {
 namespace {
@@ -18,11 +17,10 @@ Codec Worker::codec() const {
   return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
 }
 
-Drop Worker::OnPosition(const FrameView& frame, int64_t) {
+Drop Worker::OnPosition(const FrameView& frame) {
   const FrameHeader& h = frame.header;
   ChunkTable& table = x_.table;
-  if (h.chunk >= table.size() || h.length != 4 * x_.floats_of(h.chunk)) return Drop::kChunk;
-  if (h.ack_bytes != x_.ack_bytes() || h.codec != Codec::kFloat32) return Drop::kField;
+  if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
   Chunk& chunk = table.chunks[h.chunk];
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
   if (h.number <= chunk.number) {
@@ -37,23 +35,27 @@ Drop Worker::OnPosition(const FrameView& frame, int64_t) {
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kAdopt;
   } else {
-    const uint64_t word = reinterpret_cast<const uint64_t*>(frame.acks.data())[x_.config.node / 64];
-    const bool bit = word >> (x_.config.node % 64) & 1;
     op.kind = ChunkOpKind::kExchange;
-    op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+    op.acknowledged = x_.Acknowledged(chunk, frame.acks);
     op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
     chunk.swept = op.take ? x_.table.progress : x_.table.progress - 1;
-    if (!op.take) Wake();  // to look for progress later
     if (op.take) {
-      context.slot = x_.outbox.Take();
-      op.codec = codec();
-      op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
-      op.out = x_.config.direct && op.codec == Codec::kFloat32 ? nullptr
-                                                               : x_.outbox.payload(context.slot);
+      context.slot = PrepareTake(&op);
+    } else {
+      Wake();  // to look for progress later
     }
   }
   x_.batch.Add(&chunk, op, context);
   return Drop::kNone;
+}
+
+// What `op` takes is to go out of the slot that this returns.
+uint32_t Worker::PrepareTake(ChunkOp* op) {
+  const uint32_t slot = x_.outbox.Take();
+  op->codec = codec();
+  x_.WriteTo(slot, op);
+  if (!InSlot(op->codec)) op->out = nullptr;
+  return slot;
 }
 
 void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
@@ -64,8 +66,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     Chunk& chunk = x_.table.chunks[op.chunk];
     if (op.acknowledged) {
       if (chunk.retries == 0) x_.round_trip.Sample(now - chunk.sent_at);
-      chunk.pending = false;
-      x_.table.pending.Remove(x_.table.chunks, op.chunk);
+      x_.table.Settle(op.chunk);
     }
   }
   const bool taken = !refused && (op.result & kNonZero);
@@ -81,12 +82,9 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
 
 void Worker::TakenPosition(uint32_t index, const OpContext& context, int64_t now) {
   Chunk& chunk = x_.table.chunks[index];
-  if (chunk.number == 0) --x_.table.missing;
-  chunk.number = context.number;
+  x_.table.Took(index, context.number, context.acks);
   chunk.heard_at = now;
   chunk.handed_over = false;
-  const auto acks = x_.table.acks(index);
-  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
   ++x_.stats.positions_taken;
 }
 
@@ -140,14 +138,13 @@ size_t Worker::Resend(int64_t now, size_t budget) {
       op.scale = chunk.scale;
       op.chunk = index;
       const uint32_t slot = x_.outbox.Take();
-      const bool in_slot = !x_.config.direct || op.codec != Codec::kFloat32;
+      const bool in_slot = InSlot(op.codec);
       if (in_slot) {
-        op.out = x_.outbox.payload(slot);
-        op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
+        x_.WriteTo(slot, &op);
         x_.executor.Run({&op, 1});
       }
       chunk.sent_at = now;
-      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      x_.CountRetry(&chunk.retries);
       table.pending.Remove(table.chunks, index);
       table.pending.PushBack(table.chunks, index);
       PostDiff(index, slot, op.out_bytes, in_slot);
@@ -177,16 +174,12 @@ void Worker::Push(int64_t now, size_t budget) {
     clean_ = 0;
     if (now - chunk.heard_at < x_.config.push_after_ns || chunk.owner == kNoNode) continue;
     if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
-    OpContext context{OpContext::Purpose::kPush, x_.outbox.Take(), 0, 0, kNoNode, {}};
     ChunkOp op;
     op.kind = ChunkOpKind::kTake;
-    op.codec = codec();
     op.chunk = index;
-    op.out_bytes = static_cast<uint32_t>(x_.outbox.payload_bytes());
-    op.out =
-        x_.config.direct && op.codec == Codec::kFloat32 ? nullptr : x_.outbox.payload(context.slot);
+    const uint32_t slot = PrepareTake(&op);
     chunk.swept = table.progress;
-    x_.batch.Add(&chunk, op, context);
+    x_.batch.Add(&chunk, op, {OpContext::Purpose::kPush, slot, 0, 0, kNoNode, {}});
     --budget;
   }
 }

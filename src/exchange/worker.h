@@ -15,7 +15,7 @@ class Worker {
 
   // A position from a member of the view. Adds an operation to the batch, which
   // must not hold its chunk yet.
-  Drop OnPosition(const FrameView& frame, int64_t now);
+  Drop OnPosition(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context, int64_t now);
   // Sends differences again that were not acknowledged in time, and progress that
   // no position has asked for. At most `budget` frames.
@@ -32,6 +32,8 @@ class Worker {
   bool MaySend() const;
   Codec codec() const;
   bool OwesDiff(const Chunk& chunk) const;
+  bool InSlot(Codec codec) const { return !x_.config.direct || codec != Codec::kFloat32; }
+  uint32_t PrepareTake(ChunkOp* op);
   void TakenPosition(uint32_t index, const OpContext& context, int64_t now);
   void SendDiff(const ChunkOp& op, const OpContext& context, int64_t now);
   void PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot);

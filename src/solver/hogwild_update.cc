@@ -68,20 +68,19 @@ inline __attribute__((always_inline)) double SumOfSquaresLoop(int64_t count, con
 
 // Not static: the thread sanitizer knows a static function by its bare name, and
 // would miss the one that it was told of.
-#define MILLRACE_KERNELS(Set)                                                            \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void HogwildUpdateSgdL2##Set( \
-      const SgdStep& step, int64_t count, const float* gradients, float* history,        \
-      float* weights) {                                                                  \
-    HogwildUpdateSgdLoop<Set, false>(step, count, gradients, history, weights);          \
-  }                                                                                      \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void HogwildUpdateSgdL1##Set( \
-      const SgdStep& step, int64_t count, const float* gradients, float* history,        \
-      float* weights) {                                                                  \
-    HogwildUpdateSgdLoop<Set, true>(step, count, gradients, history, weights);           \
-  }                                                                                      \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) double SumOfSquares##Set(     \
-      int64_t count, const float* values) {                                              \
-    return SumOfSquaresLoop<Set>(count, values);                                         \
+#define MILLRACE_KERNELS(Set)                                                              \
+  MILLRACE_KERNEL(Set)                                                                     \
+  void HogwildUpdateSgdL2(Set, const SgdStep& step, int64_t count, const float* gradients, \
+                          float* history, float* weights) {                                \
+    HogwildUpdateSgdLoop<Set, false>(step, count, gradients, history, weights);            \
+  }                                                                                        \
+  MILLRACE_KERNEL(Set)                                                                     \
+  void HogwildUpdateSgdL1(Set, const SgdStep& step, int64_t count, const float* gradients, \
+                          float* history, float* weights) {                                \
+    HogwildUpdateSgdLoop<Set, true>(step, count, gradients, history, weights);             \
+  }                                                                                        \
+  MILLRACE_KERNEL(Set) double SumOfSquares(Set, int64_t count, const float* values) {      \
+    return SumOfSquaresLoop<Set>(count, values);                                           \
   }
 
 MILLRACE_KERNELS(Sse)
@@ -91,38 +90,18 @@ MILLRACE_KERNELS(Avx512)
 
 void HogwildUpdateSgdL2(const SgdStep& step, int64_t count, const float* gradients, float* history,
                         float* weights, Simd simd) {
-  switch (simd) {
-    case Simd::kAvx512:
-      return HogwildUpdateSgdL2Avx512(step, count, gradients, history, weights);
-    case Simd::kAvx2:
-      return HogwildUpdateSgdL2Avx2(step, count, gradients, history, weights);
-    case Simd::kBaseline:
-      return HogwildUpdateSgdL2Sse(step, count, gradients, history, weights);
-  }
+  VisitSimd(simd,
+            [&](auto set) { HogwildUpdateSgdL2(set, step, count, gradients, history, weights); });
 }
 
 void HogwildUpdateSgdL1(const SgdStep& step, int64_t count, const float* gradients, float* history,
                         float* weights, Simd simd) {
-  switch (simd) {
-    case Simd::kAvx512:
-      return HogwildUpdateSgdL1Avx512(step, count, gradients, history, weights);
-    case Simd::kAvx2:
-      return HogwildUpdateSgdL1Avx2(step, count, gradients, history, weights);
-    case Simd::kBaseline:
-      return HogwildUpdateSgdL1Sse(step, count, gradients, history, weights);
-  }
+  VisitSimd(simd,
+            [&](auto set) { HogwildUpdateSgdL1(set, step, count, gradients, history, weights); });
 }
 
 double SumOfSquares(int64_t count, const float* values, Simd simd) {
-  switch (simd) {
-    case Simd::kAvx512:
-      return SumOfSquaresAvx512(count, values);
-    case Simd::kAvx2:
-      return SumOfSquaresAvx2(count, values);
-    case Simd::kBaseline:
-      break;
-  }
-  return SumOfSquaresSse(count, values);
+  return VisitSimd(simd, [&](auto set) { return SumOfSquares(set, count, values); });
 }
 
 }  // namespace millrace

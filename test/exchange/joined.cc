@@ -2,35 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-
 namespace millrace::test {
 
-FrameBytes::FrameBytes(std::span<const std::byte> head, std::span<const std::byte> payload)
-    : words_((head.size() + payload.size() + 7) / 8), bytes_(head.size() + payload.size()) {
-  auto* bytes = reinterpret_cast<std::byte*>(words_.data());
-  std::copy(head.begin(), head.end(), bytes);
-  std::copy(payload.begin(), payload.end(), bytes + head.size());
-}
-
-FrameView FrameBytes::decoded() const {
-  FrameView frame;
-  EXPECT_EQ(DecodeFrame(view(), &frame), Drop::kNone);
-  return frame;
-}
-
 ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
-  ExchangeConfig config;
+  ExchangeConfig config = TickConfig();
   config.run = 77;
   config.node = node;
   config.max_nodes = options.nodes;
   config.codec = options.codec;
-  config.heartbeat_ns = 8 * kTickNs;
-  config.suspect_ns = 60 * kTickNs;
-  config.found_after_ns = 40 * kTickNs;
-  config.resend_ns = 4 * kTickNs;
-  config.push_after_ns = 3 * kTickNs;
   config.slots = options.slots;
   config.direct = options.direct;
   return config;
@@ -39,14 +18,7 @@ ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
 Joined::Joined(const JoinedOptions& options)
     : options_(options), nodes_(options.nodes), room_(options.room) {
   for (uint16_t i = 0; i < options.nodes; ++i) {
-    Node& node = nodes_[i];
-    node.weights.assign(options.size, 0.0f);
-    node.base = node.pending = node.weights;
-    const ReplicaArrays arrays{node.weights.data(), node.base.data(),
-                               node.pending.data(), nullptr,
-                               options.size,        options.chunk_floats};
-    node.executor = MakeHostExecutor(arrays, options.codec);
-    node.exchange = std::make_unique<Exchange>(JoinedConfig(options, i), node.executor.get());
+    nodes_[i].Start(JoinedConfig(options, i), options.size, options.chunk_floats);
   }
 }
 

@@ -8,27 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/exchange.h"
-#include "exchange/host_executor.h"
+#include "test/support/exchange_node.h"
 
 namespace millrace::test {
-
-inline constexpr int64_t kTickNs = 1'000'000;
-
-// A frame's bytes, aligned as a transport delivers them.
-class FrameBytes {
- public:
-  FrameBytes(std::span<const std::byte> head, std::span<const std::byte> payload);
-  std::span<const std::byte> view() const {
-    return {reinterpret_cast<const std::byte*>(words_.data()), bytes_};
-  }
-  // Of a frame that is valid.
-  FrameView decoded() const;
-
- private:
-  std::vector<uint64_t> words_;
-  size_t bytes_;
-};
 
 struct JoinedOptions {
   uint16_t nodes = 2;
@@ -39,16 +21,11 @@ struct JoinedOptions {
   size_t room = 256;  // frames that Send may make at a time
 };
 
-// Settings with which a founder is alone for 40 ticks and silence is death after 60.
 ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node);
 
 class Joined {
  public:
-  struct Node {
-    std::vector<float> weights, base, pending;
-    std::unique_ptr<ChunkExecutor> executor;
-    std::unique_ptr<Exchange> exchange;
-    uint64_t iterations = 0;
+  struct Node : ExchangeNode {
     std::vector<FrameBytes> inbox;
     bool stopped = false;  // takes and sends nothing
     bool woken = false;    // has made progress

@@ -41,7 +41,7 @@ void Members::Give(uint16_t to, const std::vector<std::byte>& frame) { Hear(node
 void Members::Say(uint16_t from) {
   Node& node = nodes_[from];
   Membership& m = *node.membership;
-  std::vector<std::byte> payload(m.max_payload_bytes());
+  std::vector<std::byte> payload(Membership::MaxPayloadBytes(static_cast<uint16_t>(nodes_.size())));
   MembershipMessage message;
   while (m.Poll(now(), &message, payload.data())) {
     FrameHeader header;
@@ -50,7 +50,7 @@ void Members::Say(uint16_t from) {
     header.destination = message.destination;
     header.incarnation = m.incarnation();
     header.view = m.view().id;
-    header.clock = node.clock - node.clock_at_reset;
+    header.clock = m.clock();
     header.length = message.payload_bytes;
     std::vector<std::byte> bytes(kFrameHeaderBytes);
     const auto said = std::span(payload).first(message.payload_bytes);
@@ -79,8 +79,9 @@ void Members::Tick() {
       Hear(node, bytes);
       Check(i);
     }
-    if (node.membership->role() == Role::kJoining && node.membership->view().id) {
-      node.membership->SetSynced(node.gets_synced);
+    if (node.membership->role() == Role::kJoining && node.membership->view().id &&
+        node.gets_synced) {
+      node.membership->SetSynced();
     }
     if (node.membership->role() == Role::kLeaving && node.gets_drained) {
       node.membership->SetDrained();

@@ -13,31 +13,26 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "exchange/exchange.h"
-#include "exchange/host_executor.h"
 #include "exchange/wire_bytes.h"
 #include "test/fuzz/support/fuzz.h"
+#include "test/support/exchange_node.h"
 
 namespace millrace::fuzz {
 namespace {
 
+using test::kTickNs;
+
 constexpr uint16_t kNodes = 3;
 constexpr int64_t kFloats = 40, kChunkFloats = 7, kAround = 16;
-constexpr int64_t kTickNs = 1'000'000;
 constexpr float kGuard = 12345.5f;
 // Sums of values below this are finite, whatever a single frame adds.
 constexpr float kLarge = 1e30f;
 
 ExchangeConfig ConfigOf(uint16_t node) {
-  ExchangeConfig config;
+  ExchangeConfig config = test::TickConfig();
   config.run = 99;
   config.node = node;
   config.max_nodes = kNodes;
-  config.heartbeat_ns = 8 * kTickNs;
-  config.suspect_ns = 60 * kTickNs;
-  config.found_after_ns = 40 * kTickNs;
-  config.resend_ns = 4 * kTickNs;
-  config.push_after_ns = 3 * kTickNs;
   config.slots = 16;
   return config;
 }

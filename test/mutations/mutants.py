@@ -10,6 +10,7 @@ RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
 PROPOSE = "src/exchange/membership_propose.cc"
 FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
 ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
+CONTEXT = "src/exchange/exchange_context.h"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
 
 MUTANTS = [
@@ -36,14 +37,14 @@ MUTANTS = [
   chunk.dirty = true;
 """)]),
     ("pending-forgotten", [(WORKER, """\
-    op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+    op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
     op.acknowledged = chunk.pending;
 """)]),
-    ("ack-of-another-node", [(WORKER, """\
-    const bool bit = word >> (x_.config.node % 64) & 1;
+    ("ack-of-another-node", [(CONTEXT, """\
+    return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
 """, """\
-    const bool bit = word >> ((x_.config.node + 1) % 64) & 1;
+    return chunk.pending && TestBit(acks, (config.node + 1) % 64) == Parity(chunk.seq);
 """)]),
     ("same-seq-merged-again", [(MASTER, """\
   if (h.seq != end.applied + 1) return Drop::kOld;
@@ -75,11 +76,11 @@ MUTANTS = [
 """)]),
     ("resent-under-a-new-seq", [(WORKER, """\
       chunk.sent_at = now;
-      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      x_.CountRetry(&chunk.retries);
 """, """\
       chunk.sent_at = now;
       ++chunk.seq;
-      chunk.retries = static_cast<uint8_t>(std::min(chunk.retries + 1, 255));
+      x_.CountRetry(&chunk.retries);
 """)]),
     ("resent-anew-under-the-old-seq", [(WORKER, """\
       op.kind = ChunkOpKind::kEncodePending;
@@ -118,11 +119,9 @@ MUTANTS = [
   return offer;
 """)]),
     ("non-finite-difference-merged", [(EXECUTOR, """\
-    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
-    if (op->result != 0) return;
+      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
 """, """\
-    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_) & kMalformed;
-    if (op->result != 0) return;
+      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_) & kMalformed;
 """)]),
     ("refused-difference-is-never-merged", [(MASTER, """\
     End(chunk, context.source).applied = context.seq - 1;
@@ -193,19 +192,17 @@ MUTANTS = [
       std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
     ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
-  const auto acks = x_.table.acks(op.chunk);
-  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
-  if (op.acknowledged) {
+  x_.table.Took(op.chunk, context.number, context.acks);
 """, """\
-  if (op.acknowledged) {
+  x_.table.Took(op.chunk, context.number, x_.table.ack_bytes(op.chunk));
 """)]),
     ("recovery-forgets-pending", [(RECOVERY, """\
-  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = chunk.pending;
 """)]),
     ("recovery-adds-pending-twice", [(RECOVERY, """\
-  op.acknowledged = chunk.pending && bit == ExchangeContext::Parity(chunk.seq);
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = false;
 """)]),
@@ -236,8 +233,10 @@ MUTANTS = [
   chunk.state = ChunkState::kWorker;
 """)]),
     ("worker-keeps-no-acks", [(WORKER, """\
-  std::memcpy(acks.data(), context.acks.data(), acks.size_bytes());
-""", "  (void)acks;\n")]),
+  x_.table.Took(index, context.number, context.acks);
+""", """\
+  x_.table.Took(index, context.number, x_.table.ack_bytes(index));
+""")]),
     ("answers-owed-in-an-old-view", [(RECOVERY, """\
   table.ForgetOwed();
 """, "")]),
@@ -271,19 +270,22 @@ MUTANTS = [
     return leaving || !Alive(member.node);
 """)]),
     ("views-named-without-a-life", [(MEMBERSHIP, """\
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, incarnation_};
+  proposal_.id = NextId();
+  proposal_.ancestors.clear();
 """, """\
-  proposal_.id = {std::max(max_epoch_, promised_.epoch) + 1, config_.node, 0};
+  proposal_.id = NextId();
+  proposal_.id.life = 0;
+  proposal_.ancestors.clear();
 """)]),
     ("incarnation-not-learnt", [(MEMBERSHIP, """\
   LearnIncarnation();
   Consider""", """\
   Consider""")]),
-    ("frozen-for-long-waits-for-ever", [("src/exchange/exchange_context.h", """\
+    ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
     return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
 """, """\
     return std::max(config.resend_ns, round_trip.Patience());
-"""), ("src/exchange/exchange_context.h", """\
+"""), (CONTEXT, """\
     return Spread(std::min(pause, config.suspect_ns), config.node, what << 8 | retries);
 """, """\
     return Spread(pause, config.node, what << 8 | retries);

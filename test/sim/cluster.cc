@@ -8,6 +8,8 @@
 
 namespace millrace::sim {
 
+using test::ExchangeNode;
+
 Cluster::Cluster(const ClusterOptions& options)
     : network_(options.seed, options.nodes, options.faults),
       nodes_(options.nodes),
@@ -18,14 +20,7 @@ Cluster::Cluster(const ClusterOptions& options)
   scenario.codec = options.codec.codec;
   scenario.threshold = options.codec.threshold;
   for (uint16_t id = 0; id < options.nodes; ++id) {
-    Node& node = nodes_[id];
-    node.weights.assign(options.size, 0.0f);
-    node.base = node.pending = node.weights;
-    const ReplicaArrays arrays{node.weights.data(), node.base.data(),
-                               node.pending.data(), nullptr,
-                               options.size,        options.chunk_floats};
-    node.executor = MakeHostExecutor(arrays, options.codec);
-    node.exchange = std::make_unique<Exchange>(ConfigOf(scenario, id, 1), node.executor.get());
+    nodes_[id].Start(ConfigOf(scenario, id, 1), options.size, options.chunk_floats);
   }
   Settle();
 }
@@ -33,10 +28,10 @@ Cluster::Cluster(const ClusterOptions& options)
 void Cluster::Tick(const SolverStep& step) {
   const int64_t now = tick_ * kTickNs;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
-    Node& node = nodes_[id];
-    const std::vector<Packet> packets = network_.Arrived(id, tick_);
+    ExchangeNode& node = nodes_[id];
+    const std::vector<FrameBytes> arrived = network_.Arrived(id, tick_);
     std::vector<std::span<const std::byte>> frames;
-    for (const Packet& packet : packets) frames.push_back(packet.view());
+    for (const FrameBytes& frame : arrived) frames.push_back(frame.view());
     node.exchange->Receive(frames, now);
     if (step) {
       step(id, node.weights);
@@ -55,7 +50,7 @@ void Cluster::Settle() {
   int rest = 0;
   for (int i = 0; i < 4000 && rest < 20; ++i) {
     Tick();
-    const bool all = std::all_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    const bool all = std::all_of(nodes_.begin(), nodes_.end(), [&](const ExchangeNode& node) {
       return node.exchange->quiescent() && node.exchange->view().synced() == nodes_.size() &&
              node.exchange->view().id == nodes_[0].exchange->view().id;
     });
@@ -66,7 +61,7 @@ void Cluster::Settle() {
 
 uint64_t Cluster::frames() const {
   uint64_t count = 0;
-  for (const Node& node : nodes_) {
+  for (const ExchangeNode& node : nodes_) {
     const auto& sent = node.exchange->stats().sent;
     for (size_t type = 0; type < static_cast<size_t>(FrameType::kHeartbeat); ++type) {
       count += sent[type];

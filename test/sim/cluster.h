@@ -8,9 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/exchange.h"
-#include "exchange/host_executor.h"
 #include "test/sim/network.h"
+#include "test/support/exchange_node.h"
 
 namespace millrace::sim {
 
@@ -43,15 +42,8 @@ class Cluster {
   uint64_t frames() const;
 
  private:
-  struct Node {
-    std::vector<float> weights, base, pending;
-    std::unique_ptr<ChunkExecutor> executor;
-    std::unique_ptr<Exchange> exchange;
-    uint64_t iterations = 0;
-  };
-
   Network network_;
-  std::vector<Node> nodes_;
+  std::vector<test::ExchangeNode> nodes_;
   std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
 };

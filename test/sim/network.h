@@ -10,17 +10,11 @@
 
 #include "base/rng.h"
 #include "test/sim/scenario.h"
+#include "test/support/exchange_node.h"
 
 namespace millrace::sim {
 
-// A frame's bytes, aligned as a transport delivers them.
-struct Packet {
-  std::vector<uint64_t> words;
-  size_t bytes = 0;
-  std::span<const std::byte> view() const {
-    return {reinterpret_cast<const std::byte*>(words.data()), bytes};
-  }
-};
+using test::FrameBytes;
 
 // Not thread-safe. All that happens is a function of the seed and the calls.
 class Network {
@@ -31,7 +25,7 @@ class Network {
   void Transmit(uint16_t from, uint16_t to, std::span<const std::byte> head,
                 std::span<const std::byte> payload, int64_t now);
   // Takes what has arrived at `to` by tick `now`.
-  std::vector<Packet> Arrived(uint16_t to, int64_t now);
+  std::vector<FrameBytes> Arrived(uint16_t to, int64_t now);
   // Nothing that comes in until then is heard; what is under way is lost.
   void Clear(uint16_t to);
   // Nodes whose bits differ do not hear each other; 0: all do.
@@ -41,12 +35,12 @@ class Network {
   bool empty() const;
 
  private:
-  void Send(uint16_t from, uint16_t to, const Packet& packet, int64_t now);
+  void Send(uint16_t from, uint16_t to, const FrameBytes& frame, int64_t now);
 
   Rng rng_;
   LinkFaults faults_;
   uint64_t cut_ = 0;
-  std::vector<std::multimap<int64_t, Packet>> queues_;  // by receiver: tick of arrival
+  std::vector<std::multimap<int64_t, FrameBytes>> queues_;  // by receiver: tick of arrival
 };
 
 }  // namespace millrace::sim

@@ -13,17 +13,12 @@ constexpr uint64_t kSolver = 3;  // the stream of random numbers
 }  // namespace
 
 ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
-  ExchangeConfig config;
+  ExchangeConfig config = test::TickConfig();
   config.run = 0x5eed0000 + s.seed;
   config.node = id;
   config.max_nodes = s.nodes;
   config.incarnation = incarnation;
   config.codec = {s.codec, s.codec == Codec::kSparse ? s.threshold : 0};
-  config.heartbeat_ns = 8 * kTickNs;
-  config.suspect_ns = 60 * kTickNs;
-  config.found_after_ns = 40 * kTickNs;
-  config.resend_ns = 4 * kTickNs;
-  config.push_after_ns = 3 * kTickNs;
   config.slots = s.slots;
   config.direct = s.direct;
   return config;
@@ -43,22 +38,15 @@ bool SimNode::exact() const {
 }
 
 void SimNode::Start() {
-  const size_t size = scenario_.chunks * stride_ - 1;  // the last chunk is shorter
-  weights_.assign(size, 0.0f);
-  base_.assign(size, 0.0f);
-  pending_.assign(size, 0.0f);
-  const ReplicaArrays arrays{
-      weights_.data(), base_.data(), pending_.data(), nullptr, static_cast<int64_t>(size), stride_};
+  const int64_t size = scenario_.chunks * stride_ - 1;  // the last chunk is shorter
   ++incarnation_;  // the least that is promised; beginning anew may have gone further
-  iterations_ = resets_ = 0;
+  resets_ = 0;
   leaving_ = synced_ = false;
-  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation_);
-  executor_ = MakeHostExecutor(arrays, config.codec);
-  exchange_ = std::make_unique<Exchange>(config, executor_.get());
+  node_.Start(ConfigOf(scenario_, id_, incarnation_), size, stride_);
 }
 
 void SimNode::Crash() {
-  exchange_.reset();
+  node_.exchange.reset();
   ++lives_lost_;
   EndLife();
 }
@@ -73,42 +61,42 @@ void SimNode::EndLife() {
 
 void SimNode::Leave() {
   leaving_ = true;
-  exchange_->Leave();
+  node_.exchange->Leave();
 }
 
 void SimNode::Train() {
-  if (leaving_ || !synced_ || !exchange_->in_sync()) return;
+  if (leaving_ || !synced_ || !node_.exchange->in_sync()) return;
   if (rng_.Uniform() >= scenario_.busy) return;
   const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
   for (int i = 0; i < touched; ++i) {
     const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
     const float tokens = static_cast<float>(1 + rng_.Below(3));
-    weights_[chunk * stride_ + id_] += tokens;
+    node_.weights[chunk * stride_ + id_] += tokens;
     made_[chunk] += tokens;
   }
   ++all_steps_;
-  exchange_->SetProgress(++iterations_);
+  node_.exchange->SetProgress(++node_.iterations);
 }
 
 bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
-  if (exchange_->left()) {
+  if (node_.exchange->left()) {
     const bool made_any =
         std::any_of(made_.begin(), made_.end(), [](double made) { return made > 0; });
-    if (!exchange_->delivered() && made_any) ++lives_lost_;
+    if (!node_.exchange->delivered() && made_any) ++lives_lost_;
     has_left_ = true;
-    exchange_.reset();
+    node_.exchange.reset();
     EndLife();
     return true;
   }
-  if (exchange_->stats().resets != resets_) {
-    resets_ = exchange_->stats().resets;
+  if (node_.exchange->stats().resets != resets_) {
+    resets_ = node_.exchange->stats().resets;
     ++lives_lost_;
     EndLife();
   }
-  if (!synced_ && exchange_->in_sync()) {
+  if (!synced_ && node_.exchange->in_sync()) {
     synced_ = true;
     for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
-    last_ = weights_;
+    last_ = node_.weights;
   }
   return !synced_ || (CheckOwn(failure) && CheckOthers(all, failure));
 }
@@ -145,7 +133,7 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
       }
     }
   }
-  last_ = weights_;
+  last_ = node_.weights;
   return true;
 }
 

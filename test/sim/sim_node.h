@@ -13,13 +13,12 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/exchange.h"
-#include "exchange/host_executor.h"
 #include "test/sim/scenario.h"
+#include "test/support/exchange_node.h"
 
 namespace millrace::sim {
 
-inline constexpr int64_t kTickNs = 1'000'000;
+using test::kTickNs;
 
 // A property that does not hold.
 struct Failure {
@@ -37,14 +36,14 @@ class SimNode {
   void Start();
   void Crash();
 
-  bool running() const { return exchange_ != nullptr; }
+  bool running() const { return node_.exchange != nullptr; }
   bool frozen(int64_t tick) const { return tick < frozen_until_; }
   void FreezeUntil(int64_t tick) { frozen_until_ = tick; }
   bool leaving() const { return leaving_; }
   void Leave();
 
-  Exchange& exchange() { return *exchange_; }
-  const Exchange& exchange() const { return *exchange_; }
+  Exchange& exchange() { return *node_.exchange; }
+  const Exchange& exchange() const { return *node_.exchange; }
   uint16_t id() const { return id_; }
   // One step of its solver, if it may train.
   void Train();
@@ -52,8 +51,8 @@ class SimNode {
   // Checks what holds of one node at any time.
   bool Check(const std::vector<const SimNode*>& all, Failure* failure);
 
-  float lane(int chunk, uint16_t node) const { return weights_[chunk * stride_ + node]; }
-  const std::vector<float>& weights() const { return weights_; }
+  float lane(int chunk, uint16_t node) const { return node_.weights[chunk * stride_ + node]; }
+  const std::vector<float>& weights() const { return node_.weights; }
   // Tokens added to a chunk in all lives.
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
@@ -71,11 +70,9 @@ class SimNode {
   const uint16_t id_;
   const int stride_;
   Rng rng_;
-  std::vector<float> weights_, base_, pending_;
-  std::unique_ptr<ChunkExecutor> executor_;
-  std::unique_ptr<Exchange> exchange_;
+  test::ExchangeNode node_;
   uint32_t incarnation_ = 0;
-  uint64_t iterations_ = 0, all_steps_ = 0, resets_ = 0, lives_lost_ = 0;
+  uint64_t all_steps_ = 0, resets_ = 0, lives_lost_ = 0;
   int64_t frozen_until_ = 0;
   bool leaving_ = false;
   bool has_left_ = false;

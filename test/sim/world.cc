@@ -79,9 +79,9 @@ bool World::Step(uint16_t id, Failure* failure) {
   SimNode& node = *nodes_[id];
   if (!node.running() || node.frozen(tick_)) return true;
   const int64_t now = tick_ * kTickNs;
-  const std::vector<Packet> packets = network_.Arrived(id, tick_);
+  const std::vector<FrameBytes> arrived = network_.Arrived(id, tick_);
   std::vector<std::span<const std::byte>> frames;
-  for (const Packet& packet : packets) frames.push_back(packet.view());
+  for (const FrameBytes& frame : arrived) frames.push_back(frame.view());
   node.exchange().Receive(frames, now);
   if (training_) node.Train();
   const size_t count = node.exchange().Send(room_, now);

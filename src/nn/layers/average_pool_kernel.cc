@@ -82,15 +82,15 @@ inline __attribute__((always_inline)) void SumLoop(
 }
 
 #define MILLRACE_KERNELS(Set)                                                                  \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void Forward##Set(                  \
-      const Axis& rows, const Axis& columns, const SpatialView& view, const float* from,       \
-      float* to) {                                                                             \
+  MILLRACE_KERNEL(Set)                                                                         \
+  void Forward(Set, const Axis& rows, const Axis& columns, const SpatialView& view,            \
+               const float* from, float* to) {                                                 \
     SumLoop<Set, false>(rows.windows, columns.windows, view, rows.scale.data(),                \
                         columns.scale.data(), from, to);                                       \
   }                                                                                            \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void Backward##Set(                 \
-      const Axis& rows, const Axis& columns, const SpatialView& view, const float* from,       \
-      float* to) {                                                                             \
+  MILLRACE_KERNEL(Set)                                                                         \
+  void Backward(Set, const Axis& rows, const Axis& columns, const SpatialView& view,           \
+                const float* from, float* to) {                                                \
     SumLoop<Set, true>(rows.over, columns.over, view, rows.scale.data(), columns.scale.data(), \
                        from, to);                                                              \
   }
@@ -106,28 +106,16 @@ void AveragePoolForward(const PoolingGeometry& g, const SpatialView& bottom_view
                         const SpatialView& top_view, const float* bottom, float* top) {
   const Axis rows = AxisOf(g, 0, bottom_view.height, top_view.height);
   const Axis columns = AxisOf(g, 1, bottom_view.width, top_view.width);
-  switch (FittingSimd(top_view.inner)) {
-    case Simd::kAvx512:
-      return ForwardAvx512(rows, columns, bottom_view, bottom, top);
-    case Simd::kAvx2:
-      return ForwardAvx2(rows, columns, bottom_view, bottom, top);
-    case Simd::kBaseline:
-      return ForwardSse(rows, columns, bottom_view, bottom, top);
-  }
+  VisitSimd(FittingSimd(top_view.inner),
+            [&](auto set) { Forward(set, rows, columns, bottom_view, bottom, top); });
 }
 
 void AveragePoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
                          const SpatialView& top_view, const float* top_diff, float* bottom_diff) {
   const Axis rows = AxisOf(g, 0, bottom_view.height, top_view.height);
   const Axis columns = AxisOf(g, 1, bottom_view.width, top_view.width);
-  switch (FittingSimd(top_view.inner)) {
-    case Simd::kAvx512:
-      return BackwardAvx512(rows, columns, top_view, top_diff, bottom_diff);
-    case Simd::kAvx2:
-      return BackwardAvx2(rows, columns, top_view, top_diff, bottom_diff);
-    case Simd::kBaseline:
-      return BackwardSse(rows, columns, top_view, top_diff, bottom_diff);
-  }
+  VisitSimd(FittingSimd(top_view.inner),
+            [&](auto set) { Backward(set, rows, columns, top_view, top_diff, bottom_diff); });
 }
 
 }  // namespace millrace

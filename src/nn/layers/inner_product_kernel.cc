@@ -4,9 +4,6 @@
 
 #include "base/simd.h"
 
-#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
-#define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
-
 namespace millrace {
 namespace {
 

@@ -188,16 +188,17 @@ inline __attribute__((always_inline)) void BackwardLoop(const PoolingGeometry& g
   }
 }
 
-#define MILLRACE_KERNELS(Set)                                                                \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void Forward##Set(                \
-      const PoolingGeometry& g, const SpatialView& bottom_view, const SpatialView& top_view, \
-      const float* bottom, float* top, int32_t* which) {                                     \
-    ForwardLoop<Set>(g, bottom_view, top_view, bottom, top, which);                          \
-  }                                                                                          \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void Backward##Set(               \
-      const PoolingGeometry& g, const SpatialView& bottom_view, const SpatialView& top_view, \
-      const Range* columns, const float* top_diff, const int32_t* which, float* diff) {      \
-    BackwardLoop<Set>(g, bottom_view, top_view, columns, top_diff, which, diff);             \
+#define MILLRACE_KERNELS(Set)                                                                  \
+  MILLRACE_KERNEL(Set)                                                                         \
+  void Forward(Set, const PoolingGeometry& g, const SpatialView& bottom_view,                  \
+               const SpatialView& top_view, const float* bottom, float* top, int32_t* which) { \
+    ForwardLoop<Set>(g, bottom_view, top_view, bottom, top, which);                            \
+  }                                                                                            \
+  MILLRACE_KERNEL(Set)                                                                         \
+  void Backward(Set, const PoolingGeometry& g, const SpatialView& bottom_view,                 \
+                const SpatialView& top_view, const Range* columns, const float* top_diff,      \
+                const int32_t* which, float* diff) {                                           \
+    BackwardLoop<Set>(g, bottom_view, top_view, columns, top_diff, which, diff);               \
   }
 
 MILLRACE_KERNELS(Sse)
@@ -209,14 +210,8 @@ MILLRACE_KERNELS(Avx512)
 
 void MaxPoolForward(const PoolingGeometry& g, const SpatialView& bottom_view,
                     const SpatialView& top_view, const float* bottom, float* top, int32_t* which) {
-  switch (FittingSimd(top_view.inner)) {
-    case Simd::kAvx512:
-      return ForwardAvx512(g, bottom_view, top_view, bottom, top, which);
-    case Simd::kAvx2:
-      return ForwardAvx2(g, bottom_view, top_view, bottom, top, which);
-    case Simd::kBaseline:
-      return ForwardSse(g, bottom_view, top_view, bottom, top, which);
-  }
+  VisitSimd(FittingSimd(top_view.inner),
+            [&](auto set) { Forward(set, g, bottom_view, top_view, bottom, top, which); });
 }
 
 void MaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
@@ -226,14 +221,9 @@ void MaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
   for (int64_t x = 0; x < bottom_view.width; ++x) {
     columns.push_back(WindowsOver(g, 1, x, top_view.width));
   }
-  switch (FittingSimd(top_view.inner)) {
-    case Simd::kAvx512:
-      return BackwardAvx512(g, bottom_view, top_view, columns.data(), top_diff, which, diff);
-    case Simd::kAvx2:
-      return BackwardAvx2(g, bottom_view, top_view, columns.data(), top_diff, which, diff);
-    case Simd::kBaseline:
-      return BackwardSse(g, bottom_view, top_view, columns.data(), top_diff, which, diff);
-  }
+  VisitSimd(FittingSimd(top_view.inner), [&](auto set) {
+    Backward(set, g, bottom_view, top_view, columns.data(), top_diff, which, diff);
+  });
 }
 
 }  // namespace millrace

@@ -57,14 +57,15 @@ inline __attribute__((always_inline)) void SumRowsLoop(int64_t rows, int64_t wid
   for (int64_t r = 0; r < rows; ++r) AddLoop<Set>(width, from + r * width, sum);
 }
 
-#define MILLRACE_KERNELS(Set)                                                           \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void AddFolded##Set(         \
-      const GemmConvolutionShape& s, int64_t images, const float* patches, float* to) { \
-    AddFoldedLoop<Set>(s, images, patches, to);                                         \
-  }                                                                                     \
-  __attribute__((noinline, target(MILLRACE_TARGET_##Set))) void SumRows##Set(           \
-      int64_t rows, int64_t width, const float* from, float* sum) {                     \
-    SumRowsLoop<Set>(rows, width, from, sum);                                           \
+#define MILLRACE_KERNELS(Set)                                                              \
+  MILLRACE_KERNEL(Set)                                                                     \
+  void AddFolded##Set(const GemmConvolutionShape& s, int64_t images, const float* patches, \
+                      float* to) {                                                         \
+    AddFoldedLoop<Set>(s, images, patches, to);                                            \
+  }                                                                                        \
+  MILLRACE_KERNEL(Set)                                                                     \
+  void SumRows##Set(int64_t rows, int64_t width, const float* from, float* sum) {          \
+    SumRowsLoop<Set>(rows, width, from, sum);                                              \
   }
 MILLRACE_KERNELS(Sse)
 MILLRACE_KERNELS(Avx2)

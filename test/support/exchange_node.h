@@ -1,0 +1,74 @@
+// One node of an exchange in a test: its memory, its times, and frames' bytes.
+#ifndef MILLRACE_TEST_SUPPORT_EXCHANGE_NODE_H_
+#define MILLRACE_TEST_SUPPORT_EXCHANGE_NODE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "exchange/exchange.h"
+#include "exchange/host_executor.h"
+
+namespace millrace::test {
+
+inline constexpr int64_t kTickNs = 1'000'000;
+
+// Settings with which a founder is alone for 40 ticks and silence is death after 60.
+inline ExchangeConfig TickConfig() {
+  ExchangeConfig config;
+  config.heartbeat_ns = 8 * kTickNs;
+  config.suspect_ns = 60 * kTickNs;
+  config.found_after_ns = 40 * kTickNs;
+  config.resend_ns = 4 * kTickNs;
+  config.push_after_ns = 3 * kTickNs;
+  return config;
+}
+
+// A frame's bytes, aligned as a transport delivers them.
+class FrameBytes {
+ public:
+  FrameBytes(std::span<const std::byte> head, std::span<const std::byte> payload)
+      : words_((head.size() + payload.size() + 7) / 8), bytes_(head.size() + payload.size()) {
+    std::copy(payload.begin(), payload.end(), std::copy(head.begin(), head.end(), data()));
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(words_.data()); }
+  std::span<const std::byte> view() const {
+    return {reinterpret_cast<const std::byte*>(words_.data()), bytes_};
+  }
+  // Throws Error, which fails the test, if this is no valid frame.
+  FrameView decoded() const {
+    FrameView frame;
+    const Drop drop = DecodeFrame(view(), &frame);
+    if (drop != Drop::kNone) throw Error("frame dropped: ", DropName(drop));
+    return frame;
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t bytes_;
+};
+
+// Does not run until it is started.
+struct ExchangeNode {
+  std::vector<float> weights, base, pending;
+  std::unique_ptr<ChunkExecutor> executor;
+  std::unique_ptr<Exchange> exchange;
+  uint64_t iterations = 0;
+
+  // Anew, with weights of zero.
+  void Start(const ExchangeConfig& config, int64_t size, int64_t chunk_floats) {
+    weights.assign(size, 0.0f);
+    base = pending = weights;
+    iterations = 0;
+    executor = MakeHostExecutor(
+        {weights.data(), base.data(), pending.data(), nullptr, size, chunk_floats}, config.codec);
+    exchange = std::make_unique<Exchange>(config, executor.get());
+  }
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SUPPORT_EXCHANGE_NODE_H_
