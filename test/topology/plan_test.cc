@@ -1,6 +1,7 @@
 #include "topology/plan.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "test/topology/topology_support.h"
 
@@ -93,7 +94,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.max_bytes_per_second, 1e7);
   EXPECT_EQ(segment.begin, 0);
   EXPECT_EQ(segment.end, 1);
-  EXPECT_EQ(segment.key, "");
+  EXPECT_EQ(segment.key_file, "");
   EXPECT_TRUE(segment.spin);
 }
 
@@ -110,6 +111,7 @@ TEST(Plan, HasTheSegmentsOfItsNodeOnly) {
   EXPECT_EQ(c.segments[0].name, "t");
   EXPECT_EQ(c.segments[0].segment, 1u);
   EXPECT_EQ(c.segments[0].peers, std::vector<NodeId>{1});
+  EXPECT_EQ(c.segments[0].names, (std::vector<std::string>{"", "b", "c"}));
 }
 
 TEST(Plan, UsesTheAdapterThatASegmentChooses) {
@@ -174,7 +176,7 @@ TEST(Plan, SaysThatAnInterfaceAllowsMore) {
   EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
 }
 
-TEST(Plan, LoadsTheKeysOfItsOwnSegments) {
+TEST(Plan, FindsTheKeysOfItsOwnSegments) {
   const std::string text = kThree +
                            "segment { name: 's' transport: 'udp' node: 'a' node: 'b'\n"
                            "  key_file: 's.key' }\n"
@@ -183,10 +185,10 @@ TEST(Plan, LoadsTheKeysOfItsOwnSegments) {
             "f:6: segment[0].key_file: s.key: No such file or directory");
   EXPECT_EQ(Plan(text, 2, With({{"eth0", "02:00:00:00:00:03", 1500}})).segments.size(), 1u);
   Machine machine = With({});
-  machine.load_key = [](const std::string& path, const std::string& named_in) {
+  machine.find_key = [](const std::string& path, const std::string& named_in) {
     return path + " of " + named_in;
   };
-  EXPECT_EQ(Plan(text, 0, machine).segments[0].key, "s.key of f");
+  EXPECT_EQ(Plan(text, 0, machine).segments[0].key_file, "s.key of f");
 }
 
 TEST(Plan, OnThisMachineFindsKeysBesideTheFile) {
@@ -196,10 +198,14 @@ TEST(Plan, OnThisMachineFindsKeysBesideTheFile) {
   const Topology topology = LoadTopology(path, kTransports);
   EXPECT_EQ(ErrorOf([&] { PlanFor(topology, 0); }),
             path + ":5: segment[0].key_file: s.key: No such file or directory");
-  WriteFile(folder / "s.key", std::string(64, 'a'));
   const std::string key = folder / "s.key";
-  ASSERT_EQ(Run({"chmod", "600", key}).status, 0);
-  EXPECT_EQ(PlanFor(topology, 0).segments[0].key, std::string(32, '\xaa'));
+  WriteFile(key, std::string(64, 'a'));
+  ASSERT_EQ(chmod(key.c_str(), 0600), 0);
+  EXPECT_EQ(PlanFor(topology, 0).segments[0].key_file, key);
+  ASSERT_EQ(chmod(key.c_str(), 0644), 0);
+  EXPECT_EQ(ErrorOf([&] { PlanFor(topology, 0); }),
+            path + ":5: segment[0].key_file: " + key +
+                ": others than its owner have permissions for it, expected none (chmod 600)");
 }
 
 TEST(Machine, HasALoopbackInterface) {
