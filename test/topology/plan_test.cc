@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "test/topology/topology_support.h"
+#include "transport/udp_socket.h"
 
 namespace millrace::test {
 namespace {
@@ -53,6 +54,27 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
   EXPECT_EQ(
       plan.segments[0].transport.options,
       (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}}));
+}
+
+// A port that nobody listens on.
+int FreePort() {
+  UdpSocketOptions options;
+  options.address = "127.0.0.1:0";
+  return UdpSocket(options).local().port();
+}
+
+TEST(Plan, OfUdpIsWhatTheTransportTakes) {
+  const Topology topology =
+      Parse(Cat("name: 'n' node { name: 'a' address: '127.0.0.1' } node { name: 'b' address: "
+                "'127.0.0.2' }\nsegment { name: 's' transport: 'udp' port: ",
+                FreePort(), " option { key: 'silence_ms' value: '500' } }"));
+  for (const NodeId node : {0, 1}) {
+    const SegmentPlan segment = PlanFor(topology, node, With({})).segments[0];
+    const auto endpoint = TransportRegistry::Get().Create(segment.transport);
+    EXPECT_EQ(endpoint->info().node, node);
+    EXPECT_EQ(endpoint->info().peers, segment.peers);
+    EXPECT_EQ(endpoint->max_frame_bytes(), 1464u);
+  }
 }
 
 TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
