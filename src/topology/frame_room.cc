@@ -8,15 +8,15 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kIpv4AndUdpBytes = 20 + 8, kIpv6AndUdpBytes = 40 + 8;
-// What raw Ethernet frames carry ahead of a frame at most.
-constexpr int64_t kPacketPrefixBytes = 16;
+// What the packet transport puts between the Ethernet header and a frame.
+constexpr int64_t kRawEthernetPrefixBytes = 16;
 // A heartbeat's payload before its view (docs/wire.md).
 constexpr int64_t kStatusBytes = 32;
 
 }  // namespace
 
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
-  if (transport == "packet") return mtu - kPacketPrefixBytes;
+  if (transport == "packet") return mtu - kRawEthernetPrefixBytes;
   if (transport != "udp") return mtu;
   const int64_t datagram = mtu - (ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes);
   constexpr auto kAlign = static_cast<int64_t>(kUdpAlign);
@@ -25,7 +25,7 @@ int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
 
 int64_t PositionOverhead(uint16_t max_nodes, bool has_key) {
   return static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(max_nodes)) +
-         (has_key ? kFrameTagBytes : 0);
+         (has_key ? kSignatureBytes : 0);
 }
 
 int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key) {

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// What a key adds to each frame.
-inline constexpr int64_t kFrameTagBytes = 16;
+// What signing adds to each frame: its number and a tag.
+inline constexpr int64_t kSignatureBytes = 8 + 16;
 
 // The longest frame (header and payload, bytes; below 0 if not even the transport's own
 // prefix fits) in a packet of `mtu` bytes. `ipv4`: every node's address is surely of

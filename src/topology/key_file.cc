@@ -5,22 +5,24 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kHowTo = "make one with: (umask 077; openssl rand -hex 32 > KEY_FILE)";
+constexpr size_t kKeyBytes = 32;
 
-// -1 if it is no hex digit.
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
+// What a key file may hold, and a little more; does not stay in memory.
+struct Content {
+  std::array<char, 80> bytes{};
+  size_t size = 0;
+  ~Content() { explicit_bzero(bytes.data(), bytes.size()); }
+};
 
 class OpenFile {
  public:
@@ -39,55 +41,49 @@ class OpenFile {
 };
 
 // Asked of the open file, so that what is checked is what is read.
-void CheckFile(const OpenFile& file, const std::string& path) {
+void CheckPermissions(const OpenFile& file, const std::string& path) {
   struct stat status;
   if (fstat(file.fd(), &status) != 0) throw Error(path, ": ", ErrnoText(errno));
-  if (!S_ISREG(status.st_mode)) throw Error(path, ": is not a file");
+  if (!S_ISREG(status.st_mode)) throw Error(path, ": is not a regular file, expected a key file");
   if (status.st_mode & (S_IRWXG | S_IRWXO)) {
     throw Error(path, ": others than its owner have permissions for it, expected none (chmod 600)");
   }
 }
 
-}  // namespace
-
-std::string ParseKey(const std::string& content, const std::string& path) {
-  const size_t last = content.find_last_not_of(" \t\r\n");
-  const std::string text = content.substr(0, last == std::string::npos ? 0 : last + 1);
-  std::string key = content;
-  if (!text.empty() &&
-      std::all_of(text.begin(), text.end(), [](char c) { return HexValue(c) >= 0; })) {
-    if (text.size() % 2 != 0) {
-      throw Error(path, ": holds ", text.size(), " hex digits, expected an even number");
-    }
-    key.clear();
-    for (size_t i = 0; i < text.size(); i += 2) {
-      key += static_cast<char>(HexValue(text[i]) * 16 + HexValue(text[i + 1]));
+void Read(const OpenFile& file, const std::string& path, Content* content) {
+  while (content->size < content->bytes.size()) {
+    const ssize_t got = read(file.fd(), content->bytes.data() + content->size,
+                             content->bytes.size() - content->size);
+    if (got == 0) return;
+    if (got > 0) {
+      content->size += static_cast<size_t>(got);
+    } else if (errno != EINTR) {
+      throw Error(path, ": ", ErrnoText(errno));
     }
   }
-  if (key.size() < kLeastKeyBytes) {
-    throw Error(path, ": holds a key of ", key.size(), " bytes, expected at least ", kLeastKeyBytes,
-                "; ", kHowTo);
-  }
-  return key;
 }
 
-std::string LoadKeyFile(const std::string& path) {
+bool IsHexDigit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+bool IsKey(std::string_view content) {
+  if (content.size() == kKeyBytes) return true;
+  if (content.ends_with('\n')) content.remove_suffix(1);
+  if (content.ends_with('\r')) content.remove_suffix(1);
+  return content.size() == 2 * kKeyBytes && std::all_of(content.begin(), content.end(), IsHexDigit);
+}
+
+}  // namespace
+
+void CheckKeyFile(const std::string& path) {
   const OpenFile file(path);
-  CheckFile(file, path);
-  std::string content(kMostKeyFileBytes + 1, '\0');
-  size_t bytes = 0;
-  while (bytes < content.size()) {
-    const ssize_t got = read(file.fd(), content.data() + bytes, content.size() - bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(path, ": ", ErrnoText(errno));
-    if (got == 0) break;
-    bytes += static_cast<size_t>(got);
-  }
-  if (bytes > kMostKeyFileBytes) {
-    throw Error(path, ": is larger than ", kMostKeyFileBytes, " bytes, expected a key; ", kHowTo);
-  }
-  content.resize(bytes);
-  return ParseKey(content, path);
+  CheckPermissions(file, path);
+  Content content;
+  Read(file, path, &content);
+  if (IsKey({content.bytes.data(), content.size})) return;
+  throw Error(path, ": holds no key, expected 32 bytes or 64 hex digits; make one with ",
+              "(umask 077; openssl rand -hex 32 > KEY_FILE)");
 }
 
 }  // namespace millrace

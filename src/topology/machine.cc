@@ -62,7 +62,9 @@ std::vector<NetworkInterface> ListInterfaces() {
 
 Machine Machine::This() {
   return {ListInterfaces, [](const std::string& path, const std::string& named_in) {
-            return LoadKeyFile(ResolveBeside(path, named_in));
+            std::string found = ResolveBeside(path, named_in);
+            CheckKeyFile(found);
+            return found;
           }};
 }
 

@@ -17,9 +17,9 @@ struct NetworkInterface {
 struct Machine {
   // Those of this process's network namespace, in the kernel's order. Throws Error.
   std::function<std::vector<NetworkInterface>()> interfaces;
-  // The key in the file `path`, which the topology file `named_in` names; throws Error
-  // (key_file.h).
-  std::function<std::string(const std::string& path, const std::string& named_in)> load_key;
+  // Where the key file `path` that the topology file `named_in` names lies. Throws Error if
+  // there is none that can be used (key_file.h).
+  std::function<std::string(const std::string& path, const std::string& named_in)> find_key;
 
   static Machine This();
 };

@@ -43,7 +43,7 @@ class Planner {
   void PlanPacket(const TopologyAdapter& own, SegmentPlan* plan);
   const NetworkInterface& FindInterface(const TopologyAdapter& own);
   void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
-  std::string LoadKey(size_t index);
+  std::string FindKey(size_t index);
 
   const Topology& topology_;
   const Machine& machine_;
@@ -76,6 +76,8 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.segment = index;
   std::copy_if(segment.nodes.begin(), segment.nodes.end(), std::back_inserter(plan.peers),
                [&](NodeId node) { return node != node_; });
+  plan.names.resize(segment.max_nodes());
+  for (NodeId id : segment.nodes) plan.names[id] = topology_.nodes[id].name;
   plan.exchange.run = RunId(topology_, index);
   plan.exchange.node = node_;
   plan.exchange.max_nodes = segment.max_nodes();
@@ -88,7 +90,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.begin = segment.begin;
   plan.end = segment.end;
   plan.spin = segment.spin;
-  if (!segment.key_file.empty()) plan.key = LoadKey(index);
+  if (!segment.key_file.empty()) plan.key_file = FindKey(index);
 
   plan.transport.transport = segment.transport;
   plan.transport.node = node_;
@@ -159,9 +161,9 @@ void Planner::CheckInterface(const TopologyAdapter& own, const NetworkInterface&
   }
 }
 
-std::string Planner::LoadKey(size_t index) {
+std::string Planner::FindKey(size_t index) {
   try {
-    return machine_.load_key(topology_.segments[index].key_file, topology_.source.file());
+    return machine_.find_key(topology_.segments[index].key_file, topology_.source.file());
   } catch (const Error& error) {
     throw FieldError(Cat("segment[", index, "].key_file"), error.what());
   }

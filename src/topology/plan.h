@@ -19,6 +19,8 @@ struct SegmentPlan {
   std::string name;
   size_t segment = 0;         // its index in Topology::segments
   std::vector<NodeId> peers;  // ascending; one at least
+  // By node id, this one's included; "": a node that the segment does not join.
+  std::vector<std::string> names;
   // transport, node and options are set; the clock is the default one.
   TransportConfig transport;
   // run, node, max_nodes, codec, heartbeat_ns and suspect_ns are set. The caller sets
@@ -28,7 +30,7 @@ struct SegmentPlan {
   int64_t chunk_floats = 0;         // ReplicaArrays::chunk_floats
   double max_bytes_per_second = 0;  // of frames that this node sends; 0: no limit
   double begin = 0, end = 1;        // as RangeOf() takes them
-  std::string key;                  // signs the frames; "" for none. A secret: not to be logged
+  std::string key_file;             // whose key signs the frames, found and checked; "" for none
   bool spin = false;
 };
 

@@ -10,6 +10,16 @@
 #include "transport/registry.h"
 
 namespace millrace {
+namespace {
+
+// Fowler, Noll, Vo (RFC 9923), with the 64-bit offset basis and prime.
+uint64_t Fnv1a(const std::string& bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
 
 const TopologyAdapter* TopologyNode::FindAdapter(const std::string& adapter_name) const {
   const auto found =
@@ -43,6 +53,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
     CheckCoverage(topology);
+    topology.digest = Fnv1a(file.SerializeAsString());
   } catch (const FieldError& error) {
     throw Error(topology.source.Where(error.field()), ": ", error.field(), ": ", error.what());
   }
@@ -54,12 +65,7 @@ Topology LoadTopology(const std::string& path, const std::vector<std::string>& t
 }
 
 uint64_t RunId(const Topology& topology, size_t segment) {
-  // Fowler, Noll, Vo (RFC 9923): the 64-bit offset basis and prime.
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : topology.name + '\0' + topology.segments[segment].name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return hash;
+  return Fnv1a(topology.name + '\0' + topology.segments[segment].name);
 }
 
 WeightRange RangeOf(const TopologySegment& segment, int64_t weights) {

@@ -67,6 +67,9 @@ struct Topology {
   std::vector<TopologySegment> segments;
   bool shard_data = true;
   bool split_test = true;
+  // Of all that the file says, but not of how it is laid out: nodes that were given
+  // different files can tell. FNV-1a with 64 bits over the message in binary form.
+  uint64_t digest = 0;
   SourceMap source;  // of the file, for errors that come later
 };
 

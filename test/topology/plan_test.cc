@@ -1,8 +1,10 @@
 #include "topology/plan.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "test/topology/topology_support.h"
+#include "transport/udp_socket.h"
 
 namespace millrace::test {
 namespace {
@@ -54,6 +56,27 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
       (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}}));
 }
 
+// A port that nobody listens on.
+int FreePort() {
+  UdpSocketOptions options;
+  options.address = "127.0.0.1:0";
+  return UdpSocket(options).local().port();
+}
+
+TEST(Plan, OfUdpIsWhatTheTransportTakes) {
+  const Topology topology =
+      Parse(Cat("name: 'n' node { name: 'a' address: '127.0.0.1' } node { name: 'b' address: "
+                "'127.0.0.2' }\nsegment { name: 's' transport: 'udp' port: ",
+                FreePort(), " option { key: 'silence_ms' value: '500' } }"));
+  for (const NodeId node : {0, 1}) {
+    const SegmentPlan segment = PlanFor(topology, node, With({})).segments[0];
+    const auto endpoint = TransportRegistry::Get().Create(segment.transport);
+    EXPECT_EQ(endpoint->info().node, node);
+    EXPECT_EQ(endpoint->info().peers, segment.peers);
+    EXPECT_EQ(endpoint->max_frame_bytes(), 1464u);
+  }
+}
+
 TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
   const std::string text = WithPacket("");
   const Options expected = {{"interface", "eth0"},
@@ -93,7 +116,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.max_bytes_per_second, 1e7);
   EXPECT_EQ(segment.begin, 0);
   EXPECT_EQ(segment.end, 1);
-  EXPECT_EQ(segment.key, "");
+  EXPECT_EQ(segment.key_file, "");
   EXPECT_TRUE(segment.spin);
 }
 
@@ -110,6 +133,7 @@ TEST(Plan, HasTheSegmentsOfItsNodeOnly) {
   EXPECT_EQ(c.segments[0].name, "t");
   EXPECT_EQ(c.segments[0].segment, 1u);
   EXPECT_EQ(c.segments[0].peers, std::vector<NodeId>{1});
+  EXPECT_EQ(c.segments[0].names, (std::vector<std::string>{"", "b", "c"}));
 }
 
 TEST(Plan, UsesTheAdapterThatASegmentChooses) {
@@ -174,7 +198,7 @@ TEST(Plan, SaysThatAnInterfaceAllowsMore) {
   EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
 }
 
-TEST(Plan, LoadsTheKeysOfItsOwnSegments) {
+TEST(Plan, FindsTheKeysOfItsOwnSegments) {
   const std::string text = kThree +
                            "segment { name: 's' transport: 'udp' node: 'a' node: 'b'\n"
                            "  key_file: 's.key' }\n"
@@ -183,10 +207,10 @@ TEST(Plan, LoadsTheKeysOfItsOwnSegments) {
             "f:6: segment[0].key_file: s.key: No such file or directory");
   EXPECT_EQ(Plan(text, 2, With({{"eth0", "02:00:00:00:00:03", 1500}})).segments.size(), 1u);
   Machine machine = With({});
-  machine.load_key = [](const std::string& path, const std::string& named_in) {
+  machine.find_key = [](const std::string& path, const std::string& named_in) {
     return path + " of " + named_in;
   };
-  EXPECT_EQ(Plan(text, 0, machine).segments[0].key, "s.key of f");
+  EXPECT_EQ(Plan(text, 0, machine).segments[0].key_file, "s.key of f");
 }
 
 TEST(Plan, OnThisMachineFindsKeysBesideTheFile) {
@@ -196,10 +220,14 @@ TEST(Plan, OnThisMachineFindsKeysBesideTheFile) {
   const Topology topology = LoadTopology(path, kTransports);
   EXPECT_EQ(ErrorOf([&] { PlanFor(topology, 0); }),
             path + ":5: segment[0].key_file: s.key: No such file or directory");
-  WriteFile(folder / "s.key", std::string(64, 'a'));
   const std::string key = folder / "s.key";
-  ASSERT_EQ(Run({"chmod", "600", key}).status, 0);
-  EXPECT_EQ(PlanFor(topology, 0).segments[0].key, std::string(32, '\xaa'));
+  WriteFile(key, std::string(64, 'a'));
+  ASSERT_EQ(chmod(key.c_str(), 0600), 0);
+  EXPECT_EQ(PlanFor(topology, 0).segments[0].key_file, key);
+  ASSERT_EQ(chmod(key.c_str(), 0644), 0);
+  EXPECT_EQ(ErrorOf([&] { PlanFor(topology, 0); }),
+            path + ":5: segment[0].key_file: " + key +
+                ": others than its owner have permissions for it, expected none (chmod 600)");
 }
 
 TEST(Machine, HasALoopbackInterface) {

@@ -100,7 +100,7 @@ TEST(Chunks, AreWhatTheMtuHoldsBesideTheHeaders) {
   const auto floats = [](const std::string& text) { return Parse(text).segments[0].chunk_floats; };
   EXPECT_EQ(floats(WithUdp("mtu: 1500")), 348);
   EXPECT_EQ(floats(WithUdp("mtu: 9000")), 2222);
-  EXPECT_EQ(floats(WithUdp("mtu: 1500 key_file: 'k'")), 344);
+  EXPECT_EQ(floats(WithUdp("mtu: 1500 key_file: 'k'")), 342);
   EXPECT_EQ(floats(WithPacket("mtu: 1500")), 353);
   EXPECT_EQ(floats(WithPacket("mtu: 9000")), 2228);
   // IPv6, and a name, which may turn out to be of IPv6.
@@ -162,6 +162,13 @@ TEST(RangeOf, MeetsTheNextRangeInTheArray) {
     EXPECT_EQ(lower.end, upper.begin) << size;
     EXPECT_EQ(upper.end, size);
   }
+}
+
+TEST(Digest, IsOfWhatTheFileSays) {
+  const uint64_t digest = Parse(WithUdp("")).digest;
+  EXPECT_EQ(Parse("# A comment\n\n" + WithUdp("")).digest, digest);
+  EXPECT_NE(Parse(WithUdp("chunk_floats: 64")).digest, digest);
+  EXPECT_NE(Parse(WithUdp("spin: true")).digest, Parse(WithUdp("spin: false")).digest);
 }
 
 TEST(TransportsForTopologies, AreThoseBetweenMachines) {
