@@ -41,7 +41,7 @@ class SegmentMeters {
 
  private:
   static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
-  static constexpr size_t kSlots = 16 + 16 + kDrops + 10;
+  static constexpr size_t kSlots = 16 + 16 + kDrops + 9;
 
   static void Add(std::atomic<uint64_t>* count, uint64_t n) {
     count->store(count->load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -64,7 +64,7 @@ class SegmentMeters {
     for (auto& value : stats.drops) each(&value, slots[next++]);
     for (auto* value : {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken,
                         &stats.diffs_taken, &stats.diffs_merged, &stats.resends, &stats.repeats,
-                        &stats.takeovers, &stats.resets, &stats.clock}) {
+                        &stats.takeovers, &stats.resets}) {
       each(value, slots[next++]);
     }
   }

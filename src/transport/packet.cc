@@ -137,6 +137,7 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   ends.info.node = options.node;
   for (const auto& [node, address] : plan.peers) ends.info.peers.push_back(node);
   ends.info.max_frame_bytes = FrameBytesFor(plan.interface, options.max_frame_bytes);
+  ends.info.overhead_bytes = kPacketHeadBytes;
   ends.info.copies = true;
   plan.block_bytes = BlockBytesFor(ends.info.max_frame_bytes, options.block_bytes);
   plan.ring_blocks = static_cast<size_t>(options.ring_blocks);
