@@ -7,33 +7,26 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 
-#include <chrono>
+#include <sys/time.h>
+
 #include <cstdio>
-#include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
-#include "bench/measure.h"
+#include "bench/network/rate.h"
 #include "bench/udp_bench/raw.h"
 #include "test/netns/network.h"
 #include "transport/udp.h"
 
-DEFINE_double(seconds, 1, "how long each measurement is");
-DEFINE_int32(repeats, 5, "measurements; the medians are printed");
-DEFINE_int32(window_frames, 0, "of the transport; 0: its default");
-
 namespace udp_bench {
 namespace {
 
-using millrace::InFrame;
+using bench_network::Median;
+using bench_network::Rate;
+using bench_network::TransportRate;
 using millrace::NodeId;
-using millrace::OutFrame;
-using millrace::SendStatus;
 using millrace::UdpSocket;
-using millrace::WaitFor;
-using millrace::bench::Median;
 using millrace::test::Network;
 
 using Sockets = std::vector<UdpSocket>;
@@ -49,27 +42,6 @@ Sockets MakeSockets(const Network& network, bool offloads) {
     });
   }
   return sockets;
-}
-
-// MB/s of what `received` counts while both run.
-double Rate(std::atomic<uint64_t>* received, std::atomic<bool>* stop,
-            const std::function<void()>& send, const std::function<void()>& receive,
-            const std::function<void()>& wake) {
-  std::thread receiver(receive), sender(send);
-  const auto pause = [](double seconds) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  };
-  pause(FLAGS_seconds / 5);
-  const auto start = std::chrono::steady_clock::now();
-  const uint64_t before = *received;
-  pause(FLAGS_seconds);
-  const uint64_t bytes = *received - before;
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  *stop = true;
-  wake();
-  sender.join();
-  receiver.join();
-  return static_cast<double>(bytes) * 1e-6 / passed.count();
 }
 
 double RawRate(const Network& network, size_t payload, bool offloads) {
@@ -89,7 +61,7 @@ double RawRate(const Network& network, size_t payload, bool offloads) {
       [&] { ReceiveRaw(sockets[1].fd(), payload, offloads, &received, stop); }, [] {});
 }
 
-double TransportRate(const Network& network, bool offloads) {
+double UdpRate(const Network& network, bool offloads) {
   Sockets sockets = MakeSockets(network, offloads);
   const std::string addresses[] = {sockets[0].local().Text(), sockets[1].local().Text()};
   std::unique_ptr<millrace::Transport> ends[2];
@@ -100,30 +72,7 @@ double TransportRate(const Network& network, bool offloads) {
     options.peers = {{static_cast<NodeId>(1 - i), addresses[1 - i]}};
     ends[i] = ConnectUdp(std::move(sockets[i]), options);
   }
-  constexpr size_t kHeader = 64, kBatch = 128;
-  const std::vector<std::byte> bytes(ends[0]->max_frame_bytes());
-  const std::span<const std::byte> all(bytes);
-  const std::vector<OutFrame> batch(kBatch, {1, all.first(kHeader), all.subspan(kHeader)});
-  std::atomic<uint64_t> received{0};
-  std::atomic<bool> stop{false};
-  const auto send = [&] {
-    while (!stop) {
-      if (ends[0]->Send(batch).status == SendStatus::kBusy) {
-        ends[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend);
-      }
-    }
-  };
-  const auto receive = [&] {
-    std::vector<InFrame> frames(kBatch);
-    while (!stop) {
-      if (ends[1]->Receive(frames) == 0) ends[1]->Wait(INT64_MAX, WaitFor::kReceive);
-      ends[1]->Release();
-      received = ends[1]->counters().bytes_received();
-    }
-  };
-  return Rate(&received, &stop, send, receive, [&] {
-    for (auto& end : ends) end->Wake();
-  });
+  return TransportRate(ends[0].get(), ends[1].get());
 }
 
 void Measure(int mtu) {
@@ -133,7 +82,7 @@ void Measure(int mtu) {
     std::vector<double> raw, transport, ratio;
     for (int i = 0; i < FLAGS_repeats; ++i) {
       raw.push_back(RawRate(network, payload, offloads));
-      transport.push_back(TransportRate(network, offloads));
+      transport.push_back(UdpRate(network, offloads));
       ratio.push_back(transport.back() / raw.back());
     }
     std::printf("%5d  %-18s  %9.0f  %9.0f  %6.2f\n", mtu,

@@ -1,4 +1,4 @@
-// Raw Ethernet between machines in miniature, one node on each.
+// Raw Ethernet between machines in miniature, for the conformance suites.
 #ifndef MILLRACE_TEST_NETNS_PACKET_CASES_H_
 #define MILLRACE_TEST_NETNS_PACKET_CASES_H_
 
@@ -9,36 +9,9 @@
 
 #include "base/error.h"
 #include "test/conformance/traffic.h"
-#include "test/netns/network.h"
-#include "transport/packet.h"
+#include "test/netns/packet_network.h"
 
 namespace millrace::test {
-
-// The options of a node among `nodes`, by the names of `network`'s devices.
-inline PacketOptions PacketOptionsOf(int node, int nodes, PacketOptions options = {}) {
-  options.node = static_cast<NodeId>(node);
-  options.interface = Network::DeviceOf(node);
-  for (int peer = 0; peer < nodes; ++peer) {
-    if (peer != node) options.peers[static_cast<NodeId>(peer)] = Network::MacOf(peer);
-  }
-  return options;
-}
-
-inline std::unique_ptr<Transport> ConnectInside(const Network& network, int machine,
-                                                const PacketOptions& options) {
-  std::unique_ptr<Transport> end;
-  network.Inside(machine, [&] { end = ConnectPacket(options); });
-  return end;
-}
-
-// Node i is on machine i.
-inline Group ConnectPacketGroup(const Network& network, int nodes, const PacketOptions& options) {
-  Group group;
-  for (int node = 0; node < nodes; ++node) {
-    group.push_back(ConnectInside(network, node, PacketOptionsOf(node, nodes, options)));
-  }
-  return group;
-}
 
 inline PacketOptions PacketOptionsFor(const GroupOptions& group) {
   PacketOptions options;
