@@ -1,6 +1,7 @@
 #include "segment/introductions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "exchange/frame.h"
