@@ -151,7 +151,7 @@ IntroDrop Introductions::Consider(PeerState* peer, const Introduction& in, int64
   const bool done = drop == IntroDrop::kNone && peer->complete();
   // Who is done with this node wrote to all because of others.
   const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
-  if (owed) Owe(peer, !done && drop != IntroDrop::kDiffers, now);
+  if (owed) Owe(peer, !done, now);
   return drop;
 }
 

@@ -194,6 +194,22 @@ TEST(Introductions, AnyFlippedBitIsRefused) {
   }
 }
 
+TEST(Introductions, AChallengeThatWasEchoedIsNotAskedAgain) {
+  Meeting meeting(2);
+  meeting.StartAll();
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
+  Nonce echoed = kNoNonce;
+  for (const Carried& frame : meeting.sent()) {
+    if (frame.from == 1) echoed = Decoded(frame).echo;
+  }
+  ASSERT_NE(echoed, kNoNonce);
+  meeting.Start(ConfigOf(1, 2, 2));
+  meeting.Run(3);
+  const Introduction next = Decoded(*LastFrom(meeting, 0, 1));
+  EXPECT_NE(next.challenge, kNoNonce);
+  EXPECT_NE(next.challenge, echoed);
+}
+
 // Someone in the middle gives each node's frames out as the other's.
 TEST(Introductions, SwappedIdsAreNotBelieved) {
   const SecretKey key = KeyOf(1);
@@ -312,6 +328,21 @@ TEST(Introductions, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   EXPECT_LE(asked.stats().sent - before, 14u);
   EXPECT_GE(asked.stats().sent - before, 10u);
   EXPECT_GT(asked.stats().withheld, 99'000u);
+}
+
+TEST(Introductions, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
+  Meeting meeting(4);
+  meeting.StartAll(nullptr, true);
+  meeting.Stop(2);
+  meeting.Stop(3);
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
+  meeting.Run(5'000);
+  const size_t before = meeting.sent().size();
+  meeting.Run(10'000);
+  ASSERT_GT(meeting.sent().size(), before + 10);
+  for (size_t i = before; i < meeting.sent().size(); ++i) {
+    EXPECT_EQ(meeting.sent()[i].to, kAllNodes);
+  }
 }
 
 TEST(Introductions, LittleRoomStarvesNobody) {
