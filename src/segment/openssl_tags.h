@@ -1,8 +1,8 @@
 // Authentication tags and keys, by OpenSSL: the only files that know the library.
 //
-// Contexts are made by the constructors; making a tag allocates nothing. What fails in
-// here is a defect of ours or of the library's installation: CHECK. Not thread-safe; two
-// objects may be used by two threads.
+// Contexts are made by the constructors; a numbered tag, which frames get, allocates
+// nothing, OpenSSL's HMAC does. What fails in here is a defect of ours or of the library's
+// installation: CHECK. Not thread-safe; two objects may be used by two threads.
 #ifndef MILLRACE_SEGMENT_OPENSSL_TAGS_H_
 #define MILLRACE_SEGMENT_OPENSSL_TAGS_H_
 

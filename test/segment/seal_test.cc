@@ -238,6 +238,13 @@ TEST(Tags, MessageTagsAreHmacSha256) {
   }
 }
 
+TEST(Tags, TheSystemsRandomBytesAreDrawnAnewEachTime) {
+  std::set<Nonce> drawn;
+  for (int i = 0; i < 100; ++i) drawn.insert(DrawNonce(SystemRandom));
+  EXPECT_EQ(drawn.size(), 100u);
+  EXPECT_EQ(drawn.count(kNoNonce), 0u);
+}
+
 TEST(Tags, AKeyThatWentIsWiped) {
   alignas(SecretKey) std::byte memory[sizeof(SecretKey)];
   auto* key = new (memory) SecretKey(KeyOf(3));
