@@ -42,7 +42,7 @@ endif
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
   -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lgomp -lrt
+LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1
   LDFLAGS += -fsanitize=$(SANITIZE)
@@ -150,6 +150,7 @@ endef
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
+$(BUILD)/bench/seal_bench: LDLIBS += -lsodium
 
 .PHONY: deps
 deps:

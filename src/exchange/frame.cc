@@ -119,6 +119,10 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   return Drop::kNone;
 }
 
+uint16_t FrameSource(std::span<const std::byte> header) {
+  return Get<uint16_t>(header.data(), kAtSource);
+}
+
 void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out) {
   Put<uint32_t>(out, 0, entry.chunk);
   Put<uint64_t>(out, 4, entry.number);

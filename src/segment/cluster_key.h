@@ -1,0 +1,27 @@
+// The secret that the nodes of a cluster share, and the keys made from it.
+#ifndef MILLRACE_SEGMENT_CLUSTER_KEY_H_
+#define MILLRACE_SEGMENT_CLUSTER_KEY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/node_id.h"
+#include "segment/nonce.h"
+#include "segment/openssl_tags.h"
+
+namespace millrace {
+
+// 32 raw bytes, or 64 hexadecimal digits that may end with a line break. Throws Error with
+// one line that names the file: it cannot be read, is no regular file, is of another
+// length, has something else than digits, or grants its group or others anything.
+SecretKey ReadKeyFile(const std::string& path);
+
+// Authenticates the introductions of a run.
+SecretKey IntroductionKey(const SecretKey& cluster, uint64_t run);
+
+// Authenticates the frames that a node sends in one life.
+SecretKey LifeKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& life);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SEGMENT_CLUSTER_KEY_H_

@@ -1,0 +1,134 @@
+// Introductions take anything: what decodes is written back as the same bytes, nobody is
+// believed who has not echoed a challenge, and all that goes out decodes.
+//
+// The first byte of an input says how the frames behind it, of 208 bytes each, are
+// repaired: 1 the checksum, 2 the tag, 4 the echo.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/rng.h"
+#include "exchange/wire_bytes.h"
+#include "segment/cluster_key.h"
+#include "segment/introductions.h"
+#include "test/fuzz/support/fuzz.h"
+
+namespace millrace::fuzz {
+namespace {
+
+constexpr uint64_t kRun = 5;
+constexpr size_t kAtChecksum = 188, kAtEcho = 88;
+enum : uint8_t { kRepairChecksum = 1, kRepairTag = 2, kRepairEcho = 4, kKeyed = 8 };
+
+RandomBytes Seeded(uint64_t name) {
+  auto rng = std::make_shared<Rng>(1, std::initializer_list<uint64_t>{name});
+  return [rng](std::span<std::byte> out) {
+    for (std::byte& b : out) b = static_cast<std::byte>(rng->Next());
+  };
+}
+
+const SecretKey& Key() {
+  static const SecretKey key;
+  return key;
+}
+
+IntroductionsConfig ConfigOf(NodeId node) {
+  IntroductionsConfig config;
+  config.run = kRun;
+  config.node = node;
+  config.names = {"a", "b", "c"};
+  config.settings.max_nodes = 3;
+  config.multicast = true;
+  return config;
+}
+
+std::string Input(uint8_t how, const std::vector<IntroductionBytes>& frames) {
+  std::string input(1, static_cast<char>(how));
+  for (const auto& f : frames) input.append(reinterpret_cast<const char*>(f.data()), f.size());
+  return input;
+}
+
+// What node b says to node a.
+std::vector<IntroductionBytes> Spoken(const SecretKey* key) {
+  Introductions a(ConfigOf(0), key, Seeded(1)), b(ConfigOf(1), key, Seeded(2));
+  std::vector<IntroductionBytes> frames;
+  for (int64_t now = 0; now < 400'000'000; now += 50'000'000) {
+    OutIntroduction room[4];
+    for (const auto& out : std::span(room).first(a.Send(room, now))) b.Receive(0, out.bytes, now);
+    for (const auto& out : std::span(room).first(b.Send(room, now))) {
+      frames.push_back(out.bytes);
+      a.Receive(1, out.bytes, now);
+    }
+  }
+  return frames;
+}
+
+// The bytes, where a sanitizer sees what is read beyond them.
+struct Exact {
+  explicit Exact(std::string_view text) : bytes(new std::byte[text.size()]), size(text.size()) {
+    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), size, bytes.get());
+  }
+  std::span<std::byte> all() const { return {bytes.get(), size}; }
+  std::unique_ptr<std::byte[]> bytes;
+  size_t size;
+};
+
+bool DecodesSafely(std::span<const std::byte> bytes) {
+  Introduction in;
+  if (DecodeIntroduction(bytes, &in) != IntroDrop::kNone) return true;
+  IntroductionBytes again;
+  EncodeIntroduction(in, &again);
+  return std::equal(again.begin(), again.begin() + kIntroductionTagged, bytes.begin());
+}
+
+void Repair(uint8_t how, const Nonce& challenge, MessageTagger* tagger, std::span<std::byte> f) {
+  if (f.size() != kIntroductionBytes) return;
+  if ((how & kRepairEcho) != 0) Put<Nonce>(f.data(), kAtEcho, challenge);
+  if ((how & kRepairChecksum) != 0) {
+    Put<uint32_t>(f.data(), kAtChecksum, Crc32c(f.first(kAtChecksum)));
+  }
+  if ((how & kRepairTag) != 0) tagger->Make(f.first(kIntroductionTagged), f.last<kTagBytes>());
+}
+
+}  // namespace
+
+std::vector<std::string> Corpus() {
+  const auto open = Spoken(nullptr), keyed = Spoken(&Key());
+  std::vector<std::string> all = {""};
+  for (uint8_t how : {0, 1, 5}) all.push_back(Input(how, open));
+  for (uint8_t how : {0, 3, 7}) {
+    all.push_back(Input(how | kKeyed, keyed));
+    all.push_back(Input(how | kKeyed, open));
+    all.push_back(Input(how, keyed));
+  }
+  return all;
+}
+
+bool Target(const std::string& input) {
+  if (input.empty()) return true;
+  const auto how = static_cast<uint8_t>(input[0]);
+  const SecretKey* key = (how & kKeyed) != 0 ? &Key() : nullptr;
+  static MessageTagger tagger(IntroductionKey(Key(), kRun));
+  Introductions node(ConfigOf(0), key, Seeded(3));
+  Nonce challenge{};  // the last one to node b
+  std::string_view rest = std::string_view(input).substr(1);
+  for (int64_t now = 0; !rest.empty(); now += 30'000'000) {
+    Exact frame(rest.substr(0, kIntroductionBytes));
+    rest.remove_prefix(frame.size);
+    Repair(how, challenge, &tagger, frame.all());
+    if (!DecodesSafely(frame.all())) return false;
+    node.Receive(1, frame.all(), now);
+    OutIntroduction room[2];
+    for (const auto& out : std::span(room).first(node.Send(room, now))) {
+      Introduction ours;
+      if (DecodeIntroduction(out.bytes, &ours) != IntroDrop::kNone) return false;
+      if (out.to == 1) challenge = ours.challenge;
+    }
+  }
+  const bool could_know = (how & kRepairEcho) != 0 && (key == nullptr || (how & kRepairTag) != 0);
+  return !node.Knows(2) && (could_know || !node.Knows(1));
+}
+
+}  // namespace millrace::fuzz

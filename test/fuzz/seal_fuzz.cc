@@ -1,0 +1,70 @@
+// What is opened is a frame that was sealed, whole and once; nothing else is.
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "exchange/frame.h"
+#include "segment/seal.h"
+#include "test/fuzz/support/fuzz.h"
+
+namespace millrace::fuzz {
+namespace {
+
+constexpr uint64_t kRun = 5;
+constexpr Nonce kLife = {std::byte{1}};
+
+const SecretKey& Key() {
+  static const SecretKey key;
+  return key;
+}
+
+std::string Sealed(Sealer* sealer, NodeId source, size_t payload_bytes) {
+  std::string frame(kFrameHeaderBytes + payload_bytes + kSealBytes, '\0');
+  const std::span all(reinterpret_cast<std::byte*>(frame.data()), frame.size());
+  FrameHeader header;
+  header.source = source;
+  header.length = static_cast<uint32_t>(payload_bytes);
+  const auto payload = all.subspan(kFrameHeaderBytes, payload_bytes);
+  EncodeFrame(header, {}, payload, all);
+  sealer->Seal(all.first(kFrameHeaderBytes), payload, all.last<kSealBytes>());
+  return frame;
+}
+
+const std::vector<std::string>& Frames() {
+  static const std::vector<std::string> frames = [] {
+    Sealer one(Key(), kRun, 1, kLife), two(Key(), kRun, 2, kLife);
+    std::vector<std::string> all;
+    for (size_t bytes : {0, 1, 8, 300}) {
+      all.push_back(Sealed(&one, 1, bytes));
+      all.push_back(Sealed(&two, 2, bytes));
+    }
+    return all;
+  }();
+  return frames;
+}
+
+}  // namespace
+
+std::vector<std::string> Corpus() {
+  std::vector<std::string> all = Frames();
+  all.push_back("");
+  return all;
+}
+
+bool Target(const std::string& input) {
+  Opener opener(Key(), kRun, 4);
+  opener.Admit(1, kLife);
+  opener.Admit(2, kLife);
+  // A block of exactly this size: a sanitizer sees any read beyond it.
+  const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
+  std::copy_n(reinterpret_cast<const std::byte*>(input.data()), input.size(), block.get());
+  const std::span<const std::byte> exact(block.get(), input.size());
+  const bool expected = std::ranges::find(Frames(), input) != Frames().end();
+  const Opened opened = opener.Open(exact);
+  if ((opened.result == OpenResult::kOpened) != expected) return false;
+  if (!expected) return opened.frame.empty();
+  return opened.frame.size() == input.size() - kSealBytes &&
+         opener.Open(exact).result == OpenResult::kRepeated;
+}
+
+}  // namespace millrace::fuzz

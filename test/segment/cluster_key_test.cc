@@ -1,0 +1,100 @@
+#include "segment/cluster_key.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string>
+
+#include "test/segment/meeting.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+class KeyFile : public testing::Test {
+ protected:
+  void Write(const std::string& content, mode_t mode = 0600) {
+    test::WriteFile(path_, content);
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+  }
+  std::string Read() {
+    const SecretKey key = ReadKeyFile(path_);
+    return {reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()};
+  }
+  std::string Refusal() {
+    const std::string error = test::ErrorOf([&] { ReadKeyFile(path_); });
+    EXPECT_EQ(error.find(path_), 0u) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+    return error;
+  }
+
+  test::TempDir folder_;
+  const std::string path_ = folder_ / "key";
+};
+
+TEST_F(KeyFile, Holds32BytesOr64Digits) {
+  std::string raw, digits;
+  for (int i = 0; i < 32; ++i) {
+    raw += static_cast<char>(i * 9);
+    char two[3];
+    snprintf(two, sizeof(two), i % 2 == 0 ? "%02x" : "%02X", (i * 9) & 0xff);
+    digits += two;
+  }
+  for (const std::string& content : {raw, digits, digits + "\n", digits + "\r\n"}) {
+    Write(content);
+    EXPECT_EQ(Read(), raw);
+  }
+  Write(raw, 0400);
+  EXPECT_EQ(Read(), raw);
+}
+
+TEST_F(KeyFile, OfAnotherLengthIsRefused) {
+  for (size_t size : {0, 1, 31, 33, 63, 66, 128, 5000}) {
+    Write(std::string(size, 'a'));
+    EXPECT_CONTAINS(Refusal(), "expected 32 bytes or 64 hexadecimal digits") << size;
+  }
+  Write(std::string(64, 'a') + "\n\n");
+  EXPECT_CONTAINS(Refusal(), "another length");
+}
+
+TEST_F(KeyFile, WithOtherLettersIsRefused) {
+  Write(std::string(63, 'a') + "g");
+  EXPECT_CONTAINS(Refusal(), "something else than hexadecimal digits");
+}
+
+TEST_F(KeyFile, ThatOthersMayUseIsRefused) {
+  for (mode_t mode : {0640, 0604, 0620, 0602, 0610, 0601, 0644}) {
+    Write(std::string(32, 'k'), mode);
+    EXPECT_CONTAINS(Refusal(), "expected mode 0600");
+  }
+}
+
+TEST_F(KeyFile, ThatIsNoFileIsRefused) {
+  EXPECT_CONTAINS(Refusal(), "No such file");
+  ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
+  EXPECT_CONTAINS(Refusal(), "regular file");
+  rmdir(path_.c_str());
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_CONTAINS(Refusal(), "regular file");
+}
+
+TEST(ClusterKey, EveryPurposeHasAKeyOfItsOwn) {
+  const SecretKey key = test::KeyOf(1);
+  const Nonce life = {std::byte{1}}, other = {std::byte{2}};
+  const SecretKey keys[] = {IntroductionKey(key, 1),
+                            IntroductionKey(key, 2),
+                            LifeKey(key, 1, 0, life),
+                            LifeKey(key, 2, 0, life),
+                            LifeKey(key, 1, 1, life),
+                            LifeKey(key, 1, 0, other),
+                            LifeKey(test::KeyOf(2), 1, 0, life)};
+  for (size_t i = 0; i < std::size(keys); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(std::ranges::equal(keys[i].bytes(), keys[j].bytes())) << i << " " << j;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

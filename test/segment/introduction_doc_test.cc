@@ -1,0 +1,190 @@
+// docs/introductions.md against the program: the tables' places, the reasons, and every
+// byte of the example.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "exchange/frame.h"
+#include "exchange/wire_bytes.h"
+#include "segment/cluster_key.h"
+#include "segment/introduction_frame.h"
+#include "segment/seal.h"
+#include "test/segment/meeting.h"
+
+namespace millrace {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+struct Section {
+  std::vector<Cells> rows;  // of its tables, without their heads
+  std::vector<std::byte> bytes;
+};
+
+std::vector<std::byte> FromHex(const std::string& hex) {
+  std::vector<std::byte> bytes;
+  std::istringstream in(hex);
+  for (std::string two; in >> two;) bytes.push_back(std::byte(std::stoul(two, nullptr, 16)));
+  return bytes;
+}
+
+Cells CellsOf(const std::string& line) {
+  Cells cells;
+  std::istringstream in(line.substr(1));
+  for (std::string cell; std::getline(in, cell, '|');) {
+    const size_t begin = cell.find_first_not_of(' ');
+    cells.push_back(begin == std::string::npos
+                        ? ""
+                        : cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+  }
+  return cells;
+}
+
+std::map<std::string, Section> Page() {
+  std::map<std::string, Section> page;
+  std::istringstream in(ReadFile("docs/introductions.md"));
+  std::string heading, hex;
+  bool block = false, table = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("```")) {
+      block = !block;
+      if (!block) page[heading].bytes = FromHex(hex);
+    } else if (block) {
+      hex += line + " ";
+    } else if (line.starts_with("#")) {
+      heading = line.substr(line.find(' ') + 1);
+    }
+    if (!line.starts_with("|")) {
+      table = false;
+    } else if (table) {
+      page[heading].rows.push_back(CellsOf(line));
+    } else {
+      table = true;
+      std::getline(in, line);  // the line below the table's head
+    }
+  }
+  return page;
+}
+
+std::string Cell(const Section& section, const std::string& field) {
+  for (const Cells& row : section.rows) {
+    if (row.at(2) == field) return row.at(3);
+  }
+  ADD_FAILURE() << "no field " << field;
+  return "0";
+}
+
+uint64_t Integer(const Section& section, const std::string& field) {
+  return std::stoull(Cell(section, field), nullptr, 0);
+}
+
+Nonce NonceOf(const Section& section, const std::string& field) {
+  Nonce nonce{};
+  const auto bytes = FromHex(Cell(section, field));
+  EXPECT_EQ(bytes.size(), nonce.size());
+  std::copy(bytes.begin(), bytes.end(), nonce.begin());
+  return nonce;
+}
+
+TEST(IntroductionDoc, TheExampleIsWhatThePageSays) {
+  const Section example = Page()["Example"];
+  Introduction in;
+  ASSERT_EQ(DecodeIntroduction(example.bytes, &in), IntroDrop::kNone);
+  EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), Integer(example, "flags"));
+  EXPECT_EQ(in.settings.frame_version, Integer(example, "frame_version"));
+  EXPECT_EQ(in.name.size(), Integer(example, "name_bytes"));
+  EXPECT_EQ(in.run, Integer(example, "run"));
+  EXPECT_EQ(in.source, Integer(example, "source"));
+  EXPECT_EQ(in.destination, Integer(example, "destination"));
+  EXPECT_EQ(in.incarnation, Integer(example, "incarnation"));
+  EXPECT_EQ(in.settings.max_nodes, Integer(example, "max_nodes"));
+  EXPECT_EQ(in.settings.chunk_floats, Integer(example, "chunk_floats"));
+  EXPECT_EQ(in.settings.parameters, Integer(example, "parameters"));
+  EXPECT_EQ(in.settings.layout_digest, Integer(example, "layout_digest"));
+  EXPECT_EQ(in.settings.topology_digest, Integer(example, "topology_digest"));
+  EXPECT_EQ(in.life, NonceOf(example, "life"));
+  EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));
+  EXPECT_EQ(in.echo, NonceOf(example, "echo"));
+  EXPECT_EQ(in.known, NonceOf(example, "known"));
+  EXPECT_EQ(in.name, Cell(example, "name"));
+  // And the program writes the same frame, checksum and tag included.
+  IntroductionBytes written;
+  EncodeIntroduction(in, &written);
+  MessageTagger tagger(IntroductionKey(test::KeyOf(1), in.run));
+  tagger.Make(std::span(written).first(kIntroductionTagged), std::span(written).last<kTagBytes>());
+  EXPECT_EQ(std::vector(written.begin(), written.end()), example.bytes);
+  const auto tag = FromHex(Cell(example, "tag"));
+  EXPECT_EQ(std::vector(written.end() - kTagBytes, written.end()), tag);
+}
+
+TEST(IntroductionDoc, TheExampleLiesAsTheTableSays) {
+  auto page = Page();
+  const auto &fields = page["Introduction"].rows, &values = page["Example"].rows;
+  ASSERT_EQ(fields.size(), values.size());
+  size_t end = 0;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    SCOPED_TRACE(fields[i].at(2));
+    for (size_t column : {0, 1, 2}) EXPECT_EQ(fields[i].at(column), values[i].at(column));
+    EXPECT_EQ(std::stoul(fields[i].at(0)), end);
+    const size_t bytes = std::stoul(fields[i].at(1));
+    if (bytes <= 8) {
+      uint64_t value = 0;
+      memcpy(&value, page["Example"].bytes.data() + end, bytes);
+      EXPECT_EQ(value, std::stoull(values[i].at(3), nullptr, 0));
+    }
+    end += bytes;
+  }
+  EXPECT_EQ(end, kIntroductionBytes);
+}
+
+std::set<std::string> Reasons(const Section& section) {
+  std::set<std::string> reasons;
+  for (const Cells& row : section.rows) {
+    if (row.size() == 2) reasons.insert(row.at(0));
+  }
+  return reasons;
+}
+
+TEST(IntroductionDoc, ThePageNamesAllReasons) {
+  auto page = Page();
+  std::set<std::string> drops, results;
+  for (int i = 1; i < static_cast<int>(IntroDrop::kCount); ++i) {
+    drops.insert(IntroDropName(static_cast<IntroDrop>(i)));
+  }
+  for (int i = 1; i < static_cast<int>(OpenResult::kCount); ++i) {
+    results.insert(OpenResultName(static_cast<OpenResult>(i)));
+  }
+  EXPECT_EQ(Reasons(page["Checks"]), drops);
+  EXPECT_EQ(Reasons(page["Seal"]), results);
+}
+
+TEST(IntroductionDoc, ASealLiesAsThePageSays) {
+  const auto rows = Page()["Seal"].rows;
+  ASSERT_GE(rows.size(), 2u);
+  const size_t at_tag = std::stoul(rows[1].at(0));
+  EXPECT_EQ(at_tag, std::stoul(rows[0].at(1)));
+  EXPECT_EQ(at_tag + std::stoul(rows[1].at(1)), kSealBytes);
+  const SecretKey key = test::KeyOf(1);
+  const Nonce life = {std::byte{1}};
+  const std::array<std::byte, 64> header{};
+  std::array<std::byte, kSealBytes> trailer;
+  Sealer sealer(key, 5, 2, life);
+  sealer.Seal(header, {}, trailer);
+  EXPECT_EQ(Get<uint64_t>(trailer.data(), 0), 1u);
+  // The key's info, put together as the page has it.
+  std::string info = "millrace frames 1";
+  info.append("\5\0\0\0\0\0\0\0\2\0", 10).append("\1", 1).append(15, '\0');
+  Tag tag;
+  NumberedTagger(DeriveKey(key, std::as_bytes(std::span(info)))).Make(1, header, {}, tag);
+  EXPECT_TRUE(SameTag(tag, std::span(trailer).last<kTagBytes>()));
+}
+
+}  // namespace
+}  // namespace millrace

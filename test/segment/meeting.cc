@@ -1,0 +1,119 @@
+#include "test/segment/meeting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "test/support/support.h"
+
+namespace millrace::test {
+
+RandomBytes SeededRandom(uint64_t node, uint64_t life) {
+  auto rng = std::make_shared<Rng>(Seed(), std::initializer_list<uint64_t>{77, node, life});
+  return [rng](std::span<std::byte> out) {
+    for (std::byte& b : out) b = static_cast<std::byte>(rng->Next());
+  };
+}
+
+SecretKey KeyOf(uint8_t letter) {
+  SecretKey key;
+  std::fill(key.bytes().begin(), key.bytes().end(), std::byte{letter});
+  return key;
+}
+
+IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
+  IntroductionsConfig config;
+  config.run = kRun;
+  config.node = node;
+  config.incarnation = incarnation;
+  for (size_t i = 0; i < nodes; ++i) config.names.push_back(std::string(1, char('a' + i)));
+  config.settings = {.max_nodes = static_cast<uint16_t>(nodes),
+                     .chunk_floats = 348,
+                     .parameters = 430'500,
+                     .layout_digest = 0xd1,
+                     .topology_digest = 0xd2};
+  return config;
+}
+
+Meeting::Meeting(size_t nodes, Faults faults, uint64_t seed_name)
+    : nodes_(nodes), faults_(faults), rng_(Seed(), {78, seed_name}) {}
+
+void Meeting::Start(const IntroductionsConfig& config, const SecretKey* key) {
+  const uint64_t life = uint64_t{config.incarnation} << 32 | sent_.size();
+  nodes_[config.node] =
+      std::make_unique<Introductions>(config, key, SeededRandom(config.node, life));
+}
+
+void Meeting::StartAll(const SecretKey* key, bool multicast) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    IntroductionsConfig config = ConfigOf(static_cast<NodeId>(i), nodes_.size());
+    config.multicast = multicast;
+    Start(config, key);
+  }
+}
+
+void Meeting::Carry(const Carried& frame) {
+  for (size_t to = 0; to < nodes_.size(); ++to) {
+    if (to == frame.from || (frame.to != kAllNodes && frame.to != to)) continue;
+    const int copies = rng_.Uniform() < faults_.duplicates ? 2 : 1;
+    for (int i = 0; i < copies; ++i) {
+      if (rng_.Uniform() < faults_.loss) continue;
+      const int64_t jitter = static_cast<int64_t>(rng_.Below(uint64_t(faults_.jitter_ns) + 1));
+      under_way_.push_back({now_ + faults_.delay_ns + jitter, static_cast<NodeId>(to), frame});
+    }
+  }
+}
+
+void Meeting::Step() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == nullptr || nodes_[i]->NextEvent() > now_) continue;
+    OutIntroduction room[3];
+    for (const OutIntroduction& out : std::span(room).first(nodes_[i]->Send(room, now_))) {
+      Carried frame{static_cast<NodeId>(i), out.to, out.bytes};
+      if (tamper_ && !tamper_(&frame)) continue;
+      sent_.push_back(frame);
+      Carry(frame);
+    }
+  }
+  std::vector<UnderWay> arriving;
+  std::erase_if(under_way_, [&](const UnderWay& each) {
+    if (each.arrives <= now_) arriving.push_back(each);
+    return each.arrives <= now_;
+  });
+  std::stable_sort(arriving.begin(), arriving.end(),
+                   [](const auto& a, const auto& b) { return a.arrives < b.arrives; });
+  for (const UnderWay& each : arriving) {
+    if (nodes_[each.to] == nullptr) continue;
+    nodes_[each.to]->Receive(each.frame.from, each.frame.bytes, now_);
+  }
+}
+
+bool Meeting::RunUntil(const std::function<bool()>& done, int64_t ms) {
+  const int64_t end = now_ + ms * kMs;
+  for (; now_ < end; now_ += kMs) {
+    if (done()) return true;
+    Step();
+  }
+  return done();
+}
+
+void Meeting::Run(int64_t ms) {
+  RunUntil([] { return false; }, ms);
+}
+
+bool Meeting::AllMet() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (size_t j = 0; j < nodes_.size(); ++j) {
+      if (i == j || nodes_[i] == nullptr || nodes_[j] == nullptr) continue;
+      const auto peer = nodes_[i]->Peer(static_cast<NodeId>(j));
+      if (!peer.has_value() || peer->life != nodes_[j]->life()) return false;
+      if (!nodes_[i]->KnownBy(static_cast<NodeId>(j))) return false;
+    }
+  }
+  return true;
+}
+
+uint64_t CountOf(const Introductions& node, IntroDrop drop) {
+  return node.stats().received[static_cast<size_t>(drop)];
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,222 @@
+// What two nodes that are set up differently say of each other.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "exchange/wire_bytes.h"
+#include "test/segment/meeting.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::ConfigOf;
+using test::CountOf;
+using test::KeyOf;
+using test::Meeting;
+
+std::vector<std::string> Told(Introductions* node) {
+  std::vector<std::string> texts;
+  Mismatch mismatch;
+  while (node->NextMismatch(&mismatch)) texts.push_back(mismatch.text);
+  return texts;
+}
+
+// What every node says within `seconds`, asked often, as a program does that logs it.
+std::vector<std::vector<std::string>> ToldWhileRunning(Meeting* meeting, NodeId nodes,
+                                                       int seconds) {
+  std::vector<std::vector<std::string>> told(nodes);
+  for (int i = 0; i < 10 * seconds; ++i) {
+    meeting->Run(100);
+    for (NodeId node = 0; node < nodes; ++node) {
+      for (std::string& text : Told(&meeting->node(node))) told[node].push_back(std::move(text));
+    }
+  }
+  return told;
+}
+
+using Change = std::function<void(IntroductionsConfig*)>;
+
+// Node b differs by `change`; a says `of_b`, b says `of_a`, each once.
+void ExpectMismatch(const Change& change, const std::string& of_b, const std::string& of_a) {
+  for (const bool multicast : {false, true}) {
+    SCOPED_TRACE(of_b);
+    Meeting meeting(3);
+    meeting.StartAll(nullptr, multicast);
+    IntroductionsConfig config = ConfigOf(1, 3);
+    config.multicast = multicast;
+    change(&config);
+    meeting.Start(config);
+    const auto told = ToldWhileRunning(&meeting, 3, 10);
+    for (NodeId node : {0, 2}) {
+      EXPECT_FALSE(meeting.node(node).Knows(1));
+      ASSERT_TRUE(meeting.node(node).MismatchOf(1).has_value());
+      EXPECT_EQ(meeting.node(node).MismatchOf(1)->text, of_b);
+      EXPECT_TRUE(meeting.node(node).MismatchOf(1)->proven);
+      EXPECT_EQ(told[node], std::vector{of_b});
+    }
+    EXPECT_FALSE(meeting.node(1).Knows(0));
+    ASSERT_TRUE(meeting.node(1).MismatchOf(0).has_value());
+    EXPECT_EQ(meeting.node(1).MismatchOf(0)->text, of_a);
+    EXPECT_GT(CountOf(meeting.node(1), IntroDrop::kDiffers), 0u);
+    // The other two are not held up.
+    EXPECT_TRUE(meeting.node(0).KnownBy(2) && meeting.node(2).KnownBy(0));
+    EXPECT_FALSE(meeting.node(0).KnowsAll());
+  }
+}
+
+TEST(Mismatch, NamesTheFirstDifferenceOnBothSides) {
+  ExpectMismatch([](auto* config) { config->settings.parameters = 431'080; },
+                 "node b has another net: 431080 parameters, here 430500",
+                 "node a has another net: 430500 parameters, here 431080");
+  ExpectMismatch(
+      [](auto* config) { config->settings.layout_digest = 1; },
+      "node b has another net: as many parameters, under other names or in other shapes",
+      "node a has another net: as many parameters, under other names or in other shapes");
+  ExpectMismatch([](auto* config) { config->settings.chunk_floats = 357; },
+                 "node b has another chunk size: 357 floats, here 348",
+                 "node a has another chunk size: 348 floats, here 357");
+  ExpectMismatch([](auto* config) { config->settings.max_nodes = 8; },
+                 "node b has another max_nodes: 8, here 3",
+                 "node a has another max_nodes: 3, here 8");
+  ExpectMismatch([](auto* config) { config->settings.topology_digest = 1; },
+                 "node b has another topology file", "node a has another topology file");
+  ExpectMismatch([](auto* config) { config->settings.frame_version = 9; },
+                 "node b has another version of frames: 9, here 1",
+                 "node a has another version of frames: 1, here 9");
+}
+
+TEST(Mismatch, NamesWhatAPeerCallsItself) {
+  ExpectMismatch(
+      [](auto* config) {
+        config->names = {"x", "c\n", "z"};
+      },
+      "node 1 names itself c?, expected b", "node 0 names itself a, expected x");
+}
+
+TEST(Mismatch, AnotherRunIsNotSpokenOf) {
+  Meeting meeting(2);
+  meeting.StartAll();
+  IntroductionsConfig config = ConfigOf(1, 2);
+  config.run = 1;
+  meeting.Start(config);
+  meeting.Run(5'000);
+  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
+  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kRun), 0u);
+}
+
+// `a` and `b`: the keys, null for none.
+void ExpectKeysRefused(const SecretKey* a, const SecretKey* b, const std::string& of_b,
+                       const std::string& of_a) {
+  Meeting meeting(2);
+  meeting.Start(ConfigOf(0, 2), a);
+  meeting.Start(ConfigOf(1, 2), b);
+  const auto told = ToldWhileRunning(&meeting, 2, 10);
+  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_FALSE(meeting.node(1).Knows(0));
+  EXPECT_EQ(told[0], std::vector{of_b});
+  EXPECT_EQ(told[1], std::vector{of_a});
+  EXPECT_FALSE(meeting.node(0).MismatchOf(1)->proven);
+}
+
+TEST(Mismatch, NodesWithoutTheSameKeyRefuseEachOther) {
+  const SecretKey key = KeyOf(1), other = KeyOf(2);
+  ExpectKeysRefused(&key, &other, "node b uses another key", "node a uses another key");
+  ExpectKeysRefused(&key, nullptr, "node b uses no key, here one is used",
+                    "node a uses a key, here none is used");
+  ExpectKeysRefused(nullptr, &key, "node b uses a key, here none is used",
+                    "node a uses no key, here one is used");
+}
+
+TEST(Mismatch, AKeyIsOfOneRun) {
+  const SecretKey key = KeyOf(1);
+  Meeting meeting(2);
+  meeting.StartAll(&key);
+  IntroductionsConfig config = ConfigOf(1, 2);
+  config.run = 1;
+  meeting.Start(config, &key);
+  meeting.set_tamper([](test::Carried* frame) {
+    Put<uint64_t>(frame->bytes.data(), 8, test::kRun);
+    Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
+    return true;
+  });
+  meeting.Run(5'000);
+  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kTag), 0u);
+}
+
+TEST(Mismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
+  const SecretKey key = KeyOf(1), other = KeyOf(2);
+  Meeting meeting(2);
+  meeting.StartAll(&key);
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
+  meeting.Run(5'000);  // nothing is owed any more
+  const Nonce life = meeting.node(1).life();
+  meeting.Start(ConfigOf(1, 2, 2), &other);
+  meeting.Run(3'000);
+  EXPECT_EQ(meeting.node(0).Peer(1)->life, life);
+  EXPECT_EQ(Told(&meeting.node(0)), std::vector<std::string>{"node b uses another key"});
+  EXPECT_EQ(Told(&meeting.node(1)), std::vector<std::string>{"node a uses another key"});
+}
+
+TEST(Mismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
+  Meeting meeting(2);
+  meeting.StartAll();
+  std::vector<std::string> told;
+  for (uint32_t incarnation = 2; incarnation < 5; ++incarnation) {
+    IntroductionsConfig config = ConfigOf(1, 2, incarnation);
+    config.settings.topology_digest = 1;
+    meeting.Start(config);
+    meeting.Run(10'000);
+    for (const std::string& text : Told(&meeting.node(0))) told.push_back(text);
+  }
+  EXPECT_EQ(told, std::vector<std::string>(3, "node b has another topology file"));
+  meeting.Start(ConfigOf(1, 2, 5));
+  EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
+  EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
+}
+
+TEST(Mismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
+  Meeting meeting(2);
+  meeting.StartAll();
+  meeting.set_tamper([](test::Carried* frame) {
+    if (frame->from == 0) return true;
+    Put<uint8_t>(frame->bytes.data(), 4, 2);
+    Put<uint64_t>(frame->bytes.data(), 48, ~0ull);
+    Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
+    return true;
+  });
+  meeting.Run(5'000);
+  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_EQ(Told(&meeting.node(0)),
+            std::vector<std::string>{"node b runs another version of millrace"});
+}
+
+// A stranger without the key can have a line or two written, not a log full of them.
+TEST(Mismatch, ForgeriesAreToldOfOnce) {
+  const SecretKey key = KeyOf(1), other = KeyOf(2);
+  Meeting meeting(2);
+  meeting.StartAll(&key);
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
+  size_t told = 0;
+  for (uint32_t i = 0; i < 50; ++i) {
+    Meeting forger(2);
+    forger.Start(ConfigOf(1, 2, i + 2), i % 2 == 0 ? &other : nullptr);
+    forger.Run(2);
+    for (const test::Carried& frame : forger.sent()) {
+      meeting.node(0).Receive(1, frame.bytes, meeting.now());
+    }
+    meeting.Run(1'100);
+    told += Told(&meeting.node(0)).size();
+  }
+  EXPECT_EQ(told, 2u);
+  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kTag), 20u);
+  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kNoKey), 20u);
+  EXPECT_TRUE(meeting.AllMet());
+}
+
+}  // namespace
+}  // namespace millrace
