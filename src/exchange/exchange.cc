@@ -31,6 +31,10 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
     throw Error("exchange: threshold is ", config.codec.threshold,
                 ", expected more than 0 for the sparse codec");
   }
+  if (config.direct && config.trailer_bytes > 0) {
+    throw Error("exchange: trailer_bytes is ", config.trailer_bytes,
+                ", expected 0 where frames are sent from where they are");
+  }
   if (config.resend_ns <= 0) {
     throw Error("exchange: resend_ns is ", config.resend_ns, ", expected more than 0");
   }
@@ -50,7 +54,8 @@ size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
 }  // namespace
 
 size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays) {
-  return kFrameHeaderBytes + 8 * AckWords(config.max_nodes) + PayloadRoom(config, arrays);
+  return kFrameHeaderBytes + 8 * AckWords(config.max_nodes) + PayloadRoom(config, arrays) +
+         config.trailer_bytes;
 }
 
 Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
@@ -59,7 +64,7 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       membership_(MembershipPart(config)),
       table_(executor->arrays().chunks(), config.max_nodes),
       outbox_(config.slots, 8 * AckWords(config.max_nodes),
-              PayloadRoom(config, executor->arrays())),
+              PayloadRoom(config, executor->arrays()), config.trailer_bytes),
       context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, {}},
       worker_(&context_),
       master_(&context_),

@@ -34,7 +34,8 @@
 
 namespace millrace {
 
-// The largest frame that an exchange of `arrays` with this configuration sends, bytes.
+// The largest frame that an exchange of `arrays` with this configuration sends, bytes,
+// with its trailer.
 size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays);
 
 class Exchange {

@@ -27,6 +27,8 @@ struct ExchangeConfig {
   // unasked.
   int64_t push_after_ns = 5'000'000;
 
+  // Room behind each payload for whoever transmits the frames; not with `direct`.
+  uint32_t trailer_bytes = 0;
   uint32_t slots = 256;  // frames that may be under way out of this node at once; >= 8
   // Send positions and float32 differences from where they are, instead of from a
   // copy: for transports that gather. A position's payload is then left out of the

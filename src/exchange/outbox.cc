@@ -6,10 +6,11 @@
 
 namespace millrace {
 
-Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes)
+Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes)
     : head_stride_(kFrameHeaderBytes + ack_bytes),
       payload_bytes_(payload_bytes),
-      payload_stride_((payload_bytes + 63) / 64 * 64),
+      trailer_bytes_(trailer_bytes),
+      payload_stride_((payload_bytes + trailer_bytes + 63) / 64 * 64),
       heads_(slots * head_stride_),
       payloads_(slots * payload_stride_),
       frames_(slots),
@@ -29,7 +30,11 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
                   std::span<const std::byte> payload) {
   const std::span<std::byte> out(head(slot), kFrameHeaderBytes + header.ack_bytes);
   EncodeFrame(header, acks, payload, out);
-  frames_[slot] = {header.destination, out, payload, slot};
+  std::span<std::byte> room;
+  if (payload.data() == this->payload(slot)) {
+    room = {this->payload(slot) + payload.size(), trailer_bytes_};
+  }
+  frames_[slot] = {header.destination, out, payload, room, slot};
   posted_[(posted_begin_ + posted_count_++) % posted_.size()] = slot;
 }
 

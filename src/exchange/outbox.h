@@ -22,12 +22,15 @@ struct PostedFrame {
   uint16_t destination = kAllNodes;
   std::span<const std::byte> head;
   std::span<const std::byte> payload;
+  // Right behind a payload that lies in the slot, for whoever transmits the frame.
+  std::span<std::byte> room;
   uint32_t slot = 0;
 };
 
 class Outbox {
  public:
-  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes);
+  // `trailer_bytes` of room are behind each payload.
+  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes);
 
   size_t free() const { return free_.size(); }
   size_t slots() const { return frames_.size(); }
@@ -47,7 +50,7 @@ class Outbox {
  private:
   std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
 
-  const size_t head_stride_, payload_bytes_, payload_stride_;
+  const size_t head_stride_, payload_bytes_, trailer_bytes_, payload_stride_;
   std::vector<std::byte> heads_, payloads_;
   std::vector<PostedFrame> frames_;  // by slot
   std::vector<uint32_t> free_;       // a stack

@@ -13,11 +13,26 @@ constexpr size_t kReceiveBatch = 64;
 // Batches of one pass, so that sending gets its turn.
 constexpr int kMostBatches = 8;
 constexpr size_t kSendBatch = 64;
+constexpr size_t kIntroductionBatch = 16;
+constexpr uint32_t kIntroductionSlot = UINT32_MAX;
 // A burst is what a rate allows in this time, so that a thread that sleeps now and
 // then still comes to its rate.
 constexpr double kBurstSeconds = 0.004;
 // A transport without room says when it has some; this is in case it says nothing.
 constexpr int64_t kTryAgainNs = 1'000'000;
+
+// What a node says of itself to the others of its segment.
+GateConfig GateOf(const HostNetConfig& config, const TransportInfo& info, int64_t chunk_floats) {
+  GateConfig gate = config.gate;
+  IntroductionsConfig& own = gate.introductions;
+  own.run = config.exchange.run;
+  own.node = config.exchange.node;
+  own.incarnation = config.exchange.incarnation;
+  own.multicast = info.multicast;
+  own.settings.max_nodes = config.exchange.max_nodes;
+  own.settings.chunk_floats = static_cast<uint32_t>(chunk_floats);
+  return gate;
+}
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
@@ -50,7 +65,10 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)),
       in_(kReceiveBatch),
       views_(kReceiveBatch) {
-  const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), config.exchange);
+  ExchangeConfig exchange = config.exchange;
+  exchange.trailer_bytes = config.gate.key ? kSealBytes : 0;
+  const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
+
   if (most < 1 || config.chunk_floats > most) {
     throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
                 " bytes carry ", most, " floats of a chunk: expected at least ",
@@ -60,13 +78,17 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   arrays_ = {weights, memory_.get(), memory_.get() + count,
              nullptr, count,         config.chunk_floats > 0 ? config.chunk_floats : most};
   executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);
-  exchange_ = std::make_unique<Exchange>(config.exchange, executor_.get());
+  exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
+  gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
   held_.reserve(config.exchange.slots);
   out_.reserve(config.exchange.slots);
-  accepted_.resize(config.exchange.slots);
+  introductions_.resize(kIntroductionBatch);
+  accepted_.resize(config.exchange.slots + kIntroductionBatch);
 }
 
 HostNet::Next HostNet::Pass(int64_t now_ns) {
+  const bool joined = state_.in_sync_ || state_.members_ > 0;
+  if (!joined && !gate_->refusal().empty()) return Refuse(now_ns);
   told_ = state_.progress();
   exchange_->SetProgress(told_);
   if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
@@ -77,7 +99,7 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   Next next;
   next.at_once = more_in || more_out;
   meters_.Passed(!more_in && wire_before == meters_.wire_bytes());
-  next.deadline_ns = exchange_->NextEvent(now_ns);
+  next.deadline_ns = std::min(exchange_->NextEvent(now_ns), gate_->introductions().NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
   // Slots that the transport still holds, or frames that it had no room for.
   const bool waits = busy_ || accepted_count_ != reclaimed_;
@@ -86,13 +108,33 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   return next;
 }
 
+// Differs from those that are there: neither joins them nor begins a run of its own. It
+// goes on to introduce itself, so that they can say whom they refused.
+HostNet::Next HostNet::Refuse(int64_t now_ns) {
+  {
+    std::lock_guard lock(state_.mutex_);
+    state_.refusal_ = gate_->refusal();
+  }
+  for (size_t count = 1; count > 0;) {
+    count = transport_->Receive(in_);
+    for (size_t i = 0; i < count; ++i) gate_->Enter(in_[i], now_ns);
+    transport_->Release();
+  }
+  Reclaim();
+  Introduce(now_ns);
+  return {.at_once = false, .deadline_ns = gate_->introductions().NextEvent()};
+}
+
 // Whether there may be more.
 bool HostNet::Receive(int64_t now_ns) {
   for (int batch = 0; batch < kMostBatches; ++batch) {
     const size_t count = transport_->Receive(in_);
-    for (size_t i = 0; i < count; ++i) views_[i] = in_[i].bytes;
+    size_t entered = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (const auto frame = gate_->Enter(in_[i], now_ns)) views_[entered++] = *frame;
+    }
     // Also without frames: time has passed.
-    if (count > 0 || batch == 0) exchange_->Receive({views_.data(), count}, now_ns);
+    if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
     transport_->Release();
     if (count < in_.size()) return false;
   }
@@ -103,6 +145,7 @@ bool HostNet::Receive(int64_t now_ns) {
 bool HostNet::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
+  Introduce(now_ns);
   Offer();
   for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
     const size_t before = held_.size();
@@ -115,6 +158,27 @@ bool HostNet::Send(int64_t now_ns) {
   return !busy_;
 }
 
+// Introductions do not wait: what the transport has no room for is thrown away, and made
+// anew when it is due. Their memory is used again once all of them have left.
+void HostNet::Introduce(int64_t now_ns) {
+  if (reclaimed_ < introduced_) return;
+  Introductions& introductions = gate_->introductions();
+  for (size_t count; (count = introductions.Send(introductions_, now_ns)) > 0;) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const OutFrame frame{introductions_[i].to, introductions_[i].bytes, {}};
+      if (transport_->Send({&frame, 1}).accepted == 0) continue;
+      accepted_[accepted_count_++ % accepted_.size()] = kIntroductionSlot;
+      bytes += WireBytes(frame.to, frame.bytes());
+    }
+    introduced_ = accepted_count_;
+    pacer_.Spend(static_cast<double>(bytes));
+    meters_.AddWireBytes(bytes);
+    Reclaim();
+    if (reclaimed_ < introduced_) return;
+  }
+}
+
 // Frames from the exchange, as many as the pace lets through.
 void HostNet::Fetch(int64_t now_ns) {
   const size_t begin = held_.size(), affordable = Affordable(now_ns);
@@ -125,7 +189,8 @@ void HostNet::Fetch(int64_t now_ns) {
   paced_ = count == affordable;
   uint64_t bytes = 0;
   for (size_t i = begin; i < held_.size(); ++i) {
-    bytes += static_cast<uint64_t>(WireBytes(held_[i]));
+    gate_->Seal(&held_[i]);
+    bytes += WireBytes(held_[i].destination, held_[i].head.size() + held_[i].payload.size());
   }
   pacer_.Spend(static_cast<double>(bytes));
   meters_.AddWireBytes(bytes);
@@ -136,10 +201,9 @@ size_t HostNet::Affordable(int64_t now_ns) {
   return static_cast<size_t>(std::min(pacer_.Available(now_ns) / most_wire_bytes_, 1e6));
 }
 
-double HostNet::WireBytes(const PostedFrame& frame) const {
-  const auto one = static_cast<double>(frame.head.size() + frame.payload.size() +
-                                       transport_->info().overhead_bytes);
-  return frame.destination == kAllNodes ? one * transmissions_of_multicast_ : one;
+uint64_t HostNet::WireBytes(NodeId to, size_t frame_bytes) const {
+  const size_t one = frame_bytes + transport_->info().overhead_bytes;
+  return to == kAllNodes ? one * transmissions_of_multicast_ : one;
 }
 
 // Offers what is held to the transport. One that has no room for a frame may have it
@@ -171,7 +235,8 @@ void HostNet::Offer() {
 void HostNet::Reclaim() {
   const uint64_t done = transport_->Reclaim();
   for (; reclaimed_ < done; ++reclaimed_) {
-    exchange_->Release(accepted_[reclaimed_ % accepted_.size()]);
+    const uint32_t slot = accepted_[reclaimed_ % accepted_.size()];
+    if (slot != kIntroductionSlot) exchange_->Release(slot);
   }
 }
 

@@ -10,11 +10,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "exchange/exchange.h"
 #include "exchange/merge_rule.h"
+#include "segment/gate.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
 #include "transport/transport.h"
@@ -28,6 +30,8 @@ struct HostNetConfig {
   // 0: as many as the transport's frames carry. Equal on all nodes of the segment.
   int64_t chunk_floats = 0;
   double max_bytes_per_second = 0;  // that this node puts on the wire; 0: no limit
+  // Names, digests and key; the rest is filled in from the above.
+  GateConfig gate;
 };
 
 // The most floats of a chunk for frames of `max_frame_bytes`; 0 if not even one fits
@@ -58,6 +62,12 @@ class SegmentState {
   void RequestLeave() { leave_ = true; }
   bool left() const { return left_; }
   bool delivered() const { return delivered_; }
+  // Why this node, which has not joined yet, is not wanted; "" if it is. Then the
+  // segment does nothing more.
+  std::string refusal() const {
+    std::lock_guard lock(mutex_);
+    return refusal_;
+  }
 
  private:
   friend class HostNet;
@@ -65,6 +75,8 @@ class SegmentState {
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
   std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
+  mutable std::mutex mutex_;
+  std::string refusal_;
 };
 
 // Not thread-safe, but for state(), meters() and transport()'s Wake and counters.
@@ -88,17 +100,20 @@ class HostNet {
   SegmentState& state() { return state_; }
   const SegmentMeters& meters() const { return meters_; }
   const Exchange& exchange() const { return *exchange_; }
+  const Gate& gate() const { return *gate_; }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
 
  private:
+  Next Refuse(int64_t now_ns);
   bool Receive(int64_t now_ns);
   bool Send(int64_t now_ns);
+  void Introduce(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
   void Reclaim();
   void Publish();
   size_t Affordable(int64_t now_ns);
-  double WireBytes(const PostedFrame& frame) const;
+  uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
   const HostNetConfig config_;
   const std::unique_ptr<Transport> transport_;
@@ -106,14 +121,17 @@ class HostNet {
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;
   std::unique_ptr<Exchange> exchange_;
-  const double transmissions_of_multicast_;
+  std::unique_ptr<Gate> gate_;
+  const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // of one frame
   Pacer pacer_;
 
   std::vector<InFrame> in_;
   std::vector<std::span<const std::byte>> views_;
-  std::vector<PostedFrame> held_;   // fetched from the exchange, not accepted yet
-  std::vector<OutFrame> out_;       // the same, for the transport
+  std::vector<PostedFrame> held_;  // fetched from the exchange, not accepted yet
+  std::vector<OutFrame> out_;      // the same, for the transport
+  std::vector<OutIntroduction> introductions_;
+  uint64_t introduced_ = 0;         // frames accepted up to the last introduction
   std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;

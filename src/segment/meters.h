@@ -62,9 +62,9 @@ class SegmentMeters {
     for (auto& value : stats.sent) each(&value, slots[next++]);
     for (auto& value : stats.received) each(&value, slots[next++]);
     for (auto& value : stats.drops) each(&value, slots[next++]);
-    for (auto* value : {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken,
-                        &stats.diffs_taken, &stats.diffs_merged, &stats.resends, &stats.repeats,
-                        &stats.takeovers, &stats.resets}) {
+    for (auto* value :
+         {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken, &stats.diffs_taken,
+          &stats.diffs_merged, &stats.resends, &stats.repeats, &stats.takeovers, &stats.resets}) {
       each(value, slots[next++]);
     }
   }

@@ -31,6 +31,13 @@ Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationC
 
 Cluster::~Cluster() { threads_.clear(); }
 
+void Cluster::ThrowIfRefused() const {
+  for (const ClusterSegment& segment : segments_) {
+    const std::string refusal = segment.net->state().refusal();
+    if (!refusal.empty()) throw Error("segment ", segment.net->name(), ": ", refusal);
+  }
+}
+
 bool Cluster::begun() {
   std::lock_guard lock(mutex_);
   return begun_;

@@ -50,6 +50,9 @@ class Cluster {
   // Ends all segments at once; Leave() first, to go in order.
   ~Cluster();
 
+  // Throws Error if the others refuse this node, which has not joined yet: "segment lan:
+  // node b has another net: ...".
+  void ThrowIfRefused() const;
   // This node has been in sync, and its clock is set: it may train.
   bool begun();
   // All replicas of this node are those of the run.

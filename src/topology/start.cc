@@ -4,6 +4,7 @@
 #include <ctime>
 #include <limits>
 
+#include "segment/cluster_key.h"
 #include "transport/registry.h"
 
 namespace millrace {
@@ -32,6 +33,15 @@ std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegmen
   return distances;
 }
 
+// Larger in each life of this node, as long as its clock is right; where it is not, the
+// others say so. Quarters of a second since 2020, which last until 2054.
+uint32_t NewIncarnation() {
+  constexpr int64_t k2020 = 1'577'836'800;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint32_t>((now.tv_sec - k2020) * 4 + now.tv_nsec / 250'000'000);
+}
+
 std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan,
                                      uint32_t incarnation, const ClusterReplica& replica) {
   HostNetConfig config;
@@ -42,6 +52,14 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   config.rule = plan.rule;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
+  IntroductionsConfig& own = config.gate.introductions;
+  own.names = plan.names;
+  own.settings.parameters = static_cast<uint64_t>(replica.size);
+  own.settings.layout_digest = replica.layout_digest;
+  own.settings.topology_digest = topology.digest;
+  if (!plan.key_file.empty()) {
+    config.gate.key = std::make_shared<const SecretKey>(ReadKeyFile(plan.key_file));
+  }
   const WeightRange range = RangeOf(topology.segments[plan.segment], replica.size);
   if (range.size() == 0) {
     throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
@@ -66,9 +84,7 @@ bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
 
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
-  // Larger in each life of this node, as long as its clock is right; where it is not,
-  // the others say so.
-  const auto incarnation = static_cast<uint32_t>(std::time(nullptr));
+  const uint32_t incarnation = NewIncarnation();
   std::vector<ClusterSegment> segments;
   for (const SegmentPlan& segment : plan.segments) {
     segments.push_back({MakeSegment(topology, segment, incarnation, replica),

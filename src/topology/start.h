@@ -22,8 +22,9 @@ NodeId TopOf(const Topology& topology, size_t segment);
 // What a cluster works on; all of it outlives the cluster.
 struct ClusterReplica {
   float* weights = nullptr;
-  int64_t size = 0;   // floats
-  int64_t start = 0;  // the iteration that these weights are of
+  int64_t size = 0;            // floats
+  uint64_t layout_digest = 0;  // ParamLayout::Digest()
+  int64_t start = 0;           // the iteration that these weights are of
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;

@@ -171,14 +171,20 @@ class TrainRun {
     const NodePlan& plan = place_->plan;
     for (const std::string& notice : plan.notices) LOG(INFO) << notice;
     IterationClock& iterations = weights_->clock();
-    cluster_ = StartCluster(
-        place_->topology, plan,
-        {weights_->data(), weights_->size(), iterations.start(), &iterations, &clock_, &errors_});
+    cluster_ = StartCluster(place_->topology, plan,
+                            {.weights = weights_->data(),
+                             .size = weights_->size(),
+                             .layout_digest = net_->layout().Digest(),
+                             .start = iterations.start(),
+                             .iterations = &iterations,
+                             .clock = &clock_,
+                             .sink = &errors_});
     LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of "
               << place_->topology.nodes.size() << ") of cluster " << place_->topology.name
               << ": waiting for the weights of the run";
     while (!cluster_->begun()) {
       errors_.RethrowIfFailed();
+      cluster_->ThrowIfRefused();
       if (signals_.Next(20) == SignalEffect::kStop) {
         LOG(INFO) << "Stopped before the weights were there.";
         return false;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "test/segment/meeting.h"
 #include "test/support/support.h"
 #include "transport/loopback.h"
 
@@ -24,6 +25,7 @@ class Segment {
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
     config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
     config_.exchange.run = 7;
+    for (int i = 0; i < nodes; ++i) config_.gate.introductions.names.push_back(Cat("node", i));
     weights_.resize(nodes);
     nets_.resize(nodes);
     made_.resize(nodes);
@@ -33,6 +35,7 @@ class Segment {
   void Start(int node, float value = 0) {
     HostNetConfig config = config_;
     config.exchange.node = static_cast<uint16_t>(node);
+    config.gate.random = test::SeededRandom(node, ++lives_);
     config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
     weights_[node].assign(floats_, value);
     nets_[node] =
@@ -94,6 +97,7 @@ class Segment {
   LoopbackHub hub_;
   HostNetConfig config_;
   int64_t now_ = 1;
+  uint64_t lives_ = 0;
   HostNet::Next last_;
   std::vector<std::vector<float>> weights_;
   std::vector<uint64_t> made_;
@@ -236,6 +240,7 @@ TEST(HostNet, RefusesChunksThatNoFrameCarries) {
   HostNetConfig config;
   config.name = "lan";
   config.chunk_floats = 400;
+  config.gate.introductions.names = {"a", "b"};
   try {
     HostNet net(config, hub.Connect(0), weights.data(), 1000);
     FAIL();

@@ -42,6 +42,7 @@ class Machine {
       config.name = Cat("s", segments.size());
       config.exchange.node = end.node;
       config.exchange.max_nodes = end.nodes;
+      for (int i = 0; i < end.nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
       config.exchange.incarnation = ++incarnations_;
       config.exchange.heartbeat_ns = 20'000'000;
       config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;

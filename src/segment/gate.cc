@@ -1,0 +1,78 @@
+#include "segment/gate.h"
+
+#include <glog/logging.h>
+
+#include "exchange/frame.h"
+
+namespace millrace {
+
+const char* GateDropName(GateDrop drop) {
+  constexpr const char* kNames[] = {"not_introduced", "other_sender", "seal", "repeated"};
+  return kNames[static_cast<size_t>(drop)];
+}
+
+Gate::Gate(const GateConfig& config)
+    : config_(config), introductions_(config.introductions, config_.key.get(), config.random) {
+  if (!config_.key) return;
+  const IntroductionsConfig& own = config.introductions;
+  sealer_.emplace(*config_.key, own.run, own.node, introductions_.life());
+  opener_.emplace(*config_.key, own.run, own.settings.max_nodes);
+}
+
+std::optional<std::span<const std::byte>> Gate::Enter(const InFrame& in, int64_t now_ns) {
+  if (IsIntroduction(in.bytes)) {
+    introductions_.Receive(in.from, in.bytes, now_ns);
+    FollowIntroductions();
+    return std::nullopt;
+  }
+  std::span<const std::byte> frame;
+  if (const auto drop = Check(in, &frame)) {
+    ++drops_[static_cast<size_t>(*drop)];
+    return std::nullopt;
+  }
+  return frame;
+}
+
+std::optional<GateDrop> Gate::Check(const InFrame& in, std::span<const std::byte>* frame) {
+  // Too short to name a sender: the exchange counts those.
+  const bool named = in.bytes.size() >= kFrameHeaderBytes;
+  if (named && FrameSource(in.bytes) != in.from) return GateDrop::kOtherSender;
+  if (!introductions_.Knows(in.from)) return GateDrop::kNotIntroduced;
+  if (!opener_) {
+    *frame = in.bytes;
+    return std::nullopt;
+  }
+  const Opened opened = opener_->Open(in.bytes);
+  switch (opened.result) {
+    case OpenResult::kOpened:
+      *frame = opened.frame;
+      return std::nullopt;
+    case OpenResult::kStranger:
+      return GateDrop::kNotIntroduced;
+    case OpenResult::kOld:
+    case OpenResult::kRepeated:
+      return GateDrop::kRepeated;
+    default:
+      return GateDrop::kSeal;
+  }
+}
+
+void Gate::FollowIntroductions() {
+  for (Introduced peer; introductions_.NextIntroduced(&peer);) {
+    if (opener_) opener_->Admit(peer.node, peer.life);
+    LOG(INFO) << "Node " << config_.introductions.names[peer.node] << " is there";
+  }
+  for (Mismatch mismatch; introductions_.NextMismatch(&mismatch);) {
+    LOG(WARNING) << "Refused: " << mismatch.text;
+    if (refusal_.empty()) refusal_ = mismatch.text;
+  }
+}
+
+void Gate::Seal(PostedFrame* frame) {
+  if (!sealer_) return;
+  CHECK_EQ(frame->room.size(), kSealBytes);
+  sealer_->Seal(frame->head, frame->payload, frame->room.first<kSealBytes>());
+  frame->payload = {frame->room.data() - frame->payload.size(), frame->payload.size() + kSealBytes};
+}
+
+}  // namespace millrace

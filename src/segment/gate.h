@@ -1,0 +1,74 @@
+// What lets frames into a segment and out of it: a peer's are believed once it has
+// introduced itself, and with a key every frame is sealed (docs/introductions.md).
+#ifndef MILLRACE_SEGMENT_GATE_H_
+#define MILLRACE_SEGMENT_GATE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "exchange/outbox.h"
+#include "segment/introductions.h"
+#include "segment/openssl_tags.h"
+#include "segment/seal.h"
+#include "transport/transport.h"
+
+namespace millrace {
+
+struct GateConfig {
+  IntroductionsConfig introductions;
+  std::shared_ptr<const SecretKey> key;  // null: frames are not sealed
+  RandomBytes random = SystemRandom;
+};
+
+// Why frames of the exchange did not get in; what the counters are indexed by.
+enum class GateDrop : uint8_t {
+  kNotIntroduced,  // of a node that has not introduced itself, or of an earlier life
+  kOtherSender,    // came from another node than it says
+  kSeal,           // forged, altered, foreign, or without a seal
+  kRepeated,       // sealed, but seen before or too old to tell
+  kCount
+};
+const char* GateDropName(GateDrop drop);
+
+// Not thread-safe.
+class Gate {
+ public:
+  // Throws Error as Introductions does.
+  explicit Gate(const GateConfig& config);
+
+  // Behind each frame that goes out.
+  size_t trailer_bytes() const { return sealer_ ? kSealBytes : 0; }
+
+  // The frame that is for the exchange, in the memory of `in`; none if `in` was for the
+  // gate itself, or did not get in. Logs whom it believes and whom it refuses.
+  std::optional<std::span<const std::byte>> Enter(const InFrame& in, int64_t now_ns);
+  // Seals what goes out, in the room behind its payload; once for each frame.
+  void Seal(PostedFrame* frame);
+
+  Introductions& introductions() { return introductions_; }
+  const Introductions& introductions() const { return introductions_; }
+  // Why a node that is no member yet must not go on: it differs from one that is there.
+  const std::string& refusal() const { return refusal_; }
+  const std::array<uint64_t, static_cast<size_t>(GateDrop::kCount)>& drops() const {
+    return drops_;
+  }
+
+ private:
+  std::optional<GateDrop> Check(const InFrame& in, std::span<const std::byte>* frame);
+  void FollowIntroductions();
+
+  const GateConfig config_;
+  Introductions introductions_;
+  std::optional<Sealer> sealer_;
+  std::optional<Opener> opener_;
+  std::string refusal_;
+  std::array<uint64_t, static_cast<size_t>(GateDrop::kCount)> drops_{};
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SEGMENT_GATE_H_
