@@ -7,6 +7,7 @@
 #ifndef MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 #define MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -37,7 +38,22 @@ class WeightGradient {
   // Writes all of weight_diff and, unless it is null, of bias_diff {outputs}.
   void Run(const float* bottom, const float* top_diff, float* weight_diff, float* bias_diff);
 
+  struct Range {
+    int64_t begin, end;
+    auto operator<=>(const Range&) const = default;
+  };
+
  private:
+  struct Windows {
+    Range y, x;
+    auto operator<=>(const Windows&) const = default;
+  };
+  // Some taps, for which only these windows count: for others they lie on padding.
+  struct Part {
+    Windows windows;
+    int64_t begin, end;  // of the taps in `offsets_`
+  };
+  void OrderTaps();
   void AddRows(int64_t group, int64_t y, int64_t rows, const float* top_diff);
   void FillPlanes(const float* image);
   void WriteResult(float* weight_diff, float* bias_diff) const;
@@ -51,6 +67,8 @@ class WeightGradient {
   // {channels / block, height, width, block}: one image with its padding, and one
   // plane more, of ones: the tap that makes the bias.
   Buffer planes_;
+  std::vector<Part> parts_;       // of the taps, which are ordered by them
+  std::vector<int64_t> order_;    // {taps}: where each one of a window's weights is then
   std::vector<int64_t> offsets_;  // {groups, taps}: in planes_, from a window's corner
   Buffer sums_;                   // {groups, pairs of blocks, taps, 16}
 };
