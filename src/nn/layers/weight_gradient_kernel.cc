@@ -107,12 +107,12 @@ int64_t PairsOf(int64_t outputs) { return (outputs + kPair - 1) / kPair; }
 
 }  // namespace
 
-bool WeightGradientFits(const WeightGradientShape& s) {
+bool WeightGradientFits(const ConvolutionShape& s) {
   const bool whole_blocks = s.channels / s.groups % s.block == 0;
   return SimdSupported(Simd::kAvx2) && whole_blocks && s.outputs / s.groups % kBlock == 0;
 }
 
-bool WeightGradientPays(const WeightGradientShape& s) {
+bool WeightGradientPays(const ConvolutionShape& s) {
   // Few taps alone do not keep the arithmetic units busy, nor does a lone block of
   // outputs; a few positions do not pay for loading and storing the sums.
   const bool taps = s.channels / s.groups * s.kernel_h * s.kernel_w > kBlock;
@@ -121,12 +121,12 @@ bool WeightGradientPays(const WeightGradientShape& s) {
          s.outputs / s.groups >= kPair && s.out_h * s.out_w >= 36;
 }
 
-WeightGradient::WeightGradient(const WeightGradientShape& s)
+WeightGradient::WeightGradient(const ConvolutionShape& s)
     : shape_(s),
-      height_((s.out_h - 1) * s.stride_h + s.kernel_h),
-      width_((s.out_w - 1) * s.stride_w + s.kernel_w),
+      height_(s.padded_height()),
+      width_(s.padded_width()),
       outputs_(s.outputs / s.groups),
-      taps_(s.channels / s.groups * s.kernel_h * s.kernel_w + 1),
+      taps_(s.taps() + 1),
       planes_(HostMemory(), (s.channels + s.block) * height_ * width_ * sizeof(float)),
       sums_(HostMemory(), s.groups * PairsOf(outputs_) * taps_ * kPair * sizeof(float)) {
   const int64_t area = height_ * width_;
@@ -136,7 +136,7 @@ WeightGradient::WeightGradient(const WeightGradientShape& s)
 }
 
 void WeightGradient::OrderTaps() {
-  const WeightGradientShape& s = shape_;
+  const ConvolutionShape& s = shape_;
   const int64_t channels = s.channels / s.groups, area = height_ * width_;
   // With few channels tiles would not fill up: better to multiply padding too.
   const bool skip = channels >= kManyChannels;
@@ -178,12 +178,12 @@ void WeightGradient::OrderTaps() {
 
 void WeightGradient::Run(const float* bottom, const float* top_diff, float* weight_diff,
                          float* bias_diff) {
-  const WeightGradientShape& s = shape_;
+  const ConvolutionShape& s = shape_;
   const int64_t row_bytes = s.out_w * kPair * static_cast<int64_t>(sizeof(float));
   const int64_t together = std::max<int64_t>(kTogetherBytes / row_bytes, 1);
   std::fill_n(sums_.get<float>(), sums_.bytes() / sizeof(float), 0.0f);
   for (int64_t n = 0; n < s.images; ++n, top_diff += s.outputs * s.out_h * s.out_w) {
-    FillPlanes(bottom + n * s.channels * s.height * s.width);
+    CopyIntoPlanes(s, bottom + n * s.channels * s.height * s.width, planes_.get<float>());
     for (int64_t y = 0; y < s.out_h; y += together) {
       const int64_t rows = std::min(together, s.out_h - y);
       for (int64_t group = 0; group < s.groups; ++group) AddRows(group, y, rows, top_diff);
@@ -197,7 +197,7 @@ float* WeightGradient::SumsOf(int64_t group, int64_t o) const {
 }
 
 void WeightGradient::AddRows(int64_t group, int64_t y, int64_t rows, const float* top_diff) {
-  const WeightGradientShape& s = shape_;
+  const ConvolutionShape& s = shape_;
   const int64_t area = s.out_h * s.out_w, down = s.stride_h * width_ * s.block;
   const int64_t right = s.stride_w * s.block;
   for (int64_t o = 0; o < outputs_; o += kPair) {
@@ -216,21 +216,6 @@ void WeightGradient::AddRows(int64_t group, int64_t y, int64_t rows, const float
                       xs.end - xs.begin};
       AllTaps(some, o + kBlock < outputs_, part.end - part.begin,
               offsets_.data() + group * taps_ + part.begin, SumsOf(group, o) + part.begin * kPair);
-    }
-  }
-}
-
-void WeightGradient::FillPlanes(const float* image) {
-  const WeightGradientShape& s = shape_;
-  const int64_t rows = std::min(s.height, height_ - s.pad_h);
-  const int64_t columns = std::min(s.width, width_ - s.pad_w);
-  if (columns <= 0) return;
-  const int64_t row = s.width * s.block;
-  for (int64_t c = 0; c < s.channels; c += s.block, image += s.height * row) {
-    float* plane = planes_.get<float>() + c * height_ * width_;
-    for (int64_t y = 0; y < rows; ++y) {
-      std::copy_n(image + y * row, columns * s.block,
-                  plane + ((y + s.pad_h) * width_ + s.pad_w) * s.block);
     }
   }
 }
