@@ -90,6 +90,10 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   grouped.c = 32, grouped.h = grouped.w = 9, grouped.outputs = 32, grouped.groups = 2;
   grouped.kernel_h = grouped.kernel_w = 5, grouped.pad_h = grouped.pad_w = 2;
   ExpectMatch(grouped, true, &rng);
+  Convolution narrow;  // conv3, fewer channels
+  narrow.n = 2, narrow.c = 24, narrow.h = narrow.w = 13, narrow.outputs = 32;
+  narrow.kernel_h = narrow.kernel_w = 3, narrow.pad_h = narrow.pad_w = 1;
+  ExpectMatch(narrow, true, &rng);
   Convolution depthwise;
   depthwise.c = depthwise.outputs = depthwise.groups = 16, depthwise.h = depthwise.w = 8;
   depthwise.kernel_h = depthwise.kernel_w = 3, depthwise.pad_h = depthwise.pad_w = 1;
@@ -156,21 +160,25 @@ TEST(ConvolutionLayer, SharesItsWeightsAmongSeveralBottoms) {
 
 TEST(ConvolutionLayer, SeesWeightsThatChangeBetweenPasses) {
   Rng rng(Seed(), {5});
-  Convolution g;
-  g.n = 1, g.c = 2, g.h = 5, g.w = 5, g.outputs = 3, g.kernel_h = g.kernel_w = 3;
-  const Array x = Uniform(g.in_count(), -1, 1, &rng);
-  LayerRunner runner(Text(g, false));
-  runner.AddBottom({1, 2, 5, 5}, x);
-  runner.SetUp();
-  for (int pass = 0; pass < 3; ++pass) {
-    const Array weight = Uniform(g.weight_count(), -1, 1, &rng);
-    SetWeights(weight, {}, &runner);
-    EXPECT_EQ(Difference(g.Forward(x, weight, {}), runner.Output()), "");
-    Array dx, dweight, dbias;
-    const Array dy = Uniform(g.out_count(), -1, 1, &rng);
-    g.Backward(x, weight, dy, &dx, &dweight, &dbias);
-    runner.Backward(dy);
-    EXPECT_EQ(Difference(dx, GetDiff(runner.bottom())), "");
+  Convolution small, narrow;
+  small.n = 1, small.c = 2, small.h = 5, small.w = 5, small.outputs = 3;
+  small.kernel_h = small.kernel_w = 3;
+  narrow.n = 1, narrow.c = 8, narrow.h = narrow.w = 9, narrow.outputs = 16;
+  narrow.kernel_h = narrow.kernel_w = 3;
+  for (const Convolution& g : {small, narrow}) {
+    const Array x = Uniform(g.in_count(), -1, 1, &rng);
+    ForEachLayout(Text(g, false), {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
+      for (int pass = 0; pass < 3; ++pass) {
+        const Array weight = Uniform(g.weight_count(), -1, 1, &rng);
+        SetWeights(weight, {}, &runner);
+        EXPECT_EQ(Difference(g.Forward(x, weight, {}), runner.Output()), "");
+        Array dx, dweight, dbias;
+        const Array dy = Uniform(g.out_count(), -1, 1, &rng);
+        g.Backward(x, weight, dy, &dx, &dweight, &dbias);
+        runner.Backward(dy);
+        EXPECT_EQ(Difference(dx, GetDiff(runner.bottom())), "");
+      }
+    });
   }
 }
 

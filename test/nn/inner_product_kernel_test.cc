@@ -29,13 +29,24 @@ void ExpectMatch(const InnerProductShape& s, bool with_bias, Rng* rng) {
   InnerProductBackwardData(s, Floats(dy).data(), Floats(weight).data(), bottom_diff.data(),
                            scratch.data());
   EXPECT_EQ(Difference(dx, Doubles(bottom_diff), 1e-4), "");
+  for (int unaligned : {0, 1}) {
+    std::vector<float> weight_diff(weight.size() + 1, 1e9f), bias_diff(s.outputs, 1e9f);
+    InnerProductBackwardWeights(s, Floats(x).data(), Floats(dy).data(),
+                                weight_diff.data() + unaligned,
+                                with_bias ? bias_diff.data() : nullptr, scratch.data());
+    weight_diff.erase(unaligned ? weight_diff.begin() : weight_diff.end() - 1);
+    EXPECT_EQ(Difference(dweight, Doubles(weight_diff), 1e-4), "");
+    if (with_bias) {
+      EXPECT_EQ(Difference(dbias, Doubles(bias_diff), 1e-4), "");
+    }
+  }
 }
 
 TEST(InnerProductKernel, MatchesTheReferenceForAnyRowsAndOutputs) {
   if (!InnerProductKernelFits({1, 16, 1})) GTEST_SKIP() << "this processor has no AVX2";
   Rng rng(Seed(), {1});
-  for (int64_t rows = 1; rows <= 18; ++rows) {
-    for (int64_t outputs : {1, 2, 5, 6, 7, 12, 15}) {
+  for (int64_t rows = 1; rows <= 65; rows = rows < 18 ? rows + 1 : 2 * rows - 3) {
+    for (int64_t outputs : {1, 2, 3, 4, 5, 6, 7, 12, 15, 25}) {
       ExpectMatch({rows, 16, outputs}, outputs % 2 == 0, &rng);
       ExpectMatch({rows, 80, outputs}, outputs % 2 == 1, &rng);
     }
@@ -49,6 +60,8 @@ TEST(InnerProductKernel, MatchesTheReferenceWhereItWorksInSeveralParts) {
   ExpectMatch({33, 2 * 2048, 64}, true, &rng);
   ExpectMatch({16, 96, 64 + 1}, true, &rng);
   ExpectMatch({50, 48, 2 * 64 + 7}, false, &rng);
+  ExpectMatch({65, 240, 31}, true, &rng);
+  ExpectMatch({300, 48, 13}, true, &rng);
 }
 
 TEST(InnerProductKernel, IsLeftAloneWhereInputsFillNoWholeTiles) {

@@ -1,3 +1,4 @@
+#include "nn/layers/convolution_kernel.h"
 #include "nn/layers/convolution_layer.h"
 #include "nn/layers/weight_gradient_kernel.h"
 #include "nn/layout.h"
@@ -38,12 +39,17 @@ class ConvolutionCpu : public ConvolutionLayer {
     onednn::Describe("convolution", [&] { DescribeForward(*bottom[0], *top[0]); });
     backward_data_ = backward_weights_ = onednn::Op();
     ConsiderGemm(*bottom[0], *top[0]);
-    ConsiderOwnGradient(*bottom[0], *top[0]);
+    ConsiderOwnKernels(*bottom[0], *top[0]);
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
     weights_in_.Run(params_[0].blob->data(), weights_.get<float>());
     for (size_t i = 0; i < bottom.size(); ++i) {
+      if (own_forward_) {
+        own_forward_->Run(bottom[i]->data(), weights_.get<float>(),
+                          geometry_.bias ? params_[1].blob->data() : nullptr, top[i]->data());
+        continue;
+      }
       forward_.Run({{DNNL_ARG_SRC, bottom[i]->data()},
                     {DNNL_ARG_WEIGHTS, weights_.get()},
                     {DNNL_ARG_BIAS, geometry_.bias ? params_[1].blob->data() : nullptr},
@@ -165,21 +171,30 @@ class ConvolutionCpu : public ConvolutionLayer {
     bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
   }
 
-  // Where the gradient of the weights is our own kernel's (weight_gradient_kernel.h).
-  void ConsiderOwnGradient(const Blob& bottom, const Blob& top) {
+  // Where our own kernels compute it, or the gradient of the weights
+  // (convolution_kernel.h, weight_gradient_kernel.h).
+  void ConsiderOwnKernels(const Blob& bottom, const Blob& top) {
     const ConvolutionGeometry& g = geometry_;
-    const WeightGradientShape shape{bottom.dim(0), g.group,       BlockOf(bottom.layout()),
-                                    bottom.dim(1), bottom.dim(2), bottom.dim(3),
-                                    g.num_output,  top.dim(2),    top.dim(3),
-                                    g.kernel[0],   g.kernel[1],   g.stride[0],
-                                    g.stride[1],   g.pad[0],      g.pad[1]};
+    const ConvolutionShape shape{bottom.dim(0), g.group,       BlockOf(bottom.layout()),
+                                 bottom.dim(1), bottom.dim(2), bottom.dim(3),
+                                 g.num_output,  top.dim(2),    top.dim(3),
+                                 g.kernel[0],   g.kernel[1],   g.stride[0],
+                                 g.stride[1],   g.pad[0],      g.pad[1]};
+    own_forward_.reset();
     own_gradient_.reset();
     const bool few_channels = bottom.layout() == Layout::kPlain && bottom.dim(1) < 8;
     if (gemm_ || (!few_channels && bottom.layout() != Layout::kBlocked8) ||
-        top.layout() != Layout::kBlocked8 || g.dilation[0] != 1 || g.dilation[1] != 1 ||
-        !WeightGradientPays(shape)) {
+        top.layout() != Layout::kBlocked8 || g.dilation[0] != 1 || g.dilation[1] != 1) {
       return;
     }
+    if (ConvolutionKernelPays(shape)) {
+      own_forward_ = std::make_unique<ConvolutionKernel>(shape);
+      const Shape rows{1, g.num_output, shape.taps()};
+      const Desc pairs(rows, dnnl::memory::data_type::f32, dnnl::memory::format_tag::aBc16b);
+      weights_in_ = onednn::Reorder(DescOf(rows), pairs, context_.scratch);
+      weights_ = Buffer(HostMemory(), pairs.get_size());
+    }
+    if (!WeightGradientPays(shape)) return;
     own_gradient_ = std::make_unique<WeightGradient>(shape);
     const Desc plain = DescOf(GroupedWeightShape());
     weight_target_ = onednn::GradientTarget(plain, plain, context_.scratch);
@@ -194,7 +209,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     const dnnl::convolution_backward_data::primitive_desc data_pd(data_desc, onednn::Attributes(),
                                                                   onednn::Engine(), forward_pd_);
     weights_back_ = onednn::Reorder();
-    if (data_pd.weights_desc() != forward_pd_.weights_desc()) {
+    if (own_forward_ || data_pd.weights_desc() != forward_pd_.weights_desc()) {
       weights_back_ =
           onednn::Reorder(DescOf(weight_shape), data_pd.weights_desc(), context_.scratch);
       weights_for_data_ = Buffer(HostMemory(), data_pd.weights_desc().get_size());
@@ -249,6 +264,7 @@ class ConvolutionCpu : public ConvolutionLayer {
   dnnl::convolution_forward::primitive_desc forward_pd_;
   onednn::Op forward_, backward_data_, backward_weights_;
   std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // in place of the last two
+  std::unique_ptr<ConvolutionKernel> own_forward_;         // in place of the first one
   std::unique_ptr<WeightGradient> own_gradient_;           // in place of the last one
   onednn::Reorder weights_in_, weights_back_;
   onednn::GradientTarget weight_target_, bias_target_;

@@ -12,69 +12,9 @@ constexpr int64_t kLanes = Avx2::kLanes;
 constexpr int64_t kColumns = 2 * kLanes;  // of a tile: a cache line
 constexpr int64_t kRows = 6;              // 6 x 2 sums fill 12 of 16 registers
 
-// One tile: c[i][j] (+)= sum over s < steps of a[i][s] * b[s][j], for kColumns j.
-// Element (i, s) of a lies at a[i * a_row + s * a_step].
-struct Product {
-  const float* a;
-  int64_t a_row, a_step;
-  const float* b;
-  int64_t b_step;
-  int64_t steps;
-  float* c;
-  int64_t c_row;
-  bool add;
-};
-
-// kCopy: leaves b's rows one after the other in `copy`, and prefetches b `ahead`
-// of where it is.
-template <int kHeight, bool kCopy>
-MILLRACE_INLINE_AVX2 void Tile(const Product& p, float* copy = nullptr, int64_t ahead = 0) {
-  Float sum[kHeight][2] = {};
-  const float *a = p.a, *b = p.b;
-  for (int64_t s = 0; s < p.steps; ++s, a += p.a_step, b += p.b_step) {
-    const Float b0 = *reinterpret_cast<const Float*>(b);
-    const Float b1 = *reinterpret_cast<const Float*>(b + kLanes);
-    if constexpr (kCopy) {
-      __builtin_prefetch(b + ahead);
-      *reinterpret_cast<Float*>(copy + s * kColumns) = b0;
-      *reinterpret_cast<Float*>(copy + s * kColumns + kLanes) = b1;
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kHeight; ++i) {
-      sum[i][0] += a[i * p.a_row] * b0;
-      sum[i][1] += a[i * p.a_row] * b1;
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kHeight; ++i) {
-    float* c = p.c + i * p.c_row;
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half, c += kLanes) {
-      Float& to = *reinterpret_cast<Float*>(c);
-      to = p.add ? to + sum[i][half] : sum[i][half];
-    }
-  }
-}
-
-// The same with 1 to kRows rows.
-template <bool kCopy>
-MILLRACE_INLINE_AVX2 void TileOf(int64_t height, const Product& p, float* copy = nullptr,
-                                 int64_t ahead = 0) {
-  switch (height) {
-    case 1:
-      return Tile<1, kCopy>(p, copy, ahead);
-    case 2:
-      return Tile<2, kCopy>(p, copy, ahead);
-    case 3:
-      return Tile<3, kCopy>(p, copy, ahead);
-    case 4:
-      return Tile<4, kCopy>(p, copy, ahead);
-    case 5:
-      return Tile<5, kCopy>(p, copy, ahead);
-    default:
-      return Tile<6, kCopy>(p, copy, ahead);
-  }
-}
+// One function for each height of a tile, 1 to kRows.
+#define MILLRACE_HEIGHTS(of) \
+  { of<1>, of<2>, of<3>, of<4>, of<5>, of<6> }
 
 // {rows / kColumns, columns, kColumns} from {rows, columns}, filled up with zeros.
 void PackTransposed(int64_t rows, int64_t columns, const float* from, float* to) {
@@ -87,51 +27,142 @@ void PackTransposed(int64_t rows, int64_t columns, const float* from, float* to)
   }
 }
 
+// {columns / width, rows, width} from {rows, columns} whose rows lie `distance`
+// apart; the last part may be narrower.
+void PackParts(int64_t rows, int64_t columns, int64_t width, const float* from, int64_t distance,
+               float* to) {
+  for (int64_t j = 0; j < columns; j += width) {
+    const int64_t part = std::min(width, columns - j);
+    for (int64_t i = 0; i < rows; ++i, to += part) {
+      std::copy_n(from + i * distance + j, part, to);
+    }
+  }
+}
+
 // Parts of the bottom of so many inputs stay in an L2 cache beside the weights
 // that pass by.
 constexpr int64_t kInputsTogether = 2048;
-// As many outputs share one pass over the sums of the bottom's gradient.
-constexpr int64_t kOutputsTogether = 64;
 int64_t PaddedRows(const InnerProductShape& s) {
   return (s.rows + kColumns - 1) / kColumns * kColumns;
 }
 
+// sums[i][j] (+)= sum over k < steps of weights[i][k] * bottom[k][j], for kColumns j.
+template <int kOutputs>
+MILLRACE_AVX2 void ForwardTile(const InnerProductShape& s, int64_t steps, const float* bottom,
+                               const float* weights, float* sums, bool add) {
+  Float sum[kOutputs][2] = {};
+  for (int64_t k = 0; k < steps; ++k, bottom += kColumns) {
+    const Float b0 = *reinterpret_cast<const Float*>(bottom);
+    const Float b1 = *reinterpret_cast<const Float*>(bottom + kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kOutputs; ++i) {
+      sum[i][0] += weights[i * s.inputs + k] * b0;
+      sum[i][1] += weights[i * s.inputs + k] * b1;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kOutputs; ++i) {
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half, sums += kLanes) {
+      Float& to = *reinterpret_cast<Float*>(sums);
+      to = add ? to + sum[i][half] : sum[i][half];
+    }
+  }
+}
+
 // Transposed: the sums of a tile are those of 6 outputs for 16 rows.
-MILLRACE_AVX2 void Forward(const InnerProductShape& s, const float* packed, const float* weights,
-                           float* sums) {
+void Forward(const InnerProductShape& s, const float* packed, const float* weights, float* sums) {
+  static constexpr decltype(&ForwardTile<1>) kTiles[] = MILLRACE_HEIGHTS(ForwardTile);
   for (int64_t k = 0; k < s.inputs; k += kInputsTogether) {
     const int64_t steps = std::min(kInputsTogether, s.inputs - k);
     for (int64_t n = 0; n < s.outputs; n += kRows) {
       for (int64_t m = 0; m < s.rows; m += kColumns) {
-        TileOf<false>(
-            std::min(kRows, s.outputs - n),
-            {weights + n * s.inputs + k, s.inputs, 1, packed + m * s.inputs + k * kColumns,
-             kColumns, steps, sums + m * s.outputs + n * kColumns, kColumns, k > 0});
+        kTiles[std::min(kRows, s.outputs - n) - 1](s, steps, packed + m * s.inputs + k * kColumns,
+                                                   weights + n * s.inputs + k,
+                                                   sums + m * s.outputs + n * kColumns, k > 0);
       }
     }
   }
 }
 
-MILLRACE_AVX2 void BackwardData(const InnerProductShape& s, const float* top_diff,
-                                const float* weights, float* bottom_diff, float* copy) {
-  constexpr int64_t kAhead = kColumns;
-  for (int64_t n = 0; n < s.outputs; n += kOutputsTogether) {
-    const int64_t steps = std::min(kOutputsTogether, s.outputs - n);
-    for (int64_t k = 0; k < s.inputs; k += kColumns) {
-      for (int64_t m = 0; m < s.rows; m += kRows) {
-        const int64_t height = std::min(kRows, s.rows - m);
-        const float* a = top_diff + m * s.outputs + n;
-        float* c = bottom_diff + m * s.inputs + k;
-        if (m == 0) {
-          TileOf<true>(
-              height,
-              {a, s.outputs, 1, weights + n * s.inputs + k, s.inputs, steps, c, s.inputs, n > 0},
-              copy, kAhead);
-        } else {
-          TileOf<false>(height, {a, s.outputs, 1, copy, kColumns, steps, c, s.inputs, n > 0});
-        }
-      }
+// On the way back so many inputs are worked on together that what belongs to them,
+// of all rows, stays in an L1 cache while all outputs pass by.
+int64_t InputsPassed(const InnerProductShape& s) {
+  constexpr int64_t kFloats = 4096;
+  return std::max(kFloats / s.rows / kColumns, int64_t{1}) * kColumns;
+}
+
+// Prefetch so many rows of weights ahead: twice as many as are worked on.
+constexpr int64_t kAhead = 2 * kRows;
+
+// sums[m][j] += sum over o < kOutputs of top_diff[m][o] * weights[o][j], for kColumns j.
+// The weights stay in registers, so that they are read once and in their order;
+// rows of them at distances that are powers of two would displace each other in a
+// cache.
+template <int kOutputs>
+MILLRACE_INLINE_AVX2 void DataTile(const InnerProductShape& s, const float* top_diff,
+                                   const float* weights, float* sums) {
+  Float w[kOutputs][2];
+#pragma GCC unroll 8
+  for (int o = 0; o < kOutputs; ++o) {
+    const float* row = weights + o * s.inputs;
+    w[o][0] = *reinterpret_cast<const Float*>(row);
+    w[o][1] = *reinterpret_cast<const Float*>(row + kLanes);
+    __builtin_prefetch(row + kAhead * s.inputs);
+  }
+  for (int64_t m = 0; m < s.rows; ++m, top_diff += kOutputs, sums += kColumns) {
+    Float& to0 = *reinterpret_cast<Float*>(sums);
+    Float& to1 = *reinterpret_cast<Float*>(sums + kLanes);
+    Float sum0 = to0, sum1 = to1;
+#pragma GCC unroll 8
+    for (int o = 0; o < kOutputs; ++o) {
+      sum0 += top_diff[o] * w[o][0];
+      sum1 += top_diff[o] * w[o][1];
     }
+    to0 = sum0;
+    to1 = sum1;
+  }
+}
+
+template <int kOutputs>
+MILLRACE_AVX2 void DataTiles(const InnerProductShape& s, int64_t inputs, const float* top_diff,
+                             const float* weights, float* sums) {
+  for (int64_t k = 0; k < inputs; k += kColumns) {
+    DataTile<kOutputs>(s, top_diff, weights + k, sums + k * s.rows);
+  }
+}
+
+// weight_diff[o][j] = sum over rows m of top_diff[m][o] * bottom[m][j], for kColumns j.
+template <int kOutputs>
+MILLRACE_INLINE_AVX2 void WeightTile(const InnerProductShape& s, const float* top_diff,
+                                     const float* bottom, float* weight_diff) {
+  Float sum[kOutputs][2] = {};
+  // A store waits for its cache line; streaming stores take longer yet.
+#pragma GCC unroll 8
+  for (int o = 0; o < kOutputs; ++o) {
+    __builtin_prefetch(weight_diff + (o + kAhead) * s.inputs, /*to write*/ 1);
+  }
+  for (int64_t m = 0; m < s.rows; ++m, top_diff += kOutputs, bottom += kColumns) {
+    const Float b0 = *reinterpret_cast<const Float*>(bottom);
+    const Float b1 = *reinterpret_cast<const Float*>(bottom + kLanes);
+#pragma GCC unroll 8
+    for (int o = 0; o < kOutputs; ++o) {
+      sum[o][0] += top_diff[o] * b0;
+      sum[o][1] += top_diff[o] * b1;
+    }
+  }
+#pragma GCC unroll 8
+  for (int o = 0; o < kOutputs; ++o, weight_diff += s.inputs) {
+    *reinterpret_cast<Float*>(weight_diff) = sum[o][0];
+    *reinterpret_cast<Float*>(weight_diff + kLanes) = sum[o][1];
+  }
+}
+
+template <int kOutputs>
+MILLRACE_AVX2 void WeightTiles(const InnerProductShape& s, int64_t inputs, const float* top_diff,
+                               const float* bottom, float* weight_diff) {
+  for (int64_t k = 0; k < inputs; k += kColumns) {
+    WeightTile<kOutputs>(s, top_diff, bottom + k * s.rows, weight_diff + k);
   }
 }
 
@@ -150,8 +181,9 @@ bool InnerProductKernelPays(const InnerProductShape& s) {
 }
 
 size_t InnerProductScratchBytes(const InnerProductShape& s) {
-  const int64_t copy = kOutputsTogether * kColumns;
-  return std::max(PaddedRows(s) * (s.inputs + s.outputs), copy) * sizeof(float);
+  const int64_t forward = PaddedRows(s) * (s.inputs + s.outputs);
+  const int64_t backward = s.rows * (InputsPassed(s) + s.outputs);
+  return std::max(forward, backward) * sizeof(float);
 }
 
 void InnerProductForward(const InnerProductShape& s, const float* bottom, const float* weights,
@@ -167,7 +199,46 @@ void InnerProductForward(const InnerProductShape& s, const float* bottom, const 
 
 void InnerProductBackwardData(const InnerProductShape& s, const float* top_diff,
                               const float* weights, float* bottom_diff, float* scratch) {
-  BackwardData(s, top_diff, weights, bottom_diff, scratch);
+  static constexpr decltype(&DataTiles<1>) kTiles[] = MILLRACE_HEIGHTS(DataTiles);
+  const int64_t together = InputsPassed(s);
+  float *sums = scratch, *packed = scratch + s.rows * together;
+  PackParts(s.rows, s.outputs, kRows, top_diff, s.outputs, packed);
+  for (int64_t k = 0; k < s.inputs; k += together) {
+    const int64_t inputs = std::min(together, s.inputs - k);
+    std::fill_n(sums, s.rows * inputs, 0.0f);
+    for (int64_t o = 0; o < s.outputs; o += kRows) {
+      kTiles[std::min(kRows, s.outputs - o) - 1](s, inputs, packed + o * s.rows,
+                                                 weights + o * s.inputs + k, sums);
+    }
+    for (int64_t i = 0; i < inputs; i += kColumns) {
+      for (int64_t m = 0; m < s.rows; ++m) {
+        std::copy_n(sums + (i * s.rows + m * kColumns), kColumns,
+                    bottom_diff + m * s.inputs + k + i);
+      }
+    }
+  }
+}
+
+void InnerProductBackwardWeights(const InnerProductShape& s, const float* bottom,
+                                 const float* top_diff, float* weight_diff, float* bias_diff,
+                                 float* scratch) {
+  static constexpr decltype(&WeightTiles<1>) kTiles[] = MILLRACE_HEIGHTS(WeightTiles);
+  const int64_t together = InputsPassed(s);
+  float *panels = scratch, *packed = scratch + s.rows * together;
+  PackParts(s.rows, s.outputs, kRows, top_diff, s.outputs, packed);
+  for (int64_t k = 0; k < s.inputs; k += together) {
+    const int64_t inputs = std::min(together, s.inputs - k);
+    PackParts(s.rows, inputs, kColumns, bottom + k, s.inputs, panels);
+    for (int64_t o = 0; o < s.outputs; o += kRows) {
+      kTiles[std::min(kRows, s.outputs - o) - 1](s, inputs, packed + o * s.rows, panels,
+                                                 weight_diff + o * s.inputs + k);
+    }
+  }
+  if (!bias_diff) return;
+  std::fill_n(bias_diff, s.outputs, 0.0f);
+  for (int64_t m = 0; m < s.rows; ++m, top_diff += s.outputs) {
+    for (int64_t o = 0; o < s.outputs; ++o) bias_diff[o] += top_diff[o];
+  }
 }
 
 }  // namespace millrace

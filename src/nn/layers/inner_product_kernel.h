@@ -3,8 +3,8 @@
 //
 // With few rows what counts is to pass over the weights once, in the order that
 // they lie in. oneDNN 2.6's matrix product copies them into another order first,
-// into memory that it allocates anew in each call. (Its gradient of the weights,
-// which are then what is written, is as fast as it can be.)
+// into memory that it allocates anew in each call. The gradient of the weights is
+// what is then written once, each line of it asked for long before.
 #ifndef MILLRACE_NN_LAYERS_INNER_PRODUCT_KERNEL_H_
 #define MILLRACE_NN_LAYERS_INNER_PRODUCT_KERNEL_H_
 
@@ -34,6 +34,11 @@ void InnerProductForward(const InnerProductShape& shape, const float* bottom, co
 // Writes all of bottom_diff.
 void InnerProductBackwardData(const InnerProductShape& shape, const float* top_diff,
                               const float* weights, float* bottom_diff, float* scratch);
+
+// Writes all of weight_diff and, unless it is null, of bias_diff {outputs}.
+void InnerProductBackwardWeights(const InnerProductShape& shape, const float* bottom,
+                                 const float* top_diff, float* weight_diff, float* bias_diff,
+                                 float* scratch);
 
 }  // namespace millrace
 

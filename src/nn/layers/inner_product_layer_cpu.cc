@@ -41,11 +41,17 @@ class InnerProductCpu : public InnerProductLayer {
                 const Blobs& bottom) override {
     const bool bias_wanted = bias_ && params_[1].wanted;
     if (params_[0].wanted || bias_wanted) {
-      backward_weights_.Run(
-          {{DNNL_ARG_SRC, bottom[0]->data()},
-           {DNNL_ARG_DIFF_DST, top[0]->diff()},
-           {DNNL_ARG_DIFF_WEIGHTS, weight_target_.Begin(params_[0])},
-           {DNNL_ARG_DIFF_BIAS, bias_ ? bias_target_.Begin(params_[1]) : nullptr}});
+      float* weight_diff = weight_target_.Begin(params_[0]);
+      float* bias_diff = bias_ ? bias_target_.Begin(params_[1]) : nullptr;
+      if (by_hand_) {
+        InnerProductBackwardWeights(shape_, bottom[0]->data(), top[0]->diff(), weight_diff,
+                                    bias_diff, scratch());
+      } else {
+        backward_weights_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
+                               {DNNL_ARG_DIFF_DST, top[0]->diff()},
+                               {DNNL_ARG_DIFF_WEIGHTS, weight_diff},
+                               {DNNL_ARG_DIFF_BIAS, bias_diff}});
+      }
       if (params_[0].wanted) weight_target_.End(params_[0]);
       if (bias_wanted) bias_target_.End(params_[1]);
     }
@@ -108,7 +114,7 @@ class InnerProductCpu : public InnerProductLayer {
 
   int64_t described_rows_ = -1;
   InnerProductShape shape_{};
-  bool by_hand_ = false;  // all but the gradient of the weights (inner_product_kernel.h)
+  bool by_hand_ = false;  // by the functions of inner_product_kernel.h, not by primitives
   onednn::Op forward_, backward_data_, backward_weights_;
   onednn::GradientTarget weight_target_, bias_target_;
 };

@@ -12,14 +12,16 @@ constexpr int64_t kBlock = Avx2::kLanes;   // channels of the top that lie toget
 constexpr int64_t kPair = 2 * kBlock;      // outputs that are worked on together
 constexpr int64_t kTaps = 6;               // 6 x 2 sums fill 12 of 16 registers
 constexpr int64_t kTogetherBytes = 16384;  // of the top's gradient, in an L1 cache
+constexpr int64_t kManyChannels = 4 * kTaps;
+constexpr int64_t kOnes = -1;  // in place of an offset
 
-// Some rows of the top's gradient and the part of the image under their first
-// window.
+// Some windows: a rectangle of the top's gradient and the part of the image under
+// its first window.
 struct Rows {
   const float* image;
   int64_t down, right;  // from a window to the next, in floats of the image
   const float* top;
-  int64_t next_block;  // from a block of channels to the next, in floats
+  int64_t next_row, next_block;  // of the top, in floats
   int64_t rows, width;
 };
 
@@ -38,8 +40,9 @@ MILLRACE_INLINE_AVX2 void Tile(const Rows& r, const int64_t* offsets, float* sum
   const float* under[kCount];
 #pragma GCC unroll 8
   for (int t = 0; t < kCount; ++t) under[t] = r.image + offsets[t];
-  const float* top = r.top;
-  for (int64_t y = 0, row = 0; y < r.rows; ++y, row += r.down) {
+  const float* first = r.top;
+  for (int64_t y = 0, row = 0; y < r.rows; ++y, row += r.down, first += r.next_row) {
+    const float* top = first;
     for (int64_t x = 0, at = row; x < r.width; ++x, at += r.right, top += kBlock) {
       const Float top0 = *reinterpret_cast<const Float*>(top);
       Float top1 = {};
@@ -78,7 +81,7 @@ MILLRACE_AVX2 void TileOf(int64_t count, const Rows& rows, const int64_t* offset
   }
 }
 
-// All taps of these rows, in tiles of nearly the same size.
+// These taps of these windows, in tiles of nearly the same size.
 void AllTaps(const Rows& rows, bool two_blocks, int64_t taps, const int64_t* offsets, float* sums) {
   const int64_t tiles = (taps + kTaps - 1) / kTaps;
   for (int64_t i = 0; i < tiles; ++i) {
@@ -87,16 +90,26 @@ void AllTaps(const Rows& rows, bool two_blocks, int64_t taps, const int64_t* off
   }
 }
 
+// Which of `count` windows have the tap `at` on the `size` pixels of an image, not on
+// its padding.
+WeightGradient::Range WithTap(int64_t at, int64_t pad, int64_t stride, int64_t size,
+                              int64_t count) {
+  const int64_t before = std::max<int64_t>(pad - at, 0), within = size + pad - at;
+  const int64_t begin = std::min((before + stride - 1) / stride, count);
+  const int64_t end = within > 0 ? (within - 1) / stride + 1 : 0;
+  return {begin, std::clamp(end, begin, count)};
+}
+
 int64_t PairsOf(int64_t outputs) { return (outputs + kPair - 1) / kPair; }
 
 }  // namespace
 
-bool WeightGradientFits(const WeightGradientShape& s) {
+bool WeightGradientFits(const ConvolutionShape& s) {
   const bool whole_blocks = s.channels / s.groups % s.block == 0;
   return SimdSupported(Simd::kAvx2) && whole_blocks && s.outputs / s.groups % kBlock == 0;
 }
 
-bool WeightGradientPays(const WeightGradientShape& s) {
+bool WeightGradientPays(const ConvolutionShape& s) {
   // Few taps alone do not keep the arithmetic units busy, nor does a lone block of
   // outputs; a few positions do not pay for loading and storing the sums.
   const bool taps = s.channels / s.groups * s.kernel_h * s.kernel_w > kBlock;
@@ -105,37 +118,69 @@ bool WeightGradientPays(const WeightGradientShape& s) {
          s.outputs / s.groups >= kPair && s.out_h * s.out_w >= 36;
 }
 
-WeightGradient::WeightGradient(const WeightGradientShape& s)
+WeightGradient::WeightGradient(const ConvolutionShape& s)
     : shape_(s),
-      height_((s.out_h - 1) * s.stride_h + s.kernel_h),
-      width_((s.out_w - 1) * s.stride_w + s.kernel_w),
+      height_(s.padded_height()),
+      width_(s.padded_width()),
       outputs_(s.outputs / s.groups),
-      taps_(s.channels / s.groups * s.kernel_h * s.kernel_w + 1),
+      taps_(s.taps() + 1),
       planes_(HostMemory(), (s.channels + s.block) * height_ * width_ * sizeof(float)),
       sums_(HostMemory(), s.groups * PairsOf(outputs_) * taps_ * kPair * sizeof(float)) {
   const int64_t area = height_ * width_;
   std::fill_n(planes_.get<float>(), s.channels * area, 0.0f);  // the padding stays
   std::fill_n(planes_.get<float>() + s.channels * area, s.block * area, 1.0f);
-  for (int64_t c = 0; c < s.channels; ++c) {
+  OrderTaps();
+}
+
+void WeightGradient::OrderTaps() {
+  const ConvolutionShape& s = shape_;
+  const int64_t channels = s.channels / s.groups, area = height_ * width_;
+  // With few channels tiles would not fill up: better to multiply padding too.
+  const bool skip = channels >= kManyChannels;
+  struct Tap {
+    Windows windows;
+    int64_t offset;  // in the planes of the first group
+    int64_t place;   // among a window's weights
+  };
+  std::vector<Tap> taps;
+  for (int64_t c = 0; c < channels; ++c) {
     const int64_t plane = c / s.block * s.block * area + c % s.block;
     for (int64_t y = 0; y < s.kernel_h; ++y) {
       for (int64_t x = 0; x < s.kernel_w; ++x) {
-        offsets_.push_back(plane + (y * width_ + x) * s.block);
+        const Windows windows = skip ? Windows{WithTap(y, s.pad_h, s.stride_h, s.height, s.out_h),
+                                               WithTap(x, s.pad_w, s.stride_w, s.width, s.out_w)}
+                                     : Windows{{0, s.out_h}, {0, s.out_w}};
+        taps.push_back({windows, plane + (y * width_ + x) * s.block, std::ssize(taps)});
       }
     }
-    const bool last_of_group = (c + 1) % (s.channels / s.groups) == 0;
-    if (last_of_group) offsets_.push_back(s.channels * area);
+  }
+  taps.push_back({{{0, s.out_h}, {0, s.out_w}}, kOnes, std::ssize(taps)});
+  std::stable_sort(taps.begin(), taps.end(),
+                   [](const Tap& a, const Tap& b) { return a.windows < b.windows; });
+  order_.resize(taps_);
+  for (int64_t t = 0; t < taps_; ++t) {
+    order_[taps[t].place] = t;
+    if (parts_.empty() || parts_.back().windows != taps[t].windows) {
+      parts_.push_back({taps[t].windows, t, t});
+    }
+    parts_.back().end = t + 1;
+  }
+  for (int64_t group = 0; group < s.groups; ++group) {
+    for (const Tap& tap : taps) {
+      offsets_.push_back(tap.offset == kOnes ? s.channels * area
+                                             : group * channels * area + tap.offset);
+    }
   }
 }
 
 void WeightGradient::Run(const float* bottom, const float* top_diff, float* weight_diff,
                          float* bias_diff) {
-  const WeightGradientShape& s = shape_;
+  const ConvolutionShape& s = shape_;
   const int64_t row_bytes = s.out_w * kPair * static_cast<int64_t>(sizeof(float));
   const int64_t together = std::max<int64_t>(kTogetherBytes / row_bytes, 1);
   std::fill_n(sums_.get<float>(), sums_.bytes() / sizeof(float), 0.0f);
   for (int64_t n = 0; n < s.images; ++n, top_diff += s.outputs * s.out_h * s.out_w) {
-    FillPlanes(bottom + n * s.channels * s.height * s.width);
+    CopyIntoPlanes(s, bottom + n * s.channels * s.height * s.width, planes_.get<float>());
     for (int64_t y = 0; y < s.out_h; y += together) {
       const int64_t rows = std::min(together, s.out_h - y);
       for (int64_t group = 0; group < s.groups; ++group) AddRows(group, y, rows, top_diff);
@@ -149,29 +194,25 @@ float* WeightGradient::SumsOf(int64_t group, int64_t o) const {
 }
 
 void WeightGradient::AddRows(int64_t group, int64_t y, int64_t rows, const float* top_diff) {
-  const WeightGradientShape& s = shape_;
-  const int64_t area = s.out_h * s.out_w;
-  const float* image = planes_.get<float>() + y * s.stride_h * width_ * s.block;
+  const ConvolutionShape& s = shape_;
+  const int64_t area = s.out_h * s.out_w, down = s.stride_h * width_ * s.block;
+  const int64_t right = s.stride_w * s.block;
   for (int64_t o = 0; o < outputs_; o += kPair) {
-    const float* top = top_diff + (group * outputs_ + o) * area + y * s.out_w * kBlock;
-    const Rows part{
-        image,  s.stride_h * width_ * s.block, s.stride_w * s.block, top, area * kBlock, rows,
-        s.out_w};
-    AllTaps(part, o + kBlock < outputs_, taps_, offsets_.data() + group * taps_, SumsOf(group, o));
-  }
-}
-
-void WeightGradient::FillPlanes(const float* image) {
-  const WeightGradientShape& s = shape_;
-  const int64_t rows = std::min(s.height, height_ - s.pad_h);
-  const int64_t columns = std::min(s.width, width_ - s.pad_w);
-  if (columns <= 0) return;
-  const int64_t row = s.width * s.block;
-  for (int64_t c = 0; c < s.channels; c += s.block, image += s.height * row) {
-    float* plane = planes_.get<float>() + c * height_ * width_;
-    for (int64_t y = 0; y < rows; ++y) {
-      std::copy_n(image + y * row, columns * s.block,
-                  plane + ((y + s.pad_h) * width_ + s.pad_w) * s.block);
+    const float* top = top_diff + (group * outputs_ + o) * area;
+    for (const Part& part : parts_) {
+      const Range &ys = part.windows.y, &xs = part.windows.x;
+      const int64_t begin = std::max(y, ys.begin), end = std::min(y + rows, ys.end);
+      if (begin >= end || xs.begin >= xs.end) continue;
+      const Rows some{planes_.get<float>() + begin * down + xs.begin * right,
+                      down,
+                      right,
+                      top + (begin * s.out_w + xs.begin) * kBlock,
+                      s.out_w * kBlock,
+                      area * kBlock,
+                      end - begin,
+                      xs.end - xs.begin};
+      AllTaps(some, o + kBlock < outputs_, part.end - part.begin,
+              offsets_.data() + group * taps_ + part.begin, SumsOf(group, o) + part.begin * kPair);
     }
   }
 }
@@ -180,8 +221,8 @@ void WeightGradient::WriteResult(float* weight_diff, float* bias_diff) const {
   for (int64_t group = 0; group < shape_.groups; ++group) {
     for (int64_t o = 0; o < outputs_; ++o) {
       const float* sum = SumsOf(group, o) + o % kPair;
-      for (int64_t t = 0; t + 1 < taps_; ++t) *weight_diff++ = sum[t * kPair];
-      if (bias_diff) *bias_diff++ = sum[(taps_ - 1) * kPair];
+      for (int64_t t = 0; t + 1 < taps_; ++t) *weight_diff++ = sum[order_[t] * kPair];
+      if (bias_diff) *bias_diff++ = sum[order_[taps_ - 1] * kPair];
     }
   }
 }

@@ -7,50 +7,59 @@
 #ifndef MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 #define MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
 #include "device/device.h"
+#include "nn/layers/convolution_shape.h"
 
 namespace millrace {
 
-// No dilation. Top {images, outputs, out_h, out_w} in blocks of 8 channels. Bottom
-// {images, channels, height, width} in plain order (`block` 1) or in blocks of 8
-// channels (8). Weights {outputs, channels / groups, kernel_h, kernel_w}.
-struct WeightGradientShape {
-  int64_t images, groups, block, channels, height, width;
-  int64_t outputs, out_h, out_w;
-  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
-};
-
 // Whether the kernel can do it: this processor has AVX2, blocks of channels fill
 // groups.
-bool WeightGradientFits(const WeightGradientShape& shape);
+bool WeightGradientFits(const ConvolutionShape& shape);
 // Whether it also takes less time here than oneDNN's convolution primitives.
-bool WeightGradientPays(const WeightGradientShape& shape);
+bool WeightGradientPays(const ConvolutionShape& shape);
 
 // Used by one thread at a time.
 class WeightGradient {
  public:
-  explicit WeightGradient(const WeightGradientShape& shape);
+  explicit WeightGradient(const ConvolutionShape& shape);
 
   // Writes all of weight_diff and, unless it is null, of bias_diff {outputs}.
   void Run(const float* bottom, const float* top_diff, float* weight_diff, float* bias_diff);
 
+  struct Range {
+    int64_t begin, end;
+    auto operator<=>(const Range&) const = default;
+  };
+
  private:
+  struct Windows {
+    Range y, x;
+    auto operator<=>(const Windows&) const = default;
+  };
+  // Some taps, for which only these windows count: for others they lie on padding.
+  struct Part {
+    Windows windows;
+    int64_t begin, end;  // of the taps in `offsets_`
+  };
+  void OrderTaps();
   void AddRows(int64_t group, int64_t y, int64_t rows, const float* top_diff);
-  void FillPlanes(const float* image);
   void WriteResult(float* weight_diff, float* bias_diff) const;
   // Those of the pair of blocks of outputs that begins with output `o` of a group.
   float* SumsOf(int64_t group, int64_t o) const;
 
-  const WeightGradientShape shape_;
+  const ConvolutionShape shape_;
   const int64_t height_, width_;  // of an image with its padding, as far as windows reach
   const int64_t outputs_;         // of a group
   const int64_t taps_;            // of a window on a group's channels; the last one is the bias
   // {channels / block, height, width, block}: one image with its padding, and one
   // plane more, of ones: the tap that makes the bias.
   Buffer planes_;
+  std::vector<Part> parts_;       // of the taps, which are ordered by them
+  std::vector<int64_t> order_;    // {taps}: where each one of a window's weights is then
   std::vector<int64_t> offsets_;  // {groups, taps}: in planes_, from a window's corner
   Buffer sums_;                   // {groups, pairs of blocks, taps, 16}
 };

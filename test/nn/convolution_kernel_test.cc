@@ -1,0 +1,94 @@
+#include "nn/layers/convolution_kernel.h"
+
+#include "base/simd.h"
+#include "test/nn/layer_runner.h"
+#include "test/nn/reference.h"
+
+namespace millrace::test {
+namespace {
+
+using reference::Convolution;
+
+// Where channel c of pixel p lies in blocks of `block` channels.
+int64_t PlaceOf(int64_t c, int64_t p, int64_t area, int64_t block) {
+  return (c / block * area + p) * block + c % block;
+}
+
+void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) {
+  SCOPED_TRACE(Cat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block,
+                   ", groups ", g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ",
+                   g.stride_h, "x", g.stride_w, ", pad ", g.pad_h, "x", g.pad_w));
+  const Array x = Uniform(g.in_count(), -1, 1, rng), weight = Uniform(g.weight_count(), -1, 1, rng);
+  const Array bias = with_bias ? Uniform(g.outputs, -1, 1, rng) : Array();
+  const ConvolutionShape shape{g.n,        g.groups,   block,      g.c,       g.h,
+                               g.w,        g.outputs,  g.out_h(),  g.out_w(), g.kernel_h,
+                               g.kernel_w, g.stride_h, g.stride_w, g.pad_h,   g.pad_w};
+  ASSERT_TRUE(ConvolutionKernelFits(shape));
+  const int64_t in = g.h * g.w, out = g.out_h() * g.out_w(), taps = shape.taps();
+  // One float off: nothing promises more than a float's alignment.
+  std::vector<float> bottom(x.size() + 1), weights(weight.size() + 1);
+  for (int64_t i = 0; i < g.n * g.c; ++i) {
+    for (int64_t p = 0; p < in; ++p) {
+      bottom[1 + PlaceOf(i, p, in, block)] = static_cast<float>(x[i * in + p]);
+    }
+  }
+  for (int64_t i = 0; i < g.outputs; ++i) {
+    for (int64_t t = 0; t < taps; ++t) {
+      weights[1 + PlaceOf(i, t, taps, 16)] = static_cast<float>(weight[i * taps + t]);
+    }
+  }
+  const std::vector<float> biases(bias.begin(), bias.end());
+  ConvolutionKernel kernel(shape);
+  for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left
+    std::vector<float> top(g.n * g.outputs * out + 1, 1e9f);
+    kernel.Run(bottom.data() + 1, weights.data() + 1, with_bias ? biases.data() : nullptr,
+               top.data() + 1);
+    Array y(top.size() - 1);
+    for (int64_t i = 0; i < g.n * g.outputs; ++i) {
+      for (int64_t p = 0; p < out; ++p) y[i * out + p] = top[1 + PlaceOf(i, p, out, 8)];
+    }
+    EXPECT_EQ(Difference(g.Forward(x, weight, bias), y, 1e-4), "");
+  }
+}
+
+TEST(ConvolutionKernel, MatchesTheReferenceInRandomGeometries) {
+  if (!SimdSupported(Simd::kAvx2)) GTEST_SKIP() << "this processor has no AVX2";
+  Rng rng(Seed(), {1});
+  for (int trial = 0; trial < 100; ++trial) {
+    Convolution g;
+    const int64_t block = trial % 2 == 0 ? 1 : 8;
+    g.n = 1 + rng.Below(3), g.groups = 1 + rng.Below(2);
+    g.c = g.groups * block * (1 + rng.Below(block == 1 ? 7 : 3));
+    g.outputs = g.groups * 16 * (1 + rng.Below(3));
+    g.kernel_h = 1 + rng.Below(5), g.kernel_w = 1 + rng.Below(5);
+    g.pad_h = rng.Below(4), g.pad_w = rng.Below(4);
+    g.stride_h = 1 + rng.Below(3), g.stride_w = 1 + rng.Below(3);
+    g.h = std::max<int64_t>(g.kernel_h - 2 * g.pad_h, 1) + static_cast<int64_t>(rng.Below(12));
+    g.w = std::max<int64_t>(g.kernel_w - 2 * g.pad_w, 1) + static_cast<int64_t>(rng.Below(12));
+    ExpectMatch(g, block, trial % 4 < 2, &rng);
+  }
+}
+
+TEST(ConvolutionKernel, MatchesTheReferenceInSeveralPartsOfTheChannels) {
+  if (!SimdSupported(Simd::kAvx2)) GTEST_SKIP() << "this processor has no AVX2";
+  Rng rng(Seed(), {2});
+  Convolution g;
+  g.n = 2, g.c = 2 * 136, g.h = 7, g.w = 4, g.outputs = 2 * 16, g.groups = 2;
+  g.kernel_h = g.kernel_w = 3, g.pad_h = g.pad_w = 1;
+  ExpectMatch(g, 8, true, &rng);
+  g.kernel_h = g.kernel_w = 5, g.pad_h = g.pad_w = 2;
+  ExpectMatch(g, 8, false, &rng);
+}
+
+TEST(ConvolutionKernel, IsLeftAloneWhereOutputsFillNoPairsOfBlocks) {
+  ConvolutionShape shape{2, 2, 8, 16, 7, 7, 32, 7, 7, 3, 3, 1, 1, 1, 1};
+  EXPECT_EQ(ConvolutionKernelFits(shape), SimdSupported(Simd::kAvx2));
+  EXPECT_EQ(ConvolutionKernelPays(shape), BestSimd() == Simd::kAvx2);
+  shape.outputs = 48;
+  EXPECT_FALSE(ConvolutionKernelFits(shape));
+  shape.outputs = 32, shape.channels = 24;
+  EXPECT_FALSE(ConvolutionKernelFits(shape));
+}
+
+}  // namespace
+}  // namespace millrace::test
