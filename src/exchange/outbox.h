@@ -30,7 +30,7 @@ struct PostedFrame {
 class Outbox {
  public:
   // `trailer_bytes` of room are behind each payload.
-  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes);
+  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes = 0);
 
   size_t free() const { return free_.size(); }
   size_t slots() const { return frames_.size(); }

@@ -33,6 +33,7 @@ enum class GateDrop : uint8_t {
   kCount
 };
 const char* GateDropName(GateDrop drop);
+using GateDrops = std::array<uint64_t, static_cast<size_t>(GateDrop::kCount)>;
 
 // Not thread-safe.
 class Gate {
@@ -53,9 +54,7 @@ class Gate {
   const Introductions& introductions() const { return introductions_; }
   // Why a node that is no member yet must not go on: it differs from one that is there.
   const std::string& refusal() const { return refusal_; }
-  const std::array<uint64_t, static_cast<size_t>(GateDrop::kCount)>& drops() const {
-    return drops_;
-  }
+  const GateDrops& drops() const { return drops_; }
 
  private:
   std::optional<GateDrop> Check(const InFrame& in, std::span<const std::byte>* frame);
@@ -66,7 +65,7 @@ class Gate {
   std::optional<Sealer> sealer_;
   std::optional<Opener> opener_;
   std::string refusal_;
-  std::array<uint64_t, static_cast<size_t>(GateDrop::kCount)> drops_{};
+  GateDrops drops_{};
 };
 
 }  // namespace millrace

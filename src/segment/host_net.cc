@@ -242,6 +242,7 @@ void HostNet::Reclaim() {
 
 void HostNet::Publish() {
   meters_.Publish(exchange_->stats());
+  meters_.Publish(gate_->drops());
   const View& view = exchange_->view();
   const bool in_sync = exchange_->in_sync();
   const auto leader = std::find_if(view.members.begin(), view.members.end(),

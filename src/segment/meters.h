@@ -6,8 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <tuple>
 
 #include "exchange/exchange_config.h"
+#include "segment/gate.h"
 
 namespace millrace {
 
@@ -21,6 +24,10 @@ class SegmentMeters {
     });
     return stats;
   }
+  // Frames that did not get in.
+  uint64_t gate_drops(GateDrop drop) const {
+    return gate_drops_[static_cast<size_t>(drop)].load(std::memory_order_relaxed);
+  }
   // Passes made, and those of them that found nothing to do.
   uint64_t passes() const { return passes_.load(std::memory_order_relaxed); }
   uint64_t idle_passes() const { return idle_passes_.load(std::memory_order_relaxed); }
@@ -32,6 +39,11 @@ class SegmentMeters {
     Visit(stats, [](const uint64_t* value, std::atomic<uint64_t>& slot) {
       slot.store(*value, std::memory_order_relaxed);
     });
+  }
+  void Publish(const GateDrops& drops) {
+    for (size_t i = 0; i < drops.size(); ++i) {
+      gate_drops_[i].store(drops[i], std::memory_order_relaxed);
+    }
   }
   void Passed(bool idle) {
     Add(&passes_, 1);
@@ -70,8 +82,12 @@ class SegmentMeters {
   }
 
   std::array<std::atomic<uint64_t>, kSlots> slots_{};
+  std::array<std::atomic<uint64_t>, std::tuple_size_v<GateDrops>> gate_drops_{};
   std::atomic<uint64_t> passes_{0}, idle_passes_{0}, wire_bytes_{0};
 };
+
+// One line: what went out and came in, and what was dropped by which reason.
+std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters);
 
 }  // namespace millrace
 

@@ -96,6 +96,11 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.transport.node = node_;
   plan.transport.options = segment.options;
   plan.transport.options["max_frame_bytes"] = Cat(segment.max_frame_bytes);
+  // A frame to all waits for a peer that is full until that is taken to be gone: no
+  // longer than makes no difference to the others. It is asked again, and what it
+  // missed costs nothing but being sent again.
+  const bool windowed = segment.transport == "udp" || segment.transport == "packet";
+  if (windowed) plan.transport.options.emplace("silence_ms", "100");
   const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
   if (segment.transport == "udp") PlanUdp(own, &plan);
   if (segment.transport == "packet") PlanPacket(own, &plan);

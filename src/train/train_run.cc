@@ -215,6 +215,15 @@ class TrainRun {
   // Ends this node's part in the cluster. True if it is the one that has the last
   // word: all others have gone, and everything that they did is here.
   bool LeaveCluster() {
+    const bool last = SettleCluster();
+    for (const ClusterSegment& segment : cluster_->segments()) {
+      LOG(INFO) << "Segment " << segment.net->name() << ": "
+                << SummaryOf(segment.net->meters(), segment.net->transport().counters());
+    }
+    return last;
+  }
+
+  bool SettleCluster() {
     const int64_t patience = stopped_ ? kStopMs : kFinishMs;
     const bool nobody_depends = WaitFor(patience, [this] { return !cluster_->others_depend(); });
     if (cluster_->alone()) return true;

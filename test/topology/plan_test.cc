@@ -42,7 +42,7 @@ TEST(Plan, OfUdpListensOnTheNodesOwnAddressAndKnowsTheOthers) {
   EXPECT_EQ(segment.transport.options, (Options{{"address", "10.0.0.2:29448"},
                                                 {"peers", "0=10.0.0.1:29448,2=10.0.0.3:29448"},
                                                 {"max_frame_bytes", "1464"},
-                                                {"gro", "0"}}));
+                                                {"gro", "0"}, {"silence_ms", "100"}}));
   EXPECT_EQ(plan.notices, std::vector<std::string>{});
 }
 
@@ -53,7 +53,7 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
       0);
   EXPECT_EQ(
       plan.segments[0].transport.options,
-      (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}}));
+      (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}, {"silence_ms", "100"}}));
 }
 
 // A port that nobody listens on.
@@ -82,7 +82,8 @@ TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
   const Options expected = {{"interface", "eth0"},
                             {"peers", "1=02:00:00:00:00:02,2=02:00:00:00:00:03"},
                             {"group", "50232"},
-                            {"max_frame_bytes", "1484"}};
+                            {"max_frame_bytes", "1484"},
+                            {"silence_ms", "100"}};
   EXPECT_EQ(Plan(text, 0).segments[0].transport.options, expected);
   // The same where the file has the MAC address alone.
   std::string by_mac = text;
