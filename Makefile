@@ -6,6 +6,7 @@
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
 #   make soak SEEDS=n simulated clusters, n more seeds
+#   make cluster-demo three machines in namespaces on one box train together (root)
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -160,6 +161,11 @@ deps:
 quickstart: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@examples/fashion_mnist/quickstart
+
+.PHONY: cluster-demo
+cluster-demo: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@tools/cluster-demo
 
 .PHONY: test tests runtest asan tsan
 tests: all $(test_binaries) $(fuzz_binaries)

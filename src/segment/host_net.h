@@ -97,7 +97,9 @@ class HostNet {
 
   const std::string& name() const { return config_.name; }
   Transport& transport() { return *transport_; }
+  const Transport& transport() const { return *transport_; }
   SegmentState& state() { return state_; }
+  const SegmentState& state() const { return state_; }
   const SegmentMeters& meters() const { return meters_; }
   const Exchange& exchange() const { return *exchange_; }
   const Gate& gate() const { return *gate_; }

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "topology/choose_node.h"
 #include "topology/start.h"
+#include "train/run_board.h"
 #include "train/solver_worker.h"
 
 namespace millrace {
@@ -109,6 +110,7 @@ class TrainRun {
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
+    board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster_.get());
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < *options_.solvers; ++i) {
@@ -246,6 +248,12 @@ class TrainRun {
     return false;
   }
 
+  // What runs, for those who watch.
+  std::string Title() const {
+    return place_ ? Cat(net_->name(), " on ", place_->topology.name, "/", place_->plan.name)
+                  : net_->name();
+  }
+
   void LogWeights() const {
     const double weight_bytes = static_cast<double>(weights_->size()) * sizeof(float);
     LOG(INFO) << *options_.solvers << (*options_.solvers > 1 ? " solvers" : " solver") << " on "
@@ -278,6 +286,7 @@ class TrainRun {
           &errors_));
     }
     while (running > 0) {
+      board_->Update(reporter_->loss());
       switch (signals_.Next(50)) {
         case SignalEffect::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
@@ -345,6 +354,7 @@ class TrainRun {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
+  std::unique_ptr<RunBoard> board_;
   std::unique_ptr<Cluster> cluster_;  // after the weights, on which its threads work
 };
 

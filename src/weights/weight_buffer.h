@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
-#include "weights/process_identity.h"
+#include "base/process_identity.h"
 #include "weights/shm_file.h"
 
 namespace millrace {

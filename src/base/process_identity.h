@@ -1,7 +1,7 @@
 // Which process is meant: a pid alone is used again by the kernel, so a process
 // is named by its pid together with the time at which it started.
-#ifndef MILLRACE_WEIGHTS_PROCESS_IDENTITY_H_
-#define MILLRACE_WEIGHTS_PROCESS_IDENTITY_H_
+#ifndef MILLRACE_BASE_PROCESS_IDENTITY_H_
+#define MILLRACE_BASE_PROCESS_IDENTITY_H_
 
 #include <cstdint>
 
@@ -23,4 +23,4 @@ bool IsAlive(const ProcessIdentity& process);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_WEIGHTS_PROCESS_IDENTITY_H_
+#endif  // MILLRACE_BASE_PROCESS_IDENTITY_H_

@@ -1,4 +1,4 @@
-#include "weights/process_identity.h"
+#include "base/process_identity.h"
 
 #include <fcntl.h>
 #include <unistd.h>

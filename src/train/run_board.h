@@ -1,0 +1,41 @@
+// The board (monitor/board.h) of a training process: how far it is, and what its
+// segments do.
+#ifndef MILLRACE_TRAIN_RUN_BOARD_H_
+#define MILLRACE_TRAIN_RUN_BOARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "monitor/board.h"
+#include "topology/cluster.h"
+#include "weights/iteration_clock.h"
+
+namespace millrace {
+
+// One thread at a time.
+class RunBoard {
+ public:
+  // `cluster` may be null; it and `iterations` outlive the board. `images` per
+  // iteration. Where no board can be made (no /dev/shm), says so in the log and does
+  // nothing more: it is no reason not to train.
+  RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
+           const Cluster* cluster);
+
+  // Writes what is so now.
+  void Update(float loss);
+
+ private:
+  void UpdateSegment(const HostNet& segment);
+  void Put(double value) { board_->Set(next_++, value); }
+
+  const IterationClock& iterations_;
+  const int64_t images_;
+  const Cluster* const cluster_;
+  std::unique_ptr<Board> board_;  // null if it could not be made
+  size_t next_ = 0;               // the entry that Put writes
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_RUN_BOARD_H_

@@ -1,0 +1,126 @@
+#include "monitor/board.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "monitor/board_table.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using Kind = BoardEntry::Kind;
+
+std::vector<BoardEntry> SomeEntries() {
+  return {{"run", "iteration", Kind::kGauge},
+          {"run", "iterations_here", Kind::kCount},
+          {"segment lan", "members", Kind::kGauge}};
+}
+
+TEST(Board, ShowsWhatWasSetUnderItsNames) {
+  test::TempDir folder;
+  Board board("net on cluster/a", SomeEntries(), folder.path());
+  board.Set(0, 12.5);
+  board.Set(2, 3);
+  const std::vector<BoardReading> readings = ReadBoards(folder.path());
+  ASSERT_EQ(readings.size(), 1u);
+  EXPECT_EQ(readings[0].pid, getpid());
+  EXPECT_EQ(readings[0].title, "net on cluster/a");
+  EXPECT_EQ(readings[0].Value("run", "iteration"), 12.5);
+  EXPECT_EQ(readings[0].Value("run", "iterations_here"), 0);
+  EXPECT_EQ(readings[0].Value("segment lan", "members"), 3);
+  EXPECT_EQ(readings[0].Value("run", "members", -1), -1);
+  EXPECT_EQ(readings[0].Groups(), (std::vector<std::string>{"run", "segment lan"}));
+  EXPECT_EQ(readings[0].entries[0].kind, Kind::kGauge);
+  EXPECT_EQ(readings[0].entries[1].kind, Kind::kCount);
+}
+
+TEST(Board, CutsNamesToTheirRoom) {
+  test::TempDir folder;
+  const std::string lots(500, 'x');
+  Board board(lots, {{lots, lots, Kind::kCount}}, folder.path());
+  const BoardReading reading = ReadBoards(folder.path()).at(0);
+  EXPECT_EQ(reading.title, lots.substr(0, 95));
+  EXPECT_EQ(reading.entries[0].group, lots.substr(0, 47));
+  EXPECT_EQ(reading.entries[0].name, lots.substr(0, 31));
+}
+
+TEST(Board, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
+  test::TempDir folder;
+  { Board board("gone", {}, folder.path()); }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const pid_t child = fork();
+  if (child == 0) {
+    new Board("killed", SomeEntries(), folder.path());
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+  EXPECT_TRUE(ReadBoards(folder.path()).empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Board, IsOneLineWhereItCannotBeMade) {
+  EXPECT_CONTAINS(test::ErrorOf([] { Board board("t", {}, "/nowhere"); }),
+                  "/nowhere/millrace_board.");
+}
+
+// Whatever lies there under such a name, reading the boards survives it.
+TEST(Board, PassesOverWhatIsNone) {
+  test::TempDir folder, other;
+  std::string sound;
+  {
+    Board board("sound", SomeEntries(), other.path());
+    sound = ReadFile(board.path());
+  }
+  Rng rng(test::Seed(), {});
+  const std::string path = folder / "millrace_board.1";
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = sound;
+    if (rng.Below(2) == 0) bytes.resize(rng.Below(bytes.size() + 200));
+    for (uint64_t changes = rng.Below(6); changes > 0 && !bytes.empty(); --changes) {
+      bytes[rng.Below(bytes.size())] = static_cast<char>(rng.Below(256));
+    }
+    test::WriteFile(path, bytes);
+    for (const BoardReading& reading : ReadBoards(folder.path())) {
+      EXPECT_EQ(reading.entries.size(), reading.values.size());
+    }
+  }
+}
+
+TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
+  BoardReading before;
+  before.pid = 7;
+  before.title = "LeNet on demo/a";
+  const auto add = [&](const char* group, const char* name, double value) {
+    before.entries.push_back({group, name, Kind::kCount});
+    before.values.push_back(value);
+  };
+  add("run", "iteration", 100);
+  add("run", "loss", 0.25);
+  add("run", "iterations_here", 40);
+  add("run", "images_here", 2560);
+  add("segment lan", "members", 3);
+  add("segment lan", "in_sync", 1);
+  add("segment lan", "wire_bytes_out", 1e6);
+  add("segment lan", "dropped_gate", 5);
+  add("segment lan", "dropped_transport", 1);
+  BoardReading now = before;
+  now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 3};
+  const std::string table = BoardTable({before}, {now}, 2.0);
+  EXPECT_CONTAINS(table,
+                  "LeNet on demo/a (pid 7): iteration 160, loss 0.1250, here 10.0 iterations/s, "
+                  "640 images/s\n");
+  EXPECT_CONTAINS(table, "  lan                   2 in sync      2.00     0.00");
+  EXPECT_CONTAINS(table, "        3        0     0%\n");  // drops
+  EXPECT_EQ(BoardTable({}, {}, 1), "nothing is training on this machine\n");
+}
+
+}  // namespace
+}  // namespace millrace
