@@ -81,6 +81,7 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
   held_.reserve(config.exchange.slots);
+  full_.reserve(transport_->info().peers.size() + 1);
   out_.reserve(config.exchange.slots);
   introductions_.resize(kIntroductionBatch);
   accepted_.resize(config.exchange.slots + kIntroductionBatch);
@@ -207,29 +208,37 @@ uint64_t HostNet::WireBytes(NodeId to, size_t frame_bytes) const {
 }
 
 // Offers what is held to the transport. One that has no room for a frame may have it
-// for those behind, which go to others.
+// for those behind, which go to others; those to the same destination are not tried.
 void HostNet::Offer() {
-  out_.clear();
-  for (const PostedFrame& frame : held_) {
-    out_.push_back({frame.destination, frame.head, frame.payload});
-  }
-  size_t begin = 0, kept = 0;
-  while (begin < held_.size()) {
-    const SendResult sent = transport_->Send({out_.data() + begin, out_.size() - begin});
+  full_.clear();
+  size_t kept = 0;
+  for (size_t begin = 0; begin < held_.size();) {
+    out_.clear();
+    for (size_t i = begin; i < held_.size() && !IsFull(held_[i].destination); ++i) {
+      out_.push_back({held_[i].destination, held_[i].head, held_[i].payload});
+    }
+    const SendResult sent = out_.empty() ? SendResult{} : transport_->Send(out_);
     for (size_t i = begin; i < begin + sent.accepted; ++i) {
       accepted_[accepted_count_++ % accepted_.size()] = held_[i].slot;
     }
     begin += sent.accepted;
     if (begin == held_.size()) break;
-    if (sent.status == SendStatus::kBusy) {
-      busy_ = true;
-      held_[kept++] = held_[begin];
+    const PostedFrame& frame = held_[begin++];
+    if (!out_.empty() && sent.status == SendStatus::kAccepted) {
+      --begin;  // the one behind is to a full destination: it is next
+    } else if (out_.empty() || sent.status == SendStatus::kBusy) {
+      if (!out_.empty()) full_.push_back(frame.destination);
+      held_[kept++] = frame;
     } else {
-      exchange_->Release(held_[begin].slot);  // it can never be sent; the transport counts it
+      exchange_->Release(frame.slot);  // it can never be sent; the transport counts it
     }
-    ++begin;
   }
+  busy_ = kept > 0;
   held_.resize(kept);
+}
+
+bool HostNet::IsFull(NodeId destination) const {
+  return std::find(full_.begin(), full_.end(), destination) != full_.end();
 }
 
 void HostNet::Reclaim() {

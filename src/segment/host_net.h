@@ -112,6 +112,7 @@ class HostNet {
   void Introduce(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
+  bool IsFull(NodeId destination) const;
   void Reclaim();
   void Publish();
   size_t Affordable(int64_t now_ns);
@@ -131,6 +132,7 @@ class HostNet {
   std::vector<InFrame> in_;
   std::vector<std::span<const std::byte>> views_;
   std::vector<PostedFrame> held_;  // fetched from the exchange, not accepted yet
+  std::vector<NodeId> full_;       // destinations without room, of one Offer
   std::vector<OutFrame> out_;      // the same, for the transport
   std::vector<OutIntroduction> introductions_;
   uint64_t introduced_ = 0;         // frames accepted up to the last introduction
