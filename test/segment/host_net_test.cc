@@ -104,8 +104,8 @@ class Segment {
   std::vector<std::unique_ptr<HostNet>> nets_;
 };
 
-TEST(HostNet, BringsTheProgressOfEveryNodeToAllOthers) {
-  Segment segment(3, 5000);
+void BringAboutEqualWeights(const HostNetConfig& config) {
+  Segment segment(3, 5000, config);
   segment.StartAll();
   Rng rng(test::Seed(), {});
   std::vector<double> sum(5000);
@@ -121,6 +121,14 @@ TEST(HostNet, BringsTheProgressOfEveryNodeToAllOthers) {
     EXPECT_EQ(segment.net(node).state().global_iterations(), 3000u);
     for (int i = 0; i < 5000; ++i) ASSERT_EQ(segment.weights(node)[i], sum[i]) << node << ' ' << i;
   }
+}
+
+TEST(HostNet, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeights({}); }
+
+TEST(HostNet, DoesSoWithSealedFrames) {
+  HostNetConfig config;
+  config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+  BringAboutEqualWeights(config);
 }
 
 TEST(HostNet, StartsFromTheWeightsOfTheNodeThatBegan) {

@@ -1,0 +1,124 @@
+#include "segment/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "exchange/frame.h"
+#include "test/segment/meeting.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+GateConfig ConfigFor(NodeId node, uint64_t life, char key) {
+  GateConfig config;
+  config.introductions = test::ConfigOf(node, 3, static_cast<uint32_t>(life));
+  if (key != 0) {
+    config.key = std::make_shared<const SecretKey>(test::KeyOf(static_cast<uint8_t>(key)));
+  }
+  config.random = test::SeededRandom(node, life);
+  return config;
+}
+
+// A frame of `source` as it leaves an outbox, with room for a trailer behind it.
+struct Leaving {
+  Leaving(NodeId source, Gate* gate) : payload(40 + gate->trailer_bytes(), std::byte{7}) {
+    FrameHeader header;
+    header.type = FrameType::kPosition;
+    header.run = test::kRun;
+    header.source = source;
+    header.length = 40;
+    head.resize(kFrameHeaderBytes);
+    EncodeFrame(header, {}, {payload.data(), 40}, head);
+    frame = {kAllNodes, head, {payload.data(), 40}, {payload.data() + 40, payload.size() - 40}, 0};
+    gate->Seal(&frame);
+  }
+  Bytes OnTheWire() const {
+    Bytes bytes(frame.head.begin(), frame.head.end());
+    bytes.insert(bytes.end(), frame.payload.begin(), frame.payload.end());
+    return bytes;
+  }
+
+  Bytes head, payload;
+  PostedFrame frame;
+};
+
+// Carries introductions to and fro until nobody has any to send.
+void Introduce(Gate* a, NodeId a_id, Gate* b, NodeId b_id) {
+  for (int64_t now = 0; now < 5'000 * test::kMs; now += 50 * test::kMs) {
+    for (const auto& [from, from_id, to, to_id] :
+         {std::tuple(a, a_id, b, b_id), std::tuple(b, b_id, a, a_id)}) {
+      std::vector<OutIntroduction> room(8);
+      const size_t count = from->introductions().Send(room, now);
+      for (size_t i = 0; i < count; ++i) {
+        if (room[i].to == to_id || room[i].to == kAllNodes)
+          to->Enter({from_id, room[i].bytes}, now);
+      }
+    }
+  }
+}
+
+uint64_t Drops(const Gate& gate, GateDrop drop) { return gate.drops()[static_cast<size_t>(drop)]; }
+
+TEST(Gate, LetsInWhoHasIntroducedItselfAndNobodyElse) {
+  for (char key : {'\0', 'k'}) {
+    Gate a(ConfigFor(0, 1, key)), b(ConfigFor(1, 1, key));
+    const Bytes early = Leaving(1, &b).OnTheWire();
+    EXPECT_FALSE(a.Enter({1, early}, 0));
+    EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 1u);
+    Introduce(&a, 0, &b, 1);
+    const Bytes sent = Leaving(1, &b).OnTheWire();
+    EXPECT_EQ(sent.size(), kFrameHeaderBytes + 40 + (key ? kSealBytes : 0));
+    const auto entered = a.Enter({1, sent}, 0);
+    ASSERT_TRUE(entered);
+    EXPECT_EQ(entered->size(), kFrameHeaderBytes + 40);
+    EXPECT_EQ((*entered)[kFrameHeaderBytes], std::byte{7});
+    // In another's name, and of a node that nobody knows.
+    EXPECT_FALSE(a.Enter({2, sent}, 0));
+    EXPECT_EQ(Drops(a, GateDrop::kOtherSender), 1u);
+    Gate stranger(ConfigFor(2, 1, key));
+    EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
+    EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 2u);
+    EXPECT_EQ(a.refusal(), "");
+  }
+}
+
+TEST(Gate, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
+  Gate a(ConfigFor(0, 1, 'k'));
+  auto b = std::make_unique<Gate>(ConfigFor(1, 1, 'k'));
+  Introduce(&a, 0, b.get(), 1);
+  const Bytes sent = Leaving(1, b.get()).OnTheWire();
+  for (size_t at = 0; at < sent.size(); ++at) {
+    Bytes altered = sent;
+    altered[at] ^= std::byte{1};
+    EXPECT_FALSE(a.Enter({1, altered}, 0)) << at;
+  }
+  EXPECT_GT(Drops(a, GateDrop::kSeal), 0u);
+  EXPECT_FALSE(a.Enter({1, Bytes(sent.begin(), sent.end() - kSealBytes)}, 0));
+  ASSERT_TRUE(a.Enter({1, sent}, 0));
+  const uint64_t before = Drops(a, GateDrop::kRepeated);
+  EXPECT_FALSE(a.Enter({1, sent}, 0));
+  EXPECT_EQ(Drops(a, GateDrop::kRepeated), before + 1);
+  const Bytes unused = Leaving(1, b.get()).OnTheWire();
+  b = std::make_unique<Gate>(ConfigFor(1, 2, 'k'));
+  Introduce(&a, 0, b.get(), 1);
+  EXPECT_FALSE(a.Enter({1, unused}, 0));
+  EXPECT_TRUE(a.Enter({1, Leaving(1, b.get()).OnTheWire()}, 0));
+}
+
+TEST(Gate, SaysWhyItRefuses) {
+  GateConfig other = ConfigFor(1, 1, '\0');
+  other.introductions.settings.parameters += 5;
+  Gate a(ConfigFor(0, 1, '\0')), b(other);
+  Introduce(&a, 0, &b, 1);
+  EXPECT_CONTAINS(a.refusal(), "node b has another net");
+  EXPECT_CONTAINS(b.refusal(), "node a has another net");
+  EXPECT_FALSE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));
+}
+
+}  // namespace
+}  // namespace millrace

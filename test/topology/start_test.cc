@@ -1,0 +1,51 @@
+#include "topology/start.h"
+
+#include <gtest/gtest.h>
+
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+Topology Parse(const std::string& segments) {
+  std::string text = "name: 't'\n";
+  for (const char* node : {"a", "b", "c", "d"}) {
+    text += std::string("node { name: '") + node + "' address: '10.0.0." +
+            static_cast<char>(node[0] - 'a' + '1') + "' }\n";
+  }
+  return ParseTopology(text + segments, "t.prototxt", {"udp"});
+}
+
+TEST(MayBegin, IsTrueForAllNodesOfASegmentWithTheFirstOne) {
+  const Topology all = Parse("segment { name: 's' transport: 'udp' }");
+  for (NodeId node = 0; node < 4; ++node) EXPECT_TRUE(MayBegin(all, 0, node));
+}
+
+// Weights come down the tree: c hears of them through b, d through c.
+TEST(MayBegin, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
+  const Topology chain = Parse(
+      "segment { name: 'cd' transport: 'udp' node: 'd' node: 'c' port: 3 }\n"
+      "segment { name: 'bc' transport: 'udp' node: 'c' node: 'b' port: 2 }\n"
+      "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 }\n");
+  EXPECT_EQ(TopOf(chain, 0), 2);
+  EXPECT_EQ(TopOf(chain, 1), 1);
+  EXPECT_EQ(TopOf(chain, 2), 0);
+  EXPECT_TRUE(MayBegin(chain, 2, 0) && MayBegin(chain, 2, 1));
+  EXPECT_TRUE(MayBegin(chain, 1, 1));
+  EXPECT_FALSE(MayBegin(chain, 1, 2));
+  EXPECT_TRUE(MayBegin(chain, 0, 2));
+  EXPECT_FALSE(MayBegin(chain, 0, 3));
+}
+
+TEST(MayBegin, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
+  const Topology halves = Parse(
+      "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 end: 0.5 }\n"
+      "segment { name: 'bcd' transport: 'udp' node: 'b' node: 'c' node: 'd' port: 2 end: 0.5 }\n"
+      "segment { name: 'all' transport: 'udp' port: 3 begin: 0.5 }\n");
+  EXPECT_EQ(TopOf(halves, 1), 1);
+  EXPECT_FALSE(MayBegin(halves, 1, 2));
+  EXPECT_TRUE(MayBegin(halves, 2, 3));
+}
+
+}  // namespace
+}  // namespace millrace
