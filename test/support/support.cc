@@ -119,7 +119,10 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_WARNING;
   google::InitGoogleLogging(argv[0]);
-  tzset();  // once, before there are threads: every log line asks for the local time
+  // Once, before there are threads, and named, so that it is not read again: every log
+  // line asks for the local time.
+  setenv("TZ", ":/etc/localtime", 0);
+  tzset();
   millrace::test::seed = std::random_device()();
   for (int i = 1; i < argc; ++i) {
     if (strncmp(argv[i], "--seed=", 7) == 0)
