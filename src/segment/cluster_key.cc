@@ -10,25 +10,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "exchange/wire_bytes.h"
 
 namespace millrace {
 namespace {
-
-// Closed at the end of scope, whatever is thrown.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // What a key file may hold and a little more; wiped.
 struct Content {
@@ -73,7 +59,7 @@ int DigitValue(std::byte digit) {
 
 SecretKey ReadKeyFile(const std::string& path) {
   // A pipe would make an open wait that does not expect one.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw Error(path, ": ", ErrnoText(errno));
   CheckFile(path, file.get());
   Content content;

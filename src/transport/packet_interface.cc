@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace millrace {
 namespace {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/datagram_link.h"
-#include "transport/file_descriptor.h"
 #include "transport/inbox.h"
 #include "transport/stream_window.h"
 #include "transport/transport.h"
