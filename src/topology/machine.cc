@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "topology/key_file.h"
+#include "segment/cluster_key.h"
 
 namespace millrace {
 namespace {
@@ -63,7 +63,7 @@ std::vector<NetworkInterface> ListInterfaces() {
 Machine Machine::This() {
   return {ListInterfaces, [](const std::string& path, const std::string& named_in) {
             std::string found = ResolveBeside(path, named_in);
-            CheckKeyFile(found);
+            ReadKeyFile(found);
             return found;
           }};
 }
