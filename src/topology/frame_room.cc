@@ -4,12 +4,11 @@
 #include "segment/host_net.h"
 #include "segment/seal.h"
 #include "transport/packet_wire.h"
+#include "transport/udp_address.h"
 #include "transport/udp_wire.h"
 
 namespace millrace {
 namespace {
-
-constexpr int64_t kIpv4AndUdpBytes = 20 + 8, kIpv6AndUdpBytes = 40 + 8;
 
 // As far as the lengths of its frames depend on it.
 ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
@@ -24,7 +23,8 @@ ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
   if (transport == "packet") return mtu - static_cast<int64_t>(kPacketPrefixBytes);
   if (transport != "udp") return mtu;
-  const int64_t datagram = mtu - (ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes);
+  const size_t headers = ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes;
+  const int64_t datagram = mtu - static_cast<int64_t>(headers);
   constexpr auto kAlign = static_cast<int64_t>(kUdpAlign);
   return datagram / kAlign * kAlign - static_cast<int64_t>(kUdpPrefixBytes);
 }
