@@ -16,6 +16,12 @@ namespace {
 // How long a device queue that was full is left alone.
 constexpr int64_t kDevicePauseNs = 50'000;
 
+// Frames to all that go out together, at most: as many as a kernel takes as one message.
+size_t RunFrames(size_t frame_bytes) {
+  constexpr size_t kBytes = 65536, kMost = 32;
+  return std::clamp<size_t>(kBytes / frame_bytes, 1, kMost);
+}
+
 // Tells an endpoint from the one that had its address before it.
 uint16_t DrawSession() {
   uint16_t session = 0;
@@ -41,7 +47,7 @@ WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const Win
       by_node_(PeerLimit(plan.info)),
       inbox_(plan.inbox_frames),
       reclaim_(plan.most_unfinished + 1),
-      held_(plan.info.max_frame_bytes) {
+      held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
   IndexPeers();
   for (const NodeId node : plan.info.peers) {
     by_node_[node] = peers_.size();
@@ -52,7 +58,9 @@ WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const Win
     for (Stream& each : peers_.back().streams) each.send.SetReached(reached);
   }
   credits_wanted_.reserve(2 * peers_.size());
-  held_to_.reserve(peers_.size());
+  const size_t run = held_.size() / plan.info.max_frame_bytes;
+  copies_.reserve(std::max(peers_.size(), batch_.size()));
+  held_frames_.reserve(run);
 }
 
 void WindowedEndpoint::Wake() {
@@ -64,7 +72,7 @@ void WindowedEndpoint::Wake() {
 
 WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (bool last = false;;) {
-    if (!held_to_.empty()) SendHeld();
+    SendHeld();
     SendCredits();
     // Also when there is something to receive: that may be so for ever.
     const int64_t now = clock_.NowNs();

@@ -60,6 +60,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
     size_t peer;
     bool to_all;
   };
+  struct Copy {
+    size_t peer, frame;
+  };
 
   // Sending (windowed_send.cc). How a frame was taken in:
   enum class Taken { kBatched, kDone, kBusy };
@@ -70,7 +73,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   Taken TakeOne(const OutFrame& frame);  // by one transmission
   Taken TakeUnicast(const OutFrame& frame);
   Taken TakeMulticast(const OutFrame& frame);
-  Taken TakeFannedOut(const OutFrame& frame);
+  size_t RunLength(std::span<const OutFrame> frames, size_t* live);
+  // How many frames from the front were taken; 0: none could be.
+  size_t TakeFannedOut(std::span<const OutFrame> frames);
   // Whether a frame may go to the peer now, after a look at what it has said.
   bool HasRoom(StreamName name);
   void AddToBatch(size_t peer, const OutFrame& frame);
@@ -83,9 +88,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   // Counts a frame as accepted, after all its transmissions.
   void Accept(const OutFrame& frame, uint64_t transmissions);
   uint64_t Finish();  // as Reclaim, without saying so
-  // Sends to the peers in held_to_, and leaves in it those still to be sent to.
-  void SendToHeld(const OutFrame& frame);
-  void Hold(const OutFrame& frame);
+  // Makes the transmissions in copies_, of these frames; those that remain stay there.
+  void SendCopies(std::span<const OutFrame> frames);
+  void Hold(std::span<const OutFrame> frames);
   bool SendHeld();  // false while a multicast is still held
 
   // Receiving (windowed_receive.cc).
@@ -134,10 +139,11 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   bool waits_for_reclaim_ = false;  // a sleep ends when more frames are done with
   // The kernel had no room for a frame; of_device: nor will it say when there is.
   bool kernel_full_ = false, device_full_ = false;
-  // A multicast that some peers have been sent, and these have not yet.
-  std::vector<size_t> held_to_;
+  // Transmissions of a run of fanned-out frames that are still to be made, in order; and
+  // the frames, once the caller has been told that they are taken.
+  std::vector<Copy> copies_;
   std::vector<std::byte> held_;
-  size_t held_bytes_ = 0;
+  std::vector<OutFrame> held_frames_;
 };
 
 template <typename Visit>

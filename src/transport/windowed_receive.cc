@@ -4,7 +4,7 @@
 namespace millrace {
 
 size_t WindowedEndpoint::Receive(std::span<InFrame> frames) {
-  if (!held_to_.empty()) SendHeld();
+  SendHeld();
   size_t count = 0;
   uint64_t bytes = 0;
   while (count < frames.size()) {

@@ -11,20 +11,26 @@ SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
   bool busy = !SendHeld();
   while (!busy && taken < frames.size()) {
     const OutFrame& frame = frames[taken];
-    const bool alone = IsFannedOut(frame) || !CanEverSend(frame);
-    Taken how = alone || batch_size_ == batch_.size() ? Taken::kBusy : TakeOne(frame);
+    const bool possible = CanEverSend(frame), fanned_out = possible && IsFannedOut(frame);
+    const bool batches = possible && !fanned_out && batch_size_ < batch_.size();
+    Taken how = batches ? TakeOne(frame) : Taken::kBusy;
     if (how != Taken::kBatched) {
       // Frames are accepted in order, so what is in the batch goes first.
       result.accepted += FlushBatch();
       if ((busy = result.accepted < taken)) break;
     }
-    if (alone) {
+    if (!possible) {
       result.status = Check(frame);
-      if (result.status != SendStatus::kAccepted) break;
-      how = TakeFannedOut(frame);
-    } else if (how == Taken::kBusy) {
-      how = TakeOne(frame);
+      break;
     }
+    if (fanned_out) {
+      const size_t run = TakeFannedOut(frames.subspan(taken));
+      busy = run == 0;
+      result.accepted += run;
+      taken += run;
+      continue;
+    }
+    if (how == Taken::kBusy) how = TakeOne(frame);
     if ((busy = how == Taken::kBusy)) break;
     if (how == Taken::kDone) ++result.accepted;
     ++taken;
@@ -153,51 +159,74 @@ void WindowedEndpoint::DropToAllSilent() {
   }
 }
 
-// All peers that are there get it or none does.
-WindowedEndpoint::Taken WindowedEndpoint::TakeFannedOut(const OutFrame& frame) {
+// Of the frames to all at the front of `frames`, how many may go out together: that all
+// peers that are there, `live` of them, have room for. 0: somebody has none.
+size_t WindowedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
+  size_t most = std::min(frames.size(), held_.size() / info_.max_frame_bytes);
+  *live = 0;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, false};
-    if (!At(name).send.silent() && !HasRoom(name)) return Taken::kBusy;
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return 0;
+    most = std::min<size_t>(most, At(name).send.Room());
+    ++*live;
   }
+  if (*live > 0) most = std::min(most, std::max<size_t>(batch_.size() / *live, 1));
+  size_t run = 0;
+  while (run < most && IsFannedOut(frames[run]) && CanEverSend(frames[run])) ++run;
+  return run;
+}
+
+// Each peer gets the whole run before the next one does: links can put frames together
+// that go the same way. All peers that are there get a frame or none does.
+size_t WindowedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
+  size_t live = 0;
+  const auto run = frames.first(RunLength(frames, &live));
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].stream(false).send.silent()) held_to_.push_back(peer);
+    if (peers_[peer].stream(false).send.silent()) continue;
+    for (size_t i = 0; i < run.size(); ++i) copies_.push_back({peer, i});
   }
-  const size_t wanted = held_to_.size();
-  SendToHeld(frame);
-  if (wanted > 0 && held_to_.size() == wanted) {
-    held_to_.clear();
-    return Taken::kBusy;
+  const size_t wanted = copies_.size();
+  SendCopies(run);
+  if (wanted > 0 && copies_.size() == wanted) {
+    copies_.clear();
+    return 0;
   }
-  DropToAllSilent();
-  Accept(frame, 0);
-  if (!held_to_.empty()) Hold(frame);
-  return Taken::kDone;
+  for (const OutFrame& frame : run) {
+    DropToAllSilent();
+    Accept(frame, 0);
+  }
+  if (!copies_.empty()) Hold(run);
+  return run.size();
 }
 
-void WindowedEndpoint::Hold(const OutFrame& frame) {
-  frame.CopyTo(held_.data());
-  held_bytes_ = frame.bytes();
+void WindowedEndpoint::Hold(std::span<const OutFrame> frames) {
+  held_frames_.clear();
+  for (const OutFrame& frame : frames) {
+    std::byte* at = held_.data() + held_frames_.size() * info_.max_frame_bytes;
+    frame.CopyTo(at);
+    held_frames_.push_back({kAllNodes, {at, frame.bytes()}, {}});
+  }
 }
 
-void WindowedEndpoint::SendToHeld(const OutFrame& frame) {
+void WindowedEndpoint::SendCopies(std::span<const OutFrame> frames) {
   size_t done = 0;
   bool busy = false;
-  while (!busy && done < held_to_.size()) {
-    for (size_t i = done; i < held_to_.size() && batch_size_ < batch_.size(); ++i) {
-      AddToBatch(held_to_[i], frame);
+  while (!busy && done < copies_.size()) {
+    for (size_t i = done; i < copies_.size() && batch_size_ < batch_.size(); ++i) {
+      AddToBatch(copies_[i].peer, frames[copies_[i].frame]);
     }
     const DatagramLink::Flushed flushed = Flush();
     counters_.Sent(0, 0, flushed.frames);
     done += flushed.frames;
     busy = flushed.busy;
   }
-  held_to_.erase(held_to_.begin(), held_to_.begin() + static_cast<ptrdiff_t>(done));
+  copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(done));
 }
 
 bool WindowedEndpoint::SendHeld() {
-  if (held_to_.empty()) return true;
-  SendToHeld({kAllNodes, {held_.data(), held_bytes_}, {}});
-  return held_to_.empty();
+  if (!copies_.empty()) SendCopies(held_frames_);
+  return copies_.empty();
 }
 
 }  // namespace millrace
