@@ -42,7 +42,7 @@ struct Chunk {
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
   uint8_t retries = 0;      // since content was sent, or the difference taken, first
-  uint8_t swept_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
+  uint8_t sweep_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
   bool pending = false;     // worker: a difference may not have been applied yet
   bool dirty = false;       // master: merged something since the last position
   // Worker: answers to a position, to a claim, to a claim with an older position.
