@@ -80,7 +80,7 @@ class SegmentState {
   std::string refusal_;
 };
 
-// Not thread-safe, but for state(), meters() and transport()'s Wake and counters.
+// Not thread-safe, but for names, state(), meters() and transport()'s Wake and counters.
 class HostNet {
  public:
   struct Next {
