@@ -10,7 +10,6 @@
 #include "train/net_timer.h"
 #include "weights/weight_buffer.h"
 
-
 namespace millrace {
 namespace {
 
