@@ -8,7 +8,7 @@
 
 #include "base/node_id.h"
 #include "monitor/board.h"
-#include "segment/host_net.h"
+#include "topology/cluster.h"
 
 namespace millrace {
 
