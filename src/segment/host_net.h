@@ -19,6 +19,7 @@
 #include "segment/gate.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
+#include "segment/replica_survey.h"
 #include "transport/transport.h"
 
 namespace millrace {
@@ -90,7 +91,7 @@ class SegmentState {
   std::string refusal_;
 };
 
-// Not thread-safe, but for state(), meters() and transport()'s Wake and counters.
+// Not thread-safe, but for names, state(), meters() and transport()'s Wake and counters.
 class HostNet {
  public:
   struct Next {
@@ -111,7 +112,9 @@ class HostNet {
   const Transport& transport() const { return *transport_; }
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
-  const SegmentMeters& meters() const { return meters_; }
+  const SegmentMeters& meters() const { return *meters_; }
+  // As the topology has it; "" if there is no such node.
+  std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
   const Gate& gate() const { return *gate_; }
   int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
@@ -120,13 +123,14 @@ class HostNet {
  private:
   Next Refuse(int64_t now_ns);
   bool Receive(int64_t now_ns);
+  size_t TakeBatch(int64_t now_ns, size_t* received);
   bool Send(int64_t now_ns);
   void Introduce(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
   bool IsFull(NodeId destination) const;
   void Reclaim();
-  void Publish();
+  void Publish(int64_t now_ns);
   size_t Affordable(int64_t now_ns);
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
@@ -155,7 +159,8 @@ class HostNet {
   uint64_t told_merges_ = 0;  // of the other segments
 
   SegmentState state_;
-  SegmentMeters meters_;
+  std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<SegmentMeters> meters_;
 };
 
 }  // namespace millrace

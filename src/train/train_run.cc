@@ -111,6 +111,7 @@ class TrainRun {
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
+    reporter_->Watch(cluster_.get());
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
     board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster_.get());
 

@@ -83,6 +83,8 @@ TEST(Gate, LetsInWhoHasIntroducedItselfAndNobodyElse) {
     Gate stranger(ConfigFor(2, 1, key));
     EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
     EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 2u);
+    EXPECT_EQ(a.drops_of(1), 1u);  // the early one
+    EXPECT_EQ(a.drops_of(2), 2u);
     EXPECT_EQ(a.refusal(), "");
   }
 }
