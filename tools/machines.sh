@@ -12,7 +12,7 @@
 #                             writes FOLDER/NODE.{out,log,jsonl}; FOLDER/topology.prototxt
 #                             has to be there. Further arguments are passed on.
 #   machines_running          whether one of them still trains
-#   machines_wait             waits for all; fails if one failed
+#   machines_wait             waits for all; stops the others and fails if one fails
 #   machines_remove           stops what runs and removes the machines; safe to call twice
 
 machines_nodes=() machines_pids=() machines_lab=
@@ -91,9 +91,20 @@ machines_running() {
 }
 
 machines_wait() {
-  local pid status=0
-  for pid in "${machines_pids[@]}"; do wait "$pid" || status=1; done
-  machines_pids=()
+  local pid left status=0
+  while [ ${#machines_pids[@]} -gt 0 ]; do
+    left=()
+    for pid in "${machines_pids[@]}"; do
+      if kill -0 "$pid" 2>/dev/null; then
+        left+=("$pid")
+      elif ! wait "$pid"; then
+        status=1
+        kill "${machines_pids[@]}" 2>/dev/null || true
+      fi
+    done
+    machines_pids=("${left[@]}")
+    [ ${#left[@]} = 0 ] || sleep 0.1
+  done
   return $status
 }
 
