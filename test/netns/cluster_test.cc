@@ -1,7 +1,12 @@
 // Clusters that train, change their members, stop, and keep others out.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 
 #include "test/netns/cluster_of_machines.h"
 
@@ -51,6 +56,32 @@ TEST_F(ClusterOfMachines, SharesOneScheduleAndStopsTogetherWithOneSnapshot) {
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);
   EXPECT_EQ(Snapshots(), 1);
+}
+
+// Of a thread, by its name.
+std::optional<int> NiceValueOf(int pid, const std::string& thread) {
+  for (const auto& task : std::filesystem::directory_iterator(Cat("/proc/", pid, "/task"))) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name == thread) return getpriority(PRIO_PROCESS, std::stoi(task.path().filename()));
+  }
+  return std::nullopt;
+}
+
+TEST_F(ClusterOfMachines, SegmentsRunBeforeSolvers) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  StartAll(Endless());
+  AwaitIteration(0, 100);
+  const std::optional<int> segment = NiceValueOf(nodes_[0]->pid(), "segment-lan");
+  const std::optional<int> solver = NiceValueOf(nodes_[0]->pid(), "solver-0");
+  ASSERT_TRUE(segment && solver);
+  // The privilege to make networks need not be the one to order threads.
+  const bool refused =
+      nodes_[0]->ErrorsSoFar().find("may not run before the solvers") != std::string::npos;
+  EXPECT_EQ(*segment, refused ? *solver : std::max(*solver - 10, -20));
+  for (int i : {0, 1}) nodes_[i]->Signal(SIGINT);
+  for (int i : {0, 1}) Finish(i);
 }
 
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
