@@ -11,20 +11,26 @@ SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
   bool busy = !SendHeld();
   while (!busy && taken < frames.size()) {
     const OutFrame& frame = frames[taken];
-    const bool alone = frame.to == kAllNodes || !CanEverSend(frame);
-    Taken how = alone || batch_size_ == batch_.size() ? Taken::kBusy : TakeUnicast(frame);
+    const bool possible = CanEverSend(frame), fanned_out = possible && IsFannedOut(frame);
+    const bool batches = possible && !fanned_out && batch_size_ < batch_.size();
+    Taken how = batches ? TakeOne(frame) : Taken::kBusy;
     if (how != Taken::kBatched) {
       // Frames are accepted in order, so what is in the batch goes first.
       result.accepted += FlushBatch();
       if ((busy = result.accepted < taken)) break;
     }
-    if (alone) {
+    if (!possible) {
       result.status = Check(frame);
-      if (result.status != SendStatus::kAccepted) break;
-      how = TakeMulticast(frame);
-    } else if (how == Taken::kBusy) {
-      how = TakeUnicast(frame);
+      break;
     }
+    if (fanned_out) {
+      const size_t run = TakeFannedOut(frames.subspan(taken));
+      busy = run == 0;
+      result.accepted += run;
+      taken += run;
+      continue;
+    }
+    if (how == Taken::kBusy) how = TakeOne(frame);
     if ((busy = how == Taken::kBusy)) break;
     if (how == Taken::kDone) ++result.accepted;
     ++taken;
@@ -41,24 +47,47 @@ bool WindowedEndpoint::CanEverSend(const OutFrame& frame) const {
   return frame.bytes() <= info_.max_frame_bytes && (frame.to == kAllNodes || HasPeer(frame.to));
 }
 
+WindowedEndpoint::Taken WindowedEndpoint::TakeOne(const OutFrame& frame) {
+  return frame.to == kAllNodes ? TakeMulticast(frame) : TakeUnicast(frame);
+}
+
 WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
-  const size_t peer = by_node_[frame.to];
-  if (peers_[peer].send.silent()) {
+  const StreamName name = {by_node_[frame.to], false};
+  if (At(name).send.silent()) {
     if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
-    counters_.Sent(1, frame.bytes(), 0);
-    DropToSilent(peer);
+    Accept(frame, 0);
+    DropToSilent(name);
     return Taken::kDone;
   }
-  if (!HasRoom(peer)) return Taken::kBusy;
-  AddToBatch(peer, frame);
+  if (!HasRoom(name)) return Taken::kBusy;
+  AddToBatch(name.peer, frame);
   return Taken::kBatched;
 }
 
-bool WindowedEndpoint::HasRoom(size_t peer) {
-  SendWindow& window = peers_[peer].send;
+// Waits for all peers that are there; those that are silent may hear it too.
+WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+  bool wanted = false;
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, true};
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return Taken::kBusy;
+    wanted = true;
+  }
+  if (wanted) {
+    AddToBatch(DatagramLink::kAllPeers, frame);
+    return Taken::kBatched;
+  }
+  if (batch_size_ > 0) return Taken::kBusy;
+  Accept(frame, 0);
+  DropToAllSilent();
+  return Taken::kDone;
+}
+
+bool WindowedEndpoint::HasRoom(StreamName name) {
+  SendWindow& window = At(name).send;
   while (window.Room() == 0) {
     if (Pump()) continue;
-    if (window.Refuse()) SendProbe(peer);
+    if (window.Refuse()) SendProbe(name);
     return false;
   }
   window.ClearRefused();
@@ -66,14 +95,31 @@ bool WindowedEndpoint::HasRoom(size_t peer) {
 }
 
 void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
-  link_->Add(peer, session_, peers_[peer].send.Take(), frame);
+  const bool to_all = peer == DatagramLink::kAllPeers;
+  uint32_t number = 0;
+  if (to_all) {
+    // The same for all of them.
+    for (Peer& each : peers_) number = each.stream(true).send.Take();
+  } else {
+    number = peers_[peer].stream(false).send.Take();
+  }
+  link_->Add(peer, SessionOf(to_all), number, frame);
   batch_[batch_size_++] = peer;
+}
+
+void WindowedEndpoint::GiveBackNumber(size_t peer) {
+  if (peer != DatagramLink::kAllPeers) {
+    peers_[peer].stream(false).send.GiveBack(1);
+    return;
+  }
+  for (Peer& each : peers_) each.stream(true).send.GiveBack(1);
 }
 
 DatagramLink::Flushed WindowedEndpoint::Flush() {
   const DatagramLink::Flushed flushed = link_->Flush();
-  for (size_t i = flushed.frames; i < batch_size_; ++i) peers_[batch_[i]].send.GiveBack(1);
+  for (size_t i = flushed.frames; i < batch_size_; ++i) GiveBackNumber(batch_[i]);
   batch_size_ = 0;
+  transmitted_ += flushed.frames;
   kernel_full_ = flushed.busy;
   device_full_ = flushed.of_device;
   if (flushed.failed) counters_.Drop(DropReason::kFailed, flushed.failed);
@@ -82,66 +128,105 @@ DatagramLink::Flushed WindowedEndpoint::Flush() {
 
 size_t WindowedEndpoint::FlushBatch() {
   if (batch_size_ == 0) return 0;
+  const uint64_t before = transmitted_;
   const DatagramLink::Flushed flushed = Flush();
-  counters_.Sent(flushed.frames, flushed.bytes, flushed.frames);
+  counters_.Sent(flushed.frames, flushed.bytes, flushed.frames + flushed.copies);
+  for (size_t i = 0; i < flushed.frames; ++i) {
+    if (!info_.copies) reclaim_.Accept(before + i + 1);
+    if (batch_[i] == DatagramLink::kAllPeers) DropToAllSilent();
+  }
   return flushed.frames;
 }
 
-void WindowedEndpoint::DropToSilent(size_t peer) {
+void WindowedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
+  counters_.Sent(1, frame.bytes(), transmissions);
+  if (!info_.copies) reclaim_.Accept(transmitted_);
+}
+
+void WindowedEndpoint::DropToSilent(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
-  if (!peers_[peer].send.Dropped()) return;
+  if (!At(name).send.Dropped()) return;
   // For a caller that does nothing but send: the answer to the last probe.
   while (Pump()) {
   }
-  if (peers_[peer].send.silent()) SendProbe(peer);
+  if (At(name).send.silent()) SendProbe(name);
 }
 
-// All peers that are there get it or none does.
-WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+void WindowedEndpoint::DropToAllSilent() {
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].send.silent() && !HasRoom(peer)) return Taken::kBusy;
+    const StreamName name = {peer, info_.multicast};
+    if (At(name).send.silent()) DropToSilent(name);
   }
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].send.silent()) held_to_.push_back(peer);
-  }
-  const size_t wanted = held_to_.size();
-  SendToHeld(frame);
-  if (wanted > 0 && held_to_.size() == wanted) {
-    held_to_.clear();
-    return Taken::kBusy;
-  }
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer].send.silent()) DropToSilent(peer);
-  }
-  counters_.Sent(1, frame.bytes(), 0);
-  if (!held_to_.empty()) Hold(frame);
-  return Taken::kDone;
 }
 
-void WindowedEndpoint::Hold(const OutFrame& frame) {
-  frame.CopyTo(held_.data());
-  held_bytes_ = frame.bytes();
+// Of the frames to all at the front of `frames`, how many may go out together: that all
+// peers that are there, `live` of them, have room for. 0: somebody has none.
+size_t WindowedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
+  size_t most = std::min(frames.size(), held_.size() / info_.max_frame_bytes);
+  *live = 0;
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, false};
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return 0;
+    most = std::min<size_t>(most, At(name).send.Room());
+    ++*live;
+  }
+  if (*live > 0) most = std::min(most, std::max<size_t>(batch_.size() / *live, 1));
+  size_t run = 0;
+  while (run < most && IsFannedOut(frames[run]) && CanEverSend(frames[run])) ++run;
+  return run;
 }
 
-void WindowedEndpoint::SendToHeld(const OutFrame& frame) {
+// Each peer gets the whole run before the next one does: links can put frames together
+// that go the same way. All peers that are there get a frame or none does.
+size_t WindowedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
+  size_t live = 0;
+  const auto run = frames.first(RunLength(frames, &live));
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    if (peers_[peer].stream(false).send.silent()) continue;
+    for (size_t i = 0; i < run.size(); ++i) copies_.push_back({peer, i});
+  }
+  const size_t wanted = copies_.size();
+  SendCopies(run);
+  if (wanted > 0 && copies_.size() == wanted) {
+    copies_.clear();
+    return 0;
+  }
+  for (const OutFrame& frame : run) {
+    DropToAllSilent();
+    Accept(frame, 0);
+  }
+  if (!copies_.empty()) Hold(run);
+  return run.size();
+}
+
+void WindowedEndpoint::Hold(std::span<const OutFrame> frames) {
+  held_frames_.clear();
+  for (const OutFrame& frame : frames) {
+    std::byte* at = held_.data() + held_frames_.size() * info_.max_frame_bytes;
+    frame.CopyTo(at);
+    held_frames_.push_back({kAllNodes, {at, frame.bytes()}, {}});
+  }
+}
+
+void WindowedEndpoint::SendCopies(std::span<const OutFrame> frames) {
   size_t done = 0;
   bool busy = false;
-  while (!busy && done < held_to_.size()) {
-    for (size_t i = done; i < held_to_.size() && batch_size_ < batch_.size(); ++i) {
-      AddToBatch(held_to_[i], frame);
+  while (!busy && done < copies_.size()) {
+    for (size_t i = done; i < copies_.size() && batch_size_ < batch_.size(); ++i) {
+      AddToBatch(copies_[i].peer, frames[copies_[i].frame]);
     }
     const DatagramLink::Flushed flushed = Flush();
     counters_.Sent(0, 0, flushed.frames);
     done += flushed.frames;
     busy = flushed.busy;
   }
-  held_to_.erase(held_to_.begin(), held_to_.begin() + static_cast<ptrdiff_t>(done));
+  copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(done));
 }
 
 bool WindowedEndpoint::SendHeld() {
-  if (held_to_.empty()) return true;
-  SendToHeld({kAllNodes, {held_.data(), held_bytes_}, {}});
-  return held_to_.empty();
+  if (!copies_.empty()) SendCopies(held_frames_);
+  return copies_.empty();
 }
 
 }  // namespace millrace
