@@ -7,6 +7,7 @@
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
+#   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -166,6 +167,10 @@ quickstart: deps
 cluster-demo: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@tools/cluster-demo
+.PHONY: cluster-accuracy
+cluster-accuracy: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD=$(BUILD) tools/cluster-accuracy
 
 .PHONY: test tests runtest asan tsan
 tests: all $(test_binaries) $(fuzz_binaries)

@@ -1,10 +1,26 @@
 #include "segment/segment_thread.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
+#include "base/priority.h"
+
 namespace millrace {
+namespace {
+
+// Solvers keep processors busy without a pause. A segment that queues behind them sends and
+// takes changes late, and late steps are what momentum turns into divergence.
+void GoFirst(const HostNet& segment) {
+  if (RunBeforeOthers()) return;
+  LOG(INFO) << "Segment " << segment.name() << " may not run before the solvers (that takes "
+            << "CAP_SYS_NICE, or a nice limit of -10): where all processors are busy, nodes see "
+            << "each other's steps late";
+}
+
+}  // namespace
 
 SegmentThread::SegmentThread(HostNet* segment, const SegmentThreadOptions& options,
                              const Clock* clock, ErrorSink* sink, std::function<void()> before_pass)
@@ -13,7 +29,12 @@ SegmentThread::SegmentThread(HostNet* segment, const SegmentThreadOptions& optio
       clock_(*clock),
       before_pass_(std::move(before_pass)),
       thread_(
-          "segment-" + segment->name(), [this] { Run(); }, sink) {}
+          "segment-" + segment->name(),
+          [this] {
+            GoFirst(segment_);
+            Run();
+          },
+          sink) {}
 
 SegmentThread::~SegmentThread() {
   stop_ = true;

@@ -84,8 +84,13 @@ class ReceiveWindow {
     ++kept_;
   }
   // The sender says that `sequence` is the last number it has used: what has not
-  // arrived is lost, since a probe overtakes nothing.
-  void Probed(uint16_t session, uint32_t sequence) { See(session, sequence); }
+  // arrived is lost, since a probe overtakes nothing. It is believed downwards as well: a
+  // number that was damaged on its way may lie far ahead, and the sender ignores credits
+  // for what it has not sent. (So it does those that an old probe leads to.)
+  void Probed(uint16_t session, uint32_t sequence) {
+    See(session, sequence);
+    highest_ = sequence;
+  }
   void Released() { --kept_; }
 
   // Whether the sender should be told how far we are: a quarter of the window has

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -100,7 +101,7 @@ std::string Network::WhyNoBridge() {
   return reason;
 }
 
-Network::Network(int mtu, int machines) {
+Network::Network(int mtu, int machines) : machines_(machines) {
   for (int machine = 0; machine < machines; ++machine) namespaces_.push_back(MakeNamespace());
   machines == 2 ? Join() : JoinByBridge();
   for (int machine = 0; machine < machines; ++machine) {
@@ -169,6 +170,43 @@ uint64_t Network::PacketsLost(int machine) const {
     if (fields >> packets >> bytes >> target && target == "DROP") return packets;
   }
   throw Error("iptables lists no rule that drops");
+}
+
+uint64_t Network::BytesSent(int machine) const {
+  uint64_t bytes = 0;
+  Inside(machine, [&] {
+    std::ifstream file("/proc/thread-self/net/dev");
+    // "name: " and 8 numbers of what came in, the first of what went out being its bytes.
+    for (std::string word; file >> word;) {
+      if (word != DeviceOf(machine) + ":") continue;
+      for (int field = 0; field <= 8; ++field) file >> bytes;
+      return;
+    }
+    throw Error("/proc/net/dev does not list ", DeviceOf(machine));
+  });
+  return bytes;
+}
+
+uint64_t Network::KernelCount(int machine, const std::string& protocol,
+                              const std::string& name) const {
+  uint64_t count = 0;
+  Inside(machine, [&] {
+    std::ifstream file("/proc/thread-self/net/snmp");
+    // A line of names and a line of numbers for each protocol.
+    for (std::string names, numbers; std::getline(file, names) && std::getline(file, numbers);) {
+      std::istringstream each_name(names), each_number(numbers);
+      std::string head, said, number;
+      each_name >> head;
+      each_number >> number;
+      while (head == protocol + ":" && each_name >> said && each_number >> number) {
+        if (said != name) continue;
+        count = std::stoull(number);
+        return;
+      }
+    }
+    throw Error("/proc/net/snmp does not list ", protocol, " ", name);
+  });
+  return count;
 }
 
 }  // namespace millrace::test

@@ -23,6 +23,11 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
+  int machines() const { return machines_; }
+  // The place of the bridge, as if it were a machine; machine i is at its "port" and i.
+  // There is none between two machines.
+  int bridge() const { return machines_; }
+
   // Runs `body` on a thread of its own inside a machine, and returns when it has
   // ended; sockets made there stay there. Passes on what it throws.
   void Inside(int machine, const std::function<void()>& body) const;
@@ -39,12 +44,18 @@ class Network {
   // How many that were.
   uint64_t PacketsLost(int machine) const;
 
+  // Bytes that the machine's interface has sent, Ethernet headers included.
+  uint64_t BytesSent(int machine) const;
+  // What the machine's kernel counts in /proc/net/snmp, such as ("Udp", "InCsumErrors").
+  uint64_t KernelCount(int machine, const std::string& protocol, const std::string& name) const;
+
  private:
   // This process's name for a namespace, for `ip`, which runs in another.
   std::string PathOf(int space) const;
   void Join();          // two machines
   void JoinByBridge();  // any number
 
+  const int machines_;
   std::vector<int> namespaces_;  // descriptors that keep them; behind the machines': the bridge's
 };
 

@@ -67,8 +67,43 @@ TEST(StreamWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
   EXPECT_EQ(receiver.freed(), 5u);
   receiver.Probed(kSession, 8);
   EXPECT_EQ(receiver.freed(), 8u);
+}
+
+// Frames 1 to 4 fill the window, the number of one of them is damaged: what is confirmed
+// then was never sent, whether it lies far ahead or within the next window.
+TEST(StreamWindow, AProbeSetsANumberRightThatWasDamagedOnItsWay) {
+  for (const uint32_t damaged : {5u, 8u, 3u + (1u << 24), 3u + (1u << 31)}) {
+    SendWindow sender(4, 1000 * kMs);
+    ReceiveWindow receiver(4);
+    TakeAll(&sender);
+    for (const uint32_t number : {1u, 2u, damaged, 4u}) {
+      receiver.Arrived(kSession, number);
+      receiver.Released();
+    }
+    sender.Credit(receiver.freed(), receiver.window());
+    receiver.Announced();
+    receiver.Probed(kSession, sender.sent());
+    sender.Credit(receiver.freed(), receiver.window());
+    receiver.Announced();
+    EXPECT_EQ(sender.Room(), 4u) << damaged;
+    receiver.Arrived(kSession, sender.Take());
+    receiver.Released();
+    EXPECT_TRUE(receiver.CreditDue()) << damaged;
+  }
+}
+
+TEST(StreamWindow, AnOldProbeTakesNoRoomBack) {
+  SendWindow sender(4, 1000 * kMs);
+  ReceiveWindow receiver(4);
+  TakeAll(&sender);
+  receiver.Probed(kSession, 4);
+  sender.Credit(receiver.freed(), receiver.window());
   receiver.Probed(kSession, 2);
-  EXPECT_EQ(receiver.freed(), 8u) << "an old one";
+  sender.Credit(receiver.freed(), receiver.window());
+  EXPECT_EQ(sender.Room(), 4u);
+  receiver.Arrived(kSession, sender.Take());
+  receiver.Released();
+  EXPECT_EQ(receiver.freed(), 5u);
 }
 
 TEST(StreamWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {

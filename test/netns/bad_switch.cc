@@ -1,0 +1,174 @@
+#include "test/netns/bad_switch.h"
+
+#include <arpa/inet.h>
+#include <linux/ethtool.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "transport/packet_wire.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr size_t kMostBytes = 65536;
+constexpr int kMostOvertakers = 32;
+// Frames that nothing overtakes any more go on after so long.
+constexpr int kPatienceMs = 3;
+
+std::string PortOf(size_t machine) { return Cat("port", machine); }
+
+// A device that has no checksums has no use for segmentation either: the kernel does both
+// before it hands over a packet.
+void SendWithChecksums(const std::string& device) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_value value = {ETHTOOL_STXCSUM, 0};
+  ifreq request{};
+  device.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&value);
+  if (ioctl(socket.get(), SIOCETHTOOL, &request) != 0) {
+    throw Error(device, ": checksums cannot be turned on: ", ErrnoText(errno));
+  }
+}
+
+FileDescriptor OpenPort(const std::string& device) {
+  FileDescriptor port(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const int on = 1, buffer = 16 << 20;
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = static_cast<int>(if_nametoindex(device.c_str()));
+  packet_mreq open_ear{};
+  open_ear.mr_ifindex = address.sll_ifindex;
+  open_ear.mr_type = PACKET_MR_PROMISC;
+  if (setsockopt(port.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)) != 0 ||
+      setsockopt(port.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) != 0 ||
+      setsockopt(port.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &open_ear, sizeof(open_ear)) != 0 ||
+      bind(port.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    throw Error(device, ": no raw socket: ", ErrnoText(errno));
+  }
+  return port;
+}
+
+// Where what may be damaged begins; 0 if the frame is to be left alone.
+size_t BeginOfContent(const std::vector<uint8_t>& frame) {
+  constexpr size_t kIp = sizeof(EthernetHeader), kUdp = kIp + 20;
+  if (frame.size() <= kUdp + 8) return 0;
+  const auto type = static_cast<uint16_t>(frame[12] << 8 | frame[13]);
+  if (type == kPacketEtherType) return kIp;
+  // An IP header without options, and UDP.
+  const bool udp = type == ETH_P_IP && frame[kIp] == 0x45 && frame[kIp + 9] == IPPROTO_UDP;
+  return udp ? kUdp + 8 : 0;
+}
+
+}  // namespace
+
+BadSwitch::BadSwitch(const Network& network, const Harm& harm, uint64_t seed)
+    : network_(network), harm_(harm), rng_(seed, {0xbad}) {
+  for (int machine = 0; machine < network_.machines(); ++machine) {
+    network_.Inside(machine, [&] { SendWithChecksums(Network::DeviceOf(machine)); });
+    network_.Run(network_.bridge(), {"ip", "link", "set", PortOf(machine), "nomaster"});
+  }
+  network_.Inside(network_.bridge(), [&] {
+    for (int machine = 0; machine < network_.machines(); ++machine) {
+      ports_.push_back(OpenPort(PortOf(machine)));
+    }
+  });
+  thread_ = std::thread([this] { Pass(); });
+}
+
+BadSwitch::~BadSwitch() {
+  stop_ = true;
+  thread_.join();
+}
+
+void BadSwitch::Pass() {
+  std::vector<pollfd> polled;
+  for (const FileDescriptor& port : ports_) polled.push_back({port.get(), POLLIN, 0});
+  while (!stop_) {
+    if (poll(polled.data(), polled.size(), kPatienceMs) == 0) SendHeld(true);
+    for (size_t port = 0; port < ports_.size(); ++port) {
+      if (polled[port].revents != 0) Read(port);
+    }
+  }
+}
+
+void BadSwitch::Read(size_t port) {
+  Frame frame(kMostBytes);
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t bytes = recv(ports_[port].get(), frame.data(), frame.size(), MSG_DONTWAIT);
+    if (bytes < static_cast<ssize_t>(sizeof(EthernetHeader))) return;
+    Harass(Frame(frame.begin(), frame.begin() + bytes), port);
+    SendHeld(false);
+  }
+}
+
+void BadSwitch::Harass(Frame frame, size_t from) {
+  const size_t content = BeginOfContent(frame);
+  if (content == 0) return Send(frame, from);
+  if (Falls(harm_.lose)) {
+    ++counts_.lost;
+    return;
+  }
+  if (Falls(harm_.damage)) Damage(&frame, content);
+  if (Falls(harm_.reorder)) {
+    ++counts_.reordered;
+    const int passes = 1 + static_cast<int>(rng_.Below(kMostOvertakers));
+    held_.push_back({std::move(frame), from, passes});
+    return;
+  }
+  Send(frame, from);
+  if (Falls(harm_.duplicate)) {
+    ++counts_.duplicated;
+    Send(frame, from);
+  }
+}
+
+void BadSwitch::Damage(Frame* frame, size_t begin) {
+  const size_t at = begin + rng_.Below(frame->size() - begin);
+  (*frame)[at] ^= static_cast<uint8_t>(1 + rng_.Below(255));
+  const bool udp = begin > sizeof(EthernetHeader);
+  if (udp && Falls(0.5)) {
+    ++counts_.damaged;
+    return;
+  }
+  ++counts_.damaged_unseen;
+  if (udp) (*frame)[begin - 2] = (*frame)[begin - 1] = 0;  // "not computed"
+}
+
+// By the receiver's address, as the machines of a Network have them; else to all.
+void BadSwitch::Send(const Frame& frame, size_t from) {
+  EthernetHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  for (size_t port = 0; port < ports_.size(); ++port) {
+    const bool for_all = header.to.bytes[0] & 1;
+    const bool for_it = header.to == *ParseMacAddress(Network::MacOf(static_cast<int>(port)));
+    if (port == from || !(for_all || for_it)) continue;
+    // What its queue has no room for is lost, as on any switch.
+    if (send(ports_[port].get(), frame.data(), frame.size(), MSG_DONTWAIT) < 0) continue;
+    ++counts_.passed;
+  }
+}
+
+void BadSwitch::SendHeld(bool all) {
+  for (Held& each : held_) --each.passes;
+  for (size_t i = 0; i < held_.size();) {
+    if (!all && held_[i].passes > 0) {
+      ++i;
+      continue;
+    }
+    Send(held_[i].frame, held_[i].from);
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace millrace::test
