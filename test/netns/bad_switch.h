@@ -22,7 +22,7 @@
 
 #include "base/rng.h"
 #include "test/netns/network.h"
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace millrace::test {
 
