@@ -50,15 +50,16 @@ void SolverWorker::Run() {
 
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
+  if (run_.split_test != nullptr) run_.split_test->Poll();
   bool display = false;
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeElsewhere()) {
     display |= range.HoldsMultiple(param.display());
-    if (!Leads()) continue;
     if (range.HoldsMultiple(param.test_interval())) {
       const int64_t due = range.LastMultiple(param.test_interval());
-      if (run_.tester.Due(due)) RunTest(due);
+      if (due < param.max_iter()) RunTest(due);  // the last one is run after all solvers
     }
+    if (!Leads()) continue;
     const IterationRange completed{range.first + 1, range.end + 1};
     if (completed.HoldsMultiple(param.snapshot())) {
       Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()))));
@@ -68,11 +69,16 @@ bool SolverWorker::CatchUp() {
 }
 
 void SolverWorker::RunTest(int64_t iteration) {
-  run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  if (!run_.tester.Due(iteration)) return;
+  if (run_.split_test != nullptr) {
+    run_.split_test->Begin(iteration);
+  } else if (Leads()) {
+    run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  }
 }
 
 void SolverWorker::Train(int64_t iteration, bool display) {
-  if (run_.tester.Due(iteration) && Leads()) RunTest(iteration);
+  RunTest(iteration);
   const float loss = ComputeGradients(iteration);
   const float rate = run_.policy.Rate(iteration);
   run_.reporter.Iteration(iteration, loss, rate, *net_, display);

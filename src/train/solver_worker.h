@@ -16,6 +16,7 @@
 #include "solver/update_rule.h"
 #include "topology/cluster.h"
 #include "train/reporter.h"
+#include "train/split_test.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 
@@ -34,6 +35,7 @@ struct SharedRun {
   std::atomic<bool>& snapshot_requested;
   const ResumePoint* resume = nullptr;  // null for a run from the start
   Cluster* cluster = nullptr;           // null for a machine alone
+  SplitTest* split_test = nullptr;      // null: who leads tests alone
 };
 
 // Options of the train net of a run.
@@ -64,6 +66,7 @@ class SolverWorker {
   bool CatchUp();
   // Whether this machine is the one to test and to save.
   bool Leads() const { return run_.cluster == nullptr || run_.cluster->leads(); }
+  // The test that is due at this iteration, if one is: all of it, or this node's part.
   void RunTest(int64_t iteration);
   // One whole iteration, the test that is due before it included; `display` even if
   // its number does not ask for it.

@@ -13,6 +13,7 @@
 #include "topology/start.h"
 #include "train/run_board.h"
 #include "train/solver_worker.h"
+#include "train/split_test.h"
 
 namespace millrace {
 namespace {
@@ -102,9 +103,10 @@ class TrainRun {
       result.stopped_early = true;
       return result;
     }
+    SplitTests();
     SharedRun shared{
-        config_,    policy_, *weights_,           *data_,        *reporter_,    *tester_,
-        snapshots_, stop_,   snapshot_requested_, resume_.get(), cluster_.get()};
+        config_,    policy_, *weights_,           *data_,        *reporter_,     *tester_,
+        snapshots_, stop_,   snapshot_requested_, resume_.get(), cluster_.get(), split_test_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -203,6 +205,31 @@ class TrainRun {
     return true;
   }
 
+  void SplitTests() {
+    if (!place_ || !place_->plan.split_test || tester_->empty()) return;
+    if (!SplitTest::Fits(*tester_)) {
+      LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
+      return;
+    }
+    split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster_.get()), &clock_,
+                                              [this] { return stop_.load(); });
+    split_test_->Join(weights_->clock().claimed());
+  }
+
+  // This node's part of the last test, before it leaves.
+  void BeginFinalTest(int64_t iteration) {
+    if (!split_test_ || stopped_) return;
+    if (cluster_->leads()) split_test_->Finish();  // the test before
+    if (tester_->Due(iteration)) split_test_->Begin(iteration);
+  }
+
+  // By the last node.
+  std::vector<Evaluation> FinalTest(int64_t iteration) {
+    if (!tester_->Due(iteration)) return {};
+    if (split_test_) return split_test_->Finish();
+    return tester_->Run(iteration, [] { return false; });
+  }
+
   // Waits until `done` or `ms` have passed; errors end it too.
   template <typename Done>
   bool WaitFor(int64_t ms, Done done) {
@@ -234,6 +261,8 @@ class TrainRun {
                    << patience / 1000 << " s; going on without what they still have";
       return true;
     }
+    // What this node has said goes before it does.
+    WaitFor(kLeaveMs, [this] { return cluster_->informed(); });
     cluster_->Leave();
     // Those that leave at the same time may leave this one alone.
     if (WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); }) &&
@@ -313,6 +342,7 @@ class TrainRun {
     const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
+    BeginFinalTest(result.iteration);
     // Of several machines and processes the last one has the last word.
     const bool last_node = !cluster_ || LeaveCluster();
     const bool last_process = weights_->StopTraining();
@@ -330,9 +360,7 @@ class TrainRun {
       LOG(INFO) << "Optimization stopped early.";
       return result;
     }
-    if (last_node && tester_->Due(result.iteration)) {
-      result.tests = tester_->Run(result.iteration, [] { return false; });
-    }
+    if (last_node) result.tests = FinalTest(result.iteration);
     LOG(INFO) << "Optimization Done.";
     return result;
   }
@@ -356,6 +384,7 @@ class TrainRun {
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<Cluster> cluster_;  // after the weights, on which its threads work
+  std::unique_ptr<SplitTest> split_test_;
 };
 
 }  // namespace

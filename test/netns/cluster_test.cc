@@ -163,6 +163,28 @@ TEST_F(ClusterOfMachines, TrainsToAccuracyOverUdp) {
   TrainToAccuracy(Solver(1500));
 }
 
+// The parts of tests come together at the node that leads, which alone speaks of them.
+TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Solver(600);
+  solver.set_test_interval(200);
+  solver.set_test_iter(0, 8);
+  solver.set_display(0);
+  StartAll(solver);
+  std::vector<CommandResult> results;
+  for (int i = 0; i < 2; ++i) results.push_back(Finish(i));
+  EXPECT_EQ(Accuracy(results).second, 1);
+  size_t said = 0;
+  for (const CommandResult& result : results) {
+    for (size_t at = 0; (at = result.errors.find("Testing net (#0)", at)) != std::string::npos;) {
+      ++said;
+      ++at;
+    }
+  }
+  EXPECT_EQ(said, 4u);  // before iterations 0, 200 and 400, and at the end
+}
+
 TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {
   Build(3, 9000);
   WriteTopology("transport: \"packet\" mtu: 9000");
