@@ -42,8 +42,10 @@ void SplitTest::Join(int64_t iteration) {
 
 void SplitTest::Begin(int64_t iteration) {
   std::lock_guard lock(mutex_);
-  if (open_ && peers_.leads()) FinishLocked();
+  if (open_ && Logs()) FinishLocked();
   open_ = false;
+  results_.clear();
+  led_ = peers_.leads();
   iteration_ = iteration;
   number_ = tester_.NumberOf(iteration);
   participants_ = Participants(ReadShares(peers_.read()), peers_.self, number_);
@@ -66,14 +68,19 @@ void SplitTest::Begin(int64_t iteration) {
   const int64_t now = clock_.NowNs();
   late_ns_ = now + kPatienceNs + 3 * (now - begin);
   open_ = true;
+  FinishIfReady();
 }
 
 void SplitTest::Poll() {
   if (!open_.load(std::memory_order_relaxed)) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !open_ || !Ready()) return;
-  // Who does not lead keeps an open test until it is ready, in case that the leader dies.
-  if (peers_.leads()) FinishLocked();
+  if (lock && open_) FinishIfReady();
+}
+
+// Who does not lead keeps an open test until then, in case that the leader dies.
+void SplitTest::FinishIfReady() {
+  if (!Ready()) return;
+  if (Logs()) FinishLocked();
   open_ = false;
 }
 

@@ -50,12 +50,17 @@ class SplitTest {
   void Begin(int64_t iteration);
   // Finishes the open test, if it is time. One atomic load while there is none.
   void Poll();
-  // Finishes the open test with what is there, whoever leads; its results.
+  // Finishes the open test with what is there, whoever leads; the results of the last test
+  // that was finished here, once.
   std::vector<Evaluation> Finish();
 
  private:
   void FinishLocked();
+  void FinishIfReady();
   bool Ready() const;
+  // Whether it is on this node to log the open test: a node that joins meanwhile and leads
+  // then has heard nothing of it, and one that led may have died.
+  bool Logs() const { return led_ || peers_.leads(); }
 
   Tester& tester_;
   const TestPeers peers_;
@@ -66,6 +71,7 @@ class SplitTest {
   std::atomic<bool> open_{false};
   int64_t iteration_ = 0, number_ = 0;  // of the open test
   std::vector<NodeId> participants_;
+  bool led_ = false;     // this node did when it began
   int64_t late_ns_ = 0;  // when parts that are missing are given up
   std::vector<Evaluation> results_;
 };

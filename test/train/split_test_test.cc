@@ -224,6 +224,20 @@ TEST_F(SplitTests, WaitForPartsOnlySoLong) {
   ExpectSame(nodes_[0]->Logged()[3], Whole(300));
 }
 
+TEST_F(SplitTests, AreLoggedByWhoLedWhenTheyBegan) {
+  leader_ = 1;
+  Make(2);
+  nodes_[1]->split->Begin(100);
+  leader_ = 0;  // it has joined, and begins with the next
+  nodes_[0]->split->Begin(200);
+  nodes_[1]->split->Begin(200);
+  nodes_[0]->split->Poll();
+  ASSERT_EQ(nodes_[1]->Logged().size(), 1u);
+  ExpectSame(nodes_[1]->Logged()[0], Whole(100));
+  ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
+  ExpectSame(nodes_[0]->Logged()[0], Whole(200));
+}
+
 TEST_F(SplitTests, GoOnWhereTheLeaderDies) {
   Make(2);
   nodes_[1]->split->Begin(0);
