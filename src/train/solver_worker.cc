@@ -59,10 +59,9 @@ bool SolverWorker::CatchUp() {
       const int64_t due = range.LastMultiple(param.test_interval());
       if (due < param.max_iter()) RunTest(due);  // the last one is run after all solvers
     }
-    if (!Leads()) continue;
     const IterationRange completed{range.first + 1, range.end + 1};
     if (completed.HoldsMultiple(param.snapshot())) {
-      Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()))));
+      Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()), Leads())));
     }
   }
   return display;
@@ -106,32 +105,39 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
-  const bool scheduled = interval > 0 && completed % interval == 0 && Leads();
-  if (scheduled || run_.snapshot_requested.exchange(false)) {
-    Write(run_.snapshots.Open(StartSnapshot(completed)));
+  const bool scheduled = interval > 0 && completed % interval == 0;
+  const bool requested = run_.snapshot_requested.exchange(false);
+  if (scheduled || requested) {
+    Write(run_.snapshots.Open(StartSnapshot(completed, requested || Leads())));
   }
   if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
 }
 
-Snapshot SolverWorker::StartSnapshot(int64_t iteration) const {
+Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
   snapshot.current_step = run_.policy.Step(iteration);
   snapshot.seed = run_.config.seed;
-  net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
+  if (with_model) net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
   snapshot.streams = run_.data.Positions("train");
   return snapshot;
 }
 
 void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
   if (!snapshot) return;
-  const SnapshotPaths paths = WriteSnapshot(run_.config.param.snapshot_prefix(), *snapshot);
-  LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
-  LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
+  const std::string& prefix = run_.config.param.snapshot_prefix();
+  if (snapshot->model.layer_size() > 0) {
+    const SnapshotPaths paths = WriteSnapshot(prefix, *snapshot);
+    LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
+    LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
+  }
+  if (run_.node.empty()) return;
+  LOG(INFO) << "Snapshotting this node's part to binary proto file "
+            << WriteNodeState(prefix, run_.node, *snapshot);
 }
 
 void SolverWorker::SaveFinal(int64_t iteration) const {
-  Write(run_.snapshots.Open(StartSnapshot(iteration)));
+  Write(run_.snapshots.Open(StartSnapshot(iteration, true)));
 }
 
 History SolverWorker::ExportHistory() const {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/file.h"
 #include "base/thread.h"
 #include "topology/choose_node.h"
 #include "topology/start.h"
@@ -104,9 +105,19 @@ class TrainRun {
       return result;
     }
     SplitTests();
-    SharedRun shared{
-        config_,    policy_, *weights_,           *data_,        *reporter_,     *tester_,
-        snapshots_, stop_,   snapshot_requested_, resume_.get(), cluster_.get(), split_test_.get()};
+    SharedRun shared{config_,
+                     policy_,
+                     *weights_,
+                     *data_,
+                     *reporter_,
+                     *tester_,
+                     snapshots_,
+                     stop_,
+                     snapshot_requested_,
+                     resume_.get(),
+                     cluster_.get(),
+                     split_test_.get(),
+                     place_ ? place_->plan.name : ""};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -127,11 +138,32 @@ class TrainRun {
 
  private:
   void Resume() {
-    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(options_.snapshot));
+    std::string path = options_.snapshot;
+    const bool own = FindOwnPart(&path);
+    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(path));
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    LOG(INFO) << "Resuming from " << options_.snapshot << " at iteration " << resume_->iteration();
+    LOG(INFO) << "Resuming from " << path << " at iteration " << resume_->iteration();
+    if (!own) {
+      // What it says of data and momentum is another node's.
+      resume_->state.clear_stream();
+      resume_->state.clear_history();
+      resume_->state.clear_solver_history();
+      LOG(INFO) << "No part of node " << place_->plan.name << " is saved beside " << path
+                << ": it begins with its data anew, without momentum";
+      return;
+    }
     const std::string notice = ResumeNotice(*resume_, *options_.solvers);
     if (!notice.empty()) LOG(INFO) << notice;
+  }
+
+  // In a cluster: makes `path` that of what this node has saved beside the snapshot there,
+  // which it may be already. False if there is no such part.
+  bool FindOwnPart(std::string* path) const {
+    if (!place_ || path->ends_with(NodeStatePath(".solverstate", place_->plan.name))) return true;
+    const std::string own = NodeStatePath(*path, place_->plan.name);
+    if (!FileExists(own)) return false;
+    *path = own;
+    return true;
   }
 
   // Fresh weights are filled, loaded or resumed; weights that others train
