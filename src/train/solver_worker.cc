@@ -41,6 +41,7 @@ void SolverWorker::Run() {
       clock.Done(slot);
       TakeSnapshots(*iteration + 1);
     }
+    if (!run_.stop.load(std::memory_order_relaxed)) CatchUp();
   } catch (const boost::thread_interrupted&) {
     // The run was stopped while this solver waited for data.
   }
@@ -60,9 +61,11 @@ bool SolverWorker::CatchUp() {
       if (due < param.max_iter()) RunTest(due);  // the last one is run after all solvers
     }
     const IterationRange completed{range.first + 1, range.end + 1};
-    if (completed.HoldsMultiple(param.snapshot())) {
-      Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()), Leads())));
-    }
+    if (!completed.HoldsMultiple(param.snapshot())) continue;
+    const int64_t due = completed.LastMultiple(param.snapshot());
+    // The model of the end is saved when all others have delivered.
+    if (due >= param.max_iter() && Leads()) continue;
+    Write(run_.snapshots.Open(StartSnapshot(due, Leads())));
   }
   return display;
 }
