@@ -13,7 +13,9 @@ constexpr size_t kReceiveBatch = 64;
 constexpr int kMostBatches = 8;
 constexpr size_t kSendBatch = 64;
 constexpr size_t kIntroductionBatch = 16;
-constexpr uint32_t kIntroductionSlot = UINT32_MAX;
+constexpr size_t kBulletinBatch = 16;
+// Of frames that are not the exchange's.
+constexpr uint32_t kForeignSlot = UINT32_MAX;
 // A burst is what a rate allows in this time, so that a thread that sleeps now and
 // then still comes to its rate.
 constexpr double kBurstSeconds = 0.004;
@@ -39,6 +41,16 @@ std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
   std::erase_if(peers, [&](NodeId peer) { return peer >= max_nodes; });
   std::sort(peers.begin(), peers.end());
   return peers;
+}
+
+BulletinsConfig BulletinsOf(const HostNetConfig& config, const Transport& transport) {
+  BulletinsConfig bulletins;
+  bulletins.run = config.exchange.run;
+  bulletins.node = config.exchange.node;
+  bulletins.incarnation = config.exchange.incarnation;
+  bulletins.peers = transport.info().peers;
+  bulletins.max_frame_bytes = transport.max_frame_bytes() - (config.gate.key ? kSealBytes : 0);
+  return bulletins;
 }
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
@@ -85,11 +97,17 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  static_assert(OutBulletin::kTrailerRoom == kSealBytes);
+  if (config.bulletins) {
+    bulletins_ =
+        std::make_unique<Bulletins>(BulletinsOf(config, *transport_), config.bulletins.get());
+    news_.resize(kBulletinBatch);
+  }
   held_.reserve(config.exchange.slots);
   full_.reserve(transport_->info().peers.size() + 1);
   out_.reserve(config.exchange.slots);
   introductions_.resize(kIntroductionBatch);
-  accepted_.resize(config.exchange.slots + kIntroductionBatch);
+  accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
   const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
   survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), arrays_, peers);
   meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
@@ -117,6 +135,7 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   next.at_once = more_in || more_out;
   meters_->Passed(!more_in && wire_before == meters_->wire_bytes());
   next.deadline_ns = std::min(exchange_->NextEvent(now_ns), gate_->introductions().NextEvent());
+  if (bulletins_) next.deadline_ns = std::min(next.deadline_ns, bulletins_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
   // Slots that the transport still holds, or frames that it had no room for.
   const bool waits = busy_ || accepted_count_ != reclaimed_;
@@ -144,7 +163,15 @@ size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
   *received = transport_->Receive(in_);
   size_t entered = 0;
   for (size_t i = 0; i < *received; ++i) {
-    if (const auto frame = gate_->Enter(in_[i], now_ns)) views_[entered++] = *frame;
+    const auto frame = gate_->Enter(in_[i], now_ns);
+    if (!frame) continue;
+    state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
+    if (bulletins_ && IsBulletin(*frame)) {
+      Admit();  // it may be of a life that has just introduced itself
+      bulletins_->Receive(in_[i].from, *frame, now_ns);
+    } else {
+      views_[entered++] = *frame;
+    }
   }
   return entered;
 }
@@ -154,7 +181,6 @@ bool HostNet::Receive(int64_t now_ns) {
   for (int batch = 0; batch < kMostBatches; ++batch) {
     size_t received;
     const size_t entered = TakeBatch(now_ns, &received);
-    if (entered > 0) state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
     transport_->Release();
@@ -168,6 +194,7 @@ bool HostNet::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
   Introduce(now_ns);
+  if (bulletins_) Inform(now_ns);
   Offer();
   for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
     const size_t before = held_.size();
@@ -190,7 +217,7 @@ void HostNet::Introduce(int64_t now_ns) {
     for (size_t i = 0; i < count; ++i) {
       const OutFrame frame{introductions_[i].to, introductions_[i].bytes, {}};
       if (transport_->Send({&frame, 1}).accepted == 0) continue;
-      accepted_[accepted_count_++ % accepted_.size()] = kIntroductionSlot;
+      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
       bytes += WireBytes(frame.to, frame.bytes());
     }
     introduced_ = accepted_count_;
@@ -198,6 +225,41 @@ void HostNet::Introduce(int64_t now_ns) {
     meters_->AddWireBytes(bytes);
     Reclaim();
     if (reclaimed_ < introduced_) return;
+  }
+}
+
+// Tells the bulletins of peers that live anew.
+void HostNet::Admit() {
+  const Introductions& introductions = gate_->introductions();
+  if (introductions.stats().lives == admitted_lives_) return;
+  admitted_lives_ = introductions.stats().lives;
+  for (NodeId node : transport_->info().peers) {
+    const auto peer = introductions.Peer(node);
+    if (peer) bulletins_->Admit(node, peer->incarnation);
+  }
+}
+
+// As Introduce, but within the pace.
+void HostNet::Inform(int64_t now_ns) {
+  Admit();
+  while (reclaimed_ >= informed_) {
+    const size_t room = std::min(news_.size(), Affordable(now_ns));
+    const size_t count = bulletins_->Send({news_.data(), room}, now_ns);
+    if (count == 0) return;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(),
+                        kForeignSlot};
+      gate_->Seal(&frame);
+      const OutFrame out{frame.destination, frame.head, frame.payload};
+      if (transport_->Send({&out, 1}).accepted == 0) continue;
+      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
+      bytes += WireBytes(out.to, out.bytes());
+    }
+    informed_ = accepted_count_;
+    pacer_.Spend(static_cast<double>(bytes));
+    meters_->AddWireBytes(bytes);
+    Reclaim();
   }
 }
 
@@ -266,7 +328,7 @@ void HostNet::Reclaim() {
   const uint64_t done = transport_->Reclaim();
   for (; reclaimed_ < done; ++reclaimed_) {
     const uint32_t slot = accepted_[reclaimed_ % accepted_.size()];
-    if (slot != kIntroductionSlot) exchange_->Release(slot);
+    if (slot != kForeignSlot) exchange_->Release(slot);
   }
 }
 
@@ -275,6 +337,14 @@ void HostNet::Publish(int64_t now_ns) {
   meters_->Publish(*gate_);
   if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
   const View& view = exchange_->view();
+  if (bulletins_) {
+    meters_->Publish(bulletins_->stats().drops);
+    const uint64_t seen = bulletins_->seen();
+    const bool all = std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
+      return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+    });
+    if (all) state_.informed_ = seen;
+  }
   const bool in_sync = exchange_->in_sync();
   const auto leader = std::find_if(view.members.begin(), view.members.end(),
                                    [](const Member& m) { return m.role == Role::kSynced; });

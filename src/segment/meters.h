@@ -16,6 +16,7 @@
 #include "base/node_id.h"
 #include "exchange/exchange_config.h"
 #include "exchange/peer_meters.h"
+#include "segment/bulletin_frame.h"
 #include "segment/closeness.h"
 #include "segment/gate.h"
 
@@ -50,6 +51,10 @@ class SegmentMeters {
   uint64_t gate_drops(GateDrop drop) const { return gate_drops_[static_cast<size_t>(drop)].Read(); }
   uint64_t gate_drops() const;
   uint64_t gate_drops_of(NodeId peer) const { return peer_gate_drops_[IndexOf(peer)].Read(); }
+  // Frames of bulletins that were refused, by reason.
+  uint64_t bulletin_drops(BulletinDrop drop) const {
+    return bulletin_drops_[static_cast<size_t>(drop)].Read();
+  }
   // Passes made, and those of them that found nothing to do.
   uint64_t passes() const { return passes_.Read(); }
   uint64_t idle_passes() const { return idle_passes_.Read(); }
@@ -63,6 +68,9 @@ class SegmentMeters {
   void Publish(const Gate& gate);
   // `peers` in the order of peers().
   void Publish(const Closeness& all, std::span<const Closeness> peers);
+  void Publish(const BulletinDrops& drops) {
+    for (size_t i = 0; i < drops.size(); ++i) bulletin_drops_[i].Set(drops[i]);
+  }
   void Passed(bool idle) {
     passes_.Add();
     if (idle) idle_passes_.Add();
@@ -92,6 +100,7 @@ class SegmentMeters {
   const std::vector<NodeId> peers_;
   std::array<Count, kSlots> slots_;
   std::array<Count, std::tuple_size_v<GateDrops>> gate_drops_;
+  std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
   std::vector<Count> peer_gate_drops_;  // by the index in peers_
   Count passes_, idle_passes_, wire_bytes_;
 

@@ -46,7 +46,8 @@ bool MayBeginBelow(NodeId top, NodeId node) { return top == 0 || top == node; }
 
 // `top`: the node of the segment that is nearest to node 0.
 std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan, NodeId top,
-                                     uint32_t incarnation, const ClusterReplica& replica) {
+                                     uint32_t incarnation, const ClusterReplica& replica,
+                                     const std::shared_ptr<BulletinStore>& bulletins) {
   HostNetConfig config;
   config.name = plan.name;
   config.exchange = plan.exchange;
@@ -55,6 +56,8 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   config.rule = plan.rule;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
+  // Only these join the nodes as a tree; around a ring bulletins would be sent twice.
+  if (plan.begin == 0) config.bulletins = bulletins;
   IntroductionsConfig& own = config.gate.introductions;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
@@ -87,16 +90,18 @@ bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
   const uint32_t incarnation = NewIncarnation();
+  const auto bulletins =
+      std::make_shared<BulletinStore>(topology.nodes.size(), plan.node, incarnation);
   std::vector<ClusterSegment> segments;
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = TopOf(topology, segment.segment);
-    segments.push_back({MakeSegment(topology, segment, top, incarnation, replica),
+    segments.push_back({MakeSegment(topology, segment, top, incarnation, replica, bulletins),
                         {.spin = segment.spin},
                         segment.begin == 0,
                         plan.node != 0 && top == plan.node});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
-                                   replica.clock, replica.sink);
+                                   replica.clock, replica.sink, bulletins);
 }
 
 }  // namespace millrace

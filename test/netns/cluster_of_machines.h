@@ -54,13 +54,13 @@ class ClusterOfMachines : public testing::Test {
 
   // Every machine saves under its own name and writes NAME.jsonl.
   void Start(int machine, caffe::SolverParameter solver,
-             const std::string& topology = "topology.prototxt") {
+             const std::string& topology = "topology.prototxt", const std::string& snapshot = "") {
     const std::string name = NameOf(machine);
     const std::string file = work_.Write(name, std::move(solver));
     network_->Inside(machine, [&] {
       nodes_[machine] = std::make_unique<Process>(std::vector<std::string>{
           Binary(), "train", "--solver=" + file, "--topology=" + (work_ / topology),
-          "--node=" + name, "--metrics=" + (work_ / (name + ".jsonl"))});
+          "--node=" + name, "--metrics=" + (work_ / (name + ".jsonl")), "--snapshot=" + snapshot});
     });
   }
   void StartAll(const caffe::SolverParameter& solver) {
@@ -135,7 +135,7 @@ class ClusterOfMachines : public testing::Test {
     int snapshots = 0;
     for (int i = 0; i < machines_; ++i) {
       for (const std::string& file : work_.FilesWith(NameOf(i) + "_iter_")) {
-        snapshots += file.find(".solverstate") != std::string::npos;
+        snapshots += file.find(".caffemodel") != std::string::npos;
       }
     }
     return snapshots;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "monitor/metrics.h"
+#include "solver/snapshot.h"
 #include "test/netns/cluster_of_machines.h"
 
 namespace millrace::test {
@@ -42,6 +43,28 @@ TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernet) {
   Build(3);
   WriteTopology("transport: \"packet\"");
   TrainToAccuracy(Solver(1500));
+}
+
+// The parts of tests come together at the node that leads, which alone speaks of them.
+TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Solver(600);
+  solver.set_test_interval(200);
+  solver.set_test_iter(0, 8);
+  solver.set_display(0);
+  StartAll(solver);
+  std::vector<CommandResult> results;
+  for (int i = 0; i < 2; ++i) results.push_back(Finish(i));
+  EXPECT_EQ(Accuracy(results).second, 1);
+  size_t said = 0;
+  for (const CommandResult& result : results) {
+    for (size_t at = 0; (at = result.errors.find("Testing net (#0)", at)) != std::string::npos;) {
+      ++said;
+      ++at;
+    }
+  }
+  EXPECT_EQ(said, 4u);  // before iterations 0, 200 and 400, and at the end
 }
 
 TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {
@@ -119,6 +142,38 @@ TEST_F(ClusterOfMachines, SegmentsRunBeforeSolvers) {
   EXPECT_EQ(*segment, refused ? *solver : std::max(*solver - 10, -20));
   for (int i : {0, 1}) nodes_[i]->Signal(SIGINT);
   for (int i : {0, 1}) Finish(i);
+}
+
+TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Workspace::Solver(330);
+  solver.set_snapshot(300);
+  solver.set_snapshot_prefix(work_ / "run");
+  // Batches that the nodes had trained on when they saved their parts.
+  const auto trained = [&](int64_t iteration) {
+    int64_t batches = 0;
+    for (int i = 0; i < 2; ++i) {
+      const std::string state = Cat(work_.Snapshot("run", iteration), ".solverstate");
+      const caffe::StreamPosition at =
+          LoadResumePoint(NodeStatePath(state, NameOf(i))).state.stream(0);
+      batches += static_cast<int64_t>(at.next_batch()) - at.outstanding_size();
+    }
+    return batches;
+  };
+  StartAll(solver);
+  for (int i = 0; i < 2; ++i) Finish(i);
+  EXPECT_EQ(work_.FilesWith("run_iter_300.caffemodel").size(), 1u);
+  EXPECT_NEAR(static_cast<double>(trained(300)), 300, 50);
+  solver.set_max_iter(630);
+  for (int i = 0; i < 2; ++i) {
+    Start(i, solver, "topology.prototxt", work_.Snapshot("run", 300) + ".solverstate");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::string part = Cat("run_iter_300.", NameOf(i), ".solverstate at iteration 300");
+    EXPECT_CONTAINS(Finish(i).errors, part);
+  }
+  EXPECT_NEAR(static_cast<double>(trained(600)), 600, 50);
 }
 
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
