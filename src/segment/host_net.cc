@@ -14,7 +14,9 @@ constexpr size_t kReceiveBatch = 64;
 constexpr int kMostBatches = 8;
 constexpr size_t kSendBatch = 64;
 constexpr size_t kIntroductionBatch = 16;
-constexpr uint32_t kIntroductionSlot = UINT32_MAX;
+constexpr size_t kBulletinBatch = 16;
+// Of frames that are not the exchange's.
+constexpr uint32_t kForeignSlot = UINT32_MAX;
 // A burst is what a rate allows in this time, so that a thread that sleeps now and
 // then still comes to its rate.
 constexpr double kBurstSeconds = 0.004;
@@ -32,6 +34,16 @@ GateConfig GateOf(const HostNetConfig& config, const TransportInfo& info, int64_
   own.settings.max_nodes = config.exchange.max_nodes;
   own.settings.chunk_floats = static_cast<uint32_t>(chunk_floats);
   return gate;
+}
+
+BulletinsConfig BulletinsOf(const HostNetConfig& config, const Transport& transport) {
+  BulletinsConfig bulletins;
+  bulletins.run = config.exchange.run;
+  bulletins.node = config.exchange.node;
+  bulletins.incarnation = config.exchange.incarnation;
+  bulletins.peers = transport.info().peers;
+  bulletins.max_frame_bytes = transport.max_frame_bytes() - (config.gate.key ? kSealBytes : 0);
+  return bulletins;
 }
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
@@ -80,11 +92,17 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  static_assert(OutBulletin::kTrailerRoom == kSealBytes);
+  if (config.bulletins) {
+    bulletins_ =
+        std::make_unique<Bulletins>(BulletinsOf(config, *transport_), config.bulletins.get());
+    news_.resize(kBulletinBatch);
+  }
   held_.reserve(config.exchange.slots);
   full_.reserve(transport_->info().peers.size() + 1);
   out_.reserve(config.exchange.slots);
   introductions_.resize(kIntroductionBatch);
-  accepted_.resize(config.exchange.slots + kIntroductionBatch);
+  accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
 }
 
 HostNet::Next HostNet::Pass(int64_t now_ns) {
@@ -101,6 +119,7 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   next.at_once = more_in || more_out;
   meters_.Passed(!more_in && wire_before == meters_.wire_bytes());
   next.deadline_ns = std::min(exchange_->NextEvent(now_ns), gate_->introductions().NextEvent());
+  if (bulletins_) next.deadline_ns = std::min(next.deadline_ns, bulletins_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
   // Slots that the transport still holds, or frames that it had no room for.
   const bool waits = busy_ || accepted_count_ != reclaimed_;
@@ -132,7 +151,14 @@ bool HostNet::Receive(int64_t now_ns) {
     const size_t count = transport_->Receive(in_);
     size_t entered = 0;
     for (size_t i = 0; i < count; ++i) {
-      if (const auto frame = gate_->Enter(in_[i], now_ns)) views_[entered++] = *frame;
+      const auto frame = gate_->Enter(in_[i], now_ns);
+      if (!frame) continue;
+      if (bulletins_ && IsBulletin(*frame)) {
+        Admit();  // it may be of a life that has just introduced itself
+        bulletins_->Receive(in_[i].from, *frame, now_ns);
+      } else {
+        views_[entered++] = *frame;
+      }
     }
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
@@ -147,6 +173,7 @@ bool HostNet::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
   Introduce(now_ns);
+  if (bulletins_) Inform(now_ns);
   Offer();
   for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
     const size_t before = held_.size();
@@ -169,7 +196,7 @@ void HostNet::Introduce(int64_t now_ns) {
     for (size_t i = 0; i < count; ++i) {
       const OutFrame frame{introductions_[i].to, introductions_[i].bytes, {}};
       if (transport_->Send({&frame, 1}).accepted == 0) continue;
-      accepted_[accepted_count_++ % accepted_.size()] = kIntroductionSlot;
+      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
       bytes += WireBytes(frame.to, frame.bytes());
     }
     introduced_ = accepted_count_;
@@ -177,6 +204,41 @@ void HostNet::Introduce(int64_t now_ns) {
     meters_.AddWireBytes(bytes);
     Reclaim();
     if (reclaimed_ < introduced_) return;
+  }
+}
+
+// Tells the bulletins of peers that live anew.
+void HostNet::Admit() {
+  const Introductions& introductions = gate_->introductions();
+  if (introductions.stats().lives == admitted_lives_) return;
+  admitted_lives_ = introductions.stats().lives;
+  for (NodeId node : transport_->info().peers) {
+    const auto peer = introductions.Peer(node);
+    if (peer) bulletins_->Admit(node, peer->incarnation);
+  }
+}
+
+// As Introduce, but within the pace.
+void HostNet::Inform(int64_t now_ns) {
+  Admit();
+  while (reclaimed_ >= informed_) {
+    const size_t room = std::min(news_.size(), Affordable(now_ns));
+    const size_t count = bulletins_->Send({news_.data(), room}, now_ns);
+    if (count == 0) return;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(),
+                        kForeignSlot};
+      gate_->Seal(&frame);
+      const OutFrame out{frame.destination, frame.head, frame.payload};
+      if (transport_->Send({&out, 1}).accepted == 0) continue;
+      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
+      bytes += WireBytes(out.to, out.bytes());
+    }
+    informed_ = accepted_count_;
+    pacer_.Spend(static_cast<double>(bytes));
+    meters_.AddWireBytes(bytes);
+    Reclaim();
   }
 }
 
@@ -245,7 +307,7 @@ void HostNet::Reclaim() {
   const uint64_t done = transport_->Reclaim();
   for (; reclaimed_ < done; ++reclaimed_) {
     const uint32_t slot = accepted_[reclaimed_ % accepted_.size()];
-    if (slot != kIntroductionSlot) exchange_->Release(slot);
+    if (slot != kForeignSlot) exchange_->Release(slot);
   }
 }
 
@@ -253,6 +315,14 @@ void HostNet::Publish() {
   meters_.Publish(exchange_->stats());
   meters_.Publish(gate_->drops());
   const View& view = exchange_->view();
+  if (bulletins_) {
+    meters_.Publish(bulletins_->stats().drops);
+    const uint64_t seen = bulletins_->seen();
+    const bool all = std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
+      return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+    });
+    if (all) state_.informed_ = seen;
+  }
   const bool in_sync = exchange_->in_sync();
   const auto leader = std::find_if(view.members.begin(), view.members.end(),
                                    [](const Member& m) { return m.role == Role::kSynced; });

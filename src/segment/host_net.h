@@ -16,6 +16,7 @@
 
 #include "exchange/exchange.h"
 #include "exchange/merge_rule.h"
+#include "segment/bulletins.h"
 #include "segment/gate.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
@@ -32,6 +33,8 @@ struct HostNetConfig {
   double max_bytes_per_second = 0;  // that this node puts on the wire; 0: no limit
   // Names, digests and key; the rest is filled in from the above.
   GateConfig gate;
+  // Of this node, which its segments share; null: the segment carries no bulletins.
+  std::shared_ptr<BulletinStore> bulletins;
 };
 
 // The most floats of a chunk for frames of `max_frame_bytes`; 0 if not even one fits
@@ -62,6 +65,9 @@ class SegmentState {
   void RequestLeave() { leave_ = true; }
   bool left() const { return left_; }
   bool delivered() const { return delivered_; }
+  // How many of BulletinStore::changes() the other members have, as far as they get them
+  // from here.
+  uint64_t informed() const { return informed_; }
   // Why this node, which has not joined yet, is not wanted; "" if it is. Then the
   // segment does nothing more.
   std::string refusal() const {
@@ -71,7 +77,7 @@ class SegmentState {
 
  private:
   friend class HostNet;
-  std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
+  std::atomic<uint64_t> progress_{0}, global_{0}, others_{0}, informed_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
   std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
@@ -103,6 +109,8 @@ class HostNet {
   const SegmentMeters& meters() const { return meters_; }
   const Exchange& exchange() const { return *exchange_; }
   const Gate& gate() const { return *gate_; }
+  // Null if it carries none.
+  const Bulletins* bulletins() const { return bulletins_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
 
  private:
@@ -110,6 +118,8 @@ class HostNet {
   bool Receive(int64_t now_ns);
   bool Send(int64_t now_ns);
   void Introduce(int64_t now_ns);
+  void Admit();
+  void Inform(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
   bool IsFull(NodeId destination) const;
@@ -125,6 +135,7 @@ class HostNet {
   std::unique_ptr<ChunkExecutor> executor_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Bulletins> bulletins_;
   const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // of one frame
   Pacer pacer_;
@@ -136,6 +147,9 @@ class HostNet {
   std::vector<OutFrame> out_;      // the same, for the transport
   std::vector<OutIntroduction> introductions_;
   uint64_t introduced_ = 0;         // frames accepted up to the last introduction
+  std::vector<OutBulletin> news_;   // under way
+  uint64_t informed_ = 0;           // frames accepted up to the last of these
+  uint64_t admitted_lives_ = 0;     // of the peers, to the bulletins
   std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;

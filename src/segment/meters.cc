@@ -28,6 +28,10 @@ std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& coun
     const auto drop = static_cast<GateDrop>(i);
     dropped += Part(GateDropName(drop), meters.gate_drops(drop));
   }
+  for (size_t i = 1; i < std::tuple_size_v<BulletinDrops>; ++i) {
+    const auto drop = static_cast<BulletinDrop>(i);
+    dropped += Part(Cat("bulletin_", BulletinDropName(drop)), meters.bulletin_drops(drop));
+  }
   for (size_t i = 0; i < kDropReasons; ++i) {
     const auto reason = static_cast<DropReason>(i);
     dropped += Part(DropReasonName(reason), counters.dropped(reason));

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "exchange/exchange_config.h"
+#include "segment/bulletin_frame.h"
 #include "segment/gate.h"
 
 namespace millrace {
@@ -28,6 +29,10 @@ class SegmentMeters {
   uint64_t gate_drops(GateDrop drop) const {
     return gate_drops_[static_cast<size_t>(drop)].load(std::memory_order_relaxed);
   }
+  // Frames of bulletins that were refused, by reason.
+  uint64_t bulletin_drops(BulletinDrop drop) const {
+    return bulletin_drops_[static_cast<size_t>(drop)].load(std::memory_order_relaxed);
+  }
   // Passes made, and those of them that found nothing to do.
   uint64_t passes() const { return passes_.load(std::memory_order_relaxed); }
   uint64_t idle_passes() const { return idle_passes_.load(std::memory_order_relaxed); }
@@ -43,6 +48,11 @@ class SegmentMeters {
   void Publish(const GateDrops& drops) {
     for (size_t i = 0; i < drops.size(); ++i) {
       gate_drops_[i].store(drops[i], std::memory_order_relaxed);
+    }
+  }
+  void Publish(const BulletinDrops& drops) {
+    for (size_t i = 0; i < drops.size(); ++i) {
+      bulletin_drops_[i].store(drops[i], std::memory_order_relaxed);
     }
   }
   void Passed(bool idle) {
@@ -83,6 +93,7 @@ class SegmentMeters {
 
   std::array<std::atomic<uint64_t>, kSlots> slots_{};
   std::array<std::atomic<uint64_t>, std::tuple_size_v<GateDrops>> gate_drops_{};
+  std::array<std::atomic<uint64_t>, std::tuple_size_v<BulletinDrops>> bulletin_drops_{};
   std::atomic<uint64_t> passes_{0}, idle_passes_{0}, wire_bytes_{0};
 };
 

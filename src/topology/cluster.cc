@@ -17,10 +17,11 @@ bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
 }  // namespace
 
 Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-                 const Clock* clock, ErrorSink* sink)
+                 const Clock* clock, ErrorSink* sink, std::shared_ptr<BulletinStore> bulletins)
     : segments_(std::move(segments)),
       start_(start),
       iterations_(*iterations),
+      bulletins_(std::move(bulletins)),
       others_(segments_.size()) {
   CHECK(!segments_.empty());
   for (ClusterSegment& segment : segments_) {
@@ -72,6 +73,29 @@ bool Cluster::left() const {
 
 bool Cluster::delivered() const {
   return All(segments_, [](const SegmentState& state) { return state.delivered(); });
+}
+
+void Cluster::Publish(Topic topic, std::span<const std::byte> bytes) {
+  CHECK(bulletins_ != nullptr);
+  bulletins_->Publish(topic, bytes);
+}
+
+std::vector<Bulletin> Cluster::Read(Topic topic) const {
+  CHECK(bulletins_ != nullptr);
+  return bulletins_->Read(topic);
+}
+
+bool Cluster::informed() const {
+  CHECK(bulletins_ != nullptr);
+  const uint64_t changes = bulletins_->changes();
+  return std::all_of(segments_.begin(), segments_.end(), [&](const ClusterSegment& segment) {
+    return segment.net->bulletins() == nullptr || segment.net->state().informed() >= changes;
+  });
+}
+
+NodeId Cluster::node() const {
+  CHECK(bulletins_ != nullptr);
+  return bulletins_->node();
 }
 
 void Cluster::Count() {

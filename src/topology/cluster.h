@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "segment/bulletin_store.h"
 #include "segment/host_net.h"
 #include "segment/segment_thread.h"
 #include "weights/iteration_clock.h"
@@ -45,8 +47,9 @@ class Cluster {
  public:
   // `start`: the iteration that this node's own weights are of, which counts if the
   // run begins with them. All pointers outlive the cluster.
+  // `bulletins`: what the segments that count were made with; null for a cluster without.
   Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-          const Clock* clock, ErrorSink* sink);
+          const Clock* clock, ErrorSink* sink, std::shared_ptr<BulletinStore> bulletins = nullptr);
   // Ends all segments at once; Leave() first, to go in order.
   ~Cluster();
 
@@ -78,6 +81,22 @@ class Cluster {
   // Iterations done elsewhere since the last call, in ascending order.
   std::vector<IterationRange> TakeElsewhere();
 
+  // ---- Bulletins: small messages to all other nodes (docs/bulletins.md). ----
+
+  // Every other node of the cluster will have this as the newest that this one says on
+  // `topic`; what it said before may never arrive. At most kMaxBulletinBytes, else throws
+  // Error. Returns at once; works from the start of the cluster to its end, also while this
+  // node joins and after it has left.
+  void Publish(Topic topic, std::span<const std::byte> bytes);
+  // The newest on `topic` of each node that was heard to say something, by node, this one
+  // included. Of a node that was started anew only what it has said since.
+  std::vector<Bulletin> Read(Topic topic) const;
+  // The other members of all segments have sent receipts for what was published or passed
+  // on until now.
+  bool informed() const;
+  // This node's id, which is its place in the topology.
+  NodeId node() const;
+
   const std::vector<ClusterSegment>& segments() const { return segments_; }
 
   // Moves the counts between segments and clock. Called by the segments' threads.
@@ -89,6 +108,7 @@ class Cluster {
   std::vector<ClusterSegment> segments_;
   const int64_t start_;
   IterationClock& iterations_;
+  const std::shared_ptr<BulletinStore> bulletins_;  // null: none
   std::mutex mutex_;
   std::vector<uint64_t> others_;  // by segment: iterations of the nodes beyond it
   bool begun_ = false;

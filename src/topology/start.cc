@@ -43,7 +43,8 @@ uint32_t NewIncarnation() {
 }
 
 std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan,
-                                     uint32_t incarnation, const ClusterReplica& replica) {
+                                     uint32_t incarnation, const ClusterReplica& replica,
+                                     const std::shared_ptr<BulletinStore>& bulletins) {
   HostNetConfig config;
   config.name = plan.name;
   config.exchange = plan.exchange;
@@ -52,6 +53,8 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   config.rule = plan.rule;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
+  // Only these join the nodes as a tree; around a ring bulletins would be sent twice.
+  if (plan.begin == 0) config.bulletins = bulletins;
   IntroductionsConfig& own = config.gate.introductions;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
@@ -85,15 +88,17 @@ bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
   const uint32_t incarnation = NewIncarnation();
+  const auto bulletins =
+      std::make_shared<BulletinStore>(topology.nodes.size(), plan.node, incarnation);
   std::vector<ClusterSegment> segments;
   for (const SegmentPlan& segment : plan.segments) {
-    segments.push_back({MakeSegment(topology, segment, incarnation, replica),
+    segments.push_back({MakeSegment(topology, segment, incarnation, replica, bulletins),
                         {.spin = segment.spin},
                         segment.begin == 0,
                         plan.node != 0 && TopOf(topology, segment.segment) == plan.node});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
-                                   replica.clock, replica.sink);
+                                   replica.clock, replica.sink, bulletins);
 }
 
 }  // namespace millrace

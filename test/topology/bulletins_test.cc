@@ -1,0 +1,143 @@
+// Bulletins between whole nodes, with their threads.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/support/support.h"
+#include "topology/cluster.h"
+#include "transport/loopback.h"
+#include "transport/registry.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kFloats = 500;
+constexpr uint16_t kNodes = 3;
+
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 12000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+class Node {
+ public:
+  Node(NodeId node, std::vector<std::unique_ptr<Transport>> transports, bool keyed = false)
+      : weights_(kFloats) {
+    static uint32_t incarnations = 0;
+    const uint32_t incarnation = ++incarnations;
+    const auto store = std::make_shared<BulletinStore>(kNodes, node, incarnation);
+    std::vector<ClusterSegment> segments;
+    for (auto& transport : transports) {
+      HostNetConfig config;
+      config.name = Cat("s", segments.size());
+      config.exchange.node = node;
+      config.exchange.max_nodes = kNodes;
+      config.exchange.incarnation = incarnation;
+      config.exchange.heartbeat_ns = 20'000'000;
+      config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
+      for (int i = 0; i < kNodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
+      if (keyed) config.gate.key = std::make_shared<const SecretKey>();
+      config.bulletins = store;
+      segments.push_back(
+          {std::make_unique<HostNet>(config, std::move(transport), weights_.data(), kFloats),
+           {},
+           true,
+           false});
+    }
+    cluster_ = std::make_unique<Cluster>(std::move(segments), 0, &clock_, &time_, &sink_, store);
+  }
+  void Say(const std::string& text) {
+    cluster_->Publish(Topic::kReport, std::as_bytes(std::span(text)));
+  }
+  // What this node has heard, as "0 text, 2 text".
+  std::string Heard() const {
+    std::string all;
+    for (const Bulletin& each : cluster_->Read(Topic::kReport)) {
+      const auto* text = reinterpret_cast<const char*>(each.bytes.data());
+      all += Cat(all.empty() ? "" : ", ", each.node, " ", std::string(text, each.bytes.size()));
+    }
+    return all;
+  }
+  Cluster& cluster() { return *cluster_; }
+
+ private:
+  std::vector<float> weights_;
+  IterationClock clock_;
+  SteadyClock time_;
+  ErrorSink sink_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+template <typename... Ends>
+std::vector<std::unique_ptr<Transport>> Connect(Ends... ends) {
+  std::vector<std::unique_ptr<Transport>> all;
+  (all.push_back(std::move(ends)), ...);
+  return all;
+}
+
+TEST(ClusterBulletins, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
+  LoopbackHub upper(LoopbackOptions{.nodes = kNodes}), lower(LoopbackOptions{.nodes = kNodes});
+  Node a(0, Connect(upper.Connect(0)));
+  auto b = std::make_unique<Node>(1, Connect(upper.Connect(1), lower.Connect(1)));
+  auto c = std::make_unique<Node>(2, Connect(lower.Connect(2)));
+  a.Say("from a");
+  b->Say("from b");
+  c->Say("from c");
+  const std::string all = "0 from a, 1 from b, 2 from c";
+  for (const Node* node : {&a, b.get(), c.get()}) {
+    EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
+  }
+  EXPECT_TRUE(Eventually([&] { return a.cluster().informed() && b->cluster().informed(); }));
+  EXPECT_EQ(c->cluster().Read(Topic::kTest).size(), 0u);
+  EXPECT_EQ(b->cluster().node(), 1);
+  // The one in the middle starts anew: it hears of both again, and says nothing yet.
+  b.reset();
+  b = std::make_unique<Node>(1, Connect(upper.Connect(1), lower.Connect(1)));
+  EXPECT_TRUE(Eventually([&] { return b->Heard() == "0 from a, 2 from c"; })) << b->Heard();
+  c.reset();
+  c = std::make_unique<Node>(2, Connect(lower.Connect(2)));
+  c->Say("from c again");
+  EXPECT_TRUE(Eventually([&] { return a.Heard() == "0 from a, 1 from b, 2 from c again"; }))
+      << a.Heard();
+}
+
+TEST(ClusterBulletins, TravelOverUdpSealedAndInParts) {
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::string peers[kNodes];
+  for (int i = 0; i < kNodes; ++i) {
+    for (int j = 0; j < kNodes; ++j) {
+      if (i != j) peers[i] += Cat(peers[i].empty() ? "" : ",", j, "=127.0.0.", j + 1, ":29551");
+    }
+  }
+  for (int i = 0; i < kNodes; ++i) {
+    TransportConfig config;
+    config.transport = "udp";
+    config.node = static_cast<NodeId>(i);
+    config.options = {{"address", Cat("127.0.0.", i + 1, ":29551")},
+                      {"peers", peers[i]},
+                      {"max_frame_bytes", "400"}};
+    nodes.push_back(std::make_unique<Node>(static_cast<NodeId>(i),
+                                           Connect(TransportRegistry::Get().Create(config)), true));
+  }
+  std::string all;
+  for (int i = 0; i < kNodes; ++i) {
+    const std::string text(kMaxBulletinBytes - i, static_cast<char>('x' + i));
+    nodes[i]->Say(text);
+    all += Cat(i > 0 ? ", " : "", i, " ", text);
+  }
+  for (const auto& node : nodes) {
+    EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
+  }
+  EXPECT_THROW(nodes[0]->Say(std::string(kMaxBulletinBytes + 1, 'x')), Error);
+}
+
+}  // namespace
+}  // namespace millrace
