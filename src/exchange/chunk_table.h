@@ -32,6 +32,7 @@ struct Chunk {
   // Master: when its position was sent last. Worker: when its difference was.
   int64_t sent_at = 0;
   int64_t heard_at = 0;  // worker: when the last position came
+  int64_t taken_at = 0;  // worker: when the last difference was taken, and sent first
   uint32_t seq = 0;      // worker: number of the last difference taken
   float scale = 0;       // worker: of the pending difference
   uint32_t row = 0;      // master, recovering: index among the chunks owned
@@ -40,9 +41,10 @@ struct Chunk {
   uint16_t owner = kNoNode;                       // its master
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
-  uint8_t retries = 0;   // since content was sent, or the difference taken, first
-  bool pending = false;  // worker: a difference may not have been applied yet
-  bool dirty = false;    // master: merged something since the last position
+  uint8_t retries = 0;      // since content was sent, or the difference taken, first
+  uint8_t swept_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
+  bool pending = false;     // worker: a difference may not have been applied yet
+  bool dirty = false;       // master: merged something since the last position
   // Worker: answers to a position, to a claim, to a claim with an older position.
   bool owes_seen = false, owes_pledge = false, owes_return = false;
   bool handed_over = false;  // no position of its new master has come yet

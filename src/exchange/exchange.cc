@@ -63,9 +63,10 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       executor_(*executor),
       membership_(MembershipPart(config)),
       table_(executor->arrays().chunks(), config.max_nodes),
-      outbox_(config.slots, 8 * AckWords(config.max_nodes),
-              PayloadRoom(config, executor->arrays()), config.trailer_bytes),
-      context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, {}},
+      outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
+              config.trailer_bytes),
+      meters_(config.max_nodes, table_.size()),
+      context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, meters_, {}},
       worker_(&context_),
       master_(&context_),
       recovery_(&context_),
@@ -103,21 +104,32 @@ void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   stats_.bytes_received += bytes.size();
   FrameView frame;
   const Drop invalid = DecodeFrame(bytes, &frame);
-  const Drop drop = invalid == Drop::kNone ? Dispatch(frame, now) : invalid;
-  if (drop != Drop::kNone) {
-    context_.Dropped(drop);
+  if (invalid != Drop::kNone) {
+    context_.Dropped(invalid);
+  } else if (const Drop foreign = CheckSource(frame.header); foreign != Drop::kNone) {
+    context_.Dropped(foreign);
   } else {
-    ++stats_.received[static_cast<size_t>(frame.header.type)];
+    meters_.Received(frame.header.source, bytes.size());
+    const Drop drop = Dispatch(frame, now);
+    if (drop != Drop::kNone) {
+      context_.Dropped(drop, frame.header.source);
+    } else {
+      ++stats_.received[static_cast<size_t>(frame.header.type)];
+    }
   }
   if (batch_.Full()) RunBatch(now);
 }
 
-Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
-  const FrameHeader& h = frame.header;
+// Why a frame is not one of a peer to this node.
+Drop Exchange::CheckSource(const FrameHeader& h) const {
   if (h.run != config_.run) return Drop::kRun;
   if (h.source == config_.node) return Drop::kSelf;
   if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
-  if (h.source >= config_.max_nodes) return Drop::kStranger;
+  return h.source < config_.max_nodes ? Drop::kNone : Drop::kStranger;
+}
+
+Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
+  const FrameHeader& h = frame.header;
   const bool heard = membership_.Heard(h, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // what came before belongs to the view that may end here
@@ -196,6 +208,7 @@ void Exchange::FollowView() {
   master_.OnView(before, continuing);
   if (membership_.role() == Role::kLeaving) worker_.LookAgain();
   worker_.Wake();
+  meters_.BeginSweeps(&table_, reset);
   followed_ = view;
 }
 

@@ -29,6 +29,7 @@
 #include "exchange/master.h"
 #include "exchange/membership.h"
 #include "exchange/outbox.h"
+#include "exchange/peer_meters.h"
 #include "exchange/recovery.h"
 #include "exchange/worker.h"
 
@@ -78,10 +79,13 @@ class Exchange {
   // Iterations done by all nodes of the run together.
   uint64_t global_iterations() const { return membership_.global_clock(); }
   const ExchangeStats& stats() const { return stats_; }
+  // May be read from any thread, as long as the exchange lives.
+  const PeerMeters& meters() const { return meters_; }
   const ChunkTable& table() const { return table_; }
 
  private:
   void Handle(std::span<const std::byte> bytes, int64_t now);
+  Drop CheckSource(const FrameHeader& header) const;
   Drop Dispatch(const FrameView& frame, int64_t now);
   void RunBatch(int64_t now);
   void FollowView();
@@ -95,6 +99,7 @@ class Exchange {
   Outbox outbox_;
   OpBatch batch_;
   ExchangeStats stats_;
+  PeerMeters meters_;
   ExchangeContext context_;
   Worker worker_;
   Master master_;

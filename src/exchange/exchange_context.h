@@ -14,6 +14,7 @@
 #include "exchange/jitter.h"
 #include "exchange/membership.h"
 #include "exchange/outbox.h"
+#include "exchange/peer_meters.h"
 
 namespace millrace {
 
@@ -76,6 +77,7 @@ struct ExchangeContext {
   Outbox& outbox;
   OpBatch& batch;
   ExchangeStats& stats;
+  PeerMeters& meters;
   RoundTrip round_trip;
 
   int64_t floats_of(uint32_t chunk) const { return executor.arrays().floats_of(chunk); }
@@ -126,12 +128,16 @@ struct ExchangeContext {
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
             std::span<const std::byte> payload) {
     ++stats.sent[static_cast<size_t>(header.type)];
-    stats.bytes_sent += kFrameHeaderBytes + acks.size() + payload.size();
+    const size_t bytes = kFrameHeaderBytes + acks.size() + payload.size();
+    stats.bytes_sent += bytes;
+    meters.Sent(header.destination, bytes);
     outbox.Post(slot, header, acks, payload);
   }
-  Drop Dropped(Drop drop) {
-    ++stats.drops[static_cast<size_t>(drop)];
-    return drop;
+  void Dropped(Drop drop) { ++stats.drops[static_cast<size_t>(drop)]; }
+  // Of a node's frame; `source` is below max_nodes.
+  void Dropped(Drop drop, uint16_t source) {
+    Dropped(drop);
+    meters.Dropped(source, drop);
   }
   // The shortest pause before something is sent again.
   int64_t LeastPatience() const {

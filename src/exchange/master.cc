@@ -60,12 +60,13 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
   Chunk& chunk = x_.table.chunks[op.chunk];
   if (op.result & (kNonFinite | kMalformed)) {
     End(chunk, context.source).applied = context.seq - 1;
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
     return;
   }
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
   chunk.dirty = true;
   ++x_.stats.diffs_merged;
+  x_.meters.MergedDiff(context.source);
   Wake();
 }
 
@@ -116,6 +117,7 @@ void Master::Poll(int64_t now, size_t budget) {
       ++x_.stats.repeats;
     }
     chunk.sent_at = now;
+    x_.meters.SentPosition(&chunk);
     sending_.push_back(index);
   }
   SendPositions();

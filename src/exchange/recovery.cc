@@ -132,7 +132,7 @@ Drop Recovery::OnReturn(const FrameView& frame) {
 
 void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
   if (op.result & kNonFinite) {
-    x_.Dropped(Drop::kNonFinite);  // and no answer: what it would say is not known
+    x_.Dropped(Drop::kNonFinite, context.source);  // and no answer: what it would say is not known
     return;
   }
   x_.table.Took(op.chunk, context.number, context.acks);

@@ -60,12 +60,13 @@ uint32_t Worker::PrepareTake(ChunkOp* op) {
 
 void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool refused = op.result & (kNonFinite | kMalformed);
-  if (refused) x_.Dropped(Drop::kNonFinite);
+  if (refused) x_.Dropped(Drop::kNonFinite, context.source);
   if (!refused && context.purpose == OpContext::Purpose::kPosition) {
     TakenPosition(op.chunk, context, now);
     Chunk& chunk = x_.table.chunks[op.chunk];
     if (op.acknowledged) {
       if (chunk.retries == 0) x_.round_trip.Sample(now - chunk.sent_at);
+      x_.meters.Answered(chunk.owner, now - chunk.taken_at);
       x_.table.Settle(op.chunk);
     }
   }
@@ -86,6 +87,7 @@ void Worker::TakenPosition(uint32_t index, const OpContext& context, int64_t now
   chunk.heard_at = now;
   chunk.handed_over = false;
   ++x_.stats.positions_taken;
+  x_.meters.TookPosition(&chunk);
 }
 
 void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) {
@@ -94,10 +96,11 @@ void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) 
   chunk.pending = true;
   chunk.pending_codec = op.out_codec;
   chunk.scale = op.scale;
-  chunk.sent_at = now;
+  chunk.sent_at = chunk.taken_at = now;
   chunk.retries = 0;
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
+  x_.meters.SentDiff(chunk.owner);
   PostDiff(op.chunk, context.slot, op.out_bytes, op.out != nullptr);
 }
 
@@ -149,6 +152,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
       table.pending.PushBack(table.chunks, index);
       PostDiff(index, slot, op.out_bytes, in_slot);
       ++x_.stats.resends;
+      x_.meters.Resent(chunk.owner);
       ++sent;
     }
     index = next;

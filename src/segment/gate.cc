@@ -12,7 +12,9 @@ const char* GateDropName(GateDrop drop) {
 }
 
 Gate::Gate(const GateConfig& config)
-    : config_(config), introductions_(config.introductions, config_.key.get(), config.random) {
+    : config_(config),
+      introductions_(config.introductions, config_.key.get(), config.random),
+      drops_of_(config.introductions.settings.max_nodes) {
   if (!config_.key) return;
   const IntroductionsConfig& own = config.introductions;
   sealer_.emplace(*config_.key, own.run, own.node, introductions_.life());
@@ -28,6 +30,7 @@ std::optional<std::span<const std::byte>> Gate::Enter(const InFrame& in, int64_t
   std::span<const std::byte> frame;
   if (const auto drop = Check(in, &frame)) {
     ++drops_[static_cast<size_t>(*drop)];
+    if (in.from < drops_of_.size()) ++drops_of_[in.from];
     return std::nullopt;
   }
   return frame;

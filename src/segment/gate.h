@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "exchange/outbox.h"
 #include "segment/introductions.h"
@@ -55,6 +56,8 @@ class Gate {
   // Why a node that is no member yet must not go on: it differs from one that is there.
   const std::string& refusal() const { return refusal_; }
   const GateDrops& drops() const { return drops_; }
+  // Of these, what came from one node, which is below max_nodes.
+  uint64_t drops_of(NodeId node) const { return drops_of_[node]; }
 
  private:
   std::optional<GateDrop> Check(const InFrame& in, std::span<const std::byte>* frame);
@@ -66,6 +69,7 @@ class Gate {
   std::optional<Opener> opener_;
   std::string refusal_;
   GateDrops drops_{};
+  std::vector<uint64_t> drops_of_;  // by node
 };
 
 }  // namespace millrace

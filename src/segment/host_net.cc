@@ -1,7 +1,6 @@
 #include "segment/host_net.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "exchange/host_executor.h"
@@ -46,6 +45,14 @@ BulletinsConfig BulletinsOf(const HostNetConfig& config, const Transport& transp
   return bulletins;
 }
 
+// Ascending.
+std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
+  std::vector<NodeId> peers = info.peers;
+  std::erase_if(peers, [&](NodeId peer) { return peer >= max_nodes; });
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
 }  // namespace
@@ -67,12 +74,11 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
     : config_(config),
       transport_(std::move(transport)),
       memory_(new float[2 * count]()),
-      transmissions_of_multicast_(transport_->info().multicast
-                                      ? 1.0
-                                      : static_cast<double>(transport_->info().peers.size())),
+      transmissions_of_multicast_(transport_->info().multicast ? 1
+                                                               : transport_->info().peers.size()),
       most_wire_bytes_(
-          transmissions_of_multicast_ *
-          static_cast<double>(transport_->max_frame_bytes() + transport_->info().overhead_bytes)),
+          static_cast<double>(transmissions_of_multicast_ *
+                              (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
       pacer_(config.max_bytes_per_second,
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)),
       in_(kReceiveBatch),
@@ -80,7 +86,6 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.gate.key ? kSealBytes : 0;
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
-
   if (most < 1 || config.chunk_floats > most) {
     throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
                 " bytes carry ", most, " floats of a chunk: expected at least ",
@@ -103,6 +108,14 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   out_.reserve(config.exchange.slots);
   introductions_.resize(kIntroductionBatch);
   accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
+  const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
+  survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), arrays_, peers);
+  meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
+}
+
+std::string HostNet::NameOf(NodeId node) const {
+  const std::vector<std::string>& names = config_.gate.introductions.names;
+  return node < names.size() ? names[node] : "";
 }
 
 HostNet::Next HostNet::Pass(int64_t now_ns) {
@@ -111,13 +124,13 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   told_ = state_.progress();
   exchange_->SetProgress(told_);
   if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
-  const uint64_t wire_before = meters_.wire_bytes();
+  const uint64_t wire_before = meters_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
-  Publish();
+  Publish(now_ns);
   Next next;
   next.at_once = more_in || more_out;
-  meters_.Passed(!more_in && wire_before == meters_.wire_bytes());
+  meters_->Passed(!more_in && wire_before == meters_->wire_bytes());
   next.deadline_ns = std::min(exchange_->NextEvent(now_ns), gate_->introductions().NextEvent());
   if (bulletins_) next.deadline_ns = std::min(next.deadline_ns, bulletins_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
@@ -135,35 +148,39 @@ HostNet::Next HostNet::Refuse(int64_t now_ns) {
     std::lock_guard lock(state_.mutex_);
     state_.refusal_ = gate_->refusal();
   }
-  for (size_t count = 1; count > 0;) {
-    count = transport_->Receive(in_);
-    for (size_t i = 0; i < count; ++i) gate_->Enter(in_[i], now_ns);
-    transport_->Release();
-  }
+  for (size_t received = 1; received > 0; transport_->Release()) TakeBatch(now_ns, &received);
   Reclaim();
   Introduce(now_ns);
   return {.at_once = false, .deadline_ns = gate_->introductions().NextEvent()};
 }
 
+// Frames from the transport: returns how many got in for the exchange, as the first of
+// `views_`. They are there until the transport's Release.
+size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
+  *received = transport_->Receive(in_);
+  size_t entered = 0;
+  for (size_t i = 0; i < *received; ++i) {
+    const auto frame = gate_->Enter(in_[i], now_ns);
+    if (!frame) continue;
+    if (bulletins_ && IsBulletin(*frame)) {
+      Admit();  // it may be of a life that has just introduced itself
+      bulletins_->Receive(in_[i].from, *frame, now_ns);
+    } else {
+      views_[entered++] = *frame;
+    }
+  }
+  return entered;
+}
+
 // Whether there may be more.
 bool HostNet::Receive(int64_t now_ns) {
   for (int batch = 0; batch < kMostBatches; ++batch) {
-    const size_t count = transport_->Receive(in_);
-    size_t entered = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const auto frame = gate_->Enter(in_[i], now_ns);
-      if (!frame) continue;
-      if (bulletins_ && IsBulletin(*frame)) {
-        Admit();  // it may be of a life that has just introduced itself
-        bulletins_->Receive(in_[i].from, *frame, now_ns);
-      } else {
-        views_[entered++] = *frame;
-      }
-    }
+    size_t received;
+    const size_t entered = TakeBatch(now_ns, &received);
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
     transport_->Release();
-    if (count < in_.size()) return false;
+    if (received < in_.size()) return false;
   }
   return true;
 }
@@ -201,7 +218,7 @@ void HostNet::Introduce(int64_t now_ns) {
     }
     introduced_ = accepted_count_;
     pacer_.Spend(static_cast<double>(bytes));
-    meters_.AddWireBytes(bytes);
+    meters_->AddWireBytes(bytes);
     Reclaim();
     if (reclaimed_ < introduced_) return;
   }
@@ -237,7 +254,7 @@ void HostNet::Inform(int64_t now_ns) {
     }
     informed_ = accepted_count_;
     pacer_.Spend(static_cast<double>(bytes));
-    meters_.AddWireBytes(bytes);
+    meters_->AddWireBytes(bytes);
     Reclaim();
   }
 }
@@ -256,7 +273,7 @@ void HostNet::Fetch(int64_t now_ns) {
     bytes += WireBytes(held_[i].destination, held_[i].head.size() + held_[i].payload.size());
   }
   pacer_.Spend(static_cast<double>(bytes));
-  meters_.AddWireBytes(bytes);
+  meters_->AddWireBytes(bytes);
 }
 
 size_t HostNet::Affordable(int64_t now_ns) {
@@ -311,12 +328,13 @@ void HostNet::Reclaim() {
   }
 }
 
-void HostNet::Publish() {
-  meters_.Publish(exchange_->stats());
-  meters_.Publish(gate_->drops());
+void HostNet::Publish(int64_t now_ns) {
+  meters_->Publish(exchange_->stats());
+  meters_->Publish(*gate_);
+  if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
   const View& view = exchange_->view();
   if (bulletins_) {
-    meters_.Publish(bulletins_->stats().drops);
+    meters_->Publish(bulletins_->stats().drops);
     const uint64_t seen = bulletins_->seen();
     const bool all = std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
       return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);

@@ -20,6 +20,7 @@
 #include "segment/gate.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
+#include "segment/replica_survey.h"
 #include "transport/transport.h"
 
 namespace millrace {
@@ -106,7 +107,9 @@ class HostNet {
   const Transport& transport() const { return *transport_; }
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
-  const SegmentMeters& meters() const { return meters_; }
+  const SegmentMeters& meters() const { return *meters_; }
+  // As the topology has it; "" if there is no such node.
+  std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
   const Gate& gate() const { return *gate_; }
   // Null if it carries none.
@@ -116,6 +119,7 @@ class HostNet {
  private:
   Next Refuse(int64_t now_ns);
   bool Receive(int64_t now_ns);
+  size_t TakeBatch(int64_t now_ns, size_t* received);
   bool Send(int64_t now_ns);
   void Introduce(int64_t now_ns);
   void Admit();
@@ -124,7 +128,7 @@ class HostNet {
   void Offer();
   bool IsFull(NodeId destination) const;
   void Reclaim();
-  void Publish();
+  void Publish(int64_t now_ns);
   size_t Affordable(int64_t now_ns);
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
@@ -156,7 +160,8 @@ class HostNet {
   uint64_t told_ = 0;  // of this node's progress, to the exchange
 
   SegmentState state_;
-  SegmentMeters meters_;
+  std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<SegmentMeters> meters_;
 };
 
 }  // namespace millrace

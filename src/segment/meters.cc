@@ -1,6 +1,9 @@
 #include "segment/meters.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include <glog/logging.h>
 
 #include "base/error.h"
 #include "exchange/frame.h"
@@ -14,6 +17,57 @@ std::string Part(const std::string& name, uint64_t count) {
 }
 
 }  // namespace
+
+SegmentMeters::SegmentMeters(const PeerMeters* exchange, std::vector<NodeId> peers)
+    : exchange_(*exchange),
+      peers_(std::move(peers)),
+      peer_gate_drops_(peers_.size()),
+      peer_closeness_(peers_.size()) {}
+
+size_t SegmentMeters::IndexOf(NodeId peer) const {
+  const auto found = std::lower_bound(peers_.begin(), peers_.end(), peer);
+  CHECK(found != peers_.end() && *found == peer) << "node " << peer << " is no peer";
+  return static_cast<size_t>(found - peers_.begin());
+}
+
+DurationHistogram SegmentMeters::round_trip() const {
+  DurationHistogram all;
+  for (const NodeId peer : peers_) all += exchange_.peer(peer).round_trip;
+  return all;
+}
+
+uint64_t SegmentMeters::gate_drops() const {
+  uint64_t sum = 0;
+  for (const Count& each : gate_drops_) sum += each.Read();
+  return sum;
+}
+
+Closeness SegmentMeters::closeness() const {
+  std::lock_guard lock(mutex_);
+  return closeness_;
+}
+
+Closeness SegmentMeters::closeness(NodeId node) const {
+  std::lock_guard lock(mutex_);
+  return peer_closeness_[IndexOf(node)];
+}
+
+void SegmentMeters::Publish(const Gate& gate) {
+  uint64_t before = 0, now = 0;
+  for (size_t i = 0; i < gate_drops_.size(); ++i) {
+    before += gate_drops_[i].Read();
+    now += gate.drops()[i];
+    gate_drops_[i].Set(gate.drops()[i]);
+  }
+  if (now == before) return;
+  for (size_t i = 0; i < peers_.size(); ++i) peer_gate_drops_[i].Set(gate.drops_of(peers_[i]));
+}
+
+void SegmentMeters::Publish(const Closeness& all, std::span<const Closeness> peers) {
+  std::lock_guard lock(mutex_);
+  closeness_ = all;
+  std::copy(peers.begin(), peers.end(), peer_closeness_.begin());
+}
 
 std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters) {
   const ExchangeStats stats = meters.exchange();

@@ -1,85 +1,89 @@
-// What a segment counts, for those who watch: published by its thread after each
-// pass, read from any thread. Each number is exact; two need not be of one instant.
+// What a segment counts, for those who watch: written by its thread, read from any
+// thread. Each number is exact; two need not be of one instant.
 #ifndef MILLRACE_SEGMENT_METERS_H_
 #define MILLRACE_SEGMENT_METERS_H_
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "base/count.h"
+#include "base/node_id.h"
 #include "exchange/exchange_config.h"
+#include "exchange/peer_meters.h"
 #include "segment/bulletin_frame.h"
+#include "segment/closeness.h"
 #include "segment/gate.h"
 
 namespace millrace {
 
 class SegmentMeters {
  public:
-  // All as of the same pass, but not read in one instant.
+  // `exchange` outlives this object; `peers` ascending, below its max_nodes.
+  SegmentMeters(const PeerMeters* exchange, std::vector<NodeId> peers);
+
+  // The segment's nodes but this one, ascending; never change.
+  std::span<const NodeId> peers() const { return peers_; }
+
+  // As of the last pass, but not read in one instant.
   ExchangeStats exchange() const {
     ExchangeStats stats;
-    Visit(stats, [](uint64_t* value, const std::atomic<uint64_t>& slot) {
-      *value = slot.load(std::memory_order_relaxed);
-    });
+    Visit(stats, slots_, [](uint64_t* value, const Count& slot) { *value = slot.Read(); });
     return stats;
   }
-  // Frames that did not get in.
-  uint64_t gate_drops(GateDrop drop) const {
-    return gate_drops_[static_cast<size_t>(drop)].load(std::memory_order_relaxed);
-  }
+  // Times that every chunk of the segment was exchanged; see exchange/peer_meters.h.
+  double sweeps() const { return exchange_.sweeps(); }
+  // From a difference to the position that acknowledges it, to whichever peer.
+  DurationHistogram round_trip() const;
+  // What went to one of peers() and came from it.
+  PeerStats peer(NodeId node) const { return exchange_.peer(node); }
+  // How close the replica is to all its masters, or to one of peers(), as the last survey
+  // found it; there is one a second. All numbers are of the same survey.
+  Closeness closeness() const;
+  Closeness closeness(NodeId node) const;
+
+  // Frames that did not get in: for one reason, for all of them, from one of peers().
+  uint64_t gate_drops(GateDrop drop) const { return gate_drops_[static_cast<size_t>(drop)].Read(); }
+  uint64_t gate_drops() const;
+  uint64_t gate_drops_of(NodeId peer) const { return peer_gate_drops_[IndexOf(peer)].Read(); }
   // Frames of bulletins that were refused, by reason.
   uint64_t bulletin_drops(BulletinDrop drop) const {
-    return bulletin_drops_[static_cast<size_t>(drop)].load(std::memory_order_relaxed);
+    return bulletin_drops_[static_cast<size_t>(drop)].Read();
   }
   // Passes made, and those of them that found nothing to do.
-  uint64_t passes() const { return passes_.load(std::memory_order_relaxed); }
-  uint64_t idle_passes() const { return idle_passes_.load(std::memory_order_relaxed); }
+  uint64_t passes() const { return passes_.Read(); }
+  uint64_t idle_passes() const { return idle_passes_.Read(); }
   // Bytes that were put on the wire, as `max_rate` counts them.
-  uint64_t wire_bytes() const { return wire_bytes_.load(std::memory_order_relaxed); }
+  uint64_t wire_bytes() const { return wire_bytes_.Read(); }
 
   // For the segment's own thread.
   void Publish(const ExchangeStats& stats) {
-    Visit(stats, [](const uint64_t* value, std::atomic<uint64_t>& slot) {
-      slot.store(*value, std::memory_order_relaxed);
-    });
+    Visit(stats, slots_, [](const uint64_t* value, Count& slot) { slot.Set(*value); });
   }
-  void Publish(const GateDrops& drops) {
-    for (size_t i = 0; i < drops.size(); ++i) {
-      gate_drops_[i].store(drops[i], std::memory_order_relaxed);
-    }
-  }
+  void Publish(const Gate& gate);
+  // `peers` in the order of peers().
+  void Publish(const Closeness& all, std::span<const Closeness> peers);
   void Publish(const BulletinDrops& drops) {
-    for (size_t i = 0; i < drops.size(); ++i) {
-      bulletin_drops_[i].store(drops[i], std::memory_order_relaxed);
-    }
+    for (size_t i = 0; i < drops.size(); ++i) bulletin_drops_[i].Set(drops[i]);
   }
   void Passed(bool idle) {
-    Add(&passes_, 1);
-    if (idle) Add(&idle_passes_, 1);
+    passes_.Add();
+    if (idle) idle_passes_.Add();
   }
-  void AddWireBytes(uint64_t bytes) { Add(&wire_bytes_, bytes); }
+  void AddWireBytes(uint64_t bytes) { wire_bytes_.Add(bytes); }
 
  private:
   static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
   static constexpr size_t kSlots = 16 + 16 + kDrops + 9;
 
-  static void Add(std::atomic<uint64_t>* count, uint64_t n) {
-    count->store(count->load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-
   // each(&number, slot) of every number in `stats`.
-  template <typename Stats, typename Each>
-  void Visit(Stats& stats, Each each) const {
-    VisitSlots(stats, slots_, each);
-  }
-  template <typename Stats, typename Each>
-  void Visit(Stats& stats, Each each) {
-    VisitSlots(stats, slots_, each);
-  }
   template <typename Stats, typename Slots, typename Each>
-  static void VisitSlots(Stats& stats, Slots& slots, Each each) {
+  static void Visit(Stats& stats, Slots& slots, Each each) {
     size_t next = 0;
     for (auto& value : stats.sent) each(&value, slots[next++]);
     for (auto& value : stats.received) each(&value, slots[next++]);
@@ -90,11 +94,19 @@ class SegmentMeters {
       each(value, slots[next++]);
     }
   }
+  size_t IndexOf(NodeId peer) const;
 
-  std::array<std::atomic<uint64_t>, kSlots> slots_{};
-  std::array<std::atomic<uint64_t>, std::tuple_size_v<GateDrops>> gate_drops_{};
-  std::array<std::atomic<uint64_t>, std::tuple_size_v<BulletinDrops>> bulletin_drops_{};
-  std::atomic<uint64_t> passes_{0}, idle_passes_{0}, wire_bytes_{0};
+  const PeerMeters& exchange_;
+  const std::vector<NodeId> peers_;
+  std::array<Count, kSlots> slots_;
+  std::array<Count, std::tuple_size_v<GateDrops>> gate_drops_;
+  std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
+  std::vector<Count> peer_gate_drops_;  // by the index in peers_
+  Count passes_, idle_passes_, wire_bytes_;
+
+  mutable std::mutex mutex_;
+  Closeness closeness_;
+  std::vector<Closeness> peer_closeness_;  // by the index in peers_
 };
 
 // One line: what went out and came in, and what was dropped by which reason.
