@@ -76,7 +76,7 @@ class MeasureRun {
     load_ =
         std::make_unique<Load>(weights_->data(), weights_->size(), &weights_->clock(), &errors_);
     LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
-              << ") of cluster " << topology_.name << " measures with " << options.weights
+              << ") of cluster " << topology_.name << " measures with " << weights_->size()
               << " weights";
   }
 

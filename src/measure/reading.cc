@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kRestSeconds = 0.3, kMostMovingSeconds = 10;
+constexpr double kRestSeconds = 1, kMostMovingSeconds = 10;
 
 EndReading ReadEnd(const HostNet& segment) {
   const SegmentMeters& meters = segment.meters();
@@ -17,6 +17,9 @@ EndReading ReadEnd(const HostNet& segment) {
   EndReading end;
   end.wire_bytes_out = meters.wire_bytes();
   end.bytes_in = stats.bytes_received;
+  for (size_t type = 0; type < static_cast<size_t>(FrameType::kHeartbeat); ++type) {
+    end.moved += stats.sent[type] + stats.received[type];
+  }
   end.sweeps = meters.sweeps();
   for (size_t i = 0; i < stats.drops.size(); ++i) {
     end.drops[DropName(static_cast<Drop>(i))] += stats.drops[i];
@@ -56,11 +59,7 @@ void ReportPeer(NodeId node, const PeerStats& before, const PeerStats& begin, co
 
 uint64_t Reading::moved() const {
   uint64_t sum = 0;
-  for (const EndReading& end : ends) {
-    for (const auto& [node, peer] : end.peers) {
-      sum += peer.positions_taken + peer.diffs_merged + peer.diffs_sent + peer.resends;
-    }
-  }
+  for (const EndReading& end : ends) sum += end.moved;
   return sum;
 }
 

@@ -19,6 +19,7 @@ namespace millrace {
 // Of one segment; all counted since it was made.
 struct EndReading {
   uint64_t wire_bytes_out = 0, bytes_in = 0;
+  uint64_t moved = 0;  // frames of the exchange, but for those of membership
   double sweeps = 0;
   int64_t thread_cpu_ns = 0;
   std::map<std::string, uint64_t> drops;  // frames by reason, of exchange, gate and transport
@@ -30,7 +31,7 @@ struct Reading {
   int64_t process_cpu_ns = 0, load_cpu_ns = 0;
   std::vector<EndReading> ends;  // in the order of the node's segments
 
-  // Grows whenever a chunk's position or difference moves on any segment.
+  // Grows whenever something moves on any segment; not while there are but heartbeats.
   uint64_t moved() const;
 };
 
@@ -52,7 +53,8 @@ BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
 // Tells when nothing moves any more. Not thread-safe.
 class RestWatch {
  public:
-  // `moved` as of now. True if it has not changed for 0.3 s; also after 10 s of change,
+  // `moved` as of now. True if it has not changed for 1 s, longer than what is lost now and
+  // then waits to be sent again; also after 10 s of change,
   // because counters that are a little off are better than no end.
   bool Rests(uint64_t moved, double now_seconds);
 

@@ -79,7 +79,7 @@ class Table {
 
   void Flows(const BenchSegmentResult& segment) {
     text_ += Format("  %-*s %-*s %10s %10s %10s %10s %9s %9s %16s\n", width_, "from", width_, "to",
-                    "positions", "diffs", "frames", "frames", "lost", "resent", "round trip, ms");
+                    "positions", "diffs", "sent", "frames", "lost", "resent", "round trip, ms");
     text_ += Format("  %-*s %-*s %10s %10s %10s %10s %9s %9s %8s %7s\n", width_, "", width_, "",
                     "MB/s", "MB/s", "MB/s", "per s", "of these", "per s", "p50", "p99");
     for (const BenchFlow& flow : segment.flow()) {
@@ -105,7 +105,7 @@ class Table {
     std::string drops;
     for (const BenchEndResult& end : segment.end()) {
       const std::string limit = end.has_of_limit()
-                                    ? Format("%.0f%% of %s %g", 100 * end.of_limit(),
+                                    ? Format("%.0f%% of %s %g Mb", 100 * end.of_limit(),
                                              end.limited_by().c_str(), end.limit_megabits())
                                     : "-";
       text_ +=
