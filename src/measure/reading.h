@@ -53,8 +53,8 @@ BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
 // Tells when nothing moves any more. Not thread-safe.
 class RestWatch {
  public:
-  // `moved` as of now. True if it has not changed for 1 s, longer than what is lost now and
-  // then waits to be sent again; also after 10 s of change,
+  // `moved` as of now. True if it has not changed for 1 s, which is longer than nearly all
+  // that was lost waits to be sent again; also after 10 s of change,
   // because counters that are a little off are better than no end.
   bool Rests(uint64_t moved, double now_seconds);
 

@@ -96,13 +96,14 @@ bool Stages::Go(Stage stage, double now) {
   return true;
 }
 
-bool Stages::Follow(NodeId leader, const BenchStatus& status, double now) {
+bool Stages::Follow(NodeId leader, const BenchStatus& status, double now, bool ready) {
   std::vector<NodeId> nodes = NodesOf(status.participants());
   if (std::find(nodes.begin(), nodes.end(), config_.node) == nodes.end()) {
     throw Error("bench: cluster ", config_.cluster, " is being measured by node ",
                 config_.names[leader], ", which did not wait for node ",
                 config_.names[config_.node], "; expected to be started with the others");
   }
+  if (!ready) return false;
   leader_ = leader;
   participants_ = std::move(nodes);
   warm_up_seconds_ = status.warm_up_seconds();
@@ -112,10 +113,10 @@ bool Stages::Follow(NodeId leader, const BenchStatus& status, double now) {
 
 // The first to be followed is who has named the nodes; while nobody has, the lowest
 // node that is there decides.
-bool Stages::Begin(double now, const Others& others) {
+bool Stages::Begin(double now, const Others& others, bool ready) {
   std::vector<NodeId> there = {config_.node};
   for (const auto& [node, status] : others) {
-    if (Announces(status)) return Follow(node, status, now);
+    if (Announces(status)) return Follow(node, status, now, ready);
     if (Active(status)) there.push_back(node);
   }
   std::sort(there.begin(), there.end());
@@ -126,7 +127,7 @@ bool Stages::Begin(double now, const Others& others) {
     throw Error("bench: no other node of cluster ", config_.cluster, " came within ",
                 config_.wait_seconds, " s: expected ", AndList(Missing(others)));
   }
-  leader_ = config_.node;
+  if (!ready) return false;
   participants_ = std::move(there);
   return Go(BenchStatus::READY, now);
 }
@@ -154,7 +155,7 @@ bool Stages::MayGoOn(double now, const Others& others, bool ready) const {
 bool Stages::Step(double now, const Others& others, bool ready) {
   switch (stage_) {
     case BenchStatus::WAITING:
-      return Begin(now, others);
+      return Begin(now, others, ready);
     case BenchStatus::READY:
     case BenchStatus::MEASURED:
     case BenchStatus::REPORTED:

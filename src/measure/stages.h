@@ -7,7 +7,8 @@
 // others follow it.
 //
 //   stage      what a node does in it             goes on when
-//   WAITING    nothing                            the node that leads names who takes part
+//   WAITING    nothing                            all are there, or enough was waited: the
+//                                                 node that leads says who takes part
 //   READY      reads its counters, at rest        all are
 //   LOADED     load on: warms up, measures        its own time is up
 //   MEASURED   load off                           all have measured
@@ -55,9 +56,9 @@ class Stages {
 
   // Goes at most one stage on; true if it did: then the caller does what the new stage()
   // asks, publishes status(), and calls again. `others`: as they published it, with
-  // Accepts() true. `ready`: in QUIET, nothing has moved on this node's segments for a
-  // while; in REPORTED, if this node leads, the reports of all that have not gone are here.
-  // Throws Error if the measurement cannot be: nobody else is there, it is under way
+  // Accepts() true. `ready`: in WAITING and QUIET, nothing has moved on this node's
+  // segments for a while; in REPORTED, if this node leads, the reports of all that have not gone
+  // are here. Throws Error if the measurement cannot be: nobody else is there, it is under way
   // without this node, the node that leads has gone.
   bool Step(double now_seconds, const Others& others, bool ready);
 
@@ -81,8 +82,8 @@ class Stages {
   static bool Accepts(const BenchStatus& status, size_t nodes);
 
  private:
-  bool Begin(double now, const Others& others);
-  bool Follow(NodeId leader, const BenchStatus& status, double now);
+  bool Begin(double now, const Others& others, bool ready);
+  bool Follow(NodeId leader, const BenchStatus& status, double now, bool ready);
   bool MayGoOn(double now, const Others& others, bool ready) const;
   bool Go(Stage stage, double now);
 
