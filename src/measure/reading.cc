@@ -97,7 +97,7 @@ BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
       if (dropped == 0) continue;
       BenchDrop* drop = out->add_drop();
       drop->set_reason(reason);
-      drop->set_frames(static_cast<double>(dropped));
+      drop->set_frames(dropped);
     }
     for (const auto& [node, peer] : last.peers) {
       ReportPeer(node, first.peers.at(node), from.peers.at(node), to.peers.at(node), peer,

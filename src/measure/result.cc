@@ -35,6 +35,12 @@ bool AreAmounts(std::initializer_list<double> values) {
                      [](double value) { return std::isfinite(value) && value >= 0; });
 }
 
+bool IsReason(const std::string& text) {
+  return !text.empty() && text.size() <= kMostReasonBytes &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+}
+
 bool PeerFits(const BenchPeer& peer, NodeId node, const TopologySegment& segment) {
   return peer.node() < segment.max_nodes() && peer.node() != node &&
          segment.Joins(static_cast<NodeId>(peer.node())) &&
@@ -50,9 +56,8 @@ bool EndFits(const BenchEnd& end, NodeId node, const Topology& topology) {
     if (!PeerFits(peer, node, segment) || !peers.insert(peer.node()).second) return false;
   }
   return end.drop_size() <= kMostDrops &&
-         std::all_of(end.drop().begin(), end.drop().end(), [](const BenchDrop& drop) {
-           return drop.reason().size() <= kMostReasonBytes && AreAmounts({drop.frames()});
-         });
+         std::all_of(end.drop().begin(), end.drop().end(),
+                     [](const BenchDrop& drop) { return IsReason(drop.reason()); });
 }
 
 const BenchEnd* FindEnd(const Measurement& measurement, NodeId node, size_t segment) {
@@ -167,9 +172,9 @@ class SegmentSummer {
     to->set_thread_cpu(PerSecond(end->thread_cpu_seconds(), report));
     to->set_thread_cpu_seconds_per_gigabyte(PerGigabyte(end->thread_cpu_seconds(), out + in));
     for (const BenchDrop& drop : end->drop()) {
-      BenchDrop* copy = to->add_drop();
-      copy->set_reason(OneLine(drop.reason()));
-      copy->set_frames(drop.frames());
+      BenchDropResult* copy = to->add_drop();
+      copy->set_reason(drop.reason());
+      copy->set_frames(static_cast<double>(drop.frames()));
     }
   }
 

@@ -57,9 +57,9 @@ class Stages {
   // Goes at most one stage on; true if it did: then the caller does what the new stage()
   // asks, publishes status(), and calls again. `others`: as they published it, with
   // Accepts() true. `ready`: in WAITING and QUIET, nothing has moved on this node's
-  // segments for a while; in REPORTED, if this node leads, the reports of all that have not gone
-  // are here. Throws Error if the measurement cannot be: nobody else is there, it is under way
-  // without this node, the node that leads has gone.
+  // segments for a while; in REPORTED, if this node leads, the reports of all that have
+  // not gone are here. Throws Error if the measurement cannot be: nobody else is there, it
+  // is under way without this node, the node that leads has gone.
   bool Step(double now_seconds, const Others& others, bool ready);
 
   Stage stage() const { return stage_; }

@@ -121,7 +121,7 @@ class Table {
     if (end.drop_size() == 0) return "";
     std::string line = "  dropped by " + end.node() + ":";
     const char* comma = " ";
-    for (const BenchDrop& drop : end.drop()) {
+    for (const BenchDropResult& drop : end.drop()) {
       line += comma + Format("%s %.0f", drop.reason().c_str(), drop.frames());
       comma = ", ";
     }

@@ -170,6 +170,7 @@ TEST(FitsTopology, NothingElseDoes) {
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_node(70000); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { r->mutable_end(1)->mutable_peer(0)->set_node(2); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->add_drop()->set_reason(std::string(41, 'x')); }));
+  EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->add_drop()->set_reason("a\n"); }));
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(refused(0, [&](auto* r) { r->set_seconds(nan); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_round_trip_ms_p50(nan); }));
