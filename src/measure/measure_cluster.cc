@@ -129,14 +129,12 @@ class MeasureRun {
     for (bool more = true; more;) {
       const Reading reading = Read();
       const bool rests = rest_.Rests(reading.moved(), Now());
-      if (!measuring_ && stages_.measures(Now())) {
-        measuring_ = true;
-        begin_ = reading;
-      }
       const bool collects = stages_.stage() == BenchStatus::REPORTED && stages_.leads();
       const bool ready = collects ? pages_.Read(others_, stages_.participants(), node_) : rests;
+      const bool measured = stages_.measures();
       more = stages_.Step(Now(), others_, ready);
       if (more) Enter(reading);
+      if (stages_.measures() && !measured) begin_ = reading;
     }
   }
 
@@ -155,7 +153,6 @@ class MeasureRun {
       case BenchStatus::MEASURED:
         end_ = Read();
         load_->Switch(false);
-        if (!measuring_) begin_ = end_;
         break;
       case BenchStatus::REPORTED:
         report_ = ReportOf(facts_, before_, begin_, end_, reading);
@@ -274,7 +271,6 @@ class MeasureRun {
   const double began_;
   RestWatch rest_;
   std::vector<EndFacts> facts_;
-  bool measuring_ = false;
   Reading before_, begin_, end_;
   BenchReport report_;
   std::unique_ptr<ReportWriter> writer_;

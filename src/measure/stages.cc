@@ -65,10 +65,6 @@ bool Stages::Accepts(const BenchStatus& status, size_t nodes) {
   return IsDuration(status.seconds()) && IsDuration(status.warm_up_seconds());
 }
 
-bool Stages::measures(double now_seconds) const {
-  return stage_ == BenchStatus::LOADED && now_seconds - since_ >= warm_up_seconds_;
-}
-
 BenchStatus Stages::status() const {
   BenchStatus status;
   status.set_version(kBenchVersion);
@@ -161,7 +157,11 @@ bool Stages::Step(double now, const Others& others, bool ready) {
     case BenchStatus::REPORTED:
       return MayGoOn(now, others, ready) && Go(static_cast<Stage>(stage_ + 1), now);
     case BenchStatus::LOADED:
-      return now - since_ >= warm_up_seconds_ + seconds_ && Go(BenchStatus::MEASURED, now);
+      if (measuring_) return now - since_ >= seconds_ && Go(BenchStatus::MEASURED, now);
+      if (now - since_ < warm_up_seconds_) return false;
+      measuring_ = true;
+      since_ = now;
+      return false;
     case BenchStatus::QUIET:
       return (ready || now - since_ > config_.patience_seconds / 3) &&
              Go(BenchStatus::REPORTED, now);

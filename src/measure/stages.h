@@ -63,8 +63,9 @@ class Stages {
   bool Step(double now_seconds, const Others& others, bool ready);
 
   Stage stage() const { return stage_; }
-  // In LOADED: the warm-up is over.
-  bool measures(double now_seconds) const;
+  // In LOADED, once Step has seen that the warm-up is over; then the stage lasts as long as
+  // is to be measured, however late this was seen.
+  bool measures() const { return stage_ == BenchStatus::LOADED && measuring_; }
   // What this node publishes, but for its beat, and what has to do with pages.
   BenchStatus status() const;
   // From READY on.
@@ -89,7 +90,8 @@ class Stages {
 
   const StagesConfig config_;
   Stage stage_ = BenchStatus::WAITING;
-  double since_;  // when the stage began
+  double since_;  // when the stage began; in LOADED, when measuring did
+  bool measuring_ = false;
   NodeId leader_;
   std::vector<NodeId> participants_;
   double warm_up_seconds_, seconds_;

@@ -57,6 +57,12 @@ class Nodes {
     }
   }
   void Pass(double seconds) { now_ += seconds; }
+  // Lets all warm up, and nearly enough time pass; the next step ends LOADED.
+  void Measure() {
+    Pass(1);
+    StepAll();
+    Pass(4);
+  }
   double now() const { return now_; }
   bool AllAt(Stage stage) const {
     for (const auto& [node, stages] : stages_) {
@@ -80,10 +86,12 @@ TEST(Stages, GoTogetherFromTheFirstToTheLast) {
   EXPECT_FALSE(nodes[1].leads());
   EXPECT_EQ(nodes[1].leader(), 0);
   nodes.Pass(0.9);
-  EXPECT_FALSE(nodes[1].measures(nodes.now()));
+  nodes.StepAll();
+  EXPECT_FALSE(nodes[1].measures());
   nodes.Pass(0.2);
-  EXPECT_TRUE(nodes[1].measures(nodes.now()));
-  nodes.Pass(3.8);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes[1].measures());
+  nodes.Pass(3.9);
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
   nodes.Pass(0.2);
@@ -107,11 +115,22 @@ TEST(Stages, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
 }
 
+TEST(Stages, WhoWasKeptFromRunningMeasuresAsLong) {
+  Nodes nodes({0, 1, 2});
+  nodes.StepAll();
+  nodes.Pass(50);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes[0].measures());
+  nodes.Pass(3.9);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+}
+
 TEST(Stages, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
-  nodes.Pass(6);
+  nodes.Measure();
   EXPECT_TRUE(nodes.Step(0));
   EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);
   EXPECT_FALSE(nodes.Step(0));
@@ -179,7 +198,7 @@ TEST(Stages, GoOnWithoutANodeThatGoes) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   nodes.Remove(1);
-  nodes.Pass(6);
+  nodes.Measure();
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
 }
@@ -188,7 +207,7 @@ TEST(Stages, GoOnWithoutANodeThatIsStopped) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   nodes.Stop(2);
-  nodes.Pass(6);
+  nodes.Measure();
   nodes.StepAll();
   EXPECT_EQ(nodes[0].stage(), BenchStatus::DONE);
   EXPECT_EQ(nodes[1].stage(), BenchStatus::DONE);
@@ -198,7 +217,7 @@ TEST(Stages, LosePatienceWithANodeThatStandsStill) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
-  nodes.Pass(6);
+  nodes.Measure();
   while (nodes.Step(0, true)) continue;
   EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);  // node b says LOADED for ever
   nodes.Pass(19);
@@ -212,7 +231,7 @@ TEST(Stages, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
   for (const bool stops : {false, true}) {
     Nodes nodes({0, 1, 2});
     nodes.StepAll();
-    nodes.Pass(6);
+    nodes.Measure();
     if (stops) {
       nodes.Stop(0);
     } else {

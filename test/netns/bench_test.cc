@@ -31,7 +31,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   // segmentation by the kernel each frame is a packet of its own.
   text +=
       "segment { name: \"lan\" transport: \"udp\" max_rate: 80 suspect_ms: 10000\n"
-      "option { key: \"silence_ms\" value: \"10000\" } option { key: \"gso\" value: \"0\" } }\n";
+      "option { key: \"silence_ms\" value: \"2000\" } option { key: \"gso\" value: \"0\" } }\n";
   WriteFile(topology, text);
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < kMachines; ++i) {
