@@ -111,7 +111,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
 }
 
 TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
-  WriteTopology(3, "max_rate: 8");
+  WriteTopology(3, "max_rate: 40");
   for (const char* node : {"c", "b", "a"}) Start(node, brief_);
   const CommandResult a = Finish("a");
   ASSERT_EQ(a.status, 0) << a.errors;
@@ -122,7 +122,7 @@ TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
        {"a      b", "a      c", "b      a", "b      c", "c      a", "c      b"}) {
     EXPECT_CONTAINS(a.output, Cat("\n  ", pair));
   }
-  const auto shares = Matches(a.output, R"((\d+)% of max_rate 8 Mb)");
+  const auto shares = Matches(a.output, R"((\d+)% of max_rate 40 Mb)");
   ASSERT_EQ(shares.size(), 3u) << a.output;
   for (const std::string& share : shares) {
     EXPECT_GT(std::stoi(share), 10) << a.output;
