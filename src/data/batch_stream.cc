@@ -70,6 +70,7 @@ bool BatchStream::Next(Batch* batch) {
   Slot& slot = SlotOf(handed_out_);
   batch->number = NumberOf(handed_out_);
   batch->first_item = batch->number * options_.batch_size;
+  batch->seeks = seeks_.load(std::memory_order_relaxed);
   batch->records.swap(slot.records);
   slot.records.resize(options_.batch_size);
   slot.missing = options_.sources.size();
@@ -166,6 +167,24 @@ void BatchStream::Restore(const caffe::StreamPosition& position) {
   if (started_) throw Error(what, "cannot be moved once it has given batches");
   repeated_.assign(repeated.begin(), repeated.end());
   first_batch_ = position.next_batch();
+}
+
+void BatchStream::Seek(uint64_t number) {
+  std::vector<std::unique_ptr<Thread>> readers;
+  {
+    boost::unique_lock<boost::mutex> lock(mutex_);
+    readers.swap(readers_);
+  }
+  for (auto& reader : readers) reader->Interrupt();
+  readers.clear();  // joins
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  repeated_.clear();
+  first_batch_ = number;
+  handed_out_ = read_ = 0;
+  outstanding_.clear();
+  for (Slot& slot : slots_) slot.missing = options_.sources.size();
+  seeks_.fetch_add(1, std::memory_order_release);
+  if (started_ && !stopped_) StartReaders();
 }
 
 void BatchStream::Stop() {

@@ -9,6 +9,7 @@
 #ifndef MILLRACE_DATA_BATCH_STREAM_H_
 #define MILLRACE_DATA_BATCH_STREAM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -43,6 +44,7 @@ struct BatchStreamOptions {
 struct Batch {
   uint64_t number = 0;
   uint64_t first_item = 0;  // of the schedule: number * batch_size
+  uint64_t seeks = 0;       // BatchStream::seeks() when it was handed out
   // Valid as long as the stream.
   std::vector<RecordView> records;
 };
@@ -69,6 +71,13 @@ class BatchStream {
   // Error if `position` is of other data, another batch size, or not consistent,
   // and if a batch has been asked for already.
   void Restore(const caffe::StreamPosition& position);
+
+  // Goes on with batch `number`, wherever it stands; whoever waits in Next() gets that.
+  // Batches handed out before count as consumed, and must not be marked any more. Not by
+  // several threads at once.
+  void Seek(uint64_t number);
+  // How often that was done.
+  uint64_t seeks() const { return seeks_.load(std::memory_order_acquire); }
 
   // Wakes everyone who waits and joins the readers. Not from a reader: an
   // ErrorSink's callback may not call it.
@@ -112,7 +121,7 @@ class BatchStream {
 
   mutable boost::mutex mutex_;
   boost::condition_variable complete_, room_;
-  // Before the readers start; constant afterwards.
+  // Written while there are no readers.
   std::vector<uint64_t> repeated_;  // batches to serve first
   uint64_t first_batch_ = 0;        // what follows them
   // Under mutex_.
@@ -120,6 +129,7 @@ class BatchStream {
   uint64_t handed_out_ = 0, read_ = 0;  // in steps
   std::set<uint64_t> outstanding_;      // handed out, not consumed
   bool started_ = false, stopped_ = false;
+  std::atomic<uint64_t> seeks_{0};
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Thread>> readers_;
 };

@@ -122,6 +122,17 @@ void DataService::Restore(const std::string& scope,
   }
 }
 
+void DataService::Seek(const std::string& scope, uint64_t number) {
+  std::vector<std::shared_ptr<BatchStream>> streams;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [key, stream] : streams_) {
+      if (key.first == scope) streams.push_back(stream);
+    }
+  }
+  for (auto& stream : streams) stream->Seek(number);
+}
+
 void DataService::Stop() {
   std::vector<std::shared_ptr<BatchStream>> streams;
   {

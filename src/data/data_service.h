@@ -42,6 +42,10 @@ class DataService {
   // A stream that has handed out batches cannot be moved (throws Error).
   void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
 
+  // Moves the streams of `scope` that are open to batch `number`, however far they are
+  // (BatchStream::Seek): no net may hold batches that it has not marked as consumed.
+  void Seek(const std::string& scope, uint64_t number);
+
   // Wakes everyone who waits for data and joins the reader threads; streams that
   // are opened afterwards give nothing either. Not from a reader thread: an
   // ErrorSink's callback may not call it.

@@ -34,7 +34,10 @@ ReadyBatch* Prefetcher::Next() {
     thread_ = std::make_unique<Thread>(
         "fetch " + stream_->layer(), [this] { Run(); }, stream_->errors());
   }
-  if (const auto batch = ready_.Pop()) return *batch;
+  while (const auto batch = ready_.Pop()) {
+    if ((*batch)->seeks == stream_->seeks()) return *batch;
+    Recycle(*batch);  // fetched before the stream was moved
+  }
   if (error_) std::rethrow_exception(error_);
   throw boost::thread_interrupted();
 }
@@ -62,6 +65,7 @@ void Prefetcher::Run() {
 
 void Prefetcher::Fill(ReadyBatch* ready) {
   ready->number = batch_.number;
+  ready->seeks = batch_.seeks;
   const int64_t count = transformer_.output().count();
   for (size_t i = 0; i < batch_.records.size(); ++i) {
     const RecordView& record = batch_.records[i];

@@ -21,6 +21,7 @@ namespace millrace {
 // A batch in plain (N, C, H, W) order with N labels, in host memory.
 struct ReadyBatch {
   uint64_t number = 0;  // for BatchStream::MarkConsumed
+  uint64_t seeks = 0;   // Batch::seeks
   Buffer images, labels;
 
   float* image_data() const { return images.get<float>(); }
@@ -41,7 +42,8 @@ class Prefetcher {
 
   // Waits for a batch (an interruption point); the caller gives it back with
   // Recycle, and holds at most one. Throws the error that ended this thread or a
-  // reader, or boost::thread_interrupted once the stream has been stopped.
+  // reader, or boost::thread_interrupted once the stream has been stopped. After a Seek
+  // of the stream it is one from there.
   ReadyBatch* Next();
   void Recycle(ReadyBatch* batch);
 

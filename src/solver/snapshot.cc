@@ -55,6 +55,21 @@ void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most
   }
 }
 
+void SaveState(const std::string& path, const std::string& model, const Snapshot& snapshot,
+               size_t most_bytes) {
+  if (snapshot.iteration > INT32_MAX) {
+    throw Error(path, ": iteration ", snapshot.iteration, " does not fit the format");
+  }
+  caffe::SolverState state;
+  state.set_iter(static_cast<int32_t>(snapshot.iteration));
+  state.set_learned_net(model);
+  state.set_current_step(snapshot.current_step);
+  state.set_seed(snapshot.seed);
+  state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
+  AddHistories(snapshot, path, most_bytes, &state);
+  SaveBinary(path, state);
+}
+
 }  // namespace
 
 SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
@@ -69,16 +84,22 @@ SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
     throw Error(paths.state, ": iteration ", snapshot.iteration, " does not fit the format");
   }
   SaveBinary(paths.model, snapshot.model);
-
-  caffe::SolverState state;
-  state.set_iter(static_cast<int32_t>(snapshot.iteration));
-  state.set_learned_net(paths.model);
-  state.set_current_step(snapshot.current_step);
-  state.set_seed(snapshot.seed);
-  state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
-  AddHistories(snapshot, paths.state, most_state_bytes, &state);
-  SaveBinary(paths.state, state);
+  SaveState(paths.state, paths.model, snapshot, most_state_bytes);
   return paths;
+}
+
+std::string NodeStatePath(const std::string& state, const std::string& node) {
+  constexpr std::string_view kEnding = ".solverstate";
+  const bool usual = state.ends_with(kEnding);
+  return Cat(usual ? state.substr(0, state.size() - kEnding.size()) : state, ".", node, kEnding);
+}
+
+std::string WriteNodeState(const std::string& prefix, const std::string& node,
+                           const Snapshot& snapshot, size_t most_state_bytes) {
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
+  const std::string path = NodeStatePath(paths.state, node);
+  SaveState(path, paths.model, snapshot, most_state_bytes);
+  return path;
 }
 
 caffe::NetParameter LoadModel(const std::string& path) {

@@ -44,6 +44,14 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration);
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
                             size_t most_state_bytes = INT_MAX);
 
+// "x.NODE.solverstate" for "x.solverstate": what a node of a cluster keeps of its own
+// beside a snapshot that one of them writes.
+std::string NodeStatePath(const std::string& state, const std::string& node);
+// Writes that and no model, as WriteSnapshot writes states. Names the model of the same
+// iteration, which another node may still be writing. Returns the path.
+std::string WriteNodeState(const std::string& prefix, const std::string& node,
+                           const Snapshot& snapshot, size_t most_state_bytes = INT_MAX);
+
 // The weights in a .caffemodel. Throws Error naming the file if it is missing,
 // empty, truncated, or something else.
 caffe::NetParameter LoadModel(const std::string& path);

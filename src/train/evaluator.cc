@@ -1,36 +1,67 @@
 #include "train/evaluator.h"
 
-namespace millrace {
+#include <algorithm>
 
-Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
-                    const BatchObserver& observe) {
-  Evaluation result;
-  std::vector<OutputMean> batch_outputs;
-  for (const Net::Output& output : net->outputs()) {
+namespace millrace {
+namespace {
+
+std::vector<OutputMean> ValuesOf(const Net& net) {
+  std::vector<OutputMean> values;
+  for (const Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
-      batch_outputs.push_back({output.name, 0, output.loss_weight});
+      values.push_back({output.name, 0, output.loss_weight});
     }
   }
-  result.outputs = batch_outputs;
-  for (int batch = 0; batch < batches && !stop(); ++batch) {
+  return values;
+}
+
+}  // namespace
+
+void TestSums::Add(const TestSums& other) {
+  outputs.resize(std::max(outputs.size(), other.outputs.size()));
+  for (size_t i = 0; i < other.outputs.size(); ++i) outputs[i] += other.outputs[i];
+  loss += other.loss;
+  batches += other.batches;
+}
+
+TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>& stop,
+                    const BatchObserver& observe) {
+  std::vector<OutputMean> values = ValuesOf(*net);
+  TestSums sums;
+  sums.outputs.resize(values.size());
+  for (int batch = first; batch < first + count && !stop(); ++batch) {
     net->set_pass(batch);
-    result.loss += net->Forward();
+    sums.loss += net->Forward();
     net->EndIteration();
     size_t index = 0;
     for (const Net::Output& output : net->outputs()) {
       const float* value = output.blob->data();
       for (int64_t i = 0; i < output.blob->count(); ++i, ++index) {
-        batch_outputs[index].mean = value[i];
-        result.outputs[index].mean += value[i];
+        values[index].mean = value[i];
+        sums.outputs[index] += value[i];
       }
     }
-    if (observe) observe(batch, batch_outputs);
-    ++result.batches;
+    if (observe) observe(batch, values);
+    ++sums.batches;
   }
-  const double scale = result.batches > 0 ? 1.0 / result.batches : 0;
-  for (OutputMean& output : result.outputs) output.mean *= scale;
-  result.loss *= scale;
+  return sums;
+}
+
+Evaluation MeansOf(const Net& net, const TestSums& sums) {
+  Evaluation result;
+  result.outputs = ValuesOf(net);
+  const double scale = sums.batches > 0 ? 1.0 / sums.batches : 0;
+  for (size_t i = 0; i < std::min(result.outputs.size(), sums.outputs.size()); ++i) {
+    result.outputs[i].mean = sums.outputs[i] * scale;
+  }
+  result.loss = sums.loss * scale;
+  result.batches = sums.batches;
   return result;
+}
+
+Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
+                    const BatchObserver& observe) {
+  return MeansOf(*net, SumBatches(net, 0, batches, stop, observe));
 }
 
 std::string LossNote(float loss_weight, double value) {

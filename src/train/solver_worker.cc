@@ -41,6 +41,7 @@ void SolverWorker::Run() {
       clock.Done(slot);
       TakeSnapshots(*iteration + 1);
     }
+    if (!run_.stop.load(std::memory_order_relaxed)) CatchUp();
   } catch (const boost::thread_interrupted&) {
     // The run was stopped while this solver waited for data.
   }
@@ -50,29 +51,36 @@ void SolverWorker::Run() {
 
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
+  if (run_.split_test != nullptr) run_.split_test->Poll();
   bool display = false;
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeElsewhere()) {
     display |= range.HoldsMultiple(param.display());
-    if (!Leads()) continue;
     if (range.HoldsMultiple(param.test_interval())) {
       const int64_t due = range.LastMultiple(param.test_interval());
-      if (run_.tester.Due(due)) RunTest(due);
+      if (due < param.max_iter()) RunTest(due);  // the last one is run after all solvers
     }
     const IterationRange completed{range.first + 1, range.end + 1};
-    if (completed.HoldsMultiple(param.snapshot())) {
-      Write(run_.snapshots.Open(StartSnapshot(completed.LastMultiple(param.snapshot()))));
-    }
+    if (!completed.HoldsMultiple(param.snapshot())) continue;
+    const int64_t due = completed.LastMultiple(param.snapshot());
+    // The model of the end is saved when all others have delivered.
+    if (due >= param.max_iter() && Leads()) continue;
+    Write(run_.snapshots.Open(StartSnapshot(due, Leads())));
   }
   return display;
 }
 
 void SolverWorker::RunTest(int64_t iteration) {
-  run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  if (!run_.tester.Due(iteration)) return;
+  if (run_.split_test != nullptr) {
+    run_.split_test->Begin(iteration);
+  } else if (Leads()) {
+    run_.tester.Run(iteration, [&] { return run_.stop.load(); });
+  }
 }
 
 void SolverWorker::Train(int64_t iteration, bool display) {
-  if (run_.tester.Due(iteration) && Leads()) RunTest(iteration);
+  RunTest(iteration);
   const float loss = ComputeGradients(iteration);
   const float rate = run_.policy.Rate(iteration);
   run_.reporter.Iteration(iteration, loss, rate, *net_, display);
@@ -100,32 +108,39 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
 
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
-  const bool scheduled = interval > 0 && completed % interval == 0 && Leads();
-  if (scheduled || run_.snapshot_requested.exchange(false)) {
-    Write(run_.snapshots.Open(StartSnapshot(completed)));
+  const bool scheduled = interval > 0 && completed % interval == 0;
+  const bool requested = run_.snapshot_requested.exchange(false);
+  if (scheduled || requested) {
+    Write(run_.snapshots.Open(StartSnapshot(completed, requested || Leads())));
   }
   if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
 }
 
-Snapshot SolverWorker::StartSnapshot(int64_t iteration) const {
+Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
   snapshot.current_step = run_.policy.Step(iteration);
   snapshot.seed = run_.config.seed;
-  net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
+  if (with_model) net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
   snapshot.streams = run_.data.Positions("train");
   return snapshot;
 }
 
 void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
   if (!snapshot) return;
-  const SnapshotPaths paths = WriteSnapshot(run_.config.param.snapshot_prefix(), *snapshot);
-  LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
-  LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
+  const std::string& prefix = run_.config.param.snapshot_prefix();
+  if (snapshot->model.layer_size() > 0) {
+    const SnapshotPaths paths = WriteSnapshot(prefix, *snapshot);
+    LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
+    LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
+  }
+  if (run_.node.empty()) return;
+  LOG(INFO) << "Snapshotting this node's part to binary proto file "
+            << WriteNodeState(prefix, run_.node, *snapshot);
 }
 
 void SolverWorker::SaveFinal(int64_t iteration) const {
-  Write(run_.snapshots.Open(StartSnapshot(iteration)));
+  Write(run_.snapshots.Open(StartSnapshot(iteration, true)));
 }
 
 History SolverWorker::ExportHistory() const {

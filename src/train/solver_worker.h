@@ -16,6 +16,7 @@
 #include "solver/update_rule.h"
 #include "topology/cluster.h"
 #include "train/reporter.h"
+#include "train/split_test.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
 
@@ -34,6 +35,8 @@ struct SharedRun {
   std::atomic<bool>& snapshot_requested;
   const ResumePoint* resume = nullptr;  // null for a run from the start
   Cluster* cluster = nullptr;           // null for a machine alone
+  SplitTest* split_test = nullptr;      // null: who leads tests alone
+  std::string node = "";                // of the cluster; "" for a machine alone
 };
 
 // Options of the train net of a run.
@@ -57,13 +60,15 @@ class SolverWorker {
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:
-  // Everything a snapshot at `iteration` holds but the histories.
-  Snapshot StartSnapshot(int64_t iteration) const;
+  // Everything a snapshot at `iteration` holds but the histories; without model only what
+  // this node keeps of its own.
+  Snapshot StartSnapshot(int64_t iteration, bool with_model) const;
   // Does what fell due in iterations that other machines have done. Returns whether
   // one of them was to be displayed.
   bool CatchUp();
-  // Whether this machine is the one to test and to save.
+  // Whether this machine is the one to test and to save the model.
   bool Leads() const { return run_.cluster == nullptr || run_.cluster->leads(); }
+  // The test that is due at this iteration, if one is: all of it, or this node's part.
   void RunTest(int64_t iteration);
   // One whole iteration, the test that is due before it included; `display` even if
   // its number does not ask for it.

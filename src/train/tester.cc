@@ -1,16 +1,21 @@
 #include "train/tester.h"
 
 namespace millrace {
+namespace {
+
+std::string ScopeOf(size_t net) { return Cat("test", net); }
+
+}  // namespace
 
 Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* weights,
                DataService* data, Reporter* reporter)
-    : config_(config), reporter_(reporter) {
+    : config_(config), data_(*data), reporter_(reporter), next_batch_(config.tests.size()) {
   for (size_t i = 0; i < config.tests.size(); ++i) {
     NetOptions options;
     options.state = config.tests[i].state;
     options.seed = config.seed;
     options.data = data;
-    options.data_scope = Cat("test", i);
+    options.data_scope = ScopeOf(i);
     nets_.push_back(std::make_unique<Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->BindWeights(layout, weights);
   }
@@ -29,11 +34,41 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
     reporter_->BeginTest(iteration, static_cast<int>(i));
     const int batches = config_.tests[i].test_iter;
     const Evaluation result = Evaluate(nets_[i].get(), batches, stop);
+    next_batch_[i] += result.batches;
     if (result.batches < batches) return {};
     reporter_->Test(iteration, static_cast<int>(i), result);
     results.push_back(result);
   }
   return results;
+}
+
+size_t Tester::outputs(int net) const {
+  size_t values = 0;
+  for (const Net::Output& output : nets_[net]->outputs()) values += output.blob->count();
+  return values;
+}
+
+int64_t Tester::NumberOf(int64_t iteration) const {
+  const int interval = config_.param.test_interval();
+  if (interval <= 0) return -1;
+  return iteration / interval - (config_.param.test_initialization() ? 0 : 1);
+}
+
+TestSums Tester::Part(int64_t number, int net, int first, int count,
+                      const std::function<bool()>& stop) {
+  std::lock_guard lock(mutex_);
+  const uint64_t batch = static_cast<uint64_t>(number) * batches(net) + first;
+  if (next_batch_[net] != batch) data_.Seek(ScopeOf(net), batch);
+  const TestSums sums = SumBatches(nets_[net].get(), first, count, stop);
+  next_batch_[net] = batch + sums.batches;
+  return sums;
+}
+
+Evaluation Tester::Report(int64_t iteration, int net, const TestSums& sums) {
+  const Evaluation result = MeansOf(*nets_[net], sums);
+  reporter_->BeginTest(iteration, net);
+  reporter_->Test(iteration, net, result);
+  return result;
 }
 
 }  // namespace millrace

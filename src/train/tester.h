@@ -31,11 +31,27 @@ class Tester {
 
   bool empty() const { return nets_.empty(); }
 
+  // ---- Tests in parts, which several machines evaluate. ----
+
+  int nets() const { return static_cast<int>(nets_.size()); }
+  int batches(int net) const { return config_.tests[net].test_iter; }
+  // Values that each batch gives.
+  size_t outputs(int net) const;
+  // The last test that falls due up to `iteration`, counted from 0 through the run; -1: none.
+  int64_t NumberOf(int64_t iteration) const;
+  // Batches [first, first + count) of what test `number` of a run reads, whatever was read
+  // before; fewer if `stop` says so.
+  TestSums Part(int64_t number, int net, int first, int count, const std::function<bool()>& stop);
+  // Logs a whole test.
+  Evaluation Report(int64_t iteration, int net, const TestSums& sums);
+
  private:
   const SolverConfig& config_;
+  DataService& data_;
   Reporter* const reporter_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Net>> nets_;
+  std::vector<uint64_t> next_batch_;  // by net: where its data stands
 };
 
 }  // namespace millrace

@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/file.h"
 #include "base/thread.h"
 #include "topology/choose_node.h"
 #include "topology/start.h"
 #include "train/run_board.h"
 #include "train/solver_worker.h"
+#include "train/split_test.h"
 
 namespace millrace {
 namespace {
@@ -102,9 +104,20 @@ class TrainRun {
       result.stopped_early = true;
       return result;
     }
-    SharedRun shared{
-        config_,    policy_, *weights_,           *data_,        *reporter_,    *tester_,
-        snapshots_, stop_,   snapshot_requested_, resume_.get(), cluster_.get()};
+    SplitTests();
+    SharedRun shared{config_,
+                     policy_,
+                     *weights_,
+                     *data_,
+                     *reporter_,
+                     *tester_,
+                     snapshots_,
+                     stop_,
+                     snapshot_requested_,
+                     resume_.get(),
+                     cluster_.get(),
+                     split_test_.get(),
+                     place_ ? place_->plan.name : ""};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -125,11 +138,32 @@ class TrainRun {
 
  private:
   void Resume() {
-    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(options_.snapshot));
+    std::string path = options_.snapshot;
+    const bool own = FindOwnPart(&path);
+    resume_ = std::make_unique<ResumePoint>(LoadResumePoint(path));
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
-    LOG(INFO) << "Resuming from " << options_.snapshot << " at iteration " << resume_->iteration();
+    LOG(INFO) << "Resuming from " << path << " at iteration " << resume_->iteration();
+    if (!own) {
+      // What it says of data and momentum is another node's.
+      resume_->state.clear_stream();
+      resume_->state.clear_history();
+      resume_->state.clear_solver_history();
+      LOG(INFO) << "No part of node " << place_->plan.name << " is saved beside " << path
+                << ": it begins with its data anew, without momentum";
+      return;
+    }
     const std::string notice = ResumeNotice(*resume_, *options_.solvers);
     if (!notice.empty()) LOG(INFO) << notice;
+  }
+
+  // In a cluster: makes `path` that of what this node has saved beside the snapshot there,
+  // which it may be already. False if there is no such part.
+  bool FindOwnPart(std::string* path) const {
+    if (!place_ || path->ends_with(NodeStatePath(".solverstate", place_->plan.name))) return true;
+    const std::string own = NodeStatePath(*path, place_->plan.name);
+    if (!FileExists(own)) return false;
+    *path = own;
+    return true;
   }
 
   // Fresh weights are filled, loaded or resumed; weights that others train
@@ -203,6 +237,31 @@ class TrainRun {
     return true;
   }
 
+  void SplitTests() {
+    if (!place_ || !place_->plan.split_test || tester_->empty()) return;
+    if (!SplitTest::Fits(*tester_)) {
+      LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
+      return;
+    }
+    split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster_.get()), &clock_,
+                                              [this] { return stop_.load(); });
+    split_test_->Join(weights_->clock().claimed());
+  }
+
+  // This node's part of the last test, before it leaves.
+  void BeginFinalTest(int64_t iteration) {
+    if (!split_test_ || stopped_) return;
+    if (cluster_->leads()) split_test_->Finish();  // the test before
+    if (tester_->Due(iteration)) split_test_->Begin(iteration);
+  }
+
+  // By the last node.
+  std::vector<Evaluation> FinalTest(int64_t iteration) {
+    if (!tester_->Due(iteration)) return {};
+    if (split_test_) return split_test_->Finish();
+    return tester_->Run(iteration, [] { return false; });
+  }
+
   // Waits until `done` or `ms` have passed; errors end it too.
   template <typename Done>
   bool WaitFor(int64_t ms, Done done) {
@@ -234,6 +293,8 @@ class TrainRun {
                    << patience / 1000 << " s; going on without what they still have";
       return true;
     }
+    // What this node has said goes before it does.
+    WaitFor(kLeaveMs, [this] { return cluster_->informed(); });
     cluster_->Leave();
     // Those that leave at the same time may leave this one alone.
     if (WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); }) &&
@@ -313,6 +374,7 @@ class TrainRun {
     const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
+    BeginFinalTest(result.iteration);
     // Of several machines and processes the last one has the last word.
     const bool last_node = !cluster_ || LeaveCluster();
     const bool last_process = weights_->StopTraining();
@@ -330,9 +392,7 @@ class TrainRun {
       LOG(INFO) << "Optimization stopped early.";
       return result;
     }
-    if (last_node && tester_->Due(result.iteration)) {
-      result.tests = tester_->Run(result.iteration, [] { return false; });
-    }
+    if (last_node) result.tests = FinalTest(result.iteration);
     LOG(INFO) << "Optimization Done.";
     return result;
   }
@@ -356,6 +416,7 @@ class TrainRun {
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<Cluster> cluster_;  // after the weights, on which its threads work
+  std::unique_ptr<SplitTest> split_test_;
 };
 
 }  // namespace

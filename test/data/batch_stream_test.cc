@@ -214,6 +214,35 @@ TEST(BatchStream, ServesOutstandingBatchesFirstAndThenGoesOn) {
   EXPECT_EQ(stream.Position().next_batch(), 11u);
 }
 
+TEST(BatchStream, GoesOnWhereItIsMovedToWhateverWasRead) {
+  const Sources sources;
+  for (const bool shuffle : {false, true}) {
+    BatchStreamOptions options = StreamOver(sources.paths(), 7);
+    options.shuffle = shuffle;
+    BatchStream stream(options);
+    Batch batch;
+    uint64_t seeks = 0;
+    for (uint64_t to : {0u, 0u, 3u, 4u, 1000u, 2u}) {
+      stream.Seek(to);
+      EXPECT_EQ(stream.seeks(), ++seeks);
+      for (uint64_t number = to; number < to + 1 + seeks % 3; ++number) {
+        ASSERT_TRUE(stream.Next(&batch));
+        EXPECT_EQ(batch.number, number);
+        EXPECT_EQ(batch.seeks, seeks);
+        std::vector<int> labels;
+        for (const RecordView& record : batch.records) labels.push_back(test::LabelOf(record));
+        EXPECT_EQ(labels, Expected(options, number));
+      }
+    }
+    // What was handed out before the last one counts as consumed.
+    EXPECT_EQ(stream.Position().next_batch(), 2u + 1 + seeks % 3);
+    EXPECT_EQ(stream.Position().outstanding_size(), static_cast<int>(1 + seeks % 3));
+    stream.Stop();
+    stream.Seek(0);
+    EXPECT_FALSE(stream.Next(&batch));
+  }
+}
+
 TEST(BatchStream, RefusesPositionsOfOtherDataInOneLine) {
   const test::TempDir folder;
   test::WriteLabels(folder / "db", 50);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "solver/snapshot.h"
 #include "test/netns/network.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
@@ -49,13 +50,13 @@ class ClusterOfMachines : public testing::Test {
 
   // Every machine saves under its own name and writes NAME.jsonl.
   void Start(int machine, caffe::SolverParameter solver,
-             const std::string& topology = "topology.prototxt") {
+             const std::string& topology = "topology.prototxt", const std::string& snapshot = "") {
     const std::string name = NameOf(machine);
     const std::string file = work_.Write(name, std::move(solver));
     network_->Inside(machine, [&] {
       nodes_[machine] = std::make_unique<Process>(std::vector<std::string>{
           Binary(), "train", "--solver=" + file, "--topology=" + (work_ / topology),
-          "--node=" + name, "--metrics=" + (work_ / (name + ".jsonl"))});
+          "--node=" + name, "--metrics=" + (work_ / (name + ".jsonl")), "--snapshot=" + snapshot});
     });
   }
   void StartAll(const caffe::SolverParameter& solver) {
@@ -118,7 +119,7 @@ class ClusterOfMachines : public testing::Test {
     int snapshots = 0;
     for (int i = 0; i < machines_; ++i) {
       for (const std::string& file : work_.FilesWith(NameOf(i) + "_iter_")) {
-        snapshots += file.find(".solverstate") != std::string::npos;
+        snapshots += file.find(".caffemodel") != std::string::npos;
       }
     }
     return snapshots;
@@ -163,6 +164,28 @@ TEST_F(ClusterOfMachines, TrainsToAccuracyOverUdp) {
   TrainToAccuracy(Solver(1500));
 }
 
+// The parts of tests come together at the node that leads, which alone speaks of them.
+TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Solver(600);
+  solver.set_test_interval(200);
+  solver.set_test_iter(0, 8);
+  solver.set_display(0);
+  StartAll(solver);
+  std::vector<CommandResult> results;
+  for (int i = 0; i < 2; ++i) results.push_back(Finish(i));
+  EXPECT_EQ(Accuracy(results).second, 1);
+  size_t said = 0;
+  for (const CommandResult& result : results) {
+    for (size_t at = 0; (at = result.errors.find("Testing net (#0)", at)) != std::string::npos;) {
+      ++said;
+      ++at;
+    }
+  }
+  EXPECT_EQ(said, 4u);  // before iterations 0, 200 and 400, and at the end
+}
+
 TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {
   Build(3, 9000);
   WriteTopology("transport: \"packet\" mtu: 9000");
@@ -188,6 +211,38 @@ TEST_F(ClusterOfMachines, SharesOneScheduleAndStopsTogetherWithOneSnapshot) {
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);
   EXPECT_EQ(Snapshots(), 1);
+}
+
+TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Workspace::Solver(330);
+  solver.set_snapshot(300);
+  solver.set_snapshot_prefix(work_ / "run");
+  // Batches that the nodes had trained on when they saved their parts.
+  const auto trained = [&](int64_t iteration) {
+    int64_t batches = 0;
+    for (int i = 0; i < 2; ++i) {
+      const std::string state = Cat(work_.Snapshot("run", iteration), ".solverstate");
+      const caffe::StreamPosition at =
+          LoadResumePoint(NodeStatePath(state, NameOf(i))).state.stream(0);
+      batches += static_cast<int64_t>(at.next_batch()) - at.outstanding_size();
+    }
+    return batches;
+  };
+  StartAll(solver);
+  for (int i = 0; i < 2; ++i) Finish(i);
+  EXPECT_EQ(work_.FilesWith("run_iter_300.caffemodel").size(), 1u);
+  EXPECT_NEAR(static_cast<double>(trained(300)), 300, 50);
+  solver.set_max_iter(630);
+  for (int i = 0; i < 2; ++i) {
+    Start(i, solver, "topology.prototxt", work_.Snapshot("run", 300) + ".solverstate");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::string part = Cat("run_iter_300.", NameOf(i), ".solverstate at iteration 300");
+    EXPECT_CONTAINS(Finish(i).errors, part);
+  }
+  EXPECT_NEAR(static_cast<double>(trained(600)), 600, 50);
 }
 
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {

@@ -110,6 +110,20 @@ TEST(Snapshot, ComesBackAsItWasWritten) {
 }
 
 // Worked out by hand from the field numbers: tag = number * 8 + wire type.
+TEST(Snapshot, OfANodeIsAStateThatNamesTheModelOfAnother) {
+  EXPECT_EQ(NodeStatePath("out/net_iter_5.solverstate", "b"), "out/net_iter_5.b.solverstate");
+  test::TempDir folder;
+  const Snapshot snapshot = TwoSolvers();
+  const std::string path = WriteNodeState(folder / "net", "b", snapshot);
+  EXPECT_EQ(path, folder / "net_iter_500.b.solverstate");
+  EXPECT_EQ(Names(folder / ""), std::vector<std::string>{"net_iter_500.b.solverstate"});
+  WriteSnapshot(folder / "net", snapshot);
+  const ResumePoint own = LoadResumePoint(path);
+  EXPECT_EQ(own.model_path, folder / "net_iter_500.caffemodel");
+  EXPECT_EQ(own.state.SerializeAsString(),
+            LoadResumePoint(folder / "net_iter_500.solverstate").state.SerializeAsString());
+}
+
 TEST(Snapshot, WritesASolverstateByteForByteAsTheFormatSays) {
   test::TempDir folder;
   Snapshot snapshot = TwoSolvers();

@@ -1,0 +1,133 @@
+// Bulletins take anything: what decodes is written back as the same bytes, what is taken is
+// of a node of the cluster and not too long, and all that goes out decodes.
+//
+// The first byte of an input says how the frames behind it, of 104 bytes each, are
+// repaired: 1 the checksum.
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "exchange/wire_bytes.h"
+#include "segment/bulletins.h"
+#include "test/fuzz/support/fuzz.h"
+
+namespace millrace::fuzz {
+namespace {
+
+constexpr size_t kFrame = 104, kAtChecksum = 60;
+constexpr size_t kNodes = 3;
+
+BulletinsConfig ConfigOf(NodeId node) {
+  BulletinsConfig config;
+  config.run = 5;
+  config.node = node;
+  config.max_frame_bytes = kFrame;
+  config.peers = {static_cast<NodeId>(1 - node)};
+  return config;
+}
+
+// What node 1 sends to node 0: whole bulletins, parts and receipts.
+std::string Spoken(size_t bytes) {
+  BulletinStore theirs(kNodes, 1, 1), ours(kNodes, 0, 1);
+  Bulletins sender(ConfigOf(1), &theirs), receiver(ConfigOf(0), &ours);
+  sender.Admit(0, 1);
+  receiver.Admit(1, 1);
+  const std::vector<std::byte> content(bytes, std::byte{7});
+  theirs.Publish(Topic::kTest, content);
+  theirs.Take(BulletinStore::EntryOf(2, Topic::kReport), {3, 9}, content, 7);
+  ours.Publish(Topic::kReport, content);
+  std::string all;
+  std::vector<OutBulletin> room(20);
+  for (int64_t now = 0; now < 4; ++now) {
+    for (size_t i = 0, count = receiver.Send(room, now); i < count; ++i) {
+      sender.Receive(0, room[i].frame(), now);
+    }
+    for (size_t i = 0, count = sender.Send(room, now); i < count; ++i) {
+      receiver.Receive(1, room[i].frame(), now);
+      std::string frame(reinterpret_cast<char*>(room[i].frame().data()), room[i].frame().size());
+      frame.resize(kFrame);
+      all += frame;
+    }
+  }
+  return all;
+}
+
+bool DecodesSafely(std::span<const std::byte> frame) {
+  BulletinHead head;
+  std::span<const std::byte> part;
+  if (DecodeBulletin(frame, &head, &part) != BulletinDrop::kNone) return true;
+  std::array<std::byte, kBulletinHeadBytes> again;
+  EncodeBulletin(head, part, again);
+  return head.offset + part.size() <= kMaxBulletinBytes && head.topic < Topic::kCount &&
+         std::equal(again.begin(), again.end(), frame.begin());
+}
+
+// Of a frame that may have been filled up to kFrame: its length, and its checksum if asked.
+std::span<std::byte> Repaired(uint8_t how, std::span<std::byte> frame) {
+  if (frame.size() < kBulletinHeadBytes) return frame;
+  const bool receipt = frame[5] == std::byte{2};
+  const size_t total = Get<uint16_t>(frame.data(), 26), offset = Get<uint16_t>(frame.data(), 28);
+  const size_t part = receipt || offset > total ? 0 : total - offset;
+  frame = frame.first(std::min(frame.size(), kBulletinHeadBytes + part));
+  if ((how & 1) != 0) {
+    const uint32_t crc = Crc32c(frame.first(kAtChecksum));
+    const auto rest = frame.subspan(kBulletinHeadBytes);
+    Put<uint32_t>(frame.data(), kAtChecksum, rest.empty() ? crc : Crc32c(rest, crc));
+  }
+  return frame;
+}
+
+bool AllWellFormed(const BulletinStore& store) {
+  for (size_t topic = 0; topic < kTopics; ++topic) {
+    for (const Bulletin& each : store.Read(static_cast<Topic>(topic))) {
+      if (each.node >= kNodes || each.version == 0 || each.bytes.size() > kMaxBulletinBytes) {
+        return false;
+      }
+      if (each.node == 0 && each.version != 1) return false;  // nobody speaks for this node
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> Corpus() {
+  std::vector<std::string> all = {""};
+  for (size_t bytes : {0u, 8u, 40u, 100u, 1024u}) {
+    for (char how : {'\0', '\1'}) all.push_back(how + Spoken(bytes));
+  }
+  return all;
+}
+
+bool Target(const std::string& input) {
+  if (input.empty()) return true;
+  BulletinStore store(kNodes, 0, 1);
+  Bulletins node(ConfigOf(0), &store);
+  node.Admit(1, 1);
+  store.Publish(Topic::kReport, std::vector<std::byte>(100));
+  std::vector<OutBulletin> room(4);
+  std::string_view rest = std::string_view(input).substr(1);
+  for (int64_t now = 0; !rest.empty(); now += 10'000'000) {
+    const std::string_view text = rest.substr(0, kFrame);
+    rest.remove_prefix(text.size());
+    // A block of exactly its size, where a sanitizer sees what is read beyond it.
+    std::vector<std::byte> frame(text.size());
+    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), frame.begin());
+    const auto repaired = Repaired(static_cast<uint8_t>(input[0]), frame);
+    const std::unique_ptr<std::byte[]> block(new std::byte[repaired.size()]);
+    std::copy(repaired.begin(), repaired.end(), block.get());
+    if (!DecodesSafely({block.get(), repaired.size()})) return false;
+    node.Receive(1, {block.get(), repaired.size()}, now);
+    for (size_t i = 0, count = node.Send(room, now); i < count; ++i) {
+      BulletinHead head;
+      std::span<const std::byte> part;
+      if (room[i].frame().size() > kFrame) return false;
+      if (DecodeBulletin(room[i].frame(), &head, &part) != BulletinDrop::kNone) return false;
+    }
+  }
+  return AllWellFormed(store);
+}
+
+}  // namespace millrace::fuzz

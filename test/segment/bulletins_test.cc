@@ -1,0 +1,354 @@
+#include "segment/bulletins.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "test/segment/meeting.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::Faults;
+using test::kMs;
+using test::kRun;
+
+// Nodes on segments that lose, duplicate and delay frames, by a clock that tests turn.
+// Nodes of a segment are introduced as soon as both live.
+class Post {
+ public:
+  Post(size_t nodes, std::vector<std::vector<NodeId>> segments, Faults faults = {},
+       size_t frame_bytes = 300, uint64_t seed_name = 0)
+      : segments_(std::move(segments)),
+        faults_(faults),
+        frame_bytes_(frame_bytes),
+        rng_(test::Seed(), {79, seed_name}),
+        nodes_(nodes),
+        lives_(nodes) {}
+
+  void Start(NodeId node) {
+    Node& one = nodes_[node];
+    one = {};
+    ++lives_[node];
+    one.store = std::make_unique<BulletinStore>(nodes_.size(), node, lives_[node]);
+    one.links.resize(segments_.size());
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      if (!On(s, node)) continue;
+      BulletinsConfig config;
+      config.run = kRun + s;
+      config.node = node;
+      config.incarnation = lives_[node];
+      config.max_frame_bytes = frame_bytes_;
+      std::copy_if(segments_[s].begin(), segments_[s].end(), std::back_inserter(config.peers),
+                   [&](NodeId peer) { return peer != node; });
+      one.links[s] = std::make_unique<Bulletins>(config, one.store.get());
+    }
+    Introduce();
+  }
+  void StartAll() {
+    for (size_t i = 0; i < nodes_.size(); ++i) Start(static_cast<NodeId>(i));
+  }
+  void Stop(NodeId node) { nodes_[node] = {}; }
+  void set_faults(const Faults& faults) { faults_ = faults; }
+
+  void Say(NodeId node, const std::string& text, Topic topic = Topic::kReport) {
+    nodes_[node].store->Publish(topic, std::as_bytes(std::span(text)));
+  }
+  // Of `who`, as `node` has heard; "-" for nothing.
+  std::string Heard(NodeId node, NodeId who, Topic topic = Topic::kReport) const {
+    for (const Bulletin& each : nodes_[node].store->Read(topic)) {
+      if (each.node != who) continue;
+      return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
+    }
+    return "-";
+  }
+  bool AllHeard(NodeId who, const std::string& text) const {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].store && Heard(static_cast<NodeId>(i), who) != text) return false;
+    }
+    return true;
+  }
+
+  void Run(int64_t ms) {
+    for (const int64_t end = now_ + ms * kMs; now_ < end; now_ += kMs) Step();
+  }
+  // Until nothing is under way and nobody has anything to send for ever; whether so in `ms`.
+  bool Settles(int64_t ms) {
+    for (const int64_t end = now_ + ms * kMs; now_ < end; now_ += kMs) {
+      Step();
+      if (Quiet()) return true;
+    }
+    return false;
+  }
+  bool Quiet() const {
+    if (!under_way_.empty()) return false;
+    for (const Node& node : nodes_) {
+      for (const auto& link : node.links) {
+        if (link && link->NextEvent() != INT64_MAX) return false;
+      }
+    }
+    return true;
+  }
+  Bulletins& link(NodeId node, size_t segment = 0) { return *nodes_[node].links[segment]; }
+  BulletinStore& store(NodeId node) { return *nodes_[node].store; }
+  size_t sent() const { return sent_; }
+  int64_t now() const { return now_; }
+
+ private:
+  struct Node {
+    std::unique_ptr<BulletinStore> store;
+    std::vector<std::unique_ptr<Bulletins>> links;
+  };
+  struct UnderWay {
+    int64_t arrives;
+    size_t segment;
+    NodeId from, to;
+    std::vector<std::byte> bytes;
+  };
+
+  bool On(size_t segment, NodeId node) const {
+    const auto& on = segments_[segment];
+    return std::find(on.begin(), on.end(), node) != on.end();
+  }
+  void Introduce() {
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      for (NodeId a : segments_[s]) {
+        for (NodeId b : segments_[s]) {
+          if (a != b && nodes_[a].store && nodes_[b].store) link(a, s).Admit(b, lives_[b]);
+        }
+      }
+    }
+  }
+  void Step() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (size_t s = 0; s < nodes_[i].links.size(); ++s) {
+        Bulletins* link = nodes_[i].links[s].get();
+        if (link == nullptr || link->NextEvent() > now_) continue;
+        std::vector<OutBulletin> room(3);
+        const size_t count = link->Send(room, now_);
+        for (size_t k = 0; k < count; ++k) Carry(static_cast<NodeId>(i), s, &room[k]);
+      }
+    }
+    std::vector<UnderWay> arriving;
+    std::erase_if(under_way_, [&](const UnderWay& each) {
+      if (each.arrives <= now_) arriving.push_back(each);
+      return each.arrives <= now_;
+    });
+    std::stable_sort(arriving.begin(), arriving.end(),
+                     [](const auto& a, const auto& b) { return a.arrives < b.arrives; });
+    for (const UnderWay& each : arriving) {
+      if (nodes_[each.to].store) link(each.to, each.segment).Receive(each.from, each.bytes, now_);
+    }
+  }
+  void Carry(NodeId from, size_t segment, OutBulletin* out) {
+    ++sent_;
+    const std::vector<std::byte> bytes(out->frame().begin(), out->frame().end());
+    EXPECT_LE(bytes.size(), frame_bytes_);
+    const int copies = rng_.Uniform() < faults_.duplicates ? 2 : 1;
+    for (int i = 0; i < copies; ++i) {
+      if (rng_.Uniform() < faults_.loss) continue;
+      const auto jitter = static_cast<int64_t>(rng_.Below(uint64_t(faults_.jitter_ns) + 1));
+      under_way_.push_back({now_ + faults_.delay_ns + jitter, segment, from, out->to, bytes});
+    }
+  }
+
+  const std::vector<std::vector<NodeId>> segments_;
+  Faults faults_;
+  const size_t frame_bytes_;
+  Rng rng_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> lives_;
+  int64_t now_ = 1;
+  size_t sent_ = 0;
+  std::vector<UnderWay> under_way_;
+};
+
+const std::vector<std::vector<NodeId>> kPair = {{0, 1}};
+
+TEST(Bulletins, ComeOnceAndThenAllIsSilent) {
+  Post post(3, {{0, 1, 2}});
+  post.StartAll();
+  post.Say(0, "hello");
+  post.Run(2);
+  EXPECT_TRUE(post.AllHeard(0, "hello"));
+  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));  // its receipt is under way
+  ASSERT_TRUE(post.Settles(50));
+  EXPECT_TRUE(post.link(0).Has(1, post.store(0).changes()));
+  EXPECT_EQ(post.sent(), 4u);  // to each of two, and their receipts
+  EXPECT_EQ(post.Heard(1, 0, Topic::kTest), "-");
+  post.Say(0, "newer");
+  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));
+  post.Say(0, "");
+  ASSERT_TRUE(post.Settles(50));
+  EXPECT_TRUE(post.AllHeard(0, ""));
+  EXPECT_EQ(post.sent(), 8u);  // what was replaced at once was never sent
+}
+
+TEST(Bulletins, ComeInPartsWhereFramesAreShort) {
+  for (size_t frame_bytes : {72u, 100u, 300u, 1088u, 9000u}) {
+    Post post(2, kPair, {.loss = 0.2, .duplicates = 0.2, .jitter_ns = 5 * kMs}, frame_bytes,
+              frame_bytes);
+    post.StartAll();
+    for (size_t bytes : {size_t{1}, size_t{8}, size_t{500}, kMaxBulletinBytes}) {
+      std::string text;
+      for (size_t i = 0; i < bytes; ++i) text += static_cast<char>('a' + i * 7 % 26);
+      post.Say(1, text);
+      ASSERT_TRUE(post.Settles(60'000)) << frame_bytes << ' ' << bytes;
+      EXPECT_EQ(post.Heard(0, 1), text);
+    }
+  }
+  BulletinStore store(2, 0, 1);
+  BulletinsConfig config;
+  config.max_frame_bytes = 71;
+  EXPECT_EQ(test::ErrorOf([&] { Bulletins(config, &store); }),
+            "frames of 71 bytes: expected at least 72 for bulletins");
+}
+
+// A chain with a fork at its end: what any node says last comes to all, whatever is lost.
+TEST(Bulletins, TravelDownTreesOverLinksThatLoseAndReorder) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Post post(5, {{0, 1}, {1, 2}, {2, 3, 4}},
+              {.loss = 0.3, .duplicates = 0.2, .jitter_ns = 30 * kMs}, 200, seed);
+    post.StartAll();
+    Rng rng(test::Seed(), {80, seed});
+    std::vector<std::string> newest(5, "-");
+    for (int i = 0; i < 60; ++i) {
+      const auto node = static_cast<NodeId>(rng.Below(5));
+      newest[node] = std::string(rng.Below(400), 'a') + std::to_string(i);
+      post.Say(node, newest[node]);
+      post.Run(static_cast<int64_t>(rng.Below(40)));
+    }
+    ASSERT_TRUE(post.Settles(120'000)) << seed;
+    for (NodeId node = 0; node < 5; ++node) EXPECT_TRUE(post.AllHeard(node, newest[node]));
+  }
+}
+
+TEST(Bulletins, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
+  Post post(3, {{0, 1}, {1, 2}}, {.jitter_ns = 20 * kMs});
+  post.StartAll();
+  for (int i = 0; i < 5; ++i) post.Say(0, "old");
+  post.Say(0, "old test", Topic::kTest);
+  post.Say(2, "from 2");
+  ASSERT_TRUE(post.Settles(5'000));
+  EXPECT_EQ(post.Heard(2, 0, Topic::kTest), "old test");
+  post.Start(0);  // hears again what others say, and says nothing yet
+  ASSERT_TRUE(post.Settles(5'000));
+  EXPECT_EQ(post.Heard(0, 2), "from 2");
+  EXPECT_EQ(post.Heard(2, 0), "old");
+  post.Say(0, "new");
+  ASSERT_TRUE(post.Settles(5'000));
+  EXPECT_TRUE(post.AllHeard(0, "new"));
+  for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Heard(node, 0, Topic::kTest), "-");
+  EXPECT_EQ(post.store(2).Read(Topic::kReport)[0].incarnation, 2u);
+  EXPECT_EQ(post.store(2).Read(Topic::kReport)[0].version, 1u);
+  // The one in the middle forgets everything and is told by both sides.
+  post.Start(1);
+  ASSERT_TRUE(post.Settles(5'000));
+  EXPECT_EQ(post.Heard(1, 0), "new");
+  EXPECT_EQ(post.Heard(1, 2), "from 2");
+}
+
+TEST(Bulletins, ToAPeerThatIsGoneBecomeOneFrameASecond) {
+  Post post(2, kPair, {}, 100);
+  post.StartAll();
+  ASSERT_TRUE(post.Settles(10));
+  post.Stop(1);
+  post.Say(0, std::string(1000, 'x'));
+  post.Run(10'000);
+  const size_t before = post.sent();
+  post.Run(20'000);
+  EXPECT_LE(post.sent() - before, 20u);
+  EXPECT_GE(post.sent() - before, 12u);
+  post.Say(0, std::string(1000, 'y'));
+  post.Run(10);
+  EXPECT_LE(post.sent() - before, 21u);
+  post.Start(1);
+  ASSERT_TRUE(post.Settles(1'000));
+  EXPECT_EQ(post.Heard(1, 0), std::string(1000, 'y'));
+}
+
+// A freeze leaves the peer its memory: one frame gets through, and the rest follows.
+TEST(Bulletins, GoOnAtOnceWithAPeerThatThaws) {
+  Post post(2, kPair, {}, 100);
+  post.StartAll();
+  post.set_faults({.loss = 1});
+  for (Topic topic : {Topic::kTest, Topic::kReport}) post.Say(0, std::string(100, 'x'), topic);
+  post.Run(30'000);
+  post.set_faults({});
+  ASSERT_TRUE(post.Settles(8'000));
+  EXPECT_EQ(post.Heard(1, 0), std::string(100, 'x'));
+}
+
+// `head` as a frame to node 0 from node 1.
+BulletinDrop Refusal(Post& post, const BulletinHead& head, const std::string& text = "") {
+  std::vector<std::byte> frame(kBulletinHeadBytes);
+  const auto part = std::as_bytes(std::span(text));
+  EncodeBulletin(head, part, std::span(frame).first<kBulletinHeadBytes>());
+  frame.insert(frame.end(), part.begin(), part.end());
+  return post.link(0).Receive(1, frame, post.now());
+}
+
+TEST(Bulletins, AreRefusedForTheReasonThatIsCounted) {
+  Post post(3, {{0, 1}, {1, 2}});
+  post.StartAll();
+  post.Say(0, "abc");
+  // A receipt of node 1's.
+  BulletinHead good;
+  good.kind = BulletinKind::kReceipt;
+  good.topic = Topic::kReport;
+  good.run = kRun;
+  good.source = 1;
+  good.incarnation = 1;
+  good.edition = {1, 1};
+  const auto with = [&](auto change, const std::string& text = "") {
+    BulletinHead head = good;
+    change(&head);
+    return Refusal(post, head, text);
+  };
+  const auto part = [](BulletinHead* head) {
+    head->kind = BulletinKind::kPart;
+    head->origin = 2;
+    head->total = 12;
+  };
+  EXPECT_EQ(with([](auto*) {}), BulletinDrop::kNone);
+  EXPECT_EQ(with([](auto* head) { head->run = 1; }), BulletinDrop::kRun);
+  EXPECT_EQ(with([](auto* head) { head->destination = 2; }), BulletinDrop::kDestination);
+  EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), BulletinDrop::kLife);
+  EXPECT_EQ(with([](auto* head) { head->source = 2; }), BulletinDrop::kLife);
+  EXPECT_EQ(with([](auto* head) { head->origin = 3; }), BulletinDrop::kStranger);
+  EXPECT_EQ(with([](auto* head) { head->topic = Topic::kCount; }), BulletinDrop::kField);
+  EXPECT_EQ(with([](auto* head) { head->total = 8; }), BulletinDrop::kField);
+  EXPECT_EQ(with([](auto*) {}, "text"), BulletinDrop::kField);
+  EXPECT_EQ(with(part, "12345678"), BulletinDrop::kNone);
+  EXPECT_EQ(with(part, "1234567"), BulletinDrop::kField);
+  EXPECT_EQ(with(part, "1234567890123"), BulletinDrop::kField);
+  EXPECT_EQ(with(part), BulletinDrop::kField);
+  const auto own = [&](BulletinHead* head) {
+    part(head);
+    head->origin = 0;
+  };
+  EXPECT_EQ(with(own, "123456789012"), BulletinDrop::kSelf);
+  const auto later = [&](BulletinHead* head) {
+    part(head);
+    head->offset = 4;
+  };
+  EXPECT_EQ(with(later, "56789012"), BulletinDrop::kField);
+  std::vector<std::byte> bytes(kBulletinHeadBytes);
+  EncodeBulletin(good, {}, std::span(bytes).first<kBulletinHeadBytes>());
+  bytes[30] ^= std::byte{1};
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kChecksum);
+  bytes[0] ^= std::byte{1};
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kMagic);
+  bytes.resize(kBulletinHeadBytes - 1);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kLength);
+  EXPECT_EQ(post.link(0).stats().drops[static_cast<size_t>(BulletinDrop::kField)], 7u);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,264 @@
+#include "train/split_test.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "test/support/problem.h"
+#include "test/support/support.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int kInterval = 100, kBatches = 7;
+
+TestShare ShareWith(int64_t test, std::vector<BatchRange> nets) {
+  TestShare share;
+  share.set_test(test);
+  for (const BatchRange& range : nets) {
+    TestNetSums* net = share.add_net();
+    net->set_first(range.first);
+    net->set_batches(range.count);
+    net->set_loss(range.count);
+    net->add_output(10.0 * range.count);
+  }
+  return share;
+}
+
+TEST(TestShares, CoverAllBatchesEvenly) {
+  for (int batches : {0, 1, 7, 100}) {
+    for (size_t n : {1u, 2u, 3u, 8u}) {
+      int end = 0;
+      for (size_t k = 0; k < n; ++k) {
+        const BatchRange share = ShareOf(k, n, batches);
+        EXPECT_EQ(share.first, end);
+        EXPECT_GE(share.count, batches / static_cast<int>(n));
+        EXPECT_LE(share.count, batches / static_cast<int>(n) + 1);
+        end += share.count;
+      }
+      EXPECT_EQ(end, batches);
+    }
+  }
+}
+
+TEST(TestShares, AreOfThoseWhoTookPartLately) {
+  const TestShares shares = {{0, ShareWith(5, {})}, {2, ShareWith(2, {})}, {3, ShareWith(3, {})}};
+  EXPECT_EQ(Participants(shares, 1, 5), (std::vector<NodeId>{0, 1, 3}));
+  EXPECT_EQ(Participants(shares, 2, 9), (std::vector<NodeId>{2}));
+  EXPECT_TRUE(AllDone(shares, {0}, 5));
+  EXPECT_FALSE(AllDone(shares, {0, 3}, 5));
+  EXPECT_FALSE(AllDone(shares, {0, 7}, 5));
+}
+
+TEST(TestShares, AreGatheredWithoutCountingABatchTwice) {
+  const TestShares shares = {
+      {0, ShareWith(4, {{0, 3}})},  {1, ShareWith(4, {{2, 4}})},  // overlaps
+      {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of another test
+      {4, ShareWith(4, {{8, 5}})},                                // beyond the end
+      {5, ShareWith(4, {{-1, 3}})},                               // no range
+      {6, ShareWith(4, {})}};
+  const Gathered gathered = Gather(shares, 4, 0, 10, 1);
+  EXPECT_EQ(gathered.sums.batches, 5);
+  EXPECT_EQ(gathered.sums.outputs[0], 50);
+  EXPECT_EQ(gathered.missing, (std::vector<BatchRange>{{3, 2}, {7, 3}}));
+  EXPECT_EQ(Gather(shares, 4, 0, 10, 2).missing, (std::vector<BatchRange>{{0, 10}}));
+  EXPECT_EQ(Gather(shares, 4, 1, 10, 1).missing, (std::vector<BatchRange>{{0, 10}}));
+}
+
+TEST(TestShares, SkipWhatIsNoShare) {
+  const std::string good = ShareWith(4, {{0, 3}}).SerializeAsString();
+  const auto bulletin = [](NodeId node, const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return Bulletin{node, 1, 1, {bytes.begin(), bytes.end()}};
+  };
+  const TestShares shares = ReadShares({bulletin(0, good), bulletin(1, good.substr(0, 7))});
+  EXPECT_EQ(shares.size(), 1u);
+}
+
+class ManualClock : public Clock {
+ public:
+  int64_t NowNs() const override { return now; }
+  int64_t now = 0;
+};
+
+// Nodes that share tests on the same weights, and hear each other at once.
+class SplitTests : public testing::Test {
+ protected:
+  struct Node {
+    Node(SplitTests* all, NodeId id) {
+      static int made = 0;
+      const std::string name = Cat("node", id, "_", made++);
+      data = std::make_unique<DataService>(DataOptions{.seed = 7});
+      options.metrics = all->work_ / (name + ".jsonl");
+      metrics = std::make_unique<MetricsWriter>(options.metrics);
+      reporter = std::make_unique<Reporter>(all->config_, options, all->clock_, metrics.get());
+      reporter->Start("net", 0, 1);
+      tester = std::make_unique<Tester>(all->config_, all->net_->layout(), all->weights_->data(),
+                                        data.get(), reporter.get());
+      TestPeers peers;
+      peers.self = id;
+      peers.publish = [=](std::span<const std::byte> bytes) {
+        all->heard_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
+      };
+      peers.read = [=] {
+        std::vector<Bulletin> heard;
+        for (const auto& [node, bulletin] : all->heard_) heard.push_back(bulletin);
+        return heard;
+      };
+      peers.leads = [=] { return id == all->leader_; };
+      peers.alone = [=] { return all->alone_; };
+      split = std::make_unique<SplitTest>(tester.get(), peers, &all->clock_, [] { return false; });
+    }
+    // What was logged of tests: iteration and outputs.
+    std::vector<std::map<std::string, double>> Logged() const {
+      std::vector<std::map<std::string, double>> logged;
+      for (const MetricsRow& row : ReadMetrics(options.metrics)) {
+        if (!row.has_test()) continue;
+        std::map<std::string, double> outputs(row.test().outputs().begin(),
+                                              row.test().outputs().end());
+        outputs["iteration"] = row.iter();
+        logged.push_back(outputs);
+      }
+      return logged;
+    }
+
+    TrainOptions options;
+    std::unique_ptr<DataService> data;
+    std::unique_ptr<MetricsWriter> metrics;
+    std::unique_ptr<Reporter> reporter;
+    std::unique_ptr<Tester> tester;
+    std::unique_ptr<SplitTest> split;
+  };
+
+  SplitTests() {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(1000), kInterval);
+    solver.set_test_iter(0, kBatches);
+    config_ = LoadSolverConfig(work_.Write("solver", solver));
+    data_ = std::make_unique<DataService>(DataOptions{.seed = 7});
+    NetOptions options;
+    options.state = config_.train.state;
+    options.seed = 7;
+    options.data = data_.get();
+    net_ = std::make_unique<Net>(config_.train.param, config_.train.source, options);
+    weights_ = WeightBuffer::CreatePrivate(net_->layout());
+    net_->BindWeights(weights_->data());
+    net_->FillWeights();
+  }
+  void Make(size_t nodes) {
+    for (size_t i = 0; i < nodes; ++i) {
+      nodes_.push_back(std::make_unique<Node>(this, static_cast<NodeId>(i)));
+      nodes_.back()->split->Join(0);
+    }
+  }
+  // What one node says of the test at `iteration`, that all batches of the run before it
+  // were read by.
+  std::map<std::string, double> Whole(int64_t iteration) {
+    Node alone(this, 99);
+    std::map<std::string, double> outputs;
+    for (int64_t i = 0; i <= iteration; i += kInterval) {
+      const auto all = alone.tester->Run(i, [] { return false; });
+      outputs.clear();
+      for (const OutputMean& output : all.at(0).outputs) outputs[output.name] = output.mean;
+    }
+    outputs["iteration"] = static_cast<double>(iteration);
+    return outputs;
+  }
+  static void ExpectSame(const std::map<std::string, double>& is,
+                         const std::map<std::string, double>& expected) {
+    ASSERT_EQ(is.size(), expected.size());
+    for (const auto& [name, value] : expected) EXPECT_NEAR(is.at(name), value, 1e-12) << name;
+  }
+
+  Workspace work_;
+  SolverConfig config_;
+  ManualClock clock_;
+  std::unique_ptr<DataService> data_;
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<WeightBuffer> weights_;
+  std::map<NodeId, Bulletin> heard_;
+  NodeId leader_ = 0;
+  bool alone_ = false;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+TEST_F(SplitTests, SayWhatOneNodeWouldHaveSaidOnce) {
+  for (size_t nodes : {1u, 2u, 3u}) {
+    heard_.clear();
+    nodes_.clear();
+    Make(nodes);
+    for (int64_t iteration : {0, 100, 200}) {
+      for (auto& node : nodes_) node->split->Begin(iteration);
+      for (auto& node : nodes_) node->split->Poll();
+    }
+    const auto logged = nodes_[0]->Logged();
+    ASSERT_EQ(logged.size(), 3u);
+    for (int i = 0; i < 3; ++i) ExpectSame(logged[i], Whole(i * kInterval));
+    for (size_t i = 1; i < nodes; ++i) EXPECT_TRUE(nodes_[i]->Logged().empty());
+  }
+}
+
+TEST_F(SplitTests, WaitForPartsOnlySoLong) {
+  Make(3);
+  for (auto& node : nodes_) node->split->Begin(0);
+  nodes_[0]->split->Poll();
+  ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
+  for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third is dead
+  for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
+  EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
+  clock_.now += SplitTest::kPatienceNs;
+  nodes_[0]->split->Poll();
+  ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
+  ExpectSame(nodes_[0]->Logged()[1], Whole(100));
+  // The test that is due next ends the wait as well.
+  for (size_t i : {0, 1}) nodes_[i]->split->Begin(200);
+  nodes_[0]->split->Begin(300);
+  ASSERT_EQ(nodes_[0]->Logged().size(), 3u);
+  ExpectSame(nodes_[0]->Logged()[2], Whole(200));
+  // From now on it is not waited for.
+  nodes_[1]->split->Begin(300);
+  nodes_[0]->split->Poll();
+  ASSERT_EQ(nodes_[0]->Logged().size(), 4u);
+  ExpectSame(nodes_[0]->Logged()[3], Whole(300));
+}
+
+TEST_F(SplitTests, AreLoggedByWhoLedWhenTheyBegan) {
+  leader_ = 1;
+  Make(2);
+  nodes_[1]->split->Begin(100);
+  leader_ = 0;  // it has joined, and begins with the next
+  nodes_[0]->split->Begin(200);
+  nodes_[1]->split->Begin(200);
+  nodes_[0]->split->Poll();
+  ASSERT_EQ(nodes_[1]->Logged().size(), 1u);
+  ExpectSame(nodes_[1]->Logged()[0], Whole(100));
+  ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
+  ExpectSame(nodes_[0]->Logged()[0], Whole(200));
+}
+
+TEST_F(SplitTests, GoOnWhereTheLeaderDies) {
+  Make(2);
+  nodes_[1]->split->Begin(0);
+  nodes_[1]->split->Poll();
+  EXPECT_TRUE(nodes_[1]->Logged().empty());
+  leader_ = 1;
+  alone_ = true;
+  nodes_[1]->split->Poll();
+  ASSERT_EQ(nodes_[1]->Logged().size(), 1u);
+  ExpectSame(nodes_[1]->Logged()[0], Whole(0));
+}
+
+TEST_F(SplitTests, EndWithTheResultsOfTheLast) {
+  Make(2);
+  for (auto& node : nodes_) node->split->Begin(500);
+  const auto results = nodes_[0]->split->Finish();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].batches, kBatches);
+  ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
+  EXPECT_TRUE(nodes_[0]->split->Finish().empty());
+}
+
+}  // namespace
+}  // namespace millrace::test
