@@ -32,7 +32,7 @@ CUDA_ARCHS ?= sm_80 sm_90
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
 have_verbs := $(wildcard /usr/include/infiniband/verbs.h)
 use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
-use_verbs := $(if $(filter off,$(VERBS)),,$(have_verbs))
+use_verbs := $(if $(filter off 0,$(VERBS)),,$(have_verbs))
 ifeq ($(CUDA)$(have_cuda),on)
   $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
 endif
@@ -89,7 +89,7 @@ all: $(BUILD)/millrace
 backends:
 	@echo "backend  cpu (oneDNN)   on"
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces only: layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
-	@echo "backend  verbs (RDMA)   $(if $(use_verbs),found$(comma) unused: no segment needs it yet,off  ($(if $(filter off,$(VERBS)),VERBS=off,no infiniband/verbs.h)))"
+	@echo "backend  verbs (RDMA)   $(if $(use_verbs),found$(comma) unused: no segment needs it yet,off  ($(if $(filter off 0,$(VERBS)),VERBS=off,no infiniband/verbs.h)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))

@@ -10,8 +10,6 @@
 #include "train/net_timer.h"
 #include "weights/weight_buffer.h"
 
-DEFINE_bool(json, false, "print the result as JSON");
-
 namespace millrace {
 namespace {
 

@@ -4,15 +4,16 @@
 
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <thread>
 
 #include "base/error.h"
 #include "monitor/board.h"
 #include "monitor/board_table.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 
 DEFINE_bool(once, false, "print one table and end");
+DEFINE_bool(peers, false, "show each peer of a segment, too");
 DEFINE_double(interval, 1, "seconds between two looks");
 
 namespace millrace {
@@ -23,7 +24,7 @@ int RunTop(const std::vector<std::string>& arguments) {
   if (!(FLAGS_interval >= 0.1 && FLAGS_interval <= 3600)) {
     throw Error("--interval=", FLAGS_interval, ": expected 0.1 to 3600 seconds");
   }
-  const bool screen = isatty(STDOUT_FILENO) && !FLAGS_once;
+  const bool screen = isatty(STDOUT_FILENO) && !FLAGS_once && !FLAGS_json;
   using Clock = std::chrono::steady_clock;
   std::vector<BoardReading> before = ReadBoards();
   Clock::time_point then = Clock::now();
@@ -33,7 +34,9 @@ int RunTop(const std::vector<std::string>& arguments) {
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
     if (screen) std::printf("\033[H\033[2J");
-    std::fputs(BoardTable(before, now, seconds).c_str(), stdout);
+    const std::string text =
+        FLAGS_json ? BoardJson(now) : BoardTable(before, now, seconds, FLAGS_peers);
+    std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
     if (FLAGS_once || std::ferror(stdout)) return 0;
     before = std::move(now);
@@ -44,7 +47,7 @@ int RunTop(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"top",
                                   "",
                                   "shows what the trainings on this machine are doing",
-                                  {"once", "interval"},
+                                  {"once", "interval", "peers", "json"},
                                   RunTop});
 
 }  // namespace

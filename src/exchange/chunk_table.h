@@ -42,7 +42,7 @@ struct Chunk {
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
   uint8_t retries = 0;      // since content was sent, or the difference taken, first
-  uint8_t swept_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
+  uint8_t sweep_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
   bool pending = false;     // worker: a difference may not have been applied yet
   bool dirty = false;       // master: merged something since the last position
   // Worker: answers to a position, to a claim, to a claim with an older position.
@@ -73,8 +73,8 @@ class ChunkTable {
   std::vector<uint32_t> owned;  // chunks mastered or being recovered, ascending
   // Chunks whose owner awaits an answer, by owner: heads of lists, kNoChunk if empty.
   std::vector<uint32_t> owed;
-  int64_t missing;        // chunks whose number is 0 and that this node does not master
-  uint64_t progress = 0;  // the solvers' progress counter, as last told
+  int64_t missing;       // chunks whose number is 0 and that this node does not master
+  uint64_t version = 0;  // of the weights: grows when anybody but this exchange changes them
 
   uint32_t size() const { return static_cast<uint32_t>(chunks.size()); }
   // The acknowledgement vector of the newest position, or of the next one.

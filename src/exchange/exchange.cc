@@ -77,9 +77,14 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
 }
 
 void Exchange::SetProgress(uint64_t iterations) {
-  if (iterations == table_.progress) return;
-  table_.progress = iterations;
+  if (iterations == progress_) return;
+  progress_ = iterations;
   membership_.SetClock(iterations - clock_base_);
+  WeightsChanged();
+}
+
+void Exchange::WeightsChanged() {
+  ++table_.version;
   worker_.Wake();
   master_.Wake();
 }
@@ -192,7 +197,7 @@ void Exchange::FollowView() {
   if (reset) {
     table_.Reset();
     followed_.members.clear();
-    clock_base_ = table_.progress;
+    clock_base_ = progress_;
     if (followed_.id) ++stats_.resets;
   }
   std::vector<uint64_t> continuing(table_.ack_words());

@@ -38,7 +38,7 @@ void PeerMeters::BeginSweeps(ChunkTable* table, bool all) {
     left_ = chunks_;
   }
   for (Chunk& chunk : table->chunks) {
-    chunk.swept_marks &= all ? 0 : kMark;
+    chunk.sweep_marks &= all ? 0 : kMark;
     if (chunk.owner < peers_.size()) ++peers_[chunk.owner].owned;
   }
   for (Peer& peer : peers_) {

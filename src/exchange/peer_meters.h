@@ -78,8 +78,8 @@ class PeerMeters {
     Step(chunk);
     Peer& peer = peers_[chunk->owner];
     peer.positions_taken.Add();
-    if (((chunk->swept_marks & kPeerMark) != 0) == peer.mark) return;
-    chunk->swept_marks ^= kPeerMark;
+    if (((chunk->sweep_marks & kPeerMark) != 0) == peer.mark) return;
+    chunk->sweep_marks ^= kPeerMark;
     peer.sweeps.store(peer.sweeps.load(std::memory_order_relaxed) + peer.share,
                       std::memory_order_relaxed);
     if (--peer.left > 0) return;
@@ -90,7 +90,7 @@ class PeerMeters {
   void BeginSweeps(ChunkTable* table, bool all);
 
  private:
-  static constexpr uint8_t kMark = 1, kPeerMark = 2;  // of Chunk::swept_marks
+  static constexpr uint8_t kMark = 1, kPeerMark = 2;  // of Chunk::sweep_marks
 
   struct Traffic {
     Count frames, bytes;
@@ -108,8 +108,8 @@ class PeerMeters {
   };
 
   void Step(Chunk* chunk) {
-    if (((chunk->swept_marks & kMark) != 0) == mark_) return;
-    chunk->swept_marks ^= kMark;
+    if (((chunk->sweep_marks & kMark) != 0) == mark_) return;
+    chunk->sweep_marks ^= kMark;
     steps_.Add();
     if (--left_ > 0) return;
     mark_ = !mark_;

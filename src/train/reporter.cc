@@ -4,7 +4,21 @@
 
 #include <ctime>
 
+#include "base/error.h"
+#include "train/segment_numbers.h"
+
 namespace millrace {
+namespace {
+
+void AddSegments(const Cluster& cluster, MetricsRow* row) {
+  for (const ClusterSegment& segment : cluster.segments()) {
+    for (const NamedNumber& each : NumbersOf(*segment.net)) {
+      (*row->mutable_segments())[Cat(segment.net->name(), ".", each.name)] = each.value;
+    }
+  }
+}
+
+}  // namespace
 
 Reporter::Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
                    MetricsWriter* metrics)
@@ -78,6 +92,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
   row.mutable_train()->set_learning_rate(rate);
   row.mutable_train()->set_images_per_second(per_second *
                                              static_cast<double>(images_per_iteration_));
+  if (cluster_ != nullptr) AddSegments(*cluster_, &row);
   metrics_->Write(row);
 }
 

@@ -15,6 +15,7 @@
 #include "solver/loss_window.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_config.h"
+#include "topology/cluster.h"
 #include "train/evaluator.h"
 #include "train/options.h"
 
@@ -27,6 +28,9 @@ class Reporter {
   Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
            MetricsWriter* metrics);
 
+  // Rows are to tell of these segments, too; before Start. The cluster outlives the
+  // threads that report.
+  void Watch(const Cluster* cluster) { cluster_ = cluster; }
   // The run begins to train at global iteration `start`; `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // A solver has computed iteration `iteration` with this loss and learning
@@ -51,6 +55,7 @@ class Reporter {
   const Clock& clock_;
   MetricsWriter* const metrics_;
   const LrPolicy policy_;
+  const Cluster* cluster_ = nullptr;
   double start_seconds_ = 0;
   int64_t images_per_iteration_ = 0;
 

@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -12,49 +11,45 @@ namespace {
 
 using Kind = BoardEntry::Kind;
 
-struct Named {
-  const char* name;
-  Kind kind;
-};
-// In the order in which they are written.
-constexpr Named kRun[] = {{"iteration", Kind::kGauge},
-                          {"iterations_here", Kind::kCount},
-                          {"images_here", Kind::kCount},
-                          {"loss", Kind::kGauge}};
-constexpr Named kSegment[] = {{"members", Kind::kGauge},      {"in_sync", Kind::kGauge},
-                              {"leads", Kind::kGauge},        {"frames_out", Kind::kCount},
-                              {"frames_in", Kind::kCount},    {"wire_bytes_out", Kind::kCount},
-                              {"bytes_in", Kind::kCount},     {"positions_taken", Kind::kCount},
-                              {"diffs_merged", Kind::kCount}, {"resends", Kind::kCount},
-                              {"takeovers", Kind::kCount},    {"dropped_exchange", Kind::kCount},
-                              {"dropped_gate", Kind::kCount}, {"dropped_transport", Kind::kCount},
-                              {"overruns", Kind::kCount},     {"busy", Kind::kCount},
-                              {"passes", Kind::kCount},       {"idle_passes", Kind::kCount}};
+// Of all segments together: a board has room for about 65,000 numbers.
+constexpr size_t kMostPeers = 1024;
 
-template <typename Counts>
-double Sum(const Counts& counts) {
-  return static_cast<double>(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
+void Append(const std::string& group, const std::vector<NamedNumber>& numbers,
+            std::vector<BoardEntry>* entries) {
+  for (const NamedNumber& each : numbers) entries->push_back({group, each.name, each.kind});
 }
 
 }  // namespace
 
 RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
                    const Cluster* cluster)
-    : iterations_(*iterations), images_(images), cluster_(cluster) {
-  std::vector<BoardEntry> entries;
-  for (const Named& each : kRun) entries.push_back({"run", each.name, each.kind});
-  if (cluster_ != nullptr) {
-    for (const ClusterSegment& segment : cluster_->segments()) {
-      for (const Named& each : kSegment) {
-        entries.push_back({"segment " + segment.net->name(), each.name, each.kind});
-      }
-    }
+    : iterations_(*iterations), images_(images) {
+  // In the order in which Update writes them.
+  std::vector<BoardEntry> entries = {{"run", "iteration", Kind::kGauge},
+                                     {"run", "iterations_here", Kind::kCount},
+                                     {"run", "images_here", Kind::kCount},
+                                     {"run", "loss", Kind::kGauge}};
+  if (cluster != nullptr) {
+    for (const ClusterSegment& segment : cluster->segments()) Watch(*segment.net, &entries);
   }
   try {
     board_ = std::make_unique<Board>(title, entries);
   } catch (const Error& error) {
     LOG(WARNING) << "millrace top will not show this run: " << error.what();
   }
+}
+
+void RunBoard::Watch(const HostNet& segment, std::vector<BoardEntry>* entries) {
+  Watched watched{&segment, {}};
+  Append("segment " + segment.name(), NumbersOf(segment), entries);
+  for (const NodeId peer : segment.meters().peers()) {
+    if (peers_ == kMostPeers) break;
+    ++peers_;
+    watched.peers.push_back(peer);
+    Append(Cat("peer ", segment.NameOf(peer), " on ", segment.name()), NumbersOf(segment, peer),
+           entries);
+  }
+  watched_.push_back(std::move(watched));
 }
 
 void RunBoard::Update(float loss) {
@@ -65,40 +60,14 @@ void RunBoard::Update(float loss) {
   Put(own);
   Put(own * static_cast<double>(images_));
   Put(loss);
-  if (cluster_ == nullptr) return;
-  for (const ClusterSegment& segment : cluster_->segments()) UpdateSegment(*segment.net);
+  for (const Watched& watched : watched_) {
+    Put(NumbersOf(*watched.segment));
+    for (const NodeId peer : watched.peers) Put(NumbersOf(*watched.segment, peer));
+  }
 }
 
-void RunBoard::UpdateSegment(const HostNet& segment) {
-  const SegmentState& state = segment.state();
-  const SegmentMeters& meters = segment.meters();
-  const TransportCounters& transport = segment.transport().counters();
-  const ExchangeStats stats = meters.exchange();
-  Put(state.members());
-  Put(state.in_sync());
-  Put(state.leads());
-  Put(Sum(stats.sent));
-  Put(Sum(stats.received));
-  Put(static_cast<double>(meters.wire_bytes()));
-  Put(static_cast<double>(stats.bytes_received));
-  Put(static_cast<double>(stats.positions_taken));
-  Put(static_cast<double>(stats.diffs_merged));
-  Put(static_cast<double>(stats.resends));
-  Put(static_cast<double>(stats.takeovers));
-  Put(Sum(stats.drops));
-  uint64_t gate = 0, dropped = 0;
-  for (size_t i = 0; i < std::tuple_size_v<GateDrops>; ++i) {
-    gate += meters.gate_drops(static_cast<GateDrop>(i));
-  }
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    dropped += transport.dropped(static_cast<DropReason>(i));
-  }
-  Put(static_cast<double>(gate));
-  Put(static_cast<double>(dropped));
-  Put(static_cast<double>(transport.dropped(DropReason::kOverrun)));
-  Put(static_cast<double>(transport.busy()));
-  Put(static_cast<double>(meters.passes()));
-  Put(static_cast<double>(meters.idle_passes()));
+void RunBoard::Put(const std::vector<NamedNumber>& numbers) {
+  for (const NamedNumber& each : numbers) Put(each.value);
 }
 
 }  // namespace millrace

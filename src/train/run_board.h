@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "monitor/board.h"
 #include "topology/cluster.h"
+#include "train/segment_numbers.h"
 #include "weights/iteration_clock.h"
 
 namespace millrace {
@@ -26,12 +28,20 @@ class RunBoard {
   void Update(float loss);
 
  private:
-  void UpdateSegment(const HostNet& segment);
+  struct Watched {
+    const HostNet* segment;
+    std::vector<NodeId> peers;  // that are on the board
+  };
+
+  // Of the segment and its peers, whose entries go behind `entries`.
+  void Watch(const HostNet& segment, std::vector<BoardEntry>* entries);
   void Put(double value) { board_->Set(next_++, value); }
+  void Put(const std::vector<NamedNumber>& numbers);
 
   const IterationClock& iterations_;
   const int64_t images_;
-  const Cluster* const cluster_;
+  std::vector<Watched> watched_;
+  size_t peers_ = 0;              // on the board
   std::unique_ptr<Board> board_;  // null if it could not be made
   size_t next_ = 0;               // the entry that Put writes
 };

@@ -35,6 +35,8 @@ void CheckOptions(const TrainOptions& options) {
 // How long a node that stops waits for the others: for those that stop with it, and
 // for those that have still to finish their last iteration.
 constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
+// And how long it answers those that have not heard yet that they may go.
+constexpr int64_t kAnswerMs = 1000;
 
 // This node's place in a cluster.
 struct Place {
@@ -122,6 +124,7 @@ class TrainRun {
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
+    reporter_->Watch(cluster_.get());
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
     board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster_.get());
 
@@ -133,7 +136,9 @@ class TrainRun {
     RunThreads(workers);
     reporter_->Finish();
     errors_.RethrowIfFailed();
-    return Finish(*workers[0]);
+    TrainResult result = Finish(*workers[0]);
+    if (cluster_) WaitFor(kAnswerMs, [this] { return cluster_->quiet(); });
+    return result;
   }
 
  private:

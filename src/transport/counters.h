@@ -43,6 +43,12 @@ class TransportCounters {
   // Calls of Send that ended with kBusy.
   uint64_t busy() const { return Read(busy_); }
   uint64_t dropped(DropReason reason) const { return Read(drops_[static_cast<size_t>(reason)]); }
+  // For all reasons together.
+  uint64_t dropped() const {
+    uint64_t sum = 0;
+    for (const Count& each : drops_) sum += Read(each);
+    return sum;
+  }
 
   // For the transport's own thread.
   void Sent(uint64_t frames, uint64_t bytes, uint64_t transmissions) {

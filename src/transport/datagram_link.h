@@ -1,9 +1,9 @@
 // What a windowed endpoint sends and receives by: datagrams to and from a fixed list
-// of peers, framed and addressed as the carrier (UDP, raw Ethernet) does it. Peers are
-// known by their index in the order of their ids. A link loses datagrams as a network
+// of peers, framed and addressed as the carrier (UDP, raw Ethernet, RDMA) does it. Peers
+// are known by their index in the order of their ids. A link loses datagrams as a network
 // does; numbers and windows are its endpoint's.
 //
-// Not thread-safe. Nothing here throws, allocates or reads a clock.
+// Not thread-safe. But for Expose, nothing here throws, allocates or reads a clock.
 #ifndef MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
 #define MILLRACE_TRANSPORT_DATAGRAM_LINK_H_
 
@@ -27,6 +27,9 @@ struct Datagram {
   DatagramKind kind = DatagramKind::kFrame;
   uint16_t session = 0;  // the sender's, drawn when its endpoint was made
   uint32_t sequence = 0;
+  // Of the sender's stream to all its peers: a frame that was multicast, or a probe that
+  // asks about such.
+  bool to_all = false;
   // Of a frame: its bytes, from a multiple of 8 on, and the buffer that they lie in.
   std::span<const std::byte> bytes = {};
   uint64_t position = 0;
@@ -43,6 +46,9 @@ class DatagramLink {
     // True: the buffer at datagram.position stays in use until it is given back.
     virtual bool Take(const Datagram& datagram) = 0;
     virtual void Drop(DropReason reason, uint64_t datagrams) = 0;
+    // From now on frames can be sent to the peer (which may have another address than
+    // before). Only from links that do not reach all their peers from the first.
+    virtual void Reached(size_t peer) = 0;
 
    protected:
     ~Sink() = default;
@@ -50,16 +56,31 @@ class DatagramLink {
 
   // Frames that one Flush takes at most.
   static constexpr size_t kMostBatch = 128;
+  // In Add: all peers with one datagram. Only where TransportInfo::multicast is true.
+  static constexpr size_t kAllPeers = SIZE_MAX;
 
   struct Flushed {
     size_t frames = 0;       // so many from the front are done with ...
     size_t failed = 0;       // ... of which the kernel would not send these
     size_t bytes = 0;        // headers and payloads of `frames`
+    size_t copies = 0;       // transmissions beyond one for each frame
     bool busy = false;       // the others met a full queue:
     bool of_device = false;  // the device's, which says nothing when there is room
   };
 
   virtual ~DatagramLink() = default;
+
+  // False: nothing can be sent to the peer until Sink::Reached says so.
+  virtual bool Reaches(size_t) const { return true; }
+  // Frames whose payload lies in `memory`, which outlives the link, may be sent from
+  // there; false: the link copies them all the same. Throws Error if it cannot be done.
+  virtual bool Expose(std::span<const std::byte> memory) {
+    (void)memory;
+    return false;
+  }
+  // How many of the frames that Flush was done with, counted from the last one back, are
+  // still being read from the caller's memory. Always 0 where TransportInfo::copies is true.
+  virtual uint64_t Unfinished() { return 0; }
 
   // Puts a frame behind those of the next Flush, of which there are fewer than
   // kMostBatch. Its memory is read by Flush.
@@ -70,7 +91,8 @@ class DatagramLink {
   // False if there is no room for it now.
   virtual bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
                           uint32_t window) = 0;
-  virtual bool SendProbe(size_t peer, uint16_t session, uint32_t last) = 0;
+  // `to_all`: about the stream to all peers.
+  virtual bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) = 0;
 
   // Reads what one look finds; false if nothing was there, or nowhere to put it.
   virtual bool Read(Sink* sink) = 0;

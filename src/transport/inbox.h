@@ -17,6 +17,7 @@ class Inbox {
     std::span<const std::byte> bytes;
     uint64_t position = 0;  // of the buffer that it lies in
     size_t peer = 0;
+    bool to_all = false;
   };
 
   explicit Inbox(size_t frames) : entries_(std::bit_ceil(frames)) {}

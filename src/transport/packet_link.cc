@@ -62,7 +62,7 @@ bool PacketLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint1
                         std::as_bytes(std::span(&credit, 1)));
 }
 
-bool PacketLink::SendProbe(size_t peer, uint16_t session, uint32_t last) {
+bool PacketLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool) {
   return batch_.SendNow(HeadFor(peer, DatagramKind::kProbe, session, 0, last), {});
 }
 

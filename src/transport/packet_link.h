@@ -10,8 +10,8 @@
 #include <map>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/datagram_link.h"
-#include "transport/file_descriptor.h"
 #include "transport/packet_batch.h"
 #include "transport/packet_interface.h"
 #include "transport/packet_ring.h"
@@ -38,7 +38,7 @@ class PacketLink : public DatagramLink {
   Flushed Flush() override { return batch_.Flush(); }
   bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
                   uint32_t window) override;
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last) override;
+  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override;
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { ring_.GiveBack(position); }
   uint64_t head() const override { return ring_.head(); }

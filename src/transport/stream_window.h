@@ -23,12 +23,14 @@ class SendWindow {
   SendWindow(uint32_t limit, int64_t silence_ns)
       : limit_(limit), window_(std::min(limit, kFirstWindow)), silence_ns_(silence_ns) {}
 
-  // Frames that may go out now. None to a silent peer.
+  // Frames that may go out now. None to a silent peer, or one that is out of reach.
   uint32_t Room() const {
     const uint32_t unconfirmed = sent_ - freed_;
-    return unconfirmed < window_ && !silent_ ? window_ - unconfirmed : 0;
+    return unconfirmed < window_ && !silent_ && reached_ ? window_ - unconfirmed : 0;
   }
-  // The number of the frame that goes out now; there must be room.
+  void SetReached(bool reached) { reached_ = reached; }
+  // The number of the frame that goes out now. There must be room, but in a stream to
+  // several peers, where those that are silent get the same numbers.
   uint32_t Take() { return ++sent_; }
   // The last `count` frames did not go out after all.
   void GiveBack(uint32_t count) { sent_ -= count; }
@@ -65,7 +67,7 @@ class SendWindow {
   const int64_t silence_ns_;
   uint32_t sent_ = 0, freed_ = 0;
   uint32_t tries_ = 0;
-  bool refused_ = false, silent_ = false;
+  bool refused_ = false, silent_ = false, reached_ = true;
   bool heard_ = false;   // since ProbeDue was called last
   bool asking_ = false;  // the next three mean something
   int64_t since_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;

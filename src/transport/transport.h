@@ -126,6 +126,14 @@ class Transport {
   // Ends the Wait in progress, else the next one. Any thread.
   virtual void Wake() = 0;
 
+  // Set-up: payloads will lie in `memory`, which outlives the endpoint. True if the
+  // transport sends them from there, without a copy; else the call changes nothing.
+  // Throws Error if it would but must not (not enough memory may be locked).
+  virtual bool Expose(std::span<const std::byte> memory) {
+    (void)memory;
+    return false;
+  }
+
   const TransportInfo& info() const { return info_; }
   size_t max_frame_bytes() const { return info_.max_frame_bytes; }
   // Any thread.

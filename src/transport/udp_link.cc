@@ -30,7 +30,7 @@ bool UdpLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t
   return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&credit, 1)));
 }
 
-bool UdpLink::SendProbe(size_t peer, uint16_t session, uint32_t last) {
+bool UdpLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool) {
   const UdpPrefix probe = MakeUdpPrefix(DatagramKind::kProbe, 0, session, last);
   return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&probe, 1)));
 }

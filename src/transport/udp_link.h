@@ -26,7 +26,7 @@ class UdpLink : public DatagramLink {
   Flushed Flush() override { return batch_.Flush(); }
   bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
                   uint32_t window) override;
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last) override;
+  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override;
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
   uint64_t head() const override { return receiver_.head(); }

@@ -40,14 +40,18 @@ WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const Win
       session_(DrawSession()),
       by_node_(PeerLimit(plan.info)),
       inbox_(plan.inbox_frames),
+      reclaim_(plan.most_unfinished + 1),
       held_(plan.info.max_frame_bytes) {
   IndexPeers();
   for (const NodeId node : plan.info.peers) {
     by_node_[node] = peers_.size();
-    peers_.push_back({node, SendWindow(plan.window_frames, plan.silence_ns),
-                      ReceiveWindow(plan.window_frames), false});
+    const Stream stream = {SendWindow(plan.window_frames, plan.silence_ns),
+                           ReceiveWindow(plan.window_frames), false};
+    peers_.push_back({node, {stream, stream}});
+    const bool reached = link_->Reaches(peers_.size() - 1);
+    for (Stream& each : peers_.back().streams) each.send.SetReached(reached);
   }
-  credits_wanted_.reserve(peers_.size());
+  credits_wanted_.reserve(2 * peers_.size());
   held_to_.reserve(peers_.size());
 }
 
@@ -83,31 +87,46 @@ WaitResult WindowedEndpoint::Look(WaitFor what) {
 }
 
 bool WindowedEndpoint::RoomAppeared() {
+  waits_for_reclaim_ = false;
   if (kernel_full_) return false;
   bool refused = false, room = false;
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    SendWindow& window = peers_[i].send;
-    if (!window.refused()) continue;
+  ForEachStream([&](StreamName, Stream& stream) {
+    SendWindow& window = stream.send;
+    if (!window.refused()) return;
     refused = true;
-    if (window.Room() == 0 && !window.silent()) continue;
+    if (window.Room() == 0 && !window.silent()) return;
     window.ClearRefused();
     room = true;
-  }
-  return room || !refused;
+  });
+  if (refused) return room;
+  const uint64_t done = Finish();
+  waits_for_reclaim_ = done == reclaimed_ && done != counters_.frames_sent();
+  return !waits_for_reclaim_;
+}
+
+uint64_t WindowedEndpoint::Finish() {
+  if (info_.copies) return counters_.frames_sent();
+  return reclaim_.Finish(transmitted_ - link_->Unfinished());
+}
+
+uint64_t WindowedEndpoint::Reclaim() {
+  reclaimed_ = Finish();
+  return reclaimed_;
 }
 
 int64_t WindowedEndpoint::ProbePeers(int64_t now_ns) {
   int64_t next_ns = INT64_MAX;
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i].send.ProbeDue(now_ns)) SendProbe(i);
-    next_ns = std::min(next_ns, peers_[i].send.NextProbeNs());
-  }
+  ForEachStream([&](StreamName name, Stream& stream) {
+    if (stream.send.ProbeDue(now_ns)) SendProbe(name);
+    next_ns = std::min(next_ns, stream.send.NextProbeNs());
+  });
   return next_ns;
 }
 
 void WindowedEndpoint::Sleep(int64_t ns) {
   if (device_full_) ns = std::min(ns, kDevicePauseNs);
-  const bool wants_room = (kernel_full_ && !device_full_) || !credits_wanted_.empty();
+  const bool wants_room =
+      (kernel_full_ && !device_full_) || !credits_wanted_.empty() || waits_for_reclaim_;
   const DatagramLink::Polled polled = link_->Poll(wake_.get(), ns, wants_room);
   if (polled.room || device_full_) kernel_full_ = device_full_ = false;
   if (polled.woken) {

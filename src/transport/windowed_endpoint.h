@@ -1,6 +1,8 @@
 // One node's end of a transport that carries datagrams over a link: numbers, windows
-// of unconfirmed frames for each peer, credits and probes (stream_window.h). A frame to
-// all nodes is fanned out. What the link's carrier is makes no difference here.
+// of unconfirmed frames for each peer, credits and probes (stream_window.h). Where the
+// link multicasts, frames to all nodes are a stream of their own, which is numbered once
+// and confirmed by each peer; elsewhere they are fanned out. What the link's carrier is
+// makes no other difference here.
 #ifndef MILLRACE_TRANSPORT_WINDOWED_ENDPOINT_H_
 #define MILLRACE_TRANSPORT_WINDOWED_ENDPOINT_H_
 
@@ -9,9 +11,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/datagram_link.h"
-#include "transport/file_descriptor.h"
 #include "transport/inbox.h"
+#include "transport/reclaim_queue.h"
 #include "transport/stream_window.h"
 #include "transport/transport.h"
 
@@ -21,6 +24,7 @@ struct WindowedPlan {
   TransportInfo info;          // peers in the order of their ids
   uint32_t window_frames = 0;  // unconfirmed frames to and from each peer
   size_t inbox_frames = 0;     // most frames that lie in the link's buffers
+  size_t most_unfinished = 1;  // frames that the link reads later, unless info.copies
   int64_t silence_ns = 0;      // a peer asked in vain for so long is taken to be gone
   const Clock* clock = nullptr;
 };
@@ -31,32 +35,54 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan);
 
   SendResult Send(std::span<const OutFrame> frames) override;
-  uint64_t Reclaim() override { return counters_.frames_sent(); }
+  uint64_t Reclaim() override;
   size_t Receive(std::span<InFrame> frames) override;
   void Release() override;
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override;
   void Wake() override;
+  bool Expose(std::span<const std::byte> memory) override { return link_->Expose(memory); }
 
  private:
-  struct Peer {
-    NodeId node;
+  // What goes to a peer and comes from there, under one numbering each.
+  struct Stream {
     SendWindow send;
     ReceiveWindow receive;
     bool credit_wanted = false;  // is in the list of those to be sent
+  };
+  struct Peer {
+    NodeId node;
+    // What is addressed to one, and what was multicast.
+    std::array<Stream, 2> streams;
+
+    Stream& stream(bool to_all) { return streams[to_all ? 1 : 0]; }
+  };
+  struct StreamName {
+    size_t peer;
+    bool to_all;
   };
 
   // Sending (windowed_send.cc). How a frame was taken in:
   enum class Taken { kBatched, kDone, kBusy };
   bool CanEverSend(const OutFrame& frame) const;
+  bool IsFannedOut(const OutFrame& frame) const {
+    return frame.to == kAllNodes && !info_.multicast;
+  }
+  Taken TakeOne(const OutFrame& frame);  // by one transmission
   Taken TakeUnicast(const OutFrame& frame);
   Taken TakeMulticast(const OutFrame& frame);
+  Taken TakeFannedOut(const OutFrame& frame);
   // Whether a frame may go to the peer now, after a look at what it has said.
-  bool HasRoom(size_t peer);
+  bool HasRoom(StreamName name);
   void AddToBatch(size_t peer, const OutFrame& frame);
   // Sends the batch. Frames that are not done with have given their numbers back.
   DatagramLink::Flushed Flush();
   size_t FlushBatch();  // and counts its frames; how many are done with
-  void DropToSilent(size_t peer);
+  void GiveBackNumber(size_t peer);
+  void DropToSilent(StreamName name);
+  void DropToAllSilent();
+  // Counts a frame as accepted, after all its transmissions.
+  void Accept(const OutFrame& frame, uint64_t transmissions);
+  uint64_t Finish();  // as Reclaim, without saying so
   // Sends to the peers in held_to_, and leaves in it those still to be sent to.
   void SendToHeld(const OutFrame& frame);
   void Hold(const OutFrame& frame);
@@ -68,9 +94,18 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   bool Take(const Datagram& datagram) override;
   bool TakeFrame(const Datagram& datagram);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
-  void WantCredit(size_t peer);
+  void Reached(size_t peer) override;
+  void WantCredit(StreamName name);
   void SendCredits();
-  void SendProbe(size_t peer);
+  void SendProbe(StreamName name);
+  Stream& At(StreamName name) { return peers_[name.peer].stream(name.to_all); }
+  // What the frames of this node's stream are told by.
+  uint16_t SessionOf(bool to_all) const {
+    return static_cast<uint16_t>(session_ ^ (to_all ? 1 : 0));
+  }
+  // Calls visit(name, stream) for each that is in use.
+  template <typename Visit>
+  void ForEachStream(Visit visit);
 
   // Waiting (windowed_endpoint.cc).
   // What is so now.
@@ -92,7 +127,11 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   std::array<size_t, DatagramLink::kMostBatch> batch_;
   size_t batch_size_ = 0;
   Inbox inbox_;
-  std::vector<size_t> credits_wanted_;
+  std::vector<StreamName> credits_wanted_;
+  // Transmissions, and which frames are done with by how many of them.
+  uint64_t transmitted_ = 0, reclaimed_ = 0;
+  ReclaimQueue reclaim_;
+  bool waits_for_reclaim_ = false;  // a sleep ends when more frames are done with
   // The kernel had no room for a frame; of_device: nor will it say when there is.
   bool kernel_full_ = false, device_full_ = false;
   // A multicast that some peers have been sent, and these have not yet.
@@ -100,6 +139,14 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   std::vector<std::byte> held_;
   size_t held_bytes_ = 0;
 };
+
+template <typename Visit>
+void WindowedEndpoint::ForEachStream(Visit visit) {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    visit(StreamName{i, false}, peers_[i].stream(false));
+    if (info_.multicast) visit(StreamName{i, true}, peers_[i].stream(true));
+  }
+}
 
 }  // namespace millrace
 

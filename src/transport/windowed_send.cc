@@ -11,8 +11,8 @@ SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
   bool busy = !SendHeld();
   while (!busy && taken < frames.size()) {
     const OutFrame& frame = frames[taken];
-    const bool alone = frame.to == kAllNodes || !CanEverSend(frame);
-    Taken how = alone || batch_size_ == batch_.size() ? Taken::kBusy : TakeUnicast(frame);
+    const bool alone = IsFannedOut(frame) || !CanEverSend(frame);
+    Taken how = alone || batch_size_ == batch_.size() ? Taken::kBusy : TakeOne(frame);
     if (how != Taken::kBatched) {
       // Frames are accepted in order, so what is in the batch goes first.
       result.accepted += FlushBatch();
@@ -21,9 +21,9 @@ SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
     if (alone) {
       result.status = Check(frame);
       if (result.status != SendStatus::kAccepted) break;
-      how = TakeMulticast(frame);
+      how = TakeFannedOut(frame);
     } else if (how == Taken::kBusy) {
-      how = TakeUnicast(frame);
+      how = TakeOne(frame);
     }
     if ((busy = how == Taken::kBusy)) break;
     if (how == Taken::kDone) ++result.accepted;
@@ -41,24 +41,47 @@ bool WindowedEndpoint::CanEverSend(const OutFrame& frame) const {
   return frame.bytes() <= info_.max_frame_bytes && (frame.to == kAllNodes || HasPeer(frame.to));
 }
 
+WindowedEndpoint::Taken WindowedEndpoint::TakeOne(const OutFrame& frame) {
+  return frame.to == kAllNodes ? TakeMulticast(frame) : TakeUnicast(frame);
+}
+
 WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
-  const size_t peer = by_node_[frame.to];
-  if (peers_[peer].send.silent()) {
+  const StreamName name = {by_node_[frame.to], false};
+  if (At(name).send.silent()) {
     if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
-    counters_.Sent(1, frame.bytes(), 0);
-    DropToSilent(peer);
+    Accept(frame, 0);
+    DropToSilent(name);
     return Taken::kDone;
   }
-  if (!HasRoom(peer)) return Taken::kBusy;
-  AddToBatch(peer, frame);
+  if (!HasRoom(name)) return Taken::kBusy;
+  AddToBatch(name.peer, frame);
   return Taken::kBatched;
 }
 
-bool WindowedEndpoint::HasRoom(size_t peer) {
-  SendWindow& window = peers_[peer].send;
+// Waits for all peers that are there; those that are silent may hear it too.
+WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+  bool wanted = false;
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, true};
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return Taken::kBusy;
+    wanted = true;
+  }
+  if (wanted) {
+    AddToBatch(DatagramLink::kAllPeers, frame);
+    return Taken::kBatched;
+  }
+  if (batch_size_ > 0) return Taken::kBusy;
+  Accept(frame, 0);
+  DropToAllSilent();
+  return Taken::kDone;
+}
+
+bool WindowedEndpoint::HasRoom(StreamName name) {
+  SendWindow& window = At(name).send;
   while (window.Room() == 0) {
     if (Pump()) continue;
-    if (window.Refuse()) SendProbe(peer);
+    if (window.Refuse()) SendProbe(name);
     return false;
   }
   window.ClearRefused();
@@ -66,14 +89,31 @@ bool WindowedEndpoint::HasRoom(size_t peer) {
 }
 
 void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
-  link_->Add(peer, session_, peers_[peer].send.Take(), frame);
+  const bool to_all = peer == DatagramLink::kAllPeers;
+  uint32_t number = 0;
+  if (to_all) {
+    // The same for all of them.
+    for (Peer& each : peers_) number = each.stream(true).send.Take();
+  } else {
+    number = peers_[peer].stream(false).send.Take();
+  }
+  link_->Add(peer, SessionOf(to_all), number, frame);
   batch_[batch_size_++] = peer;
+}
+
+void WindowedEndpoint::GiveBackNumber(size_t peer) {
+  if (peer != DatagramLink::kAllPeers) {
+    peers_[peer].stream(false).send.GiveBack(1);
+    return;
+  }
+  for (Peer& each : peers_) each.stream(true).send.GiveBack(1);
 }
 
 DatagramLink::Flushed WindowedEndpoint::Flush() {
   const DatagramLink::Flushed flushed = link_->Flush();
-  for (size_t i = flushed.frames; i < batch_size_; ++i) peers_[batch_[i]].send.GiveBack(1);
+  for (size_t i = flushed.frames; i < batch_size_; ++i) GiveBackNumber(batch_[i]);
   batch_size_ = 0;
+  transmitted_ += flushed.frames;
   kernel_full_ = flushed.busy;
   device_full_ = flushed.of_device;
   if (flushed.failed) counters_.Drop(DropReason::kFailed, flushed.failed);
@@ -82,27 +122,45 @@ DatagramLink::Flushed WindowedEndpoint::Flush() {
 
 size_t WindowedEndpoint::FlushBatch() {
   if (batch_size_ == 0) return 0;
+  const uint64_t before = transmitted_;
   const DatagramLink::Flushed flushed = Flush();
-  counters_.Sent(flushed.frames, flushed.bytes, flushed.frames);
+  counters_.Sent(flushed.frames, flushed.bytes, flushed.frames + flushed.copies);
+  for (size_t i = 0; i < flushed.frames; ++i) {
+    if (!info_.copies) reclaim_.Accept(before + i + 1);
+    if (batch_[i] == DatagramLink::kAllPeers) DropToAllSilent();
+  }
   return flushed.frames;
 }
 
-void WindowedEndpoint::DropToSilent(size_t peer) {
+void WindowedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
+  counters_.Sent(1, frame.bytes(), transmissions);
+  if (!info_.copies) reclaim_.Accept(transmitted_);
+}
+
+void WindowedEndpoint::DropToSilent(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
-  if (!peers_[peer].send.Dropped()) return;
+  if (!At(name).send.Dropped()) return;
   // For a caller that does nothing but send: the answer to the last probe.
   while (Pump()) {
   }
-  if (peers_[peer].send.silent()) SendProbe(peer);
+  if (At(name).send.silent()) SendProbe(name);
+}
+
+void WindowedEndpoint::DropToAllSilent() {
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, info_.multicast};
+    if (At(name).send.silent()) DropToSilent(name);
+  }
 }
 
 // All peers that are there get it or none does.
-WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+WindowedEndpoint::Taken WindowedEndpoint::TakeFannedOut(const OutFrame& frame) {
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].send.silent() && !HasRoom(peer)) return Taken::kBusy;
+    const StreamName name = {peer, false};
+    if (!At(name).send.silent() && !HasRoom(name)) return Taken::kBusy;
   }
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].send.silent()) held_to_.push_back(peer);
+    if (!peers_[peer].stream(false).send.silent()) held_to_.push_back(peer);
   }
   const size_t wanted = held_to_.size();
   SendToHeld(frame);
@@ -110,10 +168,8 @@ WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
     held_to_.clear();
     return Taken::kBusy;
   }
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer].send.silent()) DropToSilent(peer);
-  }
-  counters_.Sent(1, frame.bytes(), 0);
+  DropToAllSilent();
+  Accept(frame, 0);
   if (!held_to_.empty()) Hold(frame);
   return Taken::kDone;
 }

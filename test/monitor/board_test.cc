@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -120,6 +121,78 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
   EXPECT_CONTAINS(table, "  lan                   2 in sync      2.00     0.00");
   EXPECT_CONTAINS(table, "        3        0     0%\n");  // drops
   EXPECT_EQ(BoardTable({}, {}, 1), "nothing is training on this machine\n");
+}
+
+// A board of one process with two segments and three peers.
+BoardReading OfTwoSegments() {
+  BoardReading reading;
+  reading.pid = 7;
+  reading.title = "LeNet \"demo\"";
+  const auto add = [&](const char* group, const char* name, double value) {
+    reading.entries.push_back({group, name, Kind::kGauge});
+    reading.values.push_back(value);
+  };
+  add("run", "iteration", 100);
+  add("segment lan", "members", 3);
+  add("segment lan", "sweeps", 20.5);
+  add("segment lan", "age_p50_ms", 4.25);
+  add("segment lan", "age_max_ms", 31.5);
+  add("segment lan", "age_iterations", 12.5);
+  add("segment lan", "distance_rms", 0.0025);
+  add("segment lan", "distance_max", 0.5);
+  add("segment lan", "round_trip_p50_ms", 1.5);
+  add("segment lan", "round_trip_p99_ms", 8);
+  add("peer b on lan", "bytes_out", 3e6);
+  add("peer b on lan", "resends", 17);
+  add("peer b on lan", "dropped_exchange", 1);
+  add("peer b on lan", "dropped_gate", 4);
+  add("peer b on lan", "sweeps", 10);
+  add("peer b on lan", "age_max_ms", 31.5);
+  add("peer c on lan", "bytes_out", 2e6);
+  add("segment wan", "members", 2);
+  return reading;
+}
+
+TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
+  const std::string table = BoardTable({}, {OfTwoSegments()}, 2.0);
+  EXPECT_CONTAINS(table,
+                  "  replica             sweeps/s    age ms   most ms  age iter   dist rms   "
+                  "dist max   trip ms    99% ms\n"
+                  "  lan                    10.25      4.25     31.50      12.5     0.0025        "
+                  "0.5      1.50      8.00\n"
+                  "  wan                     0.00");
+  EXPECT_EQ(table.find("  b "), std::string::npos);  // peers are shown when asked for
+}
+
+TEST(BoardTable, ShowsPeersBelowTheirSegment) {
+  const std::string table = BoardTable({}, {OfTwoSegments()}, 2.0, true);
+  EXPECT_CONTAINS(
+      table,
+      "\n    b                                  1.50     0.00         0         0         "
+      "0        8        2\n    c  ");
+  EXPECT_CONTAINS(table, "\n    b                     5.00      0.00     31.50");
+  std::vector<std::string> names;
+  for (size_t at = table.find("\n  "); at != std::string::npos; at = table.find("\n  ", at + 1)) {
+    const size_t begin = table.find_first_not_of(" \n", at);
+    names.push_back(table.substr(begin, table.find(' ', begin) - begin));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"segment", "lan", "b", "c", "wan", "replica", "lan",
+                                             "b", "c", "wan"}));
+}
+
+TEST(BoardJson, HoldsEverythingOnOneLine) {
+  BoardReading first = OfTwoSegments(), second;
+  first.values[0] = 0.1;
+  first.entries.resize(3);
+  first.values.resize(3);
+  first.values[2] = std::numeric_limits<double>::quiet_NaN();
+  second.pid = 8;
+  second.title = "a\nb\\";
+  EXPECT_EQ(BoardJson({first, second}),
+            "[{\"pid\":7,\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
+            "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
+            "\"sweeps\":null}}},{\"pid\":8,\"title\":\"a\\u000ab\\\\\",\"groups\":{}}]\n");
+  EXPECT_EQ(BoardJson({}), "[]\n");
 }
 
 }  // namespace

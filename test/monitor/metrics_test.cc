@@ -67,6 +67,19 @@ TEST(Metrics, ReadsBackEveryField) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(ParseMetricsLine(line, "x"), row));
 }
 
+TEST(Metrics, CarryNumbersOfSegmentsBesideThoseOfTraining) {
+  MetricsRow row = TrainRow(1, 100, 0.25);
+  (*row.mutable_segments())["lan.sweeps"] = 20.5;
+  const std::string line = MetricsLine(row);
+  EXPECT_EQ(line,
+            "{\"time\":1,\"iter\":100,\"train\":{\"loss\":0.25},"
+            "\"segments\":{\"lan.sweeps\":20.5}}");
+  (*row.mutable_segments())["lan.frames_out"] = 12345678901.0;
+  (*row.mutable_segments())["wan.frames_out"] = 0;
+  const MetricsRow back = ParseMetricsLine(MetricsLine(row), "x");
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(back, row));
+}
+
 TEST(Metrics, KeepsNumbersThatAreNotFinite) {
   const double infinity = std::numeric_limits<double>::infinity();
   const auto loss = [](double value) {

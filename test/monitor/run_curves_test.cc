@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/rng.h"
+#include "monitor/metrics.h"
 #include "test/monitor/rows.h"
 #include "test/support/support.h"
 
@@ -39,6 +40,19 @@ TEST(RunCurves, SeparateTrainingFromTests) {
   EXPECT_EQ(Xs(curves.by_time.test_accuracy), (Doubles{2}));
   EXPECT_EQ(Ys(curves.by_time.test_accuracy), (Doubles{50}));
   EXPECT_EQ(Ys(curves.by_iteration.test_loss), (Doubles{1.5}));
+}
+
+// Rows of a cluster's run read like those of one machine.
+TEST(RunCurves, PassOverWhatSegmentsCount) {
+  MetricsRow row = TrainRow(1, 10, 2.5);
+  for (const char* name : {"lan.frames_out", "lan.loss", "accuracy"}) {
+    (*row.mutable_segments())[name] = 7;
+  }
+  const RunCurves curves = MakeCurves({"a", ParseMetrics(MetricsLine(row) + "\n", "a")});
+  EXPECT_EQ(Ys(curves.by_time.train_loss), (Doubles{2.5}));
+  EXPECT_EQ(Xs(curves.by_iteration.train_loss), (Doubles{10}));
+  EXPECT_TRUE(curves.by_time.test_loss.empty());
+  EXPECT_TRUE(curves.by_time.test_accuracy.empty());
 }
 
 TEST(RunCurves, LetTheTimeOfAResumedRunContinue) {

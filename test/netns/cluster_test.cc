@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <map>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "monitor/metrics.h"
 #include "solver/snapshot.h"
 #include "test/netns/network.h"
 #include "test/support/problem.h"
@@ -137,6 +139,18 @@ class ClusterOfMachines : public testing::Test {
     return solver;
   }
 
+  // All that a segment at work counts is there.
+  static bool SegmentIsBusy(const MetricsRow& row) {
+    for (const char* name : {"members", "in_sync", "frames_out", "frames_in", "wire_bytes_out",
+                             "bytes_in", "positions_taken", "diffs_sent", "diffs_merged", "sweeps",
+                             "passes", "age_p50_ms", "age_max_ms", "age_iterations", "distance_rms",
+                             "distance_max", "round_trip_p50_ms", "round_trip_p99_ms"}) {
+      const auto found = row.segments().find(Cat("lan.", name));
+      if (found == row.segments().end() || !(found->second > 0)) return false;
+    }
+    return true;
+  }
+
   void TrainToAccuracy(const caffe::SolverParameter& solver) {
     StartAll(solver);
     std::vector<CommandResult> results;
@@ -243,6 +257,30 @@ TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
     EXPECT_CONTAINS(Finish(i).errors, part);
   }
   EXPECT_NEAR(static_cast<double>(trained(600)), 600, 50);
+}
+
+TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  StartAll(Endless());
+  for (int i = 0; i < 2; ++i) AwaitIteration(i, 100);
+  for (int i = 0; i < 2; ++i) {
+    AwaitThat(i, "writes what its segment does", [&] {
+      const std::vector<MetricsRow> rows = ReadMetrics(work_ / (NameOf(i) + ".jsonl"));
+      return std::any_of(rows.begin(), rows.end(), SegmentIsBusy);
+    });
+  }
+  const CommandResult top = Process({Binary(), "top", "--once", "--peers"}).Wait(120);
+  EXPECT_EQ(top.status, 0) << top.errors;
+  for (const char* node : {"a", "b"}) {
+    EXPECT_CONTAINS(top.output, Cat(" on test/", node, " (pid "));
+    EXPECT_CONTAINS(top.output, Cat("\n    ", node, "  "));  // as the peer of the other
+  }
+  const CommandResult json = Process({Binary(), "top", "--once", "--json"}).Wait(120);
+  EXPECT_CONTAINS(json.output, "\"peer a on lan\":{\"frames_out\":");
+  EXPECT_CONTAINS(json.output, "\"segment lan\":{\"members\":2,");
+  for (int i = 0; i < 2; ++i) nodes_[i]->Signal(SIGINT);
+  for (int i = 0; i < 2; ++i) Finish(i);
 }
 
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {

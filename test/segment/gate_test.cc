@@ -26,7 +26,7 @@ GateConfig ConfigFor(NodeId node, uint64_t life, char key) {
 
 // A frame of `source` as it leaves an outbox, with room for a trailer behind it.
 struct Leaving {
-  Leaving(NodeId source, Gate* gate) : payload(40 + gate->trailer_bytes(), std::byte{7}) {
+  Leaving(NodeId source, Gate* gate) : payload(40 + kSealBytes, std::byte{7}) {
     FrameHeader header;
     header.type = FrameType::kPosition;
     header.run = test::kRun;
@@ -83,6 +83,8 @@ TEST(Gate, LetsInWhoHasIntroducedItselfAndNobodyElse) {
     Gate stranger(ConfigFor(2, 1, key));
     EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
     EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 2u);
+    EXPECT_EQ(a.drops_of(1), 1u);  // the early one
+    EXPECT_EQ(a.drops_of(2), 2u);
     EXPECT_EQ(a.refusal(), "");
   }
 }

@@ -162,6 +162,17 @@ TEST(HostNet, SendsNothingButHeartbeatsWithoutProgress) {
   EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
 }
 
+TEST(HostNet, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
+  Segment segment(2, 900);
+  segment.StartAll();
+  segment.net(0).state().SetProgress(3);
+  segment.Run(100);
+  for (float& w : segment.weights(0)) w += 1;
+  segment.net(0).state().SetOtherMerges(1);
+  segment.Run(100);
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
 TEST(HostNet, TakesOverWhatANodeMasteredThatIsGone) {
   Segment segment(3, 4000);
   segment.StartAll();
@@ -226,6 +237,47 @@ TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
   EXPECT_GT(segment.net(0).transport().counters().busy(), 0u);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
   EXPECT_EQ(segment.net(1).transport().counters().dropped(DropReason::kOverrun), 0u);
+}
+
+TEST(HostNet, MetersEveryPeer) {
+  Segment segment(3, 20000);
+  segment.StartAll();
+  for (int i = 0; i < 10000; ++i) {
+    segment.Iterate(i % 3, 1.0f);
+    segment.Pass();
+  }
+  segment.Run(2000);
+  const SegmentMeters& meters = segment.net(0).meters();
+  ASSERT_EQ(meters.peers().size(), 2u);
+  EXPECT_EQ(segment.net(0).NameOf(meters.peers()[1]), "node2");
+  const ExchangeStats stats = meters.exchange();
+  PeerStats sum;
+  for (const NodeId peer : meters.peers()) {
+    const PeerStats found = meters.peer(peer);
+    EXPECT_GT(found.frames_out, 1000u);
+    EXPECT_GT(found.sweeps, 5);
+    sum.frames_in += found.frames_in;
+    sum.bytes_in += found.bytes_in;
+    sum.positions_taken += found.positions_taken;
+    sum.diffs_merged += found.diffs_merged;
+    sum.round_trip += found.round_trip;
+    const Closeness closeness = meters.closeness(peer);
+    EXPECT_GE(closeness.surveys, 2u);
+    EXPECT_GT(closeness.chunks, 0u);
+    EXPECT_GT(closeness.age_max_ns, 0);
+    EXPECT_EQ(closeness.distance_max, 0);  // all that was done is everywhere
+  }
+  EXPECT_EQ(sum.bytes_in, stats.bytes_received);
+  EXPECT_EQ(sum.positions_taken, stats.positions_taken);
+  EXPECT_EQ(sum.diffs_merged, stats.diffs_merged);
+  EXPECT_EQ(sum.round_trip.count(), meters.round_trip().count());
+  EXPECT_GT(meters.round_trip().count(), 100u);
+  EXPECT_GT(meters.sweeps(), 5);
+  EXPECT_EQ(meters.closeness().chunks, meters.closeness(1).chunks + meters.closeness(2).chunks);
+  // Frames that came before their sender had introduced itself.
+  uint64_t gate = 0;
+  for (const NodeId peer : meters.peers()) gate += meters.gate_drops_of(peer);
+  EXPECT_EQ(gate, meters.gate_drops());
 }
 
 TEST(HostNet, CutsChunksToTheFramesOfTheTransport) {

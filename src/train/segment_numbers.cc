@@ -1,0 +1,91 @@
+#include "train/segment_numbers.h"
+
+#include <numeric>
+
+namespace millrace {
+namespace {
+
+class List {
+ public:
+  template <typename Number>
+  void Count(const char* name, Number value) {
+    numbers_.push_back({name, BoardEntry::Kind::kCount, static_cast<double>(value)});
+  }
+  template <typename Number>
+  void Gauge(const char* name, Number value) {
+    numbers_.push_back({name, BoardEntry::Kind::kGauge, static_cast<double>(value)});
+  }
+  // How close the replica is, which is said in the same words of all peers and of one.
+  void Add(const Closeness& found) {
+    constexpr double kMs = 1e-6;
+    Gauge("age_p50_ms", static_cast<double>(found.age_p50_ns) * kMs);
+    Gauge("age_max_ms", static_cast<double>(found.age_max_ns) * kMs);
+    Gauge("age_iterations", found.age_iterations);
+    Gauge("distance_rms", found.distance_rms);
+    Gauge("distance_max", found.distance_max);
+    Gauge("round_trip_p50_ms", static_cast<double>(found.round_trip_p50_ns) * kMs);
+    Gauge("round_trip_p99_ms", static_cast<double>(found.round_trip_p99_ns) * kMs);
+  }
+  std::vector<NamedNumber> Take() { return std::move(numbers_); }
+
+ private:
+  std::vector<NamedNumber> numbers_;
+};
+
+template <typename Counts>
+uint64_t Sum(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+}  // namespace
+
+std::vector<NamedNumber> NumbersOf(const HostNet& segment) {
+  const SegmentState& state = segment.state();
+  const SegmentMeters& meters = segment.meters();
+  const TransportCounters& transport = segment.transport().counters();
+  const ExchangeStats stats = meters.exchange();
+  List list;
+  list.Gauge("members", state.members());
+  list.Gauge("in_sync", state.in_sync());
+  list.Gauge("leads", state.leads());
+  list.Count("frames_out", Sum(stats.sent));
+  list.Count("frames_in", Sum(stats.received));
+  list.Count("wire_bytes_out", meters.wire_bytes());
+  list.Count("bytes_in", stats.bytes_received);
+  list.Count("positions_taken", stats.positions_taken);
+  list.Count("diffs_sent", stats.diffs_taken);
+  list.Count("diffs_merged", stats.diffs_merged);
+  list.Count("resends", stats.resends);
+  list.Count("sweeps", meters.sweeps());
+  list.Count("takeovers", stats.takeovers);
+  list.Count("dropped_exchange", Sum(stats.drops));
+  list.Count("dropped_gate", meters.gate_drops());
+  list.Count("dropped_transport", transport.dropped());
+  list.Count("overruns", transport.dropped(DropReason::kOverrun));
+  list.Count("busy", transport.busy());
+  list.Count("passes", meters.passes());
+  list.Count("idle_passes", meters.idle_passes());
+  list.Add(meters.closeness());
+  return list.Take();
+}
+
+std::vector<NamedNumber> NumbersOf(const HostNet& segment, NodeId peer) {
+  const SegmentMeters& meters = segment.meters();
+  const PeerStats stats = meters.peer(peer);
+  List list;
+  list.Count("frames_out", stats.frames_out);
+  list.Count("frames_in", stats.frames_in);
+  list.Count("bytes_out", stats.bytes_out);
+  list.Count("bytes_in", stats.bytes_in);
+  list.Count("positions_taken", stats.positions_taken);
+  list.Count("diffs_sent", stats.diffs_sent);
+  list.Count("diffs_merged", stats.diffs_merged);
+  list.Count("resends", stats.resends);
+  list.Count("sweeps", stats.sweeps);
+  list.Count("dropped_exchange", stats.dropped());
+  list.Count("dropped_gate", meters.gate_drops_of(peer));
+  list.Add(meters.closeness(peer));
+  return list.Take();
+}
+
+}  // namespace millrace

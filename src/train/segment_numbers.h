@@ -1,0 +1,29 @@
+// What a segment tells those who watch a run, as named numbers: the one list from which
+// both the board and the metrics file are written. docs/operations.md says what each of
+// them means.
+#ifndef MILLRACE_TRAIN_SEGMENT_NUMBERS_H_
+#define MILLRACE_TRAIN_SEGMENT_NUMBERS_H_
+
+#include <vector>
+
+#include "base/node_id.h"
+#include "monitor/board.h"
+#include "topology/cluster.h"
+
+namespace millrace {
+
+struct NamedNumber {
+  const char* name;
+  BoardEntry::Kind kind;
+  double value;
+};
+
+// Always the same names in the same order. May be called from any thread while the segment
+// lives.
+std::vector<NamedNumber> NumbersOf(const HostNet& segment);
+// Of what passes between this node and one of the segment's peers.
+std::vector<NamedNumber> NumbersOf(const HostNet& segment, NodeId peer);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_SEGMENT_NUMBERS_H_

@@ -1,0 +1,170 @@
+#include "segment/replica_survey.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "test/support/exchange_node.h"
+
+namespace millrace {
+namespace {
+
+using test::FrameBytes;
+using test::kTickNs;
+
+constexpr int64_t kChunks = 6, kFloats = 10;  // of a chunk
+
+// Two exchanges whose frames arrive at once, while a test lets them.
+class Pair {
+ public:
+  Pair() {
+    for (uint16_t id : {0, 1}) {
+      ExchangeConfig config = test::TickConfig();
+      config.node = id;
+      config.suspect_ns = 3600'000'000'000;  // tests let time jump
+      nodes_[id].Start(config, kChunks * kFloats, kFloats);
+    }
+    for (int i = 0; i < 1000 && !Ready(); ++i) Step();
+    EXPECT_TRUE(Ready());
+    const NodeId peer = 0;
+    survey_ = std::make_unique<ReplicaSurvey>(
+        nodes_[1].exchange.get(), nodes_[1].executor->arrays(), std::span<const NodeId>(&peer, 1));
+  }
+
+  // One tick: both send, and the other takes it.
+  void Step() {
+    now_ += kTickNs;
+    for (int from : {0, 1}) {
+      std::vector<PostedFrame> room(64);
+      const size_t count = exchange(from).Send(room, now_);
+      std::vector<FrameBytes> frames;
+      std::vector<std::span<const std::byte>> views;
+      for (size_t i = 0; i < count; ++i) frames.push_back({room[i].head, room[i].payload});
+      for (const FrameBytes& frame : frames) views.push_back(frame.view());
+      if (delivers) exchange(1 - from).Receive(views, now_);
+      for (size_t i = 0; i < count; ++i) exchange(from).Release(room[i].slot);
+    }
+  }
+  bool Ready() {
+    return exchange(0).view().synced() == 2 && exchange(0).quiescent() && exchange(1).quiescent();
+  }
+  void Iterate(int node) { exchange(node).SetProgress(++nodes_[node].iterations); }
+  // Node 1's survey, one of all its steps, of which the first is now.
+  void Look() {
+    for (int64_t step = 0; step < ReplicaSurvey::kSteps; ++step) {
+      const bool last = step + 1 == ReplicaSurvey::kSteps;
+      EXPECT_EQ(survey().Look(now_), last);
+      EXPECT_FALSE(survey().Look(now_ + ReplicaSurvey::kStepNs - 1));  // not its time yet
+      now_ += ReplicaSurvey::kStepNs;
+    }
+  }
+  // When, after the beginning of a survey, a chunk is looked at.
+  static int64_t LookedAtNs(uint32_t chunk) {
+    const int64_t behind = ReplicaSurvey::kSteps * (chunk + 1);
+    return ((behind + kChunks - 1) / kChunks - 1) * ReplicaSurvey::kStepNs;
+  }
+  // The chunks that node 0 masters.
+  std::vector<uint32_t> Foreign() {
+    std::vector<uint32_t> foreign;
+    for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
+      if (exchange(1).table().chunks[chunk].owner == 0) foreign.push_back(chunk);
+    }
+    return foreign;
+  }
+
+  Exchange& exchange(int node) { return *nodes_[node].exchange; }
+  std::vector<float>& weights(int node) { return nodes_[node].weights; }
+  ReplicaSurvey& survey() { return *survey_; }
+  int64_t now() const { return now_; }
+  bool delivers = true;
+
+ private:
+  test::ExchangeNode nodes_[2];
+  std::unique_ptr<ReplicaSurvey> survey_;
+  int64_t now_ = 0;
+};
+
+TEST(ReplicaSurvey, FindsHowOldThePositionsOfEachMasterAre) {
+  Pair pair;
+  pair.Iterate(0);  // makes all chunks of node 0 due
+  pair.Step();
+  const std::vector<uint32_t> foreign = pair.Foreign();
+  const int64_t heard = pair.now();
+  for (uint32_t chunk : foreign) ASSERT_EQ(pair.exchange(1).table().chunks[chunk].heard_at, heard);
+  EXPECT_EQ(pair.survey().all().surveys, 0u);
+  pair.Look();
+  const Closeness found = pair.survey().peers()[0];
+  EXPECT_EQ(found.surveys, 1u);
+  EXPECT_EQ(found.chunks, foreign.size());
+  EXPECT_EQ(found.age_max_ns, Pair::LookedAtNs(foreign.back()));
+  const int64_t median = Pair::LookedAtNs(foreign[(foreign.size() - 1) / 2]);
+  EXPECT_LE(std::abs(found.age_p50_ns - median), median / 8);
+  EXPECT_EQ(pair.survey().all().age_max_ns, found.age_max_ns);
+  // A second later, without positions, they are a second older.
+  pair.Look();
+  EXPECT_EQ(pair.survey().all().surveys, 2u);
+  EXPECT_EQ(pair.survey().all().age_max_ns,
+            found.age_max_ns + ReplicaSurvey::kSteps * ReplicaSurvey::kStepNs);
+}
+
+TEST(ReplicaSurvey, TellsAgesInIterationsOfAllNodes) {
+  Pair pair;
+  pair.Look();
+  EXPECT_EQ(pair.survey().all().age_iterations, 0);
+  for (int i = 0; i < 250; ++i) pair.Iterate(1);  // all within the next second
+  pair.Look();
+  const Closeness found = pair.survey().all();
+  EXPECT_GT(found.age_p50_ns, 1'000'000'000);
+  EXPECT_NEAR(found.age_iterations, static_cast<double>(found.age_p50_ns) * 250e-9, 1e-6);
+}
+
+TEST(ReplicaSurvey, MeasuresWhatTheMasterIsNotKnownToHave) {
+  Pair pair;
+  const std::vector<uint32_t> foreign = pair.Foreign();
+  const auto sampled = static_cast<double>(foreign.size() * kFloats);
+  pair.Look();
+  EXPECT_EQ(static_cast<double>(pair.survey().all().sampled), sampled);
+  EXPECT_EQ(pair.survey().all().distance_rms, 0);
+  EXPECT_EQ(pair.survey().all().distance_max, 0);
+  // Not sent yet.
+  for (int64_t i = 0; i < kFloats; ++i) pair.weights(1)[foreign[0] * kFloats + i] += 0.5f;
+  pair.weights(1)[foreign[1] * kFloats] -= 2.0f;
+  const double rms = std::sqrt((kFloats * 0.25 + 4) / sampled);
+  pair.Look();
+  EXPECT_NEAR(pair.survey().all().distance_rms, rms, 1e-12);
+  EXPECT_EQ(pair.survey().all().distance_max, 2);
+  // Sent and not answered: the same.
+  pair.delivers = false;
+  pair.Iterate(1);
+  pair.Step();
+  EXPECT_TRUE(pair.exchange(1).table().chunks[foreign[0]].pending);
+  pair.Look();
+  EXPECT_NEAR(pair.survey().peers()[0].distance_rms, rms, 1e-12);
+  EXPECT_EQ(pair.survey().peers()[0].distance_max, 2);
+}
+
+TEST(ReplicaSurvey, MeasuresRoundTripsOfTheLastSurveyOnly) {
+  Pair pair;
+  const uint32_t chunk = pair.Foreign()[0];
+  pair.Look();
+  EXPECT_EQ(pair.survey().all().answered, 0u);
+  pair.weights(1)[chunk * kFloats] += 1;
+  pair.Iterate(1);
+  pair.Step();  // the difference goes out; node 0's turn comes in the next tick
+  ASSERT_TRUE(pair.exchange(1).table().chunks[chunk].pending);
+  pair.Step();
+  ASSERT_FALSE(pair.exchange(1).table().chunks[chunk].pending);
+  pair.Look();
+  const Closeness found = pair.survey().peers()[0];
+  EXPECT_EQ(found.answered, 1u);
+  EXPECT_LE(std::abs(found.round_trip_p50_ns - kTickNs), kTickNs / 8);
+  EXPECT_EQ(found.round_trip_p99_ns, found.round_trip_p50_ns);
+  pair.Look();
+  EXPECT_EQ(pair.survey().all().answered, 0u);
+  EXPECT_EQ(pair.survey().all().round_trip_p50_ns, 0);
+}
+
+}  // namespace
+}  // namespace millrace
