@@ -3,7 +3,10 @@
 #ifndef MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 #define MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 
+#include <time.h>
+
 #include <atomic>
+#include <cstdint>
 #include <functional>
 
 #include "base/clock.h"
@@ -32,6 +35,9 @@ class SegmentThread {
   // Ends the thread after its present pass. Frames that are under way may be lost.
   ~SegmentThread();
 
+  // Processor time that the thread has used so far, in ns. Thread-safe.
+  int64_t cpu_ns() const;
+
  private:
   void Run();
 
@@ -40,6 +46,7 @@ class SegmentThread {
   const Clock& clock_;
   const std::function<void()> before_pass_;
   std::atomic<bool> stop_{false};
+  std::atomic<clockid_t> cpu_clock_{0};  // the thread's own, once it runs
   Thread thread_;
 };
 

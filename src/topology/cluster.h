@@ -101,6 +101,8 @@ class Cluster {
   NodeId node() const;
 
   const std::vector<ClusterSegment>& segments() const { return segments_; }
+  // Processor time that the thread of segments()[i] has used so far, in ns.
+  int64_t segment_cpu_ns(size_t i) const { return threads_[i]->cpu_ns(); }
 
   // Moves the counts between segments and clock. Called by the segments' threads.
   void Count();

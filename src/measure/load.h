@@ -1,0 +1,63 @@
+// Stands in for solvers: progress on every chunk, for next to nothing.
+//
+// A thread wakes every 0.2 ms, adds a small number to every 64th weight, each time to
+// others, and counts one iteration. That makes every chunk of 64 weights or more due for
+// a position or a difference, so segments sweep as fast as their links and paces allow,
+// up to some 4,000 times a second; after 64 steps all weights have changed. One step on a
+// million weights takes 16,384 additions, about 30 us. Where it takes longer than a
+// twentieth of the pause, as on large nets, the pause is twenty times what it took, so
+// the thread never takes more than a twentieth of a core.
+//
+// What this is not: the bytes of float32, bfloat16 and int8 frames do not depend on what
+// the weights are, but those of a sparse codec do. With this load nearly all of a
+// chunk's weights have changed when it is exchanged at 60 times a second or less, which is
+// the worst case for it; faster links see sparser differences.
+#ifndef MILLRACE_MEASURE_LOAD_H_
+#define MILLRACE_MEASURE_LOAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/thread.h"
+#include "weights/iteration_clock.h"
+
+namespace millrace {
+
+// The step that the thread repeats: adds to each weights[i] with i % 64 == `phase` (0 to
+// 63). Others may write the array meanwhile. The sum of what was added to any weight
+// stays exact for 2^24 steps.
+void HogwildUpdateEvery64th(float* weights, int64_t count, int phase);
+
+// Thread-safe.
+class Load {
+ public:
+  // Off at first. `weights` (`count` floats), `iterations` and `sink` outlive the load.
+  Load(float* weights, int64_t count, IterationClock* iterations, ErrorSink* sink);
+  ~Load();
+
+  // After Switch(false) has returned, no more progress is made.
+  void Switch(bool on);
+  // What the thread has used so far, in seconds.
+  double cpu_seconds() const { return static_cast<double>(cpu_ns_.load()) * 1e-9; }
+  // Steps made so far.
+  int64_t steps() const { return steps_; }
+
+ private:
+  void Run();
+
+  float* const weights_;
+  const int64_t count_;
+  IterationClock& iterations_;
+  const int slot_;
+  std::mutex mutex_;  // held during a step
+  bool on_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> cpu_ns_{0}, steps_{0};
+  Thread thread_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_MEASURE_LOAD_H_

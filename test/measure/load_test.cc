@@ -1,0 +1,68 @@
+#include "measure/load.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+// Far beyond what anything here takes.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 12000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
+  std::vector<float> weights(1000, 2.0f);
+  HogwildUpdateEvery64th(weights.data(), 1000, 3);
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(weights[i] != 2.0f, i % 64 == 3) << i;
+  for (int phase = 0; phase < 64; ++phase) {
+    if (phase != 3) HogwildUpdateEvery64th(weights.data(), 1000, phase);
+  }
+  for (float weight : weights) EXPECT_EQ(weight, 2.0f + 1.0f / 1024);
+}
+
+TEST(Load, MakesProgressOnlyWhileItIsOn) {
+  std::vector<float> weights(500, 0.0f);
+  IterationClock clock;
+  ErrorSink sink;
+  Load load(weights.data(), 500, &clock, &sink);
+  EXPECT_EQ(load.steps(), 0);
+  load.Switch(true);
+  ASSERT_TRUE(Eventually([&] { return load.steps() >= 100; }));
+  load.Switch(false);
+  const int64_t steps = load.steps();
+  EXPECT_EQ(clock.own(), steps);
+  double sum = 0;
+  for (float weight : weights) sum += weight;
+  // Every step adds to 7 or 8 of 500 weights.
+  EXPECT_GE(sum * 1024, 7.0 * static_cast<double>(steps));
+  EXPECT_LE(sum * 1024, 8.0 * static_cast<double>(steps));
+  EXPECT_EQ(load.steps(), steps);
+  EXPECT_GT(load.cpu_seconds(), 0);
+  load.Switch(true);
+  EXPECT_TRUE(Eventually([&] { return load.steps() > steps; }));
+}
+
+TEST(Load, EndsWhileItIsOn) {
+  std::vector<float> weights(64);
+  IterationClock clock;
+  ErrorSink sink;
+  {
+    Load load(weights.data(), 64, &clock, &sink);
+    load.Switch(true);
+  }
+  sink.RethrowIfFailed();
+}
+
+}  // namespace
+}  // namespace millrace
