@@ -211,6 +211,7 @@ void Exchange::FollowView() {
   const std::vector<uint32_t> before = table_.owned;
   recovery_.OnView(owners);
   master_.OnView(before, continuing);
+  context_.round_trip.Forgive();
   if (membership_.role() == Role::kLeaving) worker_.LookAgain();
   worker_.Wake();
   meters_.BeginSweeps(&table_, reset);

@@ -55,6 +55,7 @@ struct OpBatch {
 class RoundTrip {
  public:
   void Sample(int64_t ns) {
+    doublings_ = 0;
     if (mean_ == 0) {
       mean_ = ns;
       deviation_ = ns / 2;
@@ -63,13 +64,33 @@ class RoundTrip {
     deviation_ += ((ns > mean_ ? ns - mean_ : mean_ - ns) - deviation_) / 4;
     mean_ += (ns - mean_) / 8;
   }
-  int64_t Patience() const { return mean_ + 4 * deviation_; }
+  // Something was given up waiting for, for the first time. Until something else is
+  // answered in time, waiting longer is all that can tell a lost frame from a slow answer
+  // (RFC 6298, 5.5): what was sent twice measures nothing.
+  void TimedOut(int64_t now, int64_t pause) {
+    if (now - doubled_at_ < pause || doublings_ == kMostDoublings) return;
+    doubled_at_ = now;
+    ++doublings_;
+  }
+  // There are others to wait for.
+  void Forgive() { doublings_ = 0; }
+  // Of waiting for something the first time; `least` is the shortest for a good link.
+  int64_t Patience(int64_t least) const {
+    return std::max(least, mean_ + 4 * deviation_) << doublings_;
+  }
 
  private:
+  static constexpr int kMostDoublings = 10;
+
   int64_t mean_ = 0, deviation_ = 0;
+  int64_t doubled_at_ = 0;
+  int doublings_ = 0;
 };
 
 struct ExchangeContext {
+  // Nothing is waited for longer than in so many times as long as the silent are found dead.
+  static constexpr int64_t kMostSuspicions = 16;
+
   const ExchangeConfig& config;
   ChunkExecutor& executor;
   Membership& membership;
@@ -139,19 +160,21 @@ struct ExchangeContext {
     Dropped(drop);
     meters.Dropped(source, drop);
   }
-  // The shortest pause before something is sent again.
+  // The shortest pause before something is sent again. On a slow link, or with many weights,
+  // answers take as long as a sweep.
   int64_t LeastPatience() const {
-    return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
+    return std::min(round_trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
   }
   static void CountRetry(uint8_t* retries) {
     if (*retries < UINT8_MAX) ++*retries;
   }
-  // The pause before `what`, sent again `retries` times already, is sent once more. Not
-  // longer than about the time in which the silent are found dead: who was only frozen
-  // must not wait for long.
+  // The pause before `what`, sent again `retries` times already, is sent once more. Not much
+  // longer than the time in which the silent are found dead, if answers are faster: who was
+  // only frozen must not wait for long.
   int64_t RetryAfter(uint8_t retries, uint64_t what) const {
-    const int64_t pause = LeastPatience() << (retries < 6 ? retries : 6);
-    return Spread(std::min(pause, config.suspect_ns), config.node, what << 8 | retries);
+    const int64_t least = LeastPatience(), pause = least << (retries < 6 ? retries : 6);
+    const int64_t most = std::max(config.suspect_ns, least);
+    return Spread(std::min(pause, most), config.node, what << 8 | retries);
   }
 };
 

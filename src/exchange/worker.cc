@@ -146,6 +146,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
         x_.WriteTo(slot, &op);
         x_.executor.Run({&op, 1});
       }
+      if (chunk.retries == 0) x_.round_trip.TimedOut(now, x_.LeastPatience());
       chunk.sent_at = now;
       x_.CountRetry(&chunk.retries);
       table.pending.Remove(table.chunks, index);

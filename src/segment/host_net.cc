@@ -19,6 +19,9 @@ constexpr uint32_t kForeignSlot = UINT32_MAX;
 // A burst is what a rate allows in this time, so that a thread that sleeps now and
 // then still comes to its rate.
 constexpr double kBurstSeconds = 0.004;
+// What is offered to the exchange if anything is: some of its answers come in threes. The
+// pace makes up for it.
+constexpr double kLeastFrames = 4;
 // A transport without room says when it has some; this is in case it says nothing.
 constexpr int64_t kTryAgainNs = 1'000'000;
 
@@ -282,7 +285,9 @@ void HostNet::Fetch(int64_t now_ns) {
 
 size_t HostNet::Affordable(int64_t now_ns) {
   if (!pacer_.limited()) return kSendBatch;
-  return static_cast<size_t>(std::min(pacer_.Available(now_ns) / most_wire_bytes_, 1e6));
+  const double frames = pacer_.Available(now_ns) / most_wire_bytes_;
+  if (frames < 1) return 0;
+  return static_cast<size_t>(std::clamp(frames, kLeastFrames, 1e6));
 }
 
 uint64_t HostNet::WireBytes(NodeId to, size_t frame_bytes) const {

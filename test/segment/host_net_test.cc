@@ -222,6 +222,38 @@ TEST(HostNet, KeepsToItsRate) {
   EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
 }
 
+// A pass may then send hardly a frame, but one at a time is not enough for all kinds of them.
+TEST(HostNet, BringsProgressThroughAtALowRateToo) {
+  HostNetConfig config;
+  config.max_bytes_per_second = 1e5;
+  Segment segment(3, 5000, config);
+  segment.StartAll();
+  for (int node = 0; node < 3; ++node) segment.Iterate(node, 1.0f);
+  segment.Run(20000);
+  for (int node = 0; node < 3; ++node) EXPECT_EQ(segment.weights(node)[0], 3.0f) << node;
+}
+
+TEST(HostNet, WaitsLongerForAnswersWhereTheyTakeLong) {
+  HostNetConfig config;
+  config.max_bytes_per_second = 4e5;  // a sweep takes half a second
+  Segment segment(2, 40000, config);
+  segment.StartAll();
+  const auto run = [&](int ms) {
+    const ExchangeStats before = segment.net(0).meters().exchange();
+    for (int i = 0; i < ms; ++i) {
+      segment.Iterate(0, 1.0f);
+      segment.Iterate(1, 1.0f);
+      segment.Run(1);
+    }
+    const ExchangeStats after = segment.net(0).meters().exchange();
+    EXPECT_GT(after.diffs_taken - before.diffs_taken, 20u);
+    return static_cast<double>(after.resends - before.resends) /
+           static_cast<double>(after.diffs_taken - before.diffs_taken);
+  };
+  run(5000);
+  EXPECT_LT(run(20000), 0.2);
+}
+
 TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
   LoopbackOptions options;
   options.queue_frames = 4;
