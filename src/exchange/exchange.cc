@@ -12,8 +12,8 @@ constexpr size_t kOpsAtOnce = 64;
 constexpr uint32_t kFewestSlots = 8;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
-  return {config.node,         config.max_nodes,  config.incarnation,
-          config.heartbeat_ns, config.suspect_ns, config.found_after_ns};
+  return {config.node,       config.max_nodes,      config.incarnation, config.heartbeat_ns,
+          config.suspect_ns, config.found_after_ns, config.sole_founder};
 }
 
 const ExchangeConfig& Checked(const ExchangeConfig& config) {

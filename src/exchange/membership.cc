@@ -88,7 +88,7 @@ void Membership::Tick(int64_t now) {
 void Membership::Found(int64_t now) {
   if (config_.found_after_ns < 0 || now - started_at_ < config_.found_after_ns) return;
   if (wish_ == Wish::kJoin) return;
-  for (uint16_t node = 0; node < config_.node; ++node) {
+  for (uint16_t node = 0; node < config_.node && !config_.sole_founder; ++node) {
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
   }
   proposal_.id = NextId();

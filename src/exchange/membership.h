@@ -33,6 +33,8 @@ struct MembershipConfig {
   // A node that hears of no view for so long forms one of its own, with its own
   // weights, if no node with a lower id is about to. Negative: never.
   int64_t found_after_ns = 1'000'000'000;
+  // No other node ever does, so that this one need not wait for those with lower ids.
+  bool sole_founder = false;
 };
 
 // What a node says of itself in a heartbeat.

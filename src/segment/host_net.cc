@@ -56,6 +56,15 @@ BulletinsConfig BulletinsOf(const HostNetConfig& config, const Transport& transp
   return bulletins;
 }
 
+// Of the members that are in sync; kNoNode without one.
+uint16_t LeaderOf(const View& view, NodeId preferred) {
+  const auto synced = [](const Member& m) { return m.role == Role::kSynced; };
+  const Member* first = view.Find(preferred);
+  if (first && synced(*first)) return first->node;
+  const auto lowest = std::find_if(view.members.begin(), view.members.end(), synced);
+  return lowest == view.members.end() ? kNoNode : lowest->node;
+}
+
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
 }  // namespace
@@ -351,8 +360,6 @@ void HostNet::Publish(int64_t now_ns) {
     if (all) state_.informed_ = seen;
   }
   const bool in_sync = exchange_->in_sync();
-  const auto leader = std::find_if(view.members.begin(), view.members.end(),
-                                   [](const Member& m) { return m.role == Role::kSynced; });
   const ExchangeStats& stats = exchange_->stats();
   state_.merges_.store(stats.positions_taken + stats.diffs_merged, std::memory_order_release);
   const uint64_t global = exchange_->global_iterations();
@@ -360,7 +367,7 @@ void HostNet::Publish(int64_t now_ns) {
   state_.others_.store(global - std::min(global, told_), std::memory_order_release);
   state_.members_.store(static_cast<uint32_t>(view.members.size()), std::memory_order_relaxed);
   state_.founded_ = exchange_->founded();
-  state_.leads_ = in_sync && leader != view.members.end() && leader->node == config_.exchange.node;
+  state_.leads_ = in_sync && LeaderOf(view, config_.leader) == config_.exchange.node;
   state_.in_sync_ = in_sync;
   state_.delivered_ = exchange_->delivered();
   state_.left_ = exchange_->left();

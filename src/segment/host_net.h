@@ -32,6 +32,9 @@ struct HostNetConfig {
   // 0: as many as the transport's frames carry. Equal on all nodes of the segment.
   int64_t chunk_floats = 0;
   double max_bytes_per_second = 0;  // that this node puts on the wire; 0: no limit
+  // The node that leads while it is a member in sync: the one through which the others reach
+  // the rest of the cluster. Else the lowest that is.
+  NodeId leader = 0;
   // Names, digests and key; the rest is filled in from the above.
   GateConfig gate;
   // Of this node, which its segments share; null: the segment carries no bulletins.
@@ -64,7 +67,7 @@ class SegmentState {
   // Of these, those that are not this node's own, nor what SetProgress was given for
   // others.
   uint64_t others() const { return others_; }
-  // The lowest member that is in sync: the one that does what is to be done once.
+  // Of the members in sync the one that does what is to be done once.
   bool leads() const { return leads_; }
   // Of the view, also those that join or leave; 0 while this node is in none.
   uint32_t members() const { return members_; }

@@ -62,6 +62,12 @@ bool Cluster::alone() const {
   return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
 }
 
+bool Cluster::leads() const {
+  return std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
+    return !segment.counts || segment.net->state().leads();
+  });
+}
+
 bool Cluster::quiet() const {
   const int64_t now = clock_.NowNs();
   return std::all_of(segments_.begin(), segments_.end(), [now](const ClusterSegment& segment) {
@@ -71,8 +77,7 @@ bool Cluster::quiet() const {
 
 bool Cluster::others_depend() const {
   return std::any_of(segments_.begin(), segments_.end(), [this](const ClusterSegment& segment) {
-    return segment.net->state().members() > 1 &&
-           (segment.above || (&segment == &segments_.front() && leads()));
+    return segment.net->state().members() > 1 && (segment.above || leads());
   });
 }
 

@@ -63,7 +63,7 @@ class Cluster {
   // The run began with this node's weights.
   bool founded() const;
   // Of the members, exactly one does what is to be done once: tests and snapshots.
-  bool leads() const { return segments_.front().net->state().leads(); }
+  bool leads() const;
   // No other node is left on any segment.
   bool alone() const;
   // Nothing is heard of others any more, not even of those that have left: these know

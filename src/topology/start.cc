@@ -53,7 +53,9 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
   if (!MayBeginBelow(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
+  config.exchange.sole_founder = top != 0 && top == plan.exchange.node;
   config.rule = plan.rule;
+  config.leader = top;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
   // Only these join the nodes as a tree; around a ring bulletins would be sent twice.

@@ -19,7 +19,7 @@ struct UdpSocketOptions {
   std::string interface = {};  // if not empty, datagrams pass through this one only
   // Asked of the kernel, which may grant less; from 4096 to 2^30.
   int64_t receive_buffer_bytes = 4 << 20;
-  int64_t send_buffer_bytes = 1 << 20;
+  int64_t send_buffer_bytes = 128 << 10;
   bool fragment = false;  // datagrams longer than the MTU go out in fragments
   // Segmentation and coalescing by the kernel or the device, where there is such.
   bool gso = true, gro = true;

@@ -34,6 +34,7 @@ struct End {
   bool may_begin = true;
   double loss = 0;  // of the frames that come in
   int heartbeat_ms = 20;
+  uint16_t leader = 0;
 };
 
 std::unique_ptr<Transport> Connect(const End& end) {
@@ -53,6 +54,8 @@ class Machine {
       config.name = Cat("s", segments.size());
       config.exchange.node = end.node;
       config.exchange.max_nodes = end.nodes;
+      config.leader = end.leader;
+      config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
       for (int i = 0; i < end.nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
       config.exchange.incarnation = ++incarnations_;
       config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
@@ -164,6 +167,28 @@ TEST(Cluster, LosesNothingOfANodeThatLeaves) {
   c.Iterate(100);
   EXPECT_TRUE(Eventually([&] { return a.SumsTo(600, 600) && c.SumsTo(600, 600); }));
   EXPECT_TRUE(Eventually([&] { return a.clock().global() == 600 && a.cluster().members() == 2; }));
+}
+
+// The nodes of one segment cannot see who leads on another.
+TEST(Cluster, HasOneLeaderAlsoInATreeOfSegments) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+  auto a = std::make_unique<Machine>(std::vector<End>{{&upper, 0, 2}}, 0, 0.0f);
+  Machine b({{&upper, 1, 2, false}, {.hub = &lower, .node = 1, .nodes = 2, .leader = 1}}, 0, 0.0f);
+  Machine c({{.hub = &lower, .node = 0, .nodes = 2, .may_begin = false, .leader = 1}}, 0, 0.0f);
+  const auto leaders = [&] {
+    return std::string(a && a->cluster().leads() ? "a" : "") + (b.cluster().leads() ? "b" : "") +
+           (c.cluster().leads() ? "c" : "");
+  };
+  for (Machine* m : {a.get(), &b, &c}) {
+    ASSERT_TRUE(Eventually([&] { return m->cluster().in_sync(); }));
+  }
+  EXPECT_TRUE(Eventually([&] { return leaders() == "a"; })) << leaders();
+  a->cluster().Leave();
+  ASSERT_TRUE(Eventually([&] { return a->cluster().left(); }));
+  a.reset();
+  EXPECT_TRUE(Eventually([&] { return leaders() == "b"; })) << leaders();
+  b.cluster().Leave();
+  EXPECT_TRUE(Eventually([&] { return leaders() == "c"; })) << leaders();
 }
 
 // Over a link that loses frames, those that leave may hear of it late.
