@@ -7,6 +7,7 @@
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
+#   make test-rdma    RDMA between devices of an emulated machine (QEMU)
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -203,6 +204,14 @@ fuzz: deps
 soak: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
 	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
+.PHONY: test-rdma
+test-rdma:
+	@tools/install-deps
+	@tools/install-deps --rdma || echo "test-rdma: goes on without what could not be installed"
+	@$(MAKE) --no-print-directory -j$$(nproc) rdma-tests
+	@BUILD=$(BUILD) test/rdma_vm/run
+.PHONY: rdma-tests
+rdma-tests: $(rdma_test_binary)
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run
