@@ -34,6 +34,7 @@ std::string AddressList(rdma_event_channel* channel) {
       std::memcpy(&address.v4, each->ifa_addr, sizeof(address.v4));
     } else if (family == AF_INET6) {
       std::memcpy(&address.v6, each->ifa_addr, sizeof(address.v6));
+      if (IN6_IS_ADDR_LINKLOCAL(&address.v6.sin6_addr)) continue;  // every port has one
     } else {
       continue;
     }

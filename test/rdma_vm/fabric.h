@@ -9,9 +9,11 @@
 
 namespace millrace::test {
 
-inline std::string RunOrFail(const std::vector<std::string>& arguments) {
+// Runs a program, found as a shell finds it.
+inline std::string RunOrFail(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "/usr/bin/env");
   const CommandResult result = Run(arguments);
-  EXPECT_EQ(result.status, 0) << arguments[0] << ": " << result.errors;
+  EXPECT_EQ(result.status, 0) << arguments[1] << ": " << result.errors;
   return result.output;
 }
 
