@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <thread>
 
 #include "base/error.h"

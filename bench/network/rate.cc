@@ -1,8 +1,8 @@
 #include "bench/network/rate.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 DEFINE_double(seconds, 1, "how long each measurement is");
 DEFINE_int32(repeats, 5, "measurements; the medians are printed");
@@ -61,11 +61,6 @@ double TransportRate(millrace::Transport* sender, millrace::Transport* receiver)
     sender->Wake();
     receiver->Wake();
   });
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace bench_network

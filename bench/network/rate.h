@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "transport/transport.h"
 
@@ -26,8 +25,6 @@ double Rate(std::atomic<uint64_t>* received, std::atomic<bool>* stop,
 
 // Of the longest frames from `sender` to `receiver`, which is node 1.
 double TransportRate(millrace::Transport* sender, millrace::Transport* receiver);
-
-double Median(std::vector<double> values);
 
 }  // namespace bench_network
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/measure.h"
 #include "bench/network/rate.h"
 #include "bench/packet_bench/raw.h"
 #include "test/netns/packet_network.h"
@@ -15,9 +16,9 @@
 namespace packet_bench {
 namespace {
 
-using bench_network::Median;
 using bench_network::Rate;
 using bench_network::TransportRate;
+using millrace::bench::Median;
 using millrace::test::Network;
 
 double RawRate(const Network& network, int mtu) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench/measure.h"
 #include "bench/seal_bench/alternatives.h"
 #include "exchange/frame.h"
 #include "segment/seal.h"
@@ -87,11 +88,6 @@ double SealOrOpen(size_t bytes, bool open) {
   return open ? open_ns : seal_ns;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,7 +122,7 @@ int main(int argc, char** argv) {
   for (const Contender& each : contenders) {
     printf("%-36s", each.name.c_str());
     for (size_t i = 0; i < std::size(kSizes); ++i) {
-      const double ns = Median(each.ns[i]);
+      const double ns = bench::Median(each.ns[i]);
       printf("%8.0f ns %6.2f GB/s", ns, static_cast<double>(kSizes[i]) / ns);
     }
     printf("\n");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/measure.h"
 #include "bench/network/rate.h"
 #include "bench/udp_bench/raw.h"
 #include "test/netns/network.h"
@@ -22,11 +23,11 @@
 namespace udp_bench {
 namespace {
 
-using bench_network::Median;
 using bench_network::Rate;
 using bench_network::TransportRate;
 using millrace::NodeId;
 using millrace::UdpSocket;
+using millrace::bench::Median;
 using millrace::test::Network;
 
 using Sockets = std::vector<UdpSocket>;

@@ -5,20 +5,12 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/fnv1a.h"
 #include "data/lmdb_database.h"
 #include "proto/parse.h"
 
 namespace millrace {
 namespace {
-
-// FNV-1a (Fowler, Noll, Vo), 64 bit.
-uint64_t StreamId(const std::string& scope, const std::string& layer, uint64_t shard) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : Cat(scope, '\0', layer, '\0', shard)) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
-  }
-  return hash;
-}
 
 // Caffe's `backend` defaults to LEVELDB: a file that does not set it gets what
 // the path holds.
@@ -83,7 +75,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
   options.shard_index = options_.shard_index;
   options.shard_count = options_.shard_count;
   options.seed = options_.seed;
-  options.stream = StreamId(scope, layer.name(), options_.shard_index);
+  options.stream = Fnv1a(Cat(scope, '\0', layer.name(), '\0', options_.shard_index));
   options.errors = options_.errors;
   std::shared_ptr<BatchStream> stream;
   try {

@@ -71,8 +71,8 @@ class ChunkTable {
   std::vector<uint32_t> owned;  // chunks mastered or being recovered, ascending
   // Chunks whose owner awaits an answer, by owner: heads of lists, kNoChunk if empty.
   std::vector<uint32_t> owed;
-  int64_t missing;        // chunks whose number is 0 and that this node does not master
-  uint64_t progress = 0;  // the solvers' progress counter, as last told
+  int64_t missing;       // chunks whose number is 0 and that this node does not master
+  uint64_t version = 0;  // of the weights: grows when anybody but this exchange changes them
 
   uint32_t size() const { return static_cast<uint32_t>(chunks.size()); }
   // The acknowledgement vector of the newest position, or of the next one.

@@ -63,8 +63,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       executor_(*executor),
       membership_(MembershipPart(config)),
       table_(executor->arrays().chunks(), config.max_nodes),
-      outbox_(config.slots, 8 * AckWords(config.max_nodes),
-              PayloadRoom(config, executor->arrays()), config.trailer_bytes),
+      outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
+              config.trailer_bytes),
       context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, {}},
       worker_(&context_),
       master_(&context_),
@@ -76,9 +76,14 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
 }
 
 void Exchange::SetProgress(uint64_t iterations) {
-  if (iterations == table_.progress) return;
-  table_.progress = iterations;
+  if (iterations == progress_) return;
+  progress_ = iterations;
   membership_.SetClock(iterations - clock_base_);
+  WeightsChanged();
+}
+
+void Exchange::WeightsChanged() {
+  ++table_.version;
   worker_.Wake();
   master_.Wake();
 }
@@ -180,7 +185,7 @@ void Exchange::FollowView() {
   if (reset) {
     table_.Reset();
     followed_.members.clear();
-    clock_base_ = table_.progress;
+    clock_base_ = progress_;
     if (followed_.id) ++stats_.resets;
   }
   std::vector<uint64_t> continuing(table_.ack_words());

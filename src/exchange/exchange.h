@@ -49,6 +49,9 @@ class Exchange {
   // `iterations` this node's solvers have done so far; never falls. Called after
   // the weights were written and before Send.
   void SetProgress(uint64_t iterations);
+  // Others than this node's solvers have changed its weights: another segment, whose
+  // iterations may have been told before.
+  void WeightsChanged();
   // Takes all frames, whatever they hold: those that are not valid are counted and
   // dropped. Frames must be 8-byte aligned; they are not needed after the call.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
@@ -102,7 +105,8 @@ class Exchange {
   Answers answers_;
 
   View followed_;            // the view that the tables are made for
-  uint64_t clock_base_ = 0;  // progress when this incarnation began
+  uint64_t progress_ = 0;    // as last told
+  uint64_t clock_base_ = 0;  // the same when this incarnation began
   bool founded_ = false;
 };
 

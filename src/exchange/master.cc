@@ -108,7 +108,7 @@ void Master::Poll(int64_t now, size_t budget) {
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;
-      chunk.swept = table.progress;
+      chunk.swept = table.version;
       chunk.dirty = false;
       chunk.retries = 0;
     } else {

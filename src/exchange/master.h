@@ -45,7 +45,7 @@ class Master {
   }
   bool Settled(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
-    return chunk.dirty || chunk.swept != x_.table.progress;
+    return chunk.dirty || chunk.swept != x_.table.version;
   }
   void SendPositions();
 

@@ -43,7 +43,7 @@ void Recovery::GiveUp(uint32_t index) {
   ChunkOp op;
   op.kind = ChunkOpKind::kFreeze;
   op.chunk = index;
-  chunk.swept = x_.table.progress;
+  chunk.swept = x_.table.version;
   x_.executor.Run({&op, 1});
   chunk.state = ChunkState::kWorker;
   ++chunk.number;

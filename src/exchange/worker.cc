@@ -38,7 +38,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
     op.kind = ChunkOpKind::kExchange;
     op.acknowledged = x_.Acknowledged(chunk, frame.acks);
     op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
-    chunk.swept = op.take ? x_.table.progress : x_.table.progress - 1;
+    chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
     if (op.take) {
       context.slot = PrepareTake(&op);
     } else {
@@ -158,7 +158,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 
 bool Worker::OwesDiff(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
-         chunk.swept != x_.table.progress;
+         chunk.swept != x_.table.version;
 }
 
 void Worker::Push(int64_t now, size_t budget) {
@@ -178,14 +178,14 @@ void Worker::Push(int64_t now, size_t budget) {
     op.kind = ChunkOpKind::kTake;
     op.chunk = index;
     const uint32_t slot = PrepareTake(&op);
-    chunk.swept = table.progress;
+    chunk.swept = table.version;
     x_.batch.Add(&chunk, op, {OpContext::Purpose::kPush, slot, 0, 0, kNoNode, {}});
     --budget;
   }
 }
 
 void Worker::LookAgain() {
-  for (Chunk& chunk : x_.table.chunks) chunk.swept = x_.table.progress - 1;
+  for (Chunk& chunk : x_.table.chunks) chunk.swept = x_.table.version - 1;
   Wake();
 }
 

@@ -10,25 +10,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "exchange/wire_bytes.h"
 
 namespace millrace {
 namespace {
-
-// Closed at the end of scope, whatever is thrown.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // What a key file may hold and a little more; wiped.
 struct Content {
@@ -37,14 +23,13 @@ struct Content {
   ~Content() { Wipe(bytes); }
 };
 
+// Asked of the open file, so that what is checked is what is read.
 void CheckFile(const std::string& path, int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) throw Error(path, ": ", ErrnoText(errno));
-  if (!S_ISREG(status.st_mode)) throw Error(path, ": a key file has to be a regular file");
+  if (!S_ISREG(status.st_mode)) throw Error(path, ": is not a regular file, expected a key file");
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw Error(path,
-                ": the key is open to other users of this machine; expected mode 0600 "
-                "(chmod 600)");
+    throw Error(path, ": others than its owner have permissions for it, expected none (chmod 600)");
   }
 }
 
@@ -61,6 +46,11 @@ void ReadAll(const std::string& path, int fd, Content* content) {
   }
 }
 
+[[noreturn]] void RefuseContent(const std::string& path, const char* what_it_is) {
+  throw Error(path, ": holds ", what_it_is, ", expected 32 bytes or 64 hexadecimal digits; make ",
+              "one with (umask 077; openssl rand -hex 32 > KEY_FILE)");
+}
+
 int DigitValue(std::byte digit) {
   const char c = static_cast<char>(digit);
   if (c >= '0' && c <= '9') return c - '0';
@@ -73,7 +63,7 @@ int DigitValue(std::byte digit) {
 
 SecretKey ReadKeyFile(const std::string& path) {
   // A pipe would make an open wait that does not expect one.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw Error(path, ": ", ErrnoText(errno));
   CheckFile(path, file.get());
   Content content;
@@ -87,16 +77,10 @@ SecretKey ReadKeyFile(const std::string& path) {
   size_t digits = content.size;
   if (digits > 64 && content.bytes[digits - 1] == std::byte{'\n'}) --digits;
   if (digits > 64 && content.bytes[digits - 1] == std::byte{'\r'}) --digits;
-  if (digits != 2 * out.size()) {
-    throw Error(path, ": a key of another length; expected 32 bytes or 64 hexadecimal digits");
-  }
+  if (digits != 2 * out.size()) RefuseContent(path, "a key of another length");
   for (size_t i = 0; i < out.size(); ++i) {
     const int high = DigitValue(content.bytes[2 * i]), low = DigitValue(content.bytes[2 * i + 1]);
-    if (high < 0 || low < 0) {
-      throw Error(path,
-                  ": holds something else than hexadecimal digits; expected 32 bytes or 64 "
-                  "hexadecimal digits");
-    }
+    if (high < 0 || low < 0) RefuseContent(path, "something else than hexadecimal digits");
     out[i] = static_cast<std::byte>(high << 4 | low);
   }
   return key;

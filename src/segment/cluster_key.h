@@ -12,8 +12,9 @@
 namespace millrace {
 
 // 32 raw bytes, or 64 hexadecimal digits that may end with a line break. Throws Error with
-// one line that names the file: it cannot be read, is no regular file, is of another
-// length, has something else than digits, or grants its group or others anything.
+// one line that begins with `path` and holds nothing of the content: it cannot be read, is
+// no regular file, is of another length, has something else than digits, or grants its
+// group or others anything.
 SecretKey ReadKeyFile(const std::string& path);
 
 // Authenticates the introductions of a run.

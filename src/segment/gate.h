@@ -41,13 +41,11 @@ class Gate {
   // Throws Error as Introductions does.
   explicit Gate(const GateConfig& config);
 
-  // Behind each frame that goes out.
-  size_t trailer_bytes() const { return sealer_ ? kSealBytes : 0; }
-
   // The frame that is for the exchange, in the memory of `in`; none if `in` was for the
   // gate itself, or did not get in. Logs whom it believes and whom it refuses.
   std::optional<std::span<const std::byte>> Enter(const InFrame& in, int64_t now_ns);
-  // Seals what goes out, in the room behind its payload; once for each frame.
+  // Seals what goes out, in the room of kSealBytes behind its payload; once for each
+  // frame. Without a key it does nothing, and needs no room.
   void Seal(PostedFrame* frame);
 
   Introductions& introductions() { return introductions_; }

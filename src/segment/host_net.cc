@@ -92,6 +92,9 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
   if (!joined && !gate_->refusal().empty()) return Refuse(now_ns);
   told_ = state_.progress();
   exchange_->SetProgress(told_);
+  const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
+  if (other_merges != told_merges_) exchange_->WeightsChanged();
+  told_merges_ = other_merges;
   if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
   const uint64_t wire_before = meters_.wire_bytes();
   const bool more_in = Receive(now_ns);
@@ -134,6 +137,7 @@ bool HostNet::Receive(int64_t now_ns) {
     for (size_t i = 0; i < count; ++i) {
       if (const auto frame = gate_->Enter(in_[i], now_ns)) views_[entered++] = *frame;
     }
+    if (entered > 0) state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
     transport_->Release();
@@ -256,6 +260,8 @@ void HostNet::Publish() {
   const bool in_sync = exchange_->in_sync();
   const auto leader = std::find_if(view.members.begin(), view.members.end(),
                                    [](const Member& m) { return m.role == Role::kSynced; });
+  const ExchangeStats& stats = exchange_->stats();
+  state_.merges_.store(stats.positions_taken + stats.diffs_merged, std::memory_order_release);
   const uint64_t global = exchange_->global_iterations();
   state_.global_.store(global, std::memory_order_release);
   state_.others_.store(global - std::min(global, told_), std::memory_order_release);

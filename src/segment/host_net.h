@@ -45,6 +45,12 @@ class SegmentState {
   void SetProgress(uint64_t iterations) { progress_.store(iterations, std::memory_order_release); }
   uint64_t progress() const { return progress_.load(std::memory_order_acquire); }
 
+  // Merges that this segment has made into the weights so far.
+  uint64_t merges() const { return merges_.load(std::memory_order_acquire); }
+  // Those of all other segments on the same weights: what they merged goes on through
+  // this one. Never falls.
+  void SetOtherMerges(uint64_t count) { other_merges_.store(count, std::memory_order_release); }
+
   // This node's weights are those of the run.
   bool in_sync() const { return in_sync_; }
   // It is so because this node began the run, with its own weights.
@@ -59,6 +65,9 @@ class SegmentState {
   // Of the view, also those that join or leave; 0 while this node is in none.
   uint32_t members() const { return members_; }
 
+  // When a frame of another node of the segment last came in; 0 if none has.
+  int64_t heard_ns() const { return heard_ns_; }
+
   void RequestLeave() { leave_ = true; }
   bool left() const { return left_; }
   bool delivered() const { return delivered_; }
@@ -72,6 +81,8 @@ class SegmentState {
  private:
   friend class HostNet;
   std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
+  std::atomic<uint64_t> merges_{0}, other_merges_{0};
+  std::atomic<int64_t> heard_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
   std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
@@ -103,6 +114,7 @@ class HostNet {
   const SegmentMeters& meters() const { return meters_; }
   const Exchange& exchange() const { return *exchange_; }
   const Gate& gate() const { return *gate_; }
+  int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
 
  private:
@@ -139,7 +151,8 @@ class HostNet {
   std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;
-  uint64_t told_ = 0;  // of this node's progress, to the exchange
+  uint64_t told_ = 0;         // of this node's progress, to the exchange
+  uint64_t told_merges_ = 0;  // of the other segments
 
   SegmentState state_;
   SegmentMeters meters_;

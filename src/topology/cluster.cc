@@ -3,9 +3,13 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace {
 namespace {
+
+// Who is not heard for so many has gone.
+constexpr int64_t kQuietHeartbeats = 4;
 
 template <typename Predicate>
 bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
@@ -21,7 +25,9 @@ Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationC
     : segments_(std::move(segments)),
       start_(start),
       iterations_(*iterations),
-      others_(segments_.size()) {
+      clock_(*clock),
+      others_(segments_.size()),
+      merges_(segments_.size()) {
   CHECK(!segments_.empty());
   for (ClusterSegment& segment : segments_) {
     threads_.push_back(std::make_unique<SegmentThread>(segment.net.get(), segment.thread, clock,
@@ -53,6 +59,13 @@ bool Cluster::founded() const {
 
 bool Cluster::alone() const {
   return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
+}
+
+bool Cluster::quiet() const {
+  const int64_t now = clock_.NowNs();
+  return std::all_of(segments_.begin(), segments_.end(), [now](const ClusterSegment& segment) {
+    return now - segment.net->state().heard_ns() >= kQuietHeartbeats * segment.net->heartbeat_ns();
+  });
 }
 
 bool Cluster::others_depend() const {
@@ -89,6 +102,7 @@ void Cluster::Count() {
   for (size_t i = 0; i < segments_.size(); ++i) {
     segments_[i].net->state().SetProgress(own + beyond - others_[i]);
   }
+  PassOnMerges();
   if (beyond <= counted_) return;
   const auto more = static_cast<int64_t>(beyond - counted_);
   counted_ = beyond;
@@ -97,6 +111,19 @@ void Cluster::Count() {
     untold_.back().end += more;
   } else {
     untold_.push_back({first, first + more});
+  }
+}
+
+// What one segment merged has to go out through the others, also when the iterations
+// that it comes from were counted long before.
+void Cluster::PassOnMerges() {
+  uint64_t all = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    merges_[i] = segments_[i].net->state().merges();
+    all += merges_[i];
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].net->state().SetOtherMerges(all - merges_[i]);
   }
 }
 

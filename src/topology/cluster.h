@@ -63,6 +63,9 @@ class Cluster {
   bool leads() const { return segments_.front().net->state().leads(); }
   // No other node is left on any segment.
   bool alone() const;
+  // Nothing is heard of others any more, not even of those that have left: these know
+  // that they may go.
+  bool quiet() const;
   // A node that stops waits for these before it goes: others send through this node, or
   // it leads the run and others go on.
   bool others_depend() const;
@@ -85,12 +88,15 @@ class Cluster {
 
  private:
   bool Begin(uint64_t beyond);
+  void PassOnMerges();
 
   std::vector<ClusterSegment> segments_;
   const int64_t start_;
   IterationClock& iterations_;
+  const Clock& clock_;
   std::mutex mutex_;
   std::vector<uint64_t> others_;  // by segment: iterations of the nodes beyond it
+  std::vector<uint64_t> merges_;  // by segment, as last told to the others
   bool begun_ = false;
   uint64_t own_start_ = 0;
   uint64_t counted_ = 0;  // of others_, what the clock was told

@@ -1,36 +1,43 @@
 #include "topology/frame_room.h"
 
-#include "exchange/frame.h"
-#include "exchange/view.h"
+#include "exchange/exchange.h"
+#include "segment/host_net.h"
+#include "segment/seal.h"
+#include "transport/packet_wire.h"
+#include "transport/udp_address.h"
 #include "transport/udp_wire.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kIpv4AndUdpBytes = 20 + 8, kIpv6AndUdpBytes = 40 + 8;
-// What the packet transport puts between the Ethernet header and a frame.
-constexpr int64_t kRawEthernetPrefixBytes = 16;
-// A heartbeat's payload before its view (docs/wire.md).
-constexpr int64_t kStatusBytes = 32;
+// As far as the lengths of its frames depend on it.
+ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
+  ExchangeConfig config;
+  config.max_nodes = max_nodes;
+  config.trailer_bytes = has_key ? kSealBytes : 0;
+  return config;
+}
 
 }  // namespace
 
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
-  if (transport == "packet") return mtu - kRawEthernetPrefixBytes;
+  if (transport == "packet") return mtu - static_cast<int64_t>(kPacketPrefixBytes);
   if (transport != "udp") return mtu;
-  const int64_t datagram = mtu - (ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes);
+  const size_t headers = ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes;
+  const int64_t datagram = mtu - static_cast<int64_t>(headers);
   constexpr auto kAlign = static_cast<int64_t>(kUdpAlign);
   return datagram / kAlign * kAlign - static_cast<int64_t>(kUdpPrefixBytes);
 }
 
-int64_t PositionOverhead(uint16_t max_nodes, bool has_key) {
-  return static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(max_nodes)) +
-         (has_key ? kSignatureBytes : 0);
+int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key) {
+  // Longer than a frame of one float, whatever the number of nodes.
+  return static_cast<int64_t>(
+      MaxFrameBytes(ExchangeOf(max_nodes, has_key), {.size = 1, .chunk_floats = 1}));
 }
 
-int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key) {
-  return PositionOverhead(max_nodes, has_key) + kStatusBytes +
-         static_cast<int64_t>(MaxViewBytes(max_nodes));
+int64_t ChunkFloatsIn(int64_t room, uint16_t max_nodes, bool has_key) {
+  if (room < 0) return 0;
+  return ChunkFloatsFor(static_cast<size_t>(room), ExchangeOf(max_nodes, has_key));
 }
 
 }  // namespace millrace

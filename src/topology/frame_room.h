@@ -9,19 +9,17 @@
 
 namespace millrace {
 
-// What signing adds to each frame: its number and a tag.
-inline constexpr int64_t kSignatureBytes = 8 + 16;
-
 // The longest frame (header and payload, bytes; below 0 if not even the transport's own
 // prefix fits) in a packet of `mtu` bytes. `ipv4`: every node's address is surely of
 // IPv4, whose headers are shorter; only udp asks.
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4);
 
-// What a frame of a position takes beside the weights, 4 bytes each.
-int64_t PositionOverhead(uint16_t max_nodes, bool has_key);
-// The longest frame that holds no weights: a heartbeat of so many nodes, in buffers that
-// leave room for an acknowledgement vector.
+// The longest frame that holds no weights (bytes): a heartbeat of so many nodes.
+// `has_key`: frames are sealed.
 int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key);
+// The most floats of a chunk for frames of `room` bytes; 0 if not even one fits, or a
+// heartbeat does not.
+int64_t ChunkFloatsIn(int64_t room, uint16_t max_nodes, bool has_key);
 
 }  // namespace millrace
 

@@ -18,7 +18,7 @@ struct Machine {
   // Those of this process's network namespace, in the kernel's order. Throws Error.
   std::function<std::vector<NetworkInterface>()> interfaces;
   // Where the key file `path` that the topology file `named_in` names lies. Throws Error if
-  // there is none that can be used (key_file.h).
+  // there is none that can be used (ReadKeyFile).
   std::function<std::string(const std::string& path, const std::string& named_in)> find_key;
 
   static Machine This();

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "transport/network_device.h"
 
 namespace millrace {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 // Not those of <cctype>: what a file means does not depend on the locale.
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool IsHex(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'f'); }
 bool IsLetterOrDigit(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'z'); }
 
 std::string Lower(std::string text) {
@@ -68,15 +68,9 @@ std::string HostAndPort(const NetworkHost& host, int port) {
 }
 
 std::optional<std::string> ParseMac(const std::string& text) {
-  constexpr size_t kChars = 17;
-  if (text.size() != kChars) return {};
-  for (size_t i = 0; i < kChars; ++i) {
-    if (i % 3 == 2 ? text[i] != ':' : !IsHex(text[i])) return {};
-  }
-  // The lowest bit of the first byte marks an address of a group.
-  const int low_digit = std::stoi(text.substr(1, 1), nullptr, 16);
-  if (low_digit & 1 || text == "00:00:00:00:00:00") return {};
-  return Lower(text);
+  const auto address = ParseMacAddress(text);
+  if (!address || !address->IsUnicast()) return {};
+  return address->Text();
 }
 
 bool LooksLikeMac(const std::string& text) { return text.find(':') != std::string::npos; }

@@ -282,7 +282,7 @@ void SegmentReader::CutChunks() {
                      " bytes for a frame, expected at least ", heartbeat, " for a heartbeat with ",
                      max_nodes, " nodes");
   }
-  const int64_t fits = (room - PositionOverhead(max_nodes, has_key)) / int64_t{sizeof(float)};
+  const int64_t fits = ChunkFloatsIn(room, max_nodes, has_key);
   segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : fits;
   if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > fits) {
     throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",

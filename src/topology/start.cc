@@ -42,13 +42,16 @@ uint32_t NewIncarnation() {
   return static_cast<uint32_t>((now.tv_sec - k2020) * 4 + now.tv_nsec / 250'000'000);
 }
 
-std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan,
+bool MayBeginBelow(NodeId top, NodeId node) { return top == 0 || top == node; }
+
+// `top`: the node of the segment that is nearest to node 0.
+std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan, NodeId top,
                                      uint32_t incarnation, const ClusterReplica& replica) {
   HostNetConfig config;
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
-  if (!MayBegin(topology, plan.segment, plan.exchange.node)) config.exchange.found_after_ns = -1;
+  if (!MayBeginBelow(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
   config.rule = plan.rule;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
@@ -78,8 +81,7 @@ NodeId TopOf(const Topology& topology, size_t segment) {
 }
 
 bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
-  const NodeId top = TopOf(topology, segment);
-  return top == 0 || top == node;
+  return MayBeginBelow(TopOf(topology, segment), node);
 }
 
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
@@ -87,10 +89,11 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
   const uint32_t incarnation = NewIncarnation();
   std::vector<ClusterSegment> segments;
   for (const SegmentPlan& segment : plan.segments) {
-    segments.push_back({MakeSegment(topology, segment, incarnation, replica),
+    const NodeId top = TopOf(topology, segment.segment);
+    segments.push_back({MakeSegment(topology, segment, top, incarnation, replica),
                         {.spin = segment.spin},
                         segment.begin == 0,
-                        plan.node != 0 && TopOf(topology, segment.segment) == plan.node});
+                        plan.node != 0 && top == plan.node});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
                                    replica.clock, replica.sink);

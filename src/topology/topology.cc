@@ -4,22 +4,13 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/fnv1a.h"
 #include "proto/topology.pb.h"
 #include "topology/coverage.h"
 #include "topology/read_fields.h"
 #include "transport/registry.h"
 
 namespace millrace {
-namespace {
-
-// Fowler, Noll, Vo (RFC 9923), with the 64-bit offset basis and prime.
-uint64_t Fnv1a(const std::string& bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
 
 const TopologyAdapter* TopologyNode::FindAdapter(const std::string& adapter_name) const {
   const auto found =

@@ -33,6 +33,8 @@ void CheckOptions(const TrainOptions& options) {
 // How long a node that stops waits for the others: for those that stop with it, and
 // for those that have still to finish their last iteration.
 constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
+// And how long it answers those that have not heard yet that they may go.
+constexpr int64_t kAnswerMs = 1000;
 
 // This node's place in a cluster.
 struct Place {
@@ -120,7 +122,9 @@ class TrainRun {
     RunThreads(workers);
     reporter_->Finish();
     errors_.RethrowIfFailed();
-    return Finish(*workers[0]);
+    TrainResult result = Finish(*workers[0]);
+    if (cluster_) WaitFor(kAnswerMs, [this] { return cluster_->quiet(); });
+    return result;
   }
 
  private:

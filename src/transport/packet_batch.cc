@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "transport/send_verdict.h"
+
 namespace millrace {
 namespace {
 
@@ -9,21 +11,12 @@ iovec Piece(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
-enum class Verdict { kAgain, kBusy, kFailed };
-
 // `attempts` counts those of one frame. An interface that went down leaves an error for
 // the next call, though it may be up again: a second call tells.
-Verdict Judge(int error, int* attempts) {
-  switch (error) {
-    case EINTR:
-      return Verdict::kAgain;
-    case EAGAIN:
-    case ENOBUFS:
-    case ENOMEM:
-      return Verdict::kBusy;
-    default:
-      return ++*attempts < 2 ? Verdict::kAgain : Verdict::kFailed;
-  }
+SendVerdict Judge(int error, int* attempts) {
+  const SendVerdict verdict = JudgeSend(error);
+  if (verdict != SendVerdict::kFailed) return verdict;
+  return ++*attempts < 2 ? SendVerdict::kAgain : SendVerdict::kFailed;
 }
 
 }  // namespace
@@ -52,13 +45,13 @@ DatagramLink::Flushed PacketBatch::Flush() {
       continue;
     }
     const int error = errno;
-    const Verdict verdict = Judge(error, &attempts);
-    if (verdict == Verdict::kBusy) {
+    const SendVerdict verdict = Judge(error, &attempts);
+    if (verdict == SendVerdict::kBusy) {
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
     }
-    if (verdict == Verdict::kFailed) {
+    if (verdict == SendVerdict::kFailed) {
       ++result.failed;
       ++result.frames;
       attempts = 0;
@@ -76,9 +69,9 @@ bool PacketBatch::SendNow(const PacketHead& head, std::span<const std::byte> byt
   message.msg_iovlen = 2;
   for (int attempts = 0;;) {
     if (sendmsg(fd_, &message, MSG_DONTWAIT) >= 0) return true;
-    const Verdict verdict = Judge(errno, &attempts);
-    if (verdict == Verdict::kBusy) return false;
-    if (verdict == Verdict::kFailed) return true;  // lost, as on any network
+    const SendVerdict verdict = Judge(errno, &attempts);
+    if (verdict == SendVerdict::kBusy) return false;
+    if (verdict == SendVerdict::kFailed) return true;  // lost, as on any network
   }
 }
 

@@ -10,8 +10,8 @@
 #include <map>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/datagram_link.h"
-#include "transport/file_descriptor.h"
 #include "transport/packet_batch.h"
 #include "transport/packet_interface.h"
 #include "transport/packet_ring.h"

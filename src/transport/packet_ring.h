@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace millrace {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "base/file_descriptor.h"
 #include "base/node_id.h"
-#include "transport/file_descriptor.h"
 #include "transport/packet_interface.h"
 
 namespace millrace {

@@ -12,7 +12,7 @@
 
 #include "base/node_id.h"
 #include "transport/datagram_link.h"
-#include "transport/packet_interface.h"
+#include "transport/network_device.h"
 
 namespace millrace {
 

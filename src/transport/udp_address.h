@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+// What IP and UDP put before each datagram's payload.
+inline constexpr size_t kIpv4AndUdpBytes = 20 + 8, kIpv6AndUdpBytes = 40 + 8;
+
 struct UdpAddress {
   union {
     sockaddr any;
@@ -22,8 +25,7 @@ struct UdpAddress {
   bool is_v6() const { return any.sa_family == AF_INET6; }
   socklen_t length() const { return is_v6() ? sizeof(v6) : sizeof(v4); }
   uint16_t port() const { return ntohs(is_v6() ? v6.sin6_port : v4.sin_port); }
-  // What IP and UDP put before each datagram's payload, in bytes.
-  size_t header_bytes() const { return is_v6() ? 48 : 28; }
+  size_t header_bytes() const { return is_v6() ? kIpv6AndUdpBytes : kIpv4AndUdpBytes; }
   // "10.0.0.1:7777", "[::1]:7777".
   std::string Text() const;
   // Of family, address and port; of the scope too where the address has one.

@@ -77,19 +77,12 @@ void UdpBatch::FillHeader(size_t index) {
   std::memcpy(CMSG_DATA(segment), &bytes, sizeof(bytes));
 }
 
-UdpBatch::Verdict UdpBatch::Judge(int error, int* attempts) {
-  switch (error) {
-    case EINTR:
-      return Verdict::kAgain;
-    case EAGAIN:
-    case ENOBUFS:
-    case ENOMEM:
-      return Verdict::kBusy;
-    default:
-      // Perhaps about an earlier datagram to somebody else.
-      socket_->ForgetErrors();
-      return ++*attempts < kMostAttempts ? Verdict::kAgain : Verdict::kFailed;
-  }
+SendVerdict UdpBatch::Judge(int error, int* attempts) {
+  const SendVerdict verdict = JudgeSend(error);
+  if (verdict != SendVerdict::kFailed) return verdict;
+  // Perhaps about an earlier datagram to somebody else.
+  socket_->ForgetErrors();
+  return ++*attempts < kMostAttempts ? SendVerdict::kAgain : SendVerdict::kFailed;
 }
 
 DatagramLink::Flushed UdpBatch::Flush() {
@@ -116,9 +109,9 @@ DatagramLink::Flushed UdpBatch::Flush() {
       Group(result.frames);
       sent = 0;
     } else {
-      const Verdict verdict = Judge(error, &attempts);
-      if (verdict == Verdict::kFailed) finish(1, true);
-      if (verdict != Verdict::kBusy) continue;
+      const SendVerdict verdict = Judge(error, &attempts);
+      if (verdict == SendVerdict::kFailed) finish(1, true);
+      if (verdict != SendVerdict::kBusy) continue;
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
@@ -134,9 +127,9 @@ bool UdpBatch::SendNow(const UdpAddress& to, std::span<const std::byte> datagram
     const ssize_t sent =
         sendto(socket_->fd(), datagram.data(), datagram.size(), 0, &to.any, to.length());
     if (sent >= 0) return true;
-    const Verdict verdict = Judge(errno, &attempts);
-    if (verdict == Verdict::kBusy) return false;
-    if (verdict == Verdict::kFailed) return true;  // lost, as on any network
+    const SendVerdict verdict = Judge(errno, &attempts);
+    if (verdict == SendVerdict::kBusy) return false;
+    if (verdict == SendVerdict::kFailed) return true;  // lost, as on any network
   }
 }
 

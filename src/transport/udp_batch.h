@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "transport/datagram_link.h"
+#include "transport/send_verdict.h"
 #include "transport/udp_socket.h"
 #include "transport/udp_wire.h"
 
@@ -55,8 +56,7 @@ class UdpBatch {
   void Group(size_t first);
   void FillHeader(size_t index);
   // What to do about the first message, which failed with `error`.
-  enum class Verdict { kAgain, kBusy, kFailed };
-  Verdict Judge(int error, int* attempts);
+  SendVerdict Judge(int error, int* attempts);
 
   UdpSocket* const socket_;
   size_t segment_bytes_;

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "transport/udp_address.h"
 
 namespace millrace {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/datagram_link.h"
-#include "transport/file_descriptor.h"
 #include "transport/inbox.h"
 #include "transport/reclaim_queue.h"
 #include "transport/stream_window.h"

@@ -1,22 +1,8 @@
 #include "weights/param_layout.h"
 
+#include "base/fnv1a.h"
+
 namespace millrace {
-namespace {
-
-class Fnv1a {
- public:
-  void Add(const void* bytes, size_t size) {
-    const auto* p = static_cast<const unsigned char*>(bytes);
-    for (size_t i = 0; i < size; ++i) hash_ = (hash_ ^ p[i]) * 0x100000001b3ULL;
-  }
-  void Add(uint64_t value) { Add(&value, sizeof(value)); }
-  uint64_t hash() const { return hash_; }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325ULL;
-};
-
-}  // namespace
 
 int ParamLayout::Add(const std::string& name, const std::vector<int64_t>& shape) {
   ParamEntry entry{name, shape, size_, 1};
@@ -34,14 +20,17 @@ int ParamLayout::Find(const std::string& name) const {
 }
 
 uint64_t ParamLayout::Digest() const {
-  Fnv1a hash;
+  std::string all;
+  const auto add = [&all](uint64_t value) {
+    all.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
   for (const ParamEntry& entry : entries_) {
-    hash.Add(entry.name.size());
-    hash.Add(entry.name.data(), entry.name.size());
-    hash.Add(entry.shape.size());
-    for (int64_t dim : entry.shape) hash.Add(static_cast<uint64_t>(dim));
+    add(entry.name.size());
+    all += entry.name;
+    add(entry.shape.size());
+    for (int64_t dim : entry.shape) add(static_cast<uint64_t>(dim));
   }
-  return hash.hash();
+  return Fnv1a(all);
 }
 
 }  // namespace millrace

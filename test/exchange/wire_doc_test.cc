@@ -10,71 +10,22 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "exchange/codec.h"
 #include "exchange/frame.h"
 #include "exchange/host_executor.h"
 #include "exchange/view.h"
 #include "exchange/wire_bytes.h"
 #include "test/exchange/replica.h"
+#include "test/support/doc_page.h"
 
 namespace millrace {
 namespace {
 
-using Cells = std::vector<std::string>;
+using test::Cells;
+using test::FromHex;
+using test::Section;
 
-struct Section {
-  std::vector<std::byte> bytes;  // of its block of hexadecimal digits
-  std::vector<Cells> rows;       // of its tables, without their heads
-};
-
-std::string Trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? ""
-                                    : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
-
-std::vector<std::byte> Bytes(const std::string& hex) {
-  std::vector<std::byte> bytes;
-  std::istringstream in(hex);
-  for (std::string two; in >> two;) bytes.push_back(std::byte(std::stoul(two, nullptr, 16)));
-  return bytes;
-}
-
-Cells CellsOf(const std::string& line) {
-  Cells cells;
-  std::istringstream in(line.substr(1));
-  for (std::string cell; std::getline(in, cell, '|');) cells.push_back(Trimmed(cell));
-  return cells;
-}
-
-// By heading.
-std::map<std::string, Section> Page() {
-  std::map<std::string, Section> page;
-  std::istringstream in(ReadFile("docs/wire.md"));
-  std::string heading, hex;
-  bool block = false, table = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind("```", 0) == 0) {
-      if (block) page[heading].bytes = Bytes(hex);
-      hex.clear();
-      block = !block;
-    } else if (block) {
-      hex += line + " ";
-    } else if (line.rfind("#", 0) == 0) {
-      heading = line.substr(line.find(' ') + 1);
-    }
-    if (line.rfind("|", 0) != 0) {
-      table = false;
-    } else if (!table) {
-      table = true;
-      std::getline(in, line);  // the line below the table's head
-    } else {
-      page[heading].rows.push_back(CellsOf(line));
-    }
-  }
-  return page;
-}
+std::map<std::string, Section> Page() { return test::ReadDocPage("docs/wire.md"); }
 
 struct Field {
   std::string name;
@@ -243,7 +194,7 @@ TEST(WireDoc, CodecsMakeTheExamplesOfThePage) {
       SCOPED_TRACE(rows[i].at(0));
       const Codec codec = test::kAllCodecs[i];
       const std::string& cell = rows[i].at(3);
-      const auto payload = Bytes(cell.substr(1, cell.size() - 2));
+      const auto payload = FromHex(cell.substr(1, cell.size() - 2));
       std::array<float, 3> weights{}, base{}, pending{};
       const ReplicaArrays arrays{weights.data(), base.data(), pending.data(), nullptr, 3, 3};
       const auto executor = MakeHostExecutor(arrays, {}, {}, simd);

@@ -355,7 +355,7 @@ MUTANTS = [
     peer.clock = std::max(peer.clock, member.clock);
 """)]),
     ("clock-goes-on-after-a-reset", [(EXCHANGE, """\
-    clock_base_ = table_.progress;
+    clock_base_ = progress_;
 """, "")]),
 
     # ---- Going on, and coming to rest ---------------------------------------
@@ -394,9 +394,9 @@ bool Master::Settled(const Chunk& chunk) {
   ++x_.stats.diffs_merged;
 """)]),
     ("progress-not-looked-for-again", [(WORKER, """\
-    chunk.swept = op.take ? x_.table.progress : x_.table.progress - 1;
+    chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
 """, """\
-    chunk.swept = x_.table.progress;
+    chunk.swept = x_.table.version;
 """)]),
     ("nothing-sent-unasked", [(WORKER, """\
   Push(now, budget);

@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "test/conformance/back_pressure.h"
 #include "test/netns/packet_cases.h"
 #include "transport/packet_socket.h"
 #include "transport/packet_wire.h"
@@ -42,13 +43,6 @@ uint64_t AllDrops(const Transport& end) {
   uint64_t sum = 0;
   for (size_t i = 0; i < kDropReasons; ++i) sum += end.counters().dropped(DropReason(i));
   return sum;
-}
-
-size_t SendUntilBusy(Transport* sender, NodeId to, const Bytes& message, size_t most) {
-  const OutFrame frame = {to, {}, message};
-  size_t count = 0;
-  while (count < most && sender->Send({&frame, 1}).accepted == 1) ++count;
-  return count;
 }
 
 // A network whose machine 0 has an endpoint, and machine 1 a plain raw socket, which the
@@ -262,19 +256,7 @@ TEST_F(Packet, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
     const Network network(mtu);
     for (const size_t bytes : {size_t{8}, static_cast<size_t>(mtu - 16)}) {
       Group group = ConnectPacketGroup(network, 2, {});
-      // Past the first window, whose credits say how much there really is room for.
-      ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, bytes)));
-      EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
-      uint64_t sent = 1;
-      for (int round = 0; round < 3; ++round) {
-        const size_t more = SendUntilBusy(group[0].get(), 1, Numbered(1, bytes), 100'000);
-        EXPECT_GT(more, 0u);
-        EXPECT_LT(more, 100'000u) << "nothing stops it";
-        sent += more;
-        EXPECT_EQ(Collect(group[1].get(), more).size(), more) << bytes << " bytes";
-        EXPECT_TRUE(group[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
-      }
-      EXPECT_EQ(group[1]->counters().frames_received(), sent);
+      ExpectThatAReceiverStopsItsSender(&group, bytes);
       EXPECT_EQ(AllDrops(*group[1]), 0u);
     }
   }

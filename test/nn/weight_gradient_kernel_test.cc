@@ -1,6 +1,7 @@
 #include "nn/layers/weight_gradient_kernel.h"
 
 #include "base/simd.h"
+#include "test/nn/convolution_geometry.h"
 #include "test/nn/layer_runner.h"
 #include "test/nn/reference.h"
 
@@ -22,15 +23,11 @@ std::vector<float> Blocked(const Array& plain, int64_t n, int64_t c, int64_t are
 
 // `block`: channels of the bottom that lie together, 1 or 8.
 void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) {
-  SCOPED_TRACE(Cat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block,
-                   ", groups ", g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ",
-                   g.stride_h, "x", g.stride_w, ", pad ", g.pad_h, "x", g.pad_w));
+  SCOPED_TRACE(TextOf(g, block));
   const Array x = Uniform(g.in_count(), -1, 1, rng), dy = Uniform(g.out_count(), -1, 1, rng);
   Array dx, dweight, dbias;
   g.Backward(x, Array(g.weight_count(), 0.0), dy, &dx, &dweight, &dbias);
-  const ConvolutionShape shape{g.n,        g.groups,   block,      g.c,       g.h,
-                               g.w,        g.outputs,  g.out_h(),  g.out_w(), g.kernel_h,
-                               g.kernel_w, g.stride_h, g.stride_w, g.pad_h,   g.pad_w};
+  const ConvolutionShape shape = ShapeOf(g, block);
   ASSERT_TRUE(WeightGradientFits(shape));
   WeightGradient gradient(shape);
   const std::vector<float> plain(x.begin(), x.end());
@@ -50,17 +47,12 @@ TEST(WeightGradient, MatchesTheReferenceInRandomGeometries) {
   if (!SimdSupported(Simd::kAvx2)) GTEST_SKIP() << "this processor has no AVX2";
   Rng rng(Seed(), {1});
   for (int trial = 0; trial < 100; ++trial) {
-    Convolution g;
     const int64_t block = trial % 2 == 0 ? 1 : 8;
-    g.n = 1 + rng.Below(3), g.groups = 1 + rng.Below(2);
-    g.c = g.groups * block * (1 + rng.Below(block == 1 ? 30 : 5));
-    g.outputs = g.groups * 8 * (1 + rng.Below(5));
-    g.kernel_h = 1 + rng.Below(5), g.kernel_w = 1 + rng.Below(5);
-    g.pad_h = rng.Below(4), g.pad_w = rng.Below(4);
-    g.stride_h = 1 + rng.Below(4), g.stride_w = 1 + rng.Below(4);
-    g.h = std::max<int64_t>(g.kernel_h - 2 * g.pad_h, 1) + static_cast<int64_t>(rng.Below(12));
-    g.w = std::max<int64_t>(g.kernel_w - 2 * g.pad_w, 1) + static_cast<int64_t>(rng.Below(12));
-    ExpectMatch(g, block, trial % 4 != 0, &rng);
+    const GeometryLimits most = {.channel_blocks = block == 1 ? 30u : 5u,
+                                 .outputs_unit = 8,
+                                 .outputs_units = 5,
+                                 .stride = 4};
+    ExpectMatch(RandomGeometry(block, most, &rng), block, trial % 4 != 0, &rng);
   }
 }
 

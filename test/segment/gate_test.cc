@@ -26,7 +26,7 @@ GateConfig ConfigFor(NodeId node, uint64_t life, char key) {
 
 // A frame of `source` as it leaves an outbox, with room for a trailer behind it.
 struct Leaving {
-  Leaving(NodeId source, Gate* gate) : payload(40 + gate->trailer_bytes(), std::byte{7}) {
+  Leaving(NodeId source, Gate* gate) : payload(40 + kSealBytes, std::byte{7}) {
     FrameHeader header;
     header.type = FrameType::kPosition;
     header.run = test::kRun;

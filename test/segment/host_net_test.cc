@@ -162,6 +162,17 @@ TEST(HostNet, SendsNothingButHeartbeatsWithoutProgress) {
   EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
 }
 
+TEST(HostNet, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
+  Segment segment(2, 900);
+  segment.StartAll();
+  segment.net(0).state().SetProgress(3);
+  segment.Run(100);
+  for (float& w : segment.weights(0)) w += 1;
+  segment.net(0).state().SetOtherMerges(1);
+  segment.Run(100);
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
 TEST(HostNet, TakesOverWhatANodeMasteredThatIsGone) {
   Segment segment(3, 4000);
   segment.StartAll();

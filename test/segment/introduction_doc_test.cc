@@ -6,72 +6,25 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "exchange/frame.h"
 #include "exchange/wire_bytes.h"
 #include "segment/cluster_key.h"
 #include "segment/introduction_frame.h"
 #include "segment/seal.h"
 #include "test/segment/meeting.h"
+#include "test/support/doc_page.h"
 
 namespace millrace {
 namespace {
 
-using Cells = std::vector<std::string>;
+using test::Cells;
+using test::FromHex;
+using test::Section;
 
-struct Section {
-  std::vector<Cells> rows;  // of its tables, without their heads
-  std::vector<std::byte> bytes;
-};
-
-std::vector<std::byte> FromHex(const std::string& hex) {
-  std::vector<std::byte> bytes;
-  std::istringstream in(hex);
-  for (std::string two; in >> two;) bytes.push_back(std::byte(std::stoul(two, nullptr, 16)));
-  return bytes;
-}
-
-Cells CellsOf(const std::string& line) {
-  Cells cells;
-  std::istringstream in(line.substr(1));
-  for (std::string cell; std::getline(in, cell, '|');) {
-    const size_t begin = cell.find_first_not_of(' ');
-    cells.push_back(begin == std::string::npos
-                        ? ""
-                        : cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
-  }
-  return cells;
-}
-
-std::map<std::string, Section> Page() {
-  std::map<std::string, Section> page;
-  std::istringstream in(ReadFile("docs/introductions.md"));
-  std::string heading, hex;
-  bool block = false, table = false;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("```")) {
-      block = !block;
-      if (!block) page[heading].bytes = FromHex(hex);
-    } else if (block) {
-      hex += line + " ";
-    } else if (line.starts_with("#")) {
-      heading = line.substr(line.find(' ') + 1);
-    }
-    if (!line.starts_with("|")) {
-      table = false;
-    } else if (table) {
-      page[heading].rows.push_back(CellsOf(line));
-    } else {
-      table = true;
-      std::getline(in, line);  // the line below the table's head
-    }
-  }
-  return page;
-}
+std::map<std::string, Section> Page() { return test::ReadDocPage("docs/introductions.md"); }
 
 std::string Cell(const Section& section, const std::string& field) {
   for (const Cells& row : section.rows) {

@@ -285,7 +285,7 @@ std::string World::Describe() const {
       text += Cat("  chunk ", c, " of ", chunk.owner, ": ", kStates[static_cast<int>(chunk.state)],
                   ", number ", chunk.number, ", content ", chunk.content, ", seq ", chunk.seq,
                   chunk.pending ? " pending" : "", chunk.dirty ? " dirty" : "",
-                  chunk.swept != x.table().progress ? " unswept" : "", ", lanes");
+                  chunk.swept != x.table().version ? " unswept" : "", ", lanes");
       for (uint16_t n = 0; n < scenario_.nodes; ++n) text += Cat(" ", node->lane(c, n));
       text += "\n";
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "test/support/support.h"
+#include "transport/faulty.h"
 #include "transport/loopback.h"
 
 namespace millrace {
@@ -31,7 +32,16 @@ struct End {
   LoopbackHub* hub;
   uint16_t node, nodes;
   bool may_begin = true;
+  double loss = 0;  // of the frames that come in
+  int heartbeat_ms = 20;
 };
+
+std::unique_ptr<Transport> Connect(const End& end) {
+  FaultPlan plan;
+  plan.seed = test::Seed() + end.node;
+  plan.receive.drop = end.loss;
+  return std::make_unique<FaultyTransport>(end.hub->Connect(end.node), plan);
+}
 
 class Machine {
  public:
@@ -45,12 +55,10 @@ class Machine {
       config.exchange.max_nodes = end.nodes;
       for (int i = 0; i < end.nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
       config.exchange.incarnation = ++incarnations_;
-      config.exchange.heartbeat_ns = 20'000'000;
+      config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
       config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
       segments.push_back(
-          {std::make_unique<HostNet>(config, end.hub->Connect(end.node), weights_.data(), kFloats),
-           {},
-           true});
+          {std::make_unique<HostNet>(config, Connect(end), weights_.data(), kFloats), {}, true});
     }
     cluster_ = std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_);
   }
@@ -127,6 +135,20 @@ TEST(Cluster, CarriesProgressAndCountsThroughATreeOfSegments) {
   }
 }
 
+// Iterations are counted by every frame, so their count comes through a bad link long
+// before what they did.
+TEST(Cluster, PassesOnWhatComesAfterItsCount) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+  Machine a({{&upper, 0, 2}}, 0, 0.0f);
+  Machine b({{&upper, 1, 2, false}, {&lower, 0, 2, true, 0.4}}, 0, 0.0f);
+  Machine c({{&lower, 1, 2, false}}, 0, 0.0f);
+  for (Machine* m : {&a, &b, &c}) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  for (int made = kFloats; made <= 2 * kFloats; made += kFloats) {
+    c.Iterate(kFloats);
+    ASSERT_TRUE(Eventually([&] { return a.SumsTo(made, made); })) << a.Sum() << " of " << made;
+  }
+}
+
 TEST(Cluster, LosesNothingOfANodeThatLeaves) {
   LoopbackHub hub(LoopbackOptions{.nodes = 3});
   Machine a({{&hub, 0, 3}}, 0, 0.0f);
@@ -142,6 +164,22 @@ TEST(Cluster, LosesNothingOfANodeThatLeaves) {
   c.Iterate(100);
   EXPECT_TRUE(Eventually([&] { return a.SumsTo(600, 600) && c.SumsTo(600, 600); }));
   EXPECT_TRUE(Eventually([&] { return a.clock().global() == 600 && a.cluster().members() == 2; }));
+}
+
+// Over a link that loses frames, those that leave may hear of it late.
+TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
+  for (int round = 0; round < 2; ++round) {
+    LoopbackHub hub(LoopbackOptions{.nodes = 2});
+    auto a = std::make_unique<Machine>(std::vector<End>{{&hub, 0, 2, true, 0, 100}}, 0, 0.0f);
+    Machine b({{&hub, 1, 2, false, 0.4, 100}}, 0, 0.0f);
+    ASSERT_TRUE(Eventually([&] { return b.cluster().in_sync() && a->cluster().members() == 2; }));
+    b.cluster().Leave();
+    ASSERT_TRUE(Eventually([&] { return a->cluster().alone(); }));
+    ASSERT_TRUE(Eventually([&] { return a->cluster().quiet(); }));
+    a.reset();
+    EXPECT_TRUE(b.cluster().left());
+    EXPECT_TRUE(b.cluster().delivered());
+  }
 }
 
 TEST(IterationRange, FindsTheMultiplesThatASchedulePasses) {

@@ -1,6 +1,8 @@
 // Every rule that one field, one node or one segment can break, and the line that says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "test/topology/topology_support.h"
 #include "topology/topology.h"
 
@@ -9,6 +11,15 @@ namespace {
 
 constexpr const char* kNameRule =
     "expected 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit";
+
+// What the refusal of a field of the segment in line 5 says, from the field's name on.
+std::string SegmentError(const std::string& text) {
+  const std::string place = "f:5: segment[0].", error = ParseError(text);
+  EXPECT_TRUE(error.starts_with(place)) << error;
+  return error.substr(std::min(place.size(), error.size()));
+}
+std::string UdpError(const std::string& fields) { return SegmentError(WithUdp(fields)); }
+std::string PacketError(const std::string& fields) { return SegmentError(WithPacket(fields)); }
 
 TEST(TopologyRefusal, NamesClustersNodesAndSegments) {
   const std::string rule = kNameRule;
@@ -99,8 +110,7 @@ TEST(TopologyRefusal, WantsNodesThatExistAndTwoOfThem) {
   EXPECT_EQ(ParseError(WithUdp("node: 'a'\nnode: 'a'")),
             "f:6: segment[0].node[1]: \"a\" is there twice, a segment between a node and itself; "
             "expected each node once");
-  EXPECT_EQ(ParseError(WithUdp("node: 'a'")),
-            "f:5: segment[0].node: segment \"s\" joins 1 node, expected at least 2");
+  EXPECT_EQ(UdpError("node: 'a'"), "node: segment \"s\" joins 1 node, expected at least 2");
   EXPECT_EQ(ParseError("name: 'n' node { name: 'a' }\nsegment { name: 's' transport: 'udp' }"),
             "f:2: segment[0].node: segment \"s\" joins 1 node, expected at least 2");
 }
@@ -147,8 +157,7 @@ TEST(TopologyRefusal, WantsTheAdapterOfASegmentOnAllItsNodes) {
                                "segment { name: 's' transport: 'udp' adapter: 'x' }"),
             "f:4: node[1].adapter[0].address: missing, expected the host name or IP address of "
             "\"b\" for the udp segment \"s\"");
-  EXPECT_EQ(ParseError(WithUdp("adapter: ''")),
-            std::string("f:5: segment[0].adapter: \"\" given, ") + kNameRule);
+  EXPECT_EQ(UdpError("adapter: ''"), std::string("adapter: \"\" given, ") + kNameRule);
 }
 
 TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
@@ -169,98 +178,85 @@ TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
 }
 
 TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
-  EXPECT_EQ(ParseError(WithUdp("codec: 'fp16'")),
-            "f:5: segment[0].codec: \"fp16\" given, expected one of float32, bfloat16, int8, "
-            "sparse");
-  EXPECT_EQ(ParseError(WithUdp("codec: 'int8' threshold: 1")),
-            "f:5: segment[0].threshold: given, but codec is \"int8\"; expected it with \"sparse\" "
-            "only");
-  EXPECT_EQ(ParseError(WithUdp("codec: 'sparse'")),
-            "f:5: segment[0].threshold: missing, expected a number above 0 for codec \"sparse\"");
+  EXPECT_EQ(UdpError("codec: 'fp16'"),
+            "codec: \"fp16\" given, expected one of float32, bfloat16, int8, sparse");
+  EXPECT_EQ(UdpError("codec: 'int8' threshold: 1"),
+            "threshold: given, but codec is \"int8\"; expected it with \"sparse\" only");
+  EXPECT_EQ(UdpError("codec: 'sparse'"),
+            "threshold: missing, expected a number above 0 for codec \"sparse\"");
   for (const char* bad : {"0", "-1", "nan", "inf"}) {
-    EXPECT_EQ(ParseError(WithUdp(Cat("codec: 'sparse' threshold: ", bad))),
-              Cat("f:5: segment[0].threshold: ", bad, " given, expected a number above 0"));
+    EXPECT_EQ(UdpError(Cat("codec: 'sparse' threshold: ", bad)),
+              Cat("threshold: ", bad, " given, expected a number above 0"));
   }
-  EXPECT_EQ(ParseError(WithUdp("rule: 'elastic'")),
-            "f:5: segment[0].rule: \"elastic\" given, expected additive");
+  EXPECT_EQ(UdpError("rule: 'elastic'"), "rule: \"elastic\" given, expected additive");
 }
 
 TEST(TopologyRefusal, WantsPortsForUdpOnly) {
-  EXPECT_EQ(ParseError(WithUdp("port: 0")), "f:5: segment[0].port: 0 given, expected 1 to 65535");
-  EXPECT_EQ(ParseError(WithUdp("port: 65536")),
-            "f:5: segment[0].port: 65536 given, expected 1 to 65535");
-  EXPECT_EQ(ParseError(WithPacket("port: 1")),
-            "f:5: segment[0].port: given, but transport \"packet\" has no ports; expected it with "
-            "\"udp\" only");
+  EXPECT_EQ(UdpError("port: 0"), "port: 0 given, expected 1 to 65535");
+  EXPECT_EQ(UdpError("port: 65536"), "port: 65536 given, expected 1 to 65535");
+  EXPECT_EQ(PacketError("port: 1"),
+            "port: given, but transport \"packet\" has no ports; expected it with \"udp\" only");
 }
 
 TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
   for (const char* bad : {"-1", "nan", "inf"}) {
-    EXPECT_EQ(ParseError(WithUdp(Cat("max_rate: ", bad))),
-              Cat("f:5: segment[0].max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
+    EXPECT_EQ(UdpError(Cat("max_rate: ", bad)),
+              Cat("max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
   }
-  EXPECT_EQ(ParseError(WithUdp("heartbeat_ms: 0")),
-            "f:5: segment[0].heartbeat_ms: 0 given, expected 1 to 60000");
-  EXPECT_EQ(ParseError(WithUdp("heartbeat_ms: 10 suspect_ms: 29")),
-            "f:5: segment[0].suspect_ms: 29 given, expected 30 to 3600000");
-  EXPECT_EQ(ParseError(WithUdp("key_file: ''")),
-            "f:5: segment[0].key_file: is empty, expected the path of a file");
+  EXPECT_EQ(UdpError("heartbeat_ms: 0"), "heartbeat_ms: 0 given, expected 1 to 60000");
+  EXPECT_EQ(UdpError("heartbeat_ms: 10 suspect_ms: 29"),
+            "suspect_ms: 29 given, expected 30 to 3600000");
+  EXPECT_EQ(UdpError("key_file: ''"), "key_file: is empty, expected the path of a file");
 }
 
 TEST(TopologyRefusal, WantsRangesWithinTheArray) {
   for (const char* bad : {"-0.5", "1.5", "nan"}) {
-    EXPECT_EQ(ParseError(WithUdp(Cat("begin: ", bad))),
-              Cat("f:5: segment[0].begin: ", bad, " given, expected a share from 0 to 1"));
-    EXPECT_EQ(ParseError(WithUdp(Cat("end: ", bad))),
-              Cat("f:5: segment[0].end: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(Cat("begin: ", bad)),
+              Cat("begin: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(Cat("end: ", bad)),
+              Cat("end: ", bad, " given, expected a share from 0 to 1"));
   }
-  EXPECT_EQ(ParseError(WithUdp("begin: 0.5 end: 0.5")),
-            "f:5: segment[0].begin: the range from 0.5 to 0.5 is empty, expected begin below end");
-  EXPECT_EQ(ParseError(WithUdp("end: 0")),
-            "f:5: segment[0].end: the range from 0 to 0 is empty, expected begin below end");
+  EXPECT_EQ(UdpError("begin: 0.5 end: 0.5"),
+            "begin: the range from 0.5 to 0.5 is empty, expected begin below end");
+  EXPECT_EQ(UdpError("end: 0"), "end: the range from 0 to 0 is empty, expected begin below end");
 }
 
 TEST(TopologyRefusal, WantsOptionsOnceAndNoneThatFollowFromTheFile) {
-  EXPECT_EQ(ParseError(WithUdp("option { value: '1' }")),
-            "f:5: segment[0].option[0].key: missing, expected a name");
-  EXPECT_EQ(ParseError(WithUdp("option { key: 'gso' }")),
-            "f:5: segment[0].option[0].value: missing, expected a text");
+  EXPECT_EQ(UdpError("option { value: '1' }"), "option[0].key: missing, expected a name");
+  EXPECT_EQ(UdpError("option { key: 'gso' }"), "option[0].value: missing, expected a text");
   EXPECT_EQ(
       ParseError(WithUdp("option { key: 'gso' value: '1' }\noption { key: 'gso' value: '0' }")),
       "f:6: segment[0].option[1].key: \"gso\" is there twice, expected it once");
   const auto reserved = [](const std::string& key) {
-    return "f:5: segment[0].option[0].key: \"" + key +
+    return "option[0].key: \"" + key +
            "\" given, which follows from the file's other fields; expected another";
   };
   const auto option = [](const std::string& key) {
     return "option { key: '" + key + "' value: '' }";
   };
   for (const char* key : {"address", "peers", "max_frame_bytes"}) {
-    EXPECT_EQ(ParseError(WithUdp(option(key))), reserved(key));
+    EXPECT_EQ(UdpError(option(key)), reserved(key));
   }
   for (const char* key : {"interface", "peers", "group", "max_frame_bytes"}) {
-    EXPECT_EQ(ParseError(WithPacket(option(key))), reserved(key));
+    EXPECT_EQ(PacketError(option(key)), reserved(key));
   }
   EXPECT_EQ(Parse(WithUdp(option("interface"))).segments[0].options.count("interface"), 1u);
 }
 
 TEST(TopologyRefusal, WantsFramesThatFitTheMtu) {
-  EXPECT_EQ(ParseError(WithUdp("mtu: 63")), "f:5: segment[0].mtu: 63 given, expected 64 to 65535");
-  EXPECT_EQ(ParseError(WithUdp("mtu: 65536")),
-            "f:5: segment[0].mtu: 65536 given, expected 64 to 65535");
-  EXPECT_EQ(ParseError(WithUdp("mtu: 300")),
-            "f:5: segment[0].mtu: 300 leaves 264 bytes for a frame, expected at least 333 for a "
+  EXPECT_EQ(UdpError("mtu: 63"), "mtu: 63 given, expected 64 to 65535");
+  EXPECT_EQ(UdpError("mtu: 65536"), "mtu: 65536 given, expected 64 to 65535");
+  EXPECT_EQ(UdpError("mtu: 300"),
+            "mtu: 300 leaves 264 bytes for a frame, expected at least 333 for a "
             "heartbeat with 3 nodes");
-  EXPECT_EQ(ParseError(WithPacket("mtu: 348")),
-            "f:5: segment[0].mtu: 348 leaves 332 bytes for a frame, expected at least 333 for a "
+  EXPECT_EQ(PacketError("mtu: 348"),
+            "mtu: 348 leaves 332 bytes for a frame, expected at least 333 for a "
             "heartbeat with 3 nodes");
   EXPECT_EQ(Parse(WithPacket("mtu: 349")).segments[0].max_frame_bytes, 333);
-  EXPECT_EQ(ParseError(WithUdp("chunk_floats: 349")),
-            "f:5: segment[0].chunk_floats: 349 given, expected 16 to 348, what an mtu of 1500 "
-            "leaves room for");
-  EXPECT_EQ(ParseError(WithUdp("chunk_floats: 15")),
-            "f:5: segment[0].chunk_floats: 15 given, expected 16 to 348, what an mtu of 1500 "
-            "leaves room for");
+  EXPECT_EQ(UdpError("chunk_floats: 349"),
+            "chunk_floats: 349 given, expected 16 to 348, what an mtu of 1500 leaves room for");
+  EXPECT_EQ(UdpError("chunk_floats: 15"),
+            "chunk_floats: 15 given, expected 16 to 348, what an mtu of 1500 leaves room for");
 }
 
 TEST(TopologyRefusal, IsOneLineWhateverNamesHold) {

@@ -2,7 +2,7 @@
 #include "transport/packet.h"
 
 #include "test/support/support.h"
-#include "transport/packet_interface.h"
+#include "transport/network_device.h"
 #include "transport/registry.h"
 
 namespace millrace::test {

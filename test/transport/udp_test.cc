@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
 #include "transport/registry.h"
 #include "transport/udp_wire.h"
@@ -63,13 +64,6 @@ struct WithPlainPeer {
   UdpAddress address;
   std::unique_ptr<Transport> endpoint;
 };
-
-size_t SendUntilBusy(Transport* sender, NodeId to, const Bytes& message, size_t most) {
-  const OutFrame frame = {to, {}, message};
-  size_t count = 0;
-  while (count < most && sender->Send({&frame, 1}).accepted == 1) ++count;
-  return count;
-}
 
 TEST(Udp, BadOptionsAreOneLineNamingTheOption) {
   EXPECT_CONTAINS(UdpError({{"address", "127.0.0.1"}}), "address=127.0.0.1: expected HOST:PORT");
@@ -163,19 +157,7 @@ TEST(Udp, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
       UdpOptions options;
       options.max_frame_bytes = static_cast<int64_t>(std::max<size_t>(bytes, 64));
       Group group = Pair(options, {.address = "127.0.0.1:0", .gso = gso, .gro = gso});
-      // Past the first window, whose credits say how much there really is room for.
-      ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, bytes)));
-      EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
-      uint64_t sent = 1;
-      for (int round = 0; round < 3; ++round) {
-        const size_t more = SendUntilBusy(group[0].get(), 1, Numbered(1, bytes), 100'000);
-        EXPECT_GT(more, 0u);
-        EXPECT_LT(more, 100'000u) << "nothing stops it";
-        sent += more;
-        EXPECT_EQ(Collect(group[1].get(), more).size(), more) << bytes << " bytes";
-        EXPECT_TRUE(group[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
-      }
-      EXPECT_EQ(group[1]->counters().frames_received(), sent);
+      ExpectThatAReceiverStopsItsSender(&group, bytes);
       EXPECT_EQ(group[1]->counters().dropped(DropReason::kOverrun), 0u);
     }
   }

@@ -1,6 +1,6 @@
 // A descriptor that is closed with its owner; -1 is none. Moves, is not copied.
-#ifndef MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_
-#define MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_
+#ifndef MILLRACE_BASE_FILE_DESCRIPTOR_H_
+#define MILLRACE_BASE_FILE_DESCRIPTOR_H_
 
 #include <unistd.h>
 
@@ -27,4 +27,4 @@ class FileDescriptor {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TRANSPORT_FILE_DESCRIPTOR_H_
+#endif  // MILLRACE_BASE_FILE_DESCRIPTOR_H_

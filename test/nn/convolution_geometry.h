@@ -1,0 +1,50 @@
+// Geometries of convolutions for the tests of the kernels that compute them.
+#ifndef MILLRACE_TEST_NN_CONVOLUTION_GEOMETRY_H_
+#define MILLRACE_TEST_NN_CONVOLUTION_GEOMETRY_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "nn/layers/convolution_shape.h"
+#include "test/nn/reference.h"
+
+namespace millrace::test {
+
+// Of `g`, whose input has `block` channels together.
+inline ConvolutionShape ShapeOf(const reference::Convolution& g, int64_t block) {
+  return {g.n,       g.groups,   block,      g.c,        g.h,        g.w,     g.outputs, g.out_h(),
+          g.out_w(), g.kernel_h, g.kernel_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w};
+}
+
+inline std::string TextOf(const reference::Convolution& g, int64_t block) {
+  return Cat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block, ", groups ",
+             g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ", g.stride_h, "x",
+             g.stride_w, ", pad ", g.pad_h, "x", g.pad_w);
+}
+
+struct GeometryLimits {
+  uint64_t channel_blocks = 1;  // of the input, in each group
+  int64_t outputs_unit = 1;     // the outputs of a group are a multiple of this,
+  uint64_t outputs_units = 1;   // at most so many
+  uint64_t stride = 1;
+};
+
+inline reference::Convolution RandomGeometry(int64_t block, const GeometryLimits& most, Rng* rng) {
+  reference::Convolution g;
+  g.n = 1 + rng->Below(3), g.groups = 1 + rng->Below(2);
+  g.c = g.groups * block * (1 + rng->Below(most.channel_blocks));
+  g.outputs = g.groups * most.outputs_unit * (1 + rng->Below(most.outputs_units));
+  g.kernel_h = 1 + rng->Below(5), g.kernel_w = 1 + rng->Below(5);
+  g.pad_h = rng->Below(4), g.pad_w = rng->Below(4);
+  g.stride_h = 1 + rng->Below(most.stride), g.stride_w = 1 + rng->Below(most.stride);
+  g.h = std::max<int64_t>(g.kernel_h - 2 * g.pad_h, 1) + static_cast<int64_t>(rng->Below(12));
+  g.w = std::max<int64_t>(g.kernel_w - 2 * g.pad_w, 1) + static_cast<int64_t>(rng->Below(12));
+  return g;
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_NN_CONVOLUTION_GEOMETRY_H_
