@@ -80,7 +80,7 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
 }
 
 bool VerbsLink::Expose(std::span<const std::byte> memory) {
-  sender_.Expose(memory);
+  if (!memory.empty()) sender_.Expose(memory);
   return true;
 }
 

@@ -1,6 +1,11 @@
 // RDMA datagrams: what is sent in place, loss, nodes that go and come, clusters side by
 // side, a port that goes down, and settings that will not do.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -178,6 +183,67 @@ TEST_F(Verbs, ANodeThatComesBackIsFoundAgain) {
     }
     EXPECT_TRUE(there && back);
   }
+}
+
+TEST_F(Verbs, ANodeThatTakesShorterDatagramsIsNotSentTo) {
+  VerbsOptions options = Patient();
+  options.group = 43'000;
+  options.silence_ms = 200;
+  auto wide = ConnectVerbs(VerbsOptionsOf(0, 2, options));
+  options.max_frame_bytes = 1000;
+  auto narrow = ConnectVerbs(VerbsOptionsOf(1, 2, options));
+  Guard guard;
+  const Bytes message = Numbered(1, 64);
+  while (wide->counters().dropped(DropReason::kUnreachable) == 0 && guard.Waiting("silence")) {
+    for (auto& [from, to] : {std::pair(&wide, NodeId{1}), std::pair(&narrow, NodeId{0})}) {
+      const OutFrame frame = {to, {}, message};
+      (*from)->Send({&frame, 1});
+      (*from)->Wait(Soon(DefaultClock()), WaitFor::kReceive);
+    }
+  }
+  EXPECT_EQ(wide->counters().transmissions(), 0u);
+  EXPECT_TRUE(Drain(narrow.get()).empty());
+}
+
+// What ConnectVerbs says to a process that may lock `bytes` and has not the privilege to
+// lock more; "" if it makes an endpoint.
+std::string ErrorWithLockedMemory(rlim_t bytes) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string said;
+    const rlimit limit = {bytes, bytes};
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    if (syscall(SYS_capget, &header, data) != 0) said = "no capabilities";
+    for (__user_cap_data_struct& each : data) each.inheritable = 0;
+    data[0].effective &= ~(1u << CAP_IPC_LOCK);
+    data[0].permitted &= ~(1u << CAP_IPC_LOCK);
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || syscall(SYS_capset, &header, data) != 0) {
+      said = "the limit could not be set";
+    }
+    try {
+      ConnectVerbs(VerbsOptionsOf(0, 2));
+    } catch (const Error& error) {
+      said += error.what();
+    }
+    [[maybe_unused]] const ssize_t written = write(ends[1], said.data(), said.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  char text[1000];
+  const ssize_t got = read(ends[0], text, sizeof(text));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return {text, static_cast<size_t>(std::max<ssize_t>(got, 0))};
+}
+
+TEST_F(Verbs, WithoutLockedMemoryItSaysWhatTheLimitIs) {
+  const std::string error = ErrorWithLockedMemory(64 * 1024);
+  EXPECT_CONTAINS(error, "transport verbs: rxe1 port 1: ");
+  EXPECT_CONTAINS(error, "this process may lock 64 KiB of memory: expected more (ulimit -l");
+  EXPECT_EQ(ErrorWithLockedMemory(64 * 1024 * 1024), "");
 }
 
 TEST_F(Verbs, ClustersWithTheSameGroupsDoNotHearEachOther) {
