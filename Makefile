@@ -211,7 +211,7 @@ test-rdma:
 	@$(MAKE) --no-print-directory -j$$(nproc) rdma-tests
 	@BUILD=$(BUILD) test/rdma_vm/run
 .PHONY: rdma-tests
-rdma-tests: $(rdma_test_binary)
+rdma-tests: all $(rdma_test_binary)
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "transport/udp_address.h"
 #include "transport/verbs_device.h"
 #include "transport/verbs_groups.h"
