@@ -295,8 +295,10 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
   }
   RunOrFail({"ip", "link", "set", NodeDevice(0), "up"});
   // Routes go with the device.
-  RunOrFail({"ip", "route", "replace", "10.98.0.2/32", "dev", NodeDevice(0), "src", "10.98.0.1",
-             "table", "101"});
+  for (const int peer : {2, 3, 4}) {
+    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(0), "src",
+               "10.98.0.1", "table", "101"});
+  }
   bool there = false, back = false;
   const OutFrame answer = {NodeId{0}, {}, message};
   while (!(there && back) && guard.Waiting("the port's return")) {
@@ -305,6 +307,18 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
     for (auto& end : group) end->Wait(Soon(DefaultClock()), WaitFor::kReceive);
     back |= !Drain(group[0].get()).empty();
     there |= !Drain(group[1].get()).empty();
+  }
+}
+
+TEST_F(Verbs, APortThatIsDownIsOneLineSayingSo) {
+  RunOrFail({"ip", "link", "set", NodeDevice(3), "down"});
+  EXPECT_EQ(ErrorWith(VerbsOptionsOf(3, 4)),
+            "transport verbs: address=10.98.0.4:7703: rxe4 port 1 is down: expected a port that "
+            "is active (cable, subnet manager, ip link set ... up)");
+  RunOrFail({"ip", "link", "set", NodeDevice(3), "up"});
+  for (const int peer : {1, 2, 3}) {
+    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(3), "src",
+               "10.98.0.4", "table", "104"});
   }
 }
 
