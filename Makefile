@@ -8,6 +8,7 @@
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
+#   make test-rdma    RDMA between devices of an emulated machine (QEMU)
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -31,14 +32,14 @@ CUDA_ARCHS ?= sm_80 sm_90
 
 # ---- Backends: chosen here by file, listed in the build's first lines. ------
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
-have_verbs := $(wildcard /usr/include/infiniband/verbs.h)
+have_verbs := $(wildcard /usr/include/rdma/rdma_cma.h)
 use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
 use_verbs := $(if $(filter off 0,$(VERBS)),,$(have_verbs))
 ifeq ($(CUDA)$(have_cuda),on)
   $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
 endif
 ifeq ($(VERBS)$(have_verbs),on)
-  $(error VERBS=on, but /usr/include/infiniband/verbs.h does not exist; install libibverbs-dev)
+  $(error VERBS=on, but /usr/include/rdma/rdma_cma.h does not exist; install librdmacm-dev)
 endif
 
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
@@ -63,6 +64,7 @@ ifneq ($(use_cuda),)
 endif
 ifneq ($(use_verbs),)
   sources += $(filter $(shell find src -name 'verbs*.cc'),$(all_sources))
+  LDLIBS += -lrdmacm -libverbs
 endif
 # Differences must be the same on every machine: no product may be fused with a sum
 # where the processor can. (-Wno-psabi: vectors are passed to inline functions only.)
@@ -77,7 +79,9 @@ tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
 test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
-test_names := $(sort $(test_names))
+# In the guest that has devices for it (make test-rdma).
+rdma_test_binary := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test)
+test_names := $(sort $(filter-out rdma_vm,$(test_names)))
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
@@ -90,7 +94,7 @@ all: $(BUILD)/millrace
 backends:
 	@echo "backend  cpu (oneDNN)   on"
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces only: layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
-	@echo "backend  verbs (RDMA)   $(if $(use_verbs),found$(comma) unused: no segment needs it yet,off  ($(if $(filter off 0,$(VERBS)),VERBS=off,no infiniband/verbs.h)))"
+	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))
@@ -134,7 +138,7 @@ $(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
-$(foreach name,$(test_names),$(eval $(call test_binary,$(name))))
+$(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 
 fuzz_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc) test/support/encode_images.cc)
 $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libmillrace.a
@@ -205,6 +209,14 @@ fuzz: deps
 soak: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
 	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
+.PHONY: test-rdma
+test-rdma:
+	@tools/install-deps
+	@tools/install-deps --rdma || echo "test-rdma: goes on without what could not be installed"
+	@$(MAKE) --no-print-directory -j$$(nproc) rdma-tests
+	@BUILD=$(BUILD) test/rdma_vm/run
+.PHONY: rdma-tests
+rdma-tests: all $(rdma_test_binary)
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run

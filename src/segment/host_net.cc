@@ -1,6 +1,7 @@
 #include "segment/host_net.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "exchange/host_executor.h"
@@ -84,8 +85,8 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
 HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
                  int64_t count)
     : config_(config),
-      transport_(std::move(transport)),
       memory_(new float[2 * count]()),
+      transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
       most_wire_bytes_(
@@ -104,6 +105,11 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
                 std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
                 "chunk_floats is needed");
   }
+  // A seal is of the bytes that travel, and so needs a copy of weights that change.
+  exchange.direct =
+      !config.gate.key &&
+      transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count)))) &&
+      transport_->Expose(std::as_bytes(std::span(memory_.get(), static_cast<size_t>(2 * count))));
   arrays_ = {weights, memory_.get(), memory_.get() + count,
              nullptr, count,         config.chunk_floats > 0 ? config.chunk_floats : most};
   executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);

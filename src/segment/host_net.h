@@ -148,8 +148,8 @@ class HostNet {
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
   const HostNetConfig config_;
+  std::unique_ptr<float[]> memory_;  // base and pending; the transport may read it
   const std::unique_ptr<Transport> transport_;
-  std::unique_ptr<float[]> memory_;  // base and pending
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;
   std::unique_ptr<Exchange> exchange_;

@@ -6,9 +6,19 @@
 #include "transport/packet_wire.h"
 #include "transport/udp_address.h"
 #include "transport/udp_wire.h"
+#include "transport/verbs_wire.h"
 
 namespace millrace {
 namespace {
+
+// RDMA datagrams have 256, 512, 1024, 2048 or 4096 bytes: the most that an Ethernet device
+// leaves room for with what it puts around them.
+int64_t RdmaMtu(int64_t mtu) {
+  constexpr int64_t kLeast = 256, kMost = 4096, kHeaders = 80;
+  int64_t bytes = kMost;
+  while (bytes > kLeast && bytes > mtu - kHeaders) bytes /= 2;
+  return bytes;
+}
 
 // As far as the lengths of its frames depend on it.
 ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
@@ -22,6 +32,7 @@ ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
 
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
   if (transport == "packet") return mtu - static_cast<int64_t>(kPacketPrefixBytes);
+  if (transport == "verbs") return RdmaMtu(mtu) - static_cast<int64_t>(sizeof(VerbsPrefix));
   if (transport != "udp") return mtu;
   const size_t headers = ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes;
   const int64_t datagram = mtu - static_cast<int64_t>(headers);

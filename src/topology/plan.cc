@@ -39,7 +39,7 @@ class Planner {
 
  private:
   SegmentPlan PlanSegment(size_t index);
-  void PlanUdp(const TopologyAdapter& own, SegmentPlan* plan);
+  void PlanAddresses(const TopologyAdapter& own, SegmentPlan* plan);
   void PlanPacket(const TopologyAdapter& own, SegmentPlan* plan);
   const NetworkInterface& FindInterface(const TopologyAdapter& own);
   void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
@@ -99,15 +99,20 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   // A frame to all waits for a peer that is full until that is taken to be gone: no
   // longer than makes no difference to the others. It is asked again, and what it
   // missed costs nothing but being sent again.
-  const bool windowed = segment.transport == "udp" || segment.transport == "packet";
+  const bool windowed =
+      segment.transport == "udp" || segment.transport == "packet" || segment.transport == "verbs";
   if (windowed) plan.transport.options.emplace("silence_ms", "100");
   const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
-  if (segment.transport == "udp") PlanUdp(own, &plan);
+  if (segment.transport == "udp") PlanAddresses(own, &plan);
+  if (segment.transport == "verbs") {
+    PlanAddresses(own, &plan);
+    plan.transport.options["group"] = Cat(GroupOf(plan.exchange.run));
+  }
   if (segment.transport == "packet") PlanPacket(own, &plan);
   return plan;
 }
 
-void Planner::PlanUdp(const TopologyAdapter& own, SegmentPlan* plan) {
+void Planner::PlanAddresses(const TopologyAdapter& own, SegmentPlan* plan) {
   const int port = topology_.segments[plan->segment].port;
   const auto place = [port](const TopologyAdapter& adapter) {
     return HostAndPort(*ParseHost(adapter.address), port);

@@ -92,12 +92,12 @@ void SegmentReader::ReadTransport() {
   if (std::find(transports_.begin(), transports_.end(), segment_.transport) == transports_.end()) {
     throw FieldError(Field("transport"), "\"", segment_.transport, "\" given, ", expected);
   }
-  if (segment_.transport == "udp") {
+  if (segment_.transport == "udp" || segment_.transport == "verbs") {
     CheckRange(Field("port"), message_->port(), 1, 65535);
     segment_.port = message_->port();
   } else if (message_->has_port()) {
     throw FieldError(Field("port"), "given, but transport \"", segment_.transport,
-                     "\" has no ports; expected it with \"udp\" only");
+                     "\" has no ports; expected it with \"udp\" or \"verbs\" only");
   }
 }
 
@@ -142,8 +142,11 @@ void SegmentReader::CheckAdapters() {
       throw FieldError(Field("adapter"), "node \"", nodes_[node].name, "\" has no adapter \"",
                        segment_.adapter, "\"");
     }
-    if (segment_.transport == "udp") CheckAddress(node, *adapter);
-    if (segment_.transport == "packet") CheckMac(node, *adapter);
+    if (segment_.transport == "packet") {
+      CheckMac(node, *adapter);
+    } else if (segment_.transport == "udp" || segment_.transport == "verbs") {
+      CheckAddress(node, *adapter);
+    }
   }
 }
 
@@ -151,7 +154,8 @@ void SegmentReader::CheckAddress(NodeId node, const TopologyAdapter& adapter) {
   const std::string field = AdapterPath(nodes_[node], node, adapter) + ".address";
   if (adapter.address.empty()) {
     throw FieldError(field, "missing, expected the host name or IP address of \"",
-                     nodes_[node].name, "\" for the udp segment \"", segment_.name, "\"");
+                     nodes_[node].name, "\" for the ", segment_.transport, " segment \"",
+                     segment_.name, "\"");
   }
   const NetworkHost host = *ParseHost(adapter.address);
   all_ipv4_ = all_ipv4_ && host.kind == HostKind::kIpv4;
@@ -303,6 +307,7 @@ bool IsReservedOption(const std::string& transport, const std::string& key) {
   if (key == "max_frame_bytes") return true;
   // Of udp, `interface` is a setting of its own: which way datagrams have to go.
   if (transport == "udp") return key == "address" || key == "peers";
+  if (transport == "verbs") return key == "address" || key == "peers" || key == "group";
   return transport == "packet" && (key == "interface" || key == "peers" || key == "group");
 }
 

@@ -17,6 +17,7 @@ bool SendWindow::Refuse() {
 }
 
 bool SendWindow::Heard() {
+  if (!reached_) return false;
   heard_ = true;
   const bool was_silent = silent_;
   silent_ = false;

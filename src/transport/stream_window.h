@@ -48,7 +48,8 @@ class SendWindow {
   bool Dropped() { return ++tries_ % kTriesPerProbe == 0; }
 
   bool silent() const { return silent_; }
-  // Anything came from the peer. True if it was silent.
+  // Anything came from the peer, which says nothing for one that is out of reach. True if
+  // it was silent.
   bool Heard();
   // True if a probe should go out now. May find that the peer is silent.
   bool ProbeDue(int64_t now_ns);

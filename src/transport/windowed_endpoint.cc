@@ -70,6 +70,13 @@ void WindowedEndpoint::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
+bool WindowedEndpoint::ReachesAll() const {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (!link_->Reaches(i)) return false;
+  }
+  return true;
+}
+
 WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (bool last = false;;) {
     SendHeld();

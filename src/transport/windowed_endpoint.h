@@ -40,6 +40,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   void Release() override;
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override;
   void Wake() override;
+  // Whether frames can be sent to all peers: a link may have to find them first, and
+  // learns that it has in the calls of the above.
+  bool ReachesAll() const;
   bool Expose(std::span<const std::byte> memory) override { return link_->Expose(memory); }
 
  private:

@@ -1,12 +1,14 @@
 // The transports of every build, and stacks of them, in the suite of all.
 #include "test/conformance/cases.h"
+#include "test/conformance/memory_link.h"
 #include "test/conformance/suite.h"
 #include "test/conformance/udp_cases.h"
 
 namespace millrace::test {
 
 INSTANTIATE_TEST_SUITE_P(Transports, TransportTest,
-                         testing::Values(LoopbackCase(), LateCase(), FaultlessCase(LoopbackCase())),
+                         testing::Values(LoopbackCase(), LateCase(), MemoryCase(),
+                                         FaultlessCase(LoopbackCase())),
                          CaseName);
 
 INSTANTIATE_TEST_SUITE_P(Udp, TransportTest, testing::ValuesIn(UdpCases()), CaseName);

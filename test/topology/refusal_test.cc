@@ -195,7 +195,8 @@ TEST(TopologyRefusal, WantsPortsForUdpOnly) {
   EXPECT_EQ(UdpError("port: 0"), "port: 0 given, expected 1 to 65535");
   EXPECT_EQ(UdpError("port: 65536"), "port: 65536 given, expected 1 to 65535");
   EXPECT_EQ(PacketError("port: 1"),
-            "port: given, but transport \"packet\" has no ports; expected it with \"udp\" only");
+            "port: given, but transport \"packet\" has no ports; expected it with \"udp\" or "
+            "\"verbs\" only");
 }
 
 TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {

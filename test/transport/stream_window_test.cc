@@ -168,6 +168,22 @@ TEST(StreamWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
   EXPECT_FALSE(window.silent());
 }
 
+TEST(StreamWindow, APeerThatIsOutOfReachHasNoRoomAndFallsSilentHoweverMuchItSays) {
+  SendWindow window(4, 100 * kMs);
+  window.SetReached(false);
+  EXPECT_EQ(window.Room(), 0u);
+  window.Refuse();
+  for (int64_t ms = 0; ms <= 150; ms += 10) {
+    window.ProbeDue(ms * kMs);
+    EXPECT_FALSE(window.Heard());
+  }
+  EXPECT_TRUE(window.silent());
+  window.SetReached(true);
+  EXPECT_EQ(window.Room(), 0u) << "it has not been heard";
+  EXPECT_TRUE(window.Heard());
+  EXPECT_EQ(window.Room(), 4u);
+}
+
 TEST(StreamWindow, ACallerThatNeverWaitsAsksNowAndThen) {
   SendWindow window(4, 100 * kMs);
   TakeAll(&window);

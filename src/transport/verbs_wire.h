@@ -1,0 +1,91 @@
+// The datagrams of the verbs transport, byte by byte as docs/rdma.md has them. Numbers
+// are little-endian.
+#ifndef MILLRACE_TRANSPORT_VERBS_WIRE_H_
+#define MILLRACE_TRANSPORT_VERBS_WIRE_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/node_id.h"
+#include "transport/datagram_link.h"
+
+namespace millrace {
+
+static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
+
+inline constexpr uint8_t kVerbsMagic = 0xd7;
+
+// What every datagram begins with.
+struct VerbsPrefix {
+  uint8_t magic = kVerbsMagic;
+  uint8_t kind = 0;    // DatagramKind
+  uint16_t group = 0;  // the cluster
+  NodeId from = 0;
+  NodeId to = 0;          // kAllNodes: of the stream to all peers
+  uint16_t session = 0;   // the sender's for that stream
+  uint16_t reserved = 0;  // sent as 0, ignored
+  uint32_t sequence = 0;  // as DatagramKind says
+};
+static_assert(sizeof(VerbsPrefix) == 16);
+
+// What follows the prefix of a credit.
+struct VerbsCredit {
+  uint16_t stream = 0;    // the session whose frames are counted
+  uint16_t reserved = 0;  // sent as 0, ignored
+  uint32_t window = 0;    // frames that may be unconfirmed
+};
+static_assert(sizeof(VerbsCredit) == 8);
+
+// What nodes tell each other when they look each other up.
+struct VerbsHello {
+  uint32_t magic = 0x31767262;  // "brv1"
+  uint16_t group = 0;           // the cluster
+  NodeId from = 0, to = 0;
+  uint16_t hears = 0;           // 1: `from` gets what `to` multicasts
+  uint32_t queue_pair = 0;      // of `from`
+  uint32_t datagram_bytes = 0;  // the longest that it takes
+};
+static_assert(sizeof(VerbsHello) == 20);
+
+// Reads a whole datagram. Fills in all of `datagram` but peer and position; its bytes are
+// what follows the prefix. False if no endpoint of this version sends such a datagram.
+inline bool ParseVerbsDatagram(std::span<const std::byte> bytes, VerbsPrefix* prefix,
+                               Datagram* datagram) {
+  if (bytes.size() < sizeof(*prefix)) return false;
+  std::memcpy(prefix, bytes.data(), sizeof(*prefix));
+  if (prefix->magic != kVerbsMagic) return false;
+  datagram->kind = static_cast<DatagramKind>(prefix->kind);
+  datagram->session = prefix->session;
+  datagram->sequence = prefix->sequence;
+  datagram->to_all = prefix->to == kAllNodes;
+  datagram->bytes = bytes.subspan(sizeof(*prefix));
+  switch (datagram->kind) {
+    case DatagramKind::kFrame:
+      return true;
+    case DatagramKind::kCredit: {
+      VerbsCredit credit;
+      if (datagram->bytes.size() != sizeof(credit)) return false;
+      std::memcpy(&credit, datagram->bytes.data(), sizeof(credit));
+      datagram->stream = credit.stream;
+      datagram->window = credit.window;
+      return true;
+    }
+    case DatagramKind::kProbe:
+      return datagram->bytes.empty();
+  }
+  return false;
+}
+
+// Reads what came with a look-up; the buffer may be longer. False if it is none.
+inline bool ParseVerbsHello(std::span<const std::byte> bytes, VerbsHello* hello) {
+  if (bytes.size() < sizeof(*hello)) return false;
+  std::memcpy(hello, bytes.data(), sizeof(*hello));
+  return hello->magic == VerbsHello{}.magic;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_VERBS_WIRE_H_

@@ -1,0 +1,48 @@
+// What the verbs transport says of options, which needs no device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "test/support/support.h"
+#include "transport/registry.h"
+
+namespace millrace::test {
+namespace {
+
+std::string VerbsError(std::map<std::string, std::string> options) {
+  options.emplace("address", "127.0.0.1:7700");
+  options.emplace("peers", "1=127.0.0.2:7700");
+  const std::string error = ErrorOf([&] {
+    TransportRegistry::Get().Create({"verbs", 0, std::move(options)});
+  });
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+  EXPECT_EQ(error.rfind("transport verbs: ", 0), 0u) << error;
+  return error;
+}
+
+TEST(Verbs, BadOptionsAreOneLineNamingTheOption) {
+  const std::vector<std::string> names = TransportRegistry::Get().Names();
+  if (std::find(names.begin(), names.end(), "verbs") == names.end()) {
+    GTEST_SKIP() << "this build has no verbs (librdmacm-dev)";
+  }
+  EXPECT_CONTAINS(VerbsError({{"address", "here"}}), "address");
+  EXPECT_CONTAINS(VerbsError({{"peers", "127.0.0.2:7700"}}), "expected NODE=HOST:PORT");
+  EXPECT_CONTAINS(VerbsError({{"peers", "0=127.0.0.2:7700"}}), "the id of another node");
+  EXPECT_CONTAINS(VerbsError({{"peers", "1=127.0.0.1:7700"}}), "node 0 has this address already");
+  EXPECT_CONTAINS(VerbsError({{"peers", "1=127.0.0.2:0"}}), "expected a port from 1 to 65535");
+  EXPECT_CONTAINS(VerbsError({{"peers", "1=[::1]:7700"}}), "an address of the family of this");
+  EXPECT_CONTAINS(VerbsError({{"group", "65536"}}), "group=65536: expected an integer");
+  EXPECT_CONTAINS(VerbsError({{"multicast", "yes"}}), "multicast=yes: expected auto, on or off");
+  EXPECT_CONTAINS(VerbsError({{"max_frame_bytes", "63"}}), "max_frame_bytes=63: expected");
+  EXPECT_CONTAINS(VerbsError({{"window_frames", "0"}}), "window_frames=0: expected");
+  EXPECT_CONTAINS(VerbsError({{"receive_buffers", "15"}}), "receive_buffers=15: expected");
+  EXPECT_CONTAINS(VerbsError({{"send_slots", "40000"}}), "send_slots=40000: expected");
+  EXPECT_CONTAINS(VerbsError({{"silence_ms", "0"}}), "silence_ms=0: expected");
+  EXPECT_CONTAINS(VerbsError({{"interface", "eth0"}}), "unknown option interface");
+}
+
+}  // namespace
+}  // namespace millrace::test
