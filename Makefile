@@ -154,7 +154,7 @@ $(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc b
 	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lbenchmark $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
-$(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench: \
+$(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
 $(BUILD)/bench/seal_bench: LDLIBS += -lsodium
 
