@@ -198,6 +198,7 @@ bench:
 	@tools/install-deps --bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
 	@BUILD=$(BUILD) bench/run
+	@BUILD=$(BUILD) bench/cluster
 accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) examples/mnist/accuracy

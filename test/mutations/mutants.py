@@ -16,10 +16,10 @@ RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executo
 MUTANTS = [
     # ---- Exactly once -------------------------------------------------------
     ("ack-without-merge", [(MASTER, """\
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
     return;
 """, """\
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite);
+    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
 """)]),
     ("ack-on-receipt-merge-dropped", [(MASTER, """\
   end.applied = h.seq;
@@ -282,19 +282,19 @@ MUTANTS = [
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(std::max(config.resend_ns, round_trip.Patience()), config.suspect_ns / 4);
+    return std::min(round_trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
 """, """\
-    return std::max(config.resend_ns, round_trip.Patience());
+    return round_trip.Patience(config.resend_ns);
 """), (CONTEXT, """\
-    return Spread(std::min(pause, config.suspect_ns), config.node, what << 8 | retries);
+    return Spread(std::min(pause, most), config.node, what << 8 | retries);
 """, """\
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
     ("corrupt-return-counts", [(RECOVERY, """\
-    x_.Dropped(Drop::kNonFinite);  // and no answer: what it would say is not known
+    x_.Dropped(Drop::kNonFinite, context.source);  // and no answer: what it would say is not known
     return;
 """, """\
-    x_.Dropped(Drop::kNonFinite);
+    x_.Dropped(Drop::kNonFinite, context.source);
     Answered(op.chunk, context.source);
     return;
 """)]),
@@ -388,10 +388,10 @@ bool Master::Settled(const Chunk& chunk) {
   worker_.Wake();
 """)]),
     ("merged-without-waking", [(MASTER, """\
-  ++x_.stats.diffs_merged;
+  x_.meters.MergedDiff(context.source);
   Wake();
 """, """\
-  ++x_.stats.diffs_merged;
+  x_.meters.MergedDiff(context.source);
 """)]),
     ("progress-not-looked-for-again", [(WORKER, """\
     chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
