@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "exchange/frame.h"
-#include "segment/gate.h"
+#include "segment/meters.h"
 
 namespace millrace {
 namespace {
@@ -21,16 +21,8 @@ EndReading ReadEnd(const HostNet& segment) {
     end.moved += stats.sent[type] + stats.received[type];
   }
   end.sweeps = meters.sweeps();
-  for (size_t i = 0; i < stats.drops.size(); ++i) {
-    end.drops[DropName(static_cast<Drop>(i))] += stats.drops[i];
-  }
-  for (size_t i = 0; i < std::tuple_size_v<GateDrops>; ++i) {
-    const auto drop = static_cast<GateDrop>(i);
-    end.drops[GateDropName(drop)] += meters.gate_drops(drop);
-  }
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    const auto reason = static_cast<DropReason>(i);
-    end.drops[DropReasonName(reason)] += segment.transport().counters().dropped(reason);
+  for (const auto& [reason, frames] : DropsOf(meters, segment.transport().counters())) {
+    end.drops[reason] += frames;  // two may have the same name
   }
   for (const NodeId peer : meters.peers()) end.peers[peer] = meters.peer(peer);
   return end;

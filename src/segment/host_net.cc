@@ -182,10 +182,11 @@ HostNet::Next HostNet::Refuse(int64_t now_ns) {
 size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
   *received = transport_->Receive(in_);
   size_t entered = 0;
+  bool heard = false;
   for (size_t i = 0; i < *received; ++i) {
     const auto frame = gate_->Enter(in_[i], now_ns);
     if (!frame) continue;
-    state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
+    heard = true;
     if (bulletins_ && IsBulletin(*frame)) {
       Admit();  // it may be of a life that has just introduced itself
       bulletins_->Receive(in_[i].from, *frame, now_ns);
@@ -193,6 +194,7 @@ size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
       views_[entered++] = *frame;
     }
   }
+  if (heard) state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
   return entered;
 }
 
@@ -229,6 +231,19 @@ bool HostNet::Send(int64_t now_ns) {
   return !busy_;
 }
 
+// Offers a frame that is not of the exchange. The bytes that it takes on the wire; 0 if the
+// transport has no room for it.
+uint64_t HostNet::SendForeign(const OutFrame& frame) {
+  if (transport_->Send({&frame, 1}).accepted == 0) return 0;
+  accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
+  return WireBytes(frame.to, frame.bytes());
+}
+
+void HostNet::Spend(uint64_t wire_bytes) {
+  pacer_.Spend(static_cast<double>(wire_bytes));
+  meters_->AddWireBytes(wire_bytes);
+}
+
 // Introductions do not wait: what the transport has no room for is thrown away, and made
 // anew when it is due. Their memory is used again once all of them have left.
 void HostNet::Introduce(int64_t now_ns) {
@@ -237,14 +252,10 @@ void HostNet::Introduce(int64_t now_ns) {
   for (size_t count; (count = introductions.Send(introductions_, now_ns)) > 0;) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
-      const OutFrame frame{introductions_[i].to, introductions_[i].bytes, {}};
-      if (transport_->Send({&frame, 1}).accepted == 0) continue;
-      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
-      bytes += WireBytes(frame.to, frame.bytes());
+      bytes += SendForeign({introductions_[i].to, introductions_[i].bytes, {}});
     }
     introduced_ = accepted_count_;
-    pacer_.Spend(static_cast<double>(bytes));
-    meters_->AddWireBytes(bytes);
+    Spend(bytes);
     Reclaim();
     if (reclaimed_ < introduced_) return;
   }
@@ -273,14 +284,10 @@ void HostNet::Inform(int64_t now_ns) {
       PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(),
                         kForeignSlot};
       gate_->Seal(&frame);
-      const OutFrame out{frame.destination, frame.head, frame.payload};
-      if (transport_->Send({&out, 1}).accepted == 0) continue;
-      accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
-      bytes += WireBytes(out.to, out.bytes());
+      bytes += SendForeign({frame.destination, frame.head, frame.payload});
     }
     informed_ = accepted_count_;
-    pacer_.Spend(static_cast<double>(bytes));
-    meters_->AddWireBytes(bytes);
+    Spend(bytes);
     Reclaim();
   }
 }
@@ -298,8 +305,7 @@ void HostNet::Fetch(int64_t now_ns) {
     gate_->Seal(&held_[i]);
     bytes += WireBytes(held_[i].destination, held_[i].head.size() + held_[i].payload.size());
   }
-  pacer_.Spend(static_cast<double>(bytes));
-  meters_->AddWireBytes(bytes);
+  Spend(bytes);
 }
 
 size_t HostNet::Affordable(int64_t now_ns) {
@@ -364,9 +370,10 @@ void HostNet::Publish(int64_t now_ns) {
   if (bulletins_) {
     meters_->Publish(bulletins_->stats().drops);
     const uint64_t seen = bulletins_->seen();
-    const bool all = std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
-      return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
-    });
+    const bool all = seen != state_.informed_ &&
+                     std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
+                       return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+                     });
     if (all) state_.informed_ = seen;
   }
   const bool in_sync = exchange_->in_sync();

@@ -136,6 +136,8 @@ class HostNet {
   bool Receive(int64_t now_ns);
   size_t TakeBatch(int64_t now_ns, size_t* received);
   bool Send(int64_t now_ns);
+  uint64_t SendForeign(const OutFrame& frame);
+  void Spend(uint64_t wire_bytes);
   void Introduce(int64_t now_ns);
   void Admit();
   void Inform(int64_t now_ns);

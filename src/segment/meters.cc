@@ -69,26 +69,34 @@ void SegmentMeters::Publish(const Closeness& all, std::span<const Closeness> pee
   std::copy(peers.begin(), peers.end(), peer_closeness_.begin());
 }
 
+std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meters,
+                                                      const TransportCounters& counters) {
+  std::vector<std::pair<std::string, uint64_t>> drops;
+  const ExchangeStats stats = meters.exchange();
+  for (size_t i = 0; i < stats.drops.size(); ++i) {
+    drops.emplace_back(DropName(static_cast<Drop>(i)), stats.drops[i]);
+  }
+  for (size_t i = 0; i < std::tuple_size_v<GateDrops>; ++i) {
+    const auto drop = static_cast<GateDrop>(i);
+    drops.emplace_back(GateDropName(drop), meters.gate_drops(drop));
+  }
+  for (size_t i = 0; i < kDropReasons; ++i) {
+    const auto reason = static_cast<DropReason>(i);
+    drops.emplace_back(DropReasonName(reason), counters.dropped(reason));
+  }
+  return drops;
+}
+
 std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters) {
   const ExchangeStats stats = meters.exchange();
   const auto sum = [](const auto& counts) {
     return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
   };
   std::string dropped;
-  for (size_t i = 0; i < stats.drops.size(); ++i) {
-    dropped += Part(DropName(static_cast<Drop>(i)), stats.drops[i]);
-  }
-  for (size_t i = 0; i < std::tuple_size_v<GateDrops>; ++i) {
-    const auto drop = static_cast<GateDrop>(i);
-    dropped += Part(GateDropName(drop), meters.gate_drops(drop));
-  }
+  for (const auto& [name, frames] : DropsOf(meters, counters)) dropped += Part(name, frames);
   for (size_t i = 1; i < std::tuple_size_v<BulletinDrops>; ++i) {
     const auto drop = static_cast<BulletinDrop>(i);
     dropped += Part(Cat("bulletin_", BulletinDropName(drop)), meters.bulletin_drops(drop));
-  }
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    const auto reason = static_cast<DropReason>(i);
-    dropped += Part(DropReasonName(reason), counters.dropped(reason));
   }
   return Cat(sum(stats.sent), " frames out, ", sum(stats.received), " in, ", stats.positions_taken,
              " positions taken, ", stats.diffs_merged, " differences merged, ", stats.resends,

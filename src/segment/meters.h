@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/count.h"
@@ -108,6 +109,11 @@ class SegmentMeters {
   Closeness closeness_;
   std::vector<Closeness> peer_closeness_;  // by the index in peers_
 };
+
+// Frames that did not get through, by the name of the reason, those that never occurred
+// included: of the exchange, of the gate and of the transport.
+std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meters,
+                                                      const TransportCounters& counters);
 
 // One line: what went out and came in, and what was dropped by which reason.
 std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters);

@@ -8,6 +8,7 @@
 #include "transport/peer_list.h"
 #include "transport/registry.h"
 #include "transport/udp_link.h"
+#include "transport/udp_peers.h"
 #include "transport/udp_wire.h"
 #include "transport/windowed_endpoint.h"
 
@@ -38,30 +39,6 @@ size_t KernelCost(size_t datagram_bytes) {
 uint32_t WindowFor(size_t buffer_bytes, size_t datagram_bytes, size_t peers) {
   const size_t frames = buffer_bytes / 8 * 5 / KernelCost(datagram_bytes) / peers;
   return static_cast<uint32_t>(std::clamp<size_t>(frames, 1, 1024));
-}
-
-std::map<NodeId, UdpAddress> ResolvePeers(const UdpSocket& socket, const UdpOptions& options) {
-  std::map<NodeId, UdpAddress> addresses;
-  std::map<std::string, NodeId> seen = {{socket.local().Text(), options.node}};
-  for (const auto& [node, text] : options.peers) {
-    const std::string field = Cat("transport udp: peers: ", node);
-    const UdpAddress address = ResolveUdpAddress(field, text);
-    if (node == options.node || node == kAllNodes) {
-      throw Error(field, "=", text, ": expected the id of another node");
-    }
-    if (address.is_v6() != socket.local().is_v6()) {
-      throw Error(field, "=", text, ": expected an address of the family of this node's, ",
-                  socket.local().Text());
-    }
-    if (address.port() == 0) throw Error(field, "=", text, ": expected a port from 1 to 65535");
-    const auto [other, is_new] = seen.emplace(address.Text(), node);
-    if (!is_new) {
-      throw Error(field, "=", text, ": node ", other->second, " has this address already");
-    }
-    addresses.emplace(node, address);
-  }
-  if (addresses.empty()) throw Error("transport udp: peers: expected one at least");
-  return addresses;
 }
 
 // Fills in what the paths to the peers decide.
@@ -130,7 +107,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
   }
   UdpPlan plan;
   WindowedPlan ends;
-  plan.peers = ResolvePeers(socket, options);
+  plan.peers = ResolveUdpPeers("udp", options.node, socket.local(), options.peers);
   plan.receive_buffers = options.receive_buffers;
   ends.info.name = "udp";
   ends.info.node = options.node;

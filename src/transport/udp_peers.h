@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "transport/transport.h"
@@ -27,6 +28,13 @@ class UdpPeers {
   std::vector<UdpAddress> addresses_;
   std::vector<size_t> by_hash_;  // open addressing, a power of two, half empty at least
 };
+
+// What the option `peers` of that transport names, for node `self` at `own`. Throws Error,
+// one line with the peer, for one that is this node, is of another family of addresses, has
+// no port, or has an address that is somebody's already; and without any.
+std::map<NodeId, UdpAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
+                                             const UdpAddress& own,
+                                             const std::map<NodeId, std::string>& peers);
 
 }  // namespace millrace
 

@@ -6,6 +6,7 @@
 #include "transport/expect_range.h"
 #include "transport/peer_list.h"
 #include "transport/registry.h"
+#include "transport/udp_peers.h"
 #include "transport/verbs_link.h"
 #include "transport/verbs_wire.h"
 #include "transport/windowed_endpoint.h"
@@ -30,30 +31,6 @@ void ExpectRanges(const VerbsOptions& options) {
     ExpectInteger("verbs", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
                   kMostFrameBytes);
   }
-}
-
-std::map<NodeId, UdpAddress> ResolvePeers(const UdpAddress& own, const VerbsOptions& options) {
-  std::map<NodeId, UdpAddress> addresses;
-  std::map<std::string, NodeId> seen = {{own.Text(), options.node}};
-  for (const auto& [node, text] : options.peers) {
-    const std::string field = Cat("transport verbs: peers: ", node);
-    const UdpAddress address = ResolveUdpAddress(field, text);
-    if (node == options.node || node == kAllNodes) {
-      throw Error(field, "=", text, ": expected the id of another node");
-    }
-    if (address.is_v6() != own.is_v6()) {
-      throw Error(field, "=", text, ": expected an address of the family of this node's, ",
-                  own.Text());
-    }
-    if (address.port() == 0) throw Error(field, "=", text, ": expected a port from 1 to 65535");
-    const auto [other, is_new] = seen.emplace(address.Text(), node);
-    if (!is_new) {
-      throw Error(field, "=", text, ": node ", other->second, " has this address already");
-    }
-    addresses.emplace(node, address);
-  }
-  if (addresses.empty()) throw Error("transport verbs: peers: expected one at least");
-  return addresses;
 }
 
 size_t FrameBytesFor(const VerbsDevice& device, int64_t wanted) {
@@ -119,7 +96,7 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   VerbsPlan plan;
   plan.node = options.node;
   plan.group = static_cast<uint16_t>(options.group);
-  plan.peers = ResolvePeers(own, options);
+  plan.peers = ResolveUdpPeers("verbs", options.node, own, options.peers);
   plan.multicast = options.multicast != VerbsMulticast::kOff;
   plan.multicast_required = options.multicast == VerbsMulticast::kOn;
   plan.multicast_base = options.multicast_base;
