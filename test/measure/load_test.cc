@@ -2,24 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "test/support/eventually.h"
 
 namespace millrace {
 namespace {
 
-// Far beyond what anything here takes.
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 12000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
+using test::Eventually;
 
 TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
   std::vector<float> weights(1000, 2.0f);

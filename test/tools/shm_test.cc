@@ -88,7 +88,7 @@ TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
   // It trains on alone.
   const auto displayed = [&] { return Displayed("survivor"); };
   const size_t before = displayed().size();
-  EXPECT_TRUE(WaitUntil([&] { return displayed().size() > before + 5; }));
+  EXPECT_TRUE(Eventually([&] { return displayed().size() > before + 5; }));
   EXPECT_TRUE(FileExists(shm_.path()));
   survivor.Signal(SIGINT);
   const CommandResult result = survivor.Wait(60);

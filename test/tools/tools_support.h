@@ -4,14 +4,12 @@
 
 #include <unistd.h>
 
-#include <chrono>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "test/support/eventually.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
 
@@ -36,18 +34,8 @@ inline void ExpectOneLine(const CommandResult& result, const std::vector<std::st
   for (const std::string& part : parts) EXPECT_CONTAINS(lines[0], part);
 }
 
-// Waits until `condition` holds, for at most `seconds`: whether it came true.
-inline bool WaitUntil(const std::function<bool()>& condition, double seconds = 60) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
-
 inline bool WaitForLog(const Process& process, const std::string& part) {
-  return WaitUntil([&] { return process.ErrorsSoFar().find(part) != std::string::npos; });
+  return Eventually([&] { return process.ErrorsSoFar().find(part) != std::string::npos; });
 }
 
 // Group `group` of every match of the regular expression `pattern` in `text`.

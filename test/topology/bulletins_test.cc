@@ -1,79 +1,62 @@
 // Bulletins between whole nodes, with their threads.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "test/support/support.h"
-#include "topology/cluster.h"
+#include "test/support/eventually.h"
+#include "test/topology/cluster_node.h"
 #include "transport/loopback.h"
 #include "transport/registry.h"
 
 namespace millrace {
 namespace {
 
+using test::Eventually;
+
 constexpr int64_t kFloats = 500;
 constexpr uint16_t kNodes = 3;
 
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 12000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+std::vector<test::SegmentEnd> EndsOf(NodeId node, uint32_t incarnation,
+                                     std::vector<std::unique_ptr<Transport>> transports, bool keyed,
+                                     const std::shared_ptr<BulletinStore>& store) {
+  std::vector<test::SegmentEnd> ends;
+  for (auto& transport : transports) {
+    HostNetConfig config = test::EndConfig(node, kNodes, incarnation);
+    config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
+    if (keyed) config.gate.key = std::make_shared<const SecretKey>();
+    config.bulletins = store;
+    ends.push_back({std::move(config), std::move(transport)});
   }
-  return false;
+  return ends;
 }
 
 class Node {
  public:
-  Node(NodeId node, std::vector<std::unique_ptr<Transport>> transports, bool keyed = false)
-      : weights_(kFloats) {
-    static uint32_t incarnations = 0;
-    const uint32_t incarnation = ++incarnations;
+  Node(NodeId node, std::vector<std::unique_ptr<Transport>> transports, bool keyed = false) {
+    const uint32_t incarnation = test::NewLife();
     const auto store = std::make_shared<BulletinStore>(kNodes, node, incarnation);
-    std::vector<ClusterSegment> segments;
-    for (auto& transport : transports) {
-      HostNetConfig config;
-      config.name = Cat("s", segments.size());
-      config.exchange.node = node;
-      config.exchange.max_nodes = kNodes;
-      config.exchange.incarnation = incarnation;
-      config.exchange.heartbeat_ns = 20'000'000;
-      config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
-      for (int i = 0; i < kNodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
-      if (keyed) config.gate.key = std::make_shared<const SecretKey>();
-      config.bulletins = store;
-      segments.push_back(
-          {std::make_unique<HostNet>(config, std::move(transport), weights_.data(), kFloats),
-           {},
-           true,
-           false});
-    }
-    cluster_ = std::make_unique<Cluster>(std::move(segments), 0, &clock_, &time_, &sink_, store);
+    node_ = std::make_unique<test::ClusterNode>(
+        EndsOf(node, incarnation, std::move(transports), keyed, store), std::vector<float>(kFloats),
+        0, store);
   }
   void Say(const std::string& text) {
-    cluster_->Publish(Topic::kReport, std::as_bytes(std::span(text)));
+    cluster().Publish(Topic::kReport, std::as_bytes(std::span(text)));
   }
   // What this node has heard, as "0 text, 2 text".
   std::string Heard() const {
     std::string all;
-    for (const Bulletin& each : cluster_->Read(Topic::kReport)) {
+    for (const Bulletin& each : cluster().Read(Topic::kReport)) {
       const auto* text = reinterpret_cast<const char*>(each.bytes.data());
       all += Cat(all.empty() ? "" : ", ", each.node, " ", std::string(text, each.bytes.size()));
     }
     return all;
   }
-  Cluster& cluster() { return *cluster_; }
+  Cluster& cluster() const { return node_->cluster(); }
 
  private:
-  std::vector<float> weights_;
-  IterationClock clock_;
-  SteadyClock time_;
-  ErrorSink sink_;
-  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<test::ClusterNode> node_;
 };
 
 template <typename... Ends>

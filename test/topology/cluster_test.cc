@@ -2,30 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
-#include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "test/support/eventually.h"
 #include "test/support/support.h"
+#include "test/topology/cluster_node.h"
 #include "transport/faulty.h"
 #include "transport/loopback.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kFloats = 3000;
+using test::Eventually;
 
-// Far beyond what anything here takes, also on a loaded machine under a sanitizer.
-bool Eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 12000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
+constexpr int64_t kFloats = 3000;
 
 // A node's end of one segment.
 struct End {
@@ -44,36 +36,31 @@ std::unique_ptr<Transport> Connect(const End& end) {
   return std::make_unique<FaultyTransport>(end.hub->Connect(end.node), plan);
 }
 
-class Machine {
+std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
+  std::vector<test::SegmentEnd> connected;
+  for (const End& end : ends) {
+    HostNetConfig config = test::EndConfig(end.node, end.nodes, test::NewLife());
+    config.leader = end.leader;
+    config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
+    config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
+    config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
+    connected.push_back({std::move(config), Connect(end)});
+  }
+  return connected;
+}
+
+class Machine : public test::ClusterNode {
  public:
   Machine(const std::vector<End>& ends, int64_t start, float value)
-      : weights_(kFloats, value), slot_(clock_.RegisterSolver()) {
-    std::vector<ClusterSegment> segments;
-    for (const End& end : ends) {
-      HostNetConfig config;
-      config.name = Cat("s", segments.size());
-      config.exchange.node = end.node;
-      config.exchange.max_nodes = end.nodes;
-      config.leader = end.leader;
-      config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
-      for (int i = 0; i < end.nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
-      config.exchange.incarnation = ++incarnations_;
-      config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
-      config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
-      segments.push_back(
-          {std::make_unique<HostNet>(config, Connect(end), weights_.data(), kFloats), {}, true});
-    }
-    cluster_ = std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_);
-  }
+      : ClusterNode(Connect(ends), std::vector<float>(kFloats, value), start),
+        slot_(clock().RegisterSolver()) {}
   void Iterate(int times) {
     for (int i = 0; i < times; ++i) {
-      ASSERT_TRUE(clock_.Claim(INT64_MAX));
-      weights_[made_++ % kFloats] += 1;
-      clock_.Done(slot_);
+      ASSERT_TRUE(clock().Claim(INT64_MAX));
+      weights()[made_++ % kFloats] += 1;
+      clock().Done(slot_);
     }
   }
-  Cluster& cluster() { return *cluster_; }
-  IterationClock& clock() { return clock_; }
   // Whether the weights' sum is `expected`, of which the last `made` were iterations. A
   // step that falls between a segment's reading of a weight and its writing is lost, as
   // between solvers: few are.
@@ -82,19 +69,13 @@ class Machine {
   }
   double Sum() const {
     double sum = 0;
-    for (float w : weights_) sum += w;
+    for (float w : weights()) sum += w;
     return sum;
   }
 
  private:
-  static inline uint32_t incarnations_ = 0;
-  std::vector<float> weights_;
-  IterationClock clock_;
   const int slot_;
   int made_ = 0;
-  SteadyClock time_;
-  ErrorSink sink_;
-  std::unique_ptr<Cluster> cluster_;
 };
 
 TEST(Cluster, SharesOneClockBetweenItsNodes) {

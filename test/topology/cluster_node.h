@@ -1,0 +1,71 @@
+// One node of a cluster, with its threads: weights, and segments at work on them.
+#ifndef MILLRACE_TEST_TOPOLOGY_CLUSTER_NODE_H_
+#define MILLRACE_TEST_TOPOLOGY_CLUSTER_NODE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "topology/cluster.h"
+
+namespace millrace::test {
+
+struct SegmentEnd {
+  HostNetConfig config;
+  std::unique_ptr<Transport> transport;
+};
+
+// An incarnation that is larger than all before.
+inline uint32_t NewLife() {
+  static uint32_t lives = 0;
+  return ++lives;
+}
+
+// Of the end that node `node` of n0, n1, ... has of a segment of `nodes` of them.
+inline HostNetConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnation) {
+  HostNetConfig config;
+  config.exchange.node = node;
+  config.exchange.max_nodes = nodes;
+  config.exchange.incarnation = incarnation;
+  config.exchange.heartbeat_ns = 20'000'000;
+  for (int i = 0; i < nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
+  return config;
+}
+
+// Runs from its construction to its end. Its segments, s0, s1, ..., carry all weights.
+class ClusterNode {
+ public:
+  // `start` and `bulletins` as Cluster takes them.
+  ClusterNode(std::vector<SegmentEnd> ends, std::vector<float> weights, int64_t start = 0,
+              std::shared_ptr<BulletinStore> bulletins = nullptr)
+      : weights_(std::move(weights)) {
+    std::vector<ClusterSegment> segments;
+    for (SegmentEnd& end : ends) {
+      end.config.name = Cat("s", segments.size());
+      segments.push_back({std::make_unique<HostNet>(end.config, std::move(end.transport),
+                                                    weights_.data(), weights_.size()),
+                          {}});
+    }
+    cluster_ =
+        std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_, bulletins);
+  }
+
+  Cluster& cluster() { return *cluster_; }
+  IterationClock& clock() { return clock_; }
+  // Which the segments write at any time.
+  std::vector<float>& weights() { return weights_; }
+  const std::vector<float>& weights() const { return weights_; }
+
+ private:
+  std::vector<float> weights_;
+  IterationClock clock_;
+  SteadyClock time_;
+  ErrorSink sink_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_TOPOLOGY_CLUSTER_NODE_H_
