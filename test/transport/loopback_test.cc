@@ -1,12 +1,13 @@
 // What is particular to the loopback hub, and the registry that makes it.
 #include "transport/loopback.h"
 
-#include "test/support/support.h"
+#include "test/transport/create_error.h"
 #include "transport/registry.h"
 
 namespace millrace {
 namespace {
 
+using test::CreateError;
 using test::ErrorOf;
 
 constexpr std::byte kMessage[8] = {};
@@ -15,12 +16,6 @@ OutFrame To(NodeId node) { return {node, {}, kMessage}; }
 
 TransportConfig Config(NodeId node, std::map<std::string, std::string> options) {
   return {"loopback", node, std::move(options)};
-}
-
-std::string CreateError(const TransportConfig& config) {
-  const std::string error = ErrorOf([&] { TransportRegistry::Get().Create(config); });
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
 }
 
 TEST(Loopback, QueueHoldsExactlyAsManyFramesAsItWasGiven) {

@@ -1,22 +1,15 @@
 // What the packet transport says of options, which needs no privilege.
 #include "transport/packet.h"
 
-#include "test/support/support.h"
+#include "test/transport/create_error.h"
 #include "transport/network_device.h"
-#include "transport/registry.h"
 
 namespace millrace::test {
 namespace {
 
-std::string PacketError(std::map<std::string, std::string> options) {
-  options.emplace("interface", "lo");  // refused, where nothing else is wrong
-  options.emplace("peers", "1=02:00:00:00:00:01");
-  const std::string error = ErrorOf([&] {
-    TransportRegistry::Get().Create({"packet", 0, std::move(options)});
-  });
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  EXPECT_EQ(error.rfind("transport packet: ", 0), 0u) << error;
-  return error;
+// The loopback device is refused where nothing else is wrong.
+std::string PacketError(const OptionTexts& options) {
+  return OptionError("packet", options, {{"interface", "lo"}, {"peers", "1=02:00:00:00:00:01"}});
 }
 
 TEST(Packet, BadOptionsAreOneLineNamingTheOption) {

@@ -9,21 +9,14 @@
 
 #include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
-#include "transport/registry.h"
+#include "test/transport/create_error.h"
 #include "transport/udp_wire.h"
 
 namespace millrace::test {
 namespace {
 
-std::string UdpError(std::map<std::string, std::string> options) {
-  options.emplace("address", "127.0.0.1:0");
-  options.emplace("peers", "1=127.0.0.1:9");
-  const std::string error = ErrorOf([&] {
-    TransportRegistry::Get().Create({"udp", 0, std::move(options)});
-  });
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  EXPECT_EQ(error.rfind("transport udp: ", 0), 0u) << error;
-  return error;
+std::string UdpError(const OptionTexts& options) {
+  return OptionError("udp", options, {{"address", "127.0.0.1:0"}, {"peers", "1=127.0.0.1:9"}});
 }
 
 // Two endpoints and what is between them.

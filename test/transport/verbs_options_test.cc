@@ -2,25 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "test/support/support.h"
+#include "test/transport/create_error.h"
 #include "transport/registry.h"
 
 namespace millrace::test {
 namespace {
 
-std::string VerbsError(std::map<std::string, std::string> options) {
-  options.emplace("address", "127.0.0.1:7700");
-  options.emplace("peers", "1=127.0.0.2:7700");
-  const std::string error = ErrorOf([&] {
-    TransportRegistry::Get().Create({"verbs", 0, std::move(options)});
-  });
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  EXPECT_EQ(error.rfind("transport verbs: ", 0), 0u) << error;
-  return error;
+std::string VerbsError(const OptionTexts& options) {
+  return OptionError("verbs", options,
+                     {{"address", "127.0.0.1:7700"}, {"peers", "1=127.0.0.2:7700"}});
 }
 
 TEST(Verbs, BadOptionsAreOneLineNamingTheOption) {
