@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "segment/cluster_key.h"
 #include "segment/introduction_frame.h"
 #include "segment/seal.h"
+#include "test/segment/doc_example.h"
 #include "test/segment/meeting.h"
 #include "test/support/doc_page.h"
 
@@ -22,25 +22,15 @@ namespace {
 
 using test::Cells;
 using test::FromHex;
+using test::IntegerOf;
 using test::Section;
+using test::ValueOf;
 
 std::map<std::string, Section> Page() { return test::ReadDocPage("docs/introductions.md"); }
 
-std::string Cell(const Section& section, const std::string& field) {
-  for (const Cells& row : section.rows) {
-    if (row.at(2) == field) return row.at(3);
-  }
-  ADD_FAILURE() << "no field " << field;
-  return "0";
-}
-
-uint64_t Integer(const Section& section, const std::string& field) {
-  return std::stoull(Cell(section, field), nullptr, 0);
-}
-
 Nonce NonceOf(const Section& section, const std::string& field) {
   Nonce nonce{};
-  const auto bytes = FromHex(Cell(section, field));
+  const auto bytes = FromHex(ValueOf(section, field));
   EXPECT_EQ(bytes.size(), nonce.size());
   std::copy(bytes.begin(), bytes.end(), nonce.begin());
   return nonce;
@@ -50,51 +40,36 @@ TEST(IntroductionDoc, TheExampleIsWhatThePageSays) {
   const Section example = Page()["Example"];
   Introduction in;
   ASSERT_EQ(DecodeIntroduction(example.bytes, &in), IntroDrop::kNone);
-  EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), Integer(example, "flags"));
-  EXPECT_EQ(in.settings.frame_version, Integer(example, "frame_version"));
-  EXPECT_EQ(in.name.size(), Integer(example, "name_bytes"));
-  EXPECT_EQ(in.run, Integer(example, "run"));
-  EXPECT_EQ(in.source, Integer(example, "source"));
-  EXPECT_EQ(in.destination, Integer(example, "destination"));
-  EXPECT_EQ(in.incarnation, Integer(example, "incarnation"));
-  EXPECT_EQ(in.settings.max_nodes, Integer(example, "max_nodes"));
-  EXPECT_EQ(in.settings.chunk_floats, Integer(example, "chunk_floats"));
-  EXPECT_EQ(in.settings.parameters, Integer(example, "parameters"));
-  EXPECT_EQ(in.settings.layout_digest, Integer(example, "layout_digest"));
-  EXPECT_EQ(in.settings.topology_digest, Integer(example, "topology_digest"));
+  EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), IntegerOf(example, "flags"));
+  EXPECT_EQ(in.settings.frame_version, IntegerOf(example, "frame_version"));
+  EXPECT_EQ(in.name.size(), IntegerOf(example, "name_bytes"));
+  EXPECT_EQ(in.run, IntegerOf(example, "run"));
+  EXPECT_EQ(in.source, IntegerOf(example, "source"));
+  EXPECT_EQ(in.destination, IntegerOf(example, "destination"));
+  EXPECT_EQ(in.incarnation, IntegerOf(example, "incarnation"));
+  EXPECT_EQ(in.settings.max_nodes, IntegerOf(example, "max_nodes"));
+  EXPECT_EQ(in.settings.chunk_floats, IntegerOf(example, "chunk_floats"));
+  EXPECT_EQ(in.settings.parameters, IntegerOf(example, "parameters"));
+  EXPECT_EQ(in.settings.layout_digest, IntegerOf(example, "layout_digest"));
+  EXPECT_EQ(in.settings.topology_digest, IntegerOf(example, "topology_digest"));
   EXPECT_EQ(in.life, NonceOf(example, "life"));
   EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));
   EXPECT_EQ(in.echo, NonceOf(example, "echo"));
   EXPECT_EQ(in.known, NonceOf(example, "known"));
-  EXPECT_EQ(in.name, Cell(example, "name"));
+  EXPECT_EQ(in.name, ValueOf(example, "name"));
   // And the program writes the same frame, checksum and tag included.
   IntroductionBytes written;
   EncodeIntroduction(in, &written);
   MessageTagger tagger(IntroductionKey(test::KeyOf(1), in.run));
   tagger.Make(std::span(written).first(kIntroductionTagged), std::span(written).last<kTagBytes>());
   EXPECT_EQ(std::vector(written.begin(), written.end()), example.bytes);
-  const auto tag = FromHex(Cell(example, "tag"));
+  const auto tag = FromHex(ValueOf(example, "tag"));
   EXPECT_EQ(std::vector(written.end() - kTagBytes, written.end()), tag);
 }
 
 TEST(IntroductionDoc, TheExampleLiesAsTheTableSays) {
   auto page = Page();
-  const auto &fields = page["Introduction"].rows, &values = page["Example"].rows;
-  ASSERT_EQ(fields.size(), values.size());
-  size_t end = 0;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    SCOPED_TRACE(fields[i].at(2));
-    for (size_t column : {0, 1, 2}) EXPECT_EQ(fields[i].at(column), values[i].at(column));
-    EXPECT_EQ(std::stoul(fields[i].at(0)), end);
-    const size_t bytes = std::stoul(fields[i].at(1));
-    if (bytes <= 8) {
-      uint64_t value = 0;
-      memcpy(&value, page["Example"].bytes.data() + end, bytes);
-      EXPECT_EQ(value, std::stoull(values[i].at(3), nullptr, 0));
-    }
-    end += bytes;
-  }
-  EXPECT_EQ(end, kIntroductionBytes);
+  test::ExpectLiesAs(page["Introduction"].rows, page["Example"], kIntroductionBytes);
 }
 
 std::set<std::string> Reasons(const Section& section) {
