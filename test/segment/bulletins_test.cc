@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "test/segment/bad_links.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 
@@ -19,16 +20,14 @@ using test::Faults;
 using test::kMs;
 using test::kRun;
 
-// Nodes on segments that lose, duplicate and delay frames, by a clock that tests turn.
-// Nodes of a segment are introduced as soon as both live.
+// Nodes on segments of bad links; those of a segment are introduced as soon as both live.
 class Post {
  public:
   Post(size_t nodes, std::vector<std::vector<NodeId>> segments, Faults faults = {},
        size_t frame_bytes = 300, uint64_t seed_name = 0)
       : segments_(std::move(segments)),
-        faults_(faults),
         frame_bytes_(frame_bytes),
-        rng_(test::Seed(), {79, seed_name}),
+        links_(faults, Rng(test::Seed(), {79, seed_name})),
         nodes_(nodes),
         lives_(nodes) {}
 
@@ -55,7 +54,7 @@ class Post {
     for (size_t i = 0; i < nodes_.size(); ++i) Start(static_cast<NodeId>(i));
   }
   void Stop(NodeId node) { nodes_[node] = {}; }
-  void set_faults(const Faults& faults) { faults_ = faults; }
+  void set_faults(const Faults& faults) { links_.set_faults(faults); }
 
   void Say(NodeId node, const std::string& text, Topic topic = Topic::kReport) {
     nodes_[node].store->Publish(topic, std::as_bytes(std::span(text)));
@@ -87,7 +86,7 @@ class Post {
     return false;
   }
   bool Quiet() const {
-    if (!under_way_.empty()) return false;
+    if (!links_.empty()) return false;
     for (const Node& node : nodes_) {
       for (const auto& link : node.links) {
         if (link && link->NextEvent() != INT64_MAX) return false;
@@ -105,8 +104,7 @@ class Post {
     std::unique_ptr<BulletinStore> store;
     std::vector<std::unique_ptr<Bulletins>> links;
   };
-  struct UnderWay {
-    int64_t arrives;
+  struct Delivery {
     size_t segment;
     NodeId from, to;
     std::vector<std::byte> bytes;
@@ -135,14 +133,7 @@ class Post {
         for (size_t k = 0; k < count; ++k) Carry(static_cast<NodeId>(i), s, &room[k]);
       }
     }
-    std::vector<UnderWay> arriving;
-    std::erase_if(under_way_, [&](const UnderWay& each) {
-      if (each.arrives <= now_) arriving.push_back(each);
-      return each.arrives <= now_;
-    });
-    std::stable_sort(arriving.begin(), arriving.end(),
-                     [](const auto& a, const auto& b) { return a.arrives < b.arrives; });
-    for (const UnderWay& each : arriving) {
+    for (const Delivery& each : links_.Arrived(now_)) {
       if (nodes_[each.to].store) link(each.to, each.segment).Receive(each.from, each.bytes, now_);
     }
   }
@@ -150,23 +141,16 @@ class Post {
     ++sent_;
     const std::vector<std::byte> bytes(out->frame().begin(), out->frame().end());
     EXPECT_LE(bytes.size(), frame_bytes_);
-    const int copies = rng_.Uniform() < faults_.duplicates ? 2 : 1;
-    for (int i = 0; i < copies; ++i) {
-      if (rng_.Uniform() < faults_.loss) continue;
-      const auto jitter = static_cast<int64_t>(rng_.Below(uint64_t(faults_.jitter_ns) + 1));
-      under_way_.push_back({now_ + faults_.delay_ns + jitter, segment, from, out->to, bytes});
-    }
+    links_.Carry({segment, from, out->to, bytes}, now_);
   }
 
   const std::vector<std::vector<NodeId>> segments_;
-  Faults faults_;
   const size_t frame_bytes_;
-  Rng rng_;
+  test::BadLinks<Delivery> links_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> lives_;
   int64_t now_ = 1;
   size_t sent_ = 0;
-  std::vector<UnderWay> under_way_;
 };
 
 const std::vector<std::vector<NodeId>> kPair = {{0, 1}};

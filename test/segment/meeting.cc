@@ -35,7 +35,7 @@ IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
 }
 
 Meeting::Meeting(size_t nodes, Faults faults, uint64_t seed_name)
-    : nodes_(nodes), faults_(faults), rng_(Seed(), {78, seed_name}) {}
+    : nodes_(nodes), links_(faults, Rng(Seed(), {78, seed_name})) {}
 
 void Meeting::Start(const IntroductionsConfig& config, const SecretKey* key) {
   const uint64_t life = uint64_t{config.incarnation} << 32 | sent_.size();
@@ -54,12 +54,7 @@ void Meeting::StartAll(const SecretKey* key, bool multicast) {
 void Meeting::Carry(const Carried& frame) {
   for (size_t to = 0; to < nodes_.size(); ++to) {
     if (to == frame.from || (frame.to != kAllNodes && frame.to != to)) continue;
-    const int copies = rng_.Uniform() < faults_.duplicates ? 2 : 1;
-    for (int i = 0; i < copies; ++i) {
-      if (rng_.Uniform() < faults_.loss) continue;
-      const int64_t jitter = static_cast<int64_t>(rng_.Below(uint64_t(faults_.jitter_ns) + 1));
-      under_way_.push_back({now_ + faults_.delay_ns + jitter, static_cast<NodeId>(to), frame});
-    }
+    links_.Carry({static_cast<NodeId>(to), frame}, now_);
   }
 }
 
@@ -74,14 +69,7 @@ void Meeting::Step() {
       Carry(frame);
     }
   }
-  std::vector<UnderWay> arriving;
-  std::erase_if(under_way_, [&](const UnderWay& each) {
-    if (each.arrives <= now_) arriving.push_back(each);
-    return each.arrives <= now_;
-  });
-  std::stable_sort(arriving.begin(), arriving.end(),
-                   [](const auto& a, const auto& b) { return a.arrives < b.arrives; });
-  for (const UnderWay& each : arriving) {
+  for (const Delivery& each : links_.Arrived(now_)) {
     if (nodes_[each.to] == nullptr) continue;
     nodes_[each.to]->Receive(each.frame.from, each.frame.bytes, now_);
   }

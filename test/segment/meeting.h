@@ -1,5 +1,4 @@
-// Nodes that introduce themselves to each other over links in memory that lose,
-// duplicate and delay frames, by a clock that tests turn.
+// Nodes that introduce themselves to each other over bad links.
 #ifndef MILLRACE_TEST_SEGMENT_MEETING_H_
 #define MILLRACE_TEST_SEGMENT_MEETING_H_
 
@@ -8,12 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "base/rng.h"
 #include "segment/introductions.h"
+#include "test/segment/bad_links.h"
 
 namespace millrace::test {
 
-inline constexpr int64_t kMs = 1'000'000;
 inline constexpr uint64_t kRun = 0x5eed;
 
 // As unpredictable as tests need: a stream of its own for each of its names.
@@ -22,11 +20,6 @@ RandomBytes SeededRandom(uint64_t node, uint64_t life);
 SecretKey KeyOf(uint8_t letter);
 // Of node `node` of `nodes` that are called a, b, c ...
 IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation = 1);
-
-struct Faults {
-  double loss = 0, duplicates = 0;
-  int64_t delay_ns = kMs, jitter_ns = 0;
-};
 
 struct Carried {
   NodeId from = 0, to = 0;  // as addressed: to may be kAllNodes
@@ -49,7 +42,7 @@ class Meeting {
   // All nodes that are started know each other and have heard so.
   bool AllMet();
   int64_t now() const { return now_; }
-  void set_faults(const Faults& faults) { faults_ = faults; }
+  void set_faults(const Faults& faults) { links_.set_faults(faults); }
   // Altered or swallowed (false) as they leave.
   void set_tamper(std::function<bool(Carried*)> tamper) { tamper_ = std::move(tamper); }
 
@@ -57,8 +50,7 @@ class Meeting {
   const std::vector<Carried>& sent() const { return sent_; }
 
  private:
-  struct UnderWay {
-    int64_t arrives;
+  struct Delivery {
     NodeId to;
     Carried frame;
   };
@@ -66,10 +58,8 @@ class Meeting {
   void Carry(const Carried& frame);
 
   std::vector<std::unique_ptr<Introductions>> nodes_;
-  Faults faults_;
-  Rng rng_;
+  BadLinks<Delivery> links_;
   int64_t now_ = 0;
-  std::vector<UnderWay> under_way_;
   std::vector<Carried> sent_;
   std::function<bool(Carried*)> tamper_;
 };
