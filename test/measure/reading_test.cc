@@ -9,17 +9,17 @@ namespace millrace {
 namespace {
 
 // Counters that all have grown in proportion to `times`.
-Reading ReadingAfter(uint64_t times) {
+Reading ReadingAfter(int64_t times) {
   Reading reading;
-  reading.at_ns = static_cast<int64_t>(times) * 1'000'000'000;
-  reading.process_cpu_ns = static_cast<int64_t>(times) * 500'000'000;
-  reading.load_cpu_ns = static_cast<int64_t>(times) * 20'000'000;
+  reading.at_ns = times * 1'000'000'000;
+  reading.process_cpu_ns = times * 500'000'000;
+  reading.load_cpu_ns = times * 20'000'000;
   EndReading end;
   end.wire_bytes_out = 1000 * times;
   end.bytes_in = 2000 * times;
   end.moved = times;
   end.sweeps = 1.5 * static_cast<double>(times);
-  end.thread_cpu_ns = static_cast<int64_t>(times) * 250'000'000;
+  end.thread_cpu_ns = times * 250'000'000;
   end.drops = {{"none", 0}, {"old", 3 * times}, {"overrun", 7}};
   PeerStats peer;
   peer.frames_out = 10 * times;
@@ -28,7 +28,7 @@ Reading ReadingAfter(uint64_t times) {
   peer.positions_taken = 30 * times;
   peer.diffs_merged = 40 * times;
   peer.resends = 50 * times;
-  for (uint64_t i = 0; i < 100 * times; ++i) {
+  for (int64_t i = 0; i < 100 * times; ++i) {
     peer.round_trip.Add(times < 4 ? 90'000'000'000 : 1'000'000);
   }
   end.peers[2] = peer;

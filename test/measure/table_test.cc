@@ -9,6 +9,10 @@
 namespace millrace {
 namespace {
 
+std::string TableOf(const Measurement& measurement) {
+  return BenchTable(ResultOf(test::Three(), measurement));
+}
+
 TEST(BenchTable, SaysWhatWasMeasured) {
   Measurement measurement = test::Measured();
   test::AddEnd(1, {}, &measurement.reports[0]);
@@ -19,7 +23,7 @@ TEST(BenchTable, SaysWhatWasMeasured) {
   measurement.reports[0].mutable_end(0)->mutable_peer(0)->set_all_frames_sent(10'000'000);
   measurement.reports[1].mutable_end(0)->mutable_peer(0)->set_all_frames_received(9'999'990);
   // clang-format off
-  EXPECT_EQ(BenchTable(ResultOf(test::Three(), measurement)),
+  EXPECT_EQ(TableOf(measurement),
 R"(cluster three: 4000 weights (0.0 MB) between 3 nodes, 2 s after 1 s of warm-up
 
 segment lan: udp, mtu 1500, float32, 30 chunks of 100 weights, max_rate 800 Mbit/s a node
@@ -72,7 +76,7 @@ TEST(BenchTable, NamesWhoDidNotComeAndWhoSentNoReport) {
   measurement.missing = {"b"};
   measurement.reports.erase(1);
   measurement.reports.erase(2);
-  const std::string table = BenchTable(ResultOf(test::Three(), measurement));
+  const std::string table = TableOf(measurement);
   EXPECT_CONTAINS(table, "\nnot there: b\n");
   EXPECT_CONTAINS(table, "\nno report: c\n");
   EXPECT_CONTAINS(
@@ -96,7 +100,7 @@ TEST(BenchTable, IsNotWiderThanATerminal) {
       }
     }
   }
-  std::istringstream lines(BenchTable(ResultOf(test::Three(), measurement)));
+  std::istringstream lines(TableOf(measurement));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 

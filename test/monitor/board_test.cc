@@ -24,6 +24,24 @@ std::vector<BoardEntry> SomeEntries() {
           {"segment lan", "members", Kind::kGauge}};
 }
 
+struct Number {
+  const char* group;
+  const char* name;
+  double value;
+};
+
+// Of process 7.
+BoardReading ReadingOf(const std::string& title, Kind kind, const std::vector<Number>& numbers) {
+  BoardReading reading;
+  reading.pid = 7;
+  reading.title = title;
+  for (const Number& each : numbers) {
+    reading.entries.push_back({each.group, each.name, kind});
+    reading.values.push_back(each.value);
+  }
+  return reading;
+}
+
 TEST(Board, ShowsWhatWasSetUnderItsNames) {
   test::TempDir folder;
   Board board("net on cluster/a", SomeEntries(), folder.path());
@@ -96,22 +114,16 @@ TEST(Board, PassesOverWhatIsNone) {
 }
 
 TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
-  BoardReading before;
-  before.pid = 7;
-  before.title = "LeNet on demo/a";
-  const auto add = [&](const char* group, const char* name, double value) {
-    before.entries.push_back({group, name, Kind::kCount});
-    before.values.push_back(value);
-  };
-  add("run", "iteration", 100);
-  add("run", "loss", 0.25);
-  add("run", "iterations_here", 40);
-  add("run", "images_here", 2560);
-  add("segment lan", "members", 3);
-  add("segment lan", "in_sync", 1);
-  add("segment lan", "wire_bytes_out", 1e6);
-  add("segment lan", "dropped_gate", 5);
-  add("segment lan", "dropped_transport", 1);
+  const BoardReading before = ReadingOf("LeNet on demo/a", Kind::kCount,
+                                        {{"run", "iteration", 100},
+                                         {"run", "loss", 0.25},
+                                         {"run", "iterations_here", 40},
+                                         {"run", "images_here", 2560},
+                                         {"segment lan", "members", 3},
+                                         {"segment lan", "in_sync", 1},
+                                         {"segment lan", "wire_bytes_out", 1e6},
+                                         {"segment lan", "dropped_gate", 5},
+                                         {"segment lan", "dropped_transport", 1}});
   BoardReading now = before;
   now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 3};
   const std::string table = BoardTable({before}, {now}, 2.0);
@@ -125,32 +137,25 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
 
 // A board of one process with two segments and three peers.
 BoardReading OfTwoSegments() {
-  BoardReading reading;
-  reading.pid = 7;
-  reading.title = "LeNet \"demo\"";
-  const auto add = [&](const char* group, const char* name, double value) {
-    reading.entries.push_back({group, name, Kind::kGauge});
-    reading.values.push_back(value);
-  };
-  add("run", "iteration", 100);
-  add("segment lan", "members", 3);
-  add("segment lan", "sweeps", 20.5);
-  add("segment lan", "age_p50_ms", 4.25);
-  add("segment lan", "age_max_ms", 31.5);
-  add("segment lan", "age_iterations", 12.5);
-  add("segment lan", "distance_rms", 0.0025);
-  add("segment lan", "distance_max", 0.5);
-  add("segment lan", "round_trip_p50_ms", 1.5);
-  add("segment lan", "round_trip_p99_ms", 8);
-  add("peer b on lan", "bytes_out", 3e6);
-  add("peer b on lan", "resends", 17);
-  add("peer b on lan", "dropped_exchange", 1);
-  add("peer b on lan", "dropped_gate", 4);
-  add("peer b on lan", "sweeps", 10);
-  add("peer b on lan", "age_max_ms", 31.5);
-  add("peer c on lan", "bytes_out", 2e6);
-  add("segment wan", "members", 2);
-  return reading;
+  return ReadingOf("LeNet \"demo\"", Kind::kGauge,
+                   {{"run", "iteration", 100},
+                    {"segment lan", "members", 3},
+                    {"segment lan", "sweeps", 20.5},
+                    {"segment lan", "age_p50_ms", 4.25},
+                    {"segment lan", "age_max_ms", 31.5},
+                    {"segment lan", "age_iterations", 12.5},
+                    {"segment lan", "distance_rms", 0.0025},
+                    {"segment lan", "distance_max", 0.5},
+                    {"segment lan", "round_trip_p50_ms", 1.5},
+                    {"segment lan", "round_trip_p99_ms", 8},
+                    {"peer b on lan", "bytes_out", 3e6},
+                    {"peer b on lan", "resends", 17},
+                    {"peer b on lan", "dropped_exchange", 1},
+                    {"peer b on lan", "dropped_gate", 4},
+                    {"peer b on lan", "sweeps", 10},
+                    {"peer b on lan", "age_max_ms", 31.5},
+                    {"peer c on lan", "bytes_out", 2e6},
+                    {"segment wan", "members", 2}});
 }
 
 TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
