@@ -42,8 +42,6 @@ uint32_t NewIncarnation() {
   return static_cast<uint32_t>((now.tv_sec - k2020) * 4 + now.tv_nsec / 250'000'000);
 }
 
-bool MayBeginBelow(NodeId top, NodeId node) { return top == 0 || top == node; }
-
 // `top`: the node of the segment that is nearest to node 0.
 std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan, NodeId top,
                                      uint32_t incarnation, const ClusterReplica& replica,
@@ -52,7 +50,7 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
-  if (!MayBeginBelow(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
+  if (!MayBegin(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
   config.exchange.sole_founder = top != 0 && top == plan.exchange.node;
   config.rule = plan.rule;
   config.leader = top;
@@ -85,9 +83,7 @@ NodeId TopOf(const Topology& topology, size_t segment) {
   return *std::min_element(of.nodes.begin(), of.nodes.end(), nearer);
 }
 
-bool MayBegin(const Topology& topology, size_t segment, NodeId node) {
-  return MayBeginBelow(TopOf(topology, segment), node);
-}
+bool MayBegin(NodeId top, NodeId node) { return top == 0 || top == node; }
 
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {

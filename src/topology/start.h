@@ -11,13 +11,12 @@
 
 namespace millrace {
 
-// Whether a run may begin with the weights that `node` brings to this segment. Weights
-// come down the tree of segments from node 0: every node of its segments may begin, so
-// that the first to start need not wait for it; of any other segment only the node
-// that is nearest to it.
-bool MayBegin(const Topology& topology, size_t segment, NodeId node);
-// The node of a segment that is nearest to node 0.
+// The node of a segment that is nearest to node 0, through which the segment gets the weights.
 NodeId TopOf(const Topology& topology, size_t segment);
+// Whether a run may begin with the weights that `node` brings to a segment whose TopOf() is
+// `top`. Weights come down the tree of segments from node 0: every node of its segments may
+// begin, so that the first to start need not wait for it; of any other segment only the top.
+bool MayBegin(NodeId top, NodeId node);
 
 // What a cluster works on; all of it outlives the cluster.
 struct ClusterReplica {

@@ -16,9 +16,13 @@ Topology Parse(const std::string& segments) {
   return ParseTopology(text + segments, "t.prototxt", {"udp"});
 }
 
+bool MayBeginAt(const Topology& topology, size_t segment, NodeId node) {
+  return MayBegin(TopOf(topology, segment), node);
+}
+
 TEST(MayBegin, IsTrueForAllNodesOfASegmentWithTheFirstOne) {
   const Topology all = Parse("segment { name: 's' transport: 'udp' }");
-  for (NodeId node = 0; node < 4; ++node) EXPECT_TRUE(MayBegin(all, 0, node));
+  for (NodeId node = 0; node < 4; ++node) EXPECT_TRUE(MayBeginAt(all, 0, node));
 }
 
 // Weights come down the tree: c hears of them through b, d through c.
@@ -30,11 +34,11 @@ TEST(MayBegin, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
   EXPECT_EQ(TopOf(chain, 0), 2);
   EXPECT_EQ(TopOf(chain, 1), 1);
   EXPECT_EQ(TopOf(chain, 2), 0);
-  EXPECT_TRUE(MayBegin(chain, 2, 0) && MayBegin(chain, 2, 1));
-  EXPECT_TRUE(MayBegin(chain, 1, 1));
-  EXPECT_FALSE(MayBegin(chain, 1, 2));
-  EXPECT_TRUE(MayBegin(chain, 0, 2));
-  EXPECT_FALSE(MayBegin(chain, 0, 3));
+  EXPECT_TRUE(MayBeginAt(chain, 2, 0) && MayBeginAt(chain, 2, 1));
+  EXPECT_TRUE(MayBeginAt(chain, 1, 1));
+  EXPECT_FALSE(MayBeginAt(chain, 1, 2));
+  EXPECT_TRUE(MayBeginAt(chain, 0, 2));
+  EXPECT_FALSE(MayBeginAt(chain, 0, 3));
 }
 
 TEST(MayBegin, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
@@ -43,8 +47,8 @@ TEST(MayBegin, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
       "segment { name: 'bcd' transport: 'udp' node: 'b' node: 'c' node: 'd' port: 2 end: 0.5 }\n"
       "segment { name: 'all' transport: 'udp' port: 3 begin: 0.5 }\n");
   EXPECT_EQ(TopOf(halves, 1), 1);
-  EXPECT_FALSE(MayBegin(halves, 1, 2));
-  EXPECT_TRUE(MayBegin(halves, 2, 3));
+  EXPECT_FALSE(MayBeginAt(halves, 1, 2));
+  EXPECT_TRUE(MayBeginAt(halves, 2, 3));
 }
 
 }  // namespace
