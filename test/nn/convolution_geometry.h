@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/rng.h"
 #include "nn/layers/convolution_shape.h"
 #include "test/nn/reference.h"
+#include "test/support/blob_values.h"
 
 namespace millrace::test {
 
@@ -23,6 +25,24 @@ inline std::string TextOf(const reference::Convolution& g, int64_t block) {
   return Cat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block, ", groups ",
              g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ", g.stride_h, "x",
              g.stride_w, ", pad ", g.pad_h, "x", g.pad_w);
+}
+
+// Where value p of channel c lies in blocks of `block` channels of `area` values.
+inline int64_t PlaceOf(int64_t c, int64_t p, int64_t area, int64_t block) {
+  return (c / block * area + p) * block + c % block;
+}
+
+// From plain order, `channels` of all pictures together, into such blocks that begin `offset`
+// floats behind the start.
+inline std::vector<float> Blocked(const Array& plain, int64_t channels, int64_t area, int64_t block,
+                                  int64_t offset = 0) {
+  std::vector<float> blocked(plain.size() + offset);
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t p = 0; p < area; ++p) {
+      blocked[offset + PlaceOf(c, p, area, block)] = static_cast<float>(plain[c * area + p]);
+    }
+  }
+  return blocked;
 }
 
 struct GeometryLimits {

@@ -10,30 +10,16 @@ namespace {
 
 using reference::Convolution;
 
-// Where channel c of pixel p lies in blocks of `block` channels.
-int64_t PlaceOf(int64_t c, int64_t p, int64_t area, int64_t block) {
-  return (c / block * area + p) * block + c % block;
-}
-
 void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) {
   SCOPED_TRACE(TextOf(g, block));
   const Array x = Uniform(g.in_count(), -1, 1, rng), weight = Uniform(g.weight_count(), -1, 1, rng);
   const Array bias = with_bias ? Uniform(g.outputs, -1, 1, rng) : Array();
   const ConvolutionShape shape = ShapeOf(g, block);
   ASSERT_TRUE(ConvolutionKernelFits(shape));
-  const int64_t in = g.h * g.w, out = g.out_h() * g.out_w(), taps = shape.taps();
+  const int64_t out = g.out_h() * g.out_w();
   // One float off: nothing promises more than a float's alignment.
-  std::vector<float> bottom(x.size() + 1), weights(weight.size() + 1);
-  for (int64_t i = 0; i < g.n * g.c; ++i) {
-    for (int64_t p = 0; p < in; ++p) {
-      bottom[1 + PlaceOf(i, p, in, block)] = static_cast<float>(x[i * in + p]);
-    }
-  }
-  for (int64_t i = 0; i < g.outputs; ++i) {
-    for (int64_t t = 0; t < taps; ++t) {
-      weights[1 + PlaceOf(i, t, taps, 16)] = static_cast<float>(weight[i * taps + t]);
-    }
-  }
+  const std::vector<float> bottom = Blocked(x, g.n * g.c, g.h * g.w, block, 1);
+  const std::vector<float> weights = Blocked(weight, g.outputs, shape.taps(), 16, 1);
   const std::vector<float> biases(bias.begin(), bias.end());
   ConvolutionKernel kernel(shape);
   for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left

@@ -10,17 +10,6 @@ namespace {
 
 using reference::Convolution;
 
-// From plain order into blocks of 8 channels.
-std::vector<float> Blocked(const Array& plain, int64_t n, int64_t c, int64_t area) {
-  std::vector<float> blocked(plain.size());
-  for (int64_t i = 0; i < n * c; ++i) {
-    for (int64_t p = 0; p < area; ++p) {
-      blocked[(i / 8 * area + p) * 8 + i % 8] = static_cast<float>(plain[i * area + p]);
-    }
-  }
-  return blocked;
-}
-
 // `block`: channels of the bottom that lie together, 1 or 8.
 void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) {
   SCOPED_TRACE(TextOf(g, block));
@@ -30,9 +19,8 @@ void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) 
   const ConvolutionShape shape = ShapeOf(g, block);
   ASSERT_TRUE(WeightGradientFits(shape));
   WeightGradient gradient(shape);
-  const std::vector<float> plain(x.begin(), x.end());
-  const std::vector<float> bottom = block == 1 ? plain : Blocked(x, g.n, g.c, g.h * g.w);
-  const std::vector<float> top = Blocked(dy, g.n, g.outputs, g.out_h() * g.out_w());
+  const std::vector<float> bottom = Blocked(x, g.n * g.c, g.h * g.w, block);
+  const std::vector<float> top = Blocked(dy, g.n * g.outputs, g.out_h() * g.out_w(), 8);
   for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left
     std::vector<float> weight(g.weight_count(), 1e9f), bias(g.outputs, 1e9f);
     gradient.Run(bottom.data(), top.data(), weight.data(), with_bias ? bias.data() : nullptr);
