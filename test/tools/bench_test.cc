@@ -1,32 +1,16 @@
 // millrace bench: several processes on one machine measure what joins them.
-#include <arpa/inet.h>
 #include <google/protobuf/util/json_util.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <csignal>
 #include <map>
 #include <memory>
 
 #include "proto/bench.pb.h"
+#include "test/support/free_port.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
 namespace {
-
-// That nothing listens on now.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  EXPECT_TRUE(bound);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 class Bench : public testing::Test {
  protected:
@@ -48,6 +32,21 @@ class Bench : public testing::Test {
     flags.insert(flags.begin(), {"bench", Topology(), "--node=" + node});
     nodes_[node] = std::make_unique<Process>(Command(flags));
   }
+  // As Start(), for a measurement that is over soon.
+  void StartBrief(const std::string& node, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> flags = {"--seconds=1", "--warmup=0.2", "--floats=20000"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    Start(node, flags);
+  }
+  // Of all nodes, which end well.
+  std::map<std::string, CommandResult> FinishAll() {
+    std::map<std::string, CommandResult> results;
+    for (const auto& [name, node] : nodes_) {
+      results[name] = node->Wait();
+      EXPECT_EQ(results[name].status, 0) << name << ": " << results[name].errors;
+    }
+    return results;
+  }
   CommandResult Finish(const std::string& node) { return nodes_[node]->Wait(); }
   bool Await(const std::string& node, const std::string& log) {
     return WaitForLog(*nodes_[node], log);
@@ -61,22 +60,16 @@ class Bench : public testing::Test {
     return result;
   }
 
-  const std::vector<std::string> brief_ = {"--seconds=1", "--warmup=0.2", "--floats=20000"};
   Workspace work_;
   std::map<std::string, std::unique_ptr<Process>> nodes_;
 };
 
 TEST_F(Bench, MeasuresALinkBothWays) {
   WriteTopology(2);
-  std::vector<std::string> flags = brief_;
-  flags.push_back("--json");
-  Start("b", flags);
-  Start("a", flags);
-  const CommandResult a = Finish("a"), b = Finish("b");
-  ASSERT_EQ(a.status, 0) << a.errors;
-  EXPECT_EQ(b.status, 0) << b.errors;
-  EXPECT_EQ(b.output, "");  // one node prints
-  const BenchResult result = Parse(a.output);
+  for (const char* node : {"b", "a"}) StartBrief(node, {"--json"});
+  auto ended = FinishAll();
+  EXPECT_EQ(ended["b"].output, "");  // one node prints
+  const BenchResult result = Parse(ended["a"].output);
   EXPECT_EQ(result.cluster(), "trial");
   EXPECT_EQ(result.weights(), 20000);
   EXPECT_EQ(result.missing_size() + result.silent_size(), 0);
@@ -96,7 +89,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
     EXPECT_GT(flow.difference_megabytes(), 0) << flow.from();
     EXPECT_GT(flow.frames(), 0) << flow.from();
     EXPECT_GT(flow.all_frames_sent(), 0) << flow.from();
-    EXPECT_LT(flow.loss(), 0.02) << flow.from() << ": " << a.output;
+    EXPECT_LT(flow.loss(), 0.02) << flow.from() << ": " << ended["a"].output;
     EXPECT_GT(flow.round_trip_ms_p50(), 0) << flow.from();
     EXPECT_GE(flow.round_trip_ms_p99(), flow.round_trip_ms_p50()) << flow.from();
   }
@@ -112,10 +105,8 @@ TEST_F(Bench, MeasuresALinkBothWays) {
 
 TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
   WriteTopology(3, "max_rate: 40");
-  for (const char* node : {"c", "b", "a"}) Start(node, brief_);
-  const CommandResult a = Finish("a");
-  ASSERT_EQ(a.status, 0) << a.errors;
-  for (const char* node : {"b", "c"}) EXPECT_EQ(Finish(node).status, 0);
+  for (const char* node : {"c", "b", "a"}) StartBrief(node);
+  const CommandResult a = FinishAll()["a"];
   EXPECT_CONTAINS(a.output, "cluster trial: 20000 weights");
   EXPECT_CONTAINS(a.output, "segment lan: udp, mtu 1500, float32");
   for (const char* pair :
@@ -136,23 +127,15 @@ TEST_F(Bench, TakesItsSizeFromANet) {
   const std::string model = "--model=" + work_ / "net.prototxt";
   Start("b", {"--seconds=0.1", "--warmup=0", model});
   Start("a", {"--seconds=0.1", "--warmup=0", solver, "--json"});
-  const CommandResult a = Finish("a"), b = Finish("b");
-  ASSERT_EQ(a.status, 0) << a.errors;
-  EXPECT_EQ(b.status, 0) << b.errors;  // both name the same net
-  const BenchResult result = Parse(a.output);
+  const BenchResult result = Parse(FinishAll()["a"].output);  // both name the same net
   EXPECT_GT(result.weights(), 100);
   EXPECT_LT(result.weights(), 10000);
 }
 
 TEST_F(Bench, MeasuresWithThoseThatAreThereAndNamesTheOthers) {
   WriteTopology(3, "", 100);  // or node a, which is not there, would hold up the others
-  std::vector<std::string> flags = brief_;
-  flags.push_back("--wait=10");
-  Start("c", flags);
-  Start("b", flags);
-  const CommandResult b = Finish("b"), c = Finish("c");
-  ASSERT_EQ(b.status, 0) << b.errors;
-  EXPECT_EQ(c.status, 0) << c.errors;
+  for (const char* node : {"c", "b"}) StartBrief(node, {"--wait=10"});
+  const CommandResult b = FinishAll()["b"];
   EXPECT_CONTAINS(b.errors, "Waiting for a");
   EXPECT_CONTAINS(b.output, "\nnot there: a\n");
   EXPECT_CONTAINS(b.output, "\n  b      c");

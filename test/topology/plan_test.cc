@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "test/support/free_port.h"
 #include "test/topology/topology_support.h"
-#include "transport/udp_socket.h"
 
 namespace millrace::test {
 namespace {
@@ -54,13 +54,6 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
   EXPECT_EQ(
       plan.segments[0].transport.options,
       (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}, {"silence_ms", "100"}}));
-}
-
-// A port that nobody listens on.
-int FreePort() {
-  UdpSocketOptions options;
-  options.address = "127.0.0.1:0";
-  return UdpSocket(options).local().port();
 }
 
 TEST(Plan, OfUdpIsWhatTheTransportTakes) {

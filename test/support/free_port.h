@@ -1,0 +1,18 @@
+// Ports for tests that run several programs on one machine.
+#ifndef MILLRACE_TEST_SUPPORT_FREE_PORT_H_
+#define MILLRACE_TEST_SUPPORT_FREE_PORT_H_
+
+#include "transport/udp_socket.h"
+
+namespace millrace::test {
+
+// Of UDP at 127.0.0.1, that nobody listens on now.
+inline int FreePort() {
+  UdpSocketOptions options;
+  options.address = "127.0.0.1:0";
+  return UdpSocket(options).local().port();
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SUPPORT_FREE_PORT_H_
