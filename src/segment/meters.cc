@@ -1,11 +1,11 @@
 #include "segment/meters.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <glog/logging.h>
 
 #include "base/error.h"
+#include "base/sum.h"
 #include "exchange/frame.h"
 
 namespace millrace {
@@ -89,16 +89,13 @@ std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meter
 
 std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters) {
   const ExchangeStats stats = meters.exchange();
-  const auto sum = [](const auto& counts) {
-    return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-  };
   std::string dropped;
   for (const auto& [name, frames] : DropsOf(meters, counters)) dropped += Part(name, frames);
   for (size_t i = 1; i < std::tuple_size_v<BulletinDrops>; ++i) {
     const auto drop = static_cast<BulletinDrop>(i);
     dropped += Part(Cat("bulletin_", BulletinDropName(drop)), meters.bulletin_drops(drop));
   }
-  return Cat(sum(stats.sent), " frames out, ", sum(stats.received), " in, ", stats.positions_taken,
+  return Cat(Sum(stats.sent), " frames out, ", Sum(stats.received), " in, ", stats.positions_taken,
              " positions taken, ", stats.diffs_merged, " differences merged, ", stats.resends,
              " resent, ", stats.takeovers,
              " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);

@@ -1,6 +1,6 @@
 #include "train/segment_numbers.h"
 
-#include <numeric>
+#include "base/sum.h"
 
 namespace millrace {
 namespace {
@@ -31,11 +31,6 @@ class List {
  private:
   std::vector<NamedNumber> numbers_;
 };
-
-template <typename Counts>
-uint64_t Sum(const Counts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
 
 }  // namespace
 
