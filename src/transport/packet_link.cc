@@ -57,7 +57,7 @@ void PacketLink::Add(size_t peer, uint16_t session, uint32_t sequence, const Out
 
 bool PacketLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
                             uint32_t window) {
-  const PacketCredit credit = {stream, 0, window};
+  const DatagramCredit credit = {stream, 0, window};
   return batch_.SendNow(HeadFor(peer, DatagramKind::kCredit, session, sizeof(credit), freed),
                         std::as_bytes(std::span(&credit, 1)));
 }

@@ -4,19 +4,17 @@
 #define MILLRACE_TRANSPORT_PACKET_WIRE_H_
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "base/node_id.h"
+#include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 #include "transport/network_device.h"
 
 namespace millrace {
-
-static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
 // IEEE 802, local experimental EtherType 1.
 inline constexpr uint16_t kPacketEtherType = 0x88b5;
@@ -39,14 +37,6 @@ struct PacketPrefix {
   uint32_t sequence = 0;  // as DatagramKind says
 };
 static_assert(sizeof(PacketPrefix) == 16);
-
-// What follows the prefix of a credit.
-struct PacketCredit {
-  uint16_t stream = 0;    // the session whose frames are counted
-  uint16_t reserved = 0;  // sent as 0, ignored
-  uint32_t window = 0;    // frames that may be unconfirmed
-};
-static_assert(sizeof(PacketCredit) == 8);
 
 inline constexpr size_t kPacketPrefixBytes = sizeof(PacketPrefix);
 inline constexpr size_t kPacketHeadBytes = sizeof(EthernetHeader) + kPacketPrefixBytes;
@@ -75,21 +65,7 @@ inline bool ParsePacket(std::span<const std::byte> packet, EthernetHeader* ether
   datagram->session = prefix->session;
   datagram->sequence = prefix->sequence;
   datagram->bytes = rest.first(prefix->bytes);
-  switch (datagram->kind) {
-    case DatagramKind::kFrame:
-      return true;
-    case DatagramKind::kCredit: {
-      PacketCredit credit;
-      if (prefix->bytes != sizeof(credit)) return false;
-      std::memcpy(&credit, rest.data(), sizeof(credit));
-      datagram->stream = credit.stream;
-      datagram->window = credit.window;
-      return true;
-    }
-    case DatagramKind::kProbe:
-      return prefix->bytes == 0;
-  }
-  return false;
+  return ParseDatagramBody(datagram);
 }
 
 }  // namespace millrace

@@ -177,7 +177,7 @@ bool VerbsLink::SendNow(size_t peer, const VerbsPrefix& prefix, std::span<const 
 
 bool VerbsLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
                            uint32_t window) {
-  const VerbsCredit credit = {stream, 0, window};
+  const DatagramCredit credit = {stream, 0, window};
   return SendNow(peer, PrefixFor(nodes_[peer], DatagramKind::kCredit, session, freed),
                  BytesOf(credit));
 }

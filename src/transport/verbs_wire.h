@@ -3,18 +3,16 @@
 #ifndef MILLRACE_TRANSPORT_VERBS_WIRE_H_
 #define MILLRACE_TRANSPORT_VERBS_WIRE_H_
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "base/node_id.h"
+#include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 
 namespace millrace {
-
-static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
 inline constexpr uint8_t kVerbsMagic = 0xd7;
 
@@ -30,14 +28,6 @@ struct VerbsPrefix {
   uint32_t sequence = 0;  // as DatagramKind says
 };
 static_assert(sizeof(VerbsPrefix) == 16);
-
-// What follows the prefix of a credit.
-struct VerbsCredit {
-  uint16_t stream = 0;    // the session whose frames are counted
-  uint16_t reserved = 0;  // sent as 0, ignored
-  uint32_t window = 0;    // frames that may be unconfirmed
-};
-static_assert(sizeof(VerbsCredit) == 8);
 
 // What nodes tell each other when they look each other up.
 struct VerbsHello {
@@ -62,21 +52,7 @@ inline bool ParseVerbsDatagram(std::span<const std::byte> bytes, VerbsPrefix* pr
   datagram->sequence = prefix->sequence;
   datagram->to_all = prefix->to == kAllNodes;
   datagram->bytes = bytes.subspan(sizeof(*prefix));
-  switch (datagram->kind) {
-    case DatagramKind::kFrame:
-      return true;
-    case DatagramKind::kCredit: {
-      VerbsCredit credit;
-      if (datagram->bytes.size() != sizeof(credit)) return false;
-      std::memcpy(&credit, datagram->bytes.data(), sizeof(credit));
-      datagram->stream = credit.stream;
-      datagram->window = credit.window;
-      return true;
-    }
-    case DatagramKind::kProbe:
-      return datagram->bytes.empty();
-  }
-  return false;
+  return ParseDatagramBody(datagram);
 }
 
 // Reads what came with a look-up; the buffer may be longer. False if it is none.

@@ -29,7 +29,7 @@ std::string DatagramOf(DatagramKind kind, NodeId to, const std::string& rest) {
 std::vector<std::string> Corpus() {
   return {DatagramOf(DatagramKind::kFrame, 0, ""),
           DatagramOf(DatagramKind::kFrame, kAllNodes, std::string(300, 'x')),
-          DatagramOf(DatagramKind::kCredit, 0, TextOf(VerbsCredit{3, 0, 9})),
+          DatagramOf(DatagramKind::kCredit, 0, TextOf(DatagramCredit{3, 0, 9})),
           DatagramOf(DatagramKind::kProbe, 0, ""),
           DatagramOf(DatagramKind::kProbe, kAllNodes, ""),
           TextOf(VerbsHello{})};
