@@ -5,13 +5,11 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 
 #include "base/file.h"
 #include "base/thread.h"
-#include "topology/choose_node.h"
-#include "topology/start.h"
+#include "train/cluster_part.h"
 #include "train/run_board.h"
 #include "train/solver_worker.h"
 #include "train/split_test.h"
@@ -30,30 +28,6 @@ void CheckOptions(const TrainOptions& options) {
     throw Error("--shard=", options.shard_index, "/", options.shard_count,
                 ": expected i/n with 0 <= i < n");
   }
-}
-
-// How long a node that stops waits for the others: for those that stop with it, and
-// for those that have still to finish their last iteration.
-constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
-// And how long it answers those that have not heard yet that they may go.
-constexpr int64_t kAnswerMs = 1000;
-
-// This node's place in a cluster.
-struct Place {
-  Topology topology;
-  NodePlan plan;
-};
-
-std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
-  if (options.topology.empty()) {
-    if (!options.node.empty())
-      throw Error("--node=", options.node, ": expected --topology with it");
-    return nullptr;
-  }
-  auto place = std::make_unique<Place>();
-  place->topology = LoadTopology(options.topology, TransportsForTopologies());
-  place->plan = PlanFor(place->topology, ChooseNode(place->topology, options.node, getenv));
-  return place;
 }
 
 // What was not asked for, as the place or else the habit has it.
@@ -117,16 +91,16 @@ class TrainRun {
                      stop_,
                      snapshot_requested_,
                      resume_.get(),
-                     cluster_.get(),
+                     cluster(),
                      split_test_.get(),
                      place_ ? place_->plan.name : ""};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
-    reporter_->Watch(cluster_.get());
+    reporter_->Watch(cluster());
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
-    board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster_.get());
+    board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster());
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < *options_.solvers; ++i) {
@@ -137,7 +111,7 @@ class TrainRun {
     reporter_->Finish();
     errors_.RethrowIfFailed();
     TrainResult result = Finish(*workers[0]);
-    if (cluster_) WaitFor(kAnswerMs, [this] { return cluster_->quiet(); });
+    if (part_) part_->Answer();
     return result;
   }
 
@@ -206,41 +180,26 @@ class TrainRun {
     if (!place_) weights_->Publish();
   }
 
-  // Starts the segments and waits until the weights are those of the cluster. False
-  // if the run was stopped meanwhile.
+  // False if the run was stopped before the weights were there.
   bool JoinCluster() {
-    const NodePlan& plan = place_->plan;
-    for (const std::string& notice : plan.notices) LOG(INFO) << notice;
+    for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
     IterationClock& iterations = weights_->clock();
-    cluster_ = StartCluster(place_->topology, plan,
-                            {.weights = weights_->data(),
-                             .size = weights_->size(),
-                             .layout_digest = net_->layout().Digest(),
-                             .start = iterations.start(),
-                             .iterations = &iterations,
-                             .clock = &clock_,
-                             .sink = &errors_});
-    LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of "
-              << place_->topology.nodes.size() << ") of cluster " << place_->topology.name
-              << ": waiting for the weights of the run";
-    while (!cluster_->begun()) {
-      errors_.RethrowIfFailed();
-      cluster_->ThrowIfRefused();
-      if (signals_.Next(20) == SignalEffect::kStop) {
-        LOG(INFO) << "Stopped before the weights were there.";
-        return false;
-      }
-    }
-    if (cluster_->founded()) {
-      LOG(INFO) << "The run begins with the weights of this node, at iteration "
-                << iterations.claimed();
-    } else {
-      LOG(INFO) << "Joined the run at iteration " << iterations.claimed() << "; "
-                << cluster_->members() << " nodes are in sync";
-    }
+    part_ = std::make_unique<ClusterPart>(*place_,
+                                          ClusterReplica{.weights = weights_->data(),
+                                                         .size = weights_->size(),
+                                                         .layout_digest = net_->layout().Digest(),
+                                                         .start = iterations.start(),
+                                                         .iterations = &iterations,
+                                                         .clock = &clock_,
+                                                         .sink = &errors_},
+                                          &signals_);
+    if (!part_->Join()) return false;
     weights_->Publish();
     return true;
   }
+
+  // Null for a machine alone.
+  Cluster* cluster() { return part_ ? &part_->cluster() : nullptr; }
 
   void SplitTests() {
     if (!place_ || !place_->plan.split_test || tester_->empty()) return;
@@ -248,7 +207,7 @@ class TrainRun {
       LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
       return;
     }
-    split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster_.get()), &clock_,
+    split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster()), &clock_,
                                               [this] { return stop_.load(); });
     split_test_->Join(weights_->clock().claimed());
   }
@@ -256,7 +215,7 @@ class TrainRun {
   // This node's part of the last test, before it leaves.
   void BeginFinalTest(int64_t iteration) {
     if (!split_test_ || stopped_) return;
-    if (cluster_->leads()) split_test_->Finish();  // the test before
+    if (cluster()->leads()) split_test_->Finish();  // the test before
     if (tester_->Due(iteration)) split_test_->Begin(iteration);
   }
 
@@ -265,53 +224,6 @@ class TrainRun {
     if (!tester_->Due(iteration)) return {};
     if (split_test_) return split_test_->Finish();
     return tester_->Run(iteration, [] { return false; });
-  }
-
-  // Waits until `done` or `ms` have passed; errors end it too.
-  template <typename Done>
-  bool WaitFor(int64_t ms, Done done) {
-    const double end = clock_.NowSeconds() + static_cast<double>(ms) * 1e-3;
-    while (!done()) {
-      if (errors_.failed() || clock_.NowSeconds() >= end) return false;
-      signals_.Next(5);
-    }
-    return true;
-  }
-
-  // Ends this node's part in the cluster. True if it is the one that has the last
-  // word: all others have gone, and everything that they did is here.
-  bool LeaveCluster() {
-    const bool last = SettleCluster();
-    for (const ClusterSegment& segment : cluster_->segments()) {
-      LOG(INFO) << "Segment " << segment.net->name() << ": "
-                << SummaryOf(segment.net->meters(), segment.net->transport().counters());
-    }
-    return last;
-  }
-
-  bool SettleCluster() {
-    const int64_t patience = stopped_ ? kStopMs : kFinishMs;
-    const bool nobody_depends = WaitFor(patience, [this] { return !cluster_->others_depend(); });
-    if (cluster_->alone()) return true;
-    if (!stopped_ && !nobody_depends && cluster_->leads()) {
-      LOG(WARNING) << cluster_->members() - 1 << " other nodes have not finished after "
-                   << patience / 1000 << " s; going on without what they still have";
-      return true;
-    }
-    // What this node has said goes before it does.
-    WaitFor(kLeaveMs, [this] { return cluster_->informed(); });
-    cluster_->Leave();
-    // Those that leave at the same time may leave this one alone.
-    if (WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); }) &&
-        cluster_->alone()) {
-      return true;
-    }
-    if (cluster_->delivered()) {
-      LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
-    } else {
-      LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
-    }
-    return false;
   }
 
   // What runs, for those who watch.
@@ -381,7 +293,7 @@ class TrainRun {
     result.loss = reporter_->loss();
     BeginFinalTest(result.iteration);
     // Of several machines and processes the last one has the last word.
-    const bool last_node = !cluster_ || LeaveCluster();
+    const bool last_node = !part_ || part_->Leave(stopped_);
     const bool last_process = weights_->StopTraining();
     const bool last = last_node && last_process;
     if (!last_process)
@@ -420,7 +332,7 @@ class TrainRun {
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunBoard> board_;
-  std::unique_ptr<Cluster> cluster_;  // after the weights, on which its threads work
+  std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
   std::unique_ptr<SplitTest> split_test_;
 };
 

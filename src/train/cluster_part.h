@@ -1,0 +1,59 @@
+// A node's place in a cluster, and its part in one run: how it comes and how it goes.
+#ifndef MILLRACE_TRAIN_CLUSTER_PART_H_
+#define MILLRACE_TRAIN_CLUSTER_PART_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "topology/plan.h"
+#include "topology/start.h"
+#include "topology/topology.h"
+#include "train/options.h"
+#include "train/signals.h"
+
+namespace millrace {
+
+struct Place {
+  Topology topology;
+  NodePlan plan;
+};
+
+// As --topology and --node say; null for a machine alone. Throws Error with one line.
+std::unique_ptr<Place> FindPlace(const TrainOptions& options);
+
+// For the run's main thread only, but for cluster(), which is thread-safe.
+class ClusterPart {
+ public:
+  // Starts the segments. `place`, what `replica` points to and `signals` outlive this object.
+  // Throws Error with one line that names the segment.
+  ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals);
+
+  Cluster& cluster() { return *cluster_; }
+
+  // Waits until the weights are those of the cluster. False if a signal stops the run
+  // meanwhile. Throws Error if the others refuse this node.
+  bool Join();
+  // Ends this node's part; `stopped` by a signal, it waits for the others only briefly. True
+  // if it is the one that has the last word: all others have gone, and everything that they
+  // did is here.
+  bool Leave(bool stopped);
+  // Answers for a while those that have not heard yet that they may go.
+  void Answer();
+
+ private:
+  bool Settle(bool stopped);
+  // Until `done` or `ms` have passed; errors end it too. Whether it is done.
+  bool WaitFor(int64_t ms, const std::function<bool()>& done);
+
+  const Place& place_;
+  const Clock& clock_;
+  const IterationClock& iterations_;
+  ErrorSink& errors_;
+  SignalWatch& signals_;
+  const std::unique_ptr<Cluster> cluster_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_CLUSTER_PART_H_
