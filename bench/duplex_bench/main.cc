@@ -12,9 +12,8 @@
 
 #include "bench/measure.h"
 #include "bench/network/rate.h"
-#include "test/netns/network.h"
 #include "test/netns/packet_network.h"
-#include "transport/udp.h"
+#include "test/netns/udp_network.h"
 
 DEFINE_string(transport, "udp", "udp or packet");
 DEFINE_int32(mtu, 1500, "of the pair");
@@ -26,23 +25,7 @@ using test::Network;
 
 std::vector<std::unique_ptr<Transport>> Connect(const Network& network) {
   if (FLAGS_transport == "packet") return test::ConnectPacketGroup(network, 2, PacketOptions());
-  std::vector<UdpSocket> sockets;
-  for (int machine : {0, 1}) {
-    network.Inside(machine, [&] {
-      UdpSocketOptions options;
-      options.address = Network::AddressOf(machine) + ":0";
-      sockets.emplace_back(options);
-    });
-  }
-  const std::string addresses[] = {sockets[0].local().Text(), sockets[1].local().Text()};
-  std::vector<std::unique_ptr<Transport>> ends;
-  for (const int i : {0, 1}) {
-    UdpOptions options;
-    options.node = static_cast<NodeId>(i);
-    options.peers = {{static_cast<NodeId>(1 - i), addresses[1 - i]}};
-    ends.push_back(ConnectUdp(std::move(sockets[i]), options));
-  }
-  return ends;
+  return test::AcrossNetwork(network, 2, UdpOptions(), UdpSocketOptions());
 }
 
 // One thread's work: sends what there is room for, takes what is there.

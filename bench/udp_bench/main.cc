@@ -7,46 +7,31 @@
 #include <fcntl.h>
 #include <gflags/gflags.h>
 
+#include <sys/socket.h>
 #include <sys/time.h>
 
 #include <cstdio>
-#include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "bench/measure.h"
 #include "bench/network/rate.h"
 #include "bench/udp_bench/raw.h"
-#include "test/netns/network.h"
-#include "transport/udp.h"
+#include "test/netns/udp_network.h"
 
 namespace udp_bench {
 namespace {
 
 using bench_network::Rate;
 using bench_network::TransportRate;
-using millrace::NodeId;
 using millrace::UdpSocket;
 using millrace::bench::Median;
 using millrace::test::Network;
 
-using Sockets = std::vector<UdpSocket>;
-
-Sockets MakeSockets(const Network& network, bool offloads) {
-  Sockets sockets;
-  for (int machine : {0, 1}) {
-    network.Inside(machine, [&] {
-      millrace::UdpSocketOptions options;
-      options.address = Network::AddressOf(machine) + ":0";
-      options.gso = options.gro = offloads;
-      sockets.emplace_back(options);
-    });
-  }
-  return sockets;
-}
-
 double RawRate(const Network& network, size_t payload, bool offloads) {
-  Sockets sockets = MakeSockets(network, false);
+  millrace::UdpSocketOptions options;
+  options.gso = options.gro = false;
+  UdpSocket sockets[] = {SocketInside(network, 0, options), SocketInside(network, 1, options)};
   for (const int i : {0, 1}) {
     const auto& peer = sockets[1 - i].local();
     // Blocking, but not for ever: `stop` has to be seen.
@@ -63,16 +48,11 @@ double RawRate(const Network& network, size_t payload, bool offloads) {
 }
 
 double UdpRate(const Network& network, bool offloads) {
-  Sockets sockets = MakeSockets(network, offloads);
-  const std::string addresses[] = {sockets[0].local().Text(), sockets[1].local().Text()};
-  std::unique_ptr<millrace::Transport> ends[2];
-  for (const int i : {0, 1}) {
-    millrace::UdpOptions options;
-    options.node = static_cast<NodeId>(i);
-    options.window_frames = FLAGS_window_frames;
-    options.peers = {{static_cast<NodeId>(1 - i), addresses[1 - i]}};
-    ends[i] = ConnectUdp(std::move(sockets[i]), options);
-  }
+  millrace::UdpOptions options;
+  options.window_frames = FLAGS_window_frames;
+  millrace::UdpSocketOptions socket;
+  socket.gso = socket.gro = offloads;
+  const auto ends = AcrossNetwork(network, 2, options, socket);
   return TransportRate(ends[0].get(), ends[1].get());
 }
 

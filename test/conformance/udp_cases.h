@@ -2,36 +2,14 @@
 #ifndef MILLRACE_TEST_CONFORMANCE_UDP_CASES_H_
 #define MILLRACE_TEST_CONFORMANCE_UDP_CASES_H_
 
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "test/conformance/traffic.h"
-#include "transport/udp.h"
+#include "test/conformance/udp_group.h"
 
 namespace millrace::test {
-
-// Sockets first, so that each knows the ports that the others were given; node i's
-// is made by make_socket(i).
-inline Group ConnectUdpGroup(int nodes, const std::function<UdpSocket(int)>& make_socket,
-                             UdpOptions options) {
-  std::vector<UdpSocket> sockets;
-  for (int node = 0; node < nodes; ++node) sockets.push_back(make_socket(node));
-  std::map<NodeId, std::string> addresses;
-  for (int node = 0; node < nodes; ++node) {
-    addresses[static_cast<NodeId>(node)] = sockets[node].local().Text();
-  }
-  Group group;
-  for (int node = 0; node < nodes; ++node) {
-    options.node = static_cast<NodeId>(node);
-    options.peers = addresses;
-    options.peers.erase(options.node);
-    group.push_back(ConnectUdp(std::move(sockets[node]), options));
-  }
-  return group;
-}
 
 inline UdpOptions UdpOptionsFor(const GroupOptions& group) {
   UdpOptions options;

@@ -2,7 +2,7 @@
 #include "test/conformance/fault_suite.h"
 #include "test/conformance/suite.h"
 #include "test/netns/packet_cases.h"
-#include "test/netns/udp_across.h"
+#include "test/netns/udp_cases.h"
 
 namespace millrace::test {
 

@@ -4,7 +4,9 @@
 
 #include <set>
 
-#include "test/netns/udp_across.h"
+#include "base/error.h"
+#include "test/conformance/traffic.h"
+#include "test/netns/udp_network.h"
 
 namespace millrace::test {
 namespace {

@@ -1,31 +1,16 @@
-// UDP between two machines in miniature.
-#ifndef MILLRACE_TEST_NETNS_UDP_ACROSS_H_
-#define MILLRACE_TEST_NETNS_UDP_ACROSS_H_
+// UDP between two machines in miniature, for the conformance suites.
+#ifndef MILLRACE_TEST_NETNS_UDP_CASES_H_
+#define MILLRACE_TEST_NETNS_UDP_CASES_H_
 
 #include <map>
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "test/conformance/udp_cases.h"
-#include "test/netns/network.h"
+#include "test/netns/udp_network.h"
 
 namespace millrace::test {
-
-// Node i is on machine i % 2.
-inline Group AcrossNetwork(const Network& network, int nodes, const UdpOptions& options,
-                           UdpSocketOptions socket) {
-  return ConnectUdpGroup(
-      nodes,
-      [&](int node) {
-        std::unique_ptr<UdpSocket> made;
-        network.Inside(node % 2, [&] {
-          socket.address = Network::AddressOf(node % 2) + ":0";
-          made = std::make_unique<UdpSocket>(socket);
-        });
-        return std::move(*made);
-      },
-      options);
-}
 
 inline TransportCase AcrossCase(int mtu, bool offloads) {
   UdpSocketOptions socket;
@@ -44,4 +29,4 @@ inline TransportCase AcrossCase(int mtu, bool offloads) {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_NETNS_UDP_ACROSS_H_
+#endif  // MILLRACE_TEST_NETNS_UDP_CASES_H_

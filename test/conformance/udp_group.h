@@ -1,0 +1,38 @@
+// Endpoints of the UDP transport that know each other.
+#ifndef MILLRACE_TEST_CONFORMANCE_UDP_GROUP_H_
+#define MILLRACE_TEST_CONFORMANCE_UDP_GROUP_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/udp.h"
+
+namespace millrace::test {
+
+// Sockets first, so that each knows the ports that the others were given; node i's
+// is made by make_socket(i).
+inline std::vector<std::unique_ptr<Transport>> ConnectUdpGroup(
+    int nodes, const std::function<UdpSocket(int)>& make_socket, UdpOptions options) {
+  std::vector<UdpSocket> sockets;
+  for (int node = 0; node < nodes; ++node) sockets.push_back(make_socket(node));
+  std::map<NodeId, std::string> addresses;
+  for (int node = 0; node < nodes; ++node) {
+    addresses[static_cast<NodeId>(node)] = sockets[node].local().Text();
+  }
+  std::vector<std::unique_ptr<Transport>> group;
+  for (int node = 0; node < nodes; ++node) {
+    options.node = static_cast<NodeId>(node);
+    options.peers = addresses;
+    options.peers.erase(options.node);
+    group.push_back(ConnectUdp(std::move(sockets[node]), options));
+  }
+  return group;
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_CONFORMANCE_UDP_GROUP_H_
