@@ -42,7 +42,8 @@ TEST(Plan, OfUdpListensOnTheNodesOwnAddressAndKnowsTheOthers) {
   EXPECT_EQ(segment.transport.options, (Options{{"address", "10.0.0.2:29448"},
                                                 {"peers", "0=10.0.0.1:29448,2=10.0.0.3:29448"},
                                                 {"max_frame_bytes", "1464"},
-                                                {"gro", "0"}, {"silence_ms", "100"}}));
+                                                {"gro", "0"},
+                                                {"silence_ms", "100"}}));
   EXPECT_EQ(plan.notices, std::vector<std::string>{});
 }
 
@@ -51,9 +52,10 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
       "name: 'n' node { name: 'a' address: 'fd00::1' } node { name: 'b' address: 'Host' }\n"
       "segment { name: 's' transport: 'udp' port: 7 }",
       0);
-  EXPECT_EQ(
-      plan.segments[0].transport.options,
-      (Options{{"address", "[fd00::1]:7"}, {"peers", "1=host:7"}, {"max_frame_bytes", "1440"}, {"silence_ms", "100"}}));
+  EXPECT_EQ(plan.segments[0].transport.options, (Options{{"address", "[fd00::1]:7"},
+                                                         {"peers", "1=host:7"},
+                                                         {"max_frame_bytes", "1440"},
+                                                         {"silence_ms", "100"}}));
 }
 
 TEST(Plan, OfUdpIsWhatTheTransportTakes) {
