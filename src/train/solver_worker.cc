@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <boost/thread/exceptions.hpp>
 #include <cmath>
 
@@ -56,9 +57,11 @@ bool SolverWorker::CatchUp() {
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeElsewhere()) {
     display |= range.HoldsMultiple(param.display());
-    if (range.HoldsMultiple(param.test_interval())) {
-      const int64_t due = range.LastMultiple(param.test_interval());
-      if (due < param.max_iter()) RunTest(due);  // the last one is run after all solvers
+    // The last test is run after all solvers, so of what was heard at once up to the end, the
+    // one before it is due.
+    const IterationRange before_end{range.first, std::min<int64_t>(range.end, param.max_iter())};
+    if (before_end.HoldsMultiple(param.test_interval())) {
+      RunTest(before_end.LastMultiple(param.test_interval()));
     }
     const IterationRange completed{range.first + 1, range.end + 1};
     if (!completed.HoldsMultiple(param.snapshot())) continue;

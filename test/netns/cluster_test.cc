@@ -64,7 +64,10 @@ TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
       ++at;
     }
   }
-  EXPECT_EQ(said, 4u);  // before iterations 0, 200 and 400, and at the end
+  // Before iterations 0, 200 and 400, and at the end; a node that hears of 200 and 400 at
+  // once has one test to make of both.
+  EXPECT_GE(said, 3u);
+  EXPECT_LE(said, 4u);
 }
 
 TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {

@@ -59,7 +59,7 @@ class Subject : public Layer {
         out = (adds ? out : 0) + (mistake_ == Mistake::kParamFactor ? 1.02f : 1) * gradient;
       }
     }
-    if (mistake_ == Mistake::kWrongAtOnePlace) bottom[0]->diff()[count / 2] = 0;
+    if (mistake_ == Mistake::kWrongAtOnePlace) bottom[0]->diff()[count / 2] += 1;
     if (mistake_ == Mistake::kChangesValues) bottom[0]->data()[0] += 1;
   }
 
@@ -89,7 +89,7 @@ TEST(GradientChecker, AcceptsARightLayer) {
 
 TEST(GradientChecker, FindsWrongGradients) {
   EXPECT_CONTAINS(Check(Mistake::kFactor), "bottom 0");
-  EXPECT_CONTAINS(Check(Mistake::kWrongAtOnePlace), "bottom 0 [10]: gradient 0");
+  EXPECT_CONTAINS(Check(Mistake::kWrongAtOnePlace), "bottom 0 [10]: gradient ");
   EXPECT_CONTAINS(Check(Mistake::kParamFactor), "parameter 0");
 }
 
