@@ -26,6 +26,7 @@ inline __attribute__((always_inline)) void HogwildUpdateSgdLoop(const SgdStep& s
   using Vector = typename Set::Float;
   constexpr int64_t kLanes = Set::kLanes;
   const float rate = step.rate, momentum = step.momentum, scale = step.scale, decay = step.decay;
+  const float ahead = step.ahead;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const Vector g = *reinterpret_cast<const Vector*>(gradients + i);
@@ -33,15 +34,16 @@ inline __attribute__((always_inline)) void HogwildUpdateSgdLoop(const SgdStep& s
     const Vector w = *reinterpret_cast<const Vector*>(weights + i);
     Vector pull = w;
     if constexpr (kL1) pull = __builtin_convertvector((w < 0) - (w > 0), Vector);
-    const Vector update = momentum * h + rate * (scale * g + decay * pull);
-    *reinterpret_cast<Vector*>(history + i) = update;
-    *reinterpret_cast<Vector*>(weights + i) = w - update;
+    const Vector next = momentum * h + rate * (scale * g + decay * pull);
+    *reinterpret_cast<Vector*>(history + i) = next;
+    *reinterpret_cast<Vector*>(weights + i) = w - (next + ahead * (next - h));
   }
   for (; i < count; ++i) {
     const float w = weights[i];
     const float pull = kL1 ? static_cast<float>((w > 0) - (w < 0)) : w;
-    history[i] = momentum * history[i] + rate * (scale * gradients[i] + decay * pull);
-    weights[i] = w - history[i];
+    const float next = momentum * history[i] + rate * (scale * gradients[i] + decay * pull);
+    weights[i] = w - (next + ahead * (next - history[i]));
+    history[i] = next;
   }
 }
 

@@ -21,11 +21,13 @@ struct SgdStep {
   float momentum = 0;
   float scale = 1;  // of the gradient: clipping and 1 / iter_size
   float decay = 0;  // weight decay times the parameter's decay_mult
+  float ahead = 0;  // how far beyond the step: 0, or `momentum` to look one step ahead
 };
 
 // For each of `count` elements, with no alignment asked for:
-//   history = momentum * history + rate * (scale * gradient + decay * weight)
-//   weight  = weight - history
+//   next    = momentum * history + rate * (scale * gradient + decay * weight)
+//   weight  = weight - (next + ahead * (next - history))
+//   history = next
 // and with sign(weight) in place of weight in the first line for L1. `weights`
 // may be shared; `gradients` and `history` belong to the caller; the three do
 // not overlap. `simd` must be supported. 20 bytes of memory traffic an element.

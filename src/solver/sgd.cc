@@ -10,7 +10,13 @@ namespace millrace {
 
 SgdRule::SgdRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
                  int64_t size)
+    : SgdRule(param, params, size,
+              param.momentum_lookahead() ? LookAhead::kTogether : LookAhead::kNever) {}
+
+SgdRule::SgdRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
+                 int64_t size, LookAhead ahead)
     : UpdateRule(params, size, 1),
+      ahead_(ahead),
       momentum_(param.momentum()),
       weight_decay_(param.weight_decay()),
       clip_gradients_(param.clip_gradients()),
@@ -32,9 +38,11 @@ float SgdRule::ClipScale(const float* gradients) const {
   return scale;
 }
 
-void SgdRule::Apply(float rate, const float* gradients, float* weights) {
+void SgdRule::Apply(float rate, bool together, const float* gradients, float* weights) {
   SgdStep step;
   step.momentum = momentum_;
+  const bool looks = ahead_ == LookAhead::kAlways || (together && ahead_ == LookAhead::kTogether);
+  step.ahead = looks ? momentum_ : 0;
   step.scale = ClipScale(gradients) * normalization_;
   for (const UpdateParam& param : params()) {
     if (param.lr_mult == 0) continue;

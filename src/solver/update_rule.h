@@ -49,8 +49,9 @@ class UpdateRule {
   UpdateRule& operator=(const UpdateRule&) = delete;
 
   // One iteration's update. `gradients` holds the sum over iter_size batches.
-  // Both arrays have `size` floats. Neither throws nor allocates.
-  virtual void Apply(float rate, const float* gradients, float* weights) = 0;
+  // Both arrays have `size` floats. `together`: others train these weights as well,
+  // threads, processes or machines. Neither throws nor allocates.
+  virtual void Apply(float rate, bool together, const float* gradients, float* weights) = 0;
 
   // How many blobs a solverstate holds for this rule: slots times parameters,
   // all parameters of a slot together, as in Caffe.

@@ -87,7 +87,9 @@ void SolverWorker::Train(int64_t iteration, bool display) {
   const float loss = ComputeGradients(iteration);
   const float rate = run_.policy.Rate(iteration);
   run_.reporter.Iteration(iteration, loss, rate, *net_, display);
-  rule_->Apply(rate, net_->gradients(), run_.weights.data());
+  const bool together =
+      run_.weights.clock().solvers() > 1 || (run_.cluster != nullptr && !run_.cluster->alone());
+  rule_->Apply(rate, together, net_->gradients(), run_.weights.data());
   net_->EndIteration();
 }
 

@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace millrace {
@@ -69,6 +71,12 @@ int64_t IterationClock::own() const {
     sum += static_cast<uint64_t>(slot.done.load(std::memory_order_acquire));
   }
   return static_cast<int64_t>(sum);
+}
+
+int IterationClock::solvers() const {
+  return static_cast<int>(std::count_if(
+      std::begin(header_->solvers), std::end(header_->solvers),
+      [](const ClockSlot& slot) { return slot.owner.load(std::memory_order_relaxed) != 0; }));
 }
 
 int64_t IterationClock::claimed() const { return header_->clock.claimed.load(); }

@@ -61,6 +61,8 @@ class IterationClock {
   int64_t global() const;
   // Iterations completed by the solvers of this clock since its start.
   int64_t own() const;
+  // Solvers that are registered, of all processes.
+  int solvers() const;
   // The number that Claim would hand out next: global() plus what is being
   // computed right now.
   int64_t claimed() const;

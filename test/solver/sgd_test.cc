@@ -1,6 +1,7 @@
 #include "solver/sgd.h"
 
 #include <cmath>
+#include <memory>
 
 #include "base/rng.h"
 #include "proto/parse.h"
@@ -54,7 +55,8 @@ class Reference {
         weights_(weights.begin(), weights.end()),
         history_(weights.size()) {}
 
-  void Apply(double rate, const std::vector<float>& gradients) {
+  void Apply(double rate, bool together, const std::vector<float>& gradients) {
+    const bool ahead = param_.type() == "Nesterov" || (together && param_.momentum_lookahead());
     std::vector<double> g(gradients.begin(), gradients.end());
     Clip(&g);
     for (const UpdateParam& p : parameters_.params) {
@@ -63,8 +65,9 @@ class Reference {
         const double w = weights_[i];
         const bool l1 = param_.regularization_type() == "L1";
         g[i] += param_.weight_decay() * p.decay_mult * (l1 ? (w > 0) - (w < 0) : w);
-        history_[i] = param_.momentum() * history_[i] + rate * p.lr_mult * g[i];
-        weights_[i] -= history_[i];
+        const double before = history_[i], momentum = param_.momentum();
+        history_[i] = momentum * before + rate * p.lr_mult * g[i];
+        weights_[i] -= ahead ? (1 + momentum) * history_[i] - momentum * before : history_[i];
       }
     }
   }
@@ -89,12 +92,13 @@ void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
   const Parameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
   std::vector<float> weights = RandomArray(parameters, rng);
   Reference reference(param, parameters, weights);
-  SgdRule rule(param, parameters.params, parameters.size);
-  for (int iteration = 0; iteration < 5; ++iteration) {
+  const auto rule = UpdateRuleRegistry::Get().Create(param, parameters.params, parameters.size);
+  for (int iteration = 0; iteration < 6; ++iteration) {
     const std::vector<float> gradients = RandomArray(parameters, rng);
     const float rate = 0.2f / static_cast<float>(1 + iteration);
-    rule.Apply(rate, gradients.data(), weights.data());
-    reference.Apply(rate, gradients);
+    const bool together = iteration / 2 == 1;  // others come and go
+    rule->Apply(rate, together, gradients.data(), weights.data());
+    reference.Apply(rate, together, gradients);
   }
   for (int64_t i = 0; i < parameters.size; ++i) {
     ASSERT_NEAR(weights[i], reference.weights()[i], 2e-5) << "weight " << i;
@@ -107,7 +111,8 @@ TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
     for (int iter_size : {1, 3}) {
       for (const char* type : {"L1", "L2"}) {
         for (const char* decay : {"0", "0.1"}) {
-          for (const char* momentum : {"0", "0.9"}) {
+          for (const char* momentum :
+               {"0", "0.9", "0.9 momentum_lookahead: false", "0.9 type: 'Nesterov'"}) {
             const std::string text =
                 Cat("clip_gradients: ", clip, " iter_size: ", iter_size, " regularization_type: '",
                     type, "' weight_decay: ", decay, " momentum: ", momentum);
@@ -121,13 +126,42 @@ TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
   }
 }
 
+// What is left of a weight of 1 with a curvature when solvers with a history each take
+// turns: each applies the gradient of the weight that it read after its last turn.
+double LeftOfOne(const std::string& settings, int solvers, double curvature) {
+  const std::vector<UpdateParam> params = {{"w", {1}, 0, 1, 1, 1}};
+  std::vector<std::unique_ptr<UpdateRule>> rules;
+  for (int i = 0; i < solvers; ++i) {
+    rules.push_back(UpdateRuleRegistry::Get().Create(Param(settings), params, 1));
+  }
+  float weight = 1;
+  std::vector<float> read(solvers, weight);
+  for (int turn = 0; turn < 3000 && std::abs(weight) < 1e6f; ++turn) {
+    const int solver = turn % solvers;
+    const float gradient = static_cast<float>(curvature) * read[solver];
+    rules[solver]->Apply(0.001f, solvers > 1, &gradient, &weight);
+    read[solver] = weight;
+  }
+  return std::abs(weight);
+}
+
+TEST(Sgd, BearsThreeSolversOnCurvaturesThatThePlainStepDoesNot) {
+  for (const double curvature : {1.0, 30.0, 80.0, 120.0, 200.0, 300.0}) {
+    SCOPED_TRACE(curvature);
+    EXPECT_LT(LeftOfOne("momentum: 0.9", 1, curvature), 1e-3);
+    EXPECT_LT(LeftOfOne("momentum: 0.9", 3, curvature), 0.1);
+    if (curvature < 100) continue;
+    EXPECT_GT(LeftOfOne("momentum: 0.9 momentum_lookahead: false", 3, curvature), 1e5);
+  }
+}
+
 TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
   // Norm 5 over both parameters, clipped to 1, then halved by iter_size.
   const std::vector<UpdateParam> params = {{"a", {1}, 0, 1, 1, 1}, {"b", {1}, 16, 1, 1, 1}};
   SgdRule rule(Param("clip_gradients: 1 iter_size: 2"), params, 32);
   std::vector<float> gradients(32), weights(32);
   gradients[0] = 3, gradients[16] = 4;
-  rule.Apply(1, gradients.data(), weights.data());
+  rule.Apply(1, false, gradients.data(), weights.data());
   EXPECT_FLOAT_EQ(weights[0], -0.3f);
   EXPECT_FLOAT_EQ(weights[16], -0.4f);
 }
@@ -143,7 +177,7 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
   for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
   SgdRule rule(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"), parameters.params,
                parameters.size);
-  rule.Apply(0.1f, gradients.data(), weights.data());
+  rule.Apply(0.1f, false, gradients.data(), weights.data());
   for (int64_t i = 0; i < frozen.count; ++i) {
     EXPECT_EQ(weights[frozen.offset + i], before[frozen.offset + i]);
   }
@@ -157,7 +191,7 @@ TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
   std::vector<float> weights = RandomArray(parameters, &rng);
   std::vector<float> gradients(parameters.size, 1.0f);
   SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
-  rule.Apply(0.1f, gradients.data(), weights.data());
+  rule.Apply(0.1f, false, gradients.data(), weights.data());
   EXPECT_EQ(gradients, std::vector<float>(parameters.size, 1.0f));
   std::vector<bool> used(parameters.size);
   for (const UpdateParam& p : parameters.params) {
@@ -177,7 +211,7 @@ TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
   std::vector<float> weights = RandomArray(parameters, &rng);
   SgdRule first(param, parameters.params, parameters.size);
   for (int i = 0; i < 3; ++i) {
-    first.Apply(0.1f, RandomArray(parameters, &rng).data(), weights.data());
+    first.Apply(0.1f, false, RandomArray(parameters, &rng).data(), weights.data());
   }
   History history;
   first.ExportHistory(&history);
@@ -186,8 +220,8 @@ TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
 
   std::vector<float> copy = weights;
   const std::vector<float> gradients = RandomArray(parameters, &rng);
-  first.Apply(0.1f, gradients.data(), weights.data());
-  second.Apply(0.1f, gradients.data(), copy.data());
+  first.Apply(0.1f, false, gradients.data(), weights.data());
+  second.Apply(0.1f, false, gradients.data(), copy.data());
   EXPECT_EQ(weights, copy);
 }
 
@@ -196,7 +230,7 @@ TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
   SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
   std::vector<float> weights(parameters.size), gradients(parameters.size);
   gradients[parameters.params[1].offset + 2] = 1;
-  rule.Apply(0.5f, gradients.data(), weights.data());
+  rule.Apply(0.5f, false, gradients.data(), weights.data());
   History history;
   rule.ExportHistory(&history);
   ASSERT_EQ(history.size(), 3);

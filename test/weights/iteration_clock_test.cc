@@ -115,6 +115,17 @@ TEST(IterationClock, KeepsWhatAReleasedSlotHasCounted) {
   EXPECT_EQ(clock.global(), 2);
 }
 
+TEST(IterationClock, TellsHowManySolversThereAre) {
+  IterationClock clock;
+  EXPECT_EQ(clock.solvers(), 0);
+  const int one = clock.RegisterSolver(), other = clock.RegisterSolver();
+  EXPECT_EQ(clock.solvers(), 2);
+  clock.ReleaseSolver(one);
+  EXPECT_EQ(clock.solvers(), 1);
+  clock.ReleaseSolver(other);
+  EXPECT_EQ(clock.solvers(), 0);
+}
+
 TEST(IterationClock, GivesEverySolverItsOwnSlotAndRefusesOneTooMany) {
   IterationClock clock;
   std::set<int> slots;

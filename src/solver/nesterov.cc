@@ -1,0 +1,9 @@
+#include "solver/nesterov.h"
+
+namespace millrace {
+namespace {
+
+const RegisterUpdateRule<NesterovRule> registered("Nesterov");
+
+}  // namespace
+}  // namespace millrace

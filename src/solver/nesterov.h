@@ -1,0 +1,25 @@
+// Nesterov's accelerated gradient in the form that Caffe has it: SGD (sgd.h) of which step 4
+// always is
+//   h' = momentum * h + rate * lr_mult * g
+//   w  = w - ((1 + momentum) * h' - momentum * h); h = h'
+// (Sutskever, Martens, Dahl, Hinton: "On the importance of initialization and momentum in
+// deep learning", ICML 2013).
+#ifndef MILLRACE_SOLVER_NESTEROV_H_
+#define MILLRACE_SOLVER_NESTEROV_H_
+
+#include <vector>
+
+#include "solver/sgd.h"
+
+namespace millrace {
+
+class NesterovRule : public SgdRule {
+ public:
+  NesterovRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
+               int64_t size)
+      : SgdRule(param, params, size, LookAhead::kAlways) {}
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_NESTEROV_H_
