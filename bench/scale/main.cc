@@ -1,0 +1,177 @@
+// What `make scale` runs: clusters of 2 to 1,024 nodes on a simulated fabric (test/fabric),
+// by copies, by multicast, and as a tree of segments. Prints a line for each as it is done;
+// writes all numbers, and the figure of docs/scale.md.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "bench/measure.h"
+#include "bench/scale/figure.h"
+#include "bench/scale/row.h"
+#include "exchange/membership.h"
+#include "test/fabric/bound.h"
+#include "test/fabric/fleet.h"
+
+DEFINE_string(wire, "roce", "roce, infiniband or udp");
+DEFINE_double(gbit, 100, "rate of every port, each way, Gbit/s");
+DEFINE_int32(chunks, 2048, "chunks of the weights, each as long as a frame holds");
+DEFINE_int32(fan_out, 32, "nodes of a segment of the tree");
+DEFINE_int32(least, 2, "nodes of the smallest cluster");
+DEFINE_int32(most, 1024, "nodes of the largest cluster; sizes are doubled");
+DEFINE_int32(window, 0, "window_frames of the transport; 0: as verbs has it by default");
+DEFINE_string(kinds, "copies multicast tree", "which of these are simulated");
+DEFINE_string(csv, "", "the file to write the numbers to");
+DEFINE_string(svg, "", "the file to draw the figure to");
+DEFINE_string(draw, "", "draw the figure from these numbers, simulate nothing");
+
+namespace millrace::scale {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kJoinWithin = 60'000 * kMs, kSettleWithin = 20'000 * kMs;
+constexpr int kMarks = 16;
+// What a reading is over, and what goes before it until queues have filled, in sweeps of the
+// bound.
+constexpr double kWarmSweeps = 8, kReadSweeps = 8;
+
+fabric::FleetOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
+  fabric::FleetOptions options;
+  options.shape = shape;
+  options.carrier.wire = fabric::WireNamed(FLAGS_wire);
+  options.carrier.multicast = multicast;
+  options.carrier.rates = {FLAGS_gbit * 1e9 / 8, FLAGS_gbit * 1e9 / 8};
+  options.carrier.window_frames = static_cast<uint32_t>(FLAGS_window);
+  options.chunks = FLAGS_chunks;
+  return options;
+}
+
+void Shape(const fabric::FleetOptions& options, Row* row) {
+  row->nodes = options.shape.nodes;
+  row->segments = static_cast<int>(options.shape.segments.size());
+  row->members = static_cast<int>(options.shape.most_members());
+  row->heartbeat = static_cast<int>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes) +
+                                    Membership::MaxPayloadBytes(row->members));
+  row->fits = row->heartbeat <= options.carrier.wire.most_frame_bytes;
+}
+
+void Read(const fabric::Reading& reading, Row* row) {
+  constexpr double kMb = 1e-6;
+  row->sweeps = reading.least_sweeps;
+  row->merges = reading.merges;
+  row->sent = reading.sent_bytes / reading.sweeps * kMb;
+  row->received = reading.received_bytes / reading.sweeps * kMb;
+  row->most_sent = reading.most_sent_bytes / reading.least_sweeps * kMb;
+  row->most_received = reading.most_received_bytes / reading.least_sweeps * kMb;
+  row->queue = static_cast<double>(reading.deepest_queue_bytes) * kMb;
+}
+
+Row Simulate(const std::string& kind, const fabric::FleetOptions& options) {
+  const double begin = bench::Seconds();
+  Row row;
+  row.kind = kind;
+  Shape(options, &row);
+  fabric::Fleet fleet(options);
+  fleet.Join(kJoinWithin);
+  const fabric::PortRates& rates = options.carrier.rates;
+  const double joined = bench::Seconds();
+  row.bound = fabric::MostSweeps(fleet.cut(), options.shape, 0, rates);
+  row.bound_answered = fabric::MostSweeps(fleet.cut(), options.shape, 1, rates);
+  fleet.Work(true);
+  fleet.Run(static_cast<int64_t>(kWarmSweeps / row.bound * 1e9));
+  const double warm = bench::Seconds();
+  Read(fleet.Measure(static_cast<int64_t>(kReadSweeps / row.bound * 1e9)), &row);
+  const double read = bench::Seconds();
+  const fabric::Spread spread = fleet.MeasureSpread(kMarks, 1, kSettleWithin);
+  row.spread_mean = spread.mean_ns * 1e-6;
+  row.spread_last = spread.last_ns * 1e-6;
+  fleet.Work(false);
+  row.replicas_equal = fleet.Settle(kSettleWithin) && fleet.Conserved();
+  row.cpu = bench::Seconds() - begin;
+  std::printf("join %.1f warm %.1f read %.1f rest %.1f\n", joined - begin, warm - joined,
+              read - warm, bench::Seconds() - read);
+  return row;
+}
+
+void Print(const Row& row) {
+  std::printf(
+      "%-22s %5d nodes: %7.1f sweeps/s (at most %7.1f; all answered: %7.1f), %7.1f merges/s; "
+      "busiest MB a sweep: sent %6.2f, received %6.2f; spread %7.2f ms; %s; %.0f s\n",
+      row.kind.c_str(), row.nodes, row.sweeps, row.bound, row.bound_answered, row.merges,
+      row.most_sent, row.most_received, row.spread_last,
+      row.replicas_equal ? "replicas equal" : "REPLICAS DIFFER", row.cpu);
+  std::fflush(stdout);
+}
+
+void Write(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  AtomicFile file(path);
+  file.Write(text);
+  file.Commit();
+}
+
+std::vector<std::string> Caption(int64_t chunk_floats) {
+  const double bytes = 4.0 * FLAGS_chunks * static_cast<double>(chunk_floats);
+  char text[200];
+  std::snprintf(text, sizeof(text),
+                "%s, %g Gbit/s each way on each port; weights of %.1f MB in %d chunks, float32 "
+                "differences, solvers that always have progress. docs/scale.md says how.",
+                FLAGS_wire.c_str(), FLAGS_gbit, bytes * 1e-6, FLAGS_chunks);
+  return {text};
+}
+
+bool Wanted(const char* kind) { return FLAGS_kinds.find(kind) != std::string::npos; }
+
+std::vector<Row> SimulateAll() {
+  const bool multicasts = fabric::WireNamed(FLAGS_wire).multicasts;
+  const std::string tree = Cat("tree of ", FLAGS_fan_out, multicasts ? ", multicast" : ", copies");
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& kind, const fabric::Shape& shape, bool multicast) {
+    rows.push_back(Simulate(kind, OptionsOf(shape, multicast)));
+    Print(rows.back());
+    Write(FLAGS_csv, ToCsv(rows));
+  };
+  for (int n = FLAGS_least; n <= FLAGS_most; n *= 2) {
+    const auto nodes = static_cast<uint16_t>(n);
+    if (Wanted("copies")) add("flat, copies", fabric::Flat(nodes), false);
+    if (Wanted("multicast") && multicasts) add("flat, multicast", fabric::Flat(nodes), true);
+    // Up to there it is flat.
+    if (Wanted("tree") && n > FLAGS_fan_out) {
+      add(tree, fabric::Tree(nodes, static_cast<uint16_t>(FLAGS_fan_out)), multicasts);
+    }
+  }
+  return rows;
+}
+
+int Run() {
+  if (FLAGS_least < 2 || FLAGS_most > kMaxNodes || FLAGS_fan_out < 2) {
+    throw Error("expected --least and --fan_out of 2 at least, --most of ", kMaxNodes, " at most");
+  }
+  const std::vector<Row> rows =
+      FLAGS_draw.empty() ? SimulateAll() : FromCsv(ReadFile(FLAGS_draw), FLAGS_draw);
+  const fabric::Wire wire = fabric::WireNamed(FLAGS_wire);
+  const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(1));
+  Write(FLAGS_svg, DrawScale(rows, Caption((wire.most_frame_bytes - head) / 4)));
+  const bool equal =
+      std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.replicas_equal > 0; });
+  if (!equal) throw Error("replicas differed in the end, or did not come to rest");
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace::scale
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  try {
+    return millrace::scale::Run();
+  } catch (const millrace::Error& error) {
+    std::cerr << "scale: " << error.what() << "\n";
+    return 1;
+  }
+}
