@@ -33,15 +33,16 @@ struct Graph {
   double Row::*bound;
 };
 
-// A line through all sizes, markers on those that a transport takes, the bound beneath.
+// A line through all sizes, markers on those that were simulated, the bound beneath.
 std::vector<PanelCurves> CurvesOf(const std::vector<Row>& rows,
                                   const std::vector<std::string>& kinds, const Graph& graph) {
   std::vector<PanelCurves> curves(kinds.size());
   for (const Row& row : rows) {
     PanelCurves& curve = curves[std::find(kinds.begin(), kinds.end(), row.kind) - kinds.begin()];
     const Point point{static_cast<double>(row.nodes), row.*graph.value};
+    if (!(point.y > 0)) continue;  // not known
     curve.smooth.push_back(point);
-    if (row.fits) curve.points.push_back(point);
+    if (!row.computed) curve.points.push_back(point);
     if (graph.bound) curve.raw.push_back({point.x, row.*graph.bound});
   }
   return curves;
@@ -77,8 +78,7 @@ void DrawLegend(const std::vector<std::string>& kinds, Svg* svg) {
     x += 38 + 7.6 * static_cast<double>(CharacterCount(kinds[i])) + 30;
   }
   svg->Text(kLeft, 56, 12, "start",
-            "pale: bound, if positions were all that passes a port; without a marker: more nodes "
-            "than a heartbeat of this transport can name",
+            "pale: bound, if positions were all that passes a port; without a marker: computed",
             {{"fill", kPale}});
 }
 

@@ -20,6 +20,7 @@ constexpr Column kColumns[] = {
     {"members", &Row::members},
     {"heartbeat_bytes", &Row::heartbeat},
     {"fits", &Row::fits},
+    {"computed", &Row::computed},
     {"sweeps_s", &Row::sweeps},
     {"merges_s", &Row::merges},
     {"bound_sweeps_s", &Row::bound},

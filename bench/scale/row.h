@@ -16,6 +16,7 @@ struct Row {
   int members = 0;            // of the largest segment
   int heartbeat = 0;          // bytes of its heartbeats
   int fits = 0;               // 1: the transport takes them
+  int computed = 0;           // 1: not simulated; no spread, no queue
   double sweeps = 0;          // per second
   double merges = 0;          // differences of each worker and chunk merged, per second
   double bound = 0;           // sweeps per second if positions were all that travelled
@@ -24,7 +25,7 @@ struct Row {
   double sent = 0, received = 0, most_sent = 0, most_received = 0;
   double spread_mean = 0, spread_last = 0;  // ms until a replica, until all have a step
   double queue = 0;                         // MB that the switch held for a port at most
-  double replicas_equal = 0;                // 1: in the end, and each step in them once
+  int replicas_equal = 0;                   // 1: in the end, and each step in them once
   double cpu = 0;                           // seconds that the simulation took
 };
 

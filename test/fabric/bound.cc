@@ -21,8 +21,15 @@ SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double
   const double others = static_cast<double>(cut.chunks) - owned;
   // A position is one frame to send, or one to each of the others; a difference goes to one
   // master, and a master gets as many as it has workers.
-  return {(cut.multicast ? owned : owned * workers) * position + answered * others * diff,
-          others * position + answered * owned * workers * diff};
+  const double sent =
+      (cut.multicast ? owned : owned * workers) * position + answered * others * diff;
+  const double received = others * position + answered * owned * workers * diff;
+  const auto seen =
+      static_cast<double>(cut.wire.BytesOf(header + static_cast<int64_t>(kChunkNumberBytes)));
+  const double unanswered = std::max(1 - answered, 0.0) * others;
+  const double frames = others + answered * others + unanswered;
+  const double told = unanswered * seen + frames * static_cast<double>(cut.wire.CreditBytes());
+  return {sent, received, sent + told, received + told};
 }
 
 double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates) {

@@ -22,6 +22,9 @@ struct Cut {
 
 struct SweepCost {
   double sent = 0, received = 0;  // bytes
+  // With a credit for each frame, and a frame of its own that tells of each position which no
+  // difference answers. Fewer are needed, by the windows and by what comes together.
+  double most_sent = 0, most_received = 0;
 };
 
 // Of one end of a segment of `members` nodes (2 at least) whose ids are below `max_nodes`, each

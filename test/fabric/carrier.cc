@@ -52,8 +52,10 @@ Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
   for (size_t segment = 0; segment < shape.segments.size(); ++segment) {
     const std::vector<uint16_t>& nodes = shape.segments[segment];
     groups_.push_back(fabric_.AddGroup(nodes));
+    const auto peers = static_cast<uint32_t>(nodes.size() - 1);
+    const uint32_t usual = DefaultWindow(peers);
     const uint32_t window =
-        options.window_frames > 0 ? options.window_frames : DefaultWindow(nodes.size() - 1);
+        options.under_way == 0 ? usual : std::clamp(options.under_way / peers, 1u, usual);
     const Stream stream{SendWindow(window, kSilenceNs), ReceiveWindow(window)};
     for (size_t place = 0; place < nodes.size(); ++place) {
       ends_of_[nodes[place]].push_back(ends_.size());
@@ -118,6 +120,9 @@ bool Carrier::Send(size_t end, const PostedFrame& frame, int64_t now) {
     return true;
   }
   if (!HasRoom(end, options_.multicast)) return false;
+  if (static_cast<FrameType>(frame.head[kTypeAt]) == FrameType::kPosition) {
+    position_bytes_ += bytes * static_cast<int64_t>(options_.multicast ? 1 : members - 1);
+  }
   if (options_.multicast) {
     const uint32_t cargo = Load(end, frame, true);
     for (size_t peer = 0; peer < members; ++peer) {

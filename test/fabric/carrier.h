@@ -26,7 +26,9 @@ struct CarrierOptions {
   int64_t chunk_floats = 0;  // of a chunk on the wire
   PortRates rates;
   int64_t latency_ns = 2000;
-  uint32_t window_frames = 0;  // unconfirmed to each peer, in each stream; 0: DefaultWindow
+  // Frames of others' streams that may be under way to a node in a segment, shared by its
+  // windows; 0: as many as DefaultWindow allows, which no window exceeds.
+  uint32_t under_way = 0;
 };
 
 // The bytes that a payload of this frame (its head as it was posted) has on the wire where
@@ -48,6 +50,9 @@ class Carrier {
   const std::vector<size_t>& ends_of(uint16_t node) const { return ends_of_[node]; }
   Fabric& fabric() { return fabric_; }
   const Fabric& fabric() const { return fabric_; }
+
+  // What positions have taken on the ports of those that sent them, bytes.
+  int64_t position_bytes() const { return position_bytes_; }
 
   // Takes a frame, whose bytes are not needed any more then. False if a window is full.
   bool Send(size_t end, const PostedFrame& frame, int64_t now);
@@ -104,6 +109,7 @@ class Carrier {
   std::vector<std::vector<Stream>> streams_;  // by end: two of each peer, by place
   std::vector<Cargo> cargo_;
   std::vector<uint32_t> free_;
+  int64_t position_bytes_ = 0;
 };
 
 // What the verbs transport leaves unconfirmed to each of `peers`, by its default number of

@@ -44,12 +44,10 @@ void Fabric::Queue(uint16_t to, const Transit& transit) {
   Port& port = ports_[to];
   port.in_free =
       std::max(port.in_free, transit.at) + NsOf(transit.bytes, rates_.in_bytes_per_second);
-  ++port.counts.packets_in;
-  port.counts.bytes_in += transit.bytes;
   const auto waiting = static_cast<int64_t>(static_cast<double>(port.in_free - transit.at) * 1e-9 *
                                             rates_.in_bytes_per_second);
   port.counts.deepest_queue_bytes = std::max(port.counts.deepest_queue_bytes, waiting);
-  port.arrivals.push_back({port.in_free, transit.cargo});
+  port.arrivals.push_back({port.in_free, transit.bytes, transit.cargo});
 }
 
 void Fabric::Advance(int64_t now) {
@@ -67,9 +65,12 @@ void Fabric::Advance(int64_t now) {
 }
 
 bool Fabric::Take(uint16_t to, int64_t now, uint32_t* cargo) {
-  std::deque<Arrival>& arrivals = ports_[to].arrivals;
+  Port& port = ports_[to];
+  std::deque<Arrival>& arrivals = port.arrivals;
   if (arrivals.empty() || arrivals.front().at > now) return false;
   *cargo = arrivals.front().cargo;
+  ++port.counts.packets_in;
+  port.counts.bytes_in += arrivals.front().bytes;
   arrivals.pop_front();
   return true;
 }

@@ -25,7 +25,7 @@ struct PortRates {
 
 struct PortCounts {
   uint64_t packets_out = 0, packets_in = 0;
-  int64_t bytes_out = 0, bytes_in = 0;  // that have begun to leave, or to arrive
+  int64_t bytes_out = 0, bytes_in = 0;  // that were given to it, or taken
   int64_t deepest_queue_bytes = 0;      // of what the switch held for it at once
 };
 
@@ -61,7 +61,7 @@ class Fabric {
 
  private:
   struct Arrival {
-    int64_t at;
+    int64_t at, bytes;
     uint32_t cargo;
   };
   struct Port {

@@ -181,9 +181,13 @@ TEST(Carrier, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
     EXPECT_TRUE(once.Send(0, *position, 0));
     EXPECT_TRUE(copies.Send(0, *position, 0));
     EXPECT_EQ(copies.fabric().counts(0).bytes_out, (nodes - 1) * once.fabric().counts(0).bytes_out);
-    once.fabric().Advance(1'000'000'000);
-    copies.fabric().Advance(1'000'000'000);
     for (uint16_t node = 1; node < nodes; ++node) {
+      for (Carrier* carrier : {&once, &copies}) {
+        Carrier::Arrived arrived;
+        carrier->fabric().Advance(1'000'000'000);
+        EXPECT_TRUE(carrier->Take(node, 1'000'000'000, &arrived));
+        EXPECT_FALSE(carrier->Take(node, 1'000'000'000, &arrived));
+      }
       EXPECT_EQ(once.fabric().counts(node).bytes_in, once.fabric().counts(0).bytes_out);
       EXPECT_EQ(copies.fabric().counts(node).bytes_in, once.fabric().counts(0).bytes_out);
     }

@@ -34,9 +34,15 @@ CarrierOptions Filled(const FleetOptions& options) {
 
 }  // namespace
 
+Cut CutOf(const FleetOptions& options) {
+  return {options.carrier.wire, options.chunks, ChunkFloats(options), options.codec,
+          options.carrier.multicast};
+}
+
 struct Fleet::Totals {
   std::vector<PortCounts> ports;
   std::vector<ExchangeStats> ends;
+  int64_t position_bytes = 0;
 };
 
 Fleet::Fleet(const FleetOptions& options)
@@ -48,7 +54,8 @@ Fleet::Fleet(const FleetOptions& options)
           options.carrier.rates.out_bytes_per_second * 1e9)),
       carrier_(options.shape, Filled(options)),
       nodes_(options.shape.nodes),
-      ends_(carrier_.ends().size()) {
+      ends_(carrier_.ends().size()),
+      room_(kBatch) {
   for (Node& node : nodes_) node.weights.assign(options.chunks * kFloats, 0.0f);
   for (size_t end = 0; end < ends_.size(); ++end) Start(end);
 }
@@ -145,9 +152,8 @@ bool Fleet::Send(uint16_t node, size_t index) {
   Offer(index);
   const size_t before = end.held.size(), room = std::min(kBatch, options_.slots - before);
   if (carrier_.fabric().BacklogNs(node, now_) >= most_backlog_ns_ || room == 0) return false;
-  end.held.resize(before + room);
-  const size_t count = end.exchange->Send({end.held.data() + before, room}, now_);
-  end.held.resize(before + count);
+  const size_t count = end.exchange->Send({room_.data(), room}, now_);
+  end.held.insert(end.held.end(), room_.begin(), room_.begin() + static_cast<ptrdiff_t>(count));
   Offer(index);
   return count == room && end.held.size() < before + count;
 }
@@ -239,6 +245,7 @@ Fleet::Totals Fleet::Read() const {
     totals.ports.push_back(carrier_.fabric().counts(node));
   }
   for (const End& end : ends_) totals.ends.push_back(end.exchange->stats());
+  totals.position_bytes = carrier_.position_bytes();
   return totals;
 }
 
@@ -261,6 +268,7 @@ Reading Fleet::Measure(int64_t ns) {
     reading.most_received_bytes = std::max(reading.most_received_bytes, in / reading.seconds);
     reading.deepest_queue_bytes = std::max(reading.deepest_queue_bytes, b.deepest_queue_bytes);
   }
+  reading.position_bytes = after.position_bytes - before.position_bytes;
   std::vector<double> sweeps(options_.shape.segments.size()), merges = sweeps;
   for (size_t end = 0; end < ends_.size(); ++end) {
     const Exchange& exchange = *ends_[end].exchange;
@@ -346,11 +354,6 @@ bool Fleet::Settle(int64_t within_ns) {
     Step();
   }
   return true;
-}
-
-Cut Fleet::cut() const {
-  return {options_.carrier.wire, options_.chunks, chunk_floats_, options_.codec,
-          options_.carrier.multicast};
 }
 
 bool Fleet::Conserved() const {

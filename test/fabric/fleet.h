@@ -25,9 +25,12 @@ struct FleetOptions {
   CarrierOptions carrier;  // chunk_floats 0: as many as a frame holds
   int64_t chunks = 2048;   // of the weights; all segments carry all of them
   Codec codec = Codec::kFloat32;
-  int64_t pass_ns = 20'000;  // how often a node looks at what has come
+  int64_t pass_ns = 10'000;  // how often a node looks at what has come
   uint32_t slots = 128;
 };
+
+// What travels between such nodes, for the bounds of bound.h.
+Cut CutOf(const FleetOptions& options);
 
 // Of a stretch of time; per second, or counts.
 struct Reading {
@@ -40,6 +43,7 @@ struct Reading {
   // As sweeps, and of the same ends: how often each chunk's difference was merged.
   double merges = 0;
   uint64_t positions_sent = 0, positions_taken = 0, diffs_merged = 0, resends = 0;
+  int64_t position_bytes = 0;       // that positions took on the ports of their masters
   int64_t deepest_queue_bytes = 0;  // since the beginning
 };
 
@@ -76,8 +80,7 @@ class Fleet {
   int64_t chunk_floats() const { return chunk_floats_; }
   const Exchange& exchange(size_t end) const { return *ends_[end].exchange; }
   const Carrier& carrier() const { return carrier_; }
-  // For the bounds of bound.h.
-  Cut cut() const;
+  Cut cut() const { return CutOf(options_); }
 
  private:
   struct Node {
@@ -114,6 +117,7 @@ class Fleet {
   std::vector<End> ends_;
   std::vector<Carrier::Arrived> arrived_;
   std::vector<std::span<const std::byte>> frames_;
+  std::vector<PostedFrame> room_;
   std::vector<uint16_t> full_;  // destinations without room, of one Offer
   bool busy_ = false;
   int64_t now_ = 0;
