@@ -27,9 +27,12 @@ DEFINE_int32(most_flat, 128,
              "nodes of the largest single segment that is simulated; larger ones "
              "are computed (test/fabric/bound.h)");
 DEFINE_int32(under_way, -1,
-             "frames under way to a node in a segment, which its windows share; -1: half of "
+             "frames under way to a node in a segment, which its windows share; -1: twice "
              "the chunks; 0: what verbs allows by default");
 DEFINE_string(kinds, "copies multicast tree", "which of these are simulated");
+DEFINE_int32(most_spread, 128, "nodes of the largest cluster whose spread is measured");
+DEFINE_double(warm, 6, "time at work before a reading, in sweeps of the bound");
+DEFINE_double(read, 10, "time of a reading, likewise");
 DEFINE_string(csv, "", "the file to write the numbers to");
 DEFINE_string(svg, "", "the file to draw the figure to");
 DEFINE_string(draw, "", "draw the figure from these numbers, simulate nothing");
@@ -40,10 +43,6 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kJoinWithin = 60'000 * kMs, kSettleWithin = 20'000 * kMs;
 constexpr int kMarks = 16;
-// What a reading is over, and what goes before it until queues have filled, in sweeps of the
-// bound.
-constexpr double kWarmSweeps = 10, kReadSweeps = 20;
-
 fabric::FleetOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
   fabric::FleetOptions options;
   options.shape = shape;
@@ -52,9 +51,9 @@ fabric::FleetOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
   options.carrier.rates = {FLAGS_gbit * 1e9 / 8, FLAGS_gbit * 1e9 / 8};
   options.chunks = FLAGS_chunks;
   // The weights here are few. With as many as a large net has, the default windows hold a part
-  // of a sweep; here they would hold many, and nodes would be sent what is outdated.
+  // of a sweep; here they would hold a dozen, and nodes would be sent what is outdated.
   options.carrier.under_way =
-      static_cast<uint32_t>(FLAGS_under_way < 0 ? FLAGS_chunks / 2 : FLAGS_under_way);
+      static_cast<uint32_t>(FLAGS_under_way < 0 ? 2 * FLAGS_chunks : FLAGS_under_way);
   return options;
 }
 
@@ -89,11 +88,13 @@ Row Simulate(const std::string& kind, const fabric::FleetOptions& options) {
   row.bound = fabric::MostSweeps(fabric::CutOf(options), options.shape, 0, rates);
   row.bound_answered = fabric::MostSweeps(fabric::CutOf(options), options.shape, 1, rates);
   fleet.Work(true);
-  fleet.Run(static_cast<int64_t>(kWarmSweeps / row.bound * 1e9));
-  Read(fleet.Measure(static_cast<int64_t>(kReadSweeps / row.bound * 1e9)), &row);
-  const fabric::Spread spread = fleet.MeasureSpread(kMarks, 1, kSettleWithin);
-  row.spread_mean = spread.mean_ns * 1e-6;
-  row.spread_last = spread.last_ns * 1e-6;
+  fleet.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
+  Read(fleet.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
+  if (row.nodes <= FLAGS_most_spread) {
+    const fabric::Spread spread = fleet.MeasureSpread(kMarks, 1, kSettleWithin);
+    row.spread_mean = spread.mean_ns * 1e-6;
+    row.spread_last = spread.last_ns * 1e-6;
+  }
   fleet.Work(false);
   row.replicas_equal = fleet.Settle(kSettleWithin) && fleet.Conserved();
   row.cpu = bench::Seconds() - begin;
