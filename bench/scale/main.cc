@@ -24,8 +24,9 @@ DEFINE_int32(fan_out, 32, "nodes of a segment of the tree");
 DEFINE_int32(least, 2, "nodes of the smallest cluster");
 DEFINE_int32(most, 1024, "nodes of the largest cluster; sizes are doubled");
 DEFINE_int32(most_flat, 128,
-             "nodes of the largest single segment that is simulated; larger ones "
-             "are computed (test/fabric/bound.h)");
+             "nodes of the largest single segment that is simulated; what is "
+             "larger is computed (test/fabric/bound.h)");
+DEFINE_int32(most_tree, 1024, "nodes of the largest tree that is simulated");
 DEFINE_int32(under_way, -1,
              "frames under way to a node in a segment, which its windows share; -1: twice "
              "the chunks; 0: what verbs allows by default");
@@ -34,6 +35,9 @@ DEFINE_int32(most_spread, 128, "nodes of the largest cluster whose spread is mea
 DEFINE_double(warm, 6, "time at work before a reading, in sweeps of the bound");
 DEFINE_double(read, 10, "time of a reading, likewise");
 DEFINE_string(csv, "", "the file to write the numbers to");
+DEFINE_string(from, "",
+              "simulate nothing that stands in this file of numbers, made with the "
+              "same flags");
 DEFINE_string(svg, "", "the file to draw the figure to");
 DEFINE_string(draw, "", "draw the figure from these numbers, simulate nothing");
 
@@ -101,9 +105,10 @@ Row Simulate(const std::string& kind, const fabric::FleetOptions& options) {
   return row;
 }
 
-// A single segment of more nodes than are simulated, by the bytes that have to pass its ports,
-// as far from them as the largest that was simulated, `like`, was.
-Row Compute(const fabric::FleetOptions& options, const Row& like) {
+// A cluster of more nodes than are simulated: by the bytes that have to pass its busiest port,
+// as far from them as the largest that was simulated, `like` of the options `simulated`, was.
+Row Compute(const fabric::FleetOptions& options, const fabric::FleetOptions& simulated,
+            const Row& like) {
   Row row;
   row.kind = like.kind;
   row.computed = 1;
@@ -112,20 +117,17 @@ Row Compute(const fabric::FleetOptions& options, const Row& like) {
   const auto most = [&](const fabric::FleetOptions& of, double answered) {
     return fabric::MostSweeps(fabric::CutOf(of), of.shape, answered, rates);
   };
-  fabric::FleetOptions simulated = options;
-  simulated.shape = fabric::Flat(static_cast<uint16_t>(like.nodes));
-  const double answered = like.merges / like.sweeps;
+  const double answered = std::min(like.merges / like.sweeps, 1.0);
   row.bound = most(options, 0);
   row.bound_answered = most(options, 1);
   row.sweeps = most(options, answered) * like.sweeps / most(simulated, answered);
   row.merges = answered * row.sweeps;
   const auto cost = [&](const fabric::FleetOptions& of) {
-    const uint16_t nodes = of.shape.nodes;
-    return fabric::CostOfSweep(fabric::CutOf(of), nodes, nodes, answered);
+    return fabric::CostOfBusiest(fabric::CutOf(of), of.shape, answered);
   };
   const fabric::SweepCost here = cost(options), there = cost(simulated);
-  row.sent = row.most_sent = here.sent / there.sent * like.most_sent;
-  row.received = row.most_received = here.received / there.received * like.most_received;
+  row.most_sent = here.sent / there.sent * like.most_sent;
+  row.most_received = here.received / there.received * like.most_received;
   return row;
 }
 
@@ -164,25 +166,39 @@ bool Wanted(const char* kind) { return FLAGS_kinds.find(kind) != std::string::np
 std::vector<Row> SimulateAll() {
   const bool multicasts = fabric::WireNamed(FLAGS_wire).multicasts;
   const std::string tree = Cat("tree of ", FLAGS_fan_out, multicasts ? ", multicast" : ", copies");
-  std::vector<Row> rows;
-  const auto add = [&](const std::string& kind, const fabric::Shape& shape, bool multicast) {
-    const fabric::FleetOptions options = OptionsOf(shape, multicast);
-    const auto like =
-        std::find_if(rows.rbegin(), rows.rend(), [&](const Row& row) { return row.kind == kind; });
-    const bool compute =
-        like != rows.rend() && shape.segments.size() == 1 && shape.nodes > FLAGS_most_flat;
-    rows.push_back(compute ? Compute(options, *like) : Simulate(kind, options));
+  std::vector<Row> rows, given;
+  if (!FLAGS_from.empty()) given = FromCsv(ReadFile(FLAGS_from), FLAGS_from);
+  // `shape` of so many nodes.
+  const auto add = [&](const std::string& kind, auto shape, uint16_t nodes, bool multicast,
+                       int most) {
+    const auto like = std::find_if(rows.rbegin(), rows.rend(), [&](const Row& row) {
+      return row.kind == kind && !row.computed;
+    });
+    const auto known = std::find_if(given.begin(), given.end(), [&](const Row& row) {
+      return row.kind == kind && row.nodes == nodes && !row.computed;
+    });
+    const fabric::FleetOptions options = OptionsOf(shape(nodes), multicast);
+    if (nodes > most && like != rows.rend()) {
+      const auto before = static_cast<uint16_t>(like->nodes);
+      rows.push_back(Compute(options, OptionsOf(shape(before), multicast), *like));
+    } else if (known != given.end()) {
+      rows.push_back(*known);
+    } else {
+      rows.push_back(Simulate(kind, options));
+    }
     Print(rows.back());
     Write(FLAGS_csv, ToCsv(rows));
   };
+  const auto fan_out = static_cast<uint16_t>(FLAGS_fan_out);
+  const auto grow = [&](uint16_t nodes) { return fabric::Tree(nodes, fan_out); };
   for (int n = FLAGS_least; n <= FLAGS_most; n *= 2) {
     const auto nodes = static_cast<uint16_t>(n);
-    if (Wanted("copies")) add("flat, copies", fabric::Flat(nodes), false);
-    if (Wanted("multicast") && multicasts) add("flat, multicast", fabric::Flat(nodes), true);
-    // Up to there it is flat.
-    if (Wanted("tree") && n > FLAGS_fan_out) {
-      add(tree, fabric::Tree(nodes, static_cast<uint16_t>(FLAGS_fan_out)), multicasts);
+    if (Wanted("copies")) add("flat, copies", fabric::Flat, nodes, false, FLAGS_most_flat);
+    if (Wanted("multicast") && multicasts) {
+      add("flat, multicast", fabric::Flat, nodes, true, FLAGS_most_flat);
     }
+    // Up to there it is flat.
+    if (Wanted("tree") && n > FLAGS_fan_out) add(tree, grow, nodes, multicasts, FLAGS_most_tree);
   }
   return rows;
 }

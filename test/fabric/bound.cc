@@ -32,22 +32,28 @@ SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double
   return {sent, received, sent + told, received + told};
 }
 
-double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates) {
+SweepCost CostOfBusiest(const Cut& cut, const Shape& shape, double answered) {
   std::vector<SweepCost> ports(shape.nodes);
+  SweepCost busiest;
   for (const std::vector<uint16_t>& segment : shape.segments) {
     const auto max_nodes = static_cast<uint16_t>(segment.back() + 1);
     const SweepCost cost = CostOfSweep(cut, segment.size(), max_nodes, answered);
     for (const uint16_t node : segment) {
-      ports[node].sent += cost.sent;
-      ports[node].received += cost.received;
+      SweepCost& port = ports[node];
+      busiest.sent = std::max(busiest.sent, port.sent += cost.sent);
+      busiest.received = std::max(busiest.received, port.received += cost.received);
+      busiest.most_sent = std::max(busiest.most_sent, port.most_sent += cost.most_sent);
+      busiest.most_received =
+          std::max(busiest.most_received, port.most_received += cost.most_received);
     }
   }
-  double seconds = 0;
-  for (const SweepCost& port : ports) {
-    seconds = std::max({seconds, port.sent / rates.out_bytes_per_second,
-                        port.received / rates.in_bytes_per_second});
-  }
-  return 1 / seconds;
+  return busiest;
+}
+
+double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates) {
+  const SweepCost cost = CostOfBusiest(cut, shape, answered);
+  return 1 / std::max(cost.sent / rates.out_bytes_per_second,
+                      cost.received / rates.in_bytes_per_second);
 }
 
 }  // namespace millrace::fabric

@@ -32,6 +32,9 @@ struct SweepCost {
 // master, and `answered` (0 to 1) of these positions are answered with a difference.
 SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double answered);
 
+// What all segments together cost the port that sends most, and the one that receives most.
+SweepCost CostOfBusiest(const Cut& cut, const Shape& shape, double answered);
+
 // The most sweeps per second that the slowest segment of a shape can make: that of the port
 // that has the most to do, if all segments make as many.
 double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates);
