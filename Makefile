@@ -9,6 +9,7 @@
 #   make cluster-demo three machines in namespaces on one box train together (root)
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
 #   make test-rdma    RDMA between devices of an emulated machine (QEMU)
+#   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -157,6 +158,8 @@ $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
 $(BUILD)/bench/seal_bench: LDLIBS += -lsodium
+# The simulated fabric is the tests'.
+$(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
 
 .PHONY: deps
 deps:
@@ -210,6 +213,11 @@ fuzz: deps
 soak: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
 	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
+# What docs/scale.md tells of; many minutes. FLAGS="--wire=udp ..." for others.
+.PHONY: scale
+scale: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/bench/scale
+	@$(BUILD)/bench/scale --csv=$(BUILD)/scale.csv --svg=$(BUILD)/scale.svg $(FLAGS)
 .PHONY: test-rdma
 test-rdma:
 	@tools/install-deps

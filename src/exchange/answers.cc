@@ -43,6 +43,7 @@ void Answers::Poll(size_t budget) {
   posted_ = 0;
   for (uint16_t i = 0; i < nodes; ++i) {
     const uint16_t node = static_cast<uint16_t>((next_ + i) % nodes);
+    if (table.owed[node] == kNoChunk) continue;
     List seen{FrameType::kSeen}, pledges{FrameType::kPledge};
     // Two lists may be open, and one return posted, in each step.
     while (table.owed[node] != kNoChunk && posted_ + 3 <= budget) {

@@ -12,8 +12,8 @@ constexpr size_t kOpsAtOnce = 64;
 constexpr uint32_t kFewestSlots = 8;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
-  return {config.node,       config.max_nodes,      config.incarnation, config.heartbeat_ns,
-          config.suspect_ns, config.found_after_ns, config.sole_founder};
+  return {config.node,       config.max_nodes,      config.incarnation,  config.heartbeat_ns,
+          config.suspect_ns, config.found_after_ns, config.sole_founder, MaxMembers(config)};
 }
 
 const ExchangeConfig& Checked(const ExchangeConfig& config) {
@@ -22,6 +22,10 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
   }
   if (config.node >= config.max_nodes) {
     throw Error("exchange: node is ", config.node, ", expected less than max_nodes, ",
+                config.max_nodes);
+  }
+  if (config.max_members > config.max_nodes) {
+    throw Error("exchange: max_members is ", config.max_members, ", expected at most max_nodes, ",
                 config.max_nodes);
   }
   if (config.slots < kFewestSlots) {
@@ -48,7 +52,7 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
 // The largest payload: a chunk, or a heartbeat, whichever is larger.
 size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
   const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
-  return std::max(chunk, Membership::MaxPayloadBytes(config.max_nodes));
+  return std::max(chunk, Membership::MaxPayloadBytes(MaxMembers(config)));
 }
 
 }  // namespace

@@ -11,9 +11,12 @@
 namespace millrace {
 
 struct ExchangeConfig {
-  uint64_t run = 0;          // equal on all nodes of a run, different between runs
-  uint16_t node = 0;         // this one; each node has its own, below max_nodes
-  uint16_t max_nodes = 2;    // equal on all nodes; at most kMaxNodes
+  uint64_t run = 0;        // equal on all nodes of a run, different between runs
+  uint16_t node = 0;       // this one; each node has its own, below max_nodes
+  uint16_t max_nodes = 2;  // equal on all nodes; at most kMaxNodes
+  // Of these, how many there are at most at once; what heartbeats have room for. Equal on
+  // all nodes. 0: max_nodes.
+  uint16_t max_members = 0;
   uint32_t incarnation = 1;  // larger each time that this node is started
   CodecConfig codec;         // of the differences that this node sends
 
@@ -36,6 +39,10 @@ struct ExchangeConfig {
   // checksum, because solvers change it meanwhile.
   bool direct = false;
 };
+
+inline uint16_t MaxMembers(const ExchangeConfig& config) {
+  return config.max_members > 0 ? config.max_members : config.max_nodes;
+}
 
 // Counted since the exchange was made.
 struct ExchangeStats {

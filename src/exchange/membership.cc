@@ -31,7 +31,10 @@ bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
 }  // namespace
 
 Membership::Membership(const MembershipConfig& config)
-    : config_(config), peers_(config.max_nodes), incarnation_(config.incarnation) {
+    : config_(config),
+      max_members_(config.max_members > 0 ? config.max_members : config.max_nodes),
+      peers_(config.max_nodes),
+      incarnation_(config.incarnation) {
   view_.Reserve(config.max_nodes);
   proposal_.Reserve(config.max_nodes);
   scratch_.Reserve(config.max_nodes);
@@ -151,10 +154,13 @@ bool Membership::Receive(const FrameView& frame, int64_t now) {
   }
 }
 
+bool Membership::ReadView(std::span<const std::byte> in) {
+  return DecodeView(in, config_.max_nodes, &scratch_) && scratch_.members.size() <= max_members_;
+}
+
 bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   NodeStatus status;
-  if (!ReadStatus(frame.payload, &status) ||
-      !DecodeView(frame.payload.subspan(kStatusBytes), config_.max_nodes, &scratch_) ||
+  if (!ReadStatus(frame.payload, &status) || !ReadView(frame.payload.subspan(kStatusBytes)) ||
       scratch_.id != frame.header.view) {
     return false;
   }
@@ -273,8 +279,7 @@ bool Membership::AcceptableAsJoiner() const {
 }
 
 bool Membership::OnPropose(const FrameView& frame) {
-  if (!DecodeView(frame.payload, config_.max_nodes, &scratch_) || !scratch_.id ||
-      scratch_.id.coordinator != frame.header.source) {
+  if (!ReadView(frame.payload) || !scratch_.id || scratch_.id.coordinator != frame.header.source) {
     return false;
   }
   max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
@@ -332,8 +337,8 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
 
 // ---- Speaking ---------------------------------------------------------------
 
-size_t Membership::MaxPayloadBytes(uint16_t max_nodes) {
-  return kStatusBytes + MaxViewBytes(max_nodes);
+size_t Membership::MaxPayloadBytes(uint16_t max_members) {
+  return kStatusBytes + MaxViewBytes(max_members);
 }
 
 void Membership::WriteStatus(std::byte* out) const {

@@ -35,6 +35,9 @@ struct MembershipConfig {
   int64_t found_after_ns = 1'000'000'000;
   // No other node ever does, so that this one need not wait for those with lower ids.
   bool sole_founder = false;
+  // Of a view, those that join included; a node beyond waits until there is room. The same
+  // on all nodes: a larger view is refused. 0: max_nodes.
+  uint16_t max_members = 0;
 };
 
 // What a node says of itself in a heartbeat.
@@ -94,11 +97,11 @@ class Membership {
   bool Receive(const FrameView& frame, int64_t now);
 
   // The next message that is due; its payload is written to `payload` (room for
-  // MaxPayloadBytes). False when none is.
+  // MaxPayloadBytes of max_members). False when none is.
   bool Poll(int64_t now, MembershipMessage* message, std::byte* payload);
   // When Poll will next have something if nothing is received until then.
   int64_t NextEvent() const;
-  static size_t MaxPayloadBytes(uint16_t max_nodes);
+  static size_t MaxPayloadBytes(uint16_t max_members);
 
   // Iterations done by all members together, past ones included.
   uint64_t global_clock() const;
@@ -128,6 +131,8 @@ class Membership {
   };
   Standing OwnStanding() const { return {global_clock(), LiveSynced(), view_.id}; }
 
+  // Into scratch_; false if it is no view, or one that this node could not pass on.
+  bool ReadView(std::span<const std::byte> in);
   bool OnHeartbeat(const FrameView& frame, int64_t now);
   bool OnPropose(const FrameView& frame);
   bool OnAccept(const FrameView& frame, int64_t now);
@@ -155,6 +160,7 @@ class Membership {
   void WriteStatus(std::byte* out) const;
 
   const MembershipConfig config_;
+  const size_t max_members_;
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
   uint32_t incarnation_;

@@ -61,7 +61,7 @@ void Membership::Compose(View* next) const {
   next->past_clock = view_.past_clock;
   next->members.clear();
   for (const Member& member : view_.members) ComposeMember(member, next);
-  for (uint16_t node = 0; node < config_.max_nodes; ++node) {
+  for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
     if (node == config_.node || !WantsToJoin(peers_[node]) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});

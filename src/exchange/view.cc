@@ -55,8 +55,8 @@ size_t ViewBytes(const View& view) {
   return kHeadBytes + kViewIdBytes * view.ancestors.size() + kMemberBytes * view.members.size();
 }
 
-size_t MaxViewBytes(uint16_t max_nodes) {
-  return kHeadBytes + kViewIdBytes * View::kAncestors + kMemberBytes * max_nodes;
+size_t MaxViewBytes(uint16_t max_members) {
+  return kHeadBytes + kViewIdBytes * View::kAncestors + kMemberBytes * max_members;
 }
 
 void EncodeView(const View& view, std::byte* out) {

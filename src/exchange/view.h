@@ -56,7 +56,7 @@ void PutViewId(const ViewId& id, std::byte* out);
 ViewId GetViewId(const std::byte* in);
 
 size_t ViewBytes(const View& view);
-size_t MaxViewBytes(uint16_t max_nodes);
+size_t MaxViewBytes(uint16_t max_members);
 // Writes ViewBytes(view) bytes.
 void EncodeView(const View& view, std::byte* out);
 // Reads a view that takes exactly all of `in`; false when it is none: sizes that do

@@ -21,10 +21,11 @@ int64_t RdmaMtu(int64_t mtu) {
 }
 
 // As far as the lengths of its frames depend on it.
-ExchangeConfig ExchangeOf(uint16_t max_nodes, bool has_key) {
+ExchangeConfig ExchangeOf(const FrameUse& use) {
   ExchangeConfig config;
-  config.max_nodes = max_nodes;
-  config.trailer_bytes = has_key ? kSealBytes : 0;
+  config.max_nodes = use.max_nodes;
+  config.max_members = use.members;
+  config.trailer_bytes = use.has_key ? kSealBytes : 0;
   return config;
 }
 
@@ -40,15 +41,14 @@ int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
   return datagram / kAlign * kAlign - static_cast<int64_t>(kUdpPrefixBytes);
 }
 
-int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key) {
+int64_t HeartbeatBytes(const FrameUse& use) {
   // Longer than a frame of one float, whatever the number of nodes.
-  return static_cast<int64_t>(
-      MaxFrameBytes(ExchangeOf(max_nodes, has_key), {.size = 1, .chunk_floats = 1}));
+  return static_cast<int64_t>(MaxFrameBytes(ExchangeOf(use), {.size = 1, .chunk_floats = 1}));
 }
 
-int64_t ChunkFloatsIn(int64_t room, uint16_t max_nodes, bool has_key) {
+int64_t ChunkFloatsIn(int64_t room, const FrameUse& use) {
   if (room < 0) return 0;
-  return ChunkFloatsFor(static_cast<size_t>(room), ExchangeOf(max_nodes, has_key));
+  return ChunkFloatsFor(static_cast<size_t>(room), ExchangeOf(use));
 }
 
 }  // namespace millrace

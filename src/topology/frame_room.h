@@ -14,12 +14,19 @@ namespace millrace {
 // IPv4, whose headers are shorter; only udp asks.
 int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4);
 
-// The longest frame that holds no weights (bytes): a heartbeat of so many nodes.
-// `has_key`: frames are sealed.
-int64_t HeartbeatBytes(uint16_t max_nodes, bool has_key);
+// Whose frames they are: ids of a segment's nodes are below `max_nodes`, of which `members`
+// take part; `has_key`: frames are sealed.
+struct FrameUse {
+  uint16_t max_nodes = 2;
+  uint16_t members = 2;
+  bool has_key = false;
+};
+
+// The longest frame that holds no weights (bytes): a heartbeat that names all members.
+int64_t HeartbeatBytes(const FrameUse& use);
 // The most floats of a chunk for frames of `room` bytes; 0 if not even one fits, or a
 // heartbeat does not.
-int64_t ChunkFloatsIn(int64_t room, uint16_t max_nodes, bool has_key);
+int64_t ChunkFloatsIn(int64_t room, const FrameUse& use);
 
 }  // namespace millrace
 

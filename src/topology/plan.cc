@@ -81,6 +81,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.run = RunId(topology_, index);
   plan.exchange.node = node_;
   plan.exchange.max_nodes = segment.max_nodes();
+  plan.exchange.max_members = static_cast<uint16_t>(segment.nodes.size());
   plan.exchange.codec = segment.codec;
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.suspect_ns = segment.suspect_ns;

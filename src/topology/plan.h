@@ -23,7 +23,7 @@ struct SegmentPlan {
   std::vector<std::string> names;
   // transport, node and options are set; the clock is the default one.
   TransportConfig transport;
-  // run, node, max_nodes, codec, heartbeat_ns and suspect_ns are set. The caller sets
+  // run, node, max_nodes, max_members, codec, heartbeat_ns and suspect_ns are set. The caller sets
   // incarnation, and what depends on the transport it gets.
   ExchangeConfig exchange;
   MergeRuleConfig rule;

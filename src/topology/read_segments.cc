@@ -277,16 +277,16 @@ void SegmentReader::ReadOptions() {
 void SegmentReader::CutChunks() {
   CheckRange(Field("mtu"), message_->mtu(), 64, 65535);
   segment_.mtu = message_->mtu();
-  const uint16_t max_nodes = segment_.max_nodes();
-  const bool has_key = !segment_.key_file.empty();
+  const FrameUse use{segment_.max_nodes(), static_cast<uint16_t>(segment_.nodes.size()),
+                     !segment_.key_file.empty()};
   const int64_t room = FrameRoom(segment_.transport, segment_.mtu, all_ipv4_);
-  const int64_t heartbeat = HeartbeatBytes(max_nodes, has_key);
+  const int64_t heartbeat = HeartbeatBytes(use);
   if (room < heartbeat) {
     throw FieldError(Field("mtu"), segment_.mtu, " leaves ", std::max<int64_t>(room, 0),
                      " bytes for a frame, expected at least ", heartbeat, " for a heartbeat with ",
-                     max_nodes, " nodes");
+                     use.members, " nodes");
   }
-  const int64_t fits = ChunkFloatsIn(room, max_nodes, has_key);
+  const int64_t fits = ChunkFloatsIn(room, use);
   segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : fits;
   if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > fits) {
     throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",

@@ -39,6 +39,7 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
   const std::pair<const char*, Change> kBad[] = {
       {"max_nodes is 4097", [](ExchangeConfig* c) { c->max_nodes = kMaxNodes + 1; }},
       {"node is 2", [](ExchangeConfig* c) { c->node = 2; }},
+      {"max_members is 3", [](ExchangeConfig* c) { c->max_members = 3; }},
       {"slots is 7", [](ExchangeConfig* c) { c->slots = 7; }},
       {"threshold is 0",
        [](ExchangeConfig* c) {

@@ -16,6 +16,7 @@ void Members::Start(uint16_t node, uint32_t incarnation) {
   config.heartbeat_ns = 8'000'000;
   config.suspect_ns = 60'000'000;
   config.found_after_ns = 40'000'000;
+  config.max_members = max_members;
   nodes_[node] = {};
   nodes_[node].membership = std::make_unique<Membership>(config);
 }

@@ -39,6 +39,8 @@ class Members {
   void Kill(uint16_t node) { nodes_[node] = {}; }
   void Work(uint16_t node, uint64_t iterations);
 
+  uint16_t max_members = 0;  // MembershipConfig's, of those that start from now on
+
   // Whether a frame reaches a node; all do unless this is set.
   std::function<bool(uint16_t from, uint16_t to, FrameType type)> delivers;
 

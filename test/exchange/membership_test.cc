@@ -46,6 +46,36 @@ TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
   }
 }
 
+TEST(Membership, LetsNodesBeyondTheMostMembersWaitUntilThereIsRoom) {
+  Members m(4);
+  m.max_members = 3;
+  m.StartAll();
+  m.Run(300);
+  ASSERT_EQ(m.view(0).members.size(), 3u);
+  EXPECT_EQ(m.view(0).synced(), 3u);
+  uint16_t waiting = 0;
+  while (m.view(0).Find(waiting)) ++waiting;
+  EXPECT_FALSE(m.view(waiting).id);
+  m.Kill(waiting == 1 ? 2 : 1);
+  m.Run(300);
+  EXPECT_TRUE(m.Agree());
+  EXPECT_TRUE(m.view(0).Find(waiting));
+}
+
+// It could not pass the view on.
+TEST(Membership, DoesNotUnderstandAViewOfMoreThanTheMostMembers) {
+  auto m = Agreed(3);
+  m->Run(20);
+  const std::vector<std::byte> heartbeat = m->last[{0, FrameType::kHeartbeat}];
+  FrameView frame;
+  ASSERT_EQ(DecodeFrame(heartbeat, &frame), Drop::kNone);
+  for (const uint16_t most : {2, 3}) {
+    Membership other({.node = 2, .max_nodes = 3, .max_members = most});
+    other.Tick(0);
+    EXPECT_EQ(other.Receive(frame, 0), most == 3);
+  }
+}
+
 TEST(Membership, AdmitsWhoAsksAndGivesItAShareOnceItIsSynced) {
   Members m(2);
   m.Start(0);

@@ -103,6 +103,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.run, RunId(Parse(text), 0));
   EXPECT_EQ(segment.exchange.node, 2);
   EXPECT_EQ(segment.exchange.max_nodes, 3);
+  EXPECT_EQ(segment.exchange.max_members, 3);
   EXPECT_EQ(segment.exchange.codec.codec, Codec::kSparse);
   EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);

@@ -132,6 +132,32 @@ TEST(Chunks, LeaveRoomForAllFramesOfAnExchange) {
   }
 }
 
+// A heartbeat names the members of its own segment, wherever these stand in the file.
+TEST(Chunks, FitSegmentsOfAClusterThatOneHeartbeatCouldNotName) {
+  constexpr int kNodes = 1024, kRack = 32;
+  std::string nodes = "name: 'n'\n", racks, heads;
+  for (int i = 0; i < kNodes; ++i) {
+    nodes += Cat("node { name: 'n", i, "' address: '10.0.", i / 256, ".", i % 256, "' }\n");
+    if (i % kRack == 0) {
+      heads += Cat(" node: 'n", i, "'");
+      racks += Cat(i > 0 ? " }\n" : "", "segment { name: 'r", i / kRack, "' transport: 'udp'");
+    }
+    racks += Cat(" node: 'n", i, "'");
+  }
+  const std::string top = "segment { name: 'top' transport: 'udp' port: 30000" + heads + " }\n";
+  const Topology topology = Parse(nodes + top + racks + " }\n");
+  ASSERT_EQ(topology.segments.size(), 33u);
+  for (const TopologySegment& segment : topology.segments) {
+    ExchangeConfig config;
+    config.max_nodes = segment.max_nodes();
+    config.max_members = static_cast<uint16_t>(segment.nodes.size());
+    const ReplicaArrays arrays{.size = 1 << 20, .chunk_floats = segment.chunk_floats};
+    EXPECT_LE(MaxFrameBytes(config, arrays), 1464u) << segment.name;
+  }
+  EXPECT_CONTAINS(ParseError(nodes + "segment { name: 'all' transport: 'udp' }"),
+                  "expected at least 15768 for a heartbeat with 1024 nodes");
+}
+
 TEST(RunId, IsFnv1aOfBothNames) {
   // Of "cluster\0s": Fowler, Noll and Vo's hash, computed apart from the program.
   EXPECT_EQ(RunId(Parse(WithUdp("")), 0), 0x196e7908e92acacu);

@@ -1,0 +1,169 @@
+// Whole clusters on the simulated fabric, beside what arithmetic says.
+#include "test/fabric/fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace millrace::fabric {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kJoin = 20'000 * kMs, kSettle = 20'000 * kMs;
+
+FleetOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks = 256) {
+  FleetOptions options;
+  options.shape = shape;
+  options.carrier.wire = RoceWire();
+  options.carrier.multicast = multicast;
+  options.carrier.rates = {3.125e9, 3.125e9};
+  options.carrier.under_way = static_cast<uint32_t>(chunks / 2);
+  options.chunks = chunks;
+  return options;
+}
+
+// Joined and at work, and queues have filled.
+void WarmUp(const FleetOptions& options, Fleet* fleet) {
+  fleet->Join(kJoin);
+  fleet->Work(true);
+  const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
+  fleet->Run(static_cast<int64_t>(10 / most * 1e9));
+}
+
+Reading ReadingOf(const FleetOptions& options, Fleet* fleet) {
+  WarmUp(options, fleet);
+  const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
+  return fleet->Measure(static_cast<int64_t>(20 / most * 1e9));
+}
+
+double Answered(const Reading& reading) { return reading.merges / reading.sweeps; }
+
+// A segment of so many nodes at work, measured once.
+struct Case {
+  FleetOptions options;
+  Reading reading;
+};
+const Case& CaseOf(uint16_t nodes, bool multicast) {
+  static std::map<std::pair<uint16_t, bool>, Case> cases;
+  const auto [found, is_new] = cases.try_emplace({nodes, multicast});
+  if (is_new) {
+    found->second.options = OptionsOf(Flat(nodes), multicast);
+    Fleet fleet(found->second.options);
+    found->second.reading = ReadingOf(found->second.options, &fleet);
+  }
+  return found->second;
+}
+constexpr uint16_t kSizes[] = {2, 4, 8, 16, 32};
+
+SweepCost CostOf(const Case& one, double answered) {
+  const uint16_t nodes = one.options.shape.nodes;
+  return CostOfSweep(CutOf(one.options), nodes, nodes, answered);
+}
+
+// The closed form knows nothing of heartbeats and credits, which are the tolerance.
+TEST(Fleet, PassesTheBytesThatArithmeticExpects) {
+  for (const uint16_t nodes : kSizes) {
+    for (const bool multicast : {false, true}) {
+      const Case& one = CaseOf(nodes, multicast);
+      const SweepCost cost = CostOf(one, Answered(one.reading));
+      const double sent = one.reading.sent_bytes / one.reading.sweeps;
+      const double received = one.reading.received_bytes / one.reading.sweeps;
+      const std::string which = Cat(nodes, multicast ? ", multicast" : ", copies");
+      EXPECT_GE(sent, 0.95 * cost.sent) << which;
+      EXPECT_LE(sent, 1.05 * cost.most_sent) << which;
+      EXPECT_GE(received, 0.95 * cost.received) << which;
+      EXPECT_LE(received, 1.05 * cost.most_received) << which;
+    }
+  }
+}
+
+// What a position costs its master: one frame, or one to each of the others.
+TEST(Fleet, SendsPositionsOnceByMulticastAndToEachPeerByCopies) {
+  for (const uint16_t nodes : kSizes) {
+    double bytes[2];  // of a position
+    for (const bool multicast : {false, true}) {
+      const Reading& reading = CaseOf(nodes, multicast).reading;
+      ASSERT_GT(reading.positions_sent, 0u);
+      bytes[multicast] =
+          static_cast<double>(reading.position_bytes) / static_cast<double>(reading.positions_sent);
+    }
+    // Some were made before the first moment and sent after it, or will be sent.
+    EXPECT_NEAR(bytes[0] / bytes[1] / (nodes - 1), 1, 0.03) << nodes;
+  }
+}
+
+// The ports are what limits: nothing gets past them, and little of them is left.
+TEST(Fleet, IsNeverBetterThanItsPortsAndNotMuchWorse) {
+  for (const uint16_t nodes : kSizes) {
+    for (const bool multicast : {false, true}) {
+      const Case& one = CaseOf(nodes, multicast);
+      const auto most = [&](double answered) {
+        return MostSweeps(CutOf(one.options), one.options.shape, answered,
+                          one.options.carrier.rates);
+      };
+      const double answered = Answered(one.reading);
+      EXPECT_LE(one.reading.sweeps, most(0)) << nodes << multicast;
+      EXPECT_LE(one.reading.sweeps, 1.03 * most(answered)) << nodes << multicast;
+      EXPECT_GE(one.reading.sweeps, 0.7 * most(answered)) << nodes << multicast;
+      const PortRates& rates = one.options.carrier.rates;
+      EXPECT_LE(one.reading.most_sent_bytes, 1.03 * rates.out_bytes_per_second);
+      EXPECT_LE(one.reading.most_received_bytes, 1.03 * rates.in_bytes_per_second);
+      EXPECT_EQ(one.reading.resends, 0u);
+    }
+  }
+}
+
+TEST(Fleet, OfATreeIsBoundByTheNodesInTwoSegments) {
+  const FleetOptions options = OptionsOf(Tree(24, 6), true, 256);
+  ASSERT_EQ(options.shape.segments.size(), 5u);
+  Fleet fleet(options);
+  const Reading reading = ReadingOf(options, &fleet);
+  const double most = MostSweeps(fleet.cut(), options.shape, 0, options.carrier.rates);
+  EXPECT_LE(reading.least_sweeps, 1.01 * most);
+  EXPECT_GE(reading.least_sweeps, 0.3 * most);
+  EXPECT_GT(reading.most_received_bytes, 1.2 * reading.received_bytes);
+}
+
+// Real merges: nothing that a solver made is lost or counted twice on its way.
+TEST(Fleet, EndsWithEqualReplicasThatHoldAllProgressOnce) {
+  for (const Shape& shape : {Flat(2), Flat(9), Tree(9, 3), Tree(20, 3)}) {
+    for (const bool multicast : {false, true}) {
+      const FleetOptions options = OptionsOf(shape, multicast, 128);
+      Fleet fleet(options);
+      WarmUp(options, &fleet);
+      fleet.Work(false);
+      EXPECT_TRUE(fleet.Settle(kSettle));
+      EXPECT_TRUE(fleet.Conserved()) << shape.nodes << ", " << shape.segments.size();
+    }
+  }
+}
+
+TEST(Fleet, SpreadsAStepFurtherThroughATree) {
+  const FleetOptions flat = OptionsOf(Flat(27), true, 256),
+                     tree = OptionsOf(Tree(27, 3), true, 256);
+  Fleet one(flat), three(tree);
+  WarmUp(flat, &one);
+  WarmUp(tree, &three);
+  const Spread near = one.MeasureSpread(8, 1, kSettle), far = three.MeasureSpread(8, 1, kSettle);
+  EXPECT_GT(near.mean_ns, 0);
+  EXPECT_LE(near.mean_ns, near.last_ns);
+  EXPECT_GT(far.last_ns, near.last_ns);
+}
+
+TEST(Fleet, IsTheSameEachTime) {
+  const FleetOptions options = OptionsOf(Tree(12, 4), true, 64);
+  Fleet one(options), two(options);
+  const Reading a = ReadingOf(options, &one), b = ReadingOf(options, &two);
+  EXPECT_EQ(a.positions_taken, b.positions_taken);
+  EXPECT_EQ(a.diffs_merged, b.diffs_merged);
+  EXPECT_EQ(a.sent_bytes, b.sent_bytes);
+  EXPECT_GT(a.diffs_merged, 0u);
+}
+
+}  // namespace
+}  // namespace millrace::fabric
