@@ -25,7 +25,6 @@ const bool has_instruction = __builtin_cpu_supports("sse4.2");
 __attribute__((target("sse4.2"))) uint32_t CrcOfShort(const std::byte* at, size_t bytes,
                                                       uint32_t crc) {
   uint64_t words = crc;
-#pragma GCC unroll 8
   for (size_t i = bytes / 8; i > 0; --i) words = _mm_crc32_u64(words, Next<uint64_t>(&at));
   crc = static_cast<uint32_t>(words);
   if (bytes & 4) crc = _mm_crc32_u32(crc, Next<uint32_t>(&at));
