@@ -4,19 +4,6 @@
 
 namespace millrace {
 
-void PendingList::PushBack(std::vector<Chunk>& chunks, uint32_t chunk) {
-  chunks[chunk].previous = tail_;
-  chunks[chunk].next = kNoChunk;
-  (tail_ == kNoChunk ? head_ : chunks[tail_].next) = chunk;
-  tail_ = chunk;
-}
-
-void PendingList::Remove(std::vector<Chunk>& chunks, uint32_t chunk) {
-  const Chunk& c = chunks[chunk];
-  (c.previous == kNoChunk ? head_ : chunks[c.previous].next) = c.next;
-  (c.next == kNoChunk ? tail_ : chunks[c.next].previous) = c.previous;
-}
-
 ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
     : chunks(count),
       owed(max_nodes, kNoChunk),
@@ -28,17 +15,6 @@ ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
 
 void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
   for (size_t i = 0; i < acks_.size(); ++i) acks_[i] &= keep[i % ack_words_];
-}
-
-void ChunkTable::Took(uint32_t chunk, uint64_t number, std::span<const std::byte> acks) {
-  if (chunks[chunk].number == 0) --missing;
-  chunks[chunk].number = number;
-  std::copy(acks.begin(), acks.end(), std::as_writable_bytes(this->acks(chunk)).begin());
-}
-
-void ChunkTable::Settle(uint32_t chunk) {
-  chunks[chunk].pending = false;
-  pending.Remove(chunks, chunk);
 }
 
 void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {

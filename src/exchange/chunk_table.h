@@ -9,6 +9,7 @@
 
 #include "exchange/chunk_op.h"
 #include "exchange/frame.h"
+#include "exchange/wire_bytes.h"
 
 namespace millrace {
 
@@ -55,8 +56,17 @@ struct Chunk {
 class PendingList {
  public:
   uint32_t front() const { return head_; }
-  void PushBack(std::vector<Chunk>& chunks, uint32_t chunk);
-  void Remove(std::vector<Chunk>& chunks, uint32_t chunk);
+  void PushBack(std::vector<Chunk>& chunks, uint32_t chunk) {
+    chunks[chunk].previous = tail_;
+    chunks[chunk].next = kNoChunk;
+    (tail_ == kNoChunk ? head_ : chunks[tail_].next) = chunk;
+    tail_ = chunk;
+  }
+  void Remove(std::vector<Chunk>& chunks, uint32_t chunk) {
+    const Chunk& c = chunks[chunk];
+    (c.previous == kNoChunk ? head_ : chunks[c.previous].next) = c.next;
+    (c.next == kNoChunk ? tail_ : chunks[c.next].previous) = c.previous;
+  }
   void Clear() { head_ = tail_ = kNoChunk; }
 
  private:
@@ -88,10 +98,19 @@ class ChunkTable {
   // Clears the bits outside `keep` (ack_words() words) for all chunks.
   void KeepAcks(std::span<const uint64_t> keep);
 
-  // The position `number` of a chunk has been taken, with its acknowledgement vector.
-  void Took(uint32_t chunk, uint64_t number, std::span<const std::byte> acks);
+  // The position `number` of a chunk has been taken, with its acknowledgement vector, of
+  // 8 * ack_words() bytes.
+  void Took(uint32_t chunk, uint64_t number, std::span<const std::byte> acks) {
+    if (chunks[chunk].number == 0) --missing;
+    chunks[chunk].number = number;
+    const std::span<uint64_t> kept = this->acks(chunk);
+    for (size_t i = 0; i < kept.size(); ++i) kept[i] = Get<uint64_t>(acks.data(), 8 * i);
+  }
   // Nothing is pending any more in a chunk where something was.
-  void Settle(uint32_t chunk);
+  void Settle(uint32_t chunk) {
+    chunks[chunk].pending = false;
+    pending.Remove(chunks, chunk);
+  }
 
   // An answer is owed to the chunk's owner: marks which one, and puts the chunk on
   // its owner's list if it is not there yet.

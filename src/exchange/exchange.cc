@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kOpsAtOnce = 64;
 constexpr uint32_t kFewestSlots = 8;
+constexpr size_t kRowsAhead = 4;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
   return {config.node,       config.max_nodes,      config.incarnation,  config.heartbeat_ns,
@@ -69,14 +70,14 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       table_(executor->arrays().chunks(), config.max_nodes),
       outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
               config.trailer_bytes),
+      batch_(kOpsAtOnce),
       meters_(config.max_nodes, table_.size()),
-      context_{config_, executor_, membership_, table_, outbox_, batch_, stats_, meters_, {}},
+      context_{config_, executor_, executor_.arrays(), membership_, table_, outbox_, batch_, stats_,
+               meters_, {}},
       worker_(&context_),
       master_(&context_),
       recovery_(&context_),
       answers_(&context_) {
-  batch_.ops.reserve(kOpsAtOnce);
-  batch_.contexts.reserve(kOpsAtOnce);
   followed_.Reserve(config.max_nodes);
 }
 
@@ -104,9 +105,21 @@ bool Exchange::in_sync() const {
 void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
   membership_.Tick(now);
   FollowView();
-  for (const auto& bytes : frames) Handle(bytes, now);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    if (i + kRowsAhead < frames.size()) FetchRow(frames[i + kRowsAhead]);
+    Handle(frames[i], now);
+  }
   RunBatch(now);
   ReportToMembership();
+}
+
+// Asks for the row of the chunk that a frame names: rows of large models are in memory.
+void Exchange::FetchRow(std::span<const std::byte> frame) const {
+  if (frame.size() < kFrameHeaderBytes) return;
+  const uint32_t chunk = FrameChunk(frame);
+  if (chunk >= table_.size()) return;
+  __builtin_prefetch(&table_.chunks[chunk]);
+  __builtin_prefetch(&table_.chunks[chunk].batch);
 }
 
 void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
@@ -170,20 +183,21 @@ Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
 }
 
 void Exchange::RunBatch(int64_t now) {
-  if (batch_.ops.empty()) return;
-  executor_.Run(batch_.ops);
-  for (size_t i = 0; i < batch_.ops.size(); ++i) {
-    const OpContext& context = batch_.contexts[i];
+  const std::span<ChunkOp> ops = batch_.ops();
+  if (ops.empty()) return;
+  executor_.Run(ops);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const OpContext& context = batch_.context(i);
     switch (context.purpose) {
       case OpContext::Purpose::kPosition:
       case OpContext::Purpose::kPush:
-        worker_.Finish(batch_.ops[i], context, now);
+        worker_.Finish(ops[i], context, now);
         break;
       case OpContext::Purpose::kDiff:
-        master_.Finish(batch_.ops[i], context);
+        master_.Finish(ops[i], context);
         break;
       case OpContext::Purpose::kReturn:
-        recovery_.Finish(batch_.ops[i], context);
+        recovery_.Finish(ops[i], context);
         break;
     }
   }

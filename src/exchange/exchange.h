@@ -87,6 +87,7 @@ class Exchange {
   const ChunkTable& table() const { return table_; }
 
  private:
+  void FetchRow(std::span<const std::byte> frame) const;
   void Handle(std::span<const std::byte> bytes, int64_t now);
   Drop CheckSource(const FrameHeader& header) const;
   Drop Dispatch(const FrameView& frame, int64_t now);

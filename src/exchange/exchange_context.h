@@ -32,23 +32,31 @@ struct OpContext {
 };
 
 // Operations to be carried out together, and what they are for.
-struct OpBatch {
-  std::vector<ChunkOp> ops;
-  std::vector<OpContext> contexts;
-  uint32_t id = 1;
+class OpBatch {
+ public:
+  explicit OpBatch(size_t room) : ops_(room), contexts_(room) {}
 
-  bool Holds(const Chunk& chunk) const { return chunk.batch == id; }
-  bool Full() const { return ops.size() == ops.capacity(); }
+  bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
+  bool Full() const { return count_ == ops_.size(); }
+  // There must be room. (Not push_back, for which both would have to be made elsewhere.)
   void Add(Chunk* chunk, const ChunkOp& op, const OpContext& context) {
-    chunk->batch = id;
-    ops.push_back(op);
-    contexts.push_back(context);
+    chunk->batch = id_;
+    ops_[count_] = op;
+    contexts_[count_] = context;
+    ++count_;
   }
+  std::span<ChunkOp> ops() { return {ops_.data(), count_}; }
+  const OpContext& context(size_t i) const { return contexts_[i]; }
   void Clear() {
-    ops.clear();
-    contexts.clear();
-    ++id;
+    count_ = 0;
+    ++id_;
   }
+
+ private:
+  std::vector<ChunkOp> ops_;
+  std::vector<OpContext> contexts_;
+  size_t count_ = 0;
+  uint32_t id_ = 1;
 };
 
 // How long an answer takes (RFC 6298: smoothed mean plus four deviations).
@@ -93,6 +101,7 @@ struct ExchangeContext {
 
   const ExchangeConfig& config;
   ChunkExecutor& executor;
+  const ReplicaArrays& arrays;  // the executor's
   Membership& membership;
   ChunkTable& table;
   Outbox& outbox;
@@ -101,7 +110,7 @@ struct ExchangeContext {
   PeerMeters& meters;
   RoundTrip round_trip;
 
-  int64_t floats_of(uint32_t chunk) const { return executor.arrays().floats_of(chunk); }
+  int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
   // A difference is acknowledged by its seq's lowest bit: a worker has at most one
   // under way per chunk, so the master has applied that one or the one before.

@@ -32,10 +32,20 @@ enum : size_t {
 
 constexpr uint8_t kFlagPayloadUnchecked = 1;
 
+// Of a frame in one or two pieces, the first of which begins with the header.
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
   uint32_t crc = Crc32c(head.first(kAtChecksum));
   if (head.size() > kFrameHeaderBytes) crc = Crc32c(head.subspan(kFrameHeaderBytes), crc);
   return payload.empty() ? crc : Crc32c(payload, crc);
+}
+
+// Puts fields that share eight bytes with one store: the checksum reads them right after
+// as a word, and would wait for several.
+template <size_t... kAt, typename... T>
+void PutWord(std::byte* out, T... fields) {
+  constexpr size_t kFirst = std::min({kAt...});
+  static_assert(kFirst % 8 == 0 && (sizeof(T) + ...) == 8);
+  Put<uint64_t>(out, kFirst, ((uint64_t{fields} << 8 * (kAt - kFirst)) | ...));
 }
 
 bool KnownType(uint8_t type) {
@@ -57,24 +67,20 @@ const char* DropName(Drop drop) {
 void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
                  std::span<const std::byte> payload, std::span<std::byte> out) {
   std::byte* p = out.data();
-  Put<uint32_t>(p, kAtMagic, kFrameMagic);
-  Put<uint8_t>(p, kAtVersion, kFrameVersion);
-  Put<uint8_t>(p, kAtType, static_cast<uint8_t>(h.type));
-  Put<uint8_t>(p, kAtCodec, static_cast<uint8_t>(h.codec));
-  Put<uint8_t>(p, kAtFlags, h.payload_unchecked ? kFlagPayloadUnchecked : 0);
+  const uint8_t flags = h.payload_unchecked ? kFlagPayloadUnchecked : 0;
+  PutWord<kAtMagic, kAtVersion, kAtType, kAtCodec, kAtFlags>(p, kFrameMagic, kFrameVersion,
+                                                             static_cast<uint8_t>(h.type),
+                                                             static_cast<uint8_t>(h.codec), flags);
   Put<uint64_t>(p, kAtRun, h.run);
-  Put<uint16_t>(p, kAtSource, h.source);
-  Put<uint16_t>(p, kAtDestination, h.destination);
-  Put<uint32_t>(p, kAtIncarnation, h.incarnation);
-  Put<uint32_t>(p, kAtEpoch, h.view.epoch);
-  Put<uint16_t>(p, kAtCoordinator, h.view.coordinator);
-  Put<uint16_t>(p, kAtAckBytes, h.ack_bytes);
-  Put<uint32_t>(p, kAtChunk, h.chunk);
-  Put<uint32_t>(p, kAtLife, h.view.life);
+  PutWord<kAtSource, kAtDestination, kAtIncarnation>(p, h.source, h.destination, h.incarnation);
+  PutWord<kAtEpoch, kAtCoordinator, kAtAckBytes>(p, h.view.epoch, h.view.coordinator, h.ack_bytes);
+  PutWord<kAtChunk, kAtLife>(p, h.chunk, h.view.life);
   Put<uint64_t>(p, kAtNumber, h.number);
   Put<uint64_t>(p, kAtClock, h.clock);
   Put<uint32_t>(p, kAtSeq, h.seq);
-  std::copy(acks.begin(), acks.end(), out.begin() + kFrameHeaderBytes);
+  for (size_t at = 0; at < acks.size(); at += 8) {
+    Put<uint64_t>(p, kFrameHeaderBytes + at, Get<uint64_t>(acks.data(), at));
+  }
   const auto head = out.first(kFrameHeaderBytes + h.ack_bytes);
   Put<uint32_t>(p, kAtChecksum, Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
 }
@@ -112,8 +118,8 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   frame->acks = head.subspan(kFrameHeaderBytes);
   frame->payload = bytes.subspan(head.size());
   h.length = static_cast<uint32_t>(frame->payload.size());
-  const auto checked = h.payload_unchecked ? frame->payload.first(0) : frame->payload;
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(head, checked)) return Drop::kChecksum;
+  const auto checked = h.payload_unchecked ? head : bytes;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
   const bool misused = h.payload_unchecked && h.type != FrameType::kPosition;
   if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return Drop::kField;
   return Drop::kNone;
@@ -121,6 +127,10 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
 
 uint16_t FrameSource(std::span<const std::byte> header) {
   return Get<uint16_t>(header.data(), kAtSource);
+}
+
+uint32_t FrameChunk(std::span<const std::byte> header) {
+  return Get<uint32_t>(header.data(), kAtChunk);
 }
 
 void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out) {

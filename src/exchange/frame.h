@@ -109,8 +109,10 @@ void EncodeFrame(const FrameHeader& header, std::span<const std::byte> acks,
 // otherwise `frame` is undefined.
 Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame);
 
-// The source that a frame's first kFrameHeaderBytes name, which have not been checked.
+// The source and the chunk that a frame's first kFrameHeaderBytes name, which have not
+// been checked.
 uint16_t FrameSource(std::span<const std::byte> header);
+uint32_t FrameChunk(std::span<const std::byte> header);
 
 // An entry of the lists that kSeen, kClaim and kPledge frames carry.
 struct ChunkNumber {

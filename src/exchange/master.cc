@@ -124,7 +124,7 @@ void Master::Poll(int64_t now, size_t budget) {
 }
 
 void Master::SendPositions() {
-  const ReplicaArrays& arrays = x_.executor.arrays();
+  const ReplicaArrays& arrays = x_.arrays;
   for (const uint32_t index : sending_) {
     const uint32_t slot = x_.outbox.Take();
     slots_.push_back(slot);

@@ -40,11 +40,6 @@ Membership::Membership(const MembershipConfig& config)
   scratch_.Reserve(config.max_nodes);
 }
 
-Role Membership::role() const {
-  const Member* self = view_.Find(config_.node);
-  return self ? self->role : Role::kJoining;
-}
-
 bool Membership::TakeChange(bool* reset) {
   *reset = reset_;
   const bool changed = changed_;
@@ -126,9 +121,9 @@ uint16_t Membership::LiveSynced() const {
 
 bool Membership::Heard(const FrameHeader& header, int64_t now) {
   if (header.source >= config_.max_nodes || header.source == config_.node) return false;
-  const Member* member = view_.Find(header.source);
-  if (!member) return false;
   Peer& peer = peers_[header.source];
+  if (peer.place == kNoPlace) return false;
+  const Member* member = &view_.members[peer.place];
   if (header.incarnation != member->incarnation) {
     if (header.incarnation > member->incarnation) peer.replaced = true;
     return false;
@@ -319,13 +314,19 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
     peer.replaced = false;
   }
   view_ = view;
+  for (Peer& peer : peers_) peer.place = kNoPlace;
+  for (const Member& member : view_.members) {
+    peers_[member.node].place = static_cast<uint16_t>(&member - view_.members.data());
+  }
+  const Member* self = view_.Find(config_.node);
+  role_ = self ? self->role : Role::kJoining;
   if (reset) {
-    incarnation_ = view_.Find(config_.node)->incarnation;
+    incarnation_ = self->incarnation;
     synced_ = false;
     clock_ = 0;
   }
   drained_ = false;
-  if (role() == Role::kSynced) synced_ = true;
+  if (role_ == Role::kSynced) synced_ = true;
   if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
   proposing_ = false;
   accept_due_ = false;

@@ -68,7 +68,7 @@ class Membership {
   // The view that this node is in; its id is {0, 0} while it is in none.
   const View& view() const { return view_; }
   uint32_t incarnation() const { return incarnation_; }
-  Role role() const;
+  Role role() const { return role_; }
   bool synced() const { return synced_; }
   bool left() const { return left_; }
   // Left, and the others have all that this node had.
@@ -109,12 +109,15 @@ class Membership {
   bool Alive(uint16_t node) const;
 
  private:
+  static constexpr uint16_t kNoPlace = UINT16_MAX;
+
   struct Peer {
-    bool known = false;        // a heartbeat has been received
-    bool replaced = false;     // lives on as another incarnation than the view says
-    bool accepted = false;     // the proposal under way
-    int64_t heard_at = 0;      // as the member that the view names
-    int64_t heartbeat_at = 0;  // as anything
+    uint16_t place = kNoPlace;  // among the view's members
+    bool known = false;         // a heartbeat has been received
+    bool replaced = false;      // lives on as another incarnation than the view says
+    bool accepted = false;      // the proposal under way
+    int64_t heard_at = 0;       // as the member that the view names
+    int64_t heartbeat_at = 0;   // as anything
     uint32_t incarnation = 0;
     uint64_t clock = 0;
     ViewId view;
@@ -163,6 +166,7 @@ class Membership {
   const size_t max_members_;
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
+  Role role_ = Role::kJoining;  // in view_
   uint32_t incarnation_;
   uint32_t least_incarnation_ = 0;  // others know of the one before
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;

@@ -35,19 +35,17 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
     room = {this->payload(slot) + payload.size(), trailer_bytes_};
   }
   frames_[slot] = {header.destination, out, payload, room, slot};
-  posted_[(posted_begin_ + posted_count_++) % posted_.size()] = slot;
+  posted_[Wrapped(posted_begin_ + posted_count_++)] = slot;
 }
 
 size_t Outbox::Drain(std::span<PostedFrame> out) {
   const size_t count = std::min(out.size(), posted_count_);
   for (size_t i = 0; i < count; ++i) {
     out[i] = frames_[posted_[posted_begin_]];
-    posted_begin_ = (posted_begin_ + 1) % posted_.size();
+    posted_begin_ = Wrapped(posted_begin_ + 1);
   }
   posted_count_ -= count;
   return count;
 }
-
-void Outbox::Release(uint32_t slot) { free_.push_back(slot); }
 
 }  // namespace millrace

@@ -45,9 +45,11 @@ class Outbox {
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
             std::span<const std::byte> payload);
   size_t Drain(std::span<PostedFrame> out);
-  void Release(uint32_t slot);
+  void Release(uint32_t slot) { free_.push_back(slot); }
 
  private:
+  // A place in the ring; `at` is less than twice its size. A division costs more.
+  size_t Wrapped(size_t at) const { return at < posted_.size() ? at : at - posted_.size(); }
   std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
 
   const size_t head_stride_, payload_bytes_, trailer_bytes_, payload_stride_;

@@ -107,7 +107,7 @@ void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) 
 void Worker::PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot) {
   const Chunk& chunk = x_.table.chunks[index];
   FrameHeader header = x_.Header(FrameType::kDiff, chunk.owner);
-  const ReplicaArrays& arrays = x_.executor.arrays();
+  const ReplicaArrays& arrays = x_.arrays;
   const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
   header.codec = chunk.pending_codec;
   header.chunk = index;

@@ -169,11 +169,14 @@ MUTANTS = [
   AssignOwners(followed_.members.empty() ? view : followed_, owners);
 """)]),
     ("checksum-ignored", [(FRAME, """\
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(head, checked)) return Drop::kChecksum;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
 """, "")]),
     ("checksum-without-the-acks", [(FRAME, """\
   if (head.size() > kFrameHeaderBytes) crc = Crc32c(head.subspan(kFrameHeaderBytes), crc);
-""", "")]),
+""", """\
+  const size_t behind_acks = kFrameHeaderBytes + Get<uint16_t>(head.data(), kAtAckBytes);
+  if (head.size() > behind_acks) crc = Crc32c(head.subspan(behind_acks), crc);
+""")]),
     ("another-run-heard", [(EXCHANGE, """\
   if (h.run != config_.run) return Drop::kRun;
 """, "")]),
