@@ -81,7 +81,8 @@ TEST_F(Verbs, FindsTheMtuOfThePortAndFillsIt) {
   options.max_frame_bytes = 4081;
   EXPECT_EQ(ErrorWith(options),
             "transport verbs: max_frame_bytes=4081: rxe3 port 1 has room for 4080 (MTU 4096); "
-            "expected that at most");
+            "expected that at most, or in a topology file an mtu of the segment that all its "
+            "devices have");
 }
 
 TEST_F(Verbs, SendsFromMemoryThatItWasShownAndSaysWhenItIsDone) {
@@ -281,7 +282,7 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
   Group group = ConnectVerbsGroup(2, options);
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(1, 64)));
   EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
-  RunOrFail({"ip", "link", "set", NodeDevice(0), "down"});
+  SetLink(0, false);
   const Bytes message = Numbered(2, 64);
   const OutFrame frame = {NodeId{1}, {}, message};
   const auto lost = [&] {
@@ -293,12 +294,7 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
     group[0]->Send({&frame, 1});
     group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
   }
-  RunOrFail({"ip", "link", "set", NodeDevice(0), "up"});
-  // Routes go with the device.
-  for (const int peer : {2, 3, 4}) {
-    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(0), "src",
-               "10.98.0.1", "table", "101"});
-  }
+  SetLink(0, true);
   bool there = false, back = false;
   const OutFrame answer = {NodeId{0}, {}, message};
   while (!(there && back) && guard.Waiting("the port's return")) {
@@ -311,15 +307,11 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
 }
 
 TEST_F(Verbs, APortThatIsDownIsOneLineSayingSo) {
-  RunOrFail({"ip", "link", "set", NodeDevice(3), "down"});
+  SetLink(3, false);
   EXPECT_EQ(ErrorWith(VerbsOptionsOf(3, 4)),
             "transport verbs: address=10.98.0.4:7703: rxe4 port 1 is down: expected a port that "
             "is active (cable, subnet manager, ip link set ... up)");
-  RunOrFail({"ip", "link", "set", NodeDevice(3), "up"});
-  for (const int peer : {1, 2, 3}) {
-    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(3), "src",
-               "10.98.0.4", "table", "104"});
-  }
+  SetLink(3, true);
 }
 
 TEST_F(Verbs, APortThatWillNotDoIsOneLineSayingWhy) {
