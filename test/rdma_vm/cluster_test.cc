@@ -36,25 +36,25 @@ double FirstLoss(const std::string& log) {
 
 TEST_F(ClusterOverVerbs, TrainsToAccuracyByMulticast) {
   WriteTopology(Segment(Multicast("on")));
-  TrainToAccuracy(Solver(1500));
+  TrainToAccuracy(Solver(600));
 }
 
 TEST_F(ClusterOverVerbs, TrainsToAccuracyByCopies) {
   WriteTopology(Segment(Multicast("off")));
-  TrainToAccuracy(Solver(1500));
+  TrainToAccuracy(Solver(600));
 }
 
 TEST_F(ClusterOverVerbs, TrainsToAccuracyWithLossReorderingAndDuplication) {
   const Disturbance disturbance(
       {0, 1, 2}, {"loss", "10%", "delay", "1ms", "reorder", "25%", "duplicate", "5%"});
   WriteTopology(Segment());
-  TrainToAccuracy(Solver(1500));
+  TrainToAccuracy(Solver(600));
 }
 
 TEST_F(ClusterOverVerbs, SendsCopiesWhereGroupsAreRefusedAndSaysSo) {
   WriteTopology(Segment());
-  Start(0, Solver(1500), "topology.prototxt", "", RefusedGroups());
-  for (int i : {1, 2}) Start(i, Solver(1500));
+  Start(0, Solver(600), "topology.prototxt", "", RefusedGroups());
+  for (int i : {1, 2}) Start(i, Solver(600));
   std::vector<CommandResult> results;
   for (int i = 0; i < size_; ++i) results.push_back(Finish(i));
   EXPECT_GE(Accuracy(results).first, 0.9);
@@ -123,7 +123,7 @@ TEST_F(ClusterOverVerbs, TwoInOneFabricDoNotDisturbEachOther) {
   const std::string two = Multicast("on") + "key_file: \"two.key\" port: 29449 ";
   WriteTopology(Segment(one), "one", "one.prototxt", {0, 1});
   WriteTopology(Segment(two), "two", "two.prototxt", {2, 3});
-  for (int i = 0; i < size_; ++i) Start(i, Solver(1000), i < 2 ? "one.prototxt" : "two.prototxt");
+  for (int i = 0; i < size_; ++i) Start(i, Solver(600), i < 2 ? "one.prototxt" : "two.prototxt");
   for (const int first : {0, 2}) {
     const auto [accuracy, printed] = Accuracy({Finish(first), Finish(first + 1)});
     EXPECT_GE(accuracy, 0.9);

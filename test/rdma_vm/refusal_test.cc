@@ -18,24 +18,21 @@ class StartOverVerbs : public ClusterOfDevices {
     Start(0, Endless(), "topology.prototxt", "", wrapper);
     return FinishWithError(0);
   }
-  static std::vector<std::string> Shell(const std::string& before) {
-    return {"/usr/bin/env", "bash", "-c", before + "; exec \"$0\" \"$@\""};
+  // A wrapper that runs the command as "$0" "$@".
+  static std::vector<std::string> Shell(const std::string& script) {
+    return {"/usr/bin/env", "bash", "-c", script};
   }
 };
 
 TEST_F(StartOverVerbs, SaysThatThereIsNoDevice) {
-  const std::string hidden = "mount -t tmpfs none /dev/infiniband";
-  std::vector<std::string> wrapper = Shell(hidden);
-  wrapper.insert(wrapper.begin() + 1, {"unshare", "-m"});
-  EXPECT_EQ(LineOf("", wrapper),
+  EXPECT_EQ(LineOf("", Shell("exec unshare -m bash -c 'mount -t tmpfs none /dev/infiniband && "
+                             "exec \"$0\" \"$@\"' \"$0\" \"$@\"")),
             "millrace: transport verbs: this machine has no RDMA device: expected one "
             "(ibv_devices lists them) and the kernel module rdma_ucm, or use transport udp");
 }
 
 TEST_F(StartOverVerbs, SaysThatNoDeviceHasTheAddress) {
-  devices_ = 1;
-  const std::string lost = "ip address del 10.98.0.1/24 dev e1";
-  RunOrFail({"bash", "-c", lost});
+  RunOrFail({"ip", "address", "del", "10.98.0.1/24", "dev", "e1"});
   EXPECT_CONTAINS(LineOf(),
                   "millrace: transport verbs: address=10.98.0.1:29448: no RDMA device has this "
                   "address: expected one of 10.98.0.2 (rxe2), ");
@@ -52,9 +49,8 @@ TEST_F(StartOverVerbs, SaysThatTheLinkIsDown) {
 }
 
 TEST_F(StartOverVerbs, SaysThatMemoryMayNotBeLocked) {
-  const std::string line = LineOf(
-      "", Shell("ulimit -l 64; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock \"$0\" "
-                "\"$@\""));
+  const std::string line = LineOf("", Shell("ulimit -l 64 && exec setpriv --bounding-set=-ipc_lock "
+                                            "--inh-caps=-ipc_lock \"$0\" \"$@\""));
   EXPECT_CONTAINS(line, "millrace: transport verbs: rxe1 port 1: ");
   EXPECT_CONTAINS(line, "this process may lock 64 KiB of memory: expected more (ulimit -l");
 }

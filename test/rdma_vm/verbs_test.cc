@@ -1,5 +1,6 @@
 // RDMA datagrams: what is sent in place, loss, nodes that go and come, clusters side by
 // side, a port that goes down, and settings that will not do.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "test/rdma_vm/fabric.h"
 #include "test/rdma_vm/verbs_cases.h"
 #include "transport/registry.h"
+#include "transport/verbs_groups.h"
 
 namespace millrace::test {
 namespace {
@@ -70,6 +72,20 @@ std::vector<std::set<uint64_t>> Stream(Group* group, NodeId to, uint64_t frames,
     (*group)[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
   }
   return arrived;
+}
+
+TEST(VerbsGroups, AreOtherAddressesForEachClusterAndSegment) {
+  EXPECT_EQ(DefaultMulticastBase(false, 0), "239.64.0.0");
+  EXPECT_EQ(DefaultMulticastBase(false, 5), "239.64.1.64");
+  EXPECT_EQ(DefaultMulticastBase(false, 65535), "239.127.255.192");
+  EXPECT_EQ(DefaultMulticastBase(true, 0xabc), "ff15::7362:abc:0");
+  std::set<uint32_t> used;
+  for (uint32_t group = 0; group < 65536; ++group) {
+    in_addr base;
+    ASSERT_EQ(inet_pton(AF_INET, DefaultMulticastBase(false, group).c_str(), &base), 1);
+    for (uint32_t node = 0; node < 64; node += 63) used.insert(ntohl(base.s_addr) + node);
+  }
+  EXPECT_EQ(used.size(), 2 * 65536u);
 }
 
 TEST_F(Verbs, FindsTheMtuOfThePortAndFillsIt) {
