@@ -1,6 +1,6 @@
 # Millrace. The targets a user needs:
 #   make quickstart   install what is missing, build, train a net on real data
-#   make test         install what is missing, build, run the whole test suite
+#   make test         install what is missing, build, run the test suite
 #   make              build/millrace (packages must be present: tools/install-deps)
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
@@ -8,7 +8,8 @@
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
-#   make test-rdma    RDMA between devices of an emulated machine (QEMU)
+#   make test-rdma    all tests of RDMA between devices of an emulated machine (QEMU), of
+#                     which make test runs some
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
@@ -80,9 +81,11 @@ tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
 test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
-# In the guest that has devices for it (make test-rdma).
-rdma_test_binary := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test)
 test_names := $(sort $(filter-out rdma_vm,$(test_names)))
+# In an emulated machine that has devices for them: all of them by make test-rdma, some by
+# make test; with sanitizers they would take for ever.
+rdma_tests := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test $(BUILD)/test/refuse_groups.so)
+emulated := $(if $(SANITIZE),,rdma_vm)
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
@@ -141,6 +144,12 @@ $(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 
+# Put before librdmacm by tests of test/rdma_vm.
+$(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+
 fuzz_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc) test/support/encode_images.cc)
 $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libmillrace.a
 	@mkdir -p $(@D)
@@ -180,10 +189,11 @@ cluster-accuracy: deps
 	@BUILD=$(BUILD) tools/cluster-accuracy
 
 .PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(fuzz_binaries)
+tests: all $(test_binaries) $(fuzz_binaries) $(if $(emulated),$(rdma_tests))
 runtest: tests
-	@BUILD=$(BUILD) tools/run-tests $(test_names)
+	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
 test: deps
+	@$(if $(filter off 0,$(VERBS)),,tools/install-deps --rdma || echo "test: goes on without what could not be installed")
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(MAKE) --no-print-directory layers
 	@$(MAKE) --no-print-directory runtest
@@ -225,7 +235,7 @@ test-rdma:
 	@$(MAKE) --no-print-directory -j$$(nproc) rdma-tests
 	@BUILD=$(BUILD) test/rdma_vm/run
 .PHONY: rdma-tests
-rdma-tests: all $(rdma_test_binary)
+rdma-tests: all $(rdma_tests)
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run

@@ -37,7 +37,9 @@ size_t FrameBytesFor(const VerbsDevice& device, int64_t wanted) {
   const size_t fits = device.mtu() - sizeof(VerbsPrefix);
   if (static_cast<size_t>(wanted) > fits) {
     throw Error("transport verbs: max_frame_bytes=", wanted, ": ", device.name(), " has room for ",
-                fits, " (MTU ", device.mtu(), "); expected that at most");
+                fits, " (MTU ", device.mtu(),
+                "); expected that at most, or in a topology file an mtu of the segment that all "
+                "its devices have");
   }
   return wanted ? static_cast<size_t>(wanted) : fits;
 }

@@ -29,7 +29,7 @@ struct VerbsOptions {
   int64_t group = 0;                    // 0 to 65535: clusters in one fabric have different ones
   VerbsMulticast multicast = VerbsMulticast::kAuto;
   // The multicast group of node 0; node n has that whose last 16 bits are higher by n.
-  // Empty: 239.115.0.0 or ff15::7362:0.
+  // Empty: one that follows from `group`.
   std::string multicast_base;
   int64_t max_frame_bytes = 0;  // 0: as many as the port's MTU takes
   int64_t window_frames = 0;    // unconfirmed frames to and from each peer; 0: as many as

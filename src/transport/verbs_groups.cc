@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
@@ -27,10 +28,25 @@ bool IsMulticast(const UdpAddress& address) {
 
 }  // namespace
 
-VerbsGroups::VerbsGroups(const VerbsDevice* device, const std::string& base)
+// Of IPv4 a quarter of what is kept for private use, the one whose Ethernet addresses are
+// none that switches send everywhere (those of 224.0.0.x).
+std::string DefaultMulticastBase(bool ipv6, uint16_t group) {
+  constexpr unsigned kNodes = 64;
+  char text[INET6_ADDRSTRLEN];
+  if (ipv6) {
+    std::snprintf(text, sizeof(text), "ff15::7362:%x:0", unsigned{group});
+  } else {
+    const unsigned low = group * kNodes;
+    std::snprintf(text, sizeof(text), "239.%u.%u.%u", 64 + (low >> 16), low >> 8 & 0xff,
+                  low & 0xff);
+  }
+  return text;
+}
+
+VerbsGroups::VerbsGroups(const VerbsDevice* device, const std::string& base, uint16_t group)
     : device_(*device), channel_(OpenCmChannel()), id_(MakeCmId(channel_.get(), nullptr)) {
   const bool ipv6 = device->local().is_v6();
-  const std::string text = !base.empty() ? base : ipv6 ? "ff15::7362:0" : "239.115.0.0";
+  const std::string text = base.empty() ? DefaultMulticastBase(ipv6, group) : base;
   const std::string field = "transport verbs: multicast_base";
   base_ = ResolveUdpAddress(field,
                             text.find(':') == std::string::npos ? text + ":0" : "[" + text + "]:0");

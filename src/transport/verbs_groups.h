@@ -15,6 +15,12 @@
 
 namespace millrace {
 
+// The group of node 0 where no option names it. Clusters and segments of different `group`
+// have different ones, so that no device passes on what is another's: up to 64 nodes of
+// IPv4, any number of IPv6. (With more, the last nodes of one use groups that are also of
+// another, which costs both the datagrams that they pass over.)
+std::string DefaultMulticastBase(bool ipv6, uint16_t group);
+
 class VerbsGroups {
  public:
   struct Joined {
@@ -24,8 +30,9 @@ class VerbsGroups {
     uint32_t queue_pair = 0, key = 0;
   };
 
-  // `device` outlives it. `base` as VerbsOptions::multicast_base. Throws Error.
-  VerbsGroups(const VerbsDevice* device, const std::string& base);
+  // `device` outlives it. `base` as VerbsOptions::multicast_base, `group` as its group.
+  // Throws Error.
+  VerbsGroups(const VerbsDevice* device, const std::string& base, uint16_t group);
 
   // The group of node `of`, which stays joined while this lives; to send to it if `own`,
   // else to hear it. None if it is refused: `why` says so in a few words. Waits for the

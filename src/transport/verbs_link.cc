@@ -54,7 +54,7 @@ VerbsLink::~VerbsLink() = default;
 std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   std::vector<bool> heard(nodes_.size(), false);
   if (!plan.multicast) return heard;
-  groups_ = std::make_unique<VerbsGroups>(device_.get(), plan.multicast_base);
+  groups_ = std::make_unique<VerbsGroups>(device_.get(), plan.multicast_base, plan.group);
   std::string why;
   own_group_ = groups_->Join(node_, true, &why);
   if (!own_group_) {

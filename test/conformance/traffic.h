@@ -19,11 +19,6 @@
 
 namespace millrace::test {
 
-// MILLRACE_TEST_PATIENCE=n: so many times the usual, for machines that are so much slower.
-inline int Patience() {
-  const char* const text = std::getenv("MILLRACE_TEST_PATIENCE");
-  return text ? std::max(std::atoi(text), 1) : 1;
-}
 inline int GuardSeconds() { return 20 * Patience(); }
 
 using Bytes = std::vector<std::byte>;

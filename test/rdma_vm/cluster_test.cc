@@ -1,75 +1,156 @@
-// Whole clusters over RDMA: `millrace train` for each of three nodes, each with a device
-// of its own, as a user runs it on three machines.
+// Clusters over RDMA: small problems with all ways of sending, and nodes and links that go
+// and come.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
-#include <memory>
+#include <csignal>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "test/rdma_vm/fabric.h"
-#include "test/rdma_vm/verbs_cases.h"
-#include "test/support/problem.h"
-#include "test/support/support.h"
+#include "test/rdma_vm/cluster_of_devices.h"
 
 namespace millrace::test {
 namespace {
 
-class ClusterOverVerbs : public testing::Test {
- protected:
-  static constexpr int kNodes = 3;
+using ClusterOverVerbs = ClusterOfDevices;
 
-  void SetUp() override {
-    const std::string reason = WhyNoVerbs();
-    if (!reason.empty()) GTEST_SKIP() << reason;
-    // Read for the first time, it takes seconds here; a node that starts so much sooner than
-    // the others would begin, and perhaps end, the run without them.
-    ASSERT_EQ(test::Run({Binary(), "help"}).status, 0);
+constexpr int64_t kIterations = 400;  // which the small problem is learned in
+
+// The multicast groups of IPv4 that a node's interface is a member of, but for those that
+// every interface is in.
+std::set<std::string> GroupsOf(int node) {
+  std::set<std::string> groups;
+  std::istringstream words(RunOrFail({"ip", "maddress", "show", "dev", NodeDevice(node)}));
+  for (std::string word; words >> word;) {
+    if (word.starts_with("239.")) groups.insert(word);
   }
+  return groups;
+}
 
-  // Trains a small problem on all nodes; they end by themselves, one prints the accuracy.
-  void TrainToAccuracy(const std::string& segment_fields) {
-    std::string topology = "name: \"test\"\n";
-    for (int i = 0; i < kNodes; ++i) {
-      topology += Cat("node { name: \"n", i, "\" address: \"10.98.0.", i + 1, "\" }\n");
-    }
-    topology += Cat("segment { name: \"fabric\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 50 ",
-                    "suspect_ms: 20000 ", segment_fields, " }\n");
-    WriteFile(work_ / "topology.prototxt", topology);
-    const caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(1500), 1500);
-    std::vector<std::unique_ptr<Process>> nodes;
-    for (int i = 0; i < kNodes; ++i) {
-      nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
-          Binary(), "train", "--solver=" + work_.Write(Cat("n", i), solver),
-          "--topology=" + (work_ / "topology.prototxt"), Cat("--node=n", i)}));
-    }
-    int printed = 0;
-    std::string logs;
-    for (int i = 0; i < kNodes; ++i) {
-      const CommandResult result = nodes[i]->Wait(100 * Patience());
-      EXPECT_EQ(result.status, 0) << "n" << i << ":\n" << result.errors;
-      logs += Cat("n", i, ":\n", result.errors);
-      const size_t at = result.output.find("accuracy = ");
-      if (at == std::string::npos) continue;
-      EXPECT_GE(std::stod(result.output.substr(at + 11)), 0.9);
-      ++printed;
-    }
-    EXPECT_EQ(printed, 1) << logs;
-  }
+// What a node's first line of training says.
+double FirstLoss(const std::string& log) {
+  const size_t at = log.find("loss = ");
+  return at == std::string::npos ? -1 : std::stod(log.substr(at + 7));
+}
 
-  Workspace work_;
-};
-
-TEST_F(ClusterOverVerbs, TrainsToAccuracyByMulticast) { TrainToAccuracy(""); }
+TEST_F(ClusterOverVerbs, TrainsToAccuracyByMulticast) {
+  WriteTopology(Segment(Multicast("on")));
+  StartAll(Endless());
+  TrainTogether(kIterations);
+  ExpectAccuracy(0.9);
+}
 
 TEST_F(ClusterOverVerbs, TrainsToAccuracyByCopies) {
-  TrainToAccuracy("option { key: \"multicast\" value: \"off\" }");
+  WriteTopology(Segment(Multicast("off")));
+  StartAll(Endless());
+  TrainTogether(kIterations);
+  ExpectAccuracy(0.9);
 }
 
 TEST_F(ClusterOverVerbs, TrainsToAccuracyWithLossReorderingAndDuplication) {
   const Disturbance disturbance(
       {0, 1, 2}, {"loss", "10%", "delay", "1ms", "reorder", "25%", "duplicate", "5%"});
-  TrainToAccuracy("");
+  WriteTopology(Segment());
+  StartAll(Endless());
+  TrainTogether(kIterations);
+  ExpectAccuracy(0.9);
+}
+
+TEST_F(ClusterOverVerbs, SendsCopiesWhereGroupsAreRefusedAndSaysSo) {
+  WriteTopology(Segment());
+  Start(0, Endless(), "topology.prototxt", "", RefusedGroups());
+  for (int i : {1, 2}) Start(i, Endless());
+  const std::vector<CommandResult> results = TrainTogether(kIterations);
+  ExpectAccuracy(0.9);
+  EXPECT_CONTAINS(results[0].errors, "transport verbs: rxe1 port 1: multicast group 239.");
+  EXPECT_CONTAINS(results[0].errors,
+                  " is refused: Operation not permitted; a copy is sent to each peer instead");
+  EXPECT_CONTAINS(results[0].errors,
+                  "not in the multicast groups of nodes 1, 2: Operation not permitted; they send "
+                  "copies instead");
+  for (int i : {1, 2}) EXPECT_EQ(results[i].errors.find("copies"), std::string::npos);
+}
+
+TEST_F(ClusterOverVerbs, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
+  WriteTopology(Segment("suspect_ms: 5000"));
+  StartAll(Endless());
+  for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
+  Kill(1);
+  const int64_t then = Iteration(0);
+  AwaitIteration(0, then + 200);
+  AwaitIteration(2, then + 200);
+  Start(1, Endless());
+  Await(1, "Joined the run at iteration ");
+  AwaitIteration(1, Iteration(0) + 100);
+  StopAll();
+  ExpectAccuracy(0.9);
+}
+
+TEST_F(ClusterOverVerbs, ANodeThatStartsLateGetsTheWeights) {
+  WriteTopology(Segment());
+  for (int i : {0, 1}) Start(i, Endless());
+  for (int i : {0, 1}) AwaitIteration(i, 400);
+  Start(2, Endless());
+  Await(2, "Joined the run at iteration ");
+  Await(2, "loss = ");
+  // Weights of its own would be no better than chance, at ln 4.
+  EXPECT_LT(FirstLoss(nodes_[2]->ErrorsSoFar()), 0.7);
+  AwaitIteration(2, Iteration(0) + 100);
+  StopAll();
+  ExpectAccuracy(0.9);
+}
+
+TEST_F(ClusterOverVerbs, ALinkThatGoesDownAndUpLeavesAllInStep) {
+  WriteTopology(Segment("suspect_ms: 5000"));
+  StartAll(Endless());
+  for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
+  SetLink(2, false);
+  Await(2, "transport verbs: rxe3 port 1: port error");
+  for (int i : {0, 1}) AwaitIteration(i, Iteration(i) + 200);
+  AwaitIteration(2, Iteration(2) + 50);  // alone it goes on as well
+  SetLink(2, true);
+  AwaitIteration(2, Iteration(0) + 200);
+  AwaitIteration(0, Iteration(2) + 100);
+  StopAll();
+  ExpectAccuracy(0.9);  // one lineage, one model
+}
+
+TEST_F(ClusterOverVerbs, TwoInOneFabricDoNotDisturbEachOther) {
+  size_ = 4;
+  devices_ = 2;  // two nodes at each, one of either cluster
+  for (const auto& [key, digit] : {std::pair("one.key", '7'), std::pair("two.key", '8')}) {
+    WriteFile(work_ / key, std::string(64, digit));
+    ASSERT_EQ(chmod((work_ / key).c_str(), 0600), 0);
+  }
+  const std::string one = Multicast("on") + "key_file: \"one.key\" ";
+  const std::string two = Multicast("on") + "key_file: \"two.key\" port: 29449 ";
+  WriteTopology(Segment(one), "one", "one.prototxt", {0, 1});
+  WriteTopology(Segment(two), "two", "two.prototxt", {2, 3});
+  for (int i = 0; i < size_; ++i) Start(i, Endless(), i < 2 ? "one.prototxt" : "two.prototxt");
+  for (int i : {0, 1, 2, 3}) AwaitIteration(i, kIterations);
+  StopAll();
+  const std::vector<std::string> models = Models();
+  EXPECT_EQ(models.size(), 2u);
+  for (const std::string& model : models) EXPECT_GE(AccuracyOf(model, 2), 0.9);
+  for (const char* reason : {"malformed", "unknown_sender", "run", "self", "seal"}) {
+    EXPECT_EQ(Dropped(reason), 0u) << reason;
+  }
+}
+
+TEST_F(ClusterOverVerbs, SegmentsSideBySideHaveGroupsOfTheirOwn) {
+  size_ = 2;
+  WriteTopology(Segment(Multicast("on") + "end: 0.5 ", "lower") +
+                Segment(Multicast("on") + "begin: 0.5 port: 29449 ", "upper"));
+  StartAll(Endless());
+  for (int i = 0; i < size_; ++i) AwaitIteration(i, 200);
+  // Of each segment the other's; in its own a node is only to send.
+  EXPECT_EQ(GroupsOf(0).size(), 2u);
+  EXPECT_EQ(GroupsOf(1).size(), 2u);
+  StopAll();
+  ExpectAccuracy(0.9);
 }
 
 }  // namespace

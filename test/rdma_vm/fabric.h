@@ -9,6 +9,8 @@
 
 namespace millrace::test {
 
+inline constexpr int kFabricNodes = 4;
+
 // Runs a program, found as a shell finds it.
 inline std::string RunOrFail(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "/usr/bin/env");
@@ -20,6 +22,19 @@ inline std::string RunOrFail(std::vector<std::string> arguments) {
 // Node i's cable.
 inline std::string NodeDevice(int node) { return "e" + std::to_string(node + 1); }
 inline std::string SwitchPort(int node) { return "p" + std::to_string(node + 1); }
+inline std::string NodeAddress(int node) { return "10.98.0." + std::to_string(node + 1); }
+
+// Pulls node i's cable, or puts it back.
+inline void SetLink(int node, bool up) {
+  RunOrFail({"ip", "link", "set", NodeDevice(node), up ? "up" : "down"});
+  // Routes go with the device; on a machine of its own it would have but that of its subnet,
+  // which comes back by itself.
+  for (int peer = 0; up && peer < kFabricNodes; ++peer) {
+    if (peer == node) continue;
+    RunOrFail({"ip", "route", "replace", NodeAddress(peer) + "/32", "dev", NodeDevice(node), "src",
+               NodeAddress(node), "table", std::to_string(101 + node)});
+  }
+}
 
 // While it lives, the switch does that to what it passes on to the nodes: "loss 10%".
 class Disturbance {

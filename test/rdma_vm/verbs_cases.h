@@ -10,14 +10,15 @@
 
 #include "base/error.h"
 #include "test/conformance/traffic.h"
+#include "test/rdma_vm/fabric.h"
 #include "transport/verbs.h"
 #include "transport/windowed_endpoint.h"
 
 namespace millrace::test {
 
-inline constexpr int kVerbsNodes = 4;
+inline constexpr int kVerbsNodes = kFabricNodes;
 
-inline std::string VerbsAddress(int node) { return Cat("10.98.0.", node + 1, ":", 7700 + node); }
+inline std::string VerbsAddress(int node) { return Cat(NodeAddress(node), ":", 7700 + node); }
 
 // The options of a node among `nodes`.
 inline VerbsOptions VerbsOptionsOf(int node, int nodes, VerbsOptions options = {}) {

@@ -1,5 +1,6 @@
 // RDMA datagrams: what is sent in place, loss, nodes that go and come, clusters side by
 // side, a port that goes down, and settings that will not do.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "test/rdma_vm/fabric.h"
 #include "test/rdma_vm/verbs_cases.h"
 #include "transport/registry.h"
+#include "transport/verbs_groups.h"
 
 namespace millrace::test {
 namespace {
@@ -72,6 +74,20 @@ std::vector<std::set<uint64_t>> Stream(Group* group, NodeId to, uint64_t frames,
   return arrived;
 }
 
+TEST(VerbsGroups, AreOtherAddressesForEachClusterAndSegment) {
+  EXPECT_EQ(DefaultMulticastBase(false, 0), "239.64.0.0");
+  EXPECT_EQ(DefaultMulticastBase(false, 5), "239.64.1.64");
+  EXPECT_EQ(DefaultMulticastBase(false, 65535), "239.127.255.192");
+  EXPECT_EQ(DefaultMulticastBase(true, 0xabc), "ff15::7362:abc:0");
+  std::set<uint32_t> used;
+  for (uint32_t group = 0; group < 65536; ++group) {
+    in_addr base;
+    ASSERT_EQ(inet_pton(AF_INET, DefaultMulticastBase(false, group).c_str(), &base), 1);
+    for (uint32_t node = 0; node < 64; node += 63) used.insert(ntohl(base.s_addr) + node);
+  }
+  EXPECT_EQ(used.size(), 2 * 65536u);
+}
+
 TEST_F(Verbs, FindsTheMtuOfThePortAndFillsIt) {
   Group group = ConnectVerbsGroup(2, Patient());
   EXPECT_EQ(group[0]->max_frame_bytes(), 4096u - 16u);
@@ -81,7 +97,8 @@ TEST_F(Verbs, FindsTheMtuOfThePortAndFillsIt) {
   options.max_frame_bytes = 4081;
   EXPECT_EQ(ErrorWith(options),
             "transport verbs: max_frame_bytes=4081: rxe3 port 1 has room for 4080 (MTU 4096); "
-            "expected that at most");
+            "expected that at most, or in a topology file an mtu of the segment that all its "
+            "devices have");
 }
 
 TEST_F(Verbs, SendsFromMemoryThatItWasShownAndSaysWhenItIsDone) {
@@ -281,7 +298,7 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
   Group group = ConnectVerbsGroup(2, options);
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(1, 64)));
   EXPECT_EQ(Collect(group[1].get(), 1).size(), 1u);
-  RunOrFail({"ip", "link", "set", NodeDevice(0), "down"});
+  SetLink(0, false);
   const Bytes message = Numbered(2, 64);
   const OutFrame frame = {NodeId{1}, {}, message};
   const auto lost = [&] {
@@ -293,12 +310,7 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
     group[0]->Send({&frame, 1});
     group[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
   }
-  RunOrFail({"ip", "link", "set", NodeDevice(0), "up"});
-  // Routes go with the device.
-  for (const int peer : {2, 3, 4}) {
-    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(0), "src",
-               "10.98.0.1", "table", "101"});
-  }
+  SetLink(0, true);
   bool there = false, back = false;
   const OutFrame answer = {NodeId{0}, {}, message};
   while (!(there && back) && guard.Waiting("the port's return")) {
@@ -311,15 +323,11 @@ TEST_F(Verbs, GoesOnAfterThePortWasDown) {
 }
 
 TEST_F(Verbs, APortThatIsDownIsOneLineSayingSo) {
-  RunOrFail({"ip", "link", "set", NodeDevice(3), "down"});
+  SetLink(3, false);
   EXPECT_EQ(ErrorWith(VerbsOptionsOf(3, 4)),
             "transport verbs: address=10.98.0.4:7703: rxe4 port 1 is down: expected a port that "
             "is active (cable, subnet manager, ip link set ... up)");
-  RunOrFail({"ip", "link", "set", NodeDevice(3), "up"});
-  for (const int peer : {1, 2, 3}) {
-    RunOrFail({"ip", "route", "replace", Cat("10.98.0.", peer, "/32"), "dev", NodeDevice(3), "src",
-               "10.98.0.4", "table", "104"});
-  }
+  SetLink(3, true);
 }
 
 TEST_F(Verbs, APortThatWillNotDoIsOneLineSayingWhy) {

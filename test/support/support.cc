@@ -100,6 +100,11 @@ std::string Binary() {
   return std::string(build ? build : "build") + "/millrace";
 }
 
+int Patience() {
+  const char* const text = std::getenv("MILLRACE_TEST_PATIENCE");
+  return text ? std::max(std::atoi(text), 1) : 1;
+}
+
 std::vector<std::string> PlainLines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);

@@ -14,6 +14,10 @@ namespace millrace::test {
 // --seed=N. Tests derive all randomness from it.
 uint64_t Seed();
 
+// How many times as long as usual to wait for what ought to happen: MILLRACE_TEST_PATIENCE,
+// for machines that are so much slower.
+int Patience();
+
 // A fresh folder, removed with all its content at the end of scope.
 class TempDir {
  public:

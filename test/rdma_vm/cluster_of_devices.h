@@ -1,0 +1,87 @@
+// Whole clusters over RDMA: each node has a device of the fabric for itself, as on machines
+// of its own.
+#ifndef MILLRACE_TEST_RDMA_VM_CLUSTER_OF_DEVICES_H_
+#define MILLRACE_TEST_RDMA_VM_CLUSTER_OF_DEVICES_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "test/rdma_vm/fabric.h"
+#include "test/rdma_vm/verbs_cases.h"
+#include "test/support/cluster_of_nodes.h"
+
+namespace millrace::test {
+
+// Nodes a, b, c, ... at 10.98.0.1, 2, 3, ...
+class ClusterOfDevices : public ClusterOfNodes {
+ protected:
+  void SetUp() override {
+    const std::string reason = WhyNoVerbs();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    size_ = 3;
+  }
+
+  // Of the nodes that are named, of all if none is.
+  void WriteTopology(const std::string& segments, const std::string& cluster = "test",
+                     const std::string& file = "topology.prototxt", std::vector<int> nodes = {}) {
+    std::string text = Cat("name: \"", cluster, "\"\n");
+    const bool all = nodes.empty();
+    for (int i = 0; all && i < size_; ++i) nodes.push_back(i);
+    for (int node : nodes) {
+      text += Cat("node { name: \"", NameOf(node), "\" address: \"", NodeAddress(node % devices_),
+                  "\" }\n");
+    }
+    WriteFile(work_ / file, text + segments);
+  }
+  // One segment for all weights. A node is given up late: what has the processor for
+  // seconds here may be another.
+  static std::string Segment(const std::string& fields = "", const std::string& name = "fabric") {
+    return Cat("segment { name: \"", name, "\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 100 ",
+               fields.find("suspect_ms") == std::string::npos ? "suspect_ms: 20000 " : "", fields,
+               " }\n");
+  }
+  static std::string Multicast(const std::string& value) {
+    return Cat("option { key: \"multicast\" value: \"", value, "\" } ");
+  }
+
+  // Put before a node's command: its fabric refuses it all groups.
+  static std::vector<std::string> RefusedGroups() {
+    return {"/usr/bin/env",
+            "LD_PRELOAD=" + Binary().substr(0, Binary().rfind('/')) + "/test/refuse_groups.so"};
+  }
+
+  // Of a model on the first batches of test images.
+  double AccuracyOf(const std::string& model, int batches) {
+    const CommandResult result = test::Run({Binary(), "test", "--model=" + (work_ / "net.prototxt"),
+                                            "--weights=" + model, Cat("--iterations=", batches)},
+                                           120 * Patience());
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return Accuracy({result}).first;
+  }
+  // Of the one model that was saved.
+  void ExpectAccuracy(double least, int batches = 2) {
+    const std::vector<std::string> models = Models();
+    ASSERT_EQ(models.size(), 1u);
+    EXPECT_GE(AccuracyOf(models[0], batches), least);
+  }
+
+  // Lets the nodes, which have been started without an end, train for so many iterations
+  // once all are there. Which may take some seconds longer for one than for another: read for
+  // the first time, the program comes from the disk of another machine, so to speak; a run
+  // with an end of its own could end without the one that is last, which would begin another.
+  std::vector<CommandResult> TrainTogether(int64_t iterations) {
+    for (int i = 0; i < size_; ++i) AwaitIteration(i, 1);
+    const int64_t then = Iteration(0);
+    for (int i = 0; i < size_; ++i) AwaitIteration(i, then + iterations);
+    return StopAll();
+  }
+
+  int devices_ = kFabricNodes;  // node i is at that of its place, and begins again at the first
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_RDMA_VM_CLUSTER_OF_DEVICES_H_
