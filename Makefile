@@ -9,6 +9,7 @@
 #   make cluster-demo three machines in namespaces on one box train together (root)
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
 #   make test-rdma    RDMA between devices of an emulated machine (QEMU)
+#   make bench-rdma   segments over RDMA there, beside bare verbs and ib_send_bw
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -85,6 +86,7 @@ test_names := $(sort $(filter-out rdma_vm,$(test_names)))
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
+bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 
 .PHONY: all
@@ -218,6 +220,12 @@ test-rdma:
 	@BUILD=$(BUILD) test/rdma_vm/run
 .PHONY: rdma-tests
 rdma-tests: all $(rdma_test_binary)
+.PHONY: bench-rdma
+bench-rdma:
+	@tools/install-deps
+	@tools/install-deps --rdma || echo "bench-rdma: goes on without what could not be installed"
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(if $(use_verbs),$(BUILD)/bench/verbs_bench)
+	@BUILD=$(BUILD) bench/rdma
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run
