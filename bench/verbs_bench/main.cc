@@ -1,10 +1,15 @@
 // What RDMA devices carry between nodes of one process, a thread each: bytes received a
 // second at all of them together, in MB (10^6), by the verbs transport or by bare libibverbs
-// and librdmacm. The devices are those of test/rdma_vm/fabric, one a node. Prints an
-// object in JSON: megabytes_per_second, and cpu_seconds_per_gigabyte, user's and kernel's, of
-// this process alone: what Soft-RoCE does in interrupts belongs to nobody.
+// and librdmacm; or weights that a segment merged. The devices are those of
+// test/rdma_vm/fabric, one a node. Prints an object in JSON: megabytes_per_second, and
+// cpu_seconds_per_gigabyte, user's and kernel's, of this process alone: what Soft-RoCE does in
+// interrupts belongs to nobody.
 //
 //   build/bench/verbs_bench --by=bare --nodes=3 --senders=1 --pattern=all --seconds=1
+//   build/bench/verbs_bench --by=segment --topology=FILE --seconds=1
+//
+// Of a segment it also prints what it took from one rest to another: "at rest" before the
+// first, the object after the second. At both it goes on when a line comes in.
 //
 // bench/rdma runs it in a guest that has these devices.
 #include <gflags/gflags.h>
@@ -22,9 +27,12 @@
 #include "bench/measure.h"
 #include "bench/verbs_bench/pattern.h"
 #include "bench/verbs_bench/raw_verbs.h"
+#include "bench/verbs_bench/segment_nodes.h"
 #include "transport/verbs.h"
 
-DEFINE_string(by, "transport", "transport or bare");
+DEFINE_string(by, "transport", "transport, bare or segment");
+DEFINE_string(topology, "", "of the segment, which joins all nodes");
+DEFINE_int32(floats, 1 << 20, "weights of the segment");
 DEFINE_int32(nodes, 2, "each has a device");
 DEFINE_int32(senders, 2, "the first so many nodes send; all receive");
 DEFINE_string(pattern, "each",
@@ -129,7 +137,7 @@ class TransportNodes : public Nodes {
 std::unique_ptr<Nodes> MakeNodes() {
   if (FLAGS_by == "bare") return std::make_unique<BareNodes>();
   if (FLAGS_by == "transport") return std::make_unique<TransportNodes>();
-  throw Error("--by=", FLAGS_by, ": expected transport or bare");
+  throw Error("--by=", FLAGS_by, ": expected transport, bare or segment");
 }
 
 double CpuSeconds() {
@@ -181,7 +189,7 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-void Measure() {
+void MeasurePattern() {
   const std::unique_ptr<Nodes> nodes = MakeNodes();
   Threads threads(nodes.get());
   // The transport has to find its peers first.
@@ -201,13 +209,51 @@ void Measure() {
               bytes * 1e-6 / passed, used / (bytes * 1e-9));
 }
 
+// Whoever has started this program counts what the devices send while nothing moves.
+void LetCount(const char* line) {
+  std::printf("%s\n", line);
+  std::fflush(stdout);
+  for (int c = 0; c != '\n' && c != EOF;) c = std::getchar();
+}
+
+void MeasureSegment() {
+  SegmentNodes nodes(FLAGS_topology, FLAGS_floats);
+  nodes.AwaitRest();
+  const SegmentCounts first = nodes.Read();
+  LetCount("at rest");
+  nodes.Load(true);
+  Pause(FLAGS_seconds / 5);
+  const SegmentCounts before = nodes.Read();
+  const double begin = Seconds(), cpu = CpuSeconds();
+  Pause(FLAGS_seconds);
+  const SegmentCounts after = nodes.Read();
+  const double passed = Seconds() - begin;
+  const double load = after.load_cpu_seconds - before.load_cpu_seconds;
+  const double used = CpuSeconds() - cpu - load;
+  nodes.Load(false);
+  nodes.AwaitRest();
+  const SegmentCounts last = nodes.Read();
+  const double bytes = after.merged_bytes - before.merged_bytes;
+  LetCount(Cat("{\"megabytes_per_second\": ", bytes * 1e-6 / passed,
+               ", \"cpu_seconds_per_gigabyte\": ", used / (bytes * 1e-9), ", \"thread_cpu\": ",
+               (after.thread_cpu_seconds - before.thread_cpu_seconds) / passed,
+               ", \"load_cpu\": ", load / passed, ", \"resends\": ", last.resends - first.resends,
+               ", \"dropped\": ", last.dropped - first.dropped, ", \"position_bytes_taken\": ",
+               static_cast<uint64_t>(last.position_bytes - first.position_bytes), "}")
+               .c_str());
+}
+
 }  // namespace
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   try {
-    millrace::bench::Measure();
+    if (FLAGS_by == "segment") {
+      millrace::bench::MeasureSegment();
+    } else {
+      millrace::bench::MeasurePattern();
+    }
   } catch (const millrace::Error& error) {
     std::fprintf(stderr, "verbs_bench: %s\n", error.what());
     return 1;

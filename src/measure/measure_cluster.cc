@@ -14,7 +14,6 @@
 #include "measure/report_pages.h"
 #include "measure/result.h"
 #include "measure/stages.h"
-#include "segment/meters.h"
 #include "topology/choose_node.h"
 #include "topology/start.h"
 #include "weights/param_layout.h"
@@ -245,10 +244,6 @@ class MeasureRun {
     WaitFor(kTellMs, [this] { return cluster_->informed() && !cluster_->others_depend(); });
     cluster_->Leave();
     WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
-    for (const ClusterSegment& segment : cluster_->segments()) {
-      LOG(INFO) << "Segment " << segment.net->name() << ": "
-                << SummaryOf(segment.net->meters(), segment.net->transport().counters());
-    }
   }
 
   // Tells the others, so that they need not find out.
