@@ -13,6 +13,7 @@
 //
 // bench/rdma runs it in a guest that has these devices.
 #include <gflags/gflags.h>
+#include <glog/logging.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -222,6 +223,14 @@ void MeasureSegment() {
   const SegmentCounts first = nodes.Read();
   LetCount("at rest");
   nodes.Load(true);
+  // Where processors are scarce, the first weights may be long in coming.
+  const double sweep = 4.0 * FLAGS_floats;
+  for (const double start = Seconds(); nodes.Read().merged_bytes - first.merged_bytes < sweep;
+       Pause(0.01)) {
+    if (Seconds() - start > kPatienceSeconds) {
+      throw Error("the segment has merged next to nothing in ", kPatienceSeconds, " s");
+    }
+  }
   Pause(FLAGS_seconds / 5);
   const SegmentCounts before = nodes.Read();
   const double begin = Seconds(), cpu = CpuSeconds();
@@ -248,6 +257,9 @@ void MeasureSegment() {
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
+  google::InitGoogleLogging(argv[0]);
+  FLAGS_logtostderr = true;
+  FLAGS_minloglevel = 1;
   try {
     if (FLAGS_by == "segment") {
       millrace::bench::MeasureSegment();
