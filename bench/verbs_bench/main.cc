@@ -217,6 +217,17 @@ void LetCount(const char* line) {
   for (int c = 0; c != '\n' && c != EOF;) c = std::getchar();
 }
 
+// Members of a JSON object: those reasons that occurred.
+std::string DropsBetween(const SegmentCounts& first, const SegmentCounts& last) {
+  std::string text;
+  for (const auto& [reason, frames] : last.drops) {
+    const uint64_t dropped = frames - first.drops.at(reason);
+    if (dropped == 0) continue;
+    text += Cat(text.empty() ? "" : ", ", "\"", reason, "\": ", dropped);
+  }
+  return text;
+}
+
 void MeasureSegment() {
   SegmentNodes nodes(FLAGS_topology, FLAGS_floats);
   nodes.AwaitRest();
@@ -247,7 +258,7 @@ void MeasureSegment() {
                ", \"cpu_seconds_per_gigabyte\": ", used / (bytes * 1e-9), ", \"thread_cpu\": ",
                (after.thread_cpu_seconds - before.thread_cpu_seconds) / passed,
                ", \"load_cpu\": ", load / passed, ", \"resends\": ", last.resends - first.resends,
-               ", \"dropped\": ", last.dropped - first.dropped, ", \"position_bytes_taken\": ",
+               ", \"drops\": {", DropsBetween(first, last), "}", ", \"position_bytes_taken\": ",
                static_cast<uint64_t>(last.position_bytes - first.position_bytes), "}")
                .c_str());
 }

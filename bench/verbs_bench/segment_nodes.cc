@@ -74,7 +74,7 @@ SegmentCounts SegmentNodes::Read() const {
           chunk_bytes_ * static_cast<double>(stats.positions_taken + stats.diffs_merged);
       counts.resends += stats.resends;
     }
-    for (const auto& [reason, frames] : end.drops) counts.dropped += frames;
+    for (const auto& [reason, frames] : end.drops) counts.drops[reason] += frames;
     counts.moved += reading.moved();
     counts.thread_cpu_seconds += 1e-9 * static_cast<double>(end.thread_cpu_ns);
     counts.load_cpu_seconds += node.load->cpu_seconds();

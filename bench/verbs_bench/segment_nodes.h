@@ -4,6 +4,7 @@
 #define MILLRACE_BENCH_VERBS_BENCH_SEGMENT_NODES_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct SegmentCounts {
   double position_bytes = 0;  // of these, the positions
   double thread_cpu_seconds = 0, load_cpu_seconds = 0;
   uint64_t moved = 0;  // frames
-  uint64_t resends = 0, dropped = 0;
+  uint64_t resends = 0;
+  std::map<std::string, uint64_t> drops;  // frames by reason
 };
 
 // Not thread-safe.
