@@ -10,6 +10,7 @@
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
 #   make test-rdma    all tests of RDMA between devices of an emulated machine (QEMU), of
 #                     which make test runs some
+#   make bench-rdma   segments over RDMA there, beside bare verbs and ib_send_bw
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
@@ -89,6 +90,7 @@ emulated := $(if $(SANITIZE),,rdma_vm)
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
+bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 
 .PHONY: all
@@ -161,8 +163,10 @@ define bench_binary
 $(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc bench/$(1)/*.cc)) $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lbenchmark $$(LDLIBS) -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) $$(benchmark_library) $$(LDLIBS) -o $$@
 endef
+benchmark_library := -lbenchmark
+$(BUILD)/bench/verbs_bench: benchmark_library :=
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
@@ -236,6 +240,12 @@ test-rdma:
 	@BUILD=$(BUILD) test/rdma_vm/run
 .PHONY: rdma-tests
 rdma-tests: all $(rdma_tests)
+.PHONY: bench-rdma
+bench-rdma:
+	@tools/install-deps
+	@tools/install-deps --rdma || echo "bench-rdma: goes on without what could not be installed"
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(if $(use_verbs),$(BUILD)/bench/verbs_bench)
+	@BUILD=$(BUILD) bench/rdma
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run

@@ -1,0 +1,91 @@
+#include "bench/verbs_bench/segment_nodes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "topology/plan.h"
+#include "topology/start.h"
+#include "transport/registry.h"
+#include "weights/param_layout.h"
+
+namespace millrace::bench {
+namespace {
+
+constexpr double kPatienceSeconds = 30;
+
+void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+ParamLayout LayoutOf(int64_t weights) {
+  ParamLayout layout;
+  layout.Add("bench", {weights});
+  return layout;
+}
+
+}  // namespace
+
+SegmentNodes::SegmentNodes(const std::string& topology, int64_t weights)
+    : topology_(LoadTopology(topology, TransportRegistry::Get().Names())) {
+  const ParamLayout layout = LayoutOf(weights);
+  for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
+    Node& made = nodes_.emplace_back();
+    made.weights = WeightBuffer::CreatePrivate(layout);
+    made.cluster = StartCluster(topology_, PlanFor(topology_, node),
+                                {.weights = made.weights->data(),
+                                 .size = made.weights->size(),
+                                 .layout_digest = layout.Digest(),
+                                 .start = 0,
+                                 .iterations = &made.weights->clock(),
+                                 .clock = &clock_,
+                                 .sink = &errors_});
+    made.load = std::make_unique<millrace::Load>(made.weights->data(), made.weights->size(),
+                                                 &made.weights->clock(), &errors_);
+  }
+  const int64_t most = nodes_[0].cluster->segments()[0].net->chunk_floats();
+  const int64_t chunks = (nodes_[0].weights->size() + most - 1) / most;
+  chunk_bytes_ = 4.0 * static_cast<double>(nodes_[0].weights->size()) / static_cast<double>(chunks);
+  for (const double start = clock_.NowSeconds(); !AreTogether(); Nap()) {
+    errors_.RethrowIfFailed();
+    if (clock_.NowSeconds() - start < kPatienceSeconds) continue;
+    throw Error("the nodes of ", topology, " do not come together");
+  }
+}
+
+bool SegmentNodes::AreTogether() {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](Node& node) {
+    return node.cluster->begun() && node.cluster->in_sync() &&
+           node.cluster->members() == nodes_.size();
+  });
+}
+
+void SegmentNodes::Load(bool on) {
+  for (Node& node : nodes_) node.load->Switch(on);
+}
+
+SegmentCounts SegmentNodes::Read() const {
+  SegmentCounts counts;
+  for (const Node& node : nodes_) {
+    const Reading reading = ReadCounters(*node.cluster);
+    const EndReading& end = reading.ends.front();
+    for (const auto& [peer, stats] : end.peers) {
+      counts.position_bytes += chunk_bytes_ * static_cast<double>(stats.positions_taken);
+      counts.merged_bytes +=
+          chunk_bytes_ * static_cast<double>(stats.positions_taken + stats.diffs_merged);
+      counts.resends += stats.resends;
+    }
+    for (const auto& [reason, frames] : end.drops) counts.drops[reason] += frames;
+    counts.moved += reading.moved();
+    counts.thread_cpu_seconds += 1e-9 * static_cast<double>(end.thread_cpu_ns);
+    counts.load_cpu_seconds += node.load->cpu_seconds();
+  }
+  return counts;
+}
+
+void SegmentNodes::AwaitRest() {
+  for (RestWatch watch; !watch.Rests(Read().moved, clock_.NowSeconds()); Nap()) {
+    errors_.RethrowIfFailed();
+  }
+}
+
+}  // namespace millrace::bench
