@@ -176,8 +176,8 @@ $(eval $(call bundle_binary,test/device,_test,$(bundle_support)))
 $(eval $(call bundle_binary,bench/kernel_bench,,))
 
 .PHONY: gpu-bundle
-gpu-bundle: $(addprefix $(BUILD)/bundle/,exchange_test device_test kernel_bench)
-	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA))
+gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,exchange_test device_test kernel_bench))
+	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA (make backends says why)))
 	@BUILD=$(BUILD) tools/make-gpu-bundle
 
 .PHONY: deps

@@ -41,8 +41,8 @@ int CountDevices(std::string* why = nullptr) {
   return 0;
 }
 
-// Memory is handed out in whole pieces of this, so that no page of an array belongs to
-// something else as well: a dma-buf has whole pages.
+// Memory is asked for in whole pieces of this, so that an array ends with a page: a dma-buf has
+// whole pages. (Large arrays also begin with one.)
 constexpr size_t kPiece = size_t{64} << 10;
 
 size_t WholePieces(size_t bytes) {

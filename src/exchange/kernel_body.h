@@ -31,6 +31,9 @@ MILLRACE_HOST_DEVICE uint32_t CountBits(uint32_t x) {
   return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
 }
 
+// Of memory that is read and written as other types, too.
+typedef uint32_t KernelWord __attribute__((may_alias));
+
 // A function of its own, for nvcc 13.0 ends with an internal error where FromBits is called
 // with what depends on a template's arguments.
 MILLRACE_HOST_DEVICE float FloatOfMagnitude(int32_t magnitude) {
@@ -109,14 +112,14 @@ class KernelBody {
 
   MILLRACE_HOST_DEVICE std::byte* Payload() const { return team_.stage(); }
   MILLRACE_HOST_DEVICE float* Staged() const { return reinterpret_cast<float*>(team_.stage()); }
-  MILLRACE_HOST_DEVICE uint32_t* Bits(const KernelOp& op) const {
-    return reinterpret_cast<uint32_t*>(team_.stage() + StageWordsAt(op.count));
+  MILLRACE_HOST_DEVICE KernelWord* Bits(const KernelOp& op) const {
+    return reinterpret_cast<KernelWord*>(team_.stage() + StageWordsAt(op.count));
   }
-  MILLRACE_HOST_DEVICE uint32_t* Offsets(const KernelOp& op) const { return Bits(op) + words_; }
+  MILLRACE_HOST_DEVICE KernelWord* Offsets(const KernelOp& op) const { return Bits(op) + words_; }
 
   MILLRACE_HOST_DEVICE void StageIn(const KernelOp& op) {
-    const auto* from = reinterpret_cast<const uint32_t*>(op.in);
-    auto* to = reinterpret_cast<uint32_t*>(Payload());
+    const auto* from = reinterpret_cast<const KernelWord*>(op.in);
+    auto* to = reinterpret_cast<KernelWord*>(Payload());
     const uint32_t words = op.in_bytes / 4, rest = op.in_bytes % 4;
     team_.ForEach(words + rest, [=, in = op.in, stage = Payload()](int64_t i) {
       if (i < words) {
@@ -167,8 +170,8 @@ class KernelBody {
   }
 
   MILLRACE_HOST_DEVICE uint8_t CheckSparse(const KernelOp& op) {
-    const auto* bitmap = reinterpret_cast<const uint32_t*>(Payload());
-    uint32_t* const bits = Bits(op);
+    const auto* bitmap = reinterpret_cast<const KernelWord*>(Payload());
+    KernelWord* const bits = Bits(op);
     const uint32_t present = team_.Scan(
         words_,
         [=](int64_t i) {
@@ -278,7 +281,7 @@ class KernelBody {
   // False if a dense payload is not longer.
   MILLRACE_HOST_DEVICE bool EncodeSparse(KernelOp& op) {
     const float* const d = Staged();
-    uint32_t *const bits = Bits(op), *const offsets = Offsets(op);
+    KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
     const uint32_t count = op.count, words = words_;
     const uint32_t present = team_.Scan(
         words,
@@ -296,7 +299,7 @@ class KernelBody {
         offsets);
     const uint32_t bytes = 4 * (words + present);
     if (bytes >= 4 * count) return false;
-    auto* const bitmap = reinterpret_cast<uint32_t*>(op.out);
+    auto* const bitmap = reinterpret_cast<KernelWord*>(op.out);
     auto* const values = reinterpret_cast<float*>(op.out) + words;
     team_.ForEach(words, [=](int64_t word) { bitmap[word] = bits[word]; });
     team_.ForEach(count, [=](int64_t i) {
@@ -332,7 +335,7 @@ class KernelBody {
   }
 
   MILLRACE_HOST_DEVICE void MergeSparse(const KernelOp& op) {
-    const uint32_t *const bits = Bits(op), *const offsets = Offsets(op);
+    const KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
     const float* const values = Staged() + words_;
     float *const w = w_, *const state = state_;
     const Rule rule = rule_;

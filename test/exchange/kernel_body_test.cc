@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "exchange/host_executor.h"
@@ -27,6 +28,12 @@ TEST(KernelBody, CountsBitsAsTheProcessorDoes) {
   }
   EXPECT_EQ(CountBits(~0u), 32u);
 }
+
+// Progress that some codecs, or none, can say.
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kWild[] = {kInfinity,   -kInfinity,  std::numeric_limits<float>::quiet_NaN(),
+                           3.4e38f,     -3.4e38f,    0x1.fep127f,
+                           0x1.fdp127f, -0x1.fcp127f};
 
 float ModestValue(Rng* rng) {
   const float x = test::AnyValue(rng);
@@ -79,6 +86,15 @@ std::vector<std::byte> Payload(Codec codec, size_t count, Rng* rng) {
   return bytes;
 }
 
+// The last bit of a bitmap, which is an element's only if the bitmap is full, and a value for
+// it, so that the length does not tell.
+void AddLastBit(size_t count, std::vector<std::byte>* payload) {
+  std::byte& last = (*payload)[SparseBitmapBytes(static_cast<int64_t>(count)) - 1];
+  if ((last & std::byte{0x80}) != std::byte{0}) return;
+  last |= std::byte{0x80};
+  payload->resize(payload->size() + 4);
+}
+
 // Spoils one in three: another length, a value that is not finite, a bit behind the end.
 void PerhapsSpoil(Codec codec, size_t count, std::vector<std::byte>* payload, Rng* rng) {
   constexpr uint32_t kBad[] = {0x7f800000, 0xff800000, 0x7fc00001, 0xffffffff};
@@ -94,8 +110,7 @@ void PerhapsSpoil(Codec codec, size_t count, std::vector<std::byte>* payload, Rn
       if (codec == Codec::kBfloat16) PutAt(payload, 2 * rng->Below(count), uint16_t{0xff80});
       break;
     case 2:
-      if (codec != Codec::kSparse) break;
-      (*payload)[SparseBitmapBytes(static_cast<int64_t>(count)) - 1] |= std::byte{0x80};
+      if (codec == Codec::kSparse) AddLastBit(count, payload);
       break;
     default:
       break;
@@ -133,6 +148,7 @@ class Duel {
     ReplicaArrays& a = host_.arrays;
     for (int64_t i = 0; i < a.size; ++i) {
       if (rng_.Below(3) == 0) a.weights[i] += step * rng_.Gaussian();
+      if (rng_.Below(100) == 0) a.weights[i] = kWild[rng_.Below(std::size(kWild))];
     }
     device_.CopyFrom(host_.arrays);
   }
@@ -232,7 +248,11 @@ class Duel {
     EXPECT_EQ(op.out_codec, expected.out_codec);
     EXPECT_EQ(op.scale, expected.scale);
     if (op.out) {
-      EXPECT_EQ(memcmp(op.out, expected.out, op.out_bytes), 0);
+      EXPECT_TRUE(
+          memcmp(op.out, expected.out, op.out_bytes) == 0 ||
+          (op.kind != ChunkOpKind::kEncodePending && !takes &&
+           test::SameFloats(reinterpret_cast<const float*>(op.out),
+                            reinterpret_cast<const float*>(expected.out), op.out_bytes / 4)));
     }
   }
 

@@ -43,11 +43,11 @@ class EmulatedTeam {
     ForEach(n, [&](int64_t i) { bits |= value(i); });
     return bits;
   }
-  template <typename Value>
-  uint32_t Scan(int64_t n, Value value, uint32_t* to) {
+  template <typename Value, typename Word>
+  uint32_t Scan(int64_t n, Value value, Word* to) {
     ForEach(n, [&](int64_t i) { to[i] = value(i); });
     uint32_t sum = 0;
-    for (int64_t i = 0; i < n; ++i) to[i] = std::exchange(sum, sum + to[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = std::exchange(sum, uint32_t{sum + to[i]});
     return sum;
   }
   template <typename Step>
