@@ -12,6 +12,7 @@
 #                     which make test runs some
 #   make bench-rdma   segments over RDMA there, beside bare verbs and ib_send_bw
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
+#   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
 #   make mutants      planted protocol bugs, each of which the tests must notice
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
@@ -71,7 +72,8 @@ ifneq ($(use_verbs),)
 endif
 # Differences must be the same on every machine: no product may be fused with a sum
 # where the processor can. (-Wno-psabi: vectors are passed to inline functions only.)
-$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o: \
+$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o \
+  $(BUILD)/obj/bench/kernel_bench/%.o: \
   CXXFLAGS += -ffp-contract=off -Wno-psabi
 
 protos := $(wildcard src/proto/*.proto)
@@ -99,7 +101,7 @@ all: $(BUILD)/millrace
 .PHONY: backends
 backends:
 	@echo "backend  cpu (oneDNN)   on"
-	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces only: layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
+	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces and exchange kernels; layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
@@ -124,7 +126,7 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 $(if $(filter src/exchange/%,$<),-fmad=false) -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -c $< -o $@
+	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -MMD -MF $(@:.o=.d) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
@@ -173,6 +175,26 @@ $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench
 $(BUILD)/bench/seal_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.
 $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
+
+# What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
+# these programs use, so that the libraries of layers and images stay behind.
+bundle_objects := $(filter $(foreach f,base device weights exchange,$(BUILD)/obj/src/$(f)/%),$(objects))
+bundle_support := $(BUILD)/obj/test/support/support.o $(BUILD)/obj/test/support/doc_page.o
+bundle_libs := -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
+define bundle_binary
+$(BUILD)/bundle/$(notdir $(1))$(2): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc)) $(3) $(bundle_objects)
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $(bundle_libs) -s -o $$@
+endef
+$(eval $(call bundle_binary,test/exchange,_test,$(bundle_support)))
+$(eval $(call bundle_binary,test/device,_test,$(bundle_support)))
+$(eval $(call bundle_binary,bench/kernel_bench,,))
+
+.PHONY: gpu-bundle
+gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,exchange_test device_test kernel_bench))
+	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA (make backends says why)))
+	@BUILD=$(BUILD) tools/make-gpu-bundle
 
 .PHONY: deps
 deps:

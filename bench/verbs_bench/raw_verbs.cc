@@ -49,7 +49,7 @@ RawVerbs::RawVerbs(int node, int nodes)
       bytes_(device_.mtu()),
       stride_((kRouteBytes + bytes_ + 63) / 64 * 64),
       queue_(&device_, kSends, kReceives),
-      groups_(&device_, ""),
+      groups_(&device_, "", 0),
       sent_memory_(bytes_),
       received_memory_(stride_ * kReceives) {
   std::string why;

@@ -1,7 +1,9 @@
 // NVIDIA GPUs as devices: their memory, and page-locked host memory for copies to
 // and from them. Without a driver or a GPU there are no devices of this type.
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -29,12 +31,39 @@ void CheckFree(cudaError_t status, const std::string& device) {
   LOG(ERROR) << device << ": cannot free memory: " << cudaGetErrorString(status);
 }
 
-// Number of usable GPUs: any error means that there is none.
-int CountDevices() {
+// Number of usable GPUs: any error means that there is none. `why` may be null.
+int CountDevices(std::string* why = nullptr) {
   int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess) return count;
   cudaGetLastError();
+  if (why) *why = cudaGetErrorString(status);
   return 0;
+}
+
+// Memory is asked for in whole pieces of this, so that an array ends with a page: a dma-buf has
+// whole pages. (Large arrays also begin with one.)
+constexpr size_t kPiece = size_t{64} << 10;
+
+size_t WholePieces(size_t bytes) {
+  const size_t whole = (std::max<size_t>(bytes, 1) + kPiece - 1) / kPiece * kPiece;
+  return whole < bytes ? bytes : whole;  // overflown: let the driver refuse it
+}
+
+// The driver's own interface, found at run time: a program that needs it at its start would
+// not start on machines without a driver.
+using ExportRange = CUresult (*)(void* handle, CUdeviceptr from, size_t bytes,
+                                 CUmemRangeHandleType type, unsigned long long flags);
+ExportRange FindExport() {
+  constexpr unsigned kSince = 11070;  // CUDA 11.7
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const cudaError_t status = cudaGetDriverEntryPointByVersion(
+      "cuMemGetHandleForAddressRange", &found, kSince, cudaEnableDefault, &result);
+  if (status != cudaSuccess) cudaGetLastError();
+  return status == cudaSuccess && result == cudaDriverEntryPointSuccess
+             ? reinterpret_cast<ExportRange>(found)
+             : nullptr;
 }
 
 class CudaMemory : public MemorySpace {
@@ -44,9 +73,32 @@ class CudaMemory : public MemorySpace {
   void* Allocate(size_t bytes) override {
     Select();
     void* pointer = nullptr;
-    Check(cudaMalloc(&pointer, std::max<size_t>(bytes, 1)), name_, "cannot allocate ", bytes,
-          " bytes");
+    Check(cudaMalloc(&pointer, WholePieces(bytes)), name_, "cannot allocate ", bytes, " bytes");
     return pointer;
+  }
+  std::string name() const override { return name_; }
+  bool on_host() const override { return false; }
+
+  DmaBuf ExportDmaBuf(const void* pointer, size_t bytes, std::string* why) override {
+    static const ExportRange export_range = FindExport();
+    if (!export_range) {
+      *why = "the driver is older than CUDA 11.7";
+      return {};
+    }
+    Select();
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<uintptr_t>(pointer), from = begin / page * page;
+    const uintptr_t to = (begin + bytes + page - 1) / page * page;
+    int file = -1;
+    const CUresult result =
+        export_range(&file, from, to - from, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (result != CUDA_SUCCESS) {
+      *why = result == CUDA_ERROR_NOT_SUPPORTED
+                 ? "the driver has no dma-buf (it needs NVIDIA's open kernel modules)"
+                 : Cat("the driver gives no dma-buf: error ", static_cast<int>(result));
+      return {};
+    }
+    return {FileDescriptor(file), begin - from};
   }
   void Free(void* pointer) override {
     CheckFree(cudaSetDevice(ordinal_), name_);
@@ -82,6 +134,7 @@ class CudaMemory : public MemorySpace {
 // Page-locked, and usable with every GPU of the machine.
 class PinnedMemory : public MemorySpace {
  public:
+  std::string name() const override { return kName; }
   void* Allocate(size_t bytes) override {
     void* pointer = nullptr;
     Check(cudaHostAlloc(&pointer, std::max<size_t>(bytes, 1), cudaHostAllocPortable), kName,
@@ -137,12 +190,28 @@ class CudaDriver : public DeviceDriver {
     return pinned_;
   }
 
+  int OwnerOf(const void* pointer) override {
+    {
+      // Asking the runtime sets up a GPU for this process, which may never use one.
+      std::lock_guard lock(mutex_);
+      if (memories_.empty()) return -1;
+    }
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+      cudaGetLastError();
+      return -1;
+    }
+    return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+  }
+
  private:
   static void RequireDevice(int ordinal) {
-    const int count = CountDevices();
+    std::string why = "none is there";
+    const int count = CountDevices(&why);
     if (ordinal >= 0 && ordinal < count) return;
-    throw Error("cuda device ", ordinal, " does not exist; ",
-                count ? Cat("devices here: 0 to ", count - 1) : Cat("no GPU is usable here"));
+    throw Error(
+        "cuda device ", ordinal, " does not exist; ",
+        count ? Cat("devices here: 0 to ", count - 1) : Cat("no GPU is usable here: ", why));
   }
 
   std::mutex mutex_;

@@ -36,4 +36,12 @@ std::vector<DeviceInfo> DeviceRegistry::List() {
   return all;
 }
 
+DeviceRegistry::Owner DeviceRegistry::OwnerOf(const void* pointer) {
+  for (auto& driver : drivers_) {
+    const int ordinal = driver->OwnerOf(pointer);
+    if (ordinal >= 0) return {&driver->Memory(ordinal), &driver->Staging(ordinal)};
+  }
+  return {&HostMemory(), &HostMemory()};
+}
+
 }  // namespace millrace

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
+
 namespace millrace {
 
 enum class DeviceType { kCpu, kCuda };
@@ -17,10 +19,29 @@ enum class DeviceType { kCpu, kCuda };
 // "cpu", "cuda".
 const char* DeviceTypeName(DeviceType type);
 
+// A file by which other devices reach a piece of a device's memory; it begins `offset` bytes
+// before the piece.
+struct DmaBuf {
+  FileDescriptor file{-1};
+  size_t offset = 0;
+};
+
 // Memory that one device computes on. Thread-safe.
 class MemorySpace {
  public:
   virtual ~MemorySpace() = default;
+
+  // For messages: "host memory", "cuda device 0".
+  virtual std::string name() const { return "host memory"; }
+  // Whether the processor's own instructions reach it.
+  virtual bool on_host() const { return true; }
+  // Of `bytes` > 0 that were allocated here. Without a file if there is no such way, and
+  // then `*why` says so.
+  virtual DmaBuf ExportDmaBuf(const void* pointer, size_t bytes, std::string* why) {
+    (void)pointer, (void)bytes;
+    *why = "host memory needs none";
+    return DmaBuf{};
+  }
 
   // At least 64-byte aligned; contents undefined. Throws Error when there is
   // not enough memory. `bytes` may be 0 (returns a pointer that Free takes).
@@ -54,6 +75,11 @@ class DeviceDriver {
   // Host memory that copies to and from that device are fastest with: page-locked
   // for a GPU. Owned and refused as above.
   virtual MemorySpace& Staging(int ordinal) = 0;
+  // The ordinal of the device whose memory `pointer` lies in; -1 if it is none of these.
+  virtual int OwnerOf(const void* pointer) {
+    (void)pointer;
+    return -1;
+  }
 };
 
 // The drivers compiled into this program, by type.
@@ -65,6 +91,14 @@ class DeviceRegistry {
   // nullptr when this build has no such driver.
   DeviceDriver* Find(DeviceType type);
   std::vector<DeviceInfo> List();
+
+  // The memory that `pointer` lies in, and what it is copied through. Host memory, however it
+  // was allocated, is HostMemory().
+  struct Owner {
+    MemorySpace* memory;
+    MemorySpace* staging;
+  };
+  Owner OwnerOf(const void* pointer);
 
  private:
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;

@@ -69,7 +69,7 @@ MILLRACE_HOST_DEVICE BitsOf<T> Magnitude(T x) {
 // Each of these gives d, the value that travels, for a finite u. A u of at least
 // `overflow` by magnitude has no finite d and does not travel.
 struct Float32Codec {
-  static constexpr int32_t overflow() { return kInfinityBits; }
+  static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInfinityBits; }
   template <typename T>
   MILLRACE_HOST_DEVICE T Round(T u) const {
     return u;
@@ -77,7 +77,7 @@ struct Float32Codec {
 };
 
 struct Bfloat16Codec {
-  static constexpr int32_t overflow() { return kBfloat16OverflowBits; }
+  static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kBfloat16OverflowBits; }
   // To the nearest, ties to even.
   template <typename T>
   MILLRACE_HOST_DEVICE T Round(T u) const {
@@ -90,7 +90,7 @@ struct Bfloat16Codec {
 // and clamped to +-127. Applied to d it gives d and the same q again.
 struct Int8Codec {
   float scale = 0;  // >= 0; Int8Scale()
-  static constexpr int32_t overflow() { return kInt8OverflowBits; }
+  static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt8OverflowBits; }
   // Infinite for a scale of 0, by which nothing travels.
   MILLRACE_HOST_DEVICE float divisor() const { return scale > 0 ? scale : __builtin_inff(); }
   // q as a float. Adding 1.5 * 2^23 leaves no room for a fraction, so that the
@@ -111,7 +111,7 @@ struct Int8Codec {
 
 struct SparseCodec {
   float threshold = 0;
-  static constexpr int32_t overflow() { return kInfinityBits; }
+  static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInfinityBits; }
   template <typename T>
   MILLRACE_HOST_DEVICE T Round(T u) const {
     return FromBits<T>(Magnitude(u)) >= threshold ? u : T{};

@@ -147,13 +147,24 @@ bool VerbsDevice::FirstAttributes(ibv_qp_attr* attributes, int* mask) const {
 }
 
 MemoryRegion VerbsDevice::Register(std::span<const std::byte> memory, const char* what) const {
-  MemoryRegion region(ibv_reg_mr(domain_.get(), const_cast<std::byte*>(memory.data()),
-                                 memory.size(), IBV_ACCESS_LOCAL_WRITE));
+  MemoryRegion region = TryRegister(memory);
   if (!region) {
     const int error = errno;
     ThrowVerbsError(name_, Cat(memory.size() / 1024, " KiB for ", what), error);
   }
   return region;
+}
+
+MemoryRegion VerbsDevice::TryRegister(std::span<const std::byte> memory) const {
+  return MemoryRegion(ibv_reg_mr(domain_.get(), const_cast<std::byte*>(memory.data()),
+                                 memory.size(), IBV_ACCESS_LOCAL_WRITE));
+}
+
+MemoryRegion VerbsDevice::TryRegisterDmaBuf(const DmaBuf& file,
+                                            std::span<const std::byte> memory) const {
+  return MemoryRegion(ibv_reg_dmabuf_mr(domain_.get(), file.offset, memory.size(),
+                                        reinterpret_cast<uintptr_t>(memory.data()), file.file.get(),
+                                        IBV_ACCESS_LOCAL_WRITE));
 }
 
 AddressHandle VerbsDevice::MakeAddress(const ibv_ah_attr& attributes) const {

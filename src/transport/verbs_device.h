@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "device/device.h"
 #include "transport/udp_address.h"
 #include "transport/verbs_handles.h"
 
@@ -40,6 +41,10 @@ class VerbsDevice {
   // Lets the device read and write `memory`. Throws Error, which says how much memory may
   // be locked if that is why; `what` it is for.
   MemoryRegion Register(std::span<const std::byte> memory, const char* what) const;
+  // The same of memory that the device may be unable to reach: null, with errno set, if it is.
+  MemoryRegion TryRegister(std::span<const std::byte> memory) const;
+  // By a file of `memory`, which another device's driver gave.
+  MemoryRegion TryRegisterDmaBuf(const DmaBuf& file, std::span<const std::byte> memory) const;
   // The address handle for what rdma_cm has found; null if there is none. Any thread.
   AddressHandle MakeAddress(const ibv_ah_attr& attributes) const;
 

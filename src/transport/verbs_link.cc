@@ -80,8 +80,7 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
 }
 
 bool VerbsLink::Expose(std::span<const std::byte> memory) {
-  if (!memory.empty()) sender_.Expose(memory);
-  return true;
+  return memory.empty() || sender_.Expose(memory);
 }
 
 uint64_t VerbsLink::Unfinished() {

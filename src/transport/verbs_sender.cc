@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/transport.h"
+#include "transport/verbs_gpu_memory.h"
+
 namespace millrace {
 namespace {
 
@@ -24,9 +27,15 @@ VerbsSender::VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_
       region_(device->Register({memory_.get<std::byte>(), stride_ * slots}, "send_slots")),
       frames_after_(slots) {}
 
-void VerbsSender::Expose(std::span<const std::byte> memory) {
-  exposed_.push_back(
-      {memory.data(), memory.data() + memory.size(), device_.Register(memory, "the weights")});
+bool VerbsSender::Expose(std::span<const std::byte> memory) {
+  const DeviceRegistry::Owner owner = DeviceRegistry::Get().OwnerOf(memory.data());
+  const bool on_host = owner.memory->on_host();
+  MemoryRegion region = on_host ? device_.Register(memory, "the weights")
+                                : RegisterGpuMemory(device_, owner, memory, DefaultClock());
+  if (!region) return false;
+  all_on_host_ &= on_host;
+  exposed_.push_back({memory.data(), memory.data() + memory.size(), std::move(region), on_host});
+  return true;
 }
 
 const VerbsSender::Exposed* VerbsSender::Find(std::span<const std::byte> piece) const {
@@ -48,8 +57,12 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
   std::byte* const slot = SlotAt(added_);
   std::byte* end = std::copy(prefix.begin(), prefix.end(), slot);
   end = std::copy(header.begin(), header.end(), end);
-  const bool is_short = prefix.size() + header.size() + payload.size() <= queue_.most_inline();
-  const Exposed* const from = is_short || payload.empty() ? nullptr : Find(payload);
+  bool is_short = prefix.size() + header.size() + payload.size() <= queue_.most_inline();
+  // What is short is copied, unless it is where only the device can read it.
+  const bool looks = !payload.empty() && (!is_short || !all_on_host_);
+  const Exposed* from = looks ? Find(payload) : nullptr;
+  if (is_short && from && from->on_host) from = nullptr;
+  is_short &= !from;
   if (!from) end = std::copy(payload.begin(), payload.end(), end);
   frames_ += ends_frame ? 1 : 0;
   frames_after_[added_ % slots_] = frames_;

@@ -28,8 +28,9 @@ class VerbsSender {
   VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_t slots,
               size_t datagram_bytes);
 
-  // Payloads in `memory`, which outlives it, are sent from there. Throws Error.
-  void Expose(std::span<const std::byte> memory);
+  // Payloads in `memory`, which outlives it, are sent from there. Throws Error. False if that
+  // is a GPU's and the device cannot read it: then no payload may lie in it.
+  bool Expose(std::span<const std::byte> memory);
 
   // Whether there is room for so many datagrams, after a look at the device if need be.
   bool HasRoom(size_t datagrams);
@@ -64,6 +65,7 @@ class VerbsSender {
     const std::byte* begin;
     const std::byte* end;
     MemoryRegion region;
+    bool on_host;  // else the processor cannot read it
   };
   static constexpr size_t kChain = 64;  // requests in one call
   static constexpr uint32_t kMostUnsignaled = 16;
@@ -80,6 +82,7 @@ class VerbsSender {
   Buffer memory_;
   MemoryRegion region_;
   std::vector<Exposed> exposed_;
+  bool all_on_host_ = true;
   std::vector<uint64_t> frames_after_;  // by slot: frames that have ended with it
   uint64_t added_ = 0, sent_ = 0;       // datagrams
   uint64_t frames_ = 0, frames_sent_ = 0;

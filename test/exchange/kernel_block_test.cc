@@ -1,0 +1,176 @@
+// A block of threads that run at the same time: its sums and waits, and the kernel body on it.
+#include "exchange/kernel_block.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/rng.h"
+#include "exchange/kernel_body.h"
+#include "test/support/support.h"
+#include "test/support/threaded_lanes.h"
+
+namespace millrace {
+namespace {
+
+template <typename Lanes>
+class KernelBlocks : public testing::Test {};
+
+// Of one warp, of several, and of warps of one thread.
+using AllLanes = testing::Types<test::ThreadedLanes<8, 1>, test::ThreadedLanes<4, 2>,
+                                test::ThreadedLanes<2, 3>, test::ThreadedLanes<1, 4>>;
+TYPED_TEST_SUITE(KernelBlocks, AllLanes);
+
+// Fewer elements than threads, as many, a few more, several tiles.
+constexpr int64_t kCounts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 100};
+
+// What each thread of a block returns of its team.
+template <typename Lanes, typename Ask>
+std::vector<uint32_t> AskAll(Ask ask) {
+  std::vector<uint32_t> answers(Lanes::kWarp * Lanes::kWarps);
+  WarpSums<Lanes> sums;
+  test::RunThreaded<Lanes>([&](const Lanes& lanes) {
+    KernelBlock<Lanes> block(nullptr, &sums, lanes);
+    answers[lanes.index()] = ask(block);
+  });
+  return answers;
+}
+
+template <typename Lanes>
+std::vector<uint32_t> AllSay(uint32_t value) {
+  return std::vector<uint32_t>(Lanes::kWarp * Lanes::kWarps, value);
+}
+
+std::vector<uint32_t> Values(int64_t count, uint64_t seed) {
+  Rng rng(test::Seed(), {seed, static_cast<uint64_t>(count)});
+  std::vector<uint32_t> values(static_cast<size_t>(count));
+  for (uint32_t& value : values) value = rng.Next() >> 8;
+  return values;
+}
+
+TYPED_TEST(KernelBlocks, TellEveryThreadTheLargest) {
+  for (const int64_t n : kCounts) {
+    const std::vector<uint32_t> values = Values(n, 1);
+    const uint32_t expected = n == 0 ? 0 : *std::max_element(values.begin(), values.end());
+    const auto answers = AskAll<TypeParam>([&](auto& block) {
+      return static_cast<uint32_t>(
+          block.Max(n, [&](int64_t i) { return static_cast<int32_t>(values[i]); }));
+    });
+    EXPECT_EQ(answers, AllSay<TypeParam>(expected)) << n;
+  }
+}
+
+TYPED_TEST(KernelBlocks, TellEveryThreadAllBits) {
+  for (const int64_t n : kCounts) {
+    const auto answers = AskAll<TypeParam>(
+        [&](auto& block) { return block.Or(n, [&](int64_t i) { return 1u << i % 32; }); });
+    EXPECT_EQ(answers, AllSay<TypeParam>(n >= 32 ? ~0u : (1u << n) - 1)) << n;
+  }
+}
+
+TYPED_TEST(KernelBlocks, SumUpWhatComesBefore) {
+  for (const int64_t n : kCounts) {
+    const std::vector<uint32_t> values = Values(n, 2);
+    std::vector<uint32_t> before(values.size()), expected(values.size());
+    std::exclusive_scan(values.begin(), values.end(), expected.begin(), 0u);
+    const auto answers = AskAll<TypeParam>([&](auto& block) {
+      return block.Scan(
+          n, [&](int64_t i) { return values[i]; }, before.data());
+    });
+    EXPECT_EQ(answers, AllSay<TypeParam>(std::accumulate(values.begin(), values.end(), 0u))) << n;
+    EXPECT_EQ(before, expected) << n;
+  }
+}
+
+TYPED_TEST(KernelBlocks, ShowWhatOneStepWroteToTheNext) {
+  std::vector<uint32_t> values(100);
+  uint32_t once = 0;
+  const auto answers = AskAll<TypeParam>([&](auto& block) {
+    block.ForEach(100, [&](int64_t i) { values[i] = static_cast<uint32_t>(i); });
+    block.Once([&] { once = values[99] + 1; });
+    block.ForEach(100, [&](int64_t i) { values[i] += once; });
+    return values[99];
+  });
+  EXPECT_EQ(answers, AllSay<TypeParam>(199));
+  EXPECT_EQ(once, 100u);
+}
+
+// A chain of a sparse take, its merge, a read and what is refused, against the same on a team
+// of one: the element functions are compared elsewhere, waits are what matters here.
+template <typename Lanes>
+void RunChain(const KernelBatch& batch) {
+  std::vector<uint64_t> stage(batch.stage_bytes / 8 + 1);
+  WarpSums<Lanes> sums;
+  test::RunThreaded<Lanes>([&](const Lanes& lanes) {
+    KernelBlock<Lanes> block(reinterpret_cast<std::byte*>(stage.data()), &sums, lanes);
+    const AdditiveRule rule;
+    KernelBody<KernelBlock<Lanes>, AdditiveRule>(batch, rule, block).RunChain(batch.chains[0]);
+  });
+}
+
+struct Chain {
+  static constexpr uint32_t kFloats = 101, kOps = 12;
+
+  Chain() : memory(3 * kFloats), out(kOps, std::vector<uint32_t>(kFloats + 8)) {
+    Rng rng(test::Seed(), {3});
+    for (float& x : memory) x = rng.Gaussian();
+    for (uint32_t& bits : nan) bits = 0x7fc00000;
+    constexpr Codec kCodecs[] = {Codec::kSparse, Codec::kInt8, Codec::kBfloat16, Codec::kFloat32};
+    for (uint32_t i = 0; i < kOps; ++i) {
+      KernelOp& op = ops[i];
+      op.count = kFloats;
+      op.next = i + 1 < kOps ? i + 1 : kNoOp;
+      op.out = reinterpret_cast<std::byte*>(out[i].data());
+      op.codec = kCodecs[i / 3];
+      if (i % 3 == 0) {
+        op.kind = ChunkOpKind::kExchange;
+        op.acknowledged = op.take = true;
+        op.codec = kCodecs[i / 3];
+        op.in = reinterpret_cast<const std::byte*>(memory.data() + kFloats);
+        op.in_bytes = 4 * kFloats;
+      } else if (i % 3 == 1) {
+        op.kind = ChunkOpKind::kRead;
+      } else {
+        op.kind = ChunkOpKind::kMerge;  // refused: not finite, or not long enough
+        op.codec = Codec::kFloat32;
+        op.in = reinterpret_cast<const std::byte*>(nan);
+        op.in_bytes = i == 2 ? 4 * kFloats : 4;
+      }
+    }
+    batch.ops = ops;
+    batch.chains = &first;
+    batch.chain_count = 1;
+    batch.weights = memory.data();
+    batch.base = memory.data() + kFloats;
+    batch.pending = memory.data() + 2 * kFloats;
+    batch.threshold = 1;
+    batch.stage_bytes = StageBytes(kFloats);
+  }
+
+  std::vector<float> memory;
+  uint32_t nan[kFloats];
+  std::vector<std::vector<uint32_t>> out;
+  KernelOp ops[kOps];
+  uint32_t first = 0;
+  KernelBatch batch;
+};
+
+TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
+  Chain alone, together;
+  RunChain<test::ThreadedLanes<1, 1>>(alone.batch);
+  RunChain<TypeParam>(together.batch);
+  EXPECT_EQ(together.memory, alone.memory);
+  EXPECT_EQ(together.out, alone.out);
+  for (uint32_t i = 0; i < Chain::kOps; ++i) {
+    EXPECT_EQ(together.ops[i].result, alone.ops[i].result) << i;
+    EXPECT_EQ(together.ops[i].out_bytes, alone.ops[i].out_bytes) << i;
+    EXPECT_EQ(together.ops[i].out_codec, alone.ops[i].out_codec) << i;
+  }
+  EXPECT_EQ(alone.ops[2].result, kNonFinite);
+  EXPECT_EQ(alone.ops[5].result, kMalformed);
+  EXPECT_TRUE(alone.ops[0].result & kNonZero);
+  EXPECT_EQ(alone.ops[0].out_codec, Codec::kSparse);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,104 @@
+// The devices whose kernels carry out operations: emulated ones with teams of several sizes,
+// and the GPUs of this machine. And a replica in the memory of one.
+#ifndef MILLRACE_TEST_EXCHANGE_KERNEL_DEVICES_H_
+#define MILLRACE_TEST_EXCHANGE_KERNEL_DEVICES_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "exchange/kernel_stream.h"
+#include "test/exchange/replica.h"
+#include "test/support/emulated_stream.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+
+struct KernelDevice {
+  std::string name;
+  size_t lanes = 0;  // of an emulated one; 0: a GPU
+  int ordinal = 0;
+};
+inline void PrintTo(const KernelDevice& device, std::ostream* out) { *out << device.name; }
+
+// One GPU at least, so that a missing one is seen as skipped.
+inline std::vector<KernelDevice> KernelDevices() {
+  std::vector<KernelDevice> all;
+  for (size_t lanes : {1, 5, 32, 256}) all.push_back({Cat("emulated", lanes), lanes});
+  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  const size_t found = driver ? driver->List().size() : 0;
+  for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
+    all.push_back({Cat("cuda", i), 0, static_cast<int>(i)});
+  }
+  return all;
+}
+
+// Why there is no such device; "" if there is one.
+inline std::string WhyMissing(const KernelDevice& device) {
+  if (device.lanes > 0) return "";
+  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  if (!driver) return "no CUDA device: this build has no CUDA";
+  const std::vector<DeviceInfo> found = driver->List();
+  if (static_cast<size_t>(device.ordinal) < found.size()) return "";
+  return Cat("no CUDA device: ", ErrorOf([&] { driver->Memory(device.ordinal); }));
+}
+
+inline MemorySpace& MemoryOf(const KernelDevice& device) {
+  if (device.lanes > 0) return HostMemory();
+  return DeviceRegistry::Get().Find(DeviceType::kCuda)->Memory(device.ordinal);
+}
+
+inline std::unique_ptr<KernelStream> StreamOn(const KernelDevice& device) {
+  if (device.lanes == 0) {
+    return KernelStreamRegistry::Get().Make(DeviceType::kCuda, device.ordinal, {});
+  }
+  return std::make_unique<EmulatedStream<>>(
+      EmulatedStreamOptions{.lanes = device.lanes, .seed = Seed()});
+}
+
+inline bool SameFloats(const float* a, const float* b, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (memcmp(a + i, b + i, 4) != 0 && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  }
+  return true;
+}
+
+class DeviceReplica {
+ public:
+  DeviceReplica(MemorySpace& space, const ReplicaArrays& like)
+      : space_(space), floats_(like.size), memory_(space, 4 * 4 * like.size) {
+    float* const at = memory_.get<float>();
+    arrays_ = {at, at + floats_, at + 2 * floats_, at + 3 * floats_, like.size, like.chunk_floats};
+  }
+  const ReplicaArrays& arrays() const { return arrays_; }
+  void CopyFrom(const ReplicaArrays& host) {
+    for (auto array : kArrays) space_.CopyFromHost(arrays_.*array, host.*array, 4 * floats_);
+  }
+  // Compares every bit, but for what a NaN says beside being one: processors differ in it.
+  bool Equals(const ReplicaArrays& host) const {
+    std::vector<float> own(floats_);
+    for (auto array : kArrays) {
+      space_.CopyToHost(own.data(), arrays_.*array, 4 * floats_);
+      if (!SameFloats(own.data(), host.*array, floats_)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr float* ReplicaArrays::*kArrays[] = {
+      &ReplicaArrays::weights, &ReplicaArrays::base, &ReplicaArrays::pending,
+      &ReplicaArrays::rule_state};
+  MemorySpace& space_;
+  const int64_t floats_;
+  Buffer memory_;
+  ReplicaArrays arrays_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_EXCHANGE_KERNEL_DEVICES_H_

@@ -1,0 +1,356 @@
+// Whose memory is what and when: operations put together into launches, their order, their
+// way through staging, and what becomes of them when the device fails. On an emulated stream
+// whose kernels run when the test says so.
+#include "exchange/stream_executor.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "test/exchange/joined.h"
+#include "test/exchange/replica.h"
+#include "test/support/emulated_stream.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::EmulatedStream;
+using test::EmulatedStreamOptions;
+using test::Replica;
+
+constexpr int64_t kFloats = 20;
+
+// An executor on a replica of chunks of kFloats, and its stream.
+struct Machine {
+  explicit Machine(const StreamLimits& limits, const EmulatedStreamOptions& options = {},
+                   int64_t chunks = 8)
+      : replica(kFloats * chunks, kFloats) {
+    auto made = std::make_unique<EmulatedStream<>>(options);
+    stream = made.get();
+    executor =
+        std::make_unique<StreamExecutor>(std::move(made), replica.arrays, CodecConfig{}, limits);
+  }
+  float weight(uint32_t chunk) const { return replica.arrays.weights[chunk * kFloats]; }
+
+  Replica replica;
+  EmulatedStream<>* stream;
+  std::unique_ptr<StreamExecutor> executor;
+};
+
+// Differences that add one value to every element of a chunk.
+class Merges {
+ public:
+  explicit Merges(size_t count) : values_(count, std::vector<float>(kFloats)), ops_(count) {}
+  ChunkOp& Set(size_t i, uint32_t chunk, float value) {
+    std::fill(values_[i].begin(), values_[i].end(), value);
+    ops_[i] = {.kind = ChunkOpKind::kMerge, .chunk = chunk, .in_bytes = 4 * kFloats};
+    ops_[i].in = reinterpret_cast<const std::byte*>(values_[i].data());
+    return ops_[i];
+  }
+  // What a transport does with a buffer that has come back to it.
+  void Overwrite(size_t i) {
+    std::fill(values_[i].begin(), values_[i].end(), std::numeric_limits<float>::quiet_NaN());
+  }
+  std::span<ChunkOp> ops() { return ops_; }
+  std::span<const std::byte> memory(size_t i) { return std::as_bytes(std::span(values_[i])); }
+
+ private:
+  std::vector<std::vector<float>> values_;
+  std::vector<ChunkOp> ops_;
+};
+
+TEST(StreamExecutor, PutsAsManyOperationsIntoALaunchAsItMay) {
+  Machine machine({.launch_ops = 5, .launches = 4});
+  Merges merges(12);
+  for (uint32_t i = 0; i < 12; ++i) merges.Set(i, i % 8, 1);
+  machine.executor->Run(merges.ops());
+  EXPECT_EQ(machine.stream->launched(), 3u);
+  EXPECT_EQ(machine.executor->launches(), 3u);
+  for (uint32_t chunk = 0; chunk < 8; ++chunk) EXPECT_EQ(machine.weight(chunk), chunk < 4 ? 2 : 1);
+}
+
+TEST(StreamExecutor, LaunchesBeforeItsStageIsFull) {
+  // Room for the payloads of four differences: 128 bytes each, rounded to cache lines.
+  Machine machine({.launch_ops = 100, .stage_bytes = 512});
+  Merges merges(10);
+  for (uint32_t i = 0; i < 10; ++i) merges.Set(i, 1, 1);
+  machine.executor->Run(merges.ops());
+  EXPECT_EQ(machine.stream->launched(), 3u);
+  EXPECT_EQ(machine.weight(1), 10);
+  EXPECT_EQ(machine.executor->copied_bytes(), 10u * 4 * kFloats);
+}
+
+TEST(StreamExecutor, CopiesNothingThatKernelsReachWhereItIs) {
+  Machine machine({.launch_ops = 100, .stage_bytes = 512});
+  Merges merges(10);
+  for (uint32_t i = 0; i < 10; ++i) {
+    merges.Set(i, 1, 1);
+    EXPECT_TRUE(machine.executor->Share(merges.memory(i)));
+  }
+  machine.executor->Run(merges.ops());
+  EXPECT_EQ(machine.stream->launched(), 1u);
+  EXPECT_EQ(machine.executor->copied_bytes(), 0u);
+  EXPECT_EQ(machine.weight(1), 10);
+}
+
+TEST(StreamExecutor, CopiesWhatTheDeviceWillNotShare) {
+  Machine machine({});
+  Merges merges(1);
+  merges.Set(0, 3, 5);
+  machine.stream->refuses_to_share = true;
+  EXPECT_FALSE(machine.executor->Share(merges.memory(0)));
+  machine.executor->Run(merges.ops());
+  EXPECT_EQ(machine.weight(3), 5);
+  EXPECT_EQ(machine.executor->copied_bytes(), 4u * kFloats);
+}
+
+// The same pages under two addresses, of which the host's may not be touched.
+TEST(StreamExecutor, GivesKernelsTheAddressByWhichTheyReachSharedMemory) {
+  const int fd = memfd_create("millrace_test", 0);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(ftruncate(fd, 4096), 0);
+  void* const host = mmap(nullptr, 4096, PROT_NONE, MAP_SHARED, fd, 0);
+  void* const device = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(host, MAP_FAILED);
+  ASSERT_NE(device, MAP_FAILED);
+  close(fd);
+  auto* const floats = static_cast<float*>(device);
+  std::fill_n(floats + 8, kFloats, 3.0f);
+  Machine machine({});
+  const auto* const bytes = static_cast<const std::byte*>(host);
+  machine.stream->Map(bytes, static_cast<std::byte*>(device));
+  ASSERT_TRUE(machine.executor->Share({bytes, 4096}));
+  ChunkOp ops[2] = {{.kind = ChunkOpKind::kMerge, .chunk = 2, .in_bytes = 4 * kFloats},
+                    {.kind = ChunkOpKind::kRead, .chunk = 2, .out_bytes = 4 * kFloats}};
+  ops[0].in = bytes + 32;
+  ops[1].out = static_cast<std::byte*>(host) + 1024;
+  machine.executor->Run(ops);
+  EXPECT_EQ(machine.weight(2), 3);
+  EXPECT_EQ(floats[256], 3);
+  EXPECT_EQ(floats[256 + kFloats - 1], 3);
+  munmap(host, 4096);
+  munmap(device, 4096);
+}
+
+TEST(StreamExecutor, ReturnsABufferOnlyWhenTheKernelThatReadsItHasEnded) {
+  Machine machine({.launch_ops = 2, .launches = 4}, {.late = true});
+  Merges merges(6);
+  for (uint32_t i = 0; i < 6; ++i) {
+    merges.Set(i, i, 1);
+    machine.executor->Share(merges.memory(i));  // so that kernels read the buffer itself
+  }
+  machine.executor->Start(merges.ops());
+  EXPECT_EQ(machine.executor->started(), 6u);
+  EXPECT_EQ(machine.executor->Reclaim(), 0u);
+  EXPECT_EQ(machine.stream->waits, 0);
+  for (uint64_t done = 2; done <= 6; done += 2) {
+    machine.stream->Advance();
+    ASSERT_EQ(machine.executor->Reclaim(), done);
+    for (uint64_t i = done - 2; i < done; ++i) merges.Overwrite(i);
+    EXPECT_EQ(machine.executor->Reclaim(), done);  // once and for all
+  }
+  for (uint32_t chunk = 0; chunk < 6; ++chunk) EXPECT_EQ(machine.weight(chunk), 1);
+  machine.executor->Finish();
+  EXPECT_EQ(machine.stream->waits, 0);
+}
+
+TEST(StreamExecutor, WaitsForTheOldestLaunchWhenAllAreUnderWay) {
+  Machine machine({.launch_ops = 1, .launches = 3}, {.late = true});
+  Merges merges(5);
+  for (uint32_t i = 0; i < 5; ++i) merges.Set(i, 0, 1);
+  machine.executor->Start(merges.ops().first(2));
+  EXPECT_EQ(machine.stream->waits, 0);
+  machine.executor->Start(merges.ops().subspan(2));
+  // One of the three is always being filled.
+  EXPECT_EQ(machine.stream->launched(), 5u);
+  EXPECT_EQ(machine.stream->run(), 3u);
+  EXPECT_EQ(machine.executor->Reclaim(), 3u);
+  machine.executor->Finish();
+  EXPECT_EQ(machine.executor->Reclaim(), 5u);
+  EXPECT_EQ(machine.weight(0), 5);
+}
+
+// At random: operations start, kernels end, buffers come back and are used again at once.
+// Whatever comes back early makes sums wrong.
+TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
+  Rng rng(test::Seed(), {1});
+  for (const uint32_t launches : {1u, 2u, 4u, 8u}) {
+    for (const bool shares : {false, true}) {
+      Machine machine({.launch_ops = 3, .launches = launches, .stage_bytes = 512},
+                      {.seed = test::Seed(), .late = true});
+      constexpr size_t kBuffers = 32;
+      Merges merges(kBuffers);
+      for (size_t i = 0; shares && i < kBuffers; ++i) machine.executor->Share(merges.memory(i));
+      std::vector<float> sums(8);
+      uint64_t lent = 0, returned = 0;
+      for (int step = 0; step < 3000; ++step) {
+        uint64_t count = rng.Below(6);
+        count = std::min(count, kBuffers - (lent - returned));
+        count = std::min(count, kBuffers - lent % kBuffers);  // in one piece
+        for (uint64_t i = 0; i < count; ++i) {
+          const auto chunk = static_cast<uint32_t>(rng.Below(8));
+          const auto value = static_cast<float>(rng.Below(7));
+          merges.Set((lent + i) % kBuffers, chunk, value);
+          sums[chunk] += value;
+        }
+        machine.executor->Start(merges.ops().subspan(lent % kBuffers, count));
+        lent += count;
+        ASSERT_EQ(machine.executor->started(), lent);
+        if (rng.Below(3) == 0) machine.stream->Advance();
+        const uint64_t done = machine.executor->Reclaim();
+        ASSERT_GE(done, returned);
+        ASSERT_LE(done, lent);
+        for (; returned < done; ++returned) {
+          EXPECT_EQ(merges.ops()[returned % kBuffers].result, 0);
+          merges.Overwrite(returned % kBuffers);
+        }
+      }
+      machine.executor->Finish();
+      EXPECT_EQ(machine.executor->Reclaim(), lent);
+      for (uint32_t chunk = 0; chunk < 8; ++chunk) EXPECT_EQ(machine.weight(chunk), sums[chunk]);
+    }
+  }
+}
+
+TEST(StreamExecutor, CarriesOutWhatIsAskedOfOneChunkInOrder) {
+  // Chains of one launch run in any order, lanes too.
+  for (const uint32_t launch_ops : {1u, 2u, 100u}) {
+    Machine machine({.launch_ops = launch_ops}, {.lanes = 5, .seed = test::Seed()});
+    Merges merges(6);
+    std::vector<float> seen(2 * kFloats);
+    // 1e8 + 1 is 1e8: the order shows.
+    merges.Set(0, 4, 1e8f);
+    merges.Set(1, 4, 1);
+    merges.Set(2, 4, -1e8f);
+    merges.Set(3, 4, 1);
+    std::vector<ChunkOp> ops(merges.ops().begin(), merges.ops().begin() + 4);
+    for (int i = 0; i < 2; ++i) {
+      ChunkOp read{.kind = ChunkOpKind::kRead, .chunk = 4, .out_bytes = 4 * kFloats};
+      read.out = reinterpret_cast<std::byte*>(seen.data() + i * kFloats);
+      ops.insert(ops.begin() + (i == 0 ? 1 : 5), read);
+    }
+    machine.executor->Run(ops);
+    EXPECT_EQ(machine.weight(4), 1);
+    EXPECT_EQ(seen[0], 1e8f);
+    EXPECT_EQ(seen[kFloats], 1);
+    if (launch_ops == 100) {
+      EXPECT_EQ(machine.stream->chain_counts, std::vector<uint32_t>{1});
+    }
+  }
+}
+
+TEST(StreamExecutor, RefusesDifferencesThatAreNotFiniteBeforeAnythingIsWritten) {
+  Machine machine({.launch_ops = 3});
+  Merges merges(4);
+  for (uint32_t i = 0; i < 4; ++i) merges.Set(i, 0, 1);
+  merges.Overwrite(2);
+  machine.executor->Run(merges.ops());
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(merges.ops()[i].result, i == 2 ? kNonFinite : 0);
+  EXPECT_EQ(machine.weight(0), 3);
+}
+
+TEST(StreamExecutor, JudgesLengthsThatNoPayloadHas) {
+  Machine machine({});
+  Merges merges(4);
+  const uint32_t lengths[] = {0, 4 * kFloats - 1, 4 * kFloats + 4, UINT32_MAX};
+  for (size_t i = 0; i < 4; ++i) merges.Set(i, 0, 1).in_bytes = lengths[i];
+  machine.executor->Run(merges.ops());  // reads nothing of the last: it is longer than any
+  for (const ChunkOp& op : merges.ops()) EXPECT_EQ(op.result, kMalformed);
+  EXPECT_EQ(machine.weight(0), 0);
+}
+
+TEST(StreamExecutor, RefusesChunksThatAreTooLongForADevice) {
+  Replica replica(kMostKernelFloats + 1, kMostKernelFloats + 1);
+  const std::string said =
+      test::ErrorOf([&] { StreamExecutor(std::make_unique<EmulatedStream<>>(), replica.arrays); });
+  EXPECT_EQ(said,
+            "emulated device 0: chunk_floats is 8193: expected at most 8192 in the memory "
+            "of a device");
+}
+
+TEST(StreamExecutor, SaysWhyTheDeviceHasFailedAndGivesEverythingBack) {
+  Machine machine({.launch_ops = 2}, {.fails_at = 2});
+  Merges merges(8);
+  for (uint32_t i = 0; i < 8; ++i) merges.Set(i, i, 1);
+  const std::string why = "emulated device 0: an illegal address was met";
+  EXPECT_EQ(test::ErrorOf([&] { machine.executor->Run(merges.ops()); }), why);
+  EXPECT_EQ(test::ErrorOf([&] { machine.executor->Run({}); }), why);
+  EXPECT_EQ(test::ErrorOf([&] { machine.executor->Reclaim(); }), why);
+  EXPECT_EQ(test::ErrorOf([&] { machine.executor->Finish(); }), why);
+}
+
+TEST(StreamExecutor, NoticesAFailureWhileItWaits) {
+  Machine machine({.launch_ops = 2}, {.late = true});
+  Merges merges(4);
+  for (uint32_t i = 0; i < 4; ++i) merges.Set(i, i, 1);
+  machine.executor->Start(merges.ops());
+  machine.stream->Fail("it has fallen off the bus");
+  EXPECT_EQ(test::ErrorOf([&] { machine.executor->Finish(); }),
+            "emulated device 0: it has fallen off the bus");
+  EXPECT_EQ(machine.weight(0), 0);
+}
+
+TEST(StreamExecutor, EndsWhenTheDeviceTouchesNothingAnyMore) {
+  Replica replica(kFloats, kFloats);
+  Merges merges(3);
+  for (uint32_t i = 0; i < 3; ++i) merges.Set(i, 0, 1);
+  {
+    StreamExecutor executor(std::make_unique<EmulatedStream<>>(EmulatedStreamOptions{.late = true}),
+                            replica.arrays, {}, {.launch_ops = 1, .launches = 8});
+    executor.Start(merges.ops());
+    EXPECT_EQ(replica.arrays.weights[0], 0);
+  }
+  EXPECT_EQ(replica.arrays.weights[0], 3);
+}
+
+TEST(KernelStreamRegistry, SaysWhatABuildLacks) {
+  KernelStreamRegistry registry;
+  EXPECT_EQ(test::ErrorOf([&] { registry.Make(DeviceType::kCuda, 1, {}); }),
+            "cuda device 1: this build has no exchange for cuda devices: expected one with CUDA "
+            "(make CUDA=on)");
+}
+
+// ---- Under the exchange ----
+
+// Nodes whose replicas are on devices, beside one on the host; a third of the frames is lost.
+TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
+  for (const Codec codec : test::kAllCodecs) {
+    SCOPED_TRACE(static_cast<int>(codec));
+    const test::JoinedOptions options{.nodes = 3, .size = 200, .codec = {codec, 0.5f}};
+    test::Joined x(options);
+    for (uint16_t i = 0; i < 2; ++i) {
+      const ReplicaArrays arrays = x[i].executor->arrays();
+      x[i].executor = std::make_unique<StreamExecutor>(
+          std::make_unique<EmulatedStream<>>(
+              EmulatedStreamOptions{.seed = test::Seed(), .late = true}),
+          arrays, options.codec, StreamLimits{.launch_ops = 4, .launches = 2});
+      x[i].exchange =
+          std::make_unique<Exchange>(test::JoinedConfig(options, i), x[i].executor.get());
+    }
+    x.Settle();
+    Rng loss(test::Seed(), {3});
+    x.delivers = [&](uint16_t, const test::FrameBytes&) { return loss.Below(3) != 0; };
+    std::vector<double> sums(200);
+    Rng rng(test::Seed(), {2});
+    for (int tick = 0; tick < 200; ++tick) {
+      for (size_t node = 0; node < 3; ++node) {
+        const auto weight = static_cast<int64_t>(rng.Below(200));
+        x.Add(node, weight, 1);
+        sums[static_cast<size_t>(weight)] += 1;
+      }
+      x.Tick();
+    }
+    x.delivers = nullptr;
+    x.Settle();
+    for (size_t i = 0; i < 200; ++i) {
+      EXPECT_EQ(x[0].weights[i], x[1].weights[i]);
+      EXPECT_EQ(x[0].weights[i], x[2].weights[i]);
+      EXPECT_NEAR(x[0].weights[i], sums[i], 1e-3) << "codec " << static_cast<int>(codec);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,145 @@
+// Memory that only the device can read: a GPU's, which is played here by pages that this
+// process may not touch once they are registered.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "test/rdma_vm/verbs_cases.h"
+
+namespace millrace::test {
+namespace {
+
+// The pages of a GPU, at an address by which the processor may be kept from them, and at one
+// by which a test writes them.
+class Pages {
+ public:
+  explicit Pages(size_t bytes) : bytes_(bytes) {
+    const int fd = memfd_create("millrace_test", 0);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    for (void*& at : at_) {
+      at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+  }
+  ~Pages() {
+    for (void* at : at_) munmap(at, bytes_);
+  }
+  std::span<const std::byte> gpu() const { return {static_cast<std::byte*>(at_[0]), bytes_}; }
+  std::byte* alias() const { return static_cast<std::byte*>(at_[1]); }
+  void Forbid() { ASSERT_EQ(mprotect(at_[0], bytes_, PROT_NONE), 0); }
+
+ private:
+  const size_t bytes_;
+  void* at_[2] = {};
+};
+
+class PlayedMemory : public MemorySpace {
+ public:
+  std::string name() const override { return "played device 0"; }
+  bool on_host() const override { return false; }
+  DmaBuf ExportDmaBuf(const void*, size_t, std::string* why) override {
+    *why = "it is played";
+    return {};
+  }
+  void* Allocate(size_t bytes) override {
+    if (exhausted) throw Error("played device 0: cannot allocate ", bytes, " bytes");
+    return HostMemory().Allocate(bytes);
+  }
+  void Free(void* pointer) override { HostMemory().Free(pointer); }
+  void Fill(void* pointer, int byte, size_t bytes) override {
+    HostMemory().Fill(pointer, byte, bytes);
+  }
+  void CopyFromHost(void* to, const void* from, size_t bytes) override {
+    HostMemory().CopyFromHost(to, from, bytes);
+  }
+  void CopyToHost(void* to, const void* from, size_t bytes) override {
+    HostMemory().CopyToHost(to, from, bytes);
+  }
+  bool exhausted = false;
+};
+
+// Owns what a test says it owns.
+class PlayedDriver : public DeviceDriver {
+ public:
+  DeviceType type() const override { return DeviceType::kCuda; }
+  std::vector<DeviceInfo> List() override { return {}; }
+  MemorySpace& Memory(int) override { return memory; }
+  MemorySpace& Staging(int) override { return HostMemory(); }
+  int OwnerOf(const void* pointer) override {
+    const auto* const at = static_cast<const std::byte*>(pointer);
+    return at >= owned.data() && at < owned.data() + owned.size() ? 0 : -1;
+  }
+  std::span<const std::byte> owned;
+  PlayedMemory memory;
+};
+
+PlayedDriver& Played() {
+  static PlayedDriver* const driver = [] {
+    auto made = std::make_unique<PlayedDriver>();
+    PlayedDriver* const raw = made.get();
+    DeviceRegistry::Get().Register(std::move(made));
+    return raw;
+  }();
+  return *driver;
+}
+
+class VerbsGpuMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = WhyNoVerbs();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    VerbsOptions options;
+    options.silence_ms = 1000 * Patience();
+    group_ = ConnectVerbsGroup(2, options);
+    Played().owned = pages_.gpu();
+    Played().memory.exhausted = false;
+  }
+  void TearDown() override { Played().owned = {}; }
+
+  Pages pages_{1 << 16};  // outlive the group
+  Group group_;
+};
+
+TEST_F(VerbsGpuMemory, IsReadByTheDeviceAloneHoweverShortThePayloadIs) {
+  ASSERT_TRUE(group_[0]->Expose(pages_.gpu()));
+  pages_.Forbid();
+  for (size_t i = 0; i < pages_.gpu().size(); ++i) pages_.alias()[i] = static_cast<std::byte>(i);
+  const Bytes header = Numbered(5, 40);
+  for (const size_t bytes : {size_t{4}, size_t{8}, size_t{60}, size_t{400}, size_t{4000}}) {
+    const size_t at = 3 * bytes;
+    for (const NodeId to : {NodeId{1}, kAllNodes}) {
+      const OutFrame frame = {to, header, pages_.gpu().subspan(at, bytes)};
+      ASSERT_TRUE(SendOne(group_[0].get(), frame));
+      ASSERT_TRUE(Flush(group_[0].get()));
+      const std::vector<Received> received = Collect(group_[1].get(), 1);
+      ASSERT_EQ(received.size(), 1u);
+      Bytes expected = header;
+      expected.insert(expected.end(), pages_.alias() + at, pages_.alias() + at + bytes);
+      EXPECT_EQ(received[0].bytes, expected);
+    }
+  }
+}
+
+TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
+  pages_.Forbid();  // before it is registered: the kernel cannot pin it either
+  EXPECT_FALSE(group_[0]->Expose(pages_.gpu()));
+  const Bytes header = Numbered(5, 40), payload = Numbered(6, 400);
+  const OutFrame frame = {NodeId{1}, header, payload};
+  ASSERT_TRUE(SendOne(group_[0].get(), frame));  // the endpoint works on
+  ASSERT_TRUE(Flush(group_[0].get()));
+  EXPECT_EQ(Collect(group_[1].get(), 1).size(), 1u);
+}
+
+TEST_F(VerbsGpuMemory, WithoutAnyWayToTheDeviceIsOneLine) {
+  pages_.Forbid();
+  Played().memory.exhausted = true;
+  const std::string said = ErrorOf([&] { group_[0]->Expose(pages_.gpu()); });
+  EXPECT_EQ(said,
+            "transport verbs: rxe1 port 1: no way from the memory of played device 0 to this "
+            "device: dma-buf: it is played; peer memory: the module nvidia_peermem is not loaded; "
+            "staging: played device 0: cannot allocate 8388608 bytes");
+}
+
+}  // namespace
+}  // namespace millrace::test
