@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "transport/datagram_body.h"
 #include "transport/udp_address.h"
 #include "transport/udp_wire.h"
 #include "transport/verbs_wire.h"
@@ -22,7 +23,7 @@ constexpr int64_t kInfinibandBytes = 8 + 40 + 2;
 Wire VerbsWire() {
   Wire wire;
   wire.prefix_bytes = sizeof(VerbsPrefix);
-  wire.credit_bytes = sizeof(VerbsCredit);
+  wire.credit_bytes = sizeof(DatagramCredit);
   wire.most_frame_bytes = 4096 - wire.prefix_bytes;
   wire.multicasts = true;
   return wire;
