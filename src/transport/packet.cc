@@ -18,7 +18,9 @@ namespace {
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
 constexpr int64_t kMostWindow = 1 << 20;
 constexpr int64_t kMostRingBytes = 1 << 30;
-constexpr size_t kFramesInBlock = 7;
+// A wake-up less for each more, but the window is of whole blocks (WindowFor), so fewer make
+// more of the same memory.
+constexpr size_t kFramesInBlock = 3;
 constexpr size_t kLeastPacketBytes = 60;  // shorter ones are padded on the wire
 
 void ExpectRanges(const PacketOptions& options) {
