@@ -22,10 +22,10 @@ struct PacketOptions {
   int64_t max_frame_bytes = 0;          // 0: as many as the interface's MTU takes
   int64_t window_frames = 0;            // unconfirmed frames to and from each peer; 0: as
                                         // many as the ring surely holds
-  int64_t block_bytes = 0;    // of the receive ring; a multiple of the page; 0: for 7 frames
+  int64_t block_bytes = 0;     // of the receive ring; a multiple of the page; 0: for 3 frames
   int64_t ring_blocks = 1024;  // 2 to 65536
   int64_t send_buffer_bytes = 128 << 10;  // asked of the kernel; from 4096 to 2^30
-  int64_t silence_ms = 2000;            // 1 to 3600000, by `clock`
+  int64_t silence_ms = 2000;              // 1 to 3600000, by `clock`
   const Clock* clock = &DefaultClock();
 };
 
