@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 
 namespace millrace::bench {
@@ -47,7 +48,7 @@ uint8_t GidIndex(const VerbsDevice& device) {
 RawVerbs::RawVerbs(int node, int nodes)
     : device_(ResolveUdpAddress("address", AddressOf(node, kPort + node))),
       bytes_(device_.mtu()),
-      stride_((kRouteBytes + bytes_ + 63) / 64 * 64),
+      stride_(WholeCacheLines(kRouteBytes + bytes_)),
       queue_(&device_, kSends, kReceives),
       groups_(&device_, "", 0),
       sent_memory_(bytes_),

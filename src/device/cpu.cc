@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "device/device.h"
 
@@ -15,7 +16,6 @@ namespace {
 // Large blocks get transparent huge pages: fewer TLB misses in passes over a
 // whole weight array.
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kCacheLine = 64;
 
 class Host : public MemorySpace {
  public:

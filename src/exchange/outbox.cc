@@ -4,13 +4,15 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
+
 namespace millrace {
 
 Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes)
     : head_stride_(kFrameHeaderBytes + ack_bytes),
       payload_bytes_(payload_bytes),
       trailer_bytes_(trailer_bytes),
-      payload_stride_((payload_bytes + trailer_bytes + 63) / 64 * 64),
+      payload_stride_(WholeCacheLines(payload_bytes + trailer_bytes)),
       heads_(slots * head_stride_),
       payloads_(slots * payload_stride_),
       frames_(slots),

@@ -6,16 +6,11 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 
 namespace millrace {
 namespace {
-
-constexpr size_t kCacheLine = 64;
-
-constexpr size_t RoundUp(size_t bytes) {
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
 
 StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
                      const std::string& name) {
@@ -29,16 +24,17 @@ StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
   CHECK_LE(limits.launches, KernelStream::kMostLaunches);
   StreamLimits checked = limits;
   // One operation's input and output fit in any case.
-  const size_t least = 2 * RoundUp(LongestPayloadBytes(arrays.chunk_floats));
-  checked.stage_bytes = static_cast<uint32_t>(std::max<size_t>(RoundUp(limits.stage_bytes), least));
+  const size_t least = 2 * WholeCacheLines(LongestPayloadBytes(arrays.chunk_floats));
+  checked.stage_bytes =
+      static_cast<uint32_t>(std::max<size_t>(WholeCacheLines(limits.stage_bytes), least));
   return checked;
 }
 
 size_t OpsBytes(const StreamLimits& limits) {
-  return RoundUp(sizeof(KernelOp) * limits.launch_ops);
+  return WholeCacheLines(sizeof(KernelOp) * limits.launch_ops);
 }
 size_t ChainsBytes(const StreamLimits& limits) {
-  return RoundUp(sizeof(uint32_t) * limits.launch_ops);
+  return WholeCacheLines(sizeof(uint32_t) * limits.launch_ops);
 }
 size_t LaunchBytes(const StreamLimits& limits) {
   return OpsBytes(limits) + ChainsBytes(limits) + limits.stage_bytes;
@@ -135,7 +131,8 @@ void StreamExecutor::Add(ChunkOp* op) {
   if (in_bytes > LongestPayloadBytes(count)) in_bytes = 0;  // kMalformed, as a payload of none
   const Shared* const in = in_bytes > 0 ? Find(op->in, in_bytes) : nullptr;
   const Shared* const out = out_bytes > 0 ? Find(op->out, out_bytes) : nullptr;
-  const size_t copied = (in ? 0 : RoundUp(in_bytes)) + (out ? 0 : RoundUp(out_bytes));
+  const size_t copied =
+      (in ? 0 : WholeCacheLines(in_bytes)) + (out ? 0 : WholeCacheLines(out_bytes));
   if (open().size() == limits_.launch_ops || open().staged_bytes + copied > limits_.stage_bytes) {
     Enqueue();
   }
@@ -181,7 +178,7 @@ void StreamExecutor::Add(ChunkOp* op) {
 
 std::byte* StreamExecutor::Stage(Launch* launch, uint32_t bytes) {
   std::byte* const at = launch->stage + launch->staged_bytes;
-  launch->staged_bytes += static_cast<uint32_t>(RoundUp(bytes));
+  launch->staged_bytes += static_cast<uint32_t>(WholeCacheLines(bytes));
   return at;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
+
 namespace millrace {
 namespace {
 
@@ -15,7 +17,7 @@ FaultLane::FaultLane(const FaultPlan& plan, Direction direction, const Transport
     : plan_(plan),
       direction_(direction),
       rng_(plan.seed, {kFaultStream, info.node, static_cast<uint64_t>(direction)}),
-      stride_((info.max_frame_bytes + 63) / 64 * 64),
+      stride_(WholeCacheLines(info.max_frame_bytes)),
       memory_(HostMemory(), stride_ * plan.hold_frames * groups),
       slots_(plan.hold_frames * groups),
       in_use_(PeerLimit(info) + 1) {

@@ -3,12 +3,14 @@
 #include <bit>
 #include <new>
 
+#include "base/cache_line.h"
+
 namespace millrace {
 
 FrameRing::FrameRing(size_t frames, size_t max_frame_bytes)
     : mask_(std::bit_ceil(frames) - 1),
       // Whole cache lines, so that two producers never write to the same one.
-      stride_((sizeof(Slot) + max_frame_bytes + 63) / 64 * 64),
+      stride_(WholeCacheLines(sizeof(Slot) + max_frame_bytes)),
       memory_(HostMemory(), (mask_ + 1) * stride_),
       credits_(frames) {
   for (uint64_t position = 0; position <= mask_; ++position) new (SlotAt(position)) Slot;

@@ -6,16 +6,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/cache_line.h"
+
 namespace millrace {
 namespace {
 
 // What the kernel coalesces is at most an IP packet.
 constexpr size_t kCoalescedBytes = 1 << 16;
-constexpr size_t kCacheLine = 64;
 
 size_t StrideFor(const UdpSocket& socket, size_t most_datagram_bytes) {
   const size_t bytes = socket.gro() ? kCoalescedBytes : most_datagram_bytes;
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return WholeCacheLines(bytes);
 }
 
 }  // namespace

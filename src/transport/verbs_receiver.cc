@@ -2,18 +2,15 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
+
 namespace millrace {
-namespace {
-
-constexpr size_t kCacheLine = 64;
-
-}  // namespace
 
 VerbsReceiver::VerbsReceiver(const VerbsDevice* device, VerbsQueuePair* queue, size_t buffers,
                              size_t datagram_bytes)
     : queue_(*queue),
       buffers_(buffers),
-      stride_((kRouteBytes + datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine),
+      stride_(WholeCacheLines(kRouteBytes + datagram_bytes)),
       refill_(std::clamp<size_t>(buffers / 8, 1, kBatch)),
       memory_(HostMemory(), stride_ * buffers),
       region_(device->Register({memory_.get<std::byte>(), stride_ * buffers}, "receive_buffers")),

@@ -4,13 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cache_line.h"
 #include "transport/transport.h"
 #include "transport/verbs_gpu_memory.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kCacheLine = 64;
 constexpr int kReapBatch = 16;
 
 uint64_t AddressOf(const std::byte* bytes) { return reinterpret_cast<uintptr_t>(bytes); }
@@ -22,7 +22,7 @@ VerbsSender::VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_
     : queue_(*queue),
       device_(*device),
       slots_(slots),
-      stride_((datagram_bytes + kCacheLine - 1) / kCacheLine * kCacheLine),
+      stride_(WholeCacheLines(datagram_bytes)),
       memory_(HostMemory(), stride_ * slots),
       region_(device->Register({memory_.get<std::byte>(), stride_ * slots}, "send_slots")),
       frames_after_(slots) {}
