@@ -8,6 +8,7 @@
 #include "transport/registry.h"
 #include "transport/udp_peers.h"
 #include "transport/verbs_link.h"
+#include "transport/verbs_window.h"
 #include "transport/verbs_wire.h"
 #include "transport/windowed_endpoint.h"
 
@@ -16,8 +17,7 @@ namespace {
 
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
 constexpr int64_t kMostWindow = 1 << 20;
-constexpr int64_t kLeastQueue = 16, kMostQueue = 32768;
-constexpr size_t kBuffersPerPeer = 128, kLeastBuffers = 1024;
+constexpr int64_t kLeastQueue = 16, kMostQueue = kMostVerbsQueue;
 
 void ExpectRanges(const VerbsOptions& options) {
   ExpectInteger("verbs", "group", options.group, 0, UINT16_MAX);
@@ -46,18 +46,12 @@ size_t FrameBytesFor(const VerbsDevice& device, int64_t wanted) {
 
 // A request for `wanted` of the field's, or as many of `usual` as the device has.
 size_t QueueFor(const VerbsDevice& device, const char* field, int64_t wanted, size_t usual) {
-  if (wanted == 0) return std::min({usual, device.most_requests(), size_t{kMostQueue}});
+  if (wanted == 0) return std::min(usual, device.most_requests());
   if (static_cast<size_t>(wanted) > device.most_requests()) {
     throw Error("transport verbs: ", field, "=", wanted, ": ", device.name(), " has queues of ",
                 device.most_requests(), "; expected that at most");
   }
   return static_cast<size_t>(wanted);
-}
-
-// Frames of both streams of every peer that the buffers surely hold; a quarter is for
-// credits and probes.
-uint32_t WindowFor(size_t buffers, size_t peers) {
-  return static_cast<uint32_t>(std::clamp<size_t>(buffers / 4 * 3 / (2 * peers), 1, 1024));
 }
 
 VerbsMulticast ParseMulticast(const TransportConfig& config) {
@@ -114,10 +108,10 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   // A frame to all may take a datagram for each of them.
   const auto least_slots = static_cast<int64_t>(2 * (peers + 1));
   plan.send_slots = QueueFor(*device, "send_slots", std::max(options.send_slots, least_slots), 0);
-  plan.receive_buffers = QueueFor(*device, "receive_buffers", options.receive_buffers,
-                                  std::max(kBuffersPerPeer * peers, kLeastBuffers));
+  plan.receive_buffers =
+      QueueFor(*device, "receive_buffers", options.receive_buffers, UsualVerbsBuffers(peers));
   ends.window_frames = static_cast<uint32_t>(options.window_frames);
-  if (ends.window_frames == 0) ends.window_frames = WindowFor(plan.receive_buffers, peers);
+  if (ends.window_frames == 0) ends.window_frames = VerbsWindowFor(plan.receive_buffers, peers);
   ends.inbox_frames = plan.receive_buffers;
   ends.most_unfinished = plan.send_slots;
   ends.silence_ns = options.silence_ms * 1'000'000;

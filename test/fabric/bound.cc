@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "exchange/codec.h"
 #include "exchange/frame.h"
 
 namespace millrace::fabric {
@@ -11,9 +12,7 @@ SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double
   const auto header = static_cast<int64_t>(kFrameHeaderBytes);
   const auto acks = static_cast<int64_t>(8 * AckWords(max_nodes));
   const int64_t floats = cut.chunk_floats;
-  const int64_t of_diff = cut.codec == Codec::kFloat32    ? 4 * floats
-                          : cut.codec == Codec::kBfloat16 ? 2 * floats
-                                                          : 4 + floats;
+  const int64_t of_diff = LeastPayloadBytes(cut.codec, floats);
   const auto position = static_cast<double>(cut.wire.BytesOf(header + acks + 4 * floats));
   const auto diff = static_cast<double>(cut.wire.BytesOf(header + of_diff));
   const auto workers = static_cast<double>(members - 1);

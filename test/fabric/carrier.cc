@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "exchange/codec.h"
 #include "exchange/frame.h"
+#include "transport/verbs_window.h"
 
 namespace millrace::fabric {
 namespace {
@@ -16,29 +18,16 @@ constexpr int64_t kSilenceNs = INT64_MAX;
 
 }  // namespace
 
-uint32_t DefaultWindow(size_t peers) {
-  // As ConnectVerbs has it: 128 buffers a peer, at least 1024, at most 32768; a quarter is for
-  // credits, the rest for two streams of each peer.
-  const size_t buffers = std::clamp<size_t>(128 * peers, 1024, 32768);
-  return static_cast<uint32_t>(std::clamp<size_t>(buffers / 4 * 3 / (2 * peers), 1, 1024));
-}
-
 int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes,
                        int64_t chunk_floats) {
   const auto type = static_cast<FrameType>(head[kTypeAt]);
   if (type == FrameType::kPosition || type == FrameType::kReturn) return 4 * chunk_floats;
   if (type != FrameType::kDiff) return static_cast<int64_t>(payload_bytes);
-  switch (static_cast<Codec>(head[kCodecAt])) {
-    case Codec::kFloat32:
-      return 4 * chunk_floats;
-    case Codec::kBfloat16:
-      return 2 * chunk_floats;
-    case Codec::kInt8:
-      return 4 + chunk_floats;
-    case Codec::kSparse:
-      break;
+  const auto codec = static_cast<Codec>(head[kCodecAt]);
+  if (codec >= Codec::kSparse) {
+    throw Error("fabric: a sparse difference has no length that its chunk's would follow from");
   }
-  throw Error("fabric: a sparse difference has no length that its chunk's would follow from");
+  return LeastPayloadBytes(codec, chunk_floats);
 }
 
 Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
@@ -53,7 +42,7 @@ Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
     const std::vector<uint16_t>& nodes = shape.segments[segment];
     groups_.push_back(fabric_.AddGroup(nodes));
     const auto peers = static_cast<uint32_t>(nodes.size() - 1);
-    const uint32_t usual = DefaultWindow(peers);
+    const uint32_t usual = VerbsWindowFor(UsualVerbsBuffers(peers), peers);
     const uint32_t window =
         options.under_way == 0 ? usual : std::clamp(options.under_way / peers, 1u, usual);
     const Stream stream{SendWindow(window, kSilenceNs), ReceiveWindow(window)};

@@ -27,7 +27,7 @@ struct CarrierOptions {
   PortRates rates;
   int64_t latency_ns = 2000;
   // Frames of others' streams that may be under way to a node in a segment, shared by its
-  // windows; 0: as many as DefaultWindow allows, which no window exceeds.
+  // windows; 0: as many as verbs has by default, which no window exceeds.
   uint32_t under_way = 0;
 };
 
@@ -111,10 +111,6 @@ class Carrier {
   std::vector<uint32_t> free_;
   int64_t position_bytes_ = 0;
 };
-
-// What the verbs transport leaves unconfirmed to each of `peers`, by its default number of
-// receive buffers.
-uint32_t DefaultWindow(size_t peers);
 
 }  // namespace millrace::fabric
 

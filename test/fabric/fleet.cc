@@ -1,8 +1,6 @@
 #include "test/fabric/fleet.h"
 
 #include <algorithm>
-#include <numeric>
-#include <set>
 
 #include "base/error.h"
 #include "base/rng.h"
