@@ -14,7 +14,7 @@ namespace {
 
 // Solvers keep processors busy without a pause. A segment that queues behind them sends and
 // takes changes late, and late steps are what momentum turns into divergence.
-void GoFirst(const HostNet& segment) {
+void GoFirst(const NetSegment& segment) {
   if (RunBeforeOthers()) return;
   LOG(INFO) << "Segment " << segment.name() << " may not run before the solvers (that takes "
             << "CAP_SYS_NICE, or a nice limit of -10): where all processors are busy, nodes see "
@@ -23,7 +23,7 @@ void GoFirst(const HostNet& segment) {
 
 }  // namespace
 
-SegmentThread::SegmentThread(HostNet* segment, const SegmentThreadOptions& options,
+SegmentThread::SegmentThread(NetSegment* segment, const SegmentThreadOptions& options,
                              const Clock* clock, ErrorSink* sink, std::function<void()> before_pass)
     : segment_(*segment),
       options_(options),
@@ -57,7 +57,7 @@ void SegmentThread::Run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();
     const int64_t now = clock_.NowNs();
-    const HostNet::Next next = segment_.Pass(now);
+    const NetSegment::Next next = segment_.Pass(now);
     if (next.at_once || options_.spin) continue;
     if (options_.gather_ns > 0) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(options_.gather_ns));

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "segment/host_net.h"
+#include "segment/net_segment.h"
 
 namespace millrace {
 
@@ -30,7 +30,7 @@ class SegmentThread {
   // Starts at once. All references outlive the thread; `sink` gets what goes wrong.
   // `before_pass` is called on the thread before each pass.
   SegmentThread(
-      HostNet* segment, const SegmentThreadOptions& options, const Clock* clock, ErrorSink* sink,
+      NetSegment* segment, const SegmentThreadOptions& options, const Clock* clock, ErrorSink* sink,
       std::function<void()> before_pass = [] {});
   // Ends the thread after its present pass. Frames that are under way may be lost.
   ~SegmentThread();
@@ -41,7 +41,7 @@ class SegmentThread {
  private:
   void Run();
 
-  HostNet& segment_;
+  NetSegment& segment_;
   const SegmentThreadOptions options_;
   const Clock& clock_;
   const std::function<void()> before_pass_;

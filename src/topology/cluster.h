@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "segment/bulletin_store.h"
-#include "segment/host_net.h"
+#include "segment/net_segment.h"
 #include "segment/segment_thread.h"
 #include "weights/iteration_clock.h"
 
@@ -22,7 +22,7 @@ namespace millrace {
 
 // One segment, ready to be started.
 struct ClusterSegment {
-  std::unique_ptr<HostNet> net;
+  std::unique_ptr<NetSegment> net;
   SegmentThreadOptions thread;
   // Iterations are counted through it: so they are through all segments that carry
   // the first weight, which join the nodes as a tree. Others only move weights.

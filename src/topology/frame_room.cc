@@ -1,7 +1,7 @@
 #include "topology/frame_room.h"
 
 #include "exchange/exchange.h"
-#include "segment/host_net.h"
+#include "segment/net_segment.h"
 #include "segment/seal.h"
 #include "transport/packet_wire.h"
 #include "transport/udp_address.h"

@@ -43,10 +43,11 @@ uint32_t NewIncarnation() {
 }
 
 // `top`: the node of the segment that is nearest to node 0.
-std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan& plan, NodeId top,
-                                     uint32_t incarnation, const ClusterReplica& replica,
-                                     const std::shared_ptr<BulletinStore>& bulletins) {
-  HostNetConfig config;
+std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const SegmentPlan& plan,
+                                        NodeId top, uint32_t incarnation,
+                                        const ClusterReplica& replica,
+                                        const std::shared_ptr<BulletinStore>& bulletins) {
+  NetSegmentConfig config;
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
@@ -70,8 +71,8 @@ std::unique_ptr<HostNet> MakeSegment(const Topology& topology, const SegmentPlan
   if (range.size() == 0) {
     throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
   }
-  return std::make_unique<HostNet>(config, TransportRegistry::Get().Create(plan.transport),
-                                   replica.weights + range.begin, range.size());
+  return std::make_unique<NetSegment>(config, TransportRegistry::Get().Create(plan.transport),
+                                      replica.weights + range.begin, range.size());
 }
 
 }  // namespace

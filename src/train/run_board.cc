@@ -39,7 +39,7 @@ RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, i
   }
 }
 
-void RunBoard::Watch(const HostNet& segment, std::vector<BoardEntry>* entries) {
+void RunBoard::Watch(const NetSegment& segment, std::vector<BoardEntry>* entries) {
   Watched watched{&segment, {}};
   Append("segment " + segment.name(), NumbersOf(segment), entries);
   for (const NodeId peer : segment.meters().peers()) {

@@ -29,12 +29,12 @@ class RunBoard {
 
  private:
   struct Watched {
-    const HostNet* segment;
+    const NetSegment* segment;
     std::vector<NodeId> peers;  // that are on the board
   };
 
   // Of the segment and its peers, whose entries go behind `entries`.
-  void Watch(const HostNet& segment, std::vector<BoardEntry>* entries);
+  void Watch(const NetSegment& segment, std::vector<BoardEntry>* entries);
   void Put(double value) { board_->Set(next_++, value); }
   void Put(const std::vector<NamedNumber>& numbers);
 

@@ -34,7 +34,7 @@ class List {
 
 }  // namespace
 
-std::vector<NamedNumber> NumbersOf(const HostNet& segment) {
+std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   const SegmentState& state = segment.state();
   const SegmentMeters& meters = segment.meters();
   const TransportCounters& transport = segment.transport().counters();
@@ -64,7 +64,7 @@ std::vector<NamedNumber> NumbersOf(const HostNet& segment) {
   return list.Take();
 }
 
-std::vector<NamedNumber> NumbersOf(const HostNet& segment, NodeId peer) {
+std::vector<NamedNumber> NumbersOf(const NetSegment& segment, NodeId peer) {
   const SegmentMeters& meters = segment.meters();
   const PeerStats stats = meters.peer(peer);
   List list;

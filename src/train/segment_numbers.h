@@ -20,9 +20,9 @@ struct NamedNumber {
 
 // Always the same names in the same order. May be called from any thread while the segment
 // lives.
-std::vector<NamedNumber> NumbersOf(const HostNet& segment);
+std::vector<NamedNumber> NumbersOf(const NetSegment& segment);
 // Of what passes between this node and one of the segment's peers.
-std::vector<NamedNumber> NumbersOf(const HostNet& segment, NodeId peer);
+std::vector<NamedNumber> NumbersOf(const NetSegment& segment, NodeId peer);
 
 }  // namespace millrace
 

@@ -23,7 +23,7 @@ std::vector<test::SegmentEnd> EndsOf(NodeId node, uint32_t incarnation,
                                      const std::shared_ptr<BulletinStore>& store) {
   std::vector<test::SegmentEnd> ends;
   for (auto& transport : transports) {
-    HostNetConfig config = test::EndConfig(node, kNodes, incarnation);
+    NetSegmentConfig config = test::EndConfig(node, kNodes, incarnation);
     config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
     if (keyed) config.gate.key = std::make_shared<const SecretKey>();
     config.bulletins = store;

@@ -13,7 +13,7 @@
 namespace millrace::test {
 
 struct SegmentEnd {
-  HostNetConfig config;
+  NetSegmentConfig config;
   std::unique_ptr<Transport> transport;
 };
 
@@ -24,8 +24,8 @@ inline uint32_t NewLife() {
 }
 
 // Of the end that node `node` of n0, n1, ... has of a segment of `nodes` of them.
-inline HostNetConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnation) {
-  HostNetConfig config;
+inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnation) {
+  NetSegmentConfig config;
   config.exchange.node = node;
   config.exchange.max_nodes = nodes;
   config.exchange.incarnation = incarnation;
@@ -44,8 +44,8 @@ class ClusterNode {
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
       end.config.name = Cat("s", segments.size());
-      segments.push_back({std::make_unique<HostNet>(end.config, std::move(end.transport),
-                                                    weights_.data(), weights_.size()),
+      segments.push_back({std::make_unique<NetSegment>(end.config, std::move(end.transport),
+                                                       weights_.data(), weights_.size()),
                           {}});
     }
     cluster_ =

@@ -39,7 +39,7 @@ std::unique_ptr<Transport> Connect(const End& end) {
 std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
   std::vector<test::SegmentEnd> connected;
   for (const End& end : ends) {
-    HostNetConfig config = test::EndConfig(end.node, end.nodes, test::NewLife());
+    NetSegmentConfig config = test::EndConfig(end.node, end.nodes, test::NewLife());
     config.leader = end.leader;
     config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
     config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;

@@ -1,4 +1,4 @@
-#include "segment/host_net.h"
+#include "segment/net_segment.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr int64_t kMs = 1'000'000;
 // Nodes of one segment on a hub, passing in turns; time is the test's.
 class Segment {
  public:
-  Segment(int nodes, int64_t floats, const HostNetConfig& config = {},
+  Segment(int nodes, int64_t floats, const NetSegmentConfig& config = {},
           const LoopbackOptions& options = {})
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
     config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
@@ -33,13 +33,13 @@ class Segment {
   }
 
   void Start(int node, float value = 0) {
-    HostNetConfig config = config_;
+    NetSegmentConfig config = config_;
     config.exchange.node = static_cast<uint16_t>(node);
     config.gate.random = test::SeededRandom(node, ++lives_);
     config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
     weights_[node].assign(floats_, value);
     nets_[node] =
-        std::make_unique<HostNet>(config, hub_.Connect(node), weights_[node].data(), floats_);
+        std::make_unique<NetSegment>(config, hub_.Connect(node), weights_[node].data(), floats_);
   }
   void Kill(int node) { nets_[node].reset(); }
 
@@ -81,10 +81,10 @@ class Segment {
     return living;
   }
 
-  HostNet& net(int node) { return *nets_[node]; }
+  NetSegment& net(int node) { return *nets_[node]; }
   std::vector<float>& weights(int node) { return weights_[node]; }
   int64_t now() const { return now_; }
-  HostNet::Next last() const { return last_; }
+  NetSegment::Next last() const { return last_; }
   uint64_t made(int node) const { return made_[node]; }
 
  private:
@@ -95,16 +95,16 @@ class Segment {
 
   const int64_t floats_;
   LoopbackHub hub_;
-  HostNetConfig config_;
+  NetSegmentConfig config_;
   int64_t now_ = 1;
   uint64_t lives_ = 0;
-  HostNet::Next last_;
+  NetSegment::Next last_;
   std::vector<std::vector<float>> weights_;
   std::vector<uint64_t> made_;
-  std::vector<std::unique_ptr<HostNet>> nets_;
+  std::vector<std::unique_ptr<NetSegment>> nets_;
 };
 
-void BringAboutEqualWeights(const HostNetConfig& config) {
+void BringAboutEqualWeights(const NetSegmentConfig& config) {
   Segment segment(3, 5000, config);
   segment.StartAll();
   Rng rng(test::Seed(), {});
@@ -123,15 +123,15 @@ void BringAboutEqualWeights(const HostNetConfig& config) {
   }
 }
 
-TEST(HostNet, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeights({}); }
+TEST(NetSegment, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeights({}); }
 
-TEST(HostNet, DoesSoWithSealedFrames) {
-  HostNetConfig config;
+TEST(NetSegment, DoesSoWithSealedFrames) {
+  NetSegmentConfig config;
   config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
   BringAboutEqualWeights(config);
 }
 
-TEST(HostNet, StartsFromTheWeightsOfTheNodeThatBegan) {
+TEST(NetSegment, StartsFromTheWeightsOfTheNodeThatBegan) {
   Segment segment(2, 1000);
   segment.Start(1, 5.0f);
   segment.Run(2500);
@@ -149,7 +149,7 @@ TEST(HostNet, StartsFromTheWeightsOfTheNodeThatBegan) {
   EXPECT_FALSE(segment.net(1).state().leads());
 }
 
-TEST(HostNet, SendsNothingButHeartbeatsWithoutProgress) {
+TEST(NetSegment, SendsNothingButHeartbeatsWithoutProgress) {
   Segment segment(2, 20000);
   segment.StartAll();
   segment.Run(1000);
@@ -162,7 +162,7 @@ TEST(HostNet, SendsNothingButHeartbeatsWithoutProgress) {
   EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
 }
 
-TEST(HostNet, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
+TEST(NetSegment, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
   Segment segment(2, 900);
   segment.StartAll();
   segment.net(0).state().SetProgress(3);
@@ -173,7 +173,7 @@ TEST(HostNet, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 
-TEST(HostNet, TakesOverWhatANodeMasteredThatIsGone) {
+TEST(NetSegment, TakesOverWhatANodeMasteredThatIsGone) {
   Segment segment(3, 4000);
   segment.StartAll();
   for (int i = 0; i < 300; ++i) {
@@ -193,7 +193,7 @@ TEST(HostNet, TakesOverWhatANodeMasteredThatIsGone) {
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 
-TEST(HostNet, LeavesWithEverythingDelivered) {
+TEST(NetSegment, LeavesWithEverythingDelivered) {
   Segment segment(2, 4000);
   segment.StartAll();
   for (int i = 0; i < 500; ++i) segment.Iterate(0, 1.0f);
@@ -205,8 +205,8 @@ TEST(HostNet, LeavesWithEverythingDelivered) {
   EXPECT_EQ(segment.net(1).state().global_iterations(), 500u);
 }
 
-TEST(HostNet, KeepsToItsRate) {
-  HostNetConfig config;
+TEST(NetSegment, KeepsToItsRate) {
+  NetSegmentConfig config;
   config.max_bytes_per_second = 2e6;
   Segment segment(2, 40000, config);
   segment.StartAll();
@@ -223,8 +223,8 @@ TEST(HostNet, KeepsToItsRate) {
 }
 
 // A pass may then send hardly a frame, but one at a time is not enough for all kinds of them.
-TEST(HostNet, BringsProgressThroughAtALowRateToo) {
-  HostNetConfig config;
+TEST(NetSegment, BringsProgressThroughAtALowRateToo) {
+  NetSegmentConfig config;
   config.max_bytes_per_second = 1e5;
   Segment segment(3, 5000, config);
   segment.StartAll();
@@ -233,8 +233,8 @@ TEST(HostNet, BringsProgressThroughAtALowRateToo) {
   for (int node = 0; node < 3; ++node) EXPECT_EQ(segment.weights(node)[0], 3.0f) << node;
 }
 
-TEST(HostNet, WaitsLongerForAnswersWhereTheyTakeLong) {
-  HostNetConfig config;
+TEST(NetSegment, WaitsLongerForAnswersWhereTheyTakeLong) {
+  NetSegmentConfig config;
   config.max_bytes_per_second = 4e5;  // a sweep takes half a second
   Segment segment(2, 40000, config);
   segment.StartAll();
@@ -254,7 +254,7 @@ TEST(HostNet, WaitsLongerForAnswersWhereTheyTakeLong) {
   EXPECT_LT(run(20000), 0.2);
 }
 
-TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
+TEST(NetSegment, LosesNothingToAReceiverThatIsSlow) {
   LoopbackOptions options;
   options.queue_frames = 4;
   Segment segment(2, 30000, {}, options);
@@ -271,7 +271,7 @@ TEST(HostNet, LosesNothingToAReceiverThatIsSlow) {
   EXPECT_EQ(segment.net(1).transport().counters().dropped(DropReason::kOverrun), 0u);
 }
 
-TEST(HostNet, MetersEveryPeer) {
+TEST(NetSegment, MetersEveryPeer) {
   Segment segment(3, 20000);
   segment.StartAll();
   for (int i = 0; i < 10000; ++i) {
@@ -312,7 +312,7 @@ TEST(HostNet, MetersEveryPeer) {
   EXPECT_EQ(gate, meters.gate_drops());
 }
 
-TEST(HostNet, CutsChunksToTheFramesOfTheTransport) {
+TEST(NetSegment, CutsChunksToTheFramesOfTheTransport) {
   ExchangeConfig config;
   config.max_nodes = 4;
   EXPECT_EQ(ChunkFloatsFor(1464, config), 348);
@@ -326,15 +326,15 @@ TEST(HostNet, CutsChunksToTheFramesOfTheTransport) {
   }
 }
 
-TEST(HostNet, RefusesChunksThatNoFrameCarries) {
+TEST(NetSegment, RefusesChunksThatNoFrameCarries) {
   LoopbackHub hub(LoopbackOptions{.max_frame_bytes = 1464});
   std::vector<float> weights(1000);
-  HostNetConfig config;
+  NetSegmentConfig config;
   config.name = "lan";
   config.chunk_floats = 400;
   config.gate.introductions.names = {"a", "b"};
   try {
-    HostNet net(config, hub.Connect(0), weights.data(), 1000);
+    NetSegment net(config, hub.Connect(0), weights.data(), 1000);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),

@@ -4,8 +4,8 @@
 // The logic of one pass is here, without a thread: segment_thread.h runs it. A pass
 // takes what has arrived, tells the exchange how far this node's solvers are, sends
 // what the pace and the transport let through, and says when to look again.
-#ifndef MILLRACE_SEGMENT_HOST_NET_H_
-#define MILLRACE_SEGMENT_HOST_NET_H_
+#ifndef MILLRACE_SEGMENT_NET_SEGMENT_H_
+#define MILLRACE_SEGMENT_NET_SEGMENT_H_
 
 #include <atomic>
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace millrace {
 
-struct HostNetConfig {
+struct NetSegmentConfig {
   std::string name;  // of the segment, for messages
   ExchangeConfig exchange;
   MergeRuleConfig rule;
@@ -89,7 +89,7 @@ class SegmentState {
   }
 
  private:
-  friend class HostNet;
+  friend class NetSegment;
   std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
   std::atomic<uint64_t> merges_{0}, other_merges_{0}, informed_{0};
   std::atomic<int64_t> heard_ns_{0};
@@ -101,7 +101,7 @@ class SegmentState {
 };
 
 // Not thread-safe, but for names, state(), meters() and transport()'s Wake and counters.
-class HostNet {
+class NetSegment {
  public:
   struct Next {
     bool at_once = false;     // there is more to do now
@@ -111,8 +111,8 @@ class HostNet {
 
   // `weights`: `count` floats, which outlive the segment and which solvers change
   // meanwhile. Allocates twice as much. Throws Error for settings that make no sense.
-  HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
-          int64_t count);
+  NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
+             int64_t count);
 
   Next Pass(int64_t now_ns);
 
@@ -149,7 +149,7 @@ class HostNet {
   size_t Affordable(int64_t now_ns);
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
-  const HostNetConfig config_;
+  const NetSegmentConfig config_;
   std::unique_ptr<float[]> memory_;  // base and pending; the transport may read it
   const std::unique_ptr<Transport> transport_;
   ReplicaArrays arrays_;
@@ -184,4 +184,4 @@ class HostNet {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_SEGMENT_HOST_NET_H_
+#endif  // MILLRACE_SEGMENT_NET_SEGMENT_H_

@@ -1,4 +1,4 @@
-#include "segment/host_net.h"
+#include "segment/net_segment.h"
 
 #include <algorithm>
 #include <span>
@@ -29,7 +29,7 @@ constexpr double kLeastFrames = 4;
 constexpr int64_t kTryAgainNs = 1'000'000;
 
 // What a node says of itself to the others of its segment.
-GateConfig GateOf(const HostNetConfig& config, const TransportInfo& info, int64_t chunk_floats) {
+GateConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info, int64_t chunk_floats) {
   GateConfig gate = config.gate;
   IntroductionsConfig& own = gate.introductions;
   own.run = config.exchange.run;
@@ -49,7 +49,7 @@ std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
   return peers;
 }
 
-BulletinsConfig BulletinsOf(const HostNetConfig& config, const Transport& transport) {
+BulletinsConfig BulletinsOf(const NetSegmentConfig& config, const Transport& transport) {
   BulletinsConfig bulletins;
   bulletins.run = config.exchange.run;
   bulletins.node = config.exchange.node;
@@ -84,8 +84,8 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
   return floats;
 }
 
-HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transport, float* weights,
-                 int64_t count)
+NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,
+                       float* weights, int64_t count)
     : config_(config),
       memory_(new float[2 * count]()),
       transport_(std::move(transport)),
@@ -133,12 +133,12 @@ HostNet::HostNet(const HostNetConfig& config, std::unique_ptr<Transport> transpo
   meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
 }
 
-std::string HostNet::NameOf(NodeId node) const {
+std::string NetSegment::NameOf(NodeId node) const {
   const std::vector<std::string>& names = config_.gate.introductions.names;
   return node < names.size() ? names[node] : "";
 }
 
-HostNet::Next HostNet::Pass(int64_t now_ns) {
+NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   const bool joined = state_.in_sync_ || state_.members_ > 0;
   if (!joined && !gate_->refusal().empty()) return Refuse(now_ns);
   told_ = state_.progress();
@@ -166,7 +166,7 @@ HostNet::Next HostNet::Pass(int64_t now_ns) {
 
 // Differs from those that are there: neither joins them nor begins a run of its own. It
 // goes on to introduce itself, so that they can say whom they refused.
-HostNet::Next HostNet::Refuse(int64_t now_ns) {
+NetSegment::Next NetSegment::Refuse(int64_t now_ns) {
   {
     std::lock_guard lock(state_.mutex_);
     state_.refusal_ = gate_->refusal();
@@ -179,7 +179,7 @@ HostNet::Next HostNet::Refuse(int64_t now_ns) {
 
 // Frames from the transport: returns how many got in, as the first of `views_`. They are
 // there until the transport's Release.
-size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
+size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
   *received = transport_->Receive(in_);
   size_t entered = 0;
   bool heard = false;
@@ -199,7 +199,7 @@ size_t HostNet::TakeBatch(int64_t now_ns, size_t* received) {
 }
 
 // Whether there may be more.
-bool HostNet::Receive(int64_t now_ns) {
+bool NetSegment::Receive(int64_t now_ns) {
   size_t all = 0;
   for (int batch = 0; batch < kMostBatches; ++batch) {
     size_t received;
@@ -214,7 +214,7 @@ bool HostNet::Receive(int64_t now_ns) {
 }
 
 // Whether there is more that would be let through now.
-bool HostNet::Send(int64_t now_ns) {
+bool NetSegment::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
   Introduce(now_ns);
@@ -233,20 +233,20 @@ bool HostNet::Send(int64_t now_ns) {
 
 // Offers a frame that is not of the exchange. The bytes that it takes on the wire; 0 if the
 // transport has no room for it.
-uint64_t HostNet::SendForeign(const OutFrame& frame) {
+uint64_t NetSegment::SendForeign(const OutFrame& frame) {
   if (transport_->Send({&frame, 1}).accepted == 0) return 0;
   accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
   return WireBytes(frame.to, frame.bytes());
 }
 
-void HostNet::Spend(uint64_t wire_bytes) {
+void NetSegment::Spend(uint64_t wire_bytes) {
   pacer_.Spend(static_cast<double>(wire_bytes));
   meters_->AddWireBytes(wire_bytes);
 }
 
 // Introductions do not wait: what the transport has no room for is thrown away, and made
 // anew when it is due. Their memory is used again once all of them have left.
-void HostNet::Introduce(int64_t now_ns) {
+void NetSegment::Introduce(int64_t now_ns) {
   if (reclaimed_ < introduced_) return;
   Introductions& introductions = gate_->introductions();
   for (size_t count; (count = introductions.Send(introductions_, now_ns)) > 0;) {
@@ -262,7 +262,7 @@ void HostNet::Introduce(int64_t now_ns) {
 }
 
 // Tells the bulletins of peers that live anew.
-void HostNet::Admit() {
+void NetSegment::Admit() {
   const Introductions& introductions = gate_->introductions();
   if (introductions.stats().lives == admitted_lives_) return;
   admitted_lives_ = introductions.stats().lives;
@@ -273,7 +273,7 @@ void HostNet::Admit() {
 }
 
 // As Introduce, but within the pace.
-void HostNet::Inform(int64_t now_ns) {
+void NetSegment::Inform(int64_t now_ns) {
   Admit();
   while (reclaimed_ >= informed_) {
     const size_t room = std::min(news_.size(), Affordable(now_ns));
@@ -293,7 +293,7 @@ void HostNet::Inform(int64_t now_ns) {
 }
 
 // Frames from the exchange, as many as the pace lets through.
-void HostNet::Fetch(int64_t now_ns) {
+void NetSegment::Fetch(int64_t now_ns) {
   const size_t begin = held_.size(), affordable = Affordable(now_ns);
   const size_t room = std::min({kSendBatch, config_.exchange.slots - begin, affordable});
   held_.resize(begin + room);
@@ -308,21 +308,21 @@ void HostNet::Fetch(int64_t now_ns) {
   Spend(bytes);
 }
 
-size_t HostNet::Affordable(int64_t now_ns) {
+size_t NetSegment::Affordable(int64_t now_ns) {
   if (!pacer_.limited()) return kSendBatch;
   const double frames = pacer_.Available(now_ns) / most_wire_bytes_;
   if (frames < 1) return 0;
   return static_cast<size_t>(std::clamp(frames, kLeastFrames, 1e6));
 }
 
-uint64_t HostNet::WireBytes(NodeId to, size_t frame_bytes) const {
+uint64_t NetSegment::WireBytes(NodeId to, size_t frame_bytes) const {
   const size_t one = frame_bytes + transport_->info().overhead_bytes;
   return to == kAllNodes ? one * transmissions_of_multicast_ : one;
 }
 
 // Offers what is held to the transport. One that has no room for a frame may have it
 // for those behind, which go to others; those to the same destination are not tried.
-void HostNet::Offer() {
+void NetSegment::Offer() {
   full_.clear();
   size_t kept = 0;
   for (size_t begin = 0; begin < held_.size();) {
@@ -350,11 +350,11 @@ void HostNet::Offer() {
   held_.resize(kept);
 }
 
-bool HostNet::IsFull(NodeId destination) const {
+bool NetSegment::IsFull(NodeId destination) const {
   return std::find(full_.begin(), full_.end(), destination) != full_.end();
 }
 
-void HostNet::Reclaim() {
+void NetSegment::Reclaim() {
   const uint64_t done = transport_->Reclaim();
   for (; reclaimed_ < done; ++reclaimed_) {
     const uint32_t slot = accepted_[reclaimed_ % accepted_.size()];
@@ -362,7 +362,7 @@ void HostNet::Reclaim() {
   }
 }
 
-void HostNet::Publish(int64_t now_ns) {
+void NetSegment::Publish(int64_t now_ns) {
   meters_->Publish(exchange_->stats());
   meters_->Publish(*gate_);
   if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
