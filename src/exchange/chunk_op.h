@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <span>
 
+#include "device/device.h"
+
 namespace millrace {
 
 // How a difference travels; the numbers are those of the wire format.
@@ -128,6 +130,22 @@ class ChunkExecutor {
   // In order, all of them; no chunk occurs twice in a batch with one exception:
   // any number of kMerge of one chunk. Sets result, out_bytes, out_codec, scale.
   virtual void Run(std::span<ChunkOp> ops) = 0;
+  // Begins with `ops`. These, and the memory that they name, are the executor's until Finish()
+  // has returned; what is started in between counts as one batch.
+  virtual void Start(std::span<ChunkOp> ops) { Run(ops); }
+  virtual void Finish() {}
+  // Whether Start may return before all is done, so that there is something to do meanwhile.
+  virtual bool starts_ahead() const { return false; }
+  // How many operations one call had better be given, if there are so many.
+  virtual size_t batch_ops() const { return 64; }
+
+  // Set-up. Memory for payloads that operations reach best; and: payloads will lie in `memory`,
+  // which outlives the executor. Whether they are reached there, without a copy.
+  virtual MemorySpace& payload_memory() { return HostMemory(); }
+  virtual bool Share(std::span<const std::byte> memory) {
+    (void)memory;
+    return true;
+  }
   virtual const ReplicaArrays& arrays() const = 0;
 };
 

@@ -8,7 +8,8 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kOpsAtOnce = 64;
+// Where the executor starts ahead, so many of its batches may be under way at once.
+constexpr size_t kBatchesAhead = 4;
 constexpr uint32_t kFewestSlots = 8;
 constexpr size_t kRowsAhead = 4;
 
@@ -69,8 +70,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       membership_(MembershipPart(config)),
       table_(executor->arrays().chunks(), config.max_nodes),
       outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
-              config.trailer_bytes),
-      batch_(kOpsAtOnce),
+              config.trailer_bytes, executor->payload_memory()),
+      batch_(executor->batch_ops() * (executor->starts_ahead() ? kBatchesAhead : 1)),
       meters_(config.max_nodes, table_.size()),
       context_{config_, executor_, executor_.arrays(), membership_, table_, outbox_, batch_, stats_,
                meters_, {}},
@@ -79,6 +80,7 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       recovery_(&context_),
       answers_(&context_) {
   followed_.Reserve(config.max_nodes);
+  executor->Share(outbox_.payloads());
 }
 
 void Exchange::SetProgress(uint64_t iterations) {
@@ -103,14 +105,21 @@ bool Exchange::in_sync() const {
 // ---- In ---------------------------------------------------------------------
 
 void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
-  membership_.Tick(now);
-  FollowView();
+  // What is under way was asked for in the present view.
+  if (batch_.empty()) {
+    membership_.Tick(now);
+    FollowView();
+  }
   for (size_t i = 0; i < frames.size(); ++i) {
     if (i + kRowsAhead < frames.size()) FetchRow(frames[i + kRowsAhead]);
     Handle(frames[i], now);
   }
-  RunBatch(now);
-  ReportToMembership();
+  if (executor_.starts_ahead()) {
+    StartBatch();
+  } else {
+    RunBatch(now);
+  }
+  if (batch_.empty()) ReportToMembership();
 }
 
 // Asks for the row of the chunk that a frame names: rows of large models are in memory.
@@ -182,10 +191,16 @@ Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   }
 }
 
+void Exchange::StartBatch() {
+  const std::span<ChunkOp> fresh = batch_.TakeFresh();
+  if (!fresh.empty()) executor_.Start(fresh);
+}
+
 void Exchange::RunBatch(int64_t now) {
   const std::span<ChunkOp> ops = batch_.ops();
   if (ops.empty()) return;
-  executor_.Run(ops);
+  StartBatch();
+  executor_.Finish();
   for (size_t i = 0; i < ops.size(); ++i) {
     const OpContext& context = batch_.context(i);
     switch (context.purpose) {
@@ -255,6 +270,7 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 }
 
 size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
+  RunBatch(now);
   membership_.Tick(now);
   FollowView();
   ReportToMembership();

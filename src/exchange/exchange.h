@@ -54,8 +54,13 @@ class Exchange {
   // iterations may have been told before.
   void WeightsChanged();
   // Takes all frames, whatever they hold: those that are not valid are counted and
-  // dropped. Frames must be 8-byte aligned; they are not needed after the call.
+  // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
+  // reads_frames() says so.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
+  // The executor is still at work on what Receive was given (where it starts ahead): all those
+  // frames stay as they are until Finish or Send has returned, whichever comes first.
+  bool reads_frames() const { return !batch_.empty(); }
+  void Finish(int64_t now) { RunBatch(now); }
   // Makes up to room.size() frames. Their bytes stay until Release.
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
@@ -91,6 +96,7 @@ class Exchange {
   void Handle(std::span<const std::byte> bytes, int64_t now);
   Drop CheckSource(const FrameHeader& header) const;
   Drop Dispatch(const FrameView& frame, int64_t now);
+  void StartBatch();
   void RunBatch(int64_t now);
   void FollowView();
   void SendMembership(int64_t now, size_t budget);

@@ -38,6 +38,9 @@ struct ExchangeConfig {
   // copy: for transports that gather. A position's payload is then left out of the
   // checksum, because solvers change it meanwhile.
   bool direct = false;
+  // With `direct`: float32 differences are sent from a copy all the same, because the processor
+  // cannot read them where they are, and a difference has a checksum.
+  bool copy_differences = false;
 };
 
 inline uint16_t MaxMembers(const ExchangeConfig& config) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "exchange/chunk_op.h"
@@ -38,6 +39,7 @@ class OpBatch {
 
   bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
   bool Full() const { return count_ == ops_.size(); }
+  bool empty() const { return count_ == 0; }
   // There must be room. (Not push_back, for which both would have to be made elsewhere.)
   void Add(Chunk* chunk, const ChunkOp& op, const OpContext& context) {
     chunk->batch = id_;
@@ -46,16 +48,21 @@ class OpBatch {
     ++count_;
   }
   std::span<ChunkOp> ops() { return {ops_.data(), count_}; }
+  // What was added since the last call.
+  std::span<ChunkOp> TakeFresh() {
+    const size_t begin = std::exchange(taken_, count_);
+    return {ops_.data() + begin, count_ - begin};
+  }
   const OpContext& context(size_t i) const { return contexts_[i]; }
   void Clear() {
-    count_ = 0;
+    count_ = taken_ = 0;
     ++id_;
   }
 
  private:
   std::vector<ChunkOp> ops_;
   std::vector<OpContext> contexts_;
-  size_t count_ = 0;
+  size_t count_ = 0, taken_ = 0;
   uint32_t id_ = 1;
 };
 

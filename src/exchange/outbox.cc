@@ -8,15 +8,17 @@
 
 namespace millrace {
 
-Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes)
+Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes,
+               MemorySpace& memory)
     : head_stride_(kFrameHeaderBytes + ack_bytes),
       payload_bytes_(payload_bytes),
       trailer_bytes_(trailer_bytes),
       payload_stride_(WholeCacheLines(payload_bytes + trailer_bytes)),
       heads_(slots * head_stride_),
-      payloads_(slots * payload_stride_),
+      payloads_(memory, slots * payload_stride_),
       frames_(slots),
       posted_(slots) {
+  memory.Fill(payloads_.get(), 0, payloads_.bytes());
   free_.reserve(slots);
   for (size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<uint32_t>(slot));
 }

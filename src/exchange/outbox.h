@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "device/device.h"
 #include "exchange/frame.h"
 
 namespace millrace {
@@ -29,8 +30,10 @@ struct PostedFrame {
 
 class Outbox {
  public:
-  // `trailer_bytes` of room are behind each payload.
-  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes = 0);
+  // `trailer_bytes` of room are behind each payload. Payloads lie in `memory`, the host's,
+  // which outlives the outbox.
+  Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trailer_bytes = 0,
+         MemorySpace& memory = HostMemory());
 
   size_t free() const { return free_.size(); }
   size_t slots() const { return frames_.size(); }
@@ -40,7 +43,11 @@ class Outbox {
   // A slot that nobody uses; there must be one.
   uint32_t Take();
   // 8-byte aligned, payload_bytes() long.
-  std::byte* payload(uint32_t slot) { return payloads_.data() + slot * payload_stride_; }
+  std::byte* payload(uint32_t slot) { return payloads_.get<std::byte>() + slot * payload_stride_; }
+  // All payloads.
+  std::span<const std::byte> payloads() const {
+    return {payloads_.get<std::byte>(), payloads_.bytes()};
+  }
   // Makes the frame and queues it. `payload` may lie in the slot or elsewhere.
   void Post(uint32_t slot, const FrameHeader& header, std::span<const std::byte> acks,
             std::span<const std::byte> payload);
@@ -53,7 +60,8 @@ class Outbox {
   std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
 
   const size_t head_stride_, payload_bytes_, trailer_bytes_, payload_stride_;
-  std::vector<std::byte> heads_, payloads_;
+  std::vector<std::byte> heads_;
+  Buffer payloads_;
   std::vector<PostedFrame> frames_;  // by slot
   std::vector<uint32_t> free_;       // a stack
   std::vector<uint32_t> posted_;     // a ring

@@ -32,6 +32,8 @@ void Recovery::OnView(std::span<const uint16_t> owners) {
     table.owned.push_back(index);
     if (chunk.state != ChunkState::kMaster) BeginClaim(index);
   }
+  if (!freezes_.empty()) x_.executor.Run(freezes_);
+  freezes_.clear();
   cursor_ = 0;
   rounds_ = 0;
   round_open_ = recovering_ > 0;
@@ -44,7 +46,7 @@ void Recovery::GiveUp(uint32_t index) {
   op.kind = ChunkOpKind::kFreeze;
   op.chunk = index;
   chunk.swept = x_.table.version;
-  x_.executor.Run({&op, 1});
+  freezes_.push_back(op);
   chunk.state = ChunkState::kWorker;
   ++chunk.number;
   chunk.pending = chunk.dirty = false;

@@ -47,6 +47,7 @@ class Recovery {
   ExchangeContext& x_;
   std::vector<uint64_t> waiting_;  // by chunk: the members whose answer is missing
   std::vector<uint64_t> everybody_;
+  std::vector<ChunkOp> freezes_;  // of the chunks that one OnView gives up
   size_t recovering_ = 0;
   uint32_t cursor_ = 0;  // index into table.owned of the next claim
   bool round_open_ = false;

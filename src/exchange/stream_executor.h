@@ -43,7 +43,8 @@ class StreamExecutor : public ChunkExecutor {
 
   // Set-up: payloads will lie in `memory`, which outlives the executor. Whether they are
   // reached there, without a copy.
-  bool Share(std::span<const std::byte> memory);
+  bool Share(std::span<const std::byte> memory) override;
+  MemorySpace& payload_memory() override { return stream_->shared(); }
 
   // All of them, to their end.
   void Run(std::span<ChunkOp> ops) override;
@@ -51,13 +52,15 @@ class StreamExecutor : public ChunkExecutor {
 
   // Begins with `ops`, which need not be from one batch: what follows on the same chunk sees
   // what came before. Waits only when all launches are under way.
-  void Start(std::span<ChunkOp> ops);
+  void Start(std::span<ChunkOp> ops) override;
+  bool starts_ahead() const override { return true; }
+  size_t batch_ops() const override { return limits_.launch_ops; }
   // The last number given out.
   uint64_t started() const { return started_; }
   // Looks which kernels have ended; the number up to which operations are done with.
   uint64_t Reclaim();
   // Waits until all are.
-  void Finish();
+  void Finish() override;
 
   uint64_t launches() const { return launched_; }
   uint64_t copied_bytes() const { return copied_bytes_; }

@@ -32,7 +32,9 @@ class Worker {
   bool MaySend() const;
   Codec codec() const;
   bool OwesDiff(const Chunk& chunk) const;
-  bool InSlot(Codec codec) const { return !x_.config.direct || codec != Codec::kFloat32; }
+  bool InSlot(Codec codec) const {
+    return !x_.config.direct || x_.config.copy_differences || codec != Codec::kFloat32;
+  }
   uint32_t PrepareTake(ChunkOp* op);
   void TakenPosition(uint32_t index, const OpContext& context, int64_t now);
   void SendDiff(const ChunkOp& op, const OpContext& context, int64_t now);

@@ -8,6 +8,9 @@
 // twentieth of the pause, as on large nets, the pause is twenty times what it took, so
 // the thread never takes more than a twentieth of a core.
 //
+// On a device a kernel adds the same, by merging a sparse difference; the pause then follows
+// the time that this takes, so that the device is the segments' for nineteen parts of twenty.
+//
 // What this is not: the bytes of float32, bfloat16 and int8 frames do not depend on what
 // the weights are, but those of a sparse codec do. With this load nearly all of a
 // chunk's weights have changed when it is exchanged at 60 times a second or less, which is
@@ -17,10 +20,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <mutex>
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "segment/replica_home.h"
 #include "weights/iteration_clock.h"
 
 namespace millrace {
@@ -30,11 +36,20 @@ namespace millrace {
 // stays exact for 2^24 steps.
 void HogwildUpdateEvery64th(float* weights, int64_t count, int phase);
 
+// One step on a replica, and the clock that tells what it costs.
+struct LoadStep {
+  std::function<void(int phase)> run;
+  clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
+};
+// `weights`: `count` floats in the memory of `home`, which outlive the step. Throws Error if
+// there is not enough memory; a step does when its device has failed.
+LoadStep LoadStepOn(const ReplicaHome& home, float* weights, int64_t count);
+
 // Thread-safe.
 class Load {
  public:
-  // Off at first. `weights` (`count` floats), `iterations` and `sink` outlive the load.
-  Load(float* weights, int64_t count, IterationClock* iterations, ErrorSink* sink);
+  // Off at first. What `step` works on, `iterations` and `sink` outlive the load.
+  Load(LoadStep step, IterationClock* iterations, ErrorSink* sink);
   ~Load();
 
   // After Switch(false) has returned, no more progress is made.
@@ -47,8 +62,7 @@ class Load {
  private:
   void Run();
 
-  float* const weights_;
-  const int64_t count_;
+  const LoadStep step_;
   IterationClock& iterations_;
   const int slot_;
   std::mutex mutex_;  // held during a step

@@ -46,6 +46,28 @@ StagesConfig StagesOf(const MeasureOptions& options, const Topology& topology, N
   return config;
 }
 
+// The weights that are measured with, all zero, where the topology wants them; and their clock.
+class MeasuredWeights {
+ public:
+  MeasuredWeights(const ReplicaHome& home, int64_t count) : size_(count) {
+    if (home.memory->on_host()) {
+      on_host_ = WeightBuffer::CreatePrivate(LayoutOf(count));
+      return;
+    }
+    on_device_ = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(count));
+    home.memory->Fill(on_device_.get(), 0, on_device_.bytes());
+  }
+  float* data() const { return on_host_ ? on_host_->data() : on_device_.get<float>(); }
+  int64_t size() const { return size_; }
+  IterationClock& clock() { return on_host_ ? on_host_->clock() : clock_; }
+
+ private:
+  const int64_t size_;
+  std::unique_ptr<WeightBuffer> on_host_;
+  Buffer on_device_;
+  IterationClock clock_;
+};
+
 class MeasureRun {
  public:
   MeasureRun(const MeasureOptions& options, const std::function<bool(int ms)>& stopped)
@@ -54,30 +76,33 @@ class MeasureRun {
         topology_(LoadTopology(options.topology, TransportsForTopologies())),
         node_(ChooseNode(topology_, options.node, getenv)),
         plan_(PlanFor(topology_, node_)),
-        weights_(WeightBuffer::CreatePrivate(LayoutOf(options.weights))),
+        home_(DeviceHome(plan_.memory.type, plan_.memory.ordinal)),
+        weights_(home_, options.weights),
         stages_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
         heard_(topology_.nodes.size(), node_, kSilenceSeconds),
         began_(clock_.NowSeconds()) {
     for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
     cluster_ = StartCluster(topology_, plan_,
-                            {.weights = weights_->data(),
-                             .size = weights_->size(),
+                            {.weights = weights_.data(),
+                             .size = weights_.size(),
                              .layout_digest = LayoutOf(options.weights).Digest(),
                              .start = 0,
-                             .iterations = &weights_->clock(),
+                             .iterations = &weights_.clock(),
                              .clock = &clock_,
-                             .sink = &errors_});
+                             .sink = &errors_,
+                             .home = home_});
     for (size_t i = 0; i < plan_.segments.size(); ++i) {
       const SegmentPlan& segment = plan_.segments[i];
       facts_.push_back({static_cast<uint32_t>(segment.segment),
                         static_cast<uint32_t>(cluster_->segments()[i].net->chunk_floats()),
                         LinkMegabits(segment)});
     }
-    load_ =
-        std::make_unique<Load>(weights_->data(), weights_->size(), &weights_->clock(), &errors_);
+    load_ = std::make_unique<Load>(LoadStepOn(home_, weights_.data(), weights_.size()),
+                                   &weights_.clock(), &errors_);
     LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
-              << ") of cluster " << topology_.name << " measures with " << weights_->size()
-              << " weights";
+              << ") of cluster " << topology_.name << " measures with " << weights_.size()
+              << " weights in " << (plan_.memory.on_host() ? "" : "the memory of ")
+              << home_.memory->name();
   }
 
   std::optional<BenchResult> Run() {
@@ -175,7 +200,7 @@ class MeasureRun {
 
   void Collect() {
     Measurement measurement;
-    measurement.weights = weights_->size();
+    measurement.weights = weights_.size();
     measurement.warm_up_seconds = stages_.warm_up_seconds();
     measurement.seconds = stages_.seconds();
     measurement.participants = stages_.participants();
@@ -264,7 +289,8 @@ class MeasureRun {
   const NodeId node_;
   const NodePlan plan_;
   ErrorSink errors_;
-  const std::unique_ptr<WeightBuffer> weights_;
+  const ReplicaHome home_;
+  MeasuredWeights weights_;
   Stages stages_;
   Heard heard_;
   Stages::Others others_;

@@ -4,12 +4,10 @@
 #include <span>
 
 #include "base/error.h"
-#include "exchange/host_executor.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kReceiveBatch = 64;
 // Batches of one pass, so that sending gets its turn.
 constexpr int kMostBatches = 8;
 // Where so many came in a pass, as many come meanwhile.
@@ -85,9 +83,10 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
 }
 
 NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,
-                       float* weights, int64_t count)
+                       float* weights, int64_t count, const ReplicaHome& home)
     : config_(config),
-      memory_(new float[2 * count]()),
+      home_(home),
+      memory_(*home.memory, 2 * sizeof(float) * static_cast<size_t>(count)),
       transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
@@ -95,9 +94,8 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
           static_cast<double>(transmissions_of_multicast_ *
                               (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
       pacer_(config.max_bytes_per_second,
-             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)),
-      in_(kReceiveBatch),
-      views_(kReceiveBatch) {
+             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
+  home_.memory->Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.gate.key ? kSealBytes : 0;
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
@@ -107,14 +105,9 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
                 "chunk_floats is needed");
   }
-  // A seal is of the bytes that travel, and so needs a copy of weights that change.
-  exchange.direct =
-      !config.gate.key &&
-      transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count)))) &&
-      transport_->Expose(std::as_bytes(std::span(memory_.get(), static_cast<size_t>(2 * count))));
-  arrays_ = {weights, memory_.get(), memory_.get() + count,
-             nullptr, count,         config.chunk_floats > 0 ? config.chunk_floats : most};
-  executor_ = MakeHostExecutor(arrays_, config.exchange.codec, config.rule);
+  exchange.direct = SendsDirect(weights, count);
+  exchange.copy_differences = !home_.memory->on_host();
+  MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
   static_assert(OutBulletin::kTrailerRoom == kSealBytes);
@@ -129,8 +122,43 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   introductions_.resize(kIntroductionBatch);
   accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
   const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
-  survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), arrays_, peers);
+  survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), executor_.get(), peers);
   meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
+}
+
+NetSegment::~NetSegment() {
+  try {
+    executor_->Finish();
+  } catch (const Error&) {
+    // The device has failed, as Pass has said: it touches nothing any more.
+  }
+}
+
+// A seal is of the bytes that travel, and so needs a copy of weights that change. Of a device's
+// memory positions alone are sent from where they are.
+bool NetSegment::SendsDirect(const float* weights, int64_t count) {
+  if (config_.gate.key) return false;
+  if (!transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
+    return false;
+  }
+  return !home_.memory->on_host() ||
+         transport_->Expose({memory_.get<std::byte>(), memory_.bytes()});
+}
+
+void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {
+  float* const base = memory_.get<float>();
+  arrays_ = {weights, base,  base + count,
+             nullptr, count, config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
+  try {
+    executor_ = home_.make_executor(arrays_, config_.exchange.codec, config_.rule);
+  } catch (const Error& error) {
+    throw Error("segment ", config_.name, ": ", error.what());
+  }
+  for (const std::span<const std::byte> memory : transport_->ReceiveMemory()) {
+    executor_->Share(memory);  // else kernels get copies
+  }
+  in_.resize(executor_->batch_ops());
+  views_.resize(in_.size());
 }
 
 std::string NetSegment::NameOf(NodeId node) const {
@@ -206,11 +234,18 @@ bool NetSegment::Receive(int64_t now_ns) {
     const size_t entered = TakeBatch(now_ns, &received);
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
-    transport_->Release();
+    // What kernels read stays lent, and all else with it, until FinishReceived.
+    if (!exchange_->reads_frames()) transport_->Release();
     all += received;
     if (received < in_.size()) return all >= kBusyFrames;
   }
   return true;
+}
+
+void NetSegment::FinishReceived(int64_t now_ns) {
+  if (!exchange_->reads_frames()) return;
+  exchange_->Finish(now_ns);
+  transport_->Release();
 }
 
 // Whether there is more that would be let through now.
@@ -220,6 +255,7 @@ bool NetSegment::Send(int64_t now_ns) {
   Introduce(now_ns);
   if (bulletins_) Inform(now_ns);
   Offer();
+  FinishReceived(now_ns);
   for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
     const size_t before = held_.size();
     Fetch(now_ns);

@@ -1,9 +1,13 @@
-// A segment between the host buffers of machines: one exchange over one transport,
-// on a range of this machine's weight array.
+// A segment between the weights of machines: one exchange over one transport, on a range of
+// this machine's weight array, which lies in host memory or in a device's (replica_home.h).
 //
 // The logic of one pass is here, without a thread: segment_thread.h runs it. A pass
 // takes what has arrived, tells the exchange how far this node's solvers are, sends
 // what the pace and the transport let through, and says when to look again.
+//
+// On a device kernels work on what has arrived while a pass takes in more and offers what it
+// still holds; it waits for them before it asks the exchange for frames, and gives received
+// frames back to the transport after that (docs/gpu.md).
 #ifndef MILLRACE_SEGMENT_NET_SEGMENT_H_
 #define MILLRACE_SEGMENT_NET_SEGMENT_H_
 
@@ -20,6 +24,7 @@
 #include "segment/gate.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
+#include "segment/replica_home.h"
 #include "segment/replica_survey.h"
 #include "transport/transport.h"
 
@@ -109,11 +114,15 @@ class NetSegment {
     WaitFor what = WaitFor::kReceive;
   };
 
-  // `weights`: `count` floats, which outlive the segment and which solvers change
-  // meanwhile. Allocates twice as much. Throws Error for settings that make no sense.
+  // `weights`: `count` floats in the memory of `home`, which outlive the segment and which
+  // solvers change meanwhile. Allocates twice as much there. Throws Error for settings that
+  // make no sense.
   NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
-             int64_t count);
+             int64_t count, const ReplicaHome& home = HostHome());
+  // Waits until no kernel of the segment's touches any memory.
+  ~NetSegment();
 
+  // Throws Error when the replica's device has failed, and from then on always.
   Next Pass(int64_t now_ns);
 
   const std::string& name() const { return config_.name; }
@@ -130,8 +139,13 @@ class NetSegment {
   // Null if it carries none.
   const Bulletins* bulletins() const { return bulletins_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
+  // "host memory", "cuda device 0".
+  std::string memory_name() const { return home_.memory->name(); }
 
  private:
+  void MakeExecutor(int64_t most_floats, float* weights, int64_t count);
+  bool SendsDirect(const float* weights, int64_t count);
+  void FinishReceived(int64_t now_ns);
   Next Refuse(int64_t now_ns);
   bool Receive(int64_t now_ns);
   size_t TakeBatch(int64_t now_ns, size_t* received);
@@ -150,7 +164,8 @@ class NetSegment {
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
   const NetSegmentConfig config_;
-  std::unique_ptr<float[]> memory_;  // base and pending; the transport may read it
+  const ReplicaHome home_;
+  Buffer memory_;  // base and pending; the transport may read it where it is the host's
   const std::unique_ptr<Transport> transport_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace millrace {
 
-// Reads weights that solvers write meanwhile. Named and not static, so that the thread
-// sanitizer is told that this is by design. `pending` may be null.
-__attribute__((noinline)) void HogwildReadDistance(const float* weights, const float* base,
-                                                   const float* pending, int64_t count,
-                                                   double* squares, double* largest) {
+namespace {
+
+void AddDistance(const float* weights, const float* master, int64_t count, double* squares,
+                 double* largest) {
   double sum = 0, most = 0;
   for (int64_t i = 0; i < count; ++i) {
-    double difference = double{weights[i]} - double{base[i]};
-    if (pending != nullptr) difference += double{pending[i]};
+    const double difference = double{weights[i]} - double{master[i]};
     sum += difference * difference;
     most = std::max(most, std::abs(difference));
   }
@@ -21,10 +20,13 @@ __attribute__((noinline)) void HogwildReadDistance(const float* weights, const f
   *largest = std::max(*largest, most);
 }
 
-ReplicaSurvey::ReplicaSurvey(const Exchange* exchange, const ReplicaArrays& arrays,
+}  // namespace
+
+ReplicaSurvey::ReplicaSurvey(const Exchange* exchange, ChunkExecutor* executor,
                              std::span<const NodeId> peers)
     : exchange_(*exchange),
-      arrays_(arrays),
+      executor_(*executor),
+      copies_(executor->payload_memory(), 2 * MaxPayloadBytes(executor->arrays().chunk_floats)),
       nodes_(peers.begin(), peers.end()),
       tallies_(peers.size()),
       round_trips_(peers.size()),
@@ -32,6 +34,7 @@ ReplicaSurvey::ReplicaSurvey(const Exchange* exchange, const ReplicaArrays& arra
   const NodeId most = peers.empty() ? NodeId{0} : *std::max_element(peers.begin(), peers.end());
   index_.assign(size_t{most} + 1, static_cast<uint32_t>(peers.size()));
   for (uint32_t i = 0; i < peers.size(); ++i) index_[peers[i]] = i;
+  executor_.Share({copies_.get<std::byte>(), copies_.bytes()});
 }
 
 bool ReplicaSurvey::Look(int64_t now_ns) {
@@ -72,13 +75,21 @@ bool ReplicaSurvey::Counts(const Chunk& chunk) const {
          chunk.owner < index_.size() && index_[chunk.owner] < nodes_.size();
 }
 
-void ReplicaSurvey::Sample(uint32_t index, Tally* tally) const {
-  const int64_t first = int64_t{index} * arrays_.chunk_floats;
-  const bool pending = exchange_.table().chunks[index].pending;
-  HogwildReadDistance(arrays_.weights + first, arrays_.base + first,
-                      pending ? arrays_.pending + first : nullptr, arrays_.floats_of(index),
-                      &tally->squares, &tally->largest);
-  tally->sampled += static_cast<uint64_t>(arrays_.floats_of(index));
+void ReplicaSurvey::Sample(uint32_t index, Tally* tally) {
+  const auto room = static_cast<uint32_t>(copies_.bytes() / 2);
+  const int64_t count = executor_.arrays().floats_of(index);
+  std::byte* to = copies_.get<std::byte>();
+  for (const ChunkOpKind kind : {ChunkOpKind::kRead, ChunkOpKind::kReturn}) {
+    ChunkOp op;
+    op.kind = kind;
+    op.chunk = index;
+    op.out = std::exchange(to, to + room);
+    op.out_bytes = room;
+    executor_.Run({&op, 1});
+  }
+  const auto* const weights = copies_.get<float>();
+  AddDistance(weights, weights + room / sizeof(float), count, &tally->squares, &tally->largest);
+  tally->sampled += static_cast<uint64_t>(count);
 }
 
 void ReplicaSurvey::Tally::Add(const Tally& other) {

@@ -1,6 +1,6 @@
 // Walks over the chunks of a replica, a few at a time, and finds out how close it is to
-// its masters. It only looks: at the exchange's table, and at the weights of about a
-// hundred chunks a second.
+// its masters. It only looks: at the exchange's table, and at copies of about a hundred
+// chunks a second, which it asks the executor for, wherever they are.
 #ifndef MILLRACE_SEGMENT_REPLICA_SURVEY_H_
 #define MILLRACE_SEGMENT_REPLICA_SURVEY_H_
 
@@ -10,6 +10,7 @@
 
 #include "base/duration_histogram.h"
 #include "base/node_id.h"
+#include "device/device.h"
 #include "exchange/exchange.h"
 #include "segment/closeness.h"
 
@@ -21,13 +22,13 @@ class ReplicaSurvey {
   // A survey has so many steps, which are so far apart.
   static constexpr int64_t kSteps = 100, kStepNs = 10'000'000;
 
-  // `exchange` outlives this object, and `arrays` are its executor's, in host memory.
+  // `executor` outlives this object, and `exchange`, which works with it, does so too.
   // `peers` are nodes below its max_nodes.
-  ReplicaSurvey(const Exchange* exchange, const ReplicaArrays& arrays,
-                std::span<const NodeId> peers);
+  ReplicaSurvey(const Exchange* exchange, ChunkExecutor* executor, std::span<const NodeId> peers);
 
   // Goes on with the survey if it is time for a step, which takes some microseconds. True
-  // when that was the last one: there are new results. Allocates nothing.
+  // when that was the last one: there are new results. Allocates nothing. Not between a
+  // Receive and what ends it (Exchange::reads_frames). Throws Error as the executor does.
   bool Look(int64_t now_ns);
   // What the last survey found: of all peers' chunks, and by peer in the order given.
   const Closeness& all() const { return all_; }
@@ -46,13 +47,14 @@ class ReplicaSurvey {
 
   void LookAt(uint32_t begin, uint32_t end, int64_t now_ns);
   bool Counts(const Chunk& chunk) const;
-  void Sample(uint32_t chunk, Tally* tally) const;
+  void Sample(uint32_t chunk, Tally* tally);
   void End(int64_t now_ns);
   Closeness Conclude(const Tally& tally, const DurationHistogram& round_trip,
                      double iterations_per_ns) const;
 
   const Exchange& exchange_;
-  const ReplicaArrays arrays_;
+  ChunkExecutor& executor_;
+  Buffer copies_;  // of a chunk's weights, and of its master's as this node knows them
   const std::vector<NodeId> nodes_;
   std::vector<uint32_t> index_;                 // by node: of nodes_, or as many as there are
   std::vector<Tally> tallies_;                  // by the index in nodes_

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "segment/cluster_key.h"
+#include "segment/replica_home.h"
 #include "transport/network_device.h"
 
 namespace millrace {
@@ -16,11 +17,13 @@ std::vector<NetworkInterface> ListInterfaces() {
 }
 
 Machine Machine::This() {
-  return {ListInterfaces, [](const std::string& path, const std::string& named_in) {
+  return {ListInterfaces,
+          [](const std::string& path, const std::string& named_in) {
             std::string found = ResolveBeside(path, named_in);
             ReadKeyFile(found);
             return found;
-          }};
+          },
+          [](DeviceType type, int ordinal) { DeviceHome(type, ordinal); }};
 }
 
 }  // namespace millrace

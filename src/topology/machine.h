@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
+
 namespace millrace {
 
 struct NetworkInterface {
@@ -20,6 +22,10 @@ struct Machine {
   // Where the key file `path` that the topology file `named_in` names lies. Throws Error if
   // there is none that can be used (ReadKeyFile).
   std::function<std::string(const std::string& path, const std::string& named_in)> find_key;
+
+  // Throws Error if no replica can lie in the memory of that device: this build or this machine
+  // has no such one.
+  std::function<void(DeviceType type, int ordinal)> check_device;
 
   static Machine This();
 };

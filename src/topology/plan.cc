@@ -44,6 +44,7 @@ class Planner {
   const NetworkInterface& FindInterface(const TopologyAdapter& own);
   void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
   std::string FindKey(size_t index);
+  void CheckDevice(const TopologyMemory& memory);
 
   const Topology& topology_;
   const Machine& machine_;
@@ -59,6 +60,8 @@ NodePlan Planner::Plan() {
   plan.node = node_;
   plan.name = node.name;
   plan.solvers = node.solvers;
+  plan.memory = node.memory;
+  if (!plan.memory.on_host()) CheckDevice(plan.memory);
   plan.shard = topology_.shard_data ? node.shard : 0;
   plan.shards = topology_.shard_data ? static_cast<int>(topology_.nodes.size()) : 1;
   plan.split_test = topology_.split_test;
@@ -169,6 +172,14 @@ void Planner::CheckInterface(const TopologyAdapter& own, const NetworkInterface&
     notices_.push_back(Cat("segment \"", segment.name, "\" sends packets of ", segment.mtu,
                            " bytes; interface ", interface.name, " allows ", interface.mtu,
                            ", which the segment's mtu may say if all its nodes do"));
+  }
+}
+
+void Planner::CheckDevice(const TopologyMemory& memory) {
+  try {
+    machine_.check_device(memory.type, memory.ordinal);
+  } catch (const Error& error) {
+    throw FieldError(Cat("node[", node_, "].memory"), error.what());
   }
 }
 

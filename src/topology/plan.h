@@ -38,6 +38,7 @@ struct NodePlan {
   NodeId node = 0;
   std::string name;
   int solvers = 1;
+  TopologyMemory memory;      // of the weights; it is there
   int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
   bool split_test = true;
   std::vector<SegmentPlan> segments;  // those that join this node, in the file's order

@@ -1,3 +1,5 @@
+#include <charconv>
+#include <string_view>
 #include <unordered_map>
 
 #include "topology/network_names.h"
@@ -43,6 +45,24 @@ TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
     if (adapter.interface.empty()) adapter.interface = adapter.mac;
   }
   return adapter;
+}
+
+TopologyMemory ReadMemory(const std::string& path, const topology::Node& message) {
+  const std::string& text = message.memory();
+  if (text == "host") return {};
+  constexpr std::string_view kCuda = "cuda:";
+  TopologyMemory memory{DeviceType::kCuda, -1};
+  if (text.starts_with(kCuda)) {
+    const char* const begin = text.data() + kCuda.size();
+    const char* const end = text.data() + text.size();
+    const auto [read, error] = std::from_chars(begin, end, memory.ordinal);
+    if (error != std::errc() || read != end) memory.ordinal = -1;
+  }
+  if (memory.ordinal < 0) {
+    throw FieldError(path + ".memory", "\"", text,
+                     "\" given, expected host, or a device such as cuda:0");
+  }
+  return memory;
 }
 
 void ReadAdapters(const std::string& path, const topology::Node& message, TopologyNode* node) {
@@ -127,6 +147,7 @@ std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
     TopologyNode node;
     node.name = message.name();
     node.solvers = message.solvers();
+    node.memory = ReadMemory(path, message);
     ReadAdapters(path, message, &node);
     nodes.push_back(std::move(node));
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "exchange/kernel_op.h"
 #include "topology/frame_room.h"
 #include "topology/network_names.h"
 #include "topology/read_fields.h"
@@ -287,11 +288,15 @@ void SegmentReader::CutChunks() {
                      use.members, " nodes");
   }
   const int64_t fits = ChunkFloatsIn(room, use);
-  segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : fits;
-  if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > fits) {
+  const bool on_device = std::any_of(segment_.nodes.begin(), segment_.nodes.end(),
+                                     [&](NodeId id) { return !nodes_[id].memory.on_host(); });
+  const int64_t most = on_device ? std::min(fits, kMostKernelFloats) : fits;
+  segment_.chunk_floats = message_->has_chunk_floats() ? message_->chunk_floats() : most;
+  if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > most) {
     throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",
-                     kLeastChunkFloats, " to ", fits, ", what an mtu of ", segment_.mtu,
-                     " leaves room for");
+                     kLeastChunkFloats, " to ", most, ", what ",
+                     most == fits ? Cat("an mtu of ", segment_.mtu, " leaves room for")
+                                  : "the kernels of a device take, where a node has its memory");
   }
   segment_.max_frame_bytes = room;
 }

@@ -72,7 +72,7 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const SegmentP
     throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
   }
   return std::make_unique<NetSegment>(config, TransportRegistry::Get().Create(plan.transport),
-                                      replica.weights + range.begin, range.size());
+                                      replica.weights + range.begin, range.size(), replica.home);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "segment/replica_home.h"
 #include "topology/cluster.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
@@ -27,6 +28,7 @@ struct ClusterReplica {
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;
+  ReplicaHome home = HostHome();  // where the weights lie
 };
 
 // Throws Error with one line that names the segment.

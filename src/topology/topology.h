@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/node_id.h"
+#include "device/device.h"
 #include "exchange/chunk_op.h"
 #include "exchange/merge_rule.h"
 #include "proto/parse.h"
@@ -28,8 +29,16 @@ struct TopologyAdapter {
   std::string mac;        // of `mac`, else of `interface`; lower case; "" if neither is one
 };
 
+// Whose memory a node's weights lie in.
+struct TopologyMemory {
+  DeviceType type = DeviceType::kCpu;
+  int ordinal = 0;  // among the devices of that type
+  bool on_host() const { return type == DeviceType::kCpu; }
+};
+
 struct TopologyNode {
   std::string name;
+  TopologyMemory memory;
   int solvers = 1;                        // on CPUs
   int shard = 0;                          // of the data, from 0 to the number of nodes - 1
   std::vector<TopologyAdapter> adapters;  // the node's own one, then those with names

@@ -25,7 +25,14 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
   }
   auto place = std::make_unique<Place>();
   place->topology = LoadTopology(options.topology, TransportsForTopologies());
-  place->plan = PlanFor(place->topology, ChooseNode(place->topology, options.node, getenv));
+  const NodeId node = ChooseNode(place->topology, options.node, getenv);
+  if (!place->topology.nodes[node].memory.on_host()) {
+    const std::string field = Cat("node[", node, "].memory");
+    throw Error(place->topology.source.Where(field), ": ", field,
+                ": a device given, but train has no solvers on devices, expected host (millrace "
+                "bench measures with either)");
+  }
+  place->plan = PlanFor(place->topology, node);
   return place;
 }
 

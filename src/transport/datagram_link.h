@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "transport/transport.h"
 
@@ -78,6 +79,8 @@ class DatagramLink {
     (void)memory;
     return false;
   }
+  // As Transport::ReceiveMemory.
+  virtual std::vector<std::span<const std::byte>> ReceiveMemory() const { return {}; }
   // How many of the frames that Flush was done with, counted from the last one back, are
   // still being read from the caller's memory. Always 0 where TransportInfo::copies is true.
   virtual uint64_t Unfinished() { return 0; }

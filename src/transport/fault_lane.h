@@ -47,6 +47,8 @@ class FaultLane {
   void Pump(int64_t now_ns, Pass pass, Last last);
   bool HasReady(int64_t now_ns) const;
   void Free(uint32_t slot);
+  // What frames lie in.
+  std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
   const Held& held(uint32_t slot) const { return slots_[slot]; }
 
   // When the next frame that has to wait is due; INT64_MAX if none has to.

@@ -39,6 +39,9 @@ class FaultyTransport : public Transport {
   void Release() override;
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override;
   void Wake() override { inner_->Wake(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {receive_.memory()};
+  }
 
   // From now on nothing passes to and from that peer (a multicast goes to each of
   // the others), or everything again. Any thread.

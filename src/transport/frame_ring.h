@@ -33,6 +33,8 @@ class FrameRing {
   bool Ready() const { return SlotAt(next_)->published.load(std::memory_order_acquire) > next_; }
   // The next frame, if Ready(); it stays in its slot until Release().
   InFrame Take();
+  // All slots.
+  std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
   // Gives back the slots of all frames taken; returns how many.
   size_t Release();
 

@@ -42,6 +42,9 @@ class PacketLink : public DatagramLink {
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { ring_.GiveBack(position); }
   uint64_t head() const override { return ring_.head(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {ring_.memory()};
+  }
   Polled Poll(int wake, int64_t ns, bool wants_room) override;
 
  private:

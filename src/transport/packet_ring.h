@@ -25,6 +25,8 @@ class PacketRing {
   PacketRing& operator=(const PacketRing&) = delete;
 
   int fd() const { return fd_.get(); }
+  // All blocks. (These are pages of the kernel's: a device may not be able to map them.)
+  std::span<const std::byte> memory() const { return {memory_, block_bytes_ * blocks_}; }
 
   // Calls take(packet, position) for each packet of the next block, if there is one, and
   // returns whether there was. A packet begins with its Ethernet header, which ends on a

@@ -134,6 +134,11 @@ class Transport {
     return false;
   }
 
+  // Set-up: the memory that received frames will lie in, the host's, so that it can be shown to
+  // a device. Stays where it is while the endpoint lives; nobody else may write to it. Empty:
+  // that is not known, and frames are taken from wherever they are.
+  virtual std::vector<std::span<const std::byte>> ReceiveMemory() const { return {}; }
+
   const TransportInfo& info() const { return info_; }
   size_t max_frame_bytes() const { return info_.max_frame_bytes; }
   // Any thread.

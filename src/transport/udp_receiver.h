@@ -45,6 +45,8 @@ class UdpReceiver {
     tail_ = position;
     if (tail_ == head_) head_ = tail_ = 0;
   }
+  // All buffers.
+  std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
   // The position that the next Read begins with.
   uint64_t head() const { return head_; }
   bool HasFree() const { return head_ - tail_ < buffers_; }

@@ -50,6 +50,9 @@ class VerbsLink : public DatagramLink {
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
   uint64_t head() const override { return receiver_.head(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {receiver_.memory()};
+  }
   Polled Poll(int wake, int64_t ns, bool wants_room) override;
 
  private:

@@ -29,6 +29,8 @@ class VerbsReceiver {
   bool Look();
   // All buffers that were kept before `position` are free again.
   void GiveBack(uint64_t position);
+  // All buffers.
+  std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
   // The position that is given to the next datagram that is kept.
   uint64_t head() const { return kept_; }
   // The queue pair is another now: it gets all buffers that are not in use.

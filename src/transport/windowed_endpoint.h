@@ -44,6 +44,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   // learns that it has in the calls of the above.
   bool ReachesAll() const;
   bool Expose(std::span<const std::byte> memory) override { return link_->Expose(memory); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return link_->ReceiveMemory();
+  }
 
  private:
   // What goes to a peer and comes from there, under one numbering each.

@@ -235,6 +235,29 @@ TEST_P(TransportTest, ReceivedFramesStayIntactUntilRelease) {
   group[1]->Release();
 }
 
+// A device that is shown this memory reads frames there.
+TEST_P(TransportTest, ReceivedFramesLieWhereItSaysThatTheyDo) {
+  Group group = Make(2);
+  const auto memory = group[1]->ReceiveMemory();
+  if (memory.empty()) GTEST_SKIP() << "this transport does not say where";
+  Rng rng(Seed(), {4});
+  for (uint64_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(SendBytes(group[0].get(), i % 3 == 0 ? kAllNodes : 1, Numbered(i, 64), 40));
+    InFrame frame;
+    Guard guard;
+    while (group[1]->Receive({&frame, 1}) == 0 && guard.Waiting("a frame")) {
+    }
+    const bool lies = std::any_of(memory.begin(), memory.end(), [&](const auto& one) {
+      return frame.bytes.data() >= one.data() &&
+             frame.bytes.data() + frame.bytes.size() <= one.data() + one.size();
+    });
+    ASSERT_TRUE(lies);
+    if (rng.Below(4) == 0) group[1]->Release();
+  }
+  const auto after = group[1]->ReceiveMemory();
+  for (size_t i = 0; i < memory.size(); ++i) EXPECT_EQ(after[i].data(), memory[i].data());
+}
+
 TEST_P(TransportTest, MemoryThatWasReclaimedMayBeOverwritten) {
   Group group = Make(2);
   Bytes memory(512);

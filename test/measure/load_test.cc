@@ -26,7 +26,7 @@ TEST(Load, MakesProgressOnlyWhileItIsOn) {
   std::vector<float> weights(500, 0.0f);
   IterationClock clock;
   ErrorSink sink;
-  Load load(weights.data(), 500, &clock, &sink);
+  Load load(LoadStepOn(HostHome(), weights.data(), 500), &clock, &sink);
   EXPECT_EQ(load.steps(), 0);
   load.Switch(true);
   ASSERT_TRUE(Eventually([&] { return load.steps() >= 100; }));
@@ -49,7 +49,7 @@ TEST(Load, EndsWhileItIsOn) {
   IterationClock clock;
   ErrorSink sink;
   {
-    Load load(weights.data(), 64, &clock, &sink);
+    Load load(LoadStepOn(HostHome(), weights.data(), 64), &clock, &sink);
     load.Switch(true);
   }
   sink.RethrowIfFailed();

@@ -230,7 +230,7 @@ MUTANTS = [
   chunk.pending = chunk.dirty = false;
 """)]),
     ("old-master-does-not-freeze", [(RECOVERY, """\
-  x_.executor.Run({&op, 1});
+  freezes_.push_back(op);
   chunk.state = ChunkState::kWorker;
 """, """\
   chunk.state = ChunkState::kWorker;

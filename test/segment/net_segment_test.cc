@@ -5,104 +5,17 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
 #include "test/segment/meeting.h"
+#include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
-#include "transport/loopback.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-
-// Nodes of one segment on a hub, passing in turns; time is the test's.
-class Segment {
- public:
-  Segment(int nodes, int64_t floats, const NetSegmentConfig& config = {},
-          const LoopbackOptions& options = {})
-      : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
-    config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
-    config_.exchange.run = 7;
-    for (int i = 0; i < nodes; ++i) config_.gate.introductions.names.push_back(Cat("node", i));
-    weights_.resize(nodes);
-    nets_.resize(nodes);
-    made_.resize(nodes);
-    for (int i = 0; i < nodes; ++i) weights_[i].assign(floats, 0.0f);
-  }
-
-  void Start(int node, float value = 0) {
-    NetSegmentConfig config = config_;
-    config.exchange.node = static_cast<uint16_t>(node);
-    config.gate.random = test::SeededRandom(node, ++lives_);
-    config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
-    weights_[node].assign(floats_, value);
-    nets_[node] =
-        std::make_unique<NetSegment>(config, hub_.Connect(node), weights_[node].data(), floats_);
-  }
-  void Kill(int node) { nets_[node].reset(); }
-
-  // `done` adds to one weight, as an iteration.
-  void Iterate(int node, float step) {
-    weights_[node][made_[node] % floats_] += step;
-    nets_[node]->state().SetProgress(++made_[node]);
-  }
-
-  void Pass() {
-    for (auto& net : nets_) {
-      if (net) last_ = net->Pass(now_);
-    }
-    now_ += kMs / 4;
-  }
-  void Run(int64_t ms) {
-    for (const int64_t end = now_ + ms * kMs; now_ < end;) Pass();
-  }
-  bool AllInSync() const {
-    for (const auto& net : nets_) {
-      if (net && !net->state().in_sync()) return false;
-    }
-    return true;
-  }
-  void StartAll() {
-    for (size_t i = 0; i < nets_.size(); ++i) Start(static_cast<int>(i));
-    for (int i = 0; i < 40000 && !Together(); ++i) Pass();
-    ASSERT_TRUE(Together());
-  }
-  bool Together() {
-    for (auto& net : nets_) {
-      if (net && (!net->state().in_sync() || net->state().members() != Living())) return false;
-    }
-    return true;
-  }
-  uint32_t Living() const {
-    uint32_t living = 0;
-    for (const auto& net : nets_) living += net != nullptr;
-    return living;
-  }
-
-  NetSegment& net(int node) { return *nets_[node]; }
-  std::vector<float>& weights(int node) { return weights_[node]; }
-  int64_t now() const { return now_; }
-  NetSegment::Next last() const { return last_; }
-  uint64_t made(int node) const { return made_[node]; }
-
- private:
-  static LoopbackHub WithNodes(LoopbackOptions options, int nodes) {
-    options.nodes = nodes;
-    return LoopbackHub(options);
-  }
-
-  const int64_t floats_;
-  LoopbackHub hub_;
-  NetSegmentConfig config_;
-  int64_t now_ = 1;
-  uint64_t lives_ = 0;
-  NetSegment::Next last_;
-  std::vector<std::vector<float>> weights_;
-  std::vector<uint64_t> made_;
-  std::vector<std::unique_ptr<NetSegment>> nets_;
-};
+using test::kMs;
+using Segment = test::SegmentNodes;
 
 void BringAboutEqualWeights(const NetSegmentConfig& config) {
   Segment segment(3, 5000, config);
@@ -119,7 +32,8 @@ void BringAboutEqualWeights(const NetSegmentConfig& config) {
   segment.Run(2000);
   for (int node = 0; node < 3; ++node) {
     EXPECT_EQ(segment.net(node).state().global_iterations(), 3000u);
-    for (int i = 0; i < 5000; ++i) ASSERT_EQ(segment.weights(node)[i], sum[i]) << node << ' ' << i;
+    const std::vector<float> weights = segment.weights(node);
+    for (int i = 0; i < 5000; ++i) ASSERT_EQ(weights[i], sum[i]) << node << ' ' << i;
   }
 }
 
@@ -167,7 +81,7 @@ TEST(NetSegment, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
   segment.StartAll();
   segment.net(0).state().SetProgress(3);
   segment.Run(100);
-  for (float& w : segment.weights(0)) w += 1;
+  for (int64_t i = 0; i < 900; ++i) segment.Add(0, i, 1);
   segment.net(0).state().SetOtherMerges(1);
   segment.Run(100);
   EXPECT_EQ(segment.weights(1), segment.weights(0));

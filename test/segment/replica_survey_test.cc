@@ -29,8 +29,8 @@ class Pair {
     for (int i = 0; i < 1000 && !Ready(); ++i) Step();
     EXPECT_TRUE(Ready());
     const NodeId peer = 0;
-    survey_ = std::make_unique<ReplicaSurvey>(
-        nodes_[1].exchange.get(), nodes_[1].executor->arrays(), std::span<const NodeId>(&peer, 1));
+    survey_ = std::make_unique<ReplicaSurvey>(nodes_[1].exchange.get(), nodes_[1].executor.get(),
+                                              std::span<const NodeId>(&peer, 1));
   }
 
   // One tick: both send, and the other takes it.

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "exchange/kernel_body.h"
 #include "exchange/kernel_stream.h"
+#include "test/support/played_device.h"
 
 namespace millrace::test {
 
@@ -75,6 +76,8 @@ struct EmulatedStreamOptions {
   // Kernels run when they are waited for, or Advance is called; else at once.
   bool late = false;
   uint64_t fails_at = UINT64_MAX;  // the launch, counted from 0, that breaks the device
+  // Where kernels find the replica's arrays; else where the executor says that they are.
+  const PlayedDevice* device = nullptr;
 };
 
 template <typename Rule = AdditiveRule>
@@ -99,6 +102,7 @@ class EmulatedStream : public KernelStream {
     if (!failure_.empty()) return;
     batches_.push_back(batch);
     ends_[slot] = ++launched_;
+    most_under_way = std::max(most_under_way, launched_ - run_);
     if (!options_.late) RunUpTo(launched_);
   }
   bool Reached(size_t slot) override { return !failure_.empty() || ends_[slot] <= run_; }
@@ -117,13 +121,19 @@ class EmulatedStream : public KernelStream {
 
   bool refuses_to_share = false;
   int waits = 0;
+  uint64_t most_under_way = 0;         // kernels, at any time
   std::vector<uint32_t> chain_counts;  // of each kernel that has run
 
  private:
   void RunUpTo(uint64_t launch) {
     for (; run_ < std::min(launch, launched_) && failure_.empty(); ++run_) {
-      const KernelBatch batch = batches_.front();
+      KernelBatch batch = batches_.front();
       batches_.pop_front();
+      if (options_.device != nullptr) {
+        for (float** array : {&batch.weights, &batch.base, &batch.pending, &batch.rule_state}) {
+          *array = options_.device->Alias(*array);
+        }
+      }
       chain_counts.push_back(batch.chain_count);
       std::vector<uint32_t> chains(batch.chains, batch.chains + batch.chain_count);
       Rng rng(options_.seed, {run_});

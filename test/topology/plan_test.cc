@@ -16,6 +16,9 @@ Machine With(std::vector<NetworkInterface> interfaces) {
   return {[interfaces] { return interfaces; },
           [](const std::string& path, const std::string&) -> std::string {
             throw Error(path, ": No such file or directory");
+          },
+          [](DeviceType type, int ordinal) {
+            if (ordinal > 0) throw Error(DeviceTypeName(type), " device ", ordinal, " is not here");
           }};
 }
 
@@ -45,6 +48,17 @@ TEST(Plan, OfUdpListensOnTheNodesOwnAddressAndKnowsTheOthers) {
                                                 {"gro", "0"},
                                                 {"silence_ms", "100"}}));
   EXPECT_EQ(plan.notices, std::vector<std::string>{});
+}
+
+TEST(Plan, LooksForTheDeviceThatTheNodesMemoryIsOn) {
+  const std::string text =
+      "name: 'n'\nnode { name: 'a' address: '10.0.0.1' memory: 'cuda:0' }\n"
+      "node { name: 'b' address: '10.0.0.2'\n memory: 'cuda:1' }\n"
+      "node { name: 'c' address: '10.0.0.3' }\nsegment { name: 's' transport: 'udp' }";
+  EXPECT_EQ(Plan(text, 0).memory.type, DeviceType::kCuda);
+  EXPECT_EQ(PlanError(text, 1, With({})), "f:4: node[1].memory: cuda device 1 is not here");
+  // What others have is their business.
+  EXPECT_TRUE(Plan(text, 2).memory.on_host());
 }
 
 TEST(Plan, PutsIpv6AddressesIntoBrackets) {

@@ -65,6 +65,39 @@ TEST(TopologyRefusal, CountsNodes) {
   EXPECT_EQ(ParseError(many), "f:4098: node[4096]: 4097 nodes given, expected at most 4096");
 }
 
+TEST(TopologyRefusal, WantsTheMemoryOfTheHostOrOfADevice) {
+  const auto error = [](const std::string& memory) {
+    return ParseError("name: 'n'\nnode { name: 'a'\n memory: '" + memory + "' }");
+  };
+  for (const std::string wrong : {"", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:1x", "cuda: 1",
+                                  "cuda:99999999999", "Host", "cuda:0,1"}) {
+    EXPECT_EQ(error(wrong), "f:3: node[0].memory: \"" + wrong +
+                                "\" given, expected host, or a device such as cuda:0");
+  }
+  const Topology topology = Parse(
+      "name: 'n' node { name: 'a' address: '10.0.0.1' memory: 'cuda:12' }\n"
+      "node { name: 'b' address: '10.0.0.2' memory: 'host' }\n"
+      "node { name: 'c' address: '10.0.0.3' }\nsegment { name: 's' transport: 'udp' }");
+  EXPECT_EQ(topology.nodes[0].memory.type, DeviceType::kCuda);
+  EXPECT_EQ(topology.nodes[0].memory.ordinal, 12);
+  EXPECT_TRUE(topology.nodes[1].memory.on_host());
+  EXPECT_TRUE(topology.nodes[2].memory.on_host());
+}
+
+TEST(TopologyRefusal, CutsChunksThatKernelsTakeWhereANodeHasItsMemoryOnADevice) {
+  const auto text = [](const std::string& a, const std::string& segment) {
+    return "name: 'n' node { name: 'a' address: '10.0.0.1' " + a +
+           " } node { name: 'b' address: '10.0.0.2' }\nsegment { name: 's' transport: 'udp' "
+           "mtu: 65535 " +
+           segment + " }";
+  };
+  EXPECT_GT(Parse(text("", "")).segments[0].chunk_floats, 16000);
+  EXPECT_EQ(Parse(text("memory: 'cuda:0'", "")).segments[0].chunk_floats, 8192);
+  EXPECT_EQ(ParseError(text("memory: 'cuda:0'", "chunk_floats: 8193")),
+            "f:2: segment[0].chunk_floats: 8193 given, expected 16 to 8192, what the kernels of a "
+            "device take, where a node has its memory");
+}
+
 TEST(TopologyRefusal, WantsSolversAndShardsInTheirBounds) {
   const auto error = [](const std::string& b) {
     return ParseError("name: 'n'\nnode { name: 'a' }\nnode { name: 'b' " + b + " }\n");

@@ -1,0 +1,371 @@
+// Segments whose replicas lie in a device's memory: one that is played, with pages that the
+// processor may not touch and kernels that run as late as they may, and the GPUs of this
+// machine.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/rng.h"
+#include "exchange/stream_executor.h"
+#include "test/conformance/udp_group.h"
+#include "test/segment/meeting.h"
+#include "test/segment/played_nic.h"
+#include "test/segment/segment_nodes.h"
+#include "test/support/emulated_stream.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse};
+
+struct DeviceKind {
+  std::string name;
+  int ordinal = -1;  // of a GPU; below 0: the played device
+};
+void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
+
+// One GPU at least, so that a missing one is seen as skipped.
+std::vector<DeviceKind> DeviceKinds() {
+  std::vector<DeviceKind> all = {{"played"}};
+  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  const size_t found = driver ? driver->List().size() : 0;
+  for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
+    all.push_back({Cat("cuda", i), static_cast<int>(i)});
+  }
+  return all;
+}
+
+class DeviceSegment : public testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (GetParam().ordinal < 0) return;
+    const std::string why = ErrorOf([&] { DeviceHome(DeviceType::kCuda, GetParam().ordinal); });
+    if (!why.empty()) GTEST_SKIP() << "no CUDA device: " << why;
+  }
+
+  ReplicaHome Home() {
+    if (GetParam().ordinal >= 0) {
+      ReplicaHome home = DeviceHome(DeviceType::kCuda, GetParam().ordinal);
+      home.make_executor = [this, make = home.make_executor](const auto&... arguments) {
+        auto made = make(arguments...);
+        executors_.push_back(static_cast<StreamExecutor*>(made.get()));
+        return made;
+      };
+      return home;
+    }
+    return {&device_,
+            [this](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
+              EmulatedStreamOptions options{.seed = Seed(), .late = true};
+              options.device = &device_;
+              auto stream = std::make_unique<EmulatedStream<>>(options);
+              streams_.push_back(stream.get());
+              auto made = std::make_unique<StreamExecutor>(std::move(stream), arrays, codec);
+              executors_.push_back(made.get());
+              return made;
+            }};
+  }
+  // Those nodes' replicas are on the device, and the others' on the host.
+  void PutOnDevice(SegmentNodes* segment, const std::set<int>& nodes) {
+    segment->home = [this, nodes](int node) { return nodes.contains(node) ? Home() : HostHome(); };
+  }
+
+  PlayedDevice device_;  // outlives all replicas
+  std::vector<StreamExecutor*> executors_;
+  std::vector<EmulatedStream<>*> streams_;
+};
+
+// Progress of all nodes in turns, until it is everywhere; the sum of what was done to each
+// weight.
+std::vector<double> Progress(SegmentNodes* segment, int nodes, int64_t floats, int iterations) {
+  Rng rng(Seed(), {11});
+  std::vector<double> sums(floats);
+  for (int i = 0; i < iterations; ++i) {
+    const int node = static_cast<int>(rng.Below(nodes));
+    const auto step = static_cast<float>(rng.Below(9)) - 4.0f;
+    sums[static_cast<int64_t>(segment->made(node)) % floats] += step;
+    segment->Iterate(node, step);
+    segment->Pass();
+  }
+  segment->Run(2500);
+  return sums;
+}
+
+void ExpectSums(SegmentNodes* segment, int nodes, const std::vector<double>& sums) {
+  const std::vector<float> first = segment->weights(0);
+  for (size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(first[i], sums[i], 1e-3) << i;
+  for (int node = 1; node < nodes; ++node) EXPECT_EQ(segment->weights(node), first) << node;
+}
+
+void ExpectNothingRefused(SegmentNodes* segment, int nodes) {
+  for (int node = 0; node < nodes; ++node) {
+    const ExchangeStats stats = segment->net(node).meters().exchange();
+    for (const Drop drop : {Drop::kNonFinite, Drop::kPayload, Drop::kChecksum, Drop::kMagic}) {
+      EXPECT_EQ(stats.drops[static_cast<size_t>(drop)], 0u) << node << ' ' << DropName(drop);
+    }
+  }
+}
+
+TEST_P(DeviceSegment, BringsTheProgressOfEveryNodeToAllOthersOnceInAnyCodec) {
+  for (const Codec codec : kCodecs) {
+    for (const bool mixed : {false, true}) {
+      SCOPED_TRACE(Cat("codec ", static_cast<int>(codec), mixed ? ", mixed" : ""));
+      NetSegmentConfig config;
+      config.exchange.codec = {codec, 0.5f};
+      const int nodes = mixed ? 3 : 2;
+      SegmentNodes segment(nodes, 3000, config);
+      PutOnDevice(&segment, mixed ? std::set<int>{0, 2} : std::set<int>{0, 1});
+      segment.StartAll();
+      const std::vector<double> sums = Progress(&segment, nodes, 3000, 1000);
+      ExpectSums(&segment, nodes, sums);
+      ExpectNothingRefused(&segment, nodes);
+      for (int node = 0; node < nodes; ++node) {
+        EXPECT_EQ(segment.net(node).state().global_iterations(), 1000u);
+      }
+    }
+  }
+}
+
+TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
+  for (const Codec codec : kCodecs) {
+    SCOPED_TRACE(static_cast<int>(codec));
+    std::vector<std::vector<float>> ends;
+    for (const std::set<int>& on_device : {std::set<int>{}, {0, 1, 2}, {1}}) {
+      NetSegmentConfig config;
+      config.exchange.codec = {codec, 1e-3f};
+      SegmentNodes segment(3, 3000, config);
+      PutOnDevice(&segment, on_device);
+      segment.StartAll();
+      Rng rng(Seed(), {12});
+      for (int i = 0; i < 600; ++i) {
+        segment.Iterate(i % 3, rng.Gaussian());
+        segment.Pass();
+      }
+      segment.Run(3000);
+      ends.push_back(segment.weights(0));
+      EXPECT_EQ(segment.weights(1), ends.back());
+      EXPECT_EQ(segment.weights(2), ends.back());
+    }
+    EXPECT_EQ(ends[1], ends[0]);
+    EXPECT_EQ(ends[2], ends[0]);
+  }
+}
+
+TEST_P(DeviceSegment, SealsFramesOfWeightsThatTheProcessorCannotRead) {
+  NetSegmentConfig config;
+  config.gate.key = std::make_shared<const SecretKey>(KeyOf('k'));
+  SegmentNodes segment(3, 3000, config);
+  PutOnDevice(&segment, {0, 1});
+  segment.StartAll();
+  ExpectSums(&segment, 3, Progress(&segment, 3, 3000, 1000));
+}
+
+TEST_P(DeviceSegment, TakesInNodesThatJoinLateAndTakesOverFromThoseThatDie) {
+  SegmentNodes segment(3, 4000);
+  PutOnDevice(&segment, {0, 1});
+  segment.Start(0, 5.0f);
+  segment.Run(2500);
+  ASSERT_TRUE(segment.net(0).state().founded());
+  segment.Start(1, 9.0f);
+  segment.Start(2, 7.0f);
+  segment.Run(1500);
+  ASSERT_TRUE(segment.Together());
+  EXPECT_EQ(segment.weights(1), std::vector<float>(4000, 5.0f));
+  EXPECT_EQ(segment.weights(2), segment.weights(0));
+  for (int i = 0; i < 300; ++i) {
+    segment.Iterate(i % 3, 1.0f);
+    segment.Pass();
+  }
+  segment.Run(500);
+  for (const int dies : {0, 1, 2}) {
+    segment.Kill(dies);
+    const int others[] = {(dies + 1) % 3, (dies + 2) % 3};
+    for (int i = 0; i < 100; ++i) segment.Iterate(others[i % 2], 1.0f);
+    segment.Run(6000);
+    EXPECT_EQ(segment.net(others[0]).state().members(), 2u);
+    EXPECT_EQ(segment.weights(others[0]), segment.weights(others[1]));
+    segment.Start(dies);
+    segment.Run(3000);
+    ASSERT_TRUE(segment.Together());
+    EXPECT_EQ(segment.weights(dies), segment.weights(others[0]));
+  }
+  double sum = 0;
+  for (const float weight : segment.weights(2)) sum += weight - 5.0f;
+  EXPECT_EQ(sum, 600);
+}
+
+TEST_P(DeviceSegment, LeavesWithEverythingDelivered) {
+  NetSegmentConfig config;
+  config.exchange.codec = {Codec::kInt8};
+  SegmentNodes segment(2, 4000, config);
+  PutOnDevice(&segment, {0});
+  segment.StartAll();
+  for (int i = 0; i < 500; ++i) segment.Iterate(0, 0.3f);
+  segment.net(0).state().RequestLeave();
+  for (int i = 0; i < 4000 && !segment.net(0).state().left(); ++i) segment.Pass();
+  EXPECT_TRUE(segment.net(0).state().delivered());
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
+TEST_P(DeviceSegment, DoesAllThatOverUdp) {
+  std::vector<std::unique_ptr<Transport>> group;
+  try {
+    UdpOptions options;
+    options.max_frame_bytes = 1464;
+    options.silence_ms = 1000 * Patience();
+    group = ConnectUdpGroup(
+        3, [](int) { return UdpSocket({.address = "127.0.0.1:0"}); }, options);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  SegmentNodes segment(3, 5000);
+  PutOnDevice(&segment, {0, 2});
+  segment.connect = [&](int node) { return std::move(group[node]); };
+  segment.StartAll();
+  ExpectSums(&segment, 3, Progress(&segment, 3, 5000, 1500));
+  ExpectNothingRefused(&segment, 3);
+}
+
+// Each frame's memory is overwritten as soon as it is given back, and kernels run as late as
+// they are waited for.
+TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
+  for (const bool says_where : {true, false}) {
+    SCOPED_TRACE(says_where);
+    executors_.clear();
+    streams_.clear();
+    std::vector<PlayedNic*> nics(2);
+    LoopbackOptions options{.queue_frames = 2048};
+    LoopbackHub hub(options);
+    SegmentNodes segment(2, 200'000);
+    PutOnDevice(&segment, {0, 1});
+    segment.connect = [&](int node) {
+      auto nic = std::make_unique<PlayedNic>(hub.Connect(node),
+                                             PlayedNicOptions{.says_where = says_where});
+      nics[node] = nic.get();
+      return nic;
+    };
+    segment.StartAll();
+    std::vector<double> sums(200'000);
+    for (int i = 0; i < 400; ++i) {
+      for (int node = 0; node < 2; ++node) {
+        sums[static_cast<int64_t>(segment.made(node))] += 2;
+        segment.Iterate(node, 2);
+      }
+      segment.Pass();
+      EXPECT_EQ(nics[0]->lent() + nics[1]->lent(), 0u);  // at the end of a pass
+    }
+    segment.Run(3000);
+    ExpectSums(&segment, 2, sums);
+    ExpectNothingRefused(&segment, 2);
+    for (const StreamExecutor* executor : executors_) {
+      EXPECT_EQ(executor->copied_bytes() == 0, says_where);
+    }
+    EXPECT_GT(nics[0]->most_lent, 64u);
+    // Frames are taken in while kernels work on those before.
+    for (const EmulatedStream<>* stream : streams_) EXPECT_GT(stream->most_under_way, 1u);
+  }
+}
+
+TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
+  SegmentNodes segment(2, 20000);
+  PutOnDevice(&segment, {0, 1});
+  segment.StartAll();
+  for (int i = 0; i < 2000; ++i) segment.Pass();
+  // Progress that the other has not been told of.
+  for (int64_t i = 0; i < 20000; ++i) segment.Add(0, i, 0.5f);
+  segment.Run(1100);
+  const Closeness apart = segment.net(0).meters().closeness();
+  EXPECT_GT(apart.sampled, 0u);
+  EXPECT_EQ(apart.distance_max, 0.5);
+  segment.net(0).state().SetProgress(1);
+  segment.Run(3000);
+  EXPECT_EQ(segment.net(0).meters().closeness().distance_max, 0);
+  EXPECT_EQ(segment.weights(1), segment.weights(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceSegment, testing::ValuesIn(DeviceKinds()),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- What only a played device shows ----
+
+class PlayedSegment : public DeviceSegment {};
+INSTANTIATE_TEST_SUITE_P(Played, PlayedSegment, testing::Values(DeviceKind{"played"}),
+                         [](const auto& info) { return info.param.name; });
+
+// That is what makes the others mean something.
+TEST_P(PlayedSegment, StraysOntoADeviceEndTheProgram) {
+  Buffer memory(device_, 64);
+  memory.get<float>();
+  EXPECT_DEATH(
+      {
+        volatile float* const at = memory.get<float>();
+        const float value = at[3];
+        (void)value;
+      },
+      "");
+}
+
+TEST_P(PlayedSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
+  for (const bool with_key : {false, true}) {
+    SCOPED_TRACE(with_key);
+    NetSegmentConfig config;
+    if (with_key) config.gate.key = std::make_shared<const SecretKey>(KeyOf('k'));
+    std::vector<PlayedNic*> nics(2);
+    LoopbackHub hub(LoopbackOptions{});
+    SegmentNodes segment(2, 5000, config);
+    PutOnDevice(&segment, {0, 1});
+    segment.connect = [&](int node) {
+      auto nic =
+          std::make_unique<PlayedNic>(hub.Connect(node), PlayedNicOptions{.reads = &device_});
+      nics[node] = nic.get();
+      return nic;
+    };
+    segment.StartAll();
+    ExpectSums(&segment, 2, Progress(&segment, 2, 5000, 1000));
+    ExpectNothingRefused(&segment, 2);
+    // Every position, and nothing else: differences have a checksum, seals need copies.
+    const uint64_t positions =
+        segment.net(0).meters().exchange().sent[static_cast<size_t>(FrameType::kPosition)];
+    EXPECT_GT(positions, 0u);
+    EXPECT_EQ(nics[0]->from_device, with_key ? 0 : positions);
+  }
+}
+
+TEST_P(PlayedSegment, EndsWhileKernelsAreUnderWay) {
+  SegmentNodes segment(2, 20000);
+  PutOnDevice(&segment, {0, 1});
+  segment.StartAll();
+  for (int i = 0; i < 20; ++i) {
+    segment.Iterate(i % 2, 1);
+    segment.Pass();
+  }
+  segment.Kill(0);
+  segment.Kill(1);
+}
+
+TEST_P(PlayedSegment, SaysWhyItsDeviceHasFailed) {
+  SegmentNodes segment(2, 3000);
+  PutOnDevice(&segment, {1});
+  segment.StartAll();
+  segment.Iterate(0, 1);
+  streams_[0]->Fail("it has fallen off the bus");
+  const std::string said = ErrorOf([&] { segment.Run(100); });
+  EXPECT_EQ(said, "emulated device 0: it has fallen off the bus");
+  segment.Kill(1);
+  segment.Run(3000);  // the other one goes on
+  EXPECT_EQ(segment.net(0).state().members(), 1u);
+}
+
+TEST(ReplicaHome, SaysWhatABuildOrAMachineLacks) {
+  const std::string said = ErrorOf([] { DeviceHome(DeviceType::kCuda, 99); });
+  const bool built = DeviceRegistry::Get().Find(DeviceType::kCuda) != nullptr;
+  const std::string expected =
+      built
+          ? "cuda device 99 does not exist; "
+          : "cuda device 99: this build has no cuda devices: expected one with CUDA (make CUDA=on)";
+  EXPECT_EQ(said.substr(0, expected.size()), expected);
+}
+
+}  // namespace
+}  // namespace millrace::test

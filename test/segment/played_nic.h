@@ -1,0 +1,95 @@
+// A transport between an inner one and a segment that is strict about whose memory is what:
+// frames are lent from memory of its own, which is overwritten as soon as they are given back.
+// It may also play a network device that reads a GPU's memory by itself.
+#ifndef MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_
+#define MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "test/support/played_device.h"
+#include "transport/transport.h"
+
+namespace millrace::test {
+
+struct PlayedNicOptions {
+  size_t buffers = 2048;                // frames that are lent at once at most
+  bool says_where = true;               // where received frames lie
+  const PlayedDevice* reads = nullptr;  // sends payloads from there, without a copy
+};
+
+class PlayedNic : public Transport {
+ public:
+  PlayedNic(std::unique_ptr<Transport> inner, const PlayedNicOptions& options)
+      : Transport(inner->info()),
+        options_(options),
+        inner_(std::move(inner)),
+        stride_((max_frame_bytes() + 63) / 64 * 64),
+        memory_(HostMemory(), options.buffers * stride_) {
+    IndexPeers();
+    Spoil();
+  }
+
+  SendResult Send(std::span<const OutFrame> frames) override {
+    SendResult sent;
+    for (OutFrame frame : frames) {
+      if (options_.reads != nullptr && options_.reads->Owns(frame.payload.data())) {
+        frame.payload = {options_.reads->Alias(frame.payload.data()), frame.payload.size()};
+        ++from_device;
+      }
+      const SendResult one = inner_->Send({&frame, 1});
+      sent.accepted += one.accepted;
+      sent.status = one.status;
+      if (one.accepted == 0) break;
+    }
+    return sent;
+  }
+  uint64_t Reclaim() override { return inner_->Reclaim(); }
+  size_t Receive(std::span<InFrame> frames) override {
+    const size_t count =
+        inner_->Receive(frames.first(std::min(frames.size(), options_.buffers - lent_)));
+    for (size_t i = 0; i < count; ++i) {
+      std::byte* const to = memory_.get<std::byte>() + lent_++ * stride_;
+      std::memcpy(to, frames[i].bytes.data(), frames[i].bytes.size());
+      frames[i].bytes = {to, frames[i].bytes.size()};
+    }
+    inner_->Release();
+    most_lent = std::max(most_lent, lent_);
+    return count;
+  }
+  void Release() override {
+    if (lent_ > 0) Spoil();
+    lent_ = 0;
+  }
+  WaitResult Wait(int64_t deadline_ns, WaitFor what) override {
+    return inner_->Wait(deadline_ns, what);
+  }
+  void Wake() override { inner_->Wake(); }
+  bool Expose(std::span<const std::byte> memory) override {
+    return options_.reads != nullptr && options_.reads->Owns(memory.data());
+  }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    if (!options_.says_where) return {};
+    return {{memory_.get<std::byte>(), memory_.bytes()}};
+  }
+
+  size_t lent() const { return lent_; }
+  size_t most_lent = 0;
+  uint64_t from_device = 0;  // payloads
+
+ private:
+  // What a kernel that is late would take for numbers that are none.
+  void Spoil() { std::memset(memory_.get(), 0xff, std::max<size_t>(lent_, 1) * stride_); }
+
+  const PlayedNicOptions options_;
+  const std::unique_ptr<Transport> inner_;
+  const size_t stride_;
+  Buffer memory_;
+  size_t lent_ = 0;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_

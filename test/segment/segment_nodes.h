@@ -1,0 +1,123 @@
+// Nodes of one segment, passing in turns on one thread; time is the test's. Replicas lie in
+// memory of the test's choice, node by node.
+#ifndef MILLRACE_TEST_SEGMENT_SEGMENT_NODES_H_
+#define MILLRACE_TEST_SEGMENT_SEGMENT_NODES_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "segment/net_segment.h"
+#include "test/segment/meeting.h"
+#include "transport/loopback.h"
+
+namespace millrace::test {
+
+class SegmentNodes {
+ public:
+  // On a loopback hub, with replicas in host memory, unless `connect` and `home` are set.
+  SegmentNodes(int nodes, int64_t floats, const NetSegmentConfig& config = {},
+               const LoopbackOptions& options = {})
+      : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
+    config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
+    config_.exchange.run = 7;
+    for (int i = 0; i < nodes; ++i) config_.gate.introductions.names.push_back(Cat("node", i));
+    weights_.resize(nodes);
+    nets_.resize(nodes);
+    made_.resize(nodes);
+    homes_.assign(nodes, HostHome());
+    connect = [this](int node) { return hub_.Connect(node); };
+    home = [](int) { return HostHome(); };
+  }
+
+  std::function<std::unique_ptr<Transport>(int node)> connect;
+  std::function<ReplicaHome(int node)> home;
+
+  void Start(int node, float value = 0) {
+    NetSegmentConfig config = config_;
+    config.exchange.node = static_cast<uint16_t>(node);
+    config.gate.random = SeededRandom(node, ++lives_);
+    config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
+    homes_[node] = home(node);
+    weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
+    const std::vector<float> values(floats_, value);
+    homes_[node].memory->CopyFromHost(at(node), values.data(), weights_[node].bytes());
+    nets_[node] =
+        std::make_unique<NetSegment>(config, connect(node), at(node), floats_, homes_[node]);
+  }
+  void Kill(int node) { nets_[node].reset(); }
+
+  void Add(int node, int64_t i, float step) {
+    MemorySpace& memory = *homes_[node].memory;
+    float value;
+    memory.CopyToHost(&value, at(node) + i, sizeof(value));
+    value += step;
+    memory.CopyFromHost(at(node) + i, &value, sizeof(value));
+  }
+  // Adds to one weight, as an iteration: to the next one each time.
+  void Iterate(int node, float step) {
+    Add(node, static_cast<int64_t>(made_[node]) % floats_, step);
+    nets_[node]->state().SetProgress(++made_[node]);
+  }
+
+  void Pass() {
+    for (auto& net : nets_) {
+      if (net) last_ = net->Pass(now_);
+    }
+    now_ += kMs / 4;
+  }
+  void Run(int64_t ms) {
+    for (const int64_t end = now_ + ms * kMs; now_ < end;) Pass();
+  }
+  void StartAll() {
+    for (size_t i = 0; i < nets_.size(); ++i) Start(static_cast<int>(i));
+    for (int i = 0; i < 40000 && !Together(); ++i) Pass();
+    ASSERT_TRUE(Together());
+  }
+  bool Together() {
+    for (auto& net : nets_) {
+      if (net && (!net->state().in_sync() || net->state().members() != Living())) return false;
+    }
+    return true;
+  }
+  uint32_t Living() const {
+    uint32_t living = 0;
+    for (const auto& net : nets_) living += net != nullptr;
+    return living;
+  }
+
+  NetSegment& net(int node) { return *nets_[node]; }
+  std::vector<float> weights(int node) {
+    std::vector<float> values(floats_);
+    homes_[node].memory->CopyToHost(values.data(), at(node), weights_[node].bytes());
+    return values;
+  }
+  int64_t now() const { return now_; }
+  NetSegment::Next last() const { return last_; }
+  uint64_t made(int node) const { return made_[node]; }
+
+ private:
+  static LoopbackHub WithNodes(LoopbackOptions options, int nodes) {
+    options.nodes = nodes;
+    return LoopbackHub(options);
+  }
+  float* at(int node) const { return weights_[node].get<float>(); }
+
+  const int64_t floats_;
+  LoopbackHub hub_;
+  NetSegmentConfig config_;
+  int64_t now_ = 1;
+  uint64_t lives_ = 0;
+  NetSegment::Next last_;
+  std::vector<ReplicaHome> homes_;
+  std::vector<Buffer> weights_;
+  std::vector<uint64_t> made_;
+  std::vector<std::unique_ptr<NetSegment>> nets_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SEGMENT_SEGMENT_NODES_H_
