@@ -61,7 +61,9 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
               options.device = &device_;
               auto stream = std::make_unique<EmulatedStream<>>(options);
               streams_.push_back(stream.get());
-              auto made = std::make_unique<StreamExecutor>(std::move(stream), arrays, codec);
+              // So few operations that a pass makes several launches.
+              auto made = std::make_unique<StreamExecutor>(std::move(stream), arrays, codec,
+                                                           StreamLimits{.launch_ops = 32});
               executors_.push_back(made.get());
               return made;
             }};
@@ -130,7 +132,7 @@ TEST_P(DeviceSegment, BringsTheProgressOfEveryNodeToAllOthersOnceInAnyCodec) {
 TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
   for (const Codec codec : kCodecs) {
     SCOPED_TRACE(static_cast<int>(codec));
-    std::vector<std::vector<float>> ends;
+    std::vector<std::vector<std::vector<float>>> ends;  // by run and node
     for (const std::set<int>& on_device : {std::set<int>{}, {0, 1, 2}, {1}}) {
       NetSegmentConfig config;
       config.exchange.codec = {codec, 1e-3f};
@@ -143,9 +145,10 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
         segment.Pass();
       }
       segment.Run(3000);
-      ends.push_back(segment.weights(0));
-      EXPECT_EQ(segment.weights(1), ends.back());
-      EXPECT_EQ(segment.weights(2), ends.back());
+      ends.push_back({segment.weights(0), segment.weights(1), segment.weights(2)});
+      if (codec == Codec::kSparse) continue;  // keeps what is below its threshold
+      EXPECT_EQ(ends.back()[1], ends.back()[0]);
+      EXPECT_EQ(ends.back()[2], ends.back()[0]);
     }
     EXPECT_EQ(ends[1], ends[0]);
     EXPECT_EQ(ends[2], ends[0]);
@@ -235,8 +238,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     executors_.clear();
     streams_.clear();
     std::vector<PlayedNic*> nics(2);
-    LoopbackOptions options{.queue_frames = 2048};
-    LoopbackHub hub(options);
+    LoopbackHub hub({.queue_frames = 4096, .max_frame_bytes = 1024});
     SegmentNodes segment(2, 200'000);
     PutOnDevice(&segment, {0, 1});
     segment.connect = [&](int node) {
@@ -261,7 +263,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     for (const StreamExecutor* executor : executors_) {
       EXPECT_EQ(executor->copied_bytes() == 0, says_where);
     }
-    EXPECT_GT(nics[0]->most_lent, 64u);
+    EXPECT_GT(nics[0]->most_lent, 64u);  // more than one batch of those
     // Frames are taken in while kernels work on those before.
     for (const EmulatedStream<>* stream : streams_) EXPECT_GT(stream->most_under_way, 1u);
   }
