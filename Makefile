@@ -172,27 +172,36 @@ $(BUILD)/bench/verbs_bench: benchmark_library :=
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
+$(BUILD)/bench/segment_bench $(BUILD)/bench/verbs_bench: $(BUILD)/obj/bench/network/segment_nodes.o
 $(BUILD)/bench/seal_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.
 $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
-bundle_objects := $(filter $(foreach f,base device weights exchange,$(BUILD)/obj/src/$(f)/%),$(objects))
+bundle_of = $(filter-out %/verbs.o $(BUILD)/obj/src/transport/verbs_%,$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
+bundle_kernels := $(call bundle_of,base device weights exchange)
+bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment monitor proto topology measure) $(generated_objects)
 bundle_support := $(BUILD)/obj/test/support/support.o $(BUILD)/obj/test/support/doc_page.o
 bundle_libs := -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
+# $(1): what it is called; $(2): its objects; $(3): further libraries.
 define bundle_binary
-$(BUILD)/bundle/$(notdir $(1))$(2): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc)) $(3) $(bundle_objects)
+$(BUILD)/bundle/$(1): $(2)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $(bundle_libs) -s -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $(bundle_libs) $(3) -s -o $$@
 endef
-$(eval $(call bundle_binary,test/exchange,_test,$(bundle_support)))
-$(eval $(call bundle_binary,test/device,_test,$(bundle_support)))
-$(eval $(call bundle_binary,bench/kernel_bench,,))
+objects_in = $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc))
+$(eval $(call bundle_binary,exchange_test,$(call objects_in,test/exchange) $(bundle_support) $(bundle_kernels)))
+$(eval $(call bundle_binary,device_test,$(call objects_in,test/device) $(bundle_support) $(bundle_kernels)))
+$(eval $(call bundle_binary,kernel_bench,$(call objects_in,bench/kernel_bench) $(bundle_kernels)))
+bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/segment/%.o,device_segment_test meeting)
+$(eval $(call bundle_binary,segment_test,$(bundle_device_segment) $(bundle_support) $(bundle_segments),-lprotobuf -lcrypto))
+$(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench) $(BUILD)/obj/bench/network/segment_nodes.o $(bundle_segments),-lprotobuf -lcrypto))
+bundle_programs := exchange_test device_test segment_test kernel_bench segment_bench
 
 .PHONY: gpu-bundle
-gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,exchange_test device_test kernel_bench))
+gpu-bundle: $(if $(use_cuda),$(addprefix $(BUILD)/bundle/,$(bundle_programs)))
 	$(if $(use_cuda),,$(error gpu-bundle: this build has no CUDA (make backends says why)))
 	@BUILD=$(BUILD) tools/make-gpu-bundle
 

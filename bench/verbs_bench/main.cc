@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "bench/measure.h"
+#include "bench/network/segment_nodes.h"
 #include "bench/verbs_bench/pattern.h"
 #include "bench/verbs_bench/raw_verbs.h"
-#include "bench/verbs_bench/segment_nodes.h"
 #include "transport/verbs.h"
 
 DEFINE_string(by, "transport", "transport, bare or segment");
@@ -229,7 +229,7 @@ std::string DropsBetween(const SegmentCounts& first, const SegmentCounts& last) 
 }
 
 void MeasureSegment() {
-  SegmentNodes nodes(FLAGS_topology, FLAGS_floats);
+  SegmentNodes nodes(LoadTopology(FLAGS_topology, TransportRegistry::Get().Names()), FLAGS_floats);
   nodes.AwaitRest();
   const SegmentCounts first = nodes.Read();
   LetCount("at rest");

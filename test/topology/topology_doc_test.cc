@@ -18,7 +18,8 @@ std::vector<Topology> Examples() {
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
     if (inside && line == "```") {
-      examples.push_back(ParseTopology(text, Cat("example ", examples.size()), {"packet", "udp"}));
+      examples.push_back(
+          ParseTopology(text, Cat("example ", examples.size()), {"packet", "udp", "verbs"}));
       inside = false;
     } else if (line == "```prototxt") {
       text.clear();
@@ -37,13 +38,14 @@ Machine MachineOf(const TopologyNode& node) {
             const std::string name = adapter.interface == adapter.mac ? "eth1" : adapter.interface;
             return std::vector<NetworkInterface>{{name, adapter.mac, 9000}};
           },
-          [](const std::string&, const std::string&) { return std::string(); }};
+          [](const std::string&, const std::string&) { return std::string(); },
+          [](DeviceType, int) {}};
 }
 
 TEST(TopologyDoc, HasExamplesThatParse) {
   std::vector<std::string> names;
   for (const Topology& topology : Examples()) names.push_back(topology.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"pair", "rack", "two-racks", "twin"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"pair", "rack", "two-racks", "twin", "gpus"}));
 }
 
 TEST(TopologyDoc, HasAPlanForEachNode) {

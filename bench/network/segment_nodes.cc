@@ -1,4 +1,4 @@
-#include "bench/verbs_bench/segment_nodes.h"
+#include "bench/network/segment_nodes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "topology/plan.h"
 #include "topology/start.h"
-#include "transport/registry.h"
-#include "weights/param_layout.h"
 
 namespace millrace::bench {
 namespace {
@@ -17,38 +15,36 @@ constexpr double kPatienceSeconds = 30;
 
 void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-ParamLayout LayoutOf(int64_t weights) {
-  ParamLayout layout;
-  layout.Add("bench", {weights});
-  return layout;
-}
-
 }  // namespace
 
-SegmentNodes::SegmentNodes(const std::string& topology, int64_t weights)
-    : topology_(LoadTopology(topology, TransportRegistry::Get().Names())) {
-  const ParamLayout layout = LayoutOf(weights);
+SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
+    : topology_(topology), weights_(weights) {
   for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
     Node& made = nodes_.emplace_back();
-    made.weights = WeightBuffer::CreatePrivate(layout);
-    made.cluster = StartCluster(topology_, PlanFor(topology_, node),
-                                {.weights = made.weights->data(),
-                                 .size = made.weights->size(),
-                                 .layout_digest = layout.Digest(),
+    const NodePlan plan = PlanFor(topology_, node);
+    const ReplicaHome home = DeviceHome(plan.memory.type, plan.memory.ordinal);
+    made.weights = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(weights));
+    home.memory->Fill(made.weights.get(), 0, made.weights.bytes());
+    made.iterations = std::make_unique<IterationClock>();
+    made.cluster = StartCluster(topology_, plan,
+                                {.weights = made.weights.get<float>(),
+                                 .size = weights,
+                                 .layout_digest = static_cast<uint64_t>(weights),
                                  .start = 0,
-                                 .iterations = &made.weights->clock(),
+                                 .iterations = made.iterations.get(),
                                  .clock = &clock_,
-                                 .sink = &errors_});
-    made.load = std::make_unique<millrace::Load>(made.weights->data(), made.weights->size(),
-                                                 &made.weights->clock(), &errors_);
+                                 .sink = &errors_,
+                                 .home = home});
+    made.load = std::make_unique<millrace::Load>(
+        LoadStepOn(home, made.weights.get<float>(), weights), made.iterations.get(), &errors_);
   }
   const int64_t most = nodes_[0].cluster->segments()[0].net->chunk_floats();
-  const int64_t chunks = (nodes_[0].weights->size() + most - 1) / most;
-  chunk_bytes_ = 4.0 * static_cast<double>(nodes_[0].weights->size()) / static_cast<double>(chunks);
+  const int64_t chunks = (weights_ + most - 1) / most;
+  chunk_bytes_ = 4.0 * static_cast<double>(weights_) / static_cast<double>(chunks);
   for (const double start = clock_.NowSeconds(); !AreTogether(); Nap()) {
     errors_.RethrowIfFailed();
     if (clock_.NowSeconds() - start < kPatienceSeconds) continue;
-    throw Error("the nodes of ", topology, " do not come together");
+    throw Error("the nodes of ", topology_.name, " do not come together");
   }
 }
 

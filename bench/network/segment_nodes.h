@@ -1,7 +1,7 @@
 // A segment between nodes of one process, each with weights, a segment thread and a load of
 // its own, as `millrace bench` has them in a process for each.
-#ifndef MILLRACE_BENCH_VERBS_BENCH_SEGMENT_NODES_H_
-#define MILLRACE_BENCH_VERBS_BENCH_SEGMENT_NODES_H_
+#ifndef MILLRACE_BENCH_NETWORK_SEGMENT_NODES_H_
+#define MILLRACE_BENCH_NETWORK_SEGMENT_NODES_H_
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 #include "measure/reading.h"
 #include "topology/cluster.h"
 #include "topology/topology.h"
-#include "weights/weight_buffer.h"
+#include "weights/iteration_clock.h"
 
 namespace millrace::bench {
 
@@ -31,9 +31,10 @@ struct SegmentCounts {
 // Not thread-safe.
 class SegmentNodes {
  public:
-  // All nodes of the file, which has one segment; `weights` floats each. Returns when all are
-  // in sync. Throws Error: they are not within half a minute, or the file is wrong.
-  SegmentNodes(const std::string& topology, int64_t weights);
+  // All nodes of the topology, which has one segment; `weights` floats each, in the memory that
+  // it says. Returns when all are in sync. Throws Error: they are not within half a minute, or
+  // this machine lacks what the topology asks for.
+  SegmentNodes(const Topology& topology, int64_t weights);
 
   // Whether solvers make progress, so to speak, on all nodes.
   void Load(bool on);
@@ -43,7 +44,8 @@ class SegmentNodes {
 
  private:
   struct Node {
-    std::unique_ptr<WeightBuffer> weights;
+    Buffer weights;
+    std::unique_ptr<IterationClock> iterations;
     std::unique_ptr<Cluster> cluster;
     std::unique_ptr<millrace::Load> load;
   };
@@ -52,10 +54,11 @@ class SegmentNodes {
   SteadyClock clock_;
   ErrorSink errors_;
   const Topology topology_;
+  const int64_t weights_;
   std::vector<Node> nodes_;
   double chunk_bytes_ = 0;  // on average
 };
 
 }  // namespace millrace::bench
 
-#endif  // MILLRACE_BENCH_VERBS_BENCH_SEGMENT_NODES_H_
+#endif  // MILLRACE_BENCH_NETWORK_SEGMENT_NODES_H_
