@@ -72,8 +72,8 @@ ifneq ($(use_verbs),)
 endif
 # Differences must be the same on every machine: no product may be fused with a sum
 # where the processor can. (-Wno-psabi: vectors are passed to inline functions only.)
-$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/bench/exchange_bench/%.o \
-  $(BUILD)/obj/bench/kernel_bench/%.o: \
+$(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
+  $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
   CXXFLAGS += -ffp-contract=off -Wno-psabi
 
 protos := $(wildcard src/proto/*.proto)

@@ -29,8 +29,8 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
   if (!place->topology.nodes[node].memory.on_host()) {
     const std::string field = Cat("node[", node, "].memory");
     throw Error(place->topology.source.Where(field), ": ", field,
-                ": a device given, but train has no solvers on devices, expected host (millrace "
-                "bench measures with either)");
+                ": a device given, but train has solvers on CPUs only, expected host; millrace "
+                "bench measures with either");
   }
   place->plan = PlanFor(place->topology, node);
   return place;

@@ -5,7 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exchange/stream_executor.h"
+#include "test/support/emulated_stream.h"
 #include "test/support/eventually.h"
+#include "test/support/played_device.h"
+#include "test/support/support.h"
 
 namespace millrace {
 namespace {
@@ -20,6 +24,32 @@ TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
     if (phase != 3) HogwildUpdateEvery64th(weights.data(), 1000, phase);
   }
   for (float weight : weights) EXPECT_EQ(weight, 2.0f + 1.0f / 1024);
+}
+
+// Where the processor may not touch the weights.
+TEST(Load, AddsTheSameToWeightsOnADevice) {
+  test::PlayedDevice device;
+  const ReplicaHome home = {
+      &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
+        test::EmulatedStreamOptions options{.seed = test::Seed(), .late = true};
+        options.device = &device;
+        return std::make_unique<StreamExecutor>(std::make_unique<test::EmulatedStream<>>(options),
+                                                arrays, codec);
+      }};
+  for (const int64_t count : {1, 63, 64, 1000, 8192, 8193, 30'000}) {
+    SCOPED_TRACE(count);
+    std::vector<float> weights(count, 2.0f);
+    Buffer on_device(device, 4 * count);
+    device.CopyFromHost(on_device.get(), weights.data(), 4 * count);
+    const LoadStep step = LoadStepOn(home, on_device.get<float>(), count);
+    for (const int phase : {0, 3, 63, 3}) {
+      step.run(phase);
+      HogwildUpdateEvery64th(weights.data(), count, phase);
+      std::vector<float> found(count);
+      device.CopyToHost(found.data(), on_device.get(), 4 * count);
+      ASSERT_EQ(found, weights);
+    }
+  }
 }
 
 TEST(Load, MakesProgressOnlyWhileItIsOn) {

@@ -193,6 +193,18 @@ TEST_F(Bench, ASignalEndsTheWaitingToo) {
   ExpectOneLine(Finish("b"), {"bench: stopped by a signal"});
 }
 
+// Whatever the build, and however many GPUs the machine has.
+TEST_F(Bench, SaysThatTheDeviceOfANodesMemoryIsNotThere) {
+  WriteFile(work_ / "topology.prototxt",
+            "name: 'trial'\nnode { name: 'a' address: '127.0.0.1'\n memory: 'cuda:99' }\n"
+            "node { name: 'b' address: '127.0.0.2' }\nsegment { name: 'lan' transport: 'udp' }\n");
+  ExpectOneLine(Millrace({"bench", Topology(), "--node=a"}),
+                {"topology.prototxt:3: node[0].memory: cuda device 99"});
+  ExpectOneLine(
+      Millrace({"train", Topology(), "--node=a", "--solver=examples/mnist/lenet_solver.prototxt"}),
+      {"topology.prototxt:3: node[0].memory: a device given, but train has solvers on CPUs only"});
+}
+
 TEST_F(Bench, ValuesThatAreNoneAreNamedWithTheirFlag) {
   WriteTopology(2);
   const auto refused = [this](std::vector<std::string> flags,

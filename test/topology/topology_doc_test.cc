@@ -60,7 +60,7 @@ TEST(TopologyDoc, HasAPlanForEachNode) {
 
 TEST(TopologyDoc, SaysWhatItsExamplesDo) {
   const std::vector<Topology> examples = Examples();
-  ASSERT_EQ(examples.size(), 4u);
+  ASSERT_EQ(examples.size(), 5u);
   const TopologySegment& rack = examples[1].segments[0];
   EXPECT_EQ(rack.mtu, 9000);
   EXPECT_EQ(rack.nodes.size(), 4u);
@@ -79,6 +79,9 @@ TEST(TopologyDoc, SaysWhatItsExamplesDo) {
   const NodePlan plan = PlanFor(twin, 1, MachineOf(twin.nodes[1]));
   EXPECT_EQ(plan.segments[0].transport.options.at("address"), "10.0.0.2:29448");
   EXPECT_EQ(plan.segments[1].transport.options.at("address"), "10.0.1.2:29448");
+  const Topology& gpus = examples[4];
+  EXPECT_EQ(PlanFor(gpus, 1, MachineOf(gpus.nodes[1])).memory.type, DeviceType::kCuda);
+  EXPECT_TRUE(gpus.nodes[2].memory.on_host());
 }
 
 TEST(TopologyDoc, ShowsAnErrorAsItIs) {
