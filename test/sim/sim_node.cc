@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "test/support/late_executor.h"
 
 namespace millrace::sim {
 namespace {
@@ -42,7 +43,21 @@ void SimNode::Start() {
   ++incarnation_;  // the least that is promised; beginning anew may have gone further
   resets_ = 0;
   leaving_ = synced_ = false;
-  node_.Start(ConfigOf(scenario_, id_, incarnation_), size, stride_);
+  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation_);
+  node_.Start(config, size, stride_);
+  if (!starts_ahead()) return;
+  node_.exchange.reset();
+  node_.executor = std::make_unique<test::LateExecutor>(std::move(node_.executor), 4);
+  node_.exchange = std::make_unique<Exchange>(config, node_.executor.get());
+}
+
+void SimNode::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
+  constexpr size_t kPiece = 3;
+  while (starts_ahead() && frames.size() > kPiece) {
+    node_.exchange->Receive(frames.first(kPiece), now);
+    frames = frames.subspan(kPiece);
+  }
+  node_.exchange->Receive(frames, now);
 }
 
 void SimNode::Crash() {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,11 @@ class SimNode {
   Exchange& exchange() { return *node_.exchange; }
   const Exchange& exchange() const { return *node_.exchange; }
   uint16_t id() const { return id_; }
+  // Every other node works as if its replica lay on a device: its exchange goes on while the
+  // executor is still at work, and takes frames in pieces.
+  bool starts_ahead() const { return id_ % 2 == 1; }
+  // The frames stay until the next Send.
+  void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
   // One step of its solver, if it may train.
   void Train();
   // Notices the end and the beginning of lives; to be called after every exchange.

@@ -82,7 +82,7 @@ bool World::Step(uint16_t id, Failure* failure) {
   const std::vector<FrameBytes> arrived = network_.Arrived(id, tick_);
   std::vector<std::span<const std::byte>> frames;
   for (const FrameBytes& frame : arrived) frames.push_back(frame.view());
-  node.exchange().Receive(frames, now);
+  node.Receive(frames, now);
   if (training_) node.Train();
   const size_t count = node.exchange().Send(room_, now);
   for (size_t i = 0; i < count; ++i) {
