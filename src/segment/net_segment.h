@@ -139,8 +139,6 @@ class NetSegment {
   // Null if it carries none.
   const Bulletins* bulletins() const { return bulletins_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
-  // "host memory", "cuda device 0".
-  std::string memory_name() const { return home_.memory->name(); }
 
  private:
   void MakeExecutor(int64_t most_floats, float* weights, int64_t count);

@@ -54,14 +54,14 @@ int64_t SegmentThread::cpu_ns() const {
 void SegmentThread::Run() {
   clockid_t clock = 0;
   if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
+  Gathering gathering(options_.gathering);
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();
     const int64_t now = clock_.NowNs();
     const NetSegment::Next next = segment_.Pass(now);
     if (next.at_once || options_.spin) continue;
-    if (options_.gather_ns > 0) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(options_.gather_ns));
-    }
+    const int64_t gather = gathering.Ns(now, segment_.state().progress());
+    std::this_thread::sleep_for(std::chrono::nanoseconds(gather));
     segment_.transport().Wait(std::min(next.deadline_ns, now + options_.look_ns), next.what);
   }
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "segment/gathering.h"
 #include "segment/net_segment.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ struct SegmentThreadOptions {
   // Never sleep: for cores that are set aside for the segment.
   bool spin = false;
   // How long frames are let come together once there is nothing left to do.
-  int64_t gather_ns = 200'000;
+  GatheringLimits gathering = {};
   // How often a sleeping segment looks whether the solvers have made progress.
   int64_t look_ns = 2'000'000;
 };
