@@ -1,6 +1,9 @@
 #include "train/neighbours.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -27,17 +30,25 @@ void Neighbours::Listen() {
       Voice& voice = voices_[{i, node}];
       if (frames > voice.frames) voice.last_ns = now;
       voice.frames = frames;
-      voice.silence_ns = kSilentHeartbeats * net.heartbeat_ns();
+      const int64_t silence_ns = kSilentHeartbeats * net.heartbeat_ns();
+      const bool silent = now - voice.last_ns >= silence_ns;
+      if (silent == std::exchange(voice.silent, silent)) continue;
+      if (silent) {
+        LOG(INFO) << "Node " << net.NameOf(node) << " has not been heard on segment " << net.name()
+                  << " for " << static_cast<double>(silence_ns) * 1e-9
+                  << " s; the run goes on without it";
+      } else {
+        LOG(INFO) << "Node " << net.NameOf(node) << " is heard again on segment " << net.name();
+      }
     }
   }
 }
 
 std::vector<NodeId> Neighbours::Heard() {
   Listen();
-  const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
   for (const auto& [of, voice] : voices_) {
-    if (now - voice.last_ns < voice.silence_ns) nodes.push_back(of.second);
+    if (!voice.silent) nodes.push_back(of.second);
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

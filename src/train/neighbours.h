@@ -18,7 +18,8 @@ class Neighbours {
   // Both outlive this object.
   Neighbours(const Cluster* cluster, const Clock* clock);
 
-  // Notes who was heard; to be called now and then, else Heard() knows only what it finds.
+  // Notes who was heard, and logs who is no more, or is again; to be called now and then, else
+  // Heard() knows only what it finds.
   void Listen();
   // The nodes on this node's segments of which frames came lately, or have come at all if
   // nobody has listened since; ascending.
@@ -27,7 +28,8 @@ class Neighbours {
  private:
   struct Voice {
     uint64_t frames = 0;
-    int64_t last_ns = 0, silence_ns = 0;  // when there were more of them; when it counts as gone
+    int64_t last_ns = 0;  // when there were more of them
+    bool silent = false;  // for so long that it counts as gone
   };
 
   const Cluster& cluster_;

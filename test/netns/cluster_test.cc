@@ -274,8 +274,10 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
   const int64_t then = Iteration(0);
   AwaitIteration(0, then + 400);
   AwaitIteration(2, then + 400);
+  for (int i : {0, 2}) Await(i, "Node b has not been heard on segment lan for 1 s");
   Start(1, Endless());
   Await(1, "Joined the run at iteration ");
+  for (int i : {0, 2}) Await(i, "Node b is heard again on segment lan");
   AwaitIteration(1, Iteration(0) + 40);
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);
