@@ -85,8 +85,8 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
     net.batch = 64;
     net.test_batch = 4;
     work_.WriteNet(net);
-    caffe::SolverParameter solver = Solver(6000);
-    solver.set_base_lr(0.0002f);  // it still learns when it ends
+    caffe::SolverParameter solver = Solver(20'000);
+    solver.set_base_lr(0.0001f);  // it still learns when it ends
     solver.set_test_iter(0, 8);
     StartAll(solver);
     std::vector<CommandResult> results;
