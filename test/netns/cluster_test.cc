@@ -139,8 +139,7 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWhereOneNodeTests) {
   EXPECT_EQ(TrainAndTestTheModel("", "split_test: false"), 1);
 }
 
-// One that comes to the end does not wait for ever for one that is there no more, and one
-// that waits stops when it is told to.
+// One that comes to the end does not wait for ever for one that is there no more.
 TEST_F(EndOfAClusterOfMachines, WaitsForNobodyWhoIsFrozen) {
   Build(3);
   WriteTopology("transport: \"udp\"");
@@ -153,6 +152,20 @@ TEST_F(EndOfAClusterOfMachines, WaitsForNobodyWhoIsFrozen) {
   EXPECT_EQ(Accuracy(results).second, 2);
   EXPECT_EQ(Snapshots(), 1);
   Kill(0);
+}
+
+TEST_F(EndOfAClusterOfMachines, StopsInTheLastTestWhenItIsToldTo) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  caffe::SolverParameter solver = Solver(600);
+  solver.set_test_initialization(false);
+  solver.set_test_iter(0, 1'000'000'000);  // for hours
+  StartAll(solver);
+  Await(0, "Snapshotting to binary proto file");
+  for (const CommandResult& result : StopAll()) {
+    EXPECT_CONTAINS(result.errors, "Optimization stopped early.");
+  }
+  EXPECT_EQ(Snapshots(), 1);
 }
 
 TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {
