@@ -8,6 +8,7 @@
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
 #   make cluster-accuracy   what 2 and 3 machines and lost packets cost in accuracy (root)
+#   make time-to-accuracy   how soon 1 machine and 2 over 1 Gbit/s learn MNIST, a figure (root)
 #   make test-rdma    all tests of RDMA between devices of an emulated machine (QEMU), of
 #                     which make test runs some
 #   make bench-rdma   segments over RDMA there, beside bare verbs and ib_send_bw
@@ -222,6 +223,11 @@ cluster-demo: deps
 cluster-accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) tools/cluster-accuracy
+
+.PHONY: time-to-accuracy
+time-to-accuracy: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD=$(BUILD) tools/time-to-accuracy
 
 .PHONY: test tests runtest asan tsan
 tests: all $(test_binaries) $(fuzz_binaries) $(if $(emulated),$(rdma_tests))

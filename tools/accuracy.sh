@@ -12,10 +12,11 @@ solver_with() {
   done
 }
 
-# accuracy_of FILE...: what a run printed at its end; nothing unless exactly one of them has it.
+# accuracy_of FILE...: what a run printed at its end; nothing unless those of them that have it
+# agree.
 accuracy_of() {
   local found
-  found=$(sed -n 's/^accuracy = //p' "$@")
+  found=$(sed -n 's/^accuracy = //p' "$@" | sort -u)
   [ "$(wc -w <<<"$found")" != 1 ] || echo "$found"
 }
 

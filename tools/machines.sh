@@ -6,12 +6,17 @@
 #   machines_lose PERCENT     from now on each loses that share of the packets that arrive;
 #                             packets are then as long as on a wire, not batches of them
 #   machines_lost             prints how many they have lost so far
-#   machines_topology TRANSPORT  prints a topology of them, a segment "lan" of all nodes
+#   machines_shape RATE       from now on each sends no more than that, such as 1gbit
+#   machines_topology TRANSPORT [FIELDS]
+#                             prints a topology of them, a segment "lan" of all nodes
+#   machines_start NODE COMMAND...
+#                             starts a program on one of them
 #   machines_train MILLRACE FOLDER SOLVER...
 #                             starts `MILLRACE train` with that solver file on each, which
 #                             writes FOLDER/NODE.{out,log,jsonl}; FOLDER/topology.prototxt
 #                             has to be there. Further arguments are passed on.
 #   machines_running          whether one of them still trains
+#   machines_processes        prints the process ids of those that do
 #   machines_wait             waits for all; stops the others and fails if one fails
 #   machines_remove           stops what runs and removes the machines; safe to call twice
 
@@ -62,6 +67,13 @@ machines_lost() {
   done | awk '{ for (i = 1; i < NF; ++i) if ($i == "packets") sum += $(i + 1) } END { print sum + 0 }'
 }
 
+machines_shape() {
+  local node
+  for node in "${machines_nodes[@]}"; do
+    tc -n "$machines_lab-$node" qdisc add dev eth0 root tbf rate "$1" burst 64kb latency 2ms
+  done
+}
+
 machines_topology() {
   local i
   echo "name: \"$machines_lab\""
@@ -69,7 +81,14 @@ machines_topology() {
     echo "node { name: \"${machines_nodes[$i]}\" address: \"10.97.0.$((i + 1))\"" \
       "interface: \"eth0\" mac: \"02:00:00:97:00:0$((i + 1))\" }"
   done
-  echo "segment { name: \"lan\" transport: \"$1\" }"
+  echo "segment { name: \"lan\" transport: \"$1\" ${2:-} }"
+}
+
+machines_start() {
+  local node=$1
+  shift
+  ip netns exec "$machines_lab-$node" "$@" &
+  machines_pids+=($!)
 }
 
 machines_train() {
@@ -89,6 +108,8 @@ machines_running() {
   for pid in "${machines_pids[@]}"; do kill -0 "$pid" 2>/dev/null && return 0; done
   return 1
 }
+
+machines_processes() { echo "${machines_pids[@]}"; }
 
 machines_wait() {
   local pid left status=0

@@ -25,6 +25,7 @@ inline constexpr size_t kBulletinGrain = 8;
 enum class Topic : uint8_t {
   kTest = 0,    // results of its share of a test
   kReport = 1,  // what it has measured
+  kEnd = 2,     // how it stands at the end of a run
   kCount
 };
 inline constexpr size_t kTopics = static_cast<size_t>(Topic::kCount);

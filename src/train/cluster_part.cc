@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "topology/choose_node.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
 // And how long it answers those that have not heard yet that they may go.
 constexpr int64_t kAnswerMs = 1000;
+// Each of these at most, once a signal has come meanwhile.
+constexpr int64_t kHurryMs = 400;
 
 }  // namespace
 
@@ -42,7 +45,8 @@ ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, Sign
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       signals_(*signals),
-      cluster_(StartCluster(place.topology, place.plan, replica)) {}
+      cluster_(StartCluster(place.topology, place.plan, replica)),
+      neighbours_(cluster_.get(), replica.clock) {}
 
 bool ClusterPart::Join() {
   const NodePlan& plan = place_.plan;
@@ -105,10 +109,16 @@ bool ClusterPart::Settle(bool stopped) {
 }
 
 bool ClusterPart::WaitFor(int64_t ms, const std::function<bool()>& done) {
-  const double end = clock_.NowSeconds() + static_cast<double>(ms) * 1e-3;
+  const auto after = [this](int64_t wait) {
+    return clock_.NowSeconds() + static_cast<double>(wait) * 1e-3;
+  };
+  double end = after(hurries_ ? std::min(ms, kHurryMs) : ms);
   while (!done()) {
     if (errors_.failed() || clock_.NowSeconds() >= end) return false;
-    signals_.Next(5);
+    if (signals_.Next(5) == SignalEffect::kStop) {
+      hurries_ = true;
+      end = std::min(end, after(kHurryMs));
+    }
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include "topology/plan.h"
 #include "topology/start.h"
 #include "topology/topology.h"
+#include "train/neighbours.h"
 #include "train/options.h"
 #include "train/signals.h"
 
@@ -30,6 +31,7 @@ class ClusterPart {
   ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals);
 
   Cluster& cluster() { return *cluster_; }
+  Neighbours& neighbours() { return neighbours_; }
 
   // Waits until the weights are those of the cluster. False if a signal stops the run
   // meanwhile. Throws Error if the others refuse this node.
@@ -52,6 +54,8 @@ class ClusterPart {
   ErrorSink& errors_;
   SignalWatch& signals_;
   const std::unique_ptr<Cluster> cluster_;
+  Neighbours neighbours_;
+  bool hurries_ = false;  // a signal came while it waited
 };
 
 }  // namespace millrace

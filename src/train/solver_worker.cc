@@ -66,8 +66,7 @@ bool SolverWorker::CatchUp() {
     const IterationRange completed{range.first + 1, range.end + 1};
     if (!completed.HoldsMultiple(param.snapshot())) continue;
     const int64_t due = completed.LastMultiple(param.snapshot());
-    // The model of the end is saved when all others have delivered.
-    if (due >= param.max_iter() && Leads()) continue;
+    if (due >= param.max_iter()) continue;  // see TakeSnapshots
     Write(run_.snapshots.Open(StartSnapshot(due, Leads())));
   }
   return display;
@@ -115,7 +114,9 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
   const bool scheduled = interval > 0 && completed % interval == 0;
   const bool requested = run_.snapshot_requested.exchange(false);
-  if (scheduled || requested) {
+  // Those of a cluster save the end of a run when all of them have the same weights.
+  const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
+  if ((scheduled || requested) && !at_end) {
     Write(run_.snapshots.Open(StartSnapshot(completed, requested || Leads())));
   }
   if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
@@ -144,8 +145,9 @@ void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
             << WriteNodeState(prefix, run_.node, *snapshot);
 }
 
-void SolverWorker::SaveFinal(int64_t iteration) const {
-  Write(run_.snapshots.Open(StartSnapshot(iteration, true)));
+void SolverWorker::SaveFinal(int64_t iteration, float* weights, bool with_model) {
+  net_->BindWeights(weights);
+  Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
 }
 
 History SolverWorker::ExportHistory() const {

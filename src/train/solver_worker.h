@@ -53,9 +53,12 @@ class SolverWorker {
   void Run();
 
   // After all solvers have ended: writes the snapshot of `iteration`, unless it
-  // was written on the way. Throws Error.
-  void SaveFinal(int64_t iteration) const;
+  // was written on the way; its model are `weights`, which outlive this object. Without
+  // model only what a node of a cluster keeps of its own. Throws Error.
+  void SaveFinal(int64_t iteration, float* weights, bool with_model = true);
 
+  // Of the weights that solvers share; once the net is there.
+  const ParamLayout& layout() const { return net_->layout(); }
   // Of this solver's net, after Run.
   size_t activation_bytes() const { return net_->activation_bytes(); }
 

@@ -3,9 +3,19 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace millrace {
 namespace {
+
+// Those of the next net, of batches from `first` on.
+void AddSums(int first, const TestSums& sums, TestShare* share) {
+  TestNetSums* out = share->add_net();
+  out->set_first(first);
+  out->set_batches(sums.batches);
+  out->set_loss(sums.loss);
+  out->mutable_output()->Assign(sums.outputs.begin(), sums.outputs.end());
+}
 
 void Publish(const TestPeers& peers, const TestShare& share) {
   const std::string bytes = share.SerializeAsString();
@@ -28,7 +38,7 @@ SplitTest::SplitTest(Tester* tester, TestPeers peers, const Clock* clock,
 
 bool SplitTest::Fits(const Tester& tester) {
   // The most that protobuf takes: tag and value of each number.
-  size_t bytes = 11;
+  size_t bytes = 18;
   for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
   return bytes <= kMaxBulletinBytes;
 }
@@ -43,32 +53,73 @@ void SplitTest::Join(int64_t iteration) {
 void SplitTest::Begin(int64_t iteration) {
   std::lock_guard lock(mutex_);
   if (open_ && Logs()) FinishLocked();
+  participants_ = Participants(ReadShares(peers_.read()), peers_.self, tester_.NumberOf(iteration));
+  Share(iteration);
+  if (open_) FinishIfReady();
+}
+
+void SplitTest::BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes) {
+  std::lock_guard lock(mutex_);
+  if (open_ && Logs()) FinishLocked();
+  participants_ = std::move(nodes);
+  weights_ = weights;
+  Share(iteration);
+}
+
+void SplitTest::Share(int64_t iteration) {
   open_ = false;
   results_.clear();
   led_ = peers_.leads();
   iteration_ = iteration;
   number_ = tester_.NumberOf(iteration);
-  participants_ = Participants(ReadShares(peers_.read()), peers_.self, number_);
   const size_t place =
       std::find(participants_.begin(), participants_.end(), peers_.self) - participants_.begin();
   TestShare share;
   share.set_test(number_);
+  if (weights_) share.set_weights(*weights_);
   const int64_t begin = clock_.NowNs();
   for (int net = 0; net < tester_.nets(); ++net) {
     const BatchRange part = ShareOf(place, participants_.size(), tester_.batches(net));
     const TestSums sums = tester_.Part(number_, net, part.first, part.count, stop_);
     if (sums.batches < part.count) return;  // given up
-    TestNetSums* out = share.add_net();
-    out->set_first(part.first);
-    out->set_batches(sums.batches);
-    out->set_loss(sums.loss);
-    out->mutable_output()->Assign(sums.outputs.begin(), sums.outputs.end());
+    AddSums(part.first, sums, &share);
   }
   Publish(peers_, share);
   const int64_t now = clock_.NowNs();
   late_ns_ = now + kPatienceNs + 3 * (now - begin);
   open_ = true;
-  FinishIfReady();
+}
+
+TestShares SplitTest::Shares() const {
+  TestShares shares = ReadShares(peers_.read());
+  if (weights_) {
+    std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
+  }
+  return shares;
+}
+
+bool SplitTest::LastIsReady(const std::vector<NodeId>& there) const {
+  std::lock_guard lock(mutex_);
+  std::vector<NodeId> awaited;
+  std::set_intersection(participants_.begin(), participants_.end(), there.begin(), there.end(),
+                        std::back_inserter(awaited));
+  return AllDone(Shares(), awaited, number_) || clock_.NowNs() >= late_ns_;
+}
+
+std::vector<Evaluation> SplitTest::Told() const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [node, share] : ReadShares(peers_.read())) {
+    if (share.test() != number_ || !share.whole()) continue;
+    std::vector<Evaluation> results;
+    for (int net = 0; net < tester_.nets(); ++net) {
+      const int batches = tester_.batches(net);
+      const Gathered all = Gather({{node, share}}, number_, net, batches, tester_.outputs(net));
+      if (!all.missing.empty()) return {};
+      results.push_back(tester_.Means(net, all.sums));
+    }
+    return results;
+  }
+  return {};
 }
 
 void SplitTest::Poll() {
@@ -98,7 +149,7 @@ std::vector<Evaluation> SplitTest::Finish() {
 void SplitTest::FinishLocked() {
   open_ = false;
   results_.clear();
-  const TestShares shares = ReadShares(peers_.read());
+  const TestShares shares = Shares();
   std::vector<TestSums> all;
   int filled = 0;
   for (int net = 0; net < tester_.nets(); ++net) {
@@ -115,9 +166,16 @@ void SplitTest::FinishLocked() {
     LOG(INFO) << "Of the test at iteration " << iteration_ << " " << filled
               << " batches came from no other node and were evaluated here";
   }
+  TestShare whole;
+  whole.set_test(number_);
+  whole.set_whole(true);
   for (int net = 0; net < tester_.nets(); ++net) {
     results_.push_back(tester_.Report(iteration_, net, all[net]));
+    AddSums(0, all[net], &whole);
   }
+  if (!weights_) return;
+  whole.set_weights(*weights_);
+  Publish(peers_, whole);
 }
 
 }  // namespace millrace

@@ -4,6 +4,9 @@
 // Nobody waits. A node publishes its part and trains on; the leader looks at each of its
 // iterations whether all parts are there. Those that are missing after some time (a node
 // has died, or is slow) it evaluates itself, so that every result rests on all batches.
+//
+// The last test of a run is of weights that no longer change. It counts only parts that were
+// evaluated on the very weights that the leader has, and the leader tells all what came out.
 #ifndef MILLRACE_TRAIN_SPLIT_TEST_H_
 #define MILLRACE_TRAIN_SPLIT_TEST_H_
 
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,11 +54,25 @@ class SplitTest {
   void Begin(int64_t iteration);
   // Finishes the open test, if it is time. One atomic load while there is none.
   void Poll();
+
+  // The last test is due at `iteration`: evaluates this node's part on weights of the
+  // checksum `weights`, which the tester was given before, and publishes it. `nodes`,
+  // ascending and this one among them, have the same weights. Finishes the test before.
+  void BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes);
+  // For who leads, which then calls Finish: all parts of the last test are there, or those
+  // that are not are waited for no longer. `there`: nodes that still are.
+  bool LastIsReady(const std::vector<NodeId>& there) const;
+  // The results of the last test, if a node has put it together and told them; or empty.
+  std::vector<Evaluation> Told() const;
+
   // Finishes the open test with what is there, whoever leads; the results of the last test
   // that was finished here, once.
   std::vector<Evaluation> Finish();
 
  private:
+  // Evaluates and publishes this node's part of the open test.
+  void Share(int64_t iteration);
+  TestShares Shares() const;  // those that count for the open test
   void FinishLocked();
   void FinishIfReady();
   bool Ready() const;
@@ -67,12 +85,13 @@ class SplitTest {
   const Clock& clock_;
   const std::function<bool()> stop_;
 
-  std::mutex mutex_;  // of what follows; held while batches are evaluated
+  mutable std::mutex mutex_;  // of what follows; held while batches are evaluated
   std::atomic<bool> open_{false};
   int64_t iteration_ = 0, number_ = 0;  // of the open test
   std::vector<NodeId> participants_;
-  bool led_ = false;     // this node did when it began
-  int64_t late_ns_ = 0;  // when parts that are missing are given up
+  std::optional<uint32_t> weights_;  // in the last test: their checksum
+  bool led_ = false;                 // this node did when it began
+  int64_t late_ns_ = 0;              // when parts that are missing are given up
   std::vector<Evaluation> results_;
 };
 

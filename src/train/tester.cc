@@ -9,7 +9,11 @@ std::string ScopeOf(size_t net) { return Cat("test", net); }
 
 Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* weights,
                DataService* data, Reporter* reporter)
-    : config_(config), data_(*data), reporter_(reporter), next_batch_(config.tests.size()) {
+    : config_(config),
+      layout_(layout),
+      data_(*data),
+      reporter_(reporter),
+      next_batch_(config.tests.size()) {
   for (size_t i = 0; i < config.tests.size(); ++i) {
     NetOptions options;
     options.state = config.tests[i].state;
@@ -19,6 +23,11 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     nets_.push_back(std::make_unique<Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->BindWeights(layout, weights);
   }
+}
+
+void Tester::BindWeights(float* weights) {
+  std::lock_guard lock(mutex_);
+  for (const auto& net : nets_) net->BindWeights(layout_, weights);
 }
 
 bool Tester::Due(int64_t iteration) const {
@@ -65,7 +74,7 @@ TestSums Tester::Part(int64_t number, int net, int first, int count,
 }
 
 Evaluation Tester::Report(int64_t iteration, int net, const TestSums& sums) {
-  const Evaluation result = MeansOf(*nets_[net], sums);
+  const Evaluation result = Means(net, sums);
   reporter_->BeginTest(iteration, net);
   reporter_->Test(iteration, net, result);
   return result;

@@ -31,6 +31,9 @@ class Tester {
 
   bool empty() const { return nets_.empty(); }
 
+  // From now on tests these weights, laid out as those before; they outlive the tester.
+  void BindWeights(float* weights);
+
   // ---- Tests in parts, which several machines evaluate. ----
 
   int nets() const { return static_cast<int>(nets_.size()); }
@@ -42,11 +45,14 @@ class Tester {
   // Batches [first, first + count) of what test `number` of a run reads, whatever was read
   // before; fewer if `stop` says so.
   TestSums Part(int64_t number, int net, int first, int count, const std::function<bool()>& stop);
+  // What the sums over a whole test say.
+  Evaluation Means(int net, const TestSums& sums) const { return MeansOf(*nets_[net], sums); }
   // Logs a whole test.
   Evaluation Report(int64_t iteration, int net, const TestSums& sums);
 
  private:
   const SolverConfig& config_;
+  const ParamLayout& layout_;
   DataService& data_;
   Reporter* const reporter_;
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/thread.h"
+#include "train/cluster_end.h"
 #include "train/cluster_part.h"
 #include "train/run_board.h"
 #include "train/solver_worker.h"
@@ -110,7 +111,7 @@ class TrainRun {
     RunThreads(workers);
     reporter_->Finish();
     errors_.RethrowIfFailed();
-    TrainResult result = Finish(*workers[0]);
+    TrainResult result = Finish(workers[0].get());
     if (part_) part_->Answer();
     return result;
   }
@@ -208,23 +209,17 @@ class TrainRun {
       return;
     }
     split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster()), &clock_,
-                                              [this] { return stop_.load(); });
+                                              [this] { return Stopped(0); });
     split_test_->Join(weights_->clock().claimed());
   }
 
-  // This node's part of the last test, before it leaves.
-  void BeginFinalTest(int64_t iteration) {
-    if (!split_test_ || stopped_) return;
-    if (cluster()->leads()) split_test_->Finish();  // the test before
-    if (tester_->Due(iteration)) split_test_->Begin(iteration);
+  // Whether the run is to stop. Once the solvers have ended, when only the main thread asks,
+  // waits up to `ms` for signals.
+  bool Stopped(int ms) {
+    if (solvers_ended_ && !stop_ && signals_.Next(ms) == SignalEffect::kStop) Stop();
+    return stop_;
   }
-
-  // By the last node.
-  std::vector<Evaluation> FinalTest(int64_t iteration) {
-    if (!tester_->Due(iteration)) return {};
-    if (split_test_) return split_test_->Finish();
-    return tester_->Run(iteration, [] { return false; });
-  }
+  void Stop() { stop_ = stopped_ = true; }
 
   // What runs, for those who watch.
   std::string Title() const {
@@ -265,11 +260,11 @@ class TrainRun {
     }
     while (running > 0) {
       board_->Update(reporter_->loss());
+      if (part_) part_->neighbours().Listen();
       switch (signals_.Next(50)) {
         case SignalEffect::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
-          stop_ = true;
-          stopped_ = true;
+          Stop();
           break;
         case SignalEffect::kSnapshot:
           snapshot_requested_ = true;
@@ -281,37 +276,76 @@ class TrainRun {
       if (stop_) data_->Stop();
     }
     for (auto& thread : threads) thread->Join();
+    solvers_ended_ = true;
   }
 
-  TrainResult Finish(const SolverWorker& worker) {
-    LogMemory(worker);
+  TrainResult Finish(SolverWorker* worker) {
+    LogMemory(*worker);
     TrainResult result;
-    result.stopped_early = stopped_;
     const IterationClock& clock = weights_->clock();
     const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
-    BeginFinalTest(result.iteration);
-    // Of several machines and processes the last one has the last word.
-    const bool last_node = !part_ || part_->Leave(stopped_);
-    const bool last_process = weights_->StopTraining();
-    const bool last = last_node && last_process;
-    if (!last_process)
-      LOG(INFO) << "Other processes train on these weights: the last one saves them";
-    if (last && config_.param.snapshot_after_train()) {
-      const SnapshotPaths paths =
-          SnapshotPathsOf(config_.param.snapshot_prefix(), result.iteration);
-      worker.SaveFinal(result.iteration);
-      result.model = paths.model;
-      result.state = paths.state;
+    if (part_) {
+      FinishInCluster(worker, complete, &result);
+    } else if (LastProcess() && config_.param.snapshot_after_train()) {
+      Save(worker, weights_->data(), true, &result);
     }
-    if (stopped_) {
-      LOG(INFO) << "Optimization stopped early.";
-      return result;
+    if (!stopped_ && !part_ && tester_->Due(result.iteration)) {
+      result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
-    if (last_node) result.tests = FinalTest(result.iteration);
-    LOG(INFO) << "Optimization Done.";
+    result.stopped_early = stopped_;
+    LOG(INFO) << (stopped_ ? "Optimization stopped early." : "Optimization Done.");
     return result;
+  }
+
+  // Of several processes on the same weights the last one has the last word.
+  bool LastProcess() {
+    const bool last = weights_->StopTraining();
+    if (!last) LOG(INFO) << "Other processes train on these weights: the last one saves them";
+    return last;
+  }
+
+  void Save(SolverWorker* worker, float* weights, bool with_model, TrainResult* result) {
+    worker->SaveFinal(result->iteration, weights, with_model);
+    if (!with_model) return;
+    const SnapshotPaths paths = SnapshotPathsOf(config_.param.snapshot_prefix(), result->iteration);
+    result->model = paths.model;
+    result->state = paths.state;
+  }
+
+  // A schedule that has come to its end is ended by all nodes together; of those that are
+  // stopped the last one saves.
+  void FinishInCluster(SolverWorker* worker, bool complete, TrainResult* result) {
+    const int interval = config_.param.snapshot();
+    const bool saves = config_.param.snapshot_after_train() ||
+                       (complete && interval > 0 && result->iteration % interval == 0);
+    ClusterEnd end({.cluster = cluster(),
+                    .neighbours = &part_->neighbours(),
+                    .clock = &clock_,
+                    .names = NodeNames(),
+                    .tester = tester_.get(),
+                    .split_test = split_test_.get(),
+                    .weights = weights_.get(),
+                    .layout = &worker->layout(),
+                    .save =
+                        [&](float* weights, bool leads) {
+                          if (saves && LastProcess()) Save(worker, weights, leads, result);
+                        },
+                    .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
+    if (complete && end.Run(result->iteration)) result->tests = end.tests();
+    end.SayGone();
+    const bool last = part_->Leave(stopped_);
+    errors_.RethrowIfFailed();
+    if (last && saves && !end.saved() && LastProcess()) {
+      Save(worker, weights_->data(), true, result);
+    }
+  }
+
+  std::vector<std::string> NodeNames() const {
+    std::vector<std::string> names;
+    for (const TopologyNode& node : place_->topology.nodes) names.push_back(node.name);
+    return names;
   }
 
   const std::unique_ptr<Place> place_;  // null for a machine alone
@@ -321,6 +355,7 @@ class TrainRun {
   const LrPolicy policy_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
   bool stopped_ = false;  // by a signal
+  std::atomic<bool> solvers_ended_{false};
   ErrorSink errors_;
   SignalWatch signals_;
   SnapshotCollector snapshots_;

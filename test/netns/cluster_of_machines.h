@@ -32,8 +32,9 @@ class ClusterOfMachines : public ClusterOfNodes {
   }
 
   void WriteTopology(const std::string& segment_fields, const std::string& cluster = "test",
-                     const std::string& file = "topology.prototxt") {
-    std::string text = Cat("name: \"", cluster, "\"\n");
+                     const std::string& file = "topology.prototxt",
+                     const std::string& fields = "") {
+    std::string text = Cat("name: \"", cluster, "\"\n", fields, "\n");
     for (int i = 0; i < size_; ++i) {
       text +=
           Cat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i),

@@ -107,8 +107,11 @@ std::pair<double, int> ClusterOfNodes::Accuracy(const std::vector<CommandResult>
   for (const CommandResult& result : results) {
     const size_t at = result.output.find("accuracy = ");
     if (at == std::string::npos) continue;
-    accuracy = std::stod(result.output.substr(at + 11));
-    ++printed;
+    const double value = std::stod(result.output.substr(at + 11));
+    if (printed++ > 0) {
+      EXPECT_EQ(value, accuracy);
+    }
+    accuracy = value;
   }
   return {accuracy, printed};
 }
@@ -141,7 +144,7 @@ void ClusterOfNodes::TrainToAccuracy(const caffe::SolverParameter& solver, doubl
   for (int i = 0; i < size_; ++i) results.push_back(Finish(i));
   const auto [accuracy, printed] = Accuracy(results);
   EXPECT_GE(accuracy, least);
-  EXPECT_EQ(printed, 1);
+  EXPECT_EQ(printed, size_);
   EXPECT_EQ(Snapshots(), 1);
 }
 

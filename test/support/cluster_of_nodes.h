@@ -52,7 +52,7 @@ class ClusterOfNodes : public testing::Test {
 
   // How often the final lines of all nodes that have finished count that reason.
   uint64_t Dropped(const std::string& reason) const;
-  // The accuracy that the one node with the last word prints; how many printed one.
+  // The accuracy that nodes print, all of them the same; how many printed one.
   static std::pair<double, int> Accuracy(const std::vector<CommandResult>& results);
   // The models that all nodes have saved.
   std::vector<std::string> Models() const;
@@ -62,7 +62,7 @@ class ClusterOfNodes : public testing::Test {
   // Goes on until it is told to stop.
   static caffe::SolverParameter Endless();
 
-  // To the end: one node speaks of an accuracy of `least` or more, and one saves.
+  // To the end: all nodes speak of an accuracy of `least` or more, and one saves.
   void TrainToAccuracy(const caffe::SolverParameter& solver, double least = 0.9);
 
   void TearDown() override;

@@ -260,5 +260,32 @@ TEST_F(SplitTests, EndWithTheResultsOfTheLast) {
   EXPECT_TRUE(nodes_[0]->split->Finish().empty());
 }
 
+TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
+  Make(3);
+  nodes_[0]->split->BeginLast(500, 77, {0, 1, 2});
+  nodes_[1]->split->BeginLast(500, 77, {0, 1, 2});
+  EXPECT_FALSE(nodes_[0]->split->LastIsReady({0, 1, 2}));
+  EXPECT_TRUE(nodes_[0]->split->LastIsReady({0, 1}));  // the third has died
+  // What it says of other weights does not count.
+  for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight += 1;
+  nodes_[2]->split->BeginLast(500, 78, {0, 1, 2});
+  for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight -= 1;
+  for (const auto& node : nodes_) EXPECT_TRUE(node->split->Told().empty());
+  const auto results = nodes_[0]->split->Finish();
+  ASSERT_EQ(results.size(), 1u);
+  ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
+  for (const auto& node : nodes_) {
+    const auto told = node->split->Told();
+    ASSERT_EQ(told.size(), 1u);
+    for (size_t i = 0; i < results[0].outputs.size(); ++i) {
+      EXPECT_EQ(told[0].outputs[i].mean, results[0].outputs[i].mean);
+    }
+  }
+  EXPECT_TRUE(nodes_[1]->Logged().empty());
+  // Whoever leads next says the same.
+  const auto again = nodes_[1]->split->Finish();
+  EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
+}
+
 }  // namespace
 }  // namespace millrace::test

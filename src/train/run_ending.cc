@@ -1,0 +1,157 @@
+#include "train/run_ending.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/crc32c.h"
+
+namespace millrace {
+namespace {
+
+// Weights are looked at again when something was merged, and so often in any case.
+constexpr int64_t kCheckNs = 250'000'000;
+// What changes all the time is told so often.
+constexpr int64_t kTellNs = 20'000'000;
+
+std::string BitsOf(const std::vector<NodeId>& nodes) {
+  std::string bits;
+  for (const NodeId node : nodes) {
+    bits.resize(std::max<size_t>(bits.size(), node / 8 + 1));
+    bits[node / 8] = static_cast<char>(bits[node / 8] | 1 << node % 8);
+  }
+  return bits;
+}
+
+}  // namespace
+
+// Solvers and segments may write meanwhile.
+__attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> weights) {
+  return Crc32c(std::as_bytes(weights));
+}
+
+EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(Topic::kEnd, bytes); },
+          .read = [=] { return cluster->Read(Topic::kEnd); },
+          .heard = [=] { return neighbours->Heard(); },
+          .merges =
+              [=] {
+                uint64_t all = 0;
+                for (const ClusterSegment& segment : cluster->segments()) {
+                  all += segment.net->state().merges();
+                }
+                return all;
+              }};
+}
+
+RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
+    : peers_(std::move(peers)), weights_(weights), clock_(*clock), begin_ns_(clock->NowNs()) {}
+
+uint32_t RunEnding::Checksum(std::span<const float> weights) {
+  return HogwildReadChecksum(weights);
+}
+
+RunEnding::State RunEnding::Look() {
+  const int64_t now = clock_.NowNs();
+  const uint64_t merges = peers_.merges();
+  if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
+    own_.set_weights(Checksum(weights_));
+    merges_ = merges;  // those that came meanwhile are seen the next time
+    checked_ns_ = now;
+  }
+  own_.set_heard(BitsOf(peers_.heard()));
+  Tell(false);
+  Hear();
+  return Judge();
+}
+
+void RunEnding::SayDone() {
+  own_.set_done(true);
+  Tell(true);
+}
+
+void RunEnding::SayGone() {
+  own_.set_gone(true);
+  Tell(true);
+}
+
+void RunEnding::Tell(bool at_once) {
+  std::string bytes = own_.SerializeAsString();
+  const int64_t now = clock_.NowNs();
+  if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
+  told_ = std::move(bytes);
+  told_ns_ = now;
+  peers_.publish(std::as_bytes(std::span(told_)));
+}
+
+// Who is there: whom this node hears, whom these hear, and so on.
+void RunEnding::Hear() {
+  statements_.clear();
+  for (const Bulletin& bulletin : peers_.read()) {
+    RunEnd end;
+    if (end.ParseFromArray(bulletin.bytes.data(), static_cast<int>(bulletin.bytes.size()))) {
+      statements_[bulletin.node] = std::move(end);
+    }
+  }
+  statements_[peers_.self] = own_;
+  there_ = {peers_.self};
+  std::string seen = BitsOf(there_);
+  for (size_t next = 0; next < there_.size(); ++next) {
+    const auto found = statements_.find(there_[next]);
+    if (found == statements_.end()) continue;
+    const std::string& heard = found->second.heard();
+    seen.resize(std::max(seen.size(), heard.size()));
+    for (size_t byte = 0; byte < heard.size(); ++byte) {
+      for (auto fresh = static_cast<unsigned char>(heard[byte] & ~seen[byte]); fresh != 0;
+           fresh &= fresh - 1) {
+        const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
+        const auto statement = statements_.find(node);
+        if (statement == statements_.end() || !statement->second.gone()) there_.push_back(node);
+      }
+      seen[byte] = static_cast<char>(seen[byte] | heard[byte]);
+    }
+  }
+  std::sort(there_.begin(), there_.end());
+}
+
+RunEnding::State RunEnding::Judge() {
+  const int64_t now = clock_.NowNs();
+  if (!Training().empty()) {
+    all_ended_ns_ = -1;
+    return now - begin_ns_ < kTrainNs ? State::kTraining : State::kApart;
+  }
+  if (WithWeights(own_.weights()).size() == there_.size()) return State::kSame;
+  std::vector<uint32_t> checksums;
+  for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());
+  if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
+  if (checksums != moving_) moved_ns_ = now;
+  moving_ = std::move(checksums);
+  const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+  return patient ? State::kMoving : State::kApart;
+}
+
+std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    const bool same = found != statements_.end() && found->second.weights() == checksum;
+    if (same || node == peers_.self) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<NodeId> RunEnding::Training() const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : there_) {
+    if (!statements_.contains(node)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+bool RunEnding::done() const {
+  return std::any_of(statements_.begin(), statements_.end(),
+                     [](const auto& each) { return each.second.done(); });
+}
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+// How the nodes of a cluster come to rest when their solvers have ended: when all of them
+// have the same weights.
+//
+// Each node tells the others the checksum of its weights, whenever that changes, and whom
+// it hears. A node's own progress is in its weights from the start, so weights that all
+// nodes have are those of all differences: nothing is under way any more. A node that has
+// died or is cut off is heard by nobody, and not waited for.
+#ifndef MILLRACE_TRAIN_RUN_ENDING_H_
+#define MILLRACE_TRAIN_RUN_ENDING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/node_id.h"
+#include "proto/run_end.pb.h"
+#include "train/neighbours.h"
+
+namespace millrace {
+
+// What RunEnding asks a cluster for; tests put another in its place.
+struct EndPeers {
+  NodeId self = 0;
+  std::function<void(std::span<const std::byte>)> publish;
+  std::function<std::vector<Bulletin>()> read;  // of all nodes, this one's included
+  std::function<std::vector<NodeId>()> heard;   // who is on this node's segments, and alive
+  std::function<uint64_t()> merges;             // into this node's weights so far
+};
+// `neighbours` and `cluster` outlive it.
+EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours);
+
+// Not thread-safe.
+class RunEnding {
+ public:
+  enum class State {
+    kTraining,  // not all solvers have ended
+    kMoving,    // differences are under way
+    kSame,      // all nodes that are there have the weights of this one
+    kApart,     // they never will, or only after too long
+  };
+  // How long a node that has ended waits: for the others' last iterations, then for the
+  // same weights, as long as some node's change, but no longer than this in all.
+  static constexpr int64_t kTrainNs = 30'000'000'000, kStillNs = 3'000'000'000,
+                           kMoveNs = 60'000'000'000;
+
+  // `weights`, which the segments change meanwhile, and `clock` outlive this object.
+  RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock);
+
+  // Tells the others what has changed, and hears them. To be called every few ms, until this
+  // node has gone.
+  State Look();
+  // This node has done what is done once.
+  void SayDone();
+  // It goes; the others no longer wait for it.
+  void SayGone();
+
+  // As of the last Look, ascending and with this node: those that are there; of these, those
+  // that have weights of this checksum; those whose solvers train.
+  const std::vector<NodeId>& there() const { return there_; }
+  std::vector<NodeId> WithWeights(uint32_t checksum) const;
+  std::vector<NodeId> Training() const;
+  // Some node has done what is done once.
+  bool done() const;
+
+  static uint32_t Checksum(std::span<const float> weights);
+
+ private:
+  void Tell(bool at_once);
+  void Hear();
+  State Judge();
+
+  const EndPeers peers_;
+  const std::span<const float> weights_;
+  const Clock& clock_;
+  const int64_t begin_ns_;
+  RunEnd own_;
+  uint64_t merges_ = 0;      // that own_.weights() has at least
+  int64_t checked_ns_ = -1;  // when it was made; -1: never
+  std::string told_;         // what was published last,
+  int64_t told_ns_ = 0;      // and when
+  std::map<NodeId, RunEnd> statements_;
+  std::vector<NodeId> there_;
+  std::vector<uint32_t> moving_;  // checksums of there_, when they changed last,
+  int64_t moved_ns_ = 0;          // which was then
+  int64_t all_ended_ns_ = -1;     // -1: not yet
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_RUN_ENDING_H_

@@ -1,0 +1,173 @@
+#include "train/run_ending.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace millrace::test {
+namespace {
+
+using State = RunEnding::State;
+
+class ManualClock : public Clock {
+ public:
+  int64_t NowNs() const override { return now; }
+  int64_t now = 0;
+};
+
+// Nodes whose bulletins everybody has at once, and whose segments a test moves by hand.
+class RunEndings : public testing::Test {
+ protected:
+  static constexpr size_t kNodes = 4;
+
+  // The solvers of `node` have ended; its segments join it with `neighbours`.
+  void End(NodeId node, std::set<NodeId> neighbours) {
+    neighbours_[node] = std::move(neighbours);
+    EndPeers peers;
+    peers.self = node;
+    peers.publish = [this, node](std::span<const std::byte> bytes) {
+      said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
+    };
+    peers.read = [this] {
+      std::vector<Bulletin> all;
+      for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+      return all;
+    };
+    peers.heard = [this, node] {
+      return std::vector<NodeId>(neighbours_[node].begin(), neighbours_[node].end());
+    };
+    peers.merges = [this, node] { return merges_[node]; };
+    nodes_[node] = std::make_unique<RunEnding>(peers, std::span(&weights_[node], 1), &clock_);
+  }
+  void Merge(NodeId node, float weight) {
+    weights_[node] = weight;
+    ++merges_[node];
+  }
+  // `ms` later.
+  State Look(NodeId node, int64_t ms = 30) {
+    clock_.now += ms * 1'000'000;
+    return nodes_[node]->Look();
+  }
+
+  ManualClock clock_;
+  float weights_[kNodes] = {};
+  uint64_t merges_[kNodes] = {};
+  std::map<NodeId, std::set<NodeId>> neighbours_;
+  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, std::unique_ptr<RunEnding>> nodes_;
+};
+
+TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
+  weights_[1] = 3;
+  End(0, {1, 2});
+  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(nodes_[0]->Training(), (std::vector<NodeId>{1, 2}));
+  End(1, {0, 2});
+  EXPECT_EQ(Look(1), State::kTraining);
+  EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{2}));
+  End(2, {0, 1});
+  EXPECT_EQ(Look(2), State::kMoving);
+  EXPECT_EQ(Look(0), State::kMoving);
+  Merge(0, 3);
+  EXPECT_EQ(Look(0), State::kMoving);
+  Merge(2, 3);
+  EXPECT_EQ(Look(2), State::kSame);
+  for (NodeId node : {0, 1}) EXPECT_EQ(Look(node), State::kSame);
+  const uint32_t checksum = RunEnding::Checksum(std::span(weights_, 1));
+  EXPECT_EQ(nodes_[0]->WithWeights(checksum), (std::vector<NodeId>{0, 1, 2}));
+  EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1, 2}));
+}
+
+TEST_F(RunEndings, NoticeWeightsThatChangeUncounted) {
+  End(0, {1});
+  End(1, {0});
+  for (NodeId node : {1, 0, 1}) Look(node);
+  EXPECT_EQ(Look(1), State::kSame);
+  weights_[0] = 1;
+  Look(0, 1000);
+  EXPECT_EQ(Look(1), State::kMoving);
+}
+
+TEST_F(RunEndings, WaitForThoseThatOthersHear) {
+  End(0, {1});
+  End(1, {0, 2});
+  Look(1);
+  EXPECT_EQ(Look(0), State::kTraining);  // for 2, beyond 1
+  End(2, {1});
+  weights_[2] = 1;
+  Look(2);
+  EXPECT_EQ(Look(0), State::kMoving);
+  Merge(2, 0);
+  Look(2);
+  EXPECT_EQ(Look(0), State::kSame);
+}
+
+TEST_F(RunEndings, WaitForNobodyWhoIsNotHeard) {
+  End(0, {1});
+  End(1, {0, 2});
+  End(2, {1, 3});
+  weights_[2] = 1;
+  for (NodeId node : {0, 1, 2}) Look(node);
+  EXPECT_EQ(Look(0), State::kTraining);  // for 3, beyond 2
+  neighbours_[1].erase(2);               // is dead
+  Look(1);
+  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1}));
+  neighbours_[0].clear();
+  EXPECT_EQ(Look(0), State::kSame);  // alone
+}
+
+TEST_F(RunEndings, WaitForNobodyWhoGoes) {
+  weights_[1] = 1;
+  End(0, {1});
+  End(1, {0});
+  Look(1);
+  EXPECT_EQ(Look(0), State::kMoving);
+  nodes_[1]->SayGone();
+  EXPECT_EQ(Look(0), State::kSame);
+}
+
+TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
+  End(0, {1});
+  End(1, {0});
+  Look(0);
+  EXPECT_FALSE(nodes_[0]->done());
+  nodes_[1]->SayDone();
+  nodes_[1]->SayGone();
+  Look(0);
+  EXPECT_TRUE(nodes_[0]->done());
+}
+
+TEST_F(RunEndings, GiveUpOnLongLastIterations) {
+  End(0, {1});
+  EXPECT_EQ(Look(0), State::kTraining);
+  clock_.now = RunEnding::kTrainNs - 50'000'000;
+  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(Look(0), State::kApart);
+}
+
+TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
+  weights_[1] = 1;
+  End(0, {1});
+  End(1, {0});
+  Look(1);
+  for (int i = 0; i < 100; ++i) {
+    Merge(1, static_cast<float>(2 + i));
+    Look(1, RunEnding::kStillNs / 4'000'000);
+    const State state = Look(0);
+    if (clock_.now < RunEnding::kMoveNs) {
+      ASSERT_EQ(state, State::kMoving) << i;
+    }
+  }
+  EXPECT_EQ(Look(0), State::kApart);
+  End(0, {1});
+  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(0, RunEnding::kStillNs / 1'000'000 - 10), State::kMoving);
+  EXPECT_EQ(Look(0), State::kApart);
+}
+
+}  // namespace
+}  // namespace millrace::test
