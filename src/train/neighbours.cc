@@ -23,7 +23,7 @@ void Neighbours::Listen() {
   if (now < next_ns_) return;
   next_ns_ = now + kListenNs;
   for (size_t i = 0; i < cluster_.segments().size(); ++i) {
-    const HostNet& net = *cluster_.segments()[i].net;
+    const NetSegment& net = *cluster_.segments()[i].net;
     for (const NodeId node : net.meters().peers()) {
       const uint64_t frames = net.meters().peer(node).frames_in;
       if (frames == 0) continue;

@@ -1,0 +1,143 @@
+// How a segment is made: out of a transport, weights and the home that they lie in.
+#include <algorithm>
+#include <span>
+
+#include "base/error.h"
+#include "segment/net_segment.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kIntroductionBatch = 16;
+constexpr size_t kBulletinBatch = 16;
+// A burst is what a rate allows in this time, so that a thread that sleeps now and
+// then still comes to its rate.
+constexpr double kBurstSeconds = 0.004;
+
+// What a node says of itself to the others of its segment.
+GateConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info, int64_t chunk_floats) {
+  GateConfig gate = config.gate;
+  IntroductionsConfig& own = gate.introductions;
+  own.run = config.exchange.run;
+  own.node = config.exchange.node;
+  own.incarnation = config.exchange.incarnation;
+  own.multicast = info.multicast;
+  own.settings.max_nodes = config.exchange.max_nodes;
+  own.settings.chunk_floats = static_cast<uint32_t>(chunk_floats);
+  return gate;
+}
+
+// Ascending.
+std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
+  std::vector<NodeId> peers = info.peers;
+  std::erase_if(peers, [&](NodeId peer) { return peer >= max_nodes; });
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+BulletinsConfig BulletinsOf(const NetSegmentConfig& config, const Transport& transport) {
+  BulletinsConfig bulletins;
+  bulletins.run = config.exchange.run;
+  bulletins.node = config.exchange.node;
+  bulletins.incarnation = config.exchange.incarnation;
+  bulletins.peers = transport.info().peers;
+  bulletins.max_frame_bytes = transport.max_frame_bytes() - (config.gate.key ? kSealBytes : 0);
+  return bulletins;
+}
+
+ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
+
+}  // namespace
+
+int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
+  // The exchange says how long its frames are; what they carry is the rest.
+  const auto least = static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(1)));
+  const auto most = static_cast<int64_t>(max_frame_bytes);
+  if (most < least) return 0;
+  int64_t floats = most / 4;
+  while (floats > 0 && static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(floats))) > most) {
+    --floats;
+  }
+  return floats;
+}
+
+NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,
+                       float* weights, int64_t count, const ReplicaHome& home)
+    : config_(config),
+      home_(home),
+      memory_(*home.memory, 2 * sizeof(float) * static_cast<size_t>(count)),
+      transport_(std::move(transport)),
+      transmissions_of_multicast_(transport_->info().multicast ? 1
+                                                               : transport_->info().peers.size()),
+      most_wire_bytes_(
+          static_cast<double>(transmissions_of_multicast_ *
+                              (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
+      pacer_(config.max_bytes_per_second,
+             std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
+  home_.memory->Fill(memory_.get(), 0, memory_.bytes());
+  ExchangeConfig exchange = config.exchange;
+  exchange.trailer_bytes = config.gate.key ? kSealBytes : 0;
+  const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
+  if (most < 1 || config.chunk_floats > most) {
+    throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
+                " bytes carry ", most, " floats of a chunk: expected at least ",
+                std::max<int64_t>(config.chunk_floats, 1), "; a larger mtu or a smaller ",
+                "chunk_floats is needed");
+  }
+  exchange.direct = SendsDirect(weights, count);
+  exchange.copy_differences = !home_.memory->on_host();
+  MakeExecutor(most, weights, count);
+  exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
+  gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  static_assert(OutBulletin::kTrailerRoom == kSealBytes);
+  if (config.bulletins) {
+    bulletins_ =
+        std::make_unique<Bulletins>(BulletinsOf(config, *transport_), config.bulletins.get());
+    news_.resize(kBulletinBatch);
+  }
+  held_.reserve(config.exchange.slots);
+  full_.reserve(transport_->info().peers.size() + 1);
+  out_.reserve(config.exchange.slots);
+  introductions_.resize(kIntroductionBatch);
+  accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
+  const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
+  survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), executor_.get(), peers);
+  meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
+}
+
+NetSegment::~NetSegment() {
+  try {
+    executor_->Finish();
+  } catch (const Error&) {
+    // The device has failed, as Pass has said: it touches nothing any more.
+  }
+}
+
+// A seal is of the bytes that travel, and so needs a copy of weights that change. Of a device's
+// memory positions alone are sent from where they are.
+bool NetSegment::SendsDirect(const float* weights, int64_t count) {
+  if (config_.gate.key) return false;
+  if (!transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
+    return false;
+  }
+  return !home_.memory->on_host() ||
+         transport_->Expose({memory_.get<std::byte>(), memory_.bytes()});
+}
+
+void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {
+  float* const base = memory_.get<float>();
+  arrays_ = {weights, base,  base + count,
+             nullptr, count, config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
+  try {
+    executor_ = home_.make_executor(arrays_, config_.exchange.codec, config_.rule);
+  } catch (const Error& error) {
+    throw Error("segment ", config_.name, ": ", error.what());
+  }
+  for (const std::span<const std::byte> memory : transport_->ReceiveMemory()) {
+    executor_->Share(memory);  // else kernels get copies
+  }
+  in_.resize(executor_->batch_ops());
+  views_.resize(in_.size());
+}
+
+}  // namespace millrace
