@@ -1,6 +1,8 @@
 // What a segment between two nodes of this machine merges a second with its replicas in host
 // memory, in a GPU's, and one in each: over a loopback hub, where only the segments take time,
 // and over UDP. Two segment threads and two loads in one process.
+#include <glog/logging.h>
+
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -91,6 +93,8 @@ int Main() {
 }  // namespace millrace
 
 int main() {
+  FLAGS_minloglevel = google::GLOG_WARNING;
+  FLAGS_logtostderr = true;
   try {
     return millrace::Main();
   } catch (const millrace::Error& error) {
