@@ -13,8 +13,6 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kNoChunk = UINT32_MAX;
-
 enum class ChunkState : uint8_t {
   kWorker,      // another node masters it, or will
   kMaster,      // this node masters it
@@ -36,6 +34,7 @@ struct Chunk {
   int64_t taken_at = 0;  // worker: when the last difference was taken, and sent first
   uint32_t seq = 0;      // worker: number of the last difference taken
   float scale = 0;       // worker: of the pending difference
+  uint32_t slot = 0;     // of the outbox: what its last position or difference was posted in
   uint32_t row = 0;      // master, recovering: index among the chunks owned
   uint32_t previous = kNoChunk, next = kNoChunk;  // in the list of pending ones
   uint32_t next_owed = kNoChunk;                  // in its owner's list of answers owed
@@ -43,6 +42,7 @@ struct Chunk {
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
   uint8_t retries = 0;      // since content was sent, or the difference taken, first
+  uint8_t unanswered = 0;   // master: positions since somebody has said to have a newer one
   uint8_t sweep_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
   bool pending = false;     // worker: a difference may not have been applied yet
   bool dirty = false;       // master: merged something since the last position

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kOpsAtOnce = 64;
 constexpr uint32_t kFewestSlots = 8;
 constexpr size_t kRowsAhead = 4;
+// That answers leave to it.
+constexpr size_t kSlotsForMembership = 2;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
   return {config.node,       config.max_nodes,      config.incarnation,  config.heartbeat_ns,
@@ -246,7 +248,7 @@ void Exchange::ReportToMembership() {
 void Exchange::SendMembership(int64_t now, size_t budget) {
   MembershipMessage message;
   for (; budget > 0; --budget) {
-    const uint32_t slot = outbox_.Take();
+    const uint32_t slot = outbox_.Take(Outbox::Use::kRest);
     if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
     FrameHeader header = context_.Header(message.type, message.destination);
     header.length = message.payload_bytes;
@@ -258,18 +260,17 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   membership_.Tick(now);
   FollowView();
   ReportToMembership();
-  const auto budget = [&](size_t keep) {
+  const auto budget = [&](Outbox::Use use, size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
-    const size_t free = outbox_.free() - std::min(outbox_.free(), keep);
-    return std::min(wanted, free);
+    const size_t free = outbox_.Room(use);
+    return std::min(wanted, free - std::min(free, keep));
   };
-  SendMembership(now, budget(0));
-  recovery_.Poll(now, budget(2));
-  answers_.Poll(budget(2));
-  worker_.Poll(now, budget(2));
+  SendMembership(now, budget(Outbox::Use::kRest, 0));
+  recovery_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
+  answers_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
+  worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
   RunBatch(now);
-  // A part of the slots stays free for differences, which positions ask for.
-  master_.Poll(now, budget(outbox_.slots() / 2));
+  master_.Poll(now, budget(Outbox::Use::kPosition, 0));
   return outbox_.Drain(room);
 }
 

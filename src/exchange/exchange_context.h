@@ -174,8 +174,8 @@ struct ExchangeContext {
   int64_t LeastPatience() const {
     return std::min(round_trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
   }
-  static void CountRetry(uint8_t* retries) {
-    if (*retries < UINT8_MAX) ++*retries;
+  static void Count(uint8_t* times) {
+    if (*times < UINT8_MAX) ++*times;
   }
   // The pause before `what`, sent again `retries` times already, is sent once more. Not much
   // longer than the time in which the silent are found dead, if answers are faster: who was

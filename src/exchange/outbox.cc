@@ -16,15 +16,19 @@ Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trai
       heads_(slots * head_stride_),
       payloads_(slots * payload_stride_),
       frames_(slots),
+      uses_(slots),
+      chunk_in_(slots, kNoChunk),
       posted_(slots) {
   free_.reserve(slots);
   for (size_t slot = slots; slot-- > 0;) free_.push_back(static_cast<uint32_t>(slot));
 }
 
-uint32_t Outbox::Take() {
+uint32_t Outbox::Take(Use use) {
   CHECK(!free_.empty());
   const uint32_t slot = free_.back();
   free_.pop_back();
+  uses_[slot] = use;
+  ++held_[static_cast<size_t>(use)];
   return slot;
 }
 
@@ -36,6 +40,7 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
   if (payload.data() == this->payload(slot)) {
     room = {this->payload(slot) + payload.size(), trailer_bytes_};
   }
+  if (uses_[slot] != Use::kRest) chunk_in_[slot] = header.chunk;
   frames_[slot] = {header.destination, out, payload, room, slot};
   posted_[Wrapped(posted_begin_ + posted_count_++)] = slot;
 }

@@ -37,7 +37,8 @@ Drop Worker::OnPosition(const FrameView& frame) {
   } else {
     op.kind = ChunkOpKind::kExchange;
     op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+    op.take = MaySend() && (!chunk.pending || op.acknowledged) && 
+              x_.outbox.Room(Outbox::Use::kDiff) > 0;
     chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
     if (op.take) {
       context.slot = PrepareTake(&op);
@@ -51,7 +52,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
 
 // What `op` takes is to go out of the slot that this returns.
 uint32_t Worker::PrepareTake(ChunkOp* op) {
-  const uint32_t slot = x_.outbox.Take();
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);
   if (!InSlot(op->codec)) op->out = nullptr;
@@ -105,7 +106,8 @@ void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) 
 }
 
 void Worker::PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot) {
-  const Chunk& chunk = x_.table.chunks[index];
+  Chunk& chunk = x_.table.chunks[index];
+  chunk.slot = slot;
   FrameHeader header = x_.Header(FrameType::kDiff, chunk.owner);
   const ReplicaArrays& arrays = x_.arrays;
   const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
@@ -134,13 +136,15 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     Chunk& chunk = table.chunks[index];
     if (now - chunk.sent_at < x_.LeastPatience()) break;
     const uint32_t next = chunk.next;
-    if (now - chunk.sent_at >= x_.RetryAfter(chunk.retries, index) && chunk.owner != kNoNode) {
+    const bool due = now - chunk.sent_at >= x_.RetryAfter(chunk.retries, index);
+    // One that still waits to leave need not be sent again.
+    if (due && chunk.owner != kNoNode && !x_.outbox.Holds(chunk.slot, index)) {
       ChunkOp op;
       op.kind = ChunkOpKind::kEncodePending;
       op.codec = chunk.pending_codec;
       op.scale = chunk.scale;
       op.chunk = index;
-      const uint32_t slot = x_.outbox.Take();
+      const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
       const bool in_slot = InSlot(op.codec);
       if (in_slot) {
         x_.WriteTo(slot, &op);
@@ -148,7 +152,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
       }
       if (chunk.retries == 0) x_.round_trip.TimedOut(now, x_.LeastPatience());
       chunk.sent_at = now;
-      x_.CountRetry(&chunk.retries);
+      x_.Count(&chunk.retries);
       table.pending.Remove(table.chunks, index);
       table.pending.PushBack(table.chunks, index);
       PostDiff(index, slot, op.out_bytes, in_slot);
