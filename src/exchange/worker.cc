@@ -37,8 +37,8 @@ Drop Worker::OnPosition(const FrameView& frame) {
   } else {
     op.kind = ChunkOpKind::kExchange;
     op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-    op.take = MaySend() && (!chunk.pending || op.acknowledged) && 
-              x_.outbox.Room(Outbox::Use::kDiff) > 0;
+    op.take =
+        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
     chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
     if (op.take) {
       context.slot = PrepareTake(&op);
