@@ -19,7 +19,8 @@ enum class ChunkState : uint8_t {
   kRecovering,  // this node will, and is asking who saw the newest position
 };
 
-struct Chunk {
+// A row lies in two cache lines.
+struct alignas(32) Chunk {
   // The newest position of it that this end has sent or taken; 0: none, and then a
   // worker end holds nothing.
   uint64_t number = 0;
@@ -86,7 +87,7 @@ class ChunkTable {
   int64_t missing;       // chunks whose number is 0 and that this node does not master
   uint64_t version = 0;  // of the weights: grows when anybody but this exchange changes them
 
-  uint32_t size() const { return static_cast<uint32_t>(chunks.size()); }
+  uint32_t size() const { return size_; }
   // The acknowledgement vector of the newest position, or of the next one.
   std::span<uint64_t> acks(uint32_t chunk) {
     return {acks_.data() + size_t{chunk} * ack_words_, ack_words_};
@@ -121,6 +122,7 @@ class ChunkTable {
   void Reset();
 
  private:
+  const uint32_t size_;
   const size_t ack_words_;
   std::vector<uint64_t> acks_;
 };

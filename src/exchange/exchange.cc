@@ -74,8 +74,17 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
               config.trailer_bytes),
       batch_(kOpsAtOnce),
       meters_(config.max_nodes, table_.size()),
-      context_{config_, executor_, executor_.arrays(), membership_, table_, outbox_, batch_, stats_,
-               meters_, {}},
+      context_{config_,
+               executor_,
+               executor_.arrays(),
+               membership_,
+               table_,
+               outbox_,
+               batch_,
+               stats_,
+               meters_,
+               {},
+               std::vector<RoundTrip>(config_.max_nodes)},
       worker_(&context_),
       master_(&context_),
       recovery_(&context_),
@@ -126,19 +135,19 @@ void Exchange::FetchRow(std::span<const std::byte> frame) const {
 
 void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   stats_.bytes_received += bytes.size();
-  FrameView frame;
-  const Drop invalid = DecodeFrame(bytes, &frame);
+  const Drop invalid = DecodeFrame(bytes, &frame_);
+  const FrameHeader& header = frame_.header;
   if (invalid != Drop::kNone) {
     context_.Dropped(invalid);
-  } else if (const Drop foreign = CheckSource(frame.header); foreign != Drop::kNone) {
+  } else if (const Drop foreign = CheckSource(header); foreign != Drop::kNone) {
     context_.Dropped(foreign);
   } else {
-    meters_.Received(frame.header.source, bytes.size());
-    const Drop drop = Dispatch(frame, now);
+    meters_.Received(header.source, bytes.size());
+    const Drop drop = Dispatch(frame_, now);
     if (drop != Drop::kNone) {
-      context_.Dropped(drop, frame.header.source);
+      context_.Dropped(drop, header.source);
     } else {
-      ++stats_.received[static_cast<size_t>(frame.header.type)];
+      ++stats_.received[static_cast<size_t>(header.type)];
     }
   }
   if (batch_.Full()) RunBatch(now);
@@ -231,9 +240,9 @@ void Exchange::FollowView() {
   const std::vector<uint32_t> before = table_.owned;
   recovery_.OnView(owners);
   master_.OnView(before, continuing);
-  context_.round_trip.Forgive();
+  context_.ForgiveAll();
   if (membership_.role() == Role::kLeaving) worker_.LookAgain();
-  worker_.Wake();
+  worker_.OnView();
   meters_.BeginSweeps(&table_, reset);
   followed_ = view;
 }

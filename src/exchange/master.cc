@@ -122,7 +122,7 @@ void Master::Poll(int64_t now, size_t budget) {
     if (x_.outbox.Holds(chunk.slot, index)) continue;
     const bool unheard = chunk.unanswered >= kMostUnanswered;
     const bool waits = !fresh || unheard;
-    if (waits && now - chunk.sent_at < x_.RetryAfter(chunk.retries, index)) continue;
+    if (waits && now - chunk.sent_at < x_.RetryAfter(x_.round_trip, chunk.retries, index)) continue;
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;

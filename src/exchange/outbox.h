@@ -48,9 +48,8 @@ class Outbox {
 
   // How many slots may be taken for it now.
   size_t Room(Use use) const {
-    if (use == Use::kRest) return free();
-    const size_t left = std::min(Most(use) - held(use), slots() * 7 / 8 - weights_held());
-    return std::min(left, free());
+    const size_t left = std::min(left_[static_cast<size_t>(use)], free_.size());
+    return use == Use::kRest ? left : std::min(left, weights_left_);
   }
   // A slot that nobody uses; there must be room.
   uint32_t Take(Use use);
@@ -63,15 +62,13 @@ class Outbox {
             std::span<const std::byte> payload);
   size_t Drain(std::span<PostedFrame> out);
   void Release(uint32_t slot) {
-    --held_[static_cast<size_t>(uses_[slot])];
+    ++left_[static_cast<size_t>(uses_[slot])];
+    weights_left_ += uses_[slot] != Use::kRest;
     chunk_in_[slot] = kNoChunk;
     free_.push_back(slot);
   }
 
  private:
-  size_t held(Use use) const { return held_[static_cast<size_t>(use)]; }
-  size_t weights_held() const { return held(Use::kPosition) + held(Use::kDiff); }
-  size_t Most(Use use) const { return use == Use::kPosition ? slots() / 2 : slots() * 5 / 8; }
   // A place in the ring; `at` is less than twice its size. A division costs more.
   size_t Wrapped(size_t at) const { return at < posted_.size() ? at : at - posted_.size(); }
   std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
@@ -81,7 +78,8 @@ class Outbox {
   std::vector<PostedFrame> frames_;  // by slot, as the next two
   std::vector<Use> uses_;            // of those that are taken
   std::vector<uint32_t> chunk_in_;   // whose position or difference is posted; kNoChunk
-  std::array<size_t, 3> held_{};     // slots taken, by use
+  std::array<size_t, 3> left_;       // slots that may be taken, by use
+  size_t weights_left_;              // the same of positions and differences together
   std::vector<uint32_t> free_;       // a stack
   std::vector<uint32_t> posted_;     // a ring
   size_t posted_begin_ = 0, posted_count_ = 0;

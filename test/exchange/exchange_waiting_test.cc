@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "exchange/exchange.h"
 #include "test/exchange/joined.h"
@@ -91,6 +93,40 @@ TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
   x.Settle();
   EXPECT_EQ(x[0].weights, x[1].weights);
   EXPECT_EQ(x[0].weights[7], 40);
+}
+
+// A pause that followed the quickest master's answers would be too short for a slow one, and
+// what was sent twice measures nothing.
+TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  constexpr int kSlow = 30;  // ticks; what is not answered for 4 is sent again elsewhere
+  int tick = 0;
+  std::vector<std::pair<int, FrameBytes>> on_the_way;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    if (to == 2) on_the_way.emplace_back(tick + kSlow, frame);
+    return to != 2;
+  };
+  const auto run = [&](int ticks) {
+    for (const int end = tick + ticks; tick < end; ++tick) {
+      const auto arrived =
+          std::stable_partition(on_the_way.begin(), on_the_way.end(),
+                                [&](const auto& each) { return each.first > tick; });
+      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
+      on_the_way.erase(arrived, on_the_way.end());
+      for (int i = 0; i < 60; ++i) x[1].weights[i] += 1;
+      x.Add(1, 0, 0);
+      x.Tick();
+    }
+  };
+  run(400);  // until it is known how long that takes
+  const uint64_t resends = x.exchange(1).stats().resends,
+                 merged = x.exchange(2).stats().diffs_merged;
+  run(400);
+  EXPECT_EQ(x.exchange(1).stats().resends, resends);
+  EXPECT_GT(x.exchange(2).stats().diffs_merged, merged + 10);
+  EXPECT_EQ(x.exchange(1).meters().peer(0).resends, 0u);
+  x.delivers = nullptr;
 }
 
 // Whoever does not get positions cannot answer them: they would be made for nothing.
