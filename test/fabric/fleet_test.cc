@@ -166,8 +166,9 @@ TEST(Fleet, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
     fleet.Run(50 * kMs);  // queues have filled, also those that fill slowly
     const Reading reading = fleet.Measure(50 * kMs);
     EXPECT_GE(Answered(reading), 0.25) << (multicast ? "multicast" : "copies");
-    EXPECT_LE(reading.sweeps, MostSweeps(fleet.cut(), options.shape, Answered(reading),
-                                         options.carrier.rates) * 1.03);
+    EXPECT_LE(
+        reading.sweeps,
+        MostSweeps(fleet.cut(), options.shape, Answered(reading), options.carrier.rates) * 1.03);
   }
 }
 
