@@ -22,10 +22,17 @@ inline T Next(const std::byte** at) {
 const bool has_instruction = __builtin_cpu_supports("sse4.2");
 
 // Neither inverts at the start nor at the end.
-__attribute__((target("sse4.2"))) uint32_t CrcOfShort(const std::byte* at, size_t bytes,
-                                                      uint32_t crc) {
+__attribute__((target("sse4.2"))) inline uint32_t CrcOfShort(const std::byte* at, size_t bytes,
+                                                             uint32_t crc) {
   uint64_t words = crc;
-  for (size_t i = bytes / 8; i > 0; --i) words = _mm_crc32_u64(words, Next<uint64_t>(&at));
+  size_t left = bytes / 8;
+  for (; left >= 4; left -= 4) {
+    words = _mm_crc32_u64(words, Next<uint64_t>(&at));
+    words = _mm_crc32_u64(words, Next<uint64_t>(&at));
+    words = _mm_crc32_u64(words, Next<uint64_t>(&at));
+    words = _mm_crc32_u64(words, Next<uint64_t>(&at));
+  }
+  for (; left > 0; --left) words = _mm_crc32_u64(words, Next<uint64_t>(&at));
   crc = static_cast<uint32_t>(words);
   if (bytes & 4) crc = _mm_crc32_u32(crc, Next<uint32_t>(&at));
   if (bytes & 2) crc = _mm_crc32_u16(crc, Next<uint16_t>(&at));
@@ -33,7 +40,21 @@ __attribute__((target("sse4.2"))) uint32_t CrcOfShort(const std::byte* at, size_
   return crc;
 }
 
+// Of two pieces, in one call.
+__attribute__((target("sse4.2"))) uint32_t CrcOfShorts(std::span<const std::byte> first,
+                                                       std::span<const std::byte> second) {
+  const uint32_t crc = CrcOfShort(first.data(), first.size(), ~0u);
+  return ~CrcOfShort(second.data(), second.size(), crc);
+}
+
 }  // namespace
+
+uint32_t Crc32c(std::span<const std::byte> first, std::span<const std::byte> second) {
+  if (first.size() < kShortBytes && second.size() < kShortBytes && has_instruction) {
+    return CrcOfShorts(first, second);
+  }
+  return Crc32c(second, Crc32c(first));
+}
 
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc) {
   if (bytes.size() < kShortBytes && has_instruction) {

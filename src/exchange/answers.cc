@@ -5,7 +5,7 @@
 namespace millrace {
 
 void Answers::Append(List* list, uint16_t to, uint32_t chunk) {
-  if (list->slot == kNoSlot) list->slot = x_.outbox.Take();
+  if (list->slot == kNoSlot) list->slot = x_.outbox.Take(Outbox::Use::kRest);
   EncodeChunkNumber({chunk, x_.table.chunks[chunk].number},
                     x_.outbox.payload(list->slot) + kChunkNumberBytes * list->entries);
   if (++list->entries == ListCapacity()) PostList(list, to);
@@ -22,7 +22,7 @@ void Answers::PostList(List* list, uint16_t to) {
 
 void Answers::PostReturn(uint32_t index) {
   const Chunk& chunk = x_.table.chunks[index];
-  const uint32_t slot = x_.outbox.Take();
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kRest);
   ChunkOp op;
   op.kind = ChunkOpKind::kReturn;
   op.chunk = index;

@@ -8,6 +8,7 @@ ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
     : chunks(count),
       owed(max_nodes, kNoChunk),
       missing(count),
+      size_(static_cast<uint32_t>(count)),
       ack_words_(AckWords(max_nodes)),
       acks_(count * ack_words_) {
   owned.reserve(count);

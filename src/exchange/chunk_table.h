@@ -13,15 +13,14 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kNoChunk = UINT32_MAX;
-
 enum class ChunkState : uint8_t {
   kWorker,      // another node masters it, or will
   kMaster,      // this node masters it
   kRecovering,  // this node will, and is asking who saw the newest position
 };
 
-struct Chunk {
+// A row lies in two cache lines.
+struct alignas(32) Chunk {
   // The newest position of it that this end has sent or taken; 0: none, and then a
   // worker end holds nothing.
   uint64_t number = 0;
@@ -36,6 +35,7 @@ struct Chunk {
   int64_t taken_at = 0;  // worker: when the last difference was taken, and sent first
   uint32_t seq = 0;      // worker: number of the last difference taken
   float scale = 0;       // worker: of the pending difference
+  uint32_t slot = 0;     // of the outbox: what its last position or difference was posted in
   uint32_t row = 0;      // master, recovering: index among the chunks owned
   uint32_t previous = kNoChunk, next = kNoChunk;  // in the list of pending ones
   uint32_t next_owed = kNoChunk;                  // in its owner's list of answers owed
@@ -43,6 +43,7 @@ struct Chunk {
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
   uint8_t retries = 0;      // since content was sent, or the difference taken, first
+  uint8_t unanswered = 0;   // master: positions since somebody has said to have a newer one
   uint8_t sweep_marks = 0;  // of the sweeps that it has been exchanged in (peer_meters.h)
   bool pending = false;     // worker: a difference may not have been applied yet
   bool dirty = false;       // master: merged something since the last position
@@ -86,7 +87,7 @@ class ChunkTable {
   int64_t missing;       // chunks whose number is 0 and that this node does not master
   uint64_t version = 0;  // of the weights: grows when anybody but this exchange changes them
 
-  uint32_t size() const { return static_cast<uint32_t>(chunks.size()); }
+  uint32_t size() const { return size_; }
   // The acknowledgement vector of the newest position, or of the next one.
   std::span<uint64_t> acks(uint32_t chunk) {
     return {acks_.data() + size_t{chunk} * ack_words_, ack_words_};
@@ -121,6 +122,7 @@ class ChunkTable {
   void Reset();
 
  private:
+  const uint32_t size_;
   const size_t ack_words_;
   std::vector<uint64_t> acks_;
 };

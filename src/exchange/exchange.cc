@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kBatchesAhead = 4;
 constexpr uint32_t kFewestSlots = 8;
 constexpr size_t kRowsAhead = 4;
+// That answers leave to it.
+constexpr size_t kSlotsForMembership = 2;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
   return {config.node,       config.max_nodes,      config.incarnation,  config.heartbeat_ns,
@@ -73,8 +75,17 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
               config.trailer_bytes, executor->payload_memory()),
       batch_(executor->batch_ops() * (executor->starts_ahead() ? kBatchesAhead : 1)),
       meters_(config.max_nodes, table_.size()),
-      context_{config_, executor_, executor_.arrays(), membership_, table_, outbox_, batch_, stats_,
-               meters_, {}},
+      context_{config_,
+               executor_,
+               executor_.arrays(),
+               membership_,
+               table_,
+               outbox_,
+               batch_,
+               stats_,
+               meters_,
+               {},
+               std::vector<RoundTrip>(config_.max_nodes)},
       worker_(&context_),
       master_(&context_),
       recovery_(&context_),
@@ -133,19 +144,19 @@ void Exchange::FetchRow(std::span<const std::byte> frame) const {
 
 void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   stats_.bytes_received += bytes.size();
-  FrameView frame;
-  const Drop invalid = DecodeFrame(bytes, &frame);
+  const Drop invalid = DecodeFrame(bytes, &frame_);
+  const FrameHeader& header = frame_.header;
   if (invalid != Drop::kNone) {
     context_.Dropped(invalid);
-  } else if (const Drop foreign = CheckSource(frame.header); foreign != Drop::kNone) {
+  } else if (const Drop foreign = CheckSource(header); foreign != Drop::kNone) {
     context_.Dropped(foreign);
   } else {
-    meters_.Received(frame.header.source, bytes.size());
-    const Drop drop = Dispatch(frame, now);
+    meters_.Received(header.source, bytes.size());
+    const Drop drop = Dispatch(frame_, now);
     if (drop != Drop::kNone) {
-      context_.Dropped(drop, frame.header.source);
+      context_.Dropped(drop, header.source);
     } else {
-      ++stats_.received[static_cast<size_t>(frame.header.type)];
+      ++stats_.received[static_cast<size_t>(header.type)];
     }
   }
   if (batch_.Full()) RunBatch(now);
@@ -244,9 +255,9 @@ void Exchange::FollowView() {
   const std::vector<uint32_t> before = table_.owned;
   recovery_.OnView(owners);
   master_.OnView(before, continuing);
-  context_.round_trip.Forgive();
+  context_.ForgiveAll();
   if (membership_.role() == Role::kLeaving) worker_.LookAgain();
-  worker_.Wake();
+  worker_.OnView();
   meters_.BeginSweeps(&table_, reset);
   followed_ = view;
 }
@@ -261,7 +272,7 @@ void Exchange::ReportToMembership() {
 void Exchange::SendMembership(int64_t now, size_t budget) {
   MembershipMessage message;
   for (; budget > 0; --budget) {
-    const uint32_t slot = outbox_.Take();
+    const uint32_t slot = outbox_.Take(Outbox::Use::kRest);
     if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
     FrameHeader header = context_.Header(message.type, message.destination);
     header.length = message.payload_bytes;
@@ -274,18 +285,17 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   membership_.Tick(now);
   FollowView();
   ReportToMembership();
-  const auto budget = [&](size_t keep) {
+  const auto budget = [&](Outbox::Use use, size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
-    const size_t free = outbox_.free() - std::min(outbox_.free(), keep);
-    return std::min(wanted, free);
+    const size_t free = outbox_.Room(use);
+    return std::min(wanted, free - std::min(free, keep));
   };
-  SendMembership(now, budget(0));
-  recovery_.Poll(now, budget(2));
-  answers_.Poll(budget(2));
-  worker_.Poll(now, budget(2));
+  SendMembership(now, budget(Outbox::Use::kRest, 0));
+  recovery_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
+  answers_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
+  worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
   RunBatch(now);
-  // A part of the slots stays free for differences, which positions ask for.
-  master_.Poll(now, budget(outbox_.slots() / 2));
+  master_.Poll(now, budget(Outbox::Use::kPosition, 0));
   return outbox_.Drain(room);
 }
 

@@ -116,6 +116,7 @@ class Exchange {
   Recovery recovery_;
   Answers answers_;
 
+  FrameView frame_;          // that is being handled
   View followed_;            // the view that the tables are made for
   uint64_t progress_ = 0;    // as last told
   uint64_t clock_base_ = 0;  // the same when this incarnation began

@@ -35,10 +35,10 @@ struct OpContext {
 // Operations to be carried out together, and what they are for.
 class OpBatch {
  public:
-  explicit OpBatch(size_t room) : ops_(room), contexts_(room) {}
+  explicit OpBatch(size_t room) : room_(room), ops_(room), contexts_(room) {}
 
   bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
-  bool Full() const { return count_ == ops_.size(); }
+  bool Full() const { return count_ == room_; }
   bool empty() const { return count_ == 0; }
   // There must be room. (Not push_back, for which both would have to be made elsewhere.)
   void Add(Chunk* chunk, const ChunkOp& op, const OpContext& context) {
@@ -60,6 +60,7 @@ class OpBatch {
   }
 
  private:
+  const size_t room_;
   std::vector<ChunkOp> ops_;
   std::vector<OpContext> contexts_;
   size_t count_ = 0, taken_ = 0;
@@ -115,7 +116,8 @@ struct ExchangeContext {
   OpBatch& batch;
   ExchangeStats& stats;
   PeerMeters& meters;
-  RoundTrip round_trip;
+  RoundTrip round_trip;                // of any answer: for what goes to all
+  std::vector<RoundTrip> round_trips;  // of differences, by the master that they go to
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
@@ -178,17 +180,32 @@ struct ExchangeContext {
   }
   // The shortest pause before something is sent again. On a slow link, or with many weights,
   // answers take as long as a sweep.
-  int64_t LeastPatience() const {
-    return std::min(round_trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
+  int64_t PatienceOf(const RoundTrip& trip) const {
+    return std::min(trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
   }
-  static void CountRetry(uint8_t* retries) {
-    if (*retries < UINT8_MAX) ++*retries;
+  // A difference was acknowledged that was sent once, `ns` ago.
+  void Answered(uint16_t master, int64_t ns) {
+    round_trip.Sample(ns);
+    round_trips[master].Sample(ns);
+  }
+  // One that was sent once has not been answered in time.
+  void TimedOut(uint16_t master, int64_t now) {
+    for (RoundTrip* trip : {&round_trip, &round_trips[master]}) {
+      trip->TimedOut(now, PatienceOf(*trip));
+    }
+  }
+  void ForgiveAll() {
+    round_trip.Forgive();
+    for (RoundTrip& trip : round_trips) trip.Forgive();
+  }
+  static void Count(uint8_t* times) {
+    if (*times < UINT8_MAX) ++*times;
   }
   // The pause before `what`, sent again `retries` times already, is sent once more. Not much
   // longer than the time in which the silent are found dead, if answers are faster: who was
   // only frozen must not wait for long.
-  int64_t RetryAfter(uint8_t retries, uint64_t what) const {
-    const int64_t least = LeastPatience(), pause = least << (retries < 6 ? retries : 6);
+  int64_t RetryAfter(const RoundTrip& trip, uint8_t retries, uint64_t what) const {
+    const int64_t least = PatienceOf(trip), pause = least << (retries < 6 ? retries : 6);
     const int64_t most = std::max(config.suspect_ns, least);
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
   }

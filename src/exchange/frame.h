@@ -21,6 +21,7 @@ inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
 inline constexpr uint8_t kFrameVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
+inline constexpr uint32_t kNoChunk = UINT32_MAX;
 // Ids of nodes are below this.
 inline constexpr uint16_t kMaxNodes = 4096;
 // Epochs are not above this, so that the next one always exists.

@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace millrace {
+namespace {
+
+// A chunk of which nobody answers so many positions is sent less often: whoever there is
+// does not get them.
+constexpr uint8_t kMostUnanswered = 8;
+
+}  // namespace
 
 Master::Master(ExchangeContext* context) : x_(*context) {
   sending_.reserve(x_.config.slots);
@@ -42,7 +49,7 @@ Drop Master::OnDiff(const FrameView& frame) {
     end.known = true;
     end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
   }
-  if (h.number <= chunk.number) end.seen = std::max(end.seen, h.number);
+  Saw(&chunk, &end, h.number);
   if (h.seq != end.applied + 1) return Drop::kOld;
   end.applied = h.seq;
   ChunkOp op;
@@ -71,12 +78,18 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
 }
 
 Drop Master::OnSeen(const FrameView& frame) {
-  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
-    if (chunk.state != ChunkState::kMaster || entry.number > chunk.number) return Drop::kNone;
-    WorkerEnd& end = End(chunk, frame.header.source);
-    end.seen = std::max(end.seen, entry.number);
+  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, Chunk& chunk) {
+    if (chunk.state != ChunkState::kMaster) return Drop::kNone;
+    Saw(&chunk, &End(chunk, frame.header.source), entry.number);
     return Drop::kNone;
   });
+}
+
+// A worker says that it has this position.
+void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
+  if (number > chunk->number || number <= end->seen) return;
+  end->seen = number;
+  chunk->unanswered = 0;
 }
 
 bool Master::Settled(const Chunk& chunk) {
@@ -105,17 +118,25 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     clean_ = 0;
-    if (!fresh && now - chunk.sent_at < x_.RetryAfter(chunk.retries, index)) continue;
+    // What it holds by then goes out when the one before has left.
+    if (x_.outbox.Holds(chunk.slot, index)) continue;
+    const bool unheard = chunk.unanswered >= kMostUnanswered;
+    const bool waits = !fresh || unheard;
+    if (waits && now - chunk.sent_at < x_.RetryAfter(x_.round_trip, chunk.retries, index)) continue;
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;
       chunk.swept = table.version;
       chunk.dirty = false;
-      chunk.retries = 0;
     } else {
-      x_.CountRetry(&chunk.retries);
       ++x_.stats.repeats;
     }
+    if (waits) {
+      x_.Count(&chunk.retries);
+    } else {
+      chunk.retries = 0;
+    }
+    x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
     x_.meters.SentPosition(&chunk);
     sending_.push_back(index);
@@ -126,7 +147,7 @@ void Master::Poll(int64_t now, size_t budget) {
 void Master::SendPositions() {
   const ReplicaArrays& arrays = x_.arrays;
   for (const uint32_t index : sending_) {
-    const uint32_t slot = x_.outbox.Take();
+    const uint32_t slot = x_.outbox.Take(Outbox::Use::kPosition);
     slots_.push_back(slot);
     if (x_.config.direct) continue;
     ChunkOp op;
@@ -138,6 +159,7 @@ void Master::SendPositions() {
   if (!reads_.empty()) x_.executor.Run(reads_);
   for (size_t i = 0; i < sending_.size(); ++i) {
     const uint32_t index = sending_[i];
+    x_.table.chunks[index].slot = slots_[i];
     FrameHeader header = x_.Header(FrameType::kPosition, kAllNodes);
     header.ack_bytes = x_.ack_bytes();
     header.payload_unchecked = x_.config.direct;

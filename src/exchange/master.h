@@ -43,6 +43,7 @@ class Master {
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {
     return ends_[size_t{chunk.row} * x_.config.max_nodes + node];
   }
+  static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   bool Settled(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;

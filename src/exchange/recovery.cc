@@ -64,13 +64,13 @@ void Recovery::BeginClaim(uint32_t index) {
 void Recovery::Poll(int64_t now, size_t budget) {
   if (recovering_ == 0) return;
   ChunkTable& table = x_.table;
-  if (!round_open_ && now - round_at_ >= x_.RetryAfter(rounds_, kNoChunk)) {
+  if (!round_open_ && now - round_at_ >= x_.RetryAfter(x_.round_trip, rounds_, kNoChunk)) {
     round_open_ = true;
-    x_.CountRetry(&rounds_);
+    x_.Count(&rounds_);
   }
   const size_t capacity = x_.outbox.payload_bytes() / kChunkNumberBytes;
   while (round_open_ && budget > 0) {
-    const uint32_t slot = x_.outbox.Take();
+    const uint32_t slot = x_.outbox.Take(Outbox::Use::kRest);
     size_t entries = 0;
     for (; cursor_ < table.owned.size() && entries < capacity; ++cursor_) {
       const uint32_t index = table.owned[cursor_];

@@ -37,7 +37,8 @@ Drop Worker::OnPosition(const FrameView& frame) {
   } else {
     op.kind = ChunkOpKind::kExchange;
     op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+    op.take =
+        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
     chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
     if (op.take) {
       context.slot = PrepareTake(&op);
@@ -51,7 +52,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
 
 // What `op` takes is to go out of the slot that this returns.
 uint32_t Worker::PrepareTake(ChunkOp* op) {
-  const uint32_t slot = x_.outbox.Take();
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);
   if (!InSlot(op->codec)) op->out = nullptr;
@@ -65,7 +66,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     TakenPosition(op.chunk, context, now);
     Chunk& chunk = x_.table.chunks[op.chunk];
     if (op.acknowledged) {
-      if (chunk.retries == 0) x_.round_trip.Sample(now - chunk.sent_at);
+      if (chunk.retries == 0) x_.Answered(chunk.owner, now - chunk.sent_at);
       x_.meters.Answered(chunk.owner, now - chunk.taken_at);
       x_.table.Settle(op.chunk);
     }
@@ -105,7 +106,8 @@ void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) 
 }
 
 void Worker::PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot) {
-  const Chunk& chunk = x_.table.chunks[index];
+  Chunk& chunk = x_.table.chunks[index];
+  chunk.slot = slot;
   FrameHeader header = x_.Header(FrameType::kDiff, chunk.owner);
   const ReplicaArrays& arrays = x_.arrays;
   const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
@@ -125,40 +127,51 @@ void Worker::Poll(int64_t now, size_t budget) {
   Push(now, budget);
 }
 
-// The list is in the order of sending, so who is not due hides nobody who is but
-// for those that have been sent more than once.
+// Goes through the list, where who was sent last is last; not again before somebody may be due.
 size_t Worker::Resend(int64_t now, size_t budget) {
+  if (now < resend_at_) return 0;
   ChunkTable& table = x_.table;
   size_t sent = 0;
-  for (uint32_t index = table.pending.front(); index != kNoChunk && sent < budget;) {
-    Chunk& chunk = table.chunks[index];
-    if (now - chunk.sent_at < x_.LeastPatience()) break;
-    const uint32_t next = chunk.next;
-    if (now - chunk.sent_at >= x_.RetryAfter(chunk.retries, index) && chunk.owner != kNoNode) {
-      ChunkOp op;
-      op.kind = ChunkOpKind::kEncodePending;
-      op.codec = chunk.pending_codec;
-      op.scale = chunk.scale;
-      op.chunk = index;
-      const uint32_t slot = x_.outbox.Take();
-      const bool in_slot = InSlot(op.codec);
-      if (in_slot) {
-        x_.WriteTo(slot, &op);
-        x_.executor.Run({&op, 1});
-      }
-      if (chunk.retries == 0) x_.round_trip.TimedOut(now, x_.LeastPatience());
-      chunk.sent_at = now;
-      x_.CountRetry(&chunk.retries);
-      table.pending.Remove(table.chunks, index);
-      table.pending.PushBack(table.chunks, index);
-      PostDiff(index, slot, op.out_bytes, in_slot);
-      ++x_.stats.resends;
-      x_.meters.Resent(chunk.owner);
-      ++sent;
+  resend_at_ = now + x_.config.resend_ns;  // what is sent from now on is not due before
+  for (uint32_t index = table.pending.front(), next; index != kNoChunk; index = next) {
+    const Chunk& chunk = table.chunks[index];
+    next = chunk.next;
+    if (chunk.owner == kNoNode) continue;
+    const RoundTrip& trip = x_.round_trips[chunk.owner];
+    const int64_t due = chunk.sent_at + x_.RetryAfter(trip, chunk.retries, index);
+    // One that still waits to leave need not be sent again.
+    if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
+    if (now < due || sent == budget) {
+      resend_at_ = std::min(resend_at_, due);
+      continue;
     }
-    index = next;
+    SendAgain(index, now);
+    ++sent;
   }
   return sent;
+}
+
+void Worker::SendAgain(uint32_t index, int64_t now) {
+  Chunk& chunk = x_.table.chunks[index];
+  ChunkOp op;
+  op.kind = ChunkOpKind::kEncodePending;
+  op.codec = chunk.pending_codec;
+  op.scale = chunk.scale;
+  op.chunk = index;
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
+  const bool in_slot = InSlot(op.codec);
+  if (in_slot) {
+    x_.WriteTo(slot, &op);
+    x_.executor.Run({&op, 1});
+  }
+  if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
+  chunk.sent_at = now;
+  x_.Count(&chunk.retries);
+  x_.table.pending.Remove(x_.table.chunks, index);
+  x_.table.pending.PushBack(x_.table.chunks, index);
+  PostDiff(index, slot, op.out_bytes, in_slot);
+  ++x_.stats.resends;
+  x_.meters.Resent(chunk.owner);
 }
 
 bool Worker::OwesDiff(const Chunk& chunk) const {
@@ -166,12 +179,22 @@ bool Worker::OwesDiff(const Chunk& chunk) const {
          chunk.swept != x_.table.version;
 }
 
+// Goes round the chunks; not again before one of them can be due. Positions only make that
+// later, and one that is pending now will have been heard of since.
 void Worker::Push(int64_t now, size_t budget) {
+  if (now < look_at_) return;
   ChunkTable& table = x_.table;
   for (uint32_t scanned = 0; scanned < kScan && !idle() && budget > 0; ++scanned) {
     const uint32_t index = cursor_;
     Chunk& chunk = table.chunks[index];
-    cursor_ = cursor_ + 1 == table.size() ? 0 : cursor_ + 1;
+    if (index == 0) longest_ago_ = now;
+    if (chunk.state == ChunkState::kWorker && !chunk.pending) {
+      longest_ago_ = std::min(longest_ago_, chunk.heard_at);
+    }
+    if (++cursor_ == table.size()) {
+      cursor_ = 0;
+      look_at_ = longest_ago_ + x_.config.push_after_ns;
+    }
     if (!OwesDiff(chunk)) {
       ++clean_;
       continue;

@@ -24,6 +24,12 @@ class Worker {
   bool Drained() const;
   // Goes through the chunks that have not been looked at since progress was made.
   void Wake() { clean_ = 0; }
+  // The view has changed: others master the chunks.
+  void OnView() {
+    look_at_ = resend_at_ = 0;
+    cursor_ = 0;
+    Wake();
+  }
   // Looks at all chunks again, also those where something was left over.
   void LookAgain();
   bool idle() const { return clean_ >= x_.table.size(); }
@@ -40,11 +46,16 @@ class Worker {
   void SendDiff(const ChunkOp& op, const OpContext& context, int64_t now);
   void PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot);
   size_t Resend(int64_t now, size_t budget);
+  void SendAgain(uint32_t index, int64_t now);
   void Push(int64_t now, size_t budget);
 
   ExchangeContext& x_;
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // chunks passed in a row that have no progress to send
+  // No chunk will have been without a position for long enough before this.
+  int64_t look_at_ = 0;
+  int64_t resend_at_ = 0;    // nor has one to be sent again
+  int64_t longest_ago_ = 0;  // that a chunk was heard of, of those passed since the first
 };
 
 }  // namespace millrace

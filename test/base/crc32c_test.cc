@@ -44,11 +44,14 @@ TEST(Crc32c, IsRightForEveryLengthAtEveryAddress) {
 }
 
 TEST(Crc32c, GoesOnFromTheChecksumOfWhatCameBefore) {
-  const std::vector<std::byte> bytes = RandomBytes(500);
-  const uint32_t whole = Reference(bytes);
-  for (size_t split = 0; split <= bytes.size(); split += 7) {
-    const auto all = std::span(bytes);
-    ASSERT_EQ(Crc32c(all.subspan(split), Crc32c(all.first(split))), whole) << split;
+  for (const size_t length : {150, 500}) {
+    const std::vector<std::byte> bytes = RandomBytes(length);
+    const uint32_t whole = Reference(bytes);
+    for (size_t split = 0; split <= bytes.size(); split += 7) {
+      const auto all = std::span(bytes);
+      ASSERT_EQ(Crc32c(all.subspan(split), Crc32c(all.first(split))), whole) << split;
+      ASSERT_EQ(Crc32c(all.first(split), all.subspan(split)), whole) << split;
+    }
   }
 }
 

@@ -32,15 +32,18 @@ void Joined::Collect(size_t from) {
   entering();
   const size_t count = nodes_[from].exchange->Send(room_, now());
   leaving();
-  for (size_t i = 0; i < count; ++i) {
-    const PostedFrame& out = room_[i];
+  Node& node = nodes_[from];
+  node.held.insert(node.held.end(), room_.begin(), room_.begin() + static_cast<ptrdiff_t>(count));
+  if (node.stuck) return;
+  for (const PostedFrame& out : node.held) {
     const FrameBytes frame(out.head, out.payload);
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || (out.destination != kAllNodes && out.destination != to)) continue;
       if (!delivers || delivers(to, frame)) nodes_[to].inbox.push_back(frame);
     }
-    nodes_[from].exchange->Release(out.slot);
+    node.exchange->Release(out.slot);
   }
+  node.held.clear();
 }
 
 void Joined::Tick() {

@@ -27,8 +27,10 @@ class Joined {
  public:
   struct Node : ExchangeNode {
     std::vector<FrameBytes> inbox;
-    bool stopped = false;  // takes and sends nothing
-    bool woken = false;    // has made progress
+    bool stopped = false;           // takes and sends nothing
+    bool woken = false;             // has made progress
+    bool stuck = false;             // its transport takes nothing
+    std::vector<PostedFrame> held;  // that wait for it
   };
 
   explicit Joined(const JoinedOptions& options);

@@ -22,7 +22,7 @@ FrameHeader HeaderOf(uint32_t chunk, uint32_t length) {
 
 // Posts a frame whose payload is its chunk's number, over and over.
 void PostOne(Outbox* outbox, uint32_t chunk) {
-  const uint32_t slot = outbox->Take();
+  const uint32_t slot = outbox->Take(Outbox::Use::kRest);
   memset(outbox->payload(slot), static_cast<int>(chunk), kPayload);
   outbox->Post(slot, HeaderOf(chunk, kPayload), {}, {outbox->payload(slot), kPayload});
 }
@@ -74,11 +74,47 @@ TEST(Outbox, CountsItsSlots) {
   EXPECT_EQ(outbox.free(), kSlots);
 }
 
+// Each takes what it can get, and finds room whatever the others have taken.
+TEST(Outbox, KeepsRoomForEachUseHoweverManySlotsTheOthersHold) {
+  using Use = Outbox::Use;
+  for (const size_t slots : {8, 13, 256}) {
+    for (const Use first : {Use::kPosition, Use::kDiff}) {
+      const Use second = first == Use::kPosition ? Use::kDiff : Use::kPosition;
+      Outbox outbox(slots, kAckBytes, kPayload);
+      std::vector<uint32_t> taken;
+      while (outbox.Room(first) > 0) taken.push_back(outbox.Take(first));
+      const size_t most = taken.size();
+      EXPECT_EQ(most, first == Use::kPosition ? slots / 2 : slots * 5 / 8);
+      EXPECT_GE(outbox.Room(second), slots / 4);
+      while (outbox.Room(second) > 0) taken.push_back(outbox.Take(second));
+      EXPECT_EQ(taken.size(), slots * 7 / 8);
+      EXPECT_GE(outbox.Room(Use::kRest), slots / 8);
+      // Who gives slots back finds them again.
+      for (size_t i = 0; i < most; ++i) outbox.Release(taken[i]);
+      EXPECT_EQ(outbox.Room(first), most);
+    }
+  }
+}
+
+TEST(Outbox, KnowsWhichChunkASlotHoldsUntilItsBytesHaveLeft) {
+  Outbox outbox(kSlots, kAckBytes, kPayload);
+  const uint32_t slot = outbox.Take(Outbox::Use::kDiff);
+  EXPECT_FALSE(outbox.Holds(slot, 3));
+  outbox.Post(slot, HeaderOf(3, kPayload), {}, {outbox.payload(slot), kPayload});
+  EXPECT_TRUE(outbox.Holds(slot, 3));
+  EXPECT_FALSE(outbox.Holds(slot, 4));
+  PostedFrame out;
+  ASSERT_EQ(outbox.Drain({&out, 1}), 1u);
+  EXPECT_TRUE(outbox.Holds(slot, 3));
+  outbox.Release(slot);
+  EXPECT_FALSE(outbox.Holds(slot, 3));
+}
+
 TEST(Outbox, GivesEverySlotRoomOfItsOwnThatIsAligned) {
   Outbox outbox(kSlots, kAckBytes, kPayload);
   std::set<std::byte*> rooms;
   for (size_t i = 0; i < kSlots; ++i) {
-    std::byte* payload = outbox.payload(outbox.Take());
+    std::byte* payload = outbox.payload(outbox.Take(Outbox::Use::kRest));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(payload) % 8, 0u);
     for (std::byte* other : rooms) EXPECT_GE(std::abs(payload - other), std::ptrdiff_t{kPayload});
     rooms.insert(payload);
@@ -88,7 +124,7 @@ TEST(Outbox, GivesEverySlotRoomOfItsOwnThatIsAligned) {
 TEST(Outbox, SendsAPayloadFromWhereItIs) {
   Outbox outbox(kSlots, kAckBytes, kPayload);
   std::vector<std::byte> elsewhere(kPayload, std::byte{3});
-  const uint32_t slot = outbox.Take();
+  const uint32_t slot = outbox.Take(Outbox::Use::kDiff);
   outbox.Post(slot, HeaderOf(3, kPayload), {}, elsewhere);
   PostedFrame out;
   ASSERT_EQ(outbox.Drain({&out, 1}), 1u);

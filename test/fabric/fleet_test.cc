@@ -155,6 +155,23 @@ TEST(Fleet, SpreadsAStepFurtherThroughATree) {
   EXPECT_GT(far.last_ns, near.last_ns);
 }
 
+// Where nodes master few chunks each, what waits for a window is soon out of date: were more
+// of a chunk's positions to wait, few of them would find their workers' differences answered.
+TEST(Fleet, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
+  for (const bool multicast : {false, true}) {
+    FleetOptions options = OptionsOf(Flat(32), multicast, 128);
+    options.carrier.under_way = 256;
+    Fleet fleet(options);
+    WarmUp(options, &fleet);
+    fleet.Run(50 * kMs);  // queues have filled, also those that fill slowly
+    const Reading reading = fleet.Measure(50 * kMs);
+    EXPECT_GE(Answered(reading), 0.25) << (multicast ? "multicast" : "copies");
+    EXPECT_LE(
+        reading.sweeps,
+        MostSweeps(fleet.cut(), options.shape, Answered(reading), options.carrier.rates) * 1.03);
+  }
+}
+
 TEST(Fleet, IsTheSameEachTime) {
   const FleetOptions options = OptionsOf(Tree(12, 4), true, 64);
   Fleet one(options), two(options);

@@ -10,7 +10,7 @@ RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
 PROPOSE = "src/exchange/membership_propose.cc"
 FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
 ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
-CONTEXT = "src/exchange/exchange_context.h"
+CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
 
 MUTANTS = [
@@ -70,22 +70,22 @@ MUTANTS = [
   if (h.number == chunk.number) {
 """)]),
     ("difference-taken-while-one-is-pending", [(WORKER, """\
-    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
 """, """\
-    op.take = MaySend() && x_.outbox.free() > 0;
+        MaySend() && x_.outbox.Room(Outbox::Use::kDiff) > 0;
 """)]),
     ("resent-under-a-new-seq", [(WORKER, """\
-      chunk.sent_at = now;
-      x_.CountRetry(&chunk.retries);
+  chunk.sent_at = now;
+  x_.Count(&chunk.retries);
 """, """\
-      chunk.sent_at = now;
-      ++chunk.seq;
-      x_.CountRetry(&chunk.retries);
+  chunk.sent_at = now;
+  ++chunk.seq;
+  x_.Count(&chunk.retries);
 """)]),
     ("resent-anew-under-the-old-seq", [(WORKER, """\
-      op.kind = ChunkOpKind::kEncodePending;
+  op.kind = ChunkOpKind::kEncodePending;
 """, """\
-      op.kind = ChunkOpKind::kTake;
+  op.kind = ChunkOpKind::kTake;
 """)]),
     ("never-resent", [(WORKER, """\
   budget -= Resend(now, budget);
@@ -172,10 +172,10 @@ MUTANTS = [
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
 """, "")]),
     ("checksum-without-the-acks", [(FRAME, """\
-  if (head.size() > kFrameHeaderBytes) crc = Crc32c(head.subspan(kFrameHeaderBytes), crc);
+  const uint32_t crc = Crc32c(head.first(kAtChecksum), head.subspan(kFrameHeaderBytes));
 """, """\
   const size_t behind_acks = kFrameHeaderBytes + Get<uint16_t>(head.data(), kAtAckBytes);
-  if (head.size() > behind_acks) crc = Crc32c(head.subspan(behind_acks), crc);
+  const uint32_t crc = Crc32c(head.first(kAtChecksum), head.subspan(behind_acks));
 """)]),
     ("another-run-heard", [(EXCHANGE, """\
   if (h.run != config_.run) return Drop::kRun;
@@ -285,9 +285,9 @@ MUTANTS = [
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(round_trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
+    return std::min(trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
 """, """\
-    return round_trip.Patience(config.resend_ns);
+    return trip.Patience(config.resend_ns);
 """), (CONTEXT, """\
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
 """, """\
@@ -412,10 +412,38 @@ bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missin
 """, """\
 bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 """)]),
-    ("slots-run-out", [(WORKER, """\
-    op.take = MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.free() > 0;
+    ("a-chunk-waits-several-times", [(MASTER, """\
+    if (x_.outbox.Holds(chunk.slot, index)) continue;
+""", "")]),
+    ("a-difference-waits-several-times", [(WORKER, """\
+    if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
+""", "")]),
+    ("positions-take-all-slots", [(OUTBOX, """\
+      left_{slots / 2, slots * 5 / 8, slots},
+      weights_left_(slots * 7 / 8),
 """, """\
-    op.take = MaySend() && (!chunk.pending || op.acknowledged);
+      left_{slots, slots, slots},
+      weights_left_(slots),
+""")]),
+    ("no-brake-where-nobody-answers", [(MASTER, """\
+    const bool waits = !fresh || unheard;
+""", """\
+    const bool waits = !fresh;
+""")]),
+    ("every-master-taken-for-as-quick", [(WORKER, """\
+    const RoundTrip& trip = x_.round_trips[chunk.owner];
+""", """\
+    const RoundTrip& trip = x_.round_trip;
+""")]),
+    ("looks-once-for-progress-and-never-again", [(WORKER, """\
+      look_at_ = longest_ago_ + x_.config.push_after_ns;
+""", """\
+      look_at_ = INT64_MAX;
+""")]),
+    ("slots-run-out", [(WORKER, """\
+        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
+""", """\
+        MaySend() && (!chunk.pending || op.acknowledged);
 """)]),
 ]
 

@@ -1,0 +1,177 @@
+// What an exchange sends while its frames wait for a transport, or nobody answers them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "exchange/exchange.h"
+#include "test/exchange/joined.h"
+
+namespace millrace {
+namespace {
+
+using test::FrameBytes;
+using test::Joined;
+
+uint64_t PositionsOf(Joined& x, size_t node) {
+  return x.exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
+}
+
+// How many of a type wait at a node, by chunk.
+std::map<uint32_t, int> WaitingAt(Joined& x, size_t node, FrameType type) {
+  std::map<uint32_t, int> waiting;
+  for (const PostedFrame& out : x[node].held) {
+    const FrameHeader header = FrameBytes(out.head, out.payload).decoded().header;
+    if (header.type == type) ++waiting[header.chunk];
+  }
+  return waiting;
+}
+
+TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
+  for (const bool direct : {false, true}) {
+    auto joined = Joined::Ready({.direct = direct});
+    Joined& x = *joined;
+    x[0].stuck = true;
+    for (int tick = 0; tick < 40; ++tick) {
+      for (int i = 0; i < 60; ++i) x[0].weights[i] += 1;
+      x.Add(0, 0, 0);
+      x.Tick();
+      for (const auto& [chunk, count] : WaitingAt(x, 0, FrameType::kPosition)) {
+        ASSERT_EQ(count, 1) << "chunk " << chunk << ", tick " << tick;
+      }
+    }
+    EXPECT_EQ(WaitingAt(x, 0, FrameType::kPosition).size(), x.exchange(0).table().owned.size());
+    // What was made meanwhile follows.
+    x[0].stuck = false;
+    x.Settle();
+    for (int i = 0; i < 60; ++i) ASSERT_EQ(x[1].weights[i], 40);
+  }
+}
+
+TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
+  for (const bool direct : {false, true}) {
+    auto joined = Joined::Ready({.direct = direct});
+    Joined& x = *joined;
+    x[1].stuck = true;
+    for (int i = 0; i < 60; ++i) x[1].weights[i] += 1;
+    x.Add(1, 0, 0);
+    x.Run(50);  // twelve times the pause before something is sent again
+    const std::map<uint32_t, int> waiting = WaitingAt(x, 1, FrameType::kDiff);
+    EXPECT_EQ(waiting.size(), x.exchange(0).table().owned.size());
+    for (const auto& [chunk, count] : waiting) EXPECT_EQ(count, 1) << "chunk " << chunk;
+    EXPECT_EQ(x.exchange(1).stats().resends, 0u);
+    x[1].stuck = false;
+    // What has left and is lost is sent again.
+    bool loses = true;
+    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+      return !loses || frame.decoded().header.type != FrameType::kDiff;
+    };
+    x.Run(8);
+    EXPECT_GT(x.exchange(1).stats().resends, 0u);
+    loses = false;
+    x.Settle();
+    EXPECT_EQ(x[0].weights, x[1].weights);
+  }
+}
+
+TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
+  auto joined = Joined::Ready({.size = 2000, .slots = 32});
+  Joined& x = *joined;
+  x[1].stuck = true;
+  for (int tick = 0; tick < 20; ++tick) {
+    for (size_t i = 0; i < 2000; ++i) x[1].weights[i] += 1;
+    for (size_t i = 0; i < 2000; ++i) x[0].weights[i] += 1;
+    for (const size_t node : {0, 1}) x.Add(node, 0, 0);
+    x.Tick();
+  }
+  EXPECT_GE(WaitingAt(x, 1, FrameType::kPosition).size(), 8u);
+  EXPECT_GE(WaitingAt(x, 1, FrameType::kDiff).size(), 12u);
+  EXPECT_GE(WaitingAt(x, 1, FrameType::kHeartbeat).size(), 1u);
+  x[1].stuck = false;
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[1].weights);
+  EXPECT_EQ(x[0].weights[7], 40);
+}
+
+// A pause that followed the quickest master's answers would be too short for a slow one, and
+// what was sent twice measures nothing.
+TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  constexpr int kSlow = 30;  // ticks; what is not answered for 4 is sent again elsewhere
+  int tick = 0;
+  std::vector<std::pair<int, FrameBytes>> on_the_way;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    if (to == 2) on_the_way.emplace_back(tick + kSlow, frame);
+    return to != 2;
+  };
+  const auto run = [&](int ticks) {
+    for (const int end = tick + ticks; tick < end; ++tick) {
+      const auto arrived =
+          std::stable_partition(on_the_way.begin(), on_the_way.end(),
+                                [&](const auto& each) { return each.first > tick; });
+      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
+      on_the_way.erase(arrived, on_the_way.end());
+      for (int i = 0; i < 60; ++i) x[1].weights[i] += 1;
+      x.Add(1, 0, 0);
+      x.Tick();
+    }
+  };
+  run(400);  // until it is known how long that takes
+  const uint64_t resends = x.exchange(1).stats().resends,
+                 merged = x.exchange(2).stats().diffs_merged;
+  run(400);
+  EXPECT_EQ(x.exchange(1).stats().resends, resends);
+  EXPECT_GT(x.exchange(2).stats().diffs_merged, merged + 10);
+  EXPECT_EQ(x.exchange(1).meters().peer(0).resends, 0u);
+  x.delivers = nullptr;
+}
+
+// Whoever does not get positions cannot answer them: they would be made for nothing.
+TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  bool reaches = false;
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    const FrameHeader header = frame.decoded().header;
+    return header.type >= FrameType::kHeartbeat || header.source != 0 || reaches;
+  };
+  const uint64_t owned = x.exchange(0).table().owned.size(), before = PositionsOf(x, 0);
+  for (int tick = 0; tick < 400; ++tick) {
+    x.Add(0, tick % 60, 1);
+    x.Tick();
+  }
+  // Eight at once; then pauses of 4 to 60 ticks, and half as much again, which double.
+  EXPECT_LE(PositionsOf(x, 0) - before, owned * (8 + 14));
+  EXPECT_GE(PositionsOf(x, 0) - before, owned * (8 + 5));
+  reaches = true;
+  x.Run(95);  // until the longest of these is over
+  const uint64_t then = PositionsOf(x, 0);
+  for (int tick = 0; tick < 40; ++tick) {
+    x.Add(0, tick, 1);
+    x.Tick();
+  }
+  EXPECT_EQ(PositionsOf(x, 0) - then, 40 * owned);
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[2].weights);
+}
+
+// One that answers is enough: it must not wait for those that do not.
+TEST(Master, KeepsItsPaceForTheOneThatAnswers) {
+  auto joined = Joined::Ready({.nodes = 3});
+  Joined& x = *joined;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    return to != 2 || frame.decoded().header.type >= FrameType::kHeartbeat;
+  };
+  const uint64_t owned = x.exchange(0).table().owned.size(), before = PositionsOf(x, 0);
+  for (int tick = 0; tick < 100; ++tick) {
+    x.Add(0, tick % 60, 1);
+    x.Tick();
+  }
+  EXPECT_EQ(PositionsOf(x, 0) - before, 100 * owned);
+}
+
+}  // namespace
+}  // namespace millrace
