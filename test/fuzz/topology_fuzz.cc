@@ -19,6 +19,9 @@ const Machine& AMachine() {
                                     if (path != "key")
                                       throw Error(path, ": No such file or directory");
                                     return path;
+                                  },
+                                  [](DeviceType, int ordinal) {
+                                    if (ordinal > 1) throw Error("there is no such device");
                                   }};
   return machine;
 }
@@ -78,6 +81,9 @@ std::vector<std::string> Corpus() {
       "segment { name: 's' transport: 'udp' end: 0.5 option { key: 'gso' value: '0' } }\n"
       "segment { name: 't' transport: 'udp' begin: 0.5 adapter: 'x' rule: 'additive' }\n",
       "name: 'one' split_test: false node { name: 'a' }\n",
+      "name: 'gpu' node { name: 'a' address: 'a' memory: 'cuda:1' }\n"
+      "node { name: 'b' address: 'b' memory: 'host' } node { name: 'c' memory: 'cuda:2' }\n"
+      "segment { name: 's' transport: 'udp' node: 'a' node: 'b' chunk_floats: 64 }\n",
   };
 }
 
