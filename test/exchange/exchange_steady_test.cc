@@ -17,9 +17,12 @@ thread_local int allocations = 0;
 }  // namespace
 
 // For this whole test program.
-__attribute__((noinline)) void* operator new(size_t bytes) {
+__attribute__((noinline)) void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocations += counting;
-  void* memory = std::malloc(bytes > 0 ? bytes : 1);
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+__attribute__((noinline)) void* operator new(size_t bytes) {
+  void* memory = operator new(bytes, std::nothrow);
   if (!memory) throw std::bad_alloc();
   return memory;
 }

@@ -255,7 +255,12 @@ TEST(StreamExecutor, JudgesLengthsThatNoPayloadHas) {
   Machine machine({});
   Merges merges(4);
   const uint32_t lengths[] = {0, 4 * kFloats - 1, 4 * kFloats + 4, UINT32_MAX};
-  for (size_t i = 0; i < 4; ++i) merges.Set(i, 0, 1).in_bytes = lengths[i];
+  const std::vector<float> longest(kFloats + 1, 1);
+  for (size_t i = 0; i < 4; ++i) {
+    ChunkOp& op = merges.Set(i, 0, 1);
+    op.in = reinterpret_cast<const std::byte*>(longest.data());
+    op.in_bytes = lengths[i];
+  }
   machine.executor->Run(merges.ops());  // reads nothing of the last: it is longer than any
   for (const ChunkOp& op : merges.ops()) EXPECT_EQ(op.result, kMalformed);
   EXPECT_EQ(machine.weight(0), 0);
