@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/node_bits.h"
 
 namespace millrace {
 namespace {
@@ -20,23 +21,6 @@ bool Announces(const BenchStatus& status) {
 }
 
 bool IsDuration(double seconds) { return seconds >= 0 && seconds <= kLongest; }
-
-std::string SetOf(const std::vector<NodeId>& nodes) {
-  std::string bits;
-  for (const NodeId node : nodes) {
-    bits.resize(std::max<size_t>(bits.size(), node / 8 + 1));
-    bits[node / 8] = static_cast<char>(bits[node / 8] | 1 << node % 8);
-  }
-  return bits;
-}
-
-std::vector<NodeId> NodesOf(const std::string& bits) {
-  std::vector<NodeId> nodes;
-  for (size_t i = 0; i < 8 * bits.size(); ++i) {
-    if (bits[i / 8] >> i % 8 & 1) nodes.push_back(static_cast<NodeId>(i));
-  }
-  return nodes;
-}
 
 }  // namespace
 
@@ -70,7 +54,7 @@ BenchStatus Stages::status() const {
   status.set_version(kBenchVersion);
   status.set_stage(stage_);
   if (!leads()) return status;
-  status.set_participants(SetOf(participants_));
+  status.set_participants(BitsOf(participants_));
   status.set_warm_up_seconds(static_cast<float>(warm_up_seconds_));
   status.set_seconds(static_cast<float>(seconds_));
   return status;

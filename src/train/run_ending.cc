@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/node_bits.h"
+#include "train/read_bulletins.h"
 
 namespace millrace {
 namespace {
@@ -13,15 +15,6 @@ namespace {
 constexpr int64_t kCheckNs = 250'000'000;
 // What changes all the time is told so often.
 constexpr int64_t kTellNs = 20'000'000;
-
-std::string BitsOf(const std::vector<NodeId>& nodes) {
-  std::string bits;
-  for (const NodeId node : nodes) {
-    bits.resize(std::max<size_t>(bits.size(), node / 8 + 1));
-    bits[node / 8] = static_cast<char>(bits[node / 8] | 1 << node % 8);
-  }
-  return bits;
-}
 
 }  // namespace
 
@@ -87,13 +80,7 @@ void RunEnding::Tell(bool at_once) {
 
 // Who is there: whom this node hears, whom these hear, and so on.
 void RunEnding::Hear() {
-  statements_.clear();
-  for (const Bulletin& bulletin : peers_.read()) {
-    RunEnd end;
-    if (end.ParseFromArray(bulletin.bytes.data(), static_cast<int>(bulletin.bytes.size()))) {
-      statements_[bulletin.node] = std::move(end);
-    }
-  }
+  statements_ = ReadBulletins<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
   std::string seen = BitsOf(there_);

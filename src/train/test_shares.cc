@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "train/read_bulletins.h"
+
 namespace millrace {
 
 BatchRange ShareOf(size_t k, size_t n, int batches) {
@@ -12,14 +14,7 @@ BatchRange ShareOf(size_t k, size_t n, int batches) {
 }
 
 TestShares ReadShares(const std::vector<Bulletin>& bulletins) {
-  TestShares shares;
-  for (const Bulletin& bulletin : bulletins) {
-    TestShare share;
-    if (share.ParseFromArray(bulletin.bytes.data(), static_cast<int>(bulletin.bytes.size()))) {
-      shares[bulletin.node] = std::move(share);
-    }
-  }
-  return shares;
+  return ReadBulletins<TestShare>(bulletins);
 }
 
 std::vector<NodeId> Participants(const TestShares& shares, NodeId self, int64_t test) {
