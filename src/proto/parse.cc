@@ -25,6 +25,10 @@ struct SourceMap::Tree {
   const Descriptor* root = nullptr;
 };
 
+Error Located(const SourceMap& source, const FieldError& error) {
+  return Error(source.Where(error.field()), ": ", error.field(), ": ", error.what());
+}
+
 std::string SourceMap::Where(const std::string& path) const {
   if (!tree_) return file_;
   const std::string full = prefix_ + path;

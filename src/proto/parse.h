@@ -53,6 +53,9 @@ class FieldError : public Error {
   std::string field_;
 };
 
+// The same with its place: "net.prototxt:12: layer[3].name: ...", one line for the user.
+Error Located(const SourceMap& source, const FieldError& error);
+
 // Parses a text file into `message`. `source` may be null.
 void LoadText(const std::string& path, google::protobuf::Message* message, SourceMap* source);
 

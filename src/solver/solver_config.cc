@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "device/device.h"
 #include "nn/layer.h"
+#include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/update_rule.h"
 
@@ -289,7 +290,7 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
     SetState(caffe::TRAIN, config.param.train_state(), &config.train);
     ResolveSnapshots(files, &config);
   } catch (const FieldError& error) {
-    throw Error(config.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+    throw Located(config.source, error);
   }
   ChooseSeed(&config);
   CheckMode(&config);

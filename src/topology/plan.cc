@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "proto/parse.h"
 #include "topology/network_names.h"
 #include "topology/read_fields.h"
 
@@ -198,7 +199,7 @@ NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine) 
   try {
     return Planner(topology, node, machine).Plan();
   } catch (const FieldError& error) {
-    throw Error(topology.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+    throw Located(topology.source, error);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/fnv1a.h"
+#include "proto/parse.h"
 #include "proto/topology.pb.h"
 #include "topology/coverage.h"
 #include "topology/read_fields.h"
@@ -46,7 +47,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     CheckCoverage(topology);
     topology.digest = Fnv1a(file.SerializeAsString());
   } catch (const FieldError& error) {
-    throw Error(topology.source.Where(error.field()), ": ", error.field(), ": ", error.what());
+    throw Located(topology.source, error);
   }
   return topology;
 }

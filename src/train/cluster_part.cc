@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "proto/parse.h"
 #include "topology/choose_node.h"
 
 namespace millrace {
@@ -30,10 +31,10 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
   place->topology = LoadTopology(options.topology, TransportsForTopologies());
   const NodeId node = ChooseNode(place->topology, options.node, getenv);
   if (!place->topology.nodes[node].memory.on_host()) {
-    const std::string field = Cat("node[", node, "].memory");
-    throw Error(place->topology.source.Where(field), ": ", field,
-                ": a device given, but train has solvers on CPUs only, expected host; millrace "
-                "bench measures with either");
+    throw Located(place->topology.source,
+                  FieldError(Cat("node[", node, "].memory"),
+                             "a device given, but train has solvers on CPUs only, expected host; "
+                             "millrace bench measures with either"));
   }
   place->plan = PlanFor(place->topology, node);
   return place;
