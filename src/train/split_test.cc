@@ -166,15 +166,18 @@ void SplitTest::FinishLocked() {
     LOG(INFO) << "Of the test at iteration " << iteration_ << " " << filled
               << " batches came from no other node and were evaluated here";
   }
-  TestShare whole;
-  whole.set_test(number_);
-  whole.set_whole(true);
   for (int net = 0; net < tester_.nets(); ++net) {
     results_.push_back(tester_.Report(iteration_, net, all[net]));
-    AddSums(0, all[net], &whole);
   }
-  if (!weights_) return;
+  if (weights_) Tell(all);
+}
+
+void SplitTest::Tell(const std::vector<TestSums>& all) const {
+  TestShare whole;
+  whole.set_test(number_);
   whole.set_weights(*weights_);
+  whole.set_whole(true);
+  for (const TestSums& sums : all) AddSums(0, sums, &whole);
   Publish(peers_, whole);
 }
 

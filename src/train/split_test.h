@@ -74,6 +74,8 @@ class SplitTest {
   void Share(int64_t iteration);
   TestShares Shares() const;  // those that count for the open test
   void FinishLocked();
+  // The others what came out of the last test, by net.
+  void Tell(const std::vector<TestSums>& all) const;
   void FinishIfReady();
   bool Ready() const;
   // Whether it is on this node to log the open test: a node that joins meanwhile and leads

@@ -12,12 +12,6 @@ namespace {
 
 using State = RunEnding::State;
 
-class ManualClock : public Clock {
- public:
-  int64_t NowNs() const override { return now; }
-  int64_t now = 0;
-};
-
 // Nodes whose bulletins everybody has at once, and whose segments a test moves by hand.
 class RunEndings : public testing::Test {
  protected:
@@ -48,7 +42,7 @@ class RunEndings : public testing::Test {
   }
   // `ms` later.
   State Look(NodeId node, int64_t ms = 30) {
-    clock_.now += ms * 1'000'000;
+    clock_.AdvanceNs(ms * 1'000'000);
     return nodes_[node]->Look();
   }
 
@@ -144,7 +138,7 @@ TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
 TEST_F(RunEndings, GiveUpOnLongLastIterations) {
   End(0, {1});
   EXPECT_EQ(Look(0), State::kTraining);
-  clock_.now = RunEnding::kTrainNs - 50'000'000;
+  clock_.AdvanceNs(RunEnding::kTrainNs - 50'000'000 - clock_.NowNs());
   EXPECT_EQ(Look(0), State::kTraining);
   EXPECT_EQ(Look(0), State::kApart);
 }
@@ -158,7 +152,7 @@ TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
     Merge(1, static_cast<float>(2 + i));
     Look(1, RunEnding::kStillNs / 4'000'000);
     const State state = Look(0);
-    if (clock_.now < RunEnding::kMoveNs) {
+    if (clock_.NowNs() < RunEnding::kMoveNs) {
       ASSERT_EQ(state, State::kMoving) << i;
     }
   }

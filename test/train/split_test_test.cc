@@ -78,12 +78,6 @@ TEST(TestShares, SkipWhatIsNoShare) {
   EXPECT_EQ(shares.size(), 1u);
 }
 
-class ManualClock : public Clock {
- public:
-  int64_t NowNs() const override { return now; }
-  int64_t now = 0;
-};
-
 // Nodes that share tests on the same weights, and hear each other at once.
 class SplitTests : public testing::Test {
  protected:
@@ -208,7 +202,7 @@ TEST_F(SplitTests, WaitForPartsOnlySoLong) {
   for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third is dead
   for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
   EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
-  clock_.now += SplitTest::kPatienceNs;
+  clock_.AdvanceNs(SplitTest::kPatienceNs);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
   ExpectSame(nodes_[0]->Logged()[1], Whole(100));
