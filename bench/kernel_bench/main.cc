@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 #include "device/copy_rate.h"
 #include "exchange/codec.h"
 #include "exchange/stream_executor.h"
+#include "test/support/cuda_devices.h"
 
 namespace millrace {
 namespace {
@@ -128,18 +130,12 @@ void Measure(const DeviceInfo& info) {
 }
 
 int Main() {
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  if (!driver || driver->List().empty()) {
-    std::string why = "this build has no CUDA";
-    try {
-      if (driver) driver->Memory(0);
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    std::printf("no CUDA device: %s\n", why.c_str());
+  if (const std::string why = test::WhyNoCudaDevice(0); !why.empty()) {
+    std::printf("%s\n", why.c_str());
     return 0;
   }
-  for (const DeviceInfo& info : driver->List()) Measure(info);
+  for (const DeviceInfo& info : DeviceRegistry::Get().Find(DeviceType::kCuda)->List())
+    Measure(info);
   return 0;
 }
 

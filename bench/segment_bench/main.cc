@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/network/segment_nodes.h"
-#include "device/device.h"
+#include "test/support/cuda_devices.h"
 #include "transport/registry.h"
 
 namespace millrace {
@@ -73,15 +73,8 @@ int Main() {
   std::printf("%-8s %-8s %-9s %6s %-9s %8s %10s %6s %8s\n", "a", "b", "transport", "mtu", "codec",
               "MB/s", "frames/s", "cpus", "resends");
   MeasureAll("host", "host");
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  if (!driver || driver->List().empty()) {
-    std::string why = "this build has no CUDA";
-    try {
-      if (driver) driver->Memory(0);
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    std::printf("no CUDA device: %s\n", why.c_str());
+  if (const std::string why = test::WhyNoCudaDevice(0); !why.empty()) {
+    std::printf("%s\n", why.c_str());
     return 0;
   }
   MeasureAll("cuda:0", "cuda:0");

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "test/support/cuda_devices.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -51,11 +52,8 @@ TEST(DeviceRegistry, TakesWhatNoDeviceOwnsForHostMemory) {
 
 // On the GPUs of this machine.
 TEST(DeviceRegistry, KnowsTheMemoryOfAGpu) {
+  if (const std::string why = test::WhyNoCudaDevice(0); !why.empty()) GTEST_SKIP() << why;
   DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  if (!driver) GTEST_SKIP() << "no CUDA device: this build has no CUDA";
-  if (driver->List().empty()) {
-    GTEST_SKIP() << "no CUDA device: " << test::ErrorOf([&] { driver->Memory(0); });
-  }
   for (const DeviceInfo& info : driver->List()) {
     MemorySpace& memory = driver->Memory(info.ordinal);
     const Buffer there(memory, 1000), here(driver->Staging(info.ordinal), 1000);

@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "exchange/kernel_stream.h"
 #include "test/exchange/replica.h"
+#include "test/support/cuda_devices.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/support.h"
 
@@ -30,22 +31,13 @@ inline void PrintTo(const KernelDevice& device, std::ostream* out) { *out << dev
 inline std::vector<KernelDevice> KernelDevices() {
   std::vector<KernelDevice> all;
   for (size_t lanes : {1, 5, 32, 256}) all.push_back({Cat("emulated", lanes), lanes});
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  const size_t found = driver ? driver->List().size() : 0;
-  for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
-    all.push_back({Cat("cuda", i), 0, static_cast<int>(i)});
-  }
+  for (const int ordinal : CudaOrdinals()) all.push_back({Cat("cuda", ordinal), 0, ordinal});
   return all;
 }
 
 // Why there is no such device; "" if there is one.
 inline std::string WhyMissing(const KernelDevice& device) {
-  if (device.lanes > 0) return "";
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  if (!driver) return "no CUDA device: this build has no CUDA";
-  const std::vector<DeviceInfo> found = driver->List();
-  if (static_cast<size_t>(device.ordinal) < found.size()) return "";
-  return Cat("no CUDA device: ", ErrorOf([&] { driver->Memory(device.ordinal); }));
+  return device.lanes > 0 ? "" : WhyNoCudaDevice(device.ordinal);
 }
 
 inline MemorySpace& MemoryOf(const KernelDevice& device) {

@@ -12,6 +12,7 @@
 #include "test/segment/meeting.h"
 #include "test/segment/played_nic.h"
 #include "test/segment/segment_nodes.h"
+#include "test/support/cuda_devices.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/support.h"
 
@@ -29,11 +30,7 @@ void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
 // One GPU at least, so that a missing one is seen as skipped.
 std::vector<DeviceKind> DeviceKinds() {
   std::vector<DeviceKind> all = {{"played"}};
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  const size_t found = driver ? driver->List().size() : 0;
-  for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
-    all.push_back({Cat("cuda", i), static_cast<int>(i)});
-  }
+  for (const int ordinal : CudaOrdinals()) all.push_back({Cat("cuda", ordinal), ordinal});
   return all;
 }
 
@@ -41,8 +38,8 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {
     if (GetParam().ordinal < 0) return;
-    const std::string why = ErrorOf([&] { DeviceHome(DeviceType::kCuda, GetParam().ordinal); });
-    if (!why.empty()) GTEST_SKIP() << "no CUDA device: " << why;
+    const std::string why = WhyNoCudaDevice(GetParam().ordinal);
+    if (!why.empty()) GTEST_SKIP() << why;
   }
 
   ReplicaHome Home() {
@@ -176,10 +173,7 @@ TEST_P(DeviceSegment, TakesInNodesThatJoinLateAndTakesOverFromThoseThatDie) {
   ASSERT_TRUE(segment.Together());
   EXPECT_EQ(segment.weights(1), std::vector<float>(4000, 5.0f));
   EXPECT_EQ(segment.weights(2), segment.weights(0));
-  for (int i = 0; i < 300; ++i) {
-    segment.Iterate(i % 3, 1.0f);
-    segment.Pass();
-  }
+  segment.TakeTurns(300);
   segment.Run(500);
   for (const int dies : {0, 1, 2}) {
     segment.Kill(dies);
@@ -338,10 +332,7 @@ TEST_P(PlayedSegment, EndsWhileKernelsAreUnderWay) {
   SegmentNodes segment(2, 20000);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
-  for (int i = 0; i < 20; ++i) {
-    segment.Iterate(i % 2, 1);
-    segment.Pass();
-  }
+  segment.TakeTurns(20);
   segment.Kill(0);
   segment.Kill(1);
 }

@@ -90,10 +90,7 @@ TEST(NetSegment, SendsWhatAnotherSegmentMergedAfterItsIterationsWereCounted) {
 TEST(NetSegment, TakesOverWhatANodeMasteredThatIsGone) {
   Segment segment(3, 4000);
   segment.StartAll();
-  for (int i = 0; i < 300; ++i) {
-    segment.Iterate(i % 3, 1.0f);
-    segment.Pass();
-  }
+  segment.TakeTurns(300);
   segment.Run(500);
   segment.Kill(1);
   for (int i = 0; i < 300; ++i) segment.Iterate(i % 2 * 2, 1.0f);
@@ -188,10 +185,7 @@ TEST(NetSegment, LosesNothingToAReceiverThatIsSlow) {
 TEST(NetSegment, MetersEveryPeer) {
   Segment segment(3, 20000);
   segment.StartAll();
-  for (int i = 0; i < 10000; ++i) {
-    segment.Iterate(i % 3, 1.0f);
-    segment.Pass();
-  }
+  segment.TakeTurns(10000);
   segment.Run(2000);
   const SegmentMeters& meters = segment.net(0).meters();
   ASSERT_EQ(meters.peers().size(), 2u);

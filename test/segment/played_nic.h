@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "test/support/played_device.h"
 #include "transport/transport.h"
@@ -26,7 +27,7 @@ class PlayedNic : public Transport {
       : Transport(inner->info()),
         options_(options),
         inner_(std::move(inner)),
-        stride_((max_frame_bytes() + 63) / 64 * 64),
+        stride_(WholeCacheLines(max_frame_bytes())),
         memory_(HostMemory(), options.buffers * stride_) {
     IndexPeers();
     Spoil();

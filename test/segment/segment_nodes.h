@@ -69,6 +69,13 @@ class SegmentNodes {
     }
     now_ += kMs / 4;
   }
+  // So many iterations, each node's after the other's, and a pass after each.
+  void TakeTurns(int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      Iterate(i % static_cast<int>(nets_.size()), 1);
+      Pass();
+    }
+  }
   void Run(int64_t ms) {
     for (const int64_t end = now_ + ms * kMs; now_ < end;) Pass();
   }

@@ -1,0 +1,38 @@
+// The GPUs of this machine, for tests and measurements that run on each of them.
+#ifndef MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
+#define MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+
+namespace millrace::test {
+
+// Their ordinals; 0 if there is none, so that a missing one is seen as skipped.
+inline std::vector<int> CudaOrdinals() {
+  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  const size_t found = driver ? driver->List().size() : 0;
+  std::vector<int> ordinals(std::max<size_t>(found, 1));
+  for (size_t i = 0; i < ordinals.size(); ++i) ordinals[i] = static_cast<int>(i);
+  return ordinals;
+}
+
+// Why there is no such one, in a line that begins with "no CUDA device: "; "" if there is.
+inline std::string WhyNoCudaDevice(int ordinal) {
+  const std::string none = "no CUDA device: ";
+  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  if (!driver) return none + "this build has no CUDA";
+  try {
+    driver->Memory(ordinal);
+  } catch (const Error& error) {
+    return none + error.what();
+  }
+  return "";
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
