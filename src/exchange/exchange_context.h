@@ -40,12 +40,17 @@ class OpBatch {
   bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
   bool Full() const { return count_ == room_; }
   bool empty() const { return count_ == 0; }
-  // There must be room. (Not push_back, for which both would have to be made elsewhere.)
-  void Add(Chunk* chunk, const ChunkOp& op, const OpContext& context) {
+  // A new operation on the chunk `index`, and what it is for, to be filled in where they are;
+  // there must be room.
+  struct Entry {
+    ChunkOp& op;
+    OpContext& context;
+  };
+  Entry Add(Chunk* chunk, uint32_t index) {
     chunk->batch = id_;
-    ops_[count_] = op;
-    contexts_[count_] = context;
-    ++count_;
+    ChunkOp& op = ops_[count_] = {};
+    op.chunk = index;
+    return {op, contexts_[count_++] = {}};
   }
   std::span<ChunkOp> ops() { return {ops_.data(), count_}; }
   // What was added since the last call.
@@ -145,6 +150,18 @@ struct ExchangeContext {
       if (drop != Drop::kNone) return drop;
     }
     return Drop::kNone;
+  }
+  // A new operation on the chunk that `frame` names, which takes in its payload.
+  OpBatch::Entry AddOp(Chunk* chunk, OpContext::Purpose purpose, const FrameView& frame) const {
+    const auto [op, context] = batch.Add(chunk, frame.header.chunk);
+    op.in = frame.payload.data();
+    op.in_bytes = frame.header.length;
+    context.purpose = purpose;
+    context.number = frame.header.number;
+    context.seq = frame.header.seq;
+    context.source = frame.header.source;
+    context.acks = frame.acks;
+    return {op, context};
   }
   // The operation writes to the slot's payload.
   void WriteTo(uint32_t slot, ChunkOp* op) const {

@@ -34,7 +34,7 @@ constexpr uint8_t kFlagPayloadUnchecked = 1;
 
 // Of a frame in one or two pieces, the first of which begins with the header.
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
-  const uint32_t crc = Crc32c(head.first(kAtChecksum), head.subspan(kFrameHeaderBytes));
+  const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(kFrameHeaderBytes));
   return payload.empty() ? crc : Crc32c(payload, crc);
 }
 

@@ -52,14 +52,10 @@ Drop Master::OnDiff(const FrameView& frame) {
   Saw(&chunk, &end, h.number);
   if (h.seq != end.applied + 1) return Drop::kOld;
   end.applied = h.seq;
-  ChunkOp op;
+  ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kDiff, frame).op;
   op.kind = ChunkOpKind::kMerge;
   op.codec = h.codec;
-  op.chunk = h.chunk;
-  op.in = frame.payload.data();
-  op.in_bytes = h.length;
   op.staleness = static_cast<uint32_t>(chunk.number - std::min(chunk.number, h.number));
-  x_.batch.Add(&chunk, op, {OpContext::Purpose::kDiff, kNoSlot, h.number, h.seq, h.source, {}});
   return Drop::kNone;
 }
 

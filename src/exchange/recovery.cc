@@ -121,14 +121,9 @@ Drop Recovery::OnReturn(const FrameView& frame) {
     Answered(h.chunk, h.source);
     return Drop::kOld;
   }
-  ChunkOp op;
+  ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kReturn, frame).op;
   op.kind = chunk.number == 0 ? ChunkOpKind::kAdopt : ChunkOpKind::kExchange;
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-  op.chunk = h.chunk;
-  op.in = frame.payload.data();
-  op.in_bytes = h.length;
-  x_.batch.Add(&chunk, op,
-               {OpContext::Purpose::kReturn, kNoSlot, h.number, 0, h.source, frame.acks});
   return Drop::kNone;
 }
 

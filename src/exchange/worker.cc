@@ -27,11 +27,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
     table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
     return Drop::kOld;
   }
-  OpContext context{OpContext::Purpose::kPosition, kNoSlot, h.number, 0, h.source, frame.acks};
-  ChunkOp op;
-  op.chunk = h.chunk;
-  op.in = frame.payload.data();
-  op.in_bytes = h.length;
+  const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kAdopt;
   } else {
@@ -46,7 +42,6 @@ Drop Worker::OnPosition(const FrameView& frame) {
       Wake();  // to look for progress later
     }
   }
-  x_.batch.Add(&chunk, op, context);
   return Drop::kNone;
 }
 
@@ -202,12 +197,11 @@ void Worker::Push(int64_t now, size_t budget) {
     clean_ = 0;
     if (now - chunk.heard_at < x_.config.push_after_ns || chunk.owner == kNoNode) continue;
     if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
-    ChunkOp op;
+    const auto [op, context] = x_.batch.Add(&chunk, index);
     op.kind = ChunkOpKind::kTake;
-    op.chunk = index;
-    const uint32_t slot = PrepareTake(&op);
+    context.purpose = OpContext::Purpose::kPush;
+    context.slot = PrepareTake(&op);
     chunk.swept = table.version;
-    x_.batch.Add(&chunk, op, {OpContext::Purpose::kPush, slot, 0, 0, kNoNode, {}});
     --budget;
   }
 }

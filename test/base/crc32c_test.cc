@@ -50,9 +50,25 @@ TEST(Crc32c, GoesOnFromTheChecksumOfWhatCameBefore) {
     for (size_t split = 0; split <= bytes.size(); split += 7) {
       const auto all = std::span(bytes);
       ASSERT_EQ(Crc32c(all.subspan(split), Crc32c(all.first(split))), whole) << split;
-      ASSERT_EQ(Crc32c(all.first(split), all.subspan(split)), whole) << split;
     }
   }
+}
+
+template <size_t kFirst>
+void ExpectRightBehind() {
+  const std::vector<std::byte> bytes = RandomBytes(kFirst + 250);
+  for (size_t length = 0; length <= 250; ++length) {
+    const auto all = std::span<const std::byte>(bytes).first(kFirst + length);
+    ASSERT_EQ(Crc32c(all.first<kFirst>(), all.subspan(kFirst)), Reference(all))
+        << length << " bytes behind " << kFirst;
+  }
+}
+
+TEST(Crc32c, OfAHeadOfKnownLengthAndWhatIsBehindIsThatOfBoth) {
+  ExpectRightBehind<0>();
+  ExpectRightBehind<7>();
+  ExpectRightBehind<60>();
+  ExpectRightBehind<191>();
 }
 
 }  // namespace

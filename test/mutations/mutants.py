@@ -23,13 +23,11 @@ MUTANTS = [
 """)]),
     ("ack-on-receipt-merge-dropped", [(MASTER, """\
   end.applied = h.seq;
-  ChunkOp op;
-""", """\
+  ChunkOp& op =""", """\
   end.applied = h.seq;
   x_.table.SetAck(h.chunk, h.source, ExchangeContext::Parity(h.seq));
   if (x_.batch.Holds(chunk)) return Drop::kNone;
-  ChunkOp op;
-""")]),
+  ChunkOp& op =""")]),
     ("merge-without-ack", [(MASTER, """\
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
   chunk.dirty = true;
@@ -172,10 +170,10 @@ MUTANTS = [
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
 """, "")]),
     ("checksum-without-the-acks", [(FRAME, """\
-  const uint32_t crc = Crc32c(head.first(kAtChecksum), head.subspan(kFrameHeaderBytes));
+  const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(kFrameHeaderBytes));
 """, """\
   const size_t behind_acks = kFrameHeaderBytes + Get<uint16_t>(head.data(), kAtAckBytes);
-  const uint32_t crc = Crc32c(head.first(kAtChecksum), head.subspan(behind_acks));
+  const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(behind_acks));
 """)]),
     ("another-run-heard", [(EXCHANGE, """\
   if (h.run != config_.run) return Drop::kRun;
