@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -116,10 +117,15 @@ def micro_benchmarks(binary):
     return {result["name"]: result for result in json.loads(text)["benchmarks"]}
 
 
-def exchange_rates(binary, repeats):
-    """The exchange kernels and their bounds: place -> work -> GB/s of both and the
-    median of the ratios within a repeat."""
-    return json.loads(output_of(binary, f"--repeats={repeats}"))
+def exchange_rates(binary, processes):
+    """The exchange kernels and their bounds: place -> work -> GB/s of both and the median of
+    the ratios within a repeat; medians over processes, each of which has its arrays elsewhere
+    in the memory and thus in the caches."""
+    runs = [json.loads(output_of(binary, "--repeats=3")) for _ in range(processes)]
+    return {place: {work: {key: statistics.median(run[place][work][key] for run in runs)
+                           for key in numbers}
+                    for work, numbers in works.items()}
+            for place, works in runs[0].items()}
 
 
 def frame_rates(binary, repeats):

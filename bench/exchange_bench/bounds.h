@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/device.h"
 #include "exchange/chunk_op.h"
 
 namespace exchange_bench {
@@ -19,10 +20,10 @@ inline constexpr float kThreshold = 1.645f;  // a tenth of a normal distribution
 
 // A frame each, and how many bytes of it are used.
 struct Frames {
-  explicit Frames(int64_t chunks) : bytes(chunks * kFrame), used(chunks) {}
-  std::byte* at(int64_t chunk) { return bytes.data() + chunk * kFrame; }
-  const float* floats(int64_t chunk) { return reinterpret_cast<const float*>(at(chunk)); }
-  std::vector<std::byte> bytes;
+  explicit Frames(int64_t chunks) : bytes(millrace::HostMemory(), chunks * kFrame), used(chunks) {}
+  std::byte* at(int64_t chunk) const { return bytes.get<std::byte>() + chunk * kFrame; }
+  const float* floats(int64_t chunk) const { return reinterpret_cast<const float*>(at(chunk)); }
+  millrace::Buffer bytes;
   std::vector<uint32_t> used;
 };
 

@@ -25,6 +25,7 @@
 #include "base/simd.h"
 #include "bench/exchange_bench/bounds.h"
 #include "bench/measure.h"
+#include "device/device.h"
 #include "exchange/host_executor.h"
 
 DEFINE_int32(repeats, 15, "measurements of each; medians are printed");
@@ -43,12 +44,22 @@ constexpr int64_t kInMemory = 240 << 20;
 class Stage {
  public:
   explicit Stage(int64_t bytes)
-      : chunks_(bytes / (4 * kFrame)), frames_(chunks_), steps_(kSteps), floats_(3 * size()) {
+      : chunks_(bytes / (4 * kFrame)),
+        frames_(chunks_),
+        steps_(kSteps),
+        weights_(HostMemory(), 4 * size()),
+        others_(HostMemory(), 8 * size()) {
     Rng rng(1, {});
     for (float& step : steps_) step = rng.Gaussian();
-    arrays_ = {
-        floats_.data(), floats_.data() + size(), floats_.data() + 2 * size(), nullptr, size(),
-        kChunk};
+    for (const Buffer* each : {&weights_, &others_}) {
+      HostMemory().Fill(each->get(), 0, each->bytes());
+    }
+    arrays_ = {weights_.get<float>(),
+               others_.get<float>(),
+               others_.get<float>() + size(),
+               nullptr,
+               size(),
+               kChunk};
     executor_ = MakeHostExecutor(arrays_, {Codec::kSparse, kThreshold});
   }
   int64_t size() const { return chunks_ * kChunk; }
@@ -113,10 +124,11 @@ class Stage {
         digest = (digest ^ word) * 0x9e3779b97f4a7c15u + (digest >> 29);
       }
     };
-    mix(floats_.data(), 3 * size());
+    mix(weights_.get(), size());
+    mix(others_.get(), 2 * size());
     for (int64_t i = 0; i < chunks_; ++i) {
       std::array<std::byte, kFrame> frame{};  // what is behind the payload says nothing
-      std::memcpy(frame.data(), frames_.bytes.data() + i * kFrame, frames_.used[i]);
+      std::memcpy(frame.data(), frames_.at(i), frames_.used[i]);
       mix(frame.data(), kFrame / 4);
     }
     return digest;
@@ -126,7 +138,9 @@ class Stage {
   static constexpr int64_t kSteps = 1 << 20;
   int64_t chunks_, first_step_ = 0;
   Frames frames_;
-  std::vector<float> steps_, floats_;
+  std::vector<float> steps_;
+  // In two blocks, as segments have them: weights; base and pending.
+  Buffer weights_, others_;
   std::vector<ChunkOp> ops_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;
