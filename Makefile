@@ -264,7 +264,7 @@ fuzz: deps
 soak: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/test/sim_test
 	@SEEDS=$(or $(SEEDS),100000) FIRST_SEED=$(or $(FIRST_SEED),$$(date +%s)00000) $(BUILD)/test/sim_test --gtest_filter='*ManySeeds*'
-# What docs/scale.md tells of; many minutes. FLAGS="--wire=udp ..." for others.
+# What docs/scale.md tells of; minutes. FLAGS="--wire=udp ..." for others.
 .PHONY: scale
 scale: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/bench/scale
