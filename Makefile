@@ -52,7 +52,7 @@ CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pth
 LDFLAGS := -pthread
 LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
-  CXXFLAGS += -fsanitize=$(SANITIZE) -O1
+  CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
   LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
