@@ -43,8 +43,8 @@ class ClusterEnd {
   // Ends the run at `iteration`. False if it was stopped before this was done. Throws what
   // saving and testing throw.
   bool Run(int64_t iteration);
-  // Tells the others not to wait for this node any more.
-  void SayGone() { ending_.SayGone(); }
+  // What this node tells the others about its end.
+  RunEnding& ending() { return ending_; }
 
   // The weights at the end have been saved, by this node or another.
   bool saved() const { return saved_; }

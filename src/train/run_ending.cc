@@ -27,7 +27,7 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(Topic::kEnd, bytes); },
           .read = [=] { return cluster->Read(Topic::kEnd); },
-          .heard = [=] { return neighbours->Heard(); },
+          .heard = [=](int64_t within_ns) { return neighbours->Heard(within_ns); },
           .merges =
               [=] {
                 uint64_t all = 0;
@@ -53,10 +53,26 @@ RunEnding::State RunEnding::Look() {
     merges_ = merges;  // those that came meanwhile are seen the next time
     checked_ns_ = now;
   }
-  own_.set_heard(BitsOf(peers_.heard()));
+  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
   Tell(false);
-  Hear();
+  Hear(false);
   return Judge();
+}
+
+RunEnding::Saver RunEnding::LookStopped(bool leads) {
+  own_.set_gone(true);
+  own_.set_claim(leads ? 2 : 1);
+  own_.set_heard(BitsOf(peers_.heard(kSilentNs)));
+  Tell(false);
+  Hear(true);
+  Saver saver = Saver::kThis;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+    const uint32_t claim = found->second.claim(), own = own_.claim();
+    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+  }
+  return saver;
 }
 
 void RunEnding::SayDone() {
@@ -66,6 +82,7 @@ void RunEnding::SayDone() {
 
 void RunEnding::SayGone() {
   own_.set_gone(true);
+  own_.clear_claim();
   Tell(true);
 }
 
@@ -78,11 +95,17 @@ void RunEnding::Tell(bool at_once) {
   peers_.publish(std::as_bytes(std::span(told_)));
 }
 
-// Who is there: whom this node hears, whom these hear, and so on.
-void RunEnding::Hear() {
+// Who is there: whom this node hears, whom these hear, and so on; of those that go only who
+// may save, if this node is `stopped` as well.
+void RunEnding::Hear(bool stopped) {
   statements_ = ReadBulletins<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
+  const auto goes = [&](NodeId node) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || !found->second.gone()) return false;
+    return !stopped || found->second.claim() == 0;
+  };
   std::string seen = BitsOf(there_);
   for (size_t next = 0; next < there_.size(); ++next) {
     const auto found = statements_.find(there_[next]);
@@ -93,8 +116,7 @@ void RunEnding::Hear() {
       for (auto fresh = static_cast<unsigned char>(heard[byte] & ~seen[byte]); fresh != 0;
            fresh &= fresh - 1) {
         const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
-        const auto statement = statements_.find(node);
-        if (statement == statements_.end() || !statement->second.gone()) there_.push_back(node);
+        if (!goes(node)) there_.push_back(node);
       }
       seen[byte] = static_cast<char>(seen[byte] | heard[byte]);
     }

@@ -53,7 +53,7 @@ class TrainRun {
         config_(LoadSolverConfig(options.solver_file)),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
-        signals_(options.on_int, options.on_hup),
+        signals_(options.on_int, options.on_hup, &clock_),
         snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
@@ -261,7 +261,7 @@ class TrainRun {
     while (running > 0) {
       board_->Update(reporter_->loss());
       if (part_) part_->neighbours().Listen();
-      switch (signals_.Next(50)) {
+      switch (signals_.Next(stop_ ? 5 : 50)) {
         case SignalEffect::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
           Stop();
@@ -334,8 +334,8 @@ class TrainRun {
                         },
                     .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
-    end.SayGone();
-    const bool last = part_->Leave(stopped_);
+    if (!stopped_) end.ending().SayGone();
+    const bool last = part_->Leave(&end.ending(), stopped_);
     errors_.RethrowIfFailed();
     if (last && saves && !end.saved() && LastProcess()) {
       Save(worker, weights_->data(), true, result);

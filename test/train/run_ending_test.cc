@@ -30,7 +30,7 @@ class RunEndings : public testing::Test {
       for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
       return all;
     };
-    peers.heard = [this, node] {
+    peers.heard = [this, node](int64_t) {
       return std::vector<NodeId>(neighbours_[node].begin(), neighbours_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
