@@ -36,12 +36,13 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
 
 ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals)
     : place_(place),
-      clock_(*replica.clock),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       signals_(*signals),
       cluster_(StartCluster(place.topology, place.plan, replica)),
       neighbours_(cluster_.get(), replica.clock),
+      ending_(EndPeersOf(cluster_.get(), &neighbours_),
+              {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
       departure_(
           LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); },
           replica.clock) {}
@@ -55,7 +56,7 @@ bool ClusterPart::Join() {
     cluster_->ThrowIfRefused();
     if (signals_.Next(20) == SignalEffect::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
-      RunEnding(EndPeersOf(cluster_.get(), &neighbours_), {}, &clock_).SayGone();
+      ending_.SayGone();
       departure_.BeginUnsynced();
       WaitFor([this] { return departure_.Step(); });
       return false;
@@ -71,8 +72,10 @@ bool ClusterPart::Join() {
   return true;
 }
 
-bool ClusterPart::Leave(RunEnding* ending, bool stopped) {
-  departure_.Begin(ending, stopped);
+void ClusterPart::TellStopped() { ending_.LookStopped(cluster_->leads(), false); }
+
+bool ClusterPart::Leave(bool stopped) {
+  departure_.Begin(&ending_, stopped);
   WaitFor([this] { return departure_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": "

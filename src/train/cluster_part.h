@@ -36,10 +36,14 @@ class ClusterPart {
   // Waits until the weights are those of the cluster. False if a signal stops the run
   // meanwhile. Throws Error if the others refuse this node.
   bool Join();
+  // What this node tells the others about its end.
+  RunEnding& ending() { return ending_; }
+  // A signal has stopped the run and solvers finish their iterations: tells the others. To be
+  // called every few ms.
+  void TellStopped();
   // Ends this node's part (train/departure.h); `stopped`: by a signal, before the run was
-  // complete. `ending`: what this node tells the others of that. True if it is the one that has
-  // the last word.
-  bool Leave(RunEnding* ending, bool stopped);
+  // complete. True if it is the one that has the last word.
+  bool Leave(bool stopped);
   // Answers for a while those that have not heard yet that they may go.
   void Answer();
 
@@ -48,12 +52,12 @@ class ClusterPart {
   void WaitFor(const std::function<bool()>& done);
 
   const Place& place_;
-  const Clock& clock_;
   const IterationClock& iterations_;
   ErrorSink& errors_;
   SignalWatch& signals_;
   const std::unique_ptr<Cluster> cluster_;
   Neighbours neighbours_;
+  RunEnding ending_;
   Departure departure_;
 };
 

@@ -45,7 +45,7 @@ void Departure::Enter(Phase phase, int64_t now) {
 
 bool Departure::Step() {
   const int64_t now = clock_.NowNs();
-  if (stopped_) saver_ = ending_->LookStopped(peers_.leads());
+  if (stopped_) saver_ = ending_->LookStopped(peers_.leads(), true);
   if (phase_ == Phase::kStays && !Stays(now)) {
     const bool waited_in_vain = !stopped_ && peers_.others_depend() && !stopped_ns_();
     if (peers_.alone()) {

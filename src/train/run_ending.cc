@@ -39,7 +39,7 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
 }
 
 RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
-    : peers_(std::move(peers)), weights_(weights), clock_(*clock), begin_ns_(clock->NowNs()) {}
+    : peers_(std::move(peers)), weights_(weights), clock_(*clock) {}
 
 uint32_t RunEnding::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
@@ -47,6 +47,7 @@ uint32_t RunEnding::Checksum(std::span<const float> weights) {
 
 RunEnding::State RunEnding::Look() {
   const int64_t now = clock_.NowNs();
+  if (begin_ns_ < 0) begin_ns_ = now;
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
     own_.set_weights(Checksum(weights_));
@@ -59,8 +60,8 @@ RunEnding::State RunEnding::Look() {
   return Judge();
 }
 
-RunEnding::Saver RunEnding::LookStopped(bool leads) {
-  own_.set_gone(true);
+RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
+  own_.set_gone(ended);
   own_.set_claim(leads ? 2 : 1);
   own_.set_heard(BitsOf(peers_.heard(kSilentNs)));
   Tell(false);
@@ -153,7 +154,9 @@ std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
 std::vector<NodeId> RunEnding::Training() const {
   std::vector<NodeId> nodes;
   for (const NodeId node : there_) {
-    if (!statements_.contains(node)) nodes.push_back(node);
+    const auto found = statements_.find(node);
+    // Who was stopped may have an iteration to finish.
+    if (found == statements_.end() || found->second.claim() > 0) nodes.push_back(node);
   }
   return nodes;
 }

@@ -67,8 +67,8 @@ class RunEnding {
   // node has gone.
   State Look();
   // In place of Look for a node that was stopped, `leads` or not: tells the others that it
-  // goes, and which one saves, by what is known now.
-  Saver LookStopped(bool leads);
+  // was, and, if its solvers have `ended`, that it goes. Which node saves, by what is known now.
+  Saver LookStopped(bool leads, bool ended);
   // This node has done what is done once.
   void SayDone();
   // It goes; the others no longer wait for it.
@@ -92,7 +92,7 @@ class RunEnding {
   const EndPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
-  const int64_t begin_ns_;
+  int64_t begin_ns_ = -1;  // of the first Look
   RunEnd own_;
   uint64_t merges_ = 0;      // that own_.weights() has at least
   int64_t checked_ns_ = -1;  // when it was made; -1: never

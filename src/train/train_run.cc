@@ -274,6 +274,7 @@ class TrainRun {
       }
       // A solver that waits for data sees no flag.
       if (stop_) data_->Stop();
+      if (stopped_ && part_) part_->TellStopped();
     }
     for (auto& thread : threads) thread->Join();
     solvers_ended_ = true;
@@ -321,7 +322,7 @@ class TrainRun {
     const bool saves = config_.param.snapshot_after_train() ||
                        (complete && interval > 0 && result->iteration % interval == 0);
     ClusterEnd end({.cluster = cluster(),
-                    .neighbours = &part_->neighbours(),
+                    .ending = &part_->ending(),
                     .clock = &clock_,
                     .names = NodeNames(),
                     .tester = tester_.get(),
@@ -334,8 +335,8 @@ class TrainRun {
                         },
                     .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
-    if (!stopped_) end.ending().SayGone();
-    const bool last = part_->Leave(&end.ending(), stopped_);
+    if (!stopped_) part_->ending().SayGone();
+    const bool last = part_->Leave(stopped_);
     errors_.RethrowIfFailed();
     if (last && saves && !end.saved() && LastProcess()) {
       Save(worker, weights_->data(), true, result);

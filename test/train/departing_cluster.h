@@ -155,6 +155,7 @@ class DepartingCluster {
   void Step(int i) {
     Node& node = nodes_[i];
     if (Dead(i) || node.over_ns != kNever) return;
+    if (!node.begun && Stopped(i)) node.ending->LookStopped(Leader() == i, false);
     if (!node.begun && Now() >= node.solvers_end_ns) {
       node.begun = true;
       node.departure->Begin(node.ending.get(), Stopped(i));
