@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -63,9 +64,19 @@ RunEnding::State RunEnding::Look() {
 RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
   own_.set_gone(ended);
   own_.set_claim(leads ? 2 : 1);
-  own_.set_heard(BitsOf(peers_.heard(kSilentNs)));
+  const std::vector<NodeId> heard = peers_.heard(kSilentNs);
+  own_.set_heard(BitsOf(heard));
   Tell(false);
+  std::vector<NodeId> silent, all;
+  std::set_difference(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                      std::back_inserter(silent));
+  std::set_union(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                 std::back_inserter(all));
+  neighbours_ = std::move(all);
   Hear(true);
+  // What others say of whom they hear may be old: of its own neighbours a node knows better.
+  std::erase_if(
+      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
   Saver saver = Saver::kThis;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);

@@ -98,6 +98,7 @@ class RunEnding {
   int64_t checked_ns_ = -1;  // when it was made; -1: never
   std::string told_;         // what was published last,
   int64_t told_ns_ = 0;      // and when
+  std::vector<NodeId> neighbours_;  // whom it has heard since it was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;
   std::vector<uint32_t> moving_;  // checksums of there_, when they changed last,

@@ -186,6 +186,14 @@ TEST_F(RunEndings, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
   EXPECT_EQ(LookStopped(2), Saver::kThis);
 }
 
+TEST_F(RunEndings, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
+  for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
+  for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
+  EXPECT_EQ(LookStopped(1), Saver::kOther);
+  neighbours_[1].erase(0);  // has died; what 2 says is older
+  EXPECT_EQ(LookStopped(1), Saver::kThis);
+}
+
 TEST_F(RunEndings, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   Look(0);
