@@ -82,7 +82,8 @@ int RunBench(const std::vector<std::string>& arguments) {
   options.wait_seconds = Duration("wait", FLAGS_wait, 1, 86400);
   options.weights = WeightsFromFlags();
   // Before the first thread, so that all inherit its mask.
-  SignalWatch signals(SignalEffect::kStop, SignalEffect::kStop);
+  const SteadyClock clock;
+  SignalWatch signals(SignalEffect::kStop, SignalEffect::kStop, &clock);
   const std::optional<BenchResult> result = MeasureCluster(
       options, [&signals](int ms) { return signals.Next(ms) == SignalEffect::kStop; });
   if (!result) return 0;

@@ -23,11 +23,7 @@ __attribute__((noinline)) void HogwildReadWeights(const WeightBuffer& from, floa
 }
 
 ClusterEnd::ClusterEnd(ClusterEndParts parts)
-    : parts_(std::move(parts)),
-      began_ns_(parts_.clock->NowNs()),
-      ending_(EndPeersOf(parts_.cluster, parts_.neighbours),
-              {parts_.weights->data(), static_cast<size_t>(parts_.weights->size())}, parts_.clock) {
-}
+    : parts_(std::move(parts)), began_ns_(parts_.clock->NowNs()), ending_(*parts_.ending) {}
 
 bool ClusterEnd::Run(int64_t iteration) {
   iteration_ = iteration;

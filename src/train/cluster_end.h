@@ -22,7 +22,7 @@ namespace millrace {
 // What ClusterEnd works with; all of it outlives it.
 struct ClusterEndParts {
   Cluster* cluster;
-  Neighbours* neighbours;
+  RunEnding* ending;
   const Clock* clock;
   std::vector<std::string> names;  // of the cluster's nodes
   Tester* tester;
@@ -43,9 +43,6 @@ class ClusterEnd {
   // Ends the run at `iteration`. False if it was stopped before this was done. Throws what
   // saving and testing throw.
   bool Run(int64_t iteration);
-  // Tells the others not to wait for this node any more.
-  void SayGone() { ending_.SayGone(); }
-
   // The weights at the end have been saved, by this node or another.
   bool saved() const { return saved_; }
   // Of the last test, if one was due; empty also where only the node that leads knows.
@@ -62,7 +59,7 @@ class ClusterEnd {
 
   const ClusterEndParts parts_;
   const int64_t began_ns_;
-  RunEnding ending_;
+  RunEnding& ending_;
   int64_t iteration_ = 0;
   std::unique_ptr<WeightBuffer> frozen_;
   uint32_t checksum_ = 0;  // of frozen_

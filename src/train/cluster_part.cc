@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "proto/parse.h"
@@ -11,13 +10,8 @@
 namespace millrace {
 namespace {
 
-// How long a node that stops waits for the others: for those that stop with it, and
-// for those that have still to finish their last iteration.
-constexpr int64_t kStopMs = 1300, kFinishMs = 30'000, kLeaveMs = 1500;
-// And how long it answers those that have not heard yet that they may go.
-constexpr int64_t kAnswerMs = 1000;
-// Each of these at most, once a signal has come meanwhile.
-constexpr int64_t kHurryMs = 400;
+// How often a node that leaves looks whether it may.
+constexpr int kStepMs = 5;
 
 }  // namespace
 
@@ -42,12 +36,16 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
 
 ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals)
     : place_(place),
-      clock_(*replica.clock),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       signals_(*signals),
       cluster_(StartCluster(place.topology, place.plan, replica)),
-      neighbours_(cluster_.get(), replica.clock) {}
+      neighbours_(cluster_.get(), replica.clock),
+      ending_(EndPeersOf(cluster_.get(), &neighbours_),
+              {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
+      departure_(
+          LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); },
+          replica.clock) {}
 
 bool ClusterPart::Join() {
   const NodePlan& plan = place_.plan;
@@ -58,6 +56,9 @@ bool ClusterPart::Join() {
     cluster_->ThrowIfRefused();
     if (signals_.Next(20) == SignalEffect::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
+      ending_.SayGone();
+      departure_.BeginUnsynced();
+      WaitFor([this] { return departure_.Step(); });
       return false;
     }
   }
@@ -71,57 +72,25 @@ bool ClusterPart::Join() {
   return true;
 }
 
+void ClusterPart::TellStopped() { ending_.LookStopped(cluster_->leads(), false); }
+
 bool ClusterPart::Leave(bool stopped) {
-  const bool last = Settle(stopped);
+  departure_.Begin(&ending_, stopped);
+  WaitFor([this] { return departure_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": "
               << SummaryOf(segment.net->meters(), segment.net->transport().counters());
   }
-  return last;
+  return departure_.last();
 }
 
 void ClusterPart::Answer() {
-  WaitFor(kAnswerMs, [this] { return cluster_->quiet(); });
+  WaitFor([this] { return departure_.Answered(); });
 }
 
-bool ClusterPart::Settle(bool stopped) {
-  const int64_t patience = stopped ? kStopMs : kFinishMs;
-  const bool nobody_depends = WaitFor(patience, [this] { return !cluster_->others_depend(); });
-  if (cluster_->alone()) return true;
-  if (!stopped && !nobody_depends && cluster_->leads()) {
-    LOG(WARNING) << cluster_->members() - 1 << " other nodes have not finished after "
-                 << patience / 1000 << " s; going on without what they still have";
-    return true;
-  }
-  // What this node has said goes before it does.
-  WaitFor(kLeaveMs, [this] { return cluster_->informed(); });
-  cluster_->Leave();
-  // Those that leave at the same time may leave this one alone.
-  if (WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); }) &&
-      cluster_->alone()) {
-    return true;
-  }
-  if (cluster_->delivered()) {
-    LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
-  } else {
-    LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
-  }
-  return false;
-}
-
-bool ClusterPart::WaitFor(int64_t ms, const std::function<bool()>& done) {
-  const auto after = [this](int64_t wait) {
-    return clock_.NowSeconds() + static_cast<double>(wait) * 1e-3;
-  };
-  double end = after(hurries_ ? std::min(ms, kHurryMs) : ms);
-  while (!done()) {
-    if (errors_.failed() || clock_.NowSeconds() >= end) return false;
-    if (signals_.Next(5) == SignalEffect::kStop) {
-      hurries_ = true;
-      end = std::min(end, after(kHurryMs));
-    }
-  }
-  return true;
+// Signals come to departure_ by signals_.
+void ClusterPart::WaitFor(const std::function<bool()>& done) {
+  while (!done() && !errors_.failed()) signals_.Next(kStepMs);
 }
 
 }  // namespace millrace

@@ -2,13 +2,13 @@
 #ifndef MILLRACE_TRAIN_CLUSTER_PART_H_
 #define MILLRACE_TRAIN_CLUSTER_PART_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "topology/plan.h"
 #include "topology/start.h"
 #include "topology/topology.h"
+#include "train/departure.h"
 #include "train/neighbours.h"
 #include "train/options.h"
 #include "train/signals.h"
@@ -36,26 +36,29 @@ class ClusterPart {
   // Waits until the weights are those of the cluster. False if a signal stops the run
   // meanwhile. Throws Error if the others refuse this node.
   bool Join();
-  // Ends this node's part; `stopped` by a signal, it waits for the others only briefly. True
-  // if it is the one that has the last word: all others have gone, and everything that they
-  // did is here.
+  // What this node tells the others about its end.
+  RunEnding& ending() { return ending_; }
+  // A signal has stopped the run and solvers finish their iterations: tells the others. To be
+  // called every few ms.
+  void TellStopped();
+  // Ends this node's part (train/departure.h); `stopped`: by a signal, before the run was
+  // complete. True if it is the one that has the last word.
   bool Leave(bool stopped);
   // Answers for a while those that have not heard yet that they may go.
   void Answer();
 
  private:
-  bool Settle(bool stopped);
-  // Until `done` or `ms` have passed; errors end it too. Whether it is done.
-  bool WaitFor(int64_t ms, const std::function<bool()>& done);
+  // Errors end it too.
+  void WaitFor(const std::function<bool()>& done);
 
   const Place& place_;
-  const Clock& clock_;
   const IterationClock& iterations_;
   ErrorSink& errors_;
   SignalWatch& signals_;
   const std::unique_ptr<Cluster> cluster_;
   Neighbours neighbours_;
-  bool hurries_ = false;  // a signal came while it waited
+  RunEnding ending_;
+  Departure departure_;
 };
 
 }  // namespace millrace

@@ -44,11 +44,12 @@ void Neighbours::Listen() {
   }
 }
 
-std::vector<NodeId> Neighbours::Heard() {
+std::vector<NodeId> Neighbours::Heard(int64_t within_ns) {
   Listen();
+  const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
   for (const auto& [of, voice] : voices_) {
-    if (!voice.silent) nodes.push_back(of.second);
+    if (!voice.silent && now - voice.last_ns < within_ns) nodes.push_back(of.second);
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

@@ -18,12 +18,14 @@ class Neighbours {
   // Both outlive this object.
   Neighbours(const Cluster* cluster, const Clock* clock);
 
+  static constexpr int64_t kLately = INT64_MAX;
+
   // Notes who was heard, and logs who is no more, or is again; to be called now and then, else
   // Heard() knows only what it finds.
   void Listen();
-  // The nodes on this node's segments of which frames came lately, or have come at all if
-  // nobody has listened since; ascending.
-  std::vector<NodeId> Heard();
+  // The nodes on this node's segments of which frames came lately, and within `within_ns` (give
+  // or take 100 ms), or have come at all if nobody has listened since; ascending.
+  std::vector<NodeId> Heard(int64_t within_ns = kLately);
 
  private:
   struct Voice {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -27,7 +28,7 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(Topic::kEnd, bytes); },
           .read = [=] { return cluster->Read(Topic::kEnd); },
-          .heard = [=] { return neighbours->Heard(); },
+          .heard = [=](int64_t within_ns) { return neighbours->Heard(within_ns); },
           .merges =
               [=] {
                 uint64_t all = 0;
@@ -39,7 +40,7 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
 }
 
 RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
-    : peers_(std::move(peers)), weights_(weights), clock_(*clock), begin_ns_(clock->NowNs()) {}
+    : peers_(std::move(peers)), weights_(weights), clock_(*clock) {}
 
 uint32_t RunEnding::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
@@ -47,16 +48,43 @@ uint32_t RunEnding::Checksum(std::span<const float> weights) {
 
 RunEnding::State RunEnding::Look() {
   const int64_t now = clock_.NowNs();
+  if (begin_ns_ < 0) begin_ns_ = now;
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
     own_.set_weights(Checksum(weights_));
     merges_ = merges;  // those that came meanwhile are seen the next time
     checked_ns_ = now;
   }
-  own_.set_heard(BitsOf(peers_.heard()));
+  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
   Tell(false);
-  Hear();
+  Hear(false);
   return Judge();
+}
+
+RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
+  own_.set_gone(ended);
+  own_.set_claim(leads ? 2 : 1);
+  const std::vector<NodeId> heard = peers_.heard(kSilentNs);
+  own_.set_heard(BitsOf(heard));
+  Tell(false);
+  std::vector<NodeId> silent, all;
+  std::set_difference(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                      std::back_inserter(silent));
+  std::set_union(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                 std::back_inserter(all));
+  neighbours_ = std::move(all);
+  Hear(true);
+  // What others say of whom they hear may be old: of its own neighbours a node knows better.
+  std::erase_if(
+      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
+  Saver saver = Saver::kThis;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+    const uint32_t claim = found->second.claim(), own = own_.claim();
+    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+  }
+  return saver;
 }
 
 void RunEnding::SayDone() {
@@ -66,6 +94,7 @@ void RunEnding::SayDone() {
 
 void RunEnding::SayGone() {
   own_.set_gone(true);
+  own_.clear_claim();
   Tell(true);
 }
 
@@ -78,11 +107,17 @@ void RunEnding::Tell(bool at_once) {
   peers_.publish(std::as_bytes(std::span(told_)));
 }
 
-// Who is there: whom this node hears, whom these hear, and so on.
-void RunEnding::Hear() {
+// Who is there: whom this node hears, whom these hear, and so on; of those that go only who
+// may save, if this node is `stopped` as well.
+void RunEnding::Hear(bool stopped) {
   statements_ = ReadBulletins<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
+  const auto goes = [&](NodeId node) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || !found->second.gone()) return false;
+    return !stopped || found->second.claim() == 0;
+  };
   std::string seen = BitsOf(there_);
   for (size_t next = 0; next < there_.size(); ++next) {
     const auto found = statements_.find(there_[next]);
@@ -93,8 +128,7 @@ void RunEnding::Hear() {
       for (auto fresh = static_cast<unsigned char>(heard[byte] & ~seen[byte]); fresh != 0;
            fresh &= fresh - 1) {
         const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
-        const auto statement = statements_.find(node);
-        if (statement == statements_.end() || !statement->second.gone()) there_.push_back(node);
+        if (!goes(node)) there_.push_back(node);
       }
       seen[byte] = static_cast<char>(seen[byte] | heard[byte]);
     }
@@ -131,7 +165,9 @@ std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
 std::vector<NodeId> RunEnding::Training() const {
   std::vector<NodeId> nodes;
   for (const NodeId node : there_) {
-    if (!statements_.contains(node)) nodes.push_back(node);
+    const auto found = statements_.find(node);
+    // Who was stopped may have an iteration to finish.
+    if (found == statements_.end() || found->second.claim() > 0) nodes.push_back(node);
   }
   return nodes;
 }

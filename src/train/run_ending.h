@@ -5,6 +5,9 @@
 // it hears. A node's own progress is in its weights from the start, so weights that all
 // nodes have are those of all differences: nothing is under way any more. A node that has
 // died or is cut off is heard by nobody, and not waited for.
+//
+// Nodes that are stopped before that tell each other so, and if all of them are, agree on which
+// one saves.
 #ifndef MILLRACE_TRAIN_RUN_ENDING_H_
 #define MILLRACE_TRAIN_RUN_ENDING_H_
 
@@ -28,8 +31,9 @@ struct EndPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<Bulletin>()> read;  // of all nodes, this one's included
-  std::function<std::vector<NodeId>()> heard;   // who is on this node's segments, and alive
-  std::function<uint64_t()> merges;             // into this node's weights so far
+  // Who is on this node's segments and alive, and was heard within so many ns.
+  std::function<std::vector<NodeId>(int64_t within_ns)> heard;
+  std::function<uint64_t()> merges;  // into this node's weights so far
 };
 // `neighbours` and `cluster` outlive it.
 EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours);
@@ -43,10 +47,18 @@ class RunEnding {
     kSame,      // all nodes that are there have the weights of this one
     kApart,     // they never will, or only after too long
   };
+  // Of nodes that were stopped.
+  enum class Saver {
+    kNobody,  // some node goes on
+    kOther,
+    kThis,
+  };
   // How long a node that has ended waits: for the others' last iterations, then for the
   // same weights, as long as some node's change, but no longer than this in all.
   static constexpr int64_t kTrainNs = 30'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
+  // A node that has not been heard for so long saves nothing.
+  static constexpr int64_t kSilentNs = 1'000'000'000;
 
   // `weights`, which the segments change meanwhile, and `clock` outlive this object.
   RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock);
@@ -54,6 +66,9 @@ class RunEnding {
   // Tells the others what has changed, and hears them. To be called every few ms, until this
   // node has gone.
   State Look();
+  // In place of Look for a node that was stopped, `leads` or not: tells the others that it
+  // was, and, if its solvers have `ended`, that it goes. Which node saves, by what is known now.
+  Saver LookStopped(bool leads, bool ended);
   // This node has done what is done once.
   void SayDone();
   // It goes; the others no longer wait for it.
@@ -71,18 +86,19 @@ class RunEnding {
 
  private:
   void Tell(bool at_once);
-  void Hear();
+  void Hear(bool stopped);
   State Judge();
 
   const EndPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
-  const int64_t begin_ns_;
+  int64_t begin_ns_ = -1;  // of the first Look
   RunEnd own_;
   uint64_t merges_ = 0;      // that own_.weights() has at least
   int64_t checked_ns_ = -1;  // when it was made; -1: never
   std::string told_;         // what was published last,
   int64_t told_ns_ = 0;      // and when
+  std::vector<NodeId> neighbours_;  // whom it has heard since it was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;
   std::vector<uint32_t> moving_;  // checksums of there_, when they changed last,

@@ -5,7 +5,11 @@
 
 #include <signal.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+
+#include "base/clock.h"
 
 namespace millrace {
 
@@ -15,10 +19,12 @@ enum class SignalEffect { kNone, kStop, kSnapshot };
 SignalEffect ParseSignalEffect(const std::string& flag, const std::string& text);
 
 // While it exists, SIGINT, SIGTERM and SIGHUP do not act on the process but wait
-// for Next(). Construct it before any thread starts: threads inherit the mask.
+// for Next(). Construct it before any thread starts: threads inherit the mask. For one thread
+// at a time.
 class SignalWatch {
  public:
-  SignalWatch(SignalEffect on_int, SignalEffect on_hup);
+  // `clock` outlives it.
+  SignalWatch(SignalEffect on_int, SignalEffect on_hup, const Clock* clock);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
@@ -27,8 +33,15 @@ class SignalWatch {
   // SIGTERM stops, as schedulers expect.
   SignalEffect Next(int milliseconds);
 
+  // When Next first returned kStop; none: it has not.
+  std::optional<int64_t> stopped_ns() const { return stopped_ns_; }
+
  private:
+  SignalEffect EffectOf(int signal) const;
+
   SignalEffect on_int_, on_hup_;
+  const Clock& clock_;
+  std::optional<int64_t> stopped_ns_;
   sigset_t watched_, before_;
 };
 

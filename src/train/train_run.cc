@@ -53,7 +53,7 @@ class TrainRun {
         config_(LoadSolverConfig(options.solver_file)),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
-        signals_(options.on_int, options.on_hup),
+        signals_(options.on_int, options.on_hup, &clock_),
         snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
@@ -261,7 +261,7 @@ class TrainRun {
     while (running > 0) {
       board_->Update(reporter_->loss());
       if (part_) part_->neighbours().Listen();
-      switch (signals_.Next(50)) {
+      switch (signals_.Next(stop_ ? 5 : 50)) {
         case SignalEffect::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
           Stop();
@@ -274,6 +274,7 @@ class TrainRun {
       }
       // A solver that waits for data sees no flag.
       if (stop_) data_->Stop();
+      if (stopped_ && part_) part_->TellStopped();
     }
     for (auto& thread : threads) thread->Join();
     solvers_ended_ = true;
@@ -321,7 +322,7 @@ class TrainRun {
     const bool saves = config_.param.snapshot_after_train() ||
                        (complete && interval > 0 && result->iteration % interval == 0);
     ClusterEnd end({.cluster = cluster(),
-                    .neighbours = &part_->neighbours(),
+                    .ending = &part_->ending(),
                     .clock = &clock_,
                     .names = NodeNames(),
                     .tester = tester_.get(),
@@ -334,7 +335,7 @@ class TrainRun {
                         },
                     .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
-    end.SayGone();
+    if (!stopped_) part_->ending().SayGone();
     const bool last = part_->Leave(stopped_);
     errors_.RethrowIfFailed();
     if (last && saves && !end.saved() && LastProcess()) {

@@ -85,7 +85,7 @@ std::string SmallNet::Text() const {
         "layer { name: 'pool' type: 'Pooling' bottom: 'conv' top: 'pool'\n"
         "  pooling_param { pool: MAX kernel_size: 2 stride: 2 } }\n";
   }
-  text += InnerProduct("hidden", convolution ? "pool" : "data", 16);
+  text += InnerProduct("hidden", convolution ? "pool" : "data", hidden);
   text += "layer { name: 'relu' type: 'ReLU' bottom: 'hidden' top: 'hidden' }\n";
   if (dropout) text += "layer { name: 'drop' type: 'Dropout' bottom: 'hidden' top: 'hidden' }\n";
   text += InnerProduct("scores", "hidden", classes);

@@ -33,6 +33,7 @@ struct Images {
 struct SmallNet {
   std::vector<std::string> train_sources, test_sources;
   int batch = 8, test_batch = 16, classes = 4;
+  int hidden = 16;  // outputs of the first inner product
   bool convolution = false, dropout = false;
   std::string data_fields;       // more of the train layer's data_param
   std::string transform_fields;  // more of its transform_param

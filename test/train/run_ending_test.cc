@@ -11,6 +11,7 @@ namespace millrace::test {
 namespace {
 
 using State = RunEnding::State;
+using Saver = RunEnding::Saver;
 
 // Nodes whose bulletins everybody has at once, and whose segments a test moves by hand.
 class RunEndings : public testing::Test {
@@ -30,7 +31,7 @@ class RunEndings : public testing::Test {
       for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
       return all;
     };
-    peers.heard = [this, node] {
+    peers.heard = [this, node](int64_t) {
       return std::vector<NodeId>(neighbours_[node].begin(), neighbours_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
@@ -44,6 +45,12 @@ class RunEndings : public testing::Test {
   State Look(NodeId node, int64_t ms = 30) {
     clock_.AdvanceNs(ms * 1'000'000);
     return nodes_[node]->Look();
+  }
+
+  // `node`, which leads or not, was stopped.
+  Saver LookStopped(NodeId node, bool leads = false, bool ended = true) {
+    clock_.AdvanceNs(30'000'000);
+    return nodes_[node]->LookStopped(leads, ended);
   }
 
   ManualClock clock_;
@@ -138,7 +145,7 @@ TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
 TEST_F(RunEndings, GiveUpOnLongLastIterations) {
   End(0, {1});
   EXPECT_EQ(Look(0), State::kTraining);
-  clock_.AdvanceNs(RunEnding::kTrainNs - 50'000'000 - clock_.NowNs());
+  clock_.AdvanceNs(RunEnding::kTrainNs - 50'000'000);
   EXPECT_EQ(Look(0), State::kTraining);
   EXPECT_EQ(Look(0), State::kApart);
 }
@@ -161,6 +168,45 @@ TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
   EXPECT_EQ(Look(0), State::kMoving);
   EXPECT_EQ(Look(0, RunEnding::kStillNs / 1'000'000 - 10), State::kMoving);
   EXPECT_EQ(Look(0), State::kApart);
+}
+
+TEST_F(RunEndings, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
+  for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
+  said_.clear();
+  EXPECT_EQ(LookStopped(1, true), Saver::kNobody);  // the others go on, for all it knows
+  EXPECT_EQ(LookStopped(0), Saver::kNobody);
+  EXPECT_EQ(LookStopped(2, false, false), Saver::kOther);
+  EXPECT_EQ(LookStopped(0), Saver::kOther);
+  EXPECT_EQ(LookStopped(1, true), Saver::kThis);
+  nodes_[1]->SayGone();
+  EXPECT_EQ(LookStopped(2), Saver::kOther);
+  EXPECT_EQ(LookStopped(0), Saver::kThis);  // nobody leads: the lowest
+  neighbours_[2].erase(0);                  // is dead
+  neighbours_[2].erase(1);
+  EXPECT_EQ(LookStopped(2), Saver::kThis);
+}
+
+TEST_F(RunEndings, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
+  for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
+  for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
+  EXPECT_EQ(LookStopped(1), Saver::kOther);
+  neighbours_[1].erase(0);  // has died; what 2 says is older
+  EXPECT_EQ(LookStopped(1), Saver::kThis);
+}
+
+TEST_F(RunEndings, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  Look(0);
+  EXPECT_EQ(LookStopped(1, true), Saver::kNobody);
+}
+
+TEST_F(RunEndings, WaitForTheLastIterationOfANodeThatWasStopped) {
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  LookStopped(1, false, false);
+  EXPECT_EQ(Look(0), State::kTraining);
+  LookStopped(1);
+  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(nodes_[0]->there(), std::vector<NodeId>{0});
 }
 
 }  // namespace

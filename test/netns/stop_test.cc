@@ -1,0 +1,196 @@
+// SIGINT to nodes of a cluster: how long they take to end, which is printed, and what they
+// leave behind.
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/netns/cluster_of_machines.h"
+
+namespace millrace::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class StopOfAClusterOfMachines : public ClusterOfMachines {
+ protected:
+  // A net of 414,004 parameters, like LeNet's.
+  void UseAWideNet() {
+    SmallNet net = work_.Net();
+    net.batch = 32;
+    net.hidden = 6000;
+    work_.WriteNet(net);
+  }
+  static caffe::SolverParameter Slowly(caffe::SolverParameter solver) {
+    solver.set_base_lr(0.001f);
+    return solver;
+  }
+
+  // SIGINT to these; waits for their end, says how long each took, and checks that it left
+  // nothing. `title` is printed.
+  std::vector<CommandResult> Interrupt(const std::string& title, const std::vector<int>& stopped) {
+    std::map<int, double> ms;
+    std::map<int, int> pids;
+    const Clock::time_point begin = Clock::now();
+    for (int i : stopped) {
+      pids[i] = nodes_.at(i)->pid();
+      nodes_.at(i)->Signal(SIGINT);
+    }
+    const double patience_ms = 120e3 * Patience();
+    while (ms.size() < stopped.size()) {
+      const double now = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+      if (now > patience_ms) break;  // Finish kills who is still there, and fails
+      for (int i : stopped) {
+        if (!ms.contains(i) && HasEnded(pids[i])) ms[i] = now;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::cout << title << ":";
+    for (const auto& [i, each] : ms) {
+      std::cout << " " << NameOf(i) << " " << static_cast<int>(each) << " ms";
+    }
+    std::cout << "\n";
+    std::vector<CommandResult> results;
+    for (int i : stopped) {
+      results.push_back(Finish(i));
+      EXPECT_FALSE(std::filesystem::exists(Cat("/proc/", pids[i])));
+      ExpectNoFileOf(pids[i]);
+    }
+    return results;
+  }
+
+ private:
+  static bool HasEnded(int pid) {
+    siginfo_t ended{};
+    return waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid != 0;
+  }
+  // In shared memory, or of a snapshot that was begun.
+  void ExpectNoFileOf(int pid) const {
+    for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+      const std::string name = file.path().filename();
+      EXPECT_FALSE(name.starts_with("millrace") && name.ends_with(Cat(".", pid))) << name;
+    }
+    for (const std::string& name : work_.FilesWith("")) {
+      EXPECT_FALSE(name.ends_with(".tmp")) << name;
+    }
+  }
+};
+
+struct Link {
+  const char* name;
+  bool slow, loses;
+};
+std::ostream& operator<<(std::ostream& out, const Link& link) { return out << link.name; }
+
+constexpr Link kLinks[] = {
+    {"Plain", false, false}, {"TwentyMbits", true, false}, {"TenPercentLoss", false, true}};
+
+class StopOverALink : public StopOfAClusterOfMachines, public testing::WithParamInterface<Link> {
+ protected:
+  void SetUp() override {
+    ClusterOfMachines::SetUp();
+    if (IsSkipped()) return;
+    const std::string reason = GetParam().loses ? Network::WhyNoLoss() : Network::WhyNoBridge();
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    Build(3);
+    for (int i = 0; i < size_; ++i) {
+      if (GetParam().loses) network_->LosePackets(i, 0.1, 0);
+      if (!GetParam().slow) continue;
+      Slow(i, Network::DeviceOf(i));
+      Slow(network_->bridge(), Cat("port", i));
+    }
+    WriteTopology("transport: \"udp\"");
+    UseAWideNet();
+    StartAll(Slowly(Endless()));
+    for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
+  }
+  // After all were stopped. On a link that is full what nodes say may come too late for them to
+  // agree on who saves.
+  void ExpectOneSnapshot() const {
+    EXPECT_LE(Snapshots(), 1);
+    if (!GetParam().slow) {
+      EXPECT_EQ(Snapshots(), 1);
+    }
+  }
+  std::string TitleOf(const std::string& who) const { return Cat(GetParam().name, ", ", who); }
+
+ private:
+  // What leaves by the device: 20 Mbit/s, and 100 ms of that in a queue.
+  void Slow(int machine, const std::string& device) const {
+    network_->Run(machine, {"tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", "20mbit",
+                            "burst", "16kb", "limit", "250000"});
+  }
+};
+
+TEST_P(StopOverALink, OfAllNodesLeavesNothingButOneSnapshot) {
+  Interrupt(TitleOf("all at once"), {0, 1, 2});
+  ExpectOneSnapshot();
+}
+
+TEST_P(StopOverALink, OfOneNodeLeavesTheSnapshotToTheOthers) {
+  Interrupt(TitleOf("one that does not lead"), {1});
+  EXPECT_EQ(Snapshots(), 0);
+  Interrupt(TitleOf("the other two"), {0, 2});
+  ExpectOneSnapshot();
+}
+
+TEST_P(StopOverALink, OfTheNodeThatLeadsLeavesTheSnapshotToTheOthers) {
+  Interrupt(TitleOf("the one that leads"), {0});
+  EXPECT_EQ(Snapshots(), 0);
+  Interrupt(TitleOf("the other two"), {1, 2});
+  ExpectOneSnapshot();
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, StopOverALink, testing::ValuesIn(kLinks),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// The others do not know yet that it is dead.
+TEST_F(StopOfAClusterOfMachines, AfterTheOneThatLeadsHasJustDiedLeavesOneSnapshot) {
+  Build(3);
+  WriteTopology("transport: \"udp\"");
+  StartAll(Endless());
+  for (int i = 0; i < 3; ++i) AwaitIteration(i, 100);
+  Kill(0);
+  Interrupt("the one that leads is dead", {1, 2});
+  EXPECT_EQ(Snapshots(), 1);
+}
+
+// Only b may begin the lower segment, since it is nearer to a.
+TEST_F(StopOfAClusterOfMachines, WhileANodeJoinsLeavesNoSnapshot) {
+  Build(3);
+  std::string text = "name: \"test\"\n";
+  for (int i = 0; i < 3; ++i) {
+    text += Cat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i), "\" }\n");
+  }
+  WriteFile(
+      work_ / "topology.prototxt",
+      text +
+          "segment { name: \"upper\" node: \"a\" node: \"b\" transport: \"udp\" }\n"
+          "segment { name: \"lower\" node: \"b\" node: \"c\" transport: \"udp\" port: 29500 }\n");
+  Start(2, Endless());
+  Await(2, "waiting for the weights of the run");
+  const std::vector<CommandResult> results = Interrupt("one that joins", {2});
+  EXPECT_CONTAINS(results[0].errors, "Stopped before the weights were there.");
+  EXPECT_EQ(Snapshots(), 0);
+}
+
+TEST_F(StopOfAClusterOfMachines, WhileNodesWaitForOthersAtMaxIterLeavesOneSnapshot) {
+  Build(3);
+  WriteTopology("transport: \"udp\"");
+  for (int i : {0, 1}) Start(i, Solver(600));
+  Start(2, Endless());
+  for (int i : {0, 1}) Await(i, "Waiting for the last iterations of c");
+  Interrupt("at max_iter", {0, 1, 2});
+  EXPECT_EQ(Snapshots(), 1);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,177 @@
+// A model of a cluster whose nodes leave, on a clock that tests turn: Departure and RunEnding
+// of each node, and in place of the exchange how its views change.
+#ifndef MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_
+#define MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "train/departure.h"
+
+namespace millrace::test {
+
+constexpr int64_t kMs = 1'000'000, kNever = std::numeric_limits<int64_t>::max();
+
+// Nodes of one segment. Its view is the same for all, and changes as the exchange's does: a
+// node that has handed over is dropped once all members agree, which dead ones never do; a
+// last one stays. Bulletins take delay_ns to reach another node.
+class DepartingCluster {
+ public:
+  struct Node {
+    int64_t signal_ns = kNever;
+    int64_t solvers_end_ns = kNever;  // no sooner than the signal
+    int64_t died_ns = kNever;
+    int64_t hand_over_ns = 50 * kMs;  // that takes so long
+
+    int64_t asked_ns = kNever, left_ns = kNever;  // to be let go; was
+    int64_t over_ns = kNever;                     // waits no longer
+    bool begun = false, last = false;
+    std::vector<std::pair<int64_t, std::vector<std::byte>>> said;  // and when
+    std::unique_ptr<RunEnding> ending;
+    std::unique_ptr<Departure> departure;
+  };
+
+  explicit DepartingCluster(int count) : nodes_(count) {
+    for (int i = 0; i < count; ++i) view_.insert(i);
+    for (int i = 0; i < count; ++i) {
+      const EndPeers peers{.self = static_cast<NodeId>(i),
+                           .publish =
+                               [this, i](std::span<const std::byte> bytes) {
+                                 nodes_[i].said.push_back({Now(), {bytes.begin(), bytes.end()}});
+                               },
+                           .read = [this, i] { return Read(i); },
+                           .heard = [this, i](int64_t within) { return Heard(i, within); },
+                           .merges = [] { return uint64_t{0}; }};
+      nodes_[i].ending = std::make_unique<RunEnding>(peers, std::span<const float>(), &clock_);
+      nodes_[i].departure = std::make_unique<Departure>(
+          PeersOf(i), [this, i] { return SignalOf(i); }, &clock_);
+    }
+  }
+  Node& node(int i) { return nodes_[i]; }
+  // SIGINT in `ms`, in the middle of an iteration that ends so much later.
+  void Stop(int i, int64_t ms = 0, int64_t iteration_ms = 10) {
+    nodes_[i].signal_ns = Now() + ms * kMs;
+    nodes_[i].solvers_end_ns = nodes_[i].signal_ns + iteration_ms * kMs;
+  }
+
+  void Run(int64_t ms) {
+    for (const int64_t end = Now() + ms * kMs; Now() < end; clock_.AdvanceNs(5 * kMs)) {
+      ChangeView();
+      for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) Step(i);
+    }
+  }
+  // From the signal until the node waited for nothing any more; -1: it still does.
+  int64_t MsAfterSignal(int i) const {
+    return nodes_[i].over_ns == kNever ? -1 : (nodes_[i].over_ns - nodes_[i].signal_ns) / kMs;
+  }
+  std::vector<int> Last() const {
+    std::vector<int> last;
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      if (nodes_[i].last) last.push_back(i);
+    }
+    return last;
+  }
+
+  int64_t Now() const { return clock_.NowNs(); }
+  void set_delay_ms(int64_t ms) { delay_ns_ = ms * kMs; }
+  // These and the others no longer hear each other.
+  void Part(std::set<int> nodes) { parted_ = std::move(nodes); }
+
+ private:
+  // After how long the view goes on without a dead node.
+  static constexpr int64_t kSuspectNs = 2'000 * kMs;
+
+  bool Dead(int i) const { return Now() >= nodes_[i].died_ns; }
+  bool Stopped(int i) const { return Now() >= nodes_[i].signal_ns; }
+  bool Parted(int i, int k) const { return parted_.contains(i) != parted_.contains(k); }
+
+  LeavePeers PeersOf(int i) {
+    return {.leads = [this, i] { return Leader() == i; },
+            .others_depend = [this, i] { return view_.size() > 1 && Leader() == i; },
+            .alone = [this, i] { return view_ == std::set<int>{i}; },
+            .informed = [] { return true; },
+            .left = [this, i] { return nodes_[i].left_ns <= Now(); },
+            .delivered = [this, i] { return nodes_[i].left_ns <= Now(); },
+            .quiet = [] { return false; },
+            .members = [this] { return static_cast<uint32_t>(view_.size()); },
+            .leave = [this, i] { nodes_[i].asked_ns = Now(); }};
+  }
+  std::optional<int64_t> SignalOf(int i) const {
+    return Stopped(i) ? std::optional(nodes_[i].signal_ns) : std::nullopt;
+  }
+  int Leader() const {
+    const auto stays = [this](int i) { return nodes_[i].asked_ns == kNever; };
+    const auto found = std::find_if(view_.begin(), view_.end(), stays);
+    return found == view_.end() ? *view_.begin() : *found;
+  }
+  std::vector<Bulletin> Read(int i) const {
+    std::vector<Bulletin> newest;
+    for (int from = 0; from < static_cast<int>(nodes_.size()); ++from) {
+      const Bulletin* found = nullptr;
+      Bulletin bulletin;
+      for (const auto& [at, bytes] : nodes_[from].said) {
+        if (from != i && (Parted(i, from) || at + delay_ns_ > Now())) break;
+        bulletin = {static_cast<NodeId>(from), 1, 1, bytes};
+        found = &bulletin;
+      }
+      if (found != nullptr) newest.push_back(*found);
+    }
+    return newest;
+  }
+  std::vector<NodeId> Heard(int i, int64_t within) const {
+    std::vector<NodeId> nodes;
+    for (int k = 0; k < static_cast<int>(nodes_.size()); ++k) {
+      const int64_t spoke = std::min({Now(), nodes_[k].died_ns, nodes_[k].over_ns});
+      const int64_t most = std::min(within, kSuspectNs);
+      if (k != i && !Parted(i, k) && Now() - spoke < most) nodes.push_back(static_cast<NodeId>(k));
+    }
+    return nodes;
+  }
+  void ChangeView() {
+    std::erase_if(view_, [this](int i) {
+      const int64_t gone = std::min(nodes_[i].died_ns, nodes_[i].over_ns);
+      return gone != kNever && !nodes_[i].last && Now() >= gone + kSuspectNs;
+    });
+    const bool agree = std::none_of(view_.begin(), view_.end(), [this](int i) {
+      return Dead(i) || (nodes_[i].over_ns != kNever && !nodes_[i].last) ||
+             Parted(i, *view_.begin());
+    });
+    for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0 && agree; --i) {
+      Node& node = nodes_[i];
+      const bool handed_over =
+          node.asked_ns != kNever && Now() - node.asked_ns >= node.hand_over_ns;
+      if (!handed_over || !view_.contains(i) || view_.size() == 1 || Leader() == i) continue;
+      view_.erase(i);
+      node.left_ns = Now();
+    }
+  }
+  void Step(int i) {
+    Node& node = nodes_[i];
+    if (Dead(i) || node.over_ns != kNever) return;
+    if (!node.begun && Stopped(i)) node.ending->LookStopped(Leader() == i, false);
+    if (!node.begun && Now() >= node.solvers_end_ns) {
+      node.begun = true;
+      node.departure->Begin(node.ending.get(), Stopped(i));
+    }
+    if (!node.begun || !node.departure->Step()) return;
+    node.over_ns = Now();
+    node.last = node.departure->last();
+  }
+
+  ManualClock clock_;
+  std::vector<Node> nodes_;
+  std::set<int> view_;
+  int64_t delay_ns_ = 5 * kMs;
+  std::set<int> parted_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_

@@ -1,0 +1,234 @@
+#include "train/departure.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/rng.h"
+#include "test/support/support.h"
+#include "test/train/departing_cluster.h"
+
+namespace millrace::test {
+namespace {
+
+using Nodes = std::vector<int>;
+constexpr int64_t kHandOverMs = Departure::kHandOverNs / kMs, kTurnMs = Departure::kTurnNs / kMs,
+                  kAnswerEndMs = Departure::kAnswerEndNs / kMs,
+                  kLeastHandOverMs = Departure::kLeastHandOverNs / kMs;
+// Longer than anybody waits.
+constexpr int64_t kSlowNs = 60'000 * kMs;
+
+TEST(Departure, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
+  DepartingCluster cluster(3);
+  for (int i : {0, 1, 2}) cluster.Stop(i);
+  cluster.Run(300);
+  for (int i : {1, 2}) EXPECT_NE(cluster.node(i).left_ns, kNever);
+  EXPECT_EQ(cluster.Last(), Nodes{0});
+}
+
+TEST(Departure, IsBoundedWhereLinksAreSlow) {
+  DepartingCluster cluster(3);
+  cluster.set_delay_ms(400);
+  for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = kSlowNs;
+  for (int i : {0, 1, 2}) cluster.Stop(i);
+  cluster.Run(5000);
+  for (int i : {0, 1, 2}) EXPECT_EQ(cluster.MsAfterSignal(i), kHandOverMs);
+  EXPECT_EQ(cluster.Last(), Nodes{0});
+}
+
+TEST(Departure, OfOneNodeLeavesTheSnapshotToTheOthers) {
+  DepartingCluster cluster(3);
+  cluster.Stop(1);
+  cluster.Run(5000);
+  EXPECT_NE(cluster.node(1).left_ns, kNever);
+  EXPECT_LT(cluster.MsAfterSignal(1), kTurnMs);  // it waits for nobody
+  EXPECT_EQ(cluster.Last(), Nodes{});
+}
+
+TEST(Departure, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
+  DepartingCluster cluster(3);
+  cluster.Stop(0);
+  cluster.Run(5000);
+  EXPECT_NE(cluster.node(0).left_ns, kNever);
+  EXPECT_GE(cluster.MsAfterSignal(0), kTurnMs);
+  EXPECT_LT(cluster.MsAfterSignal(0), kHandOverMs);
+  EXPECT_EQ(cluster.Last(), Nodes{});
+}
+
+TEST(Departure, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
+  DepartingCluster cluster(3);
+  for (int i : {0, 2}) cluster.node(i).hand_over_ns = kSlowNs;
+  for (int i : {0, 2}) cluster.Stop(i);
+  cluster.Run(5000);
+  for (int i : {0, 2}) EXPECT_EQ(cluster.MsAfterSignal(i), kHandOverMs);
+  EXPECT_EQ(cluster.Last(), Nodes{});
+  cluster.Stop(1);
+  cluster.Run(3000);
+  EXPECT_EQ(cluster.Last(), Nodes{1});
+}
+
+// As a script stops them.
+TEST(Departure, OfOneAfterTheOtherLeavesOneThatSaves) {
+  for (const int64_t between_ms : {100, 400, 700, 1400}) {
+    for (const int64_t hand_over_ms : {20, 300, 60'000}) {
+      DepartingCluster cluster(3);
+      for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = hand_over_ms * kMs;
+      for (int i : {0, 1, 2}) cluster.Stop(i, between_ms * i);
+      cluster.Run(10'000);
+      for (int i : {0, 1, 2}) EXPECT_LE(cluster.MsAfterSignal(i), kHandOverMs);
+      EXPECT_EQ(cluster.Last().size(), 1u) << between_ms << " " << hand_over_ms;
+    }
+  }
+}
+
+TEST(Departure, DoesNotCountOnTheDead) {
+  for (const int dead : {0, 1, 2}) {
+    DepartingCluster cluster(3);
+    cluster.node(dead).died_ns = cluster.Now();
+    for (int i : {0, 1, 2}) cluster.Stop(i);
+    cluster.Run(5000);
+    for (int i : {0, 1, 2}) {
+      EXPECT_EQ(cluster.MsAfterSignal(i), i == dead ? -1 : kHandOverMs);
+    }
+    EXPECT_EQ(cluster.Last(), Nodes{dead == 0 ? 1 : 0});
+  }
+}
+
+// Each part may have done much since.
+TEST(Departure, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
+  DepartingCluster cluster(4);
+  cluster.Part({1, 3});
+  for (int i : {0, 1, 2, 3}) cluster.Stop(i);
+  cluster.Run(5000);
+  EXPECT_EQ(cluster.Last(), (Nodes{0, 1}));
+}
+
+TEST(Departure, HasTimeLeftAfterALongIteration) {
+  DepartingCluster cluster(3);
+  for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = 100 * kMs;
+  for (int i : {0, 1, 2}) cluster.Stop(i, 0, 7000 + 20 * i);
+  cluster.Run(10'000);
+  for (int i : {1, 2}) EXPECT_NE(cluster.node(i).left_ns, kNever);
+  for (int i : {0, 1, 2}) {
+    EXPECT_LE(cluster.MsAfterSignal(i), 7000 + 20 * i + kLeastHandOverMs);
+  }
+  EXPECT_EQ(cluster.Last(), Nodes{0});
+}
+
+// Whatever happens: a node waits no longer than it may, and where nobody has died, and all
+// are stopped at the same time, one saves.
+TEST(Departure, IsBoundedInAnyCase) {
+  for (uint64_t round = 0; round < 2000; ++round) {
+    Rng rng(Seed(), {round});
+    const auto below = [&](int64_t n) {
+      return static_cast<int64_t>(rng.Uniform() * static_cast<double>(n));
+    };
+    const int count = 1 + static_cast<int>(below(5));
+    DepartingCluster cluster(count);
+    cluster.set_delay_ms(below(150));
+    const bool together = below(2) == 0, deaths = below(3) == 0;
+    for (int i = 0; i < count; ++i) {
+      cluster.node(i).hand_over_ns = below(2000) * kMs;
+      if (deaths && below(3) == 0) cluster.node(i).died_ns = below(3000) * kMs;
+      cluster.Stop(i, 1000 + below(together ? 100 : 3000), below(together ? 100 : 2000));
+    }
+    cluster.Run(20'000);
+    for (int i = 0; i < count; ++i) {
+      const DepartingCluster::Node& node = cluster.node(i);
+      if (node.died_ns != kNever) continue;
+      const int64_t iteration_ms = (node.solvers_end_ns - node.signal_ns) / kMs;
+      ASSERT_GE(cluster.MsAfterSignal(i), 0) << round;
+      // A step is of 5 ms.
+      ASSERT_LE(cluster.MsAfterSignal(i),
+                5 + std::max(kHandOverMs, iteration_ms + kLeastHandOverMs))
+          << round;
+    }
+    if (together && !deaths) {
+      ASSERT_EQ(cluster.Last().size(), 1u) << round;
+    }
+  }
+}
+
+// One node, and a cluster that never lets it go.
+class StuckDeparture : public testing::Test {
+ protected:
+  StuckDeparture()
+      : ending_({.self = 1,
+                 .publish = [](auto) {},
+                 .read = [] { return std::vector<Bulletin>(); },
+                 .heard = [](int64_t) { return std::vector<NodeId>{0}; },
+                 .merges = [] { return uint64_t{0}; }},
+                {}, &clock_),
+        departure_(
+            {.leads = [] { return true; },
+             .others_depend = [this] { return depend_; },
+             .alone = [this] { return alone_; },
+             .informed = [] { return false; },
+             .left = [] { return false; },
+             .delivered = [] { return false; },
+             .quiet = [] { return false; },
+             .members = [] { return 2u; },
+             .leave = [] {}},
+            [this] { return signal_ns_; }, &clock_) {}
+
+  // Ms until it holds.
+  template <typename Condition>
+  int64_t Until(Condition condition) {
+    const int64_t begin = clock_.NowNs();
+    while (!condition()) clock_.AdvanceNs(5 * kMs);
+    return (clock_.NowNs() - begin) / kMs;
+  }
+
+  ManualClock clock_;
+  std::optional<int64_t> signal_ns_;
+  bool depend_ = true, alone_ = false;
+  RunEnding ending_;
+  Departure departure_;
+};
+
+// While it waits for others that depend on it, for receipts, and to be let go.
+TEST_F(StuckDeparture, AfterTheScheduleIsCutShortByASignal) {
+  constexpr int64_t kTellsMs = 1000, kLeaveMs = Departure::kLeaveNs / kMs;
+  for (const int64_t signal_ms : {int64_t{5000}, kTellsMs + 500, kTellsMs + kLeaveMs + 500}) {
+    signal_ns_.reset();
+    depend_ = true;
+    departure_.Begin(&ending_, false);
+    for (int64_t ms = 0; ms < signal_ms; ms += 5) {
+      depend_ = signal_ms == 5000 || ms < kTellsMs;
+      ASSERT_FALSE(departure_.Step()) << ms;
+      clock_.AdvanceNs(5 * kMs);
+    }
+    signal_ns_ = clock_.NowNs();
+    const int64_t ends_ms = kTellsMs + 2 * kLeaveMs - signal_ms;  // without the signal
+    EXPECT_EQ(Until([&] { return departure_.Step(); }),
+              depend_ ? kHandOverMs : std::min(kHandOverMs, ends_ms));
+    EXPECT_FALSE(departure_.last());
+  }
+}
+
+TEST_F(StuckDeparture, OfANodeThatNeverWasInSyncIsBounded) {
+  signal_ns_ = clock_.NowNs();
+  departure_.BeginUnsynced();
+  EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);
+  EXPECT_FALSE(departure_.last());
+}
+
+TEST_F(StuckDeparture, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
+  signal_ns_ = clock_.NowNs();
+  departure_.Begin(&ending_, true);
+  EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);
+  EXPECT_TRUE(departure_.Answered());
+  alone_ = true;
+  signal_ns_ = clock_.NowNs();
+  departure_.Begin(&ending_, true);
+  EXPECT_TRUE(departure_.Step());
+  EXPECT_TRUE(departure_.last());
+  clock_.AdvanceNs(1200 * kMs);  // the snapshot
+  Until([&] { return departure_.Answered(); });
+  EXPECT_EQ((clock_.NowNs() - *signal_ns_) / kMs, kAnswerEndMs);
+}
+
+}  // namespace
+}  // namespace millrace::test
