@@ -1,6 +1,9 @@
 // What a segment between two nodes of this machine merges a second with its replicas in host
 // memory, in a GPU's, and one in each: over a loopback hub, where only the segments take time,
 // and over UDP. Two segment threads and two loads in one process.
+//
+//   build/bench/segment_bench --weights=1048576
+#include <gflags/gflags.h>
 #include <glog/logging.h>
 
 #include <cstdio>
@@ -13,13 +16,14 @@
 #include "test/support/cuda_devices.h"
 #include "transport/registry.h"
 
+DEFINE_int64(weights, int64_t{4} << 20, "of each node");
+
 namespace millrace {
 namespace {
 
 using bench::SegmentCounts;
 using bench::SegmentNodes;
 
-constexpr int64_t kWeights = int64_t{4} << 20;
 constexpr double kWarmUpSeconds = 0.5, kSeconds = 2;
 
 void Pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -40,7 +44,7 @@ Topology Between(const std::string& a, const std::string& b, const std::string& 
 
 void Measure(const std::string& a, const std::string& b, const std::string& transport, int mtu,
              const std::string& codec) {
-  SegmentNodes nodes(Between(a, b, transport, mtu, codec), kWeights);
+  SegmentNodes nodes(Between(a, b, transport, mtu, codec), FLAGS_weights);
   const SteadyClock clock;
   nodes.Load(true);
   Pause(kWarmUpSeconds);
@@ -69,7 +73,7 @@ void MeasureAll(const std::string& a, const std::string& b) {
 
 int Main() {
   std::printf("%lld weights; merged: positions and differences, both ways, 4 bytes a weight\n",
-              static_cast<long long>(kWeights));
+              static_cast<long long>(FLAGS_weights));
   std::printf("%-8s %-8s %-9s %6s %-9s %8s %10s %6s %8s\n", "a", "b", "transport", "mtu", "codec",
               "MB/s", "frames/s", "cpus", "resends");
   MeasureAll("host", "host");
@@ -85,7 +89,8 @@ int Main() {
 }  // namespace
 }  // namespace millrace
 
-int main() {
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
   FLAGS_minloglevel = google::GLOG_WARNING;
   FLAGS_logtostderr = true;
   try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "exchange/ownership.h"
 
@@ -12,6 +13,8 @@ namespace {
 constexpr size_t kBatchesAhead = 4;
 constexpr uint32_t kFewestSlots = 8;
 constexpr size_t kRowsAhead = 4;
+// Of the next frame: what is longer, the processor itself fetches ahead of its checksum.
+constexpr size_t kBytesAhead = 2048;
 // That answers leave to it.
 constexpr size_t kSlotsForMembership = 2;
 
@@ -57,6 +60,12 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
 size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
   const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
   return std::max(chunk, Membership::MaxPayloadBytes(MaxMembers(config)));
+}
+
+// Asks for a frame's bytes: another processor's kernel may have written them.
+void FetchBytes(std::span<const std::byte> frame) {
+  const size_t bytes = std::min(frame.size(), kBytesAhead);
+  for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(&frame[at]);
 }
 
 }  // namespace
@@ -123,6 +132,7 @@ void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64
   }
   for (size_t i = 0; i < frames.size(); ++i) {
     if (i + kRowsAhead < frames.size()) FetchRow(frames[i + kRowsAhead]);
+    if (i + 1 < frames.size()) FetchBytes(frames[i + 1]);
     Handle(frames[i], now);
   }
   if (executor_.starts_ahead()) {

@@ -14,6 +14,9 @@ namespace {
 // While blocks are held, the kernel calls the ring readable all the time: looked at anew
 // after as long as it keeps a block open.
 constexpr int64_t kHoldingPauseNs = 1'000'000;
+// Credits are looked for once in so many blocks, where there are that many: far less than a
+// quarter of a window, which a credit is for.
+constexpr uint32_t kBlocksPerLook = 8;
 
 }  // namespace
 
@@ -67,10 +70,12 @@ bool PacketLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool) {
 }
 
 bool PacketLink::Read(Sink* sink) {
-  const bool credits = ReadCredits(sink);
   const bool block = ring_.ReadBlock([&](std::span<const std::byte> packet, uint64_t position) {
     return TakePacket(packet, position, sink);
   });
+  // Blocks are found in memory, credits by a system call.
+  const bool look = !block || ++blocks_read_ % kBlocksPerLook == 0;
+  const bool credits = look && ReadCredits(sink);
   if (const uint64_t overruns = ring_.TakeOverruns()) sink->Drop(DropReason::kOverrun, overruns);
   return credits || block;
 }

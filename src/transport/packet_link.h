@@ -68,6 +68,7 @@ class PacketLink : public DatagramLink {
   const FileDescriptor socket_;  // sends, and receives credits
   PacketBatch batch_;
   PacketRing ring_;
+  uint32_t blocks_read_ = 0;
   std::array<std::array<std::byte, kCreditRoom>, kCredits> credits_;
   std::array<iovec, kCredits> pieces_;
   std::array<mmsghdr, kCredits> headers_{};

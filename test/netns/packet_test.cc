@@ -281,6 +281,33 @@ TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
   EXPECT_EQ(AllDrops(*group[1]), 0u);
 }
 
+TEST_F(Packet, ACreditIsFoundThoughBlocksThatNobodyAskedForLieBeforeIt) {
+  for (const size_t blocks : {32, 1024}) {  // fewer than between two looks for credits, and more
+    const Network network(1500);
+    PacketOptions options;
+    options.ring_blocks = static_cast<int64_t>(blocks);
+    Group group = ConnectPacketGroup(network, 2, options);
+    for (const int i : {0, 1}) {
+      ASSERT_TRUE(SendBytes(group[i].get(), static_cast<NodeId>(1 - i), Numbered(0)));
+      EXPECT_EQ(Collect(group[1 - i].get(), 1).size(), 1u);
+      group[i]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
+    }
+    const Bytes message = Numbered(1, 1400);
+    const size_t back = SendUntilBusy(group[1].get(), 0, message, 10'000);
+    const size_t sent = SendUntilBusy(group[0].get(), 1, message, 10'000);
+    EXPECT_EQ(Collect(group[1].get(), sent).size(), sent);
+    size_t more = 0;
+    const OutFrame frame = {1, {}, message};
+    for (int attempt = 0; attempt < 1000 && more == 0; ++attempt) {
+      more = group[0]->Send({&frame, 1}).accepted;
+      if (more == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(more, 1u);
+    EXPECT_EQ(Collect(group[0].get(), back).size(), back);
+    for (const auto& end : group) EXPECT_EQ(AllDrops(*end), 0u);
+  }
+}
+
 TEST_F(Packet, WhatTheRingHasNoRoomForIsCounted) {
   for (const int mtu : {1500, 9000}) {
     const Network network(mtu);
