@@ -199,6 +199,14 @@ size_t Bulletins::Send(std::span<OutBulletin> room, int64_t now) {
   return count;
 }
 
+void Bulletins::NotSent(NodeId node, int64_t now) {
+  PeerState* const peer = Find(node);
+  if (peer == nullptr || peer->lacking == 0) return;
+  peer->interval = config_.first_ns;
+  peer->next_round = now;
+  next_event_ = std::min(next_event_, now);
+}
+
 size_t Bulletins::SendReceipts(PeerState* peer, std::span<OutBulletin> room) {
   size_t count = 0;
   for (size_t entry = 0; peer->receipts > 0 && count < room.size(); ++entry) {

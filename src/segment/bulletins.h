@@ -85,6 +85,8 @@ class Bulletins {
   // Fills the front of `room` and returns how many. A frame that cannot be transmitted may
   // be thrown away.
   size_t Send(std::span<OutBulletin> room, int64_t now);
+  // A frame of Send's to `peer` never left: what it lacks is due again, as if never sent.
+  void NotSent(NodeId peer, int64_t now);
   // When Send may have something to do if nothing comes and nothing is published before:
   // INT64_MIN or any time that has passed for at once, INT64_MAX for never.
   int64_t NextEvent() const { return store_.changes() != seen_ ? INT64_MIN : next_event_; }

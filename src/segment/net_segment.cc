@@ -18,6 +18,8 @@ constexpr uint32_t kForeignSlot = UINT32_MAX;
 constexpr double kLeastFrames = 4;
 // A transport without room says when it has some; this is in case it says nothing.
 constexpr int64_t kTryAgainNs = 1'000'000;
+// After that they are made anew: they may say more by then.
+constexpr int64_t kKeepNewsNs = 20'000'000;
 
 // Of the members that are in sync; kNoNode without one.
 uint16_t LeaderOf(const View& view, NodeId preferred) {
@@ -55,7 +57,7 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   if (bulletins_) next.deadline_ns = std::min(next.deadline_ns, bulletins_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
   // Slots that the transport still holds, or frames that it had no room for.
-  const bool waits = busy_ || accepted_count_ != reclaimed_;
+  const bool waits = busy_ || !unsent_news_.empty() || accepted_count_ != reclaimed_;
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
   if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
   return next;
@@ -177,24 +179,42 @@ void NetSegment::Admit() {
   }
 }
 
-// As Introduce, but within the pace.
+// As Introduce, but within the pace; and what there is no room for is offered again for a while,
+// before frames of the exchange: on a full link these take whatever becomes free.
 void NetSegment::Inform(int64_t now_ns) {
   Admit();
+  if (!OfferNews(now_ns)) return;
   while (reclaimed_ >= informed_) {
     const size_t room = std::min(news_.size(), Affordable(now_ns));
     const size_t count = bulletins_->Send({news_.data(), room}, now_ns);
     if (count == 0) return;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < count; ++i) {
-      PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(),
-                        kForeignSlot};
-      gate_->Seal(&frame);
-      bytes += SendForeign({frame.destination, frame.head, frame.payload});
-    }
-    informed_ = accepted_count_;
-    Spend(bytes);
-    Reclaim();
+    for (size_t i = 0; i < count; ++i) unsent_news_.push_back(i);
+    drop_news_ns_ = now_ns + kKeepNewsNs;
+    if (!OfferNews(now_ns)) return;
   }
+}
+
+// Whether none is left to be offered again.
+bool NetSegment::OfferNews(int64_t now_ns) {
+  if (unsent_news_.empty()) return true;
+  uint64_t bytes = 0;
+  size_t kept = 0;
+  for (const size_t i : unsent_news_) {
+    PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(), kForeignSlot};
+    gate_->Seal(&frame);
+    const uint64_t sent = SendForeign({frame.destination, frame.head, frame.payload});
+    bytes += sent;
+    if (sent == 0) unsent_news_[kept++] = i;
+  }
+  unsent_news_.resize(kept);
+  if (now_ns >= drop_news_ns_) {
+    for (const size_t i : unsent_news_) bulletins_->NotSent(news_[i].to, now_ns);
+    unsent_news_.clear();
+  }
+  informed_ = accepted_count_;
+  Spend(bytes);
+  Reclaim();
+  return unsent_news_.empty();
 }
 
 // Frames from the exchange, as many as the pace lets through.

@@ -153,6 +153,7 @@ class NetSegment {
   void Introduce(int64_t now_ns);
   void Admit();
   void Inform(int64_t now_ns);
+  bool OfferNews(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
   bool IsFull(NodeId destination) const;
@@ -180,11 +181,13 @@ class NetSegment {
   std::vector<NodeId> full_;       // destinations without room, of one Offer
   std::vector<OutFrame> out_;      // the same, for the transport
   std::vector<OutIntroduction> introductions_;
-  uint64_t introduced_ = 0;         // frames accepted up to the last introduction
-  std::vector<OutBulletin> news_;   // under way
-  uint64_t informed_ = 0;           // frames accepted up to the last of these
-  uint64_t admitted_lives_ = 0;     // of the peers, to the bulletins
-  std::vector<uint32_t> accepted_;  // slots by the order in which frames were accepted
+  uint64_t introduced_ = 0;          // frames accepted up to the last introduction
+  std::vector<OutBulletin> news_;    // under way
+  std::vector<size_t> unsent_news_;  // those of them that the transport had no room for
+  int64_t drop_news_ns_ = 0;         // until then they are offered again
+  uint64_t informed_ = 0;            // frames accepted up to the last of these
+  uint64_t admitted_lives_ = 0;      // of the peers, to the bulletins
+  std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;
   uint64_t told_ = 0;         // of this node's progress, to the exchange

@@ -94,6 +94,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
     bulletins_ =
         std::make_unique<Bulletins>(BulletinsOf(config, *transport_), config.bulletins.get());
     news_.resize(kBulletinBatch);
+    unsent_news_.reserve(kBulletinBatch);
   }
   held_.reserve(config.exchange.slots);
   full_.reserve(transport_->info().peers.size() + 1);

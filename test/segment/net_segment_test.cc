@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "test/segment/meeting.h"
+#include "test/segment/played_nic.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
 
@@ -218,6 +219,69 @@ TEST(NetSegment, MetersEveryPeer) {
   uint64_t gate = 0;
   for (const NodeId peer : meters.peers()) gate += meters.gate_drops_of(peer);
   EXPECT_EQ(gate, meters.gate_drops());
+}
+
+// Two nodes, sealed; the first one's transport can be full.
+class FullTransport : public testing::Test {
+ protected:
+  void SetUp() override {
+    NetSegmentConfig config;
+    config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+    segment_ = std::make_unique<Segment>(2, 1000, config, LoopbackOptions{});
+    const auto connect = segment_->connect;
+    segment_->connect = [this, connect](int node) -> std::unique_ptr<Transport> {
+      if (node != 0) return connect(node);
+      return std::make_unique<test::PlayedNic>(connect(node),
+                                               test::PlayedNicOptions{.full = &full_});
+    };
+    segment_->bulletins = [this](int node) {
+      const auto id = static_cast<NodeId>(node);
+      return stores_[node] = std::make_shared<BulletinStore>(2, id, 1);
+    };
+    segment_->StartAll();
+    segment_->Run(100);
+  }
+  void Publish(int version) {
+    stores_[0]->Publish(Topic::kEnd, std::as_bytes(std::span(&version, 1)));
+  }
+  // What the other node has; 0: nothing.
+  int Heard() {
+    for (const Bulletin& bulletin : stores_[1]->Read(Topic::kEnd)) {
+      if (bulletin.node == 0) return std::to_integer<int>(bulletin.bytes[0]);
+    }
+    return 0;
+  }
+
+  bool full_ = false;
+  std::shared_ptr<BulletinStore> stores_[2];
+  std::unique_ptr<Segment> segment_;
+};
+
+TEST_F(FullTransport, TakesTheBulletinsAsSoonAsItHasRoom) {
+  full_ = true;
+  Publish(1);
+  segment_->Run(15);
+  EXPECT_EQ(Heard(), 0);
+  EXPECT_EQ(segment_->last().what, WaitFor::kReceive);  // of the other node
+  full_ = false;
+  segment_->Pass();
+  segment_->Pass();
+  EXPECT_EQ(Heard(), 1);
+}
+
+TEST_F(FullTransport, TakesTheNewestBulletinAfterALongTime) {
+  full_ = true;
+  for (int version = 1; version <= 9; ++version) {
+    Publish(version);
+    segment_->Run(50);
+  }
+  full_ = false;
+  segment_->Run(25);
+  EXPECT_EQ(Heard(), 9);
+  const uint64_t sent = segment_->net(0).bulletins()->stats().parts_sent;
+  segment_->Run(3000);
+  EXPECT_EQ(Heard(), 9);
+  EXPECT_LE(segment_->net(0).bulletins()->stats().parts_sent, sent + 1);
 }
 
 TEST(NetSegment, CutsChunksToTheFramesOfTheTransport) {

@@ -19,6 +19,7 @@ struct PlayedNicOptions {
   size_t buffers = 2048;                // frames that are lent at once at most
   bool says_where = true;               // where received frames lie
   const PlayedDevice* reads = nullptr;  // sends payloads from there, without a copy
+  const bool* full = nullptr;           // while that is true it has no room for any frame
 };
 
 class PlayedNic : public Transport {
@@ -35,6 +36,7 @@ class PlayedNic : public Transport {
 
   SendResult Send(std::span<const OutFrame> frames) override {
     SendResult sent;
+    if (options_.full != nullptr && *options_.full) return {0, SendStatus::kBusy};
     for (OutFrame frame : frames) {
       if (options_.reads != nullptr && options_.reads->Owns(frame.payload.data())) {
         frame.payload = {options_.reads->Alias(frame.payload.data()), frame.payload.size()};

@@ -35,12 +35,15 @@ class SegmentNodes {
 
   std::function<std::unique_ptr<Transport>(int node)> connect;
   std::function<ReplicaHome(int node)> home;
+  // If set: what the node's segment carries.
+  std::function<std::shared_ptr<BulletinStore>(int node)> bulletins;
 
   void Start(int node, float value = 0) {
     NetSegmentConfig config = config_;
     config.exchange.node = static_cast<uint16_t>(node);
     config.gate.random = SeededRandom(node, ++lives_);
     config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
+    if (bulletins) config.bulletins = bulletins(node);
     homes_[node] = home(node);
     weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
     const std::vector<float> values(floats_, value);
