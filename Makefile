@@ -254,6 +254,7 @@ bench:
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
 	@BUILD=$(BUILD) bench/run
 	@BUILD=$(BUILD) bench/cluster
+	@[ ! -e $(BUILD)/caffe-root ] || BUILD=$(BUILD) bench/caffe
 accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) examples/mnist/accuracy

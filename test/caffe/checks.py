@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Callable
 
-from programs import Caffe, Failed
+from programs import Caffe, Failed, Millrace
 from protobuf import blob_values, state_history
 from studies import STUDIES
 
@@ -28,7 +28,9 @@ class Bench:
 
     def __init__(self, caffe, millrace, folder, root):
         self.caffe, self.millrace, self.folder, self.root = caffe, millrace, folder, root
-        self.control = Caffe(caffe.root, folder, core="Nehalem")
+        # Each program as on another processor.
+        self.controls = ((caffe, Caffe(caffe.root, folder, core="Nehalem")),
+                         (millrace, Millrace(millrace.binary, folder, isa="SSE41")))
         self.done = {}
 
     def once(self, key, make):
@@ -132,8 +134,8 @@ def farthest(a, b):
 # ---- Trainings ---------------------------------------------------------------
 
 # Sums are rounded differently from the first iteration on, and trainings amplify that:
-# where a maximum or a sign is decided by a bit, they part. How far, a control says: Caffe
-# itself with the BLAS of another processor.
+# where a maximum or a sign is decided by a bit, they part. How far, a control says: each
+# program beside itself with the code of another processor.
 EARLY, EARLY_TOLERANCE = 10, 1e-4
 LATE_TOLERANCE, TIMES_CONTROL = 1e-3, 5
 SCORE_TOLERANCE = 1e-4
@@ -154,8 +156,9 @@ def curves_apart(one, other, first, last):
 def compare_curves(bench, study, one, other, first):
     last = study.iterations
     apart = curves_apart(one, other, first, last)
-    control = max(curves_apart(bench.training(study, bench.caffe),
-                               bench.training(study, bench.control), 0, last))
+    control = max(max(curves_apart(bench.training(study, program),
+                                   bench.training(study, other), 0, last))
+                  for program, other in bench.controls)
     rates = max(relative(one.rates[i], other.rates[i]) for i in range(first, last))
     early, late = max(apart[:EARLY]), max(apart)
     good = (early <= EARLY_TOLERANCE and rates <= 1e-5 and
@@ -195,19 +198,20 @@ def curve(study):
 
 def tests(study):
     def run(bench):
-        caffe, millrace, control = (
-            bench.training(study, program).tests
-            for program in (bench.caffe, bench.millrace, bench.control))
+        caffe, millrace = (bench.training(study, program).tests
+                           for program in (bench.caffe, bench.millrace))
         if caffe.keys() != millrace.keys() or len(caffe) < 4:
             raise Failed(f"tested at {sorted(caffe)} and at {sorted(millrace)}")
 
-        def apart(other, output, how):
-            return max(how(x, y) for i in caffe
-                       for x, y in zip(caffe[i][output], other[i][output], strict=True))
+        def apart(one, other, output, how):
+            return max(how(x, y) for i in one
+                       for x, y in zip(one[i][output], other[i][output], strict=True))
         losses = [output for output in caffe[0] if output.startswith("loss")]
-        loss = max(apart(millrace, output, relative) for output in losses)
-        usual = max(apart(control, output, relative) for output in losses)
-        accuracy = apart(millrace, "accuracy", lambda x, y: abs(x - y))
+        loss = max(apart(caffe, millrace, output, relative) for output in losses)
+        usual = max(apart(bench.training(study, program).tests,
+                          bench.training(study, other).tests, output, relative)
+                    for output in losses for program, other in bench.controls)
+        accuracy = apart(caffe, millrace, "accuracy", lambda x, y: abs(x - y))
         first = farthest(caffe[0], millrace[0])
         good = (first is not None and first <= SCORE_TOLERANCE and
                 accuracy <= ACCURACY_TOLERANCE and

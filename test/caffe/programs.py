@@ -52,11 +52,15 @@ class Caffe:
 class Millrace:
     name = "millrace"
 
-    def __init__(self, binary, folder):
+    def __init__(self, binary, folder, isa=None):
+        """`isa`: the instructions that oneDNN may use, rather than all of this processor's."""
         self.binary, self.folder = os.path.abspath(binary), os.path.abspath(folder)
+        self.settings = {"DNNL_MAX_CPU_ISA": isa} if isa else {}
+        if isa:
+            self.name = f"millrace_{isa.lower()}"
 
     def run(self, *arguments):
-        return output_of([self.binary, *arguments], self.folder, "millrace")
+        return output_of([self.binary, *arguments], self.folder, "millrace", self.settings)
 
     def train(self, solver, *flags):
         return Log(self.run("train", f"--solver={solver}", "--cpu=1", *flags))
@@ -66,9 +70,9 @@ class Millrace:
                                 f"--iterations={batches}"))
 
 
-def output_of(command, folder, name):
+def output_of(command, folder, name, settings=()):
     environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
-    environment.update(ONE_THREAD)
+    environment.update(ONE_THREAD, **dict(settings))
     try:
         done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace",

@@ -67,12 +67,12 @@ STUDIES = [
     Study("lenet", LENET, "grey", 150, 100, 10, solver={
         "base_lr": 0.01, "weight_decay": 0.0005, "lr_policy": "inv", "gamma": 0.0001,
         "power": 0.75}),
-    Study("quick", QUICK, "colour", 105, 75, 5, batch=40, solver={
+    Study("quick", QUICK, "colour", 80, 50, 5, batch=40, solver={
         "base_lr": 0.001, "weight_decay": 0.004, "lr_policy": "step", "gamma": 0.5,
-        "stepsize": 60}),
-    Study("full", FULL, "colour", 105, 75, 5, batch=40, solver={
+        "stepsize": 40}),
+    Study("full", FULL, "colour", 80, 50, 5, batch=40, solver={
         "base_lr": 0.004, "weight_decay": 0.004, "lr_policy": "multistep", "gamma": 0.1,
-        "stepvalue": [50, 90]}),
+        "stepvalue": [40, 70]}),
     Study("small_caffenet", SMALL, "colour", 150, 100, 10, solver={
         "base_lr": 0.02, "weight_decay": 0.0005, "lr_policy": "poly", "power": 1.5,
         "iter_size": 2, "clip_gradients": 1.0, "average_loss": 5, "test_compute_loss": True}),
