@@ -6,8 +6,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Callable
 
-from programs import Caffe, Failed, Millrace
-from protobuf import blob_values, state_history
+from programs import Failed
+from protobuf import blob_values, state_history, with_other_last_bits
 from studies import STUDIES
 
 
@@ -28,9 +28,6 @@ class Bench:
 
     def __init__(self, caffe, millrace, folder, root):
         self.caffe, self.millrace, self.folder, self.root = caffe, millrace, folder, root
-        # Each program as on another processor.
-        self.controls = ((caffe, Caffe(caffe.root, folder, core="Nehalem")),
-                         (millrace, Millrace(millrace.binary, folder, isa="SSE41")))
         self.done = {}
 
     def once(self, key, make):
@@ -92,6 +89,20 @@ class Bench:
             return program.train(study.write_solver(self.folder, name), f"--weights={weights}")
         return self.once(("training", study.name, program.name), make)
 
+    def controls(self, study):
+        """Millrace's training, begun with other last bits of the weights."""
+        def make():
+            weights = self.read(self.start(study))
+            logs = []
+            for i in range(CONTROLS):
+                name = f"{study.name}_control{i}"
+                with open(os.path.join(self.folder, f"{name}.caffemodel"), "wb") as file:
+                    file.write(with_other_last_bits(weights, seed=i))
+                logs.append(self.millrace.train(study.write_solver(self.folder, name),
+                                                f"--weights={name}.caffemodel"))
+            return logs
+        return self.once(("controls", study.name), make)
+
     def resumed(self, study, program, of):
         """`program` goes on from the snapshot that `of` took."""
         def make():
@@ -134,8 +145,9 @@ def farthest(a, b):
 # ---- Trainings ---------------------------------------------------------------
 
 # Sums are rounded differently from the first iteration on, and trainings amplify that:
-# where a maximum or a sign is decided by a bit, they part. How far, a control says: each
-# program beside itself with the code of another processor.
+# where a maximum or a sign is decided by a bit, they part. How far, controls say: Millrace
+# beside itself, begun with other last bits of the weights.
+CONTROLS = 3
 EARLY, EARLY_TOLERANCE = 10, 1e-4
 LATE_TOLERANCE, TIMES_CONTROL = 1e-3, 5
 SCORE_TOLERANCE = 1e-4
@@ -156,9 +168,8 @@ def curves_apart(one, other, first, last):
 def compare_curves(bench, study, one, other, first):
     last = study.iterations
     apart = curves_apart(one, other, first, last)
-    control = max(max(curves_apart(bench.training(study, program),
-                                   bench.training(study, other), 0, last))
-                  for program, other in bench.controls)
+    usual = bench.training(study, bench.millrace)
+    control = max(max(curves_apart(usual, other, 0, last)) for other in bench.controls(study))
     rates = max(relative(one.rates[i], other.rates[i]) for i in range(first, last))
     early, late = max(apart[:EARLY]), max(apart)
     good = (early <= EARLY_TOLERANCE and rates <= 1e-5 and
@@ -208,9 +219,8 @@ def tests(study):
                        for x, y in zip(one[i][output], other[i][output], strict=True))
         losses = [output for output in caffe[0] if output.startswith("loss")]
         loss = max(apart(caffe, millrace, output, relative) for output in losses)
-        usual = max(apart(bench.training(study, program).tests,
-                          bench.training(study, other).tests, output, relative)
-                    for output in losses for program, other in bench.controls)
+        usual = max(apart(millrace, other.tests, output, relative)
+                    for output in losses for other in bench.controls(study))
         accuracy = apart(caffe, millrace, "accuracy", lambda x, y: abs(x - y))
         first = farthest(caffe[0], millrace[0])
         good = (first is not None and first <= SCORE_TOLERANCE and
@@ -234,7 +244,8 @@ def score(study, of):
         return Found(max(means, batches) <= SCORE_TOLERANCE,
                      ", ".join(f"{name} {values[0]:g}" for name, values in caffe.means.items()
                                if len(values) == 1) +
-                     f"; {sum(map(len, caffe.means.values()))} values apart by {means:.1e}, in single batches by {batches:.1e}")
+                     f"; {sum(map(len, caffe.means.values()))} values apart by {means:.1e}, "
+                     f"in single batches by {batches:.1e}")
     return Check(f"{study.name}: scores of the model that {of} wrote", run)
 
 

@@ -21,13 +21,8 @@ class Failed(Exception):
 class Caffe:
     name = "caffe"
 
-    def __init__(self, root, folder, core=None):
-        """`core`: which processor's OpenBLAS computes, rather than the best for this one."""
+    def __init__(self, root, folder):
         self.root, self.folder = os.path.abspath(root), os.path.abspath(folder)
-        self.settings = dict(ONE_THREAD, PATH="/usr/bin:/bin", LC_ALL="C", GLOG_logtostderr="1",
-                             **({"OPENBLAS_CORETYPE": core} if core else {}))
-        if core:
-            self.name = f"caffe_{core.lower()}"
 
     def has(self, tool):
         return os.path.exists(os.path.join(self.root, "usr/bin", tool))
@@ -38,7 +33,8 @@ class Caffe:
         return output_of(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh",
              self.root, self.folder, "chroot", self.root, "env", "--chdir=/work", "-i",
-             *(f"{name}={value}" for name, value in self.settings.items()), tool, *arguments],
+             "PATH=/usr/bin:/bin", "LC_ALL=C", "GLOG_logtostderr=1",
+             *(f"{name}={value}" for name, value in ONE_THREAD.items()), tool, *arguments],
             self.folder, tool)
 
     def train(self, solver, *flags):
@@ -52,15 +48,11 @@ class Caffe:
 class Millrace:
     name = "millrace"
 
-    def __init__(self, binary, folder, isa=None):
-        """`isa`: the instructions that oneDNN may use, rather than all of this processor's."""
+    def __init__(self, binary, folder):
         self.binary, self.folder = os.path.abspath(binary), os.path.abspath(folder)
-        self.settings = {"DNNL_MAX_CPU_ISA": isa} if isa else {}
-        if isa:
-            self.name = f"millrace_{isa.lower()}"
 
     def run(self, *arguments):
-        return output_of([self.binary, *arguments], self.folder, "millrace", self.settings)
+        return output_of([self.binary, *arguments], self.folder, "millrace")
 
     def train(self, solver, *flags):
         return Log(self.run("train", f"--solver={solver}", "--cpu=1", *flags))
@@ -70,9 +62,9 @@ class Millrace:
                                 f"--iterations={batches}"))
 
 
-def output_of(command, folder, name, settings=()):
+def output_of(command, folder, name):
     environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
-    environment.update(ONE_THREAD, **dict(settings))
+    environment.update(ONE_THREAD)
     try:
         done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace",
