@@ -12,6 +12,7 @@
 #   make test-rdma    all tests of RDMA between devices of an emulated machine (QEMU), of
 #                     which make test runs some
 #   make bench-rdma   segments over RDMA there, beside bare verbs and ib_send_bw
+#   make caffe-check  the same files, weights and snapshots in Caffe itself, BVLC's (root)
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
 #   make mutants      planted protocol bugs, each of which the tests must notice
@@ -253,6 +254,7 @@ bench:
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
 	@BUILD=$(BUILD) bench/run
 	@BUILD=$(BUILD) bench/cluster
+	@[ ! -e $(BUILD)/caffe-root ] || BUILD=$(BUILD) bench/caffe
 accuracy: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD=$(BUILD) examples/mnist/accuracy
@@ -283,6 +285,12 @@ bench-rdma:
 	@tools/install-deps --rdma || echo "bench-rdma: goes on without what could not be installed"
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(if $(use_verbs),$(BUILD)/bench/verbs_bench)
 	@BUILD=$(BUILD) bench/rdma
+# Caffe runs in a root folder of Debian 11, which is made once (test/caffe/prepare).
+.PHONY: caffe-check
+caffe-check: deps
+	@tools/install-deps --caffe || echo "caffe-check: goes on without what could not be installed"
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD=$(BUILD) test/caffe/run
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run

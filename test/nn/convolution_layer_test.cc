@@ -94,6 +94,12 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   narrow.n = 2, narrow.c = 24, narrow.h = narrow.w = 13, narrow.outputs = 32;
   narrow.kernel_h = narrow.kernel_w = 3, narrow.pad_h = narrow.pad_w = 1;
   ExpectMatch(narrow, true, &rng);
+  Convolution uneven = grouped;  // groups that fill no vector
+  uneven.c = 24, uneven.outputs = 40;
+  ExpectMatch(uneven, true, &rng);
+  Convolution dilated = narrow;
+  dilated.dilation_h = dilated.dilation_w = dilated.pad_h = dilated.pad_w = 2;
+  ExpectMatch(dilated, true, &rng);
   Convolution depthwise;
   depthwise.c = depthwise.outputs = depthwise.groups = 16, depthwise.h = depthwise.w = 8;
   depthwise.kernel_h = depthwise.kernel_w = 3, depthwise.pad_h = depthwise.pad_w = 1;

@@ -172,6 +172,28 @@ TEST(NetReorder, ConversionsAreInsertedWhereLayersDisagreeOnly) {
   EXPECT_GT(mixed.Reorders(), 2);
 }
 
+// In blocks oneDNN has nothing but its reference code for these, which takes hundreds of
+// times as long.
+TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
+  const auto layout_with = [](int channels) {
+    const std::string text =
+        Cat("layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: ",
+            channels, " dim: 9 dim: 9 } } }\n",
+            "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n",
+            "  convolution_param { num_output: 32 group: 2 kernel_size: 5 } }");
+    NetOptions options = InPhase(caffe::TRAIN);
+    options.layout = Layout::kBlocked8;
+    TestNet net(text, options);
+    EXPECT_EQ(net.NodeOf("conv").bottom[0]->layout(), net.NodeOf("conv").top[0]->layout());
+    return net.NodeOf("conv").top[0]->layout();
+  };
+  EXPECT_EQ(layout_with(24), Layout::kPlain);
+  // Processors without these vectors have no backward passes in blocks.
+  if (__builtin_cpu_supports("avx2")) {
+    EXPECT_EQ(layout_with(32), Layout::kBlocked8);
+  }
+}
+
 TEST(NetReorder, AnInputIsTheBlobBeforeItsConversion) {
   TestNet net = Build({"", kCifar, 10}, Layout::kNhwc);
   EXPECT_EQ(net->FindBlob("data"), net.NodeOf("data").top[0]);

@@ -39,19 +39,17 @@ Arity ConvolutionLayer::arity() const {
   return {1, most, 1, most};
 }
 
-void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+ConvolutionGeometry ConvolutionLayer::ReadGeometry(const Blob& bottom) const {
   const caffe::ConvolutionParameter& param = param_.convolution_param();
-  if (bottom.size() != top.size()) {
-    throw FieldError("top", top.size(), " given, expected ", bottom.size(), ", one per bottom");
-  }
-  if (bottom[0]->num_axes() != 4) {
+  if (bottom.num_axes() != 4) {
     throw FieldError("bottom", "convolution needs 4 axes (N, C, H, W), '", param_.bottom(0),
-                     "' has shape ", ShapeText(bottom[0]->shape()));
+                     "' has shape ", ShapeText(bottom.shape()));
   }
-  if (bottom[0]->CanonicalAxis(param.axis(), "convolution_param.axis") != 1) {
+  if (bottom.CanonicalAxis(param.axis(), "convolution_param.axis") != 1) {
     throw FieldError("convolution_param.axis", param.axis(), " given, only 1 is supported");
   }
-  ConvolutionGeometry& g = geometry_;
+  ConvolutionGeometry g;
+  g.channels = bottom.dim(1);
   g.num_output = param.num_output();
   g.group = param.group();
   g.bias = param.bias_term();
@@ -68,12 +66,20 @@ void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   ReadPair("pad", param.pad(), param.has_pad_h(), param.pad_h(), param.has_pad_w(), param.pad_w(),
            0, 0, g.pad);
   ReadPair("dilation", param.dilation(), false, 0, false, 0, 1, 1, g.dilation);
-  const int64_t channels = bottom[0]->dim(1);
-  if (g.group < 1 || channels % g.group != 0 || g.num_output % g.group != 0) {
+  if (g.group < 1 || g.channels % g.group != 0 || g.num_output % g.group != 0) {
     throw FieldError("convolution_param.group", g.group, " given, but it must divide the ",
-                     channels, " input channels and the ", g.num_output, " outputs");
+                     g.channels, " input channels and the ", g.num_output, " outputs");
   }
-  const Shape weights = {g.num_output, channels / g.group, g.kernel[0], g.kernel[1]};
+  return g;
+}
+
+void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  const caffe::ConvolutionParameter& param = param_.convolution_param();
+  if (bottom.size() != top.size()) {
+    throw FieldError("top", top.size(), " given, expected ", bottom.size(), ", one per bottom");
+  }
+  const ConvolutionGeometry& g = geometry_ = ReadGeometry(*bottom[0]);
+  const Shape weights = {g.num_output, g.channels / g.group, g.kernel[0], g.kernel[1]};
   CheckFiller(param.weight_filler(), weights, "convolution_param.weight_filler");
   AddParam(weights, param.weight_filler());
   if (!g.bias) return;
@@ -81,24 +87,24 @@ void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   AddParam({g.num_output}, param.bias_filler());
 }
 
-Shape ConvolutionLayer::TopShape(const Shape& bottom) const {
-  Shape top = {bottom[0], geometry_.num_output, 0, 0};
+Shape ConvolutionGeometry::TopShape(const Shape& bottom) const {
+  Shape top = {bottom[0], num_output, 0, 0};
   for (int axis : {0, 1}) {
-    const int64_t extent = geometry_.dilation[axis] * (geometry_.kernel[axis] - 1) + 1;
-    const int64_t room = bottom[2 + axis] + 2 * geometry_.pad[axis] - extent;
+    const int64_t extent = dilation[axis] * (kernel[axis] - 1) + 1;
+    const int64_t room = bottom[2 + axis] + 2 * pad[axis] - extent;
     if (room < 0) {
       throw FieldError("convolution_param", "a kernel of extent ", extent,
                        " does not fit into the bottom of shape ", ShapeText(bottom));
     }
-    top[2 + axis] = room / geometry_.stride[axis] + 1;
+    top[2 + axis] = room / stride[axis] + 1;
   }
   return top;
 }
 
-Shape ConvolutionLayer::GroupedWeightShape() const {
-  const Shape& shape = params_[0].blob->shape();
-  if (geometry_.group == 1) return shape;
-  return {geometry_.group, shape[0] / geometry_.group, shape[1], shape[2], shape[3]};
+Shape ConvolutionGeometry::GroupedWeightShape() const {
+  Shape shape = {num_output / group, channels / group, kernel[0], kernel[1]};
+  if (group > 1) shape.insert(shape.begin(), group);
+  return shape;
 }
 
 }  // namespace millrace

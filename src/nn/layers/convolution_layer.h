@@ -19,9 +19,15 @@
 namespace millrace {
 
 struct ConvolutionGeometry {
-  int64_t num_output, group;
+  int64_t channels, num_output, group;
   int64_t kernel[2], stride[2], pad[2], dilation[2];  // height, width
   bool bias;
+
+  // Throws FieldError when the kernel does not fit into the padded bottom.
+  Shape TopShape(const Shape& bottom) const;
+  // {group, num_output/group, channels/group, kh, kw}, or without the group
+  // axis when there is one group.
+  Shape GroupedWeightShape() const;
 };
 
 class ConvolutionLayer : public Layer {
@@ -34,11 +40,9 @@ class ConvolutionLayer : public Layer {
   void SetUp(const Blobs& bottom, const Blobs& top) override;
 
  protected:
-  // Throws Error when the kernel does not fit into the padded bottom.
-  Shape TopShape(const Shape& bottom) const;
-  // {group, num_output/group, channels/group, kh, kw}, or without the group
-  // axis when there is one group.
-  Shape GroupedWeightShape() const;
+  // What the layer's fields say for a bottom of this shape; may be asked before SetUp. Throws
+  // FieldError.
+  ConvolutionGeometry ReadGeometry(const Blob& bottom) const;
 
   ConvolutionGeometry geometry_;
 };

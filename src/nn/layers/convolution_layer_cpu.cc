@@ -19,19 +19,22 @@ class ConvolutionCpu : public ConvolutionLayer {
   using ConvolutionLayer::ConvolutionLayer;
 
   Layout BottomLayout(int, const Blob& bottom) const override {
-    if (bottom.num_axes() != 4) return Layout::kPlain;
+    if (bottom.num_axes() != 4) return Layout::kPlain;  // SetUp refuses it
     // One channel is the same in both orders.
     if (bottom.dim(1) == 1 && bottom.layout() == Layout::kPlain) return Layout::kPlain;
+    if (BetterInPlainOrder(ReadGeometry(bottom), bottom.shape())) return Layout::kPlain;
     return FittingLayout(context_.preferred_layout, bottom.shape());
   }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     for (size_t i = 0; i < bottom.size(); ++i) {
-      const Shape shape = TopShape(bottom[i]->shape());
+      const Shape shape = geometry_.TopShape(bottom[i]->shape());
       if (bottom[i]->shape() != bottom[0]->shape()) {
         throw FieldError("bottom", "all bottoms of a convolution must have one shape");
       }
-      top[i]->Reshape(shape, FittingLayout(context_.preferred_layout, shape));
+      top[i]->Reshape(shape, BetterInPlainOrder(geometry_, bottom[0]->shape())
+                                 ? Layout::kPlain
+                                 : FittingLayout(context_.preferred_layout, shape));
     }
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
@@ -109,6 +112,65 @@ class ConvolutionCpu : public ConvolutionLayer {
     }
   }
 
+  struct Windows {
+    Shape strides, dilates, padding, padding_end;
+  };
+  static Windows WindowsOf(const ConvolutionGeometry& g, const Shape& bottom, const Shape& top) {
+    Windows windows{{g.stride[0], g.stride[1]},
+                    {g.dilation[0] - 1, g.dilation[1] - 1},
+                    {g.pad[0], g.pad[1]},
+                    {}};
+    for (int axis : {0, 1}) {
+      const int64_t extent = g.dilation[axis] * (g.kernel[axis] - 1) + 1;
+      windows.padding_end.push_back((top[2 + axis] - 1) * g.stride[axis] + extent -
+                                    bottom[2 + axis] - g.pad[axis]);
+    }
+    return windows;
+  }
+
+  // Groups that fill no vectors and dilated windows have no kernels of oneDNN's in some orders,
+  // but its reference code, which takes hundreds of times as long; in plain order it has matrix
+  // products for them. Other convolutions take the net's order unasked.
+  bool BetterInPlainOrder(const ConvolutionGeometry& g, const Shape& bottom) const {
+    const Layout preferred = context_.preferred_layout;
+    const bool usual = g.group == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
+    if (usual || preferred == Layout::kPlain) return false;
+    if (bottom != compared_) {
+      compared_ = bottom;
+      const int there =
+          onednn::Describe("convolution", [&] { return ReferencePasses(g, bottom, preferred); });
+      plain_is_better_ = there > 0 && onednn::Describe("convolution", [&] {
+                                        return ReferencePasses(g, bottom, Layout::kPlain);
+                                      }) < there;
+    }
+    return plain_is_better_;
+  }
+
+  // How many of the three passes oneDNN computes by its reference code.
+  static int ReferencePasses(const ConvolutionGeometry& g, const Shape& bottom, Layout layout) {
+    const Shape top = g.TopShape(bottom);
+    const Windows w = WindowsOf(g, bottom, top);
+    const Desc from = DescOf(bottom, FittingLayout(layout, bottom));
+    const Desc to = DescOf(top, FittingLayout(layout, top));
+    const Desc weights = AnyDesc(g.GroupedWeightShape());
+    const Desc bias = g.bias ? DescOf({g.num_output}) : Desc();
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    const auto reference = [](const auto& pd) {
+      return static_cast<int>(std::string(pd.impl_info_str()).rfind("ref", 0) == 0);
+    };
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, algorithm, from, weights, bias, to, w.strides,
+         w.dilates, w.padding, w.padding_end},
+        onednn::Attributes(), onednn::Engine());
+    const dnnl::convolution_backward_data::primitive_desc data(
+        {algorithm, from, weights, to, w.strides, w.dilates, w.padding, w.padding_end},
+        onednn::Attributes(), onednn::Engine(), forward);
+    const dnnl::convolution_backward_weights::primitive_desc gradient(
+        {algorithm, from, weights, bias, to, w.strides, w.dilates, w.padding, w.padding_end},
+        onednn::Attributes(), onednn::Engine(), forward);
+    return reference(forward) + reference(data) + reference(gradient);
+  }
+
   // The bottom as the primitives see it: with one channel, plain order is
   // channels-innermost order.
   Desc SourceDesc(const Blob& bottom, const Blob& top) const {
@@ -118,22 +180,15 @@ class ConvolutionCpu : public ConvolutionLayer {
 
   void DescribeForward(const Blob& bottom, const Blob& top) {
     const ConvolutionGeometry& g = geometry_;
-    const Shape weight_shape = GroupedWeightShape();
+    const Shape weight_shape = geometry_.GroupedWeightShape();
     source_ = SourceDesc(bottom, top);
     destination_ = DescOf(top);
-    strides_ = {g.stride[0], g.stride[1]};
-    dilates_ = {g.dilation[0] - 1, g.dilation[1] - 1};
-    padding_ = {g.pad[0], g.pad[1]};
-    padding_end_.clear();
-    for (int axis : {0, 1}) {
-      const int64_t extent = g.dilation[axis] * (g.kernel[axis] - 1) + 1;
-      padding_end_.push_back((top.dim(2 + axis) - 1) * g.stride[axis] + extent -
-                             bottom.dim(2 + axis) - g.pad[axis]);
-    }
+    windows_ = WindowsOf(g, bottom.shape(), top.shape());
     bias_ = g.bias ? DescOf({g.num_output}) : Desc();
     const dnnl::convolution_forward::desc desc(
         dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, source_,
-        AnyDesc(weight_shape), bias_, destination_, strides_, dilates_, padding_, padding_end_);
+        AnyDesc(weight_shape), bias_, destination_, windows_.strides, windows_.dilates,
+        windows_.padding, windows_.padding_end);
     forward_pd_ =
         dnnl::convolution_forward::primitive_desc(desc, onednn::Attributes(), onednn::Engine());
     const Desc plain = DescOf(weight_shape);
@@ -161,8 +216,8 @@ class ConvolutionCpu : public ConvolutionLayer {
         !onednn::GemmConvolutionPays(shape)) {
       return;
     }
-    const Desc plain = DescOf(GroupedWeightShape());
-    const Desc ohwi(GroupedWeightShape(), dnnl::memory::data_type::f32,
+    const Desc plain = DescOf(geometry_.GroupedWeightShape());
+    const Desc ohwi(geometry_.GroupedWeightShape(), dnnl::memory::data_type::f32,
                     dnnl::memory::format_tag::ohwi);
     gemm_ = std::make_unique<onednn::GemmConvolutionBackward>(shape);
     weights_back_ = onednn::Reorder(plain, ohwi, context_.scratch);
@@ -196,16 +251,16 @@ class ConvolutionCpu : public ConvolutionLayer {
     }
     if (!WeightGradientPays(shape)) return;
     own_gradient_ = std::make_unique<WeightGradient>(shape);
-    const Desc plain = DescOf(GroupedWeightShape());
+    const Desc plain = DescOf(geometry_.GroupedWeightShape());
     weight_target_ = onednn::GradientTarget(plain, plain, context_.scratch);
     bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
   }
 
   void DescribeBackwardData() {
-    const Shape weight_shape = GroupedWeightShape();
+    const Shape weight_shape = geometry_.GroupedWeightShape();
     const dnnl::convolution_backward_data::desc data_desc(
-        dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), destination_, strides_,
-        dilates_, padding_, padding_end_);
+        dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), destination_,
+        windows_.strides, windows_.dilates, windows_.padding, windows_.padding_end);
     const dnnl::convolution_backward_data::primitive_desc data_pd(data_desc, onednn::Attributes(),
                                                                   onednn::Engine(), forward_pd_);
     weights_back_ = onednn::Reorder();
@@ -223,10 +278,10 @@ class ConvolutionCpu : public ConvolutionLayer {
   }
 
   void DescribeBackwardWeights() {
-    const Shape weight_shape = GroupedWeightShape();
+    const Shape weight_shape = geometry_.GroupedWeightShape();
     const dnnl::convolution_backward_weights::desc weights_desc(
         dnnl::algorithm::convolution_direct, source_, AnyDesc(weight_shape), bias_, destination_,
-        strides_, dilates_, padding_, padding_end_);
+        windows_.strides, windows_.dilates, windows_.padding, windows_.padding_end);
     dnnl::convolution_backward_weights::primitive_desc weights_pd(
         weights_desc, onednn::Attributes(), onednn::Engine(), forward_pd_);
     while (WritesBeyondScratch() && IsOneByOneKernel(weights_pd.impl_info_str())) {
@@ -260,7 +315,9 @@ class ConvolutionCpu : public ConvolutionLayer {
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
   Desc source_, destination_, bias_;
-  Shape strides_, dilates_, padding_, padding_end_;
+  Windows windows_;
+  mutable Shape compared_;  // what the next was found for
+  mutable bool plain_is_better_ = false;
   dnnl::convolution_forward::primitive_desc forward_pd_;
   onednn::Op forward_, backward_data_, backward_weights_;
   std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // in place of the last two
