@@ -217,18 +217,21 @@ def tests(study):
         def apart(one, other, output, how):
             return max(how(x, y) for i in one
                        for x, y in zip(one[i][output], other[i][output], strict=True))
+
+        def found_and_usual(outputs, how):
+            return (max(apart(caffe, millrace, output, how) for output in outputs),
+                    max(apart(millrace, other.tests, output, how)
+                        for output in outputs for other in bench.controls(study)))
         losses = [output for output in caffe[0] if output.startswith("loss")]
-        loss = max(apart(caffe, millrace, output, relative) for output in losses)
-        usual = max(apart(millrace, other.tests, output, relative)
-                    for output in losses for other in bench.controls(study))
-        accuracy = apart(caffe, millrace, "accuracy", lambda x, y: abs(x - y))
+        loss, usual_loss = found_and_usual(losses, relative)
+        accuracy, usual = found_and_usual(["accuracy"], lambda x, y: abs(x - y))
         first = farthest(caffe[0], millrace[0])
         good = (first is not None and first <= SCORE_TOLERANCE and
-                accuracy <= ACCURACY_TOLERANCE and
-                loss <= max(LATE_TOLERANCE, TIMES_CONTROL * usual))
+                accuracy <= max(ACCURACY_TOLERANCE, TIMES_CONTROL * usual) and
+                loss <= max(LATE_TOLERANCE, TIMES_CONTROL * usual_loss))
         return Found(good, f"{len(caffe)} tests, accuracy {caffe[max(caffe)]['accuracy'][0]:.4f} "
-                           f"at last, apart by {accuracy:.4f}; loss by {loss:.1e} "
-                           f"(control {usual:.1e})")
+                           f"at last, apart by {accuracy:.4f} (control {usual:.4f}); loss by "
+                           f"{loss:.1e} (control {usual_loss:.1e})")
     return Check(f"{study.name}: tests while training", run)
 
 
