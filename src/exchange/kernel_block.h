@@ -84,6 +84,7 @@ class KernelBlock {
 
   template <typename Step>
   MILLRACE_HOST_DEVICE void Once(Step step) {
+    lanes_.Sync();
     if (lanes_.index() == 0) step();
     lanes_.Sync();
   }

@@ -7,7 +7,8 @@
 //   team.Max(n, value)      the largest of value(i) >= 0; 0 if n is 0
 //   team.Or(n, value)       all bits of value(i)
 //   team.Scan(n, value, to) to[i] = the sum of value(j) for j < i; returns the whole sum
-//   team.Once(step)         step() by one lane
+//   team.Once(step)         step() by one lane, once all have come to it: what others read
+//                           before it may be overwritten
 //   team.stage()            scratch, StageBytes() of the largest chunk, on 16 bytes
 // Each of these ends when all lanes have done their part and see what the others wrote.
 // n is the same for all lanes, and so is what is returned: all lanes take the same way.

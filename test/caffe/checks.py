@@ -258,7 +258,9 @@ def resume(study, of, by):
         whole, rest = bench.training(study, writer), bench.resumed(study, reader, writer)
         if min(rest.losses) != study.snapshot:
             raise Failed(f"{by} went on with iteration {min(rest.losses)}")
-        return compare_curves(bench, study, whole, rest, study.snapshot)
+        # What is displayed is a mean that begins anew, in Caffe too.
+        first = study.snapshot + study.solver.get("average_loss", 1) - 1
+        return compare_curves(bench, study, whole, rest, first)
     return Check(f"{study.name}: {by} resumes from {of}'s snapshot", run)
 
 

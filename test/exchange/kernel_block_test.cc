@@ -172,5 +172,30 @@ TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
   EXPECT_EQ(alone.ops[0].out_codec, Codec::kSparse);
 }
 
+// Operations that are refused at once wait for nothing else: one lane must not write the result
+// while another has yet to read what is asked. (The thread sanitizer sees it where they do.)
+TYPED_TEST(KernelBlocks, ReadAnOperationBeforeItsResultIsWritten) {
+  constexpr uint32_t kOps = 200, kFloats = 10;
+  std::vector<KernelOp> ops(kOps);
+  for (uint32_t i = 0; i < kOps; ++i) {
+    ops[i].kind = ChunkOpKind::kMerge;
+    ops[i].count = kFloats;
+    ops[i].in_bytes = 4;
+    ops[i].next = i + 1 < kOps ? i + 1 : kNoOp;
+  }
+  const uint32_t first = 0;
+  const std::vector<float> before(kFloats, 3);
+  std::vector<float> weights = before;
+  KernelBatch batch;
+  batch.ops = ops.data();
+  batch.chains = &first;
+  batch.chain_count = 1;
+  batch.weights = weights.data();
+  batch.stage_bytes = StageBytes(kFloats);
+  RunChain<TypeParam>(batch);
+  for (const KernelOp& op : ops) EXPECT_EQ(op.result, kMalformed);
+  EXPECT_EQ(weights, before);
+}
+
 }  // namespace
 }  // namespace millrace
