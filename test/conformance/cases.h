@@ -47,6 +47,17 @@ inline TransportCase LateCase() {
           }};
 }
 
+// As a link whose first frames take longer than all else that a test does.
+inline TransportCase MuchLaterCase() {
+  return {"MuchLater", [](const GroupOptions& options) {
+            Group group;
+            for (auto& end : LoopbackCase().make(options)) {
+              group.push_back(std::make_unique<LateTransport>(std::move(end), 1024, 2000));
+            }
+            return group;
+          }};
+}
+
 }  // namespace millrace::test
 
 #endif  // MILLRACE_TEST_CONFORMANCE_CASES_H_

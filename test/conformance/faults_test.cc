@@ -6,7 +6,8 @@
 namespace millrace::test {
 
 INSTANTIATE_TEST_SUITE_P(Faults, FaultTest,
-                         testing::Combine(testing::Values(LoopbackCase(), LateCase()),
+                         testing::Combine(testing::Values(LoopbackCase(), LateCase(),
+                                                          MuchLaterCase()),
                                           testing::ValuesIn(SingleFaults()),
                                           testing::Values(Direction::kSend, Direction::kReceive)),
                          FaultCaseName);

@@ -14,8 +14,12 @@ namespace millrace::test {
 
 class LateTransport : public Transport {
  public:
-  LateTransport(std::unique_ptr<Transport> inner, size_t outstanding)
-      : Transport(InfoOf(*inner)), inner_(std::move(inner)), outstanding_(outstanding) {
+  // Nothing leaves in the first `idle_calls` calls.
+  LateTransport(std::unique_ptr<Transport> inner, size_t outstanding, int idle_calls = 0)
+      : Transport(InfoOf(*inner)),
+        inner_(std::move(inner)),
+        outstanding_(outstanding),
+        idle_calls_(idle_calls) {
     IndexPeers();
   }
 
@@ -79,6 +83,10 @@ class LateTransport : public Transport {
 
   // A few of the frames on their way, in order.
   void Pump() {
+    if (idle_calls_ > 0) {
+      --idle_calls_;
+      return;
+    }
     for (int i = 0; i < 4 && !queue_.empty(); ++i) {
       if (inner_->Send({&queue_.front(), 1}).accepted == 0) counters_.Drop(DropReason::kFailed);
       queue_.pop_front();
@@ -88,6 +96,7 @@ class LateTransport : public Transport {
 
   std::unique_ptr<Transport> inner_;
   const size_t outstanding_;
+  int idle_calls_;
   std::deque<OutFrame> queue_;
   uint64_t done_ = 0, reclaimed_ = 0;
   bool refused_ = false;
