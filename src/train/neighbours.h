@@ -25,7 +25,7 @@ class Neighbours {
   void Listen();
   // The nodes on this node's segments of which frames came lately, and within `within_ns` (give
   // or take 100 ms), or have come at all if nobody has listened since; ascending.
-  std::vector<NodeId> Heard(int64_t within_ns = kLately);
+  std::vector<NodeId> Heard(int64_t within_ns);
 
  private:
   struct Voice {

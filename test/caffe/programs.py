@@ -18,7 +18,18 @@ class Failed(Exception):
     """A program ended as it should not; the text says which and how, in one line."""
 
 
-class Caffe:
+class Program:
+    """One of the two; run(*arguments) is its own."""
+
+    def train(self, solver, *flags):
+        return Log(self.run("train", f"--solver={solver}", *flags))
+
+    def test(self, model, weights, batches):
+        return TestLog(self.run("test", f"--model={model}", f"--weights={weights}",
+                                f"--iterations={batches}"))
+
+
+class Caffe(Program):
     name = "caffe"
 
     def __init__(self, root, folder):
@@ -37,15 +48,8 @@ class Caffe:
              *(f"{name}={value}" for name, value in ONE_THREAD.items()), tool, *arguments],
             self.folder, tool)
 
-    def train(self, solver, *flags):
-        return Log(self.run("train", f"--solver={solver}", *flags))
 
-    def test(self, model, weights, batches):
-        return TestLog(self.run("test", f"--model={model}", f"--weights={weights}",
-                                f"--iterations={batches}"))
-
-
-class Millrace:
+class Millrace(Program):
     name = "millrace"
 
     def __init__(self, binary, folder):
@@ -55,11 +59,7 @@ class Millrace:
         return output_of([self.binary, *arguments], self.folder, "millrace")
 
     def train(self, solver, *flags):
-        return Log(self.run("train", f"--solver={solver}", "--cpu=1", *flags))
-
-    def test(self, model, weights, batches):
-        return TestLog(self.run("test", f"--model={model}", f"--weights={weights}",
-                                f"--iterations={batches}"))
+        return super().train(solver, "--cpu=1", *flags)
 
 
 def output_of(command, folder, name):

@@ -38,21 +38,24 @@ def blob_values(data):
     return values
 
 
+def places(data, path, at=0):
+    """(begin, end) of each field that `path` leads to, numbers from the outermost on."""
+    for number, value, begin in fields(data):
+        if number != path[0]:
+            continue
+        if len(path) > 1:
+            yield from places(value, path[1:], at + begin)
+        else:
+            yield at + begin, at + begin + len(value)
+
+
 def with_other_last_bits(model, seed):
     """A NetParameter (layers: field 100; blobs: 7; data: 5), the last two bits of whose weights
     are drawn at random."""
     draw, result = random.Random(seed), bytearray(model)
-    for number, layer, layer_at in fields(model):
-        if number != 100:
-            continue
-        for number, blob, blob_at in fields(layer):
-            if number != 7:
-                continue
-            for number, values, at in fields(blob):
-                if number != 5:
-                    continue
-                for low in range(layer_at + blob_at + at, layer_at + blob_at + at + len(values), 4):
-                    result[low] = result[low] & 0xfc | draw.randrange(4)
+    for begin, end in places(model, (100, 7, 5)):
+        for low in range(begin, end, 4):
+            result[low] = result[low] & 0xfc | draw.randrange(4)
     return bytes(result)
 
 

@@ -34,14 +34,21 @@ class ClusterOfMachines : public ClusterOfNodes {
   void WriteTopology(const std::string& segment_fields, const std::string& cluster = "test",
                      const std::string& file = "topology.prototxt",
                      const std::string& fields = "") {
+    WriteSegments(
+        "segment { name: \"lan\" heartbeat_ms: 50 suspect_ms: 1000 " + segment_fields + " }\n",
+        cluster, file, fields);
+  }
+  // All machines are nodes; `segments` and `fields` as they stand in the file.
+  void WriteSegments(const std::string& segments, const std::string& cluster = "test",
+                     const std::string& file = "topology.prototxt",
+                     const std::string& fields = "") {
     std::string text = Cat("name: \"", cluster, "\"\n", fields, "\n");
     for (int i = 0; i < size_; ++i) {
       text +=
           Cat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i),
               "\" interface: \"", Network::DeviceOf(i), "\" mac: \"", Network::MacOf(i), "\" }\n");
     }
-    text += "segment { name: \"lan\" heartbeat_ms: 50 suspect_ms: 1000 " + segment_fields + " }\n";
-    WriteFile(work_ / file, text);
+    WriteFile(work_ / file, text + segments);
   }
 
   std::unique_ptr<Network> network_;

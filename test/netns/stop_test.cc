@@ -158,15 +158,9 @@ TEST_F(StopOfAClusterOfMachines, AfterTheOneThatLeadsHasJustDiedLeavesOneSnapsho
 // Only b may begin the lower segment, since it is nearer to a.
 TEST_F(StopOfAClusterOfMachines, WhileANodeJoinsLeavesNoSnapshot) {
   Build(3);
-  std::string text = "name: \"test\"\n";
-  for (int i = 0; i < 3; ++i) {
-    text += Cat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i), "\" }\n");
-  }
-  WriteFile(
-      work_ / "topology.prototxt",
-      text +
-          "segment { name: \"upper\" node: \"a\" node: \"b\" transport: \"udp\" }\n"
-          "segment { name: \"lower\" node: \"b\" node: \"c\" transport: \"udp\" port: 29500 }\n");
+  WriteSegments(
+      "segment { name: \"upper\" node: \"a\" node: \"b\" transport: \"udp\" }\n"
+      "segment { name: \"lower\" node: \"b\" node: \"c\" transport: \"udp\" port: 29500 }\n");
   Start(2, Endless());
   Await(2, "waiting for the weights of the run");
   const std::vector<CommandResult> results = Interrupt("one that joins", {2});

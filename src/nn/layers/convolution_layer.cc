@@ -90,10 +90,9 @@ void ConvolutionLayer::SetUp(const Blobs& bottom, const Blobs& top) {
 Shape ConvolutionGeometry::TopShape(const Shape& bottom) const {
   Shape top = {bottom[0], num_output, 0, 0};
   for (int axis : {0, 1}) {
-    const int64_t extent = dilation[axis] * (kernel[axis] - 1) + 1;
-    const int64_t room = bottom[2 + axis] + 2 * pad[axis] - extent;
+    const int64_t room = bottom[2 + axis] + 2 * pad[axis] - Extent(axis);
     if (room < 0) {
-      throw FieldError("convolution_param", "a kernel of extent ", extent,
+      throw FieldError("convolution_param", "a kernel of extent ", Extent(axis),
                        " does not fit into the bottom of shape ", ShapeText(bottom));
     }
     top[2 + axis] = room / stride[axis] + 1;

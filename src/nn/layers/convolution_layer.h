@@ -23,6 +23,8 @@ struct ConvolutionGeometry {
   int64_t kernel[2], stride[2], pad[2], dilation[2];  // height, width
   bool bias;
 
+  // How many rows (axis 0) or columns of the bottom a window reaches over.
+  int64_t Extent(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
   // Throws FieldError when the kernel does not fit into the padded bottom.
   Shape TopShape(const Shape& bottom) const;
   // {group, num_output/group, channels/group, kh, kw}, or without the group

@@ -22,8 +22,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     if (bottom.num_axes() != 4) return Layout::kPlain;  // SetUp refuses it
     // One channel is the same in both orders.
     if (bottom.dim(1) == 1 && bottom.layout() == Layout::kPlain) return Layout::kPlain;
-    if (BetterInPlainOrder(ReadGeometry(bottom), bottom.shape())) return Layout::kPlain;
-    return FittingLayout(context_.preferred_layout, bottom.shape());
+    return LayoutFor(ReadGeometry(bottom), bottom.shape(), bottom.shape());
   }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
@@ -32,9 +31,7 @@ class ConvolutionCpu : public ConvolutionLayer {
       if (bottom[i]->shape() != bottom[0]->shape()) {
         throw FieldError("bottom", "all bottoms of a convolution must have one shape");
       }
-      top[i]->Reshape(shape, BetterInPlainOrder(geometry_, bottom[0]->shape())
-                                 ? Layout::kPlain
-                                 : FittingLayout(context_.preferred_layout, shape));
+      top[i]->Reshape(shape, LayoutFor(geometry_, bottom[0]->shape(), shape));
     }
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
@@ -121,11 +118,16 @@ class ConvolutionCpu : public ConvolutionLayer {
                     {g.pad[0], g.pad[1]},
                     {}};
     for (int axis : {0, 1}) {
-      const int64_t extent = g.dilation[axis] * (g.kernel[axis] - 1) + 1;
-      windows.padding_end.push_back((top[2 + axis] - 1) * g.stride[axis] + extent -
+      windows.padding_end.push_back((top[2 + axis] - 1) * g.stride[axis] + g.Extent(axis) -
                                     bottom[2 + axis] - g.pad[axis]);
     }
     return windows;
+  }
+
+  // Of a bottom or top of `shape`, where bottoms have the shape `bottom`.
+  Layout LayoutFor(const ConvolutionGeometry& g, const Shape& bottom, const Shape& shape) const {
+    if (BetterInPlainOrder(g, bottom)) return Layout::kPlain;
+    return FittingLayout(context_.preferred_layout, shape);
   }
 
   // Groups that fill no vectors and dilated windows have no kernels of oneDNN's in some orders,
