@@ -108,7 +108,8 @@ bool NetSegment::Receive(int64_t now_ns) {
     // What kernels read stays lent, and all else with it, until FinishReceived.
     if (!exchange_->reads_frames()) transport_->Release();
     all += received;
-    if (received < in_.size()) return all >= kBusyFrames;
+    // Fewer than there is room for may be all that the transport has buffers for.
+    if (received == 0) return all >= kBusyFrames;
   }
   return true;
 }

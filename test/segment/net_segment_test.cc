@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -132,6 +133,30 @@ TEST(NetSegment, KeepsToItsRate) {
   const double seconds = static_cast<double>(segment.now() - begin) * 1e-9;
   const auto sent = static_cast<double>(segment.net(0).meters().wire_bytes() - before);
   EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
+}
+
+// As a socket does whose kernel puts no datagrams together: the thread would sleep next.
+TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
+  Segment segment(2, 15000);
+  const auto connect = segment.connect;
+  segment.connect = [connect](int node) {
+    return std::make_unique<test::PlayedNic>(connect(node), test::PlayedNicOptions{.buffers = 2});
+  };
+  segment.StartAll();
+  segment.Run(100);
+  const auto sent = [&] { return segment.net(0).meters().exchange().bytes_sent; };
+  const auto received = [&] { return segment.net(1).meters().exchange().bytes_received; };
+  const uint64_t sent_before = sent(), received_before = received();
+  for (int64_t i = 0; i < 15000; ++i) segment.Add(0, i, 1);
+  segment.Iterate(0, 1);
+  uint64_t most_in_a_pass = 0;
+  for (int pass = 0; pass < 40; ++pass) {
+    const uint64_t before = received();
+    segment.Pass();
+    most_in_a_pass = std::max(most_in_a_pass, received() - before);
+    EXPECT_EQ(received() - received_before, sent() - sent_before) << "pass " << pass;
+  }
+  EXPECT_GT(most_in_a_pass, 2 * segment.net(1).transport().max_frame_bytes()) << "not shown";
 }
 
 // A pass may then send hardly a frame, but one at a time is not enough for all kinds of them.
