@@ -144,7 +144,7 @@ void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64
 }
 
 // Asks for the row of the chunk that a frame names: rows of large models are in memory.
-void Exchange::FetchRow(std::span<const std::byte> frame) const {
+inline void Exchange::FetchRow(std::span<const std::byte> frame) const {
   if (frame.size() < kFrameHeaderBytes) return;
   const uint32_t chunk = FrameChunk(frame);
   if (chunk >= table_.size()) return;
@@ -152,7 +152,7 @@ void Exchange::FetchRow(std::span<const std::byte> frame) const {
   __builtin_prefetch(&table_.chunks[chunk].batch);
 }
 
-void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
+inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   stats_.bytes_received += bytes.size();
   const Drop invalid = DecodeFrame(bytes, &frame_);
   const FrameHeader& header = frame_.header;
@@ -173,14 +173,14 @@ void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
 }
 
 // Why a frame is not one of a peer to this node.
-Drop Exchange::CheckSource(const FrameHeader& h) const {
+inline Drop Exchange::CheckSource(const FrameHeader& h) const {
   if (h.run != config_.run) return Drop::kRun;
   if (h.source == config_.node) return Drop::kSelf;
   if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
   return h.source < config_.max_nodes ? Drop::kNone : Drop::kStranger;
 }
 
-Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
+inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
   const bool heard = membership_.Heard(h, now);
   if (h.type >= FrameType::kHeartbeat) {

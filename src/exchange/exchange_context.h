@@ -82,8 +82,8 @@ class RoundTrip {
       deviation_ = ns / 2;
       return;
     }
-    deviation_ += ((ns > mean_ ? ns - mean_ : mean_ - ns) - deviation_) / 4;
-    mean_ += (ns - mean_) / 8;
+    deviation_ += ((ns > mean_ ? ns - mean_ : mean_ - ns) - deviation_) >> 2;
+    mean_ += (ns - mean_) >> 3;
   }
   // Something was given up waiting for, for the first time. Until something else is
   // answered in time, waiting longer is all that can tell a lost frame from a slow answer

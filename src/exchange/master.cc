@@ -82,7 +82,7 @@ Drop Master::OnSeen(const FrameView& frame) {
 }
 
 // A worker says that it has this position.
-void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
+inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
   if (number > chunk->number || number <= end->seen) return;
   end->seen = number;
   chunk->unanswered = 0;

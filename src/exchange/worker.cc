@@ -46,7 +46,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
 }
 
 // What `op` takes is to go out of the slot that this returns.
-uint32_t Worker::PrepareTake(ChunkOp* op) {
+inline uint32_t Worker::PrepareTake(ChunkOp* op) {
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);
@@ -57,9 +57,10 @@ uint32_t Worker::PrepareTake(ChunkOp* op) {
 void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool refused = op.result & (kNonFinite | kMalformed);
   if (refused) x_.Dropped(Drop::kNonFinite, context.source);
-  if (!refused && context.purpose == OpContext::Purpose::kPosition) {
-    TakenPosition(op.chunk, context, now);
-    Chunk& chunk = x_.table.chunks[op.chunk];
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  const bool position = !refused && context.purpose == OpContext::Purpose::kPosition;
+  if (position) {
+    TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
       if (chunk.retries == 0) x_.Answered(chunk.owner, now - chunk.sent_at);
       x_.meters.Answered(chunk.owner, now - chunk.taken_at);
@@ -68,51 +69,51 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   }
   const bool taken = !refused && (op.result & kNonZero);
   if (taken) {
-    SendDiff(op, context, now);
+    SendDiff(op, &chunk, context.slot, now);
   } else {
     if (context.slot != kNoSlot) x_.outbox.Release(context.slot);
-    if (!refused && context.purpose == OpContext::Purpose::kPosition) {
-      x_.table.Owe(op.chunk, &Chunk::owes_seen);
-    }
+    if (position) x_.table.Owe(op.chunk, &Chunk::owes_seen);
   }
 }
 
-void Worker::TakenPosition(uint32_t index, const OpContext& context, int64_t now) {
-  Chunk& chunk = x_.table.chunks[index];
+inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context,
+                                  int64_t now) {
   x_.table.Took(index, context.number, context.acks);
-  chunk.heard_at = now;
-  chunk.handed_over = false;
+  chunk->heard_at = now;
+  chunk->handed_over = false;
   ++x_.stats.positions_taken;
-  x_.meters.TookPosition(&chunk);
+  x_.meters.TookPosition(chunk);
 }
 
-void Worker::SendDiff(const ChunkOp& op, const OpContext& context, int64_t now) {
-  Chunk& chunk = x_.table.chunks[op.chunk];
-  ++chunk.seq;
-  chunk.pending = true;
-  chunk.pending_codec = op.out_codec;
-  chunk.scale = op.scale;
-  chunk.sent_at = chunk.taken_at = now;
-  chunk.retries = 0;
+inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now) {
+  ++chunk->seq;
+  chunk->pending = true;
+  chunk->pending_codec = op.out_codec;
+  chunk->scale = op.scale;
+  chunk->sent_at = chunk->taken_at = now;
+  chunk->retries = 0;
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
-  x_.meters.SentDiff(chunk.owner);
-  PostDiff(op.chunk, context.slot, op.out_bytes, op.out != nullptr);
+  x_.meters.SentDiff(chunk->owner);
+  PostDiff(op.chunk, chunk, slot, op.out_bytes, op.out != nullptr);
 }
 
-void Worker::PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot) {
-  Chunk& chunk = x_.table.chunks[index];
-  chunk.slot = slot;
-  FrameHeader header = x_.Header(FrameType::kDiff, chunk.owner);
-  const ReplicaArrays& arrays = x_.arrays;
-  const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
-  header.codec = chunk.pending_codec;
+inline void Worker::PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32_t bytes,
+                             bool in_slot) {
+  chunk->slot = slot;
+  FrameHeader header = x_.Header(FrameType::kDiff, chunk->owner);
+  header.codec = chunk->pending_codec;
   header.chunk = index;
-  header.seq = chunk.seq;
-  header.number = chunk.number;
-  header.length = in_slot ? bytes : static_cast<uint32_t>(4 * arrays.floats_of(index));
-  const std::byte* payload =
-      in_slot ? x_.outbox.payload(slot) : reinterpret_cast<const std::byte*>(from);
+  header.seq = chunk->seq;
+  header.number = chunk->number;
+  header.length = bytes;
+  const std::byte* payload = x_.outbox.payload(slot);
+  if (!in_slot) {
+    const ReplicaArrays& arrays = x_.arrays;
+    const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
+    header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
+    payload = reinterpret_cast<const std::byte*>(from);
+  }
   x_.Post(slot, header, {}, {payload, header.length});
 }
 
@@ -164,7 +165,7 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
   x_.Count(&chunk.retries);
   x_.table.pending.Remove(x_.table.chunks, index);
   x_.table.pending.PushBack(x_.table.chunks, index);
-  PostDiff(index, slot, op.out_bytes, in_slot);
+  PostDiff(index, &chunk, slot, op.out_bytes, in_slot);
   ++x_.stats.resends;
   x_.meters.Resent(chunk.owner);
 }

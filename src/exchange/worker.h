@@ -42,9 +42,10 @@ class Worker {
     return !x_.config.direct || x_.config.copy_differences || codec != Codec::kFloat32;
   }
   uint32_t PrepareTake(ChunkOp* op);
-  void TakenPosition(uint32_t index, const OpContext& context, int64_t now);
-  void SendDiff(const ChunkOp& op, const OpContext& context, int64_t now);
-  void PostDiff(uint32_t index, uint32_t slot, uint32_t bytes, bool in_slot);
+  // `chunk` is the row of `index` or of `op.chunk`.
+  void TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context, int64_t now);
+  void SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now);
+  void PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32_t bytes, bool in_slot);
   size_t Resend(int64_t now, size_t budget);
   void SendAgain(uint32_t index, int64_t now);
   void Push(int64_t now, size_t budget);
