@@ -5,8 +5,10 @@
 namespace millrace {
 
 Thread::Thread(std::string name, std::function<void()> body, ErrorSink* sink)
-    : thread_([name = std::move(name), body = std::move(body), sink] {
+    : thread_([this, name = std::move(name), body = std::move(body), sink] {
         pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+        clockid_t clock = 0;
+        if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
         try {
           body();
         } catch (const boost::thread_interrupted&) {
@@ -19,6 +21,13 @@ Thread::Thread(std::string name, std::function<void()> body, ErrorSink* sink)
 Thread::~Thread() { Stop(); }
 
 void Thread::Interrupt() { thread_.interrupt(); }
+
+int64_t Thread::cpu_ns() const {
+  const clockid_t clock = cpu_clock_;
+  timespec used{};
+  if (clock == 0 || clock_gettime(clock, &used) != 0) return 0;
+  return used.tv_sec * 1'000'000'000 + used.tv_nsec;
+}
 
 void Thread::Join() {
   // A stop in progress must not be cut short by an interruption of the caller.

@@ -4,6 +4,9 @@
 #ifndef MILLRACE_BASE_THREAD_H_
 #define MILLRACE_BASE_THREAD_H_
 
+#include <atomic>
+#include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -31,8 +34,12 @@ class Thread {
     Interrupt();
     Join();
   }
+  // Processor time that it has used so far, in ns; 0 before it runs and once it has ended.
+  // Thread-safe.
+  int64_t cpu_ns() const;
 
  private:
+  std::atomic<clockid_t> cpu_clock_{0};  // its own, once it runs
   boost::thread thread_;
 };
 

@@ -128,7 +128,6 @@ void Load::Run() {
         pause = kOffPauseNs;
       }
     }
-    cpu_ns_ = NowNs(CLOCK_THREAD_CPUTIME_ID);
     std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
   }
 }

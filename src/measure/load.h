@@ -54,8 +54,8 @@ class Load {
 
   // After Switch(false) has returned, no more progress is made.
   void Switch(bool on);
-  // What the thread has used so far, in seconds.
-  double cpu_seconds() const { return static_cast<double>(cpu_ns_.load()) * 1e-9; }
+  // Processor time that the thread has used so far, in ns.
+  int64_t cpu_ns() const { return thread_.cpu_ns(); }
   // Steps made so far.
   int64_t steps() const { return steps_; }
 
@@ -68,7 +68,7 @@ class Load {
   std::mutex mutex_;  // held during a step
   bool on_ = false;
   std::atomic<bool> stop_{false};
-  std::atomic<int64_t> cpu_ns_{0}, steps_{0};
+  std::atomic<int64_t> steps_{0};
   Thread thread_;
 };
 

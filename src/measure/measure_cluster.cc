@@ -194,7 +194,7 @@ class MeasureRun {
   Reading Read() const {
     Reading reading = ReadCounters(*cluster_);
     reading.at_ns = clock_.NowNs();
-    reading.load_cpu_ns = static_cast<int64_t>(load_->cpu_seconds() * 1e9);
+    reading.load_cpu_ns = load_->cpu_ns();
     return reading;
   }
 

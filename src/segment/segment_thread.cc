@@ -1,7 +1,6 @@
 #include "segment/segment_thread.h"
 
 #include <glog/logging.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,17 +42,7 @@ SegmentThread::~SegmentThread() {
   thread_.Join();
 }
 
-int64_t SegmentThread::cpu_ns() const {
-  const clockid_t clock = cpu_clock_;
-  timespec used{};
-  // A thread that has not begun, or has ended, has no clock.
-  if (clock == 0 || clock_gettime(clock, &used) != 0) return 0;
-  return used.tv_sec * 1'000'000'000 + used.tv_nsec;
-}
-
 void SegmentThread::Run() {
-  clockid_t clock = 0;
-  if (pthread_getcpuclockid(pthread_self(), &clock) == 0) cpu_clock_ = clock;
   Gathering gathering(options_.gathering);
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();

@@ -3,8 +3,6 @@
 #ifndef MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 #define MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 
-#include <time.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -37,7 +35,7 @@ class SegmentThread {
   ~SegmentThread();
 
   // Processor time that the thread has used so far, in ns. Thread-safe.
-  int64_t cpu_ns() const;
+  int64_t cpu_ns() const { return thread_.cpu_ns(); }
 
  private:
   void Run();
@@ -47,7 +45,6 @@ class SegmentThread {
   const Clock& clock_;
   const std::function<void()> before_pass_;
   std::atomic<bool> stop_{false};
-  std::atomic<clockid_t> cpu_clock_{0};  // the thread's own, once it runs
   Thread thread_;
 };
 

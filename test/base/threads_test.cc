@@ -57,6 +57,28 @@ TEST(BoundedQueue, CloseWakesWhoWaitsAndKeepsWhatIsThere) {
   EXPECT_EQ(full.Pop(), std::nullopt);
 }
 
+TEST(Thread, KnowsItsProcessorTimeAlsoWithinALongPieceOfWork) {
+  std::atomic<bool> enough{false};
+  ErrorSink errors;
+  Thread thread(
+      "busy",
+      [&] {
+        while (!enough) {
+        }
+      },
+      &errors);
+  int64_t last = 0;
+  for (int rise = 0; rise < 3;) {
+    const int64_t now = thread.cpu_ns();
+    ASSERT_GE(now, last);
+    rise += now > last;
+    last = now;
+  }
+  enough = true;
+  thread.Join();
+  EXPECT_EQ(thread.cpu_ns(), 0);
+}
+
 TEST(Thread, StopsWhereverItWaits) {
   BoundedQueue<int> empty(1), full(1);
   full.Push(1);

@@ -104,7 +104,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
 }
 
 TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
-  WriteTopology(3, "max_rate: 40");
+  WriteTopology(3, "max_rate: 4");
   for (const char* node : {"c", "b", "a"}) StartBrief(node);
   const CommandResult a = FinishAll()["a"];
   EXPECT_CONTAINS(a.output, "cluster trial: 20000 weights");
@@ -113,7 +113,7 @@ TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
        {"a      b", "a      c", "b      a", "b      c", "c      a", "c      b"}) {
     EXPECT_CONTAINS(a.output, Cat("\n  ", pair));
   }
-  const auto shares = Matches(a.output, R"((\d+)% of max_rate 40 Mb)");
+  const auto shares = Matches(a.output, R"((\d+)% of max_rate 4 Mb)");
   ASSERT_EQ(shares.size(), 3u) << a.output;
   for (const std::string& share : shares) {
     EXPECT_GT(std::stoi(share), 10) << a.output;
