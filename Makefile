@@ -246,7 +246,8 @@ asan: deps
 # Fuzzers have one thread: nothing there that could race.
 tsan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=thread BUILD=$(BUILD)-tsan tests
-	@SEEDS=$${SEEDS:-1000} FUZZ_RUNS=0 $(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
+	@SEEDS=$${SEEDS:-1000} FUZZ_RUNS=0 MILLRACE_TEST_PATIENCE=$${MILLRACE_TEST_PATIENCE:-8} \
+	  $(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
 
 .PHONY: bench accuracy fuzz layers format clean
 bench:

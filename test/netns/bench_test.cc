@@ -38,7 +38,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
     network.Inside(i, [&] {
       nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
           Binary(), "bench", "--topology=" + topology, Cat("--node=", static_cast<char>('a' + i)),
-          "--seconds=2", "--floats=100000", "--json"}));
+          Cat("--seconds=", 2 * Patience()), "--floats=100000", "--json"}));
     });
   }
   std::vector<CommandResult> results;
