@@ -34,7 +34,7 @@ class Thread {
     Interrupt();
     Join();
   }
-  // Processor time that it has used so far, in ns; 0 before it runs and once it has ended.
+  // Processor time that it has used so far, in ns; 0 before it runs, and soon after its end.
   // Thread-safe.
   int64_t cpu_ns() const;
 

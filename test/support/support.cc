@@ -65,6 +65,9 @@ Process::Process(const std::vector<std::string>& arguments)
 
 Process::~Process() {
   if (pid_ > 0) Wait(0);
+  if (killed_pid_ < 0) return;
+  std::error_code ignored;
+  std::filesystem::remove("/dev/shm/millrace_board." + std::to_string(killed_pid_), ignored);
 }
 
 void Process::Signal(int signal) { kill(pid_, signal); }
@@ -82,6 +85,7 @@ CommandResult Process::Wait(double timeout_seconds) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) killed_pid_ = pid_;
   pid_ = -1;
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.output = Slurp(output_path_);

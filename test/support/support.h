@@ -58,6 +58,7 @@ class Process {
   TempDir folder_;
   const std::string output_path_, errors_path_;  // in the folder
   int pid_ = -1;
+  int killed_pid_ = -1;  // if it was killed: what it keeps in shared memory goes with this
 };
 
 // build/millrace of the build under test.
