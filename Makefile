@@ -96,6 +96,8 @@ fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
 bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
+# Those that need no package of their own are built with the tests, so that they still build.
+plain_bench_binaries := $(filter-out %/micro_bench %/seal_bench,$(bench_binaries))
 
 .PHONY: all
 all: $(BUILD)/millrace
@@ -167,14 +169,13 @@ define bench_binary
 $(BUILD)/bench/$(1): $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard bench/$(1).cc bench/$(1)/*.cc)) $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) $$(benchmark_library) $$(LDLIBS) -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) $$(LDLIBS) -o $$@
 endef
-benchmark_library := -lbenchmark
-$(BUILD)/bench/verbs_bench: benchmark_library :=
 $(foreach name,$(bench_names),$(eval $(call bench_binary,$(name))))
 $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench: \
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
 $(BUILD)/bench/segment_bench $(BUILD)/bench/verbs_bench: $(BUILD)/obj/bench/network/segment_nodes.o
+$(BUILD)/bench/micro_bench: LDLIBS += -lbenchmark
 $(BUILD)/bench/seal_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.
 $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
@@ -231,7 +232,7 @@ time-to-accuracy: deps
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
 .PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(fuzz_binaries) $(if $(emulated),$(rdma_tests))
+tests: all $(test_binaries) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries))
 runtest: tests
 	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
 test: deps

@@ -73,7 +73,7 @@ SegmentCounts SegmentNodes::Read() const {
     for (const auto& [reason, frames] : end.drops) counts.drops[reason] += frames;
     counts.moved += reading.moved();
     counts.thread_cpu_seconds += 1e-9 * static_cast<double>(end.thread_cpu_ns);
-    counts.load_cpu_seconds += node.load->cpu_seconds();
+    counts.load_cpu_seconds += 1e-9 * static_cast<double>(node.load->cpu_ns());
   }
   return counts;
 }
