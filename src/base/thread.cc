@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "base/posix_clock.h"
+
 namespace millrace {
 
 Thread::Thread(std::string name, std::function<void()> body, ErrorSink* sink)
@@ -24,9 +26,7 @@ void Thread::Interrupt() { thread_.interrupt(); }
 
 int64_t Thread::cpu_ns() const {
   const clockid_t clock = cpu_clock_;
-  timespec used{};
-  if (clock == 0 || clock_gettime(clock, &used) != 0) return 0;
-  return used.tv_sec * 1'000'000'000 + used.tv_nsec;
+  return clock == 0 ? 0 : PosixClockNs(clock);
 }
 
 void Thread::Join() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cache_line.h"
+#include "base/posix_clock.h"
 #include "exchange/kernel_op.h"
 
 namespace millrace {
@@ -22,12 +23,6 @@ constexpr float kStep = 1.0f / 1024;
 constexpr int64_t kPauseNs = 200'000;
 constexpr int64_t kPausePerWork = 20;
 constexpr int64_t kOffPauseNs = 5'000'000;
-
-int64_t NowNs(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 // The same step where only kernels reach the weights: every chunk merges the same sparse
 // difference, of which the last chunk may be too short for.
@@ -119,11 +114,11 @@ void Load::Run() {
     {
       std::lock_guard lock(mutex_);
       if (on_ && iterations_.Claim(INT64_MAX)) {
-        const int64_t begin = NowNs(step_.clock);
+        const int64_t begin = PosixClockNs(step_.clock);
         step_.run(static_cast<int>(steps_ % kStride));
         iterations_.Done(slot_);
         ++steps_;
-        pause = std::max(kPauseNs, (NowNs(step_.clock) - begin) * kPausePerWork);
+        pause = std::max(kPauseNs, (PosixClockNs(step_.clock) - begin) * kPausePerWork);
       } else {
         pause = kOffPauseNs;
       }

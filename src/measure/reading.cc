@@ -1,8 +1,7 @@
 #include "measure/reading.h"
 
-#include <ctime>
-
 #include "base/error.h"
+#include "base/posix_clock.h"
 #include "exchange/frame.h"
 #include "segment/meters.h"
 
@@ -57,9 +56,7 @@ uint64_t Reading::moved() const {
 
 Reading ReadCounters(const Cluster& cluster) {
   Reading reading;
-  timespec used{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  reading.process_cpu_ns = used.tv_sec * 1'000'000'000 + used.tv_nsec;
+  reading.process_cpu_ns = PosixClockNs(CLOCK_PROCESS_CPUTIME_ID);
   for (size_t i = 0; i < cluster.segments().size(); ++i) {
     reading.ends.push_back(ReadEnd(*cluster.segments()[i].net));
     reading.ends.back().thread_cpu_ns = cluster.segment_cpu_ns(i);

@@ -85,6 +85,15 @@ class FaultTest : public testing::TestWithParam<std::tuple<TransportCase, FaultC
     }
   }
 
+  // Sends until the node has received a frame.
+  void AwaitAnyAt(int node, const char* what, Rng* rng) {
+    Guard guard;
+    while (received_[node].empty() && guard.Waiting(what)) {
+      SendFrames(1, rng);
+      Step();
+    }
+  }
+
   // Whether every frame that was accepted has met its fate.
   bool Settled() const {
     uint64_t transmitted = 0, arrived = 0;
@@ -194,21 +203,14 @@ TEST_P(FaultTest, KeepsACutPeerApartAndHealsAfterwards) {
   const Bytes message = RandomBytes(50, &rng);
   for (auto& end : ends_) ASSERT_TRUE(SendOne(end.get(), {kAllNodes, {}, message}));
   Settle();
-  Guard guard;
-  while (received_[0].empty() && guard.Waiting("a frame beside the partition")) {
-    SendFrames(1, &rng);
-    Step();
-  }
+  AwaitAnyAt(0, "a frame beside the partition", &rng);
   EXPECT_TRUE(received_[2].empty());
   for (const Received& frame : received_[0]) EXPECT_EQ(frame.from, 1);
   for (const Received& frame : received_[1]) EXPECT_EQ(frame.from, 0);
   for (auto& end : ends_) {
     for (NodeId peer = 0; peer < kNodes; ++peer) end->Cut(peer, false);
   }
-  while (received_[2].empty() && guard.Waiting("a frame after the partition")) {
-    SendFrames(1, &rng);
-    Step();
-  }
+  AwaitAnyAt(2, "a frame after the partition", &rng);
 }
 
 inline std::string FaultCaseName(const testing::TestParamInfo<FaultTest::ParamType>& info) {
