@@ -43,8 +43,11 @@ class LrnCpu : public LrnLayer {
  private:
   void DescribeBoth(const Desc& data) {
     const caffe::LRNParameter& param = param_.lrn_param();
-    const dnnl::algorithm algorithm =
-        across() ? dnnl::algorithm::lrn_across_channels : dnnl::algorithm::lrn_within_channel;
+    // A region of one value is the same either way, and oneDNN 2.6 crashes when it makes
+    // its AVX-512 kernel across so few channels.
+    const dnnl::algorithm algorithm = across() && param.local_size() > 1
+                                          ? dnnl::algorithm::lrn_across_channels
+                                          : dnnl::algorithm::lrn_within_channel;
     const dnnl::lrn_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, data,
                                           param.local_size(), param.alpha(), param.beta(),
                                           param.k());
