@@ -15,10 +15,10 @@ constexpr size_t kBatches = 4;
 }  // namespace
 
 Formulation BestFormulation(const NetSpec& spec) {
-  // oneDNN 2.6 has fast max pooling for AVX-512 only, and kernels for whole vectors
-  // of channels only: see gemm_conv.h.
+  // oneDNN 2.6 has fast max pooling for AVX-512 only. Its kernels are for whole vectors
+  // of channels: see gemm_conv.h.
   const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
-  return {spec.blocked, !avx512, !avx512 && !spec.blocked};
+  return {spec.blocked, !avx512, !spec.blocked};
 }
 
 Net::Net(const NetSpec& spec, const Formulation& how, float* weights, uint32_t seed, bool profile)
