@@ -30,6 +30,8 @@
 
 DEFINE_int32(repeats, 15, "measurements of each; medians are printed");
 DEFINE_double(seconds, 0.02, "how long a measurement takes at least");
+DEFINE_string(only, "", "measure the works whose names begin like this");
+DEFINE_bool(avx2, false, "the executor uses no wider vectors");
 
 namespace exchange_bench {
 namespace {
@@ -60,7 +62,8 @@ class Stage {
                nullptr,
                size(),
                kChunk};
-    executor_ = MakeHostExecutor(arrays_, {Codec::kSparse, kThreshold});
+    executor_ = MakeHostExecutor(arrays_, {Codec::kSparse, kThreshold}, {},
+                                 FLAGS_avx2 ? Simd::kAvx2 : BestSimd());
   }
   int64_t size() const { return chunks_ * kChunk; }
   const ReplicaArrays& arrays() const { return arrays_; }
@@ -260,6 +263,7 @@ int Run() {
     printf("%s\"%s\": {", comma, place);
     comma = "";
     for (const Work& work : Works()) {
+      if (!work.name.starts_with(FLAGS_only)) continue;
       if (!Measure(work, &stage, comma)) return 1;
       comma = ", ";
     }

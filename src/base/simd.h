@@ -32,13 +32,16 @@ using Avx512 = SimdVectors<64>;
 
 #define MILLRACE_TARGET_Sse "sse2"
 #define MILLRACE_TARGET_Avx2 "avx2,fma,popcnt"
-#define MILLRACE_TARGET_Avx512 "avx512f"
+#define MILLRACE_TARGET_Avx512 "avx512f,fma,popcnt"
 
 // Before a function that is compiled for `Set` and called from one that is not.
 #define MILLRACE_KERNEL(Set) __attribute__((noinline, target(MILLRACE_TARGET_##Set)))
 // Before functions that are only written for AVX2, and before their parts.
 #define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
 #define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
+// The same for AVX-512.
+#define MILLRACE_AVX512 __attribute__((target(MILLRACE_TARGET_Avx512)))
+#define MILLRACE_INLINE_AVX512 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx512)))
 
 // Calls `visit` with the set of `simd`, a value that says nothing but its type, and
 // returns what it returns.

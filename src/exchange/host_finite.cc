@@ -53,6 +53,25 @@ MILLRACE_AVX2 bool AllFiniteAvx2(const std::byte* floats, int64_t count) {
   return IsNothing(_mm256_or_ps(_mm256_or_ps(a, b), _mm256_or_ps(c, d)));
 }
 
+// As AllFiniteAvx2().
+MILLRACE_AVX512 bool AllFiniteAvx512(const std::byte* floats, int64_t count) {
+  if (count < 16) return AllFiniteAvx2(floats, count);
+  const auto not_finite =
+      [](const std::byte* at) __attribute__((always_inline, target(MILLRACE_TARGET_Avx512))) {
+    Avx512::Float x;
+    std::memcpy(&x, at, sizeof(x));
+    return ToBits(x - x);
+  };
+  Avx512::Int a = not_finite(floats + 4 * (count - 16)), b = {};
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    a |= not_finite(floats + 4 * i);
+    b |= not_finite(floats + 4 * i + 64);
+  }
+  if (i + 16 <= count) b |= not_finite(floats + 4 * i);
+  return _mm512_test_epi32_mask(__m512i(a | b), __m512i(a | b)) == 0;
+}
+
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count) {
   __m128i largest = _mm_setzero_si128();
   int64_t i = 0;

@@ -1,5 +1,5 @@
 // Whether a payload's floats are all finite: what is looked at before anything is
-// written. Each function has the same result in both instruction sets. The floats
+// written. Each function has the same result in all instruction sets. The floats
 // may lie anywhere; `count` >= 0 elements.
 #ifndef MILLRACE_EXCHANGE_HOST_FINITE_H_
 #define MILLRACE_EXCHANGE_HOST_FINITE_H_
@@ -16,6 +16,7 @@ namespace millrace {
 
 bool AllFiniteSse(const std::byte* floats, int64_t count);
 bool AllFiniteAvx2(const std::byte* floats, int64_t count);
+bool AllFiniteAvx512(const std::byte* floats, int64_t count);
 
 // Of bfloat16, two bytes each.
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count);

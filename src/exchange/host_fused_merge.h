@@ -43,17 +43,6 @@ MILLRACE_INLINE_AVX2 void MergeHalves(const Rule& rule, const ChunkSpan& chunk,
   MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
 }
 
-// Elements i on, fewer than a vector.
-template <typename Rule>
-MILLRACE_INLINE_AVX2 void MergeEnd(const Rule& rule, const ChunkSpan& chunk, const float* d,
-                                   uint32_t staleness, int64_t i) {
-  if (i + 4 <= chunk.count) {
-    MergeOne<Sse>(rule, chunk, LoadFloats<Sse>(d + i), staleness, i);
-    i += 4;
-  }
-  for (; i < chunk.count; ++i) MergeOne<OneLane>(rule, chunk, d[i], staleness, i);
-}
-
 // `bytes`: one for each element; a checked payload behind its scale.
 template <typename Rule>
 MILLRACE_KERNEL(Avx2)
@@ -75,30 +64,10 @@ void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_c
   }
 }
 
-// The merges of float32 and bfloat16 look whether the payload `next`, of the same
-// size, is finite while they merge `in`, which is known to be: a pass of its own
-// would have to fetch a payload from far away with nothing else to do meanwhile. A
-// chunk has at least so many elements.
+// The merge of bfloat16 looks, as that of float32 does (HogwildExchangeMergeAhead()),
+// whether the payload `next`, of the same size, is finite. A chunk has at least so many
+// elements.
 inline constexpr int64_t kLeastToLookAhead = 16;
-
-template <typename Rule>
-MILLRACE_KERNEL(Avx2)
-bool HogwildExchangeMergeFloat32(const Rule& shared_rule, const ChunkSpan& shared_chunk,
-                                 const std::byte* in, uint32_t staleness, const std::byte* next) {
-  const Rule rule = shared_rule;
-  const ChunkSpan chunk = shared_chunk;
-  const auto* d = reinterpret_cast<const float*>(in);
-  // The last vector overlaps the one before it.
-  __m256 nothing = NothingIfFinite(next, chunk.count - 8);
-  int64_t i = 0;
-#pragma GCC unroll 4
-  for (; i + 8 <= chunk.count; i += 8) {
-    MergeOne<Avx2>(rule, chunk, LoadFloats<Avx2>(d + i), staleness, i);
-    nothing = _mm256_or_ps(nothing, NothingIfFinite(next, i));
-  }
-  MergeEnd(rule, chunk, d, staleness, i);
-  return IsNothing(nothing);
-}
 
 // `in` and `next`: two bytes for each element.
 template <typename Rule>

@@ -1,7 +1,7 @@
-// Taking differences straight into packed payloads, for AVX2: packing `pending` in a
-// pass of its own costs as much as half the move where the weights are in cache. As
-// in host_fused_merge.h, what uses intrinsics stands in functions of that
-// instruction set: a Packing rounds offers, packs them, and gives d.
+// Taking differences straight into packed payloads, for AVX2 and AVX-512: packing
+// `pending` in a pass of its own costs as much as half the move where the weights are
+// in cache. As in host_fused_merge.h, what uses intrinsics stands in functions of
+// their instruction set: a Packing rounds offers, packs them, and gives d.
 #ifndef MILLRACE_EXCHANGE_HOST_FUSED_TAKE_H_
 #define MILLRACE_EXCHANGE_HOST_FUSED_TAKE_H_
 
@@ -17,6 +17,9 @@
 
 namespace millrace {
 
+// A mask that leaves nothing out: GCC 12 warns of its own intrinsics without one.
+inline constexpr __mmask16 kAll16 = 0xffff;
+
 class Bfloat16Packing {
  public:
   explicit Bfloat16Packing(std::byte* out) : out_(out) {}
@@ -27,6 +30,13 @@ class Bfloat16Packing {
     const __m256i halves = _mm256_srai_epi32(__m256i(d), 16);
     const __m128i low = _mm256_castsi256_si128(halves), high = _mm256_extracti128_si256(halves, 1);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out_ + 2 * i), _mm_packs_epi32(low, high));
+    return d;
+  }
+  MILLRACE_INLINE_AVX512 Avx512::Float Take(Avx512, Avx512::Float offer, int64_t i) {
+    const Avx512::Float d = Bfloat16Codec{}.Round(offer);
+    const __m512i halves = __m512i(ToBits(d) >> 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out_ + 2 * i),
+                        _mm512_maskz_cvtepi32_epi16(kAll16, halves));
     return d;
   }
   MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
@@ -57,6 +67,15 @@ class Int8Packing {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(out_ + i), _mm_packs_epi16(halves, halves));
     return _mm256_mul_ps(_mm256_set1_ps(codec_.scale), _mm256_cvtepi32_ps(levels));
   }
+  MILLRACE_INLINE_AVX512 Avx512::Float Take(Avx512, Avx512::Float offer, int64_t i) {
+    const __m512 most = _mm512_set1_ps(kInt8Levels), least = _mm512_set1_ps(-kInt8Levels);
+    const __m512 q = _mm512_div_ps(offer, _mm512_set1_ps(codec_.divisor()));
+    const __m512i levels = _mm512_maskz_cvtps_epi32(
+        kAll16, _mm512_maskz_max_ps(kAll16, _mm512_maskz_min_ps(kAll16, q, most), least));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out_ + i),
+                     _mm512_maskz_cvtepi32_epi8(kAll16, levels));
+    return _mm512_mul_ps(_mm512_set1_ps(codec_.scale), _mm512_maskz_cvtepi32_ps(kAll16, levels));
+  }
   MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
     const float level = codec_.Level(offer);
     out_[i] = static_cast<std::byte>(static_cast<int8_t>(level));
@@ -81,7 +100,7 @@ inline constexpr auto kLanesOfBits = [] {
 }();
 
 // Appends the elements of eight at once, and behind them what happens to be there,
-// as long as there is room for eight.
+// as long as there is room for eight. For AVX2 alone.
 class SparsePacking {
  public:
   SparsePacking(float threshold, int64_t count, std::byte* out, int64_t room)
@@ -120,34 +139,48 @@ class SparsePacking {
   int64_t at_, last_;
 };
 
+// Elements from i on, whole vectors of `Set`.
+#define MILLRACE_TAKE_VECTORS(Set)                                                           \
+  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                                 \
+    const Set::Float u = Progress<Set>(chunk, i);                                            \
+    const Set::Float d = packing.Take(Set{}, Offered<Set>(rule, u, Packing::overflow()), i); \
+    taken.Of(Set{}).Any(d);                                                                  \
+    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));                   \
+    StoreFloats<Set>(chunk.pending + i, d);                                                  \
+  }
+
 // As HogwildExchangeMove<Pending::kTaken>(). What is at `packing`'s output is of no
 // use if nothing is taken.
 template <typename Rule, typename Packing>
 MILLRACE_KERNEL(Avx2)
-Moved HogwildExchangeTakePacked(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+Moved HogwildExchangeTakePacked(Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk,
                                 const float* position, Packing* shared_packing) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   Packing packing = *shared_packing;
   Gather<Avx2> taken, remainder;
   int64_t i = 0;
-  for (; i + 8 <= chunk.count; i += 8) {
-    const Avx2::Float u = Progress<Avx2>(chunk, i);
-    const Avx2::Float d = packing.Take(Avx2{}, Offered<Avx2>(rule, u, Packing::overflow()), i);
-    taken.Of(Avx2{}).Any(d);
-    MoveOne<Avx2>(rule, chunk, position, i, u, d, d, &remainder.Of(Avx2{}));
-    StoreFloats<Avx2>(chunk.pending + i, d);
-  }
-  for (; i < chunk.count; ++i) {
-    const float u = Progress<OneLane>(chunk, i);
-    const float d = packing.Take(OneLane{}, Offered<OneLane>(rule, u, Packing::overflow()), i);
-    taken.Of(OneLane{}).Any(d);
-    MoveOne<OneLane>(rule, chunk, position, i, u, d, d, &remainder.Of(OneLane{}));
-    chunk.pending[i] = d;
-  }
+  MILLRACE_TAKE_VECTORS(Avx2)
+  MILLRACE_TAKE_VECTORS(OneLane)
   *shared_packing = packing;
   return {taken.Any(), remainder.Any()};
 }
+template <typename Rule, typename Packing>
+MILLRACE_KERNEL(Avx512)
+Moved HogwildExchangeTakePacked(Avx512, const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                const float* position, Packing* shared_packing) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  Packing packing = *shared_packing;
+  Gather<Avx512> taken, remainder;
+  int64_t i = 0;
+  MILLRACE_TAKE_VECTORS(Avx512)
+  MILLRACE_TAKE_VECTORS(Avx2)
+  MILLRACE_TAKE_VECTORS(OneLane)
+  *shared_packing = packing;
+  return {taken.Any(), remainder.Any()};
+}
+#undef MILLRACE_TAKE_VECTORS
 
 }  // namespace millrace
 

@@ -247,6 +247,24 @@ MILLRACE_HOST_DEVICE void MergeLoop(const Rule& shared_rule, const ChunkSpan& sh
       });
 }
 
+// The same, and looks meanwhile whether the floats of `next`, as many, are all finite: a
+// pass of its own would have to fetch them from far away with nothing else to do.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE bool MergeAheadLoop(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                         const float* diff, uint32_t staleness, const float* next) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  Gather<Set> infinite;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        using Vectors = decltype(set);
+        MergeOne<Vectors>(rule, chunk, LoadFloats<Vectors>(diff + i), staleness, i);
+        const auto x = LoadFloats<Vectors>(next + i);
+        infinite.Of(set).Any(x - x);  // 0, or NaN where x is not finite
+      });
+  return !infinite.Any();
+}
+
 // to := from.
 template <typename Set>
 MILLRACE_HOST_DEVICE void CopyLoop(const float* from, int64_t count, float* to) {
@@ -284,33 +302,39 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
 
 #define MILLRACE_LOOP(Set) MILLRACE_KERNEL(Set) inline
 
-#define MILLRACE_KERNELS(Set)                                                                    \
-  template <typename Rule>                                                                       \
-  MILLRACE_LOOP(Set)                                                                             \
-  int32_t HogwildExchangeLargestOffer(Set, const Rule& rule, const ChunkSpan& chunk,             \
-                                      int32_t overflow) {                                        \
-    return LargestOfferLoop<Set>(rule, chunk, overflow);                                         \
-  }                                                                                              \
-  template <Pending kPending, typename Rule, typename ElementCodec>                              \
-  MILLRACE_LOOP(Set)                                                                             \
-  Moved HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                    \
-                            const ChunkSpan& chunk, const float* position, float* out) {         \
-    return MoveLoop<Set, kPending>(rule, codec, chunk, position, out);                           \
-  }                                                                                              \
-  template <typename Rule>                                                                       \
-  MILLRACE_LOOP(Set)                                                                             \
-  void HogwildExchangeMerge(Set, const Rule& rule, const ChunkSpan& chunk, const float* diff,    \
-                            uint32_t staleness) {                                                \
-    MergeLoop<Set>(rule, chunk, diff, staleness);                                                \
-  }                                                                                              \
-  MILLRACE_LOOP(Set) void HogwildExchangeRead(Set, const ChunkSpan& chunk, float* to) {          \
-    CopyLoop<Set>(chunk.weights, chunk.count, to);                                               \
-  }                                                                                              \
-  MILLRACE_LOOP(Set) void HogwildExchangeSettle(Set, const ChunkSpan& chunk, const float* pos) { \
-    SettleLoop<Set>(chunk, pos);                                                                 \
-  }                                                                                              \
-  MILLRACE_LOOP(Set) void ReturnChunk(Set, const ChunkSpan& chunk, float* to) {                  \
-    ReturnLoop<Set>(chunk, to);                                                                  \
+#define MILLRACE_KERNELS(Set)                                                                      \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  int32_t HogwildExchangeLargestOffer(Set, const Rule& rule, const ChunkSpan& chunk,               \
+                                      int32_t overflow) {                                          \
+    return LargestOfferLoop<Set>(rule, chunk, overflow);                                           \
+  }                                                                                                \
+  template <Pending kPending, typename Rule, typename ElementCodec>                                \
+  MILLRACE_LOOP(Set)                                                                               \
+  Moved HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                      \
+                            const ChunkSpan& chunk, const float* position, float* out) {           \
+    return MoveLoop<Set, kPending>(rule, codec, chunk, position, out);                             \
+  }                                                                                                \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  void HogwildExchangeMerge(Set, const Rule& rule, const ChunkSpan& chunk, const float* diff,      \
+                            uint32_t staleness) {                                                  \
+    MergeLoop<Set>(rule, chunk, diff, staleness);                                                  \
+  }                                                                                                \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  bool HogwildExchangeMergeAhead(Set, const Rule& rule, const ChunkSpan& chunk, const float* diff, \
+                                 uint32_t staleness, const float* next) {                          \
+    return MergeAheadLoop<Set>(rule, chunk, diff, staleness, next);                                \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void HogwildExchangeRead(Set, const ChunkSpan& chunk, float* to) {            \
+    CopyLoop<Set>(chunk.weights, chunk.count, to);                                                 \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void HogwildExchangeSettle(Set, const ChunkSpan& chunk, const float* pos) {   \
+    SettleLoop<Set>(chunk, pos);                                                                   \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void ReturnChunk(Set, const ChunkSpan& chunk, float* to) {                    \
+    ReturnLoop<Set>(chunk, to);                                                                    \
   }
 
 MILLRACE_KERNELS(Sse)

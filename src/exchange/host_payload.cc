@@ -22,6 +22,7 @@ uint64_t BitmapWord(const std::byte* bitmap, int64_t word) {
 bool Wide(Simd simd) { return simd != Simd::kBaseline; }
 
 bool AllFinite(const std::byte* floats, int64_t count, Simd simd) {
+  if (simd == Simd::kAvx512) return AllFiniteAvx512(floats, count);
   return Wide(simd) ? AllFiniteAvx2(floats, count) : AllFiniteSse(floats, count);
 }
 

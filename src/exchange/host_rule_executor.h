@@ -27,6 +27,7 @@ class HostRuleExecutor : public ChunkExecutor {
   HostRuleExecutor(const ReplicaArrays& arrays, const CodecConfig& codec, const Rule& rule,
                    Simd simd)
       : arrays_(arrays),
+        chunks_(arrays.chunks()),
         threshold_(codec.threshold),
         rule_(rule),
         simd_(simd),
@@ -43,19 +44,23 @@ class HostRuleExecutor : public ChunkExecutor {
  private:
   template <typename Set>
   void RunAll(Set set, std::span<ChunkOp> ops) {
-    const int64_t chunks = arrays_.chunks();
-    for (ChunkOp& op : ops) {
-      CHECK_LT(int64_t{op.chunk}, chunks);
-      const ChunkOp* next = &op != &ops.back() ? &op + 1 : nullptr;
-      if (next != nullptr && next->kind != ChunkOpKind::kMerge) Prefetch(*next);
+    while (!ops.empty()) {
+      ChunkOp& op = ops.front();
+      CHECK_LT(int64_t{op.chunk}, chunks_);
       op.result = 0;
-      RunOne(set, SpanOf(op.chunk), next, &op);
+      size_t done = 1;
+      if (LooksAhead(set, op)) {
+        done = MergeRun(set, ops);
+      } else {
+        if (ops.size() > 1) Prefetch(ops[1]);
+        RunOne(set, SpanOf(op.chunk), &op);
+      }
+      ops = ops.subspan(done);
     }
   }
 
   // Asks for the payload of the next operation while this one is carried out: it is
-  // looked at from end to end before anything else is done. A merge's needs no
-  // asking, the merge before it looks at it.
+  // looked at from end to end before anything else is done.
   static void Prefetch(const ChunkOp& op) {
     for (uint32_t i = 0; i < op.in_bytes; i += 64) __builtin_prefetch(op.in + i);
   }
@@ -68,7 +73,7 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   template <typename Set>
-  void RunOne(Set set, const ChunkSpan& chunk, const ChunkOp* next, ChunkOp* op) {
+  void RunOne(Set set, const ChunkSpan& chunk, ChunkOp* op) {
     switch (op->kind) {
       case ChunkOpKind::kRead:
         return HogwildExchangeRead(set, chunk, Floats(chunk, op));
@@ -79,15 +84,19 @@ class HostRuleExecutor : public ChunkExecutor {
       case ChunkOpKind::kEncodePending:
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
-        return Merge(set, chunk, next, op);
+        return Merge(set, chunk, op);
       case ChunkOpKind::kAdopt:
         if (!TakesPosition(chunk, op)) return;
-        return HogwildExchangeSettle(set, chunk, reinterpret_cast<const float*>(op->in));
+        return HogwildExchangeSettle(set, chunk, FloatsOf(op->in));
       case ChunkOpKind::kReturn:
         return ReturnChunk(set, chunk, Floats(chunk, op));
       case ChunkOpKind::kFreeze:
         return HogwildExchangeSettle(set, chunk, nullptr);
     }
+  }
+
+  static const float* FloatsOf(const std::byte* payload) {
+    return reinterpret_cast<const float*>(payload);
   }
 
   // Where a chunk of float32 is written.
@@ -114,7 +123,7 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Set>
   void Exchange(Set set, const ChunkSpan& chunk, ChunkOp* op) {
     if (!TakesPosition(chunk, op)) return;
-    const auto* position = reinterpret_cast<const float*>(op->in);
+    const auto* position = FloatsOf(op->in);
     if (op->take) return Take(set, chunk, position, op);
     const Float32Codec none;
     Finish(op->acknowledged
@@ -139,25 +148,27 @@ class HostRuleExecutor : public ChunkExecutor {
           FromBits<float>(HogwildExchangeLargestOffer(set, rule_, chunk, Int8Codec::overflow())));
     }
     if constexpr (Set::kLanes >= Avx2::kLanes) {
-      TakePacked(chunk, position, bytes, op);
+      TakePacked(set, chunk, position, bytes, op);
     } else {
       TakeAndPack(set, chunk, position, op);
     }
   }
 
-  void TakePacked(const ChunkSpan& chunk, const float* position, uint32_t bytes, ChunkOp* op) {
+  template <typename Set>
+  void TakePacked(Set set, const ChunkSpan& chunk, const float* position, uint32_t bytes,
+                  ChunkOp* op) {
     if (op->codec == Codec::kBfloat16) {
       Bfloat16Packing packing(op->out);
-      return Finish(HogwildExchangeTakePacked(rule_, chunk, position, &packing), bytes, op);
+      return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
     }
     if (op->codec == Codec::kInt8) {
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
       Int8Packing packing(op->scale, op->out + kInt8ScaleBytes);
-      return Finish(HogwildExchangeTakePacked(rule_, chunk, position, &packing), bytes, op);
+      return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
     }
     const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
     SparsePacking packing(threshold_, chunk.count, op->out, room);
-    const Moved moved = HogwildExchangeTakePacked(rule_, chunk, position, &packing);
+    const Moved moved = HogwildExchangeTakePacked(Avx2{}, rule_, chunk, position, &packing);
     const uint32_t packed = packing.bytes();
     if (moved.taken && packed == 0) return FinishByPacking(chunk, moved, op);
     Finish(moved, packed, op);
@@ -203,13 +214,47 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = encoded.bytes;
   }
 
-  // `next`: the operation behind it, or null.
+  // Whether the operation is a merge that looks at the payload of the next one meanwhile.
   template <typename Set>
-  void Merge(Set set, const ChunkSpan& chunk, const ChunkOp* next, ChunkOp* op) {
-    if (op != std::exchange(checked_, nullptr)) {
-      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
-      if (op->result != 0) return;
+  static bool LooksAhead(Set, const ChunkOp& op) {
+    return op.kind == ChunkOpKind::kMerge &&
+           (op.codec == Codec::kFloat32 ||
+            (op.codec == Codec::kBfloat16 && Set::kLanes >= Avx2::kLanes &&
+             op.in_bytes >= LeastPayloadBytes(op.codec, kLeastToLookAhead)));
+  }
+
+  // Such a merge and those behind it that are like it, as far as their payloads are good.
+  // Returns how many were carried out.
+  template <typename Set>
+  size_t MergeRun(Set set, std::span<ChunkOp> ops) {
+    const Codec codec = ops[0].codec;
+    const uint32_t bytes = ops[0].in_bytes;
+    const int64_t count = arrays_.floats_of(ops[0].chunk);
+    ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_);
+    if (ops[0].result != 0) return 1;
+    for (size_t i = 0;; ++i) {
+      const ChunkOp& op = ops[i];
+      ChunkOp* next = i + 1 < ops.size() ? &ops[i + 1] : nullptr;
+      const bool alike = next != nullptr && next->kind == ChunkOpKind::kMerge &&
+                         next->codec == codec && next->in_bytes == bytes && next->chunk < chunks_ &&
+                         arrays_.floats_of(next->chunk) == count;
+      if (next != nullptr && !alike) Prefetch(*next);
+      const std::byte* ahead = alike ? next->in : op.in;
+      const ChunkSpan chunk = SpanOf(op.chunk);
+      const bool finite =
+          codec == Codec::kFloat32
+              ? HogwildExchangeMergeAhead(set, rule_, chunk, FloatsOf(op.in), op.staleness,
+                                          FloatsOf(ahead))
+              : HogwildExchangeMergeBfloat16(rule_, chunk, op.in, op.staleness, ahead);
+      if (!alike || !finite) return i + 1;
+      next->result = 0;
     }
+  }
+
+  template <typename Set>
+  void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+    if (op->result != 0) return;
     if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
       return MergeSparse(set, chunk, op);
     }
@@ -218,40 +263,24 @@ class HostRuleExecutor : public ChunkExecutor {
       std::memcpy(&scale, op->in, sizeof(scale));
       return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes, op->staleness);
     }
-    if (Set::kLanes >= Avx2::kLanes && chunk.count >= kLeastToLookAhead &&
-        (op->codec == Codec::kFloat32 || op->codec == Codec::kBfloat16)) {
-      return MergeAndLookAhead(chunk, next, op);
-    }
     const float* values = DecodePayload(op->codec, op->in, chunk.count, scratch_.get());
     HogwildExchangeMerge(set, rule_, chunk, values, op->staleness);
-  }
-
-  void MergeAndLookAhead(const ChunkSpan& chunk, const ChunkOp* next, const ChunkOp* op) {
-    const bool alike = next != nullptr && next->kind == ChunkOpKind::kMerge &&
-                       next->codec == op->codec && next->in_bytes == op->in_bytes &&
-                       arrays_.floats_of(next->chunk) == chunk.count;
-    const std::byte* ahead = alike ? next->in : op->in;
-    const bool finite =
-        op->codec == Codec::kFloat32
-            ? HogwildExchangeMergeFloat32(rule_, chunk, op->in, op->staleness, ahead)
-            : HogwildExchangeMergeBfloat16(rule_, chunk, op->in, op->staleness, ahead);
-    if (alike && finite) checked_ = next;
   }
 
   template <typename Set>
   void MergeSparse(Set, const ChunkSpan& chunk, const ChunkOp* op) {
     using Fused = std::conditional_t<(Set::kLanes >= Avx2::kLanes), Avx2, Sse>;
-    const auto* values = reinterpret_cast<const float*>(op->in + SparseBitmapBytes(chunk.count));
-    const auto* end = reinterpret_cast<const float*>(op->in + op->in_bytes);
+    const auto* values = FloatsOf(op->in + SparseBitmapBytes(chunk.count));
+    const auto* end = FloatsOf(op->in + op->in_bytes);
     HogwildExchangeMergeSparse(Fused{}, rule_, chunk, {op->in, values, end}, op->staleness);
   }
 
   const ReplicaArrays arrays_;
+  const int64_t chunks_;
   const float threshold_;
   const Rule rule_;
   const Simd simd_;
   const std::unique_ptr<float[]> scratch_;  // a decoded difference
-  const ChunkOp* checked_ = nullptr;        // the next merge, if its payload is known to be good
 };
 
 }  // namespace millrace

@@ -117,9 +117,14 @@ MUTANTS = [
   return offer;
 """)]),
     ("non-finite-difference-merged", [(EXECUTOR, """\
-      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+    ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_);
 """, """\
-      op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_) & kMalformed;
+    ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_) & kMalformed;
+""")]),
+    ("non-finite-difference-merged-behind-another", [(EXECUTOR, """\
+      if (!alike || !finite) return i + 1;
+""", """\
+      if (!alike || (!finite && i < 0)) return i + 1;
 """)]),
     ("refused-difference-is-never-merged", [(MASTER, """\
     End(chunk, context.source).applied = context.seq - 1;
