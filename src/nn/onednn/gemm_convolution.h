@@ -1,9 +1,9 @@
 // The backward pass of a convolution over channels-innermost activations as
 // matrix products.
 //
-// oneDNN 2.6's direct kernels for AVX2 lose half of their speed where the input
-// channels fill no whole vectors of 8 (LeNet's second convolution has 20); its
-// matrix product does not mind.
+// oneDNN 2.6's direct kernels lose up to half of their speed where the input channels
+// fill no whole vectors (LeNet's second convolution has 20); its matrix product does
+// not mind.
 #ifndef MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
 #define MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
 
