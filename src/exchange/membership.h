@@ -152,7 +152,7 @@ class Membership {
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
   void CommitIfAccepted(int64_t now);
-  bool WantsToJoin(const Peer& peer) const;
+  bool WantsToJoin(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.suspect_ns; }
   uint32_t joining_incarnation() const {
     return std::max(view_.id ? incarnation_ + 1 : incarnation_, least_incarnation_);

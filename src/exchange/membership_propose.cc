@@ -29,9 +29,12 @@ bool Membership::IsCoordinator() const {
   return false;
 }
 
-bool Membership::WantsToJoin(const Peer& peer) const {
+// Whether a node would accept the next view to join it. It knows the view that it asked
+// for by the ancestors of the one that is proposed, which are not all: one that is asked in
+// vain keeps the others from going on.
+bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
   return peer.known && Recent(peer.heartbeat_at) && peer.status.wish == Wish::kJoin &&
-         (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
+         next.DescendsFrom(peer.status.target);
 }
 
 void Membership::ComposeMember(const Member& member, View* next) const {
@@ -56,13 +59,16 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   next->members.push_back(kept);
 }
 
-// The view as it ought to be, by what this node knows now.
+// The view as it ought to be, by what this node knows now; all but its name.
 void Membership::Compose(View* next) const {
+  next->ancestors = view_.ancestors;
+  next->ancestors.insert(next->ancestors.begin(), view_.id);
+  if (next->ancestors.size() > View::kAncestors) next->ancestors.pop_back();
   next->past_clock = view_.past_clock;
   next->members.clear();
   for (const Member& member : view_.members) ComposeMember(member, next);
   for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
-    if (node == config_.node || !WantsToJoin(peers_[node]) || next->Find(node)) continue;
+    if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
@@ -84,9 +90,6 @@ void Membership::ProposeIfNeeded(int64_t now) {
   Compose(&proposal_);
   if (SameMembers(proposal_, view_)) return;
   proposal_.id = NextId();
-  proposal_.ancestors = view_.ancestors;
-  proposal_.ancestors.insert(proposal_.ancestors.begin(), view_.id);
-  if (proposal_.ancestors.size() > View::kAncestors) proposal_.ancestors.pop_back();
   for (Peer& peer : peers_) peer.accepted = false;
   proposing_ = true;
   proposed_to_all_ = false;

@@ -429,6 +429,51 @@ TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
   EXPECT_TRUE(m->Agree()) << m->Describe();
 }
 
+// A heartbeat of a node in no view that wishes to join `target`.
+std::vector<std::byte> Wish(uint16_t node, uint32_t incarnation, ViewId target) {
+  std::vector<std::byte> payload(32 + ViewBytes(View{}));
+  Put<uint8_t>(payload.data(), 0, static_cast<uint8_t>(NodeStatus::Wish::kJoin));
+  Put<uint32_t>(payload.data(), 4, incarnation);
+  PutViewId(target, payload.data() + 8);
+  EncodeView(View{}, payload.data() + 32);
+  FrameHeader header;
+  header.type = FrameType::kHeartbeat;
+  header.source = node;
+  header.destination = kAllNodes;
+  header.incarnation = incarnation;
+  header.length = static_cast<uint32_t>(payload.size());
+  std::vector<std::byte> frame(kFrameHeaderBytes);
+  EncodeFrame(header, {}, payload, frame);
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  return frame;
+}
+
+// Of the ancestors of its view the next one forgets the last; who asked for that would not
+// know what it is asked to join, and a proposal that names it would wait for it for ever.
+TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
+  auto m = Agreed(3);
+  for (uint32_t life = 2; m->view(0).ancestors.size() < View::kAncestors; ++life) {
+    ASSERT_LT(life, 20u);
+    m->Start(1, life);
+    m->Run(150);
+  }
+  m->Kill(2);
+  m->Run(150);
+  const View view = m->view(0);
+  ASSERT_EQ(view.members.size(), 2u);
+  const auto proposes = [&](ViewId target) {
+    m->last.erase({0, FrameType::kPropose});
+    for (int i = 0; i < 10; ++i) {
+      m->Give(0, Wish(2, 100, target));
+      m->Run(3);
+    }
+    return m->last.count({0, FrameType::kPropose}) != 0;
+  };
+  EXPECT_FALSE(proposes(view.ancestors.back()));
+  EXPECT_EQ(m->view(0).id, view.id);
+  EXPECT_TRUE(proposes(view.ancestors[View::kAncestors - 2]));
+}
+
 // Lives, deaths, losses and divisions at random, and peace in the end.
 void Wander(uint64_t seed, uint64_t run) {
   Rng rng(seed, {1, run});

@@ -137,6 +137,11 @@ MUTANTS = [
 """, """\
   peer.heard_at = now;
 """)]),
+    ("asks-who-would-not-know-the-view", [(PROPOSE, """\
+         next.DescendsFrom(peer.status.target);
+""", """\
+         (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
+""")]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
     return false;
