@@ -55,6 +55,18 @@ MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0)
   }
 }
 
+// The same, but that the widest vectors begin where a line of memory may begin in `aligned`:
+// a store across two lines takes as long as two.
+template <typename Set, typename Step>
+MILLRACE_HOST_DEVICE void ForEachAlignedVector(const float* aligned, int64_t count, Step step) {
+  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(aligned) / sizeof(float) %
+                                         Set::kLanes);
+  const int64_t head = past == 0 ? 0 : Set::kLanes - past;
+  if (head >= count) return ForEachVector<Set>(count, step);
+  ForEachVector<typename Narrower<Set>::Type>(head, step);
+  ForEachVector<Set>(count, step, head);
+}
+
 // The arrays of one chunk, from its first element on.
 struct ChunkSpan {
   float* weights;
@@ -255,8 +267,8 @@ MILLRACE_HOST_DEVICE bool MergeAheadLoop(const Rule& shared_rule, const ChunkSpa
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
   Gather<Set> infinite;
-  ForEachVector<Set>(
-      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+  ForEachAlignedVector<Set>(
+      chunk.weights, chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
         using Vectors = decltype(set);
         MergeOne<Vectors>(rule, chunk, LoadFloats<Vectors>(diff + i), staleness, i);
         const auto x = LoadFloats<Vectors>(next + i);

@@ -78,7 +78,7 @@ void Membership::Tick(int64_t now) {
   now_ = now;
   if (left_) return;
   if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
-  if (proposing_ && !Recent(proposed_at_)) proposing_ = false;
+  if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
   if (!view_.id) return Found(now);
   ProposeIfNeeded(now);
 }
@@ -292,6 +292,7 @@ bool Membership::OnAccept(const FrameView& frame, int64_t now) {
   if (!proposing_ || id != proposal_.id) return true;
   if (!proposal_.Find(frame.header.source)) return true;
   peers_[frame.header.source].accepted = true;
+  peers_[frame.header.source].silent = false;
   CommitIfAccepted(now);
   return true;
 }

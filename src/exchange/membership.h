@@ -116,6 +116,7 @@ class Membership {
     bool known = false;         // a heartbeat has been received
     bool replaced = false;      // lives on as another incarnation than the view says
     bool accepted = false;      // the proposal under way
+    bool silent = false;        // it was asked to join, and did not answer
     int64_t heard_at = 0;       // as the member that the view names
     int64_t heartbeat_at = 0;   // as anything
     uint32_t incarnation = 0;
@@ -148,9 +149,10 @@ class Membership {
   void Install(const View& view, bool reset, int64_t now);
   void Found(int64_t now);
   bool IsCoordinator() const;
-  void Compose(View* next) const;
+  void Compose(bool with_silent, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
+  void GiveUpProposal();
   void CommitIfAccepted(int64_t now);
   bool WantsToJoin(const Peer& peer, const View& next) const;
   bool Recent(int64_t at) const { return now_ - at < config_.suspect_ns; }

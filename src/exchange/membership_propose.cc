@@ -59,8 +59,9 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   next->members.push_back(kept);
 }
 
-// The view as it ought to be, by what this node knows now; all but its name.
-void Membership::Compose(View* next) const {
+// The view as it ought to be, by what this node knows now; all but its name. With those
+// who did not answer when they were asked to join, or without.
+void Membership::Compose(bool with_silent, View* next) const {
   next->ancestors = view_.ancestors;
   next->ancestors.insert(next->ancestors.begin(), view_.id);
   if (next->ancestors.size() > View::kAncestors) next->ancestors.pop_back();
@@ -70,6 +71,7 @@ void Membership::Compose(View* next) const {
   for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
     if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
+    if (peers_[node].silent && !with_silent) continue;
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
   // Somebody has to hold the weights.
@@ -87,7 +89,8 @@ void Membership::ProposeIfNeeded(int64_t now) {
     return;
   }
   if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
-  Compose(&proposal_);
+  Compose(false, &proposal_);
+  if (SameMembers(proposal_, view_)) Compose(true, &proposal_);
   if (SameMembers(proposal_, view_)) return;
   proposal_.id = NextId();
   for (Peer& peer : peers_) peer.accepted = false;
@@ -98,6 +101,17 @@ void Membership::ProposeIfNeeded(int64_t now) {
   next_proposal_at_ = now + config_.heartbeat_ns;
   Promise(proposal_.id);
   CommitIfAccepted(now);
+}
+
+// Whoever would join and does not answer must not keep the others from changing anything:
+// it may be heard, and not hear this node. It is asked again when nothing else is to change.
+void Membership::GiveUpProposal() {
+  proposing_ = false;
+  for (const Member& member : proposal_.members) {
+    Peer& peer = peers_[member.node];
+    if (view_.Has(member.node, member.incarnation) || peer.accepted) continue;
+    peer.silent = member.node != config_.node;
+  }
 }
 
 // To all at first, then to those who have not answered, one by one: asked together,

@@ -474,6 +474,28 @@ TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   EXPECT_TRUE(proposes(view.ancestors[View::kAncestors - 2]));
 }
 
+// Node 3 hears all but what is proposed to it.
+TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
+  Members m(4);
+  bool deaf = true;
+  m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
+    return !deaf || to != 3 || type != FrameType::kPropose;
+  };
+  for (uint16_t node = 0; node < 3; ++node) m.Start(node);
+  m.Run(200);
+  ASSERT_TRUE(m.Agree());
+  m.Start(3);
+  m.Run(30);
+  m.Kill(1);
+  m.Run(250);
+  EXPECT_FALSE(m.view(0).Find(1));
+  EXPECT_FALSE(m.view(0).Find(3));
+  EXPECT_EQ(m.view(2).id, m.view(0).id);
+  deaf = false;
+  m.Run(200);
+  EXPECT_TRUE(m.Agree()) << m.Describe();
+}
+
 // Lives, deaths, losses and divisions at random, and peace in the end.
 void Wander(uint64_t seed, uint64_t run) {
   Rng rng(seed, {1, run});

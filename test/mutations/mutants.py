@@ -142,6 +142,9 @@ MUTANTS = [
 """, """\
          (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
 """)]),
+    ("waits-for-a-silent-joiner", [(PROPOSE, """\
+    if (peers_[node].silent && !with_silent) continue;
+""", "")]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
     return false;
