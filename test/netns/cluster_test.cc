@@ -249,6 +249,12 @@ TEST_F(ClusterOfMachines, SegmentsRunBeforeSolvers) {
 TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
   Build(2);
   WriteTopology("transport: \"udp\"");
+  // Iterations long enough that few go by between one node's saving and the other's.
+  SmallNet net = work_.Net();
+  net.batch = 128;
+  net.hidden = 128;
+  net.convolution = true;
+  work_.WriteNet(net);
   caffe::SolverParameter solver = Workspace::Solver(330);
   solver.set_snapshot(300);
   solver.set_snapshot_prefix(work_ / "run");
@@ -266,7 +272,7 @@ TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
   StartAll(solver);
   for (int i = 0; i < 2; ++i) Finish(i);
   EXPECT_EQ(work_.FilesWith("run_iter_300.caffemodel").size(), 1u);
-  EXPECT_NEAR(static_cast<double>(trained(300)), 300, 50);
+  EXPECT_NEAR(static_cast<double>(trained(300)), 300, 100);
   solver.set_max_iter(630);
   for (int i = 0; i < 2; ++i) {
     Start(i, solver, "topology.prototxt", work_.Snapshot("run", 300) + ".solverstate");
@@ -275,7 +281,7 @@ TEST_F(ClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
     const std::string part = Cat("run_iter_300.", NameOf(i), ".solverstate at iteration 300");
     EXPECT_CONTAINS(Finish(i).errors, part);
   }
-  EXPECT_NEAR(static_cast<double>(trained(600)), 600, 50);
+  EXPECT_NEAR(static_cast<double>(trained(600)), 600, 100);  // 300 if they began anew
 }
 
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
