@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "base/rng.h"
 #include "test/netns/network.h"
-#include "base/file_descriptor.h"
 
 namespace millrace::test {
 
