@@ -267,6 +267,7 @@ int Run() {
       if (!Measure(work, &stage, comma)) return 1;
       comma = ", ";
     }
+    comma = ", ";
     printf("}");
   }
   printf("}\n");

@@ -16,6 +16,16 @@ inline __attribute__((always_inline)) float FloatAt(const std::byte* floats, int
   return x;
 }
 
+// Of eight floats from element i on: x - x is 0, or NaN where x is not finite; and so is what ors
+// these.
+MILLRACE_INLINE_AVX2 __m256 NothingIfFinite(const std::byte* floats, int64_t i) {
+  const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 4 * i));
+  return _mm256_sub_ps(x, x);
+}
+MILLRACE_INLINE_AVX2 bool IsNothing(__m256 x) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) == 0;
+}
+
 // Zeros where no element is.
 MILLRACE_INLINE_AVX2 __m256i HalfMagnitudesRest(const std::byte* halves, int64_t i, int64_t count) {
   alignas(32) std::byte rest[32] = {};

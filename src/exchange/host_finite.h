@@ -22,18 +22,8 @@ bool AllFiniteAvx512(const std::byte* floats, int64_t count);
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count);
 bool AllFiniteBfloat16Avx2(const std::byte* halves, int64_t count);
 
-// The pieces, eight floats and sixteen halves from element i on.
-
-// x - x is 0, or NaN where x is not finite; and so is what ors these.
-MILLRACE_INLINE_AVX2 __m256 NothingIfFinite(const std::byte* floats, int64_t i) {
-  const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 4 * i));
-  return _mm256_sub_ps(x, x);
-}
-MILLRACE_INLINE_AVX2 bool IsNothing(__m256 x) {
-  return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) == 0;
-}
-
-// The largest of these tells whether all are finite.
+// The pieces: of sixteen halves from element i on. The largest of these tells whether all
+// are finite.
 MILLRACE_INLINE_AVX2 __m256i HalfMagnitudes(const std::byte* halves, int64_t i) {
   return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 2 * i)),
                           _mm256_set1_epi16(0x7fff));

@@ -149,37 +149,26 @@ class SparsePacking {
     StoreFloats<Set>(chunk.pending + i, d);                                                  \
   }
 
-// As HogwildExchangeMove<Pending::kTaken>(). What is at `packing`'s output is of no
-// use if nothing is taken.
-template <typename Rule, typename Packing>
-MILLRACE_KERNEL(Avx2)
-Moved HogwildExchangeTakePacked(Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk,
-                                const float* position, Packing* shared_packing) {
-  const Rule rule = shared_rule;
-  const ChunkSpan chunk = shared_chunk;
-  Packing packing = *shared_packing;
-  Gather<Avx2> taken, remainder;
-  int64_t i = 0;
-  MILLRACE_TAKE_VECTORS(Avx2)
-  MILLRACE_TAKE_VECTORS(OneLane)
-  *shared_packing = packing;
-  return {taken.Any(), remainder.Any()};
-}
-template <typename Rule, typename Packing>
-MILLRACE_KERNEL(Avx512)
-Moved HogwildExchangeTakePacked(Avx512, const Rule& shared_rule, const ChunkSpan& shared_chunk,
-                                const float* position, Packing* shared_packing) {
-  const Rule rule = shared_rule;
-  const ChunkSpan chunk = shared_chunk;
-  Packing packing = *shared_packing;
-  Gather<Avx512> taken, remainder;
-  int64_t i = 0;
-  MILLRACE_TAKE_VECTORS(Avx512)
-  MILLRACE_TAKE_VECTORS(Avx2)
-  MILLRACE_TAKE_VECTORS(OneLane)
-  *shared_packing = packing;
-  return {taken.Any(), remainder.Any()};
-}
+// As HogwildExchangeMove<Pending::kTaken>(), by `vectors` and then one by one. What is at
+// `packing`'s output is of no use if nothing is taken.
+#define MILLRACE_TAKE_PACKED(Set, vectors)                                                     \
+  template <typename Rule, typename Packing>                                                   \
+  MILLRACE_KERNEL(Set)                                                                         \
+  Moved HogwildExchangeTakePacked(Set, const Rule& shared_rule, const ChunkSpan& shared_chunk, \
+                                  const float* position, Packing* shared_packing) {            \
+    const Rule rule = shared_rule;                                                             \
+    const ChunkSpan chunk = shared_chunk;                                                      \
+    Packing packing = *shared_packing;                                                         \
+    Gather<Set> taken, remainder;                                                              \
+    int64_t i = 0;                                                                             \
+    vectors;                                                                                   \
+    MILLRACE_TAKE_VECTORS(OneLane);                                                            \
+    *shared_packing = packing;                                                                 \
+    return {taken.Any(), remainder.Any()};                                                     \
+  }
+MILLRACE_TAKE_PACKED(Avx2, MILLRACE_TAKE_VECTORS(Avx2))
+MILLRACE_TAKE_PACKED(Avx512, MILLRACE_TAKE_VECTORS(Avx512) MILLRACE_TAKE_VECTORS(Avx2))
+#undef MILLRACE_TAKE_PACKED
 #undef MILLRACE_TAKE_VECTORS
 
 }  // namespace millrace

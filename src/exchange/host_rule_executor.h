@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include "exchange/codec.h"
 #include "exchange/host_fused_merge.h"

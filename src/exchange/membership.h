@@ -149,7 +149,7 @@ class Membership {
   void Install(const View& view, bool reset, int64_t now);
   void Found(int64_t now);
   bool IsCoordinator() const;
-  void Compose(bool with_silent, View* next) const;
+  bool Compose(bool with_silent, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
   void GiveUpProposal();

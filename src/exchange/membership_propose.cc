@@ -60,18 +60,22 @@ void Membership::ComposeMember(const Member& member, View* next) const {
 }
 
 // The view as it ought to be, by what this node knows now; all but its name. With those
-// who did not answer when they were asked to join, or without.
-void Membership::Compose(bool with_silent, View* next) const {
+// who did not answer when they were asked to join, or without; false if that leaves out any.
+bool Membership::Compose(bool with_silent, View* next) const {
   next->ancestors = view_.ancestors;
   next->ancestors.insert(next->ancestors.begin(), view_.id);
   if (next->ancestors.size() > View::kAncestors) next->ancestors.pop_back();
   next->past_clock = view_.past_clock;
   next->members.clear();
   for (const Member& member : view_.members) ComposeMember(member, next);
+  bool complete = true;
   for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
     if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
-    if (peers_[node].silent && !with_silent) continue;
+    if (peers_[node].silent && !with_silent) {
+      complete = false;
+      continue;
+    }
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
   // Somebody has to hold the weights.
@@ -81,6 +85,7 @@ void Membership::Compose(bool with_silent, View* next) const {
       member.role = Role::kSynced;
     }
   }
+  return complete;
 }
 
 void Membership::ProposeIfNeeded(int64_t now) {
@@ -89,9 +94,11 @@ void Membership::ProposeIfNeeded(int64_t now) {
     return;
   }
   if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
-  Compose(false, &proposal_);
-  if (SameMembers(proposal_, view_)) Compose(true, &proposal_);
-  if (SameMembers(proposal_, view_)) return;
+  const bool complete = Compose(false, &proposal_);
+  if (SameMembers(proposal_, view_)) {
+    if (complete) return;
+    Compose(true, &proposal_);
+  }
   proposal_.id = NextId();
   for (Peer& peer : peers_) peer.accepted = false;
   proposing_ = true;
@@ -109,8 +116,7 @@ void Membership::GiveUpProposal() {
   proposing_ = false;
   for (const Member& member : proposal_.members) {
     Peer& peer = peers_[member.node];
-    if (view_.Has(member.node, member.incarnation) || peer.accepted) continue;
-    peer.silent = member.node != config_.node;
+    if (!view_.Has(member.node, member.incarnation) && !peer.accepted) peer.silent = true;
   }
 }
 

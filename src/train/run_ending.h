@@ -94,10 +94,10 @@ class RunEnding {
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // of the first Look
   RunEnd own_;
-  uint64_t merges_ = 0;      // that own_.weights() has at least
-  int64_t checked_ns_ = -1;  // when it was made; -1: never
-  std::string told_;         // what was published last,
-  int64_t told_ns_ = 0;      // and when
+  uint64_t merges_ = 0;             // that own_.weights() has at least
+  int64_t checked_ns_ = -1;         // when it was made; -1: never
+  std::string told_;                // what was published last,
+  int64_t told_ns_ = 0;             // and when
   std::vector<NodeId> neighbours_;  // whom it has heard since it was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/process_identity.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
-#include "base/process_identity.h"
 #include "weights/shm_file.h"
 
 namespace millrace {

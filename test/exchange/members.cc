@@ -8,6 +8,14 @@
 
 namespace millrace::test {
 
+std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload) {
+  header.length = static_cast<uint32_t>(payload.size());
+  std::vector<std::byte> bytes(kFrameHeaderBytes);
+  EncodeFrame(header, {}, payload, bytes);
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
 void Members::Start(uint16_t node, uint32_t incarnation) {
   MembershipConfig config;
   config.node = node;
@@ -52,11 +60,7 @@ void Members::Say(uint16_t from) {
     header.incarnation = m.incarnation();
     header.view = m.view().id;
     header.clock = m.clock();
-    header.length = message.payload_bytes;
-    std::vector<std::byte> bytes(kFrameHeaderBytes);
-    const auto said = std::span(payload).first(message.payload_bytes);
-    EncodeFrame(header, {}, said, bytes);
-    bytes.insert(bytes.end(), said.begin(), said.end());
+    const auto bytes = Framed(header, std::span(payload).first(message.payload_bytes));
     last[{from, message.type}] = bytes;
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || !nodes_[to].membership) continue;

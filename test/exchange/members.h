@@ -7,12 +7,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "exchange/membership.h"
 
 namespace millrace::test {
+
+// The bytes of a frame without acknowledgements; sets the header's length.
+std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload);
 
 class Members {
  public:

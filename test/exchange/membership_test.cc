@@ -338,17 +338,14 @@ std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
   View view = m.view(2);
   view.id = id;
   view.ancestors.insert(view.ancestors.begin(), predecessor);
-  std::vector<std::byte> payload(ViewBytes(view)), bytes(kFrameHeaderBytes);
+  std::vector<std::byte> payload(ViewBytes(view));
   EncodeView(view, payload.data());
   FrameHeader header;
   header.type = FrameType::kPropose;
   header.source = id.coordinator;
   header.incarnation = m.of(id.coordinator).incarnation();
   header.view = m.view(id.coordinator).id;
-  header.length = static_cast<uint32_t>(payload.size());
-  EncodeFrame(header, {}, payload, bytes);
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
-  return bytes;
+  return test::Framed(header, payload);
 }
 
 // What node 2 has accepted last.
@@ -441,11 +438,7 @@ std::vector<std::byte> Wish(uint16_t node, uint32_t incarnation, ViewId target) 
   header.source = node;
   header.destination = kAllNodes;
   header.incarnation = incarnation;
-  header.length = static_cast<uint32_t>(payload.size());
-  std::vector<std::byte> frame(kFrameHeaderBytes);
-  EncodeFrame(header, {}, payload, frame);
-  frame.insert(frame.end(), payload.begin(), payload.end());
-  return frame;
+  return test::Framed(header, payload);
 }
 
 // Of the ancestors of its view the next one forgets the last; who asked for that would not

@@ -143,8 +143,10 @@ MUTANTS = [
          (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
 """)]),
     ("waits-for-a-silent-joiner", [(PROPOSE, """\
-    if (peers_[node].silent && !with_silent) continue;
-""", "")]),
+    if (peers_[node].silent && !with_silent) {
+""", """\
+    if (peers_[node].silent && !with_silent && node >= config_.max_nodes) {
+""")]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
     return false;
