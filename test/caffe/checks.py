@@ -151,7 +151,7 @@ def farthest(a, b):
 # Sums are rounded differently from the first iteration on, and trainings amplify that:
 # where a maximum or a sign is decided by a bit, they part. How far, controls say: Millrace
 # beside itself, begun with other last bits of the weights.
-CONTROLS = 3
+CONTROLS = 5
 EARLY, EARLY_TOLERANCE = 10, 1e-4
 LATE_TOLERANCE, TIMES_CONTROL = 1e-3, 5
 SCORE_TOLERANCE = 1e-4
