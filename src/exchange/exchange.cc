@@ -94,7 +94,7 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
                stats_,
                meters_,
                {},
-               std::vector<RoundTrip>(config_.max_nodes)},
+               std::vector<MasterAnswers>(config_.max_nodes)},
       worker_(&context_),
       master_(&context_),
       recovery_(&context_),

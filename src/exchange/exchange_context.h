@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "exchange/answer_times.h"
 #include "exchange/chunk_op.h"
 #include "exchange/chunk_table.h"
 #include "exchange/exchange_config.h"
@@ -72,42 +73,6 @@ class OpBatch {
   uint32_t id_ = 1;
 };
 
-// How long an answer takes (RFC 6298: smoothed mean plus four deviations).
-class RoundTrip {
- public:
-  void Sample(int64_t ns) {
-    doublings_ = 0;
-    if (mean_ == 0) {
-      mean_ = ns;
-      deviation_ = ns / 2;
-      return;
-    }
-    deviation_ += ((ns > mean_ ? ns - mean_ : mean_ - ns) - deviation_) >> 2;
-    mean_ += (ns - mean_) >> 3;
-  }
-  // Something was given up waiting for, for the first time. Until something else is
-  // answered in time, waiting longer is all that can tell a lost frame from a slow answer
-  // (RFC 6298, 5.5): what was sent twice measures nothing.
-  void TimedOut(int64_t now, int64_t pause) {
-    if (now - doubled_at_ < pause || doublings_ == kMostDoublings) return;
-    doubled_at_ = now;
-    ++doublings_;
-  }
-  // There are others to wait for.
-  void Forgive() { doublings_ = 0; }
-  // Of waiting for something the first time; `least` is the shortest for a good link.
-  int64_t Patience(int64_t least) const {
-    return std::max(least, mean_ + 4 * deviation_) << doublings_;
-  }
-
- private:
-  static constexpr int kMostDoublings = 10;
-
-  int64_t mean_ = 0, deviation_ = 0;
-  int64_t doubled_at_ = 0;
-  int doublings_ = 0;
-};
-
 struct ExchangeContext {
   // Nothing is waited for longer than in so many times as long as the silent are found dead.
   static constexpr int64_t kMostSuspicions = 16;
@@ -122,7 +87,7 @@ struct ExchangeContext {
   ExchangeStats& stats;
   PeerMeters& meters;
   RoundTrip round_trip;                // of any answer: for what goes to all
-  std::vector<RoundTrip> round_trips;  // of differences, by the master that they go to
+  std::vector<MasterAnswers> masters;  // to differences, by the master that they go to
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
@@ -200,29 +165,29 @@ struct ExchangeContext {
   int64_t PatienceOf(const RoundTrip& trip) const {
     return std::min(trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
   }
-  // A difference was acknowledged that was sent once, `ns` ago.
-  void Answered(uint16_t master, int64_t ns) {
-    round_trip.Sample(ns);
-    round_trips[master].Sample(ns);
+  // A difference was acknowledged.
+  void Answered(const Chunk& chunk, int64_t now) {
+    masters[chunk.owner].Answered(now, chunk.taken_at, chunk.sent_at);
+    if (chunk.retries == 0) round_trip.Sample(now, now - chunk.sent_at);
   }
   // One that was sent once has not been answered in time.
   void TimedOut(uint16_t master, int64_t now) {
-    for (RoundTrip* trip : {&round_trip, &round_trips[master]}) {
+    for (RoundTrip* trip : {&round_trip, &masters[master].round_trip}) {
       trip->TimedOut(now, PatienceOf(*trip));
     }
   }
   void ForgiveAll() {
     round_trip.Forgive();
-    for (RoundTrip& trip : round_trips) trip.Forgive();
+    for (MasterAnswers& master : masters) master.round_trip.Forgive();
   }
   static void Count(uint8_t* times) {
     if (*times < UINT8_MAX) ++*times;
   }
-  // The pause before `what`, sent again `retries` times already, is sent once more. Not much
-  // longer than the time in which the silent are found dead, if answers are faster: who was
-  // only frozen must not wait for long.
-  int64_t RetryAfter(const RoundTrip& trip, uint8_t retries, uint64_t what) const {
-    const int64_t least = PatienceOf(trip), pause = least << (retries < 6 ? retries : 6);
+  // The pause before `what`, sent again `retries` times already, is sent once more; `least`
+  // before it is the first time. Not much longer than the time in which the silent are found
+  // dead, if answers are faster: who was only frozen must not wait for long.
+  int64_t RetryAfter(int64_t least, uint8_t retries, uint64_t what) const {
+    const int64_t pause = least << (retries < 6 ? retries : 6);
     const int64_t most = std::max(config.suspect_ns, least);
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
   }

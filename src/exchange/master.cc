@@ -100,6 +100,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
+  const int64_t patience = x_.PatienceOf(x_.round_trip);
   for (uint32_t scanned = 0; scanned < count && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
     cursor_ = cursor_ + 1 == count ? 0 : cursor_ + 1;
@@ -118,7 +119,7 @@ void Master::Poll(int64_t now, size_t budget) {
     if (x_.outbox.Holds(chunk.slot, index)) continue;
     const bool unheard = chunk.unanswered >= kMostUnanswered;
     const bool waits = !fresh || unheard;
-    if (waits && now - chunk.sent_at < x_.RetryAfter(x_.round_trip, chunk.retries, index)) continue;
+    if (waits && now - chunk.sent_at < x_.RetryAfter(patience, chunk.retries, index)) continue;
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;

@@ -64,7 +64,8 @@ void Recovery::BeginClaim(uint32_t index) {
 void Recovery::Poll(int64_t now, size_t budget) {
   if (recovering_ == 0) return;
   ChunkTable& table = x_.table;
-  if (!round_open_ && now - round_at_ >= x_.RetryAfter(x_.round_trip, rounds_, kNoChunk)) {
+  if (!round_open_ &&
+      now - round_at_ >= x_.RetryAfter(x_.PatienceOf(x_.round_trip), rounds_, kNoChunk)) {
     round_open_ = true;
     x_.Count(&rounds_);
   }

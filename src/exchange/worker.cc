@@ -62,7 +62,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   if (position) {
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
-      if (chunk.retries == 0) x_.Answered(chunk.owner, now - chunk.sent_at);
+      x_.Answered(chunk, now);
       x_.meters.Answered(chunk.owner, now - chunk.taken_at);
       x_.table.Settle(op.chunk);
     }
@@ -133,18 +133,42 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     const Chunk& chunk = table.chunks[index];
     next = chunk.next;
     if (chunk.owner == kNoNode) continue;
-    const RoundTrip& trip = x_.round_trips[chunk.owner];
-    const int64_t due = chunk.sent_at + x_.RetryAfter(trip, chunk.retries, index);
+    const int64_t due = MayBeLostAt(chunk, index);
     // One that still waits to leave need not be sent again.
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
     if (now < due || sent == budget) {
       resend_at_ = std::min(resend_at_, due);
       continue;
     }
+    if (!IsToBeSentAgain(chunk, index, now)) {
+      resend_at_ = std::min(resend_at_, now + x_.config.resend_ns / 4);
+      continue;
+    }
     SendAgain(index, now);
     ++sent;
   }
   return sent;
+}
+
+// The earliest that one that waits may be found to be lost, or be tried again: by no more can
+// it have been overtaken than has gone by since it was sent.
+int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
+  const MasterAnswers& master = x_.masters[chunk.owner];
+  const int64_t least =
+      std::min(master.UsuallyOvertaken(x_.config.resend_ns), x_.PatienceOf(master.round_trip));
+  return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
+}
+
+bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
+  MasterAnswers& master = x_.masters[chunk.owner];
+  const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
+  const int64_t overtaken = master.Overtaken(chunk.sent_at);
+  if (overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
+  const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
+  if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
+  if (!master.Try(now, patience)) return false;
+  if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
+  return true;
 }
 
 void Worker::SendAgain(uint32_t index, int64_t now) {
@@ -160,7 +184,6 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
     x_.WriteTo(slot, &op);
     x_.executor.Run({&op, 1});
   }
-  if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
   chunk.sent_at = now;
   x_.Count(&chunk.retries);
   x_.table.pending.Remove(x_.table.chunks, index);

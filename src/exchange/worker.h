@@ -47,6 +47,8 @@ class Worker {
   void SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now);
   void PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32_t bytes, bool in_slot);
   size_t Resend(int64_t now, size_t budget);
+  int64_t MayBeLostAt(const Chunk& chunk, uint32_t index) const;
+  bool IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now);
   void SendAgain(uint32_t index, int64_t now);
   void Push(int64_t now, size_t budget);
 

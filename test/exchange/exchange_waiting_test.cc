@@ -129,6 +129,81 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
   x.delivers = nullptr;
 }
 
+// A master that stands still answers none of a hundred differences. To send them all again
+// would keep it from what else there is when it goes on; it has them all.
+TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill) {
+  auto joined = Joined::Ready({.size = 2000});
+  Joined& x = *joined;
+  bool frozen = false;
+  std::vector<FrameBytes> waiting;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    if (to == 0 && frozen) waiting.push_back(frame);
+    return to != 0 || !frozen;
+  };
+  const auto run = [&](int ticks) {
+    for (int tick = 0; tick < ticks; ++tick) {
+      for (int i = 0; i < 2000; ++i) x[1].weights[i] += 1;
+      x.Add(1, 0, 0);
+      x.Tick();
+    }
+  };
+  run(100);
+  EXPECT_EQ(x.exchange(1).stats().resends, 0u);
+  const uint64_t before = x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)];
+  frozen = true;
+  run(50);  // pauses of 4 ticks, or as long as answers took; each next one is twice as long
+  const uint64_t tried = x.exchange(1).stats().resends;
+  EXPECT_GE(tried, 1u);
+  EXPECT_LE(tried, 48u);
+  EXPECT_GE(x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)], before + 50);
+  frozen = false;
+  for (const FrameBytes& frame : waiting) x[0].inbox.push_back(frame);
+  run(50);
+  EXPECT_EQ(x.exchange(1).stats().resends, tried);
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[1].weights);
+}
+
+// Of all differences a fourth is lost. What is sent later is answered, which tells that they
+// will not be: they need not wait for trials, a few at a time.
+TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
+  auto joined = Joined::Ready({.size = 2000});
+  Joined& x = *joined;
+  struct Lost {
+    uint32_t seq;
+    int tick;
+  };
+  int tick = 0, longest = 0;
+  std::map<uint32_t, Lost> lost;  // by chunk, until it is sent again
+  uint64_t again = 0;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    const FrameHeader header = frame.decoded().header;
+    if (to != 0 || header.type != FrameType::kDiff) return true;
+    const auto found = lost.find(header.chunk);
+    if (found != lost.end()) {
+      EXPECT_EQ(header.seq, found->second.seq);
+      longest = std::max(longest, tick - found->second.tick);
+      lost.erase(found);
+      ++again;
+      return true;
+    }
+    if (tick < 100 || tick >= 300 || (header.chunk + header.seq) % 4 != 0) return true;
+    lost[header.chunk] = {header.seq, tick};
+    return false;
+  };
+  for (; tick < 400; ++tick) {
+    for (int i = 0; i < 2000; ++i) x[1].weights[i] += 1;
+    x.Add(1, 0, 0);
+    x.Tick();
+  }
+  EXPECT_TRUE(lost.empty());
+  EXPECT_GE(again, 1000u);
+  EXPECT_EQ(x.exchange(1).stats().resends, again);
+  EXPECT_LE(longest, 8);  // pauses of 4 to 6 ticks, and 2 until what is sent is answered
+  x.Settle();
+  EXPECT_EQ(x[0].weights, x[1].weights);
+}
+
 // Whoever does not get positions cannot answer them: they would be made for nothing.
 TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
   auto joined = Joined::Ready({.nodes = 3});

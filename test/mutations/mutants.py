@@ -10,6 +10,7 @@ RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
 PROPOSE = "src/exchange/membership_propose.cc"
 FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
 ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
+ANSWER_TIMES = "src/exchange/answer_times.h"
 CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
 
@@ -87,6 +88,13 @@ MUTANTS = [
 """)]),
     ("never-resent", [(WORKER, """\
   budget -= Resend(now, budget);
+""", "")]),
+    ("all-are-tried-in-a-silence", [(ANSWER_TIMES, """\
+    if (trials_ == 0) return false;
+    --trials_;
+""", "")]),
+    ("overtaken-is-not-lost", [(WORKER, """\
+  if (overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
 """, "")]),
     ("two-positions-of-a-chunk-in-a-batch", [(EXCHANGE, """\
       h.type != FrameType::kDiff) {
@@ -444,9 +452,9 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     const bool waits = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
-    const RoundTrip& trip = x_.round_trips[chunk.owner];
+  const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
 """, """\
-    const RoundTrip& trip = x_.round_trip;
+  const int64_t patience = x_.PatienceOf(x_.round_trip), waited = now - chunk.sent_at;
 """)]),
     ("looks-once-for-progress-and-never-again", [(WORKER, """\
       look_at_ = longest_ago_ + x_.config.push_after_ns;

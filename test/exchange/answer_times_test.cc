@@ -1,0 +1,95 @@
+// How long an exchange waits for answers, by those that came.
+#include "exchange/answer_times.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMs = 1'000'000, kLeast = 20 * kMs;
+
+// Twenty answers a round trip, 10 ms each but for the last, which took 40: mean and deviation
+// of the twenty would forget it before the next one comes.
+TEST(RoundTrip, WaitsForTheLongestOfEachRound) {
+  RoundTrip trip;
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      trip.Sample((40 * round + 2 * i) * kMs, i == 19 ? 40 * kMs : 10 * kMs);
+      if (round > 40) {
+        ASSERT_GE(trip.Patience(kLeast), 40 * kMs) << "round " << round;
+        ASSERT_LE(trip.Patience(kLeast), 80 * kMs) << "round " << round;
+      }
+    }
+  }
+}
+
+TEST(RoundTrip, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
+  RoundTrip trip;
+  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+  for (int i = 0; i < 50; ++i) trip.Sample(i * kMs, kMs);
+  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+  trip.TimedOut(100 * kMs, kLeast);
+  trip.TimedOut(101 * kMs, kLeast);  // of the same silence
+  EXPECT_EQ(trip.Patience(kLeast), 2 * kLeast);
+  trip.TimedOut(140 * kMs, 2 * kLeast);
+  EXPECT_EQ(trip.Patience(kLeast), 4 * kLeast);
+  trip.Sample(150 * kMs, kMs);
+  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+}
+
+TEST(MasterAnswers, TellByHowMuchADifferenceIsOvertaken) {
+  MasterAnswers master;
+  master.Answered(70 * kMs, 50 * kMs, 50 * kMs);
+  EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
+  EXPECT_EQ(master.Overtaken(60 * kMs), -10 * kMs);
+  // One that was sent before it changes nothing, nor does it matter which time was answered.
+  master.Answered(80 * kMs, 40 * kMs, 40 * kMs);
+  master.Answered(90 * kMs, 45 * kMs, 85 * kMs);
+  EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
+  master.Answered(100 * kMs, 65 * kMs, 95 * kMs);
+  EXPECT_EQ(master.Overtaken(20 * kMs), 45 * kMs);
+}
+
+// Each of two chunks has its answer when a sweep comes by: one of them 60 ms later.
+TEST(MasterAnswers, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
+  MasterAnswers master;
+  EXPECT_EQ(master.UsuallyOvertaken(kLeast), kLeast);
+  for (int64_t sent = 0; sent < 3000 * kMs; sent += 10 * kMs) {
+    master.Answered(sent + 5 * kMs, sent, sent);
+    if (sent % (60 * kMs) == 0 && sent > 0) {
+      master.Answered(sent + 6 * kMs, sent - 60 * kMs, sent - 60 * kMs);
+    }
+  }
+  EXPECT_GE(master.UsuallyOvertaken(kLeast), 60 * kMs);
+  EXPECT_LE(master.UsuallyOvertaken(kLeast), 120 * kMs);
+}
+
+int Tries(MasterAnswers* master, int64_t now, int64_t pause) {
+  int tries = 0;
+  while (tries < 1000 && master->Try(now, pause)) ++tries;
+  return tries;
+}
+
+TEST(MasterAnswers, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
+  MasterAnswers master;
+  EXPECT_EQ(Tries(&master, 100 * kMs, 20 * kMs), 8);
+  EXPECT_EQ(Tries(&master, 119 * kMs, 20 * kMs), 0);
+  EXPECT_EQ(Tries(&master, 120 * kMs, 40 * kMs), 8);
+  EXPECT_EQ(Tries(&master, 159 * kMs, 40 * kMs), 0);
+  for (int i = 0; i < 8; ++i) master.Answered(150 * kMs, 90 * kMs, 120 * kMs);
+  EXPECT_EQ(Tries(&master, 159 * kMs, 40 * kMs), 16);
+  for (int i = 0; i < 16; ++i) master.Answered(170 * kMs, 90 * kMs, 159 * kMs);
+  EXPECT_EQ(Tries(&master, 170 * kMs, 40 * kMs), 32);
+}
+
+// What is answered at once shows that nothing is wrong; the next silence begins with a few.
+TEST(MasterAnswers, BeginEachSilenceWithAFewTrials) {
+  MasterAnswers master;
+  EXPECT_EQ(Tries(&master, 0, 20 * kMs), 8);
+  for (int i = 0; i < 100; ++i) master.Answered(10 * kMs, 0, 5 * kMs);
+  for (int i = 0; i < 1000; ++i) master.Answered((20 + i) * kMs, (15 + i) * kMs, (15 + i) * kMs);
+  EXPECT_EQ(Tries(&master, 2000 * kMs, 20 * kMs), 8);
+}
+
+}  // namespace
+}  // namespace millrace
