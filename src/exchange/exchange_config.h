@@ -25,7 +25,7 @@ struct ExchangeConfig {
   int64_t found_after_ns = 1'000'000'000;  // see MembershipConfig, as the next
   bool sole_founder = false;
 
-  // What was not answered is sent again after this long; twice as long each time.
+  // What was not answered is sent again after this long at the soonest; twice as long each time.
   int64_t resend_ns = 20'000'000;
   // A chunk with progress that has had no position for so long sends its difference
   // unasked.
