@@ -22,6 +22,7 @@ constexpr int kStride = 64;
 constexpr float kStep = 1.0f / 1024;
 constexpr int64_t kPauseNs = 200'000;
 constexpr int64_t kPausePerWork = 20;
+constexpr int64_t kMostPauseNs = 100'000'000;  // or sweeps would find nothing to take along
 constexpr int64_t kOffPauseNs = 5'000'000;
 
 // The same step where only kernels reach the weights: every chunk merges the same sparse
@@ -118,7 +119,8 @@ void Load::Run() {
         step_.run(static_cast<int>(steps_ % kStride));
         iterations_.Done(slot_);
         ++steps_;
-        pause = std::max(kPauseNs, (PosixClockNs(step_.clock) - begin) * kPausePerWork);
+        const int64_t work = PosixClockNs(step_.clock) - begin;
+        pause = std::clamp(work * kPausePerWork, kPauseNs, kMostPauseNs);
       } else {
         pause = kOffPauseNs;
       }

@@ -20,7 +20,7 @@ size_t FrameRing::TakeCredits(size_t wanted) {
   uint64_t credits = credits_.load(std::memory_order_seq_cst);
   while (credits > 0) {
     const uint64_t taken = credits < wanted ? credits : wanted;
-    // Synchronises with ReturnCredits: the consumer is done with these slots.
+    // Synchronises with ReturnCredits: the consumer is done with as many slots.
     if (credits_.compare_exchange_weak(credits, credits - taken, std::memory_order_seq_cst)) {
       return taken;
     }

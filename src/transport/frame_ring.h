@@ -24,8 +24,10 @@ class FrameRing {
   size_t TakeCredits(size_t wanted);
   void ReturnCredits(size_t count) { credits_.fetch_add(count, std::memory_order_seq_cst); }
   bool HasCredit() const { return credits_.load(std::memory_order_seq_cst) > 0; }
-  // For `count` credits: positions [result, result + count), all to be filled.
-  uint64_t Claim(size_t count) { return claimed_.fetch_add(count, std::memory_order_relaxed); }
+  // For `count` credits: positions [result, result + count), all to be filled. Who claimed
+  // before may have the credits for which the consumer was done with these slots, and the
+  // caller older ones; so it synchronises with all of them.
+  uint64_t Claim(size_t count) { return claimed_.fetch_add(count, std::memory_order_acq_rel); }
   // Copies the frame into the slot of a claimed position and publishes it.
   void Fill(uint64_t position, NodeId from, const OutFrame& frame);
 
