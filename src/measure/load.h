@@ -6,7 +6,8 @@
 // up to some 4,000 times a second; after 64 steps all weights have changed. One step on a
 // million weights takes 16,384 additions, about 30 us. Where it takes longer than a
 // twentieth of the pause, as on large nets, the pause is twenty times what it took, so
-// the thread never takes more than a twentieth of a core.
+// the thread takes a twentieth of a core; but at most 0.1 s, since a step is what a sweep
+// finds to take along, so that steps of more than 5 ms take more.
 //
 // On a device a kernel adds the same, by merging a sparse difference; the pause then follows
 // the time that this takes, so that the device is the segments' for nineteen parts of twenty.
