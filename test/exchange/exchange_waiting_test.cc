@@ -19,6 +19,12 @@ uint64_t PositionsOf(Joined& x, size_t node) {
   return x.exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
 }
 
+// A step of a node's solver: each of its weights is 1 more.
+void Step(Joined& x, size_t node) {
+  for (float& weight : x[node].weights) weight += 1;
+  x.Add(node, 0, 0);
+}
+
 // How many of a type wait at a node, by chunk.
 std::map<uint32_t, int> WaitingAt(Joined& x, size_t node, FrameType type) {
   std::map<uint32_t, int> waiting;
@@ -35,8 +41,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
     Joined& x = *joined;
     x[0].stuck = true;
     for (int tick = 0; tick < 40; ++tick) {
-      for (int i = 0; i < 60; ++i) x[0].weights[i] += 1;
-      x.Add(0, 0, 0);
+      Step(x, 0);
       x.Tick();
       for (const auto& [chunk, count] : WaitingAt(x, 0, FrameType::kPosition)) {
         ASSERT_EQ(count, 1) << "chunk " << chunk << ", tick " << tick;
@@ -55,8 +60,7 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
     auto joined = Joined::Ready({.direct = direct});
     Joined& x = *joined;
     x[1].stuck = true;
-    for (int i = 0; i < 60; ++i) x[1].weights[i] += 1;
-    x.Add(1, 0, 0);
+    Step(x, 1);
     x.Run(50);  // twelve times the pause before something is sent again
     const std::map<uint32_t, int> waiting = WaitingAt(x, 1, FrameType::kDiff);
     EXPECT_EQ(waiting.size(), x.exchange(0).table().owned.size());
@@ -81,9 +85,7 @@ TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
   Joined& x = *joined;
   x[1].stuck = true;
   for (int tick = 0; tick < 20; ++tick) {
-    for (size_t i = 0; i < 2000; ++i) x[1].weights[i] += 1;
-    for (size_t i = 0; i < 2000; ++i) x[0].weights[i] += 1;
-    for (const size_t node : {0, 1}) x.Add(node, 0, 0);
+    for (const size_t node : {0, 1}) Step(x, node);
     x.Tick();
   }
   EXPECT_GE(WaitingAt(x, 1, FrameType::kPosition).size(), 8u);
@@ -114,8 +116,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
                                 [&](const auto& each) { return each.first > tick; });
       for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
       on_the_way.erase(arrived, on_the_way.end());
-      for (int i = 0; i < 60; ++i) x[1].weights[i] += 1;
-      x.Add(1, 0, 0);
+      Step(x, 1);
       x.Tick();
     }
   };
@@ -142,8 +143,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   };
   const auto run = [&](int ticks) {
     for (int tick = 0; tick < ticks; ++tick) {
-      for (int i = 0; i < 2000; ++i) x[1].weights[i] += 1;
-      x.Add(1, 0, 0);
+      Step(x, 1);
       x.Tick();
     }
   };
@@ -192,8 +192,7 @@ TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
     return false;
   };
   for (; tick < 400; ++tick) {
-    for (int i = 0; i < 2000; ++i) x[1].weights[i] += 1;
-    x.Add(1, 0, 0);
+    Step(x, 1);
     x.Tick();
   }
   EXPECT_TRUE(lost.empty());
