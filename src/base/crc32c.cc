@@ -32,14 +32,12 @@ constexpr Tables kTables = MakeTables();
 
 // QEMU without KVM says so in the leaf that hypervisors have.
 bool IsEmulated() {
-  unsigned unused, letters[3];
+  unsigned eax, ebx, ecx, edx;
   constexpr unsigned kHypervisor = 1u << 31;
-  if (!__get_cpuid(1, &unused, &letters[0], &letters[1], &letters[2]) ||
-      !(letters[1] & kHypervisor)) {
-    return false;
-  }
-  __cpuid(0x40000000, unused, letters[0], letters[1], letters[2]);
-  return std::memcmp(letters, "TCGTCGTCGTCG", sizeof(letters)) == 0;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & kHypervisor)) return false;
+  __cpuid(0x40000000, eax, ebx, ecx, edx);
+  const unsigned name[] = {ebx, ecx, edx};
+  return std::memcmp(name, "TCGTCGTCGTCG", sizeof(name)) == 0;
 }
 
 }  // namespace

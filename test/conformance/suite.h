@@ -312,11 +312,12 @@ TEST_P(TransportTest, ReleasedBuffersEndAWaitForRoom) {
     std::thread receiver([&] {
       for (Guard guard; !room && guard.Waiting("room at the sender");) {
         Drain(group[1].get());
-        if (!room) group[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
+        group[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
       }
     });
     EXPECT_TRUE(group[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
     room = true;
+    group[1]->Wake();
     receiver.join();
   }
 }
