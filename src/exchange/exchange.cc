@@ -182,7 +182,8 @@ inline Drop Exchange::CheckSource(const FrameHeader& h) const {
 
 inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
-  const bool heard = membership_.Heard(h, now);
+  const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
+  const bool heard = membership_.Heard(h, is_largest, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // what came before belongs to the view that may end here
     const bool understood = membership_.Receive(frame, now);
@@ -240,12 +241,18 @@ void Exchange::RunBatch(int64_t now) {
   batch_.Clear();
 }
 
+// Before positions are made, so that the next one of a chunk holds what waited for the last.
+void Exchange::MergeDeferred(int64_t now) {
+  while (master_.AddDeferred()) RunBatch(now);
+}
+
 // ---- Views ------------------------------------------------------------------
 
 // Adjusts the tables when the view has changed. The batch must be empty.
 void Exchange::FollowView() {
   bool reset;
   if (!membership_.TakeChange(&reset)) return;
+  master_.DropDeferred();
   const View& view = membership_.view();
   founded_ = !reset && (founded_ || !followed_.id);
   if (reset) {
@@ -285,15 +292,33 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
     const uint32_t slot = outbox_.Take(Outbox::Use::kRest);
     if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
     FrameHeader header = context_.Header(message.type, message.destination);
+    header.ack_bytes = static_cast<uint16_t>(message.report.size());
     header.length = message.payload_bytes;
-    context_.Post(slot, header, {}, {outbox_.payload(slot), message.payload_bytes});
+    if (message.type == FrameType::kHeartbeat) {
+      header.number = PaddingOf(message.payload_bytes, now);
+      header.length += static_cast<uint32_t>(header.number);
+      std::fill_n(outbox_.payload(slot) + message.payload_bytes, header.number, std::byte{0});
+    }
+    context_.Post(slot, header, message.report, {outbox_.payload(slot), header.length});
   }
+}
+
+// Zeros behind a heartbeat's payload that make it as large as a position, if all others have
+// had none of that size for a while: what carries small frames only must not pass for a link.
+uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
+  const int64_t pause = config_.suspect_ns / LinkMonitor::kLargestPerTimeout;
+  const bool in_view = bool{membership_.view().id};
+  if (in_view && now - context_.largest_sent_at < pause) return 0;
+  context_.largest_sent_at = now;
+  const auto wanted = static_cast<uint32_t>(4 * context_.floats_of(0));
+  return wanted - std::min(wanted, payload_bytes);
 }
 
 size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   RunBatch(now);
   membership_.Tick(now);
   FollowView();
+  MergeDeferred(now);
   ReportToMembership();
   const auto budget = [&](Outbox::Use use, size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
@@ -315,7 +340,7 @@ bool Exchange::quiescent() const {
 }
 
 int64_t Exchange::NextEvent(int64_t now) const {
-  if (outbox_.posted() > 0) return now;
+  if (outbox_.posted() > 0 || master_.HasDeferredToMerge()) return now;
   if (quiescent()) return membership_.NextEvent();
   if (table_.owes()) return now;
   return std::min(membership_.NextEvent(),

@@ -89,6 +89,8 @@ class Exchange {
   const ExchangeStats& stats() const { return stats_; }
   // May be read from any thread, as long as the exchange lives.
   const PeerMeters& meters() const { return meters_; }
+  // Which members do not hear each other.
+  const LinkMonitor& links() const { return membership_.links(); }
   const ChunkTable& table() const { return table_; }
 
  private:
@@ -96,10 +98,12 @@ class Exchange {
   void Handle(std::span<const std::byte> bytes, int64_t now);
   Drop CheckSource(const FrameHeader& header) const;
   Drop Dispatch(const FrameView& frame, int64_t now);
+  void MergeDeferred(int64_t now);
   void StartBatch();
   void RunBatch(int64_t now);
   void FollowView();
   void SendMembership(int64_t now, size_t budget);
+  uint32_t PaddingOf(uint32_t payload_bytes, int64_t now);
   void ReportToMembership();
 
   const ExchangeConfig config_;

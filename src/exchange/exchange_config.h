@@ -54,12 +54,16 @@ struct ExchangeStats {
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
   uint64_t bytes_sent = 0, bytes_received = 0;
   uint64_t positions_taken = 0;
-  uint64_t diffs_taken = 0;   // made from this node's progress
-  uint64_t diffs_merged = 0;  // into chunks that this node masters
-  uint64_t resends = 0;       // of differences
-  uint64_t repeats = 0;       // of positions that hold nothing new
-  uint64_t takeovers = 0;     // chunks that this node has become master of
-  uint64_t resets = 0;        // times that it had to begin anew
+  uint64_t returns_taken = 0;  // newer positions that members returned in a takeover
+  uint64_t diffs_taken = 0;    // made from this node's progress
+  uint64_t diffs_merged = 0;   // into chunks that this node masters
+  uint64_t resends = 0;        // of differences
+  uint64_t repeats = 0;        // of positions that hold nothing new
+  uint64_t takeovers = 0;      // chunks that this node has become master of
+  uint64_t resets = 0;         // times that it had to begin anew
+
+  // Times that others' progress came into this node's weights.
+  uint64_t merges() const { return positions_taken + returns_taken + diffs_merged; }
 };
 
 }  // namespace millrace

@@ -86,11 +86,14 @@ struct ExchangeContext {
   OpBatch& batch;
   ExchangeStats& stats;
   PeerMeters& meters;
-  RoundTrip round_trip;                // of any answer: for what goes to all
-  std::vector<MasterAnswers> masters;  // to differences, by the master that they go to
+  RoundTrip round_trip;                     // of any answer: for what goes to all
+  std::vector<MasterAnswers> masters;       // to differences, by the master that they go to
+  int64_t largest_sent_at = INT64_MIN / 2;  // when the last of the largest frames went to all
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
+  // Of a position of a whole chunk, behind its header.
+  size_t largest_bytes() const { return ack_bytes() + static_cast<size_t>(4 * floats_of(0)); }
   // A difference is acknowledged by its seq's lowest bit: a worker has at most one
   // under way per chunk, so the master has applied that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }

@@ -18,7 +18,7 @@
 namespace millrace {
 
 inline constexpr uint32_t kFrameMagic = 0x43524c4d;  // "MLRC"
-inline constexpr uint8_t kFrameVersion = 1;
+inline constexpr uint8_t kFrameVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
@@ -63,7 +63,7 @@ struct FrameHeader {
   uint32_t chunk = 0;
   uint32_t length = 0;  // of the payload, bytes; not sent: what the frame's own leaves
   // Position, return: its number. Diff: the number of the position it was computed
-  // against.
+  // against. Heartbeat: how many zeros are behind its payload.
   uint64_t number = 0;
   uint64_t clock = 0;  // iterations that the source's solvers have done in this incarnation
   uint32_t seq = 0;    // diff: its number within its chunk and worker
@@ -96,6 +96,7 @@ enum class Drop : uint8_t {
   kOld,          // overtaken: a position or diff that was already taken
   kNonFinite,    // NaN or Inf inside
   kPayload,      // the payload is not what its codec says
+  kNoRoom,       // a diff that could not be merged yet, and no room to keep it
   kCount
 };
 const char* DropName(Drop drop);

@@ -11,7 +11,11 @@ constexpr uint8_t kMostUnanswered = 8;
 
 }  // namespace
 
-Master::Master(ExchangeContext* context) : x_(*context) {
+Master::Master(ExchangeContext* context)
+    : x_(*context),
+      deferred_(x_.config.direct ? x_.config.slots : 0, x_.outbox.payload_bytes(),
+                x_.executor.payload_memory()) {
+  if (x_.config.direct) x_.executor.Share(deferred_.payloads());
   sending_.reserve(x_.config.slots);
   reads_.reserve(x_.config.slots);
   slots_.reserve(x_.config.slots);
@@ -51,12 +55,52 @@ Drop Master::OnDiff(const FrameView& frame) {
   }
   Saw(&chunk, &end, h.number);
   if (h.seq != end.applied + 1) return Drop::kOld;
+  if (!IsBeingRead(h.chunk)) {
+    AddMerge(&chunk, frame);
+  } else if (frame.payload.size() > x_.outbox.payload_bytes()) {
+    return Drop::kPayload;
+  } else if (deferred_.full()) {
+    return Drop::kNoRoom;
+  } else {
+    deferred_.Add(frame);
+  }
   end.applied = h.seq;
-  ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kDiff, frame).op;
+  return Drop::kNone;
+}
+
+void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  ChunkOp& op = x_.AddOp(chunk, OpContext::Purpose::kDiff, frame).op;
   op.kind = ChunkOpKind::kMerge;
   op.codec = h.codec;
-  op.staleness = static_cast<uint32_t>(chunk.number - std::min(chunk.number, h.number));
-  return Drop::kNone;
+  op.staleness = static_cast<uint32_t>(chunk->number - std::min(chunk->number, h.number));
+}
+
+bool Master::HasDeferredToMerge() const {
+  const auto waiting = deferred_.waiting();
+  return std::any_of(waiting.begin(), waiting.end(),
+                     [&](const FrameView& diff) { return !IsBeingRead(diff.header.chunk); });
+}
+
+// Payloads that are given back stay as they are until the next diff is deferred, which is
+// after the batch has been run.
+bool Master::AddDeferred() {
+  bool added = false;
+  deferred_.Keep([&](const FrameView& diff) {
+    if (x_.batch.Full() || IsBeingRead(diff.header.chunk)) return true;
+    AddMerge(&x_.table.chunks[diff.header.chunk], diff);
+    added = true;
+    return false;
+  });
+  return added;
+}
+
+void Master::DropDeferred() {
+  deferred_.Keep([&](const FrameView& diff) {
+    Chunk& chunk = x_.table.chunks[diff.header.chunk];
+    End(chunk, diff.header.source).applied = diff.header.seq - 1;
+    return false;
+  });
 }
 
 void Master::Finish(const ChunkOp& op, const OpContext& context) {
@@ -135,6 +179,7 @@ void Master::Poll(int64_t now, size_t budget) {
     }
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
+    if (x_.floats_of(index) == x_.floats_of(0)) x_.largest_sent_at = now;
     x_.meters.SentPosition(&chunk);
     sending_.push_back(index);
   }

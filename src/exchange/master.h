@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exchange/deferred_diffs.h"
 #include "exchange/exchange_context.h"
 
 namespace millrace {
@@ -18,8 +19,16 @@ class Master {
   // of those chunks that stay, forgets about nodes outside `continuing` (ack words).
   void OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing);
 
-  // From members of the view. A difference that is new is added to the batch.
+  // The view is about to change: forgets deferred diffs, which their workers send again.
+  void DropDeferred();
+  // From members of the view. A diff that is new is added to the batch, or deferred while a
+  // position that is sent from the weights themselves has not left.
   Drop OnDiff(const FrameView& frame);
+  // Adds deferred diffs to the batch whose chunks' positions have left, as many as it has room
+  // for. Returns whether it added any; then the batch has to be run before the next call.
+  bool AddDeferred();
+  // Whether AddDeferred would add any.
+  bool HasDeferredToMerge() const;
   Drop OnSeen(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   // Sends at most `budget` positions of chunks that have changed or that somebody
@@ -29,7 +38,8 @@ class Master {
   void Wake() { clean_ = 0; }
   // All that this node masters has been seen by everybody.
   bool idle() const {
-    return x_.membership.view().members.size() < 2 || clean_ >= x_.table.owned.size();
+    return x_.membership.view().members.size() < 2 ||
+           (clean_ >= x_.table.owned.size() && deferred_.empty());
   }
 
  private:
@@ -44,6 +54,11 @@ class Master {
     return ends_[size_t{chunk.row} * x_.config.max_nodes + node];
   }
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
+  void AddMerge(Chunk* chunk, const FrameView& frame);
+  // A position of the chunk that is sent from the weights themselves has not left.
+  bool IsBeingRead(uint32_t index) const {
+    return x_.config.direct && x_.outbox.Holds(x_.table.chunks[index].slot, index);
+  }
   bool Settled(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
@@ -52,6 +67,7 @@ class Master {
 
   ExchangeContext& x_;
   std::vector<WorkerEnd> ends_;
+  DeferredDiffs deferred_;
   std::vector<uint32_t> sending_;  // chunks of the positions being made
   std::vector<ChunkOp> reads_;
   std::vector<uint32_t> slots_;

@@ -34,6 +34,8 @@ Membership::Membership(const MembershipConfig& config)
     : config_(config),
       max_members_(config.max_members > 0 ? config.max_members : config.max_nodes),
       peers_(config.max_nodes),
+      links_(config.node, config.max_nodes, config.suspect_ns),
+      alive_(AckWords(config.max_nodes)),
       incarnation_(config.incarnation) {
   view_.Reserve(config.max_nodes);
   proposal_.Reserve(config.max_nodes);
@@ -58,6 +60,7 @@ void Membership::SetDrained() {
 }
 
 void Membership::Leave() {
+  if (wish_ == Wish::kLeave) return;
   wish_ = Wish::kLeave;
   heartbeat_due_ = now_;
   if (!view_.id) left_ = true;
@@ -73,6 +76,7 @@ void Membership::Tick(int64_t now) {
   // Whoever was stopped for long has heard nobody, which says nothing about them.
   if (now - now_ > config_.suspect_ns / 2) {
     for (Peer& peer : peers_) peer.heard_at += now - now_;
+    links_.Skip(now - now_);
     started_at_ += now - now_;
   }
   now_ = now;
@@ -80,7 +84,14 @@ void Membership::Tick(int64_t now) {
   if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
   if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
   if (!view_.id) return Found(now);
+  if (links_.IsDue(now)) LookAtLinks(now);
   ProposeIfNeeded(now);
+}
+
+void Membership::LookAtLinks(int64_t now) {
+  std::fill(alive_.begin(), alive_.end(), 0);
+  for (const Member& member : view_.members) SetBit(alive_, member.node, Alive(member.node));
+  links_.Look(view_, alive_, now);
 }
 
 void Membership::Found(int64_t now) {
@@ -119,8 +130,9 @@ uint16_t Membership::LiveSynced() const {
       [&](const Member& member) { return member.role == Role::kSynced && Alive(member.node); }));
 }
 
-bool Membership::Heard(const FrameHeader& header, int64_t now) {
+bool Membership::Heard(const FrameHeader& header, bool is_largest, int64_t now) {
   if (header.source >= config_.max_nodes || header.source == config_.node) return false;
+  if (links_.OnFrame(header.source, is_largest, now)) heartbeat_due_ = now;
   Peer& peer = peers_[header.source];
   if (peer.place == kNoPlace) return false;
   const Member* member = &view_.members[peer.place];
@@ -155,7 +167,10 @@ bool Membership::ReadView(std::span<const std::byte> in) {
 
 bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   NodeStatus status;
-  if (!ReadStatus(frame.payload, &status) || !ReadView(frame.payload.subspan(kStatusBytes)) ||
+  const size_t padding = frame.header.number;
+  if (frame.acks.size() != links_.report().size() || padding > frame.payload.size()) return false;
+  const auto payload = frame.payload.first(frame.payload.size() - padding);
+  if (!ReadStatus(payload, &status) || !ReadView(payload.subspan(kStatusBytes)) ||
       scratch_.id != frame.header.view) {
     return false;
   }
@@ -169,10 +184,11 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   peer.view = frame.header.view;
   peer.status = status;
   peer.heartbeat_at = now;
+  links_.OnReport(frame.header.source, frame.acks);
   max_epoch_ = std::max(max_epoch_, status.promised_epoch);
   if (left_) return true;
   LearnIncarnation();
-  Consider(status, now);
+  Consider(frame.header.source, status, now);
   return true;
 }
 
@@ -189,7 +205,7 @@ void Membership::LearnIncarnation() {
 }
 
 // What the view in scratch_, in which another node is, means for this one.
-void Membership::Consider(const NodeStatus& status, int64_t now) {
+void Membership::Consider(uint16_t source, const NodeStatus& status, int64_t now) {
   if (!scratch_.id || scratch_.id == view_.id) return;
   if (view_.id && scratch_.id > view_.id && scratch_.predecessor() == view_.id &&
       scratch_.Has(config_.node, incarnation_)) {
@@ -207,7 +223,13 @@ void Membership::Consider(const NodeStatus& status, int64_t now) {
     }
     return;
   }
-  if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
+  if (view_.DescendsFrom(scratch_.id)) return;       // it will hear of ours
+  // It would not hear the wish to join. That is waited for by whom the others had to leave out,
+  // not by those that had to leave out the source.
+  if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+      !links_.IsExcluded(config_.node)) {
+    return;
+  }
   const Standing theirs{status.global_clock, status.live, scratch_.id};
   // Whoever is about to join another is followed only if its view outranks: what follows
   // from what and what outranks what may differ, and would lead around in a circle.
@@ -250,8 +272,8 @@ void Membership::Promise(ViewId id) {
 }
 
 // For the proposal in scratch_. Whoever would come before the one that proposes may be
-// dropped only if it is dead to this node too; of the others the coordinator decides,
-// or one broken link would keep all from going on.
+// dropped only if it is dead to this node too, or excluded by its links; of the others the
+// coordinator decides, or one broken link would keep all from going on.
 bool Membership::AcceptableAsMember() const {
   if (!view_.id || scratch_.predecessor() != view_.id ||
       !scratch_.Has(config_.node, incarnation_)) {
@@ -262,7 +284,7 @@ bool Membership::AcceptableAsMember() const {
     const Peer& peer = peers_[member.node];
     const bool leaving = peer.known && peer.view == view_.id && peer.status.drained;
     const bool after = member.node > scratch_.id.coordinator && member.node != config_.node;
-    return after || leaving || !Alive(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
   });
 }
 
@@ -314,6 +336,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
     peer.heard_at = now;
     peer.replaced = false;
   }
+  links_.OnView(view, view_, now);
   view_ = view;
   for (Peer& peer : peers_) peer.place = kNoPlace;
   for (const Member& member : view_.members) {
@@ -367,7 +390,7 @@ bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payloa
     WriteStatus(payload);
     EncodeView(view_, payload + kStatusBytes);
     *message = {FrameType::kHeartbeat, kAllNodes,
-                static_cast<uint32_t>(kStatusBytes + ViewBytes(view_))};
+                static_cast<uint32_t>(kStatusBytes + ViewBytes(view_)), links_.report()};
     return true;
   }
   return false;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "exchange/frame.h"
+#include "exchange/link_monitor.h"
 #include "exchange/view.h"
 
 namespace millrace {
@@ -58,6 +59,8 @@ struct MembershipMessage {
   FrameType type = FrameType::kHeartbeat;
   uint16_t destination = kAllNodes;
   uint32_t payload_bytes = 0;
+  // Heartbeat: which nodes the sender does not hear; valid until the next call.
+  std::span<const std::byte> report = {};
 };
 
 // Not thread-safe. Allocates nothing after construction.
@@ -89,9 +92,10 @@ class Membership {
 
   // To be called before anything else whenever time has passed.
   void Tick(int64_t now);
-  // A valid frame of another node of this run, of any type. False when it is not
-  // from a member of this view in its present incarnation.
-  bool Heard(const FrameHeader& header, int64_t now);
+  // A valid frame of another node of this run, of any type; `is_largest`: of the size of the
+  // largest frames that nodes send. False when it is not from a member of this view in its
+  // present incarnation.
+  bool Heard(const FrameHeader& header, bool is_largest, int64_t now);
   // The three types of frame that are for membership. False: not a payload of that
   // type.
   bool Receive(const FrameView& frame, int64_t now);
@@ -107,6 +111,8 @@ class Membership {
   uint64_t global_clock() const;
   // Whether a member has been heard lately.
   bool Alive(uint16_t node) const;
+  // Which members do not hear each other.
+  const LinkMonitor& links() const { return links_; }
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
@@ -140,7 +146,9 @@ class Membership {
   bool OnHeartbeat(const FrameView& frame, int64_t now);
   bool OnPropose(const FrameView& frame);
   bool OnAccept(const FrameView& frame, int64_t now);
-  void Consider(const NodeStatus& status, int64_t now);
+  void Consider(uint16_t source, const NodeStatus& status, int64_t now);
+  void LookAtLinks(int64_t now);
+  bool IsLinked(uint16_t node, const View& next) const;
   bool BetterThanTarget(const Standing& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
@@ -168,7 +176,9 @@ class Membership {
   const size_t max_members_;
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
-  Role role_ = Role::kJoining;  // in view_
+  LinkMonitor links_;
+  std::vector<uint64_t> alive_;  // while links are looked at
+  Role role_ = Role::kJoining;   // in view_
   uint32_t incarnation_;
   uint32_t least_incarnation_ = 0;  // others know of the one before
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;

@@ -24,7 +24,9 @@ bool Membership::IsCoordinator() const {
   for (const Member& member : view_.members) {
     // Without a synced member the first one takes over with what it has.
     const bool may = anybody_synced ? member.role == Role::kSynced : true;
-    if (may && Alive(member.node)) return member.node == config_.node;
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
+      return member.node == config_.node;
+    }
   }
   return false;
 }
@@ -37,6 +39,12 @@ bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
          next.DescendsFrom(peer.status.target);
 }
 
+// Whether a node hears all members of the next view, and they hear it.
+bool Membership::IsLinked(uint16_t node, const View& next) const {
+  return std::none_of(next.members.begin(), next.members.end(),
+                      [&](const Member& member) { return links_.IsBroken(node, member.node); });
+}
+
 void Membership::ComposeMember(const Member& member, View* next) const {
   const bool self = member.node == config_.node;
   const Peer& peer = peers_[member.node];
@@ -44,7 +52,7 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   const bool informed = peer.known && peer.incarnation == member.incarnation;
   const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
   const bool drained = informed && peer.view == view_.id && peer.status.drained;
-  const bool gone = !self && !Alive(member.node);
+  const bool gone = !self && (!Alive(member.node) || links_.IsExcluded(member.node));
   if (gone || (!self && member.role == Role::kLeaving && drained)) {
     next->past_clock += clock;
     return;
@@ -72,6 +80,7 @@ bool Membership::Compose(bool with_silent, View* next) const {
   for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
     if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
+    if (!IsLinked(node, *next)) continue;
     if (peers_[node].silent && !with_silent) {
       complete = false;
       continue;

@@ -134,6 +134,7 @@ void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
     return;
   }
   x_.table.Took(op.chunk, context.number, context.acks);
+  ++x_.stats.returns_taken;
   if (op.acknowledged) x_.table.Settle(op.chunk);
   Answered(op.chunk, context.source);
 }

@@ -1,5 +1,7 @@
 #include "segment/net_segment.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <span>
 
@@ -291,6 +293,9 @@ void NetSegment::Reclaim() {
 void NetSegment::Publish(int64_t now_ns) {
   meters_->Publish(exchange_->stats());
   meters_->Publish(*gate_);
+  for (const std::string& line : link_log_->Update(exchange_->links(), now_ns)) {
+    LOG(WARNING) << line;
+  }
   if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
   const View& view = exchange_->view();
   if (bulletins_) {
@@ -303,8 +308,7 @@ void NetSegment::Publish(int64_t now_ns) {
     if (all) state_.informed_ = seen;
   }
   const bool in_sync = exchange_->in_sync();
-  const ExchangeStats& stats = exchange_->stats();
-  state_.merges_.store(stats.positions_taken + stats.diffs_merged, std::memory_order_release);
+  state_.merges_.store(exchange_->stats().merges(), std::memory_order_release);
   const uint64_t global = exchange_->global_iterations();
   state_.global_.store(global, std::memory_order_release);
   state_.others_.store(global - std::min(global, told_), std::memory_order_release);

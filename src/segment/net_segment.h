@@ -22,6 +22,7 @@
 #include "exchange/merge_rule.h"
 #include "segment/bulletins.h"
 #include "segment/gate.h"
+#include "segment/link_log.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
 #include "segment/replica_home.h"
@@ -171,6 +172,7 @@ class NetSegment {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<Bulletins> bulletins_;
+  std::unique_ptr<LinkLog> link_log_;
   const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // of one frame
   Pacer pacer_;

@@ -89,6 +89,8 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  link_log_ = std::make_unique<LinkLog>(config.name, config.gate.introductions.names,
+                                        config.exchange.node, MaxFrameBytes(exchange, arrays_));
   static_assert(OutBulletin::kTrailerRoom == kSealBytes);
   if (config.bulletins) {
     bulletins_ =

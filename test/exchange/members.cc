@@ -8,10 +8,14 @@
 
 namespace millrace::test {
 
-std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload) {
+std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload,
+                              std::span<const std::byte> report) {
+  static constexpr std::byte kHearsAll[8] = {};
+  if (header.type == FrameType::kHeartbeat && report.empty()) report = kHearsAll;
+  header.ack_bytes = static_cast<uint16_t>(report.size());
   header.length = static_cast<uint32_t>(payload.size());
-  std::vector<std::byte> bytes(kFrameHeaderBytes);
-  EncodeFrame(header, {}, payload, bytes);
+  std::vector<std::byte> bytes(kFrameHeaderBytes + report.size());
+  EncodeFrame(header, report, payload, bytes);
   bytes.insert(bytes.end(), payload.begin(), payload.end());
   return bytes;
 }
@@ -41,7 +45,7 @@ void Members::Work(uint16_t node, uint64_t iterations) {
 void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
   FrameView frame;
   ASSERT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
-  node.membership->Heard(frame.header, now());
+  node.membership->Heard(frame.header, true, now());
   EXPECT_TRUE(node.membership->Receive(frame, now()));
 }
 
@@ -60,7 +64,8 @@ void Members::Say(uint16_t from) {
     header.incarnation = m.incarnation();
     header.view = m.view().id;
     header.clock = m.clock();
-    const auto bytes = Framed(header, std::span(payload).first(message.payload_bytes));
+    const auto bytes =
+        Framed(header, std::span(payload).first(message.payload_bytes), message.report);
     last[{from, message.type}] = bytes;
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || !nodes_[to].membership) continue;

@@ -15,8 +15,10 @@
 
 namespace millrace::test {
 
-// The bytes of a frame without acknowledgements; sets the header's length.
-std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload);
+// The bytes of a frame; sets the header's lengths. `report`: a heartbeat's, of a node that
+// hears all unless it is given.
+std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload,
+                              std::span<const std::byte> report = {});
 
 class Members {
  public:
@@ -45,7 +47,8 @@ class Members {
 
   uint16_t max_members = 0;  // MembershipConfig's, of those that start from now on
 
-  // Whether a frame reaches a node; all do unless this is set.
+  // Whether a frame reaches a node; all do unless this is set. Every frame is one of the
+  // largest.
   std::function<bool(uint16_t from, uint16_t to, FrameType type)> delivers;
 
   // One tick of 1 ms: heartbeats are due every 8, silence is death after 60, and a

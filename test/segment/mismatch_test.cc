@@ -84,8 +84,8 @@ TEST(Mismatch, NamesTheFirstDifferenceOnBothSides) {
   ExpectMismatch([](auto* config) { config->settings.topology_digest = 1; },
                  "node b has another topology file", "node a has another topology file");
   ExpectMismatch([](auto* config) { config->settings.frame_version = 9; },
-                 "node b has another version of frames: 9, here 1",
-                 "node a has another version of frames: 1, here 9");
+                 "node b has another version of frames: 9, here 2",
+                 "node a has another version of frames: 2, here 9");
 }
 
 TEST(Mismatch, NamesWhatAPeerCallsItself) {

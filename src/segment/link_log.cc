@@ -1,0 +1,60 @@
+#include "segment/link_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace millrace {
+
+LinkLog::LinkLog(std::string segment, std::vector<std::string> names, uint16_t self,
+                 size_t frame_bytes)
+    : segment_(std::move(segment)),
+      names_(std::move(names)),
+      self_(self),
+      frame_bytes_(frame_bytes) {}
+
+std::string LinkLog::NameOf(uint16_t node) const {
+  return node < names_.size() ? names_[node] : Cat(node);
+}
+
+std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link,
+                                int64_t now_ns) const {
+  const bool small = link.from == self_ && links.HearsSmallFrames(link.to, now_ns);
+  const std::string what =
+      small ? Cat("gets only small frames of node ", NameOf(link.to), ", none of ", frame_bytes_,
+                  " bytes: check the MTU of the path between them")
+            : Cat("does not hear node ", NameOf(link.to));
+  return Cat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
+}
+
+std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_ns) {
+  std::vector<std::string> lines;
+  if (links.broken().empty() && broken_.empty()) return lines;
+  for (const BrokenLink& link : links.broken()) {
+    if (std::find(broken_.begin(), broken_.end(), link) != broken_.end()) continue;
+    lines.push_back(BrokenLine(links, link, now_ns));
+    broken_.push_back(link);
+  }
+  for (uint16_t node = 0; node < names_.size(); ++node) {
+    const bool told = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
+    if (!links.IsExcluded(node) || told) continue;
+    lines.push_back(Cat("Segment ", segment_, ": node ", NameOf(node),
+                        " is left out until all members and it hear each other"));
+    left_out_.push_back(node);
+  }
+  std::erase_if(broken_, [&](const BrokenLink& link) {
+    if (links.Reports(link.from, link.to)) return false;
+    lines.push_back(Cat("Segment ", segment_, ": node ", NameOf(link.from), " hears node ",
+                        NameOf(link.to), " again"));
+    return true;
+  });
+  std::erase_if(left_out_, [&](uint16_t node) {
+    return std::none_of(broken_.begin(), broken_.end(), [node](const BrokenLink& link) {
+      return link.from == node || link.to == node;
+    });
+  });
+  return lines;
+}
+
+}  // namespace millrace

@@ -1,0 +1,214 @@
+// Links that are broken between some nodes, while others hear both ends.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "test/exchange/joined.h"
+
+namespace millrace::test {
+namespace {
+
+// docs/exchange.md: a broken link has ended in another view by then.
+constexpr int kTimeouts = 5;
+constexpr int kPeerTimeoutTicks = 60;
+
+using Loses = std::function<bool(uint16_t from, uint16_t to, const FrameBytes& frame)>;
+
+class BrokenLink : public testing::Test {
+ protected:
+  void Start(uint16_t nodes) { joined_ = Joined::Ready({.nodes = nodes, .size = 10 * nodes}); }
+  Joined& nodes() { return *joined_; }
+  const View& view(uint16_t node) { return nodes().exchange(node).view(); }
+
+  void Break(const Loses& loses) {
+    nodes().delivers = [loses](uint16_t to, const FrameBytes& frame) {
+      return !loses(frame.decoded().header.source, to, frame);
+    };
+  }
+  // All solvers make progress for so many ticks; each adds to weights of its own.
+  void Work(int ticks) {
+    const auto count = static_cast<int64_t>(nodes().size());
+    for (int t = 0; t < ticks; ++t) {
+      for (int64_t node = 0; node < count; ++node) {
+        nodes().Add(static_cast<size_t>(node), (t * count + node) % (10 * count), 1);
+        ++made_[node];
+      }
+      nodes().Tick();
+    }
+  }
+  std::set<uint16_t> Members(uint16_t node) {
+    std::set<uint16_t> members;
+    for (const Member& member : view(node).members) members.insert(member.node);
+    return members;
+  }
+  double Sum(uint16_t node) {
+    const std::vector<float>& weights = nodes()[node].weights;
+    return std::accumulate(weights.begin(), weights.end(), 0.0);
+  }
+  // The nodes `in` are in one view without the others, and hold the same weights.
+  void ExpectView(const std::set<uint16_t>& in) {
+    const uint16_t first = *in.begin();
+    for (const uint16_t node : in) {
+      EXPECT_EQ(view(node).id, view(first).id) << "node " << node;
+      EXPECT_EQ(Members(node), in) << "node " << node;
+      EXPECT_TRUE(nodes().exchange(node).quiescent()) << "node " << node;
+      EXPECT_EQ(nodes()[node].weights, nodes()[first].weights) << "node " << node;
+    }
+  }
+  // While the link is broken and when it has been mended.
+  void ExpectViewWithout(const std::set<uint16_t>& without, const Loses& loses) {
+    std::set<uint16_t> in;
+    for (uint16_t node = 0; node < nodes().size(); ++node) {
+      if (!without.count(node)) in.insert(node);
+    }
+    Work(100);
+    Break(loses);
+    Work(kTimeouts * kPeerTimeoutTicks);
+    nodes().Run(200);
+    ExpectView(in);
+    for (const uint16_t node : in) EXPECT_EQ(nodes().exchange(node).stats().resets, 0u);
+    nodes().delivers = nullptr;
+    nodes().Settle();
+    std::set<uint16_t> all = in;
+    all.insert(without.begin(), without.end());
+    ExpectView(all);
+    for (const uint16_t node : in) EXPECT_EQ(nodes().exchange(node).stats().resets, 0u);
+    // Exactly what those made that stayed, and no more than the others made.
+    double least = 0, most = 0;
+    for (const auto& [node, made] : made_) {
+      most += made;
+      if (in.count(static_cast<uint16_t>(node))) least += made;
+    }
+    EXPECT_GE(Sum(0), least);
+    EXPECT_LE(Sum(0), most);
+  }
+
+  std::unique_ptr<Joined> joined_;
+  std::map<int64_t, double> made_;
+};
+
+bool IsLarge(const FrameBytes& frame) { return frame.view().size() >= kFrameHeaderBytes + 8 + 40; }
+
+TEST_F(BrokenLink, BetweenTwoThatDoNotCoordinateEndsInAViewWithoutOneOfThem) {
+  Start(3);
+  ExpectViewWithout({2}, [](uint16_t from, uint16_t to, const FrameBytes&) {
+    return (from == 1 && to == 2) || (from == 2 && to == 1);
+  });
+}
+
+TEST_F(BrokenLink, OneWayDoesSoToo) {
+  for (const bool up : {false, true}) {
+    Start(3);
+    made_.clear();
+    ExpectViewWithout({2}, [up](uint16_t from, uint16_t to, const FrameBytes&) {
+      return up ? from == 2 && to == 1 : from == 1 && to == 2;
+    });
+  }
+}
+
+TEST_F(BrokenLink, ThatCarriesSmallFramesOnlyDoesSoToo) {
+  for (const bool both : {false, true}) {
+    Start(3);
+    made_.clear();
+    ExpectViewWithout({2}, [both](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      const bool there = from == 1 && to == 2, back = from == 2 && to == 1;
+      return IsLarge(frame) && (there || (both && back));
+    });
+  }
+}
+
+TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
+  for (const bool large : {false, true}) {
+    Start(4);
+    made_.clear();
+    ExpectViewWithout({1}, [large](uint16_t from, uint16_t to, const FrameBytes& frame) {
+      return from == 0 && to == 1 && (!large || IsLarge(frame));
+    });
+  }
+}
+
+// Whoever has most broken links goes, also where it coordinates.
+TEST_F(BrokenLink, OfANodeToAllOthersEndsInAViewWithoutIt) {
+  for (const uint16_t node : {0, 1, 3}) {
+    for (const bool sends : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "node " << node << ", sends " << sends);
+      Start(4);
+      made_.clear();
+      ExpectViewWithout({node}, [=](uint16_t from, uint16_t to, const FrameBytes& frame) {
+        return IsLarge(frame) && (sends ? from : to) == node;
+      });
+    }
+  }
+}
+
+TEST_F(BrokenLink, OfANodeThatHearsNobodyEndsInAViewWithoutIt) {
+  for (const uint16_t deaf : {0, 2}) {
+    SCOPED_TRACE(testing::Message() << "node " << deaf);
+    Start(4);
+    made_.clear();
+    ExpectViewWithout({deaf}, [=](uint16_t, uint16_t to, const FrameBytes&) { return to == deaf; });
+  }
+}
+
+TEST_F(BrokenLink, SeveralEndInAViewOfThoseThatHearEachOther) {
+  Start(6);
+  // 1-4, 1-5 and 2-3: without 1 and the later of 2 and 3.
+  ExpectViewWithout({1, 3}, [](uint16_t from, uint16_t to, const FrameBytes&) {
+    const uint16_t low = std::min(from, to), high = std::max(from, to);
+    return (low == 1 && high >= 4) || (low == 2 && high == 3);
+  });
+}
+
+TEST_F(BrokenLink, KeepsANodeOutUntilItIsMended) {
+  Start(3);
+  Break([](uint16_t from, uint16_t to, const FrameBytes&) { return from == 1 && to == 2; });
+  Work(kTimeouts * kPeerTimeoutTicks);
+  const ViewId without = view(0).id;
+  ASSERT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
+  Work(20 * kPeerTimeoutTicks);
+  EXPECT_EQ(view(0).id, without) << "the view changes again and again";
+}
+
+TEST_F(BrokenLink, IsNamedByItsEnds) {
+  Start(3);
+  Break([](uint16_t from, uint16_t to, const FrameBytes&) { return from == 1 && to == 2; });
+  for (int i = 0; i < kTimeouts * kPeerTimeoutTicks && nodes().exchange(0).links().broken().empty();
+       ++i) {
+    Work(1);
+  }
+  const auto broken = nodes().exchange(0).links().broken();
+  ASSERT_EQ(broken.size(), 1u);
+  EXPECT_EQ(broken[0], (millrace::BrokenLink{.from = 2, .to = 1}));
+}
+
+// Loss of four frames in ten is no broken link.
+TEST_F(BrokenLink, IsNotWhatLosesManyFrames) {
+  Start(4);
+  uint32_t state = 1;
+  Break([&state](uint16_t, uint16_t, const FrameBytes&) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 16) % 10 < 4;
+  });
+  Work(1000);
+  nodes().Run(1000);
+  for (uint16_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(nodes().exchange(node).stats().resets, 0u);
+    EXPECT_TRUE(nodes().exchange(node).links().broken().empty());
+  }
+}
+
+// At rest no positions are sent, so heartbeats have to be as large now and then; not all.
+TEST_F(BrokenLink, IsFoundAtRestToo) {
+  Start(3);
+  Break([](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    return from == 1 && to == 2 && IsLarge(frame);
+  });
+  nodes().Run(kTimeouts * kPeerTimeoutTicks);
+  EXPECT_EQ(Members(0), (std::set<uint16_t>{0, 1}));
+}
+
+}  // namespace
+}  // namespace millrace::test

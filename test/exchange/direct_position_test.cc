@@ -1,0 +1,146 @@
+// Positions that are sent from the weights themselves: their bytes are read when they leave,
+// their header is made before. Diffs that come in between must not get into the bytes.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "exchange/ownership.h"
+#include "test/exchange/joined.h"
+
+namespace millrace::test {
+namespace {
+
+// Three nodes; `master` masters `chunk`, `worker` and `heir` do not, and `heir` will once the
+// master is gone.
+struct Parts {
+  uint16_t master = 2, worker = 0, heir = 0;
+  uint32_t chunk = 0;
+};
+
+Parts PartsOf(Joined& nodes) {
+  Parts parts;
+  View rest = nodes.exchange(0).view();
+  rest.members.erase(rest.members.begin() + parts.master);
+  std::vector<uint16_t> owners(nodes.exchange(0).table().size());
+  AssignOwners(rest, owners);
+  parts.chunk = nodes.ChunkOf(parts.master);
+  parts.heir = owners[parts.chunk];
+  parts.worker = static_cast<uint16_t>(1 - parts.heir);
+  return parts;
+}
+
+class DirectPosition : public testing::Test {
+ protected:
+  DirectPosition()
+      : joined_(Joined::Ready({.nodes = 3, .direct = true})), parts_(PartsOf(nodes())) {}
+
+  Joined& nodes() { return *joined_; }
+  Exchange& master() { return nodes().exchange(parts_.master); }
+  float& weight(uint16_t node, int64_t i = 0) {
+    return nodes()[node].weights[parts_.chunk * 10 + i];
+  }
+  // A position of the chunk waits in the master's transport, and a diff of the worker's comes.
+  void LetADiffComeBeforeThePositionLeaves() {
+    nodes()[parts_.master].stuck = true;
+    nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
+    nodes().Tick();
+    nodes().Add(parts_.worker, parts_.chunk * 10, 1);
+    nodes().Run(12);
+  }
+
+  const std::unique_ptr<Joined> joined_;
+  const Parts parts_;
+};
+
+TEST_F(DirectPosition, HoldsNoDiffThatItsHeaderDoesNotName) {
+  LetADiffComeBeforeThePositionLeaves();
+  EXPECT_EQ(master().stats().diffs_merged, 0u);
+  nodes()[parts_.master].stuck = false;
+  nodes().Tick();  // what waited leaves
+  nodes()[parts_.master].stopped = true;
+  nodes().Tick();
+  EXPECT_EQ(weight(parts_.worker), 1);
+  nodes().Settle();
+  EXPECT_EQ(weight(parts_.worker), 1);
+  EXPECT_EQ(weight(parts_.heir), 1);
+}
+
+TEST_F(DirectPosition, LetsTheDiffInAsSoonAsItHasLeft) {
+  LetADiffComeBeforeThePositionLeaves();
+  EXPECT_FALSE(master().quiescent());
+  nodes()[parts_.master].stuck = false;
+  nodes().Tick();
+  EXPECT_LE(master().NextEvent(nodes().now()), nodes().now());
+  nodes().Tick();
+  EXPECT_EQ(master().stats().diffs_merged, 1u);
+  nodes().Settle();
+  for (uint16_t node = 0; node < 3; ++node) EXPECT_EQ(weight(node), 1);
+}
+
+TEST_F(DirectPosition, TakesADiffThatComesTwiceOnce) {
+  LetADiffComeBeforeThePositionLeaves();
+  nodes().Give(parts_.master, nodes().ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
+                                                std::vector<float>(10, 1)));
+  nodes()[parts_.master].stuck = false;
+  nodes().Settle();
+  for (uint16_t node = 0; node < 3; ++node) EXPECT_EQ(weight(node), 1);
+}
+
+// The view changes while the diff waits: its worker sends it again.
+TEST_F(DirectPosition, LosesNothingWhenTheViewChangesMeanwhile) {
+  nodes()[parts_.master].stuck = true;
+  nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
+  nodes().Tick();
+  nodes().Add(parts_.worker, parts_.chunk * 10, 1);
+  nodes().Run(4);
+  ASSERT_EQ(master().stats().diffs_merged, 0u);
+  nodes()[parts_.heir].stopped = true;
+  const ViewId before = master().view().id;
+  for (int i = 0; i < 300 && master().view().id == before; ++i) {
+    // Only the position waits; without the rest there would be no new view.
+    nodes()[parts_.master].stuck = false;
+    nodes().Tick();
+    nodes()[parts_.master].stuck = i % 4 != 0;
+  }
+  nodes()[parts_.master].stuck = false;
+  nodes().Settle();
+  EXPECT_EQ(weight(parts_.master), 1);
+  EXPECT_EQ(weight(parts_.worker), 1);
+}
+
+TEST_F(DirectPosition, RefusesADiffOfAWrongSizeBeforeItIsKept) {
+  nodes()[parts_.master].stuck = true;
+  nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
+  nodes().Tick();
+  nodes().Give(parts_.master, nodes().ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
+                                                std::vector<float>(5000, 1)));
+  EXPECT_EQ(master().stats().drops[static_cast<size_t>(Drop::kPayload)], 1u);
+  nodes()[parts_.master].stuck = false;
+  nodes().Add(parts_.worker, parts_.chunk * 10, 1);
+  nodes().Settle();
+  EXPECT_EQ(weight(parts_.master), 1);
+}
+
+TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
+  auto joined =
+      Joined::Ready({.nodes = 40, .size = 40, .chunk_floats = 40, .slots = 8, .direct = true});
+  Joined& crowd = *joined;
+  const uint16_t master = crowd.owner(0);
+  crowd[master].stuck = true;
+  crowd.Add(master, master, 1);
+  crowd.Tick();
+  for (uint16_t node = 0; node < 40; ++node) {
+    if (node != master) crowd.Add(node, node, 1);
+  }
+  crowd.Run(6);
+  EXPECT_GT(crowd.exchange(master).stats().drops[static_cast<size_t>(Drop::kNoRoom)], 0u);
+  EXPECT_EQ(crowd.exchange(master).stats().diffs_merged, 0u);
+  crowd[master].stuck = false;
+  crowd.Settle();
+  for (uint16_t node = 0; node < 40; ++node) {
+    for (const float weight : crowd[node].weights) EXPECT_EQ(weight, 1);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

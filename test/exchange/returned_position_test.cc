@@ -1,0 +1,43 @@
+// What a takeover brings into the weights counts as a merge, as a position or a diff does:
+// a tree of segments passes on what was merged, and looks at these counts for it.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "exchange/ownership.h"
+#include "test/exchange/joined.h"
+
+namespace millrace::test {
+namespace {
+
+// The node that masters the first chunk once `gone` is no member any more.
+uint16_t HeirOf(Joined& nodes, uint16_t gone) {
+  View rest = nodes.exchange(0).view();
+  rest.members.erase(rest.members.begin() + gone);
+  std::vector<uint16_t> owners(nodes.exchange(0).table().size());
+  AssignOwners(rest, owners);
+  return owners[0];
+}
+
+TEST(ReturnedPosition, CountsAsAMerge) {
+  const auto joined = Joined::Ready({.nodes = 3, .size = 10});
+  Joined& nodes = *joined;
+  const uint16_t master = nodes.owner(0);
+  const uint16_t heir = HeirOf(nodes, master);
+  nodes.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    const FrameHeader header = frame.decoded().header;
+    return header.type != FrameType::kPosition || header.source != master || to != heir;
+  };
+  nodes.Add(master, 0, 1);
+  nodes.Run(2);
+  nodes[master].stopped = true;
+  const ExchangeStats& stats = nodes.exchange(heir).stats();
+  const uint64_t before = stats.merges();
+  ASSERT_EQ(nodes[heir].weights[0], 0);
+  nodes.Settle();
+  EXPECT_EQ(nodes[heir].weights[0], 1);  // the third node had the position, and returned it
+  EXPECT_EQ(stats.merges(), before + 1);
+}
+
+}  // namespace
+}  // namespace millrace::test

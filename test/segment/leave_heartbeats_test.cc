@@ -1,0 +1,43 @@
+// A node that leaves says so in its next heartbeat, not in one for every pass.
+#include <gtest/gtest.h>
+
+#include "test/segment/segment_nodes.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int64_t kFloats = 100'000, kStride = 100;
+
+class Leaving : public testing::TestWithParam<double> {};
+
+TEST_P(Leaving, SendsNoMoreHeartbeatsThanItsPaceAndAFewAtOnce) {
+  NetSegmentConfig config;
+  config.max_bytes_per_second = GetParam();
+  SegmentNodes nodes(3, kFloats, config);
+  nodes.StartAll();
+  for (int i = 0; i < 100; ++i) {
+    for (int node = 0; node < 3; ++node) {
+      for (int64_t k = 0; k < kFloats; k += kStride) nodes.Add(node, k, 1);
+      nodes.Iterate(node, 1);
+    }
+    nodes.Pass();
+  }
+  const SegmentState& state = nodes.net(1).state();
+  const auto heartbeats = [&] {
+    return nodes.net(1).meters().exchange().sent[static_cast<size_t>(FrameType::kHeartbeat)];
+  };
+  const uint64_t before = heartbeats();
+  const int64_t begin = nodes.now();
+  nodes.net(1).state().RequestLeave();
+  for (int i = 0; i < 400'000 && !state.left(); ++i) nodes.Pass();
+  ASSERT_TRUE(state.left());
+  EXPECT_TRUE(state.delivered());
+  const int64_t due = (nodes.now() - begin) / nodes.net(1).heartbeat_ns();
+  // At once: that it leaves, each of a few views, that it has nothing left.
+  EXPECT_LE(heartbeats() - before, static_cast<uint64_t>(due) + 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rates, Leaving, testing::Values(0.0, 2.5e6, 5e5));
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,78 @@
+#include "segment/link_log.h"
+
+#include <gtest/gtest.h>
+
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int64_t kTimeout = 1'000'000;  // of a peer, ns
+using Lines = std::vector<std::string>;
+
+View ViewOf(std::vector<uint16_t> nodes) {
+  View view;
+  view.id = {1, 0, 1};
+  for (const uint16_t node : nodes) view.members.push_back({node, Role::kSynced, 1, 0});
+  return view;
+}
+
+// Node 0's part, of three.
+class LinkLogTest : public testing::Test {
+ protected:
+  LinkLogTest() { links_.OnView(view_, {}, 0); }
+
+  Lines At(int64_t timeouts) {
+    const uint64_t alive[] = {7};
+    for (; now_ < timeouts * kTimeout; now_ += kTimeout / 16) {
+      links_.OnFrame(2, true, now_);
+      if (small_frames_) links_.OnFrame(1, false, now_);
+      links_.Look(view_, alive, now_);
+    }
+    return log_.Update(links_, now_);
+  }
+
+  const View view_ = ViewOf({0, 1, 2});
+  LinkMonitor links_{0, 3, kTimeout};
+  LinkLog log_{"lan", {"a", "b", "c"}, 0, 1464};
+  int64_t now_ = 0;
+  bool small_frames_ = false;
+};
+
+TEST_F(LinkLogTest, NamesBothEndsOnce) {
+  EXPECT_EQ(At(1), Lines{});
+  EXPECT_EQ(At(3), (Lines{"Segment lan: node a does not hear node b",
+                          "Segment lan: node b is left out until all members and it hear each "
+                          "other"}));
+  EXPECT_EQ(At(5), Lines{});
+}
+
+TEST_F(LinkLogTest, SaysWhereOnlySmallFramesCome) {
+  small_frames_ = true;
+  EXPECT_EQ(At(2), Lines{});
+  const Lines lines = At(4);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0],
+            "Segment lan: node a gets only small frames of node b, none of 1464 bytes: check the "
+            "MTU of the path between them");
+}
+
+TEST_F(LinkLogTest, TellsWhatOthersReport) {
+  const uint64_t report = 1 << 2;
+  links_.OnReport(1, std::as_bytes(std::span(&report, 1)));
+  for (int i = 0; i < 20; ++i) links_.OnFrame(1, true, i * kTimeout);
+  const Lines lines = At(1);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "Segment lan: node b does not hear node c");
+  EXPECT_EQ(lines[1], "Segment lan: node c is left out until all members and it hear each other");
+}
+
+TEST_F(LinkLogTest, SaysWhenItIsMendedAndWhenItBreaksAgain) {
+  ASSERT_EQ(At(3).size(), 2u);
+  links_.OnFrame(1, true, now_);
+  EXPECT_EQ(log_.Update(links_, now_), Lines{"Segment lan: node a hears node b again"});
+  EXPECT_EQ(At(7).size(), 2u);
+}
+
+}  // namespace
+}  // namespace millrace::test
