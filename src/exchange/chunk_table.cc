@@ -37,7 +37,11 @@ void ChunkTable::ForgetOwed() {
 }
 
 void ChunkTable::Reset() {
-  std::fill(chunks.begin(), chunks.end(), Chunk());
+  for (Chunk& chunk : chunks) {
+    const uint32_t slot = chunk.slot;  // a frame in it may still have to leave
+    chunk = Chunk();
+    chunk.slot = slot;
+  }
   std::fill(acks_.begin(), acks_.end(), 0);
   std::fill(owed.begin(), owed.end(), kNoChunk);
   pending.Clear();

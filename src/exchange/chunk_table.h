@@ -50,7 +50,10 @@ struct alignas(32) Chunk {
   // Worker: answers to a position, to a claim, to a claim with an older position.
   bool owes_seen = false, owes_pledge = false, owes_return = false;
   bool handed_over = false;  // no position of its new master has come yet
-  uint32_t batch = 0;        // the last batch of operations that it occurs in
+  // Worker: was its master until the view changed, and a position has not left that is read from
+  // the weights then: nothing is answered or sent before base is set to what was read.
+  bool freezing = false;
+  uint32_t batch = 0;  // the last batch of operations that it occurs in
 };
 
 // The chunks with a difference pending, the one sent longest ago first.

@@ -89,6 +89,8 @@ class Exchange {
   const ExchangeStats& stats() const { return stats_; }
   // May be read from any thread, as long as the exchange lives.
   const PeerMeters& meters() const { return meters_; }
+  // The others have gone on in another view, which this node waits to be let into.
+  bool waits_to_join() const { return membership_.waits_to_join(); }
   // Which members do not hear each other.
   const LinkMonitor& links() const { return membership_.links(); }
   const ChunkTable& table() const { return table_; }

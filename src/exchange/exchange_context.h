@@ -137,6 +137,11 @@ struct ExchangeContext {
     op->out_bytes = static_cast<uint32_t>(outbox.payload_bytes());
   }
 
+  // A position of the chunk that is sent from the weights themselves has not left.
+  bool IsBeingRead(uint32_t index) const {
+    return config.direct && outbox.Holds(table.chunks[index].slot, index);
+  }
+
   // A header with all that does not depend on what the frame says.
   FrameHeader Header(FrameType type, uint16_t destination) const {
     FrameHeader header;

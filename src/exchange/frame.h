@@ -96,7 +96,7 @@ enum class Drop : uint8_t {
   kOld,          // overtaken: a position or diff that was already taken
   kNonFinite,    // NaN or Inf inside
   kPayload,      // the payload is not what its codec says
-  kNoRoom,       // a diff that could not be merged yet, and no room to keep it
+  kBeingRead,    // a frame that is read from the chunk's weights has not left yet
   kCount
 };
 const char* DropName(Drop drop);

@@ -55,12 +55,12 @@ Drop Master::OnDiff(const FrameView& frame) {
   }
   Saw(&chunk, &end, h.number);
   if (h.seq != end.applied + 1) return Drop::kOld;
-  if (!IsBeingRead(h.chunk)) {
+  if (!x_.IsBeingRead(h.chunk)) {
     AddMerge(&chunk, frame);
   } else if (frame.payload.size() > x_.outbox.payload_bytes()) {
     return Drop::kPayload;
   } else if (deferred_.full()) {
-    return Drop::kNoRoom;
+    return Drop::kBeingRead;
   } else {
     deferred_.Add(frame);
   }
@@ -79,7 +79,7 @@ void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
 bool Master::HasDeferredToMerge() const {
   const auto waiting = deferred_.waiting();
   return std::any_of(waiting.begin(), waiting.end(),
-                     [&](const FrameView& diff) { return !IsBeingRead(diff.header.chunk); });
+                     [&](const FrameView& diff) { return !x_.IsBeingRead(diff.header.chunk); });
 }
 
 // Payloads that are given back stay as they are until the next diff is deferred, which is
@@ -87,7 +87,7 @@ bool Master::HasDeferredToMerge() const {
 bool Master::AddDeferred() {
   bool added = false;
   deferred_.Keep([&](const FrameView& diff) {
-    if (x_.batch.Full() || IsBeingRead(diff.header.chunk)) return true;
+    if (x_.batch.Full() || x_.IsBeingRead(diff.header.chunk)) return true;
     AddMerge(&x_.table.chunks[diff.header.chunk], diff);
     added = true;
     return false;

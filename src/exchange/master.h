@@ -55,10 +55,6 @@ class Master {
   }
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   void AddMerge(Chunk* chunk, const FrameView& frame);
-  // A position of the chunk that is sent from the weights themselves has not left.
-  bool IsBeingRead(uint32_t index) const {
-    return x_.config.direct && x_.outbox.Holds(x_.table.chunks[index].slot, index);
-  }
   bool Settled(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;

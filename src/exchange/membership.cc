@@ -223,7 +223,7 @@ void Membership::Consider(uint16_t source, const NodeStatus& status, int64_t now
     }
     return;
   }
-  if (view_.DescendsFrom(scratch_.id)) return;       // it will hear of ours
+  if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
   // It would not hear the wish to join. That is waited for by whom the others had to leave out,
   // not by those that had to leave out the source.
   if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&

@@ -109,6 +109,8 @@ class Membership {
 
   // Iterations done by all members together, past ones included.
   uint64_t global_clock() const;
+  // Is in a view that another one outranks or has followed, and waits to be let in there.
+  bool waits_to_join() const { return view_.id && wish_ == NodeStatus::Wish::kJoin; }
   // Whether a member has been heard lately.
   bool Alive(uint16_t node) const;
   // Which members do not hear each other.

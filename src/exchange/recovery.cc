@@ -7,7 +7,10 @@ namespace millrace {
 Recovery::Recovery(ExchangeContext* context)
     : x_(*context),
       waiting_(x_.table.size() * x_.table.ack_words()),
-      everybody_(x_.table.ack_words()) {}
+      everybody_(x_.table.ack_words()) {
+  freezing_.reserve(x_.table.size());
+  freezes_.reserve(x_.table.size());
+}
 
 void Recovery::OnView(std::span<const uint16_t> owners) {
   ChunkTable& table = x_.table;
@@ -32,8 +35,7 @@ void Recovery::OnView(std::span<const uint16_t> owners) {
     table.owned.push_back(index);
     if (chunk.state != ChunkState::kMaster) BeginClaim(index);
   }
-  if (!freezes_.empty()) x_.executor.Run(freezes_);
-  freezes_.clear();
+  Freeze();
   cursor_ = 0;
   rounds_ = 0;
   round_open_ = recovering_ > 0;
@@ -42,15 +44,31 @@ void Recovery::OnView(std::span<const uint16_t> owners) {
 // What is in the weights now is the last position; nothing of it is one's own.
 void Recovery::GiveUp(uint32_t index) {
   Chunk& chunk = x_.table.chunks[index];
-  ChunkOp op;
-  op.kind = ChunkOpKind::kFreeze;
-  op.chunk = index;
+  chunk.freezing = true;
+  freezing_.push_back(index);
   chunk.swept = x_.table.version;
-  freezes_.push_back(op);
   chunk.state = ChunkState::kWorker;
   ++chunk.number;
   chunk.pending = chunk.dirty = false;
   chunk.retries = 0;
+}
+
+// What a position that is read late shows of this node's own progress must be in what it hands
+// over: else the others would see it, and then not see it for a while.
+void Recovery::Freeze() {
+  std::erase_if(freezing_, [&](uint32_t index) {
+    Chunk& chunk = x_.table.chunks[index];
+    if (chunk.freezing && x_.IsBeingRead(index)) return false;
+    if (!chunk.freezing) return true;  // this node has begun anew
+    chunk.freezing = false;
+    ChunkOp op;
+    op.kind = ChunkOpKind::kFreeze;
+    op.chunk = index;
+    freezes_.push_back(op);
+    return true;
+  });
+  if (!freezes_.empty()) x_.executor.Run(freezes_);
+  freezes_.clear();
 }
 
 void Recovery::BeginClaim(uint32_t index) {
@@ -62,6 +80,7 @@ void Recovery::BeginClaim(uint32_t index) {
 // Rows of the master's table exist only after OnView, so chunks that nobody else has
 // to be asked about are promoted here and not there.
 void Recovery::Poll(int64_t now, size_t budget) {
+  if (!freezing_.empty()) Freeze();
   if (recovering_ == 0) return;
   ChunkTable& table = x_.table;
   if (!round_open_ &&
@@ -76,7 +95,7 @@ void Recovery::Poll(int64_t now, size_t budget) {
     for (; cursor_ < table.owned.size() && entries < capacity; ++cursor_) {
       const uint32_t index = table.owned[cursor_];
       const Chunk& chunk = table.chunks[index];
-      if (chunk.state != ChunkState::kRecovering) continue;
+      if (chunk.state != ChunkState::kRecovering || chunk.freezing) continue;
       Answered(index, x_.config.node);  // promotes it if there is nobody to ask
       if (chunk.state != ChunkState::kRecovering) continue;
       EncodeChunkNumber({index, chunk.number},
@@ -100,6 +119,7 @@ void Recovery::Poll(int64_t now, size_t budget) {
 Drop Recovery::OnClaim(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.owner != frame.header.source) return Drop::kNotMaster;
+    if (chunk.freezing) return Drop::kNone;  // it will ask again
     x_.table.Owe(entry.chunk,
                  chunk.number > entry.number ? &Chunk::owes_return : &Chunk::owes_pledge);
     return Drop::kNone;
@@ -118,6 +138,7 @@ Drop Recovery::OnReturn(const FrameView& frame) {
   if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
   Chunk& chunk = x_.table.chunks[h.chunk];
   if (chunk.state != ChunkState::kRecovering) return Drop::kOld;
+  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
   if (h.number <= chunk.number) {
     Answered(h.chunk, h.source);
     return Drop::kOld;

@@ -33,10 +33,11 @@ class Recovery {
   Drop OnReturn(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   void Poll(int64_t now, size_t budget);
-  bool idle() const { return recovering_ == 0; }
+  bool idle() const { return recovering_ == 0 && freezing_.empty(); }
 
  private:
   void GiveUp(uint32_t index);
+  void Freeze();
   void BeginClaim(uint32_t index);
   void Answered(uint32_t index, uint16_t node);
   void Promote(uint32_t index);
@@ -47,7 +48,8 @@ class Recovery {
   ExchangeContext& x_;
   std::vector<uint64_t> waiting_;  // by chunk: the members whose answer is missing
   std::vector<uint64_t> everybody_;
-  std::vector<ChunkOp> freezes_;  // of the chunks that one OnView gives up
+  std::vector<uint32_t> freezing_;  // chunks that were given up and are not frozen yet
+  std::vector<ChunkOp> freezes_;    // of one call
   size_t recovering_ = 0;
   uint32_t cursor_ = 0;  // index into table.owned of the next claim
   bool round_open_ = false;

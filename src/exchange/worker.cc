@@ -23,6 +23,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
   if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
   Chunk& chunk = table.chunks[h.chunk];
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
+  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
   if (h.number <= chunk.number) {
     table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
     return Drop::kOld;
@@ -195,7 +196,7 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
 
 bool Worker::OwesDiff(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
-         chunk.swept != x_.table.version;
+         !chunk.freezing && chunk.swept != x_.table.version;
 }
 
 // Goes round the chunks; not again before one of them can be due. Positions only make that
@@ -238,7 +239,7 @@ void Worker::LookAgain() {
 bool Worker::Drained() const {
   return std::all_of(x_.table.chunks.begin(), x_.table.chunks.end(), [&](const Chunk& chunk) {
     return chunk.state == ChunkState::kWorker && !chunk.pending && !OwesDiff(chunk) &&
-           !chunk.handed_over;
+           !chunk.handed_over && !chunk.freezing;
   });
 }
 

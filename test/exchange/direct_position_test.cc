@@ -133,7 +133,7 @@ TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
     if (node != master) crowd.Add(node, node, 1);
   }
   crowd.Run(6);
-  EXPECT_GT(crowd.exchange(master).stats().drops[static_cast<size_t>(Drop::kNoRoom)], 0u);
+  EXPECT_GT(crowd.exchange(master).stats().drops[static_cast<size_t>(Drop::kBeingRead)], 0u);
   EXPECT_EQ(crowd.exchange(master).stats().diffs_merged, 0u);
   crowd[master].stuck = false;
   crowd.Settle();

@@ -11,7 +11,7 @@ namespace millrace::sim {
 using test::ExchangeNode;
 
 Cluster::Cluster(const ClusterOptions& options)
-    : network_(options.seed, options.nodes, options.faults),
+    : network_(options.seed, options.nodes, options.faults, SIZE_MAX),
       nodes_(options.nodes),
       room_(options.faults.rate) {
   Scenario scenario;

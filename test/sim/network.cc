@@ -9,8 +9,8 @@ constexpr uint64_t kNetwork = 2;  // the stream of random numbers
 
 }  // namespace
 
-Network::Network(uint64_t seed, uint16_t nodes, const LinkFaults& faults)
-    : rng_(seed, {kNetwork}), faults_(faults), queues_(nodes) {}
+Network::Network(uint64_t seed, uint16_t nodes, const LinkFaults& faults, size_t largest_bytes)
+    : rng_(seed, {kNetwork}), faults_(faults), largest_bytes_(largest_bytes), queues_(nodes) {}
 
 void Network::Transmit(uint16_t from, uint16_t to, std::span<const std::byte> head,
                        std::span<const std::byte> payload, int64_t now) {
@@ -20,8 +20,20 @@ void Network::Transmit(uint16_t from, uint16_t to, std::span<const std::byte> he
   }
 }
 
+bool Network::IsBroken(uint16_t from, uint16_t to, bool is_largest, int64_t now) const {
+  return std::any_of(breaks_.begin(), breaks_.end(), [&](const BrokenLinks& broken) {
+    return broken.from == from && (broken.mask >> to % 64 & 1) && now < broken.until &&
+           (is_largest || !broken.largest_only);
+  });
+}
+
+bool Network::Carries(uint16_t from, uint16_t to, int64_t now) const {
+  return !(((cut_ >> from % 64) ^ (cut_ >> to % 64)) & 1) && !IsBroken(from, to, true, now);
+}
+
 void Network::Send(uint16_t from, uint16_t to, const FrameBytes& frame, int64_t now) {
   if (((cut_ >> from % 64) ^ (cut_ >> to % 64)) & 1) return;
+  if (IsBroken(from, to, frame.view().size() >= largest_bytes_, now)) return;
   const int copies = rng_.Uniform() < faults_.duplicate ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
     const int64_t spread = faults_.delay_max - faults_.delay_min;
@@ -51,6 +63,7 @@ void Network::Clear(uint16_t to) { queues_[to].clear(); }
 void Network::Heal() {
   faults_.loss = faults_.duplicate = faults_.corrupt = 0;
   cut_ = 0;
+  breaks_.clear();
 }
 
 bool Network::empty() const {

@@ -177,6 +177,45 @@ TEST(Simulation, HoldsWith64NodesAndFaults) {
   EXPECT_GT(world.summary().diffs_merged, 100u);
 }
 
+// Whoever stays has all that the others did, to the last token: nobody loses a life.
+TEST(Simulation, AllNodesButOneLeaveAtOnceAndLoseNothing) {
+  for (const uint16_t nodes : {16, 64}) {
+    for (const double loss : {0.0, 0.05}) {
+      Scenario s;
+      s.seed = test::Seed() + nodes;
+      s.nodes = nodes;
+      s.chunks = nodes + 6;
+      s.active = 160;
+      s.faults.loss = loss;
+      s.faults.delay_max = 3;
+      const auto stays = static_cast<uint16_t>(s.seed % nodes);
+      for (uint16_t node = 0; node < nodes; ++node) {
+        if (node != stays) s.events.push_back({Event::Kind::kLeave, 150, node, 0, 0});
+      }
+      World world(s);
+      ExpectHolds(s, &world);
+      if (loss == 0) {
+        EXPECT_EQ(world.summary().lives_lost, 0u);
+      }
+      EXPECT_GT(world.summary().diffs_merged, 0u);  // by the one that stays
+    }
+  }
+}
+
+// What one transport still holds when its master dies, and what it reads late when the master
+// has begun anew: for the frames that are read from the weights themselves.
+TEST(Simulation, HoldsWhereTransportsReadPayloadsLate) {
+  for (uint64_t i = 0; i < 60; ++i) {
+    Scenario s = Draw(test::Seed() + i);
+    s.direct = true;
+    s.linger = 12;
+    s.faults.corrupt = 0;
+    World world(s);
+    ExpectHolds(s, &world);
+    if (HasFailure()) return;
+  }
+}
+
 // The survivors' progress is everywhere in the end: World looks for every token of a
 // node that has lost no life. A sweep takes several ticks; every one of them is tried.
 TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {

@@ -10,7 +10,10 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kScenario = 1;  // the stream of random numbers
+// The streams of random numbers.
+constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5;
+// Of an event that lasts until all links are healed.
+constexpr int64_t kForEver = 1'000'000;
 
 double Real(Rng& rng, double below) { return rng.Uniform() * below; }
 int64_t Between(Rng& rng, int64_t low, int64_t high) {
@@ -26,6 +29,11 @@ void DrawFaults(Rng& rng, int64_t nodes, LinkFaults* faults) {
   faults->rate = Chance(rng, 0.3) ? Between(rng, 6, 20) : 64;
   // A queue holds at least a frame from everybody, for all frames of a tick come at once.
   if (Chance(rng, 0.2)) faults->queue = 2 * nodes + Between(rng, 4, 200);
+}
+
+void SortEvents(Scenario* s) {
+  std::stable_sort(s->events.begin(), s->events.end(),
+                   [](const Event& a, const Event& b) { return a.at < b.at; });
 }
 
 void DrawEvents(Rng& rng, Scenario* s) {
@@ -72,17 +80,59 @@ void DrawEvents(Rng& rng, Scenario* s) {
     event.node = static_cast<uint16_t>(s->nodes - 1 - i);
     s->events.push_back(event);
   }
-  std::stable_sort(s->events.begin(), s->events.end(),
-                   [](const Event& a, const Event& b) { return a.at < b.at; });
+  SortEvents(s);
 }
 
-const char* kKinds = "crlfp";
+// One or two links of a node, or all, one way or both, for a while or to the end.
+void DrawBrokenLinks(Rng& rng, Scenario* s) {
+  const uint64_t all = s->nodes < 64 ? (uint64_t{1} << s->nodes) - 1 : ~uint64_t{0};
+  const int count = static_cast<int>(Between(rng, 1, 2));
+  for (int i = 0; i < count; ++i) {
+    Event event;
+    event.kind = Chance(rng, 0.5) ? Event::Kind::kBreak : Event::Kind::kBlackHole;
+    event.at = Between(rng, 40, s->active);
+    event.ticks = Chance(rng, 0.4) ? kForEver : Between(rng, 20, 600);
+    event.node = static_cast<uint16_t>(rng.Below(s->nodes));
+    const auto other = static_cast<uint16_t>((event.node + 1 + rng.Below(s->nodes - 1)) % s->nodes);
+    event.mask = Chance(rng, 0.2) ? all : uint64_t{1} << other % 64;
+    s->events.push_back(event);
+    if (event.mask == all || Chance(rng, 0.5)) continue;
+    event.mask = uint64_t{1} << event.node % 64;
+    event.node = other;
+    s->events.push_back(event);
+  }
+}
+
+// What came to the simulation later; from other random numbers, so that older scenarios stay
+// what they were but for this.
+void DrawLater(Scenario* s) {
+  Rng rng(s->seed, {kLate});
+  if (Chance(rng, 0.5)) s->linger = Between(rng, 1, 12);
+  if (Chance(rng, 0.3)) s->wild = Real(rng, 1.0);
+  for (Event& event : s->events) {
+    const bool started = event.node < s->nodes - s->late;
+    if (event.kind == Event::Kind::kRestart && started && Chance(rng, 0.2)) {
+      event.kind = Event::Kind::kClockBack;
+    }
+  }
+  Rng links(s->seed, {kLinks});
+  if (s->nodes > 2 && Chance(links, 0.25)) DrawBrokenLinks(links, s);
+  SortEvents(s);
+}
+
+const char* kKinds = "crlfpbmo";
 
 }  // namespace
 
-bool Scenario::calm() const {
-  return std::all_of(events.begin(), events.end(), [](const Event& e) {
-    return e.kind == Event::Kind::kRestart || e.kind == Event::Kind::kLeave;
+bool Scenario::Has(Event::Kind kind) const {
+  return std::any_of(events.begin(), events.end(),
+                     [kind](const Event& e) { return e.kind == kind; });
+}
+
+bool Scenario::stays_broken() const {
+  return std::any_of(events.begin(), events.end(), [this](const Event& e) {
+    const bool link = e.kind == Event::Kind::kBreak || e.kind == Event::Kind::kBlackHole;
+    return link && e.ticks == kForEver;
   });
 }
 
@@ -104,6 +154,7 @@ Scenario Draw(uint64_t seed) {
   if (Chance(rng, 0.85)) DrawFaults(rng, s.nodes, &s.faults);
   if (s.direct) s.faults.corrupt = 0;  // its payloads are guarded by the link alone
   DrawEvents(rng, &s);
+  DrawLater(&s);
   return s;
 }
 
@@ -112,8 +163,9 @@ std::string ToText(const Scenario& s) {
   out.precision(17);
   out << "seed=" << s.seed << ",nodes=" << s.nodes << ",late=" << s.late << ",chunks=" << s.chunks
       << ",codec=" << static_cast<int>(s.codec) << ",threshold=" << s.threshold
-      << ",direct=" << s.direct << ",active=" << s.active << ",busy=" << s.busy
-      << ",slots=" << s.slots << ",loss=" << s.faults.loss << ",duplicate=" << s.faults.duplicate
+      << ",direct=" << s.direct << ",linger=" << s.linger << ",wild=" << s.wild
+      << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
+      << ",loss=" << s.faults.loss << ",duplicate=" << s.faults.duplicate
       << ",corrupt=" << s.faults.corrupt << ",delay_min=" << s.faults.delay_min
       << ",delay_max=" << s.faults.delay_max << ",rate=" << s.faults.rate
       << ",queue=" << s.faults.queue;
@@ -155,6 +207,10 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->threshold;
   else if (name == "direct")
     in >> s->direct;
+  else if (name == "linger")
+    in >> s->linger;
+  else if (name == "wild")
+    in >> s->wild;
   else if (name == "active")
     in >> s->active;
   else if (name == "busy")
@@ -213,6 +269,8 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.faults.queue = 4096; });
   add([](Scenario& n) { n.codec = Codec::kFloat32; });
   add([](Scenario& n) { n.direct = false; });
+  add([](Scenario& n) { n.linger = 0; });
+  add([](Scenario& n) { n.wild = 0; });
   add([](Scenario& n) { n.slots = 64; });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });

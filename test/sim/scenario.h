@@ -19,6 +19,9 @@ struct Event {
     kLeave,      // asks to go
     kFreeze,     // stands still for `ticks`, and goes on as if nothing had happened
     kPartition,  // for `ticks`, nodes whose bit in `mask` differs do not hear each other
+    kBreak,      // for `ticks`, those whose bit in `mask` is set do not hear the node
+    kBlackHole,  // the same, of its largest frames only
+    kClockBack,  // as kRestart, but with a smaller incarnation than the node ever had
   };
   Kind kind = Kind::kCrash;
   int64_t at = 0;  // tick
@@ -47,6 +50,8 @@ struct Scenario {
   Codec codec = Codec::kFloat32;
   float threshold = 3;
   bool direct = false;   // payloads are sent from where they are
+  int64_t linger = 0;    // ticks that a frame waits at most in its transport before it is read
+  double wild = 0;       // chance that a solver writes in a tick in which it may not train
   int64_t active = 300;  // ticks in which solvers make progress
   double busy = 0.5;     // chance that a solver makes a step in a tick
   uint32_t slots = 64;
@@ -54,8 +59,9 @@ struct Scenario {
   std::vector<Event> events;
 
   bool operator==(const Scenario&) const = default;
-  // Nobody crashes, freezes, or is cut off.
-  bool calm() const;
+  bool Has(Event::Kind kind) const;
+  // Some link is still broken when the solvers have stopped.
+  bool stays_broken() const;
 };
 
 // The scenario of a seed.

@@ -10,6 +10,8 @@ namespace millrace::sim {
 namespace {
 
 constexpr uint64_t kSolver = 3;  // the stream of random numbers
+// More than a node ever takes by beginning anew, so that no two lives have the same incarnation.
+constexpr uint32_t kLifeSpan = 10'000;
 
 }  // namespace
 
@@ -28,10 +30,11 @@ ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
 SimNode::SimNode(const Scenario& scenario, uint16_t id)
     : scenario_(scenario),
       id_(id),
-      stride_(scenario.nodes + 1),
+      stride_(2 * scenario.nodes + 1),
       rng_(scenario.seed, {kSolver, id}),
       made_(scenario.chunks),
       ended_(scenario.chunks),
+      made_wild_(scenario.chunks),
       origin_(scenario.chunks) {}
 
 bool SimNode::exact() const {
@@ -39,11 +42,20 @@ bool SimNode::exact() const {
 }
 
 void SimNode::Start() {
+  newest_incarnation_ += kLifeSpan;
+  Begin(newest_incarnation_);
+}
+
+void SimNode::StartWithClockBack() {
+  oldest_incarnation_ -= kLifeSpan;
+  Begin(oldest_incarnation_);
+}
+
+void SimNode::Begin(uint32_t incarnation) {
   const int64_t size = scenario_.chunks * stride_ - 1;  // the last chunk is shorter
-  ++incarnation_;  // the least that is promised; beginning anew may have gone further
   resets_ = 0;
-  leaving_ = synced_ = false;
-  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation_);
+  leaving_ = synced_ = has_trained_ = false;
+  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation);
   node_.Start(config, size, stride_);
   if (!starts_ahead()) return;
   node_.exchange.reset();
@@ -80,7 +92,15 @@ void SimNode::Leave() {
 }
 
 void SimNode::Train() {
-  if (leaving_ || !synced_ || !node_.exchange->in_sync()) return;
+  if (leaving_ || !synced_ || !node_.exchange->in_sync()) {
+    if (!has_trained_ || scenario_.wild == 0 || rng_.Uniform() >= scenario_.wild) return;
+    const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
+    node_.weights[chunk * stride_ + scenario_.nodes + id_] += 1;
+    made_wild_[chunk] += 1;
+    ++wild_steps_;
+    node_.exchange->SetProgress(++node_.iterations);
+    return;
+  }
   if (rng_.Uniform() >= scenario_.busy) return;
   const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
   for (int i = 0; i < touched; ++i) {
@@ -109,7 +129,7 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
     EndLife();
   }
   if (!synced_ && node_.exchange->in_sync()) {
-    synced_ = true;
+    synced_ = has_trained_ = true;
     for (int c = 0; c < scenario_.chunks; ++c) origin_[c] = lane(c, id_);
     last_ = node_.weights;
   }
@@ -133,6 +153,14 @@ bool SimNode::CheckOwn(Failure* failure) {
 bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failure) {
   for (int c = 0; c < scenario_.chunks; ++c) {
     for (const SimNode* other : all) {
+      const float wild = wild_lane(c, other->id());
+      const double made_wild = other->made_wild(c), slack = exact() ? 0 : 4 + 0.05 * made_wild;
+      if (wild > made_wild + slack || wild < -slack) {
+        *failure = {"exactly-once",
+                    Cat("node ", id_, ", chunk ", c, " holds ", wild, " of node ", other->id(),
+                        ", which wrote ", made_wild, " while it might not train")};
+        return false;
+      }
       const float value = lane(c, other->id());
       const double made = other->made(c);
       if (value > made + (exact() ? 0 : 4 + 0.05 * made)) {

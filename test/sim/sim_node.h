@@ -1,9 +1,10 @@
 // A simulated node: an exchange, its memory, and a solver that makes progress in
 // whole tokens, so that every token can be accounted for.
 //
-// Every chunk has a float, a lane, for each node; a node's solver adds only to its
-// own lanes. What a lane holds anywhere is then the sum of those differences of that
-// node which were merged: exact in float32 as long as all are integers.
+// Every chunk has two floats, lanes, for each node: for what its solver adds when it may train,
+// and for what it writes when it may not. A node's solver adds only to its own lanes. What a lane
+// holds anywhere is then the sum of those differences of that node which were merged: exact in
+// float32 as long as all are integers.
 #ifndef MILLRACE_TEST_SIM_SIM_NODE_H_
 #define MILLRACE_TEST_SIM_SIM_NODE_H_
 
@@ -35,6 +36,8 @@ class SimNode {
   SimNode(const Scenario& scenario, uint16_t id);
 
   void Start();
+  // With a smaller incarnation than ever, as if the clock that gives it had gone back.
+  void StartWithClockBack();
   void Crash();
 
   bool running() const { return node_.exchange != nullptr; }
@@ -51,7 +54,8 @@ class SimNode {
   bool starts_ahead() const { return id_ % 2 == 1; }
   // The frames stay until the next Send.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
-  // One step of its solver, if it may train.
+  // One step of its solver, if it may train. If it may not any more, its solver may write all the
+  // same: one that has not noticed yet.
   void Train();
   // Notices the end and the beginning of lives; to be called after every exchange.
   // Checks what holds of one node at any time.
@@ -59,15 +63,22 @@ class SimNode {
 
   float lane(int chunk, uint16_t node) const { return node_.weights[chunk * stride_ + node]; }
   const std::vector<float>& weights() const { return node_.weights; }
+  // What the solver of `node` wrote while it might not train.
+  float wild_lane(int chunk, uint16_t node) const {
+    return node_.weights[chunk * stride_ + scenario_.nodes + node];
+  }
+  double made_wild(int chunk) const { return made_wild_[chunk]; }
   // Tokens added to a chunk in all lives.
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
+  uint64_t wild_steps() const { return wild_steps_; }
   uint64_t lives_lost() const { return lives_lost_; }  // by crashes and resets
   bool has_left() const { return has_left_; }          // ever
   // Whether codecs may round, so that lanes are exact only in the end.
   bool exact() const;
 
  private:
+  void Begin(uint32_t incarnation);
   void EndLife();
   bool CheckOwn(Failure* failure);
   bool CheckOthers(const std::vector<const SimNode*>& all, Failure* failure);
@@ -77,13 +88,16 @@ class SimNode {
   const int stride_;
   Rng rng_;
   test::ExchangeNode node_;
-  uint32_t incarnation_ = 0;
-  uint64_t all_steps_ = 0, resets_ = 0, lives_lost_ = 0;
+  // Those that the next start adds to, and the next one with the clock back subtracts from.
+  uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
+  uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, lives_lost_ = 0;
   int64_t frozen_until_ = 0;
   bool leaving_ = false;
+  bool has_trained_ = false;  // since it was started; its solver runs from then on
   bool has_left_ = false;
   bool synced_ = false;               // in this life; then origin_ and last_ hold
   std::vector<double> made_, ended_;  // by chunk: in this life, in earlier ones
+  std::vector<double> made_wild_;     // by chunk
   std::vector<float> origin_;         // by chunk: the own lane when this life began to train
   std::vector<float> last_;           // the weights when they were looked at last
 };

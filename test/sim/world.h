@@ -4,6 +4,7 @@
 #define MILLRACE_TEST_SIM_WORLD_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,9 @@ class World {
   bool OthersKnowAll(uint16_t id) const;
   void Happen();
   bool Step(uint16_t id, Failure* failure);
+  // Frames of a node whose time in its transport is over leave; all of them with `all`.
+  void Transmit(uint16_t id, bool all);
+  void Crash(uint16_t id);
   bool Tick(Failure* failure);
   bool Settled() const;
   std::vector<const SimNode*> Running() const;
@@ -54,11 +58,20 @@ class World {
   bool CheckClocks(Failure* failure) const;
   bool CheckSurvivors(Failure* failure) const;
   bool CheckSilence(Failure* failure);
+  bool CheckLinks(Failure* failure) const;
   void Summarise();
   void TraceView(uint16_t id);
 
+  // A frame in a node's transport: its payload is read when it leaves.
+  struct Waiting {
+    PostedFrame frame;
+    int64_t leaves_at = 0;
+  };
+
   const Scenario scenario_;
+  Rng rng_;
   Network network_;
+  std::vector<std::deque<Waiting>> waiting_;  // by node
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<const SimNode*> all_;
   std::vector<PostedFrame> room_;
