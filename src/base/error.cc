@@ -2,14 +2,24 @@
 
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace millrace {
 
-std::string OneLine(std::string text) {
-  constexpr unsigned char kDelete = 0x7f;
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == kDelete) c = '?';
+std::string OneLine(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  while (!text.empty()) {
+    const std::optional<Utf8Character> next = FirstCharacter(text);
+    const size_t bytes = next ? next->bytes : 1;
+    if (next && IsPrintable(next->code)) {
+      line += text.substr(0, bytes);
+    } else {
+      line += '?';
+    }
+    text.remove_prefix(bytes);
   }
-  return text;
+  return line;
 }
 
 std::string ErrnoText(int error_number) {

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace millrace {
 
@@ -21,9 +22,9 @@ std::string Cat(const Parts&... parts) {
   return out.str();
 }
 
-// `text` with a '?' for each control character: names read from files may hold
-// line breaks and what a terminal would obey.
-std::string OneLine(std::string text);
+// `text` with a '?' for each character that is not printable (base/utf8.h) and for each byte
+// that is no UTF-8: names read from files may hold line breaks and what a terminal would obey.
+std::string OneLine(std::string_view text);
 
 class Error : public std::runtime_error {
  public:

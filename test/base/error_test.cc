@@ -10,6 +10,14 @@ TEST(Error, IsOneLineWhateverNamesItQuotes) {
   EXPECT_STREQ(Error(std::string("a\0b", 3)).what(), "a?b");
 }
 
+// A terminal may take the second character of C1, or a byte of the same number, for ESC [.
+TEST(Error, ShowsNoControlCharactersOfEightBitsAndNothingThatIsNoUtf8) {
+  EXPECT_STREQ(Error("a\u009b2Jb\x9b"
+                     "2Jc\u202ed\xc3")
+                   .what(),
+               "a?2Jb?2Jc?d?");
+}
+
 TEST(Error, LeavesPrintableTextAndUtf8Alone) {
   EXPECT_STREQ(Error("r\u00e9seau ~ '\u7f51'").what(), "r\u00e9seau ~ '\u7f51'");
 }
