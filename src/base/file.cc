@@ -36,7 +36,13 @@ std::string ReadFile(const std::string& path) {
 
 AtomicFile::AtomicFile(const std::string& path)
     : path_(path), temporary_(Cat(path, ".", getpid(), ".tmp")) {
-  fd_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A file that is there was left by a process of the same pid, or put there by another user: it
+  // is removed, never written to.
+  const auto create = [&] {
+    fd_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    return fd_ >= 0;
+  };
+  if (!create() && errno == EEXIST && unlink(temporary_.c_str()) == 0) create();
   if (fd_ < 0) throw Error(path_, ": cannot be written: ", ErrnoText(errno));
 }
 

@@ -57,6 +57,25 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
   EXPECT_EQ(Files(folder), 1);
 }
 
+// Its temporary name can be guessed.
+TEST(AtomicFile, NeverWritesToAFileThatItsTemporaryNameLeadsTo) {
+  TempDir folder;
+  WriteFile(folder / "victim", "keep");
+  const std::string temporary = folder / ("a." + std::to_string(getpid()) + ".tmp");
+  const auto save = [&] {
+    AtomicFile file(folder / "a");
+    file.Write("new");
+    file.Commit();
+    EXPECT_EQ(ReadFile(folder / "a"), "new");
+    EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
+    EXPECT_EQ(ReadFile(folder / "victim"), "keep");
+  };
+  std::filesystem::create_symlink(folder / "victim", temporary);
+  save();
+  std::filesystem::create_hard_link(folder / "victim", temporary);
+  save();
+}
+
 TEST(AtomicFile, SaysWhyItCannotBeWritten) {
   TempDir folder;
   EXPECT_EQ(ErrorOf([&] { AtomicFile(folder / "none/a"); }),
