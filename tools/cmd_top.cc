@@ -2,6 +2,7 @@
 #include <gflags/gflags.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -19,6 +20,16 @@ DEFINE_double(interval, 1, "seconds between two looks");
 namespace millrace {
 namespace {
 
+// On a screen all of them, below what is shown; otherwise on stderr those that are new since the
+// look before.
+void TellSkipped(const std::vector<std::string>& skipped, const std::vector<std::string>& before,
+                 bool screen) {
+  for (const std::string& line : skipped) {
+    const bool is_new = std::find(before.begin(), before.end(), line) == before.end();
+    if (screen || is_new) std::fprintf(screen ? stdout : stderr, "skipped: %s\n", line.c_str());
+  }
+}
+
 int RunTop(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 0, "none");
   if (!(FLAGS_interval >= 0.1 && FLAGS_interval <= 3600)) {
@@ -27,19 +38,23 @@ int RunTop(const std::vector<std::string>& arguments) {
   const bool screen = isatty(STDOUT_FILENO) && !FLAGS_once && !FLAGS_json;
   using Clock = std::chrono::steady_clock;
   std::vector<BoardReading> before = ReadBoards();
+  std::vector<std::string> skipped_before;
   Clock::time_point then = Clock::now();
   for (;;) {
     std::this_thread::sleep_for(std::chrono::duration<double>(FLAGS_interval));
-    std::vector<BoardReading> now = ReadBoards();
+    std::vector<std::string> skipped;
+    std::vector<BoardReading> now = ReadBoards("/dev/shm", &skipped);
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
     if (screen) std::printf("\033[H\033[2J");
     const std::string text =
         FLAGS_json ? BoardJson(now) : BoardTable(before, now, seconds, FLAGS_peers);
     std::fputs(text.c_str(), stdout);
+    TellSkipped(skipped, skipped_before, screen);
     std::fflush(stdout);
     if (FLAGS_once || std::ferror(stdout)) return 0;
     before = std::move(now);
+    skipped_before = std::move(skipped);
     then = at;
   }
 }

@@ -1,13 +1,21 @@
 #include "monitor/board_table.h"
 
+#include <unistd.h>
+
 #include <cstdarg>
 #include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {
 
 __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
-  char line[256];
+  char line[4096];  // ten numbers of 310 digits, and names
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(line, sizeof(line), format, arguments);
@@ -15,19 +23,35 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
   return line;
 }
 
-class Rates {
+// The numbers of a reading, which outlives it. Files of other users may have as many groups as
+// numbers: one is not looked for among all.
+class Numbers {
  public:
-  Rates(const BoardReading* before, const BoardReading& now, double seconds)
-      : before_(before), now_(now), seconds_(seconds) {}
-  double Value(const std::string& group, const char* name) const { return now_.Value(group, name); }
-  double PerSecond(const std::string& group, const char* name) const {
-    const double earlier = before_ != nullptr ? before_->Value(group, name) : 0;
-    return (now_.Value(group, name) - earlier) / seconds_;
+  explicit Numbers(const BoardReading& reading) {
+    for (size_t i = 0; i < reading.entries.size(); ++i) {
+      values_.try_emplace({reading.entries[i].group, reading.entries[i].name}, reading.values[i]);
+    }
+  }
+  double Value(std::string_view group, std::string_view name) const {
+    const auto found = values_.find({group, name});
+    return found == values_.end() ? 0 : found->second;
   }
 
  private:
-  const BoardReading* const before_;
-  const BoardReading& now_;
+  std::map<std::pair<std::string_view, std::string_view>, double> values_;
+};
+
+class Rates {
+ public:
+  Rates(const BoardReading& before, const BoardReading& now, double seconds)
+      : before_(before), now_(now), seconds_(seconds) {}
+  double Value(const std::string& group, const char* name) const { return now_.Value(group, name); }
+  double PerSecond(const std::string& group, const char* name) const {
+    return (now_.Value(group, name) - before_.Value(group, name)) / seconds_;
+  }
+
+ private:
+  const Numbers before_, now_;
   const double seconds_;
 };
 
@@ -35,8 +59,9 @@ bool BeginsWith(const std::string& text, const char* prefix) { return text.rfind
 
 // "segment lan": "lan". "peer b on lan": "  b", which stands below its segment.
 std::string RowName(const std::string& group) {
-  const std::string name = group.substr(group.find(' ') + 1);
-  return BeginsWith(group, "peer ") ? "  " + name.substr(0, name.find(' ')) : name;
+  std::string name = OneLine(group.substr(group.find(' ') + 1));
+  if (BeginsWith(group, "peer ")) name = "  " + name.substr(0, name.find(' '));
+  return std::string(CutText(name, 18));
 }
 
 std::string SegmentState(const Rates& rates, const std::string& group) {
@@ -50,7 +75,7 @@ std::string TrafficRow(const Rates& rates, const std::string& group) {
   const double passes = rates.PerSecond(group, "passes");
   const double idle = rates.PerSecond(group, "idle_passes");
   std::string row =
-      Format("  %-18.18s %-13s %8.2f %8.2f %9.0f %9.0f %9.0f %8.0f %8.0f", RowName(group).c_str(),
+      Format("  %-18s %-13s %8.2f %8.2f %9.0f %9.0f %9.0f %8.0f %8.0f", RowName(group).c_str(),
              peer ? "" : SegmentState(rates, group).c_str(),
              rates.PerSecond(group, peer ? "bytes_out" : "wire_bytes_out") / 1e6,
              rates.PerSecond(group, "bytes_in") / 1e6, rates.PerSecond(group, "frames_out"),
@@ -78,7 +103,7 @@ std::string ClosenessTable(const Rates& rates, const std::vector<std::string>& g
       Format("  %-18s %9s %9s %9s %9s %10s %10s %9s %9s\n", "replica", "sweeps/s", "age ms",
              "most ms", "age iter", "dist rms", "dist max", "trip ms", "99% ms");
   for (const std::string& group : groups) {
-    table += Format("  %-18.18s %9.2f %9.2f %9.2f %9.1f %10.3g %10.3g %9.2f %9.2f\n",
+    table += Format("  %-18s %9.2f %9.2f %9.2f %9.1f %10.3g %10.3g %9.2f %9.2f\n",
                     RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
                     rates.Value(group, "age_p50_ms"), rates.Value(group, "age_max_ms"),
                     rates.Value(group, "age_iterations"), rates.Value(group, "distance_rms"),
@@ -88,11 +113,17 @@ std::string ClosenessTable(const Rates& rates, const std::vector<std::string>& g
   return table;
 }
 
-const BoardReading* Find(const std::vector<BoardReading>& readings, int pid) {
+const BoardReading& Find(const std::vector<BoardReading>& readings, int pid) {
+  static const BoardReading kNone;
   for (const BoardReading& reading : readings) {
-    if (reading.pid == pid) return &reading;
+    if (reading.pid == pid) return reading;
   }
-  return nullptr;
+  return kNone;
+}
+
+// Whose process it is, if it is another user's.
+std::string Owner(const BoardReading& reading) {
+  return reading.user == geteuid() ? "" : Cat(", user ", reading.user);
 }
 
 }  // namespace
@@ -104,10 +135,10 @@ std::string BoardTable(const std::vector<BoardReading>& before,
   for (const BoardReading& reading : now) {
     const Rates rates(Find(before, reading.pid), reading, seconds);
     table +=
-        Format("%s (pid %d): iteration %.0f, loss %.4f, here %.1f iterations/s, %.0f images/s\n",
-               reading.title.c_str(), reading.pid, rates.Value("run", "iteration"),
-               rates.Value("run", "loss"), rates.PerSecond("run", "iterations_here"),
-               rates.PerSecond("run", "images_here"));
+        Format("%s (pid %d%s): iteration %.0f, loss %.4f, here %.1f iterations/s, %.0f images/s\n",
+               OneLine(reading.title).c_str(), reading.pid, Owner(reading).c_str(),
+               rates.Value("run", "iteration"), rates.Value("run", "loss"),
+               rates.PerSecond("run", "iterations_here"), rates.PerSecond("run", "images_here"));
     std::vector<std::string> groups = reading.Groups();
     std::erase_if(groups, [peers](const std::string& group) {
       return !BeginsWith(group, "segment ") && !(peers && BeginsWith(group, "peer "));

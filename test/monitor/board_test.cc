@@ -4,12 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/rng.h"
 #include "monitor/board_table.h"
 #include "test/support/support.h"
 
@@ -24,8 +24,16 @@ std::vector<BoardEntry> SomeEntries() {
           {"segment lan", "members", Kind::kGauge}};
 }
 
+// `text` with nothing but printable text in its lines.
+std::string OneLinePerRow(const std::string& text) {
+  std::istringstream lines(text);
+  std::string shown;
+  for (std::string line; std::getline(lines, line);) shown += OneLine(line) + "\n";
+  return shown;
+}
+
 struct Number {
-  const char* group;
+  std::string group;
   const char* name;
   double value;
 };
@@ -34,6 +42,7 @@ struct Number {
 BoardReading ReadingOf(const std::string& title, Kind kind, const std::vector<Number>& numbers) {
   BoardReading reading;
   reading.pid = 7;
+  reading.user = geteuid();
   reading.title = title;
   for (const Number& each : numbers) {
     reading.entries.push_back({each.group, each.name, kind});
@@ -70,6 +79,12 @@ TEST(Board, CutsNamesToTheirRoom) {
   EXPECT_EQ(reading.entries[0].name, lots.substr(0, 31));
 }
 
+TEST(Board, CutsNamesBetweenTwoCharacters) {
+  test::TempDir folder;
+  Board board(std::string(94, 'x') + "\u00e9", SomeEntries(), folder.path());
+  EXPECT_EQ(ReadBoards(folder.path()).at(0).title, std::string(94, 'x'));
+}
+
 TEST(Board, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
   test::TempDir folder;
   { Board board("gone", {}, folder.path()); }
@@ -88,29 +103,6 @@ TEST(Board, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
 TEST(Board, IsOneLineWhereItCannotBeMade) {
   EXPECT_CONTAINS(test::ErrorOf([] { Board board("t", {}, "/nowhere"); }),
                   "/nowhere/millrace_board.");
-}
-
-// Whatever lies there under such a name, reading the boards survives it.
-TEST(Board, PassesOverWhatIsNone) {
-  test::TempDir folder, other;
-  std::string sound;
-  {
-    Board board("sound", SomeEntries(), other.path());
-    sound = ReadFile(board.path());
-  }
-  Rng rng(test::Seed(), {});
-  const std::string path = folder / "millrace_board.1";
-  for (int i = 0; i < 3000; ++i) {
-    std::string bytes = sound;
-    if (rng.Below(2) == 0) bytes.resize(rng.Below(bytes.size() + 200));
-    for (uint64_t changes = rng.Below(6); changes > 0 && !bytes.empty(); --changes) {
-      bytes[rng.Below(bytes.size())] = static_cast<char>(rng.Below(256));
-    }
-    test::WriteFile(path, bytes);
-    for (const BoardReading& reading : ReadBoards(folder.path())) {
-      EXPECT_EQ(reading.entries.size(), reading.values.size());
-    }
-  }
 }
 
 TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
@@ -185,6 +177,68 @@ TEST(BoardTable, ShowsPeersBelowTheirSegment) {
                                              "b", "c", "wan"}));
 }
 
+// Whatever a hostile user writes into a file, a terminal gets printable text.
+TEST(BoardTable, ShowsNothingThatATerminalObeys) {
+  const std::string hostile =
+      "a\033[2Jb\u009b2Jc\x9b"
+      "d\r\n\u202ee";
+  const BoardReading reading = ReadingOf(
+      hostile, Kind::kGauge,
+      {{"segment " + hostile, "members", 1},
+       {"segment \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x\u00e9\u00e9", "members", 1}});
+  const std::string table = BoardTable({}, {reading}, 1);
+  EXPECT_CONTAINS(table, "a?[2Jb?2Jc?d???e (pid 7)");
+  EXPECT_CONTAINS(table, "\n  a?[2Jb?2Jc?d???e ");
+  // A name is cut between two characters.
+  EXPECT_CONTAINS(table, "\n  \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x ");
+  EXPECT_EQ(table, OneLinePerRow(table));
+}
+
+TEST(BoardTable, KeepsItsLinesWhateverTheNumbersAre) {
+  const std::string table = BoardTable({},
+                                       {ReadingOf("t", Kind::kGauge,
+                                                  {{"run", "iteration", 1e308},
+                                                   {"run", "loss", -1e308},
+                                                   {"run", "iterations_here", 1e308},
+                                                   {"segment s", "members", 1e308},
+                                                   {"segment s", "age_p50_ms", -1e308}})},
+                                       1e-3);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
+}
+
+TEST(BoardTable, NamesTheOwnerOfAnotherUsersProcess) {
+  BoardReading reading = ReadingOf("LeNet", Kind::kGauge, {});
+  reading.user = geteuid() + 1;
+  EXPECT_CONTAINS(BoardTable({}, {reading}, 1), Cat("LeNet (pid 7, user ", geteuid() + 1, "): "));
+}
+
+// As many groups as a file has room for: nobody waits for them.
+TEST(BoardTable, IsMadeOfTheLargestFileThereMayBe) {
+  BoardReading reading;
+  for (int i = 0; i < 65536; ++i) {
+    reading.entries.push_back({Cat("segment ", i), "members", Kind::kGauge});
+    reading.values.push_back(i);
+  }
+  EXPECT_CONTAINS(BoardTable({reading}, {reading}, 1), "\n  65535              65535 joining");
+  EXPECT_CONTAINS(BoardJson({reading}), "\"segment 65535\":{\"members\":65535}");
+}
+
+TEST(BoardJson, EscapesWhatIsNotPrintable) {
+  const std::string hostile = "\033\177\u009b\x9b\u202e\xed\xa0\x80\U000e0041\u00e9\xc3";
+  const BoardReading reading = ReadingOf(hostile, Kind::kGauge, {{"g", "\n", 1}});
+  EXPECT_EQ(
+      BoardJson({reading}),
+      Cat("[{\"pid\":7,\"user\":", geteuid(),
+          ",\"title\":\"\\u001b\\u007f\\u009b\\ufffd\\u202e\\ufffd\\ufffd\\ufffd\\udb40\\udc41"
+          "\u00e9\\ufffd\",\"groups\":{\"g\":{\"\\u000a\":1}}}]\n"));
+}
+
+TEST(BoardJson, NamesNothingTwice) {
+  const BoardReading reading =
+      ReadingOf("t", Kind::kGauge, {{"g", "a", 1}, {"h", "a", 2}, {"g", "a", 3}, {"g", "b", 4}});
+  EXPECT_CONTAINS(BoardJson({reading}), R"("groups":{"g":{"a":1,"b":4},"h":{"a":2}})");
+}
+
 TEST(BoardJson, HoldsEverythingOnOneLine) {
   BoardReading first = OfTwoSegments(), second;
   first.values[0] = 0.1;
@@ -192,11 +246,14 @@ TEST(BoardJson, HoldsEverythingOnOneLine) {
   first.values.resize(3);
   first.values[2] = std::numeric_limits<double>::quiet_NaN();
   second.pid = 8;
+  second.user = 1001;
   second.title = "a\nb\\";
   EXPECT_EQ(BoardJson({first, second}),
-            "[{\"pid\":7,\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
-            "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
-            "\"sweeps\":null}}},{\"pid\":8,\"title\":\"a\\u000ab\\\\\",\"groups\":{}}]\n");
+            Cat("[{\"pid\":7,\"user\":", geteuid(),
+                ",\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
+                "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
+                "\"sweeps\":null}}},{\"pid\":8,\"user\":1001,\"title\":\"a\\u000ab\\\\\","
+                "\"groups\":{}}]\n"));
   EXPECT_EQ(BoardJson({}), "[]\n");
 }
 

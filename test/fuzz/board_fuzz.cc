@@ -1,0 +1,100 @@
+// Counter files of any content: read or skipped with one line, never a crash; what is shown of
+// them is printable text and valid JSON.
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "monitor/board.h"
+#include "monitor/board_table.h"
+#include "test/fuzz/support/files.h"
+#include "test/fuzz/support/fuzz.h"
+
+namespace millrace::fuzz {
+namespace {
+
+const MemoryFolder& Folder() {
+  static const MemoryFolder folder;
+  return folder;
+}
+
+// That of this process: the writer of a file is alive unless the file says otherwise.
+std::string Name() { return Cat("millrace_board.", getpid()); }
+
+// The file of a board in another folder, as a process of this pid writes it.
+std::string FileOf(const std::string& title, const std::vector<BoardEntry>& entries) {
+  const MemoryFolder folder;
+  Board board(title, entries, folder.path());
+  for (size_t i = 0; i < entries.size(); ++i) board.Set(i, std::exp(static_cast<double>(i)));
+  return ReadFile(board.path());
+}
+
+bool HoldsPrintableLines(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (OneLine(line) != line) return false;
+  }
+  return true;
+}
+
+bool IsJsonOfOneLine(const std::string& text) {
+  google::protobuf::ListValue value;
+  return text.find('\n') + 1 == text.size() &&
+         google::protobuf::util::JsonStringToMessage(text, &value).ok();
+}
+
+bool IsShownWell(const std::vector<BoardReading>& readings) {
+  for (const BoardReading& reading : readings) {
+    if (reading.pid != getpid() || reading.entries.size() != reading.values.size()) return false;
+    if (reading.Groups().size() > reading.entries.size()) return false;
+  }
+  return HoldsPrintableLines(BoardTable({}, readings, 1, true)) &&
+         HoldsPrintableLines(BoardJson(readings)) && IsJsonOfOneLine(BoardJson(readings));
+}
+
+}  // namespace
+
+std::vector<std::string> Corpus() {
+  using Kind = BoardEntry::Kind;
+  const std::vector<std::string> seeds = {
+      FileOf("LeNet \"demo\"", {{"run", "iteration", Kind::kGauge},
+                                {"run", "iterations_here", Kind::kCount},
+                                {"segment lan", "members", Kind::kGauge},
+                                {"peer b on lan", "bytes_out", Kind::kCount}}),
+      FileOf("r\u00e9seau \u7f51 \U0001f600", {{"segment \u7f51", "\u00e9", Kind::kGauge}}),
+      FileOf("", {})};
+  // A seed that is skipped would test refusals only.
+  for (const std::string& seed : seeds) {
+    Folder().Write(Name(), seed);
+    if (ReadBoards(Folder().path()).size() != 1) abort();
+  }
+  return seeds;
+}
+
+bool Target(const std::string& input) {
+  // Most changes of length make a file that is skipped: three of four are made whole again.
+  std::string file = input;
+  if (file.size() % 4 != 0 && file.size() > 128) {
+    const auto rows = static_cast<uint32_t>((file.size() - 128) / 128);
+    file.resize(128 + size_t{rows} * 128);
+    std::memcpy(file.data() + 8, &rows, sizeof(rows));
+  }
+  Folder().Write(Name(), file);
+  std::vector<std::string> skipped;
+  const std::vector<BoardReading> readings = ReadBoards(Folder().path(), &skipped);
+  for (const std::string& line : skipped) {
+    if (line.rfind(Folder() / Name(), 0) != 0 || OneLine(line) != line) return false;
+  }
+  // Read, skipped, or removed as that of an ended process.
+  const bool removed = !FileExists(Folder() / Name());
+  if (readings.size() + skipped.size() + (removed ? 1 : 0) != 1) return false;
+  return IsShownWell(readings);
+}
+
+}  // namespace millrace::fuzz
