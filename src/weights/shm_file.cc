@@ -12,10 +12,12 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <ios>
 #include <new>
 #include <utility>
 
 #include "base/error.h"
+#include "base/private_file.h"
 
 namespace millrace {
 namespace {
@@ -109,9 +111,8 @@ std::unique_ptr<ShmFile> ShmFile::Open(const std::string& path) {
 
 std::unique_ptr<ShmFile> ShmFile::Create(const std::string& path,
                                          const std::function<void(ShmHeader*)>& fill) {
-  // A file without a name gets one only when its header is complete; a process
-  // that is killed before leaves nothing behind.
-  const int fd = open(kFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  // The file gets its name only when its header is complete.
+  const int fd = CreateNameless(kFolder);
   if (fd < 0) throw Error(path, ": cannot be created: ", ErrnoText(errno));
   std::unique_ptr<ShmFile> file(new ShmFile(path, fd));
   if (const int error = posix_fallocate(fd, 0, sizeof(ShmHeader))) {
@@ -126,8 +127,7 @@ std::unique_ptr<ShmFile> ShmFile::Create(const std::string& path,
   header->max_processes = kMaxProcesses;
   header->max_solvers = kMaxSolvers;
   fill(header);
-  const std::string nameless = Cat("/proc/self/fd/", fd);
-  if (linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+  if (!LinkNameless(fd, path)) {
     if (errno == EEXIST) return nullptr;
     throw Error(path, ": cannot be created: ", ErrnoText(errno));
   }
@@ -148,12 +148,7 @@ bool ShmFile::linked() const {
   return status.st_nlink > 0;
 }
 
-void ShmFile::Unlink() {
-  struct stat here, there;
-  PCHECK(fstat(fd_, &here) == 0) << path_;
-  if (lstat(path_.c_str(), &there) != 0) return;
-  if (here.st_ino == there.st_ino && here.st_dev == there.st_dev) unlink(path_.c_str());
-}
+void ShmFile::Unlink() { UnlinkIfSame(fd_, path_); }
 
 void ShmFile::AllocateArray() {
   const uint64_t floats = header()->array_floats;
@@ -192,6 +187,11 @@ void ShmFile::CheckOwner() const {
   if (status.st_uid != geteuid()) {
     throw Error(path_, " belongs to user ", status.st_uid, ", and this process runs as user ",
                 geteuid(), "; choose another name");
+  }
+  // Whoever may write the file may also cut it short, which would end this process by SIGBUS.
+  if (status.st_mode & (S_IWGRP | S_IWOTH)) {
+    throw Error(path_, " can be written by other users (mode ", std::oct, status.st_mode & 07777,
+                ", expected 600); choose another name, or remove it");
   }
 }
 

@@ -44,8 +44,8 @@ class Mapping {
 class ShmFile {
  public:
   // The file at `path`, if there is one. Throws Error when it cannot be opened,
-  // belongs to another user, is shorter than a header, or its header is not one
-  // of this version of Millrace.
+  // belongs to another user or may be written by one, is shorter than a header, or
+  // its header is not one of this version of Millrace.
   static std::unique_ptr<ShmFile> Open(const std::string& path);
   // A new file with room for the header only, which `fill` completes before any
   // other process can see it. nullptr when another process was faster. Throws

@@ -62,7 +62,8 @@ std::string Unpack(const std::string& input) {
 }
 
 void Place(const std::string& file) {
-  const int fd = open(Path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  unlink(Path().c_str());
+  const int fd = open(Path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) throw Error(Path(), ": ", ErrnoText(errno));
   const ssize_t put = write(fd, file.data(), file.size());
   close(fd);

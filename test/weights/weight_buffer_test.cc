@@ -268,6 +268,7 @@ TEST(WeightBuffer, OfAnotherNetIsRefused) {
 TEST(WeightBuffer, ThatIsNoWeightBufferIsRefused) {
   ShmName name;
   test::WriteFile(name.path(), "");
+  ASSERT_EQ(chmod(name.path().c_str(), 0600), 0);
   EXPECT_CONTAINS(JoinError(name), "is not a Millrace weight buffer");
   test::WriteFile(name.path(), std::string(100000, 'x'));
   EXPECT_CONTAINS(JoinError(name), "is not a Millrace weight buffer");
@@ -330,6 +331,21 @@ TEST(WeightBuffer, OfAnotherUserIsRefused) {
   auto buffer = CreateFilled(name, 0);
   ASSERT_EQ(chown(name.path().c_str(), 12345, 12345), 0);
   EXPECT_CONTAINS(JoinError(name), "belongs to user 12345, and this process runs as user 0");
+}
+
+// Such a file need not be of a run: another user may have given a file of this one that
+// everybody may write a second name.
+TEST(WeightBuffer, ThatOtherUsersMayWriteIsRefused) {
+  ShmName name;
+  auto buffer = CreateFilled(name, 0);
+  for (const mode_t mode : {0620, 0602, 0666}) {
+    ASSERT_EQ(chmod(name.path().c_str(), mode), 0);
+    const std::string expected = name.path() + " can be written by other users (mode 6";
+    EXPECT_CONTAINS(JoinError(name), expected);
+    EXPECT_CONTAINS(ReaderError(name), expected);
+  }
+  ASSERT_EQ(chmod(name.path().c_str(), 0644), 0);
+  EXPECT_NO_THROW(WeightBuffer::AttachReader(name, nullptr));
 }
 
 TEST(WeightBuffer, LeftByARunThatEndedIsRefusedWithTheCommandThatRemovesIt) {
