@@ -64,6 +64,8 @@ class Exchange {
   // Makes up to room.size() frames. Their bytes stay until Release.
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
+  // Others have seen a start of this node before the one with this incarnation.
+  void RaiseIncarnation(uint32_t least) { membership_.RaiseIncarnation(least); }
   // Asks the others to go on without this node, which from now on makes no
   // progress. When left() is true this node may go; if delivered() is too, all that it
   // had is with the masters of its chunks.

@@ -200,8 +200,12 @@ void Membership::LearnIncarnation() {
   if (!self || self->incarnation < joining_incarnation()) return;
   const bool this_life = view_.id || scratch_.id == promised_;
   if (self->incarnation == joining_incarnation() && this_life) return;
-  least_incarnation_ = self->incarnation + 1;
-  if (!view_.id) incarnation_ = least_incarnation_;
+  RaiseIncarnation(self->incarnation + 1);
+}
+
+void Membership::RaiseIncarnation(uint32_t least) {
+  least_incarnation_ = std::max(least_incarnation_, least);
+  if (!view_.id) incarnation_ = std::max(incarnation_, least_incarnation_);
 }
 
 // What the view in scratch_, in which another node is, means for this one.

@@ -87,6 +87,9 @@ class Membership {
   void SetDrained();
   void SetClock(uint64_t clock) { clock_ = clock; }
   uint64_t clock() const { return clock_; }
+  // The next life of this node, or this one while it is in no view, has at least this
+  // incarnation.
+  void RaiseIncarnation(uint32_t least);
   // Asks to be let go; left() is true in the end.
   void Leave();
 

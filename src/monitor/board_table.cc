@@ -82,6 +82,7 @@ std::string TrafficRow(const Rates& rates, const std::string& group) {
              rates.PerSecond(group, "positions_taken"), rates.PerSecond(group, "diffs_merged"),
              rates.PerSecond(group, "resends"),
              rates.PerSecond(group, "dropped_exchange") + rates.PerSecond(group, "dropped_gate") +
+                 rates.PerSecond(group, "dropped_handshake") +
                  rates.PerSecond(group, "dropped_transport"));
   if (!peer) {
     row += Format(" %8.0f %5.0f%%", rates.PerSecond(group, "busy"),

@@ -10,7 +10,6 @@ namespace millrace {
 
 BulletinStore::BulletinStore(size_t nodes, NodeId node, uint32_t incarnation)
     : node_(node),
-      incarnation_(incarnation),
       incarnations_(nodes),
       entries_(nodes * kTopics),
       bytes_(nodes * kTopics * kMaxBulletinBytes) {
@@ -23,7 +22,20 @@ void BulletinStore::Publish(Topic topic, std::span<const std::byte> bytes) {
     throw Error("a bulletin of ", bytes.size(), " bytes: expected at most ", kMaxBulletinBytes);
   }
   std::lock_guard lock(mutex_);
-  Set(EntryOf(node_, topic), {incarnation_, ++published_}, bytes, kOwn);
+  Set(EntryOf(node_, topic), {incarnations_[node_], ++published_}, bytes, kOwn);
+}
+
+void BulletinStore::RaiseIncarnation(uint32_t incarnation) {
+  std::lock_guard lock(mutex_);
+  if (incarnation <= incarnations_[node_]) return;
+  incarnations_[node_] = incarnation;
+  for (size_t topic = 0; topic < kTopics; ++topic) {
+    Slot& slot = entries_[EntryOf(node_, static_cast<Topic>(topic))];
+    slot.entry.edition.incarnation = incarnation;
+    if (slot.entry.edition.version == 0) continue;
+    slot.changed = changes_.load(std::memory_order_relaxed) + 1;
+    changes_.store(slot.changed, std::memory_order_release);
+  }
 }
 
 std::vector<Bulletin> BulletinStore::Read(Topic topic) const {

@@ -47,6 +47,10 @@ class BulletinStore {
   // The newest of every node that has one on `topic`, this one's included; by node.
   std::vector<Bulletin> Read(Topic topic) const;
 
+  // Own bulletins are of this life from now on, if it is a later one: others know of one
+  // before it.
+  void RaiseIncarnation(uint32_t incarnation);
+
   // ---- For segments, which name entries by number; nothing of this allocates. ----
 
   size_t nodes() const { return incarnations_.size(); }
@@ -90,7 +94,6 @@ class BulletinStore {
   const std::byte* bytes(size_t entry) const { return bytes_.data() + entry * kMaxBulletinBytes; }
 
   const NodeId node_;
-  const uint32_t incarnation_;
   std::atomic<int> links_{0};
   std::atomic<uint64_t> changes_{0};
   mutable std::mutex mutex_;

@@ -22,6 +22,7 @@ size_t PartBytes(const BulletinsConfig& config) {
 
 Bulletins::Bulletins(const BulletinsConfig& config, BulletinStore* store)
     : config_(config),
+      incarnation_(config.incarnation),
       part_bytes_(PartBytes(config)),
       store_(*store),
       link_(store->AddLink()),
@@ -46,6 +47,11 @@ const Bulletins::PeerState* Bulletins::Find(NodeId node) const {
 
 Bulletins::PeerState* Bulletins::Find(NodeId node) {
   return const_cast<PeerState*>(std::as_const(*this).Find(node));
+}
+
+void Bulletins::RaiseIncarnation(uint32_t incarnation) {
+  incarnation_ = incarnation;
+  store_.RaiseIncarnation(incarnation);
 }
 
 void Bulletins::Admit(NodeId node, uint32_t incarnation) {
@@ -280,7 +286,7 @@ BulletinHead Bulletins::HeadFor(const PeerState& peer, size_t entry, BulletinKin
   head.run = config_.run;
   head.source = config_.node;
   head.destination = peer.node;
-  head.incarnation = config_.incarnation;
+  head.incarnation = incarnation_;
   head.origin = BulletinStore::NodeOf(entry);
   return head;
 }

@@ -78,6 +78,8 @@ class Bulletins {
   // `peer` (of the config's) lives in `incarnation` and has nothing of what an earlier life
   // had. Does nothing if that is known.
   void Admit(NodeId peer, uint32_t incarnation);
+  // This node has introduced itself anew, by a larger incarnation.
+  void RaiseIncarnation(uint32_t incarnation);
 
   // Takes one frame, whatever it holds. `from`: the sender as the transport knows it. The
   // bytes are not needed after the call.
@@ -134,6 +136,7 @@ class Bulletins {
   int64_t DueAt(const PeerState& peer) const;
 
   const BulletinsConfig config_;
+  uint32_t incarnation_;  // this node's, as it has introduced itself
   const size_t part_bytes_;
   BulletinStore& store_;
   const int link_;

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include "base/error.h"
 #include "exchange/frame.h"
 
 namespace millrace {
@@ -17,8 +18,13 @@ Gate::Gate(const GateConfig& config)
       drops_of_(config.introductions.settings.max_nodes) {
   if (!config_.key) return;
   const IntroductionsConfig& own = config.introductions;
-  sealer_.emplace(*config_.key, own.run, own.node, introductions_.life());
+  MakeSealer();
   opener_.emplace(*config_.key, own.run, own.settings.max_nodes);
+}
+
+void Gate::MakeSealer() {
+  const IntroductionsConfig& own = config_.introductions;
+  if (config_.key) sealer_.emplace(*config_.key, own.run, own.node, introductions_.life());
 }
 
 std::optional<std::span<const std::byte>> Gate::Enter(const InFrame& in, int64_t now_ns) {
@@ -67,8 +73,24 @@ void Gate::FollowIntroductions() {
   }
   for (Mismatch mismatch; introductions_.NextMismatch(&mismatch);) {
     LOG(WARNING) << "Refused: " << mismatch.text;
-    if (refusal_.empty()) refusal_ = mismatch.text;
   }
+  if (IncarnationRaise raise; introductions_.TakeRaise(&raise)) {
+    MakeSealer();
+    LOG(WARNING) << "Node " << config_.introductions.names[raise.peer]
+                 << " knows an earlier start of this node by incarnation " << raise.known
+                 << ", here " << raise.refused << " (has this machine's clock gone back?); goes on "
+                 << "with " << introductions_.incarnation();
+  }
+}
+
+JoinVerdict Gate::Verdict(int64_t now_ns) {
+  if (!refusal_.empty()) return JoinVerdict::kGiveUp;
+  const JoinVerdict verdict = introductions_.Verdict(now_ns);
+  if (verdict == JoinVerdict::kGiveUp) {
+    refusal_ = Cat(introductions_.verdict_reason(), "; no node that is set up alike was met for ",
+                   config_.introductions.patience_ns / 1'000'000'000, " s");
+  }
+  return verdict;
 }
 
 void Gate::Seal(PostedFrame* frame) {

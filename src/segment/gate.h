@@ -51,7 +51,9 @@ class Gate {
 
   Introductions& introductions() { return introductions_; }
   const Introductions& introductions() const { return introductions_; }
-  // Why a node that is no member yet must not go on: it differs from one that is there.
+  // Whether this node, which is no member yet, may go on. kGiveUp is final.
+  JoinVerdict Verdict(int64_t now_ns);
+  // One line: why the verdict was kGiveUp; "" if it was not.
   const std::string& refusal() const { return refusal_; }
   const GateDrops& drops() const { return drops_; }
   // Of these, what came from one node, which is below max_nodes.
@@ -60,6 +62,7 @@ class Gate {
  private:
   std::optional<GateDrop> Check(const InFrame& in, std::span<const std::byte>* frame);
   void FollowIntroductions();
+  void MakeSealer();
 
   const GateConfig config_;
   Introductions introductions_;

@@ -34,11 +34,11 @@ enum : size_t {
   kAtEcho = 88,
   kAtKnown = 104,
   kAtName = 120,
-  kAtReservedToo = 184,
+  kAtKnownIncarnation = 184,
   kAtChecksum = 188,
   kAtTag = 192,
 };
-static_assert(kAtName + kNodeNameBytes == kAtReservedToo && kAtTag == kIntroductionTagged &&
+static_assert(kAtName + kNodeNameBytes == kAtKnownIncarnation && kAtTag == kIntroductionTagged &&
               kAtTag + kTagBytes == kIntroductionBytes);
 
 constexpr uint8_t kFlagWantsAnswer = 1, kFlagKeyed = 2;
@@ -60,7 +60,7 @@ bool FieldsMakeSense(const Introduction& in, std::span<const std::byte> bytes) {
   if (name_bytes == 0 || name_bytes > kNodeNameBytes) return false;
   if (in.name.find('\0') != std::string::npos || !AllZero(name.subspan(name_bytes))) return false;
   if (Get<uint16_t>(bytes.data(), kAtReserved) != 0) return false;
-  if (Get<uint32_t>(bytes.data(), kAtReservedToo) != 0) return false;
+  if (in.known == kNoNonce && in.known_incarnation != 0) return false;
   if (in.source >= kMaxNodes || in.life == kNoNonce) return false;
   if (in.destination == kAllNodes ? Personal(in) : in.challenge == kNoNonce) return false;
   return in.keyed || AllZero(bytes.subspan(kAtTag));
@@ -105,6 +105,7 @@ void EncodeIntroduction(const Introduction& in, IntroductionBytes* out) {
   Put<Nonce>(p, kAtEcho, in.echo);
   Put<Nonce>(p, kAtKnown, in.known);
   std::memcpy(p + kAtName, in.name.data(), in.name.size());
+  Put<uint32_t>(p, kAtKnownIncarnation, in.known_incarnation);
   Put<uint32_t>(p, kAtChecksum, Crc32c({p, kAtChecksum}));
 }
 
@@ -133,6 +134,7 @@ IntroDrop DecodeIntroduction(std::span<const std::byte> bytes, Introduction* in)
   in->challenge = Get<Nonce>(p, kAtChallenge);
   in->echo = Get<Nonce>(p, kAtEcho);
   in->known = Get<Nonce>(p, kAtKnown);
+  in->known_incarnation = Get<uint32_t>(p, kAtKnownIncarnation);
   const size_t name_bytes = std::min<size_t>(Get<uint8_t>(p, kAtNameBytes), kNodeNameBytes);
   in->name.assign(reinterpret_cast<const char*>(p + kAtName), name_bytes);
   return FieldsMakeSense(*in, bytes) ? IntroDrop::kNone : IntroDrop::kField;

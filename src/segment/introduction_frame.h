@@ -17,7 +17,7 @@
 namespace millrace {
 
 inline constexpr uint32_t kIntroductionMagic = 0x49524c4d;  // "MLRI"
-inline constexpr uint8_t kIntroductionVersion = 1;
+inline constexpr uint8_t kIntroductionVersion = 2;
 inline constexpr size_t kNodeNameBytes = 64;        // the longest name
 inline constexpr size_t kIntroductionBytes = 208;   // tag included
 inline constexpr size_t kIntroductionTagged = 192;  // what the tag is of
@@ -42,11 +42,12 @@ struct Introduction {
   NodeId source = 0, destination = kAllNodes;
   uint32_t incarnation = 0;
   SharedSettings settings;
-  Nonce life = kNoNonce;       // of the sender
-  Nonce challenge = kNoNonce;  // to the receiver, which echoes it; none in a multicast
-  Nonce echo = kNoNonce;       // the last challenge of the receiver's
-  Nonce known = kNoNonce;      // the receiver's life that the sender believes in
-  std::string name;            // of the sender; at most kNodeNameBytes, without zeros
+  Nonce life = kNoNonce;           // of the sender
+  Nonce challenge = kNoNonce;      // to the receiver, which echoes it; none in a multicast
+  Nonce echo = kNoNonce;           // the last challenge of the receiver's
+  Nonce known = kNoNonce;          // the receiver's life that the sender believes in
+  uint32_t known_incarnation = 0;  // of that life; 0 if there is none
+  std::string name;                // of the sender; at most kNodeNameBytes, without zeros
 };
 
 // Why introductions have no effect; what the counters are indexed by.
@@ -70,6 +71,7 @@ enum class IntroDrop : uint8_t {
   kCount
 };
 const char* IntroDropName(IntroDrop drop);
+using IntroDrops = std::array<uint64_t, static_cast<size_t>(IntroDrop::kCount)>;
 
 // Whether a frame is for DecodeIntroduction rather than for the exchange.
 bool IsIntroduction(std::span<const std::byte> frame);

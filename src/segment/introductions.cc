@@ -14,6 +14,8 @@ namespace {
 // Answers that a peer may have at once; it earns another every slow_ns. A peer that is
 // met for the first time needs two.
 constexpr int64_t kAnswersAtOnce = 4;
+// Upper bound on the pause between two mismatches told of one peer, in multiples of slow_ns.
+constexpr int64_t kSlowestMismatch = 512;
 
 const IntroductionsConfig& Checked(const IntroductionsConfig& config) {
   if (config.node >= config.names.size() || config.names[config.node].empty()) {
@@ -34,7 +36,10 @@ const IntroductionsConfig& Checked(const IntroductionsConfig& config) {
 
 Introductions::Introductions(const IntroductionsConfig& config, const SecretKey* cluster,
                              RandomBytes random)
-    : config_(Checked(config)), random_(std::move(random)), life_(DrawNonce(random_)) {
+    : config_(Checked(config)),
+      random_(std::move(random)),
+      life_(DrawNonce(random_)),
+      incarnation_(config_.incarnation) {
   if (cluster != nullptr) tagger_.emplace(IntroductionKey(*cluster, config_.run));
   index_.assign(config_.names.size(), SIZE_MAX);
   for (size_t node = 0; node < config_.names.size(); ++node) {
@@ -44,6 +49,7 @@ Introductions::Introductions(const IntroductionsConfig& config, const SecretKey*
     peer.node = static_cast<NodeId>(node);
     peer.challenge = DrawNonce(random_);
     peer.interval = config_.first_ns;
+    peer.mismatch_interval = config_.slow_ns;
   }
 }
 
@@ -101,6 +107,7 @@ bool Introductions::NextMismatch(Mismatch* mismatch) {
 IntroDrop Introductions::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
   const IntroDrop drop = Take(from, bytes, now);
   ++stats_.received[static_cast<size_t>(drop)];
+  if (drop != IntroDrop::kNone) ++stats_.refused;
   return drop;
 }
 
@@ -143,11 +150,13 @@ IntroDrop Introductions::Consider(PeerState* peer, const Introduction& in, int64
   } else if (!fresh) {
     drop = IntroDrop::kUnproven;
   } else if (std::string difference = DifferenceOf(*peer, in); !difference.empty()) {
+    Record(difference, true, now);
     Tell(peer, {peer->node, std::move(difference), true, in.life}, now);
     drop = IntroDrop::kDiffers;
   } else {
     Believe(peer, in, now);
   }
+  if (drop == IntroDrop::kNone && fresh) LearnIncarnation(peer, in, now);
   const bool done = drop == IntroDrop::kNone && peer->complete();
   // Who is done with this node wrote to all because of others.
   const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
@@ -219,6 +228,7 @@ void Introductions::RefuseUnproven(PeerState* peer, IntroDrop drop, const Introd
     mismatch.text = name + " uses another key";
   }
   mismatch.text = OneLine(std::move(mismatch.text));
+  Record(mismatch.text, false, now);
   if ((peer->unproven_told & kind) == 0 && now >= peer->next_mismatch) {
     peer->unproven_told |= kind;
     Tell(peer, std::move(mismatch), now);
@@ -233,7 +243,9 @@ void Introductions::Tell(PeerState* peer, Mismatch mismatch, int64_t now) {
                     last->life == mismatch.life && last->text == mismatch.text;
   if (told || now < peer->next_mismatch) return;
   peer->mismatch = std::move(mismatch);
-  peer->next_mismatch = now + config_.slow_ns;
+  peer->next_mismatch = now + peer->mismatch_interval;
+  peer->mismatch_interval =
+      std::min(2 * peer->mismatch_interval, kSlowestMismatch * config_.slow_ns);
   if (!peer->in_mismatched) mismatched_.push_back(peer->node);
   peer->in_mismatched = true;
 }
@@ -298,7 +310,10 @@ void Introductions::SendTo(PeerState* peer, OutIntroduction* out, int64_t now) {
   ours.destination = peer->node;
   ours.challenge = peer->challenge;
   ours.echo = peer->theirs;
-  if (peer->known) ours.known = peer->life;
+  if (peer->known) {
+    ours.known = peer->life;
+    ours.known_incarnation = peer->incarnation;
+  }
   peer->answer = peer->ask = false;
   PutOff(peer, now);
   Write(ours, out);
@@ -316,7 +331,7 @@ Introduction Introductions::Ours(bool wants_answer) const {
   ours.keyed = tagger_.has_value();
   ours.run = config_.run;
   ours.source = config_.node;
-  ours.incarnation = config_.incarnation;
+  ours.incarnation = incarnation_;
   ours.settings = config_.settings;
   ours.life = life_;
   ours.name = config_.names[config_.node];

@@ -10,6 +10,7 @@
 //       if (IsIntroduction(frame.bytes)) introductions.Receive(frame.from, frame.bytes, now);
 //     while (introductions.NextIntroduced(&peer)) opener.Admit(peer.node, peer.life);
 //     while (introductions.NextMismatch(&mismatch)) LOG(WARNING) << mismatch.text;
+//     if (introductions.TakeRaise(&raise)) ... frames are of introductions.life() from now on
 //     const size_t count = introductions.Send(room, now);
 //     ... transmit room[0 ... count) ...
 //   }
@@ -35,9 +36,11 @@
 namespace millrace {
 
 struct IntroductionsConfig {
-  uint64_t run = 0;          // equal on all nodes of a run, different between runs
-  NodeId node = 0;           // this one
-  uint32_t incarnation = 1;  // larger each time that this node is started
+  uint64_t run = 0;  // equal on all nodes of a run, different between runs
+  NodeId node = 0;   // this one
+  // Larger each time that this node is started; where a peer knows a later one, the node goes
+  // on with the one after that.
+  uint32_t incarnation = 1;
   // By node id, this one's included; empty: there is no such node.
   std::vector<std::string> names;
   SharedSettings settings;
@@ -48,7 +51,15 @@ struct IntroductionsConfig {
   // until it is the longer of the two.
   int64_t first_ns = 100'000'000;
   int64_t slow_ns = 1'000'000'000;
+
+  // A node that hears only of mismatches gives up after this long. A mismatch counts until it
+  // has not been heard of for as long.
+  int64_t patience_ns = 10'000'000'000;
 };
+
+// No node takes a later incarnation because of what a peer says: the exchange needs those
+// beyond, one each time that a node begins anew.
+inline constexpr uint32_t kLatestIncarnation = UINT32_MAX - (uint32_t{1} << 24);
 
 // A peer that has introduced itself.
 struct Introduced {
@@ -68,6 +79,21 @@ struct Mismatch {
   Nonce life = kNoNonce;  // the peer's, as it says; none if its version is another
 };
 
+// Whether a node that is no member of a run yet may become one.
+enum class JoinVerdict : uint8_t {
+  kMayJoin,
+  kWait,    // peers refuse it, and it has not met any that is set up alike
+  kGiveUp,  // it has been so for patience_ns
+};
+
+// A peer knows an earlier start of this node by an incarnation as late as this one's, so this
+// node has taken a later one.
+struct IncarnationRaise {
+  NodeId peer = 0;
+  uint32_t refused = 0;  // this node's until now
+  uint32_t known = 0;    // the peer's of this node
+};
+
 // A frame to send, in memory of the caller's.
 struct OutIntroduction {
   NodeId to = kAllNodes;
@@ -79,7 +105,8 @@ struct IntroductionStats {
   uint64_t sent = 0;
   uint64_t withheld = 0;  // answers not given, because the peer had had enough of them
   uint64_t lives = 0;     // of peers that have proven themselves
-  std::array<uint64_t, static_cast<size_t>(IntroDrop::kCount)> received{};  // by IntroDrop
+  uint64_t refused = 0;   // received for which the reason was not kNone
+  IntroDrops received{};  // by IntroDrop
 };
 
 class Introductions {
@@ -91,8 +118,9 @@ class Introductions {
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
 
-  // This node's life: what its Sealer is made for.
+  // This node's life: what its Sealer is made for. Both change when a raise is taken.
   const Nonce& life() const { return life_; }
+  uint32_t incarnation() const { return incarnation_; }
 
   // Takes one frame, whatever it holds. `from`: the sender as the transport knows it. The
   // bytes are not needed after the call.
@@ -120,8 +148,19 @@ class Introductions {
   // was replaced before it was asked for is told of once.
   bool NextIntroduced(Introduced* introduced);
   // Mismatches not told of yet: each once a peer and life, and of one peer at most one in
-  // slow_ns; what nobody has proven, once until the peer proves itself.
+  // slow_ns, then in twice as long each time, up to 512 times; what nobody has proven, once
+  // until the peer proves itself.
   bool NextMismatch(Mismatch* mismatch);
+  // True once after a raise. In the life of this object each peer can cause one, and none
+  // goes beyond kLatestIncarnation.
+  bool TakeRaise(IncarnationRaise* raise);
+
+  // For a node that is no member yet. One peer that is set up alike suffices for kMayJoin.
+  JoinVerdict Verdict(int64_t now) const;
+  // One line: the mismatch behind kWait and kGiveUp, a proven one if there was any.
+  const std::string& verdict_reason() const { return unresolved_.reason; }
+  // When kWait will be over if nothing is received until then.
+  int64_t wait_ends() const { return unresolved_.last + config_.patience_ns; }
 
   const IntroductionStats& stats() const { return stats_; }
 
@@ -133,6 +172,8 @@ class Introductions {
     NodeId node = 0;
     bool known = false;      // `life` and `incarnation` are believed
     bool confirmed = false;  // that life has said that it knows this node's
+    bool raised = false;     // it has caused a raise
+    bool barred = false;     // it knows a later start of this node, which can not raise again
     Nonce life = kNoNonce;
     uint32_t incarnation = 0;
     Nonce challenge = kNoNonce;  // this node's to it, until it was echoed
@@ -147,9 +188,16 @@ class Introductions {
     std::optional<Mismatch> mismatch;
     bool in_introduced = false, in_mismatched = false;  // of the queues below
     uint8_t unproven_told = 0;                          // of Unproven
-    int64_t next_mismatch = INT64_MIN;
+    int64_t next_mismatch = INT64_MIN, mismatch_interval = 0;
 
     bool complete() const { return known && confirmed; }
+  };
+
+  // Mismatches heard of without a gap of patience_ns.
+  struct Unresolved {
+    std::string reason;  // "": there was none
+    bool proven = false;
+    int64_t since = 0, last = 0;
   };
 
   PeerState* Find(NodeId node);
@@ -159,7 +207,11 @@ class Introductions {
   IntroDrop Consider(PeerState* peer, const Introduction& in, int64_t now);
   std::string DifferenceOf(const PeerState& peer, const Introduction& in) const;
   void Believe(PeerState* peer, const Introduction& in, int64_t now);
+  void LearnIncarnation(PeerState* peer, const Introduction& in, int64_t now);
+  void Raise(PeerState* peer, uint32_t known, int64_t now);
+  bool MetCompatible() const;
   void RefuseUnproven(PeerState* peer, IntroDrop drop, const Introduction& in, int64_t now);
+  void Record(const std::string& text, bool proven, int64_t now);
   void Tell(PeerState* peer, Mismatch mismatch, int64_t now);
   void Owe(PeerState* peer, bool ask, int64_t now);
   int64_t DueAt(const PeerState& peer) const;
@@ -172,13 +224,16 @@ class Introductions {
   const IntroductionsConfig config_;
   const RandomBytes random_;
   std::optional<MessageTagger> tagger_;  // if there is a key
-  const Nonce life_;
+  Nonce life_;
+  uint32_t incarnation_;
   std::vector<PeerState> peers_;
   std::vector<size_t> index_;  // by node: of peers_, or as many as there are
   size_t known_ = 0;
   size_t first_ = 0;  // the peer whose turn is first, so that little room starves nobody
   int64_t next_event_ = INT64_MIN;
   std::deque<NodeId> introduced_, mismatched_;  // to tell of, each node once
+  Unresolved unresolved_;
+  std::optional<IncarnationRaise> raise_;
   IntroductionStats stats_;
 };
 

@@ -52,7 +52,14 @@ Closeness SegmentMeters::closeness(NodeId node) const {
   return peer_closeness_[IndexOf(node)];
 }
 
+void SegmentMeters::Publish(const IntroductionStats& stats) {
+  if (stats.refused == all_handshake_drops_.Read()) return;
+  for (size_t i = 0; i < handshake_drops_.size(); ++i) handshake_drops_[i].Set(stats.received[i]);
+  all_handshake_drops_.Set(stats.refused);
+}
+
 void SegmentMeters::Publish(const Gate& gate) {
+  Publish(gate.introductions().stats());
   uint64_t before = 0, now = 0;
   for (size_t i = 0; i < gate_drops_.size(); ++i) {
     before += gate_drops_[i].Read();
@@ -79,6 +86,11 @@ std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meter
   for (size_t i = 0; i < std::tuple_size_v<GateDrops>; ++i) {
     const auto drop = static_cast<GateDrop>(i);
     drops.emplace_back(GateDropName(drop), meters.gate_drops(drop));
+  }
+  // The first stands for none.
+  for (size_t i = 1; i < std::tuple_size_v<IntroDrops>; ++i) {
+    const auto drop = static_cast<IntroDrop>(i);
+    drops.emplace_back(Cat("handshake_", IntroDropName(drop)), meters.handshake_drops(drop));
   }
   for (size_t i = 0; i < kDropReasons; ++i) {
     const auto reason = static_cast<DropReason>(i);

@@ -52,6 +52,11 @@ class SegmentMeters {
   uint64_t gate_drops(GateDrop drop) const { return gate_drops_[static_cast<size_t>(drop)].Read(); }
   uint64_t gate_drops() const;
   uint64_t gate_drops_of(NodeId peer) const { return peer_gate_drops_[IndexOf(peer)].Read(); }
+  // Introductions that had no effect: for one reason, for all of them.
+  uint64_t handshake_drops(IntroDrop drop) const {
+    return handshake_drops_[static_cast<size_t>(drop)].Read();
+  }
+  uint64_t handshake_drops() const { return all_handshake_drops_.Read(); }
   // Frames of bulletins that were refused, by reason.
   uint64_t bulletin_drops(BulletinDrop drop) const {
     return bulletin_drops_[static_cast<size_t>(drop)].Read();
@@ -96,11 +101,14 @@ class SegmentMeters {
     }
   }
   size_t IndexOf(NodeId peer) const;
+  void Publish(const IntroductionStats& stats);
 
   const PeerMeters& exchange_;
   const std::vector<NodeId> peers_;
   std::array<Count, kSlots> slots_;
   std::array<Count, std::tuple_size_v<GateDrops>> gate_drops_;
+  std::array<Count, std::tuple_size_v<IntroDrops>> handshake_drops_;
+  Count all_handshake_drops_;
   std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
   std::vector<Count> peer_gate_drops_;  // by the index in peers_
   Count passes_, idle_passes_, wire_bytes_;
@@ -111,7 +119,7 @@ class SegmentMeters {
 };
 
 // Frames that did not get through, by the name of the reason, those that never occurred
-// included: of the exchange, of the gate and of the transport.
+// included: of the exchange, of the gate, of handshakes and of the transport.
 std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meters,
                                                       const TransportCounters& counters);
 

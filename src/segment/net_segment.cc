@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -40,8 +41,10 @@ std::string NetSegment::NameOf(NodeId node) const {
 }
 
 NetSegment::Next NetSegment::Pass(int64_t now_ns) {
-  const bool joined = state_.in_sync_ || state_.members_ > 0;
-  if (!joined && !gate_->refusal().empty()) return Refuse(now_ns);
+  if (!state_.in_sync_ && state_.members_ == 0 && !state_.leave_) {
+    const JoinVerdict verdict = gate_->Verdict(now_ns);
+    if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
+  }
   told_ = state_.progress();
   exchange_->SetProgress(told_);
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
@@ -65,17 +68,38 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   return next;
 }
 
-// Differs from those that are there: neither joins them nor begins a run of its own. It
-// goes on to introduce itself, so that they can say whom they refused.
-NetSegment::Next NetSegment::Refuse(int64_t now_ns) {
-  {
+// Differs from those that are there, as far as it has heard: neither joins them nor begins a
+// run of its own. It goes on to introduce itself, so that it may meet one that is set up
+// alike, and others can say whom they refused.
+NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
+  if (verdict == JoinVerdict::kGiveUp) {
     std::lock_guard lock(state_.mutex_);
     state_.refusal_ = gate_->refusal();
+  } else if (!std::exchange(held_back_, true)) {
+    LOG(WARNING) << "Segment " << name() << ": begins no run, and gives up unless a node that is "
+                 << "set up alike is met within "
+                 << config_.gate.introductions.patience_ns / 1'000'000'000 << " s";
   }
-  for (size_t received = 1; received > 0; transport_->Release()) TakeBatch(now_ns, &received);
+  size_t received = 1;
+  for (int batch = 0; batch < kMostBatches && received > 0; ++batch) {
+    TakeBatch(now_ns, &received);
+    transport_->Release();
+  }
   Reclaim();
   Introduce(now_ns);
-  return {.at_once = false, .deadline_ns = gate_->introductions().NextEvent()};
+  meters_->Publish(*gate_);
+  const Introductions& introductions = gate_->introductions();
+  return {.at_once = received > 0,
+          .deadline_ns = std::min(introductions.NextEvent(), introductions.wait_ends() + 1)};
+}
+
+// What this node says from now on is of a later incarnation than it was started with.
+void NetSegment::FollowIncarnation() {
+  const uint32_t incarnation = gate_->introductions().incarnation();
+  if (incarnation == incarnation_) return;
+  incarnation_ = incarnation;
+  exchange_->RaiseIncarnation(incarnation);
+  if (bulletins_) bulletins_->RaiseIncarnation(incarnation);
 }
 
 // Frames from the transport: returns how many got in, as the first of `views_`. They are
@@ -95,6 +119,7 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
       views_[entered++] = *frame;
     }
   }
+  FollowIncarnation();
   if (heard) state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
   return entered;
 }

@@ -87,8 +87,8 @@ class SegmentState {
   // How many of BulletinStore::changes() the other members have, as far as they get them
   // from here.
   uint64_t informed() const { return informed_; }
-  // Why this node, which has not joined yet, is not wanted; "" if it is. Then the
-  // segment does nothing more.
+  // Why this node, which has not joined yet, gives up; "" if it does not. Then the segment
+  // does nothing more.
   std::string refusal() const {
     std::lock_guard lock(mutex_);
     return refusal_;
@@ -145,7 +145,8 @@ class NetSegment {
   void MakeExecutor(int64_t most_floats, float* weights, int64_t count);
   bool SendsDirect(const float* weights, int64_t count);
   void FinishReceived(int64_t now_ns);
-  Next Refuse(int64_t now_ns);
+  Next HoldBack(JoinVerdict verdict, int64_t now_ns);
+  void FollowIncarnation();
   bool Receive(int64_t now_ns);
   size_t TakeBatch(int64_t now_ns, size_t* received);
   bool Send(int64_t now_ns);
@@ -189,6 +190,8 @@ class NetSegment {
   int64_t drop_news_ns_ = 0;         // until then they are offered again
   uint64_t informed_ = 0;            // frames accepted up to the last of these
   uint64_t admitted_lives_ = 0;      // of the peers, to the bulletins
+  uint32_t incarnation_ = 0;         // of the introductions, as the others were told
+  bool held_back_ = false;           // this node has been, and the log says so
   std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false;

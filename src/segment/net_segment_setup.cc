@@ -91,6 +91,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
   link_log_ = std::make_unique<LinkLog>(config.name, config.gate.introductions.names,
                                         config.exchange.node, MaxFrameBytes(exchange, arrays_));
+  incarnation_ = gate_->introductions().incarnation();
   static_assert(OutBulletin::kTrailerRoom == kSealBytes);
   if (config.bulletins) {
     bulletins_ =

@@ -33,13 +33,15 @@ std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegmen
   return distances;
 }
 
-// Larger in each life of this node, as long as its clock is right; where it is not, the
-// others say so. Quarters of a second since 2020, which last until 2054.
+// Larger each time that this node is started, as long as its clock is right; where it is not,
+// the others say so, and the node takes a later one. Quarters of a second since 2020, which
+// last until 2053; 1 where the clock shows an earlier time.
 uint32_t NewIncarnation() {
   constexpr int64_t k2020 = 1'577'836'800;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint32_t>((now.tv_sec - k2020) * 4 + now.tv_nsec / 250'000'000);
+  const int64_t quarters = (int64_t{now.tv_sec} - k2020) * 4 + now.tv_nsec / 250'000'000;
+  return static_cast<uint32_t>(std::clamp<int64_t>(quarters, 1, kLatestIncarnation));
 }
 
 // `top`: the node of the segment that is nearest to node 0.

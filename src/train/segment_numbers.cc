@@ -1,5 +1,10 @@
 #include "train/segment_numbers.h"
 
+#include <array>
+#include <string>
+#include <tuple>
+
+#include "base/error.h"
 #include "base/sum.h"
 
 namespace millrace {
@@ -32,6 +37,18 @@ class List {
   std::vector<NamedNumber> numbers_;
 };
 
+// "handshake_tag"; the text lives as long as the program.
+const char* HandshakeCounter(IntroDrop drop) {
+  static const auto names = [] {
+    std::array<std::string, std::tuple_size_v<IntroDrops>> all;
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i] = Cat("handshake_", IntroDropName(static_cast<IntroDrop>(i)));
+    }
+    return all;
+  }();
+  return names[static_cast<size_t>(drop)].c_str();
+}
+
 }  // namespace
 
 std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
@@ -55,6 +72,11 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   list.Count("takeovers", stats.takeovers);
   list.Count("dropped_exchange", Sum(stats.drops));
   list.Count("dropped_gate", meters.gate_drops());
+  list.Count("dropped_handshake", meters.handshake_drops());
+  for (size_t i = 1; i < std::tuple_size_v<IntroDrops>; ++i) {  // the first stands for none
+    const auto drop = static_cast<IntroDrop>(i);
+    list.Count(HandshakeCounter(drop), meters.handshake_drops(drop));
+  }
   list.Count("dropped_transport", transport.dropped());
   list.Count("overruns", transport.dropped(DropReason::kOverrun));
   list.Count("busy", transport.busy());

@@ -1,5 +1,6 @@
 // Introductions take anything: what decodes is written back as the same bytes, nobody is
-// believed who has not echoed a challenge, and all that goes out decodes.
+// believed who has not echoed a challenge, nor makes the node take a later incarnation, and all
+// that goes out decodes.
 //
 // The first byte of an input says how the frames behind it, of 208 bytes each, are
 // repaired: 1 the checksum, 2 the tag, 4 the echo.
@@ -128,6 +129,10 @@ bool Target(const std::string& input) {
     }
   }
   const bool could_know = (how & kRepairEcho) != 0 && (key == nullptr || (how & kRepairTag) != 0);
+  size_t raises = 0;
+  for (IncarnationRaise raise; node.TakeRaise(&raise);) ++raises;
+  if (node.incarnation() != 1 && !could_know) return false;
+  if (node.incarnation() > kLatestIncarnation || raises > 1) return false;
   return !node.Knows(2) && (could_know || !node.Knows(1));
 }
 

@@ -115,15 +115,16 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
                                          {"segment lan", "in_sync", 1},
                                          {"segment lan", "wire_bytes_out", 1e6},
                                          {"segment lan", "dropped_gate", 5},
+                                         {"segment lan", "dropped_handshake", 2},
                                          {"segment lan", "dropped_transport", 1}});
   BoardReading now = before;
-  now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 3};
+  now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 12, 3};
   const std::string table = BoardTable({before}, {now}, 2.0);
   EXPECT_CONTAINS(table,
                   "LeNet on demo/a (pid 7): iteration 160, loss 0.1250, here 10.0 iterations/s, "
                   "640 images/s\n");
   EXPECT_CONTAINS(table, "  lan                   2 in sync      2.00     0.00");
-  EXPECT_CONTAINS(table, "        3        0     0%\n");  // drops
+  EXPECT_CONTAINS(table, "        8        0     0%\n");  // drops
   EXPECT_EQ(BoardTable({}, {}, 1), "nothing is training on this machine\n");
 }
 

@@ -47,9 +47,9 @@ struct Leaving {
   PostedFrame frame;
 };
 
-// Carries introductions to and fro until nobody has any to send.
-void Introduce(Gate* a, NodeId a_id, Gate* b, NodeId b_id) {
-  for (int64_t now = 0; now < 5'000 * test::kMs; now += 50 * test::kMs) {
+// Carries introductions to and fro for five seconds.
+void Introduce(Gate* a, NodeId a_id, Gate* b, NodeId b_id, int64_t begin = 0) {
+  for (int64_t now = begin; now < begin + 5'000 * test::kMs; now += 50 * test::kMs) {
     for (const auto& [from, from_id, to, to_id] :
          {std::tuple(a, a_id, b, b_id), std::tuple(b, b_id, a, a_id)}) {
       std::vector<OutIntroduction> room(8);
@@ -112,13 +112,36 @@ TEST(Gate, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
   EXPECT_TRUE(a.Enter({1, Leaving(1, b.get()).OnTheWire()}, 0));
 }
 
+TEST(Gate, SealsAnewAfterItHasTakenALaterIncarnation) {
+  Gate a(ConfigFor(0, 1, 'k')), earlier(ConfigFor(1, 7, 'k'));
+  Introduce(&a, 0, &earlier, 1);
+  Gate b(ConfigFor(1, 5, 'k'));
+  const Nonce life = b.introductions().life();
+  const Bytes before = Leaving(1, &b).OnTheWire();
+  Introduce(&a, 0, &b, 1, 5'000 * test::kMs);
+  EXPECT_EQ(b.introductions().incarnation(), 8u);
+  EXPECT_NE(b.introductions().life(), life);
+  EXPECT_FALSE(a.Enter({1, before}, 0));
+  EXPECT_TRUE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));
+}
+
 TEST(Gate, SaysWhyItRefuses) {
   GateConfig other = ConfigFor(1, 1, '\0');
   other.introductions.settings.parameters += 5;
   Gate a(ConfigFor(0, 1, '\0')), b(other);
   Introduce(&a, 0, &b, 1);
-  EXPECT_CONTAINS(a.refusal(), "node b has another net");
+  const int64_t now = 5'000 * test::kMs;
+  EXPECT_EQ(a.Verdict(now), JoinVerdict::kWait);
+  EXPECT_EQ(a.refusal(), "");
+  Introduce(&a, 0, &b, 1, now);
+  Introduce(&a, 0, &b, 1, 2 * now);
+  EXPECT_EQ(a.Verdict(3 * now), JoinVerdict::kGiveUp);
+  EXPECT_EQ(b.Verdict(3 * now), JoinVerdict::kGiveUp);
+  EXPECT_EQ(a.refusal(),
+            "node b has another net: 430505 parameters, here 430500; no node that is set up alike "
+            "was met for 10 s");
   EXPECT_CONTAINS(b.refusal(), "node a has another net");
+  EXPECT_EQ(a.Verdict(100 * now), JoinVerdict::kGiveUp);  // for good
   EXPECT_FALSE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));
 }
 

@@ -56,6 +56,7 @@ TEST(IntroductionDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));
   EXPECT_EQ(in.echo, NonceOf(example, "echo"));
   EXPECT_EQ(in.known, NonceOf(example, "known"));
+  EXPECT_EQ(in.known_incarnation, IntegerOf(example, "known_incarnation"));
   EXPECT_EQ(in.name, ValueOf(example, "name"));
   // And the program writes the same frame, checksum and tag included.
   IntroductionBytes written;

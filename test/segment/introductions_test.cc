@@ -119,22 +119,6 @@ TEST(Introductions, ManyStartsOfOneNodeAreAllMetOverABadLink) {
   }
 }
 
-TEST(Introductions, AnEarlierStartDoesNotReplaceALaterOne) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  meeting.Start(ConfigOf(1, 2, 7));
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  const Nonce life = meeting.node(1).life();
-  for (uint32_t incarnation : {6u, 7u}) {
-    meeting.Start(ConfigOf(1, 2, incarnation));
-    meeting.Run(10'000);
-    EXPECT_EQ(meeting.node(0).Peer(1)->life, life);
-    ASSERT_TRUE(meeting.node(0).MismatchOf(1).has_value());
-    EXPECT_CONTAINS(meeting.node(0).MismatchOf(1)->text, "node b is known by a start as late");
-    EXPECT_FALSE(meeting.node(1).KnownBy(0));
-  }
-}
-
 TEST(Introductions, ARecordedLifeIsNotBelieved) {
   for (const bool keyed : {false, true}) {
     const SecretKey key = KeyOf(1);

@@ -179,12 +179,107 @@ TEST(Mismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
   EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
 }
 
+// ---- What becomes of a node that hears of mismatches. ----
+
+constexpr int64_t kPatience = 10'000 * test::kMs;
+
+struct Heard {
+  Introductions* node;
+  void Differs(NodeId from, int64_t now) const {  // what a node with another key says
+    Meeting other(3);
+    const SecretKey key = KeyOf(9);
+    other.Start(ConfigOf(from, 3), &key);
+    other.Run(2);
+    node->Receive(from, other.sent().front().bytes, now);
+  }
+};
+
+TEST(Mismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
+  Introductions node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+  const Heard heard{&node};
+  EXPECT_EQ(node.Verdict(0), JoinVerdict::kMayJoin);
+  for (int64_t now = 5; now < 5 + kPatience; now += kPatience / 4) {
+    heard.Differs(1, now);
+    EXPECT_EQ(node.Verdict(now), JoinVerdict::kWait) << now;
+  }
+  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kWait);  // nothing came since
+  heard.Differs(1, 4 + kPatience);
+  EXPECT_EQ(node.Verdict(4 + kPatience), JoinVerdict::kWait);
+  heard.Differs(1, 5 + kPatience);
+  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kGiveUp);
+  EXPECT_EQ(node.verdict_reason(), "node b uses a key, here none is used");
+}
+
+TEST(Mismatch, IsForgottenWhenItIsNotHeardOfAgain) {
+  Introductions node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+  const Heard heard{&node};
+  heard.Differs(1, 0);
+  EXPECT_EQ(node.wait_ends(), kPatience);
+  EXPECT_EQ(node.Verdict(kPatience), JoinVerdict::kWait);
+  EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kMayJoin);
+  heard.Differs(1, kPatience + 1);  // the first of a new row
+  EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kWait);
+  heard.Differs(1, 2 * kPatience);
+  EXPECT_EQ(node.Verdict(2 * kPatience), JoinVerdict::kWait);
+}
+
+TEST(Mismatch, DoesNotHoldUpANodeThatHasMetAnother) {
+  Meeting meeting(3);
+  meeting.Start(ConfigOf(0, 3));
+  const Heard heard{&meeting.node(0)};
+  for (int i = 0; i < 9; ++i) {
+    heard.Differs(1, meeting.now());
+    meeting.Run(1'000);
+  }
+  EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kWait);
+  meeting.Start(ConfigOf(2, 3));
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(0).Knows(2); }, 3'000));
+  for (int i = 0; i < 9; ++i) {
+    heard.Differs(1, meeting.now());
+    EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kMayJoin);
+    meeting.Run(1'000);
+  }
+}
+
+// What is proven is the reason, whatever else is heard.
+TEST(Mismatch, GivesTheProvenReasonBeforeOthers) {
+  Meeting meeting(3);
+  meeting.Start(ConfigOf(0, 3));
+  IntroductionsConfig config = ConfigOf(1, 3);
+  config.settings.topology_digest = 1;
+  meeting.Start(config);
+  for (int i = 0; i < 12; ++i) {
+    Heard{&meeting.node(0)}.Differs(2, meeting.now());
+    meeting.Run(1'000);
+  }
+  for (const NodeId node : {0, 1}) {
+    EXPECT_EQ(meeting.node(node).Verdict(meeting.now()), JoinVerdict::kGiveUp);
+  }
+  EXPECT_EQ(meeting.node(0).verdict_reason(), "node b has another topology file");
+  EXPECT_EQ(meeting.node(1).verdict_reason(), "node a has another topology file");
+}
+
+TEST(Mismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
+  Meeting meeting(2);
+  meeting.StartAll();
+  size_t told = 0;
+  for (uint32_t incarnation = 2; incarnation < 1'000; ++incarnation) {
+    IntroductionsConfig config = ConfigOf(1, 2, incarnation);
+    config.settings.topology_digest = 1;
+    meeting.Start(config);
+    meeting.Run(1'100);
+    told += Told(&meeting.node(0)).size();
+  }
+  EXPECT_GE(told, 10u);
+  EXPECT_LE(told, 13u);  // after 1, 2, 4, ... 512 s, and again 512 s
+}
+
 TEST(Mismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
   Meeting meeting(2);
   meeting.StartAll();
   meeting.set_tamper([](test::Carried* frame) {
     if (frame->from == 0) return true;
-    Put<uint8_t>(frame->bytes.data(), 4, 2);
+    Put<uint8_t>(frame->bytes.data(), 4, kIntroductionVersion + 1);
     Put<uint64_t>(frame->bytes.data(), 48, ~0ull);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;

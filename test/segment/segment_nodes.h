@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -38,18 +39,15 @@ class SegmentNodes {
   // If set: what the node's segment carries.
   std::function<std::shared_ptr<BulletinStore>(int node)> bulletins;
 
-  void Start(int node, float value = 0) {
+  // `incarnation`: later at each start, if none is given.
+  void Start(int node, float value = 0, std::optional<uint32_t> incarnation = {}) {
+    StartWith(config_, node, value, incarnation);
+  }
+  // The node is set up as `change` makes it.
+  void StartOther(int node, const std::function<void(NetSegmentConfig*)>& change) {
     NetSegmentConfig config = config_;
-    config.exchange.node = static_cast<uint16_t>(node);
-    config.gate.random = SeededRandom(node, ++lives_);
-    config.exchange.incarnation = 1 + static_cast<uint32_t>(now_ / kMs);
-    if (bulletins) config.bulletins = bulletins(node);
-    homes_[node] = home(node);
-    weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
-    const std::vector<float> values(floats_, value);
-    homes_[node].memory->CopyFromHost(at(node), values.data(), weights_[node].bytes());
-    nets_[node] =
-        std::make_unique<NetSegment>(config, connect(node), at(node), floats_, homes_[node]);
+    change(&config);
+    StartWith(config, node, 0, {});
   }
   void Kill(int node) { nets_[node].reset(); }
 
@@ -110,6 +108,20 @@ class SegmentNodes {
   uint64_t made(int node) const { return made_[node]; }
 
  private:
+  void StartWith(NetSegmentConfig config, int node, float value,
+                 std::optional<uint32_t> incarnation) {
+    config.exchange.node = static_cast<uint16_t>(node);
+    config.gate.random = SeededRandom(node, ++lives_);
+    config.exchange.incarnation = incarnation.value_or(1 + static_cast<uint32_t>(now_ / kMs));
+    if (bulletins) config.bulletins = bulletins(node);
+    homes_[node] = home(node);
+    weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
+    const std::vector<float> values(floats_, value);
+    homes_[node].memory->CopyFromHost(at(node), values.data(), weights_[node].bytes());
+    nets_[node] =
+        std::make_unique<NetSegment>(config, connect(node), at(node), floats_, homes_[node]);
+  }
+
   static LoopbackHub WithNodes(LoopbackOptions options, int nodes) {
     options.nodes = nodes;
     return LoopbackHub(options);

@@ -149,8 +149,8 @@ TEST_F(Bench, ANodeAloneEndsAndSaysWhomItExpected) {
 
 TEST_F(Bench, NodesOfAnotherSizeAreRefusedByName) {
   WriteTopology(2);
-  Start("a", {"--floats=1024", "--wait=5"});
-  Start("b", {"--floats=2048", "--wait=5"});
+  Start("a", {"--floats=1024", "--wait=20"});
+  Start("b", {"--floats=2048", "--wait=20"});
   // Whoever had begun before it met the other stays alone.
   const CommandResult a = Finish("a"), b = Finish("b");
   EXPECT_EQ(a.status, 1);

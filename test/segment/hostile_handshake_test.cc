@@ -1,0 +1,233 @@
+// What introductions that anybody can send do to nodes that start: they are counted, and delay
+// at most.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "exchange/wire_bytes.h"
+#include "test/segment/meeting.h"
+#include "test/segment/segment_nodes.h"
+#include "test/support/support.h"
+#include "train/segment_numbers.h"
+
+namespace millrace {
+namespace {
+
+using test::KeyOf;
+using test::SegmentNodes;
+
+constexpr int64_t kPatienceMs = 10'000;
+
+// A transport that also brings what the test puts into `forged`, as from node `as`.
+class ForgingTransport : public Transport {
+ public:
+  ForgingTransport(std::unique_ptr<Transport> inner, std::deque<IntroductionBytes>* forged,
+                   NodeId as)
+      : Transport(inner->info()), inner_(std::move(inner)), forged_(*forged), as_(as) {
+    IndexPeers();
+  }
+  SendResult Send(std::span<const OutFrame> frames) override { return inner_->Send(frames); }
+  uint64_t Reclaim() override { return inner_->Reclaim(); }
+  size_t Receive(std::span<InFrame> frames) override {
+    if (forged_.empty() || frames.empty()) return inner_->Receive(frames);
+    lent_ = forged_.front();
+    forged_.pop_front();
+    frames[0] = {as_, lent_};
+    return 1;
+  }
+  void Release() override { inner_->Release(); }
+  WaitResult Wait(int64_t deadline_ns, WaitFor what) override {
+    return inner_->Wait(deadline_ns, what);
+  }
+  void Wake() override { inner_->Wake(); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  std::deque<IntroductionBytes>& forged_;
+  const NodeId as_;
+  IntroductionBytes lent_;
+};
+
+// Three nodes of which node 2 gets forged introductions as from node 1.
+class Forged : public SegmentNodes {
+ public:
+  explicit Forged(const NetSegmentConfig& config) : SegmentNodes(3, 1000, config) {
+    const auto plain = connect;
+    connect = [this, plain](int node) -> std::unique_ptr<Transport> {
+      if (node != 2) return plain(node);
+      return std::make_unique<ForgingTransport>(plain(node), &frames, 1);
+    };
+  }
+  std::deque<IntroductionBytes> frames;
+};
+
+// What anybody can make who knows the names of a run: nothing in it is proven.
+IntroductionBytes ForgedBytes(bool keyed, uint8_t version = kIntroductionVersion) {
+  Introduction in;
+  in.keyed = keyed;
+  in.run = 7;
+  in.source = 1;
+  in.incarnation = 1;
+  in.name = "x";
+  in.life[0] = std::byte{1};
+  IntroductionBytes bytes;
+  EncodeIntroduction(in, &bytes);
+  Put<uint8_t>(bytes.data(), 4, version);
+  Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
+  return bytes;
+}
+
+NetSegmentConfig WithKey(char letter) {
+  NetSegmentConfig config;
+  if (letter != 0) {
+    config.gate.key = std::make_shared<const SecretKey>(KeyOf(static_cast<uint8_t>(letter)));
+  }
+  return config;
+}
+
+struct Forgery {
+  char key;  // of the segment; 0: none
+  IntroductionBytes bytes;
+  IntroDrop reason;
+};
+std::vector<Forgery> Forgeries() {
+  return {{'k', ForgedBytes(false), IntroDrop::kNoKey},
+          {'k', ForgedBytes(true), IntroDrop::kTag},
+          {'k', ForgedBytes(true, 9), IntroDrop::kVersion},
+          {'\0', ForgedBytes(true), IntroDrop::kForeignKey},
+          {'\0', ForgedBytes(false, 9), IntroDrop::kVersion}};
+}
+
+TEST(HostileHandshake, OneForgedMessageDoesNotKeepAStartingNodeOut) {
+  for (const Forgery& forgery : Forgeries()) {
+    Forged segment(WithKey(forgery.key));
+    segment.Start(0);
+    segment.Start(1);
+    segment.Run(3000);
+    segment.frames.push_back(forgery.bytes);
+    segment.Start(2);
+    segment.Run(1000);
+    EXPECT_EQ(segment.net(2).state().refusal(), "");
+    EXPECT_TRUE(segment.net(2).state().in_sync());
+    EXPECT_EQ(segment.net(0).state().members(), 3u);
+  }
+}
+
+TEST(HostileHandshake, OneForgedMessageOnlyDelaysANodeThatIsAlone) {
+  for (const Forgery& forgery : Forgeries()) {
+    Forged segment(WithKey(forgery.key));
+    segment.frames.push_back(forgery.bytes);
+    segment.Start(2);
+    segment.Run(kPatienceMs - 100);
+    EXPECT_EQ(segment.net(2).state().members(), 0u);
+    segment.Run(2000);
+    EXPECT_EQ(segment.net(2).state().refusal(), "");
+    EXPECT_TRUE(segment.net(2).state().founded());
+  }
+}
+
+TEST(HostileHandshake, AStreamOfForgedMessagesDoesNotEndANodeThatHasMetAnother) {
+  for (const Forgery& forgery : Forgeries()) {
+    Forged segment(WithKey(forgery.key));
+    segment.Start(0);
+    segment.Start(2);
+    for (int i = 0; i < 300; ++i) {
+      segment.frames.push_back(forgery.bytes);
+      segment.Run(100);
+    }
+    EXPECT_EQ(segment.net(2).state().refusal(), "");
+    EXPECT_TRUE(segment.net(2).state().in_sync());
+    EXPECT_EQ(segment.net(2).state().members(), 2u);
+  }
+}
+
+TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
+  for (const Forgery& forgery : Forgeries()) {
+    Forged segment(WithKey(forgery.key));
+    segment.Start(0);
+    segment.Start(2);
+    segment.Run(3000);
+    const SegmentMeters& meters = segment.net(2).meters();
+    const uint64_t before = meters.handshake_drops();
+    constexpr int kMany = 10'000;
+    segment.frames.assign(kMany, forgery.bytes);
+    segment.Run(3000);
+    ASSERT_TRUE(segment.frames.empty());
+    EXPECT_EQ(meters.handshake_drops(), before + kMany);
+    EXPECT_EQ(meters.handshake_drops(forgery.reason), kMany);
+    const std::string total = SummaryOf(meters, segment.net(2).transport().counters());
+    EXPECT_CONTAINS(total, Cat(" handshake_", IntroDropName(forgery.reason), " ", kMany));
+    std::map<std::string, double> numbers;  // of the board and the metrics file
+    for (const NamedNumber& each : NumbersOf(segment.net(2))) numbers[each.name] = each.value;
+    EXPECT_EQ(numbers.at("dropped_handshake"), static_cast<double>(before + kMany));
+    EXPECT_EQ(numbers.at(Cat("handshake_", IntroDropName(forgery.reason))), kMany);
+    EXPECT_EQ(segment.net(2).state().members(), 2u);
+  }
+}
+
+TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
+  Forged segment(WithKey('k'));
+  segment.Start(2);
+  segment.frames.assign(5, ForgedBytes(false));
+  segment.Run(100);
+  EXPECT_EQ(segment.net(2).state().members(), 0u);
+  EXPECT_EQ(segment.net(2).meters().handshake_drops(IntroDrop::kNoKey), 5u);
+}
+
+// One of three is set up differently, and speaks first.
+TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
+  for (const char key : {'\0', 'k'}) {
+    SegmentNodes segment(3, 1000, WithKey(key));
+    segment.StartOther(1, [](NetSegmentConfig* config) {
+      config->gate.introductions.settings.topology_digest = 1;
+    });
+    segment.Start(0);
+    segment.Run(500);  // they hear of each other's difference
+    segment.Start(2);
+    segment.Run(3000);
+    for (const int node : {0, 2}) {
+      EXPECT_EQ(segment.net(node).state().refusal(), "");
+      EXPECT_EQ(segment.net(node).state().members(), 2u);
+    }
+    segment.Run(kPatienceMs);
+    EXPECT_EQ(segment.net(1).state().members(), 0u);
+    EXPECT_CONTAINS(segment.net(1).state().refusal(), " has another topology file");
+    EXPECT_CONTAINS(segment.net(1).state().refusal(), "set up alike was met for 10 s");
+  }
+}
+
+// Nothing tells a wrong key from forged messages but that nobody with the right one is met.
+TEST(HostileHandshake, ANodeWithAnotherKeyBeginsNoRunAndEndsWithTheReason) {
+  SegmentNodes segment(3, 1000, WithKey('k'));
+  segment.Start(0);
+  segment.Start(1);
+  segment.Run(3000);
+  segment.StartOther(2, [](NetSegmentConfig* config) { config->gate.key = WithKey('x').gate.key; });
+  segment.Run(kPatienceMs - 100);
+  EXPECT_EQ(segment.net(2).state().refusal(), "");
+  EXPECT_EQ(segment.net(2).state().members(), 0u);
+  segment.Run(2000);
+  EXPECT_CONTAINS(segment.net(2).state().refusal(), " uses another key; no node");
+  EXPECT_EQ(segment.net(2).state().members(), 0u);
+  EXPECT_EQ(segment.net(0).state().members(), 2u);
+}
+
+TEST(HostileHandshake, ANodeThatIsHeldBackLeavesAtOnce) {
+  Forged segment(WithKey('k'));
+  segment.frames.push_back(ForgedBytes(false));
+  segment.Start(2);
+  segment.Run(100);
+  segment.net(2).state().RequestLeave();
+  segment.Run(10);
+  EXPECT_TRUE(segment.net(2).state().left());
+}
+
+}  // namespace
+}  // namespace millrace

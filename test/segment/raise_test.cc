@@ -1,0 +1,187 @@
+// A node takes a later incarnation where a peer knows one as late as its own: by a handshake
+// that is neither forged nor recorded, and not without end.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "exchange/wire_bytes.h"
+#include "test/segment/meeting.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::Carried;
+using test::ConfigOf;
+using test::KeyOf;
+using test::Meeting;
+
+constexpr size_t kAtKnown = 104, kAtKnownIncarnation = 184, kAtChecksum = 188;
+
+std::vector<IncarnationRaise> Raises(Introductions* node) {
+  std::vector<IncarnationRaise> all;
+  for (IncarnationRaise raise; node->TakeRaise(&raise);) all.push_back(raise);
+  return all;
+}
+
+const SecretKey* KeyIf(bool keyed) {
+  static const SecretKey key = KeyOf(1);
+  return keyed ? &key : nullptr;
+}
+
+// Node b, known as of `known`, starts again as of `incarnation`.
+void StartAgain(Meeting* meeting, bool keyed, uint32_t known, uint32_t incarnation) {
+  meeting->StartAll(KeyIf(keyed));
+  meeting->Start(ConfigOf(1, 2, known), KeyIf(keyed));
+  ASSERT_TRUE(meeting->RunUntil([&] { return meeting->AllMet(); }, 5'000));
+  meeting->Run(3'000);
+  meeting->Start(ConfigOf(1, 2, incarnation), KeyIf(keyed));
+}
+
+TEST(Raise, ANodeThatIsKnownByALaterStartGoesOnWithTheNextIncarnation) {
+  for (const bool keyed : {false, true}) {
+    for (const uint32_t incarnation : {1u, 6u, 7u}) {
+      Meeting meeting(2, {0.2, 0.2, test::kMs, 20 * test::kMs});
+      StartAgain(&meeting, keyed, 7, incarnation);
+      const Nonce life = meeting.node(1).life();
+      ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 60'000));
+      EXPECT_EQ(meeting.node(1).incarnation(), 8u);
+      EXPECT_NE(meeting.node(1).life(), life);
+      EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 8u);
+      EXPECT_EQ(meeting.node(0).stats().lives, 2u);
+      IncarnationRaise raise;
+      ASSERT_TRUE(meeting.node(1).TakeRaise(&raise));
+      EXPECT_EQ(raise.peer, 0);
+      EXPECT_EQ(raise.refused, incarnation);
+      EXPECT_EQ(raise.known, 7u);
+      EXPECT_FALSE(meeting.node(1).TakeRaise(&raise));
+      EXPECT_EQ(meeting.node(1).Verdict(meeting.now()), JoinVerdict::kMayJoin);
+    }
+  }
+}
+
+TEST(Raise, ALaterStartIsNotRaised) {
+  Meeting meeting(2);
+  StartAgain(&meeting, false, 7, 8);
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 60'000));
+  EXPECT_EQ(meeting.node(1).incarnation(), 8u);
+  EXPECT_TRUE(Raises(&meeting.node(1)).empty());
+}
+
+// Of two peers that know later starts, each is caught up with.
+TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
+  Meeting meeting(4);
+  meeting.StartAll();
+  for (const auto& [peer, known] : {std::pair{0, 7u}, {2, 20u}}) {
+    meeting.set_tamper([peer = peer](Carried* frame) {
+      return (frame->from == 1 || frame->to == 1) && (frame->from == peer || frame->to == peer);
+    });
+    meeting.Start(ConfigOf(1, 4, known));
+    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(1).KnownBy(peer); }, 5'000));
+  }
+  meeting.set_tamper(nullptr);
+  meeting.Start(ConfigOf(1, 4, 3));
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 10'000));
+  EXPECT_EQ(meeting.node(1).incarnation(), 21u);
+  for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(meeting.node(peer).Peer(1)->incarnation, 21u);
+}
+
+// What node a says, altered as who forges would.
+void Claim(Carried* frame, uint32_t known_incarnation) {
+  if (frame->from != 0 || frame->to != 1) return;
+  frame->bytes[kAtKnown] ^= std::byte{2};  // another life than node b's
+  Put<uint32_t>(frame->bytes.data(), kAtKnownIncarnation, known_incarnation);
+  Put<uint32_t>(frame->bytes.data(), kAtChecksum, Crc32c({frame->bytes.data(), kAtChecksum}));
+}
+
+TEST(Raise, ForgedRefusalsDoNothingWhereThereIsAKey) {
+  Meeting meeting(2);
+  meeting.set_tamper([](Carried* frame) {
+    Claim(frame, 4'000'000);
+    return true;
+  });
+  meeting.StartAll(KeyIf(true));
+  meeting.Run(10'000);
+  EXPECT_EQ(meeting.node(1).incarnation(), 1u);
+  EXPECT_TRUE(Raises(&meeting.node(1)).empty());
+}
+
+// Without a key who sees the challenges can raise, but neither often nor to the end.
+TEST(Raise, ForgedRefusalsAreBoundedWhereThereIsNoKey) {
+  for (const uint32_t claimed : {UINT32_MAX, kLatestIncarnation}) {
+    Meeting meeting(2);
+    meeting.set_tamper([claimed](Carried* frame) {
+      Claim(frame, claimed);
+      return true;
+    });
+    meeting.StartAll();
+    meeting.Run(12'000);
+    EXPECT_EQ(meeting.node(1).incarnation(), 1u);
+    EXPECT_EQ(meeting.node(1).Verdict(meeting.now()), JoinVerdict::kGiveUp);
+    EXPECT_EQ(meeting.node(1).verdict_reason(),
+              Cat("node a knows a later start of this node: ", claimed, ", here 1"));
+  }
+  Meeting meeting(2);
+  uint32_t claimed = 100;
+  meeting.set_tamper([&](Carried* frame) {
+    Claim(frame, claimed++);
+    return true;
+  });
+  meeting.StartAll();
+  meeting.Run(60'000);
+  EXPECT_GT(claimed, 110u);
+  EXPECT_EQ(Raises(&meeting.node(1)).size(), 1u);
+  EXPECT_LT(meeting.node(1).incarnation(), 110u);
+}
+
+TEST(Raise, RecordedRefusalsDoNothing) {
+  for (const bool keyed : {false, true}) {
+    Meeting meeting(2);
+    StartAgain(&meeting, keyed, 7, 3);
+    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
+    const std::vector<Carried> recorded = meeting.sent();
+    Introductions anew(ConfigOf(1, 2, 5), KeyIf(keyed), test::SeededRandom(1, 99));
+    for (int64_t now = 0; now < 20'000 * test::kMs; now += 50 * test::kMs) {
+      for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
+      OutIntroduction room[4];
+      anew.Send(room, now);
+    }
+    EXPECT_EQ(anew.incarnation(), 5u);
+  }
+}
+
+// Both believe that they are node b, and each gets what is meant for the other. Node a is
+// started again and again, and meets both.
+TEST(Raise, TwoProcessesOfOneNodeDoNotRaiseEachOtherWithoutEnd) {
+  Introductions first(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 1));
+  Introductions second(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 2));
+  size_t raises = 0, frames = 0;
+  for (uint32_t start = 1; start <= 20; ++start) {
+    Introductions a(ConfigOf(0, 2, start), nullptr, test::SeededRandom(0, start));
+    for (int64_t now = start * 30'000 * test::kMs, end = now + 30'000 * test::kMs; now < end;
+         now += 20 * test::kMs) {
+      const bool swapped = start % 2 == 0;
+      for (Introductions* b : {swapped ? &second : &first, swapped ? &first : &second}) {
+        OutIntroduction room[4];
+        for (const auto& out : std::span(room).first(b->Send(room, now))) {
+          a.Receive(1, out.bytes, now);
+          ++frames;
+        }
+        for (const auto& out : std::span(room).first(a.Send(room, now))) {
+          for (Introductions* each : {&first, &second}) each->Receive(0, out.bytes, now);
+        }
+        raises += Raises(b).size();
+      }
+    }
+  }
+  EXPECT_EQ(raises, 2u);  // each once, because of node a
+  EXPECT_LE(first.incarnation() + second.incarnation(), 6u + 7u);
+  EXPECT_LT(frames, 2'400u);  // not more than two a second
+  const std::string reasons = first.verdict_reason() + second.verdict_reason();
+  EXPECT_CONTAINS(reasons, "node a knows a later start of this node: 7, here 6");
+}
+
+}  // namespace
+}  // namespace millrace
