@@ -82,6 +82,7 @@ class MeasureRun {
         heard_(topology_.nodes.size(), node_, kSilenceSeconds),
         began_(clock_.NowSeconds()) {
     for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
+    for (const std::string& warning : plan_.warnings) LOG(WARNING) << warning;
     cluster_ = StartCluster(topology_, plan_,
                             {.weights = weights_.data(),
                              .size = weights_.size(),

@@ -63,6 +63,17 @@ std::optional<NetworkHost> ParseHost(const std::string& text) {
   return NetworkHost{HostKind::kName, Lower(text)};
 }
 
+bool IsLoopback(const NetworkHost& host) {
+  switch (host.kind) {
+    case HostKind::kIpv4:
+      return host.text.rfind("127.", 0) == 0;
+    case HostKind::kIpv6:
+      return host.text.substr(0, host.text.find('%')) == "::1";
+    default:
+      return host.text == "localhost";
+  }
+}
+
 std::string HostAndPort(const NetworkHost& host, int port) {
   return host.kind == HostKind::kIpv6 ? Cat("[", host.text, "]:", port) : Cat(host.text, ":", port);
 }

@@ -22,6 +22,10 @@ struct NetworkHost {
 // else, such as a text with a port.
 std::optional<NetworkHost> ParseHost(const std::string& text);
 
+// An address of the loopback interface: of 127.0.0.0/8, or ::1. Of names only "localhost" is
+// taken for one.
+bool IsLoopback(const NetworkHost& host);
+
 // "10.0.0.1:7777", "[fe80::1%eth0]:7777".
 std::string HostAndPort(const NetworkHost& host, int port);
 

@@ -45,6 +45,7 @@ class Planner {
   const NetworkInterface& FindInterface(const TopologyAdapter& own);
   void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
   std::string FindKey(size_t index);
+  bool StaysOnThisMachine(const SegmentPlan& plan) const;
   void CheckDevice(const TopologyMemory& memory);
 
   const Topology& topology_;
@@ -52,7 +53,7 @@ class Planner {
   const NodeId node_;
   std::vector<NetworkInterface> interfaces_;  // listed once, when a segment asks for one
   bool listed_ = false;
-  std::vector<std::string> notices_;
+  std::vector<std::string> notices_, warnings_;
 };
 
 NodePlan Planner::Plan() {
@@ -70,6 +71,7 @@ NodePlan Planner::Plan() {
     if (topology_.segments[i].Joins(node_)) plan.segments.push_back(PlanSegment(i));
   }
   plan.notices = std::move(notices_);
+  plan.warnings = std::move(warnings_);
   return plan;
 }
 
@@ -114,7 +116,22 @@ SegmentPlan Planner::PlanSegment(size_t index) {
     plan.transport.options["group"] = Cat(GroupOf(plan.exchange.run));
   }
   if (segment.transport == "packet") PlanPacket(own, &plan);
+  if (plan.key_file.empty() && !StaysOnThisMachine(plan)) {
+    warnings_.push_back(
+        Cat("segment \"", segment.name, "\" has no key_file: whoever can send on its network can ",
+            "change the weights and end the run; give it one, the same on all nodes, made with ",
+            "(umask 077; openssl rand -hex 32 > cluster.key)"));
+  }
   return plan;
+}
+
+// Whether only processes of this machine can send to the segment, as far as the file tells.
+bool Planner::StaysOnThisMachine(const SegmentPlan& plan) const {
+  const TopologySegment& segment = topology_.segments[plan.segment];
+  const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
+  if (segment.transport == "udp") return IsLoopback(*ParseHost(own.address));
+  if (segment.transport == "packet") return plan.transport.options.at("interface") == "lo";
+  return false;
 }
 
 void Planner::PlanAddresses(const TopologyAdapter& own, SegmentPlan* plan) {

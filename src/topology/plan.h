@@ -43,6 +43,7 @@ struct NodePlan {
   bool split_test = true;
   std::vector<SegmentPlan> segments;  // those that join this node, in the file's order
   std::vector<std::string> notices;   // lines that the caller logs
+  std::vector<std::string> warnings;  // the same, as warnings
 };
 
 // Checks what only this node can: interfaces, their MTUs, key files. Throws Error, one

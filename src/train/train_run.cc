@@ -184,6 +184,7 @@ class TrainRun {
   // False if the run was stopped before the weights were there.
   bool JoinCluster() {
     for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
+    for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
     IterationClock& iterations = weights_->clock();
     part_ = std::make_unique<ClusterPart>(*place_,
                                           ClusterReplica{.weights = weights_->data(),

@@ -209,6 +209,48 @@ TEST(Plan, SaysThatAnInterfaceAllowsMore) {
   EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
 }
 
+// How many warnings the plan of node a has. `address` of node a; `segment`: further fields.
+size_t Warnings(const std::string& address, const std::string& segment) {
+  Machine machine = With({{"eth0", "02:00:00:00:00:01", 1500}, {"lo", "02:00:00:00:00:01", 65536}});
+  machine.find_key = [](const std::string& path, const std::string&) { return path; };
+  const std::string text =
+      Cat("name: 'n'\nnode { name: 'a' ", address, " mac: '02:00:00:00:00:01' }\n",
+          "node { name: 'b' address: '10.0.0.2' interface: 'eth0' mac: '02:00:00:00:00:02' }\n",
+          "segment { name: 's' ", segment, " }\n");
+  return PlanFor(ParseTopology(text, "f", {"packet", "udp", "verbs"}), 0, machine).warnings.size();
+}
+
+TEST(Plan, WarnsOfASegmentWithoutAKeyThatOtherMachinesCanSendTo) {
+  for (const char* reached : {"10.0.0.1", "192.168.127.1", "128.0.0.1", "0.0.0.0", "fd00::1",
+                              "fe80::1%eth0", "::", "::2", "node1", "127.example.org"}) {
+    const std::string address = Cat("address: '", reached, "'");
+    EXPECT_EQ(Warnings(address, "transport: 'udp'"), 1u) << reached;
+    EXPECT_EQ(Warnings(address, "transport: 'udp' key_file: 'k'"), 0u) << reached;
+  }
+  for (const char* confined : {"127.0.0.1", "127.255.255.254", "::1", "::1%lo", "localhost"}) {
+    EXPECT_EQ(Warnings(Cat("address: '", confined, "'"), "transport: 'udp'"), 0u) << confined;
+    EXPECT_EQ(Warnings(Cat("address: '", confined, "'"), "transport: 'verbs'"), 1u) << confined;
+  }
+  EXPECT_EQ(Warnings("address: '10.0.0.1'", "transport: 'verbs' key_file: 'k'"), 0u);
+  EXPECT_EQ(Warnings("interface: 'eth0'", "transport: 'packet'"), 1u);
+  EXPECT_EQ(Warnings("interface: 'eth0'", "transport: 'packet' key_file: 'k'"), 0u);
+  EXPECT_EQ(Warnings("interface: 'lo'", "transport: 'packet'"), 0u);
+}
+
+TEST(Plan, WarnsOnceForEachOfItsOwnSegments) {
+  const std::string text = kThree +
+                           "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
+                           "segment { name: 't' transport: 'udp' port: 7 node: 'b' node: 'c' }\n";
+  const std::vector<std::string> warnings = Plan(text, 1).warnings;
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0],
+            "segment \"s\" has no key_file: whoever can send on its network can change the weights "
+            "and end the run; give it one, the same on all nodes, made with (umask 077; openssl "
+            "rand -hex 32 > cluster.key)");
+  EXPECT_CONTAINS(warnings[1], "segment \"t\" has no key_file: ");
+  EXPECT_EQ(Plan(text, 0).warnings, std::vector<std::string>{warnings[0]});
+}
+
 TEST(Plan, FindsTheKeysOfItsOwnSegments) {
   const std::string text = kThree +
                            "segment { name: 's' transport: 'udp' node: 'a' node: 'b'\n"
