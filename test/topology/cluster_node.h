@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "test/support/locked_executor.h"
 #include "topology/cluster.h"
 
 namespace millrace::test {
@@ -41,11 +43,12 @@ class ClusterNode {
   ClusterNode(std::vector<SegmentEnd> ends, std::vector<float> weights, int64_t start = 0,
               std::shared_ptr<BulletinStore> bulletins = nullptr)
       : weights_(std::move(weights)) {
+    const ReplicaHome home = LockedHostHome(&mutex_);
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
       end.config.name = Cat("s", segments.size());
       segments.push_back({std::make_unique<NetSegment>(end.config, std::move(end.transport),
-                                                       weights_.data(), weights_.size()),
+                                                       weights_.data(), weights_.size(), home),
                           {}});
     }
     cluster_ =
@@ -54,11 +57,20 @@ class ClusterNode {
 
   Cluster& cluster() { return *cluster_; }
   IterationClock& clock() { return clock_; }
-  // Which the segments write at any time.
-  std::vector<float>& weights() { return weights_; }
-  const std::vector<float>& weights() const { return weights_; }
+  // Does something to the weights that no segment sees half done.
+  template <typename Body>
+  void WithWeights(Body body) {
+    std::lock_guard lock(mutex_);
+    body(weights_);
+  }
+  // As they are at one moment.
+  std::vector<float> weights() const {
+    std::lock_guard lock(mutex_);
+    return weights_;
+  }
 
  private:
+  mutable std::mutex mutex_;  // guards weights_
   std::vector<float> weights_;
   IterationClock clock_;
   SteadyClock time_;
