@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "transport/packet_wire.h"
@@ -24,6 +25,9 @@ constexpr size_t kMostBytes = 65536;
 constexpr int kMostOvertakers = 32;
 // Frames that nothing overtakes any more go on after so long.
 constexpr int kPatienceMs = 3;
+// Frames kept for forgeries, and one of how many takes the place of another.
+constexpr size_t kMostCarried = 512;
+constexpr uint64_t kCarriedOf = 64;
 
 std::string PortOf(size_t machine) { return Cat("port", machine); }
 
@@ -70,10 +74,33 @@ size_t BeginOfContent(const std::vector<uint8_t>& frame) {
   return udp ? kUdp + 8 : 0;
 }
 
+void PutBigEndian(size_t value, uint8_t* at) {
+  at[0] = static_cast<uint8_t>(value >> 8);
+  at[1] = static_cast<uint8_t>(value);
+}
+
+// Makes the headers of IP and UDP fit the frame's length; UDP's checksum becomes "not computed".
+void FitUdpHeaders(std::vector<uint8_t>* frame) {
+  uint8_t* const ip = frame->data() + sizeof(EthernetHeader);
+  uint8_t* const udp = ip + 20;
+  const size_t ip_bytes = frame->size() - sizeof(EthernetHeader);
+  PutBigEndian(ip_bytes, ip + 2);
+  PutBigEndian(ip_bytes - 20, udp + 4);
+  PutBigEndian(0, udp + 6);
+  PutBigEndian(0, ip + 10);
+  uint32_t sum = 0;
+  for (int i = 0; i < 20; i += 2) sum += static_cast<uint32_t>(ip[i] << 8 | ip[i + 1]);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  PutBigEndian(~sum & 0xffff, ip + 10);
+}
+
 }  // namespace
 
 BadSwitch::BadSwitch(const Network& network, const Harm& harm, uint64_t seed)
-    : network_(network), harm_(harm), rng_(seed, {0xbad}) {
+    : network_(network),
+      rng_(seed, {0xbad}),
+      harms_(static_cast<size_t>(network.machines() * network.machines()), harm),
+      wanted_harms_(harms_) {
   for (int machine = 0; machine < network_.machines(); ++machine) {
     network_.Inside(machine, [&] { SendWithChecksums(Network::DeviceOf(machine)); });
     network_.Run(network_.bridge(), {"ip", "link", "set", PortOf(machine), "nomaster"});
@@ -91,6 +118,18 @@ BadSwitch::~BadSwitch() {
   thread_.join();
 }
 
+void BadSwitch::SetHarm(int from, int to, const Harm& harm) {
+  std::lock_guard lock(mutex_);
+  wanted_harms_[LinkOf(static_cast<size_t>(from), static_cast<size_t>(to))] = harm;
+  changed_ = true;
+}
+
+void BadSwitch::Forge(Forgery kind, int frames) {
+  std::lock_guard lock(mutex_);
+  orders_.push_back({kind, frames});
+  changed_ = true;
+}
+
 void BadSwitch::Pass() {
   std::vector<pollfd> polled;
   for (const FileDescriptor& port : ports_) polled.push_back({port.get(), POLLIN, 0});
@@ -99,37 +138,68 @@ void BadSwitch::Pass() {
     for (size_t port = 0; port < ports_.size(); ++port) {
       if (polled[port].revents != 0) Read(port);
     }
+    ObeyOthers();
   }
 }
 
+void BadSwitch::ObeyOthers() {
+  if (!changed_.exchange(false)) return;
+  std::vector<Order> orders;
+  {
+    std::lock_guard lock(mutex_);
+    harms_ = wanted_harms_;
+    orders.swap(orders_);
+  }
+  for (const Order& order : orders) SendForged(order);
+}
+
+// By the receiver's address, as the machines of a Network have them; else to all.
 void BadSwitch::Read(size_t port) {
-  Frame frame(kMostBytes);
+  Frame buffer(kMostBytes);
   for (int i = 0; i < 64; ++i) {
-    const ssize_t bytes = recv(ports_[port].get(), frame.data(), frame.size(), MSG_DONTWAIT);
+    const ssize_t bytes = recv(ports_[port].get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (bytes < static_cast<ssize_t>(sizeof(EthernetHeader))) return;
-    Harass(Frame(frame.begin(), frame.begin() + bytes), port);
+    const Frame frame(buffer.begin(), buffer.begin() + bytes);
+    EthernetHeader header;
+    std::memcpy(&header, frame.data(), sizeof(header));
+    for (size_t to = 0; to < ports_.size(); ++to) {
+      const bool for_all = header.to.bytes[0] & 1;
+      const bool for_it = header.to == *ParseMacAddress(Network::MacOf(static_cast<int>(to)));
+      if (to != port && (for_all || for_it)) Harass(frame, port, to);
+    }
     SendHeld(false);
   }
 }
 
-void BadSwitch::Harass(Frame frame, size_t from) {
+void BadSwitch::Harass(const Frame& frame, size_t from, size_t to) {
+  const Harm& harm = harms_[LinkOf(from, to)];
+  if (harm.cut) {
+    ++counts_.cut;
+    return;
+  }
   const size_t content = BeginOfContent(frame);
-  if (content == 0) return Send(frame, from);
-  if (Falls(harm_.lose)) {
+  if (content == 0) return Send(frame, to);
+  Remember(frame, to);
+  if (harm.most_bytes != 0 && frame.size() > harm.most_bytes) {
+    ++counts_.too_long;
+    return;
+  }
+  if (Falls(harm.lose)) {
     ++counts_.lost;
     return;
   }
-  if (Falls(harm_.damage)) Damage(&frame, content);
-  if (Falls(harm_.reorder)) {
+  Frame damaged;
+  if (Falls(harm.damage)) Damage(&(damaged = frame), content);
+  const Frame& passes = damaged.empty() ? frame : damaged;
+  if (Falls(harm.reorder)) {
     ++counts_.reordered;
-    const int passes = 1 + static_cast<int>(rng_.Below(kMostOvertakers));
-    held_.push_back({std::move(frame), from, passes});
+    held_.push_back({passes, to, 1 + static_cast<int>(rng_.Below(kMostOvertakers))});
     return;
   }
-  Send(frame, from);
-  if (Falls(harm_.duplicate)) {
+  Send(passes, to);
+  if (Falls(harm.duplicate)) {
     ++counts_.duplicated;
-    Send(frame, from);
+    Send(passes, to);
   }
 }
 
@@ -145,18 +215,9 @@ void BadSwitch::Damage(Frame* frame, size_t begin) {
   if (udp) (*frame)[begin - 2] = (*frame)[begin - 1] = 0;  // "not computed"
 }
 
-// By the receiver's address, as the machines of a Network have them; else to all.
-void BadSwitch::Send(const Frame& frame, size_t from) {
-  EthernetHeader header;
-  std::memcpy(&header, frame.data(), sizeof(header));
-  for (size_t port = 0; port < ports_.size(); ++port) {
-    const bool for_all = header.to.bytes[0] & 1;
-    const bool for_it = header.to == *ParseMacAddress(Network::MacOf(static_cast<int>(port)));
-    if (port == from || !(for_all || for_it)) continue;
-    // What its queue has no room for is lost, as on any switch.
-    if (send(ports_[port].get(), frame.data(), frame.size(), MSG_DONTWAIT) < 0) continue;
-    ++counts_.passed;
-  }
+void BadSwitch::Send(const Frame& frame, size_t to) {
+  // What its queue has no room for is lost, as on any switch.
+  if (send(ports_[to].get(), frame.data(), frame.size(), MSG_DONTWAIT) >= 0) ++counts_.passed;
 }
 
 void BadSwitch::SendHeld(bool all) {
@@ -166,9 +227,39 @@ void BadSwitch::SendHeld(bool all) {
       ++i;
       continue;
     }
-    Send(held_[i].frame, held_[i].from);
+    Send(held_[i].frame, held_[i].to);
     held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+void BadSwitch::Remember(const Frame& frame, size_t to) {
+  if (++seen_ % kCarriedOf != 0 && carried_.size() == kMostCarried) return;
+  if (carried_.size() < kMostCarried) {
+    carried_.push_back({frame, to});
+  } else {
+    carried_[rng_.Below(kMostCarried)] = {frame, to};
+  }
+}
+
+// A forged frame is another's work: harm of the links does not apply to it.
+void BadSwitch::SendForged(const Order& order) {
+  for (int i = 0; i < order.frames && !carried_.empty(); ++i) {
+    const Carried& carried = carried_[rng_.Below(carried_.size())];
+    Send(Forged(order.kind, carried.frame), carried.to);
+    ++counts_.forged;
+  }
+}
+
+BadSwitch::Frame BadSwitch::Forged(Forgery kind, const Frame& frame) {
+  Frame forged = frame;
+  if (kind == Forgery::kReplay) return forged;
+  const size_t content = BeginOfContent(frame);
+  forged.resize(content + rng_.Below(frame.size() - content));
+  if (kind == Forgery::kRandom) {
+    for (size_t i = content; i < forged.size(); ++i) forged[i] = static_cast<uint8_t>(rng_.Next());
+  }
+  if (content > sizeof(EthernetHeader)) FitUdpHeaders(&forged);
+  return forged;
 }
 
 }  // namespace millrace::test
