@@ -1,0 +1,305 @@
+// Chaos runs: trains clusters of machines in miniature, injects every kind of fault at random
+// moments, alone and overlapping, and looks whether all is as it should be in the end.
+//
+//   MINUTES=30   how long all runs take together, about
+//   SEED=n       the same faults at the same moments again; default: another one each time
+//   ONLY=NAME    one of the runs: udp, packet, udp-key or packet-key
+//   EXCEPT="..." kinds of faults that are left out, by their names in the last table
+//
+// Needs root, and the program and the library that `make chaos` builds.
+#include <glog/logging.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "test/chaos/program/training.h"
+
+namespace millrace::test {
+namespace {
+
+struct Mode {
+  const char* name;
+  const char* transport;
+  bool with_key;
+};
+constexpr std::array<Mode, 4> kModes = {{{"udp", "udp", false},
+                                         {"packet", "packet", false},
+                                         {"udp-key", "udp", true},
+                                         {"packet-key", "packet", true}}};
+
+// Chance is 0.1. A run may fall behind the undisturbed one by as much as its last faults cost.
+constexpr double kLeastAccuracy = 0.65, kLessThanUndisturbed = 0.06;
+constexpr int64_t kUndisturbedIterations = 1500;
+constexpr double kLeastMinutes = 1;
+// Of a run's time, what is not for faults: its start and its end.
+constexpr double kForEndSeconds = 12;
+// At full speed, after the faults.
+constexpr double kAfterFaultsSeconds = 16;
+// Of all: the undisturbed run.
+constexpr double kUndisturbedSeconds = 10;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+std::string Setting(const char* name, const std::string& fallback) {
+  const char* const text = std::getenv(name);
+  return text && *text ? text : fallback;
+}
+
+double MinutesSetting() {
+  const std::string text = Setting("MINUTES", "30");
+  char* end = nullptr;
+  const double minutes = std::strtod(text.c_str(), &end);
+  if (*end != 0 || !(minutes >= kLeastMinutes)) {
+    throw Error("MINUTES=", text, ": expected a number of ", kLeastMinutes, " or more");
+  }
+  return minutes;
+}
+
+uint64_t SeedSetting() {
+  const std::string text = Setting("SEED", "");
+  if (text.empty()) return std::random_device()();
+  char* end = nullptr;
+  const uint64_t seed = std::strtoull(text.c_str(), &end, 10);
+  if (*end != 0 || text[0] == '-') throw Error("SEED=", text, ": expected a number");
+  return seed;
+}
+
+uint32_t ExceptSetting() {
+  std::istringstream names(Setting("EXCEPT", ""));
+  uint32_t without = 0;
+  for (std::string name; names >> name;) {
+    int kind = 0;
+    while (kind < kFaultKinds && name != NameOf(static_cast<FaultKind>(kind))) ++kind;
+    if (kind == kFaultKinds) throw Error("EXCEPT: there is no fault \"", name, "\"");
+    without |= 1u << kind;
+  }
+  return without;
+}
+
+std::string WhyNot() {
+  if (geteuid() != 0) return "needs root, for network namespaces";
+  const std::string reason = Network::WhyNoBridge();
+  if (!reason.empty()) return reason;
+  if (!FileExists("data/fashion_mnist/fashion_mnist_train_lmdb")) {
+    return "no data/fashion_mnist (examples/fashion_mnist/get_data)";
+  }
+  return "";
+}
+
+class Chaos {
+ public:
+  Chaos()
+      : minutes_(MinutesSetting()),
+        seed_(SeedSetting()),
+        only_(Setting("ONLY", "")),
+        without_(ExceptSetting()),
+        build_(Setting("BUILD", "build")),
+        folder_(Cat(build_, "/chaos/", seed_)) {
+    const bool known = std::any_of(kModes.begin(), kModes.end(),
+                                   [&](const Mode& mode) { return mode.name == only_; });
+    if (!only_.empty() && !known) {
+      throw Error("ONLY=", only_, ": expected udp, packet, udp-key or packet-key");
+    }
+    // File systems that are mounted here are seen by this process and its children only.
+    if (unshare(CLONE_NEWNS) == 0 &&
+        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
+      MakeDirectories(folder_ + "/disks");
+      snapshots_ = folder_ + "/disks";
+    }
+    // The network is not to be what is slow; nodes get back what they had.
+    setpriority(PRIO_PROCESS, 0, -11);
+  }
+
+  bool Run() {
+    std::cout << "chaos: seed " << seed_ << ", " << minutes_ << " minutes; logs in " << folder_
+              << std::endl;
+    TrainingOptions calm = Options("undisturbed", kModes[0], 3, seed_);
+    calm.max_iter = kUndisturbedIterations;
+    calm.snapshot_interval = kUndisturbedIterations / 4;
+    calm.least_accuracy = kLeastAccuracy;
+    const TrainingResult undisturbed = Train("undisturbed", calm);
+    if (!undisturbed.failures.empty() || interrupted) return false;
+    rate_ = undisturbed.rate;
+    least_accuracy_ = std::max(kLeastAccuracy, undisturbed.accuracy - kLessThanUndisturbed);
+    const size_t runs = only_.empty() ? kModes.size() : 1;
+    int failed = 0, planned = 0;
+    for (size_t i = 0; i < kModes.size() && !interrupted; ++i) {
+      if (only_.empty() || only_ == kModes[i].name) failed += !RunOne(i, planned);
+      planned += static_cast<int>(MakePlan(PlanOf(i, planned)).size());
+    }
+    PrintKinds();
+    const int left = ProcessesLeft();
+    if (left > 0) std::cout << "FAILED: " << left << " processes are left behind" << std::endl;
+    const bool good = failed == 0 && left == 0 && !interrupted;
+    std::cout << "chaos: " << runs << " runs, " << failed << " failed";
+    if (!good) std::cout << "; again: make chaos SEED=" << seed_ << " MINUTES=" << minutes_;
+    std::cout << std::endl;
+    return good;
+  }
+
+ private:
+  TrainingOptions Options(const std::string& name, const Mode& mode, int nodes,
+                          uint64_t seed) const {
+    TrainingOptions options;
+    options.millrace = build_ + "/millrace";
+    options.folder = folder_ + "/" + name;
+    options.snapshots = snapshots_;
+    options.seed = seed;
+    options.nodes = nodes;
+    options.transport = mode.transport;
+    options.with_key = mode.with_key;
+    options.interrupted = &interrupted;
+    return options;
+  }
+
+  double SecondsOfARun() const {
+    return (60 * minutes_ - kUndisturbedSeconds) / static_cast<double>(kModes.size());
+  }
+
+  // A function of the settings alone, whatever the runs before it have taken.
+  PlanOptions PlanOf(size_t index, int planned_before) const {
+    Rng rng(seed_, {0x40de, index});
+    PlanOptions plan;
+    plan.seed = seed_;
+    plan.nodes = 3 + static_cast<int>(rng.Below(3));
+    plan.seconds = std::max(0.4 * SecondsOfARun(), SecondsOfARun() - kForEndSeconds);
+    plan.first_kind = planned_before;
+    plan.without = without_;
+    return plan;
+  }
+
+  bool RunOne(size_t index, int planned_before) {
+    const Mode& mode = kModes[index];
+    const PlanOptions plan = PlanOf(index, planned_before);
+    TrainingOptions options = Options(mode.name, mode, plan.nodes, seed_);
+    options.first_kind = planned_before;
+    options.without = without_;
+    options.fault_seconds = plan.seconds;
+    options.rate = rate_;
+    // As far as the nodes come while faults slow them down, and then some more.
+    options.max_iter = static_cast<int64_t>(rate_ * (plan.seconds + kAfterFaultsSeconds));
+    // About every three seconds, so that a full disk matters.
+    options.snapshot_interval = std::max<int64_t>(100, static_cast<int64_t>(3 * rate_));
+    options.least_accuracy = least_accuracy_;
+    const TrainingResult result = Train(mode.name, options);
+    for (size_t kind = 0; kind < size_t{kFaultKinds}; ++kind) {
+      counts_.injected[kind] += result.faults.injected[kind];
+      counts_.skipped[kind] += result.faults.skipped[kind];
+      if (!result.failures.empty()) failed_with_[kind] += result.faults.injected[kind] > 0;
+    }
+    return result.failures.empty();
+  }
+
+  TrainingResult Train(const std::string& name, const TrainingOptions& options) const {
+    std::cout << name << ": " << options.nodes << " nodes, seed " << options.seed << ", "
+              << options.max_iter << " iterations, " << options.fault_seconds << " s of faults"
+              << std::endl;
+    TrainingResult result;
+    try {
+      result = Training(options).Run();
+    } catch (const Error& error) {
+      result.failures.push_back(error.what());
+    }
+    int injected = 0;
+    for (const int each : result.faults.injected) injected += each;
+    std::printf(
+        "%s: %s: %d of %d planned faults, %d processes (%d ended by a full disk), %.0f s, "
+        "%lld iterations, accuracy %.4f (least %.4f), at most %.0f MiB a process; frames: "
+        "%llu lost, %llu corrupted, %llu duplicated, %llu reordered, %llu too long, "
+        "%llu cut off, %llu hostile\n",
+        name.c_str(), result.failures.empty() ? "passed" : "FAILED", injected, result.planned,
+        result.starts, result.full_disk_ends, result.seconds,
+        static_cast<long long>(result.iterations), result.accuracy, options.least_accuracy,
+        result.most_rss_mib, static_cast<unsigned long long>(result.lost),
+        static_cast<unsigned long long>(result.damaged),
+        static_cast<unsigned long long>(result.duplicated),
+        static_cast<unsigned long long>(result.reordered),
+        static_cast<unsigned long long>(result.too_long),
+        static_cast<unsigned long long>(result.cut),
+        static_cast<unsigned long long>(result.forged));
+    std::fflush(stdout);
+    for (const std::string& failure : result.failures) {
+      std::cout << "  FAILED: " << failure << std::endl;
+    }
+    if (!result.failures.empty()) {
+      std::cout << "  seed " << seed_ << ", logs in " << options.folder << std::endl;
+    }
+    return result;
+  }
+
+  void PrintKinds() const {
+    std::printf("%-14s %8s %8s %s\n", "fault", "injected", "skipped",
+                "runs that failed and had it");
+    for (size_t kind = 0; kind < size_t{kFaultKinds}; ++kind) {
+      std::printf("%-14s %8d %8d %d\n", NameOf(static_cast<FaultKind>(kind)),
+                  counts_.injected[kind], counts_.skipped[kind], failed_with_[kind]);
+    }
+    if (snapshots_.empty()) std::printf("disk-full: no file system can be mounted here\n");
+    std::fflush(stdout);
+  }
+
+  // Children of this process; the networks and file systems end with it and them.
+  static int ProcessesLeft() {
+    int left = 0;
+    while (waitpid(-1, nullptr, WNOHANG) == 0) {
+      ++left;
+      break;
+    }
+    return left;
+  }
+
+  const double minutes_;
+  const uint64_t seed_;
+  const std::string only_;
+  const uint32_t without_;  // kinds, by bit
+  const std::string build_, folder_;
+  std::string snapshots_;  // "": none can be mounted
+  double rate_ = 0, least_accuracy_ = 0;
+  FaultCounts counts_;
+  std::array<int, kFaultKinds> failed_with_{};
+};
+
+int Main() {
+  try {
+    const std::string reason = WhyNot();
+    if (!reason.empty()) {
+      std::cout << "chaos: skipped: " << reason << std::endl;
+      return 0;
+    }
+    for (const int signal : {SIGINT, SIGTERM}) {
+      std::signal(signal, [](int) { interrupted = 1; });
+    }
+    return Chaos().Run() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::cerr << "chaos: " << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
+
+int main(int, char** argv) {
+  FLAGS_logtostderr = true;
+  FLAGS_minloglevel = google::GLOG_WARNING;
+  google::InitGoogleLogging(argv[0]);
+  setenv("TZ", ":/etc/localtime", 0);
+  tzset();
+  return millrace::test::Main();
+}
