@@ -16,6 +16,8 @@
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
 #   make mutants      planted protocol bugs, each of which the tests must notice
+#   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
+#   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
 
 .SUFFIXES:
@@ -92,6 +94,8 @@ test_names := $(sort $(filter-out rdma_vm,$(test_names)))
 rdma_tests := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test $(BUILD)/test/refuse_groups.so)
 emulated := $(if $(SANITIZE),,rdma_vm)
 test_binaries := $(test_names:%=$(BUILD)/test/%_test)
+# Run by make chaos; built with the tests, one of which needs the library.
+chaos_programs := $(BUILD)/test/chaos $(BUILD)/test/set_clock.so
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
 bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
@@ -157,6 +161,18 @@ $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+
+$(BUILD)/test/%.so: test/chaos/preload/%.cc
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -std=c++20 -O2 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+
+chaos_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/chaos/program/*.cc) \
+  test/chaos/fault_plan.cc test/netns/network.cc test/netns/bad_switch.cc)
+$(BUILD)/test/chaos: $(chaos_objects) $(BUILD)/libmillrace.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
 
 fuzz_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc) test/support/encode_images.cc)
 $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libmillrace.a
@@ -232,7 +248,7 @@ time-to-accuracy: deps
 	@BUILD=$(BUILD) tools/time-to-accuracy
 
 .PHONY: test tests runtest asan tsan
-tests: all $(test_binaries) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries))
+tests: all $(test_binaries) $(chaos_programs) $(fuzz_binaries) $(if $(emulated),$(rdma_tests)) $(if $(SANITIZE),,$(plain_bench_binaries))
 runtest: tests
 	@BUILD=$(BUILD) tools/run-tests $(test_names) $(emulated)
 test: deps
@@ -263,6 +279,12 @@ accuracy: deps
 fuzz: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) SANITIZE=address,undefined BUILD=$(BUILD)-asan tests
 	@for binary in $(fuzz_binaries:$(BUILD)/%=$(BUILD)-asan/%); do echo $$binary; $$binary --runs=$${RUNS:-1000000} || exit 1; done
+# Needs root and minutes (MINUTES=30); SEED=n repeats one.
+.PHONY: chaos
+chaos: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all $(chaos_programs)
+	@BUILD=$(BUILD) examples/fashion_mnist/get_data
+	@BUILD=$(BUILD) MINUTES=$(MINUTES) SEED=$(SEED) ONLY=$(ONLY) EXCEPT="$(EXCEPT)" $(BUILD)/test/chaos
 # From the time on unless FIRST_SEED says where, so that no two runs are the same.
 .PHONY: soak
 soak: deps
@@ -296,6 +318,9 @@ caffe-check: deps
 .PHONY: mutants
 mutants: deps
 	@BUILD=$(BUILD) test/mutations/run
+.PHONY: nightly
+nightly: deps
+	@BUILD=$(BUILD) NIGHTLY="$(NIGHTLY)" MINUTES=$(MINUTES) SEEDS=$(SEEDS) tools/nightly
 layers:
 	@tools/check-layers
 format:
