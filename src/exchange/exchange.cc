@@ -19,8 +19,9 @@ constexpr size_t kBytesAhead = 2048;
 constexpr size_t kSlotsForMembership = 2;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
-  return {config.node,       config.max_nodes,      config.incarnation,  config.heartbeat_ns,
-          config.suspect_ns, config.found_after_ns, config.sole_founder, MaxMembers(config)};
+  return {config.node,         config.max_nodes,        config.incarnation,
+          config.heartbeat_ns, config.suspect_ns,       config.found_after_ns,
+          config.sole_founder, config.founds_when_told, MaxMembers(config)};
 }
 
 const ExchangeConfig& Checked(const ExchangeConfig& config) {

@@ -64,6 +64,8 @@ class Exchange {
   // Makes up to room.size() frames. Their bytes stay until Release.
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
+  // With founds_when_told: from now on the run may begin with this node's weights.
+  void AllowFounding() { membership_.AllowFounding(); }
   // Others have seen a start of this node before the one with this incarnation.
   void RaiseIncarnation(uint32_t least) { membership_.RaiseIncarnation(least); }
   // Asks the others to go on without this node, which from now on makes no

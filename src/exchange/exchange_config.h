@@ -24,6 +24,7 @@ struct ExchangeConfig {
   int64_t suspect_ns = 2'000'000'000;
   int64_t found_after_ns = 1'000'000'000;  // see MembershipConfig, as the next
   bool sole_founder = false;
+  bool founds_when_told = false;
 
   // What was not answered is sent again after this long at the soonest; twice as long each time.
   int64_t resend_ns = 20'000'000;

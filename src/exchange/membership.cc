@@ -37,6 +37,7 @@ Membership::Membership(const MembershipConfig& config)
       links_(config.node, config.max_nodes, config.suspect_ns),
       alive_(AckWords(config.max_nodes)),
       incarnation_(config.incarnation) {
+  may_found_ = !config.founds_when_told;
   view_.Reserve(config.max_nodes);
   proposal_.Reserve(config.max_nodes);
   scratch_.Reserve(config.max_nodes);
@@ -96,6 +97,7 @@ void Membership::LookAtLinks(int64_t now) {
 
 void Membership::Found(int64_t now) {
   if (config_.found_after_ns < 0 || now - started_at_ < config_.found_after_ns) return;
+  if (!may_found_) return;
   if (wish_ == Wish::kJoin) return;
   for (uint16_t node = 0; node < config_.node && !config_.sole_founder; ++node) {
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;

@@ -36,6 +36,8 @@ struct MembershipConfig {
   int64_t found_after_ns = 1'000'000'000;
   // No other node ever does, so that this one need not wait for those with lower ids.
   bool sole_founder = false;
+  // Forms none before AllowFounding.
+  bool founds_when_told = false;
   // Of a view, those that join included; a node beyond waits until there is room. The same
   // on all nodes: a larger view is refused. 0: max_nodes.
   uint16_t max_members = 0;
@@ -90,6 +92,8 @@ class Membership {
   // The next life of this node, or this one while it is in no view, has at least this
   // incarnation.
   void RaiseIncarnation(uint32_t least);
+  // From now on this node may form a view of its own.
+  void AllowFounding() { may_found_ = true; }
   // Asks to be let go; left() is true in the end.
   void Leave();
 
@@ -204,6 +208,7 @@ class Membership {
   bool accept_due_ = false;
   uint16_t accept_to_ = 0;
 
+  bool may_found_ = true;
   bool started_ = false;
   int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
   uint64_t heartbeats_ = 0;  // sent

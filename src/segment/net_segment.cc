@@ -50,6 +50,7 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
   if (other_merges != told_merges_) exchange_->WeightsChanged();
   told_merges_ = other_merges;
+  if (state_.may_found_.load(std::memory_order_relaxed)) exchange_->AllowFounding();
   if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
   const uint64_t wire_before = meters_->wire_bytes();
   const bool more_in = Receive(now_ns);

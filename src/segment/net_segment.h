@@ -64,6 +64,10 @@ class SegmentState {
   // this one. Never falls.
   void SetOtherMerges(uint64_t count) { other_merges_.store(count, std::memory_order_release); }
 
+  // This node's weights are those of the run as far as other segments bring them, so a segment
+  // that founds_when_told may begin with them.
+  void AllowFounding() { may_found_ = true; }
+
   // This node's weights are those of the run.
   bool in_sync() const { return in_sync_; }
   // It is so because this node began the run, with its own weights.
@@ -102,6 +106,7 @@ class SegmentState {
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
   std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
+  std::atomic<bool> may_found_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
 };

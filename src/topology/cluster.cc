@@ -118,6 +118,7 @@ NodeId Cluster::node() const {
 
 void Cluster::Count() {
   std::lock_guard lock(mutex_);
+  LetWeightsDown();
   uint64_t beyond = 0;
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].counts) continue;
@@ -140,6 +141,19 @@ void Cluster::Count() {
     untold_.back().end += more;
   } else {
     untold_.push_back({first, first + more});
+  }
+}
+
+// The segments below this node begin with its weights, which are the run's once it is in sync in
+// those above: what nodes below did before would be overwritten.
+void Cluster::LetWeightsDown() {
+  const bool has_weights =
+      std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
+        return segment.above || segment.net->state().in_sync();
+      });
+  if (!has_weights) return;
+  for (ClusterSegment& segment : segments_) {
+    if (segment.above) segment.net->state().AllowFounding();
   }
 }
 

@@ -108,6 +108,7 @@ class Cluster {
   void Count();
 
  private:
+  void LetWeightsDown();
   bool Begin(uint64_t beyond);
   void PassOnMerges();
 

@@ -55,6 +55,7 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const SegmentP
   config.exchange.incarnation = incarnation;
   if (!MayBegin(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
   config.exchange.sole_founder = top != 0 && top == plan.exchange.node;
+  config.exchange.founds_when_told = config.exchange.sole_founder;
   config.rule = plan.rule;
   config.leader = top;
   config.chunk_floats = plan.chunk_floats;

@@ -16,8 +16,8 @@ constexpr int64_t kStill = 20;           // ticks that count as rest
 // The same where a view may still change because of a link that was broken until now.
 constexpr int64_t kStillLinked = 120;
 constexpr int64_t kSilence = 100;  // ticks in which nothing may be sent then
-// Ticks after training in which links stay broken: more than what docs/exchange.md gives for
-// the view to follow, for several broken links one after the other.
+// Ticks in which nothing else happens while links stay broken: more than what docs/exchange.md
+// gives for the view to follow, for several broken links one after the other.
 constexpr int64_t kBrokenQuiet = 900;
 
 constexpr uint64_t kTransport = 6;  // the stream of random numbers
@@ -166,6 +166,15 @@ bool World::Settled() const {
   });
 }
 
+// When the last event is over that does not last for ever.
+int64_t World::LastsUntil() const {
+  int64_t last = 0;
+  for (const Event& e : scenario_.events) {
+    if (e.ticks < scenario_.active + kSettleWithin) last = std::max(last, e.at + e.ticks);
+  }
+  return last;
+}
+
 std::optional<Failure> World::Run() {
   Failure failure;
   const auto last_event = scenario_.events.empty() ? 0 : scenario_.events.back().at;
@@ -175,7 +184,9 @@ std::optional<Failure> World::Run() {
     if (!Tick(&failure)) return failure;
   }
   const bool broken = scenario_.stays_broken();
-  for (const int64_t until = tick_ + (broken ? kBrokenQuiet : kFaultyQuiet); tick_ < until;) {
+  const int64_t until =
+      broken ? std::max(tick_, LastsUntil()) + kBrokenQuiet : tick_ + kFaultyQuiet;
+  while (tick_ < until) {
     if (!Tick(&failure)) return failure;
   }
   if (broken && !CheckLinks(&failure)) return failure;

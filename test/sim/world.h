@@ -48,6 +48,7 @@ class World {
   // Frames of a node whose time in its transport is over leave; all of them with `all`.
   void Transmit(uint16_t id, bool all);
   void Crash(uint16_t id);
+  int64_t LastsUntil() const;
   bool Tick(Failure* failure);
   bool Settled() const;
   std::vector<const SimNode*> Running() const;

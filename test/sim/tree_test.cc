@@ -1,0 +1,152 @@
+// Trees of segments under faults: what relays bring from one segment into the other.
+#include "test/sim/tree.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "test/support/support.h"
+
+namespace millrace::sim {
+namespace {
+
+constexpr int kChunks = 4;
+// 0, 1 and 2 above; 2, 3 and 4 below.
+const TreeShape kTwoLevels{5, {{0, 1, 2}, {2, 3, 4}}};
+// A chain with two relays.
+const TreeShape kChain{4, {{0, 1}, {1, 2}, {2, 3}}};
+
+class TreeTest : public testing::Test {
+ protected:
+  // Nodes start in `order`, so many ticks apart.
+  void Make(const TreeShape& shape, uint64_t seed, double loss = 0, int64_t apart = 0,
+            const std::vector<uint16_t>& order = {}) {
+    nodes_ = shape.nodes;
+    TreeOptions options;
+    options.shape = shape;
+    options.seed = seed;
+    options.chunks = kChunks;
+    options.faults.loss = loss;
+    options.faults.delay_max = 3;
+    tree_ = std::make_unique<Tree>(options);
+    for (uint16_t node = 0; node < nodes_; ++node) {
+      tree_->Start(order.empty() ? node : order[node]);
+      Run(apart);
+    }
+    Run(400);
+  }
+  void Run(int64_t ticks) { ExpectNone(tree_->Run(ticks)); }
+  void ExpectNone(const std::optional<Failure>& failure) {
+    if (failure) ADD_FAILURE() << failure->property << ": " << failure->detail;
+  }
+  void Rest() {
+    tree_->Train(false);
+    ExpectNone(tree_->Settle());
+    ExpectNone(tree_->CheckReplicas());
+  }
+  // All come to rest with the same weights, which hold all that was made by nodes that lost
+  // no life.
+  void ExpectWhole() {
+    tree_->Heal();
+    Rest();
+    for (uint16_t of = 0; of < nodes_; ++of) {
+      if (tree_->lives_lost(of) > 0) continue;
+      for (int chunk = 0; chunk < kChunks; ++chunk) {
+        EXPECT_EQ(tree_->lane(0, chunk, of), tree_->made(of, chunk))
+            << "of node " << of << tree_->Describe();
+      }
+    }
+  }
+
+  std::unique_ptr<Tree> tree_;
+  uint16_t nodes_ = 0;
+};
+
+TEST_F(TreeTest, CarriesEveryToken) {
+  for (uint64_t i = 0; i < 10; ++i) {
+    for (const TreeShape& shape : {kTwoLevels, kChain}) {
+      Make(shape, test::Seed() + i, 0.1);
+      ExpectWhole();
+    }
+  }
+}
+
+// Nodes below that are there first begin nothing that the weights from above would overwrite.
+TEST_F(TreeTest, CarriesEveryTokenWhateverTheOrderOfStarts) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    Make(kTwoLevels, test::Seed() + i, 0.05, 150, {4, 3, 2, 1, 0});
+    ExpectWhole();
+    Make(kTwoLevels, test::Seed() + i, 0.05, 150, {2, 3, 0, 4, 1});
+    ExpectWhole();
+    Make(kChain, test::Seed() + i, 0.05, 150, {3, 2, 1, 0});
+    ExpectWhole();
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(TreeTest, LosesNothingOfOthersWhenALeafCrashesAndReturns) {
+  for (uint64_t i = 0; i < 10; ++i) {
+    for (const uint16_t node : {1, 3}) {
+      Make(kTwoLevels, test::Seed() + i, 0.05);
+      tree_->Crash(node);
+      Run(200);
+      tree_->Start(node);
+      Run(300);
+      ExpectWhole();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// The view of one segment changes while the other goes on: positions that a takeover returns
+// travel on, too.
+TEST_F(TreeTest, LosesNothingOfOthersWhenTheFirstNodeCrashes) {
+  for (uint64_t i = 0; i < 20; ++i) {
+    Make(kTwoLevels, test::Seed() + i, 0.2);
+    tree_->Crash(0);
+    Run(300);
+    tree_->Start(0);
+    Run(300);
+    ExpectWhole();
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(TreeTest, LosesNothingOfOthersWhenARelayStandsStill) {
+  for (uint64_t i = 0; i < 10; ++i) {
+    Make(kTwoLevels, test::Seed() + i);
+    tree_->FreezeUntil(2, tree_->tick() + 40);
+    Run(300);
+    ExpectWhole();
+    if (HasFailure()) return;
+  }
+}
+
+// A relay that crashes parts the tree. What was everywhere before stays; what one part did alone
+// may be lost, and is nowhere twice.
+TEST_F(TreeTest, KeepsWhatWasEverywhereWhenARelayCrashesAndReturns) {
+  for (uint64_t i = 0; i < 20; ++i) {
+    Make(kTwoLevels, test::Seed() + i);
+    Rest();
+    std::vector<float> before;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      for (uint16_t of = 0; of < 5; ++of) before.push_back(tree_->lane(0, chunk, of));
+    }
+    tree_->Train(true);
+    tree_->Crash(2);
+    Run(200);
+    tree_->Start(2);
+    Run(400);
+    Rest();
+    size_t at = 0;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      for (uint16_t of = 0; of < 5; ++of) {
+        EXPECT_GE(tree_->lane(0, chunk, of), before[at++]) << tree_->Describe();
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::sim
