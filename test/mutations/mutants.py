@@ -10,6 +10,7 @@ RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
 PROPOSE = "src/exchange/membership_propose.cc"
 FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
 ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
+LINKS = "src/exchange/link_monitor.cc"
 ANSWER_TIMES = "src/exchange/answer_times.h"
 CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
@@ -23,12 +24,105 @@ MUTANTS = [
     x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
 """)]),
     ("ack-on-receipt-merge-dropped", [(MASTER, """\
-  end.applied = h.seq;
-  ChunkOp& op =""", """\
-  end.applied = h.seq;
+  if (h.seq != end.applied + 1) return Drop::kOld;
+""", """\
+  if (h.seq != end.applied + 1) return Drop::kOld;
   x_.table.SetAck(h.chunk, h.source, ExchangeContext::Parity(h.seq));
-  if (x_.batch.Holds(chunk)) return Drop::kNone;
-  ChunkOp& op =""")]),
+  if (x_.batch.Holds(chunk)) {
+    end.applied = h.seq;
+    return Drop::kNone;
+  }
+""")]),
+    # ---- Frames that are read from the weights when they leave --------------
+    ("merges-while-being-read", [(CONTEXT, """\
+    return config.direct && outbox.Holds(table.chunks[index].slot, index);
+""", """\
+    (void)index;
+    return false;
+""")]),
+    ("takes-positions-while-being-read", [(WORKER, """\
+  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
+""", "")]),
+    ("answers-claims-while-being-read", [(RECOVERY, """\
+    if (chunk.freezing) return Drop::kNone;  // it will ask again
+""", "")]),
+    ("freezes-while-being-read", [(RECOVERY, """\
+    if (chunk.freezing && x_.IsBeingRead(index)) return false;
+""", "")]),
+    ("forgets-what-waits-when-it-begins-anew", [(TABLE, """\
+    chunk.slot = slot;
+""", "")]),
+    ("deferred-diff-kept-in-the-next-view", [(EXCHANGE, """\
+  master_.DropDeferred();
+""", "")]),
+    ("deferred-diff-not-asked-for-again", [(MASTER, """\
+    End(chunk, diff.header.source).applied = diff.header.seq - 1;
+    return false;
+""", """\
+    (void)chunk;
+    return false;
+""")]),
+    ("sleeps-on-deferred-diffs", [(EXCHANGE, """\
+  if (outbox_.posted() > 0 || master_.HasDeferredToMerge()) return now;
+""", """\
+  if (outbox_.posted() > 0) return now;
+""")]),
+    ("return-is-no-merge", [(RECOVERY, """\
+  ++x_.stats.returns_taken;
+""", "")]),
+    # ---- Broken links -------------------------------------------------------
+    ("small-frames-pass-for-a-link", [(LINKS, """\
+  if (!is_largest) return false;
+""", "")]),
+    ("never-pads-heartbeats", [(EXCHANGE, """\
+  return wanted - std::min(wanted, payload_bytes);
+""", """\
+  return 0 * wanted;
+""")]),
+    ("excludes-at-the-first-report", [(LINKS, """\
+  if (now - broken_since_ >= peer_timeout_ns_ / kEvidencePerTimeout) Exclude();
+""", """\
+  Exclude();
+""")]),
+    ("excludes-the-lowest", [(LINKS, """\
+        (vertex.degree == worst->degree && weight(vertex.role) >= weight(worst->role));
+""", """\
+        (vertex.degree == worst->degree && weight(vertex.role) > weight(worst->role));
+""")]),
+    ("excludes-the-last-synced", [(LINKS, """\
+    if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
+""", "")]),
+    ("coordinates-though-excluded", [(PROPOSE, """\
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
+""", """\
+    if (may && Alive(member.node)) {
+""")]),
+    ("lets-in-over-a-broken-link", [(PROPOSE, """\
+    if (!IsLinked(node, *next)) continue;
+""", "")]),
+    ("follows-who-does-not-hear-it", [(MEMBERSHIP, """\
+  if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+""", """\
+  if (false && links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+""")]),
+    ("excluded-goes-its-own-way", [(MEMBERSHIP, """\
+      !links_.IsExcluded(config_.node)) {
+    return;
+""", """\
+      true) {
+    return;
+""")]),
+    ("dropped-is-not-reported", [(LINKS, """\
+    if (!view.Find(member.node) && silent) SetBit(Row(node_), member.node, true);
+""", """\
+    (void)silent;
+""")]),
+    ("heartbeat-in-every-leave", [(MEMBERSHIP, """\
+  if (wish_ == Wish::kLeave) return;
+""", "")]),
+    ("founds-before-it-is-told", [(MEMBERSHIP, """\
+  if (!may_found_) return;
+""", "")]),
     ("merge-without-ack", [(MASTER, """\
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
   chunk.dirty = true;
@@ -251,10 +345,8 @@ MUTANTS = [
   chunk.pending = chunk.dirty = false;
 """)]),
     ("old-master-does-not-freeze", [(RECOVERY, """\
-  freezes_.push_back(op);
-  chunk.state = ChunkState::kWorker;
+  if (!freezes_.empty()) x_.executor.Run(freezes_);
 """, """\
-  chunk.state = ChunkState::kWorker;
 """)]),
     ("worker-keeps-no-acks", [(WORKER, """\
   x_.table.Took(index, context.number, context.acks);
@@ -284,12 +376,12 @@ MUTANTS = [
     }
 """)]),
     ("drops-the-living", [(MEMBERSHIP, """\
-    return after || leaving || !Alive(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
 """, """\
     return true;
 """)]),
     ("one-broken-link-stops-all", [(MEMBERSHIP, """\
-    return after || leaving || !Alive(member.node);
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
 """, """\
     return leaving || !Alive(member.node);
 """)]),
@@ -361,9 +453,9 @@ MUTANTS = [
   drained_ = false;
 """, "")]),
     ("drained-before-the-hand-over", [(WORKER, """\
-           !chunk.handed_over;
+           !chunk.handed_over && !chunk.freezing;
 """, """\
-           true;
+           !chunk.freezing;
 """)]),
     ("leaves-with-a-rounded-difference", [(WORKER, """\
   return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
