@@ -11,6 +11,8 @@
 #include "data/datum_view.h"
 #include "data/lmdb_database.h"
 #include "data/lmdb_writer.h"
+#include "data/pixel_reader.h"
+#include "data/prefetcher.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
 
@@ -116,6 +118,31 @@ void LmdbRead(benchmark::State& state) {
   state.SetBytesProcessed(records * static_cast<int64_t>(database.record_bytes()));
 }
 BENCHMARK(LmdbRead)->UseRealTime();
+
+// From the page cache to floats: a reader thread and a prefetch thread.
+void LmdbFetch(benchmark::State& state) {
+  static const Database database;
+  BatchStreamOptions options;
+  options.layer = "bench";
+  options.sources = {LmdbDatabase::Open(database.path())};
+  options.batch_size = state.range(0);
+  const auto stream = std::make_shared<BatchStream>(options);
+  const RecordView record = stream->FirstRecord();
+  const Transformer transformer(ScaleOnly(), caffe::TRAIN, 1, 0,
+                                ReadDatum("bench", record.key, record.value));
+  {
+    Prefetcher prefetcher(stream, PixelReader(), transformer, 4);
+    for (auto _ : state) {
+      ReadyBatch* const batch = prefetcher.Next();
+      stream->MarkConsumed(batch->number);
+      benchmark::DoNotOptimize(batch->image_data());
+      prefetcher.Recycle(batch);
+    }
+  }
+  stream->Stop();
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(LmdbFetch)->Arg(10)->Arg(100)->UseRealTime();
 
 }  // namespace
 }  // namespace millrace

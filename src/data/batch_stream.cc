@@ -200,6 +200,10 @@ void BatchStream::Stop() {
   readers.clear();  // joins
 }
 
+void BatchStream::ThrowIfDamaged() const {
+  for (const auto& source : options_.sources) source->ThrowIfDamaged();
+}
+
 RecordView BatchStream::FirstRecord() const {
   return LmdbDatabase::Cursor(options_.sources[0], false).At(0);
 }

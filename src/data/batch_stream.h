@@ -83,6 +83,10 @@ class BatchStream {
   // ErrorSink's callback may not call it.
   void Stop();
 
+  // To be called after records of a batch have been read, before they are made use of: throws Error
+  // if bytes of a source were gone (LmdbDatabase::ThrowIfDamaged).
+  void ThrowIfDamaged() const;
+
   // The first record of the first source, to learn sizes from.
   RecordView FirstRecord() const;
 

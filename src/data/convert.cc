@@ -182,17 +182,20 @@ uint64_t ConvertCifar(const std::string& input_folder, const std::string& output
   return (kTrainFiles + 1) * records_per_file;
 }
 
-uint64_t ComputeImageMean(const std::string& database, const std::string& output_file) {
-  if (FileExists(output_file)) {
-    throw Error(output_file, ": exists already; remove it or name another");
-  }
-  const auto images = LmdbDatabase::Open(database);
+namespace {
+
+struct ImageSums {
+  int channels = 0, height = 0, width = 0;
+  std::vector<double> values;  // (C, H, W)
+};
+
+ImageSums SumImages(const std::string& database, const std::shared_ptr<LmdbDatabase>& images) {
   LmdbDatabase::Cursor cursor(images, false);
   const RecordView first_record = cursor.At(0);
   PixelReader reader;
   const DatumView first = reader.Read(database, first_record.key, first_record.value);
   const size_t count = size_t(first.channels) * first.height * first.width;
-  std::vector<double> sum(count, 0.0);
+  ImageSums sums{first.channels, first.height, first.width, std::vector<double>(count, 0.0)};
   std::vector<float> floats(count);
   for (uint64_t i = 0; i < images->size(); ++i) {
     const RecordView record = cursor.At(i);
@@ -205,17 +208,35 @@ uint64_t ComputeImageMean(const std::string& database, const std::string& output
     }
     if (datum.data.empty()) {
       CopyFloats(datum, floats.data());
-      for (size_t k = 0; k < count; ++k) sum[k] += floats[k];
+      for (size_t k = 0; k < count; ++k) sums.values[k] += floats[k];
     } else {
-      for (size_t k = 0; k < count; ++k) sum[k] += static_cast<uint8_t>(datum.data[k]);
+      for (size_t k = 0; k < count; ++k) sums.values[k] += static_cast<uint8_t>(datum.data[k]);
     }
   }
+  return sums;
+}
+
+}  // namespace
+
+uint64_t ComputeImageMean(const std::string& database, const std::string& output_file) {
+  if (FileExists(output_file)) {
+    throw Error(output_file, ": exists already; remove it or name another");
+  }
+  const auto images = LmdbDatabase::Open(database);
+  ImageSums sums;
+  try {
+    sums = SumImages(database, images);
+  } catch (const Error&) {
+    images->ThrowIfDamaged();  // the cause, if it is
+    throw;
+  }
+  images->ThrowIfDamaged();
   caffe::BlobProto mean;
   mean.set_num(1);
-  mean.set_channels(first.channels);
-  mean.set_height(first.height);
-  mean.set_width(first.width);
-  for (const double value : sum) {
+  mean.set_channels(sums.channels);
+  mean.set_height(sums.height);
+  mean.set_width(sums.width);
+  for (const double value : sums.values) {
     mean.add_data(static_cast<float>(value / static_cast<double>(images->size())));
   }
   SaveBinary(output_file, mean);

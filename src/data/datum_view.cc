@@ -1,5 +1,6 @@
 #include "data/datum_view.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 
@@ -178,9 +179,12 @@ bool ParseDatum(std::string_view bytes, DatumView* view) {
 
 void CopyFloats(const DatumView& view, float* out) {
   DatumView ignored;
+  uint64_t left = view.float_count;
   Walk(view.bytes, &ignored, [&](std::string_view run) {
-    memcpy(out, run.data(), run.size());
-    out += run.size() / sizeof(float);
+    const uint64_t count = std::min<uint64_t>(run.size() / sizeof(float), left);
+    memcpy(out, run.data(), count * sizeof(float));
+    out += count;
+    left -= count;
   });
 }
 

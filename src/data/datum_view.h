@@ -26,7 +26,8 @@ struct DatumView {
 bool ParseDatum(std::string_view bytes, DatumView* view);
 
 // Writes the float_count floats of a parsed datum to `out`. They may lie packed,
-// one by one, or both, at any alignment; so they are copied.
+// one by one, or both, at any alignment; so they are copied. No more are written if the
+// bytes have changed since (a file that is mapped may).
 void CopyFloats(const DatumView& view, float* out);
 
 // Throws Error, without naming the record, unless the datum holds exactly

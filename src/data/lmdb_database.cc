@@ -1,7 +1,9 @@
 #include "data/lmdb_database.h"
 
+#include <fcntl.h>
 #include <glog/logging.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <condition_variable>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_descriptor.h"
 #include "base/thread.h"
 
 namespace millrace {
@@ -75,26 +78,39 @@ std::shared_ptr<LmdbDatabase> LmdbDatabase::Open(const std::string& path) {
 }
 
 LmdbDatabase::LmdbDatabase(const std::string& path) : path_(path) {
+  const BusErrorGuard guard;  // LMDB reads its own mappings
   try {
+    {
+      // LMDB believes what these pages say.
+      const FileDescriptor file(open((path_ + "/data.mdb").c_str(), O_RDONLY | O_CLOEXEC));
+      if (file.get() < 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
+      ReadMeta(file.get());
+    }
     OpenEnvironment(MDB_RDONLY | MDB_NOTLS);
-    CheckFileSize();
-    int result = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction_);
-    if (result == 0) result = mdb_dbi_open(transaction_, nullptr, 0, &handle_);
-    MDB_stat stat;
-    if (result == 0) result = mdb_stat(transaction_, handle_, &stat);
+    const int result = mdb_env_get_fd(environment_, &file_);
     if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
-    size_ = stat.ms_entries;
-    if (size_ == 0) throw Error(path_, ": holds no records");
+    BeginTransaction();
+    if (guard.hit()) throw Error(path_, ": data.mdb was truncated while it was opened");
+    if (size() == 0) throw Error(path_, ": holds no records");
+    try {
+      mapping_.emplace(file_, meta_.file_size());
+    } catch (const Error& error) {
+      throw Error(path_, ": data.mdb ", error.what());
+    }
   } catch (...) {
-    if (transaction_) mdb_txn_abort(transaction_);
-    if (environment_) mdb_env_close(environment_);
+    Close();
     throw;
   }
 }
 
 LmdbDatabase::~LmdbDatabase() {
-  mdb_txn_abort(transaction_);
-  mdb_env_close(environment_);
+  const BusErrorGuard guard;
+  Close();
+}
+
+void LmdbDatabase::Close() {
+  if (transaction_) mdb_txn_abort(transaction_);
+  if (environment_) mdb_env_close(environment_);
 }
 
 void LmdbDatabase::OpenEnvironment(unsigned flags) {
@@ -116,78 +132,106 @@ void LmdbDatabase::OpenEnvironment(unsigned flags) {
   throw Error(path_, ": cannot be opened: ", mdb_strerror(result));
 }
 
-void LmdbDatabase::CheckFileSize() const {
-  // A page beyond the end of the file would end the process with SIGBUS.
-  MDB_envinfo info;
-  MDB_stat stat;
-  mdb_filehandle_t file;
+LmdbMeta LmdbDatabase::ReadMeta(int fd) const {
+  LmdbMeta newest;
+  uint64_t at = 0;
+  for (int i = 0; i < 2; ++i) {
+    alignas(uint64_t) char page[LmdbMeta::kBytes];
+    const ssize_t got = pread(fd, page, sizeof(page), static_cast<off_t>(at));
+    if (got < 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
+    if (got < static_cast<ssize_t>(sizeof(page))) {
+      throw Error(path_, ": data.mdb is not an LMDB database, or is truncated");
+    }
+    LmdbMeta meta;
+    try {
+      meta = ParseLmdbMeta({page, sizeof(page)});
+    } catch (const Error& error) {
+      throw Error(path_, ": ", error.what());
+    }
+    at = meta.page_size;
+    if (i == 0 || meta.transaction > newest.transaction) newest = meta;
+  }
+  // Writers write pages first: what is looked at later is longer.
   struct stat status;
-  int result = mdb_env_info(environment_, &info);
-  if (result == 0) result = mdb_env_stat(environment_, &stat);
-  if (result == 0) result = mdb_env_get_fd(environment_, &file);
-  if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
-  if (fstat(file, &status) != 0) throw Error(path_, ": ", ErrnoText(errno));
-  const uint64_t needed = (uint64_t{info.me_last_pgno} + 1) * stat.ms_psize;
-  if (static_cast<uint64_t>(status.st_size) < needed) {
+  if (fstat(fd, &status) != 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
+  if (static_cast<uint64_t>(status.st_size) < newest.file_size()) {
     throw Error(path_, ": data.mdb is truncated: ", status.st_size, " bytes, expected at least ",
-                needed);
+                newest.file_size());
+  }
+  return newest;
+}
+
+void LmdbDatabase::BeginTransaction() {
+  // Writers may have gone on when the state is looked at.
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    const int result = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction_);
+    if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
+    meta_ = ReadMeta(file_);
+    if (meta_.transaction == mdb_txn_id(transaction_)) return;
+    mdb_txn_abort(std::exchange(transaction_, nullptr));
+  }
+  throw Error(path_,
+              ": lock.mdb is of another state than data.mdb; if no process uses the "
+              "database, remove lock.mdb");
+}
+
+void LmdbDatabase::ThrowIfDamaged() const {
+  struct stat status;
+  if (fstat(file_, &status) != 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
+  if (static_cast<uint64_t>(status.st_size) < meta_.file_size()) {
+    throw Error(path_, ": data.mdb was truncated while it was in use: ", status.st_size,
+                " bytes, expected at least ", meta_.file_size());
+  }
+  if (const auto lost = mapping_->lost()) {
+    throw Error(path_, ": data.mdb could not be read at byte ", *lost,
+                " while it was in use: its storage fails, or it was truncated for a while");
   }
 }
 
-RecordView LmdbDatabase::Get(MDB_cursor* cursor, MDB_cursor_op op) {
-  MDB_val key, value;
-  std::lock_guard lock(mutex_);
-  const int result = mdb_cursor_get(cursor, &key, &value, op);
-  if (result != 0) throw Error(path_, ": cannot be read: ", mdb_strerror(result));
-  return {{static_cast<const char*>(key.mv_data), key.mv_size},
-          {static_cast<const char*>(value.mv_data), value.mv_size},
-          0};
+RecordView LmdbDatabase::Next(LmdbWalk* walk) const {
+  try {
+    const LmdbWalk::Record record = walk->Next();
+    return {record.key, record.value, 0};
+  } catch (const Error& error) {
+    ThrowIfDamaged();  // the cause, if it is
+    throw Error(path_, ": cannot be read: ", error.what());
+  }
 }
 
 void LmdbDatabase::BuildIndex() {
   std::lock_guard lock(index_mutex_);
   if (!index_.empty()) return;
   std::vector<IndexEntry> index;
-  index.reserve(size_);
-  {
-    Cursor cursor(std::shared_ptr<LmdbDatabase>(std::shared_ptr<void>(), this), false);
-    for (uint64_t i = 0; i < size_; ++i) {
-      if (i % 4096 == 0) InterruptionPoint();
-      const RecordView record = cursor.At(i);
-      index.push_back({record.key.data(), record.value.data(),
-                       static_cast<uint32_t>(record.key.size()),
-                       static_cast<uint32_t>(record.value.size())});
-    }
+  index.reserve(size());
+  LmdbWalk walk(mapping_->bytes(), meta_);
+  for (uint64_t i = 0; i < size(); ++i) {
+    if (i % 4096 == 0) InterruptionPoint();
+    const RecordView record = Next(&walk);
+    index.push_back({record.key.data(), record.value.data(),
+                     static_cast<uint32_t>(record.key.size()),
+                     static_cast<uint32_t>(record.value.size())});
   }
   index_ = std::move(index);
 }
 
 LmdbDatabase::Cursor::Cursor(std::shared_ptr<LmdbDatabase> database, bool indexed)
     : database_(std::move(database)), indexed_(indexed) {
-  if (indexed_) {
-    database_->BuildIndex();
-    return;
-  }
-  std::lock_guard lock(database_->mutex_);
-  const int result = mdb_cursor_open(database_->transaction_, database_->handle_, &cursor_);
-  if (result != 0) throw Error(database_->path_, ": cannot be read: ", mdb_strerror(result));
-}
-
-LmdbDatabase::Cursor::~Cursor() {
-  if (!cursor_) return;
-  std::lock_guard lock(database_->mutex_);
-  mdb_cursor_close(cursor_);
+  if (indexed_) database_->BuildIndex();
 }
 
 RecordView LmdbDatabase::Cursor::At(uint64_t index) {
-  CHECK_LT(index, database_->size_);
+  CHECK_LT(index, database_->size());
   if (indexed_) {
     const IndexEntry& entry = database_->index_[index];
     return {{entry.key, entry.key_size}, {entry.value, entry.value_size}, 0};
   }
-  if (index + 1 < next_) next_ = 0;
+  if (!walk_ || index + 1 < next_) {
+    walk_.emplace(database_->mapping_->bytes(), database_->meta_);
+    next_ = 0;
+  }
   while (next_ <= index) {
-    current_ = database_->Get(cursor_, next_ == 0 ? MDB_FIRST : MDB_NEXT);
+    current_ = database_->Next(&*walk_);
     ++next_;
   }
   return current_;

@@ -1,6 +1,10 @@
 // An LMDB database opened for reading: one environment and one long read
 // transaction per file and process, so that views into the mapped file stay
 // valid as long as the database object lives, whatever writers do meanwhile.
+//
+// LMDB keeps the transaction; records are found by data/lmdb_tree.h in a mapping of our own
+// (base/mapped_file.h). So a file that is damaged, or truncated while it is in use, ends no
+// process: views stay readable, as zeros where bytes are gone, and ThrowIfDamaged() says so.
 #ifndef MILLRACE_DATA_LMDB_DATABASE_H_
 #define MILLRACE_DATA_LMDB_DATABASE_H_
 
@@ -9,9 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/mapped_file.h"
+#include "data/lmdb_tree.h"
 
 namespace millrace {
 
@@ -26,7 +34,7 @@ class LmdbDatabase {
  public:
   // The database in folder `path`; the one that this process has open already,
   // if it has. Throws Error in one line when there is none, when it is empty,
-  // truncated, or a LevelDB.
+  // truncated, damaged, or a LevelDB.
   static std::shared_ptr<LmdbDatabase> Open(const std::string& path);
   // Closes the environment.
   ~LmdbDatabase();
@@ -35,7 +43,11 @@ class LmdbDatabase {
 
   const std::string& path() const { return path_; }
   // Number of records; at least one.
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return meta_.entries; }
+
+  // To be called after bytes of records have been read, before they are made use of: throws Error
+  // if some of them were not the file's, because it was truncated or cannot be read.
+  void ThrowIfDamaged() const;
 
   // Reads records by number, in the order of their keys. Used by one thread.
   class Cursor {
@@ -45,9 +57,6 @@ class LmdbDatabase {
     // and 24 bytes a record. Without, going forward by n costs n small steps, and
     // going back starts at the first record.
     Cursor(std::shared_ptr<LmdbDatabase> database, bool indexed);
-    ~Cursor();
-    Cursor(const Cursor&) = delete;
-    Cursor& operator=(const Cursor&) = delete;
 
     // Record `index`, below the database's size(). Throws Error if the database
     // cannot be read.
@@ -56,8 +65,8 @@ class LmdbDatabase {
    private:
     const std::shared_ptr<LmdbDatabase> database_;
     const bool indexed_;
-    MDB_cursor* cursor_ = nullptr;
-    uint64_t next_ = 0;  // the record that MDB_NEXT gives
+    std::optional<LmdbWalk> walk_;
+    uint64_t next_ = 0;  // the record that walk_ gives
     RecordView current_;
   };
 
@@ -69,18 +78,22 @@ class LmdbDatabase {
 
   explicit LmdbDatabase(const std::string& path);
   void OpenEnvironment(unsigned flags);
-  void CheckFileSize() const;
+  // The newest state in the open file; throws Error if that cannot be it, or the file is too short.
+  LmdbMeta ReadMeta(int fd) const;
+  // Begins the transaction, and finds the state of the file that it holds.
+  void BeginTransaction();
+  void Close();
   void BuildIndex();
-  // Moves `cursor`; throws Error naming the database.
-  RecordView Get(MDB_cursor* cursor, MDB_cursor_op op);
+  // The next record; throws Error naming the database.
+  RecordView Next(LmdbWalk* walk) const;
 
   const std::string path_;
   MDB_env* environment_ = nullptr;
   MDB_txn* transaction_ = nullptr;
-  MDB_dbi handle_ = 0;
-  uint64_t size_ = 0;
+  mdb_filehandle_t file_ = -1;  // the environment's
+  LmdbMeta meta_;
+  std::optional<MappedFile> mapping_;
 
-  std::mutex mutex_;  // LMDB wants the uses of one transaction serialised
   std::mutex index_mutex_;
   std::vector<IndexEntry> index_;  // written once, under index_mutex_
 };

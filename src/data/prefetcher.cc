@@ -49,7 +49,13 @@ void Prefetcher::Run() {
   try {
     while (const auto buffer = free_.Pop()) {
       if (!stream_->Next(&batch_)) break;
-      Fill(*buffer);
+      try {
+        Fill(*buffer);
+      } catch (const Error&) {
+        stream_->ThrowIfDamaged();  // the cause, if it is
+        throw;
+      }
+      stream_->ThrowIfDamaged();
       if (!ready_.Push(*buffer)) break;
     }
     ready_.Close();

@@ -199,8 +199,97 @@ TEST(LmdbDatabase, ReportsDamagedPagesInsteadOfReadingThem) {
   }
   file.close();
   const auto database = LmdbDatabase::Open(folder / "db");
-  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbDatabase::Cursor(database, false).At(0); }),
-                  folder / "db" + ": cannot be read: MDB_CORRUPTED");
+  EXPECT_EQ(test::ErrorOf([&] { LmdbDatabase::Cursor(database, false).At(0); }),
+            folder / "db" + ": cannot be read: page 2 of data.mdb is damaged: it is not the " +
+                "leaf page that belongs there");
+}
+
+TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
+  const test::TempDir folder;
+  test::WriteLabels(folder / "db", 3);
+  const std::string whole = ReadFile(folder / "db/data.mdb");
+  const auto with = [&](size_t at, const std::string& bytes) {
+    std::string damaged = whole;
+    for (const size_t page : {0, 4096}) damaged.replace(page + at, bytes.size(), bytes);
+    test::WriteFile(folder / "db/data.mdb", damaged);
+    return OpenError(folder / "db");
+  };
+  EXPECT_CONTAINS(with(20, std::string("\x07\0\0\0", 4)), "has version 7 of LMDB's format");
+  // LMDB divides by the size of a page.
+  EXPECT_CONTAINS(with(40, std::string(4, '\0')), "pages of 0 bytes");
+  EXPECT_CONTAINS(with(44 + 48, std::string("\x04\0", 2)), "several records for one key");
+  EXPECT_CONTAINS(with(46 + 48, std::string("\xff\x7f", 2)), "32767 levels");
+  const std::string one_level("\x01\0", 2), pages(24, '\0'), entries(8, '\x7f');
+  EXPECT_CONTAINS(with(46 + 48, one_level + pages + entries), " records in ");
+  EXPECT_CONTAINS(with(136, std::string(8, '\x7f')), "truncated");
+}
+
+// ---- What happens to the file while it is in use. ----
+
+// Records of several pages: leaf and overflow pages are all over the file.
+class LmdbDatabaseInUse : public testing::Test {
+ protected:
+  LmdbDatabaseInUse() {
+    test::WriteRawDb(path_, std::vector<std::string>(kRecords, std::string(5000, 'v')));
+    database_ = LmdbDatabase::Open(path_);
+  }
+  void Truncate(int64_t size) { ASSERT_EQ(truncate(file_.c_str(), size), 0); }
+  int64_t size() const { return static_cast<int64_t>(std::filesystem::file_size(file_)); }
+  // Reads every byte of all records; what they say is not what is looked at.
+  void ReadAll(LmdbDatabase::Cursor* cursor) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      for (const char byte : cursor->At(i).value) sum += static_cast<unsigned char>(byte);
+    }
+    database_->ThrowIfDamaged();
+    EXPECT_EQ(sum, kRecords * 5000 * 'v');
+  }
+
+  static constexpr uint64_t kRecords = 40;
+  const test::TempDir folder_;
+  const std::string path_ = folder_ / "db", file_ = path_ + "/data.mdb";
+  std::shared_ptr<LmdbDatabase> database_;
+};
+
+TEST_F(LmdbDatabaseInUse, SaysThatItWasTruncatedWhereverItIsCut) {
+  const std::string whole = ReadFile(file_);
+  const auto needed = static_cast<int64_t>(whole.size());
+  for (const int64_t cut : {needed - 1, needed / 2 + 100, int64_t{4096}, int64_t{0}}) {
+    for (const bool indexed : {false, true}) {
+      database_ = LmdbDatabase::Open(path_);
+      LmdbDatabase::Cursor cursor(database_, indexed);
+      ReadAll(&cursor);
+      Truncate(cut);
+      EXPECT_EQ(test::ErrorOf([&] { ReadAll(&cursor); }),
+                Cat(path_, ": data.mdb was truncated while it was in use: ", cut,
+                    " bytes, expected at least ", needed));
+      Truncate(0);
+      std::fstream(file_, std::ios::in | std::ios::out | std::ios::binary) << whole;
+      database_.reset();
+    }
+  }
+}
+
+TEST_F(LmdbDatabaseInUse, RemembersThatBytesWereMissingWhenTheFileIsAsLongAgain) {
+  const RecordView record = LmdbDatabase::Cursor(database_, false).At(kRecords - 1);
+  const int64_t whole = size();
+  Truncate(8192);
+  EXPECT_EQ(record.value[0], 0);
+  Truncate(whole);
+  EXPECT_CONTAINS(test::ErrorOf([&] { database_->ThrowIfDamaged(); }),
+                  path_ + ": data.mdb could not be read at byte ");
+}
+
+TEST_F(LmdbDatabaseInUse, CanBeClosedWhenItsLockFileWasTruncated) {
+  ASSERT_EQ(truncate((path_ + "/lock.mdb").c_str(), 0), 0);
+  database_.reset();
+  EXPECT_EQ(LmdbDatabase::Open(path_)->size(), kRecords);
+}
+
+TEST_F(LmdbDatabaseInUse, StaysAsItWasOpenedForASecondUserOfTheFile) {
+  Truncate(4096);
+  EXPECT_CONTAINS(test::ErrorOf([&] { LmdbDatabase::Open(path_)->ThrowIfDamaged(); }),
+                  "was truncated while it was in use: 4096 bytes");
 }
 
 TEST(LmdbWriter, GivesTheSameBytesForTheSameRecords) {

@@ -155,6 +155,29 @@ TEST_F(BadInput, DatabaseMissingEmptyTruncatedOrSomethingElse) {
   }
 }
 
+// The run ends; what it had saved stays.
+TEST(BadInputInUse, ADatabaseTruncatedWhileItIsTrainedOn) {
+  for (const char* fields : {"", "shuffle: true"}) {
+    for (const int64_t left : {int64_t{0}, int64_t{20'001}}) {
+      const Workspace work;
+      SmallNet net = work.Net();
+      net.data_fields = fields;
+      work.WriteNet(net);
+      caffe::SolverParameter solver = Workspace::Solver(1'000'000'000);
+      solver.set_snapshot(100);
+      Process process(Command({"train", "--solver=" + work.Write("run", solver), "--cpu=2"}));
+      ASSERT_TRUE(WaitForLog(process, "Snapshotting solver state"));
+      const std::string file = work / "train_lmdb/data.mdb";
+      ASSERT_EQ(truncate(file.c_str(), left), 0);
+      ExpectOneLine(process.Wait(60), {Cat(work / "train_lmdb",
+                                           ": data.mdb was truncated while it was in use: ", left,
+                                           " bytes, expected at least ")});
+      EXPECT_FALSE(work.FilesWith("run_iter_100.solverstate").empty());
+      EXPECT_FALSE(work.FilesWith("run_iter_100.caffemodel").empty());
+    }
+  }
+}
+
 TEST_F(BadInput, LevelDbIsNotSupported) {
   ExpectOneLine(TrainNetEdited("backend: LMDB", "backend: LEVELDB"),
                 {"layer 'images': data_param.backend", "LEVELDB", "LMDB"});
