@@ -3,16 +3,18 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace millrace {
 namespace {
 
-ScheduleOptions ScheduleOf(const BatchStreamOptions& options) {
+ScheduleOptions ScheduleOf(const BatchStreamOptions& options, const std::vector<uint64_t>& absent) {
   ScheduleOptions schedule;
   for (const auto& source : options.sources) schedule.sizes.push_back(source->size());
   schedule.shard_index = options.shard_index;
   schedule.shard_count = options.shard_count;
+  schedule.absent = absent;
   schedule.shuffle = options.shuffle;
   schedule.rand_skip = options.rand_skip;
   schedule.seed = options.seed;
@@ -36,11 +38,12 @@ constexpr uint64_t kMostBatches = uint64_t{1} << 40;
 
 BatchStream::BatchStream(const BatchStreamOptions& options)
     : options_(options),
-      schedule_(ScheduleOf(options)),
       errors_(options.errors ? options.errors : &own_errors_),
       slots_(std::max(1, options.read_ahead)) {
   CHECK_GT(options.batch_size, 0u);
   CHECK_LT(options.batch_size, uint64_t{1} << 23);
+  assignments_ = {Initial({})};
+  records_ = assignments_[0].schedule->records();
   for (Slot& slot : slots_) {
     slot.records.resize(options.batch_size);
     slot.missing = options.sources.size();
@@ -91,8 +94,9 @@ void BatchStream::Read(int source) {
     // cheap without.
     const bool indexed = options_.shuffle || options_.shard_count > 1;
     LmdbDatabase::Cursor cursor(options_.sources[source], indexed);
-    for (uint64_t step = 0; WaitForRoom(step); ++step) {
-      FillShare(source, step, &cursor);
+    Assignment assignment;
+    for (uint64_t step = 0; WaitForRoom(step, &assignment); ++step) {
+      FillShare(source, step, assignment, &cursor);
       Deliver(step);
     }
   } catch (const boost::thread_interrupted&) {
@@ -107,18 +111,23 @@ void BatchStream::Read(int source) {
   }
 }
 
-bool BatchStream::WaitForRoom(uint64_t step) {
+bool BatchStream::WaitForRoom(uint64_t step, Assignment* assignment) {
   boost::unique_lock<boost::mutex> lock(mutex_);
   while (!stopped_ && step >= handed_out_ + slots_.size()) room_.wait(lock);
-  return !stopped_;
+  if (stopped_) return false;
+  begun_ = std::max(begun_, step + 1);
+  *assignment = AssignmentOf(assignments_, NumberOf(step));
+  return true;
 }
 
-void BatchStream::FillShare(int source, uint64_t step, LmdbDatabase::Cursor* cursor) {
+void BatchStream::FillShare(int source, uint64_t step, const Assignment& assignment,
+                            LmdbDatabase::Cursor* cursor) {
   // No lock: nobody else touches these items until all readers have delivered.
   std::vector<RecordView>& records = SlotOf(step).records;
-  const uint64_t first_item = NumberOf(step) * options_.batch_size;
+  const uint64_t first_place =
+      assignment.place + (NumberOf(step) - assignment.first_batch) * options_.batch_size;
   for (uint64_t i = 0; i < options_.batch_size; ++i) {
-    const RecordLocation location = schedule_.At(first_item + i);
+    const RecordLocation location = assignment.schedule->AtPlace(first_place + i);
     if (location.source != source) continue;
     records[i] = cursor->At(location.index);
     records[i].source = source;
@@ -140,11 +149,57 @@ caffe::StreamPosition BatchStream::Position() const {
   position.set_layer(options_.layer);
   position.set_next_batch(first_batch_ + (handed_out_ - repeats_done));
   position.set_batch_size(options_.batch_size);
-  position.set_records(schedule_.records());
+  position.set_records(records_);
   std::set<uint64_t> outstanding = outstanding_;
   outstanding.insert(repeated_.begin() + repeats_done, repeated_.end());
   for (uint64_t number : outstanding) position.add_outstanding(number);
+  const Assignments needed = Needed();
+  if (needed.size() == 1 && needed[0].first_batch == 0 && needed[0].schedule->absent().empty()) {
+    return position;  // as at the start
+  }
+  for (const Assignment& each : needed) {
+    caffe::ShardAssignment* const assignment = position.add_assignment();
+    assignment->set_first_batch(each.first_batch);
+    assignment->set_place(each.place);
+    for (const uint64_t shard : each.schedule->absent()) assignment->add_absent(shard);
+  }
   return position;
+}
+
+BatchStream::Assignment BatchStream::Initial(const std::vector<uint64_t>& absent) const {
+  const auto schedule = std::make_shared<const Schedule>(ScheduleOf(options_, absent));
+  return {0, schedule->skip(), schedule};
+}
+
+const BatchStream::Assignment& BatchStream::AssignmentOf(const Assignments& assignments,
+                                                         uint64_t number) {
+  const auto after = std::upper_bound(
+      assignments.begin() + 1, assignments.end(), number,
+      [](uint64_t wanted, const Assignment& each) { return wanted < each.first_batch; });
+  return *(after - 1);
+}
+
+BatchStream::Assignments BatchStream::Needed() const {
+  uint64_t oldest = NumberOf(handed_out_);
+  if (!outstanding_.empty()) oldest = std::min(oldest, *outstanding_.begin());
+  return {assignments_.begin() + (&AssignmentOf(assignments_, oldest) - assignments_.data()),
+          assignments_.end()};
+}
+
+void BatchStream::SetAbsent(const std::vector<uint64_t>& absent) {
+  const auto schedule = std::make_shared<const Schedule>(ScheduleOf(options_, absent));
+  boost::unique_lock<boost::mutex> lock(mutex_);
+  if (assignments_.back().schedule->absent() == absent) return;
+  const uint64_t number =
+      first_batch_ + (begun_ > repeated_.size() ? begun_ - repeated_.size() : 0);
+  const Assignment last = assignments_.back();
+  // One that no batch has been read by is taken back.
+  const uint64_t batches = number - std::min(number, last.first_batch);
+  if (batches == 0) assignments_.pop_back();
+  const uint64_t place = last.place + batches * options_.batch_size;
+  assignments_.push_back(
+      {std::max(number, last.first_batch), schedule->PlaceAfter(*last.schedule, place), schedule});
+  assignments_ = Needed();
 }
 
 void BatchStream::Restore(const caffe::StreamPosition& position) {
@@ -153,20 +208,56 @@ void BatchStream::Restore(const caffe::StreamPosition& position) {
     throw Error(what, "cannot resume: the snapshot was taken with batch_size ",
                 position.batch_size(), ", now it is ", options_.batch_size);
   }
-  if (position.records() != schedule_.records()) {
+  if (position.records() != records_) {
     throw Error(what, "cannot resume: the snapshot was taken with ", position.records(),
                 " records in this process's share of the sources, now there are ",
-                schedule_.records());
+                records_);
   }
   const std::set<uint64_t> repeated(position.outstanding().begin(), position.outstanding().end());
   const bool consistent = position.next_batch() < kMostBatches &&
                           repeated.size() == static_cast<size_t>(position.outstanding_size()) &&
                           (repeated.empty() || *repeated.rbegin() < position.next_batch());
   if (!consistent) throw Error(what, "cannot resume: the snapshot's position is damaged");
+  Assignments assignments = Restored(position);
   boost::unique_lock<boost::mutex> lock(mutex_);
   if (started_) throw Error(what, "cannot be moved once it has given batches");
   repeated_.assign(repeated.begin(), repeated.end());
   first_batch_ = position.next_batch();
+  assignments_ = std::move(assignments);
+}
+
+BatchStream::Assignments BatchStream::Restored(const caffe::StreamPosition& position) const {
+  constexpr uint64_t kMostPlaces = uint64_t{1} << 62;
+  Assignments assignments;
+  for (const caffe::ShardAssignment& each : position.assignment()) {
+    const std::vector<uint64_t> absent(each.absent().begin(), each.absent().end());
+    const bool ascends =
+        std::adjacent_find(absent.begin(), absent.end(), std::greater_equal<>()) == absent.end();
+    const bool consistent =
+        ascends && (absent.empty() || absent.back() < options_.shard_count) &&
+        !std::binary_search(absent.begin(), absent.end(), options_.shard_index) &&
+        each.first_batch() < kMostBatches && each.place() < kMostPlaces &&
+        (assignments.empty() || assignments.back().first_batch < each.first_batch());
+    if (!consistent) {
+      throw Error("data layer '", options_.layer,
+                  "': cannot resume: the snapshot's position is damaged: assignment[",
+                  assignments.size(), "]");
+    }
+    Assignment assignment = Initial(absent);
+    assignment.first_batch = each.first_batch();
+    assignment.place = each.place();
+    assignments.push_back(std::move(assignment));
+  }
+  if (assignments.empty()) assignments = {Initial({})};
+  const uint64_t oldest =
+      position.outstanding_size() > 0
+          ? *std::min_element(position.outstanding().begin(), position.outstanding().end())
+          : position.next_batch();
+  if (assignments[0].first_batch > oldest) {
+    throw Error("data layer '", options_.layer, "': cannot resume: the snapshot's position is ",
+                "damaged: no assignment for batch ", oldest);
+  }
+  return assignments;
 }
 
 void BatchStream::Seek(uint64_t number) {
@@ -180,7 +271,8 @@ void BatchStream::Seek(uint64_t number) {
   boost::unique_lock<boost::mutex> lock(mutex_);
   repeated_.clear();
   first_batch_ = number;
-  handed_out_ = read_ = 0;
+  handed_out_ = read_ = begun_ = 0;
+  assignments_ = {Initial(assignments_.back().schedule->absent())};
   outstanding_.clear();
   for (Slot& slot : slots_) slot.missing = options_.sources.size();
   seeks_.fetch_add(1, std::memory_order_release);

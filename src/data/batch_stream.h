@@ -6,6 +6,10 @@
 // (data/schedule.h), so the sequence of batches does not depend on how many
 // solvers take them, and a position in it is a number and a list of batches
 // that were handed out but not trained on yet.
+//
+// Where the readers of other shards are gone, their records can be shared by those that are left
+// (SetAbsent). The schedule then changes between two batches, so b's items also depend on
+// which changes were before it; a position has those that may be asked for again.
 #ifndef MILLRACE_DATA_BATCH_STREAM_H_
 #define MILLRACE_DATA_BATCH_STREAM_H_
 
@@ -79,6 +83,10 @@ class BatchStream {
   // How often that was done.
   uint64_t seeks() const { return seeks_.load(std::memory_order_acquire); }
 
+  // The shards that nobody reads, from the first batch on that the readers have not begun: this
+  // stream reads its part of them too. Ascending, below shard_count, without shard_index.
+  void SetAbsent(const std::vector<uint64_t>& absent);
+
   // Wakes everyone who waits and joins the readers. Not from a reader: an
   // ErrorSink's callback may not call it.
   void Stop();
@@ -92,8 +100,8 @@ class BatchStream {
 
   const std::string& layer() const { return options_.layer; }
   uint64_t batch_size() const { return options_.batch_size; }
-  // In this process's shard: the length of an epoch.
-  uint64_t records() const { return schedule_.records(); }
+  // In this process's shard: the length of an epoch while no shard is absent.
+  uint64_t records() const { return records_; }
   uint64_t seed() const { return options_.seed; }
   uint64_t stream() const { return options_.stream; }
   const std::string& source_path(int source) const { return options_.sources[source]->path(); }
@@ -108,18 +116,34 @@ class BatchStream {
     size_t missing = 0;               // readers that have not delivered their share
   };
 
+  // What batches from first_batch on hold, up to the next assignment.
+  struct Assignment {
+    uint64_t first_batch = 0;
+    uint64_t place = 0;  // in the schedule, of its first item
+    std::shared_ptr<const Schedule> schedule;
+  };
+  using Assignments = std::vector<Assignment>;
+
+  Assignment Initial(const std::vector<uint64_t>& absent) const;
+  static const Assignment& AssignmentOf(const Assignments& assignments, uint64_t number);
+  // Those of batches that may be asked for from now on.
+  Assignments Needed() const;
+  // Throws Error if they cannot be.
+  Assignments Restored(const caffe::StreamPosition& position) const;
+
   // Steps count batches in the order of delivery, from the start or Restore.
   uint64_t NumberOf(uint64_t step) const;
   Slot& SlotOf(uint64_t step) { return slots_[step % slots_.size()]; }
   void Read(int source);
   // False once stopped.
-  bool WaitForRoom(uint64_t step);
-  void FillShare(int source, uint64_t step, LmdbDatabase::Cursor* cursor);
+  bool WaitForRoom(uint64_t step, Assignment* assignment);
+  void FillShare(int source, uint64_t step, const Assignment& assignment,
+                 LmdbDatabase::Cursor* cursor);
   void Deliver(uint64_t step);
   void StartReaders();
 
   const BatchStreamOptions options_;
-  const Schedule schedule_;
+  uint64_t records_ = 0;
   ErrorSink own_errors_;
   ErrorSink* const errors_;
 
@@ -130,8 +154,9 @@ class BatchStream {
   uint64_t first_batch_ = 0;        // what follows them
   // Under mutex_.
   std::vector<Slot> slots_;
-  uint64_t handed_out_ = 0, read_ = 0;  // in steps
-  std::set<uint64_t> outstanding_;      // handed out, not consumed
+  Assignments assignments_;                         // one at least; ascending
+  uint64_t handed_out_ = 0, read_ = 0, begun_ = 0;  // in steps; begun_: by some reader
+  std::set<uint64_t> outstanding_;                  // handed out, not consumed
   bool started_ = false, stopped_ = false;
   std::atomic<uint64_t> seeks_{0};
   std::exception_ptr error_;

@@ -87,6 +87,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
     stream->Restore(found->second);
     restored_.erase(found);
   }
+  if (absent_) stream->SetAbsent(*absent_);
   if (stopped_) stream->Stop();
   streams_[key] = stream;
   return stream;
@@ -123,6 +124,12 @@ void DataService::Seek(const std::string& scope, uint64_t number) {
     }
   }
   for (auto& stream : streams) stream->Seek(number);
+}
+
+void DataService::SetAbsentShards(const std::vector<uint64_t>& absent) {
+  std::lock_guard lock(mutex_);
+  absent_ = absent;
+  for (auto& [key, stream] : streams_) stream->SetAbsent(absent);
 }
 
 void DataService::Stop() {

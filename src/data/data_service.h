@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ class DataService {
   // (BatchStream::Seek): no net may hold batches that it has not marked as consumed.
   void Seek(const std::string& scope, uint64_t number);
 
+  // Of all streams, open or yet to be opened: shards that nobody reads, whose records they share
+  // with the other shards' readers (BatchStream::SetAbsent).
+  void SetAbsentShards(const std::vector<uint64_t>& absent);
+
   // Wakes everyone who waits for data and joins the reader threads; streams that
   // are opened afterwards give nothing either. Not from a reader thread: an
   // ErrorSink's callback may not call it.
@@ -58,6 +63,7 @@ class DataService {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
   std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
+  std::optional<std::vector<uint64_t>> absent_;  // none: nobody has said
   bool stopped_ = false;
 };
 

@@ -82,26 +82,80 @@ uint64_t Permutation::operator()(uint64_t i) const {
   return i;
 }
 
+uint64_t ShardRecords(uint64_t shard, uint64_t shard_count, uint64_t total) {
+  return shard < total ? (total - shard - 1) / shard_count + 1 : 0;
+}
+
+Dealt::Dealt(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_count,
+             uint64_t total)
+    : absent_(std::move(absent)),
+      shard_count_(shard_count),
+      readers_(shard_count - absent_.size()) {
+  CHECK(std::is_sorted(absent_.begin(), absent_.end()));
+  CHECK(!std::binary_search(absent_.begin(), absent_.end(), shard_index));
+  uint64_t all = 0;
+  for (const uint64_t shard : absent_) {
+    CHECK_LT(shard, shard_count);
+    all += ShardRecords(shard, shard_count, total);
+    if (shard < shard_index) ++rank_;
+  }
+  rank_ = shard_index - rank_;
+  records_ = ShardRecords(rank_, readers_, all);
+}
+
+uint64_t Dealt::At(uint64_t position) const {
+  // Of the absent shards' records in the order of all; the last block of shard_count records may
+  // have the first ones of these shards only.
+  const uint64_t number = position * readers_ + rank_;
+  return number / absent_.size() * shard_count_ + absent_[number % absent_.size()];
+}
+
 Schedule::Schedule(const ScheduleOptions& options) : options_(options), interleave_(options.sizes) {
   CHECK_LT(options.shard_index, options.shard_count);
   const uint64_t total = interleave_.total();
-  if (total <= options.shard_index) {
+  records_ = ShardRecords(options.shard_index, options.shard_count, total);
+  if (records_ == 0) {
     throw Error("the sources hold ", total, " records, fewer than the ", options.shard_count,
                 " processes that share them");
   }
-  records_ = (total - options.shard_index + options.shard_count - 1) / options.shard_count;
+  if (!options.absent.empty()) {
+    dealt_.emplace(options.absent, options.shard_index, options.shard_count, total);
+    if (dealt_->records() == 0) dealt_.reset();
+  }
+  if (dealt_) mix_.emplace(std::vector<uint64_t>{records_, dealt_->records()});
+  epoch_items_ = mix_ ? mix_->total() : records_;
   if (options.rand_skip > 0) {
     skip_ = Rng(options.seed, {kRngSkip, options.stream}).Below(options.rand_skip);
   }
 }
 
-RecordLocation Schedule::At(uint64_t item) const {
-  const uint64_t epoch = (item + skip_) / records_;
-  uint64_t position = (item + skip_) % records_;
+RecordLocation Schedule::AtPlace(uint64_t place) const {
+  const uint64_t epoch = place / epoch_items_;
+  RecordLocation item{0, place % epoch_items_};
+  if (mix_) item = mix_->At(item.index);
+  const bool own = item.source == 0;
+  uint64_t position = item.index;
   if (options_.shuffle) {
-    position = Permutation(options_.seed, options_.stream, epoch, records_)(position);
+    // Others' records are permuted by themselves, so that the shard's own order does not change.
+    constexpr uint64_t kOthers = 0x9e3779b97f4a7c15;
+    const uint64_t stream = own ? options_.stream : options_.stream ^ kOthers;
+    const uint64_t size = own ? records_ : dealt_->records();
+    position = Permutation(options_.seed, stream, epoch, size)(position);
   }
-  return interleave_.At(position * options_.shard_count + options_.shard_index);
+  return interleave_.At(own ? position * options_.shard_count + options_.shard_index
+                            : dealt_->At(position));
+}
+
+uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {
+  CHECK_EQ(records_, before.records_);
+  const uint64_t epoch = place / before.epoch_items_;
+  uint64_t own = place % before.epoch_items_;  // of the shard's records, before it
+  if (before.mix_) {
+    const RecordLocation item = before.mix_->At(own);
+    own = item.source == 0 ? item.index : own - item.index;
+  }
+  if (own == records_) return (epoch + 1) * epoch_items_;
+  return epoch * epoch_items_ + (mix_ ? mix_->Rank(0, own) : own);
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "base/rng.h"
 #include "test/data/test_db.h"
@@ -268,6 +269,157 @@ TEST(BatchStream, RefusesPositionsOfOtherDataInOneLine) {
   Batch batch;
   ASSERT_TRUE(stream.Next(&batch));
   EXPECT_CONTAINS(error([](auto*) {}), "cannot be moved");
+}
+
+// ---- Shards that nobody reads. ----
+
+// Shard `index` of three of the 60 records, which are in the order of their labels in one
+// database: label l is of shard l % 3.
+class StreamOfAShard : public testing::Test {
+ protected:
+  StreamOfAShard() { test::WriteLabels(folder_ / "db", 60); }
+  BatchStreamOptions Options(uint64_t index) const {
+    BatchStreamOptions options = StreamOver({folder_ / "db"}, 5);
+    options.shard_index = index;
+    options.shard_count = 3;
+    return options;
+  }
+  static std::vector<int> Take(BatchStream* stream, int batches) {
+    std::vector<int> labels;
+    Batch batch;
+    for (int b = 0; b < batches; ++b) {
+      EXPECT_TRUE(stream->Next(&batch));
+      for (const int label : test::LabelsOf(batch)) labels.push_back(label);
+      stream->MarkConsumed(batch.number);
+    }
+    return labels;
+  }
+  // Batches that are handed out until the newest assignment applies.
+  static int BatchesBeforeTheNewest(const BatchStream& stream) {
+    const caffe::StreamPosition position = stream.Position();
+    if (position.assignment_size() == 0) return 0;
+    const uint64_t first = position.assignment(position.assignment_size() - 1).first_batch();
+    return first > position.next_batch() ? static_cast<int>(first - position.next_batch()) : 0;
+  }
+
+  const test::TempDir folder_;
+};
+
+TEST_F(StreamOfAShard, IsReadByTheOthersWhenItsReaderIsGoneFromABatchOn) {
+  std::vector<int> seen(60, 0);
+  for (const uint64_t shard : {0, 2}) {
+    BatchStream stream(Options(shard));
+    for (const int label : Take(&stream, 3)) EXPECT_EQ(label % 3, static_cast<int>(shard));
+    stream.SetAbsent({1});
+    // What the readers had begun is as it was.
+    for (const int label : Take(&stream, BatchesBeforeTheNewest(stream))) {
+      EXPECT_EQ(label % 3, static_cast<int>(shard));
+    }
+    // 20 records of its own and 10 of the other's are 6 batches.
+    for (const int label : Take(&stream, 6 * 4)) ++seen[label];
+  }
+  EXPECT_EQ(seen, std::vector<int>(60, 4));
+}
+
+TEST_F(StreamOfAShard, IsLeftToItsReaderWhenThatIsBack) {
+  BatchStream stream(Options(0));
+  Take(&stream, 2);
+  stream.SetAbsent({1, 2});
+  Take(&stream, BatchesBeforeTheNewest(stream));
+  const std::vector<int> all = Take(&stream, 12);
+  EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), 60u);
+  stream.SetAbsent({});
+  Take(&stream, BatchesBeforeTheNewest(stream));
+  for (const int label : Take(&stream, 8)) EXPECT_EQ(label % 3, 0);
+  EXPECT_EQ(stream.Position().assignment(0).absent_size(), 0);
+}
+
+// Through changes of who is there, snapshots and resumes: no record of its own is repeated or left
+// out, and a batch that is asked for again is what it was.
+TEST_F(StreamOfAShard, GoesThroughItsOwnRecordsWhateverHappensToTheOthers) {
+  const std::vector<uint64_t> sets[] = {{}, {0}, {2}, {0, 2}};
+  for (uint64_t round = 0; round < 20; ++round) {
+    Rng rng(test::Seed(), {round});
+    std::map<uint64_t, std::vector<int>> handed_out, trained;
+    caffe::StreamPosition position;
+    for (int sitting = 0; sitting < 6; ++sitting) {
+      BatchStreamOptions options = Options(1);
+      options.read_ahead = 1 + static_cast<int>(rng.Below(5));
+      BatchStream stream(options);
+      if (sitting > 0) {
+        stream.Restore(position);
+        EXPECT_EQ(stream.Position().SerializeAsString(), position.SerializeAsString());
+      }
+      const auto take = [&](bool train) {
+        Batch batch;
+        ASSERT_TRUE(stream.Next(&batch));
+        const std::vector<int> labels = test::LabelsOf(batch);
+        EXPECT_EQ(handed_out.try_emplace(batch.number, labels).first->second, labels);
+        if (!train) return;
+        stream.MarkConsumed(batch.number);
+        EXPECT_TRUE(trained.try_emplace(batch.number, labels).second);
+      };
+      for (uint64_t i = rng.Below(25); i > 0; --i) {
+        if (rng.Below(3) == 0) stream.SetAbsent(sets[rng.Below(4)]);
+        take(rng.Below(3) > 0);
+      }
+      position = stream.Position();
+      if (sitting < 5) continue;
+      // The rest of what was handed out.
+      BatchStream last(options);
+      last.Restore(position);
+      Consume(&last, 1, position.outstanding_size(), [&](const Batch& batch) {
+        EXPECT_EQ(handed_out[batch.number], test::LabelsOf(batch));
+        EXPECT_TRUE(trained.try_emplace(batch.number, test::LabelsOf(batch)).second);
+      });
+    }
+    EXPECT_EQ(trained.size(), position.next_batch());
+    int next = 1;
+    for (const auto& [number, labels] : trained) {
+      for (const int label : labels) {
+        if (label % 3 != 1) continue;
+        EXPECT_EQ(label, next);
+        next = (next + 3) % 60;
+      }
+    }
+  }
+}
+
+TEST_F(StreamOfAShard, HasPositionsThatDoNotGrow) {
+  BatchStream stream(Options(0));
+  for (int i = 0; i < 50; ++i) {
+    stream.SetAbsent(i % 2 ? std::vector<uint64_t>{1} : std::vector<uint64_t>{1, 2});
+    Take(&stream, 7);
+  }
+  EXPECT_LE(stream.Position().assignment_size(), 2);
+}
+
+TEST_F(StreamOfAShard, RefusesPositionsWithAssignmentsThatCannotBe) {
+  BatchStream stream(Options(1));
+  caffe::StreamPosition good = stream.Position();
+  good.set_next_batch(9);
+  good.add_outstanding(7);
+  caffe::ShardAssignment* const assignment = good.add_assignment();
+  assignment->set_first_batch(7);
+  assignment->set_place(50);
+  assignment->add_absent(0);
+  const auto error = [&](auto change) {
+    caffe::StreamPosition position = good;
+    change(&position, position.mutable_assignment(0));
+    return test::ErrorOf([&] { stream.Restore(position); });
+  };
+  const std::string first =
+      "data layer 'data': cannot resume: the snapshot's position is damaged: assignment[0]";
+  EXPECT_EQ(error([](auto*, auto* a) { a->add_absent(3); }), first);
+  EXPECT_EQ(error([](auto*, auto* a) { a->add_absent(1); }), first);
+  EXPECT_EQ(error([](auto*, auto* a) { a->add_absent(0); }), first);
+  EXPECT_EQ(error([](auto*, auto* a) { a->set_place(UINT64_MAX); }), first);
+  EXPECT_EQ(error([](auto*, auto* a) { a->set_first_batch(UINT64_MAX); }), first);
+  EXPECT_CONTAINS(error([](auto* p, auto* a) { *p->add_assignment() = *a; }), "assignment[1]");
+  EXPECT_CONTAINS(error([](auto*, auto* a) { a->set_first_batch(8); }),
+                  "no assignment for batch 7");
+  stream.Restore(good);
+  EXPECT_EQ(Take(&stream, 1).size(), 5u);
 }
 
 TEST(BatchStream, ReadsABoundedNumberOfBatchesAhead) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -179,6 +180,113 @@ TEST(Schedule, RefusesAShardWithoutRecords) {
   options.shard_index = 2;
   EXPECT_CONTAINS(test::ErrorOf([&] { Schedule{options}; }),
                   "2 records, fewer than the 3 processes");
+}
+
+// ---- Shards that nobody reads. ----
+
+// Every set of absent shards of `count` that leaves some.
+std::vector<std::vector<uint64_t>> AbsentSets(uint64_t count) {
+  std::vector<std::vector<uint64_t>> all;
+  for (uint64_t bits = 0; bits + 1 < uint64_t{1} << count; ++bits) {
+    std::vector<uint64_t> absent;
+    for (uint64_t shard = 0; shard < count; ++shard) {
+      if (bits >> shard & 1) absent.push_back(shard);
+    }
+    all.push_back(absent);
+  }
+  return all;
+}
+
+ScheduleOptions Sharded(std::vector<uint64_t> sizes, uint64_t count, std::vector<uint64_t> absent) {
+  ScheduleOptions options;
+  options.sizes = std::move(sizes);
+  options.shard_count = count;
+  options.absent = std::move(absent);
+  options.seed = test::Seed();
+  return options;
+}
+
+bool Holds(const std::vector<uint64_t>& set, uint64_t shard) {
+  return std::binary_search(set.begin(), set.end(), shard);
+}
+
+TEST(Schedule, ThoseThatReadShareEveryRecordOncePerEpochWhoeverIsAbsent) {
+  for (const auto& sizes : std::vector<std::vector<uint64_t>>{{5}, {23}, {64}, {30, 7, 12}}) {
+    const uint64_t total = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+    for (uint64_t count = 1; count <= 5; ++count) {
+      for (const auto& absent : AbsentSets(count)) {
+        for (const bool shuffle : {false, true}) {
+          ScheduleOptions options = Sharded(sizes, count, absent);
+          options.shuffle = shuffle;
+          std::map<Where, int> seen;
+          uint64_t least = UINT64_MAX, most = 0;
+          for (uint64_t shard = 0; shard < count; ++shard) {
+            if (Holds(absent, shard)) continue;
+            options.shard_index = shard;
+            const Schedule schedule(options);
+            for (uint64_t i = 0; i < schedule.epoch_items(); ++i) {
+              ++seen[At(schedule, schedule.epoch_items() + i)];  // of the second epoch
+            }
+            least = std::min(least, schedule.epoch_items());
+            most = std::max(most, schedule.epoch_items());
+          }
+          EXPECT_EQ(seen.size(), total);
+          for (const auto& [where, times] : seen) EXPECT_EQ(times, 1);
+          EXPECT_LE(most - least, 2u);  // one of its own, one of the others'
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedule, KeepsTheOrderOfItsOwnShardWhoeverIsAbsent) {
+  for (const bool shuffle : {false, true}) {
+    ScheduleOptions options = Sharded({50, 11}, 4, {});
+    options.shard_index = 2;
+    options.shuffle = shuffle;
+    const Schedule alone(options);
+    std::vector<Where> own;
+    for (uint64_t i = 0; i < 3 * alone.records(); ++i) own.push_back(At(alone, i));
+    const std::set<Where> records(own.begin(), own.end());
+    for (const auto& absent : AbsentSets(4)) {
+      if (Holds(absent, 2)) continue;
+      options.absent = absent;
+      const Schedule schedule(options);
+      std::vector<Where> among;
+      for (uint64_t i = 0; i < 3 * schedule.epoch_items(); ++i) {
+        const Where where = At(schedule, i);
+        if (records.count(where)) among.push_back(where);
+      }
+      EXPECT_EQ(among, own);
+    }
+  }
+}
+
+TEST(Schedule, GoesOnInItsOwnShardWhenTheAbsentChange) {
+  ScheduleOptions options = Sharded({61}, 4, {});
+  options.shard_index = 1;
+  for (const auto& from : AbsentSets(4)) {
+    if (Holds(from, 1)) continue;
+    options.absent = from;
+    const Schedule before(options);
+    for (const auto& to : AbsentSets(4)) {
+      if (Holds(to, 1)) continue;
+      options.absent = to;
+      const Schedule after(options);
+      for (uint64_t place = 0; place < 2 * before.epoch_items(); ++place) {
+        // The shard's next record, and how many have been before it.
+        const auto next_own = [](const Schedule& schedule, uint64_t at) {
+          while (schedule.AtPlace(at).index % 4 != 1) ++at;
+          return std::make_pair(schedule.AtPlace(at).index, at / schedule.epoch_items());
+        };
+        const uint64_t there = after.PlaceAfter(before, place);
+        EXPECT_EQ(next_own(after, there), next_own(before, place));
+        // The same fraction of the epoch, to within the items of one record of its own.
+        const double gone = double(place) / double(before.epoch_items());
+        EXPECT_NEAR(double(there) / double(after.epoch_items()), gone, 1.5 / 15);
+      }
+    }
+  }
 }
 
 TEST(Schedule, SkipsASeededNumberOfRecordsAtTheStart) {
