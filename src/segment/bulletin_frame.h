@@ -23,9 +23,10 @@ inline constexpr size_t kBulletinGrain = 8;
 
 // What bulletins are about; each node has one of each.
 enum class Topic : uint8_t {
-  kTest = 0,    // results of its share of a test
-  kReport = 1,  // what it has measured
-  kEnd = 2,     // how it stands at the end of a run
+  kTest = 0,      // results of its share of a test
+  kReport = 1,    // what it has measured
+  kEnd = 2,       // how it stands at the end of a run
+  kPresence = 3,  // which nodes it hears
   kCount
 };
 inline constexpr size_t kTopics = static_cast<size_t>(Topic::kCount);

@@ -12,6 +12,7 @@
 #include "train/cluster_end.h"
 #include "train/cluster_part.h"
 #include "train/run_board.h"
+#include "train/shard_takeover.h"
 #include "train/solver_worker.h"
 #include "train/split_test.h"
 
@@ -82,6 +83,7 @@ class TrainRun {
       return result;
     }
     SplitTests();
+    WatchShards();
     SharedRun shared{config_,
                      policy_,
                      *weights_,
@@ -214,6 +216,23 @@ class TrainRun {
     split_test_->Join(weights_->clock().claimed());
   }
 
+  // Where this node reads the shard that the topology gives it, and others read theirs.
+  void WatchShards() {
+    if (!place_ || place_->plan.shards == 1) return;
+    const NodePlan& plan = place_->plan;
+    if (options_.shard_count != static_cast<uint64_t>(plan.shards) ||
+        options_.shard_index != static_cast<uint64_t>(plan.shard)) {
+      return;
+    }
+    std::vector<ShardTakeover::Reader> readers;
+    for (const TopologyNode& node : place_->topology.nodes) {
+      readers.push_back({node.name, static_cast<uint64_t>(node.shard)});
+    }
+    takeover_ = std::make_unique<ShardTakeover>(
+        PresencePeersOf(cluster(), &part_->neighbours()), std::move(readers),
+        [this](const std::vector<uint64_t>& absent) { data_->SetAbsentShards(absent); }, &clock_);
+  }
+
   // Whether the run is to stop. Once the solvers have ended, when only the main thread asks,
   // waits up to `ms` for signals.
   bool Stopped(int ms) {
@@ -262,6 +281,7 @@ class TrainRun {
     while (running > 0) {
       board_->Update(reporter_->loss());
       if (part_) part_->neighbours().Listen();
+      if (takeover_ && !stop_) takeover_->Look();
       switch (signals_.Next(stop_ ? 5 : 50)) {
         case SignalEffect::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
@@ -370,6 +390,7 @@ class TrainRun {
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
+  std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
   std::unique_ptr<SplitTest> split_test_;
 };
 

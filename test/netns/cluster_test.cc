@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/file.h"
 #include "monitor/metrics.h"
 #include "solver/snapshot.h"
 #include "test/netns/cluster_of_machines.h"
@@ -195,6 +196,38 @@ TEST_F(ClusterOfMachines, SharesOneScheduleAndStopsTogetherWithOneSnapshot) {
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);
   EXPECT_EQ(Snapshots(), 1);
+}
+
+// The shards of the data that node `node`, whose part of a snapshot is the only one, shares.
+std::vector<uint64_t> SharedShards(const Workspace& work, const std::string& node) {
+  std::vector<uint64_t> absent;
+  for (const std::string& file : work.FilesWith(node + "_iter_")) {
+    caffe::SolverState state;
+    if (!file.ends_with("." + node + ".solverstate")) continue;
+    EXPECT_TRUE(state.ParseFromString(ReadFile(work / file)));
+    for (const caffe::StreamPosition& position : state.stream()) {
+      for (const caffe::ShardAssignment& assignment : position.assignment()) {
+        absent.assign(assignment.absent().begin(), assignment.absent().end());
+      }
+    }
+  }
+  return absent;
+}
+
+TEST_F(ClusterOfMachines, ReadsTheDataOfANodeThatWasKilledUntilItIsBack) {
+  Build(3);
+  WriteTopology("transport: \"udp\"");
+  StartAll(Endless());
+  for (int i = 0; i < 3; ++i) AwaitIteration(i, 200);
+  Kill(1);
+  for (int i : {0, 2}) Await(i, "Node b is gone: this node reads 1/2 of its data shard 1\n");
+  nodes_[0]->Signal(SIGHUP);
+  Await(0, "Snapshotting this node's part");
+  EXPECT_EQ(SharedShards(work_, "a"), std::vector<uint64_t>{1});
+  Start(1, Endless());
+  for (int i : {0, 2}) Await(i, "Node b is there and reads its data shard 1 by itself again\n");
+  AwaitIteration(1, Iteration(0) + 100);
+  StopAll();
 }
 
 TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {

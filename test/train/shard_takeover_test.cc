@@ -1,0 +1,164 @@
+#include "train/shard_takeover.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+
+namespace millrace::test {
+namespace {
+
+using Shards = std::vector<uint64_t>;
+
+// Five nodes; shard 10 + n is node n's. Two racks, 0 1 2 and 3 4, whose first nodes are joined.
+// Everybody has the bulletins of those that it is joined with at once.
+class ShardTakeovers : public testing::Test {
+ protected:
+  ShardTakeovers() {
+    Join({0, 1, 2});
+    Join({3, 4});
+    Join({0, 3});
+  }
+  void Join(const std::set<NodeId>& segment) {
+    for (const NodeId a : segment) {
+      for (const NodeId b : segment) {
+        if (a != b) links_.insert({a, b});
+      }
+    }
+  }
+  bool Hears(NodeId node, NodeId other) const {
+    return links_.count({node, other}) && up_.count(node) && up_.count(other) &&
+           !cut_.count({std::min(node, other), std::max(node, other)});
+  }
+  void Start(NodeId node) {
+    up_.insert(node);
+    said_.erase(node);
+    PresencePeers peers;
+    peers.self = node;
+    peers.publish = [this, node](std::span<const std::byte> bytes) {
+      said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
+      ++published_;
+    };
+    peers.read = [this] {
+      std::vector<Bulletin> all;
+      for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+      return all;
+    };
+    peers.heard = [this, node] {
+      std::vector<NodeId> heard;
+      for (NodeId other = 0; other < 5; ++other) {
+        if (Hears(node, other)) heard.push_back(other);
+      }
+      return heard;
+    };
+    std::vector<ShardTakeover::Reader> readers;
+    for (uint64_t i = 0; i < 5; ++i) readers.push_back({Cat("n", i), 10 + i});
+    absent_.erase(node);
+    nodes_[node] = std::make_unique<ShardTakeover>(
+        peers, readers, [this, node](const Shards& absent) { absent_[node].push_back(absent); },
+        &clock_);
+  }
+  void StartAll() {
+    for (NodeId node = 0; node < 5; ++node) Start(node);
+  }
+  // What it has said stays with the others.
+  void Kill(NodeId node) {
+    up_.erase(node);
+    nodes_.erase(node);
+  }
+  void Run(int ms) {
+    for (int i = 0; i < ms; i += 50) {
+      clock_.AdvanceNs(50'000'000);
+      for (auto& [node, takeover] : nodes_) takeover->Look();
+    }
+  }
+  // All that are up agree on it.
+  void ExpectAbsent(const std::set<NodeId>& nodes, const Shards& absent) {
+    for (const NodeId node : nodes) {
+      EXPECT_EQ(absent_[node].back(), absent) << "node " << node;
+    }
+  }
+
+  ManualClock clock_;
+  std::set<std::pair<NodeId, NodeId>> links_, cut_;
+  std::set<NodeId> up_;
+  std::map<NodeId, Bulletin> said_;
+  int published_ = 0;
+  std::map<NodeId, std::unique_ptr<ShardTakeover>> nodes_;
+  std::map<NodeId, std::vector<Shards>> absent_;
+};
+
+TEST_F(ShardTakeovers, LeaveEverythingAsItIsWhileAllAreThere) {
+  StartAll();
+  Run(30'000);
+  for (NodeId node = 0; node < 5; ++node) EXPECT_EQ(absent_[node], std::vector<Shards>{{}});
+  EXPECT_EQ(published_, 5);
+}
+
+TEST_F(ShardTakeovers, HappenOnAllNodesOfATreeWhenOneIsGoneAndEndWhenItIsBack) {
+  StartAll();
+  Run(1000);
+  Kill(4);
+  Run(900);
+  ExpectAbsent({0, 1, 2, 3}, {});
+  Run(500);
+  ExpectAbsent({0, 1, 2, 3}, {14});
+  Kill(2);
+  Run(1500);
+  ExpectAbsent({0, 1, 3}, {12, 14});
+  Start(4);
+  Run(500);
+  ExpectAbsent({0, 1, 3}, {12});
+  // It has not been there to miss node 2, and waits for it as at any start.
+  ExpectAbsent({4}, {});
+  Run(10'000);
+  ExpectAbsent({0, 1, 3, 4}, {12});
+}
+
+TEST_F(ShardTakeovers, WaitAtTheStartForThoseThatHaveNeverBeenThere) {
+  Start(0);
+  Run(1000);
+  Start(1);
+  Run(8900);
+  ExpectAbsent({0, 1}, {});
+  Run(1200);
+  ExpectAbsent({0, 1}, {12, 13, 14});
+}
+
+TEST_F(ShardTakeovers, GiveAllDataToEachPartOfADividedCluster) {
+  StartAll();
+  Run(1000);
+  cut_.insert({0, 3});
+  Run(1500);
+  ExpectAbsent({0, 1, 2}, {13, 14});
+  ExpectAbsent({3, 4}, {10, 11, 12});
+  cut_.clear();
+  Run(500);
+  ExpectAbsent({0, 1, 2, 3, 4}, {});
+}
+
+TEST_F(ShardTakeovers, DoNotHappenBecauseThisNodeStoodStill) {
+  StartAll();
+  Run(1000);
+  // It was frozen, and has heard nobody yet when it goes on.
+  clock_.AdvanceNs(60'000'000'000);
+  cut_ = {{0, 1}, {0, 2}, {0, 3}};
+  nodes_[0]->Look();
+  cut_.clear();
+  Run(2000);
+  EXPECT_EQ(absent_[0], std::vector<Shards>{{}});
+}
+
+TEST_F(ShardTakeovers, PassOverNodesThatTheClusterDoesNotHave) {
+  StartAll();
+  Run(1000);
+  said_[3] = {3, 1, 2, std::vector<std::byte>(1024, std::byte{0xff})};
+  Run(1500);
+  ExpectAbsent({0}, {});
+}
+
+}  // namespace
+}  // namespace millrace::test
