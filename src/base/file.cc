@@ -5,9 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
+#include "base/process_identity.h"
 
 namespace millrace {
 
@@ -34,8 +41,99 @@ std::string ReadFile(const std::string& path) {
   return content;
 }
 
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp";
+
+// Tells systems apart that may use the same process ids in the same folder. "0": not known.
+std::string SystemTag() {
+  std::string name;
+  try {
+    name = ReadFile("/proc/sys/kernel/random/boot_id");
+    name += std::filesystem::read_symlink("/proc/self/ns/pid").string();
+  } catch (const std::exception&) {
+    return std::string(16, '0');
+  }
+  char tag[17];
+  snprintf(tag, sizeof(tag), "%016" PRIx64, Fnv1a(name));
+  return tag;
+}
+
+std::string OwnTemporaryEnding() {
+  static const std::string system = SystemTag();
+  uint64_t start = 0;
+  try {
+    start = ThisProcess().start_time;
+  } catch (const Error&) {  // without /proc, where the system is not known either
+  }
+  return Cat(".", system, ".", getpid(), ".", start, kTemporary);
+}
+
+// The name of a temporary file, in its parts.
+struct TemporaryName {
+  std::string_view target, system;
+  ProcessIdentity writer;
+};
+
+// Takes the part behind the last dot off `name`.
+std::string_view TakePart(std::string_view* name) {
+  const size_t dot = name->rfind('.');
+  if (dot == std::string_view::npos) return {};
+  const std::string_view part = name->substr(dot + 1);
+  name->remove_suffix(part.size() + 1);
+  return part;
+}
+
+template <typename T>
+bool ParseDigits(std::string_view text, T* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && *value >= 0;
+}
+
+std::optional<TemporaryName> ParseTemporary(std::string_view name) {
+  if (!name.ends_with(kTemporary)) return std::nullopt;
+  name.remove_suffix(kTemporary.size());
+  TemporaryName parsed;
+  const std::string_view start = TakePart(&name), pid = TakePart(&name);
+  parsed.system = TakePart(&name);
+  parsed.target = name;
+  const bool is_tag = parsed.system.size() == 16 &&
+                      parsed.system.find_first_not_of("0123456789abcdef") == parsed.system.npos;
+  if (!is_tag || !ParseDigits(pid, &parsed.writer.pid) ||
+      !ParseDigits(start, &parsed.writer.start_time)) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+bool IsStale(const TemporaryName& name, const struct stat& status) {
+  const std::string system = SystemTag();
+  const bool known = system.find_first_not_of('0') != system.npos;
+  if (known && name.system == system) return !IsAlive(name.writer);
+  return time(nullptr) - status.st_mtime >= kForeignTemporarySeconds;
+}
+
+}  // namespace
+
+int RemoveStaleTemporaries(const std::string& folder,
+                           const std::function<bool(std::string_view)>& is_meant) {
+  int removed = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string(), name = entry->path().filename().string();
+    const std::optional<TemporaryName> parsed = ParseTemporary(name);
+    if (!parsed || !is_meant(parsed->target)) continue;
+    struct stat status;
+    if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (status.st_uid != geteuid() || !IsStale(*parsed, status)) continue;
+    if (unlink(path.c_str()) == 0) ++removed;
+  }
+  return removed;
+}
+
 AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), temporary_(Cat(path, ".", getpid(), ".tmp")) {
+    : path_(path), temporary_(Cat(path, OwnTemporaryEnding())) {
   // A file that is there was left by a process of the same pid, or put there by another user: it
   // is removed, never written to.
   const auto create = [&] {

@@ -4,6 +4,8 @@
 #define MILLRACE_BASE_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +15,9 @@ namespace millrace {
 std::string ReadFile(const std::string& path);
 
 // Writes to a temporary name beside `path`; Commit() syncs and renames. Without
-// Commit() the temporary file is removed and `path` is as it was.
+// Commit() the temporary file is removed and `path` is as it was. A process that is killed
+// leaves the temporary file, PATH.SYSTEM.PID.START.tmp: SYSTEM is 16 hexadecimal digits for the
+// boot and the namespace of process ids, START when the process started (ProcessIdentity).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -33,6 +37,14 @@ class AtomicFile {
   std::string path_, temporary_;
   int fd_;
 };
+
+// Removes temporary files in `folder` that killed processes have left of those AtomicFiles whose
+// path's last component `is_meant` says; returns how many. A file of this user's is removed if
+// its writer was of this SYSTEM and runs no more, or was of another (another machine, container or
+// boot) and has not written for kForeignTemporarySeconds. "": the working directory.
+inline constexpr int64_t kForeignTemporarySeconds = 3600;
+int RemoveStaleTemporaries(const std::string& folder,
+                           const std::function<bool(std::string_view name)>& is_meant);
 
 // Creates `path` and its parents as needed.
 void MakeDirectories(const std::string& path);

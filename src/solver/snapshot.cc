@@ -55,11 +55,15 @@ void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most
   }
 }
 
-void SaveState(const std::string& path, const std::string& model, const Snapshot& snapshot,
-               size_t most_bytes) {
+void CheckIteration(const std::string& path, const Snapshot& snapshot) {
   if (snapshot.iteration > INT32_MAX) {
     throw Error(path, ": iteration ", snapshot.iteration, " does not fit the format");
   }
+}
+
+void SaveState(const std::string& path, const std::string& model, const Snapshot& snapshot,
+               size_t most_bytes) {
+  CheckIteration(path, snapshot);
   caffe::SolverState state;
   state.set_iter(static_cast<int32_t>(snapshot.iteration));
   state.set_learned_net(model);
@@ -79,13 +83,34 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
 
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
                             size_t most_state_bytes) {
+  return {WriteModel(prefix, snapshot), WriteState(prefix, snapshot, most_state_bytes)};
+}
+
+std::string WriteModel(const std::string& prefix, const Snapshot& snapshot) {
   const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
-  if (snapshot.iteration > INT32_MAX) {
-    throw Error(paths.state, ": iteration ", snapshot.iteration, " does not fit the format");
-  }
+  CheckIteration(paths.state, snapshot);
   SaveBinary(paths.model, snapshot.model);
+  return paths.model;
+}
+
+std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
+                       size_t most_state_bytes) {
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
   SaveState(paths.state, paths.model, snapshot, most_state_bytes);
-  return paths;
+  return paths.state;
+}
+
+int RemoveStaleSnapshotFiles(const std::string& prefix) {
+  const std::string begin = Basename(prefix) + "_iter_";
+  return RemoveStaleTemporaries(Dirname(prefix), [&](std::string_view name) {
+    if (!name.starts_with(begin)) return false;
+    name.remove_prefix(begin.size());
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0) return false;
+    name.remove_prefix(digits);
+    // Of a model, a state, or a node's state.
+    return name == ".caffemodel" || (name.starts_with('.') && name.ends_with(".solverstate"));
+  });
 }
 
 std::string NodeStatePath(const std::string& state, const std::string& node) {

@@ -43,6 +43,14 @@ SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration);
 // disk, for example).
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
                             size_t most_state_bytes = INT_MAX);
+// The two steps of that, each returns the path. The model is to be there before the state.
+std::string WriteModel(const std::string& prefix, const Snapshot& snapshot);
+std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
+                       size_t most_state_bytes = INT_MAX);
+
+// Removes what processes that were killed while they wrote snapshots of this prefix have left
+// behind (RemoveStaleTemporaries in base/file.h). Returns how many files.
+int RemoveStaleSnapshotFiles(const std::string& prefix);
 
 // "x.NODE.solverstate" for "x.solverstate": what a node of a cluster keeps of its own
 // beside a snapshot that one of them writes.

@@ -1,9 +1,15 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
+#include <vector>
 
 #include "base/error.h"
 #include "test/support/support.h"
@@ -60,8 +66,12 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
 // Its temporary name can be guessed.
 TEST(AtomicFile, NeverWritesToAFileThatItsTemporaryNameLeadsTo) {
   TempDir folder;
+  std::string temporary;
+  {
+    const AtomicFile file(folder / "a");
+    temporary = std::filesystem::directory_iterator(folder.path())->path();
+  }
   WriteFile(folder / "victim", "keep");
-  const std::string temporary = folder / ("a." + std::to_string(getpid()) + ".tmp");
   const auto save = [&] {
     AtomicFile file(folder / "a");
     file.Write("new");
@@ -94,6 +104,71 @@ TEST(AtomicFile, SaysWhyItCannotBeWritten) {
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(error, folder.path() + "/a: cannot be written: File too large");
   EXPECT_EQ(Files(folder), 0);
+}
+
+std::vector<std::string> Names(const TempDir& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void SetAge(const std::string& path, int64_t seconds) {
+  const timespec then = {time(nullptr) - seconds, 0};
+  const timespec times[] = {then, then};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+TEST(StaleTemporaries, OfKilledProcessesAreRemovedAndThoseOfLivingOnesStay) {
+  TempDir folder;
+  LeaveTemporary(folder / "meant");
+  LeaveTemporary(folder / "other");
+  ASSERT_EQ(Files(folder), 2);
+  AtomicFile file(folder / "meant");
+  file.Write("new");
+  const auto meant = [](std::string_view name) { return name == "meant"; };
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), meant), 1);
+  EXPECT_EQ(Files(folder), 2);
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), meant), 0);
+  file.Commit();
+  EXPECT_EQ(ReadFile(folder / "meant"), "new");
+}
+
+TEST(StaleTemporaries, OfOtherSystemsAreRemovedWhenTheyAreOld) {
+  TempDir folder;
+  // The same process id, which lives here.
+  const std::string name = folder / Cat("a.00000000000000ff.", getpid(), ".77.tmp");
+  const auto all = [](std::string_view) { return true; };
+  WriteFile(name, "half");
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), all), 0);
+  SetAge(name, kForeignTemporarySeconds - 60);
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), all), 0);
+  SetAge(name, kForeignTemporarySeconds);
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), all), 1);
+}
+
+TEST(StaleTemporaries, AreNothingThatHasAnotherName) {
+  TempDir folder;
+  const std::vector<std::string> names = {"a",
+                                          "a.00000000000000fF.1.1.tmp",
+                                          "a.00000000000000ff.1.1",
+                                          "a.00000000000000ff.1.tmp",
+                                          "a.00000000000000ff.1.x.tmp",
+                                          "a.00000000000000ff..1.tmp",
+                                          "a.0000000000000ff.1.1.tmp",
+                                          "a.1234.tmp",
+                                          "tmp"};
+  for (const std::string& name : names) {
+    WriteFile(folder / name, "");
+    SetAge(folder / name, 1'000'000);
+  }
+  MakeDirectories(folder / "b.00000000000000ff.1.1.tmp");
+  SetAge(folder / "b.00000000000000ff.1.1.tmp", 1'000'000);
+  EXPECT_EQ(RemoveStaleTemporaries(folder.path(), [](std::string_view) { return true; }), 0);
+  EXPECT_EQ(Names(folder).size(), names.size() + 1);
+  EXPECT_EQ(RemoveStaleTemporaries(folder / "none", [](std::string_view) { return true; }), 0);
 }
 
 TEST(ResolveBeside, PrefersTheWorkingDirectory) {

@@ -1,7 +1,9 @@
 #include "solver/snapshot.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -107,6 +109,26 @@ TEST(Snapshot, ComesBackAsItWasWritten) {
   ASSERT_EQ(point.state.stream_size(), 1);
   EXPECT_EQ(point.state.stream(0).next_batch(), 77u);
   EXPECT_EQ(point.state.stream(0).outstanding(0), 76u);
+}
+
+TEST(Snapshot, OfAPrefixLeavesFilesOfKilledProcessesThatTheNextStartRemoves) {
+  test::TempDir folder;
+  const std::string ending = ".00000000000000ff.1.1.tmp";
+  const std::vector<std::string> stale = {"run_iter_5.caffemodel", "run_iter_15.solverstate",
+                                          "run_iter_15.b.solverstate"};
+  const std::vector<std::string> others = {"run_iter_5_iter_7.caffemodel", "run_iter_.caffemodel",
+                                           "run_iter_5.lmdb", "runs_iter_5.caffemodel",
+                                           "my.run_iter_5.caffemodel"};
+  for (const auto& names : {stale, others}) {
+    for (const std::string& name : names) {
+      test::WriteFile(folder / (name + ending), "half");
+      const timespec times[2] = {};  // long ago
+      ASSERT_EQ(utimensat(AT_FDCWD, (folder / (name + ending)).c_str(), times, 0), 0);
+    }
+  }
+  EXPECT_EQ(RemoveStaleSnapshotFiles(folder / "run"), 3);
+  EXPECT_EQ(Names(folder.path()).size(), others.size());
+  EXPECT_EQ(RemoveStaleSnapshotFiles(folder / "none/run"), 0);
 }
 
 // Worked out by hand from the field numbers: tag = number * 8 + wire type.

@@ -17,6 +17,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/file.h"
+
 namespace millrace::test {
 namespace {
 
@@ -46,6 +48,18 @@ TempDir::~TempDir() {
 
 void WriteFile(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
+}
+
+void LeaveTemporary(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(path);
+    file.Write("half");
+    raise(SIGKILL);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
 }
 
 Process::Process(const std::vector<std::string>& arguments)

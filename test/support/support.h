@@ -31,6 +31,8 @@ class TempDir {
 };
 
 void WriteFile(const std::string& path, const std::string& content);
+// Leaves the temporary file of an AtomicFile for `path`, of a process that was killed.
+void LeaveTemporary(const std::string& path);
 
 struct CommandResult {
   int status = -1;     // exit status; 128 + n when ended by signal n
