@@ -117,7 +117,11 @@ void Exchange::WeightsChanged() {
   master_.Wake();
 }
 
-void Exchange::Leave() { membership_.Leave(); }
+// Whoever leaves sends all it has, to the last bit.
+void Exchange::Leave() {
+  Flush();
+  membership_.Leave();
+}
 
 bool Exchange::in_sync() const {
   return membership_.view().id && membership_.synced() && table_.missing == 0;

@@ -53,6 +53,9 @@ class Exchange {
   // Others than this node's solvers have changed its weights: another segment, whose
   // iterations may have been told before.
   void WeightsChanged();
+  // From now on diffs travel as float32, whatever the codec, and so does the progress that the
+  // codec has held back: replicas come to the same bits. For the end of a run.
+  void Flush() { worker_.Flush(); }
   // Takes all frames, whatever they hold: those that are not valid are counted and
   // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
   // reads_frames() says so.

@@ -1,6 +1,7 @@
 #include "exchange/worker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -12,9 +13,10 @@ constexpr uint32_t kScan = 256;
 
 bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
 
-// Whoever leaves sends all it has, to the last bit.
-Codec Worker::codec() const {
-  return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
+Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
+
+void Worker::Flush() {
+  if (!std::exchange(exact_, true)) LookAgain();
 }
 
 Drop Worker::OnPosition(const FrameView& frame) {

@@ -32,6 +32,8 @@ class Worker {
   }
   // Looks at all chunks again, also those where something was left over.
   void LookAgain();
+  // From now on takes diffs as float32, also of what the codec has held back.
+  void Flush();
   bool idle() const { return clean_ >= x_.table.size(); }
 
  private:
@@ -53,6 +55,7 @@ class Worker {
   void Push(int64_t now, size_t budget);
 
   ExchangeContext& x_;
+  bool exact_ = false;  // since Flush
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // chunks passed in a row that have no progress to send
   // No chunk will have been without a position for long enough before this.

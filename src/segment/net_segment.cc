@@ -51,7 +51,9 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   if (other_merges != told_merges_) exchange_->WeightsChanged();
   told_merges_ = other_merges;
   if (state_.may_found_.load(std::memory_order_relaxed)) exchange_->AllowFounding();
-  if (state_.leave_.load(std::memory_order_relaxed)) exchange_->Leave();
+  if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
+  leaving_ = state_.leave_.load(std::memory_order_relaxed);
+  if (leaving_) exchange_->Leave();
   const uint64_t wire_before = meters_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
@@ -342,7 +344,8 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.founded_ = exchange_->founded();
   state_.leads_ = in_sync && LeaderOf(view, config_.leader) == config_.exchange.node;
   state_.in_sync_ = in_sync;
-  state_.delivered_ = exchange_->delivered();
+  // Members that are dead or busy may keep it from being let go; it has sent all the same.
+  state_.delivered_ = exchange_->delivered() || (leaving_ && exchange_->quiescent());
   state_.left_ = exchange_->left();
 }
 

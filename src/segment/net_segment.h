@@ -85,8 +85,12 @@ class SegmentState {
   // When a frame of another node of the segment last came in; 0 if none has.
   int64_t heard_ns() const { return heard_ns_; }
 
+  // Asks for Exchange::Flush.
+  void RequestFlush() { flush_ = true; }
   void RequestLeave() { leave_ = true; }
   bool left() const { return left_; }
+  // All that this node had is with the others, as far as it knows: while it leaves, or once it
+  // has left.
   bool delivered() const { return delivered_; }
   // How many of BulletinStore::changes() the other members have, as far as they get them
   // from here.
@@ -105,7 +109,7 @@ class SegmentState {
   std::atomic<int64_t> heard_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
-  std::atomic<bool> leave_{false}, left_{false}, delivered_{false};
+  std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false};
   std::atomic<bool> may_found_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
@@ -199,7 +203,7 @@ class NetSegment {
   bool held_back_ = false;           // this node has been, and the log says so
   std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
-  bool busy_ = false, paced_ = false;
+  bool busy_ = false, paced_ = false, leaving_ = false;
   uint64_t told_ = 0;         // of this node's progress, to the exchange
   uint64_t told_merges_ = 0;  // of the other segments
 

@@ -81,6 +81,10 @@ bool Cluster::others_depend() const {
   });
 }
 
+void Cluster::Flush() {
+  for (ClusterSegment& segment : segments_) segment.net->state().RequestFlush();
+}
+
 void Cluster::Leave() {
   for (ClusterSegment& segment : segments_) segment.net->state().RequestLeave();
 }
@@ -90,7 +94,10 @@ bool Cluster::left() const {
 }
 
 bool Cluster::delivered() const {
-  return All(segments_, [](const SegmentState& state) { return state.delivered(); });
+  return All(segments_, [](const SegmentState& state) {
+    // Where nobody else is left, there is nobody to be told.
+    return state.delivered() || state.members() == 1;
+  });
 }
 
 void Cluster::Publish(Topic topic, std::span<const std::byte> bytes) {

@@ -75,6 +75,8 @@ class Cluster {
   // Nodes on the first segment, this one included.
   uint32_t members() const { return segments_.front().net->state().members(); }
 
+  // The solvers have ended: all segments send what is left exactly (Exchange::Flush).
+  void Flush();
   // Asks all segments to go on without this node; left() is true in the end.
   void Leave();
   bool left() const;

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "test/support/eventually.h"
 #include "test/support/support.h"
 #include "test/topology/cluster_node.h"
@@ -27,6 +30,7 @@ struct End {
   double loss = 0;  // of the frames that come in
   int heartbeat_ms = 20;
   uint16_t leader = 0;
+  bool sparse = false;  // differences, of 0.01 and more
 };
 
 std::unique_ptr<Transport> Connect(const End& end) {
@@ -44,6 +48,7 @@ std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
     config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
     config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
     config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
+    if (end.sparse) config.exchange.codec = {Codec::kSparse, 0.01f};
     connected.push_back({std::move(config), Connect(end)});
   }
   return connected;
@@ -150,6 +155,39 @@ TEST(Cluster, PassesOnWhatComesAfterItsCount) {
   }
 }
 
+// Progress that the sparse codec holds back for the most part.
+void Wander(Machine* machine, uint64_t stream, int times) {
+  Rng rng(test::Seed(), {stream});
+  for (int i = 0; i < times; ++i) {
+    ASSERT_TRUE(machine->clock().Claim(INT64_MAX));
+    machine->WithWeights([&](std::vector<float>& weights) {
+      for (float& w : weights) w += 0.004f * static_cast<float>(rng.Uniform() - 0.5);
+    });
+    machine->clock().Done(0);
+  }
+}
+
+TEST(Cluster, ComesToTheSameBitsThroughSparseSegmentsWhenItIsFlushed) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 3});
+  const auto end = [](LoopbackHub* hub, uint16_t node, uint16_t nodes, bool may_begin) {
+    return End{.hub = hub, .node = node, .nodes = nodes, .may_begin = may_begin, .sparse = true};
+  };
+  Machine a({end(&upper, 0, 2, true)}, 0, 0.0f);
+  Machine b({end(&upper, 1, 2, false), end(&lower, 0, 3, true)}, 0, 0.0f);
+  Machine c({end(&lower, 1, 3, false)}, 0, 0.0f);
+  Machine d({end(&lower, 2, 3, false)}, 0, 0.0f);
+  const std::vector<Machine*> all = {&a, &b, &c, &d};
+  for (Machine* m : all) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  for (uint64_t i = 0; i < 40; ++i) Wander(all[i % all.size()], i, 4);
+  for (Machine* m : all) m->cluster().Flush();
+  EXPECT_TRUE(Eventually([&] {
+    const std::vector<float> expected = a.weights();
+    return std::all_of(all.begin(), all.end(), [&](const Machine* m) {
+      return std::memcmp(m->weights().data(), expected.data(), kFloats * sizeof(float)) == 0;
+    });
+  }));
+}
+
 TEST(Cluster, LosesNothingOfANodeThatLeaves) {
   LoopbackHub hub(LoopbackOptions{.nodes = 3});
   Machine a({{&hub, 0, 3}}, 0, 0.0f);
@@ -187,6 +225,25 @@ TEST(Cluster, HasOneLeaderAlsoInATreeOfSegments) {
   EXPECT_TRUE(Eventually([&] { return leaders() == "b"; })) << leaders();
   b.cluster().Leave();
   EXPECT_TRUE(Eventually([&] { return leaders() == "c"; })) << leaders();
+}
+
+// The last one of a segment has nobody there who would have to let it go.
+TEST(Cluster, HasDeliveredAllWhereAWholeSegmentHasLeftBefore) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+  Machine a({{&upper, 0, 2}}, 0, 0.0f);
+  Machine b({{&upper, 1, 2, false}, {&lower, 0, 2}}, 0, 0.0f);
+  auto c = std::make_unique<Machine>(std::vector<End>{{&lower, 1, 2, false}}, 0, 0.0f);
+  for (Machine* m : {&a, &b, c.get()}) {
+    ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  }
+  for (Machine* m : {c.get(), &b}) {
+    m->Iterate(10);
+    m->cluster().Leave();
+    ASSERT_TRUE(Eventually([&] { return m->cluster().left(); }));
+    EXPECT_TRUE(m->cluster().delivered());
+    c.reset();
+    ASSERT_TRUE(Eventually([&] { return b.cluster().segments()[1].net->state().members() == 1; }));
+  }
 }
 
 // Over a link that loses frames, those that leave may hear of it late.
