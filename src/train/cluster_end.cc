@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr int kStepMs = 5;
-constexpr int64_t kLongNs = 1'000'000'000;
+constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
 // How long a node waits for the one that leads to save and to put the test together, beside
 // some times what this node thinks that the whole test takes.
 constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
@@ -40,6 +40,7 @@ bool ClusterEnd::Settle() {
         LogTraining();
         break;
       case RunEnding::State::kMoving:
+        LogMoving();
         break;
       case RunEnding::State::kSame:
         Freeze();
@@ -74,6 +75,15 @@ void ClusterEnd::LogTraining() {
     names += Cat(names.empty() ? "" : ", ", node < parts_.names.size() ? parts_.names[node] : "?");
   }
   LOG(INFO) << "Waiting for the last iterations of " << names;
+}
+
+void ClusterEnd::LogMoving() {
+  const int64_t now = parts_.clock->NowNs();
+  if (log_moving_ns_ < 0) log_moving_ns_ = now + kLongNs;
+  if (now < log_moving_ns_) return;
+  log_moving_ns_ = now + kLogAgainNs;
+  LOG(INFO) << "Waiting until all nodes have the same weights: of " << ending_.there().size() << " "
+            << ending_.WithOwnWeights().size() << " have this node's";
 }
 
 // False if the run is stopped.

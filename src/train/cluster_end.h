@@ -56,6 +56,7 @@ class ClusterEnd {
   bool TestIfReady();
   bool Follow();
   void LogTraining();
+  void LogMoving();
 
   const ClusterEndParts parts_;
   const int64_t began_ns_;
@@ -65,6 +66,7 @@ class ClusterEnd {
   uint32_t checksum_ = 0;  // of frozen_
   bool due_ = false, saved_ = false;
   std::vector<NodeId> training_;  // as logged
+  int64_t log_moving_ns_ = -1;    // when to say next that weights move; -1: they do not yet
   std::vector<Evaluation> tests_;
 };
 

@@ -86,10 +86,13 @@ void Departure::EndGone() {
     LOG(WARNING) << "Saves, since all others stop too and nobody else will";
     return End(true);
   }
-  if (synced && peers_.delivered()) {
-    LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
-  } else if (synced) {
+  // At the end of a schedule, replicas that are the same have all that any node did, however
+  // slowly the others let this one go.
+  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
+  if (in_hurry_) {
     LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
+  } else if (synced) {
+    LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
   }
   End(false);
 }

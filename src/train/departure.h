@@ -62,6 +62,8 @@ class Departure {
   bool Step();
   // This node has the last word: the others have gone or may not save. After Step.
   bool last() const { return last_; }
+  // It has gone, and the others may not have all that it did. After Step.
+  bool in_hurry() const { return in_hurry_; }
 
   // To be called every few ms after that, and after the snapshot, until it returns true.
   bool Answered();
@@ -87,7 +89,7 @@ class Departure {
   Phase phase_ = Phase::kOver;
   int64_t entered_ns_ = 0;  // when this phase began
   RunEnding::Saver saver_ = RunEnding::Saver::kNobody;
-  bool last_ = false;
+  bool last_ = false, in_hurry_ = false;
   int64_t answering_ns_ = -1;  // since when; -1: not yet
 };
 

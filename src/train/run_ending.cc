@@ -1,6 +1,7 @@
 #include "train/run_ending.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <iterator>
 #include <utility>
@@ -21,7 +22,16 @@ constexpr int64_t kTellNs = 20'000'000;
 
 // Solvers and segments may write meanwhile.
 __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> weights) {
-  return Crc32c(std::as_bytes(weights));
+  std::array<float, 1024> part;
+  uint32_t checksum = Crc32c({});
+  while (!weights.empty()) {
+    const size_t count = std::min(weights.size(), part.size());
+    // -0 + 0 is 0, and all else stays what it is.
+    for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
+    checksum = Crc32c(std::as_bytes(std::span(part).first(count)), checksum);
+    weights = weights.subspan(count);
+  }
+  return checksum;
 }
 
 EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
@@ -36,7 +46,8 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
                   all += segment.net->state().merges();
                 }
                 return all;
-              }};
+              },
+          .flush = [=] { cluster->Flush(); }};
 }
 
 RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
@@ -46,9 +57,16 @@ uint32_t RunEnding::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
 }
 
+void RunEnding::TellTraining(int64_t longest_ns) {
+  own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
+  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
+  Tell(false);
+}
+
 RunEnding::State RunEnding::Look() {
   const int64_t now = clock_.NowNs();
   if (begin_ns_ < 0) begin_ns_ = now;
+  own_.clear_iteration_ns();
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
     own_.set_weights(Checksum(weights_));
@@ -58,11 +76,15 @@ RunEnding::State RunEnding::Look() {
   own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
   Tell(false);
   Hear(false);
-  return Judge();
+  const State state = Judge();
+  same_ = state == State::kSame;
+  if (state != State::kTraining) peers_.flush();
+  return state;
 }
 
 RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
   own_.set_gone(ended);
+  if (ended) own_.clear_iteration_ns();
   own_.set_claim(leads ? 2 : 1);
   const std::vector<NodeId> heard = peers_.heard(kSilentNs);
   own_.set_heard(BitsOf(heard));
@@ -140,7 +162,7 @@ RunEnding::State RunEnding::Judge() {
   const int64_t now = clock_.NowNs();
   if (!Training().empty()) {
     all_ended_ns_ = -1;
-    return now - begin_ns_ < kTrainNs ? State::kTraining : State::kApart;
+    return now - begin_ns_ < TrainingPatience() ? State::kTraining : State::kApart;
   }
   if (WithWeights(own_.weights()).size() == there_.size()) return State::kSame;
   std::vector<uint32_t> checksums;
@@ -150,6 +172,18 @@ RunEnding::State RunEnding::Judge() {
   moving_ = std::move(checksums);
   const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
   return patient ? State::kMoving : State::kApart;
+}
+
+// For a node that has not told yet how long its iterations take, this node's have to do. One
+// that takes longer than any before counts as stuck.
+int64_t RunEnding::TrainingPatience() const {
+  constexpr uint64_t kMost = kMostTrainNs / kIterations;
+  auto longest = static_cast<uint64_t>(longest_ns_);
+  for (const NodeId node : Training()) {
+    const auto found = statements_.find(node);
+    if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
+  }
+  return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
 }
 
 std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
@@ -167,7 +201,10 @@ std::vector<NodeId> RunEnding::Training() const {
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
     // Who was stopped may have an iteration to finish.
-    if (found == statements_.end() || found->second.claim() > 0) nodes.push_back(node);
+    if (found == statements_.end() || found->second.claim() > 0 ||
+        found->second.has_iteration_ns()) {
+      nodes.push_back(node);
+    }
   }
   return nodes;
 }

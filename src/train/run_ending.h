@@ -34,6 +34,7 @@ struct EndPeers {
   // Who is on this node's segments and alive, and was heard within so many ns.
   std::function<std::vector<NodeId>(int64_t within_ns)> heard;
   std::function<uint64_t()> merges;  // into this node's weights so far
+  std::function<void()> flush;       // has this node send exactly what it has not sent yet
 };
 // `neighbours` and `cluster` outlive it.
 EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours);
@@ -53,9 +54,11 @@ class RunEnding {
     kOther,
     kThis,
   };
-  // How long a node that has ended waits: for the others' last iterations, then for the
-  // same weights, as long as some node's change, but no longer than this in all.
-  static constexpr int64_t kTrainNs = 30'000'000'000, kStillNs = 3'000'000'000,
+  // How long a node that has ended waits: for the others' last iterations, or kIterations times
+  // as long as the longest iteration of those that train, if that is more, up to kMostTrainNs;
+  // then for the same weights, as long as some node's change, but no longer than kMoveNs in all.
+  static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
+                           kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
   // A node that has not been heard for so long saves nothing.
   static constexpr int64_t kSilentNs = 1'000'000'000;
@@ -63,6 +66,11 @@ class RunEnding {
   // `weights`, which the segments change meanwhile, and `clock` outlive this object.
   RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock);
 
+  // In place of Look while this node's solvers train their last iterations: tells the others so.
+  // No iteration of theirs has taken longer than `longest_ns`.
+  void TellTraining(int64_t longest_ns);
+  // The solvers have ended; none of their iterations has taken longer. Before the first Look.
+  void SetLongest(int64_t longest_ns) { longest_ns_ = longest_ns; }
   // Tells the others what has changed, and hears them. To be called every few ms, until this
   // node has gone.
   State Look();
@@ -78,21 +86,28 @@ class RunEnding {
   // that have weights of this checksum; those whose solvers train.
   const std::vector<NodeId>& there() const { return there_; }
   std::vector<NodeId> WithWeights(uint32_t checksum) const;
+  std::vector<NodeId> WithOwnWeights() const { return WithWeights(own_.weights()); }
   std::vector<NodeId> Training() const;
+  // As of the last Look, all that are there had the weights of this node.
+  bool same() const { return same_; }
   // Some node has done what is done once.
   bool done() const;
 
+  // The same of weights that are equal: of -0 and 0, which replicas need not agree on.
   static uint32_t Checksum(std::span<const float> weights);
 
  private:
   void Tell(bool at_once);
   void Hear(bool stopped);
   State Judge();
+  int64_t TrainingPatience() const;
 
   const EndPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // of the first Look
+  int64_t longest_ns_ = 0;
+  bool same_ = false;
   RunEnd own_;
   uint64_t merges_ = 0;             // that own_.weights() has at least
   int64_t checked_ns_ = -1;         // when it was made; -1: never

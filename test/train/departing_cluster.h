@@ -48,7 +48,8 @@ class DepartingCluster {
                                },
                            .read = [this, i] { return Read(i); },
                            .heard = [this, i](int64_t within) { return Heard(i, within); },
-                           .merges = [] { return uint64_t{0}; }};
+                           .merges = [] { return uint64_t{0}; },
+                           .flush = [] {}};
       nodes_[i].ending = std::make_unique<RunEnding>(peers, std::span<const float>(), &clock_);
       nodes_[i].departure = std::make_unique<Departure>(
           PeersOf(i), [this, i] { return SignalOf(i); }, &clock_);

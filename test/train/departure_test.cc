@@ -158,8 +158,9 @@ class StuckDeparture : public testing::Test {
       : ending_({.self = 1,
                  .publish = [](auto) {},
                  .read = [] { return std::vector<Bulletin>(); },
-                 .heard = [](int64_t) { return std::vector<NodeId>{0}; },
-                 .merges = [] { return uint64_t{0}; }},
+                 .heard = [this](int64_t) { return heard_; },
+                 .merges = [] { return uint64_t{0}; },
+                 .flush = [] {}},
                 {}, &clock_),
         departure_(
             {.leads = [] { return true; },
@@ -184,9 +185,28 @@ class StuckDeparture : public testing::Test {
   ManualClock clock_;
   std::optional<int64_t> signal_ns_;
   bool depend_ = true, alone_ = false;
+  std::vector<NodeId> heard_{0};
   RunEnding ending_;
   Departure departure_;
 };
+
+// No receipt comes, and no view without this node.
+TEST_F(StuckDeparture, LosesSomethingOnlyWhereReplicasAreApart) {
+  depend_ = false;
+  for (const bool same : {false, true}) {
+    if (same) heard_.clear();
+    ASSERT_EQ(ending_.Look() == RunEnding::State::kSame, same);
+    departure_.Begin(&ending_, false);
+    EXPECT_EQ(Until([&] { return departure_.Step(); }), 2 * Departure::kLeaveNs / kMs);
+    EXPECT_FALSE(departure_.last());
+    EXPECT_EQ(departure_.in_hurry(), !same);
+  }
+  signal_ns_ = clock_.NowNs();
+  heard_ = {0};
+  departure_.Begin(&ending_, true);  // in the middle
+  Until([&] { return departure_.Step(); });
+  EXPECT_TRUE(departure_.in_hurry());
+}
 
 // While it waits for others that depend on it, for receipts, and to be let go.
 TEST_F(StuckDeparture, AfterTheScheduleIsCutShortByASignal) {

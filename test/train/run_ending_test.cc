@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "base/crc32c.h"
+
 namespace millrace::test {
 namespace {
 
@@ -35,6 +37,7 @@ class RunEndings : public testing::Test {
       return std::vector<NodeId>(neighbours_[node].begin(), neighbours_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
+    peers.flush = [this, node] { flushed_.insert(node); };
     nodes_[node] = std::make_unique<RunEnding>(peers, std::span(&weights_[node], 1), &clock_);
   }
   void Merge(NodeId node, float weight) {
@@ -47,6 +50,8 @@ class RunEndings : public testing::Test {
     return nodes_[node]->Look();
   }
 
+  int64_t GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells = true);
+
   // `node`, which leads or not, was stopped.
   Saver LookStopped(NodeId node, bool leads = false, bool ended = true) {
     clock_.AdvanceNs(30'000'000);
@@ -56,6 +61,7 @@ class RunEndings : public testing::Test {
   ManualClock clock_;
   float weights_[kNodes] = {};
   uint64_t merges_[kNodes] = {};
+  std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> neighbours_;
   std::map<NodeId, Bulletin> said_;
   std::map<NodeId, std::unique_ptr<RunEnding>> nodes_;
@@ -148,6 +154,73 @@ TEST_F(RunEndings, GiveUpOnLongLastIterations) {
   clock_.AdvanceNs(RunEnding::kTrainNs - 50'000'000);
   EXPECT_EQ(Look(0), State::kTraining);
   EXPECT_EQ(Look(0), State::kApart);
+}
+
+// Node 1 is in an iteration of which it has had one before that took `longest_ms`; node 0 has
+// ended. Returns after how many ms, in steps of a second, node 0 gives up.
+int64_t RunEndings::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
+  clock_.AdvanceNs(1'000'000'000);
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  said_.clear();
+  nodes_[0]->SetLongest(own_ms * 1'000'000);
+  if (tells) nodes_[1]->TellTraining(longest_ms * 1'000'000);
+  State state = Look(0, 0);
+  int64_t waited_ms = 0;
+  for (; state == State::kTraining; waited_ms += 1000) state = Look(0, 1000);
+  EXPECT_EQ(state, State::kApart);
+  return waited_ms;
+}
+
+TEST_F(RunEndings, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
+  EXPECT_EQ(GivesUpAfterMs(50'000, 10), 150'000);
+  EXPECT_EQ(GivesUpAfterMs(10, 50'000), 150'000);  // this is the slower one
+  EXPECT_EQ(GivesUpAfterMs(10, 10), 30'000);
+  // It may be in its first.
+  EXPECT_EQ(GivesUpAfterMs(0, 50'000, false), 150'000);
+  // Whatever a node says of itself.
+  EXPECT_EQ(GivesUpAfterMs(INT64_MAX / 1'000'000, 10), RunEnding::kMostTrainNs / 1'000'000);
+}
+
+TEST_F(RunEndings, TakeTheLastStepOfAnIterationThatIsLong) {
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  said_.clear();
+  nodes_[1]->TellTraining(60'000'000'000);
+  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(nodes_[0]->Training(), std::vector<NodeId>{1});
+  EXPECT_EQ(Look(0, 55'000), State::kTraining);
+  weights_[1] = 3;
+  EXPECT_EQ(Look(1), State::kMoving);
+  EXPECT_EQ(Look(0), State::kMoving);
+  Merge(0, 3);
+  EXPECT_EQ(Look(0), State::kSame);
+}
+
+TEST_F(RunEndings, FlushWhatIsLeftOnceAllHaveEnded) {
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  said_.clear();
+  weights_[1] = 1;
+  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_TRUE(flushed_.empty());
+  EXPECT_EQ(Look(1), State::kMoving);
+  EXPECT_EQ(flushed_, std::set<NodeId>{1});
+  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(flushed_, (std::set<NodeId>{0, 1}));
+}
+
+// A master keeps the sign of a zero that was loaded, its workers do not.
+TEST_F(RunEndings, ComeWhereZerosDifferInTheirSign) {
+  weights_[0] = -0.0f;
+  weights_[1] = 0.0f;
+  for (NodeId node : {0, 1}) End(node, {0, 1});
+  for (NodeId node : {0, 1}) Look(node);
+  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_TRUE(nodes_[0]->same());
+  std::vector<float> many(5000, 1.0f), others = many;
+  many[0] = many[1023] = many[1024] = many[4999] = -0.0f;
+  EXPECT_NE(RunEnding::Checksum(many), RunEnding::Checksum(others));
+  others[0] = others[1023] = others[1024] = others[4999] = 0.0f;
+  EXPECT_EQ(RunEnding::Checksum(many), RunEnding::Checksum(others));
+  EXPECT_EQ(RunEnding::Checksum(others), Crc32c(std::as_bytes(std::span(others))));
 }
 
 TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
