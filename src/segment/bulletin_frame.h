@@ -27,6 +27,7 @@ enum class Topic : uint8_t {
   kReport = 1,    // what it has measured
   kEnd = 2,       // how it stands at the end of a run
   kPresence = 3,  // which nodes it hears
+  kSnapshot = 4,  // the newest snapshot that it has written
   kCount
 };
 inline constexpr size_t kTopics = static_cast<size_t>(Topic::kCount);

@@ -28,7 +28,8 @@ RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, i
   std::vector<BoardEntry> entries = {{"run", "iteration", Kind::kGauge},
                                      {"run", "iterations_here", Kind::kCount},
                                      {"run", "images_here", Kind::kCount},
-                                     {"run", "loss", Kind::kGauge}};
+                                     {"run", "loss", Kind::kGauge},
+                                     {"run", "snapshot_failures", Kind::kCount}};
   if (cluster != nullptr) {
     for (const ClusterSegment& segment : cluster->segments()) Watch(*segment.net, &entries);
   }
@@ -52,7 +53,7 @@ void RunBoard::Watch(const NetSegment& segment, std::vector<BoardEntry>* entries
   watched_.push_back(std::move(watched));
 }
 
-void RunBoard::Update(float loss) {
+void RunBoard::Update(float loss, uint64_t snapshot_failures) {
   if (!board_) return;
   next_ = 0;
   const auto own = static_cast<double>(iterations_.own());
@@ -60,6 +61,7 @@ void RunBoard::Update(float loss) {
   Put(own);
   Put(own * static_cast<double>(images_));
   Put(loss);
+  Put(static_cast<double>(snapshot_failures));
   for (const Watched& watched : watched_) {
     Put(NumbersOf(*watched.segment));
     for (const NodeId peer : watched.peers) Put(NumbersOf(*watched.segment, peer));

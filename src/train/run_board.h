@@ -24,8 +24,8 @@ class RunBoard {
   RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
            const Cluster* cluster);
 
-  // Writes what is so now.
-  void Update(float loss);
+  // Writes what is so now. `snapshot_failures`: attempts to write one that failed.
+  void Update(float loss, uint64_t snapshot_failures);
 
  private:
   struct Watched {

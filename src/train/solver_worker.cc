@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/thread/exceptions.hpp>
 #include <cmath>
+#include <utility>
 
 namespace millrace {
 
@@ -38,9 +39,12 @@ void SolverWorker::Run() {
     while (!run_.stop.load(std::memory_order_relaxed)) {
       const std::optional<int64_t> iteration = clock.Claim(run_.config.param.max_iter());
       if (!iteration) break;
+      const int64_t begin_ns = run_.clock.NowNs();
       Train(*iteration, CatchUp());
       clock.Done(slot);
+      longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
       TakeSnapshots(*iteration + 1);
+      run_.writer.Poll();
     }
     if (!run_.stop.load(std::memory_order_relaxed)) CatchUp();
   } catch (const boost::thread_interrupted&) {
@@ -67,7 +71,7 @@ bool SolverWorker::CatchUp() {
     if (!completed.HoldsMultiple(param.snapshot())) continue;
     const int64_t due = completed.LastMultiple(param.snapshot());
     if (due >= param.max_iter()) continue;  // see TakeSnapshots
-    Write(run_.snapshots.Open(StartSnapshot(due, Leads())));
+    Open(due, Leads());
   }
   return display;
 }
@@ -117,9 +121,20 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   // Those of a cluster save the end of a run when all of them have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {
-    Write(run_.snapshots.Open(StartSnapshot(completed, requested || Leads())));
+    Open(completed, requested || Leads());
+  } else if (run_.duty != nullptr && !at_end && run_.duty->Owes()) {
+    LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->owed()
+              << ", which no node has written, at iteration " << completed;
+    Open(completed, true);
   }
   if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
+}
+
+void SolverWorker::Open(int64_t iteration, bool with_model) const {
+  if (run_.duty != nullptr) {
+    with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
+  }
+  Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
 }
 
 Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {
@@ -133,21 +148,13 @@ Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {
 }
 
 void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
-  if (!snapshot) return;
-  const std::string& prefix = run_.config.param.snapshot_prefix();
-  if (snapshot->model.layer_size() > 0) {
-    const SnapshotPaths paths = WriteSnapshot(prefix, *snapshot);
-    LOG(INFO) << "Snapshotting to binary proto file " << paths.model;
-    LOG(INFO) << "Snapshotting solver state to binary proto file " << paths.state;
-  }
-  if (run_.node.empty()) return;
-  LOG(INFO) << "Snapshotting this node's part to binary proto file "
-            << WriteNodeState(prefix, run_.node, *snapshot);
+  if (snapshot) run_.writer.Write(std::move(*snapshot));
 }
 
-void SolverWorker::SaveFinal(int64_t iteration, float* weights, bool with_model) {
+std::optional<Snapshot> SolverWorker::FinalSnapshot(int64_t iteration, float* weights,
+                                                    bool with_model) {
   net_->BindWeights(weights);
-  Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+  return run_.snapshots.Open(StartSnapshot(iteration, with_model));
 }
 
 History SolverWorker::ExportHistory() const {

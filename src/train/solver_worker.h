@@ -5,7 +5,7 @@
 
 #include <atomic>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "data/data_service.h"
 #include "nn/net.h"
@@ -16,6 +16,8 @@
 #include "solver/update_rule.h"
 #include "topology/cluster.h"
 #include "train/reporter.h"
+#include "train/snapshot_duty.h"
+#include "train/snapshot_writer.h"
 #include "train/split_test.h"
 #include "train/tester.h"
 #include "weights/weight_buffer.h"
@@ -31,12 +33,14 @@ struct SharedRun {
   Reporter& reporter;
   Tester& tester;
   SnapshotCollector& snapshots;
+  SnapshotWriter& writer;
+  const Clock& clock;
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
   const ResumePoint* resume = nullptr;  // null for a run from the start
   Cluster* cluster = nullptr;           // null for a machine alone
   SplitTest* split_test = nullptr;      // null: who leads tests alone
-  std::string node = "";                // of the cluster; "" for a machine alone
+  SnapshotDuty* duty = nullptr;         // null for a machine alone
 };
 
 // Options of the train net of a run.
@@ -49,13 +53,15 @@ class SolverWorker {
 
   // Trains until the schedule ends or the run is to stop. Called once, by the
   // solver's own thread. Throws Error: a loss that is not finite (naming the
-  // layer), bad data, a snapshot that cannot be written.
+  // layer), bad data.
   void Run();
+  // The longest iteration so far, the test that it made included; from any thread.
+  int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }
 
-  // After all solvers have ended: writes the snapshot of `iteration`, unless it
-  // was written on the way; its model are `weights`, which outlive this object. Without
-  // model only what a node of a cluster keeps of its own. Throws Error.
-  void SaveFinal(int64_t iteration, float* weights, bool with_model = true);
+  // After all solvers have ended: the snapshot of `iteration`, none if it was opened on the way;
+  // its model are `weights`, which outlive this object. Without model only what a node of a
+  // cluster keeps of its own.
+  std::optional<Snapshot> FinalSnapshot(int64_t iteration, float* weights, bool with_model);
 
   // Of the weights that solvers share; once the net is there.
   const ParamLayout& layout() const { return net_->layout(); }
@@ -79,6 +85,7 @@ class SolverWorker {
   // Returns the loss of one iteration: the mean over iter_size passes.
   float ComputeGradients(int64_t iteration);
   void TakeSnapshots(int64_t completed);
+  void Open(int64_t iteration, bool with_model) const;
   void Write(std::optional<Snapshot> snapshot) const;
   History ExportHistory() const;
 
@@ -86,6 +93,7 @@ class SolverWorker {
   const SharedRun& run_;
   std::unique_ptr<Net> net_;
   std::unique_ptr<UpdateRule> rule_;
+  std::atomic<int64_t> longest_ns_{0};
 };
 
 }  // namespace millrace

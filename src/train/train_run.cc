@@ -4,8 +4,11 @@
 #include <omp.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "base/thread.h"
@@ -13,6 +16,8 @@
 #include "train/cluster_part.h"
 #include "train/run_board.h"
 #include "train/shard_takeover.h"
+#include "train/snapshot_duty.h"
+#include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
 #include "train/split_test.h"
 
@@ -58,6 +63,15 @@ class TrainRun {
         snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
+    const std::string& prefix = config_.param.snapshot_prefix();
+    if (const int stale = RemoveStaleSnapshotFiles(prefix); stale > 0) {
+      LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
+                << " that killed processes have left";
+    }
+    writer_ = std::make_unique<SnapshotWriter>(prefix, place_ ? place_->plan.name : "", &clock_,
+                                               [this](int64_t iteration) {
+                                                 if (duty_) duty_->Wrote(iteration);
+                                               });
     if (!options_.snapshot.empty()) Resume();
     data_ = std::make_unique<DataService>(
         DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
@@ -84,19 +98,11 @@ class TrainRun {
     }
     SplitTests();
     WatchShards();
-    SharedRun shared{config_,
-                     policy_,
-                     *weights_,
-                     *data_,
-                     *reporter_,
-                     *tester_,
-                     snapshots_,
-                     stop_,
-                     snapshot_requested_,
-                     resume_.get(),
-                     cluster(),
-                     split_test_.get(),
-                     place_ ? place_->plan.name : ""};
+    if (place_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
+    SharedRun shared{
+        config_,    policy_,           *weights_,  *data_, *reporter_,          *tester_,
+        snapshots_, *writer_,          clock_,     stop_,  snapshot_requested_, resume_.get(),
+        cluster(),  split_test_.get(), duty_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -263,6 +269,13 @@ class TrainRun {
               << " MiB per solver";
   }
 
+  // Of all iterations of the solvers.
+  static int64_t LongestNs(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
+    int64_t longest = 0;
+    for (const auto& worker : workers) longest = std::max(longest, worker->longest_ns());
+    return longest;
+  }
+
   void RunThreads(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
     std::atomic<int> running{static_cast<int>(workers.size())};
     std::vector<std::unique_ptr<Thread>> threads;
@@ -279,7 +292,7 @@ class TrainRun {
           &errors_));
     }
     while (running > 0) {
-      board_->Update(reporter_->loss());
+      board_->Update(reporter_->loss(), writer_->failures());
       if (part_) part_->neighbours().Listen();
       if (takeover_ && !stop_) takeover_->Look();
       switch (signals_.Next(stop_ ? 5 : 50)) {
@@ -296,9 +309,12 @@ class TrainRun {
       // A solver that waits for data sees no flag.
       if (stop_) data_->Stop();
       if (stopped_ && part_) part_->TellStopped();
+      const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
+      if (at_end && !stopped_ && part_) part_->ending().TellTraining(LongestNs(workers));
     }
     for (auto& thread : threads) thread->Join();
     solvers_ended_ = true;
+    if (part_) part_->ending().SetLongest(LongestNs(workers));
   }
 
   TrainResult Finish(SolverWorker* worker) {
@@ -313,6 +329,7 @@ class TrainRun {
     } else if (LastProcess() && config_.param.snapshot_after_train()) {
       Save(worker, weights_->data(), true, &result);
     }
+    WriteLast(result.iteration, std::nullopt);
     if (!stopped_ && !part_ && tester_->Due(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
@@ -329,11 +346,17 @@ class TrainRun {
   }
 
   void Save(SolverWorker* worker, float* weights, bool with_model, TrainResult* result) {
-    worker->SaveFinal(result->iteration, weights, with_model);
+    WriteLast(result->iteration, worker->FinalSnapshot(result->iteration, weights, with_model));
     if (!with_model) return;
     const SnapshotPaths paths = SnapshotPathsOf(config_.param.snapshot_prefix(), result->iteration);
     result->model = paths.model;
     result->state = paths.state;
+  }
+
+  // A signal to stop ends the waiting for a disk that takes nothing.
+  void WriteLast(int64_t iteration, std::optional<Snapshot> last) {
+    writer_->Finish(iteration, std::move(last),
+                    [this](int ms) { return signals_.Next(ms) != SignalEffect::kStop; });
   }
 
   // A schedule that has come to its end is ended by all nodes together; of those that are
@@ -381,6 +404,7 @@ class TrainRun {
   ErrorSink errors_;
   SignalWatch signals_;
   SnapshotCollector snapshots_;
+  std::unique_ptr<SnapshotWriter> writer_;
   std::unique_ptr<ResumePoint> resume_;
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
@@ -392,6 +416,7 @@ class TrainRun {
   std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
   std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
   std::unique_ptr<SplitTest> split_test_;
+  std::unique_ptr<SnapshotDuty> duty_;
 };
 
 }  // namespace

@@ -109,6 +109,25 @@ TEST_F(BadSnapshot, AFolderThatCannotBeWrittenToIsSaidBeforeTraining) {
                 {"none/run.jsonl"});
 }
 
+TEST_F(BadSnapshot, WhatAKilledRunLeftHalfWrittenIsRemovedByTheNext) {
+  for (const char* name :
+       {"late_iter_6.caffemodel", "late_iter_9.solverstate", "other_iter_6.caffemodel"}) {
+    LeaveTemporary(work_ / name);
+  }
+  AtomicFile living(work_ / "late_iter_3.caffemodel");
+  living.Write("half");
+  caffe::SolverParameter solver = Workspace::Solver(2);
+  solver.set_snapshot_prefix(work_ / "late");
+  const CommandResult result = Millrace({"train", "--solver=" + work_.Write("next", solver)});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "Removed 2 temporary files of " + work_ / "late");
+  for (const char* name : {"late_iter_6", "late_iter_9"})
+    EXPECT_EQ(work_.FilesWith(name).size(), 0u);
+  for (const char* name : {"late_iter_3", "other_iter_6"})
+    EXPECT_EQ(work_.FilesWith(name).size(), 1u);
+  living.Commit();
+}
+
 // A file system of a given size, if this user may mount one.
 class SmallDisk {
  public:
@@ -130,14 +149,18 @@ class SmallDisk {
   std::string reason_;
 };
 
-TEST_F(BadSnapshot, AFullDiskEndsTheRunAndLeavesTheLastSnapshotWhole) {
+TEST_F(BadSnapshot, AFullDiskIsWarnedOfAndEndsTheRunOnlyAtItsEnd) {
   SmallDisk disk("32k");  // a snapshot takes two files of about 6 KB: 16 KB in pages
   if (!disk.mounted()) GTEST_SKIP() << "a small tmpfs cannot be mounted: " << disk.reason();
-  caffe::SolverParameter solver = Workspace::Solver(1000);
+  caffe::SolverParameter solver = Workspace::Solver(30);
   solver.set_snapshot(3);
   solver.set_snapshot_prefix(disk / "full");
-  ExpectOneLine(Millrace({"train", "--solver=" + work_.Write("full", solver)}),
-                {disk / "full_iter_", "cannot be written: No space left on device"});
+  const CommandResult result = Millrace({"train", "--solver=" + work_.Write("full", solver)});
+  ExpectOneLine(result, {disk / "full_iter_30.", "cannot be written: No space left on device"});
+  EXPECT_CONTAINS(result.errors, "The snapshot of iteration 27 was not written: " +
+                                     disk /
+                                         "full_iter_27.caffemodel: cannot be written: "
+                                         "No space left on device");
   // What is there is whole, and a run goes on from it elsewhere.
   int states = 0;
   for (const auto& entry : std::filesystem::directory_iterator(disk / "")) {
@@ -147,7 +170,7 @@ TEST_F(BadSnapshot, AFullDiskEndsTheRunAndLeavesTheLastSnapshotWhole) {
       EXPECT_EQ(LoadModel(path).layer_size(), 5) << path;
     } else {
       ++states;
-      EXPECT_GT(LoadResumePoint(path).iteration(), 0);
+      EXPECT_GT(LoadResumePoint(path).iteration(), 0) << path;
     }
   }
   EXPECT_GE(states, 1);

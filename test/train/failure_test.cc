@@ -37,18 +37,30 @@ TEST_P(Failing, ALabelOutsideTheClassesIsNamed) {
   EXPECT_TRUE(work.FilesWith("run_iter").empty());
 }
 
-TEST_P(Failing, ASnapshotThatCannotBeWrittenEndsTheRun) {
+TEST_P(Failing, ASnapshotThatCannotBeWrittenDoesNotEndTheRun) {
   Workspace work;
-  caffe::SolverParameter solver = Workspace::Solver(100000);
+  caffe::SolverParameter solver = Workspace::Solver(20);
   solver.set_snapshot(5);
   // A folder stands where the model is to be.
   MakeDirectories(work.Snapshot("run", 5) + ".caffemodel/in the way");
-  const std::string error =
-      ErrorOf([&] { RunNamed(work, "run", solver, WithSolvers(GetParam())); });
-  EXPECT_CONTAINS(error, work.Snapshot("run", 5) + ".caffemodel: cannot be written");
+  RunNamed(work, "run", solver, WithSolvers(GetParam()));
+  EXPECT_FALSE(FileExists(work.Snapshot("run", 5) + ".solverstate"));
+  for (const int iteration : {10, 15, 20})
+    EXPECT_EQ(StateOf(work, "run", iteration).iter(), iteration);
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Failing, testing::Values(1, 3));
+
+// A solver is the first to try this one.
+TEST(FailingTest, ALastSnapshotThatCannotBeWrittenIsNamed) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(5);
+  solver.set_snapshot(5);
+  MakeDirectories(work.Snapshot("run", 5) + ".caffemodel/in the way");
+  const std::string error = ErrorOf([&] { RunNamed(work, "run", solver, WithSolvers(2)); });
+  EXPECT_CONTAINS(error, work.Snapshot("run", 5) + ".caffemodel: cannot be written");
+  EXPECT_EQ(work.FilesWith("run_iter").size(), 1u);  // what was in the way
+}
 
 TEST(FailingTest, ALabelOutsideTheClassesOfATestNetIsNamed) {
   Workspace work;

@@ -1,0 +1,124 @@
+#include "train/snapshot_duty.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace millrace::test {
+namespace {
+
+// Nodes that hear at once what the others publish, and of which one leads, or none.
+class SnapshotDuties : public testing::Test {
+ protected:
+  SnapshotDuties() {
+    for (NodeId node : {0, 1, 2}) Start(node);
+  }
+  void Start(NodeId node) {
+    said_.erase(node);
+    nodes_[node] = std::make_unique<SnapshotDuty>(
+        DutyPeers{.publish =
+                      [this, node](std::span<const std::byte> bytes) {
+                        said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
+                      },
+                  .read =
+                      [this] {
+                        std::vector<Bulletin> all;
+                        for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+                        return all;
+                      },
+                  .leads = [this, node] { return leader_ == node; }},
+        &clock_);
+  }
+  // What fell due at `iteration` is opened by the one that leads, and noted by the others.
+  void FallDue(int64_t iteration) {
+    for (auto& [node, duty] : nodes_) {
+      leader_ == node ? duty->Opened(iteration) : duty->FellDue(iteration);
+    }
+  }
+  // The nodes that have to make up for a snapshot.
+  std::vector<NodeId> Owing() {
+    clock_.AdvanceNs(SnapshotDuty::kReadNs);
+    std::vector<NodeId> owing;
+    for (auto& [node, duty] : nodes_) {
+      if (duty->Owes()) owing.push_back(node);
+    }
+    return owing;
+  }
+
+  ManualClock clock_;
+  std::optional<NodeId> leader_ = 0;
+  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, std::unique_ptr<SnapshotDuty>> nodes_;
+};
+
+using Nodes = std::vector<NodeId>;
+
+TEST_F(SnapshotDuties, AreDoneByTheOneThatLeads) {
+  FallDue(100);
+  EXPECT_EQ(Owing(), Nodes{});  // it is at it
+  nodes_[0]->Wrote(100);
+  leader_ = 1;
+  EXPECT_EQ(Owing(), Nodes{});
+}
+
+TEST_F(SnapshotDuties, AreMadeUpForOnceByTheNextLeader) {
+  nodes_.erase(0);  // dies, and still leads
+  for (int64_t iteration : {100, 200, 300}) FallDue(iteration);
+  EXPECT_EQ(Owing(), Nodes{});
+  leader_ = 1;
+  EXPECT_TRUE(nodes_[1]->Owes());  // at once
+  EXPECT_EQ(Owing(), Nodes{1});
+  EXPECT_EQ(nodes_[1]->owed(), 300);
+  nodes_[1]->Opened(347);
+  EXPECT_EQ(Owing(), Nodes{});
+  nodes_[1]->Wrote(347);
+  leader_ = 2;
+  EXPECT_EQ(Owing(), Nodes{});
+}
+
+TEST_F(SnapshotDuties, AreMadeUpForWhereNobodyLed) {
+  leader_.reset();
+  FallDue(100);
+  leader_ = 0;
+  EXPECT_EQ(Owing(), Nodes{0});
+}
+
+TEST_F(SnapshotDuties, AreMadeUpForWhereTheLeaderDiesBeforeItHasWritten) {
+  FallDue(100);
+  nodes_[0]->Wrote(100);
+  FallDue(200);
+  nodes_.erase(0);
+  leader_ = 1;
+  EXPECT_EQ(Owing(), Nodes{1});
+  nodes_[1]->Opened(207);
+  nodes_.erase(1);  // dies in turn
+  leader_ = 2;
+  EXPECT_EQ(Owing(), Nodes{2});
+}
+
+// What it has said before it died is forgotten when it starts anew.
+TEST_F(SnapshotDuties, RememberThatOneWasWritten) {
+  FallDue(100);
+  nodes_[0]->Wrote(100);
+  EXPECT_EQ(Owing(), Nodes{});
+  Start(0);
+  leader_ = 1;
+  EXPECT_EQ(Owing(), Nodes{});
+}
+
+TEST_F(SnapshotDuties, EndWithTheNextThatIsDue) {
+  leader_.reset();
+  FallDue(100);
+  leader_ = 1;
+  FallDue(200);
+  EXPECT_EQ(Owing(), Nodes{});
+  nodes_[1]->Wrote(200);
+  leader_ = 2;
+  EXPECT_EQ(Owing(), Nodes{});
+}
+
+}  // namespace
+}  // namespace millrace::test
