@@ -1,5 +1,5 @@
-// What follows a datagram's prefix, where prefixes say its kind: the packet and the verbs
-// transport. Numbers are little-endian.
+// What follows the prefix of a datagram, in all transports that have credits and probes.
+// Numbers are little-endian.
 #ifndef MILLRACE_TRANSPORT_DATAGRAM_BODY_H_
 #define MILLRACE_TRANSPORT_DATAGRAM_BODY_H_
 
@@ -13,30 +13,33 @@ namespace millrace {
 
 static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
-// All that follows the prefix of a credit.
-struct DatagramCredit {
-  uint16_t stream = 0;    // the session whose frames are counted
-  uint16_t reserved = 0;  // sent as 0, ignored
-  uint32_t window = 0;    // frames that may be unconfirmed
+// All that follows the prefix of a credit or a probe, which are of one length: an answer is no
+// longer than the question.
+struct DatagramControl {
+  uint64_t session = 0, echo = 0;  // as ControlMessage says
+  uint32_t window = 0;             // of a credit; of a probe 0, ignored
+  uint32_t reserved = 0;           // sent as 0, ignored
+
+  DatagramControl() = default;
+  explicit DatagramControl(const ControlMessage& message)
+      : session(message.session), echo(message.echo), window(message.window) {}
 };
-static_assert(sizeof(DatagramCredit) == 8);
+static_assert(sizeof(DatagramControl) == 24);
 
 // Reads `datagram->bytes`, which follow the prefix, as `datagram->kind` says, and fills in what
-// a credit says. False if no endpoint sends such a datagram.
+// a credit or a probe says. False if no endpoint sends such a datagram.
 inline bool ParseDatagramBody(Datagram* datagram) {
   switch (datagram->kind) {
     case DatagramKind::kFrame:
       return true;
-    case DatagramKind::kCredit: {
-      DatagramCredit credit;
-      if (datagram->bytes.size() != sizeof(credit)) return false;
-      std::memcpy(&credit, datagram->bytes.data(), sizeof(credit));
-      datagram->stream = credit.stream;
-      datagram->window = credit.window;
+    case DatagramKind::kCredit:
+    case DatagramKind::kProbe: {
+      DatagramControl control;
+      if (datagram->bytes.size() != sizeof(control)) return false;
+      std::memcpy(&control, datagram->bytes.data(), sizeof(control));
+      datagram->control = {datagram->sequence, control.session, control.echo, control.window};
       return true;
     }
-    case DatagramKind::kProbe:
-      return datagram->bytes.empty();
   }
   return false;
 }

@@ -22,21 +22,38 @@ enum class DatagramKind : uint8_t {
   kProbe = 2,   // `sequence` is the last number that was used
 };
 
+// Frames carry only this part of their session.
+constexpr uint16_t TagOf(uint64_t session) { return static_cast<uint16_t>(session); }
+
+// What a credit or a probe says. Sessions are nonces: 64 random bits, drawn when an endpoint is
+// made, of which a host that does not see the datagrams knows nothing. So an echo shows that its
+// sender has received what this node has sent.
+struct ControlMessage {
+  uint32_t sequence = 0;  // as DatagramKind says
+  uint64_t session = 0;   // the sender's; of a probe: that of the stream it is about
+  // Of a credit: the session whose frames are counted. Of a probe: the receiver's as far as the
+  // sender knows it, else 0.
+  uint64_t echo = 0;
+  // Of a credit: how many frames may be unconfirmed; 0: this is a challenge, which counts nothing
+  // and asks for a probe that echoes `session`.
+  uint32_t window = 0;
+};
+
 // A datagram that has arrived, decoded.
 struct Datagram {
   size_t peer = 0;
   DatagramKind kind = DatagramKind::kFrame;
-  uint16_t session = 0;  // the sender's, drawn when its endpoint was made
+  // Of a frame: its number and the tag of its session.
   uint32_t sequence = 0;
+  uint16_t tag = 0;
   // Of the sender's stream to all its peers: a frame that was multicast, or a probe that
   // asks about such.
   bool to_all = false;
   // Of a frame: its bytes, from a multiple of 8 on, and the buffer that they lie in.
   std::span<const std::byte> bytes = {};
   uint64_t position = 0;
-  // Of a credit: the session whose frames are counted, and how many may be unconfirmed.
-  uint16_t stream = 0;
-  uint32_t window = 0;
+  // Of a credit or a probe.
+  ControlMessage control = {};
 };
 
 class DatagramLink {
@@ -87,15 +104,14 @@ class DatagramLink {
 
   // Puts a frame behind those of the next Flush, of which there are fewer than
   // kMostBatch. Its memory is read by Flush.
-  virtual void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) = 0;
+  virtual void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) = 0;
   // Sends what was added, in order, and forgets it; frames that are not done with were
   // not sent.
   virtual Flushed Flush() = 0;
   // False if there is no room for it now.
-  virtual bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                          uint32_t window) = 0;
+  virtual bool SendCredit(size_t peer, const ControlMessage& credit) = 0;
   // `to_all`: about the stream to all peers.
-  virtual bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) = 0;
+  virtual bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) = 0;
 
   // Reads what one look finds; false if nothing was there, or nowhere to put it.
   virtual bool Read(Sink* sink) = 0;

@@ -41,32 +41,35 @@ PacketLink::PacketLink(const PacketPlan& plan)
   BindPacketSocket(ring_.fd(), plan.interface, {group_, node_, false});
 }
 
-PacketHead PacketLink::HeadFor(size_t peer, DatagramKind kind, uint16_t session, size_t bytes,
+PacketHead PacketLink::HeadFor(size_t peer, DatagramKind kind, uint16_t tag, size_t bytes,
                                uint32_t sequence) const {
   PacketPrefix prefix;
   prefix.kind = static_cast<uint8_t>(kind);
   prefix.group = group_;
   prefix.from = node_;
   prefix.to = peers_[peer].node;
-  prefix.session = session;
+  prefix.tag = tag;
   prefix.bytes = static_cast<uint16_t>(bytes);
   prefix.sequence = sequence;
   return MakePacketHead(peers_[peer].ethernet, prefix);
 }
 
-void PacketLink::Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) {
-  batch_.Add(HeadFor(peer, DatagramKind::kFrame, session, frame.bytes(), sequence), frame);
+void PacketLink::Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) {
+  batch_.Add(HeadFor(peer, DatagramKind::kFrame, tag, frame.bytes(), sequence), frame);
 }
 
-bool PacketLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                            uint32_t window) {
-  const DatagramCredit credit = {stream, 0, window};
-  return batch_.SendNow(HeadFor(peer, DatagramKind::kCredit, session, sizeof(credit), freed),
-                        std::as_bytes(std::span(&credit, 1)));
+bool PacketLink::SendCredit(size_t peer, const ControlMessage& credit) {
+  return SendControl(peer, DatagramKind::kCredit, credit);
 }
 
-bool PacketLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool) {
-  return batch_.SendNow(HeadFor(peer, DatagramKind::kProbe, session, 0, last), {});
+bool PacketLink::SendProbe(size_t peer, const ControlMessage& probe, bool) {
+  return SendControl(peer, DatagramKind::kProbe, probe);
+}
+
+bool PacketLink::SendControl(size_t peer, DatagramKind kind, const ControlMessage& message) {
+  const DatagramControl body(message);
+  return batch_.SendNow(HeadFor(peer, kind, TagOf(message.session), sizeof(body), message.sequence),
+                        std::as_bytes(std::span(&body, 1)));
 }
 
 bool PacketLink::Read(Sink* sink) {

@@ -34,11 +34,10 @@ class PacketLink : public DatagramLink {
   // Throws Error with one line if there are no such sockets.
   explicit PacketLink(const PacketPlan& plan);
 
-  void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) override;
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
   Flushed Flush() override { return batch_.Flush(); }
-  bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                  uint32_t window) override;
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override;
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { ring_.GiveBack(position); }
   uint64_t head() const override { return ring_.head(); }
@@ -55,8 +54,9 @@ class PacketLink : public DatagramLink {
   static constexpr size_t kNone = SIZE_MAX;
   static constexpr size_t kCredits = 16, kCreditRoom = 64;  // read at once; bytes of each
 
-  PacketHead HeadFor(size_t peer, DatagramKind kind, uint16_t session, size_t bytes,
+  PacketHead HeadFor(size_t peer, DatagramKind kind, uint16_t tag, size_t bytes,
                      uint32_t sequence) const;
+  bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
   // What Sink::Take says of it; false if it was dropped.
   bool TakePacket(std::span<const std::byte> packet, uint64_t position, Sink* sink);
   bool ReadCredits(Sink* sink);

@@ -32,7 +32,7 @@ struct PacketPrefix {
   uint8_t kind = 0;    // DatagramKind
   uint16_t group = 0;  // the cluster
   NodeId from = 0, to = 0;
-  uint16_t session = 0;   // the sender's, drawn when its endpoint was made
+  uint16_t tag = 0;       // of the sender's session
   uint16_t bytes = 0;     // that follow the prefix; more than that is padding
   uint32_t sequence = 0;  // as DatagramKind says
 };
@@ -62,7 +62,7 @@ inline bool ParsePacket(std::span<const std::byte> packet, EthernetHeader* ether
   if (ethernet->ether_type != EthernetHeader{}.ether_type) return false;
   if (prefix->magic != kPacketMagic || prefix->bytes > rest.size()) return false;
   datagram->kind = static_cast<DatagramKind>(prefix->kind);
-  datagram->session = prefix->session;
+  datagram->tag = prefix->tag;
   datagram->sequence = prefix->sequence;
   datagram->bytes = rest.first(prefix->bytes);
   return ParseDatagramBody(datagram);

@@ -47,17 +47,15 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
   return true;
 }
 
-void ReceiveWindow::See(uint16_t session, uint32_t sequence) {
-  if (!known_ || session != session_) {
-    // A sender that begins, or has begun anew.
-    known_ = true;
-    told_ = false;
-    session_ = session;
-    highest_ = sequence;
-    announced_ = sequence - kept_ - 1;
-  } else if (static_cast<int32_t>(sequence - highest_) > 0) {
-    highest_ = sequence;
-  }
+bool ReceiveWindow::Probed(uint64_t session, uint32_t sequence, bool proven) {
+  const bool begins = !known_ || session != session_;  // for the first time, or anew
+  if (known_ && !proven && (proven_ || begins)) return false;
+  known_ = true;
+  proven_ = proven;
+  session_ = session;
+  highest_ = sequence;
+  if (begins) announced_ = freed() - Quarter();  // a credit is due
+  return true;
 }
 
 }  // namespace millrace

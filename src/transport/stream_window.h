@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "transport/datagram_link.h"
+
 namespace millrace {
 
 // The sender's end.
@@ -77,44 +79,47 @@ class SendWindow {
 // The receiver's end.
 class ReceiveWindow {
  public:
-  explicit ReceiveWindow(uint32_t window) : window_(window) {}
+  explicit ReceiveWindow(uint32_t window)
+      : window_(window), reach_(2 * std::max(window, SendWindow::kFirstWindow)) {}
 
-  // A frame has arrived, and is kept until Released().
-  void Arrived(uint16_t session, uint32_t sequence) {
-    See(session, sequence);
+  // A frame has arrived, and is kept until Released(). It counts only in the session that
+  // Probed has told, and if its number is one that the sender may use: frames are not
+  // authenticated here. True if it counts, and the session is proven.
+  bool Arrived(uint16_t tag, uint32_t sequence) {
     ++kept_;
-  }
-  // The sender says that `sequence` is the last number it has used: what has not
-  // arrived is lost, since a probe overtakes nothing. It is believed downwards as well: a
-  // number that was damaged on its way may lie far ahead, and the sender ignores credits
-  // for what it has not sent. (So it does those that an old probe leads to.)
-  void Probed(uint16_t session, uint32_t sequence) {
-    See(session, sequence);
+    if (!known_ || tag != TagOf(session_) || sequence - highest_ - 1 >= reach_) return false;
     highest_ = sequence;
+    return proven_;
   }
+  // The sender says that `sequence` is the last number it has used: what has not arrived is
+  // lost, since a probe overtakes nothing. It is believed downwards as well: a number that was
+  // damaged on its way may lie ahead, and the sender ignores credits for what it has not sent.
+  // (So it does those that an old probe leads to.) `proven`: it has echoed this node's session.
+  // One that has not is believed only where it is the first, and none has proven itself since;
+  // false for others.
+  bool Probed(uint64_t session, uint32_t sequence, bool proven);
   void Released() { --kept_; }
 
   // Whether the sender should be told how far we are: a quarter of the window has
   // been freed, or it knows nothing yet.
   bool CreditDue() const {
-    return known_ && static_cast<int32_t>(freed() - announced_) >=
-                         (told_ ? static_cast<int32_t>(std::max(window_ / 4, 1u)) : 1);
+    return known_ && static_cast<int32_t>(freed() - announced_) >= static_cast<int32_t>(Quarter());
   }
-  void Announced() {
-    announced_ = freed();
-    told_ = true;
-  }
+  void Announced() { announced_ = freed(); }
   uint32_t freed() const { return highest_ - kept_; }
-  uint16_t session() const { return session_; }
+  uint64_t session() const { return session_; }
   uint32_t window() const { return window_; }
 
  private:
-  void See(uint16_t session, uint32_t sequence);
+  uint32_t Quarter() const { return std::max(window_ / 4, 1u); }
 
   const uint32_t window_;
-  bool known_ = false;  // something of this session has been seen
-  bool told_ = false;   // its sender has been told the window
-  uint16_t session_ = 0;
+  // No frame is further ahead of the newest: a window, and another since an old probe may
+  // have set `highest_` back.
+  const uint32_t reach_;
+  bool known_ = false;  // a probe of this session has come
+  bool proven_ = false;
+  uint64_t session_ = 0;
   uint32_t highest_ = 0, kept_ = 0, announced_ = 0;
 };
 

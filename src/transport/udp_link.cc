@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 
 #include "transport/udp_wire.h"
@@ -16,23 +15,22 @@ UdpLink::UdpLink(UdpSocket socket, const UdpPlan& plan)
       batch_(&socket_, plan.most_segment_bytes),
       receiver_(&socket_, plan.most_datagram_bytes, plan.receive_buffers) {}
 
-void UdpLink::Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) {
+void UdpLink::Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) {
   batch_.Add(peers_[peer],
-             MakeUdpPrefix(DatagramKind::kFrame, UdpPad(frame.bytes()), session, sequence), frame);
+             MakeUdpPrefix(DatagramKind::kFrame, UdpPad(frame.bytes()), tag, sequence), frame);
 }
 
-bool UdpLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                         uint32_t window) {
-  UdpCredit credit;
-  credit.prefix = MakeUdpPrefix(DatagramKind::kCredit, 0, session, freed);
-  credit.stream = stream;
-  credit.window = window;
-  return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&credit, 1)));
+bool UdpLink::SendCredit(size_t peer, const ControlMessage& credit) {
+  return SendControl(peer, DatagramKind::kCredit, credit);
 }
 
-bool UdpLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool) {
-  const UdpPrefix probe = MakeUdpPrefix(DatagramKind::kProbe, 0, session, last);
-  return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&probe, 1)));
+bool UdpLink::SendProbe(size_t peer, const ControlMessage& probe, bool) {
+  return SendControl(peer, DatagramKind::kProbe, probe);
+}
+
+bool UdpLink::SendControl(size_t peer, DatagramKind kind, const ControlMessage& message) {
+  const UdpControl control = MakeUdpControl(kind, message);
+  return batch_.SendNow(peers_[peer], std::as_bytes(std::span(&control, 1)));
 }
 
 bool UdpLink::Read(Sink* sink) {
@@ -68,25 +66,13 @@ void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {
 }
 
 void UdpLink::TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink) {
-  UdpPrefix prefix;
-  if (!ParseUdpPrefix(bytes, &prefix)) {
+  Datagram datagram;
+  if (!ParseUdpDatagram(bytes, &datagram)) {
     sink->Drop(DropReason::kMalformed, 1);
     return;
   }
-  Datagram datagram;
   datagram.peer = last_peer_;
-  datagram.kind = prefix.kind();
-  datagram.session = prefix.session;
-  datagram.sequence = prefix.sequence;
   datagram.position = position;
-  if (datagram.kind == DatagramKind::kFrame) {
-    datagram.bytes = bytes.subspan(kUdpPrefixBytes, bytes.size() - kUdpPrefixBytes - prefix.pad());
-  } else if (datagram.kind == DatagramKind::kCredit) {
-    UdpCredit credit;
-    std::memcpy(&credit, bytes.data(), sizeof(credit));
-    datagram.stream = credit.stream;
-    datagram.window = credit.window;
-  }
   if (sink->Take(datagram)) receiver_.Keep(position);
 }
 

@@ -22,11 +22,10 @@ class UdpLink : public DatagramLink {
  public:
   UdpLink(UdpSocket socket, const UdpPlan& plan);
 
-  void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) override;
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
   Flushed Flush() override { return batch_.Flush(); }
-  bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                  uint32_t window) override;
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override;
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
   uint64_t head() const override { return receiver_.head(); }
@@ -36,6 +35,7 @@ class UdpLink : public DatagramLink {
   Polled Poll(int wake, int64_t ns, bool wants_room) override;
 
  private:
+  bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
   void TakeArrival(const UdpArrival& arrival, Sink* sink);
   void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 
 namespace millrace {
@@ -22,7 +23,7 @@ inline constexpr size_t kUdpAlign = 8;
 struct UdpPrefix {
   uint8_t magic = kUdpMagic;
   uint8_t kind_and_pad = 0;  // upper four bits: DatagramKind; lower four: bytes of padding, 0 to 7
-  uint16_t session = 0;      // the sender's, drawn when its endpoint was made
+  uint16_t tag = 0;          // of the sender's session
   uint32_t sequence = 0;     // kFrame: its number; kProbe: the last number used;
                              // kCredit: the last number that is done with
 
@@ -32,37 +33,39 @@ struct UdpPrefix {
 static_assert(sizeof(UdpPrefix) == 8);
 inline constexpr size_t kUdpPrefixBytes = sizeof(UdpPrefix);
 
-// A credit goes on after its prefix.
-struct UdpCredit {
-  UdpPrefix prefix;
-  uint16_t stream = 0;    // the session whose frames are counted
-  uint16_t reserved = 0;  // sent as 0, ignored
-  uint32_t window = 0;    // frames that may be unconfirmed
-};
-static_assert(sizeof(UdpCredit) == 16);
-
-inline UdpPrefix MakeUdpPrefix(DatagramKind kind, size_t pad, uint16_t session, uint32_t sequence) {
+inline UdpPrefix MakeUdpPrefix(DatagramKind kind, size_t pad, uint16_t tag, uint32_t sequence) {
   const auto byte = static_cast<uint8_t>(static_cast<uint8_t>(kind) << 4 | pad);
-  return {kUdpMagic, byte, session, sequence};
+  return {kUdpMagic, byte, tag, sequence};
+}
+
+// A whole credit or probe.
+struct UdpControl {
+  UdpPrefix prefix;
+  DatagramControl body;
+};
+static_assert(sizeof(UdpControl) == 32);
+
+inline UdpControl MakeUdpControl(DatagramKind kind, const ControlMessage& message) {
+  return {MakeUdpPrefix(kind, 0, TagOf(message.session), message.sequence),
+          DatagramControl(message)};
 }
 
 // How many bytes make `frame_bytes` a whole number of words.
 inline size_t UdpPad(size_t frame_bytes) { return -frame_bytes % kUdpAlign; }
 
-// False if no endpoint of this version sends such a datagram.
-inline bool ParseUdpPrefix(std::span<const std::byte> datagram, UdpPrefix* prefix) {
-  if (datagram.size() < kUdpPrefixBytes || datagram.size() % kUdpAlign != 0) return false;
-  std::memcpy(prefix, datagram.data(), kUdpPrefixBytes);
-  if (prefix->magic != kUdpMagic) return false;
-  switch (prefix->kind()) {
-    case DatagramKind::kFrame:
-      return prefix->pad() < kUdpAlign && kUdpPrefixBytes + prefix->pad() <= datagram.size();
-    case DatagramKind::kCredit:
-      return prefix->pad() == 0 && datagram.size() == sizeof(UdpCredit);
-    case DatagramKind::kProbe:
-      return prefix->pad() == 0 && datagram.size() == kUdpPrefixBytes;
-  }
-  return false;
+// Reads a whole datagram. Fills in all of `datagram` but peer and position; its bytes are what
+// follows the prefix, without padding. False if no endpoint of this version sends such a datagram.
+inline bool ParseUdpDatagram(std::span<const std::byte> bytes, Datagram* datagram) {
+  if (bytes.size() < kUdpPrefixBytes || bytes.size() % kUdpAlign != 0) return false;
+  UdpPrefix prefix;
+  std::memcpy(&prefix, bytes.data(), kUdpPrefixBytes);
+  if (prefix.magic != kUdpMagic) return false;
+  if (prefix.pad() >= kUdpAlign || kUdpPrefixBytes + prefix.pad() > bytes.size()) return false;
+  datagram->kind = prefix.kind();
+  datagram->tag = prefix.tag;
+  datagram->sequence = prefix.sequence;
+  datagram->bytes = bytes.subspan(kUdpPrefixBytes, bytes.size() - kUdpPrefixBytes - prefix.pad());
+  return ParseDatagramBody(datagram);
 }
 
 }  // namespace millrace

@@ -88,14 +88,14 @@ uint64_t VerbsLink::Unfinished() {
   return sender_.Unfinished();
 }
 
-VerbsPrefix VerbsLink::PrefixFor(NodeId to, DatagramKind kind, uint16_t session,
+VerbsPrefix VerbsLink::PrefixFor(NodeId to, DatagramKind kind, uint16_t tag,
                                  uint32_t sequence) const {
   VerbsPrefix prefix;
   prefix.kind = static_cast<uint8_t>(kind);
   prefix.group = group_;
   prefix.from = node_;
   prefix.to = to;
-  prefix.session = session;
+  prefix.tag = tag;
   prefix.sequence = sequence;
   return prefix;
 }
@@ -132,7 +132,7 @@ void VerbsLink::AddTo(const VerbsDestination& to, const VerbsPrefix& prefix, con
   sender_.Add(to, BytesOf(prefix), frame.header, frame.payload, ends_frame);
 }
 
-void VerbsLink::Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) {
+void VerbsLink::Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) {
   if (flushed_.busy) return;
   const size_t datagrams = DatagramsFor(peer);
   const bool lost = queue_.broken() || datagrams == 0 || (peer != kAllPeers && !Reaches(peer));
@@ -148,7 +148,7 @@ void VerbsLink::Add(size_t peer, uint16_t session, uint32_t sequence, const OutF
     return;
   }
   const NodeId to = peer == kAllPeers ? kAllNodes : nodes_[peer];
-  const VerbsPrefix prefix = PrefixFor(to, DatagramKind::kFrame, session, sequence);
+  const VerbsPrefix prefix = PrefixFor(to, DatagramKind::kFrame, tag, sequence);
   flushed_.copies += datagrams - 1;
   if (peer != kAllPeers || group_works_) {
     AddTo(Destination(peer), prefix, frame, datagrams == 1);
@@ -166,25 +166,24 @@ DatagramLink::Flushed VerbsLink::Flush() {
   return std::exchange(flushed_, {});
 }
 
-bool VerbsLink::SendNow(size_t peer, const VerbsPrefix& prefix, std::span<const std::byte> bytes) {
+bool VerbsLink::SendNow(size_t peer, NodeId to, DatagramKind kind, const ControlMessage& message) {
   if (queue_.broken() || !Reaches(peer)) return true;  // lost, as on any network
   if (!HasRoom(1)) return false;
-  sender_.Add(Destination(peer), BytesOf(prefix), bytes, {}, false);
+  const DatagramControl body(message);
+  sender_.Add(Destination(peer),
+              BytesOf(PrefixFor(to, kind, TagOf(message.session), message.sequence)), BytesOf(body),
+              {}, false);
   sender_.Post();
   return true;
 }
 
-bool VerbsLink::SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                           uint32_t window) {
-  const DatagramCredit credit = {stream, 0, window};
-  return SendNow(peer, PrefixFor(nodes_[peer], DatagramKind::kCredit, session, freed),
-                 BytesOf(credit));
+bool VerbsLink::SendCredit(size_t peer, const ControlMessage& credit) {
+  return SendNow(peer, nodes_[peer], DatagramKind::kCredit, credit);
 }
 
-bool VerbsLink::SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) {
+bool VerbsLink::SendProbe(size_t peer, const ControlMessage& probe, bool to_all) {
   if (++unanswered_[peer] % kProbesUntilSuspect == 0) directory_->Suspect(peer);
-  const NodeId to = to_all ? kAllNodes : nodes_[peer];
-  return SendNow(peer, PrefixFor(to, DatagramKind::kProbe, session, last), {});
+  return SendNow(peer, to_all ? kAllNodes : nodes_[peer], DatagramKind::kProbe, probe);
 }
 
 bool VerbsLink::Read(Sink* sink) {

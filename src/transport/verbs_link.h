@@ -42,11 +42,10 @@ class VerbsLink : public DatagramLink {
   bool Reaches(size_t peer) const override { return routes_[peer].address != nullptr; }
   bool Expose(std::span<const std::byte> memory) override;
   uint64_t Unfinished() override;
-  void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) override;
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
   Flushed Flush() override;
-  bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                  uint32_t window) override;
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override;
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
   bool Read(Sink* sink) override;
   void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
   uint64_t head() const override { return receiver_.head(); }
@@ -64,7 +63,7 @@ class VerbsLink : public DatagramLink {
   };
 
   std::vector<bool> JoinGroups(const VerbsPlan& plan);
-  VerbsPrefix PrefixFor(NodeId to, DatagramKind kind, uint16_t session, uint32_t sequence) const;
+  VerbsPrefix PrefixFor(NodeId to, DatagramKind kind, uint16_t tag, uint32_t sequence) const;
   bool HearsGroup(size_t peer) const { return group_works_ && routes_[peer].hears; }
   // Datagrams that a frame to that peer (or to all) takes.
   size_t DatagramsFor(size_t peer) const;
@@ -72,7 +71,7 @@ class VerbsLink : public DatagramLink {
   bool SendsAgain();
   void AddTo(const VerbsDestination& to, const VerbsPrefix& prefix, const OutFrame& frame,
              bool ends_frame);
-  bool SendNow(size_t peer, const VerbsPrefix& prefix, std::span<const std::byte> bytes);
+  bool SendNow(size_t peer, NodeId to, DatagramKind kind, const ControlMessage& message);
   VerbsDestination Destination(size_t peer) const;
   bool TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position,
                     Sink* sink);

@@ -23,7 +23,7 @@ struct VerbsPrefix {
   uint16_t group = 0;  // the cluster
   NodeId from = 0;
   NodeId to = 0;          // kAllNodes: of the stream to all peers
-  uint16_t session = 0;   // the sender's for that stream
+  uint16_t tag = 0;       // of the sender's session for that stream
   uint16_t reserved = 0;  // sent as 0, ignored
   uint32_t sequence = 0;  // as DatagramKind says
 };
@@ -48,7 +48,7 @@ inline bool ParseVerbsDatagram(std::span<const std::byte> bytes, VerbsPrefix* pr
   std::memcpy(prefix, bytes.data(), sizeof(*prefix));
   if (prefix->magic != kVerbsMagic) return false;
   datagram->kind = static_cast<DatagramKind>(prefix->kind);
-  datagram->session = prefix->session;
+  datagram->tag = prefix->tag;
   datagram->sequence = prefix->sequence;
   datagram->to_all = prefix->to == kAllNodes;
   datagram->bytes = bytes.subspan(sizeof(*prefix));

@@ -22,10 +22,11 @@ size_t RunFrames(size_t frame_bytes) {
   return std::clamp<size_t>(kBytes / frame_bytes, 1, kMost);
 }
 
-// Tells an endpoint from the one that had its address before it.
-uint16_t DrawSession() {
-  uint16_t session = 0;
-  while (getrandom(&session, sizeof(session), 0) != sizeof(session)) {
+// Tells an endpoint from the one that had its address before it, and what has seen its datagrams
+// from what has not. Neither 0 nor 1, so that both of its streams have one that is not 0.
+uint64_t DrawSession() {
+  uint64_t session = 0;
+  while (session <= 1 && getrandom(&session, sizeof(session), 0) != sizeof(session)) {
   }
   return session;
 }
@@ -53,11 +54,12 @@ WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const Win
     by_node_[node] = peers_.size();
     const Stream stream = {SendWindow(plan.window_frames, plan.silence_ns),
                            ReceiveWindow(plan.window_frames), false};
-    peers_.push_back({node, {stream, stream}});
+    peers_.push_back({node, 0, {stream, stream}});
     const bool reached = link_->Reaches(peers_.size() - 1);
     for (Stream& each : peers_.back().streams) each.send.SetReached(reached);
   }
   credits_wanted_.reserve(2 * peers_.size());
+  begun_.reserve(2 * peers_.size());
   const size_t run = held_.size() / plan.info.max_frame_bytes;
   copies_.reserve(std::max(peers_.size(), batch_.size()));
   held_frames_.reserve(run);

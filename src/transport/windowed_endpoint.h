@@ -57,6 +57,7 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   };
   struct Peer {
     NodeId node;
+    uint64_t session;  // of its endpoint, for probes to echo; 0: not known
     // What is addressed to one, and what was multicast.
     std::array<Stream, 2> streams;
 
@@ -69,6 +70,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   struct Copy {
     size_t peer, frame;
   };
+
+  // How often one call reads what has arrived, at most: it ends however much arrives.
+  static constexpr int kMostLooks = 64;
 
   // Sending (windowed_send.cc). How a frame was taken in:
   enum class Taken { kBatched, kDone, kBusy };
@@ -87,6 +91,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   void AddToBatch(size_t peer, const OutFrame& frame);
   // Sends the batch. Frames that are not done with have given their numbers back.
   DatagramLink::Flushed Flush();
+  // A stream's first frame is in the batch; asks about it after that.
+  void Begin(size_t peer);
+  void ProbeBegun();
   size_t FlushBatch();  // and counts its frames; how many are done with
   void GiveBackNumber(size_t peer);
   void DropToSilent(StreamName name);
@@ -104,6 +111,11 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   bool Pump();
   bool Take(const Datagram& datagram) override;
   bool TakeFrame(const Datagram& datagram);
+  void TakeCredit(size_t peer, const ControlMessage& credit);
+  void TakeProbe(StreamName name, const ControlMessage& probe);
+  // The peer has shown that it is there. Asks it about streams that it fell silent in, but for
+  // one that it has just told of.
+  void Heard(size_t peer, const Stream* told);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void Reached(size_t peer) override;
   void WantCredit(StreamName name);
@@ -111,9 +123,7 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   void SendProbe(StreamName name);
   Stream& At(StreamName name) { return peers_[name.peer].stream(name.to_all); }
   // What the frames of this node's stream are told by.
-  uint16_t SessionOf(bool to_all) const {
-    return static_cast<uint16_t>(session_ ^ (to_all ? 1 : 0));
-  }
+  uint64_t SessionOf(bool to_all) const { return session_ ^ (to_all ? 1 : 0); }
   // Calls visit(name, stream) for each that is in use.
   template <typename Visit>
   void ForEachStream(Visit visit);
@@ -131,7 +141,7 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   const Clock& clock_;
   const FileDescriptor wake_;  // an eventfd: readable once Wake was called
   std::atomic<bool> woken_{false};
-  const uint16_t session_;
+  const uint64_t session_;
   std::vector<Peer> peers_;
   std::vector<size_t> by_node_;  // the index of a peer
   // The peers that the frames added to the link since the last Flush go to.
@@ -139,6 +149,7 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   size_t batch_size_ = 0;
   Inbox inbox_;
   std::vector<StreamName> credits_wanted_;
+  std::vector<StreamName> begun_;  // streams whose first frame is in the batch
   // Transmissions, and which frames are done with by how many of them.
   uint64_t transmitted_ = 0, reclaimed_ = 0;
   ReclaimQueue reclaim_;

@@ -1,4 +1,7 @@
 // Receiving: datagrams into frames, credits and answers to probes.
+#include <algorithm>
+#include <utility>
+
 #include "transport/windowed_endpoint.h"
 
 namespace millrace {
@@ -7,9 +10,9 @@ size_t WindowedEndpoint::Receive(std::span<InFrame> frames) {
   SendHeld();
   size_t count = 0;
   uint64_t bytes = 0;
-  while (count < frames.size()) {
+  for (int looks = 0; count < frames.size();) {
     if (!inbox_.waiting()) {
-      if (!Pump()) break;
+      if (++looks > kMostLooks || !Pump()) break;
       continue;
     }
     const Inbox::Entry& entry = inbox_.Take();
@@ -38,32 +41,51 @@ bool WindowedEndpoint::Pump() {
 }
 
 bool WindowedEndpoint::Take(const Datagram& datagram) {
-  Peer& peer = peers_[datagram.peer];
-  const StreamName name = {datagram.peer, datagram.to_all};
-  std::array<bool, 2> was_silent;
-  for (size_t i = 0; i < 2; ++i) was_silent[i] = peer.streams[i].send.Heard();
-  bool kept = false;
   switch (datagram.kind) {
     case DatagramKind::kFrame:
-      kept = TakeFrame(datagram);
-      break;
+      return TakeFrame(datagram);
     case DatagramKind::kCredit:
-      for (const bool to_all : {false, true}) {
-        if (datagram.stream != SessionOf(to_all)) continue;
-        peer.stream(to_all).send.Credit(datagram.sequence, datagram.window);
-        was_silent[to_all ? 1 : 0] = false;  // says what a probe would ask
-      }
+      TakeCredit(datagram.peer, datagram.control);
       break;
     case DatagramKind::kProbe:
-      At(name).receive.Probed(datagram.session, datagram.sequence);
-      WantCredit(name);
+      TakeProbe({datagram.peer, datagram.to_all}, datagram.control);
       break;
   }
-  // How far it is with what was sent before it fell silent is not known.
-  for (const bool to_all : {false, true}) {
-    if (was_silent[to_all ? 1 : 0]) SendProbe({datagram.peer, to_all});
+  return false;
+}
+
+// One that names no session of this endpoint is old, or of somebody who guesses.
+void WindowedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
+  const bool to_all = credit.echo == SessionOf(true);
+  if (!to_all && credit.echo != SessionOf(false)) return;
+  const bool is_new = std::exchange(peers_[peer].session, credit.session) != credit.session;
+  Stream& stream = peers_[peer].stream(to_all);
+  Heard(peer, &stream);
+  if (credit.window > 0) stream.send.Credit(credit.sequence, credit.window);
+  // For the receiver to know that this node has not been made up.
+  if (credit.window == 0 || is_new) SendProbe({peer, to_all});
+}
+
+void WindowedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
+  const bool proven = probe.echo == session_;
+  if (proven) {
+    peers_[name.peer].session = probe.session ^ (name.to_all ? 1 : 0);
+    Heard(name.peer, nullptr);
   }
-  return kept;
+  if (At(name).receive.Probed(probe.session, probe.sequence, proven)) {
+    WantCredit(name);
+  } else {
+    // A challenge. If it is lost, the next probe leads to another.
+    link_->SendCredit(name.peer, {0, session_, probe.session, 0});
+  }
+}
+
+void WindowedEndpoint::Heard(size_t peer, const Stream* told) {
+  for (const bool to_all : {false, true}) {
+    Stream& stream = peers_[peer].stream(to_all);
+    // How far it is with what was sent before it fell silent is not known.
+    if (stream.send.Heard() && &stream != told) SendProbe({peer, to_all});
+  }
 }
 
 bool WindowedEndpoint::TakeFrame(const Datagram& datagram) {
@@ -73,7 +95,7 @@ bool WindowedEndpoint::TakeFrame(const Datagram& datagram) {
   }
   const StreamName name = {datagram.peer, datagram.to_all};
   ReceiveWindow& window = At(name).receive;
-  window.Arrived(datagram.session, datagram.sequence);
+  if (window.Arrived(datagram.tag, datagram.sequence)) Heard(datagram.peer, nullptr);
   inbox_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
   // Others may have been lost before it.
   if (window.CreditDue()) WantCredit(name);
@@ -101,10 +123,8 @@ void WindowedEndpoint::SendCredits() {
     Stream& stream = At(name);
     const ReceiveWindow& window = stream.receive;
     // Tried again in a later call; a peer that waits for it will also ask.
-    if (!link_->SendCredit(name.peer, session_, window.freed(), window.session(),
-                           window.window())) {
-      return;
-    }
+    const ControlMessage credit = {window.freed(), session_, window.session(), window.window()};
+    if (!link_->SendCredit(name.peer, credit)) return;
     stream.receive.Announced();
     stream.credit_wanted = false;
     credits_wanted_.pop_back();
@@ -112,8 +132,14 @@ void WindowedEndpoint::SendCredits() {
 }
 
 void WindowedEndpoint::SendProbe(StreamName name) {
+  // It would overtake what is still in the batch.
+  const auto batch = std::span(batch_).first(batch_size_);
+  const size_t to = name.to_all ? DatagramLink::kAllPeers : name.peer;
+  const auto unsent = static_cast<uint32_t>(std::count(batch.begin(), batch.end(), to));
+  const ControlMessage probe = {At(name).send.sent() - unsent, SessionOf(name.to_all),
+                                peers_[name.peer].session, 0};
   // One that finds no room is as one that is lost.
-  link_->SendProbe(name.peer, SessionOf(name.to_all), At(name).send.sent(), name.to_all);
+  link_->SendProbe(name.peer, probe, name.to_all);
 }
 
 }  // namespace millrace

@@ -85,8 +85,8 @@ WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
 
 bool WindowedEndpoint::HasRoom(StreamName name) {
   SendWindow& window = At(name).send;
-  while (window.Room() == 0) {
-    if (Pump()) continue;
+  for (int looks = 0; window.Room() == 0; ++looks) {
+    if (looks < kMostLooks && Pump()) continue;
     if (window.Refuse()) SendProbe(name);
     return false;
   }
@@ -103,7 +103,8 @@ void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
   } else {
     number = peers_[peer].stream(false).send.Take();
   }
-  link_->Add(peer, SessionOf(to_all), number, frame);
+  if (number == 1) Begin(peer);
+  link_->Add(peer, TagOf(SessionOf(to_all)), number, frame);
   batch_[batch_size_++] = peer;
 }
 
@@ -119,11 +120,26 @@ DatagramLink::Flushed WindowedEndpoint::Flush() {
   const DatagramLink::Flushed flushed = link_->Flush();
   for (size_t i = flushed.frames; i < batch_size_; ++i) GiveBackNumber(batch_[i]);
   batch_size_ = 0;
+  if (!begun_.empty()) ProbeBegun();
   transmitted_ += flushed.frames;
   kernel_full_ = flushed.busy;
   device_full_ = flushed.of_device;
   if (flushed.failed) counters_.Drop(DropReason::kFailed, flushed.failed);
   return flushed;
+}
+
+// Credits come only from a receiver that has been told the session.
+void WindowedEndpoint::Begin(size_t peer) {
+  if (peer != DatagramLink::kAllPeers) {
+    begun_.push_back({peer, false});
+    return;
+  }
+  for (size_t each = 0; each < peers_.size(); ++each) begun_.push_back({each, true});
+}
+
+void WindowedEndpoint::ProbeBegun() {
+  for (const StreamName name : begun_) SendProbe(name);
+  begun_.clear();
 }
 
 size_t WindowedEndpoint::FlushBatch() {
@@ -147,7 +163,7 @@ void WindowedEndpoint::DropToSilent(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
   if (!At(name).send.Dropped()) return;
   // For a caller that does nothing but send: the answer to the last probe.
-  while (Pump()) {
+  for (int looks = 0; looks < kMostLooks && Pump(); ++looks) {
   }
   if (At(name).send.silent()) SendProbe(name);
 }

@@ -54,10 +54,10 @@ class MemoryLink : public DatagramLink {
     return late_.size();
   }
 
-  void Add(size_t peer, uint16_t session, uint32_t sequence, const OutFrame& frame) override {
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override {
     if (late_.size() == slots_) flushed_.busy = true;
     if (flushed_.busy) return;
-    late_.push_back({peer, {DatagramKind::kFrame, session, sequence, peer == kAllPeers}, frame});
+    late_.push_back({peer, {DatagramKind::kFrame, peer == kAllPeers, sequence, tag, {}}, frame});
     ++flushed_.frames;
     flushed_.bytes += frame.bytes();
   }
@@ -65,13 +65,12 @@ class MemoryLink : public DatagramLink {
     refused_ = flushed_.busy;
     return std::exchange(flushed_, {});
   }
-  bool SendCredit(size_t peer, uint16_t session, uint32_t freed, uint16_t stream,
-                  uint32_t window) override {
-    Deliver(peer, {DatagramKind::kCredit, session, freed, false, stream, window}, {});
+  bool SendCredit(size_t peer, const ControlMessage& credit) override {
+    Deliver(peer, {DatagramKind::kCredit, false, 0, 0, credit}, {});
     return true;
   }
-  bool SendProbe(size_t peer, uint16_t session, uint32_t last, bool to_all) override {
-    Deliver(peer, {DatagramKind::kProbe, session, last, to_all}, {});
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override {
+    Deliver(peer, {DatagramKind::kProbe, to_all, 0, 0, probe}, {});
     return true;
   }
 
@@ -110,11 +109,10 @@ class MemoryLink : public DatagramLink {
   static constexpr DatagramKind kFirst = DatagramKind::kFrame;
   struct Head {
     DatagramKind kind;
-    uint16_t session;
+    bool to_all;
     uint32_t sequence;
-    bool to_all = false;
-    uint16_t stream = 0;
-    uint32_t window = 0;
+    uint16_t tag;
+    ControlMessage control;
   };
   struct Late {
     size_t peer;
@@ -165,11 +163,10 @@ class MemoryLink : public DatagramLink {
     Datagram datagram;
     datagram.peer = arrival.from - (arrival.from > node_ ? size_t{1} : 0);
     datagram.kind = arrival.head.kind;
-    datagram.session = arrival.head.session;
     datagram.sequence = arrival.head.sequence;
+    datagram.tag = arrival.head.tag;
     datagram.to_all = arrival.head.to_all;
-    datagram.stream = arrival.head.stream;
-    datagram.window = arrival.head.window;
+    datagram.control = arrival.head.control;
     datagram.bytes = std::as_bytes(std::span(arrival.memory)).first(arrival.bytes);
     datagram.position = head();
     if (sink->Take(datagram)) kept_.push_back(std::move(arrival.memory));

@@ -50,6 +50,13 @@ Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
       ends_of_[nodes[place]].push_back(ends_.size());
       ends_.push_back({segment, nodes[place], place});
       streams_.emplace_back(2 * nodes.size(), stream);
+      for (size_t peer = 0; peer < nodes.size(); ++peer) {
+        // As if they had met: their first probes are not simulated.
+        for (const bool to_all : {false, true}) {
+          streams_.back()[2 * peer + (to_all ? 1 : 0)].receive.Probed(SessionOf(peer, to_all), 0,
+                                                                      true);
+        }
+      }
     }
   }
 }
@@ -142,7 +149,7 @@ bool Carrier::Take(uint16_t node, int64_t now, Arrived* arrived) {
       Unload(index);
       continue;
     }
-    stream.receive.Arrived(SessionOf(cargo.from, cargo.to_all), cargo.sequence);
+    stream.receive.Arrived(TagOf(SessionOf(cargo.from, cargo.to_all)), cargo.sequence);
     *arrived = {end, index, {reinterpret_cast<const std::byte*>(cargo.words.data()), cargo.bytes}};
     return true;
   }

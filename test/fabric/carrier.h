@@ -96,9 +96,7 @@ class Carrier {
   uint32_t Load(size_t end, const PostedFrame& frame, bool to_all);
   void Unload(uint32_t cargo);
   void SendTo(size_t end, size_t peer, int64_t bytes, uint32_t cargo, int64_t now);
-  static uint16_t SessionOf(size_t place, bool to_all) {
-    return static_cast<uint16_t>(2 * place + (to_all ? 1 : 0));
-  }
+  static uint64_t SessionOf(size_t place, bool to_all) { return 2 * place + (to_all ? 1 : 0); }
 
   const Shape shape_;
   const CarrierOptions options_;

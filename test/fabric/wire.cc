@@ -23,7 +23,7 @@ constexpr int64_t kInfinibandBytes = 8 + 40 + 2;
 Wire VerbsWire() {
   Wire wire;
   wire.prefix_bytes = sizeof(VerbsPrefix);
-  wire.credit_bytes = sizeof(DatagramCredit);
+  wire.credit_bytes = sizeof(DatagramControl);
   wire.most_frame_bytes = 4096 - wire.prefix_bytes;
   wire.multicasts = true;
   return wire;
@@ -62,7 +62,7 @@ Wire UdpWire() {
   wire.name = "udp";
   wire.prefix_bytes = kUdpPrefixBytes;
   wire.align = kUdpAlign;
-  wire.credit_bytes = sizeof(UdpCredit) - kUdpPrefixBytes;
+  wire.credit_bytes = sizeof(DatagramControl);
   wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4AndUdpBytes);
   wire.least_bytes = kLeastEthernetBytes;
   wire.most_frame_bytes =

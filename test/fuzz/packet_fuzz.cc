@@ -25,12 +25,18 @@ std::string PacketOf(DatagramKind kind, size_t bytes, size_t padding) {
          std::string(bytes, 'x') + std::string(padding, '\0');
 }
 
+bool IsControlOf(const Datagram& datagram) {
+  const DatagramControl again(datagram.control);
+  return datagram.bytes.size() == sizeof(again) && datagram.control.sequence == datagram.sequence &&
+         std::memcmp(&again, datagram.bytes.data(), offsetof(DatagramControl, reserved)) == 0;
+}
+
 }  // namespace
 
 std::vector<std::string> Corpus() {
   return {PacketOf(DatagramKind::kFrame, 0, 30),  PacketOf(DatagramKind::kFrame, 5, 25),
-          PacketOf(DatagramKind::kFrame, 300, 0), PacketOf(DatagramKind::kCredit, 8, 22),
-          PacketOf(DatagramKind::kProbe, 0, 30),  PacketOf(DatagramKind::kProbe, 0, 0)};
+          PacketOf(DatagramKind::kFrame, 300, 0), PacketOf(DatagramKind::kCredit, 24, 6),
+          PacketOf(DatagramKind::kProbe, 24, 6),  PacketOf(DatagramKind::kProbe, 24, 0)};
 }
 
 bool Target(const std::string& input) {
@@ -45,8 +51,7 @@ bool Target(const std::string& input) {
   const std::byte* const begin = packet.data() + kPacketHeadBytes;
   if (datagram.bytes.data() != begin || datagram.bytes.size() != prefix.bytes) return false;
   if (begin + datagram.bytes.size() > packet.data() + packet.size()) return false;
-  if (datagram.kind == DatagramKind::kCredit && datagram.bytes.size() != 8) return false;
-  if (datagram.kind == DatagramKind::kProbe && !datagram.bytes.empty()) return false;
+  if (datagram.kind != DatagramKind::kFrame && !IsControlOf(datagram)) return false;
   const PacketHead again = MakePacketHead(ethernet, prefix);
   return std::memcmp(again.data(), packet.data(), again.size()) == 0;
 }

@@ -29,9 +29,9 @@ std::string DatagramOf(DatagramKind kind, NodeId to, const std::string& rest) {
 std::vector<std::string> Corpus() {
   return {DatagramOf(DatagramKind::kFrame, 0, ""),
           DatagramOf(DatagramKind::kFrame, kAllNodes, std::string(300, 'x')),
-          DatagramOf(DatagramKind::kCredit, 0, TextOf(DatagramCredit{3, 0, 9})),
-          DatagramOf(DatagramKind::kProbe, 0, ""),
-          DatagramOf(DatagramKind::kProbe, kAllNodes, ""),
+          DatagramOf(DatagramKind::kCredit, 0, TextOf(DatagramControl({7, 3, 5, 9}))),
+          DatagramOf(DatagramKind::kProbe, 0, TextOf(DatagramControl({7, 3, 5, 0}))),
+          DatagramOf(DatagramKind::kProbe, kAllNodes, TextOf(DatagramControl({7, 3, 0, 0}))),
           TextOf(VerbsHello{})};
 }
 
@@ -50,8 +50,9 @@ bool Target(const std::string& input) {
   if (datagram.bytes.data() != bytes.data() + sizeof(prefix)) return false;
   if (datagram.bytes.size() != bytes.size() - sizeof(prefix)) return false;
   if (datagram.to_all != (prefix.to == kAllNodes)) return false;
-  if (datagram.kind == DatagramKind::kCredit && datagram.bytes.size() != 8) return false;
-  if (datagram.kind == DatagramKind::kProbe && !datagram.bytes.empty()) return false;
+  if (datagram.kind != DatagramKind::kFrame && datagram.bytes.size() != sizeof(DatagramControl)) {
+    return false;
+  }
   return std::memcmp(&prefix, bytes.data(), sizeof(prefix)) == 0;
 }
 

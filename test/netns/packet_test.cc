@@ -62,7 +62,7 @@ struct WithPlainPeer {
     ethernet.from = *ParseMacAddress(Network::MacOf(1));
     prefix.from = 1;
     prefix.to = 0;
-    prefix.session = 5;
+    prefix.tag = 5;
     prefix.sequence = 1;
   }
 
@@ -276,7 +276,9 @@ TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
   for (const OutFrame frame = {1, {}, message}; group[0]->Send({&frame, 1}).accepted == 1; ++sent) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
-  EXPECT_EQ(sent, 24u);
+  // The one before may not be confirmed yet.
+  EXPECT_GE(sent, 23u);
+  EXPECT_LE(sent, 24u);
   EXPECT_EQ(Collect(group[1].get(), sent).size(), sent);
   EXPECT_EQ(AllDrops(*group[1]), 0u);
 }

@@ -7,7 +7,8 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr uint16_t kSession = 77;
+constexpr uint64_t kSession = 0x123456789abc004d;
+constexpr uint16_t kTag = TagOf(kSession);
 
 // All the room there is; the last number used.
 uint32_t TakeAll(SendWindow* window) {
@@ -49,9 +50,10 @@ TEST(StreamWindow, IgnoresCreditsThatAreOldOrForFramesNeverSent) {
 
 TEST(StreamWindow, NumbersWrap) {
   ReceiveWindow receiver(16);
-  receiver.Arrived(kSession, UINT32_MAX);
-  receiver.Arrived(kSession, 0);
-  receiver.Arrived(kSession, 1);
+  receiver.Probed(kSession, UINT32_MAX - 1, true);
+  receiver.Arrived(kTag, UINT32_MAX);
+  receiver.Arrived(kTag, 0);
+  receiver.Arrived(kTag, 1);
   EXPECT_EQ(receiver.freed(), UINT32_MAX - 1);
   for (int i = 0; i < 3; ++i) receiver.Released();
   EXPECT_EQ(receiver.freed(), 1u);
@@ -59,13 +61,14 @@ TEST(StreamWindow, NumbersWrap) {
 
 TEST(StreamWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
   ReceiveWindow receiver(8);
-  receiver.Arrived(kSession, 1);
-  receiver.Arrived(kSession, 5);
+  receiver.Probed(kSession, 0, true);
+  receiver.Arrived(kTag, 1);
+  receiver.Arrived(kTag, 5);
   EXPECT_EQ(receiver.freed(), 3u) << "2 to 4 are lost, two frames are kept";
   receiver.Released();
   receiver.Released();
   EXPECT_EQ(receiver.freed(), 5u);
-  receiver.Probed(kSession, 8);
+  receiver.Probed(kSession, 8, true);
   EXPECT_EQ(receiver.freed(), 8u);
 }
 
@@ -75,18 +78,19 @@ TEST(StreamWindow, AProbeSetsANumberRightThatWasDamagedOnItsWay) {
   for (const uint32_t damaged : {5u, 8u, 3u + (1u << 24), 3u + (1u << 31)}) {
     SendWindow sender(4, 1000 * kMs);
     ReceiveWindow receiver(4);
+    receiver.Probed(kSession, 0, true);
     TakeAll(&sender);
     for (const uint32_t number : {1u, 2u, damaged, 4u}) {
-      receiver.Arrived(kSession, number);
+      receiver.Arrived(kTag, number);
       receiver.Released();
     }
     sender.Credit(receiver.freed(), receiver.window());
     receiver.Announced();
-    receiver.Probed(kSession, sender.sent());
+    receiver.Probed(kSession, sender.sent(), true);
     sender.Credit(receiver.freed(), receiver.window());
     receiver.Announced();
     EXPECT_EQ(sender.Room(), 4u) << damaged;
-    receiver.Arrived(kSession, sender.Take());
+    receiver.Arrived(kTag, sender.Take());
     receiver.Released();
     EXPECT_TRUE(receiver.CreditDue()) << damaged;
   }
@@ -96,27 +100,27 @@ TEST(StreamWindow, AnOldProbeTakesNoRoomBack) {
   SendWindow sender(4, 1000 * kMs);
   ReceiveWindow receiver(4);
   TakeAll(&sender);
-  receiver.Probed(kSession, 4);
+  receiver.Probed(kSession, 4, true);
   sender.Credit(receiver.freed(), receiver.window());
-  receiver.Probed(kSession, 2);
+  receiver.Probed(kSession, 2, true);
   sender.Credit(receiver.freed(), receiver.window());
   EXPECT_EQ(sender.Room(), 4u);
-  receiver.Arrived(kSession, sender.Take());
+  receiver.Arrived(kTag, sender.Take());
   receiver.Released();
   EXPECT_EQ(receiver.freed(), 5u);
 }
 
-TEST(StreamWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow) {
+TEST(StreamWindow, CreditIsDueAfterTheFirstProbeAndThenAfterAQuarterOfTheWindow) {
   ReceiveWindow receiver(16);
   EXPECT_FALSE(receiver.CreditDue());
-  uint32_t number = 0;
-  const auto pass = [&] {
-    receiver.Arrived(kSession, ++number);
-    receiver.Released();
-  };
-  pass();
+  receiver.Probed(kSession, 0, true);
   EXPECT_TRUE(receiver.CreditDue());
   receiver.Announced();
+  uint32_t number = 0;
+  const auto pass = [&] {
+    receiver.Arrived(kTag, ++number);
+    receiver.Released();
+  };
   for (int i = 0; i < 3; ++i) pass();
   EXPECT_FALSE(receiver.CreditDue());
   pass();
@@ -125,15 +129,59 @@ TEST(StreamWindow, CreditIsDueAfterTheFirstFrameAndThenAfterAQuarterOfTheWindow)
 
 TEST(StreamWindow, ASenderThatBeginsAnewIsCountedAnew) {
   ReceiveWindow receiver(16);
-  receiver.Arrived(kSession, 900);
-  receiver.Released();
+  receiver.Probed(kSession, 900, true);
   receiver.Announced();
-  receiver.Arrived(kSession + 1, 1);
+  receiver.Probed(kSession + 1, 0, true);
+  receiver.Arrived(kTag + 1, 1);
   EXPECT_EQ(receiver.session(), kSession + 1);
   EXPECT_EQ(receiver.freed(), 0u);
   receiver.Released();
   EXPECT_EQ(receiver.freed(), 1u);
   EXPECT_TRUE(receiver.CreditDue());
+}
+
+TEST(StreamWindow, WhoProvesNothingIsBelievedOnlyWhereItIsTheFirst) {
+  ReceiveWindow receiver(16);
+  EXPECT_TRUE(receiver.Probed(kSession + 1, 5, false));
+  EXPECT_EQ(receiver.session(), kSession + 1);
+  EXPECT_FALSE(receiver.Probed(kSession + 2, 6, false));
+  EXPECT_TRUE(receiver.Probed(kSession + 1, 6, false));
+  EXPECT_EQ(receiver.freed(), 6u);
+  EXPECT_TRUE(receiver.Probed(kSession, 7, true));
+  for (const uint64_t session : {kSession, kSession + 1}) {
+    EXPECT_FALSE(receiver.Probed(session, 100, false));
+    EXPECT_EQ(receiver.session(), kSession);
+    EXPECT_EQ(receiver.freed(), 7u);
+  }
+  EXPECT_TRUE(receiver.Probed(kSession + 1, 0, true));
+  EXPECT_EQ(receiver.session(), kSession + 1);
+}
+
+TEST(StreamWindow, FramesOfASessionThatNoProbeHasToldDoNotCount) {
+  ReceiveWindow receiver(16);
+  receiver.Arrived(kTag, 1);
+  receiver.Released();
+  EXPECT_FALSE(receiver.CreditDue());
+  receiver.Probed(kSession, 5, true);
+  receiver.Announced();
+  receiver.Arrived(kTag + 1, 6);
+  EXPECT_EQ(receiver.freed(), 4u) << "it is kept all the same";
+  receiver.Released();
+  EXPECT_EQ(receiver.freed(), 5u);
+  EXPECT_EQ(receiver.session(), kSession);
+}
+
+TEST(StreamWindow, FramesFurtherAheadThanASenderMayGoDoNotCount) {
+  ReceiveWindow receiver(100);
+  receiver.Probed(kSession, 1000, true);
+  for (const uint32_t number : {1201u, 1000u, 0u, 1000u + (1u << 31)}) {
+    receiver.Arrived(kTag, number);
+    receiver.Released();
+    EXPECT_EQ(receiver.freed(), 1000u) << number;
+  }
+  receiver.Arrived(kTag, 1200);
+  receiver.Released();
+  EXPECT_EQ(receiver.freed(), 1200u);
 }
 
 TEST(StreamWindow, AsksWhileRefusedAtGrowingIntervals) {

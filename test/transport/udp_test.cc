@@ -39,18 +39,22 @@ struct WithPlainPeer {
         sendto(peer.fd(), datagram.data(), datagram.size(), 0, &address.any, address.length()),
         static_cast<ssize_t>(datagram.size()));
   }
-  void SendCredit(uint16_t stream, uint32_t freed, uint32_t window) {
-    const UdpCredit credit = {MakeUdpPrefix(DatagramKind::kCredit, 0, 5, freed), stream, 0, window};
-    SendToEndpoint(std::as_bytes(std::span(&credit, 1)));
+  void SendControl(DatagramKind kind, const ControlMessage& message) {
+    const UdpControl control = MakeUdpControl(kind, message);
+    SendToEndpoint(std::as_bytes(std::span(&control, 1)));
   }
-  // The prefix of the next datagram that came; kind 15 if there is none.
-  UdpPrefix Next() {
-    UdpPrefix prefix;
-    Bytes datagram(65536);
-    const ssize_t bytes = recv(peer.fd(), datagram.data(), datagram.size(), MSG_DONTWAIT);
-    if (bytes < 0) return {0, 0xf0, 0, 0};
-    EXPECT_TRUE(ParseUdpPrefix({datagram.data(), static_cast<size_t>(bytes)}, &prefix));
-    return prefix;
+  void SendCredit(uint64_t stream, uint32_t freed, uint32_t window) {
+    SendControl(DatagramKind::kCredit, {freed, 5, stream, window});
+  }
+  // The next datagram that came, without its bytes; kind 15 if there is none.
+  Datagram Next() {
+    Datagram datagram;
+    Bytes bytes(65536);
+    const ssize_t count = recv(peer.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    datagram.kind = static_cast<DatagramKind>(15);
+    if (count < 0) return datagram;
+    EXPECT_TRUE(ParseUdpDatagram({bytes.data(), static_cast<size_t>(count)}, &datagram));
+    return datagram;
   }
 
   UdpSocket peer;
@@ -135,7 +139,8 @@ TEST(Udp, WhatNoEndpointSendsIsDroppedAndCounted) {
       with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x08; }, 16),  // too much padding
       with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x01; }, 8),   // more than there is
       with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x10; }, 8),   // a credit cut short
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 16),  // a probe too long
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 16),  // a probe cut short
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 40),  // and one too long
   };
   for (const Bytes& datagram : bad) pair.SendToEndpoint(datagram);
   EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
@@ -166,6 +171,9 @@ TEST(Udp, WhatTheKernelDropsIsCounted) {
   Group group = Pair(options, socket);
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, 1024)));
   Collect(group[1].get(), 1);
+  // The last of what is not a frame: the sender proves its session.
+  group[0]->Wait(INT64_MIN, WaitFor::kReceive);
+  EXPECT_TRUE(Drain(group[1].get()).empty());
   uint64_t sent = 1 + SendUntilBusy(group[0].get(), 1, Numbered(1, 1024), 500);
   Drain(group[1].get());
   // The kernel says how many it dropped along with what comes afterwards.
@@ -184,27 +192,28 @@ TEST(Udp, ALostCreditIsAskedFor) {
   options.window_frames = 8;
   WithPlainPeer pair(options);
   EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
-  uint16_t session = 0;
   for (uint32_t number = 1; number <= 8; ++number) {
-    const UdpPrefix frame = pair.Next();
-    EXPECT_EQ(frame.kind(), DatagramKind::kFrame);
+    if (number == 2) {
+      EXPECT_EQ(pair.Next().kind, DatagramKind::kProbe) << "tells its session";
+    }
+    const Datagram frame = pair.Next();
+    EXPECT_EQ(frame.kind, DatagramKind::kFrame);
     EXPECT_EQ(frame.sequence, number);
-    session = frame.session;
   }
   // The credit for them is lost. Time passes, in Wait alone.
   const auto wait = [&] {
     return pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable;
   };
   EXPECT_FALSE(wait());
-  EXPECT_EQ(pair.Next().kind_and_pad, 0xf0) << "too early to ask";
+  EXPECT_EQ(pair.Next().kind, static_cast<DatagramKind>(15)) << "too early to ask";
   clock.AdvanceNs(2'000'000);
   EXPECT_FALSE(wait());
-  const UdpPrefix probe = pair.Next();
-  EXPECT_EQ(probe.kind(), DatagramKind::kProbe);
+  const Datagram probe = pair.Next();
+  EXPECT_EQ(probe.kind, DatagramKind::kProbe);
   EXPECT_EQ(probe.sequence, 8u);
-  pair.SendCredit(static_cast<uint16_t>(session + 1), 8, 8);
+  pair.SendCredit(probe.control.session ^ 1, 8, 8);
   EXPECT_FALSE(wait()) << "a credit for somebody else's frames";
-  pair.SendCredit(session, 8, 8);
+  pair.SendCredit(probe.control.session, 8, 8);
   EXPECT_TRUE(wait());
   EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
 }
@@ -213,15 +222,25 @@ TEST(Udp, ALostWindowOfFramesIsMadeUpForByAnAnswer) {
   UdpOptions options;
   options.window_frames = 8;
   WithPlainPeer pair(options);
-  const UdpPrefix probe = MakeUdpPrefix(DatagramKind::kProbe, 0, 9, 8);
-  pair.SendToEndpoint(std::as_bytes(std::span(&probe, 1)));
+  pair.SendControl(DatagramKind::kProbe, {8, 9, 0, 0});
   EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
-  UdpCredit credit;
-  ASSERT_EQ(recv(pair.peer.fd(), &credit, sizeof(credit), MSG_DONTWAIT), 16);
-  EXPECT_EQ(credit.prefix.kind(), DatagramKind::kCredit);
-  EXPECT_EQ(credit.prefix.sequence, 8u);
-  EXPECT_EQ(credit.stream, 9);
-  EXPECT_EQ(credit.window, 8u);
+  const Datagram credit = pair.Next();
+  EXPECT_EQ(credit.kind, DatagramKind::kCredit);
+  EXPECT_EQ(credit.sequence, 8u);
+  EXPECT_EQ(credit.control.echo, 9u);
+  EXPECT_EQ(credit.control.window, 8u);
+  // Its session is known now, and proven; another has to prove that it hears this endpoint.
+  pair.SendControl(DatagramKind::kProbe, {8, 9, credit.control.session, 0});
+  pair.SendControl(DatagramKind::kProbe, {3, 10, 0, 0});
+  EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
+  const Datagram challenge = pair.Next(), again = pair.Next();
+  EXPECT_EQ(challenge.control.echo, 10u);
+  EXPECT_EQ(challenge.control.window, 0u);
+  EXPECT_EQ(again.control.echo, 9u);
+  EXPECT_EQ(again.control.window, 8u);
+  pair.SendControl(DatagramKind::kProbe, {3, 10, challenge.control.session, 0});
+  EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
+  EXPECT_EQ(pair.Next().control.echo, 10u);
 }
 
 TEST(Udp, FramesToAPeerThatNeverAnswersAreDroppedUntilItDoes) {
@@ -232,7 +251,8 @@ TEST(Udp, FramesToAPeerThatNeverAnswersAreDroppedUntilItDoes) {
   options.silence_ms = 50;
   WithPlainPeer pair(options);
   EXPECT_EQ(SendUntilBusy(pair.endpoint.get(), 1, Numbered(1), 100), 8u);
-  const uint16_t session = pair.Next().session;
+  pair.Next();
+  const uint64_t session = pair.Next().control.session;
   pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceive);
   clock.AdvanceNs(50'000'000);
   EXPECT_TRUE(pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable);

@@ -45,8 +45,8 @@ class FullLink : public DatagramLink {
     added_.clear();
     return flushed;
   }
-  bool SendCredit(size_t, uint16_t, uint32_t, uint16_t, uint32_t) override { return true; }
-  bool SendProbe(size_t, uint16_t, uint32_t, bool) override { return true; }
+  bool SendCredit(size_t, const ControlMessage&) override { return true; }
+  bool SendProbe(size_t, const ControlMessage&, bool) override { return true; }
   bool Read(Sink*) override { return false; }
   void GiveBack(uint64_t) override {}
   uint64_t head() const override { return 0; }

@@ -1,0 +1,116 @@
+// How long a sender waits for room where frames, credits and probes are lost alike.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "test/transport/two_ends.h"
+
+namespace millrace::test {
+namespace {
+
+// When the sender asks for the nth time, after it was refused (docs/transport.md).
+int64_t ProbeNs(uint64_t number) {
+  int64_t at_ns = 0;
+  for (int64_t interval_ns = 2 * kMs; number > 0; --number) {
+    at_ns += interval_ns;
+    interval_ns = std::min(2 * interval_ns, 100 * kMs);
+  }
+  return at_ns;
+}
+
+// Room comes with the first probe that gets through and whose answer does, or earlier.
+TEST(LossyControl, ASenderWaitsNoLongerThanUntilTheFirstProbeThatIsAnswered) {
+  for (const double loss : {0.01, 0.1, 0.4, 0.6}) {
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+      TwoEnds ends(seed, loss, 7, 3'600'000 * kMs);
+      ends.Step(1);
+      for (int round = 0; round < 10; ++round) {
+        ends.Send(1000);
+        const int64_t refused_ns = ends.clock.NowNs();
+        ends.SenderWaits();
+        // The sender's datagrams but frames are probes.
+        const uint64_t before = ends.wire.control_posted[0];
+        do {
+          ends.Receive();
+          if (ends.SenderWaits()) break;
+          ends.clock.AdvanceNs(kMs);
+        } while (ends.clock.NowNs() < refused_ns + 3'600'000 * kMs);
+        // Each of them is an attempt, and none is made twice as late as it has to be.
+        const uint64_t probes = ends.wire.control_posted[0] - before;
+        ASSERT_LE(ends.clock.NowNs() - refused_ns, ProbeNs(probes) + 2 * kMs)
+            << "loss " << loss << ", seed " << seed << ", round " << round;
+      }
+    }
+  }
+}
+
+TEST(LossyControl, NoStreamStandsStillWhateverIsLost) {
+  constexpr uint64_t kFrames = 500;
+  for (const double loss : {0.1, 0.4, 0.6}) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      TwoEnds ends(seed, loss, 16, 3'600'000 * kMs);
+      for (int64_t ms = 0; ends.accepted < kFrames && ms < 1'000'000; ++ms) ends.Step(8);
+      ASSERT_GE(ends.accepted, kFrames) << "loss " << loss << ", seed " << seed;
+      ASSERT_EQ(ends.Overruns(), 0u);
+    }
+  }
+}
+
+TEST(LossyControl, EitherEndMayStartAnewWhateverIsLost) {
+  for (const double loss : {0.0, 0.4}) {
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      TwoEnds ends(seed, loss, 16, 3'600'000 * kMs);
+      for (const size_t node : {1, 0, 1, 0}) {
+        const uint64_t until = ends.accepted + 100;
+        for (int64_t ms = 0; ends.accepted < until && ms < 1'000'000; ++ms) ends.Step(8);
+        ASSERT_GE(ends.accepted, until) << "loss " << loss << ", seed " << seed;
+        ends.Start(node);
+      }
+    }
+  }
+}
+
+// A probe that was sent while frames waited in the batch would say that these are lost.
+TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
+  TwoEnds ends;
+  uint32_t last = 0;
+  ends.wire.seen = [&](size_t from, const Datagram& datagram) {
+    if (from != 0) return;
+    if (datagram.kind == DatagramKind::kFrame) last = datagram.sequence;
+    if (datagram.kind == DatagramKind::kProbe) {
+      EXPECT_EQ(datagram.control.sequence, last);
+    }
+  };
+  const std::array<std::byte, 16> bytes{};
+  const std::vector<OutFrame> frames(TwoEnds::kWindow, OutFrame{1, {}, bytes});
+  for (int i = 0; i < 50; ++i) {
+    // What the receiver has said is read in the middle of a batch.
+    ends.end(0).Send(frames);
+    ends.Receive();
+  }
+}
+
+// A host that sends more than this node reads does not keep a call from returning.
+TEST(LossyControl, ACallEndsHoweverMuchArrives) {
+  TwoEnds ends;
+  ends.Send(1000);
+  ends.wire.mail[0].clear();
+  constexpr int kMost = 100'000;
+  int answers = 0;
+  ends.wire.seen = [&](size_t from, const Datagram&) {
+    // An answer to each answer.
+    Datagram probe;
+    probe.kind = DatagramKind::kProbe;
+    if (from == 0 && ++answers < kMost) ends.wire.Forge(0, probe);
+  };
+  Datagram probe;
+  probe.kind = DatagramKind::kProbe;
+  ends.wire.Forge(0, probe);
+  EXPECT_EQ(ends.Send(1), 0u);
+  std::array<InFrame, 16> frames;
+  EXPECT_EQ(ends.end(0).Receive(frames), 0u);
+  EXPECT_LT(answers, kMost);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,297 @@
+// What a host can do to two nodes that forges datagrams of one of them. Blind: it sees nothing
+// of what they send. On the path: it sees all of it. docs/transport.md has the table.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "test/transport/two_ends.h"
+
+namespace millrace::test {
+namespace {
+
+// After forged datagrams have stopped, a sender that was stopped by them goes on within its
+// longest interval of probes and two round trips (of a step each).
+constexpr int64_t kRecoveryNs = 100 * kMs + 2 * kMs;
+constexpr size_t kFramesInStep = 20;
+
+// Whatever a host says that knows nothing: any numbers.
+Datagram AnyDatagram(Rng* rng) {
+  Datagram datagram;
+  datagram.kind = static_cast<DatagramKind>(rng->Below(3));
+  datagram.sequence = static_cast<uint32_t>(rng->Below(1000));
+  datagram.tag = static_cast<uint16_t>(rng->Next());
+  datagram.control = {datagram.sequence, rng->Next64(), rng->Next64(),
+                      static_cast<uint32_t>(rng->Below(2000))};
+  return datagram;
+}
+
+Datagram Control(DatagramKind kind, const ControlMessage& message) {
+  Datagram datagram;
+  datagram.kind = kind;
+  datagram.control = message;
+  return datagram;
+}
+
+TEST(BlindSpoofer, StopsNoStream) {
+  TwoEnds ends;
+  Rng rng(1, {});
+  for (int ms = 0; ms < 2000; ++ms) {
+    // From before the two have met; before what the sender says, and behind it.
+    const auto forge = [&] {
+      for (int i = 0; i < 5; ++i) {
+        Datagram probe = AnyDatagram(&rng);
+        probe.kind = DatagramKind::kProbe;
+        ends.wire.Forge(1, probe);
+      }
+    };
+    forge();
+    ends.Send(kFramesInStep);
+    ends.SenderWaits();
+    forge();
+    ends.Receive();
+    ends.clock.AdvanceNs(kMs);
+  }
+  EXPECT_GE(ends.accepted, 1990 * kFramesInStep);
+  EXPECT_EQ(ends.received, ends.accepted);
+}
+
+TEST(BlindSpoofer, MakesNoSenderOverrunItsReceiver) {
+  TwoEnds ends;
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  const size_t before = ends.Send(1000);
+  EXPECT_LE(before, TwoEnds::kWindow);
+  // For every tag that there is.
+  Rng rng(2, {});
+  for (uint32_t tag = 0; tag < 65536; ++tag) {
+    Datagram credit = AnyDatagram(&rng);
+    credit.kind = DatagramKind::kCredit;
+    credit.control.sequence = static_cast<uint32_t>(ends.accepted);
+    credit.control.echo = credit.control.echo << 16 | tag;
+    ends.wire.Forge(0, credit);
+    EXPECT_EQ(ends.Send(1), 0u);
+  }
+  ends.Receive();
+  EXPECT_EQ(ends.Overruns(), 0u);
+  EXPECT_EQ(ends.received, ends.accepted);
+}
+
+TEST(BlindSpoofer, KeepsNoDeadPeerAlive) {
+  TwoEnds ends;
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  ends.wire.cut = true;
+  ends.wire.mail = {};
+  Rng rng(3, {});
+  int64_t waited_ms = 0;
+  for (; ends.Unreachable() == 0 && waited_ms < 10'000; ++waited_ms) {
+    for (int i = 0; i < 10; ++i) ends.wire.Forge(0, AnyDatagram(&rng));
+    ends.Send(1);
+    ends.SenderWaits();
+    std::array<InFrame, 16> frames;
+    while (ends.end(0).Receive(frames) > 0) ends.end(0).Release();
+    ends.clock.AdvanceNs(kMs);
+  }
+  EXPECT_LT(waited_ms, 2200) << "silence_ms is 2000";
+}
+
+// One forged datagram makes nodes send one of the same length at most, and keep nothing.
+TEST(BlindSpoofer, IsAnsweredByOneDatagramAtMost) {
+  TwoEnds ends;
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  Rng rng(4, {});
+  const uint64_t before = ends.wire.posted[0] + ends.wire.posted[1];
+  constexpr uint64_t kForged = 10'000;
+  for (uint64_t i = 0; i < kForged; ++i) {
+    Datagram datagram = AnyDatagram(&rng);
+    datagram.kind = i % 2 ? DatagramKind::kProbe : DatagramKind::kCredit;
+    ends.wire.Forge(i / 2 % 2, datagram);
+    ends.SenderWaits();
+    ends.Receive();
+  }
+  EXPECT_LE(ends.wire.posted[0] + ends.wire.posted[1] - before, kForged / 2);
+}
+
+// Frames are authenticated by who receives them, so anyone may send some; of those with the
+// right tag (one of 65,536) and a number within reach, credits may say too much until the next
+// probe.
+TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe) {
+  TwoEnds ends;
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  uint16_t tag = 0;
+  ends.wire.seen = [&](size_t from, const Datagram& datagram) {
+    if (from == 0 && datagram.kind == DatagramKind::kFrame) tag = datagram.tag;
+  };
+  ends.Step(1);
+  for (const uint32_t ahead : {1u, 100u, 128u, 129u, 1u << 20, 1u << 31, 0u - 100}) {
+    Datagram frame;
+    frame.tag = tag;
+    frame.sequence = static_cast<uint32_t>(ends.accepted) + ahead;
+    ends.wire.Forge(1, frame);
+    const uint64_t before = ends.accepted;
+    int64_t ms = 0;
+    for (; ends.accepted < before + 1000 && ms < 1000; ++ms) ends.Step(kFramesInStep);
+    EXPECT_LE(ms, 1000 / static_cast<int64_t>(kFramesInStep) + 10) << ahead;
+    EXPECT_EQ(ends.Overruns(), 0u);
+  }
+}
+
+// What one who listens knows.
+struct Heard {
+  ControlMessage credit, probe;  // the last ones
+  uint32_t sent = 0;
+  uint16_t tag = 0;
+
+  void Listen(Wire* wire) {
+    wire->seen = [this](size_t from, const Datagram& datagram) {
+      if (from == 1 && datagram.kind == DatagramKind::kCredit) credit = datagram.control;
+      if (from == 0 && datagram.kind == DatagramKind::kProbe) probe = datagram.control;
+      if (from == 0 && datagram.kind == DatagramKind::kFrame) {
+        sent = datagram.sequence;
+        tag = datagram.tag;
+      }
+    };
+  }
+};
+
+struct Forgery {
+  std::string name;
+  size_t to;
+  std::function<Datagram(const Heard&)> make;
+};
+void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; }
+
+std::vector<Forgery> Forgeries() {
+  const auto credit = [](uint32_t beyond, uint32_t window) {
+    return [=](const Heard& heard) {
+      return Control(DatagramKind::kCredit,
+                     {heard.sent - beyond, heard.credit.session, heard.probe.session, window});
+    };
+  };
+  const auto probe = [](uint64_t session, uint32_t ahead) {
+    return [=](const Heard& heard) {
+      return Control(DatagramKind::kProbe,
+                     {heard.sent + ahead, heard.probe.session ^ session, heard.credit.session, 0});
+    };
+  };
+  const auto frame = [](uint32_t ahead) {
+    return [=](const Heard& heard) {
+      Datagram datagram;
+      datagram.tag = heard.tag;
+      datagram.sequence = heard.sent + ahead;
+      return datagram;
+    };
+  };
+  return {{"ACreditForAllThatWasSent", 0, credit(0, 1u << 20)},
+          {"ACreditThatAllowsOneFrame", 0, credit(0, 1)},
+          {"AnOldCredit", 0, credit(50, 1)},
+          {"AChallengeOfAnotherSession", 0,
+           [](const Heard& heard) {
+             return Control(DatagramKind::kCredit,
+                            {0, heard.credit.session ^ 0xabc, heard.probe.session, 0});
+           }},
+          {"AProbeOfAnotherSession", 1, probe(0xabcd, 0)},
+          {"AProbeFarAhead", 1, probe(0, 1u << 30)},
+          {"AProbeFurtherAheadThanHalfOfAllNumbers", 1, probe(0, 3u << 30)},
+          {"AProbeFarBehind", 1, probe(0, 0u - 5000)},
+          {"AFrameAhead", 1, frame(100)},
+          {"AFrameFarAhead", 1, frame(1u << 30)}};
+}
+
+class SpooferOnThePath : public testing::TestWithParam<Forgery> {};
+
+// For as long as it goes on, it may stop the stream, as one who drops packets could.
+TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
+  TwoEnds ends;
+  Heard heard;
+  heard.Listen(&ends.wire);
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  for (int ms = 0; ms < 5000; ++ms) {
+    for (int i = 0; i < 3; ++i) ends.wire.Forge(GetParam().to, GetParam().make(heard));
+    ends.Step(kFramesInStep);
+  }
+  // Those that are still under way.
+  ends.Receive();
+  ends.SenderWaits();
+  const int64_t stopped_ns = ends.clock.NowNs();
+  const uint64_t accepted = ends.accepted, received = ends.received, overruns = ends.Overruns();
+  int64_t first_ns = -1;
+  for (int ms = 0; ms < 1000; ++ms) {
+    ends.Step(kFramesInStep);
+    if (first_ns < 0 && ends.accepted > accepted) first_ns = ends.clock.NowNs() - stopped_ns;
+  }
+  EXPECT_GE(first_ns, 0) << "it is stopped for ever";
+  EXPECT_LE(first_ns, kRecoveryNs);
+  // From then on as fast as ever, and nothing is lost.
+  EXPECT_GE(ends.accepted - accepted, 880 * kFramesInStep);
+  EXPECT_LE(ends.accepted - accepted, ends.received - received + TwoEnds::kWindow);
+  EXPECT_EQ(ends.Overruns(), overruns);
+  EXPECT_EQ(ends.Unreachable(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forgeries, SpooferOnThePath, testing::ValuesIn(Forgeries()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
+  TwoEnds ends;
+  Heard heard;
+  heard.Listen(&ends.wire);
+  for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
+  ends.wire.cut = true;
+  const auto step = [&] {
+    ends.Send(1);
+    ends.SenderWaits();
+    ends.clock.AdvanceNs(kMs);
+  };
+  for (int ms = 0; ms < 5000; ++ms) {
+    ends.wire.Forge(0, Control(DatagramKind::kCredit,
+                               {0, heard.credit.session, heard.probe.session, TwoEnds::kWindow}));
+    step();
+  }
+  EXPECT_EQ(ends.Unreachable(), 0u);
+  int64_t ms = 0;
+  for (; ends.Unreachable() == 0 && ms < 10'000; ++ms) step();
+  EXPECT_LE(ms, 2000 + 100 + 2);
+}
+
+// Any mixture of what is true and what is not.
+TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    TwoEnds ends(seed, 0.05);
+    Heard heard;
+    heard.Listen(&ends.wire);
+    for (int i = 0; i < 50; ++i) ends.Step(kFramesInStep);
+    Rng rng(seed, {9});
+    const auto near = [&](uint32_t number) {
+      constexpr uint32_t kOffsets[] = {0, 1, 20, 64, 1000, 1u << 30, 1u << 31};
+      const uint32_t offset = kOffsets[rng.Below(7)];
+      return rng.Below(2) ? number + offset : number - offset;
+    };
+    for (int i = 0; i < 1000; ++i) {
+      const uint64_t known[] = {heard.credit.session, heard.probe.session, 0, rng.Next64()};
+      Datagram datagram;
+      datagram.kind = static_cast<DatagramKind>(rng.Below(3));
+      datagram.sequence = near(heard.sent);
+      datagram.tag = heard.tag;
+      datagram.control = {near(heard.sent), known[rng.Below(4)], known[rng.Below(4)],
+                          near(static_cast<uint32_t>(rng.Below(100)))};
+      ends.wire.Forge(rng.Below(2), datagram);
+      if (rng.Below(3) == 0) ends.Step(kFramesInStep);
+    }
+    std::array<InFrame, 16> frames;
+    while (ends.end(0).Receive(frames) > 0) ends.end(0).Release();
+    ends.wire.loss = 0;
+    ends.Receive();
+    ends.SenderWaits();
+    const int64_t stopped_ns = ends.clock.NowNs();
+    const uint64_t received = ends.received;
+    while (ends.received == received && ends.clock.NowNs() < stopped_ns + 2 * kRecoveryNs) {
+      ends.Step(kFramesInStep);
+    }
+    EXPECT_LE(ends.clock.NowNs() - stopped_ns, kRecoveryNs) << "seed " << seed;
+    const uint64_t accepted = ends.accepted;
+    for (int ms = 0; ms < 200; ++ms) ends.Step(kFramesInStep);
+    EXPECT_GE(ends.accepted - accepted, 180 * kFramesInStep) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
