@@ -79,6 +79,8 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   }
   list.Count("dropped_transport", transport.dropped());
   list.Count("overruns", transport.dropped(DropReason::kOverrun));
+  list.Count("bad_checksum", transport.dropped(DropReason::kBadChecksum));
+  list.Count("malformed", transport.dropped(DropReason::kMalformed));
   list.Count("busy", transport.busy());
   list.Count("passes", meters.passes());
   list.Count("idle_passes", meters.idle_passes());

@@ -18,15 +18,16 @@ enum class DropReason : uint8_t {
   kFailed,         // accepted, but the device or the kernel failed to send it
   kOverrun,        // arrived, but there was no buffer for it
   kMalformed,      // arrived, but not as this transport frames what it sends
+  kBadChecksum,    // arrived, but the kernel found its checksum wrong
   kUnknownSender,  // arrived from somewhere that is no peer
 };
-inline constexpr size_t kDropReasons = 7;
+inline constexpr size_t kDropReasons = 8;
 
 // "too_long", "no_such_node", ...: as counters are named in reports.
 inline const char* DropReasonName(DropReason reason) {
-  constexpr const char* kNames[kDropReasons] = {"too_long",      "no_such_node", "unreachable",
-                                                "failed",        "overrun",      "malformed",
-                                                "unknown_sender"};
+  constexpr const char* kNames[kDropReasons] = {"too_long",     "no_such_node",  "unreachable",
+                                                "failed",       "overrun",       "malformed",
+                                                "bad_checksum", "unknown_sender"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -8,6 +8,13 @@
 #include "transport/udp_wire.h"
 
 namespace millrace {
+namespace {
+
+// While datagrams keep coming, the kernel is asked so seldom why it dropped others: it makes some
+// kilobytes of text for the answer.
+constexpr uint32_t kReadsPerJudgement = 64;
+
+}  // namespace
 
 UdpLink::UdpLink(UdpSocket socket, const UdpPlan& plan)
     : socket_(std::move(socket)),
@@ -36,10 +43,16 @@ bool UdpLink::SendControl(size_t peer, DatagramKind kind, const ControlMessage& 
 bool UdpLink::Read(Sink* sink) {
   const auto arrivals = receiver_.Read();
   for (const UdpArrival& arrival : arrivals) TakeArrival(arrival, sink);
-  if (const uint64_t overruns = receiver_.TakeOverruns()) {
-    sink->Drop(DropReason::kOverrun, overruns);
-  }
+  unjudged_ += receiver_.TakeDrops();
+  if (unjudged_ > 0 && (arrivals.empty() || ++reads_ >= kReadsPerJudgement)) JudgeDrops(sink);
   return !arrivals.empty();
+}
+
+void UdpLink::JudgeDrops(Sink* sink) {
+  const uint64_t bad = socket_.checksum_errors().Judge(unjudged_);
+  if (bad > 0) sink->Drop(DropReason::kBadChecksum, bad);
+  if (unjudged_ > bad) sink->Drop(DropReason::kOverrun, unjudged_ - bad);
+  unjudged_ = reads_ = 0;
 }
 
 void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {

@@ -36,6 +36,7 @@ class UdpLink : public DatagramLink {
 
  private:
   bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
+  void JudgeDrops(Sink* sink);
   void TakeArrival(const UdpArrival& arrival, Sink* sink);
   void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
 
@@ -43,7 +44,9 @@ class UdpLink : public DatagramLink {
   const UdpPeers peers_;
   UdpBatch batch_;
   UdpReceiver receiver_;
-  size_t last_peer_ = 0;  // the one that the last datagram came from
+  size_t last_peer_ = 0;   // the one that the last datagram came from
+  uint64_t unjudged_ = 0;  // drops by the kernel that are not counted yet
+  uint32_t reads_ = 0;     // since one was seen
 };
 
 }  // namespace millrace

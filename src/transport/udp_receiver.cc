@@ -70,14 +70,14 @@ void UdpReceiver::Finish(size_t index, const mmsghdr& header) {
       std::memcpy(&bytes, CMSG_DATA(part), sizeof(bytes));
       if (bytes > 0) arrival.segment_bytes = bytes;
     } else if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL) {
-      std::memcpy(&overruns_, CMSG_DATA(part), sizeof(overruns_));
+      std::memcpy(&drops_, CMSG_DATA(part), sizeof(drops_));
     }
   }
 }
 
-uint64_t UdpReceiver::TakeOverruns() {
-  const uint32_t count = overruns_ - overruns_taken_;
-  overruns_taken_ = overruns_;
+uint64_t UdpReceiver::TakeDrops() {
+  const uint32_t count = drops_ - drops_taken_;
+  drops_taken_ = drops_;
   return count;
 }
 

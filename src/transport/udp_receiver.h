@@ -50,8 +50,9 @@ class UdpReceiver {
   // The position that the next Read begins with.
   uint64_t head() const { return head_; }
   bool HasFree() const { return head_ - tail_ < buffers_; }
-  // Datagrams that the kernel dropped because its queue was full, since the last call.
-  uint64_t TakeOverruns();
+  // Datagrams that the kernel dropped since the last call, as far as those that were read tell:
+  // its queue was full, or their checksums were wrong.
+  uint64_t TakeDrops();
 
  private:
   static constexpr size_t kBatch = 16;
@@ -67,7 +68,7 @@ class UdpReceiver {
   const size_t stride_, buffers_;
   Buffer memory_;
   uint64_t head_ = 0, tail_ = 0;
-  uint32_t overruns_ = 0, overruns_taken_ = 0;  // as the kernel counts: modulo 2^32
+  uint32_t drops_ = 0, drops_taken_ = 0;  // as the kernel counts: modulo 2^32
   std::array<mmsghdr, kBatch> headers_{};
   std::array<iovec, kBatch> pieces_{};
   std::array<UdpAddress, kBatch> from_;

@@ -21,6 +21,7 @@ UdpSocket::UdpSocket(const UdpSocketOptions& options) : options_(options) {
   SetOffloads();
   Bind();
   OpenProbe();
+  checksum_errors_ = UdpChecksumErrors(local_.is_v6());
 }
 
 void UdpSocket::Open() {

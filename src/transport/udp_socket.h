@@ -11,6 +11,7 @@
 
 #include "base/file_descriptor.h"
 #include "transport/udp_address.h"
+#include "transport/udp_checksum_errors.h"
 
 namespace millrace {
 
@@ -42,6 +43,9 @@ class UdpSocket {
   // Error, beginning with `field`, if there is no route.
   size_t PathPayloadBytes(const std::string& field, const UdpAddress& peer) const;
 
+  // Of datagrams that the kernel dropped for this socket.
+  UdpChecksumErrors& checksum_errors() { return checksum_errors_; }
+
   // Takes the errors that ICMP left for this socket off its queue, which would be
   // reported by every later call otherwise.
   void ForgetErrors();
@@ -60,6 +64,7 @@ class UdpSocket {
   UdpAddress local_;
   bool gso_ = false, gro_ = false;
   size_t receive_buffer_bytes_ = 0;
+  UdpChecksumErrors checksum_errors_;
 };
 
 // No datagram has a longer payload.

@@ -1,10 +1,12 @@
 // Datagrams of any bytes to the UDP transport: one is refused, or what it is said to carry lies
-// inside of it, and a credit or a probe written again is the same.
+// inside of it, and a credit or a probe written again is the same. And texts of any bytes as the
+// kernel's counts.
 #include <cstddef>
 #include <cstring>
 #include <memory>
 
 #include "test/fuzz/support/fuzz.h"
+#include "transport/udp_checksum_errors.h"
 #include "transport/udp_wire.h"
 
 namespace millrace::fuzz {
@@ -41,13 +43,18 @@ std::vector<std::string> Corpus() {
           FrameOf(5),
           FrameOf(300),
           TextOf(MakeUdpControl(DatagramKind::kCredit, {7, 3, 5, 9})),
-          TextOf(MakeUdpControl(DatagramKind::kProbe, {7, 3, 5, 0}))};
+          TextOf(MakeUdpControl(DatagramKind::kProbe, {7, 3, 5, 0})),
+          "Ip: A\nIp: 1\nUdp: InErrors RcvbufErrors InCsumErrors\nUdp: 9 4 5\n",
+          "Ip6InReceives \t7\nUdp6RcvbufErrors \t4\nUdp6InCsumErrors \t5\n"};
 }
 
 bool Target(const std::string& input) {
   // An exact block, so that a sanitizer sees what is read behind it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::memcpy(block.get(), input.data(), input.size());
+  for (const bool is_v6 : {false, true}) {
+    ParseUdpErrors({reinterpret_cast<const char*>(block.get()), input.size()}, is_v6);
+  }
   const std::span<const std::byte> bytes(block.get(), input.size());
   Datagram datagram;
   return !ParseUdpDatagram(bytes, &datagram) || IsSane(datagram, bytes);

@@ -56,6 +56,9 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughDamageOverUdp) {
   TrainWith({.damage = 0.05}, 1500, "transport: \"udp\"");
   EXPECT_GT(KernelChecksumErrors(), 0u);
   EXPECT_LE(KernelChecksumErrors(), counts().damaged);
+  EXPECT_GT(Dropped("bad_checksum"), 0u);
+  EXPECT_LE(Dropped("bad_checksum"), KernelChecksumErrors());
+  EXPECT_EQ(Dropped("overrun"), 0u);
   EXPECT_GT(Dropped("checksum"), 0u);
   EXPECT_LE(Dropped("checksum"), counts().damaged_unseen);
 }
