@@ -168,7 +168,10 @@ DatagramLink::Flushed VerbsLink::Flush() {
 
 bool VerbsLink::SendNow(size_t peer, NodeId to, DatagramKind kind, const ControlMessage& message) {
   if (queue_.broken() || !Reaches(peer)) return true;  // lost, as on any network
-  if (!HasRoom(1)) return false;
+  if (!sender_.HasRoom(1)) {
+    refused_ = std::max<size_t>(refused_, 1);
+    return false;
+  }
   const DatagramControl body(message);
   sender_.Add(Destination(peer),
               BytesOf(PrefixFor(to, kind, TagOf(message.session), message.sequence)), BytesOf(body),
