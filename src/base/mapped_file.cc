@@ -1,6 +1,7 @@
 #include "base/mapped_file.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -34,9 +35,11 @@ const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
 __attribute__((tls_model("initial-exec"))) thread_local volatile sig_atomic_t guards = 0;
 __attribute__((tls_model("initial-exec"))) thread_local volatile sig_atomic_t guard_hit = 0;
 
+// The system call itself: a library that has an mmap of its own (a sanitizer, which takes it for a
+// write to all of the pages) is no place for a signal handler to be in.
 bool ReplaceByZeros(uintptr_t begin, uintptr_t end, int protection) {
-  return mmap(reinterpret_cast<void*>(begin), end - begin, protection,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+  return syscall(SYS_mmap, begin, end - begin, protection,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
 }
 
 // Whether the thread can go on.
