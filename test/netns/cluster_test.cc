@@ -381,34 +381,6 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// The leader cannot write those that fall due, and dies; others fall due before it is known to be
-// dead. Intervals are long against the time in which the next leader makes up for them.
-TEST_F(ClusterOfMachines, MakesUpForSnapshotsThatADeadLeaderLeft) {
-  constexpr int kInterval = 4000;
-  Build(3);
-  WriteTopology("transport: \"udp\"");
-  caffe::SolverParameter solver = Endless();
-  solver.set_snapshot(kInterval);
-  for (int i = 1; i <= 100; ++i) {
-    MakeDirectories(work_.Snapshot("a", i * kInterval) + ".caffemodel/in the way");
-  }
-  StartAll(solver);
-  Await(0, Cat("The snapshot of iteration ", kInterval, " was not written: "));
-  Kill(0);
-  Await(1, "Making up for the snapshot of iteration ");
-  const std::string log = nodes_[1]->ErrorsSoFar();
-  const size_t at = log.find(", which no node has written, at iteration ");
-  const int64_t iteration = std::stoll(log.substr(log.find_last_of(' ', log.find('\n', at)) + 1));
-  const std::string path = Cat(work_.Snapshot("b", iteration), ".caffemodel");
-  AwaitThat(1, "writes " + path, [&] { return FileExists(path); });
-  EXPECT_GT(LoadModel(path).layer_size(), 0);
-  AwaitIteration(1, iteration + 200);
-  // Once, however many fell due.
-  const std::string later = nodes_[1]->ErrorsSoFar() + nodes_[2]->ErrorsSoFar();
-  EXPECT_EQ(later.find("Making up"), later.rfind("Making up")) << later;
-  StopAll();
-}
-
 TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsFrozenOrStopped) {
   Build(3);
   WriteTopology("transport: \"udp\"");
