@@ -458,9 +458,9 @@ MUTANTS = [
            !chunk.freezing;
 """)]),
     ("leaves-with-a-rounded-difference", [(WORKER, """\
-  return x_.membership.role() == Role::kLeaving ? Codec::kFloat32 : x_.config.codec.codec;
+Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 """, """\
-  return x_.config.codec.codec;
+Codec Worker::codec() const { return x_.config.codec.codec; }
 """)]),
     ("past-clock-lost", [(PROPOSE, """\
     next->past_clock += clock;
