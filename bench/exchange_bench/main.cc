@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/range_lock.h"
 #include "base/rng.h"
 #include "base/simd.h"
 #include "bench/exchange_bench/bounds.h"
@@ -31,6 +32,7 @@
 DEFINE_int32(repeats, 15, "measurements of each; medians are printed");
 DEFINE_double(seconds, 0.02, "how long a measurement takes at least");
 DEFINE_string(only, "", "measure the works whose names begin like this");
+DEFINE_bool(locks, true, "the executor keeps out of solvers' way, as in a program");
 DEFINE_bool(avx2, false, "the executor uses no wider vectors");
 
 namespace exchange_bench {
@@ -50,7 +52,9 @@ class Stage {
         frames_(chunks_),
         steps_(kSteps),
         weights_(HostMemory(), 4 * size()),
-        others_(HostMemory(), 8 * size()) {
+        others_(HostMemory(), 8 * size()),
+        locks_(weights_.get<float>()),
+        solvers_{RangeLock::Shared(&locks_), RangeLock::Shared(&locks_)} {
     Rng rng(1, {});
     for (float& step : steps_) step = rng.Gaussian();
     for (const Buffer* each : {&weights_, &others_}) {
@@ -62,8 +66,9 @@ class Stage {
                nullptr,
                size(),
                kChunk};
-    executor_ = MakeHostExecutor(arrays_, {Codec::kSparse, kThreshold}, {},
-                                 FLAGS_avx2 ? Simd::kAvx2 : BestSimd());
+    executor_ =
+        MakeHostExecutor(arrays_, {Codec::kSparse, kThreshold}, {},
+                         FLAGS_avx2 ? Simd::kAvx2 : BestSimd(), FLAGS_locks ? &locks_ : nullptr);
   }
   int64_t size() const { return chunks_ * kChunk; }
   const ReplicaArrays& arrays() const { return arrays_; }
@@ -113,9 +118,8 @@ class Stage {
     return bytes;
   }
   bool Refused() const {
-    return std::any_of(ops_.begin(), ops_.end(), [](const ChunkOp& op) {
-      return (op.result & (kMalformed | kNonFinite)) != 0;
-    });
+    return std::any_of(ops_.begin(), ops_.end(),
+                       [](const ChunkOp& op) { return (op.result & kRefused) != 0; });
   }
   // A sum over all that was computed, which changes with every bit of it.
   uint64_t Digest() const {
@@ -144,6 +148,8 @@ class Stage {
   std::vector<float> steps_;
   // In two blocks, as segments have them: weights; base and pending.
   Buffer weights_, others_;
+  RangeLock locks_;
+  const RangeLock::Shared solvers_[2];  // that write nothing now
   std::vector<ChunkOp> ops_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;

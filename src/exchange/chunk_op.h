@@ -5,7 +5,7 @@
 // merge rule (codec.h, merge_rule.h), so that their results agree bit by bit.
 //
 // The algebra (docs/exchange.md), per element, for a worker end:
-//   w        the live weights, which solvers change at any time without locks
+//   w        the live weights, which solvers change at any time
 //   base     what this end knows of the master's chunk, its own `pending` included
 //   pending  the difference that was sent and may not have been applied yet
 //   u        = w - base: progress that was not sent yet
@@ -91,6 +91,15 @@ inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a difference was 
 inline constexpr uint8_t kNonFinite = 2;  // `in` holds NaN or Inf: nothing was done
 inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: nothing was done
 inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' somewhere after it
+inline constexpr uint8_t kBusy = 16;      // a solver is in these weights: nothing was done
+// Nothing was done, and nothing written.
+inline constexpr uint8_t kRefused = kNonFinite | kMalformed | kBusy;
+
+// Whether an operation stores to w, which loses what others store there meanwhile.
+inline constexpr bool WritesWeights(ChunkOpKind kind) {
+  return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kTake ||
+         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kAdopt;
+}
 
 // One operation. `in` and `out` are host memory, or whatever the executor's own
 // space can reach, with the alignment of a float at least.

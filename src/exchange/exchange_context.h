@@ -162,6 +162,11 @@ struct ExchangeContext {
     meters.Sent(header.destination, bytes);
     outbox.Post(slot, header, acks, payload);
   }
+  // Why the frame is dropped of which an executor has refused the operation.
+  static Drop WhyRefused(uint8_t result) {
+    if (result & kBusy) return Drop::kBusy;
+    return result & kMalformed ? Drop::kPayload : Drop::kNonFinite;
+  }
   void Dropped(Drop drop) { ++stats.drops[static_cast<size_t>(drop)]; }
   // Of a node's frame; `source` is below max_nodes.
   void Dropped(Drop drop, uint16_t source) {

@@ -56,9 +56,9 @@ bool KnownType(uint8_t type) {
 
 const char* DropName(Drop drop) {
   static constexpr const char* kNames[] = {
-      "none",     "short",      "magic", "version",     "field",    "length",
-      "checksum", "run",        "self",  "destination", "stranger", "view",
-      "chunk",    "not_master", "old",   "non_finite",  "payload",  "being_read"};
+      "none", "short",      "magic",       "version",    "field", "length", "checksum",
+      "run",  "self",       "destination", "stranger",   "view",  "chunk",  "not_master",
+      "old",  "non_finite", "payload",     "being_read", "busy"};
   static_assert(std::size(kNames) == static_cast<size_t>(Drop::kCount));
   return kNames[static_cast<size_t>(drop)];
 }

@@ -97,6 +97,7 @@ enum class Drop : uint8_t {
   kNonFinite,    // NaN or Inf inside
   kPayload,      // the payload is not what its codec says
   kBeingRead,    // a frame that is read from the chunk's weights has not left yet
+  kBusy,         // a solver was in the chunk's weights; to its sender, it was lost
   kCount
 };
 const char* DropName(Drop drop);

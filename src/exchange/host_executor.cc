@@ -6,10 +6,11 @@ namespace millrace {
 
 std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const CodecConfig& codec,
-                                                const MergeRuleConfig& rule, Simd simd) {
+                                                const MergeRuleConfig& rule, Simd simd,
+                                                RangeLock* lock) {
   return VisitMergeRule(rule, [&](const auto& chosen) -> std::unique_ptr<ChunkExecutor> {
     using Rule = std::decay_t<decltype(chosen)>;
-    return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, chosen, simd);
+    return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, chosen, simd, lock);
   });
 }
 

@@ -2,8 +2,9 @@
 // (base/simd.h) and chosen by its first argument: Sse{}, Avx2{} or Avx512{}.
 //
 // Functions that touch the live weights are named HogwildExchange..., the name by
-// which the thread sanitizer is told that they race with solvers, by design. They
-// use plain loads and stores. No pointer needs more alignment than a float.
+// which the thread sanitizer is told that they race, by design: those that only read with
+// solvers, all of them where an executor was made without a lock. They use plain loads and
+// stores. No pointer needs more alignment than a float.
 #ifndef MILLRACE_EXCHANGE_HOST_LOOPS_H_
 #define MILLRACE_EXCHANGE_HOST_LOOPS_H_
 

@@ -16,6 +16,7 @@
 #include "exchange/host_loops.h"
 #include "exchange/host_payload.h"
 #include "exchange/merge_rule.h"
+#include "exchange/op_lock.h"
 
 namespace millrace {
 
@@ -24,12 +25,13 @@ template <MergeRuleType Rule>
 class HostRuleExecutor : public ChunkExecutor {
  public:
   HostRuleExecutor(const ReplicaArrays& arrays, const CodecConfig& codec, const Rule& rule,
-                   Simd simd)
+                   Simd simd, RangeLock* lock = nullptr)
       : arrays_(arrays),
         chunks_(arrays.chunks()),
         threshold_(codec.threshold),
         rule_(rule),
         simd_(simd),
+        lock_(arrays, lock),
         scratch_(new float[arrays.chunk_floats]) {
     CHECK(SimdSupported(simd));
     CHECK(!Rule::kHasState || arrays.rule_state != nullptr);
@@ -37,6 +39,7 @@ class HostRuleExecutor : public ChunkExecutor {
 
   void Run(std::span<ChunkOp> ops) override {
     VisitSimd(simd_, [&](auto set) { RunAll(set, ops); });
+    lock_.Release();
   }
   const ReplicaArrays& arrays() const override { return arrays_; }
 
@@ -48,7 +51,9 @@ class HostRuleExecutor : public ChunkExecutor {
       CHECK_LT(int64_t{op.chunk}, chunks_);
       op.result = 0;
       size_t done = 1;
-      if (LooksAhead(set, op)) {
+      if (!lock_.Admits(ops)) {
+        Refuse(kBusy, &op);
+      } else if (LooksAhead(set, op)) {
         done = MergeRun(set, ops);
       } else {
         if (ops.size() > 1) Prefetch(ops[1]);
@@ -245,7 +250,7 @@ class HostRuleExecutor : public ChunkExecutor {
               ? HogwildExchangeMergeAhead(set, rule_, chunk, FloatsOf(op.in), op.staleness,
                                           FloatsOf(ahead))
               : HogwildExchangeMergeBfloat16(rule_, chunk, op.in, op.staleness, ahead);
-      if (!alike || !finite) return i + 1;
+      if (!alike || !finite || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
       next->result = 0;
     }
   }
@@ -279,6 +284,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const float threshold_;
   const Rule rule_;
   const Simd simd_;
+  OpLock lock_;
   const std::unique_ptr<float[]> scratch_;  // a decoded difference
 };
 

@@ -105,9 +105,9 @@ void Master::DropDeferred() {
 
 void Master::Finish(const ChunkOp& op, const OpContext& context) {
   Chunk& chunk = x_.table.chunks[op.chunk];
-  if (op.result & (kNonFinite | kMalformed)) {
+  if (op.result & kRefused) {
     End(chunk, context.source).applied = context.seq - 1;
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
   }
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));

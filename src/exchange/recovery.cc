@@ -150,8 +150,9 @@ Drop Recovery::OnReturn(const FrameView& frame) {
 }
 
 void Recovery::Finish(const ChunkOp& op, const OpContext& context) {
-  if (op.result & kNonFinite) {
-    x_.Dropped(Drop::kNonFinite, context.source);  // and no answer: what it would say is not known
+  if (op.result & kRefused) {
+    // No answer: what it would say is not known.
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
   }
   x_.table.Took(op.chunk, context.number, context.acks);

@@ -58,10 +58,15 @@ inline uint32_t Worker::PrepareTake(ChunkOp* op) {
 }
 
 void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
-  const bool refused = op.result & (kNonFinite | kMalformed);
-  if (refused) x_.Dropped(Drop::kNonFinite, context.source);
+  const bool refused = op.result & kRefused;
   Chunk& chunk = x_.table.chunks[op.chunk];
-  const bool position = !refused && context.purpose == OpContext::Purpose::kPosition;
+  const bool asked = context.purpose == OpContext::Purpose::kPosition;
+  if (refused) {
+    if (asked) x_.Dropped(x_.WhyRefused(op.result), context.source);
+    chunk.swept = x_.table.version - 1;  // progress was not taken, if there was any
+    Wake();
+  }
+  const bool position = !refused && asked;
   if (position) {
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {

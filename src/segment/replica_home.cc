@@ -6,10 +6,10 @@
 
 namespace millrace {
 
-ReplicaHome HostHome() {
-  return {&HostMemory(),
-          [](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig& rule) {
-            return MakeHostExecutor(arrays, codec, rule);
+ReplicaHome HostHome(RangeLock* lock) {
+  return {&HostMemory(), [lock](const ReplicaArrays& arrays, const CodecConfig& codec,
+                                const MergeRuleConfig& rule) {
+            return MakeHostExecutor(arrays, codec, rule, BestSimd(), lock);
           }};
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/range_lock.h"
 #include "device/device.h"
 #include "exchange/chunk_op.h"
 #include "exchange/merge_rule.h"
@@ -22,7 +23,8 @@ struct ReplicaHome {
       make_executor;
 };
 
-ReplicaHome HostHome();
+// `lock`: of the array that the weights are in, outlives all; null where no solver writes them.
+ReplicaHome HostHome(RangeLock* lock = nullptr);
 // Throws Error with one line: this build knows no such devices, or this machine has no such one.
 ReplicaHome DeviceHome(DeviceType type, int ordinal);
 

@@ -4,6 +4,7 @@
 // They use plain loads and stores, with no lock and no atomic instruction: an
 // update may be lost when two solvers write the same weight at the same moment,
 // which is what Hogwild accepts (Recht, Re, Wright, Niu: "Hogwild!", NIPS 2011).
+// Exchanges are kept out meanwhile by the caller (UpdateRule::LockWith).
 // Functions that touch shared weights are named HogwildUpdate..., the name by
 // which the thread sanitizer is told of it.
 #ifndef MILLRACE_SOLVER_HOGWILD_UPDATE_H_

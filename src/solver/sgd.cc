@@ -48,9 +48,10 @@ void SgdRule::Apply(float rate, bool together, const float* gradients, float* we
     if (param.lr_mult == 0) continue;
     step.rate = rate * param.lr_mult;
     step.decay = weight_decay_ * param.decay_mult;
-    (l1_ ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2)(step, param.count, gradients + param.offset,
-                                                    history(0) + param.offset,
-                                                    weights + param.offset, BestSimd());
+    ForEachBlock(param, weights, [&](int64_t offset, int64_t count) {
+      (l1_ ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2)(
+          step, count, gradients + offset, history(0) + offset, weights + offset, BestSimd());
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_SOLVER_UPDATE_RULE_H_
 #define MILLRACE_SOLVER_UPDATE_RULE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/range_lock.h"
 #include "device/device.h"
 #include "nn/blob.h"
 #include "proto/caffe.pb.h"
@@ -53,6 +55,10 @@ class UpdateRule {
   // threads, processes or machines. Neither throws nor allocates.
   virtual void Apply(float rate, bool together, const float* gradients, float* weights) = 0;
 
+  // Updates under `holder`, of the weights' array, which outlives the rule's last update. Without
+  // one, what others store meanwhile may be lost.
+  void LockWith(RangeLock::Shared* holder) { holder_ = holder; }
+
   // How many blobs a solverstate holds for this rule: slots times parameters,
   // all parameters of a slot together, as in Caffe.
   int history_blobs() const { return slots_ * static_cast<int>(params_.size()); }
@@ -62,15 +68,32 @@ class UpdateRule {
   void ImportHistory(const History& history, const std::string& what);
 
  protected:
+  // update(offset, count) for all elements of a parameter, so few at a time that whoever needs
+  // them exclusively need not wait for long: each takes about a microsecond.
+  template <typename Update>
+  void ForEachBlock(const UpdateParam& param, const float* weights, Update update) const {
+    if (holder_ == nullptr) return update(param.offset, param.count);
+    const int64_t end = param.offset + param.count;
+    for (int64_t offset = param.offset; offset < end; offset += kBlock) {
+      const int64_t count = std::min(kBlock, end - offset);
+      holder_->Lock(weights + offset, count);
+      update(offset, count);
+      holder_->Unlock();
+    }
+  }
+
   const std::vector<UpdateParam>& params() const { return params_; }
   // The history of slot `slot`, laid out as the weights.
   float* history(int slot) const { return history_.get<float>() + slot * size_; }
 
  private:
+  static constexpr int64_t kBlock = 4096;  // floats
+
   const std::vector<UpdateParam> params_;
   const int64_t size_;
   const int slots_;
   Buffer history_;
+  RangeLock::Shared* holder_ = nullptr;
 };
 
 // Rules by the name that SolverParameter.type gives.

@@ -31,6 +31,7 @@ void SolverWorker::Run() {
   net_->BindWeights(run_.weights.data());
   rule_ = UpdateRuleRegistry::Get().Create(run_.config.param, UpdateParamsOf(*net_),
                                            net_->layout().size());
+  rule_->LockWith(&holder_.emplace(&run_.weights.locks()));
   if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
 
   IterationClock& clock = run_.weights.clock();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/range_lock.h"
 #include "data/data_service.h"
 #include "nn/net.h"
 #include "solver/lr_policy.h"
@@ -92,6 +93,7 @@ class SolverWorker {
   const int index_;
   const SharedRun& run_;
   std::unique_ptr<Net> net_;
+  std::optional<RangeLock::Shared> holder_;
   std::unique_ptr<UpdateRule> rule_;
   std::atomic<int64_t> longest_ns_{0};
 };

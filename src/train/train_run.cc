@@ -201,7 +201,8 @@ class TrainRun {
                                                          .start = iterations.start(),
                                                          .iterations = &iterations,
                                                          .clock = &clock_,
-                                                         .sink = &errors_},
+                                                         .sink = &errors_,
+                                                         .home = HostHome(&weights_->locks())},
                                           &signals_);
     if (!part_->Join()) return false;
     weights_->Publish();

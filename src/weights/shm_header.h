@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/range_lock.h"
+
 namespace millrace {
 
 constexpr char kShmMagic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
-constexpr uint32_t kShmVersion = 2;
+constexpr uint32_t kShmVersion = 3;
 constexpr uint32_t kShmFloat32 = 1;
 // Where the array begins: a whole number of pages wherever pages have at most
 // 64 KiB.
@@ -69,12 +71,16 @@ struct ShmHeader {
   ClockWords clock;
   alignas(4096) ShmProcess processes[kMaxProcesses];
   alignas(4096) ClockSlot solvers[kMaxSolvers];
+  // Who writes which of the weights; see range_lock.h.
+  alignas(4096) RangeLockTable ranges;
 };
 
 static_assert(std::is_standard_layout_v<ShmHeader>);
-static_assert(sizeof(ShmProcess) == 64 && sizeof(ClockSlot) == 64);
+static_assert(sizeof(ShmProcess) == 64 && sizeof(ClockSlot) == 64 && sizeof(RangeSlot) == 64);
+static_assert(RangeLockTable::kShared == kMaxSolvers);
 static_assert(sizeof(ShmHeader) <= kShmArrayOffset);
 static_assert(std::atomic<int64_t>::is_always_lock_free &&
+                  std::atomic<uint64_t>::is_always_lock_free &&
                   std::atomic<uint32_t>::is_always_lock_free,
               "processes share these words: they must not need a lock");
 

@@ -35,6 +35,12 @@ void Describe(const ParamLayout& layout, ShmHeader* header) {
   header->array_floats = static_cast<uint64_t>(layout.size());
 }
 
+// What the tables of a header still say of a process that is gone.
+void ReleaseSlotsOf(uint32_t owner, ShmHeader* header) {
+  ReleaseSolversOf(header, owner);
+  ReleaseRangesOf(&header->ranges, owner);
+}
+
 std::string Hex(uint64_t value) {
   char text[17];
   snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
@@ -56,7 +62,8 @@ std::unique_ptr<WeightBuffer> WeightBuffer::CreatePrivate(const ParamLayout& lay
   if (floats > SIZE_MAX / 8) throw Error("out of memory: cannot allocate ", floats, " weights");
   buffer->array_ = Mapping::Anonymous(floats * sizeof(float), "the weights");
   buffer->created_ = true;
-  buffer->clock_ = std::make_unique<IterationClock>(buffer->header_, 1);
+  buffer->slot_ = 0;
+  buffer->OpenTables();
   return buffer;
 }
 
@@ -81,7 +88,7 @@ std::unique_ptr<WeightBuffer> WeightBuffer::JoinTraining(const std::string& name
     buffer->created_ = true;
     buffer->file_->AllocateArray();
     buffer->array_ = buffer->file_->MapArray(true);
-    buffer->clock_ = std::make_unique<IterationClock>(buffer->header_, 1);
+    buffer->OpenTables();
     return buffer;
   }
 }
@@ -108,7 +115,7 @@ WeightBuffer::~WeightBuffer() {
   ShmFile::Lock lock(file_.get());
   const bool trainer = header_->processes[slot_].role != kShmReader;
   header_->processes[slot_] = {};
-  ReleaseSolversOf(header_, static_cast<uint32_t>(slot_ + 1));
+  ReleaseSlotsOf(static_cast<uint32_t>(slot_ + 1), header_);
   if (trainer && !AnyAlive(kShmTrainer) && !AnyAlive(kShmFinishing)) file_->Unlink();
 }
 
@@ -146,8 +153,17 @@ bool WeightBuffer::TryAttach(ShmRole role, const ParamLayout* layout) {
   }
   array_ = file_->MapArray(role == kShmTrainer);
   TakeSlot(role);
-  clock_ = std::make_unique<IterationClock>(header_, static_cast<uint32_t>(slot_ + 1));
+  OpenTables();
   return true;
+}
+
+void WeightBuffer::OpenTables() {
+  const auto owner = static_cast<uint32_t>(slot_ + 1);
+  clock_ = std::make_unique<IterationClock>(header_, owner);
+  locks_ = std::make_unique<RangeLock>(
+      &header_->ranges, data(), owner, [header = header_](uint32_t other) {
+        return other <= kMaxProcesses && IsAttached(header->processes[other - 1]);
+      });
 }
 
 void WeightBuffer::RefuseIfEnded(ShmRole role) const {
@@ -183,7 +199,7 @@ void WeightBuffer::TakeSlot(ShmRole role) {
     if (process.role == kShmFree) {
       free = i;
     } else if (!IsAttached(process)) {
-      ReleaseSolversOf(header_, static_cast<uint32_t>(i + 1));
+      ReleaseSlotsOf(static_cast<uint32_t>(i + 1), header_);
       dead = i;
     }
   }

@@ -7,8 +7,9 @@
 // recognised as dead, and a file that only dead trainers left is refused with
 // the command that removes it.
 //
-// Solvers read and write the array without locks (Hogwild): two reads of a
-// weight need not agree, and a reader may see any mixture of old and new ones.
+// Solvers read and write the array without excluding each other (Hogwild): two reads of a
+// weight need not agree, and a reader may see any mixture of old and new ones. Of writers,
+// solvers and exchanges keep out of each other's way by locks().
 #ifndef MILLRACE_WEIGHTS_WEIGHT_BUFFER_H_
 #define MILLRACE_WEIGHTS_WEIGHT_BUFFER_H_
 
@@ -20,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/process_identity.h"
+#include "base/range_lock.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
 #include "weights/shm_file.h"
@@ -87,6 +89,8 @@ class WeightBuffer {
   void Publish();
 
   IterationClock& clock() { return *clock_; }
+  // Of ranges of the array: solvers update under a shared lock, exchanges under an exclusive one.
+  RangeLock& locks() { return *locks_; }
 
   // This process trains no more (but may still save). True if no other living
   // trainer remains: the caller writes the final snapshot. Of several processes
@@ -107,6 +111,8 @@ class WeightBuffer {
   void RefuseIfEnded(ShmRole role) const;
   void RefuseOtherLayout(const ParamLayout& layout) const;
   void TakeSlot(ShmRole role);
+  // As the process of place `slot_` in the table.
+  void OpenTables();
   bool AnyAlive(ShmRole role) const;
 
   std::unique_ptr<ShmHeader> private_header_;
@@ -119,6 +125,7 @@ class WeightBuffer {
   bool stopped_ = false;
   bool stopped_last_ = false;
   std::unique_ptr<IterationClock> clock_;
+  std::unique_ptr<RangeLock> locks_;
 };
 
 }  // namespace millrace

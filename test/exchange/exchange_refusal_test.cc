@@ -126,6 +126,51 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
   }
 }
 
+// Whatever a solver is in the way of is done later, as if the frame had been lost.
+TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  for (const size_t busy : {0, 1}) {  // the master of the chunk; its worker
+    const uint32_t chunk = x.ChunkOf(0);
+    float* const weights = &x[busy].weights[chunk * 10];
+    const float before = x[0].weights[chunk * 10 + 3];
+    const uint64_t drops = Drops(x, busy, Drop::kBusy), others = Drops(x, 1 - busy, Drop::kBusy);
+    {
+      RangeLock::Shared solver(x[busy].locks.get());
+      solver.Lock(weights, 10);
+      x.Add(1, chunk * 10 + 3, 2);
+      x.Add(0, chunk * 10 + 4, 1);
+      x.Run(40);
+      EXPECT_GT(Drops(x, busy, Drop::kBusy), drops);
+      EXPECT_EQ(Drops(x, 1 - busy, Drop::kBusy), others);
+      EXPECT_EQ(x[0].weights[chunk * 10 + 3], before);
+      EXPECT_FALSE(x.exchange(0).quiescent() && x.exchange(1).quiescent());
+      solver.Unlock();
+    }
+    x.Settle();
+    for (const size_t node : {0, 1}) {
+      EXPECT_EQ(x[node].weights[chunk * 10 + 3], before + 2) << busy;
+      EXPECT_EQ(x[node].weights[chunk * 10 + 4], static_cast<float>(busy + 1));
+    }
+  }
+}
+
+// Progress that no position asks for is taken later, too.
+TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
+  auto joined = Joined::Ready({});
+  Joined& x = *joined;
+  const uint32_t chunk = x.ChunkOf(0);
+  RangeLock::Shared solver(x[1].locks.get());
+  solver.Lock(&x[1].weights[chunk * 10], 10);
+  x.Add(1, chunk * 10 + 3, 2);
+  x.Run(40);
+  EXPECT_EQ(x[0].weights[chunk * 10 + 3], 0);
+  EXPECT_FALSE(x.exchange(1).quiescent());
+  solver.Unlock();
+  x.Settle();
+  EXPECT_EQ(x[0].weights[chunk * 10 + 3], 2);
+}
+
 TEST(Exchange, RefusesAPositionThatIsNotFinite) {
   auto joined = Joined::Ready({});
   Joined& x = *joined;

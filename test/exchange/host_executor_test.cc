@@ -1,11 +1,11 @@
 #include "exchange/host_executor.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
+#include "base/range_lock.h"
 #include "exchange/codec.h"
 #include "exchange/host_rule_executor.h"
 #include "test/exchange/reference_executor.h"
@@ -457,41 +457,87 @@ TEST(HostExecutor, KeepsAWeightThatAnotherThreadWroteBetweenOperations) {
   EXPECT_EQ(op.result, kRemainder);
 }
 
-// What the thread sanitizer is told of: see test/support/tsan.supp.
-void HogwildExchangeTestSolver(float* weights, int count, const std::atomic<bool>& stop) {
-  while (!stop) {
-    for (int i = 0; i < count; ++i) weights[i] += 1;
+// ---- Beside solvers ----------------------------------------------------------
+
+ChunkOp ExchangeOf(const std::vector<float>& position) {
+  ChunkOp op{.kind = ChunkOpKind::kExchange, .acknowledged = true, .take = true};
+  op.in = reinterpret_cast<const std::byte*>(position.data());
+  op.in_bytes = static_cast<uint32_t>(4 * position.size());
+  return op;
+}
+
+TEST(HostExecutor, RefusesToWriteWeightsThatASolverIsIn) {
+  for (const ChunkOpKind kind :
+       {ChunkOpKind::kExchange, ChunkOpKind::kTake, ChunkOpKind::kMerge, ChunkOpKind::kAdopt}) {
+    Replica replica(700, 350), before(700, 350);
+    RangeLock locks(replica.arrays.weights);
+    RangeLock::Shared solver(&locks);
+    const auto executor = MakeHostExecutor(replica.arrays, {}, {}, BestSimd(), &locks);
+    replica.arrays.weights[600] = 5;
+    before.CopyFrom(replica);
+    const std::vector<float> values(350, 2.0f);
+    std::vector<ChunkOp> ops(2, ExchangeOf(values));
+    ops[0].kind = ops[1].kind = kind;
+    ops[1].chunk = 1;
+    solver.Lock(replica.arrays.weights + 500, 50);
+    executor->Run(ops);
+    EXPECT_EQ(ops[1].result, kBusy) << static_cast<int>(kind);
+    EXPECT_EQ(ops[1].out_bytes, 0u);
+    EXPECT_EQ(memcmp(&replica.arrays.weights[350], &before.arrays.weights[350], 4 * 350), 0);
+    EXPECT_EQ(memcmp(&replica.arrays.base[350], &before.arrays.base[350], 4 * 350), 0);
+    EXPECT_EQ(ops[0].result & kRefused, 0);  // the chunk beside it
+    EXPECT_EQ(replica.arrays.weights[0], kind == ChunkOpKind::kTake ? 0 : 2);
+    solver.Unlock();
+    ops[1].in = reinterpret_cast<const std::byte*>(values.data());
+    executor->Run({&ops[1], 1});
+    EXPECT_EQ(ops[1].result & kRefused, 0);
+    EXPECT_TRUE(solver.TryLock(replica.arrays.weights, 700));  // nothing is held afterwards
+    solver.Unlock();
   }
 }
 
-TEST(HostExecutor, StaysFiniteAndWholeWhileASolverWrites) {
-  for (Codec codec : kAllCodecs) {
-    Replica worker(351, 351), master(351, 351);
-    const CodecConfig config{codec, 2};
-    const auto executor = MakeHostExecutor(worker.arrays, config);
-    const auto merger = MakeHostExecutor(master.arrays, config);
-    std::atomic<bool> stop = false;
-    std::thread solver([&] { HogwildExchangeTestSolver(worker.arrays.weights, 351, stop); });
-    std::vector<std::byte> out(MaxPayloadBytes(351));
-    for (int round = 0; round < 500; ++round) {
-      ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
-      take.out_bytes = static_cast<uint32_t>(out.size());
-      take.out = out.data();
-      executor->Run({&take, 1});
-      EXPECT_EQ(take.result & (kNonFinite | kMalformed), 0);
-      if (!(take.result & kNonZero)) continue;
-      ChunkOp merge{.kind = ChunkOpKind::kMerge, .codec = take.out_codec};
-      merge.in = out.data();
-      merge.in_bytes = take.out_bytes;
-      merger->Run({&merge, 1});
-      EXPECT_EQ(merge.result, 0);
+TEST(HostExecutor, ReadsWeightsThatASolverIsIn) {
+  Replica replica(350, 350);
+  RangeLock locks(replica.arrays.weights);
+  RangeLock::Shared solver(&locks);
+  const auto executor = MakeHostExecutor(replica.arrays, {}, {}, BestSimd(), &locks);
+  replica.arrays.weights[7] = 3;
+  solver.Lock(replica.arrays.weights, 350);
+  std::vector<float> out(350);
+  ChunkOp read{.kind = ChunkOpKind::kRead, .out_bytes = 4 * 350};
+  read.out = reinterpret_cast<std::byte*>(out.data());
+  ChunkOp freeze{.kind = ChunkOpKind::kFreeze};
+  executor->Run({&read, 1});
+  executor->Run({&freeze, 1});
+  EXPECT_EQ(read.result | freeze.result, 0);
+  EXPECT_EQ(out[7], 3);
+  EXPECT_EQ(replica.arrays.base[7], 3);
+  solver.Unlock();
+}
+
+// Of merges, each looks at the next one's payload: a run of them must not go on into a chunk
+// that a solver is in.
+TEST(HostExecutor, MergesARunOfDifferencesButForTheChunkThatASolverIsIn) {
+  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16}) {
+    constexpr uint32_t kChunks = 120;  // more than one range that it locks
+    Replica replica(350 * kChunks, 350);
+    RangeLock locks(replica.arrays.weights);
+    RangeLock::Shared solver(&locks);
+    const auto executor = MakeHostExecutor(replica.arrays, {}, {}, BestSimd(), &locks);
+    std::vector<uint32_t> words(350, codec == Codec::kFloat32 ? 0x3f800000 : 0x3f803f80);  // 1
+    std::vector<ChunkOp> ops(kChunks);
+    for (uint32_t i = 0; i < kChunks; ++i) {
+      ops[i] = {.kind = ChunkOpKind::kMerge, .codec = codec, .chunk = (i + 11) % kChunks};
+      ops[i].in = reinterpret_cast<const std::byte*>(words.data());
+      ops[i].in_bytes = codec == Codec::kFloat32 ? 1400 : 700;
     }
-    stop = true;
-    solver.join();
-    // The master has all that was taken, whatever the solver did meanwhile.
-    for (int i = 0; i < 351; ++i) {
-      EXPECT_NEAR(master.arrays.weights[i], worker.arrays.base[i],
-                  1e-3 * std::fabs(worker.arrays.base[i]) + 1e-3);
+    solver.Lock(&replica.arrays.weights[350 * 30 + 100], 16);
+    executor->Run(ops);
+    solver.Unlock();
+    for (const ChunkOp& op : ops) {
+      EXPECT_EQ(op.result, op.chunk == 30 ? kBusy : 0) << op.chunk;
+      const float w = replica.arrays.weights[350 * op.chunk + 200];
+      EXPECT_EQ(w, op.chunk == 30 ? 0 : 1) << op.chunk;
     }
   }
 }

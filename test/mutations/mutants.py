@@ -18,10 +18,10 @@ RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executo
 MUTANTS = [
     # ---- Exactly once -------------------------------------------------------
     ("ack-without-merge", [(MASTER, """\
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
 """, """\
-    x_.Dropped(op.result & kMalformed ? Drop::kPayload : Drop::kNonFinite, context.source);
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
 """)]),
     ("ack-on-receipt-merge-dropped", [(MASTER, """\
   if (h.seq != end.applied + 1) return Drop::kOld;
@@ -407,10 +407,11 @@ MUTANTS = [
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
     ("corrupt-return-counts", [(RECOVERY, """\
-    x_.Dropped(Drop::kNonFinite, context.source);  // and no answer: what it would say is not known
+    // No answer: what it would say is not known.
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
 """, """\
-    x_.Dropped(Drop::kNonFinite, context.source);
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
     Answered(op.chunk, context.source);
     return;
 """)]),

@@ -9,7 +9,11 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kSolver = 3;  // the stream of random numbers
+// Streams of random numbers.
+constexpr uint64_t kSolver = 3, kInterruption = 4;
+
+// Of so many steps, one is interrupted between its load and its store.
+constexpr uint64_t kInterrupted = 64;
 // More than a node ever takes by beginning anew, so that no two lives have the same incarnation.
 constexpr uint32_t kLifeSpan = 10'000;
 
@@ -32,6 +36,7 @@ SimNode::SimNode(const Scenario& scenario, uint16_t id)
       id_(id),
       stride_(2 * scenario.nodes + 1),
       rng_(scenario.seed, {kSolver, id}),
+      interruptions_(scenario.seed, {kInterruption, id}),
       made_(scenario.chunks),
       ended_(scenario.chunks),
       made_wild_(scenario.chunks),
@@ -56,7 +61,9 @@ void SimNode::Begin(uint32_t incarnation) {
   resets_ = 0;
   leaving_ = synced_ = has_trained_ = false;
   const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation);
+  holder_.reset();
   node_.Start(config, size, stride_);
+  holder_.emplace(node_.locks.get());
   if (!starts_ahead()) return;
   node_.exchange.reset();
   node_.executor = std::make_unique<test::LateExecutor>(std::move(node_.executor), 4);
@@ -70,6 +77,7 @@ void SimNode::Receive(std::span<const std::span<const std::byte>> frames, int64_
     frames = frames.subspan(kPiece);
   }
   node_.exchange->Receive(frames, now);
+  FinishStore();
 }
 
 void SimNode::Crash() {
@@ -79,6 +87,8 @@ void SimNode::Crash() {
 }
 
 void SimNode::EndLife() {
+  if (store_) holder_->Unlock();
+  store_.reset();
   for (int c = 0; c < scenario_.chunks; ++c) {
     ended_[c] += made_[c];
     made_[c] = 0;
@@ -87,6 +97,7 @@ void SimNode::EndLife() {
 }
 
 void SimNode::Leave() {
+  FinishStore();
   leaving_ = true;
   node_.exchange->Leave();
 }
@@ -102,6 +113,7 @@ void SimNode::Train() {
     return;
   }
   if (rng_.Uniform() >= scenario_.busy) return;
+  if (interruptions_.Below(kInterrupted) == 0) return BeginStore();
   const int touched = 1 + static_cast<int>(rng_.Below(scenario_.chunks));
   for (int i = 0; i < touched; ++i) {
     const int chunk = static_cast<int>(rng_.Below(scenario_.chunks));
@@ -109,6 +121,26 @@ void SimNode::Train() {
     node_.weights[chunk * stride_ + id_] += tokens;
     made_[chunk] += tokens;
   }
+  ++all_steps_;
+  node_.exchange->SetProgress(++node_.iterations);
+}
+
+void SimNode::BeginStore() {
+  const int chunk = static_cast<int>(interruptions_.Below(scenario_.chunks));
+  // All lanes of the chunk, as a solver's pass moves whole vectors.
+  float* const weights = &node_.weights[chunk * stride_];
+  const int lanes = 2 * scenario_.nodes;
+  holder_->Lock(weights, lanes);
+  store_ = {chunk, {weights, weights + lanes}};
+  ++store_->values[id_];
+}
+
+void SimNode::FinishStore() {
+  if (!store_) return;
+  std::ranges::copy(store_->values, &node_.weights[store_->chunk * stride_]);
+  holder_->Unlock();
+  ++made_[store_->chunk];
+  store_.reset();
   ++all_steps_;
   node_.exchange->SetProgress(++node_.iterations);
 }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,7 +56,8 @@ class SimNode {
   // The frames stay until the next Send.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
   // One step of its solver, if it may train. If it may not any more, its solver may write all the
-  // same: one that has not noticed yet.
+  // same: one that has not noticed yet. Some steps are interrupted between their load and their
+  // store, which waits until the exchange has sent and received once more.
   void Train();
   // Notices the end and the beginning of lives; to be called after every exchange.
   // Checks what holds of one node at any time.
@@ -80,14 +82,23 @@ class SimNode {
  private:
   void Begin(uint32_t incarnation);
   void EndLife();
+  void BeginStore();
+  void FinishStore();
   bool CheckOwn(Failure* failure);
   bool CheckOthers(const std::vector<const SimNode*>& all, Failure* failure);
 
   const Scenario& scenario_;
   const uint16_t id_;
   const int stride_;
-  Rng rng_;
+  Rng rng_, interruptions_;
   test::ExchangeNode node_;
+  std::optional<RangeLock::Shared> holder_;  // its solver's
+  // Of an interrupted step.
+  struct Store {
+    int chunk;
+    std::vector<float> values;
+  };
+  std::optional<Store> store_;
   // Those that the next start adds to, and the next one with the clock back subtracts from.
   uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
   uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, lives_lost_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/range_lock.h"
 #include "exchange/exchange.h"
 #include "exchange/host_executor.h"
 
@@ -54,6 +55,7 @@ class FrameBytes {
 // Does not run until it is started.
 struct ExchangeNode {
   std::vector<float> weights, base, pending;
+  std::unique_ptr<RangeLock> locks;  // of the weights
   std::unique_ptr<ChunkExecutor> executor;
   std::unique_ptr<Exchange> exchange;
   uint64_t iterations = 0;
@@ -63,8 +65,11 @@ struct ExchangeNode {
     weights.assign(size, 0.0f);
     base = pending = weights;
     iterations = 0;
-    executor = MakeHostExecutor(
-        {weights.data(), base.data(), pending.data(), nullptr, size, chunk_floats}, config.codec);
+    executor.reset();
+    locks = std::make_unique<RangeLock>(weights.data());
+    executor =
+        MakeHostExecutor({weights.data(), base.data(), pending.data(), nullptr, size, chunk_floats},
+                         config.codec, {}, BestSimd(), locks.get());
     exchange = std::make_unique<Exchange>(config, executor.get());
   }
 };

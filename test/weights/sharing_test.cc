@@ -54,6 +54,58 @@ TEST(SharedWeights, GiveEachIterationToOneProcessOnly) {
   EXPECT_EQ(buffer->clock().global(), kLimit);
 }
 
+TEST(SharedWeights, AreExchangedWhileNoOtherProcessUpdatesThem) {
+  ShmName name;
+  auto buffer = CreateFilled(name, 0);
+  RangeLock::Exclusive exchange(&buffer->locks());
+  Child child([&](Child& self) {
+    auto joined = WeightBuffer::JoinTraining(name, SmallLayout());
+    RangeLock::Shared solver(&joined->locks());
+    solver.Lock(joined->data() + 100, 100);
+    self.Report();
+    self.AwaitParent();
+    solver.Unlock();
+    self.Report();
+    self.AwaitParent();
+    solver.Lock(joined->data() + 100, 100);
+    self.Report();
+    self.AwaitParent();
+    return 0;
+  });
+  child.AwaitReport();
+  EXPECT_FALSE(exchange.TryLock(buffer->data() + 150, 16));
+  EXPECT_TRUE(exchange.TryLock(buffer->data() + 256, 16));
+  exchange.Unlock();
+  child.Continue();
+  child.AwaitReport();
+  EXPECT_TRUE(exchange.TryLock(buffer->data() + 150, 16));
+  exchange.Unlock();
+  child.Continue();
+  child.AwaitReport();
+  EXPECT_FALSE(exchange.TryLock(buffer->data() + 150, 16));
+  child.Kill();  // in the middle of an update
+  EXPECT_TRUE(exchange.TryLock(buffer->data() + 150, 16));
+}
+
+TEST(SharedWeights, AreTrainedOnWhenAnExchangeDiesWithItsRange) {
+  ShmName name;
+  auto buffer = CreateFilled(name, 0);
+  RangeLock::Shared solver(&buffer->locks());
+  Child child([&](Child& self) {
+    auto joined = WeightBuffer::JoinTraining(name, SmallLayout());
+    RangeLock::Exclusive exchange(&joined->locks());
+    if (!exchange.TryLock(joined->data(), 500)) return 1;
+    self.Report();
+    self.AwaitParent();
+    return 0;
+  });
+  child.AwaitReport();
+  EXPECT_FALSE(solver.TryLock(buffer->data() + 100, 100));
+  child.Kill();
+  solver.Lock(buffer->data() + 100, 100);  // would wait for ever
+  solver.Unlock();
+}
+
 TEST(SharedWeights, SurviveTheDeathOfATrainerAndReuseItsPlaces) {
   ShmName name;
   auto buffer = CreateFilled(name, 0);

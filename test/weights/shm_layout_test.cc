@@ -60,15 +60,27 @@ std::vector<Table> DocumentedTables() {
 
 TEST(ShmLayout, IsTheDocumentedOne) {
   const std::vector<Table> tables = DocumentedTables();
-  ASSERT_EQ(tables.size(), 3u);
-  const Table header = {PLACE(ShmHeader, magic),         PLACE(ShmHeader, version),
-                        PLACE(ShmHeader, dtype),         PLACE(ShmHeader, layout_digest),
-                        PLACE(ShmHeader, param_count),   PLACE(ShmHeader, array_floats),
-                        PLACE(ShmHeader, array_offset),  PLACE(ShmHeader, max_processes),
-                        PLACE(ShmHeader, max_solvers),   PLACE(ShmHeader, state),
-                        PLACE(ShmHeader, reserved),      PLACE(ShmHeader, clock.start),
-                        PLACE(ShmHeader, clock.claimed), PLACE(ShmHeader, clock.elsewhere),
-                        PLACE(ShmHeader, processes),     PLACE(ShmHeader, solvers),
+  ASSERT_EQ(tables.size(), 4u);
+  const Table header = {PLACE(ShmHeader, magic),
+                        PLACE(ShmHeader, version),
+                        PLACE(ShmHeader, dtype),
+                        PLACE(ShmHeader, layout_digest),
+                        PLACE(ShmHeader, param_count),
+                        PLACE(ShmHeader, array_floats),
+                        PLACE(ShmHeader, array_offset),
+                        PLACE(ShmHeader, max_processes),
+                        PLACE(ShmHeader, max_solvers),
+                        PLACE(ShmHeader, state),
+                        PLACE(ShmHeader, reserved),
+                        PLACE(ShmHeader, clock.start),
+                        PLACE(ShmHeader, clock.claimed),
+                        PLACE(ShmHeader, clock.elsewhere),
+                        PLACE(ShmHeader, processes),
+                        PLACE(ShmHeader, solvers),
+                        PLACE(ShmHeader, ranges.exclusive_end),
+                        PLACE(ShmHeader, ranges.shared_end),
+                        PLACE(ShmHeader, ranges.exclusive),
+                        PLACE(ShmHeader, ranges.shared),
                         {"array", {kShmArrayOffset, 0}}};
   EXPECT_EQ(tables[0], header);
   const Table process = {PLACE(ShmProcess, start_time), PLACE(ShmProcess, pid),
@@ -77,6 +89,9 @@ TEST(ShmLayout, IsTheDocumentedOne) {
   const Table solver = {PLACE(ClockSlot, done), PLACE(ClockSlot, owner),
                         PLACE(ClockSlot, reserved)};
   EXPECT_EQ(tables[2], solver);
+  const Table range = {PLACE(RangeSlot, range), PLACE(RangeSlot, owner),
+                       PLACE(RangeSlot, reserved)};
+  EXPECT_EQ(tables[3], range);
 }
 
 TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
@@ -85,6 +100,10 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   buffer->clock().StartAt(7);
   buffer->clock().Claim(100);
   buffer->clock().Elsewhere(30);
+  RangeLock::Shared solver(&buffer->locks());
+  solver.Lock(buffer->data() + 48, 33);
+  RangeLock::Exclusive exchange(&buffer->locks());
+  ASSERT_TRUE(exchange.TryLock(buffer->data(), 16));
   const std::string file = ReadFile(name.path());
   const auto number = [&](size_t offset, auto type) {
     memcpy(&type, file.data() + offset, sizeof(type));
@@ -104,6 +123,12 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   EXPECT_EQ(number(192, int64_t{}), 30);
   EXPECT_EQ(number(4096 + 8, int32_t{}), getpid());
   EXPECT_EQ(number(4096 + 12, uint32_t{}), 1u);
+  EXPECT_EQ(number(24576, uint32_t{}), 1u);
+  EXPECT_EQ(number(24580, uint32_t{}), 1u);
+  EXPECT_EQ(number(24640, uint64_t{}), 1u);
+  EXPECT_EQ(number(24640 + 8, uint32_t{}), 1u);
+  EXPECT_EQ(number(28736, uint64_t{}), (uint64_t{3} << 32) + 6);
+  EXPECT_EQ(number(28736 + 8, uint32_t{}), 1u);
   EXPECT_EQ(number(65536, float{}), 1.5f);
 }
 

@@ -288,7 +288,7 @@ TEST(WeightBuffer, OfAnotherVersionIsRefused) {
   ShmName name;
   auto buffer = CreateFilled(name, 0);
   name.Poke(offsetof(ShmHeader, version), uint32_t{kShmVersion + 1});
-  EXPECT_CONTAINS(JoinError(name), "of version 3, expected version 2");
+  EXPECT_CONTAINS(JoinError(name), "of version 4, expected version 3");
 }
 
 TEST(WeightBuffer, OfAnotherTypeOrOtherTablesIsRefused) {
