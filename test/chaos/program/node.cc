@@ -45,7 +45,11 @@ ChaosNode::ChaosNode(const Network& network, int machine, std::vector<std::strin
       shm_(Cat("millrace_chaos_", getpid(), "_", name_)) {}
 
 ChaosNode::~ChaosNode() {
-  if (running()) Kill();
+  if (running()) {
+    Kill();
+    waitpid(pid_, nullptr, 0);
+    Ended();
+  }
   replica_.reset();
   RemoveSharedMemory(last_pid_);
 }
@@ -114,9 +118,9 @@ double ChaosNode::StoppingFor() const {
 }
 
 void ChaosNode::Kill() {
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  Ended();
+  Signal(SIGKILL);
+  killed_ = true;
+  stopping_ = false;
 }
 
 std::optional<int> ChaosNode::Reap() {
@@ -130,7 +134,8 @@ void ChaosNode::Ended() {
   JudgeMemory();
   pid_ = -1;
   was_stopped_ = stopping_;
-  frozen_ = stopping_ = false;
+  was_killed_ = killed_;
+  frozen_ = stopping_ = killed_ = false;
 }
 
 void ChaosNode::JudgeMemory() {

@@ -47,12 +47,14 @@ class ChaosNode {
   // Not while it runs. `clock_shift`: seconds that its wall clock is off.
   void Start(int64_t clock_shift = 0);
   void Signal(int signal);
-  // Also waits for the end.
+  // Does not wait for the end: a kernel that is busy takes seconds to close a packet socket.
   void Kill();
   // Exit status, or 128 + n after signal n, of a process that has ended since the last call.
   std::optional<int> Reap();
   // Whether the process that was reaped last had been sent SIGTERM.
   bool was_stopped() const { return was_stopped_; }
+  // Or had been killed.
+  bool was_killed() const { return was_killed_; }
   // Seconds since the process was sent SIGTERM, which it has not obeyed yet; 0: it was sent none.
   double StoppingFor() const;
 
@@ -87,7 +89,8 @@ class ChaosNode {
   pid_t pid_ = -1, last_pid_ = -1;
   int starts_ = 0;
   size_t log_begin_ = 0;  // where the newest process's text begins
-  bool frozen_ = false, stopping_ = false, was_stopped_ = false;
+  bool frozen_ = false, stopping_ = false, killed_ = false;
+  bool was_stopped_ = false, was_killed_ = false;
   std::chrono::steady_clock::time_point stop_time_;
   NodeView view_;
   std::unique_ptr<WeightBuffer> replica_;

@@ -86,7 +86,7 @@ void Training::WriteFiles() {
     const std::string solver = write(
         Cat(name, ".prototxt"),
         Cat("net: \"", kNet, "\"\ntest_iter: 10\ntest_interval: ", options_.max_iter / 3,
-            "\ntest_initialization: false\nbase_lr: 0.005\nmomentum: 0.9\nweight_decay: 0.0005\n",
+            "\ntest_initialization: false\nbase_lr: 0.002\nmomentum: 0.9\nweight_decay: 0.0005\n",
             "lr_policy: \"fixed\"\ndisplay: 50\nmax_iter: ", options_.max_iter,
             "\nsnapshot: ", options_.snapshot_interval, "\nsnapshot_prefix: \"",
             SnapshotFolder(static_cast<size_t>(i)),
@@ -166,6 +166,7 @@ void Training::Reap() {
 
 void Training::JudgeEnd(size_t i, int status) {
   const ChaosNode& node = *nodes_[i];
+  if (node.was_killed()) return;
   log_ << Now() << " node " << node.name() << " has ended with status " << status << std::endl;
   if (node.was_stopped()) {
     if (status != 0)
