@@ -14,6 +14,7 @@ LINKS = "src/exchange/link_monitor.cc"
 ANSWER_TIMES = "src/exchange/answer_times.h"
 CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
+OP_LOCK, RANGE_LOCK = "src/exchange/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
     # ---- Exactly once -------------------------------------------------------
@@ -224,13 +225,68 @@ MUTANTS = [
     ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_) & kMalformed;
 """)]),
     ("non-finite-difference-merged-behind-another", [(EXECUTOR, """\
-      if (!alike || !finite) return i + 1;
+      if (!alike || !finite || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
 """, """\
-      if (!alike || (!finite && i < 0)) return i + 1;
+      if (!alike || (!finite && i < 0) || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
 """)]),
     ("refused-difference-is-never-merged", [(MASTER, """\
     End(chunk, context.source).applied = context.seq - 1;
 """, "")]),
+
+    # ---- Solvers that write the weights meanwhile ---------------------------
+    ("writes-weights-without-their-range", [(OP_LOCK, """\
+    return Holds(ops[0].chunk) || !WritesWeights(ops[0].kind) || LockFor(ops);
+""", """\
+    LockFor(ops);
+    return true;
+""")]),
+    ("a-run-of-merges-leaves-its-range", [(EXECUTOR, """\
+      if (!alike || !finite || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
+""", """\
+      if (!alike || !finite) return i + 1;
+""")]),
+    ("range-of-several-chunks-ends-too-early", [(OP_LOCK, """\
+    const int64_t count = std::min(end * arrays_.chunk_floats, arrays_.size) - first;
+""", """\
+    const int64_t count = std::min((begin + 1) * arrays_.chunk_floats, arrays_.size) - first;
+""")]),
+    ("range-is-held-after-the-batch", [(OP_LOCK, """\
+    begin_ = end_ = 0;
+    holder_->Unlock();
+""", """\
+    begin_ = end_ = 0;
+""")]),
+    ("an-exchange-does-not-look-for-solvers", [(RANGE_LOCK, """\
+      if (std::all_of(own + 1, all.end(), left) && std::ranges::all_of(lock_.SharedSlots(), left)) {
+""", """\
+      if (std::all_of(own + 1, all.end(), left)) {
+""")]),
+    ("a-solver-looks-before-it-says-where-it-is", [(RANGE_LOCK, """\
+  slot_.range.store(range);
+  for (const RangeSlot& other : lock_.ExclusiveSlots()) {
+    if (!IsIn(other, range)) continue;
+    Unlock();
+    return false;
+  }
+  return true;
+""", """\
+  for (const RangeSlot& other : lock_.ExclusiveSlots()) {
+    if (!IsIn(other, range)) continue;
+    return false;
+  }
+  slot_.range.store(range);
+  return true;
+""")]),
+    ("last-floats-of-a-range-are-not-in-it", [(RANGE_LOCK, """\
+         static_cast<uint64_t>((end + kUnitFloats - 1) / kUnitFloats);
+""", """\
+         static_cast<uint64_t>(end / kUnitFloats);
+""")]),
+    ("a-dead-process-keeps-its-range", [(RANGE_LOCK, """\
+  return range != 0 && !lives && slot->range.compare_exchange_strong(range, 0);
+""", """\
+  return range != 0 && !lives && range == 0;
+""")]),
 
     # ---- Who may say what ---------------------------------------------------
     ("other-views-heard", [(MEMBERSHIP, """\
