@@ -1,1 +1,226 @@
-MUTANTS = []
+"""Bugs in how nodes come to believe each other and what a segment lets in and out, as exchange.py
+has them.
+"""
+
+INTRODUCTIONS = "src/segment/introductions.cc"
+REFUSED = "src/segment/introductions_refused.cc"
+INTRO_FRAME, KEY = "src/segment/introduction_frame.cc", "src/segment/cluster_key.cc"
+GATE, SEAL, REPLAY = "src/segment/gate.cc", "src/segment/seal.cc", "src/segment/replay_window.h"
+BULLETINS, STORE = "src/segment/bulletins.cc", "src/segment/bulletin_store.cc"
+GATHERING, PACER = "src/segment/gathering.cc", "src/segment/pacer.cc"
+LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/meters.cc"
+SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/replica_survey.cc"
+
+MUTANTS = [
+    # ---- Introductions and proofs -------------------------------------------
+    ("a-recorded-introduction-is-believed", [(INTRODUCTIONS, """\
+  } else if (!fresh) {
+""", """\
+  } else if (!fresh && in.echo == kNoNonce) {
+""")]),
+    ("a-challenge-proves-more-than-one-thing", [(INTRODUCTIONS, """\
+  if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
+""", "")]),
+    ("introductions-of-another-key-are-believed", [(INTRODUCTIONS, """\
+  return SameTag(tag, bytes.last<kTagBytes>()) ? IntroDrop::kNone : IntroDrop::kTag;
+""", """\
+  return SameTag(tag, tag) ? IntroDrop::kNone : IntroDrop::kTag;
+""")]),
+    ("speaks-for-others", [(INTRODUCTIONS, """\
+  if (from != in.source) return IntroDrop::kSource;
+""", "")]),
+    ("an-earlier-start-replaces-a-later-one", [(INTRODUCTIONS, """\
+  if (peer.known && in.incarnation <= peer.incarnation) {
+""", """\
+  if (peer.known && in.incarnation == peer.incarnation) {
+""")]),
+    ("nets-of-other-shapes-are-alike", [(INTRODUCTIONS, """\
+  if (theirs.layout_digest != ours.layout_digest) {
+""", """\
+  if (theirs.layout_digest != ours.layout_digest && theirs.parameters != ours.parameters) {
+""")]),
+    ("is-done-before-the-peer-knows-it", [(INTRODUCTIONS, """\
+  peer->confirmed = in.known == life_;
+  peer->life = in.life;
+""", """\
+  peer->confirmed = true;
+  peer->life = in.life;
+""")]),
+    ("answers-as-often-as-it-is-asked", [(INTRODUCTIONS, """\
+    if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns) {
+""", """\
+    if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns && now < 0) {
+""")]),
+    ("the-first-peers-take-all-the-room", [(INTRODUCTIONS, """\
+  if (!peers_.empty()) first_ = (first_ + turn) % peers_.size();
+""", "")]),
+    ("tells-of-a-mismatch-that-is-repaired", [(INTRODUCTIONS, """\
+  peer->mismatch.reset();
+""", "")]),
+    ("takes-the-incarnation-that-is-known", [(REFUSED, """\
+  incarnation_ = known + 1;
+""", """\
+  incarnation_ = known;
+""")]),
+    ("lives-on-after-a-raise", [(REFUSED, """\
+  life_ = DrawNonce(random_);
+""", "")]),
+    ("peers-know-the-life-before-a-raise", [(REFUSED, """\
+    each.confirmed = false;
+""", "")]),
+    ("one-peer-raises-again-and-again", [(REFUSED, """\
+  if (!peer->raised && in.known_incarnation < kLatestIncarnation) {
+""", """\
+  if (in.known_incarnation < kLatestIncarnation) {
+""")]),
+    ("gives-up-at-the-first-mismatch", [(REFUSED, """\
+  const bool long_enough = unresolved_.last - unresolved_.since >= config_.patience_ns;
+""", """\
+  const bool long_enough = now - unresolved_.since >= config_.patience_ns;
+""")]),
+    ("gives-up-though-it-has-met-one", [(REFUSED, """\
+  if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
+""", """\
+  if (unresolved_.reason.empty() || now > wait_ends()) {
+""")]),
+    ("an-unproven-reason-hides-a-proven-one", [(REFUSED, """\
+  if (unresolved_.proven && !proven) return;
+""", "")]),
+    ("fields-after-the-name-are-not-checked", [(INTRO_FRAME, """\
+  if (in.known == kNoNonce && in.known_incarnation != 0) return false;
+""", "")]),
+
+    # ---- Seals and the gate -------------------------------------------------
+    ("all-lives-have-one-key", [(KEY, """\
+  Put<Nonce>(purpose.data(), kName.size() + 10, life);
+""", "")]),
+    ("all-nodes-have-one-key", [(KEY, """\
+  Put<uint16_t>(purpose.data(), kName.size() + 8, node);
+""", "")]),
+    ("a-life-admitted-again-forgets-what-was-seen", [(SEAL, """\
+  if (lives_[node] != nullptr && lives_[node]->nonce == life) return;
+""", "")]),
+    ("a-repeat-is-opened", [(SEAL, """\
+  if (life.window.Seen(number)) return OpenResult::kRepeated;
+""", "")]),
+    ("a-frame-behind-the-window-is-opened", [(SEAL, """\
+  if (life.window.Old(number)) return OpenResult::kOld;
+""", "")]),
+    ("a-forged-number-moves-the-window", [(SEAL, """\
+  if (life.window.Seen(number)) return OpenResult::kRepeated;
+""", """\
+  if (life.window.Seen(number)) return OpenResult::kRepeated;
+  life.window.Mark(number);
+""")]),
+    ("places-of-old-numbers-are-used-as-they-are", [(REPLAY, """\
+        for (uint64_t n = newest_ + 1; n <= number; ++n) words_[Word(n)] &= ~(1ull << (n % 64));
+""", "")]),
+    ("a-long-jump-keeps-the-window", [(REPLAY, """\
+        words_.fill(0);
+""", "")]),
+    ("strangers-get-in", [(GATE, """\
+  if (!introductions_.Knows(in.from)) return GateDrop::kNotIntroduced;
+""", "")]),
+    ("a-peer-sends-in-anothers-name", [(GATE, """\
+  if (named && FrameSource(in.bytes) != in.from) return GateDrop::kOtherSender;
+""", "")]),
+    ("seals-as-before-a-raise", [(GATE, """\
+    MakeSealer();
+    LOG(WARNING) << "Node "
+""".rstrip("\n"), """\
+    LOG(WARNING) << "Node "
+""".rstrip("\n"))]),
+
+    # ---- Bulletins ----------------------------------------------------------
+    ("a-receipt-for-an-earlier-edition-counts", [(BULLETINS, """\
+  if (head.edition < store_.Newest(entry)) return;
+""", "")]),
+    ("parts-of-two-editions-make-one", [(BULLETINS, """\
+    assembly = {};
+    assembly.edition""", """\
+    assembly.edition""")]),
+    ("bulletins-go-back-where-they-came-from", [(BULLETINS, """\
+    ours_to_send_[entry] = is.edition.version > 0 && is.via != link_;
+""", """\
+    ours_to_send_[entry] = is.edition.version > 0;
+""")]),
+    ("a-peers-new-life-is-told-nothing", [(BULLETINS, """\
+  peer->lacks = ours_to_send_;
+""", "")]),
+    ("a-bulletin-without-room-waits-its-time", [(BULLETINS, """\
+  peer->next_round = now;
+  next_event_ = std::min(next_event_, now);
+""", "")]),
+    ("what-an-earlier-life-published-stays", [(STORE, """\
+      if (entries_[old].entry.edition.version > 0) Set(old, {edition.incarnation, 0}, {}, link);
+""", "")]),
+    ("an-older-edition-is-taken", [(STORE, """\
+  if (edition <= Edition{incarnations_[node], entries_[entry].entry.edition.version}) return false;
+""", "")]),
+
+    # ---- The segment --------------------------------------------------------
+    ("overdrafts-are-forgiven", [(PACER, """\
+  return std::max(level_, 0.0);
+""", """\
+  return level_ = std::max(level_, 0.0);
+""")]),
+    ("a-silence-is-saved-up", [(PACER, """\
+    level_ = std::min(burst_, level_ + seconds * rate_);
+""", """\
+    level_ = level_ + seconds * rate_;
+""")]),
+    ("counts-several-iterations-as-one", [(GATHERING, """\
+        static_cast<double>(now_ns - counted_at_) / static_cast<double>(iterations - counted_);
+""", """\
+        static_cast<double>(now_ns - counted_at_);
+""")]),
+    ("a-link-that-breaks-again-is-not-told-of", [(LINK_LOG, """\
+    if (links.Reports(link.from, link.to)) return false;
+    lines""", """\
+    if (links.Reports(link.from, link.to) || !lines.empty()) return false;
+    lines""")]),
+    ("left-out-for-ever", [(LINK_LOG, """\
+      return link.from == node || link.to == node;
+""", """\
+      return link.from == node || link.to != node;
+""")]),
+    ("drops-at-the-gate-are-one-peers", [(METERS, """\
+  for (size_t i = 0; i < peers_.size(); ++i) peer_gate_drops_[i].Set(gate.drops_of(peers_[i]));
+""", """\
+  for (size_t i = 0; i < peers_.size(); ++i) peer_gate_drops_[i].Set(gate.drops_of(peers_[0]));
+""")]),
+    ("who-is-not-in-sync-leads", [(SEGMENT, """\
+  if (first && synced(*first)) return first->node;
+""", """\
+  if (first) return first->node;
+""")]),
+    ("slots-of-frames-that-can-never-be-sent-are-lost", [(SEGMENT, """\
+      exchange_->Release(frame.slot);  // it can never be sent; the transport counts it
+""", "")]),
+    ("a-full-destination-stops-all-others", [(SEGMENT, """\
+    const PostedFrame& frame = held_[begin++];
+""", """\
+    if (!out_.empty() && sent.status == SendStatus::kBusy) {
+      while (begin < held_.size()) held_[kept++] = held_[begin++];
+      break;
+    }
+    const PostedFrame& frame = held_[begin++];
+""")]),
+    ("bulletins-are-not-paced", [(SEGMENT, """\
+    const size_t room = std::min(news_.size(), Affordable(now_ns));
+""", """\
+    const size_t room = news_.size();
+""")]),
+    ("is-informed-before-all-members-are", [(SEGMENT, """\
+                       return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+""", """\
+                       return m.node == config_.exchange.node || bulletins_->Has(m.node, 0);
+""")]),
+    ("an-age-is-of-the-freshest", [(SURVEY, """\
+    tally.oldest_ns = std::max(tally.oldest_ns, age);
+    if""", """\
+    tally.oldest_ns = age;
+    if""")]),
+]
+
+# Not in the table, because nobody could tell:

@@ -1,1 +1,288 @@
-MUTANTS = []
+"""Bugs in how a run is trained, tested, saved and ended, as exchange.py has them."""
+
+ENDING, END = "src/train/run_ending.cc", "src/train/cluster_end.cc"
+DEPARTURE = "src/train/departure.cc"
+DUTY, WRITER = "src/train/snapshot_duty.cc", "src/train/snapshot_writer.cc"
+TAKEOVER = "src/train/shard_takeover.cc"
+SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("split_test", "test_shares", "tester"))
+WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
+REPORTER = "src/train/reporter.cc"
+
+MUTANTS = [
+    # ---- The end of a run ---------------------------------------------------
+    ("minus-zero-keeps-nodes-apart", [(ENDING, """\
+    for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
+""", """\
+    for (size_t i = 0; i < count; ++i) part[i] = weights[i];
+""")]),
+    ("who-was-stopped-counts-as-ended", [(ENDING, """\
+    if (found == statements_.end() || found->second.claim() > 0 ||
+        found->second.has_iteration_ns()) {
+""", """\
+    if (found == statements_.end() || found->second.has_iteration_ns()) {
+""")]),
+    ("what-a-codec-holds-back-is-never-sent", [(ENDING, """\
+  if (state != State::kTraining) peers_.flush();
+""", "")]),
+    ("two-stopped-nodes-save", [(ENDING, """\
+    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+""", """\
+    if (claim > own) saver = Saver::kOther;
+""")]),
+    ("saves-though-another-trains-on", [(ENDING, """\
+    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+""", """\
+    if (found == statements_.end()) return Saver::kNobody;
+""")]),
+    ("waits-for-a-dead-node-that-others-speak-of", [(ENDING, """\
+  std::erase_if(
+      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
+""", "")]),
+    ("gives-up-slow-iterations", [(ENDING, """\
+    if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
+""", "")]),
+    ("waits-for-weights-that-move-for-ever", [(ENDING, """\
+  const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+""", """\
+  const bool patient = now - moved_ns_ < kStillNs;
+""")]),
+    ("hears-only-its-neighbours", [(ENDING, """\
+        if (!goes(node)) there_.push_back(node);
+""", """\
+        if (!goes(node) && next == 0) there_.push_back(node);
+""")]),
+    ("tells-all-changes-at-once", [(ENDING, """\
+  if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
+""", """\
+  if (bytes == told_) return;
+""")]),
+    ("saves-the-end-again-and-again", [(END, """\
+  if (std::exchange(saved_, true)) return;
+""", """\
+  saved_ = true;
+""")]),
+    ("every-node-saves-the-model-at-the-end", [(END, """\
+  if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);
+""", """\
+  if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), true);
+""")]),
+    ("who-follows-keeps-no-part-of-the-end", [(END, """\
+  if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);
+""", """\
+  saved_ = true;
+""")]),
+    ("goes-before-the-last-results-are-told", [(END, """\
+    if (tests_.empty()) return false;
+""", "")]),
+    ("tests-live-weights-at-the-end", [(END, """\
+  parts_.tester->BindWeights(frozen_->data());
+""", "")]),
+
+    # ---- Leaving ------------------------------------------------------------
+    ("leaves-those-that-depend-on-it", [(DEPARTURE, """\
+  if (!stopped_) return peers_.others_depend() && !Late(now, kFinishNs);
+""", """\
+  if (!stopped_) return false;
+""")]),
+    ("a-stopped-leader-gives-the-others-no-turn", [(DEPARTURE, """\
+  return peers_.others_depend() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+""", """\
+  return false;
+""")]),
+    ("the-last-one-answers-nobody", [(DEPARTURE, """\
+  if (!last_ || peers_.quiet()) return true;
+""", """\
+  return true;
+""")]),
+    ("who-saves-says-that-it-has-gone", [(DEPARTURE, """\
+  if (stopped_ && !last) ending_->SayGone();
+""", """\
+  if (stopped_) ending_->SayGone();
+""")]),
+    ("a-hurry-is-not-told", [(DEPARTURE, """\
+  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
+""", """\
+  in_hurry_ = synced && !peers_.delivered() && stopped_ && !ending_->same();
+""")]),
+    ("goes-before-the-others-are-informed", [(DEPARTURE, """\
+      Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
+""", """\
+      Enter(Phase::kGoes, now);
+""")]),
+    ("long-iterations-leave-no-time-to-hand-over", [(DEPARTURE, """\
+  return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
+""", """\
+  return signal ? *signal + ns : INT64_MAX;
+""")]),
+
+    # ---- Snapshots ----------------------------------------------------------
+    ("a-snapshot-is-made-up-for-though-it-was-written", [(DUTY, """\
+    Settle(written.iteration());
+""", """\
+    if (written.iteration() < 0) Settle(written.iteration());
+""")]),
+    ("who-does-not-lead-makes-up-for-a-snapshot", [(DUTY, """\
+  return leads && owed_ > 0;
+""", """\
+  return owed_ > 0;
+""")]),
+    ("an-older-snapshot-settles-a-newer-one", [(DUTY, """\
+  if (iteration >= owed_) owed_ = 0;
+""", """\
+  owed_ = 0;
+""")]),
+    ("a-snapshot-that-was-made-up-for-is-still-owed", [(WORKER, """\
+    with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
+""", """\
+    if (!with_model) run_.duty->FellDue(iteration);
+""")]),
+    ("what-was-written-is-written-again", [(WRITER, """\
+    job->model = false;
+""", "")]),
+    ("the-others-are-not-told-of-a-snapshot", [(WRITER, """\
+    wrote_model_(snapshot.iteration);
+""", "")]),
+    ("an-older-snapshot-is-kept-for-a-newer-one", [(WRITER, """\
+  if (job.snapshot.iteration > kept_->snapshot.iteration) std::swap(*kept_, job);
+""", "")]),
+    ("a-full-disk-is-tried-all-the-time", [(WRITER, """\
+  retry_ns_ = clock_.NowNs() + pause_ns;
+""", """\
+  retry_ns_ = clock_.NowNs();
+""")]),
+    ("pauses-stay-long-after-a-success", [(WRITER, """\
+  pause_ns_ = kRetryNs;
+}
+""", "}\n")]),
+    ("what-is-kept-is-forgotten-at-the-end", [(WRITER, """\
+  if (last) job = JobOf(std::move(*last));
+""", """\
+  job.reset();
+  if (last) job = JobOf(std::move(*last));
+""")]),
+
+    # ---- Data of nodes that are gone ----------------------------------------
+    ("who-is-heard-by-others-alone-is-gone", [(TAKEOVER, """\
+  for (size_t next = 0; next < found.size(); ++next) {
+""", """\
+  for (size_t next = 0; next < 1; ++next) {
+""")]),
+    ("takes-all-data-after-it-stood-still", [(TAKEOVER, """\
+    if (stood_still && !absent_[node]) there_ns_[node] = std::max(there_ns_[node], now);
+""", "")]),
+    ("takes-the-data-of-those-that-still-start", [(TAKEOVER, """\
+      there_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
+""", """\
+      there_ns_(readers_.size(), clock->NowNs()),
+""")]),
+    ("takes-the-shard-of-the-nodes-number", [(TAKEOVER, """\
+    if (absent_[node]) shards.push_back(readers_[node].shard);
+""", """\
+    if (absent_[node]) shards.push_back(node);
+""")]),
+
+    # ---- Tests that nodes share ---------------------------------------------
+    ("some-batches-are-nobodys", [(SHARES, """\
+    return static_cast<int>(static_cast<uint64_t>(batches) * i / n);
+""", """\
+    return static_cast<int>(static_cast<uint64_t>(batches) / n * i);
+""")]),
+    ("who-is-gone-keeps-its-part-of-the-test", [(SHARES, """\
+    if (node != self && share.test() >= test - 2) nodes.push_back(node);
+""", """\
+    if (node != self) nodes.push_back(node);
+""")]),
+    ("batches-count-twice", [(SHARES, """\
+    if (part->first() < end) continue;
+""", "")]),
+    ("parts-of-another-test-count", [(SHARES, """\
+    if (share.test() != test || net >= share.net_size()) continue;
+""", """\
+    if (net >= share.net_size()) continue;
+""")]),
+    ("parts-of-other-weights-count", [(SPLIT, """\
+    std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
+""", "")]),
+    ("who-comes-to-lead-logs-no-open-test", [(SPLIT, """\
+  if (Logs()) FinishLocked();
+  open_ = false;
+""", """\
+  if (led_) FinishLocked();
+  open_ = false;
+""")]),
+    ("waits-for-parts-for-ever", [(SPLIT, """\
+  late_ns_ = now + kPatienceNs + 3 * (now - begin);
+""", """\
+  late_ns_ = INT64_MAX;
+""")]),
+    ("the-last-results-are-not-told", [(SPLIT, """\
+  if (weights_) Tell(all);
+""", "")]),
+    ("all-nodes-test-the-first-batches", [(TESTER, """\
+  if (next_batch_[net] != batch) data_.Seek(ScopeOf(net), batch);
+""", "")]),
+
+    # ---- Solvers ------------------------------------------------------------
+    ("solvers-write-without-the-lock", [(WORKER, """\
+  rule_->LockWith(&holder_.emplace(&run_.weights.locks()));
+""", "")]),
+    ("momentum-is-not-resumed", [(WORKER, """\
+  if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
+""", "")]),
+    ("a-loss-is-the-sum-of-its-passes", [(WORKER, """\
+  return loss / static_cast<float>(passes);
+""", """\
+  return loss;
+""")]),
+    ("a-loss-that-is-not-finite-reaches-the-weights", [(WORKER, """\
+    if (!std::isfinite(loss)) {
+""", """\
+    if (std::isnan(loss) && passes > 1) {
+""")]),
+    ("every-pass-is-on-the-same-random-numbers", [(WORKER, """\
+    net_->set_pass(iteration * passes + pass);
+""", """\
+    net_->set_pass(iteration);
+""")]),
+    ("gradients-of-the-iteration-before-stay", [(WORKER, """\
+  net_->ClearGradients();
+""", "")]),
+    ("a-requested-snapshot-is-taken-again-and-again", [(WORKER, """\
+  const bool requested = run_.snapshot_requested.exchange(false);
+""", """\
+  const bool requested = run_.snapshot_requested.load();
+""")]),
+    ("no-solver-tells-how-long-it-takes", [(WORKER, """\
+      longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
+""", "")]),
+    ("a-seed-is-not-resumed", [(RUN, """\
+    if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
+""", "")]),
+    ("every-process-saves-the-end", [(RUN, """\
+    } else if (LastProcess() && config_.param.snapshot_after_train()) {
+""", """\
+    } else if (config_.param.snapshot_after_train()) {
+""")]),
+
+    # ---- What a run tells ---------------------------------------------------
+    ("displays-the-last-loss-alone", [(REPORTER, """\
+    Display(iteration, losses_.Mean(), rate, net);
+""", """\
+    Display(iteration, loss, rate, net);
+""")]),
+    ("counts-iterations-from-the-start-in-each-line", [(REPORTER, """\
+  displayed_done_ = done_;
+""", "")]),
+    ("nothing-is-displayed-for-other-nodes-iterations", [(REPORTER, """\
+  if (display || (interval > 0 && iteration % interval == 0)) {
+""", """\
+  if (interval > 0 && iteration % interval == 0) {
+""")]),
+    ("a-test-row-is-of-net-0", [(REPORTER, """\
+  row.mutable_test()->set_net(index);
+""", """\
+  row.mutable_test()->set_net(0);
+""")]),
+]
+
+# Not in the table, because nobody could tell:

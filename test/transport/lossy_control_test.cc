@@ -70,24 +70,82 @@ TEST(LossyControl, EitherEndMayStartAnewWhateverIsLost) {
   }
 }
 
+// It is asked who it is, and answers without being asked again.
+TEST(LossyControl, ASenderThatStartsAnewIsBelievedAtOnce) {
+  TwoEnds ends;
+  for (int ms = 0; ms < 10; ++ms) ends.Step(8);
+  ends.Start(0);
+  const uint64_t before = ends.accepted;
+  for (int round = 0; round < 10; ++round) {
+    ends.Send(1000);
+    ends.Receive();
+    ends.SenderWaits();
+  }
+  EXPECT_GE(ends.accepted, before + 4 * TwoEnds::kWindow);
+}
+
+// What it has got of the frames that were under way when it fell silent, only it knows.
+TEST(LossyControl, APeerThatIsHeardAgainIsAskedAtOnce) {
+  TwoEnds ends(1, 0, TwoEnds::kWindow, 100 * kMs);
+  const auto say = [&ends] {
+    const std::array<std::byte, 16> bytes{};
+    const OutFrame frame = {0, {}, bytes};
+    EXPECT_EQ(ends.end(1).Send({&frame, 1}).accepted, 1u);
+    std::array<InFrame, 16> frames;
+    EXPECT_EQ(ends.end(0).Receive(frames), 1u);
+    ends.end(0).Release();
+  };
+  for (int ms = 0; ms < 10; ++ms) ends.Step(8);
+  say();
+  ends.wire.cut = true;
+  for (int ms = 0; ms < 300; ++ms) ends.Step(8);
+  const uint64_t unreachable = ends.Unreachable();
+  EXPECT_GT(unreachable, 0u);
+  ends.wire.cut = false;
+  say();
+  ends.Receive();
+  EXPECT_EQ(ends.Send(TwoEnds::kWindow), size_t{TwoEnds::kWindow});
+  EXPECT_EQ(ends.Unreachable(), unreachable);
+}
+
+TEST(LossyControl, ACreditThatFoundNoRoomIsSentOnceThereIsSome) {
+  TwoEnds ends;
+  ends.Send(1000);
+  ends.wire.full = true;
+  ends.Receive();
+  EXPECT_FALSE(ends.SenderWaits());
+  ends.wire.full = false;
+  ends.Receive();
+  EXPECT_TRUE(ends.SenderWaits());
+}
+
 // A probe that was sent while frames waited in the batch would say that these are lost.
 TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
   TwoEnds ends;
   uint32_t last = 0;
+  Datagram challenge;
+  challenge.kind = DatagramKind::kCredit;
+  uint64_t probes = 0;
   ends.wire.seen = [&](size_t from, const Datagram& datagram) {
+    if (from == 1) challenge.control.session = datagram.control.session;
     if (from != 0) return;
+    if (datagram.kind == DatagramKind::kProbe) challenge.control.echo = datagram.control.session;
+    probes += datagram.kind == DatagramKind::kProbe;
     if (datagram.kind == DatagramKind::kFrame) last = datagram.sequence;
     if (datagram.kind == DatagramKind::kProbe) {
       EXPECT_EQ(datagram.control.sequence, last);
     }
   };
   const std::array<std::byte, 16> bytes{};
-  const std::vector<OutFrame> frames(TwoEnds::kWindow, OutFrame{1, {}, bytes});
+  const std::vector<OutFrame> frames(TwoEnds::kWindow + 1, OutFrame{1, {}, bytes});
   for (int i = 0; i < 50; ++i) {
-    // What the receiver has said is read in the middle of a batch.
+    // What the receiver asks is read in the middle of a batch, when there is no more room.
     ends.end(0).Send(frames);
     ends.Receive();
+    ends.SenderWaits();
+    ends.wire.Forge(0, challenge);
   }
+  EXPECT_GE(probes, 50u);
 }
 
 // A host that sends more than this node reads does not keep a call from returning.

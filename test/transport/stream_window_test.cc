@@ -192,8 +192,12 @@ TEST(StreamWindow, AsksWhileRefusedAtGrowingIntervals) {
   EXPECT_FALSE(window.ProbeDue(0));
   EXPECT_EQ(window.NextProbeNs(), 2 * kMs);
   EXPECT_TRUE(window.ProbeDue(2 * kMs));
-  EXPECT_FALSE(window.ProbeDue(3 * kMs));
-  EXPECT_TRUE(window.ProbeDue(6 * kMs));
+  EXPECT_EQ(window.NextProbeNs(), 6 * kMs);
+  EXPECT_FALSE(window.ProbeDue(6 * kMs - 1));
+  for (const int64_t ms : {6, 14, 30, 62, 126, 226, 326}) {
+    EXPECT_EQ(window.NextProbeNs(), ms * kMs);
+    EXPECT_TRUE(window.ProbeDue(ms * kMs));
+  }
   window.Credit(1, 4);
   EXPECT_FALSE(window.ProbeDue(500 * kMs));
   EXPECT_EQ(window.NextProbeNs(), INT64_MAX);

@@ -46,6 +46,7 @@ struct Wire {
   Rng rng{1, {}};
   double loss = 0;
   bool cut = false;
+  bool full = false;                                       // there is no room for credits
   std::function<void(size_t from, const Datagram&)> seen;  // by one who listens
   std::array<std::deque<Letter>, 2> mail;                  // to each
   std::array<uint64_t, 2> posted{}, control_posted{};      // by each
@@ -72,6 +73,7 @@ class WireLink : public DatagramLink {
     return flushed;
   }
   bool SendCredit(size_t, const ControlMessage& credit) override {
+    if (wire_.full) return false;
     Datagram datagram;
     datagram.kind = DatagramKind::kCredit;
     datagram.control = credit;

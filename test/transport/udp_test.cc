@@ -10,6 +10,7 @@
 #include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
 #include "test/transport/create_error.h"
+#include "transport/udp_peers.h"
 #include "transport/udp_wire.h"
 
 namespace millrace::test {
@@ -106,6 +107,18 @@ TEST(Udp, ReadsAddressesOfBothFamilies) {
   EXPECT_EQ(ResolveUdpAddress("f", "[2001:db8::1]:80").Text(), "[2001:db8::1]:80");
   EXPECT_EQ(ResolveUdpAddress("f", "localhost:80").port(), 80);
   EXPECT_FALSE(ResolveUdpAddress("f", "10.1.2.3:80") == ResolveUdpAddress("f", "10.1.2.3:81"));
+}
+
+TEST(Udp, FindsPeersWhateverTheirHashes) {
+  std::map<NodeId, UdpAddress> addresses;
+  for (NodeId node = 0; node < 500; ++node) {
+    addresses[node] = ResolveUdpAddress("f", Cat("10.0.", node / 100, ".", node % 100, ":7777"));
+  }
+  const UdpPeers peers(addresses);
+  for (const auto& [node, address] : addresses) EXPECT_EQ(peers.Find(address), node);
+  for (int port = 1; port < 1000; ++port) {
+    EXPECT_EQ(peers.Find(ResolveUdpAddress("f", Cat("10.0.0.1:", port))), UdpPeers::kNone);
+  }
 }
 
 TEST(Udp, ADatagramFromAStrangerIsDroppedAndCounted) {

@@ -128,5 +128,13 @@ TEST_F(FannedOut, FramesAreNotTakenWhereThereIsNoRoomAtAll) {
   ExpectAllAtEveryPeer();
 }
 
+TEST_F(FannedOut, FramesThatWereNotSentTakeNoRoomInTheWindow) {
+  std::vector<OutFrame> frames = Frames();
+  for (OutFrame& frame : frames) frame.to = 1;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(endpoint_->Send(frames).accepted, 0u);
+  passed_.room = 1000;
+  EXPECT_EQ(endpoint_->Send(frames).accepted, kFrames);
+}
+
 }  // namespace
 }  // namespace millrace
