@@ -263,6 +263,9 @@ TEST(Introductions, ForeignFramesAreCountedByReason) {
   other = in;
   other.challenge = in.life;  // to everyone
   EXPECT_EQ(received(other, 1), IntroDrop::kField);
+  other = in;
+  other.known_incarnation = 1;  // of no life
+  EXPECT_EQ(received(other, 1), IntroDrop::kField);
   EXPECT_EQ(node.Receive(1, {}, 0), IntroDrop::kLength);
   EXPECT_EQ(node.Receive(1, IntroductionBytes{}, 0), IntroDrop::kMagic);
   for (IntroDrop drop :
@@ -270,7 +273,7 @@ TEST(Introductions, ForeignFramesAreCountedByReason) {
         IntroDrop::kDestination, IntroDrop::kLength, IntroDrop::kMagic}) {
     EXPECT_EQ(CountOf(node, drop), 1u) << IntroDropName(drop);
   }
-  EXPECT_EQ(CountOf(node, IntroDrop::kField), 2u);
+  EXPECT_EQ(CountOf(node, IntroDrop::kField), 3u);
   EXPECT_FALSE(node.MismatchOf(1).has_value());
 }
 

@@ -252,6 +252,7 @@ TEST(Mismatch, GivesTheProvenReasonBeforeOthers) {
     Heard{&meeting.node(0)}.Differs(2, meeting.now());
     meeting.Run(1'000);
   }
+  Heard{&meeting.node(0)}.Differs(2, meeting.now());  // the last that is heard
   for (const NodeId node : {0, 1}) {
     EXPECT_EQ(meeting.node(node).Verdict(meeting.now()), JoinVerdict::kGiveUp);
   }

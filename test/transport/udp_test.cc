@@ -28,8 +28,10 @@ Group Pair(const UdpOptions& options, const UdpSocketOptions& socket = {.address
 
 // An endpoint whose only peer, node 1, is a plain socket.
 struct WithPlainPeer {
-  explicit WithPlainPeer(UdpOptions options) : peer({.address = "127.0.0.1:0"}) {
-    UdpSocket socket({.address = "127.0.0.1:0"});
+  explicit WithPlainPeer(UdpOptions options,
+                         const UdpSocketOptions& own = {.address = "127.0.0.1:0"})
+      : peer({.address = "127.0.0.1:0"}) {
+    UdpSocket socket(own);
     address = socket.local();
     options.peers = {{1, peer.local().Text()}};
     endpoint = ConnectUdp(std::move(socket), options);
@@ -160,6 +162,32 @@ TEST(Udp, WhatNoEndpointSendsIsDroppedAndCounted) {
   EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kMalformed), bad.size());
   pair.SendToEndpoint(with(unchanged, 16));
   EXPECT_EQ(Collect(pair.endpoint.get(), 1)[0].bytes.size(), 8u);
+}
+
+TEST(Udp, ADatagramLongerThanABufferIsDroppedAndCounted) {
+  UdpOptions options;
+  options.max_frame_bytes = 1024;
+  WithPlainPeer pair(options, {.address = "127.0.0.1:0", .gro = false});
+  const UdpPrefix prefix = MakeUdpPrefix(DatagramKind::kFrame, 0, 1, 1);
+  Bytes datagram(2048);
+  std::memcpy(datagram.data(), &prefix, sizeof(prefix));
+  pair.SendToEndpoint(datagram);
+  EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
+  EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kMalformed), 1u);
+}
+
+// With segmentation they are one message, which the receiving kernel keeps together.
+TEST(Udp, FramesThatTravelTogetherArriveOneByOne) {
+  Group group = Pair({});
+  std::vector<Bytes> messages;
+  while (messages.size() < 20) messages.push_back(Numbered(messages.size(), 1000));
+  messages.back().resize(500);
+  std::vector<OutFrame> batch;
+  for (const Bytes& message : messages) batch.push_back({1, {}, message});
+  ASSERT_EQ(group[0]->Send(batch).accepted, batch.size());
+  const std::vector<Received> all = Collect(group[1].get(), batch.size());
+  ASSERT_EQ(all.size(), batch.size());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].bytes, messages[i]);
 }
 
 TEST(Udp, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
