@@ -1,0 +1,87 @@
+#include "train/reporter.h"
+
+#include "test/train/train_support.h"
+#include "train/solver_worker.h"
+
+namespace millrace::test {
+namespace {
+
+// A run of displays every 4 iterations, averages over 2, and a clock that the test turns.
+class Reporting : public testing::Test {
+ protected:
+  Reporting() {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(100), 50);
+    solver.set_display(4);
+    solver.set_average_loss(2);
+    options_.solver_file = work_.Write("run", solver);
+    config_ = LoadSolverConfig(options_.solver_file);
+    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
+                                 TrainNetOptions(config_, &data_));
+    writer_ = std::make_unique<MetricsWriter>(work_ / "run.jsonl");
+    reporter_ = std::make_unique<Reporter>(config_, options_, clock_, writer_.get());
+    reporter_->Start("net", 0, 8);
+  }
+  // Takes half a second.
+  void Iterate(int64_t iteration, float loss, bool display = false) {
+    clock_.AdvanceNs(500'000'000);
+    reporter_->Iteration(iteration, loss, 0.25f, *net_, display);
+  }
+  // But the first.
+  std::vector<MetricsRow> Rows() const {
+    std::vector<MetricsRow> rows = ReadMetrics(work_ / "run.jsonl");
+    rows.erase(rows.begin());
+    return rows;
+  }
+
+  Workspace work_;
+  ManualClock clock_;
+  TrainOptions options_;
+  SolverConfig config_;
+  DataService data_{DataOptions{}};
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<MetricsWriter> writer_;
+  std::unique_ptr<Reporter> reporter_;
+};
+
+TEST_F(Reporting, TellsTheMeanLossAndTheSpeedSinceTheLastRow) {
+  for (int64_t i = 0; i <= 8; ++i) Iterate(i, static_cast<float>(i));
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].iter(), static_cast<int64_t>(4 * i));
+    EXPECT_EQ(rows[i].time(), 0.5 + 2.0 * static_cast<double>(i));
+    EXPECT_EQ(rows[i].train().loss(), i == 0 ? 0 : 4.0 * static_cast<double>(i) - 0.5);
+    EXPECT_EQ(rows[i].train().learning_rate(), 0.25);
+    EXPECT_EQ(rows[i].train().images_per_second(), 16);  // of 8 images, two a second
+  }
+  EXPECT_EQ(reporter_->loss(), 7.5f);
+}
+
+// The iteration whose number asks for it may be another machine's.
+TEST_F(Reporting, TellsOfAnIterationWhoseNumberDoesNotAskForIt) {
+  Iterate(1, 2);
+  Iterate(2, 4);
+  Iterate(5, 6, true);
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].iter(), 5);
+  EXPECT_EQ(rows[0].train().loss(), 5);
+}
+
+TEST_F(Reporting, TellsTheResultsOfEachTestNet) {
+  for (int net : {0, 1}) {
+    Evaluation evaluation;
+    evaluation.outputs.push_back({"accuracy", 0.5 + 0.25 * net, 0});
+    reporter_->Test(50, net, evaluation);
+  }
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 2u);
+  for (int net : {0, 1}) {
+    EXPECT_EQ(rows[net].iter(), 50);
+    EXPECT_EQ(rows[net].test().net(), net);
+    EXPECT_EQ(rows[net].test().outputs().at("accuracy"), 0.5 + 0.25 * net);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
