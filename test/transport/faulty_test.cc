@@ -63,12 +63,28 @@ TEST(Faulty, TheSameSeedAndCallsGiveTheSameFaults) {
 }
 
 TEST(Faulty, OneFaultDoesNotChangeWhereAnotherStrikes) {
-  Rng one(test::Seed(), {1}), two(test::Seed(), {1});
+  const std::vector<std::pair<double FaultRates::*, bool FaultDecision::*>> faults = {
+      {&FaultRates::drop, &FaultDecision::drop},
+      {&FaultRates::duplicate, &FaultDecision::duplicate},
+      {&FaultRates::reorder, &FaultDecision::reorder},
+      {&FaultRates::delay, &FaultDecision::delay},
+      {&FaultRates::corrupt, &FaultDecision::corrupt},
+      {&FaultRates::truncate, &FaultDecision::truncate}};
   FaultPlan plan;
-  for (int i = 0; i < 200; ++i) {
-    const FaultDecision a = Decide(plan, {.drop = 0.3}, 100, &one);
-    const FaultDecision b = Decide(plan, {.drop = 0.3, .truncate = 0.5}, 100, &two);
-    EXPECT_EQ(a.drop, b.drop);
+  FaultRates others;  // all before: nothing is left to corrupt of what was truncated to nothing
+  for (const auto& [rate, strikes] : faults) {
+    others.*rate = 0.5;
+    FaultRates alone;
+    alone.*rate = 0.5;
+    Rng one(test::Seed(), {1}), two(test::Seed(), {1});
+    int struck = 0;
+    for (int i = 0; i < 200; ++i) {
+      const FaultDecision a = Decide(plan, alone, 100, &one);
+      const FaultDecision b = Decide(plan, others, 100, &two);
+      EXPECT_EQ(a.*strikes, b.*strikes);
+      struck += a.*strikes;
+    }
+    EXPECT_GT(struck, 0);
   }
 }
 
