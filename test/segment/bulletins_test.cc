@@ -257,6 +257,23 @@ TEST(Bulletins, ToAPeerThatIsGoneBecomeOneFrameASecond) {
   EXPECT_EQ(post.Heard(1, 0), std::string(1000, 'y'));
 }
 
+TEST(Bulletins, ThatNeverLeftAreDueAtOnce) {
+  BulletinStore store(2, 0, 1);
+  BulletinsConfig config;
+  config.peers = {1};
+  config.max_frame_bytes = 300;
+  Bulletins bulletins(config, &store);
+  bulletins.Admit(1, 1);
+  store.Publish(Topic::kReport, {});
+  std::vector<OutBulletin> room(2);
+  EXPECT_EQ(bulletins.Send(room, 0), 1u);
+  EXPECT_EQ(bulletins.Send(room, kMs), 0u) << "a receipt may be under way";
+  bulletins.NotSent(1, 2 * kMs);
+  EXPECT_LE(bulletins.NextEvent(), 2 * kMs);
+  EXPECT_EQ(bulletins.Send(room, 2 * kMs), 1u);
+  EXPECT_EQ(bulletins.Send(room, 3 * kMs), 0u);
+}
+
 // A freeze leaves the peer its memory: one frame gets through, and the rest follows.
 TEST(Bulletins, GoOnAtOnceWithAPeerThatThaws) {
   Post post(2, kPair, {}, 100);
