@@ -274,6 +274,23 @@ TEST(Bulletins, ThatNeverLeftAreDueAtOnce) {
   EXPECT_EQ(bulletins.Send(room, 3 * kMs), 0u);
 }
 
+// Two segments may bring editions at the same time, the older one last.
+TEST(Bulletins, AreReplacedByNewerOnesOnly) {
+  BulletinStore store(2, 0, 1);
+  const size_t entry = BulletinStore::EntryOf(1, Topic::kReport);
+  const auto take = [&](uint32_t incarnation, uint64_t version) {
+    return store.Take(entry, {incarnation, version}, {}, 0);
+  };
+  EXPECT_TRUE(take(1, 2));
+  EXPECT_FALSE(take(1, 2));
+  EXPECT_FALSE(take(1, 1));
+  EXPECT_TRUE(take(2, 1));
+  EXPECT_FALSE(take(1, 3));
+  ASSERT_EQ(store.Read(Topic::kReport).size(), 1u);
+  EXPECT_EQ(store.Read(Topic::kReport)[0].incarnation, 2u);
+  EXPECT_EQ(store.Read(Topic::kReport)[0].version, 1u);
+}
+
 // A freeze leaves the peer its memory: one frame gets through, and the rest follows.
 TEST(Bulletins, GoOnAtOnceWithAPeerThatThaws) {
   Post post(2, kPair, {}, 100);
