@@ -15,7 +15,7 @@
 #   make caffe-check  the same files, weights and snapshots in Caffe itself, BVLC's (root)
 #   make scale        simulated clusters of up to 1,024 nodes: bytes, sweeps, a figure
 #   make gpu-bundle   tests and measurements of GPUs in a folder for a bare machine with a driver
-#   make mutants      planted protocol bugs, each of which the tests must notice
+#   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"

@@ -175,11 +175,6 @@ MUTANTS = [
     ("a-refused-multicast-keeps-its-credits", [(LOOPBACK_END, """\
       for (NodeId other : credited_) GiveBack(other);
 """, "")]),
-    ("room-is-not-announced", [(LOOPBACK_END, """\
-  if (place_.ring->Release()) hub_->AnnounceRoom(&place_);
-""", """\
-  place_.ring->Release();
-""")]),
     ("a-node-finds-the-frames-of-its-earlier-life", [(LOOPBACK, """\
   while (place->ring->Ready()) place->ring->Take();
   place->ring->Release();
@@ -210,3 +205,5 @@ MUTANTS = [
 ]
 
 # Not in the table, because nobody could tell:
+# - a loopback endpoint announces no room: who waits looks every 5 ms by itself, so all that
+#   changes is how soon it finds some.

@@ -1,9 +1,6 @@
 // What is particular to the loopback hub, and the registry that makes it.
 #include "transport/loopback.h"
 
-#include <chrono>
-#include <thread>
-
 #include "test/transport/create_error.h"
 #include "transport/registry.h"
 
@@ -34,24 +31,6 @@ TEST(Loopback, QueueHoldsExactlyAsManyFramesAsItWasGiven) {
     EXPECT_EQ(a->Send(batch).accepted, 0u) << "the frames were not released yet";
     b->Release();
   }
-}
-
-TEST(Loopback, WhoWaitsForRoomWakesWhenThereIsSome) {
-  LoopbackHub hub({.nodes = 2, .queue_frames = 1});
-  auto a = hub.Connect(0), b = hub.Connect(1);
-  const std::vector<OutFrame> batch(2, To(1));
-  EXPECT_EQ(a->Send(batch).accepted, 1u);
-  SteadyClock clock;
-  const int64_t begin_ns = clock.NowNs(), long_ns = 60'000'000'000;
-  WaitResult result;
-  std::thread waiter([&] { result = a->Wait(begin_ns + long_ns, WaitFor::kReceiveOrSend); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // asleep by then, most likely
-  InFrame frame;
-  EXPECT_EQ(b->Receive({&frame, 1}), 1u);
-  b->Release();
-  waiter.join();
-  EXPECT_TRUE(result.sendable);
-  EXPECT_LT(clock.NowNs() - begin_ns, long_ns / 2);
 }
 
 TEST(Loopback, AMulticastIsForAllReceiversOrForNone) {
