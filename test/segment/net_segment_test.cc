@@ -137,6 +137,29 @@ TEST(NetSegment, KeepsToItsRate) {
   EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
 }
 
+TEST(NetSegment, KeepsToItsRateHoweverManyBulletinsThereAre) {
+  constexpr double kRate = 1e5;
+  NetSegmentConfig config;
+  config.max_bytes_per_second = kRate;
+  Segment segment(2, 1000, config);
+  std::shared_ptr<BulletinStore> stores[2];
+  segment.bulletins = [&](int node) {
+    return stores[node] = std::make_shared<BulletinStore>(2, static_cast<NodeId>(node), 1);
+  };
+  segment.StartAll();
+  const uint64_t before = segment.net(0).meters().wire_bytes();
+  std::vector<std::byte> text(kMaxBulletinBytes);
+  for (int ms = 0; ms < 1000; ++ms) {
+    for (const Topic topic : {Topic::kReport, Topic::kEnd, Topic::kTest}) {
+      stores[0]->Publish(topic, text);
+    }
+    segment.Run(1);
+  }
+  const auto sent = static_cast<double>(segment.net(0).meters().wire_bytes() - before);
+  EXPECT_GT(sent, 0.9 * kRate);
+  EXPECT_LT(sent, 1.1 * kRate);
+}
+
 // As a socket does whose kernel puts no datagrams together: the thread would sleep next.
 TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   Segment segment(2, 15000);
@@ -208,6 +231,27 @@ TEST(NetSegment, LosesNothingToAReceiverThatIsSlow) {
   EXPECT_GT(segment.net(0).transport().counters().busy(), 0u);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
   EXPECT_EQ(segment.net(1).transport().counters().dropped(DropReason::kOverrun), 0u);
+}
+
+TEST(NetSegment, AFullDestinationHoldsUpNoOther) {
+  constexpr int64_t kFloats = 30000;
+  Segment segment(3, kFloats);
+  NodeId full_to = kAllNodes - 1;
+  const auto connect = segment.connect;
+  segment.connect = [&](int node) -> std::unique_ptr<Transport> {
+    return std::make_unique<test::PlayedNic>(connect(node),
+                                             test::PlayedNicOptions{.full_to = &full_to});
+  };
+  segment.StartAll();
+  segment.Run(100);
+  full_to = 1;
+  for (int64_t i = 0; i < kFloats; ++i) segment.Add(0, i, 1.0f);
+  segment.Iterate(0, 0);
+  segment.Run(100);
+  // What node 1 masters does not come to node 2, all else does.
+  const std::vector<float> weights = segment.weights(2);
+  EXPECT_GT(std::count(weights.begin(), weights.end(), 1.0f), kFloats / 2);
+  EXPECT_LT(std::count(weights.begin(), weights.end(), 1.0f), kFloats);
 }
 
 TEST(NetSegment, MetersEveryPeer) {

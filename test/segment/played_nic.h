@@ -20,6 +20,7 @@ struct PlayedNicOptions {
   bool says_where = true;               // where received frames lie
   const PlayedDevice* reads = nullptr;  // sends payloads from there, without a copy
   const bool* full = nullptr;           // while that is true it has no room for any frame
+  const NodeId* full_to = nullptr;      // nor for any to this node
 };
 
 class PlayedNic : public Transport {
@@ -38,6 +39,10 @@ class PlayedNic : public Transport {
     SendResult sent;
     if (options_.full != nullptr && *options_.full) return {0, SendStatus::kBusy};
     for (OutFrame frame : frames) {
+      if (options_.full_to != nullptr && frame.to == *options_.full_to) {
+        sent.status = SendStatus::kBusy;
+        break;
+      }
       if (options_.reads != nullptr && options_.reads->Owns(frame.payload.data())) {
         frame.payload = {options_.reads->Alias(frame.payload.data()), frame.payload.size()};
         ++from_device;
