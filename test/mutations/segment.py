@@ -216,7 +216,7 @@ MUTANTS = [
     ("is-informed-before-all-members-are", [(SEGMENT, """\
                        return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
 """, """\
-                       return m.node == config_.exchange.node || bulletins_->Has(m.node, 0);
+                       return m.node == config_.exchange.node || bulletins_->seen() == seen;
 """)]),
     ("an-age-is-of-the-freshest", [(SURVEY, """\
     tally.oldest_ns = std::max(tally.oldest_ns, age);

@@ -43,6 +43,7 @@ class Pair {
       std::vector<std::span<const std::byte>> views;
       for (size_t i = 0; i < count; ++i) frames.push_back({room[i].head, room[i].payload});
       for (const FrameBytes& frame : frames) views.push_back(frame.view());
+      views.erase(views.begin(), views.end() - std::min(views.size(), delivers_last));
       if (delivers) exchange(1 - from).Receive(views, now_);
       for (size_t i = 0; i < count; ++i) exchange(from).Release(room[i].slot);
     }
@@ -79,6 +80,7 @@ class Pair {
   ReplicaSurvey& survey() { return *survey_; }
   int64_t now() const { return now_; }
   bool delivers = true;
+  size_t delivers_last = SIZE_MAX;  // of the frames of a step, so many
 
  private:
   test::ExchangeNode nodes_[2];
@@ -107,6 +109,26 @@ TEST(ReplicaSurvey, FindsHowOldThePositionsOfEachMasterAre) {
   EXPECT_EQ(pair.survey().all().surveys, 2u);
   EXPECT_EQ(pair.survey().all().age_max_ns,
             found.age_max_ns + ReplicaSurvey::kSteps * ReplicaSurvey::kStepNs);
+}
+
+TEST(ReplicaSurvey, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
+  Pair pair;
+  const std::vector<uint32_t> foreign = pair.Foreign();
+  const auto heard_at = [&](uint32_t chunk) {
+    return pair.exchange(1).table().chunks[chunk].heard_at;
+  };
+  pair.Iterate(0);
+  pair.Step();
+  const int64_t first = pair.now();
+  pair.Look();
+  pair.Iterate(0);
+  pair.delivers_last = 1;
+  pair.Step();
+  ASSERT_EQ(heard_at(foreign.front()), first);
+  ASSERT_EQ(heard_at(foreign.back()), pair.now());
+  const int64_t began = pair.now();
+  pair.Look();
+  EXPECT_GE(pair.survey().all().age_max_ns, began - first);
 }
 
 TEST(ReplicaSurvey, TellsAgesInIterationsOfAllNodes) {

@@ -27,6 +27,7 @@ class RunEndings : public testing::Test {
     peers.self = node;
     peers.publish = [this, node](std::span<const std::byte> bytes) {
       said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
+      ++times_said_[node];
     };
     peers.read = [this] {
       std::vector<Bulletin> all;
@@ -64,8 +65,23 @@ class RunEndings : public testing::Test {
   std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> neighbours_;
   std::map<NodeId, Bulletin> said_;
+  int times_said_[kNodes] = {};
   std::map<NodeId, std::unique_ptr<RunEnding>> nodes_;
 };
+
+TEST_F(RunEndings, TellWhatChangesAllTheTimeFiftyTimesASecond) {
+  End(0, {1});
+  End(1, {0});
+  for (int i = 1; i <= 200; ++i) {
+    Merge(0, static_cast<float>(i));
+    Look(0, 5);
+  }
+  EXPECT_GE(times_said_[0], 45);
+  EXPECT_LE(times_said_[0], 51);
+  Merge(1, 200);
+  Look(0);
+  EXPECT_EQ(Look(1), State::kSame);
+}
 
 TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   weights_[1] = 3;
