@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exchange/frame.h"
+#include "segment/meters.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 
@@ -85,6 +86,12 @@ TEST(Gate, LetsInWhoHasIntroducedItselfAndNobodyElse) {
     EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 2u);
     EXPECT_EQ(a.drops_of(1), 1u);  // the early one
     EXPECT_EQ(a.drops_of(2), 2u);
+    const PeerMeters exchange(3, 1);
+    SegmentMeters meters(&exchange, {1, 2});
+    meters.Publish(a);
+    EXPECT_EQ(meters.gate_drops(), 3u);
+    EXPECT_EQ(meters.gate_drops_of(1), 1u);
+    EXPECT_EQ(meters.gate_drops_of(2), 2u);
     EXPECT_EQ(a.refusal(), "");
   }
 }

@@ -1,0 +1,74 @@
+#include "exchange/link_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+// What node 1 makes of the reports of the others, of four that are in sync.
+class LinkMonitors : public testing::Test {
+ protected:
+  static constexpr int64_t kTimeout = 1000;
+
+  LinkMonitors() {
+    for (uint16_t node = 0; node < 4; ++node) {
+      Member member;
+      member.node = node;
+      member.role = Role::kSynced;
+      view_.members.push_back(member);
+    }
+    links_.OnView(view_, {}, 0);
+  }
+  // `node` says that it does not hear node 0.
+  void Report(uint16_t node) {
+    const std::array<uint64_t, 1> report = {1};
+    links_.OnReport(node, std::as_bytes(std::span(report)));
+  }
+  std::vector<uint16_t> ExcludedAt(int64_t now) {
+    for (const Member& member : view_.members) links_.OnFrame(member.node, true, now);
+    const std::array<uint64_t, 1> alive = {0b1111};
+    links_.Look(view_, alive, now);
+    std::vector<uint16_t> excluded;
+    for (const Member& member : view_.members) {
+      if (links_.IsExcluded(member.node)) excluded.push_back(member.node);
+    }
+    return excluded;
+  }
+
+  LinkMonitor links_{1, 4, kTimeout};
+  View view_;
+};
+
+using Nodes = std::vector<uint16_t>;
+
+// The first report alone could be the fault of either end.
+TEST_F(LinkMonitors, ExcludeNobodyBeforeTheOthersHaveReported) {
+  EXPECT_EQ(ExcludedAt(10), Nodes{});
+  Report(2);
+  EXPECT_EQ(ExcludedAt(20), Nodes{});
+  EXPECT_EQ(links_.broken().size(), 1u);
+  Report(3);
+  EXPECT_EQ(ExcludedAt(20 + kTimeout / 2 - 1), Nodes{});
+  EXPECT_EQ(ExcludedAt(20 + kTimeout / 2), Nodes{0});
+}
+
+TEST_F(LinkMonitors, ExcludeTheLargerOfTwoThatAreAlike) {
+  Report(2);
+  EXPECT_EQ(ExcludedAt(20), Nodes{});
+  EXPECT_EQ(ExcludedAt(20 + kTimeout / 2), Nodes{2});
+}
+
+// Else nobody would have the weights.
+TEST_F(LinkMonitors, ExcludeAllOthersRatherThanTheOnlyOneInSync) {
+  for (uint16_t node : {1, 2, 3}) view_.members[node].role = Role::kJoining;
+  Report(2);
+  Report(3);
+  EXPECT_EQ(ExcludedAt(20), Nodes{});
+  EXPECT_EQ(ExcludedAt(20 + kTimeout / 2), (Nodes{2, 3}));
+}
+
+}  // namespace
+}  // namespace millrace
