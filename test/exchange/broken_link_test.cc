@@ -1,6 +1,7 @@
 // Links that are broken between some nodes, while others hear both ends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -142,6 +143,14 @@ TEST_F(BrokenLink, OfANodeToAllOthersEndsInAViewWithoutIt) {
       });
     }
   }
+}
+
+// Which all others still hear.
+TEST_F(BrokenLink, OfTheCoordinatorToMostOthersEndsInAViewWithoutIt) {
+  Start(4);
+  ExpectViewWithout({0}, [](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    return IsLarge(frame) && std::min(from, to) == 0 && std::max(from, to) >= 2;
+  });
 }
 
 TEST_F(BrokenLink, OfANodeThatHearsNobodyEndsInAViewWithoutIt) {
