@@ -340,6 +340,19 @@ TEST_F(FullTransport, TakesTheBulletinsAsSoonAsItHasRoom) {
   EXPECT_EQ(Heard(), 1);
 }
 
+TEST_F(FullTransport, IsInformedOnceTheOthersHaveAllBulletins) {
+  segment_->Run(100);
+  const SegmentState& state = segment_->net(0).state();
+  EXPECT_EQ(state.informed(), stores_[0]->changes());
+  full_ = true;
+  Publish(1);
+  segment_->Run(100);
+  EXPECT_LT(state.informed(), stores_[0]->changes());
+  full_ = false;
+  segment_->Run(100);
+  EXPECT_EQ(state.informed(), stores_[0]->changes());
+}
+
 TEST_F(FullTransport, TakesTheNewestBulletinAfterALongTime) {
   full_ = true;
   for (int version = 1; version <= 9; ++version) {
