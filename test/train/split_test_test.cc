@@ -6,8 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/node_bits.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
+#include "test/topology/cluster_node.h"
+#include "train/cluster_end.h"
+#include "transport/loopback.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {
@@ -279,6 +283,64 @@ TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
   // Whoever leads next says the same.
   const auto again = nodes_[1]->split->Finish();
   EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
+}
+
+// That the leader has done all may be heard before what came out.
+TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
+  constexpr int64_t kEnd = 1000;
+  Make(2);
+  leader_ = 0;
+  const std::span weights(weights_->data(), static_cast<size_t>(weights_->size()));
+  const uint32_t checksum = RunEnding::Checksum(weights);
+  RunEnd leader;
+  leader.set_weights(checksum);
+  leader.set_heard(BitsOf(std::vector<NodeId>{1}));
+  const auto said = [&] {
+    const std::string text = leader.SerializeAsString();
+    const auto bytes = std::as_bytes(std::span(text));
+    return std::vector<Bulletin>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
+  };
+  RunEnding ending({.self = 1,
+                    .publish = [](auto) {},
+                    .read = said,
+                    .heard = [](int64_t) { return std::vector<NodeId>{0}; },
+                    .merges = [] { return uint64_t{0}; },
+                    .flush = [] {}},
+                   weights, &clock_);
+  // Of a cluster that never comes together, so that it does not lead.
+  LoopbackHub hub({.nodes = 2});
+  std::vector<SegmentEnd> ends;
+  ends.push_back({EndConfig(1, 2, 1), hub.Connect(1)});
+  ends.back().config.exchange.found_after_ns = -1;
+  ClusterNode node(std::move(ends), {0, 0});
+
+  SplitTest& first = *nodes_[0]->split;
+  first.BeginLast(kEnd, checksum, {0, 1});
+  int looks = 0, saves = 0;
+  ClusterEnd end({.cluster = &node.cluster(),
+                  .ending = &ending,
+                  .clock = &clock_,
+                  .names = {"a", "b"},
+                  .tester = nodes_[1]->tester.get(),
+                  .split_test = nodes_[1]->split.get(),
+                  .weights = weights_.get(),
+                  .layout = &net_->layout(),
+                  .save =
+                      [&](float*, bool leads) {
+                        EXPECT_FALSE(leads);
+                        ++saves;
+                      },
+                  .stopped =
+                      [&](int) {
+                        clock_.AdvanceNs(5'000'000);
+                        if (++looks == 10) leader.set_done(true);
+                        if (looks == 20) first.Finish();
+                        return looks > 1000;
+                      }});
+  EXPECT_TRUE(end.Run(kEnd));
+  EXPECT_GE(looks, 20);
+  EXPECT_EQ(saves, 1);
+  EXPECT_EQ(end.tests().size(), 1u);
 }
 
 }  // namespace
