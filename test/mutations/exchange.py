@@ -261,22 +261,6 @@ MUTANTS = [
 """, """\
       if (std::all_of(own + 1, all.end(), left)) {
 """)]),
-    ("a-solver-looks-before-it-says-where-it-is", [(RANGE_LOCK, """\
-  slot_.range.store(range);
-  for (const RangeSlot& other : lock_.ExclusiveSlots()) {
-    if (!IsIn(other, range)) continue;
-    Unlock();
-    return false;
-  }
-  return true;
-""", """\
-  for (const RangeSlot& other : lock_.ExclusiveSlots()) {
-    if (!IsIn(other, range)) continue;
-    return false;
-  }
-  slot_.range.store(range);
-  return true;
-""")]),
     ("last-floats-of-a-range-are-not-in-it", [(RANGE_LOCK, """\
          static_cast<uint64_t>((end + kUnitFloats - 1) / kUnitFloats);
 """, """\
@@ -626,3 +610,5 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 #   of each node, so there is none. What comes in other views is told apart (above).
 # - of two views that it could join, a node prefers one whose members will not stay:
 #   heartbeats come at changing intervals, so the next one corrects it.
+# - a solver looks for an exchange in its range before it says that it is there: threads have to
+#   meet within nanoseconds, which tests do not bring about (build/bench/lost_updates counts it).

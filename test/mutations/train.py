@@ -123,11 +123,10 @@ MUTANTS = [
 """, """\
   owed_ = 0;
 """)]),
-    ("a-snapshot-that-was-made-up-for-is-still-owed", [(WORKER, """\
-    with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
-""", """\
-    if (!with_model) run_.duty->FellDue(iteration);
-""")]),
+    ("a-snapshot-that-was-made-up-for-is-still-owed", [(DUTY, """\
+  std::lock_guard lock(mutex_);
+  Settle(iteration);
+""", "")]),
     ("what-was-written-is-written-again", [(WRITER, """\
     job->model = false;
 """, "")]),
