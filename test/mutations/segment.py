@@ -226,3 +226,5 @@ MUTANTS = [
 ]
 
 # Not in the table, because nobody could tell:
+# - the members are asked whether they have the bulletins of an earlier change: the segment asks
+#   of the newest that it has seen, so what they lack decides alone.

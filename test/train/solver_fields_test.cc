@@ -24,6 +24,22 @@ TEST(SolverFields, IterSizeEqualsABiggerBatch) {
   EXPECT_LT(expected.at(14), 0.7 * expected.at(0));
 }
 
+// What dropout drops in a pass is what it drops in an iteration of that number.
+TEST(SolverFields, EveryPassHasRandomNumbersOfItsOwn) {
+  Workspace work;
+  SmallNet net = work.Net();
+  net.dropout = true;
+  work.WriteNet(net);
+  caffe::SolverParameter solver = Workspace::Solver(8);
+  solver.set_base_lr(1e-20f);  // no weight changes
+  const auto single = RunNamed(work, "single", solver).Losses();
+  solver.set_max_iter(4);
+  solver.set_iter_size(2);
+  for (const auto& [iteration, loss] : RunNamed(work, "two", solver).Losses()) {
+    EXPECT_NEAR(loss, (single.at(2 * iteration) + single.at(2 * iteration + 1)) / 2, 1e-5);
+  }
+}
+
 TEST(SolverFields, AverageLossIsTheMeanOfTheLastIterations) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(12);
