@@ -1,0 +1,49 @@
+#include "train/solver_worker.h"
+
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+// Every look at it takes a millisecond; the fourth, a second.
+class TickingClock : public Clock {
+ public:
+  int64_t NowNs() const override { return now_ns_ += ++looks_ == 4 ? 1'000'000'000 : 1'000'000; }
+
+ private:
+  mutable int64_t now_ns_ = 0, looks_ = 0;
+};
+
+// What other nodes are told of at the end of a run, so that they wait for it.
+TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
+  Workspace work;
+  TrainOptions options;
+  options.solver_file = work.Write("run", Workspace::Solver(5));
+  const SolverConfig config = LoadSolverConfig(options.solver_file);
+  const LrPolicy policy(config.param);
+  DataService data{DataOptions{}};
+  auto net = std::make_unique<Net>(config.train.param, config.train.source,
+                                   TrainNetOptions(config, &data));
+  const auto weights = WeightBuffer::CreatePrivate(net->layout());
+  net->BindWeights(weights->data());
+  net->FillWeights();
+  const SteadyClock time;
+  Reporter reporter(config, options, time, nullptr);
+  reporter.Start("net", 0, 8);
+  Tester tester(config, net->layout(), weights->data(), &data, &reporter);
+  SnapshotCollector snapshots(1);
+  SnapshotWriter writer(work / "run", "", &time, [](int64_t) {});
+  const TickingClock clock;
+  std::atomic<bool> stop{false}, requested{false};
+  const SharedRun run{config,    policy, *weights, data, reporter, tester,
+                      snapshots, writer, clock,    stop, requested};
+  SolverWorker worker(0, run, std::move(net));
+  EXPECT_EQ(worker.longest_ns(), 0);
+  worker.Run();
+  EXPECT_EQ(weights->clock().claimed(), 5);
+  // Looked at when each begins and ends: the second one ended with the fourth look.
+  EXPECT_EQ(worker.longest_ns(), 1'000'000'000);
+}
+
+}  // namespace
+}  // namespace millrace::test
