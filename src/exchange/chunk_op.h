@@ -59,17 +59,18 @@ enum class ChunkOpKind : uint8_t {
   kRead,
   // A worker takes a position `in` (float32 position `pos`). With
   //   p = acknowledged ? 0 : pending
-  //   d = take ? codec(offer(u)) : 0          (take only if acknowledged or none pending)
+  //   d = take ? codec(share * offer(u)) : 0  (take only if acknowledged or none pending)
   //   p' = take ? d : p
   // does
   //   base' = pos + p',   w' = base' + keep(u, d),   pending' = p'
   // For the additive rule offer(u) = u and keep(u, d) = u - d, so that
-  // w' = w + (pos + p - base), and w' == base' bit by bit when nothing remains.
+  // w' = w + (pos + p - base), and w' == base' bit by bit when nothing remains. With a share
+  // of 1 it is as if there were none.
   // An element whose offer is not finite, or has no finite d in that codec, is not
   // taken: d = 0 there, it stays in w, and the others travel.
   // When the encoded d is all zero nothing is taken (kNonZero is not set).
   kExchange,
-  // The same without a position: d = codec(offer(u)); base' = base + d;
+  // The same without a position: d = codec(share * offer(u)); base' = base + d;
   // w' = base' + keep(u, d); pending' = d. Only when nothing is pending.
   kTake,
   // out := encode(pending) as it was taken, from `codec` and `scale`; decodes to
@@ -119,6 +120,8 @@ struct ChunkOp {
   // Room before; after it, the bytes of the payload. The room behind these may have
   // been written, too.
   uint32_t out_bytes = 0;
+  // kExchange, kTake: how much of what is offered travels, over 0 and at most 1 (damping.h).
+  float share = 1;
   // kExchange, kTake: set to the scale of an int8 difference: that of the largest
   // offer that can travel. kEncodePending: that.
   float scale = 0;

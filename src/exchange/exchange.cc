@@ -135,6 +135,7 @@ void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64
     membership_.Tick(now);
     FollowView();
   }
+  context_.ReadClock();
   for (size_t i = 0; i < frames.size(); ++i) {
     if (i + kRowsAhead < frames.size()) FetchRow(frames[i + kRowsAhead]);
     if (i + 1 < frames.size()) FetchBytes(frames[i + 1]);
@@ -325,6 +326,7 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   FollowView();
   MergeDeferred(now);
   ReportToMembership();
+  context_.ReadClock();
   const auto budget = [&](Outbox::Use use, size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
     const size_t free = outbox_.Room(use);

@@ -19,6 +19,10 @@ struct ExchangeConfig {
   uint16_t max_members = 0;
   uint32_t incarnation = 1;  // larger each time that this node is started
   CodecConfig codec;         // of the differences that this node sends
+  bool damping = false;      // takes less of stale progress at once (damping.h)
+  // With damping: after Flush takes all the same. For a node that passes on, to the others of a
+  // segment, what another exchange of the same weights brings.
+  bool passes_all_on = false;
 
   int64_t heartbeat_ns = 100'000'000;
   int64_t suspect_ns = 2'000'000'000;
@@ -57,6 +61,7 @@ struct ExchangeStats {
   uint64_t positions_taken = 0;
   uint64_t returns_taken = 0;  // newer positions that members returned in a takeover
   uint64_t diffs_taken = 0;    // made from this node's progress
+  uint64_t diffs_damped = 0;   // of these, less than all that there was to send (damping.h)
   uint64_t diffs_merged = 0;   // into chunks that this node masters
   uint64_t resends = 0;        // of differences
   uint64_t repeats = 0;        // of positions that hold nothing new

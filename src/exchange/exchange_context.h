@@ -11,6 +11,7 @@
 #include "exchange/answer_times.h"
 #include "exchange/chunk_op.h"
 #include "exchange/chunk_table.h"
+#include "exchange/damping.h"
 #include "exchange/exchange_config.h"
 #include "exchange/frame.h"
 #include "exchange/jitter.h"
@@ -89,6 +90,7 @@ struct ExchangeContext {
   RoundTrip round_trip;                     // of any answer: for what goes to all
   std::vector<MasterAnswers> masters;       // to differences, by the master that they go to
   int64_t largest_sent_at = INT64_MIN / 2;  // when the last of the largest frames went to all
+  TrainingClock clock = {};                 // when frames were last handled
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
@@ -140,6 +142,10 @@ struct ExchangeContext {
   // A position of the chunk that is sent from the weights themselves has not left.
   bool IsBeingRead(uint32_t index) const {
     return config.direct && outbox.Holds(table.chunks[index].slot, index);
+  }
+
+  void ReadClock() {
+    clock = {membership.global_clock(), membership.clock(), membership.view().members.size()};
   }
 
   // A header with all that does not depend on what the frame says.

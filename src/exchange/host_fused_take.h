@@ -140,13 +140,14 @@ class SparsePacking {
 };
 
 // Elements from i on, whole vectors of `Set`.
-#define MILLRACE_TAKE_VECTORS(Set)                                                           \
-  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                                 \
-    const Set::Float u = Progress<Set>(chunk, i);                                            \
-    const Set::Float d = packing.Take(Set{}, Offered<Set>(rule, u, Packing::overflow()), i); \
-    taken.Of(Set{}).Any(d);                                                                  \
-    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));                   \
-    StoreFloats<Set>(chunk.pending + i, d);                                                  \
+#define MILLRACE_TAKE_VECTORS(Set)                                              \
+  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                    \
+    const Set::Float u = Progress<Set>(chunk, i);                               \
+    const Set::Float offer = Offered<Set>(rule, chunk, u, Packing::overflow()); \
+    const Set::Float d = packing.Take(Set{}, offer, i);                         \
+    taken.Of(Set{}).Any(d);                                                     \
+    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));      \
+    StoreFloats<Set>(chunk.pending + i, d);                                     \
   }
 
 // As HogwildExchangeMove<Pending::kTaken>(), by `vectors` and then one by one. What is at

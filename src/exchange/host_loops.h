@@ -74,6 +74,7 @@ struct ChunkSpan {
   float* pending;
   float* rule_state;
   int64_t count;
+  float share;  // of what is offered (chunk_op.h)
 };
 
 // u of elements i on: the weights' one reading.
@@ -82,11 +83,11 @@ MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_
   return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
 }
 
-// What is offered of u: nothing of an element without a finite d.
+// What is to travel of u: nothing of an element without a finite d.
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE typename Set::Float Offered(const Rule& rule, typename Set::Float u,
-                                                 int32_t overflow) {
-  const typename Set::Float offer = rule.Offer(u);
+MILLRACE_HOST_DEVICE typename Set::Float Offered(const Rule& rule, const ChunkSpan& chunk,
+                                                 typename Set::Float u, int32_t overflow) {
+  const typename Set::Float offer = chunk.share * rule.Offer(u);
   return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 }
 
@@ -154,7 +155,7 @@ MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
         offers.Of(set).Largest(
-            Offered<decltype(set)>(rule, Progress<decltype(set)>(chunk, i), overflow));
+            Offered<decltype(set)>(rule, chunk, Progress<decltype(set)>(chunk, i), overflow));
       });
   return offers.Largest();
 }
@@ -194,7 +195,7 @@ MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
   Float d = {}, pending = {};
   if constexpr (kPending == Pending::kHeld) pending = LoadFloats<Set>(chunk.pending + i);
   if constexpr (kPending == Pending::kTaken) {
-    pending = d = codec.Round(Offered<Set>(rule, u, codec.overflow()));
+    pending = d = codec.Round(Offered<Set>(rule, chunk, u, codec.overflow()));
     taken->Any(d);
     if (out != nullptr) StoreFloats<Set>(out + i, d);
   }

@@ -57,7 +57,7 @@ class HostRuleExecutor : public ChunkExecutor {
         done = MergeRun(set, ops);
       } else {
         if (ops.size() > 1) Prefetch(ops[1]);
-        RunOne(set, SpanOf(op.chunk), &op);
+        RunOne(set, SpanOf(op), &op);
       }
       ops = ops.subspan(done);
     }
@@ -69,11 +69,11 @@ class HostRuleExecutor : public ChunkExecutor {
     for (uint32_t i = 0; i < op.in_bytes; i += 64) __builtin_prefetch(op.in + i);
   }
 
-  ChunkSpan SpanOf(uint32_t chunk) const {
-    const int64_t begin = int64_t{chunk} * arrays_.chunk_floats;
+  ChunkSpan SpanOf(const ChunkOp& op) const {
+    const int64_t begin = int64_t{op.chunk} * arrays_.chunk_floats;
     const auto from = [begin](float* array) { return array ? array + begin : nullptr; };
-    return {from(arrays_.weights), from(arrays_.base), from(arrays_.pending),
-            from(arrays_.rule_state), arrays_.floats_of(chunk)};
+    return {from(arrays_.weights),    from(arrays_.base),          from(arrays_.pending),
+            from(arrays_.rule_state), arrays_.floats_of(op.chunk), op.share};
   }
 
   template <typename Set>
@@ -244,7 +244,7 @@ class HostRuleExecutor : public ChunkExecutor {
                          arrays_.floats_of(next->chunk) == count;
       if (next != nullptr && !alike) Prefetch(*next);
       const std::byte* ahead = alike ? next->in : op.in;
-      const ChunkSpan chunk = SpanOf(op.chunk);
+      const ChunkSpan chunk = SpanOf(op);
       const bool finite =
           codec == Codec::kFloat32
               ? HogwildExchangeMergeAhead(set, rule_, chunk, FloatsOf(op.in), op.staleness,

@@ -188,9 +188,10 @@ class KernelBody {
 
   // ---- Worker ends.
 
-  // What is offered of u: nothing of an element without a finite d.
-  static MILLRACE_HOST_DEVICE float Offered(const Rule& rule, float u, int32_t overflow) {
-    const float offer = rule.Offer(u);
+  // What is to travel of u: nothing of an element without a finite d.
+  static MILLRACE_HOST_DEVICE float Offered(const Rule& rule, float share, float u,
+                                            int32_t overflow) {
+    const float offer = share * rule.Offer(u);
     return Magnitude(offer) < overflow ? offer : 0.0f;
   }
 
@@ -198,9 +199,10 @@ class KernelBody {
   MILLRACE_HOST_DEVICE float LargestOffer(const KernelOp& op) {
     const float *const w = w_, *const base = base_;
     const Rule rule = rule_;
+    const float share = op.share;
     const int32_t overflow = Int8Codec::overflow();
     const int32_t largest = team_.Max(op.count, [=](int64_t i) {
-      const float offer = Offered(rule, Live(w + i) - base[i], overflow);
+      const float offer = Offered(rule, share, Live(w + i) - base[i], overflow);
       return Magnitude(offer);
     });
     return FloatOfMagnitude(largest);
@@ -224,13 +226,14 @@ class KernelBody {
   MILLRACE_HOST_DEVICE void Move(KernelOp& op, const ElementCodec& codec, const float* position) {
     float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
     const Rule rule = rule_;
+    const float share = op.share;
     const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
       const float pos = position[i];
       const float u = Live(w + i) - base[i];
       float d = 0, p = 0;
       if constexpr (kPending == Pending::kHeld) p = pending[i];
       if constexpr (kPending == Pending::kTaken) {
-        p = d = codec.Round(Offered(rule, u, codec.overflow()));
+        p = d = codec.Round(Offered(rule, share, u, codec.overflow()));
         d_out[i] = d;
       }
       const float new_base = pos + p;

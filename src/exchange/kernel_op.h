@@ -22,6 +22,7 @@ struct KernelOp {
   uint32_t count = 0;  // its elements, at least 1
   uint32_t in_bytes = 0;
   uint32_t staleness = 0;
+  float share = 1;
   // The operation of the batch that comes after this one on the same chunk, or kNoOp.
   uint32_t next = kNoOp;
   ChunkOpKind kind = ChunkOpKind::kRead;

@@ -144,6 +144,7 @@ void StreamExecutor::Add(ChunkOp* op) {
   to.count = count;
   to.in_bytes = in_bytes;
   to.staleness = op->staleness;
+  to.share = op->share;
   to.kind = op->kind;
   to.codec = op->codec;
   to.acknowledged = op->acknowledged;

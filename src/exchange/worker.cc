@@ -33,23 +33,59 @@ Drop Worker::OnPosition(const FrameView& frame) {
   const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kAdopt;
-  } else {
-    op.kind = ChunkOpKind::kExchange;
-    op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-    op.take =
-        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
-    chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
-    if (op.take) {
-      context.slot = PrepareTake(&op);
-    } else {
-      Wake();  // to look for progress later
-    }
+    return Drop::kNone;
   }
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
+  const bool settled = !chunk.pending || op.acknowledged;
+  if (settled && DropsRest(h.chunk)) {
+    op.kind = ChunkOpKind::kAdopt;
+    chunk.swept = table.version;
+    return Drop::kNone;
+  }
+  op.kind = ChunkOpKind::kExchange;
+  if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
+    chunk.swept = x_.table.version - 1;
+    Wake();  // to look for progress later
+    return Drop::kNone;
+  }
+  chunk.swept = x_.table.version;
+  const float share = ShareOf(h.chunk);
+  op.take = share > 0;
+  if (op.take) context.slot = PrepareTake(share, &op);
   return Drop::kNone;
 }
 
+float Worker::ShareOf(uint32_t index) {
+  if (delays_.empty()) return 1;
+  TakeDelay& delay = delays_[index];
+  if (!exact_) return delay.Share(x_.clock);
+  return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
+}
+
+bool Worker::DropsRest(uint32_t index) const {
+  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+  const TakeDelay& delay = delays_[index];
+  return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
+}
+
+// Something may have been taken.
+void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
+  if (delays_.empty()) return;
+  TakeDelay& delay = delays_[op.chunk];
+  delay.Took(x_.clock);
+  if (!exact_) return;
+  delay.TookLast(x_.table.version);
+  // So little that its share is nothing: as a whole it is something.
+  if ((op.result & (kNonZero | kRemainder)) == kRemainder) {
+    delay.Forget();
+    chunk->swept = x_.table.version - 1;
+    Wake();
+  }
+}
+
 // What `op` takes is to go out of the slot that this returns.
-inline uint32_t Worker::PrepareTake(ChunkOp* op) {
+inline uint32_t Worker::PrepareTake(float share, ChunkOp* op) {
+  op->share = share;
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
   op->codec = codec();
   x_.WriteTo(slot, op);
@@ -67,6 +103,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     Wake();
   }
   const bool position = !refused && asked;
+  if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kAdopt)) NoteTake(op, &chunk);
   if (position) {
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
@@ -102,6 +139,7 @@ inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int
   chunk->retries = 0;
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
+  x_.stats.diffs_damped += op.share < 1;
   x_.meters.SentDiff(chunk->owner);
   PostDiff(op.chunk, chunk, slot, op.out_bytes, op.out != nullptr);
 }
@@ -229,11 +267,13 @@ void Worker::Push(int64_t now, size_t budget) {
     clean_ = 0;
     if (now - chunk.heard_at < x_.config.push_after_ns || chunk.owner == kNoNode) continue;
     if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
+    chunk.swept = table.version;
+    const float share = ShareOf(index);
+    if (share == 0) continue;
     const auto [op, context] = x_.batch.Add(&chunk, index);
     op.kind = ChunkOpKind::kTake;
     context.purpose = OpContext::Purpose::kPush;
-    context.slot = PrepareTake(&op);
-    chunk.swept = table.version;
+    context.slot = PrepareTake(share, &op);
     --budget;
   }
 }

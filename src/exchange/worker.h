@@ -4,6 +4,7 @@
 #define MILLRACE_EXCHANGE_WORKER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "exchange/exchange_context.h"
 
@@ -11,7 +12,8 @@ namespace millrace {
 
 class Worker {
  public:
-  explicit Worker(ExchangeContext* context) : x_(*context) {}
+  explicit Worker(ExchangeContext* context)
+      : x_(*context), delays_(context->config.damping ? context->table.size() : 0) {}
 
   // A position from a member of the view. Adds an operation to the batch, which
   // must not hold its chunk yet.
@@ -43,7 +45,12 @@ class Worker {
   bool InSlot(Codec codec) const {
     return !x_.config.direct || x_.config.copy_differences || codec != Codec::kFloat32;
   }
-  uint32_t PrepareTake(ChunkOp* op);
+  // How much of a chunk's progress may be taken now; 0: none.
+  float ShareOf(uint32_t index);
+  // Whether all was taken of a chunk that is to travel, and the rest is to be dropped.
+  bool DropsRest(uint32_t index) const;
+  uint32_t PrepareTake(float share, ChunkOp* op);
+  void NoteTake(const ChunkOp& op, Chunk* chunk);
   // `chunk` is the row of `index` or of `op.chunk`.
   void TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context, int64_t now);
   void SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now);
@@ -55,7 +62,8 @@ class Worker {
   void Push(int64_t now, size_t budget);
 
   ExchangeContext& x_;
-  bool exact_ = false;  // since Flush
+  bool exact_ = false;             // since Flush
+  std::vector<TakeDelay> delays_;  // of each chunk; none without damping
   uint32_t cursor_ = 0;
   uint32_t clean_ = 0;  // chunks passed in a row that have no progress to send
   // No chunk will have been without a position for long enough before this.

@@ -108,8 +108,9 @@ std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& coun
     dropped += Part(Cat("bulletin_", BulletinDropName(drop)), meters.bulletin_drops(drop));
   }
   return Cat(Sum(stats.sent), " frames out, ", Sum(stats.received), " in, ", stats.positions_taken,
-             " positions taken, ", stats.diffs_merged, " differences merged, ", stats.resends,
-             " resent, ", stats.takeovers,
+             " positions taken, ", stats.diffs_taken, " differences sent (", stats.diffs_damped,
+             " damped), ", stats.diffs_merged, " merged, ", stats.resends, " resent, ",
+             stats.takeovers,
              " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);
 }
 

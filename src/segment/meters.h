@@ -85,7 +85,7 @@ class SegmentMeters {
 
  private:
   static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
-  static constexpr size_t kSlots = 16 + 16 + kDrops + 9;
+  static constexpr size_t kSlots = 16 + 16 + kDrops + 10;
 
   // each(&number, slot) of every number in `stats`.
   template <typename Stats, typename Slots, typename Each>
@@ -94,9 +94,9 @@ class SegmentMeters {
     for (auto& value : stats.sent) each(&value, slots[next++]);
     for (auto& value : stats.received) each(&value, slots[next++]);
     for (auto& value : stats.drops) each(&value, slots[next++]);
-    for (auto* value :
-         {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken, &stats.diffs_taken,
-          &stats.diffs_merged, &stats.resends, &stats.repeats, &stats.takeovers, &stats.resets}) {
+    for (auto* value : {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken,
+                        &stats.diffs_taken, &stats.diffs_damped, &stats.diffs_merged,
+                        &stats.resends, &stats.repeats, &stats.takeovers, &stats.resets}) {
       each(value, slots[next++]);
     }
   }

@@ -89,6 +89,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.max_nodes = segment.max_nodes();
   plan.exchange.max_members = static_cast<uint16_t>(segment.nodes.size());
   plan.exchange.codec = segment.codec;
+  plan.exchange.damping = segment.damping;
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.suspect_ns = segment.suspect_ns;
   plan.rule.rule = segment.rule;

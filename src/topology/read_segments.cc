@@ -238,6 +238,7 @@ void SegmentReader::ReadPacing() {
   segment_.heartbeat_ns = message_->heartbeat_ms() * kNsPerMs;
   segment_.suspect_ns = message_->suspect_ms() * kNsPerMs;
   segment_.spin = message_->spin();
+  segment_.damping = message_->damping();
   if (message_->has_key_file() && message_->key_file().empty()) {
     throw FieldError(Field("key_file"), "is empty, expected the path of a file");
   }

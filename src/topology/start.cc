@@ -44,9 +44,16 @@ uint32_t NewIncarnation() {
   return static_cast<uint32_t>(std::clamp<int64_t>(quarters, 1, kLatestIncarnation));
 }
 
+// Whether another segment of the node carries some of the same weights.
+bool SharesWeights(const NodePlan& node, const SegmentPlan& segment) {
+  return std::ranges::any_of(node.segments, [&](const SegmentPlan& other) {
+    return &other != &segment && other.begin < segment.end && segment.begin < other.end;
+  });
+}
+
 // `top`: the node of the segment that is nearest to node 0.
-std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const SegmentPlan& plan,
-                                        NodeId top, uint32_t incarnation,
+std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan& node,
+                                        const SegmentPlan& plan, NodeId top, uint32_t incarnation,
                                         const ClusterReplica& replica,
                                         const std::shared_ptr<BulletinStore>& bulletins) {
   NetSegmentConfig config;
@@ -56,6 +63,8 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const SegmentP
   if (!MayBegin(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
   config.exchange.sole_founder = top != 0 && top == plan.exchange.node;
   config.exchange.founds_when_told = config.exchange.sole_founder;
+  // Else what one segment's end drops would be brought back by the other's, for ever.
+  config.exchange.passes_all_on = top == node.node && SharesWeights(node, plan);
   config.rule = plan.rule;
   config.leader = top;
   config.chunk_floats = plan.chunk_floats;
@@ -97,7 +106,7 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
   std::vector<ClusterSegment> segments;
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = TopOf(topology, segment.segment);
-    segments.push_back({MakeSegment(topology, segment, top, incarnation, replica, bulletins),
+    segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, bulletins),
                         {.spin = segment.spin},
                         segment.begin == 0,
                         plan.node != 0 && top == plan.node});

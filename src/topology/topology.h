@@ -64,6 +64,7 @@ struct TopologySegment {
   int64_t heartbeat_ns = 0, suspect_ns = 0;
   std::map<std::string, std::string> options;  // of the transport, beyond the above
   bool spin = false;
+  bool damping = true;  // ExchangeConfig::damping
 
   bool Joins(NodeId node) const;
   // Ids of its nodes are below this: ExchangeConfig::max_nodes.

@@ -66,6 +66,7 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   list.Count("bytes_in", stats.bytes_received);
   list.Count("positions_taken", stats.positions_taken);
   list.Count("diffs_sent", stats.diffs_taken);
+  list.Count("diffs_damped", stats.diffs_damped);
   list.Count("diffs_merged", stats.diffs_merged);
   list.Count("resends", stats.resends);
   list.Count("sweeps", meters.sweeps());

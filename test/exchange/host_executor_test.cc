@@ -186,6 +186,7 @@ void ForEveryShape(Body body) {
 void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
   ChunkOp exchange{.kind = ChunkOpKind::kExchange, .codec = codec};
+  take.share = exchange.share = rng->Below(2) == 0 ? 1 : 0.37f;
   pair->Scatter(1, rng);
   const std::vector<ChunkOp> taken = pair->Run(take);
   if (taken[0].result & kNonZero) {

@@ -12,6 +12,8 @@ ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
   config.codec = options.codec;
   config.slots = options.slots;
   config.direct = options.direct;
+  config.damping = options.damping;
+  config.passes_all_on = options.passes_all_on;
   return config;
 }
 

@@ -18,6 +18,7 @@ struct JoinedOptions {
   CodecConfig codec = {};
   uint32_t slots = 64;
   bool direct = false;
+  bool damping = false, passes_all_on = false;
   size_t room = 256;  // frames that Send may make at a time
 };
 

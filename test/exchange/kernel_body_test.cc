@@ -212,6 +212,7 @@ class Duel {
                                       ChunkOpKind::kReturn,        ChunkOpKind::kFreeze};
     ChunkOp op{
         .kind = kKinds[rng_.Below(std::size(kKinds))], .codec = codec_.codec, .chunk = chunk};
+    if (rng_.Below(2) == 0) op.share = 0.37f;
     if (op.kind == ChunkOpKind::kEncodePending) {
       if (!(taken_[chunk].result & kNonZero)) return;
       op.codec = taken_[chunk].out_codec;

@@ -156,7 +156,8 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   std::vector<float> u(n), d(n);
   for (int64_t i = 0; i < n; ++i) u[i] = w[i] - base[i];
   if (take) {
-    std::transform(u.begin(), u.end(), d.begin(), rule_.offer);
+    const auto offer = [&](float x) { return op->share * rule_.offer(x); };
+    std::transform(u.begin(), u.end(), d.begin(), offer);
     Round(op->codec, &d, &op->scale);
   }
   for (int64_t i = 0; i < n; ++i) {

@@ -20,12 +20,14 @@ Cluster::Cluster(const ClusterOptions& options)
   scenario.codec = options.codec.codec;
   scenario.threshold = options.codec.threshold;
   for (uint16_t id = 0; id < options.nodes; ++id) {
-    nodes_[id].Start(ConfigOf(scenario, id, 1), options.size, options.chunk_floats);
+    ExchangeConfig config = ConfigOf(scenario, id, 1);
+    config.damping = options.damping;
+    nodes_[id].Start(config, options.size, options.chunk_floats);
   }
   Settle();
 }
 
-void Cluster::Tick(const SolverStep& step) {
+void Cluster::Tick(const SolverStep& step, uint64_t iterations) {
   const int64_t now = tick_ * kTickNs;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
     ExchangeNode& node = nodes_[id];
@@ -35,7 +37,8 @@ void Cluster::Tick(const SolverStep& step) {
     node.exchange->Receive(frames, now);
     if (step) {
       step(id, node.weights);
-      node.exchange->SetProgress(++node.iterations);
+      node.iterations += iterations;
+      node.exchange->SetProgress(node.iterations);
     }
     const size_t count = node.exchange->Send(room_, now);
     for (size_t i = 0; i < count; ++i) {
@@ -57,6 +60,11 @@ void Cluster::Settle() {
     rest = all ? rest + 1 : 0;
   }
   ASSERT_EQ(rest, 20) << "not at rest";
+}
+
+void Cluster::Flush() {
+  for (ExchangeNode& node : nodes_) node.exchange->Flush();
+  Settle();
 }
 
 uint64_t Cluster::frames() const {

@@ -19,6 +19,7 @@ struct ClusterOptions {
   CodecConfig codec = {};
   LinkFaults faults = {};
   uint64_t seed = 0;
+  bool damping = false;
 };
 
 class Cluster {
@@ -33,11 +34,14 @@ class Cluster {
   const Exchange& exchange(size_t node) const { return *nodes_[node].exchange; }
   uint16_t owner(uint32_t chunk) const { return exchange(0).table().chunks[chunk].owner; }
 
-  // A tick; `step` is one step of a node's solver. Without: nobody makes progress.
+  // A tick; `step` is what a node's solver does meanwhile, in so many iterations. Without: nobody
+  // makes progress.
   using SolverStep = std::function<void(uint16_t node, std::vector<float>& weights)>;
-  void Tick(const SolverStep& step = nullptr);
+  void Tick(const SolverStep& step = nullptr, uint64_t iterations = 1);
   // Until nothing is left to do; fails the test if that takes long.
   void Settle();
+  // Training has ended: nodes send what they hold back, or drop it.
+  void Flush();
   // Frames sent so far that are not for membership.
   uint64_t frames() const;
 

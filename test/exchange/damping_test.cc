@@ -1,0 +1,154 @@
+#include "exchange/damping.h"
+
+#include <gtest/gtest.h>
+
+#include "test/exchange/joined.h"
+
+namespace millrace {
+namespace {
+
+using test::Joined;
+
+TEST(Damping, LeavesFreshExchangesAsTheyAre) {
+  for (const size_t members : {1, 2, 3, 64}) {
+    for (const double iterations : {0.0, 1.0, kFreshIterations}) {
+      EXPECT_EQ(DampedShare(iterations, members), 1) << members;
+    }
+  }
+  EXPECT_EQ(DampedShare(1e9, 1), 1);  // nobody else adds
+}
+
+TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
+  for (const size_t members : {2, 3, 5, 64}) {
+    float before = 1;
+    for (double iterations = kFreshIterations + 1; iterations < 1e6; iterations *= 1.5) {
+      const float share = DampedShare(iterations, members);
+      EXPECT_LE(share, before);
+      if (iterations < 50) {
+        EXPECT_LT(share, before);
+      }
+      EXPECT_GT(share, 0);
+      before = share;
+    }
+    // The master's own progress and a share of all others'.
+    EXPECT_NEAR(1 + before * static_cast<float>(members - 1), kStaleGain, 1e-3);
+  }
+}
+
+TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
+  TakeDelay delay;
+  EXPECT_LT(delay.Share({100, 50, 2}), 0.3f);
+  delay.Took({100, 50, 2});
+  const float next = delay.Share({101, 50, 2});
+  EXPECT_LT(next, 0.3f);
+  uint64_t clock = 101;
+  for (int takes = 0; takes < 20; ++takes, ++clock) {
+    delay.Took({clock, 50, 2});
+    delay.Share({clock + 1, 50, 2});
+  }
+  EXPECT_EQ(delay.Last(2), 1);  // but many
+}
+
+TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
+  TakeDelay delay;
+  EXPECT_EQ(delay.Share({10, 10, 5}), DampedShare(50, 5));
+  TakeDelay slow;
+  EXPECT_EQ(slow.Share({200, 10, 5}), DampedShare(200, 5));  // these were heard
+}
+
+TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
+  TakeDelay delay;
+  EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
+  delay.Took({30, 15, 2});
+  EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
+}
+
+// A step of each node now and then, seen by all before the next one.
+TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
+  std::vector<std::vector<float>> weights[2];
+  for (const bool damping : {false, true}) {
+    auto joined = Joined::Ready({.nodes = 2, .damping = damping});
+    for (int step = 0; step < 50; ++step) {
+      joined->Add(step % 2, step % 60, 0.1f * static_cast<float>(step + 1));
+      joined->Run(12);
+    }
+    joined->Settle();
+    for (size_t node : {0, 1}) weights[damping].push_back((*joined)[node].weights);
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+// A worker that was not heard for a hundred steps.
+class StaleWorker : public testing::Test {
+ protected:
+  static constexpr int kSteps = 100;
+
+  void SetUp() override {
+    joined_ = Joined::Ready({.nodes = 2, .damping = true});
+    chunk_ = joined_->ChunkOf(0);
+    joined_->delivers = [](uint16_t to, const test::FrameBytes&) { return to == 1; };
+    for (int step = 0; step < kSteps; ++step) joined_->Add(1, weight(), 1);
+    joined_->delivers = nullptr;
+    joined_->Run(60);
+  }
+  int64_t weight() const { return chunk_ * 10 + 3; }
+  float at(size_t node) { return (*joined_)[node].weights[weight()]; }
+
+  std::unique_ptr<Joined> joined_;
+  uint32_t chunk_ = 0;
+};
+
+TEST_F(StaleWorker, AddsAShareAndKeepsTheRest) {
+  EXPECT_NEAR(at(0), kSteps * DampedShare(2 * kSteps, 2), 1e-3);
+  EXPECT_EQ(at(1), kSteps);  // its own gradients see all of it
+}
+
+TEST_F(StaleWorker, AddsNoMoreWhileNobodyTrains) {
+  const float before = at(0);
+  joined_->Settle();
+  joined_->Run(200);
+  EXPECT_EQ(at(0), before);
+}
+
+TEST_F(StaleWorker, AddsMoreAsTrainingGoesOn) {
+  const float before = at(0);
+  for (int step = 0; step < 40; ++step) {
+    joined_->Add(step % 2, weight() + 1, 1);
+    joined_->Run(12);
+  }
+  EXPECT_GT(at(0), before + 1);
+  joined_->Settle();
+  EXPECT_EQ(at(0), kSteps);  // exchanges are fresh again: nothing was lost
+}
+
+TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
+  for (size_t node : {0, 1}) joined_->exchange(node).Flush();
+  joined_->Settle();
+  EXPECT_EQ(at(0), at(1));
+  EXPECT_EQ((*joined_)[0].weights, (*joined_)[1].weights);
+  EXPECT_LT(at(0), kSteps / 2);
+  EXPECT_GT(at(0), 0);
+}
+
+// What comes from another segment is not this one's to drop.
+TEST(DampedExchange, PassesAllOnAtTheEndWhereItIsToldTo) {
+  auto joined = Joined::Ready({.nodes = 2, .damping = true, .passes_all_on = true});
+  const int64_t weight = joined->ChunkOf(0) * 10 + 3;
+  for (int step = 0; step < 100; ++step) joined->Add(1, weight, 1);
+  joined->Run(60);
+  EXPECT_LT((*joined)[0].weights[weight], 50);
+  for (size_t node : {0, 1}) joined->exchange(node).Flush();
+  joined->Settle();
+  for (size_t node : {0, 1}) EXPECT_EQ((*joined)[node].weights[weight], 100);
+}
+
+TEST_F(StaleWorker, LeavesWithTheRestDropped) {
+  joined_->exchange(1).Leave();
+  joined_->Run(300);
+  EXPECT_TRUE(joined_->exchange(1).left());
+  EXPECT_TRUE(joined_->exchange(1).delivered());
+  EXPECT_LT(at(0), kSteps / 2);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,118 @@
+// Convex problems with known optima, over links from a hundredth to ten times of what training
+// produces: nodes that see each other's steps late must not overshoot together.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "exchange/damping.h"
+#include "test/sim/cluster.h"
+#include "test/support/support.h"
+
+namespace millrace::sim {
+namespace {
+
+// Minimises sum h (w - 1)^2 / 2 from w = 0 by gradient descent with momentum, a step of each node
+// at a time. `steps[i]` is the rate times the curvature h of every weight i + n * steps.size().
+struct Problem {
+  uint16_t nodes = 2;
+  double speed = 1;  // of the links: sweeps that a node's link carries while it does a step
+  float momentum = 0;
+  std::vector<float> steps;
+  bool damping = true;
+};
+
+struct Course {
+  double farthest = 0;  // largest distance of any weight at any node from the optimum, at 1
+  double at_end = 0;    // the same, when all have been merged
+  double replicas = 0;  // by how much any two nodes' weights differ in the end
+};
+
+Course Descend(const Problem& problem, int64_t rounds) {
+  // Slow links: a frame a tick, and a step of every node; fast ones: more.
+  const int64_t chunks = std::max<int64_t>(2 * problem.nodes, problem.speed < 1 ? 40 : 8);
+  ClusterOptions options{.nodes = problem.nodes};
+  options.chunk_floats = static_cast<int64_t>(problem.steps.size());
+  options.size = chunks * options.chunk_floats;
+  options.damping = problem.damping;
+  options.seed = test::Seed();
+  const double frames = problem.speed * static_cast<double>(chunks);
+  options.faults.rate = std::max<int64_t>(static_cast<int64_t>(frames), 8 + 2 * problem.nodes);
+  // Ticks between steps, or steps in a tick.
+  const int64_t often =
+      std::max<int64_t>(1, std::lround(static_cast<double>(options.faults.rate) / frames));
+  Cluster cluster(options);
+  std::vector<std::vector<float>> velocity(problem.nodes, std::vector<float>(options.size));
+  Course course;
+  for (int64_t round = 0; round < rounds; ++round) {
+    cluster.Tick(
+        [&](uint16_t node, std::vector<float>& weights) {
+          for (int64_t step = 0; step < often; ++step) {
+            for (size_t i = 0; i < weights.size(); ++i) {
+              float& v = velocity[node][i];
+              v = problem.momentum * v - problem.steps[i % problem.steps.size()] * (weights[i] - 1);
+              weights[i] += v;
+            }
+          }
+        },
+        often);
+    for (uint16_t node = 0; node < problem.nodes; ++node) {
+      for (const float w : cluster.weights(node)) {
+        course.farthest = std::max(course.farthest, std::fabs(double{w} - 1));
+      }
+    }
+    if (!(course.farthest < 1e3)) return course;
+  }
+  cluster.Flush();
+  for (size_t i = 0; i < cluster.weights(0).size(); ++i) {
+    course.at_end = std::max(course.at_end, std::fabs(double{cluster.weights(0)[i]} - 1));
+    for (uint16_t node = 1; node < problem.nodes; ++node) {
+      const double apart = std::fabs(double{cluster.weights(node)[i]} - cluster.weights(0)[i]);
+      course.replicas = std::max(course.replicas, apart);
+    }
+  }
+  return course;
+}
+
+constexpr uint16_t kNodes[] = {2, 3, 5, 16, 64};
+constexpr double kSpeeds[] = {0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+
+// One node comes closer with every step for rate times curvature below 1. So do many, at any
+// time and at each node, whatever their links carry; and in the end all are equal.
+TEST(Convex, NodesNeverGetFartherFromTheOptimumHoweverSlowTheLinks) {
+  for (const uint16_t nodes : kNodes) {
+    for (const double speed : kSpeeds) {
+      const int64_t rounds = nodes < 64 ? 600 : 150;  // these take long to simulate
+      const Course course =
+          Descend({.nodes = nodes, .speed = speed, .steps = {0.01f, 0.1f, 0.3f, 0.9f}}, rounds);
+      EXPECT_LE(course.farthest, 1) << nodes << " nodes, speed " << speed;
+      EXPECT_LE(course.at_end, nodes < 64 ? 0.05 : 0.5) << nodes << " nodes, speed " << speed;
+      EXPECT_EQ(course.replicas, 0) << nodes << " nodes, speed " << speed;
+    }
+  }
+}
+
+// What the test above is for: added as they come, stale steps go farther and farther away.
+TEST(Convex, StaleStepsThatAreAddedWithoutDampingDiverge) {
+  for (const uint16_t nodes : {5, 16}) {
+    const Course course = Descend(
+        {.nodes = nodes, .speed = 0.1, .steps = {0.01f, 0.1f, 0.3f, 0.9f}, .damping = false}, 1000);
+    EXPECT_GT(course.farthest, 100) << nodes << " nodes";
+  }
+}
+
+// Where little curvature is, all nodes' steps count: far less than one node's time is needed.
+TEST(Convex, DampedNodesAreFasterThanOneWhereStepsAreSmall) {
+  constexpr float kStep = 0.001f;
+  constexpr int64_t kSteps = 400;
+  const double alone = std::pow(1 - double{kStep}, kSteps);
+  for (const uint16_t nodes : {2, 3, 5}) {
+    const Course course = Descend({.nodes = nodes, .speed = 1, .steps = {kStep}}, kSteps);
+    EXPECT_LT(course.at_end, std::pow(alone, 0.6 * nodes)) << nodes << " nodes";
+  }
+}
+
+}  // namespace
+}  // namespace millrace::sim
