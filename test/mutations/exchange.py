@@ -13,6 +13,7 @@ ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
 LINKS = "src/exchange/link_monitor.cc"
 ANSWER_TIMES = "src/exchange/answer_times.h"
 CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
+DAMPING = "src/exchange/damping.h"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/op_lock.h", "src/base/range_lock.cc"
 
@@ -131,9 +132,9 @@ MUTANTS = [
   chunk.dirty = true;
 """)]),
     ("pending-forgotten", [(WORKER, """\
-    op.acknowledged = x_.Acknowledged(chunk, frame.acks);
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
-    op.acknowledged = chunk.pending;
+  op.acknowledged = chunk.pending;
 """)]),
     ("ack-of-another-node", [(CONTEXT, """\
     return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
@@ -164,9 +165,9 @@ MUTANTS = [
   if (h.number == chunk.number) {
 """)]),
     ("difference-taken-while-one-is-pending", [(WORKER, """\
-        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
+  if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
 """, """\
-        MaySend() && x_.outbox.Room(Outbox::Use::kDiff) > 0;
+  if (!MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
 """)]),
     ("resent-under-a-new-seq", [(WORKER, """\
   chunk.sent_at = now;
@@ -200,9 +201,9 @@ MUTANTS = [
 
     # ---- Weights ------------------------------------------------------------
     ("position-overwrites", [(WORKER, """\
-    op.kind = ChunkOpKind::kExchange;
+  op.kind = ChunkOpKind::kExchange;
 """, """\
-    op.kind = ChunkOpKind::kAdopt;
+  op.kind = ChunkOpKind::kAdopt;
 """)]),
     ("residual-dropped", [(RULE, "    return u - d;\n", "    return d - d;\n")]),
     ("base-takes-all-of-the-progress", [(RULE, "    return u - d;\n", "    return u;\n")]),
@@ -551,9 +552,11 @@ bool Master::Settled(const Chunk& chunk) {
   x_.meters.MergedDiff(context.source);
 """)]),
     ("progress-not-looked-for-again", [(WORKER, """\
-    chunk.swept = op.take ? x_.table.version : x_.table.version - 1;
+    chunk.swept = x_.table.version - 1;
+    Wake();  // to look for progress later
 """, """\
     chunk.swept = x_.table.version;
+    Wake();
 """)]),
     ("nothing-sent-unasked", [(WORKER, """\
   Push(now, budget);
@@ -595,9 +598,49 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
       look_at_ = INT64_MAX;
 """)]),
     ("slots-run-out", [(WORKER, """\
-        MaySend() && (!chunk.pending || op.acknowledged) && x_.outbox.Room(Outbox::Use::kDiff) > 0;
+  if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
 """, """\
-        MaySend() && (!chunk.pending || op.acknowledged);
+  if (!settled || !MaySend()) {
+""")]),
+    # ---- Damping ------------------------------------------------------------
+    ("stale-progress-is-added-in-full", [(WORKER, "  op->share = share;\n", "")]),
+    ("damping-is-of-one-node-alone", [(DAMPING, """\
+  const double least = (kStaleGain - 1) / static_cast<double>(members - 1);
+""", """\
+  const double least = kStaleGain - 1;
+""")]),
+    ("one-short-pause-makes-an-exchange-fresh", [(DAMPING, """\
+    iterations_ = static_cast<float>(std::max(passed, kKept * iterations_));
+""", """\
+    iterations_ = static_cast<float>(passed);
+""")]),
+    ("others-that-were-not-heard-stand-still", [(DAMPING, """\
+    return std::max<double>(heard, static_cast<double>(own) * static_cast<double>(now.members));
+""", """\
+    return heard;
+""")]),
+    ("held-back-progress-is-added-without-training", [(DAMPING, """\
+    if (passed == 0 && iterations_ > kFreshIterations) return 0;
+""", "")]),
+    ("the-rest-is-added-at-the-end", [(WORKER, """\
+  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+""", """\
+  if (exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+""")]),
+    ("the-last-share-is-that-of-the-last-take", [(DAMPING, """\
+    iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
+""", "")]),
+    ("the-last-share-is-taken-again-and-again", [(WORKER, """\
+  delay.TookLast(x_.table.version);
+""", "")]),
+    ("relays-drop-too", [(WORKER, """\
+  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+""", """\
+  if (!exact_ || delays_.empty()) return false;
+"""), (WORKER, """\
+  return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
+""", """\
+  return delay.ShareAtEnd(x_.clock);
 """)]),
 ]
 
