@@ -32,6 +32,13 @@ class Error : public std::runtime_error {
   explicit Error(const Parts&... parts) : std::runtime_error(OneLine(Cat(parts...))) {}
 };
 
+// What is missing may come by itself: an interface is down, or there is no route to a peer. Who
+// sets up may wait and try again.
+class NetworkDownError : public Error {
+ public:
+  using Error::Error;
+};
+
 // The reason that errno gives, as text.
 std::string ErrnoText(int error_number);
 

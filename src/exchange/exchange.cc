@@ -117,6 +117,18 @@ void Exchange::WeightsChanged() {
   master_.Wake();
 }
 
+void Exchange::Flush() {
+  worker_.Flush();
+  SetThrottled(false);
+  flushed_ = true;
+}
+
+void Exchange::SetThrottled(bool throttled) {
+  if (flushed_ || throttled == context_.throttled) return;
+  context_.throttled = throttled;
+  outbox_.ShareEvenly(throttled);
+}
+
 // Whoever leaves sends all it has, to the last bit.
 void Exchange::Leave() {
   Flush();

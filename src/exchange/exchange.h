@@ -55,7 +55,11 @@ class Exchange {
   void WeightsChanged();
   // From now on diffs travel as float32, whatever the codec, and so does the progress that the
   // codec has held back: replicas come to the same bits. For the end of a run.
-  void Flush() { worker_.Flush(); }
+  void Flush();
+  // Not all that there is to send can be sent: from now on this node sends those chunks first in
+  // which progress is large (send_priority.h), and none again before it was answered. Not after
+  // Flush.
+  void SetThrottled(bool throttled);
   // Takes all frames, whatever they hold: those that are not valid are counted and
   // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
   // reads_frames() says so.
@@ -134,6 +138,7 @@ class Exchange {
   uint64_t progress_ = 0;    // as last told
   uint64_t clock_base_ = 0;  // the same when this incarnation began
   bool founded_ = false;
+  bool flushed_ = false;
 };
 
 }  // namespace millrace

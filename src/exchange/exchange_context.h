@@ -91,6 +91,7 @@ struct ExchangeContext {
   std::vector<MasterAnswers> masters;       // to differences, by the master that they go to
   int64_t largest_sent_at = INT64_MIN / 2;  // when the last of the largest frames went to all
   TrainingClock clock = {};                 // when frames were last handled
+  bool throttled = false;                   // Exchange::SetThrottled
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }

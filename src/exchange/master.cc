@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "exchange/payload_magnitude.h"
+
 namespace millrace {
 namespace {
 
 // A chunk of which nobody answers so many positions is sent less often: whoever there is
 // does not get them.
 constexpr uint8_t kMostUnanswered = 8;
+// Where not all can be sent, the next position of a chunk waits for an answer to the last one.
+constexpr uint8_t kMostUnansweredThrottled = 1;
 
 }  // namespace
 
@@ -38,6 +42,7 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
     chunk.row = row;
   }
   ends_ = std::move(ends);
+  priority_.Reset(table.owned.size());
   cursor_ = 0;
   Wake();
 }
@@ -112,6 +117,8 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
   }
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
   chunk.dirty = true;
+  priority_.Merged(chunk.row,
+                   SampledMagnitude(op.codec, {op.in, op.in_bytes}, x_.floats_of(op.chunk)));
   ++x_.stats.diffs_merged;
   x_.meters.MergedDiff(context.source);
   Wake();
@@ -145,9 +152,13 @@ void Master::Poll(int64_t now, size_t budget) {
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
   const int64_t patience = x_.PatienceOf(x_.round_trip);
+  const uint8_t most_unanswered = x_.throttled ? kMostUnansweredThrottled : kMostUnanswered;
   for (uint32_t scanned = 0; scanned < count && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
-    cursor_ = cursor_ + 1 == count ? 0 : cursor_ + 1;
+    if (++cursor_ == count) {
+      cursor_ = 0;
+      priority_.EndRound();
+    }
     Chunk& chunk = table.chunks[index];
     if (chunk.state != ChunkState::kMaster) {
       clean_ = 0;  // being recovered
@@ -161,9 +172,11 @@ void Master::Poll(int64_t now, size_t budget) {
     clean_ = 0;
     // What it holds by then goes out when the one before has left.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool unheard = chunk.unanswered >= kMostUnanswered;
+    const bool unheard = chunk.unanswered >= most_unanswered;
     const bool waits = !fresh || unheard;
     if (waits && now - chunk.sent_at < x_.RetryAfter(patience, chunk.retries, index)) continue;
+    if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
+    priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;
     if (fresh) {
       chunk.content = chunk.number;

@@ -8,6 +8,7 @@
 
 #include "exchange/deferred_diffs.h"
 #include "exchange/exchange_context.h"
+#include "exchange/send_priority.h"
 
 namespace millrace {
 
@@ -63,6 +64,7 @@ class Master {
 
   ExchangeContext& x_;
   std::vector<WorkerEnd> ends_;
+  SendPriority priority_;  // by row
   DeferredDiffs deferred_;
   std::vector<uint32_t> sending_;  // chunks of the positions being made
   std::vector<ChunkOp> reads_;

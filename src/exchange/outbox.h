@@ -51,9 +51,14 @@ class Outbox {
 
   // How many slots may be taken for it now.
   size_t Room(Use use) const {
-    const size_t left = std::min(left_[static_cast<size_t>(use)], free_.size());
+    size_t left = std::min(left_[static_cast<size_t>(use)], free_.size());
+    if (use == Use::kDiff) left -= std::min(left, withheld_diffs_);
     return use == Use::kRest ? left : std::min(left, weights_left_);
   }
+  // Differences hold at most three eighths: where frames wait for the transport, as many
+  // positions go out as differences, without which one end's chunks would be exchanged the more
+  // often the less the other's are.
+  void ShareEvenly(bool evenly);
   // A slot that nobody uses; there must be room.
   uint32_t Take(Use use);
   // Whether `slot` holds a position or difference of the chunk whose bytes have not left.
@@ -88,6 +93,7 @@ class Outbox {
   std::vector<uint32_t> chunk_in_;   // whose position or difference is posted; kNoChunk
   std::array<size_t, 3> left_;       // slots that may be taken, by use
   size_t weights_left_;              // the same of positions and differences together
+  size_t withheld_diffs_ = 0;        // slots that differences may not take now
   std::vector<uint32_t> free_;       // a stack
   std::vector<uint32_t> posted_;     // a ring
   size_t posted_begin_ = 0, posted_count_ = 0;

@@ -14,6 +14,10 @@ namespace millrace {
 // Not thread-safe.
 class LinkLog {
  public:
+  // A link that was broken counts as mended once nobody has reported it for so long: around a
+  // change of view reports come and go within milliseconds.
+  static constexpr int64_t kMendedNs = 1'000'000'000;
+
   // `names` by node; of the node `self`, whose largest frames have `frame_bytes`.
   LinkLog(std::string segment, std::vector<std::string> names, uint16_t self, size_t frame_bytes);
 
@@ -29,7 +33,11 @@ class LinkLog {
   const std::vector<std::string> names_;
   const uint16_t self_;
   const size_t frame_bytes_;
-  std::vector<BrokenLink> broken_;  // that were told of and are not mended
+  struct Told {
+    BrokenLink link;
+    int64_t reported_ns;  // when it was last reported
+  };
+  std::vector<Told> broken_;        // that were told of and are not mended
   std::vector<uint16_t> left_out_;  // that were told of and still have a broken link
 };
 

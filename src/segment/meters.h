@@ -66,6 +66,9 @@ class SegmentMeters {
   uint64_t idle_passes() const { return idle_passes_.Read(); }
   // Bytes that were put on the wire, as `max_rate` counts them.
   uint64_t wire_bytes() const { return wire_bytes_.Read(); }
+  // Pace::duty() and Pace::taken() of the segment's thread; 1 and 0 without a pace.
+  double duty() const { return duty_.load(std::memory_order_relaxed); }
+  double taken() const { return taken_.load(std::memory_order_relaxed); }
 
   // For the segment's own thread.
   void Publish(const ExchangeStats& stats) {
@@ -82,6 +85,10 @@ class SegmentMeters {
     if (idle) idle_passes_.Add();
   }
   void AddWireBytes(uint64_t bytes) { wire_bytes_.Add(bytes); }
+  void SetPace(double duty, double taken) {
+    duty_.store(duty, std::memory_order_relaxed);
+    taken_.store(taken, std::memory_order_relaxed);
+  }
 
  private:
   static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
@@ -112,6 +119,7 @@ class SegmentMeters {
   std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
   std::vector<Count> peer_gate_drops_;  // by the index in peers_
   Count passes_, idle_passes_, wire_bytes_;
+  std::atomic<double> duty_{1}, taken_{0};
 
   mutable std::mutex mutex_;
   Closeness closeness_;

@@ -54,6 +54,7 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
+  exchange_->SetThrottled(slowed_ || (limits_ && (paced_ || busy_)));
   const uint64_t wire_before = meters_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
@@ -69,6 +70,18 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
   if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
   return next;
+}
+
+void NetSegment::SetPace(double duty, double taken) {
+  meters_->SetPace(duty, taken);
+  slowed_ = duty < 1;
+  limits_ = true;
+}
+
+double NetSegment::MeanExchanges() const {
+  const ExchangeStats& stats = exchange_->stats();
+  const uint64_t sent = stats.sent[static_cast<size_t>(FrameType::kPosition)];
+  return static_cast<double>(sent + stats.positions_taken) / exchange_->table().size();
 }
 
 // Differs from those that are there, as far as it has heard: neither joins them nor begins a

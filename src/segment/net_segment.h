@@ -134,6 +134,11 @@ class NetSegment {
 
   // Throws Error when the replica's device has failed, and from then on always.
   Next Pass(int64_t now_ns);
+  // The thread that calls Pass may use `duty` of a processor, and took `taken` of the solvers'
+  // time: for the meters, and below a duty of 1 for the order in which weights travel.
+  void SetPace(double duty, double taken);
+  // Times that a chunk was exchanged so far (exchange/peer_meters.h), on average over the chunks.
+  double MeanExchanges() const;
 
   const std::string& name() const { return config_.name; }
   Transport& transport() { return *transport_; }
@@ -204,8 +209,9 @@ class NetSegment {
   std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  uint64_t told_ = 0;         // of this node's progress, to the exchange
-  uint64_t told_merges_ = 0;  // of the other segments
+  bool limits_ = false, slowed_ = false;  // SetPace was called, with a duty below 1
+  uint64_t told_ = 0;                     // of this node's progress, to the exchange
+  uint64_t told_merges_ = 0;              // of the other segments
 
   SegmentState state_;
   std::unique_ptr<ReplicaSurvey> survey_;

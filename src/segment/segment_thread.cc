@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/posix_clock.h"
 #include "base/priority.h"
 
 namespace millrace {
@@ -44,15 +45,31 @@ SegmentThread::~SegmentThread() {
 
 void SegmentThread::Run() {
   Gathering gathering(options_.gathering);
+  Pace pace(options_.pace);
+  const bool paced = options_.solvers != nullptr && !options_.spin && options_.pace.share < 1;
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();
     const int64_t now = clock_.NowNs();
     const NetSegment::Next next = segment_.Pass(now);
-    if (next.at_once || options_.spin) continue;
+    int64_t rest = 0;
+    if (paced) {
+      if (pace.Due(now)) Measure(now, &pace);
+      rest = pace.RestNs(now, PosixClockNs(CLOCK_THREAD_CPUTIME_ID));
+    }
+    if (rest == 0 && (next.at_once || options_.spin)) continue;
     const int64_t gather = gathering.Ns(now, segment_.state().progress());
-    std::this_thread::sleep_for(std::chrono::nanoseconds(gather));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(gather, rest)));
+    if (next.at_once) continue;
     segment_.transport().Wait(std::min(next.deadline_ns, now + options_.look_ns), next.what);
   }
+}
+
+void SegmentThread::Measure(int64_t now_ns, Pace* pace) {
+  pace->Update(now_ns, {.segment_cpu_ns = PosixClockNs(CLOCK_THREAD_CPUTIME_ID),
+                        .solvers = options_.solvers->Read(),
+                        .exchanges = segment_.MeanExchanges(),
+                        .iterations = segment_.state().global_iterations()});
+  segment_.SetPace(pace->duty(), pace->taken());
 }
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "segment/gathering.h"
 #include "segment/net_segment.h"
+#include "segment/pace.h"
 
 namespace millrace {
 
@@ -22,6 +23,10 @@ struct SegmentThreadOptions {
   GatheringLimits gathering = {};
   // How often a sleeping segment looks whether the solvers have made progress.
   int64_t look_ns = 2'000'000;
+  PaceConfig pace = {};
+  // The solvers beside it, which it leaves their processors to; outlives the thread. Null: it
+  // works as fast as it can, as it does with `spin`.
+  const ThreadLoad* solvers = nullptr;
 };
 
 class SegmentThread {
@@ -39,6 +44,7 @@ class SegmentThread {
 
  private:
   void Run();
+  void Measure(int64_t now_ns, Pace* pace);
 
   NetSegment& segment_;
   const SegmentThreadOptions options_;

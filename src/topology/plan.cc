@@ -98,6 +98,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.begin = segment.begin;
   plan.end = segment.end;
   plan.spin = segment.spin;
+  plan.solver_share = segment.solver_share;
   if (!segment.key_file.empty()) plan.key_file = FindKey(index);
 
   plan.transport.transport = segment.transport;

@@ -32,6 +32,7 @@ struct SegmentPlan {
   double begin = 0, end = 1;        // as RangeOf() takes them
   std::string key_file;             // whose key signs the frames, found and checked; "" for none
   bool spin = false;
+  double solver_share = 1;  // of the solvers' time that the node's segments may take; 1: all
 };
 
 struct NodePlan {

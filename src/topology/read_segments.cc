@@ -35,6 +35,7 @@ class SegmentReader {
   void CheckMac(NodeId node, const TopologyAdapter& adapter);
   void ReadCodec();
   void ReadPacing();
+  void ReadPace();
   void ReadRange();
   void ReadOptions();
   void CutChunks();
@@ -239,10 +240,27 @@ void SegmentReader::ReadPacing() {
   segment_.suspect_ns = message_->suspect_ms() * kNsPerMs;
   segment_.spin = message_->spin();
   segment_.damping = message_->damping();
+  ReadPace();
   if (message_->has_key_file() && message_->key_file().empty()) {
     throw FieldError(Field("key_file"), "is empty, expected the path of a file");
   }
   segment_.key_file = message_->key_file();
+}
+
+void SegmentReader::ReadPace() {
+  const bool full = message_->pace() == "full";
+  if (!full && message_->pace() != "auto") {
+    throw FieldError(Field("pace"), "\"", message_->pace(), "\" given, expected auto or full");
+  }
+  if (message_->has_solver_share() && full) {
+    throw FieldError(Field("solver_share"),
+                     "given, but pace is \"full\"; expected it with \"auto\"", " only");
+  }
+  const double share = message_->solver_share();
+  if (!(share >= 0.001 && share < 1)) {
+    throw FieldError(Field("solver_share"), share, " given, expected from 0.001 to below 1");
+  }
+  segment_.solver_share = full ? 1 : share;
 }
 
 void SegmentReader::ReadRange() {

@@ -104,10 +104,13 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
   const auto bulletins =
       std::make_shared<BulletinStore>(topology.nodes.size(), plan.node, incarnation);
   std::vector<ClusterSegment> segments;
+  const auto count = static_cast<double>(plan.segments.size());
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = TopOf(topology, segment.segment);
     segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, bulletins),
-                        {.spin = segment.spin},
+                        {.spin = segment.spin,
+                         .pace = {.share = segment.solver_share / count},
+                         .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
                         segment.begin == 0,
                         plan.node != 0 && top == plan.node});
   }

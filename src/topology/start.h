@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/thread_load.h"
 #include "segment/replica_home.h"
 #include "topology/cluster.h"
 #include "topology/plan.h"
@@ -29,6 +30,8 @@ struct ClusterReplica {
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;
   ReplicaHome home = HostHome();  // where the weights lie
+  // The solvers on them; null: segments leave nobody a processor.
+  const ThreadLoad* solvers = nullptr;
 };
 
 // Throws Error with one line that names the segment.

@@ -64,7 +64,8 @@ struct TopologySegment {
   int64_t heartbeat_ns = 0, suspect_ns = 0;
   std::map<std::string, std::string> options;  // of the transport, beyond the above
   bool spin = false;
-  bool damping = true;  // ExchangeConfig::damping
+  bool damping = true;      // ExchangeConfig::damping
+  double solver_share = 1;  // PaceConfig::share of all segments of a node; 1: full pace
 
   bool Joins(NodeId node) const;
   // Ids of its nodes are below this: ExchangeConfig::max_nodes.

@@ -12,6 +12,28 @@ namespace {
 
 // How often a node that leaves looks whether it may.
 constexpr int kStepMs = 5;
+// How often and how long a node tries to start its segments while its network is down.
+constexpr int kRetryMs = 250;
+constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
+
+// Throws Error with the last reason when the network stays down for too long, or a signal stops
+// the run meanwhile.
+std::unique_ptr<Cluster> StartWhenUp(const Place& place, const ClusterReplica& replica,
+                                     SignalWatch* signals) {
+  const int64_t begin = replica.clock->NowNs();
+  for (bool waits = false;; waits = true) {
+    try {
+      return StartCluster(place.topology, place.plan, replica);
+    } catch (const NetworkDownError& error) {
+      if (replica.clock->NowNs() - begin >= kNetworkPatienceNs) throw;
+      if (!waits) {
+        LOG(WARNING) << "Waiting up to " << kNetworkPatienceNs / 1'000'000'000
+                     << " s for the network: " << error.what();
+      }
+      if (signals->Next(kRetryMs) == SignalEffect::kStop) throw;
+    }
+  }
+}
 
 }  // namespace
 
@@ -39,7 +61,7 @@ ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, Sign
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       signals_(*signals),
-      cluster_(StartCluster(place.topology, place.plan, replica)),
+      cluster_(StartWhenUp(place, replica, signals)),
       neighbours_(cluster_.get(), replica.clock),
       ending_(EndPeersOf(cluster_.get(), &neighbours_),
               {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),

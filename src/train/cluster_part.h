@@ -26,8 +26,8 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options);
 // For the run's main thread only, but for cluster(), which is thread-safe.
 class ClusterPart {
  public:
-  // Starts the segments. `place`, what `replica` points to and `signals` outlive this object.
-  // Throws Error with one line that names the segment.
+  // Starts the segments; waits up to a minute for a network that is down. `place`, what `replica`
+  // points to and `signals` outlive this object. Throws Error with one line that names the segment.
   ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals);
 
   Cluster& cluster() { return *cluster_; }

@@ -83,6 +83,8 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   list.Count("bad_checksum", transport.dropped(DropReason::kBadChecksum));
   list.Count("malformed", transport.dropped(DropReason::kMalformed));
   list.Count("busy", transport.busy());
+  list.Gauge("duty", meters.duty());
+  list.Gauge("solver_share", meters.taken());
   list.Count("passes", meters.passes());
   list.Count("idle_passes", meters.idle_passes());
   list.Add(meters.closeness());

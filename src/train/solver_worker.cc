@@ -22,6 +22,8 @@ SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net>
     : index_(index), run_(run), net_(std::move(net)) {}
 
 void SolverWorker::Run() {
+  std::optional<ThreadLoad::Member> member;
+  if (run_.load != nullptr) member.emplace(run_.load);
   // Parallelism comes from solvers, not from inside one.
   omp_set_num_threads(1);
   if (!net_) {

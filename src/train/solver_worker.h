@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/range_lock.h"
+#include "base/thread_load.h"
 #include "data/data_service.h"
 #include "nn/net.h"
 #include "solver/lr_policy.h"
@@ -42,6 +43,7 @@ struct SharedRun {
   Cluster* cluster = nullptr;           // null for a machine alone
   SplitTest* split_test = nullptr;      // null: who leads tests alone
   SnapshotDuty* duty = nullptr;         // null for a machine alone
+  ThreadLoad* load = nullptr;           // that solvers are members of; null: none
 };
 
 // Options of the train net of a run.

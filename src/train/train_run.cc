@@ -99,10 +99,22 @@ class TrainRun {
     SplitTests();
     WatchShards();
     if (place_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
-    SharedRun shared{
-        config_,    policy_,           *weights_,  *data_, *reporter_,          *tester_,
-        snapshots_, *writer_,          clock_,     stop_,  snapshot_requested_, resume_.get(),
-        cluster(),  split_test_.get(), duty_.get()};
+    SharedRun shared{config_,
+                     policy_,
+                     *weights_,
+                     *data_,
+                     *reporter_,
+                     *tester_,
+                     snapshots_,
+                     *writer_,
+                     clock_,
+                     stop_,
+                     snapshot_requested_,
+                     resume_.get(),
+                     cluster(),
+                     split_test_.get(),
+                     duty_.get(),
+                     &solver_load_};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -202,7 +214,8 @@ class TrainRun {
                                                          .iterations = &iterations,
                                                          .clock = &clock_,
                                                          .sink = &errors_,
-                                                         .home = HostHome(&weights_->locks())},
+                                                         .home = HostHome(&weights_->locks()),
+                                                         .solvers = &solver_load_},
                                           &signals_);
     if (!part_->Join()) return false;
     weights_->Publish();
@@ -405,6 +418,7 @@ class TrainRun {
   ErrorSink errors_;
   SignalWatch signals_;
   SnapshotCollector snapshots_;
+  ThreadLoad solver_load_;
   std::unique_ptr<SnapshotWriter> writer_;
   std::unique_ptr<ResumePoint> resume_;
   std::unique_ptr<DataService> data_, test_data_;

@@ -43,7 +43,8 @@ PacketInterface FindPacketInterface(const std::string& text) {
     throw Error(field, "this is no Ethernet device: expected one of ", Names(devices));
   }
   if (!device.up) {
-    throw Error(field, "it is down: expected one that is up (ip link set ", device.name, " up)");
+    throw NetworkDownError(field, "it is down: expected one that is up (ip link set ", device.name,
+                           " up)");
   }
   if (device.mtu == 0) throw Error(field, "its MTU is not known: it has gone meanwhile");
   return {device.name, device.index, *device.address, device.mtu};

@@ -94,7 +94,12 @@ size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& p
   nobody.sa_family = AF_UNSPEC;
   connect(probe_.get(), &nobody, sizeof(nobody));
   if (connect(probe_.get(), &peer.any, peer.length()) != 0) {
-    throw Error(field, ": no route from ", local_.Text(), ": ", ErrnoText(errno));
+    const int reason = errno;
+    const std::string line = Cat(field, ": no route from ", local_.Text(), ": ", ErrnoText(reason));
+    if (reason == ENETUNREACH || reason == ENETDOWN || reason == EHOSTUNREACH) {
+      throw NetworkDownError(line);
+    }
+    throw Error(line);
   }
   const int mtu = peer.is_v6() ? GetSocketInt(probe_.get(), IPPROTO_IPV6, IPV6_MTU)
                                : GetSocketInt(probe_.get(), IPPROTO_IP, IP_MTU);

@@ -96,6 +96,27 @@ TEST(Outbox, KeepsRoomForEachUseHoweverManySlotsTheOthersHold) {
   }
 }
 
+// A transport that takes fewer frames than there are slots gets as many of both kinds.
+TEST(Outbox, LeavesPositionsRoomBesideDiffsThatComeFirst) {
+  using Use = Outbox::Use;
+  Outbox outbox(256, kAckBytes, kPayload);
+  std::vector<uint32_t> diffs;
+  outbox.ShareEvenly(true);
+  while (outbox.Room(Use::kDiff) > 0) diffs.push_back(outbox.Take(Use::kDiff));
+  EXPECT_EQ(diffs.size(), 96u);
+  EXPECT_EQ(outbox.Room(Use::kPosition), 128u);
+  outbox.ShareEvenly(false);
+  EXPECT_EQ(outbox.Room(Use::kDiff), 64u);
+  // Taken before, they are more than there may be now.
+  while (outbox.Room(Use::kDiff) > 0) diffs.push_back(outbox.Take(Use::kDiff));
+  outbox.ShareEvenly(true);
+  EXPECT_EQ(outbox.Room(Use::kDiff), 0u);
+  for (int i = 0; i < 64; ++i) outbox.Release(diffs[i]);
+  EXPECT_EQ(outbox.Room(Use::kDiff), 0u);
+  outbox.Release(diffs[64]);
+  EXPECT_EQ(outbox.Room(Use::kDiff), 1u);
+}
+
 TEST(Outbox, KnowsWhichChunkASlotHoldsUntilItsBytesHaveLeft) {
   Outbox outbox(kSlots, kAckBytes, kPayload);
   const uint32_t slot = outbox.Take(Outbox::Use::kDiff);

@@ -470,5 +470,39 @@ TEST_F(ClusterOfMachines, RefusesANodeWhoseNetIsAnotherByNameOnBothSides) {
   Finish(0);
 }
 
+// A machine that boots may start its node before its network.
+class NodeWithoutNetwork : public ClusterOfMachines {
+ protected:
+  void StartsOnce(const std::string& transport) {
+    Build(2);
+    WriteTopology(Cat("transport: \"", transport, "\""));
+    SetLink("down");
+    Start(1, Endless());
+    Await(1, "Waiting up to 60 s for the network");
+    SetLink("up");
+    Start(0, Endless());
+    for (int i : {0, 1}) AwaitIteration(i, 100);
+    StopAll();
+  }
+
+  void SetLink(const std::string& state) {
+    network_->Run(1, {"ip", "link", "set", Network::DeviceOf(1), state});
+  }
+};
+
+TEST_F(NodeWithoutNetwork, StartsOverUdpOnceTheNetworkIsUp) { StartsOnce("udp"); }
+
+TEST_F(NodeWithoutNetwork, StartsOverRawEthernetOnceTheNetworkIsUp) { StartsOnce("packet"); }
+
+TEST_F(NodeWithoutNetwork, EndsAtOnceWhenItIsStopped) {
+  Build(2);
+  WriteTopology("transport: \"udp\"");
+  SetLink("down");
+  Start(1, Endless());
+  Await(1, "Waiting up to 60 s for the network");
+  nodes_[1]->Signal(SIGTERM);
+  EXPECT_CONTAINS(FinishWithError(1), "no route from");
+}
+
 }  // namespace
 }  // namespace millrace::test

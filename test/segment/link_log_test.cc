@@ -70,8 +70,24 @@ TEST_F(LinkLogTest, TellsWhatOthersReport) {
 TEST_F(LinkLogTest, SaysWhenItIsMendedAndWhenItBreaksAgain) {
   ASSERT_EQ(At(3).size(), 2u);
   links_.OnFrame(1, true, now_);
+  now_ += LinkLog::kMendedNs;
   EXPECT_EQ(log_.Update(links_, now_), Lines{"Segment lan: node a hears node b again"});
-  EXPECT_EQ(At(7).size(), 2u);
+  EXPECT_EQ(At(LinkLog::kMendedNs / kTimeout + 7).size(), 2u);
+}
+
+// Around a change of view reports come and go within milliseconds.
+TEST_F(LinkLogTest, SaysNothingOfALinkThatFlickers) {
+  ASSERT_EQ(At(3).size(), 2u);
+  const uint64_t nobody = 0, node_2 = 1 << 2;
+  for (int i = 0; i < 10; ++i) {
+    links_.OnFrame(1, true, now_);
+    EXPECT_EQ(log_.Update(links_, now_ += LinkLog::kMendedNs / 20), Lines{});
+    EXPECT_EQ(At(now_ / kTimeout + 3), Lines{});
+  }
+  links_.OnReport(1, std::as_bytes(std::span(&node_2, 1)));
+  EXPECT_EQ(At(now_ / kTimeout + 1), Lines{"Segment lan: node b does not hear node c"});
+  links_.OnReport(1, std::as_bytes(std::span(&nobody, 1)));
+  EXPECT_EQ(At(now_ / kTimeout + 1), Lines{});
 }
 
 }  // namespace

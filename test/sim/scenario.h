@@ -55,6 +55,7 @@ struct Scenario {
   int64_t active = 300;  // ticks in which solvers make progress
   double busy = 0.5;     // chance that a solver makes a step in a tick
   uint32_t slots = 64;
+  double throttled = 0;  // share of the time in which a node sends no more than it must
   LinkFaults faults;
   std::vector<Event> events;
 

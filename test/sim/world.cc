@@ -20,7 +20,9 @@ constexpr int64_t kSilence = 100;  // ticks in which nothing may be sent then
 // gives for the view to follow, for several broken links one after the other.
 constexpr int64_t kBrokenQuiet = 900;
 
-constexpr uint64_t kTransport = 6;  // the stream of random numbers
+constexpr int64_t kThrottleTicks = 32;  // for which a node is throttled or not
+
+constexpr uint64_t kTransport = 6, kThrottle = 9;  // streams of random numbers
 
 // Of a position: all chunks but the last have this size.
 size_t LargestBytes(const Scenario& s) {
@@ -106,6 +108,10 @@ bool World::Step(uint16_t id, Failure* failure) {
   for (const FrameBytes& frame : arrived) frames.push_back(frame.view());
   node.Receive(frames, now);
   if (training_) node.Train();
+  if (tick_ % kThrottleTicks == 0 && scenario_.throttled > 0) {
+    Rng rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)});
+    node.exchange().SetThrottled(rng.Uniform() < scenario_.throttled);
+  }
   const size_t count = node.exchange().Send(room_, now);
   for (size_t i = 0; i < count; ++i) {
     const auto linger = static_cast<int64_t>(rng_.Below(scenario_.linger + 1));

@@ -238,6 +238,13 @@ TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
               Cat("max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
   }
   EXPECT_EQ(UdpError("heartbeat_ms: 0"), "heartbeat_ms: 0 given, expected 1 to 60000");
+  EXPECT_EQ(UdpError("pace: 'fast'"), "pace: \"fast\" given, expected auto or full");
+  EXPECT_EQ(UdpError("pace: 'full' solver_share: 0.1"),
+            "solver_share: given, but pace is \"full\"; expected it with \"auto\" only");
+  for (const char* share : {"0", "1", "-1", "nan"}) {
+    EXPECT_EQ(UdpError(Cat("solver_share: ", share)),
+              Cat("solver_share: ", share, " given, expected from 0.001 to below 1"));
+  }
   EXPECT_EQ(UdpError("heartbeat_ms: 10 suspect_ms: 29"),
             "suspect_ms: 29 given, expected 30 to 3600000");
   EXPECT_EQ(UdpError("key_file: ''"), "key_file: is empty, expected the path of a file");

@@ -38,17 +38,19 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_TRUE(segment.options.empty());
   EXPECT_FALSE(segment.spin);
   EXPECT_TRUE(segment.damping);
+  EXPECT_EQ(segment.solver_share, 0.05);
 }
 
 TEST(Topology, TakesEveryFieldOfASegment) {
-  const Topology topology =
-      Parse(kThree +
-            "shard_data: false split_test: false\n"
-            "segment { name: 's' transport: 'udp' node: 'c' node: 'a' codec: 'sparse'\n"
-            "  threshold: 0.25 rule: 'additive' chunk_floats: 100 max_rate: 2.5 port: 7\n"
-            "  key_file: 'k' mtu: 9000 heartbeat_ms: 10 suspect_ms: 30 spin: true damping: false\n"
-            "  option { key: 'silence_ms' value: '9' } option { key: 'gso' value: '' } }\n"
-            "segment { name: 't' transport: 'packet' node: 'b' node: 'c' codec: 'int8' }\n");
+  const Topology topology = Parse(
+      kThree +
+      "shard_data: false split_test: false\n"
+      "segment { name: 's' transport: 'udp' node: 'c' node: 'a' codec: 'sparse'\n"
+      "  threshold: 0.25 rule: 'additive' chunk_floats: 100 max_rate: 2.5 port: 7\n"
+      "  key_file: 'k' mtu: 9000 heartbeat_ms: 10 suspect_ms: 30 spin: true damping: false\n"
+      "  pace: 'auto' solver_share: 0.25\n"
+      "  option { key: 'silence_ms' value: '9' } option { key: 'gso' value: '' } }\n"
+      "segment { name: 't' transport: 'packet' node: 'b' node: 'c' codec: 'int8' pace: 'full' }\n");
   EXPECT_FALSE(topology.shard_data);
   EXPECT_FALSE(topology.split_test);
   const TopologySegment& segment = topology.segments[0];
@@ -67,6 +69,8 @@ TEST(Topology, TakesEveryFieldOfASegment) {
   EXPECT_EQ(segment.suspect_ns, 30'000'000);
   EXPECT_TRUE(segment.spin);
   EXPECT_FALSE(segment.damping);
+  EXPECT_EQ(segment.solver_share, 0.25);
+  EXPECT_EQ(topology.segments[1].solver_share, 1);
   EXPECT_EQ(segment.options,
             (std::map<std::string, std::string>{{"silence_ms", "9"}, {"gso", ""}}));
   EXPECT_EQ(topology.segments[1].codec.codec, Codec::kInt8);

@@ -157,8 +157,10 @@ void ChaosNode::Look(const std::vector<BoardReading>& boards) {
     view_.leads = board.Value("segment lan", "leads") != 0;
   }
   if (running()) {
-    rss_mib_.push_back(RssMib(pid_));
-    most_rss_mib_ = std::max(most_rss_mib_, rss_mib_.back());
+    const double rss = RssMib(pid_);
+    most_rss_mib_ = std::max(most_rss_mib_, rss);
+    // One that waits for the weights of the run, however long, has allocated little.
+    if (view_.in_sync) rss_mib_.push_back(rss);
     // A frozen process may hold the lock that attaching takes.
     if (!replica_ && view_.members > 0 && !frozen_) Attach();
   }

@@ -42,6 +42,8 @@ class ChaosNode {
   pid_t pid() const { return pid_; }
   bool running() const { return pid_ > 0; }
   bool frozen() const { return frozen_; }
+  // It runs still, but was sent a signal that ends it.
+  bool ending() const { return stopping_ || killed_; }
   int starts() const { return starts_; }
 
   // Not while it runs. `clock_shift`: seconds that its wall clock is off.

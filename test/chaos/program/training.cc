@@ -203,7 +203,9 @@ bool Training::InOneView() const {
   int64_t least = INT64_MAX;
   for (const auto& node : nodes_) {
     const NodeView& view = node->view();
-    if (!node->running() || view.members != options_.nodes || !view.in_sync) return false;
+    // What a process shows that is about to end says nothing of the next one.
+    if (!node->running() || node->frozen() || node->ending()) return false;
+    if (view.members != options_.nodes || !view.in_sync) return false;
     leaders += view.leads;
     least = std::min(least, view.global);
   }
@@ -248,7 +250,10 @@ void Training::InjectFaults() {
   while (Step()) {
     const double now = Now() - begin;
     injector_->EndDue(now);
-    while (next < plan.size() && plan[next].begin <= now) injector_->Begin(plan[next++], now);
+    for (; next < plan.size() && plan[next].begin <= now; ++next) {
+      // A machine that stood still for longer has missed it.
+      if (now < plan[next].end) injector_->Begin(plan[next], now);
+    }
     const bool enough = MostIterations() >= options_.max_iter - Reserve();
     if (now >= options_.fault_seconds || enough) break;
   }

@@ -1,0 +1,82 @@
+#include "segment/pace.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+// A new period counts so much in smoothed numbers.
+constexpr double kNew = 0.25;
+// The duty rises and falls by these factors at most in a period.
+constexpr double kMostRise = 1.25, kMostFall = 0.6;
+// What solvers lose to caches that the segment has filled with its own, beside the processor time:
+// 0.5 to 0.8 of it, by the images that they train per second of processor time
+// (docs/benchmarks.md).
+constexpr double kCacheCost = 0.6;
+// Solvers that use less of a period compute nothing, so nothing is taken from them.
+constexpr double kTrains = 0.02;
+// What a rest lets come together, in processor time.
+constexpr double kBurstNs = 1'000'000;
+
+}  // namespace
+
+Pace::Pace(const PaceConfig& config) : config_(config) { CHECK_GT(config.share, 0); }
+
+void Pace::Update(int64_t now_ns, const PaceCounters& counters) {
+  const bool first = due_ns_ == INT64_MIN;
+  due_ns_ = now_ns + kPeriodNs;
+  const int64_t elapsed = now_ns - updated_ns_;
+  updated_ns_ = now_ns;
+  PaceCounters since = counters;
+  since.segment_cpu_ns -= last_.segment_cpu_ns;
+  since.solvers.cpu_ns -= last_.solvers.cpu_ns;
+  since.solvers.waiting_ns -= last_.solvers.waiting_ns;
+  since.exchanges -= last_.exchanges;
+  since.iterations -= std::min(since.iterations, last_.iterations);
+  last_ = counters;
+  if (first || elapsed <= 0 || config_.share >= 1) return;
+  duty_ = std::clamp(Wanted(elapsed, since), kLeastDuty, 1.0);
+}
+
+double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
+  const auto solvers = static_cast<double>(since.solvers.cpu_ns);
+  const auto waited = static_cast<double>(since.solvers.waiting_ns);
+  if (solvers + waited < kTrains * static_cast<double>(elapsed_ns)) {
+    taken_ = stale_ = 0;
+    return 1;
+  }
+  const double lost = std::min(static_cast<double>(since.segment_cpu_ns), waited);
+  const double taken = (1 + kCacheCost) * lost / std::max(solvers + lost, 1.0);
+  taken_ += kNew * (taken - taken_);
+  // The root: what follows from a change is measured before the rest of it is made.
+  const double share = std::max(taken, config_.share / 100);
+  double factor = std::clamp(std::sqrt(config_.share / share), kMostFall, kMostRise);
+  // Without an exchange in the period, at least as many as in it.
+  const auto iterations = static_cast<double>(since.iterations);
+  const double stale = iterations / std::max(since.exchanges, 1e-3);
+  stale_ += kNew * (stale - stale_);
+  if (stale_ > config_.stale_iterations) {
+    factor = std::max(factor, std::min(stale_ / config_.stale_iterations, kMostRise));
+  }
+  return duty_ * factor;
+}
+
+int64_t Pace::RestNs(int64_t now_ns, int64_t cpu_ns) {
+  const int64_t used = cpu_ns - used_ns_;
+  const int64_t elapsed = filled_ns_ == 0 ? 0 : now_ns - filled_ns_;
+  used_ns_ = cpu_ns;
+  filled_ns_ = now_ns;
+  if (duty_ >= 1) {
+    level_ns_ = kBurstNs;
+    return 0;
+  }
+  level_ns_ = std::min(level_ns_ + duty_ * static_cast<double>(elapsed), kBurstNs);
+  level_ns_ -= static_cast<double>(used);
+  if (level_ns_ >= 0) return 0;
+  return std::min(static_cast<int64_t>(-level_ns_ / duty_), kMostRestNs);
+}
+
+}  // namespace millrace

@@ -1,0 +1,103 @@
+// Exchanges that cannot send all that there is to send.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "test/exchange/joined.h"
+
+namespace millrace {
+namespace {
+
+using test::FrameBytes;
+using test::Joined;
+
+uint64_t PositionsOf(Joined& x, size_t node) {
+  return x.exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
+}
+
+void Throttle(Joined& x) {
+  for (size_t node = 0; node < x.size(); ++node) x.exchange(node).SetThrottled(true);
+}
+
+// Positions that node 0 sends in a few ticks, in each of which all of its weights change.
+uint64_t PositionsWithoutAnswers(bool throttled) {
+  auto joined = Joined::Ready({.nodes = 2});
+  Joined& x = *joined;
+  if (throttled) Throttle(x);
+  x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
+  const uint64_t before = PositionsOf(x, 0);
+  for (int tick = 0; tick < 4; ++tick) {
+    for (int64_t weight = 0; weight < 60; ++weight) x.Add(0, weight, 1);
+    x.Tick();
+  }
+  return PositionsOf(x, 0) - before;
+}
+
+TEST(ThrottledExchange, SendsNoPositionAgainBeforeItWasAnswered) {
+  EXPECT_EQ(PositionsWithoutAnswers(true), 3u);  // it masters half of the chunks
+  EXPECT_EQ(PositionsWithoutAnswers(false), 12u);
+}
+
+TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
+  auto joined = Joined::Ready({.nodes = 2, .size = 400, .chunk_floats = 10});
+  Joined& x = *joined;
+  Throttle(x);
+  std::vector<int> positions(40);
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    FrameView view;
+    EXPECT_EQ(DecodeFrame(frame.view(), &view), Drop::kNone);
+    if (view.header.type == FrameType::kPosition) ++positions[view.header.chunk];
+    return true;
+  };
+  // Either node makes a hundred times as much progress in every fifth chunk.
+  for (int tick = 0; tick < 600; ++tick) {
+    for (size_t node : {0, 1}) {
+      for (int64_t weight = 0; weight < 400; ++weight) {
+        x.Add(node, weight, weight / 10 % 5 == 0 ? 1.0f : 0.01f);
+      }
+    }
+    x.Tick();
+  }
+  int often = 0, seldom = 0;
+  for (int chunk = 0; chunk < 40; ++chunk) (chunk % 5 == 0 ? often : seldom) += positions[chunk];
+  EXPECT_GT(often * 4, seldom * 2);  // a quarter as many chunks; twice as often at least
+  EXPECT_GT(seldom, 32 * 10);
+}
+
+TEST(ThrottledExchange, ComesToTheSameWeights) {
+  for (const bool direct : {false, true}) {
+    auto joined = Joined::Ready({.nodes = 3, .size = 400, .direct = direct});
+    Joined& x = *joined;
+    Throttle(x);
+    int count = 0;
+    x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 5 != 0; };
+    std::vector<float> sums = x[0].weights;
+    for (int tick = 0; tick < 200; ++tick) {
+      const int64_t weight = 37 * tick % 400;
+      x.Add(tick % 3, weight, 1);
+      sums[weight] += 1;
+      x.Tick();
+    }
+    x.Settle();
+    for (size_t node : {0, 1, 2}) EXPECT_EQ(x[node].weights, sums);
+  }
+}
+
+// The end of a run must not wait for answers.
+TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
+  auto joined = Joined::Ready({.nodes = 2});
+  Joined& x = *joined;
+  Throttle(x);
+  x.exchange(0).Flush();
+  x.exchange(0).SetThrottled(true);
+  x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
+  const uint64_t before = PositionsOf(x, 0);
+  for (int tick = 0; tick < 4; ++tick) {
+    for (int64_t weight = 0; weight < 60; ++weight) x.Add(0, weight, 1);
+    x.Tick();
+  }
+  EXPECT_EQ(PositionsOf(x, 0) - before, 12u);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,153 @@
+#include "segment/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs;
+// Of the processor time that solvers lose, what they lose to caches beside it (pace.cc).
+constexpr double kWithCaches = 1.6;
+
+// A machine whose segment's thread has work for `demand` of a processor, beside solvers that would
+// take all of theirs. `idle`: of a processor, that nobody takes.
+struct Machine {
+  int solvers = 1;
+  double demand = 0.5;
+  double idle = 0;
+  bool training = true;
+  double exchanges_per_cpu_second = 1'000, iterations_per_second = 100;
+};
+
+class PaceTest : public testing::Test {
+ protected:
+  // Lets the segment work on the machine for so long, in passes of up to 0.5 ms of work.
+  void Run(const Machine& machine, int64_t for_ns) {
+    const int64_t end = now_ + for_ns, begin = now_;
+    const int64_t used_before = counters_.segment_cpu_ns;
+    rested_most_ = 0;
+    while (now_ < end) {
+      if (pace_.Due(now_)) pace_.Update(now_, counters_);
+      const int64_t rest = pace_.RestNs(now_, counters_.segment_cpu_ns);
+      rested_most_ = std::max(rested_most_, rest);
+      if (rest > 0) {
+        Pass(machine, rest, 0);
+      } else {
+        constexpr int64_t kWork = kMs / 2;
+        const auto every = static_cast<int64_t>(kWork / machine.demand);
+        Pass(machine, every, kWork);
+      }
+    }
+    used_ = static_cast<double>(counters_.segment_cpu_ns - used_before) /
+            static_cast<double>(now_ - begin);
+  }
+
+  void Pass(const Machine& machine, int64_t elapsed, int64_t work) {
+    now_ += elapsed;
+    counters_.segment_cpu_ns += work;
+    counters_.exchanges += static_cast<double>(work) / kSecond * machine.exchanges_per_cpu_second;
+    if (!machine.training) return;
+    const auto wanted = static_cast<double>(elapsed) * machine.solvers;
+    const double free = machine.idle * static_cast<double>(elapsed);
+    const double waits = std::clamp(static_cast<double>(work) - free, 0.0, wanted);
+    counters_.solvers.waiting_ns += static_cast<int64_t>(waits);
+    counters_.solvers.cpu_ns += static_cast<int64_t>(wanted - waits);
+    iterations_ += static_cast<double>(elapsed) / kSecond * machine.iterations_per_second;
+    counters_.iterations = static_cast<uint64_t>(iterations_);
+  }
+
+  Pace pace_{{.share = 0.05, .stale_iterations = 64}};
+  PaceCounters counters_;
+  int64_t now_ = kSecond, rested_most_ = 0;
+  double iterations_ = 0;
+  double used_ = 0;  // of a processor, in the last Run
+};
+
+TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
+  Run({}, 5 * kSecond);
+  Run({}, 5 * kSecond);
+  EXPECT_NEAR(kWithCaches * used_, 0.05, 0.01);
+  EXPECT_NEAR(pace_.taken(), 0.05, 0.01);
+  EXPECT_LE(rested_most_, Pace::kMostRestNs);
+}
+
+TEST_F(PaceTest, TakesTheSameShareOfSeveralSolvers) {
+  const Machine machine{.solvers = 4};
+  Run(machine, 5 * kSecond);
+  Run(machine, 5 * kSecond);
+  EXPECT_NEAR(kWithCaches * used_ / 4, 0.05, 0.01);
+}
+
+TEST_F(PaceTest, HasNoLimitWhileAProcessorIsIdle) {
+  const Machine machine{.idle = 1};
+  Run(machine, 5 * kSecond);
+  EXPECT_EQ(pace_.duty(), 1);
+  EXPECT_NEAR(used_, machine.demand, 0.01);
+  EXPECT_EQ(rested_most_, 0);
+}
+
+TEST_F(PaceTest, UsesWhatIsIdleAndItsShareBeside) {
+  const Machine machine{.idle = 0.2};
+  Run(machine, 10 * kSecond);
+  Run(machine, 5 * kSecond);
+  EXPECT_GT(used_, 0.05 / kWithCaches);
+  EXPECT_NEAR(pace_.taken(), 0.05, 0.015);
+}
+
+TEST_F(PaceTest, NeedsNoLimitWhereItHasLittleToDo) {
+  const Machine machine{.demand = 0.01};
+  Run(machine, 5 * kSecond);
+  EXPECT_EQ(pace_.duty(), 1);
+  EXPECT_NEAR(used_, 0.01, 0.002);
+}
+
+TEST_F(PaceTest, HasNoLimitWhileNobodyTrains) {
+  Run({}, 5 * kSecond);
+  EXPECT_LT(pace_.duty(), 0.1);
+  Run({.training = false}, Pace::kPeriodNs + 50 * kMs);
+  EXPECT_EQ(pace_.duty(), 1);
+}
+
+TEST_F(PaceTest, FollowsAProcessorThatIsTakenAndGivenBack) {
+  Run({.idle = 1}, 2 * kSecond);
+  Run({}, 2 * kSecond);
+  EXPECT_LT(pace_.duty(), 0.06);
+  Run({.idle = 1}, 3 * kSecond);
+  EXPECT_EQ(pace_.duty(), 1);
+}
+
+// A solver that iterates quickly, and weights that take long to exchange.
+TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
+  const Machine machine{.exchanges_per_cpu_second = 10, .iterations_per_second = 100};
+  Run(machine, 20 * kSecond);
+  Run(machine, 10 * kSecond);
+  // 100 iterations a second and 64 of them between exchanges.
+  EXPECT_NEAR(used_, 100.0 / 64 / 10, 0.03);
+  EXPECT_GT(pace_.taken(), 0.1);
+}
+
+TEST_F(PaceTest, KeepsItsLeastDutyThoughNothingIsExchanged) {
+  Machine machine{.exchanges_per_cpu_second = 0, .iterations_per_second = 0};
+  Run(machine, 20 * kSecond);
+  EXPECT_GE(pace_.duty(), Pace::kLeastDuty);
+  EXPECT_LE(pace_.duty(), 0.06);
+}
+
+TEST(Pace, HasNoLimitWithAShareOfOne) {
+  Pace pace({.share = 1});
+  PaceCounters counters;
+  for (int64_t now = 1; now < 20 * kSecond; now += Pace::kPeriodNs) {
+    EXPECT_EQ(pace.RestNs(now, counters.segment_cpu_ns), 0);
+    ASSERT_TRUE(pace.Due(now));
+    pace.Update(now, counters);
+    counters.segment_cpu_ns += Pace::kPeriodNs;
+    counters.solvers.waiting_ns += Pace::kPeriodNs;
+    counters.iterations += 10;
+  }
+  EXPECT_EQ(pace.duty(), 1);
+}
+
+}  // namespace
+}  // namespace millrace
