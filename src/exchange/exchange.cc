@@ -349,7 +349,10 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   answers_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
   worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
   RunBatch(now);
-  master_.Poll(now, budget(Outbox::Use::kPosition, 0));
+  // Where diffs always wait already, they must not leave positions without room.
+  const size_t least = context_.throttled ? room.size() / 2 : 0;
+  master_.Poll(now, std::max(budget(Outbox::Use::kPosition, 0),
+                             std::min(least, outbox_.Room(Outbox::Use::kPosition))));
   return outbox_.Drain(room);
 }
 

@@ -77,6 +77,8 @@ class OpBatch {
 struct ExchangeContext {
   // Nothing is waited for longer than in so many times as long as the silent are found dead.
   static constexpr int64_t kMostSuspicions = 16;
+  // answer_wait(), in multiples of ExchangeConfig::resend_ns.
+  static constexpr int64_t kAnswerWaits = 5;
 
   const ExchangeConfig& config;
   ChunkExecutor& executor;
@@ -144,6 +146,13 @@ struct ExchangeContext {
   bool IsBeingRead(uint32_t index) const {
     return config.direct && outbox.Holds(table.chunks[index].slot, index);
   }
+
+  // Where not all can be sent, how long the answer to a frame of weights is waited for before
+  // another one of the same chunk goes out; else 0. Frames may have been refused, because a solver
+  // was in those weights.
+  int64_t answer_wait() const { return throttled ? kAnswerWaits * config.resend_ns : 0; }
+  // How long after the last position of a chunk its progress is sent unasked.
+  int64_t push_after() const { return std::max(config.push_after_ns, answer_wait()); }
 
   void ReadClock() {
     clock = {membership.global_clock(), membership.clock(), membership.view().members.size()};

@@ -10,8 +10,6 @@ namespace {
 // A chunk of which nobody answers so many positions is sent less often: whoever there is
 // does not get them.
 constexpr uint8_t kMostUnanswered = 8;
-// Where not all can be sent, the next position of a chunk waits for an answer to the last one.
-constexpr uint8_t kMostUnansweredThrottled = 1;
 
 }  // namespace
 
@@ -152,7 +150,7 @@ void Master::Poll(int64_t now, size_t budget) {
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
   const int64_t patience = x_.PatienceOf(x_.round_trip);
-  const uint8_t most_unanswered = x_.throttled ? kMostUnansweredThrottled : kMostUnanswered;
+  const int64_t answer_wait = x_.answer_wait();
   for (uint32_t scanned = 0; scanned < count && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
     if (++cursor_ == count) {
@@ -172,9 +170,10 @@ void Master::Poll(int64_t now, size_t budget) {
     clean_ = 0;
     // What it holds by then goes out when the one before has left.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool unheard = chunk.unanswered >= most_unanswered;
+    const bool unheard = chunk.unanswered >= kMostUnanswered;
     const bool waits = !fresh || unheard;
     if (waits && now - chunk.sent_at < x_.RetryAfter(patience, chunk.retries, index)) continue;
+    if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
     if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
     priority_.Sent(chunk.row, now - chunk.sent_at);
     ++chunk.number;

@@ -258,14 +258,14 @@ void Worker::Push(int64_t now, size_t budget) {
     }
     if (++cursor_ == table.size()) {
       cursor_ = 0;
-      look_at_ = longest_ago_ + x_.config.push_after_ns;
+      look_at_ = longest_ago_ + x_.push_after();
     }
     if (!OwesDiff(chunk)) {
       ++clean_;
       continue;
     }
     clean_ = 0;
-    if (now - chunk.heard_at < x_.config.push_after_ns || chunk.owner == kNoNode) continue;
+    if (now - chunk.heard_at < x_.push_after() || chunk.owner == kNoNode) continue;
     if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
     chunk.swept = table.version;
     const float share = ShareOf(index);
