@@ -306,6 +306,16 @@ void NetSegment::Offer() {
   held_.resize(kept);
 }
 
+void NetSegment::WatchStaleness(int64_t now_ns) {
+  const ExchangeStats& stats = exchange_->stats();
+  const bool warns = staleness_.Update(now_ns, {.iterations = exchange_->global_iterations(),
+                                                .sweeps = exchange_->meters().sweeps(),
+                                                .diffs = stats.diffs_taken,
+                                                .damped = stats.diffs_damped});
+  meters_->PublishStaleness(staleness_.iterations());
+  if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
+}
+
 bool NetSegment::IsFull(NodeId destination) const {
   return std::find(full_.begin(), full_.end(), destination) != full_.end();
 }
@@ -325,6 +335,7 @@ void NetSegment::Publish(int64_t now_ns) {
     LOG(WARNING) << line;
   }
   if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
+  WatchStaleness(now_ns);
   const View& view = exchange_->view();
   if (bulletins_) {
     meters_->Publish(bulletins_->stats().drops);

@@ -27,6 +27,7 @@
 #include "segment/pacer.h"
 #include "segment/replica_home.h"
 #include "segment/replica_survey.h"
+#include "segment/staleness_watch.h"
 #include "transport/transport.h"
 
 namespace millrace {
@@ -170,6 +171,7 @@ class NetSegment {
   bool IsFull(NodeId destination) const;
   void Reclaim();
   void Publish(int64_t now_ns);
+  void WatchStaleness(int64_t now_ns);
   size_t Affordable(int64_t now_ns);
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
@@ -209,6 +211,7 @@ class NetSegment {
 
   SegmentState state_;
   std::unique_ptr<ReplicaSurvey> survey_;
+  StalenessWatch staleness_;
   std::unique_ptr<SegmentMeters> meters_;
 };
 
