@@ -41,6 +41,17 @@ std::string NetSegment::NameOf(NodeId node) const {
 }
 
 NetSegment::Next NetSegment::Pass(int64_t now_ns) {
+  try {
+    Next next = Work(now_ns);
+    next.at_once |= merged_->Step();
+    return next;
+  } catch (...) {
+    merged_->Close();
+    throw;
+  }
+}
+
+NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (!state_.in_sync_ && state_.members_ == 0 && !state_.leave_) {
     const JoinVerdict verdict = gate_->Verdict(now_ns);
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);

@@ -23,6 +23,7 @@
 #include "segment/bulletins.h"
 #include "segment/gate.h"
 #include "segment/link_log.h"
+#include "segment/merged_reader.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
 #include "segment/replica_home.h"
@@ -116,7 +117,8 @@ class SegmentState {
   std::string refusal_;
 };
 
-// Not thread-safe, but for names, state(), meters() and transport()'s Wake and counters.
+// Not thread-safe, but for names, state(), meters(), what merged() says, and transport()'s Wake
+// and counters.
 class NetSegment {
  public:
   struct Next {
@@ -142,6 +144,8 @@ class NetSegment {
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
   const SegmentMeters& meters() const { return *meters_; }
+  // Passes serve its requests; Wake the transport after a Begin.
+  MergedReader& merged() { return *merged_; }
   // As the topology has it; "" if there is no such node.
   std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
@@ -150,8 +154,11 @@ class NetSegment {
   // Null if it carries none.
   const Bulletins* bulletins() const { return bulletins_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
+  // Of its range.
+  int64_t floats() const { return arrays_.size; }
 
  private:
+  Next Work(int64_t now_ns);
   void MakeExecutor(int64_t most_floats, float* weights, int64_t count);
   bool SendsDirect(const float* weights, int64_t count);
   void FinishReceived(int64_t now_ns);
@@ -211,6 +218,7 @@ class NetSegment {
 
   SegmentState state_;
   std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<MergedReader> merged_;
   StalenessWatch staleness_;
   std::unique_ptr<SegmentMeters> meters_;
 };

@@ -109,7 +109,8 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
     segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, bulletins),
                         {.spin = segment.spin},
                         segment.begin == 0,
-                        plan.node != 0 && top == plan.node});
+                        plan.node != 0 && top == plan.node,
+                        RangeOf(topology.segments[segment.segment], replica.size).begin});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
                                    replica.clock, replica.sink, bulletins);
