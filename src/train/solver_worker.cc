@@ -135,7 +135,17 @@ void SolverWorker::Open(int64_t iteration, bool with_model) const {
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
   }
-  Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+  if (!with_model || run_.merged == nullptr) {
+    return Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+  }
+  Snapshot snapshot;
+  run_.merged->Read([&] { return run_.stop.load(); },
+                    [&] {
+                      net_->BindWeights(run_.merged->data());
+                      snapshot = StartSnapshot(iteration, true);
+                      net_->BindWeights(run_.weights.data());
+                    });
+  Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
 Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {

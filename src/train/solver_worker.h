@@ -16,6 +16,7 @@
 #include "solver/solver_config.h"
 #include "solver/update_rule.h"
 #include "topology/cluster.h"
+#include "train/merged_weights.h"
 #include "train/reporter.h"
 #include "train/snapshot_duty.h"
 #include "train/snapshot_writer.h"
@@ -42,6 +43,7 @@ struct SharedRun {
   Cluster* cluster = nullptr;           // null for a machine alone
   SplitTest* split_test = nullptr;      // null: who leads tests alone
   SnapshotDuty* duty = nullptr;         // null for a machine alone
+  MergedWeights* merged = nullptr;      // for snapshots; null for a machine alone
 };
 
 // Options of the train net of a run.

@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "train/cluster_end.h"
 #include "train/cluster_part.h"
+#include "train/merged_weights.h"
 #include "train/run_board.h"
 #include "train/shard_takeover.h"
 #include "train/snapshot_duty.h"
@@ -96,13 +97,26 @@ class TrainRun {
       result.stopped_early = true;
       return result;
     }
+    if (place_) UseMergedWeights();
     SplitTests();
     WatchShards();
     if (place_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
-    SharedRun shared{
-        config_,    policy_,           *weights_,  *data_, *reporter_,          *tester_,
-        snapshots_, *writer_,          clock_,     stop_,  snapshot_requested_, resume_.get(),
-        cluster(),  split_test_.get(), duty_.get()};
+    SharedRun shared{config_,
+                     policy_,
+                     *weights_,
+                     *data_,
+                     *reporter_,
+                     *tester_,
+                     snapshots_,
+                     *writer_,
+                     clock_,
+                     stop_,
+                     snapshot_requested_,
+                     resume_.get(),
+                     cluster(),
+                     split_test_.get(),
+                     duty_.get(),
+                     snapshot_weights_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -211,6 +225,15 @@ class TrainRun {
 
   // Null for a machine alone.
   Cluster* cluster() { return part_ ? &part_->cluster() : nullptr; }
+
+  void UseMergedWeights() {
+    const ParamLayout& layout = net_->layout();
+    snapshot_weights_ = std::make_unique<MergedWeights>(cluster(), weights_.get(), layout);
+    if (tester_->empty()) return;
+    test_weights_ = std::make_unique<MergedWeights>(cluster(), weights_.get(), layout);
+    tester_->BindWeights(test_weights_->data(),
+                         [this](const std::function<bool()>& stop) { test_weights_->Read(stop); });
+  }
 
   void SplitTests() {
     if (!place_ || !place_->plan.split_test || tester_->empty()) return;
@@ -416,6 +439,7 @@ class TrainRun {
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
   std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
+  std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null for a machine alone
   std::unique_ptr<SplitTest> split_test_;
   std::unique_ptr<SnapshotDuty> duty_;
 };
