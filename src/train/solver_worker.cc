@@ -107,8 +107,8 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
     if (!std::isfinite(loss)) {
       // Stop before the gradient reaches the weights that others train on.
       const std::string where = net_->FindNonFinite();
-      throw Error("iteration ", iteration, ": the loss is not finite (", loss, "); ",
-                  where.empty() ? "all layers are finite" : where);
+      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
+                          where.empty() ? "all layers are finite" : where);
     }
     net_->Backward();
   }

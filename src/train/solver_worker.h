@@ -46,6 +46,12 @@ struct SharedRun {
   MergedWeights* merged = nullptr;      // for snapshots; null for a machine alone
 };
 
+// A loss, or what it is made of, is NaN or infinite.
+class NonFiniteLoss : public Error {
+ public:
+  using Error::Error;
+};
+
 // Options of the train net of a run.
 NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
 
@@ -56,7 +62,7 @@ class SolverWorker {
 
   // Trains until the schedule ends or the run is to stop. Called once, by the
   // solver's own thread. Throws Error: a loss that is not finite (naming the
-  // layer), bad data.
+  // layer, as NonFiniteLoss), bad data.
   void Run();
   // The longest iteration so far, the test that it made included; from any thread.
   int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }

@@ -16,6 +16,7 @@
 #include "train/cluster_part.h"
 #include "train/merged_weights.h"
 #include "train/run_board.h"
+#include "train/score_check.h"
 #include "train/shard_takeover.h"
 #include "train/snapshot_duty.h"
 #include "train/snapshot_writer.h"
@@ -92,6 +93,16 @@ class TrainRun {
   }
 
   TrainResult Run() {
+    try {
+      return RunAll();
+    } catch (const std::exception&) {
+      if (part_ && part_->cluster().begun()) part_->TellFailed(std::current_exception(), true);
+      throw;
+    }
+  }
+
+ private:
+  TrainResult RunAll() {
     if (place_ && !JoinCluster()) {
       TrainResult result;
       result.stopped_early = true;
@@ -138,7 +149,6 @@ class TrainRun {
     return result;
   }
 
- private:
   void Resume() {
     std::string path = options_.snapshot;
     const bool own = FindOwnPart(&path);
@@ -332,6 +342,11 @@ class TrainRun {
       }
       // A solver that waits for data sees no flag.
       if (stop_) data_->Stop();
+      if (part_) part_->LogFailures();
+      if (errors_.failed()) {
+        if (part_) TellFailed();
+        continue;
+      }
       if (stopped_ && part_) part_->TellStopped();
       const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
       if (at_end && !stopped_ && part_) part_->ending().TellTraining(LongestNs(workers));
@@ -392,7 +407,7 @@ class TrainRun {
     ClusterEnd end({.cluster = cluster(),
                     .ending = &part_->ending(),
                     .clock = &clock_,
-                    .names = NodeNames(),
+                    .names = NodeNames(place_->topology),
                     .tester = tester_.get(),
                     .split_test = split_test_.get(),
                     .weights = weights_.get(),
@@ -401,7 +416,11 @@ class TrainRun {
                         [&](float* weights, bool leads) {
                           if (saves && LastProcess()) Save(worker, weights, leads, result);
                         },
-                    .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
+                    .stopped =
+                        [this](int ms) {
+                          part_->LogFailures();
+                          return errors_.failed() || Stopped(ms);
+                        }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
     if (!stopped_) part_->ending().SayGone();
     const bool last = part_->Leave(stopped_);
@@ -409,12 +428,22 @@ class TrainRun {
     if (last && saves && !end.saved() && LastProcess()) {
       Save(worker, weights_->data(), true, result);
     }
+    part_->LogFailures();
+    result->failure = part_->failures().NotFinite();
+    if (result->failure.empty() && !result->tests.empty()) {
+      result->failure =
+          ScoreLoss(end.before(), {result->iteration, result->tests},
+                    result->model.empty() ? "the saved model" : "the model at " + result->model);
+    }
   }
 
-  std::vector<std::string> NodeNames() const {
-    std::vector<std::string> names;
-    for (const TopologyNode& node : place_->topology.nodes) names.push_back(node.name);
-    return names;
+  // The others need not wait until all solvers of this node have ended.
+  void TellFailed() {
+    try {
+      errors_.RethrowIfFailed();
+    } catch (const std::exception&) {
+      part_->TellFailed(std::current_exception(), false);
+    }
   }
 
   const std::unique_ptr<Place> place_;  // null for a machine alone
