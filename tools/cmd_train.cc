@@ -58,6 +58,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
     }
   }
   if (!result.model.empty()) std::printf("model saved: %s\n", result.model.c_str());
+  if (!result.failure.empty()) throw Error(result.failure);
   return 0;
 }
 

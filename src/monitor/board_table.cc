@@ -99,17 +99,27 @@ std::string TrafficTable(const Rates& rates, const std::vector<std::string>& gro
   return table;
 }
 
+// Of the diffs that a segment took since the last look, those that were damped. Peers' are not
+// counted.
+std::string DampedShare(const Rates& rates, const std::string& group) {
+  if (BeginsWith(group, "peer ")) return "";
+  const double diffs = rates.PerSecond(group, "diffs_sent");
+  const double damped = rates.PerSecond(group, "diffs_damped");
+  return Format("%.0f%%", diffs > 0 ? 100 * damped / diffs : 0.0);
+}
+
 std::string ClosenessTable(const Rates& rates, const std::vector<std::string>& groups) {
   std::string table =
-      Format("  %-18s %9s %9s %9s %9s %10s %10s %9s %9s\n", "replica", "sweeps/s", "age ms",
-             "most ms", "age iter", "dist rms", "dist max", "trip ms", "99% ms");
+      Format("  %-18s %8s %8s %9s %8s %7s %9s %9s %8s %8s\n", "replica", "sweeps/s", "age ms",
+             "most ms", "age iter", "damped", "dist rms", "dist max", "trip ms", "99% ms");
   for (const std::string& group : groups) {
-    table += Format("  %-18s %9.2f %9.2f %9.2f %9.1f %10.3g %10.3g %9.2f %9.2f\n",
-                    RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
-                    rates.Value(group, "age_p50_ms"), rates.Value(group, "age_max_ms"),
-                    rates.Value(group, "age_iterations"), rates.Value(group, "distance_rms"),
-                    rates.Value(group, "distance_max"), rates.Value(group, "round_trip_p50_ms"),
-                    rates.Value(group, "round_trip_p99_ms"));
+    table +=
+        Format("  %-18s %8.2f %8.2f %9.2f %8.1f %7s %9.3g %9.3g %8.2f %8.2f\n",
+               RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
+               rates.Value(group, "age_p50_ms"), rates.Value(group, "age_max_ms"),
+               rates.Value(group, "age_iterations"), DampedShare(rates, group).c_str(),
+               rates.Value(group, "distance_rms"), rates.Value(group, "distance_max"),
+               rates.Value(group, "round_trip_p50_ms"), rates.Value(group, "round_trip_p99_ms"));
   }
   return table;
 }

@@ -103,6 +103,7 @@ class Net {
     std::string name;
     Blob* blob;
     float loss_weight;
+    std::string layer_type;  // of the layer that makes it
   };
   const std::vector<Output>& outputs() const { return outputs_; }
   // What the last layer of the net file that makes `name` writes (an input is

@@ -100,23 +100,28 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
 
   // What nobody consumes is an output, in plain order for whoever prints it.
   std::set<std::string> consumed;
-  std::vector<std::pair<std::string, float>> tops;
+  struct Top {
+    std::string name;
+    float loss_weight;
+    std::string layer_type;
+  };
+  std::vector<Top> tops;
   for (const Node& node : nodes_) {
     for (const std::string& name : node.bottom_names) consumed.insert(name);
     for (size_t i = 0; i < node.top.size(); ++i) {
       // A layer that works in place makes its blob anew.
       consumed.erase(node.top_names[i]);
-      std::erase_if(tops, [&](const auto& top) { return top.first == node.top_names[i]; });
-      tops.emplace_back(node.top_names[i], node.loss_weight[i]);
+      std::erase_if(tops, [&](const auto& top) { return top.name == node.top_names[i]; });
+      tops.push_back({node.top_names[i], node.loss_weight[i], node.layer->param().type()});
     }
   }
-  for (const auto& [name, weight] : tops) {
+  for (const auto& [name, weight, type] : tops) {
     if (consumed.count(name)) continue;
     if (blob_by_name_[name]->layout() != Layout::kPlain) {
       AddReorder(name, Layout::kPlain);
       found_by_name_[name] = blob_by_name_[name];
     }
-    outputs_.push_back({name, blob_by_name_[name], weight});
+    outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
   MarkBackward();
 }

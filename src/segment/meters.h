@@ -64,6 +64,8 @@ class SegmentMeters {
   // Passes made, and those of them that found nothing to do.
   uint64_t passes() const { return passes_.Read(); }
   uint64_t idle_passes() const { return idle_passes_.Read(); }
+  // Cluster iterations between two exchanges of a chunk, smoothed (staleness_watch.h).
+  double staleness_iterations() const { return staleness_.load(std::memory_order_relaxed); }
   // Bytes that were put on the wire, as `max_rate` counts them.
   uint64_t wire_bytes() const { return wire_bytes_.Read(); }
   // Pace::duty() and Pace::taken() of the segment's thread; 1 and 0 without a pace.
@@ -79,6 +81,9 @@ class SegmentMeters {
   void Publish(const Closeness& all, std::span<const Closeness> peers);
   void Publish(const BulletinDrops& drops) {
     for (size_t i = 0; i < drops.size(); ++i) bulletin_drops_[i].Set(drops[i]);
+  }
+  void PublishStaleness(double iterations) {
+    staleness_.store(iterations, std::memory_order_relaxed);
   }
   void Passed(bool idle) {
     passes_.Add();
@@ -119,6 +124,7 @@ class SegmentMeters {
   std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
   std::vector<Count> peer_gate_drops_;  // by the index in peers_
   Count passes_, idle_passes_, wire_bytes_;
+  std::atomic<double> staleness_{0};
   std::atomic<double> duty_{1}, taken_{0};
 
   mutable std::mutex mutex_;

@@ -41,6 +41,17 @@ std::string NetSegment::NameOf(NodeId node) const {
 }
 
 NetSegment::Next NetSegment::Pass(int64_t now_ns) {
+  try {
+    Next next = Work(now_ns);
+    next.at_once |= merged_->Step();
+    return next;
+  } catch (...) {
+    merged_->Close();
+    throw;
+  }
+}
+
+NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (!state_.in_sync_ && state_.members_ == 0 && !state_.leave_) {
     const JoinVerdict verdict = gate_->Verdict(now_ns);
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
@@ -319,6 +330,16 @@ void NetSegment::Offer() {
   held_.resize(kept);
 }
 
+void NetSegment::WatchStaleness(int64_t now_ns) {
+  const ExchangeStats& stats = exchange_->stats();
+  const bool warns = staleness_.Update(now_ns, {.iterations = exchange_->global_iterations(),
+                                                .sweeps = exchange_->meters().sweeps(),
+                                                .diffs = stats.diffs_taken,
+                                                .damped = stats.diffs_damped});
+  meters_->PublishStaleness(staleness_.iterations());
+  if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
+}
+
 bool NetSegment::IsFull(NodeId destination) const {
   return std::find(full_.begin(), full_.end(), destination) != full_.end();
 }
@@ -338,6 +359,7 @@ void NetSegment::Publish(int64_t now_ns) {
     LOG(WARNING) << line;
   }
   if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
+  WatchStaleness(now_ns);
   const View& view = exchange_->view();
   if (bulletins_) {
     meters_->Publish(bulletins_->stats().drops);

@@ -23,10 +23,12 @@
 #include "segment/bulletins.h"
 #include "segment/gate.h"
 #include "segment/link_log.h"
+#include "segment/merged_reader.h"
 #include "segment/meters.h"
 #include "segment/pacer.h"
 #include "segment/replica_home.h"
 #include "segment/replica_survey.h"
+#include "segment/staleness_watch.h"
 #include "transport/transport.h"
 
 namespace millrace {
@@ -115,7 +117,8 @@ class SegmentState {
   std::string refusal_;
 };
 
-// Not thread-safe, but for names, state(), meters() and transport()'s Wake and counters.
+// Not thread-safe, but for names, state(), meters(), what merged() says, and transport()'s Wake
+// and counters.
 class NetSegment {
  public:
   struct Next {
@@ -146,6 +149,8 @@ class NetSegment {
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
   const SegmentMeters& meters() const { return *meters_; }
+  // Passes serve its requests; Wake the transport after a Begin.
+  MergedReader& merged() { return *merged_; }
   // As the topology has it; "" if there is no such node.
   std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
@@ -154,8 +159,11 @@ class NetSegment {
   // Null if it carries none.
   const Bulletins* bulletins() const { return bulletins_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
+  // Of its range.
+  int64_t floats() const { return arrays_.size; }
 
  private:
+  Next Work(int64_t now_ns);
   void MakeExecutor(int64_t most_floats, float* weights, int64_t count);
   bool SendsDirect(const float* weights, int64_t count);
   void FinishReceived(int64_t now_ns);
@@ -175,6 +183,7 @@ class NetSegment {
   bool IsFull(NodeId destination) const;
   void Reclaim();
   void Publish(int64_t now_ns);
+  void WatchStaleness(int64_t now_ns);
   size_t Affordable(int64_t now_ns);
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
@@ -215,6 +224,8 @@ class NetSegment {
 
   SegmentState state_;
   std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<MergedReader> merged_;
+  StalenessWatch staleness_;
   std::unique_ptr<SegmentMeters> meters_;
 };
 

@@ -106,6 +106,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
   const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
   survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), executor_.get(), peers);
+  merged_ = std::make_unique<MergedReader>(exchange_.get(), executor_.get());
   meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
 }
 

@@ -10,12 +10,18 @@ namespace {
 
 // Who is not heard for so many has gone.
 constexpr int64_t kQuietHeartbeats = 4;
+// How often one that waits for merged weights asks whether it is to stop.
+constexpr int kStopMs = 10;
 
 template <typename Predicate>
 bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
   return std::all_of(segments.begin(), segments.end(), [&](const ClusterSegment& segment) {
     return predicate(segment.net->state());
   });
+}
+
+bool ShareWeights(const ClusterSegment& a, const ClusterSegment& b) {
+  return a.begin < b.begin + b.net->floats() && b.begin < a.begin + a.net->floats();
 }
 
 }  // namespace
@@ -164,16 +170,17 @@ void Cluster::LetWeightsDown() {
   }
 }
 
-// What one segment merged has to go out through the others, also when the iterations
-// that it comes from were counted long before.
+// What one segment merged has to go out through the others of the same weights, also when the
+// iterations that it comes from were counted long before. Two segments of other weights between
+// the same nodes would never come to rest: each would send for what the other has merged.
 void Cluster::PassOnMerges() {
-  uint64_t all = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) merges_[i] = segments_[i].net->state().merges();
   for (size_t i = 0; i < segments_.size(); ++i) {
-    merges_[i] = segments_[i].net->state().merges();
-    all += merges_[i];
-  }
-  for (size_t i = 0; i < segments_.size(); ++i) {
-    segments_[i].net->state().SetOtherMerges(all - merges_[i]);
+    uint64_t others = 0;
+    for (size_t k = 0; k < segments_.size(); ++k) {
+      if (k != i && ShareWeights(segments_[i], segments_[k])) others += merges_[k];
+    }
+    segments_[i].net->state().SetOtherMerges(others);
   }
 }
 
@@ -186,6 +193,27 @@ bool Cluster::Begin(uint64_t beyond) {
   iterations_.StartAt(static_cast<int64_t>(own_start_ + beyond));
   begun_ = true;
   return true;
+}
+
+// What the segment towards node 0 says is written last.
+bool Cluster::ReadMerged(float* to, const std::function<bool()>& stop) {
+  std::lock_guard lock(reading_);
+  bool whole = true;
+  for (const bool above : {true, false}) {
+    for (ClusterSegment& segment : segments_) {
+      if (segment.above == above) whole &= ReadMerged(&segment, to + segment.begin, stop);
+    }
+  }
+  return whole;
+}
+
+bool Cluster::ReadMerged(ClusterSegment* segment, float* to, const std::function<bool()>& stop) {
+  MergedReader& merged = segment->net->merged();
+  merged.Begin(to);
+  segment->net->transport().Wake();
+  while (!merged.Wait(kStopMs) && !stop()) {
+  }
+  return merged.End();
 }
 
 std::vector<IterationRange> Cluster::TakeElsewhere() {

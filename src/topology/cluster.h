@@ -29,6 +29,8 @@ struct ClusterSegment {
   bool counts = true;
   // This node is the one through which the others of the segment reach node 0.
   bool above = false;
+  // The first weight of its range.
+  int64_t begin = 0;
 };
 
 // Iterations [first, end) that were done on other machines.
@@ -83,6 +85,13 @@ class Cluster {
   // Everything that this node did is with the others.
   bool delivered() const;
 
+  // Writes to `to`, an array laid out as the weights are, the merged weights: where another node
+  // masters a chunk, its weights as this node last saw them (segment/merged_reader.h). All other
+  // weights of `to`, which the caller fills with a copy of this node's before, stay as they are.
+  // In a tree of segments the one towards node 0 decides. Waits for the segments' threads, until
+  // `stop` returns true. True: every segment was read; else a part of `to` may be.
+  bool ReadMerged(float* to, const std::function<bool()>& stop);
+
   // Iterations done elsewhere since the last call, in ascending order.
   std::vector<IterationRange> TakeElsewhere();
 
@@ -113,6 +122,7 @@ class Cluster {
   void LetWeightsDown();
   bool Begin(uint64_t beyond);
   void PassOnMerges();
+  static bool ReadMerged(ClusterSegment* segment, float* to, const std::function<bool()>& stop);
 
   std::vector<ClusterSegment> segments_;
   const int64_t start_;
@@ -126,6 +136,7 @@ class Cluster {
   uint64_t own_start_ = 0;
   uint64_t counted_ = 0;  // of others_, what the clock was told
   std::vector<IterationRange> untold_;
+  std::mutex reading_;  // held by the one that reads merged weights
   std::vector<std::unique_ptr<SegmentThread>> threads_;
 };
 

@@ -112,7 +112,8 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
                          .pace = {.share = segment.solver_share / count},
                          .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
                         segment.begin == 0,
-                        plan.node != 0 && top == plan.node});
+                        plan.node != 0 && top == plan.node,
+                        RangeOf(topology.segments[segment.segment], replica.size).begin});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
                                    replica.clock, replica.sink, bulletins);

@@ -2,9 +2,10 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <span>
 #include <utility>
+
+#include "train/merged_weights.h"
 
 namespace millrace {
 namespace {
@@ -16,11 +17,6 @@ constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
 constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
 
 }  // namespace
-
-// Segments may write them meanwhile.
-__attribute__((noinline)) void HogwildReadWeights(const WeightBuffer& from, float* to) {
-  std::copy_n(from.data(), from.size(), to);
-}
 
 ClusterEnd::ClusterEnd(ClusterEndParts parts)
     : parts_(std::move(parts)), began_ns_(parts_.clock->NowNs()), ending_(*parts_.ending) {}
@@ -88,8 +84,11 @@ void ClusterEnd::LogMoving() {
 
 // False if the run is stopped.
 bool ClusterEnd::SaveAndTest() {
-  parts_.tester->BindWeights(frozen_->data());
   if (parts_.cluster->leads()) Save();
+  // What is missing of a test before belongs to the weights of that one.
+  if (parts_.split_test != nullptr) parts_.split_test->Close();
+  before_ = parts_.tester->last();
+  parts_.tester->BindWeights(frozen_->data());
   const int64_t begin = parts_.clock->NowNs();
   if (due_ && parts_.split_test != nullptr) {
     parts_.split_test->BeginLast(iteration_, checksum_, ending_.WithWeights(checksum_));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ class ClusterEnd {
   bool saved() const { return saved_; }
   // Of the last test, if one was due; empty also where only the node that leads knows.
   std::vector<Evaluation> tests() { return std::move(tests_); }
+  // The last periodic test that this node knows the results of.
+  const std::optional<TestScores>& before() const { return before_; }
 
  private:
   bool Settle();
@@ -68,6 +71,7 @@ class ClusterEnd {
   std::vector<NodeId> training_;  // as logged
   int64_t log_moving_ns_ = -1;    // when to say next that weights move; -1: they do not yet
   std::vector<Evaluation> tests_;
+  std::optional<TestScores> before_;
 };
 
 }  // namespace millrace

@@ -2,10 +2,14 @@
 
 #include <glog/logging.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
+#include <utility>
 
 #include "proto/parse.h"
 #include "topology/choose_node.h"
+#include "train/solver_worker.h"
 
 namespace millrace {
 namespace {
@@ -56,18 +60,26 @@ std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
   return place;
 }
 
+std::vector<std::string> NodeNames(const Topology& topology) {
+  std::vector<std::string> names;
+  for (const TopologyNode& node : topology.nodes) names.push_back(node.name);
+  return names;
+}
+
 ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals)
     : place_(place),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       signals_(*signals),
+      clock_(*replica.clock),
       cluster_(StartWhenUp(place, replica, signals)),
       neighbours_(cluster_.get(), replica.clock),
       ending_(EndPeersOf(cluster_.get(), &neighbours_),
               {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
       departure_(
-          LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); },
-          replica.clock) {}
+          LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
+      failures_(cluster_->node(), NodeNames(place.topology),
+                [this] { return cluster_->Read(Topic::kEnd); }) {}
 
 bool ClusterPart::Join() {
   const NodePlan& plan = place_.plan;
@@ -95,6 +107,24 @@ bool ClusterPart::Join() {
 }
 
 void ClusterPart::TellStopped() { ending_.LookStopped(cluster_->leads(), false); }
+
+void ClusterPart::TellFailed(std::exception_ptr error, bool wait) {
+  try {
+    std::rethrow_exception(std::move(error));
+  } catch (const NonFiniteLoss& loss) {
+    ending_.SayFailed(loss.what(), true);
+  } catch (const std::exception& other) {
+    ending_.SayFailed(other.what(), false);
+  }
+  for (const int64_t end = clock_.NowNs() + kTellNs;
+       wait && !cluster_->informed() && clock_.NowNs() < end;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
+  }
+}
+
+void ClusterPart::LogFailures() {
+  for (const std::string& line : failures_.Look()) LOG(ERROR) << line;
+}
 
 bool ClusterPart::Leave(bool stopped) {
   departure_.Begin(&ending_, stopped);

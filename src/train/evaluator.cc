@@ -9,7 +9,7 @@ std::vector<OutputMean> ValuesOf(const Net& net) {
   std::vector<OutputMean> values;
   for (const Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
-      values.push_back({output.name, 0, output.loss_weight});
+      values.push_back({output.name, 0, output.loss_weight, output.layer_type == "Accuracy"});
     }
   }
   return values;

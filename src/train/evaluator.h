@@ -14,6 +14,7 @@ struct OutputMean {
   std::string name;       // of the blob; repeated for each of its values
   double mean = 0;        // over the batches
   float loss_weight = 0;  // of the blob in the objective
+  bool is_accuracy = false;
 };
 
 struct Evaluation {

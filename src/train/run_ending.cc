@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/node_bits.h"
+#include "train/peer_failures.h"
 #include "train/read_bulletins.h"
 
 namespace millrace {
@@ -118,6 +119,12 @@ void RunEnding::SayGone() {
   own_.set_gone(true);
   own_.clear_claim();
   Tell(true);
+}
+
+void RunEnding::SayFailed(const std::string& error, bool not_finite) {
+  own_.set_failure(FailureText(error));
+  own_.set_not_finite(not_finite);
+  SayGone();
 }
 
 void RunEnding::Tell(bool at_once) {

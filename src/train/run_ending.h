@@ -81,6 +81,8 @@ class RunEnding {
   void SayDone();
   // It goes; the others no longer wait for it.
   void SayGone();
+  // It goes because of this error, which is a loss that is `not_finite` or not.
+  void SayFailed(const std::string& error, bool not_finite);
 
   // As of the last Look, ascending and with this node: those that are there; of these, those
   // that have weights of this checksum; those whose solvers train.

@@ -67,6 +67,7 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
   list.Count("positions_taken", stats.positions_taken);
   list.Count("diffs_sent", stats.diffs_taken);
   list.Count("diffs_damped", stats.diffs_damped);
+  list.Gauge("staleness_iterations", meters.staleness_iterations());
   list.Count("diffs_merged", stats.diffs_merged);
   list.Count("resends", stats.resends);
   list.Count("sweeps", meters.sweeps());

@@ -109,8 +109,8 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
     if (!std::isfinite(loss)) {
       // Stop before the gradient reaches the weights that others train on.
       const std::string where = net_->FindNonFinite();
-      throw Error("iteration ", iteration, ": the loss is not finite (", loss, "); ",
-                  where.empty() ? "all layers are finite" : where);
+      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
+                          where.empty() ? "all layers are finite" : where);
     }
     net_->Backward();
   }
@@ -137,7 +137,17 @@ void SolverWorker::Open(int64_t iteration, bool with_model) const {
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
   }
-  Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+  if (!with_model || run_.merged == nullptr) {
+    return Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+  }
+  Snapshot snapshot;
+  run_.merged->Read([&] { return run_.stop.load(); },
+                    [&] {
+                      net_->BindWeights(run_.merged->data());
+                      snapshot = StartSnapshot(iteration, true);
+                      net_->BindWeights(run_.weights.data());
+                    });
+  Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
 Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {

@@ -17,6 +17,7 @@
 #include "solver/solver_config.h"
 #include "solver/update_rule.h"
 #include "topology/cluster.h"
+#include "train/merged_weights.h"
 #include "train/reporter.h"
 #include "train/snapshot_duty.h"
 #include "train/snapshot_writer.h"
@@ -44,6 +45,13 @@ struct SharedRun {
   SplitTest* split_test = nullptr;      // null: who leads tests alone
   SnapshotDuty* duty = nullptr;         // null for a machine alone
   ThreadLoad* load = nullptr;           // that solvers are members of; null: none
+  MergedWeights* merged = nullptr;      // for snapshots; null for a machine alone
+};
+
+// A loss, or what it is made of, is NaN or infinite.
+class NonFiniteLoss : public Error {
+ public:
+  using Error::Error;
 };
 
 // Options of the train net of a run.
@@ -56,7 +64,7 @@ class SolverWorker {
 
   // Trains until the schedule ends or the run is to stop. Called once, by the
   // solver's own thread. Throws Error: a loss that is not finite (naming the
-  // layer), bad data.
+  // layer, as NonFiniteLoss), bad data.
   void Run();
   // The longest iteration so far, the test that it made included; from any thread.
   int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }

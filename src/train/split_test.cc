@@ -52,7 +52,7 @@ void SplitTest::Join(int64_t iteration) {
 
 void SplitTest::Begin(int64_t iteration) {
   std::lock_guard lock(mutex_);
-  if (open_ && Logs()) FinishLocked();
+  CloseLocked();
   participants_ = Participants(ReadShares(peers_.read()), peers_.self, tester_.NumberOf(iteration));
   Share(iteration);
   if (open_) FinishIfReady();
@@ -60,7 +60,7 @@ void SplitTest::Begin(int64_t iteration) {
 
 void SplitTest::BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes) {
   std::lock_guard lock(mutex_);
-  if (open_ && Logs()) FinishLocked();
+  CloseLocked();
   participants_ = std::move(nodes);
   weights_ = weights;
   Share(iteration);
@@ -77,6 +77,7 @@ void SplitTest::Share(int64_t iteration) {
   TestShare share;
   share.set_test(number_);
   if (weights_) share.set_weights(*weights_);
+  tester_.RefreshWeights(stop_);
   const int64_t begin = clock_.NowNs();
   for (int net = 0; net < tester_.nets(); ++net) {
     const BatchRange part = ShareOf(place, participants_.size(), tester_.batches(net));
@@ -122,6 +123,30 @@ std::vector<Evaluation> SplitTest::Told() const {
   return {};
 }
 
+std::optional<TestScores> SplitTest::Whole() const {
+  const TestShares shares = Shares();
+  TestScores scores{iteration_, {}};
+  for (int net = 0; net < tester_.nets(); ++net) {
+    const Gathered all = Gather(shares, number_, net, tester_.batches(net), tester_.outputs(net));
+    if (!all.missing.empty()) return std::nullopt;
+    scores.nets.push_back(tester_.Means(net, all.sums));
+  }
+  return scores;
+}
+
+void SplitTest::Close() {
+  std::lock_guard lock(mutex_);
+  CloseLocked();
+}
+
+// Who does not log a test knows its results all the same, if all parts have come.
+void SplitTest::CloseLocked() {
+  if (!open_) return;
+  if (Logs()) return FinishLocked();
+  open_ = false;
+  if (auto scores = Whole()) tester_.SetLast(*std::move(scores));
+}
+
 void SplitTest::Poll() {
   if (!open_.load(std::memory_order_relaxed)) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
@@ -130,9 +155,7 @@ void SplitTest::Poll() {
 
 // Who does not lead keeps an open test until then, in case that the leader dies.
 void SplitTest::FinishIfReady() {
-  if (!Ready()) return;
-  if (Logs()) FinishLocked();
-  open_ = false;
+  if (Ready()) CloseLocked();
 }
 
 bool SplitTest::Ready() const {
@@ -169,6 +192,7 @@ void SplitTest::FinishLocked() {
   for (int net = 0; net < tester_.nets(); ++net) {
     results_.push_back(tester_.Report(iteration_, net, all[net]));
   }
+  tester_.SetLast({iteration_, results_});
   if (weights_) Tell(all);
 }
 

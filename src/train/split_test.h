@@ -1,5 +1,5 @@
-// Tests that the nodes of a cluster share: each evaluates its part of the batches on its
-// own live weights, and the one that leads logs what they add up to.
+// Tests that the nodes of a cluster share: each evaluates its part of the batches on merged
+// weights as it knows them when its part begins, and the one that leads logs what they add up to.
 //
 // Nobody waits. A node publishes its part and trains on; the leader looks at each of its
 // iterations whether all parts are there. Those that are missing after some time (a node
@@ -54,6 +54,8 @@ class SplitTest {
   void Begin(int64_t iteration);
   // Finishes the open test, if it is time. One atomic load while there is none.
   void Poll();
+  // Finishes the open test with what is there, where it is on this node to log it.
+  void Close();
 
   // The last test is due at `iteration`: evaluates this node's part on weights of the
   // checksum `weights`, which the tester was given before, and publishes it. `nodes`,
@@ -73,6 +75,9 @@ class SplitTest {
   // Evaluates and publishes this node's part of the open test.
   void Share(int64_t iteration);
   TestShares Shares() const;  // those that count for the open test
+  // What the parts of the open test add up to, if all are there.
+  std::optional<TestScores> Whole() const;
+  void CloseLocked();
   void FinishLocked();
   // The others what came out of the last test, by net.
   void Tell(const std::vector<TestSums>& all) const;

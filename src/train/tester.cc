@@ -1,5 +1,7 @@
 #include "train/tester.h"
 
+#include <utility>
+
 namespace millrace {
 namespace {
 
@@ -25,9 +27,25 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
   }
 }
 
-void Tester::BindWeights(float* weights) {
+void Tester::BindWeights(float* weights, Refresh refresh) {
   std::lock_guard lock(mutex_);
+  refresh_ = std::move(refresh);
   for (const auto& net : nets_) net->BindWeights(layout_, weights);
+}
+
+std::optional<TestScores> Tester::last() const {
+  std::lock_guard lock(mutex_);
+  return last_;
+}
+
+void Tester::SetLast(TestScores scores) {
+  std::lock_guard lock(mutex_);
+  last_ = std::move(scores);
+}
+
+void Tester::RefreshWeights(const std::function<bool()>& stop) {
+  std::lock_guard lock(mutex_);
+  if (refresh_) refresh_(stop);
 }
 
 bool Tester::Due(int64_t iteration) const {
@@ -38,6 +56,7 @@ bool Tester::Due(int64_t iteration) const {
 
 std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool()>& stop) {
   std::lock_guard lock(mutex_);
+  if (refresh_) refresh_(stop);
   std::vector<Evaluation> results;
   for (size_t i = 0; i < nets_.size(); ++i) {
     reporter_->BeginTest(iteration, static_cast<int>(i));
@@ -48,6 +67,7 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
     reporter_->Test(iteration, static_cast<int>(i), result);
     results.push_back(result);
   }
+  last_ = TestScores{iteration, results};
   return results;
 }
 

@@ -14,7 +14,9 @@
 #include "base/thread.h"
 #include "train/cluster_end.h"
 #include "train/cluster_part.h"
+#include "train/merged_weights.h"
 #include "train/run_board.h"
+#include "train/score_check.h"
 #include "train/shard_takeover.h"
 #include "train/snapshot_duty.h"
 #include "train/snapshot_writer.h"
@@ -91,11 +93,22 @@ class TrainRun {
   }
 
   TrainResult Run() {
+    try {
+      return RunAll();
+    } catch (const std::exception&) {
+      if (part_ && part_->cluster().begun()) part_->TellFailed(std::current_exception(), true);
+      throw;
+    }
+  }
+
+ private:
+  TrainResult RunAll() {
     if (place_ && !JoinCluster()) {
       TrainResult result;
       result.stopped_early = true;
       return result;
     }
+    if (place_) UseMergedWeights();
     SplitTests();
     WatchShards();
     if (place_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
@@ -114,7 +127,8 @@ class TrainRun {
                      cluster(),
                      split_test_.get(),
                      duty_.get(),
-                     &solver_load_};
+                     &solver_load_,
+                     snapshot_weights_.get()};
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -136,7 +150,6 @@ class TrainRun {
     return result;
   }
 
- private:
   void Resume() {
     std::string path = options_.snapshot;
     const bool own = FindOwnPart(&path);
@@ -224,6 +237,15 @@ class TrainRun {
 
   // Null for a machine alone.
   Cluster* cluster() { return part_ ? &part_->cluster() : nullptr; }
+
+  void UseMergedWeights() {
+    const ParamLayout& layout = net_->layout();
+    snapshot_weights_ = std::make_unique<MergedWeights>(cluster(), weights_.get(), layout);
+    if (tester_->empty()) return;
+    test_weights_ = std::make_unique<MergedWeights>(cluster(), weights_.get(), layout);
+    tester_->BindWeights(test_weights_->data(),
+                         [this](const std::function<bool()>& stop) { test_weights_->Read(stop); });
+  }
 
   void SplitTests() {
     if (!place_ || !place_->plan.split_test || tester_->empty()) return;
@@ -322,6 +344,11 @@ class TrainRun {
       }
       // A solver that waits for data sees no flag.
       if (stop_) data_->Stop();
+      if (part_) part_->LogFailures();
+      if (errors_.failed()) {
+        if (part_) TellFailed();
+        continue;
+      }
       if (stopped_ && part_) part_->TellStopped();
       const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
       if (at_end && !stopped_ && part_) part_->ending().TellTraining(LongestNs(workers));
@@ -382,7 +409,7 @@ class TrainRun {
     ClusterEnd end({.cluster = cluster(),
                     .ending = &part_->ending(),
                     .clock = &clock_,
-                    .names = NodeNames(),
+                    .names = NodeNames(place_->topology),
                     .tester = tester_.get(),
                     .split_test = split_test_.get(),
                     .weights = weights_.get(),
@@ -391,7 +418,11 @@ class TrainRun {
                         [&](float* weights, bool leads) {
                           if (saves && LastProcess()) Save(worker, weights, leads, result);
                         },
-                    .stopped = [this](int ms) { return errors_.failed() || Stopped(ms); }});
+                    .stopped =
+                        [this](int ms) {
+                          part_->LogFailures();
+                          return errors_.failed() || Stopped(ms);
+                        }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
     if (!stopped_) part_->ending().SayGone();
     const bool last = part_->Leave(stopped_);
@@ -399,12 +430,22 @@ class TrainRun {
     if (last && saves && !end.saved() && LastProcess()) {
       Save(worker, weights_->data(), true, result);
     }
+    part_->LogFailures();
+    result->failure = part_->failures().NotFinite();
+    if (result->failure.empty() && !result->tests.empty()) {
+      result->failure =
+          ScoreLoss(end.before(), {result->iteration, result->tests},
+                    result->model.empty() ? "the saved model" : "the model at " + result->model);
+    }
   }
 
-  std::vector<std::string> NodeNames() const {
-    std::vector<std::string> names;
-    for (const TopologyNode& node : place_->topology.nodes) names.push_back(node.name);
-    return names;
+  // The others need not wait until all solvers of this node have ended.
+  void TellFailed() {
+    try {
+      errors_.RethrowIfFailed();
+    } catch (const std::exception&) {
+      part_->TellFailed(std::current_exception(), false);
+    }
   }
 
   const std::unique_ptr<Place> place_;  // null for a machine alone
@@ -430,6 +471,7 @@ class TrainRun {
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
   std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
+  std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null for a machine alone
   std::unique_ptr<SplitTest> split_test_;
   std::unique_ptr<SnapshotDuty> duty_;
 };

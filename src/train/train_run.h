@@ -16,6 +16,8 @@ struct TrainResult {
   float loss = 0;                 // smoothed
   std::vector<Evaluation> tests;  // of the test nets at the end, if one was due
   std::string model, state;       // files of the final snapshot; "" if none was written
+  // Why the run counts as failed although it came to its end and the model is saved; one line.
+  std::string failure;
 };
 
 // Trains as `options` ask; logs, snapshots and tests on the way. The calling

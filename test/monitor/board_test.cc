@@ -134,6 +134,8 @@ BoardReading OfTwoSegments() {
                    {{"run", "iteration", 100},
                     {"segment lan", "members", 3},
                     {"segment lan", "sweeps", 20.5},
+                    {"segment lan", "diffs_sent", 50},
+                    {"segment lan", "diffs_damped", 20},
                     {"segment lan", "age_p50_ms", 4.25},
                     {"segment lan", "age_max_ms", 31.5},
                     {"segment lan", "age_iterations", 12.5},
@@ -153,12 +155,13 @@ BoardReading OfTwoSegments() {
 
 TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
   const std::string table = BoardTable({}, {OfTwoSegments()}, 2.0);
-  EXPECT_CONTAINS(table,
-                  "  replica             sweeps/s    age ms   most ms  age iter   dist rms   "
-                  "dist max   trip ms    99% ms\n"
-                  "  lan                    10.25      4.25     31.50      12.5     0.0025        "
-                  "0.5      1.50      8.00\n"
-                  "  wan                     0.00");
+  EXPECT_CONTAINS(
+      table,
+      "  replica            sweeps/s   age ms   most ms age iter  damped  dist rms  "
+      "dist max  trip ms   99% ms\n"
+      "  lan                   10.25     4.25     31.50     12.5     40%    0.0025       "
+      "0.5     1.50     8.00\n"
+      "  wan                    0.00     0.00      0.00      0.0      0% ");
   EXPECT_EQ(table.find("  b "), std::string::npos);  // peers are shown when asked for
 }
 
@@ -168,7 +171,8 @@ TEST(BoardTable, ShowsPeersBelowTheirSegment) {
       table,
       "\n    b                                  1.50     0.00         0         0         "
       "0        8        2\n    c  ");
-  EXPECT_CONTAINS(table, "\n    b                     5.00      0.00     31.50");
+  EXPECT_CONTAINS(table,
+                  "\n    b                    5.00     0.00     31.50      0.0                 0 ");
   std::vector<std::string> names;
   for (size_t at = table.find("\n  "); at != std::string::npos; at = table.find("\n  ", at + 1)) {
     const size_t begin = table.find_first_not_of(" \n", at);

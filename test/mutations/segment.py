@@ -9,6 +9,8 @@ GATE, SEAL, REPLAY = "src/segment/gate.cc", "src/segment/seal.cc", "src/segment/
 BULLETINS, STORE = "src/segment/bulletins.cc", "src/segment/bulletin_store.cc"
 GATHERING, PACER = "src/segment/gathering.cc", "src/segment/pacer.cc"
 LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/meters.cc"
+MERGED, STALENESS = "src/segment/merged_reader.cc", "src/segment/staleness_watch.cc"
+CLUSTER = "src/topology/cluster.cc"
 SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/replica_survey.cc"
 
 MUTANTS = [
@@ -223,6 +225,51 @@ MUTANTS = [
     if""", """\
     tally.oldest_ns = age;
     if""")]),
+
+    # ---- Merged weights, staleness ------------------------------------------
+    ("what-a-master-has-is-read-from-its-base", [(MERGED, """\
+  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.freezing;
+""", """\
+  return chunk.number > 0 && !chunk.freezing;
+""")]),
+    ("a-base-is-read-before-it-is-set", [(MERGED, """\
+  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.freezing;
+""", """\
+  return chunk.state != ChunkState::kMaster && !chunk.freezing;
+""")]),
+    ("live-weights-pass-for-merged-ones", [(MERGED, """\
+    op.kind = ChunkOpKind::kReturn;
+""", """\
+    op.kind = ChunkOpKind::kRead;
+""")]),
+    ("merged-weights-are-read-in-one-pass", [(MERGED, """\
+rows < kMostRows && copied < kPortionBytes; ++next_) {
+""", """\
+rows < kMostRows; ++next_) {
+""")]),
+    ("a-failed-segment-keeps-readers", [(SEGMENT, """\
+    merged_->Close();
+""", "")]),
+    ("merged-weights-are-of-the-lower-segment", [(CLUSTER, """\
+  for (const bool above : {true, false}) {
+""", """\
+  for (const bool above : {false, true}) {
+""")]),
+    ("segments-of-other-weights-keep-each-other-awake", [(CLUSTER, """\
+      if (k != i && ShareWeights(segments_[i], segments_[k])) others += merges_[k];
+""", """\
+      if (k != i) others += merges_[k];
+""")]),
+    ("warns-of-one-stale-second", [(STALENESS, """\
+  stale_steps_ = stale ? stale_steps_ + 1 : 0;
+""", """\
+  stale_steps_ = stale ? stale_steps_ + 5 : 0;
+""")]),
+    ("warns-of-all-stale-seconds-together", [(STALENESS, """\
+  stale_steps_ = stale ? stale_steps_ + 1 : 0;
+""", """\
+  stale_steps_ += stale ? 1 : 0;
+""")]),
 ]
 
 # Not in the table, because nobody could tell:

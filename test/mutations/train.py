@@ -7,6 +7,7 @@ TAKEOVER = "src/train/shard_takeover.cc"
 SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("split_test", "test_shares", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 REPORTER = "src/train/reporter.cc"
+FAILURES, SCORES = "src/train/peer_failures.cc", "src/train/score_check.cc"
 
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------
@@ -195,11 +196,47 @@ MUTANTS = [
     std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
 """, "")]),
     ("who-comes-to-lead-logs-no-open-test", [(SPLIT, """\
-  if (Logs()) FinishLocked();
-  open_ = false;
+  if (Logs()) return FinishLocked();
 """, """\
-  if (led_) FinishLocked();
-  open_ = false;
+  if (led_) return FinishLocked();
+""")]),
+    ("tests-are-of-live-weights", [(TESTER, """\
+  refresh_ = std::move(refresh);
+""", "")]),
+    ("the-last-test-is-of-refreshed-weights", [(TESTER, """\
+  refresh_ = std::move(refresh);
+""", """\
+  if (refresh) refresh_ = std::move(refresh);
+""")]),
+    ("a-share-of-a-test-is-of-older-weights", [(SPLIT, """\
+  tester_.RefreshWeights(stop_);
+""", "")]),
+    ("snapshots-are-of-live-weights", [(WORKER, """\
+                      net_->BindWeights(run_.merged->data());
+""", "")]),
+    ("a-solver-trains-on-merged-weights", [(WORKER, """\
+                      net_->BindWeights(run_.weights.data());
+""", "")]),
+
+    # ---- Failures -----------------------------------------------------------
+    ("a-failure-is-not-told", [(RUN, """\
+      if (part_ && part_->cluster().begun()) part_->TellFailed(std::current_exception(), true);
+""", ""), (RUN, """\
+        if (part_) TellFailed();
+""", "")]),
+    ("a-failure-is-logged-again-and-again", [(FAILURES, """\
+    if (is_known && bulletin.incarnation == known->second.incarnation) continue;
+""", "")]),
+    ("a-failure-is-never-forgotten", [(FAILURES, """\
+      if (is_known && bulletin.incarnation > known->second.incarnation) failures_.erase(known);
+""", "")]),
+    ("any-failure-spoils-the-model", [(FAILURES, """\
+    if (!failure.not_finite) continue;
+""", "")]),
+    ("a-fall-of-the-accuracy-is-no-failure", [(SCORES, """\
+         1 - last.mean >= kErrorFactor * (1 - before.mean);
+""", """\
+         1 - last.mean >= 100 * kErrorFactor * (1 - before.mean);
 """)]),
     ("waits-for-parts-for-ever", [(SPLIT, """\
   late_ns_ = now + kPatienceNs + 3 * (now - begin);

@@ -32,6 +32,7 @@ class Cluster {
   int64_t tick() const { return tick_; }
   std::vector<float>& weights(size_t node) { return nodes_[node].weights; }
   const Exchange& exchange(size_t node) const { return *nodes_[node].exchange; }
+  ChunkExecutor& executor(size_t node) { return *nodes_[node].executor; }
   uint16_t owner(uint32_t chunk) const { return exchange(0).table().chunks[chunk].owner; }
 
   // A tick; `step` is what a node's solver does meanwhile, in so many iterations. Without: nobody

@@ -97,6 +97,15 @@ std::string SmallNet::Text() const {
          more_layers;
 }
 
+std::string OverflowingText(const SmallNet& net) {
+  const std::string scale = "scale: 0.0078125";
+  std::string text = net.Text();
+  for (size_t at; (at = text.find(scale)) != std::string::npos;) {
+    text.replace(at, scale.size(), "scale: 2.5e36");
+  }
+  return text;
+}
+
 Workspace::Workspace() : Workspace(Images()) {}
 
 Workspace::Workspace(const Images& train) {

@@ -42,6 +42,9 @@ struct SmallNet {
   std::string Text() const;
 };
 
+// Its text with inputs so large that sums overflow, and the first losses are not finite.
+std::string OverflowingText(const SmallNet& net);
+
 // A folder with train_lmdb (64 images), test_lmdb (32 others of the same
 // problem), net.prototxt, and solvers that are written into it.
 class Workspace {

@@ -17,6 +17,8 @@ namespace millrace::test {
 struct SegmentEnd {
   NetSegmentConfig config;
   std::unique_ptr<Transport> transport;
+  int64_t begin = 0, floats = -1;  // its range; -1: to the end
+  bool above = false;
 };
 
 // An incarnation that is larger than all before.
@@ -36,7 +38,7 @@ inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnat
   return config;
 }
 
-// Runs from its construction to its end. Its segments, s0, s1, ..., carry all weights.
+// Runs from its construction to its end. Its segments are s0, s1, ...
 class ClusterNode {
  public:
   // `start` and `bulletins` as Cluster takes them.
@@ -47,9 +49,14 @@ class ClusterNode {
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
       end.config.name = Cat("s", segments.size());
-      segments.push_back({std::make_unique<NetSegment>(end.config, std::move(end.transport),
-                                                       weights_.data(), weights_.size(), home),
-                          {}});
+      const auto rest = static_cast<int64_t>(weights_.size()) - end.begin;
+      segments.push_back({.net = std::make_unique<NetSegment>(
+                              end.config, std::move(end.transport), weights_.data() + end.begin,
+                              end.floats < 0 ? rest : end.floats, home),
+                          .thread = {},
+                          .counts = end.begin == 0,
+                          .above = end.above,
+                          .begin = end.begin});
     }
     cluster_ =
         std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_, bulletins);

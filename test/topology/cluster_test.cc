@@ -31,6 +31,10 @@ struct End {
   int heartbeat_ms = 20;
   uint16_t leader = 0;
   bool sparse = false;  // differences, of 0.01 and more
+  int64_t chunk_floats = 0;
+  int64_t begin = 0, floats = -1;  // its range; -1: to the end
+  bool above = false;
+  int64_t suspect_ms = 2000;
 };
 
 std::unique_ptr<Transport> Connect(const End& end) {
@@ -49,7 +53,9 @@ std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
     config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
     config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
     if (end.sparse) config.exchange.codec = {Codec::kSparse, 0.01f};
-    connected.push_back({std::move(config), Connect(end)});
+    config.chunk_floats = end.chunk_floats;
+    config.exchange.suspect_ns = end.suspect_ms * 1'000'000;
+    connected.push_back({std::move(config), Connect(end), end.begin, end.floats, end.above});
   }
   return connected;
 }
@@ -260,6 +266,163 @@ TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
     EXPECT_TRUE(b.cluster().left());
     EXPECT_TRUE(b.cluster().delivered());
   }
+}
+
+// What a node would test and save: a copy of its weights, where no other node's are known.
+std::vector<float> Merged(Machine* machine) {
+  std::vector<float> merged = machine->weights();
+  EXPECT_TRUE(machine->cluster().ReadMerged(merged.data(), [] { return false; }));
+  return merged;
+}
+
+// Until no segment has merged anything for a while.
+void AwaitRest(const std::vector<Machine*>& all) {
+  uint64_t merges = 0;
+  int still = 0;
+  ASSERT_TRUE(Eventually([&] {
+    uint64_t now = 0;
+    for (Machine* m : all) {
+      for (const ClusterSegment& segment : m->cluster().segments()) {
+        now += segment.net->state().merges();
+      }
+    }
+    still = now == merges ? still + 1 : 0;
+    merges = now;
+    return still == 20;
+  }));
+}
+
+// Whether this node masters the weight in that segment.
+bool Masters(Machine* machine, size_t segment, int64_t i) {
+  const ClusterSegment& of = machine->cluster().segments()[segment];
+  const auto chunk = static_cast<size_t>((i - of.begin) / of.net->chunk_floats());
+  return of.net->exchange().table().chunks[chunk].state == ChunkState::kMaster;
+}
+
+// Progress that no exchange has been told of stays where it is.
+void AddUntold(Machine* machine) {
+  machine->WithWeights([](std::vector<float>& weights) {
+    for (float& weight : weights) weight += 1;
+  });
+}
+
+TEST(Cluster, ReadsMergedWeightsInATreeOfSegments) {
+  LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+  const auto end = [](LoopbackHub* hub, uint16_t node, bool begins, bool above = false) {
+    return End{.hub = hub,
+               .node = node,
+               .nodes = 2,
+               .may_begin = begins,
+               .chunk_floats = 100,
+               .above = above};
+  };
+  Machine a({end(&upper, 0, true)}, 0, 2.0f);
+  Machine b({end(&lower, 0, true, true), end(&upper, 1, false)}, 0, 2.0f);
+  Machine c({end(&lower, 1, false)}, 0, 2.0f);
+  const std::vector<Machine*> all = {&a, &b, &c};
+  for (Machine* m : all) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  AwaitRest(all);
+  for (Machine* m : all) AddUntold(m);
+  for (Machine* m : all) {
+    const std::vector<float> merged = Merged(m);
+    int own = 0;
+    for (int64_t i = 0; i < kFloats; ++i) {
+      const bool masters = Masters(m, 0, i) && (m != &b || Masters(m, 1, i));
+      own += masters;
+      ASSERT_EQ(merged[i], masters ? 3.0f : 2.0f) << i;
+    }
+    if (m != &b) {
+      EXPECT_GT(own, 0);
+    }
+    EXPECT_LT(own, kFloats);
+  }
+  // Once all is exchanged, it is what each node has.
+  for (Machine* m : all) m->Iterate(10);
+  for (Machine* m : all) EXPECT_TRUE(ComesTo(*m, After({10, 10, 10}, 5)));
+  AwaitRest(all);
+  for (Machine* m : all) EXPECT_EQ(Merged(m), m->weights());
+}
+
+// In the middle of a tree the segment towards node 0 decides, whichever was made first.
+TEST(Cluster, ReadsMergedWeightsOfTheSegmentTowardsTheTop) {
+  for (const bool upper_first : {true, false}) {
+    LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
+    const auto end = [&lower](LoopbackHub* hub, uint16_t node, bool begins, bool above) {
+      return End{.hub = hub,
+                 .node = node,
+                 .nodes = 2,
+                 .may_begin = begins,
+                 .leader = static_cast<uint16_t>(hub == &lower ? 1 : 0),
+                 .chunk_floats = 100,
+                 .above = above,
+                 .suspect_ms = 3'600'000};
+    };
+    auto a = std::make_unique<Machine>(std::vector<End>{end(&upper, 0, true, false)}, 0, 2.0f);
+    // The segments give their chunks to other nodes by the numbers of these.
+    std::vector<End> ends = {end(&upper, 1, false, false), end(&lower, 1, true, true)};
+    if (!upper_first) std::swap(ends[0], ends[1]);
+    Machine b(ends, 0, 2.0f);
+    Machine c({end(&lower, 0, false, false)}, 0, 2.0f);
+    for (Machine* m : {a.get(), &b, &c}) {
+      ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+    }
+    AwaitRest({a.get(), &b, &c});
+    a.reset();  // the upper segment stands still, and waits for it
+    c.Iterate(kFloats);
+    ASSERT_TRUE(ComesTo(b, After({kFloats}, 2)));
+    AwaitRest({&b, &c});
+    const size_t up = upper_first ? 0 : 1;
+    const std::vector<float> merged = Merged(&b);
+    int in_both = 0;
+    for (int64_t i = 0; i < kFloats; ++i) {
+      const bool masters = Masters(&b, up, i);
+      in_both += !masters && !Masters(&b, 1 - up, i);
+      ASSERT_EQ(merged[i], masters ? 3.0f : 2.0f) << i;
+    }
+    EXPECT_GT(in_both, 0);
+  }
+}
+
+TEST(Cluster, ReadsMergedWeightsOfRanges) {
+  constexpr int64_t kHalf = kFloats / 2;
+  LoopbackHub low(LoopbackOptions{.nodes = 2}), high(LoopbackOptions{.nodes = 2});
+  const auto ends = [&](uint16_t node) {
+    return std::vector<End>{{.hub = &low,
+                             .node = node,
+                             .nodes = 2,
+                             .may_begin = node == 0,
+                             .chunk_floats = 100,
+                             .floats = kHalf},
+                            {.hub = &high,
+                             .node = node,
+                             .nodes = 2,
+                             .may_begin = node == 0,
+                             .chunk_floats = 70,
+                             .begin = kHalf}};
+  };
+  Machine a(ends(0), 0, 2.0f);
+  Machine b(ends(1), 0, 2.0f);
+  for (Machine* m : {&a, &b}) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
+  AwaitRest({&a, &b});
+  for (Machine* m : {&a, &b}) AddUntold(m);
+  for (Machine* m : {&a, &b}) {
+    const std::vector<float> merged = Merged(m);
+    int own[2] = {};
+    for (int64_t i = 0; i < kFloats; ++i) {
+      const size_t segment = i < kHalf ? 0 : 1;
+      const bool masters = Masters(m, segment, i);
+      own[segment] += masters;
+      ASSERT_EQ(merged[i], masters ? 3.0f : 2.0f) << i;
+    }
+    for (const int each : own) {
+      EXPECT_GT(each, 0);
+      EXPECT_LT(each, kHalf);
+    }
+  }
+  for (Machine* m : {&a, &b}) m->Iterate(kFloats);
+  for (Machine* m : {&a, &b}) EXPECT_TRUE(ComesTo(*m, After({kFloats, kFloats}, 4)));
+  AwaitRest({&a, &b});
+  for (Machine* m : {&a, &b}) EXPECT_EQ(Merged(m), m->weights());
 }
 
 TEST(IterationRange, FindsTheMultiplesThatASchedulePasses) {

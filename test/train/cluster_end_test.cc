@@ -19,15 +19,17 @@ class TwoNodes : public testing::Test {
                   " node { name: 'b' address: '127.0.0.2' }",
                   " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
   }
-  void Run(const caffe::SolverParameter& solver) {
+  void Run(const caffe::SolverParameter& solver) { Run(solver, solver); }
+  // An error of b is kept.
+  void Run(const caffe::SolverParameter& a, const caffe::SolverParameter& b) {
     const auto train = [&](int node) {
       TrainOptions options = WithSolvers(1);
       options.topology = work_ / "cluster.prototxt";
       options.node = kNames[node];
       try {
-        outcomes_[node] = RunNamed(work_, kNames[node], solver, options);
+        outcomes_[node] = RunNamed(work_, kNames[node], node == 0 ? a : b, options);
       } catch (const Error& error) {
-        ADD_FAILURE() << error.what();
+        errors_[node] = error.what();
       }
     };
     testing::internal::CaptureStderr();
@@ -54,15 +56,19 @@ class TwoNodes : public testing::Test {
   }
 
   static constexpr const char* kNames[] = {"a", "b"};
+  static constexpr int kLong = 2000;
 
   Workspace work_;
   Outcome outcomes_[2];
+  std::string errors_[2];
   std::string log_;  // of both
 };
 
 TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
   constexpr int kIterations = 200;
   Run(Workspace::Tested(Workspace::Solver(kIterations), kIterations));
+  for (const std::string& error : errors_) EXPECT_EQ(error, "");
+  for (const Outcome& outcome : outcomes_) EXPECT_EQ(outcome.result.failure, "");
   const std::string end = Cat("_iter_", kIterations);
   EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
   const std::vector<std::string> parts = {"a" + end + ".a.solverstate",
@@ -76,6 +82,68 @@ TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
   }
   EXPECT_EQ(outcomes_[0].FinalOutput("accuracy"), outcomes_[1].FinalOutput("accuracy"));
   EXPECT_EQ(outcomes_[0].result.tests[0].loss, outcomes_[1].result.tests[0].loss);
+}
+
+// The rate jumps so shortly before the end that no periodic test sees it.
+TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(200), 50);
+  solver.set_lr_policy("multistep");
+  solver.add_stepvalue(190);
+  solver.set_gamma(1e4f);
+  Run(solver);
+  for (const std::string& error : errors_) EXPECT_EQ(error, "");
+  EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
+  int named = 0;
+  for (const Outcome& outcome : outcomes_) {
+    const TrainResult& result = outcome.result;
+    EXPECT_EQ(result.iteration, 200);
+    if (result.failure.empty()) continue;  // it may not have heard of the whole test before
+    EXPECT_EQ(result.failure.find("test net #0: "), 0u) << result.failure;
+    EXPECT_CONTAINS(result.failure, " at the end, iteration 200");
+    EXPECT_CONTAINS(result.failure, " at iteration 150: ");
+    EXPECT_CONTAINS(result.failure, result.model.empty() ? "the saved model" : result.model);
+    named += !result.model.empty();
+  }
+  EXPECT_EQ(named, 1) << "the node that leads knows all results";
+}
+
+// b's data are bad; what it has died of is no matter of the weights.
+TEST_F(TwoNodes, GoOnWhereOneFailsAndSayWhy) {
+  Images images;
+  images.first_label = 3;  // 3 to 6, where the net has 4 classes
+  images.WriteDatabase(work_ / "odd_lmdb");
+  SmallNet net = work_.Net();
+  net.hidden = 3000;  // slow, so that a still trains when b fails
+  work_.WriteNet(net);
+  net.train_sources = {work_ / "odd_lmdb"};
+  WriteFile(work_ / "odd.prototxt", net.Text());
+  const caffe::SolverParameter good = Workspace::Solver(kLong);
+  caffe::SolverParameter bad = good;
+  bad.set_net(work_ / "odd.prototxt");
+  Run(good, bad);
+  EXPECT_CONTAINS(errors_[1], "label 4");
+  EXPECT_EQ(errors_[0], "");
+  EXPECT_EQ(Logged("node b has failed: layer 'loss'"), 1) << log_;
+  EXPECT_EQ(outcomes_[0].result.iteration, kLong);
+  EXPECT_EQ(outcomes_[0].result.failure, "");
+  EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
+}
+
+TEST_F(TwoNodes, SaveAndSayThatOneEndedWithALossThatIsNotFinite) {
+  SmallNet net = work_.Net();
+  net.hidden = 3000;
+  work_.WriteNet(net);
+  WriteFile(work_ / "overflowing.prototxt", OverflowingText(net));
+  const caffe::SolverParameter good = Workspace::Solver(kLong);
+  caffe::SolverParameter bad = good;
+  bad.set_net(work_ / "overflowing.prototxt");
+  Run(good, bad);
+  EXPECT_CONTAINS(errors_[1], "the loss is not finite");
+  EXPECT_EQ(errors_[0], "");
+  EXPECT_EQ(Logged("node b has failed: iteration "), 1) << log_;
+  EXPECT_EQ(outcomes_[0].result.iteration, kLong);
+  EXPECT_EQ(outcomes_[0].result.failure.find("node b ended with a loss that is not finite"), 0u);
+  EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
 }
 
 }  // namespace

@@ -1,0 +1,39 @@
+#include "segment/staleness_watch.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "exchange/damping.h"
+
+namespace millrace {
+
+bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
+  if (begin_ns_ >= 0 && now_ns - begin_ns_ < kStepNs) return false;
+  const bool first = begin_ns_ < 0;
+  const StalenessCounts before = before_;
+  begin_ns_ = now_ns;
+  before_ = counts;
+  if (first || counts.iterations <= before.iterations) return false;  // nobody trains
+  // Halving both smooths, and bridges steps in which few chunks were exchanged.
+  recent_iterations_ =
+      recent_iterations_ / 2 + static_cast<double>(counts.iterations - before.iterations);
+  recent_sweeps_ = recent_sweeps_ / 2 + (counts.sweeps - before.sweeps);
+  if (recent_sweeps_ > 0) iterations_ = recent_iterations_ / recent_sweeps_;
+  const auto diffs = static_cast<double>(counts.diffs - before.diffs);
+  if (diffs == 0) return false;
+  const bool stale = static_cast<double>(counts.damped - before.damped) > kStaleShare * diffs;
+  stale_steps_ = stale ? stale_steps_ + 1 : 0;
+  if (stale_steps_ < kWarnAfter || warned_) return false;
+  return warned_ = true;
+}
+
+std::string StalenessWatch::Warning() const {
+  return Cat("about ", std::lround(iterations_), " iterations of the cluster lie between two ",
+             "exchanges of a chunk, more than the ", kFreshIterations,
+             " that are fresh: nodes add ",
+             "a share of their progress at a time, and the run learns more slowly. What helps: ",
+             "codec \"bfloat16\" or \"int8\", a faster link or a higher max_rate, fewer nodes on ",
+             "the segment");
+}
+
+}  // namespace millrace

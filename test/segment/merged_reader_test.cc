@@ -1,0 +1,169 @@
+#include "segment/merged_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "exchange/stream_executor.h"
+#include "test/segment/segment_nodes.h"
+#include "test/support/emulated_stream.h"
+#include "test/support/exchange_node.h"
+#include "test/support/played_device.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+// Which node of two masters a weight.
+int MasterOf(SegmentNodes* segment, int64_t i) {
+  const auto chunk = static_cast<size_t>(i / segment->net(0).chunk_floats());
+  return segment->net(0).exchange().table().chunks[chunk].owner;
+}
+
+// Passes until the request has ended; how many it took.
+int PassUntilRead(SegmentNodes* segment, int node) {
+  int passes = 0;
+  for (; passes < 1000 && !segment->net(node).merged().Wait(0); ++passes) segment->Pass();
+  EXPECT_TRUE(segment->net(node).merged().End());
+  return passes;
+}
+
+TEST(MergedReader, ReadsInPortionsWhileTheSegmentGoesOn) {
+  constexpr int64_t kFloats = 3 << 20;  // 12 MiB, of which a peer masters half
+  NetSegmentConfig config;
+  config.chunk_floats = 2048;
+  SegmentNodes segment(2, kFloats, config);
+  segment.StartAll();
+  segment.Run(100);
+  for (const int64_t i : {int64_t{0}, kFloats / 2, kFloats - 1}) segment.Add(1, i, 1);
+  std::vector<float> merged(kFloats, -1.0f);
+  segment.net(1).merged().Begin(merged.data());
+  const int passes = PassUntilRead(&segment, 1);
+  EXPECT_GE(passes, 6);
+  EXPECT_LE(passes, 12);
+  for (int64_t i = 0; i < kFloats; ++i) {
+    ASSERT_EQ(merged[i], MasterOf(&segment, i) == 1 ? -1.0f : 0.0f) << i;
+  }
+  EXPECT_TRUE(segment.Together());
+}
+
+TEST(MergedReader, AsksForAnotherPassAtOnceWhileThereIsMore) {
+  constexpr int64_t kFloats = 2 << 20;
+  SegmentNodes segment(2, kFloats);
+  segment.StartAll();
+  segment.Run(100);
+  std::vector<float> merged(kFloats);
+  segment.net(1).merged().Begin(merged.data());
+  segment.Pass();
+  EXPECT_TRUE(segment.last().at_once);
+  PassUntilRead(&segment, 1);
+  segment.Run(10);
+  EXPECT_FALSE(segment.last().at_once);
+}
+
+TEST(MergedReader, WritesNothingAfterTheEndOfARequest) {
+  NetSegmentConfig config;
+  config.chunk_floats = 50;
+  SegmentNodes segment(2, 1000, config);
+  segment.StartAll();
+  std::vector<float> merged(1000, -1.0f);
+  MergedReader& reader = segment.net(1).merged();
+  reader.Begin(merged.data());
+  EXPECT_FALSE(reader.Wait(1));
+  EXPECT_FALSE(reader.End());
+  segment.Run(10);
+  EXPECT_EQ(merged, std::vector<float>(1000, -1.0f));
+  reader.Begin(merged.data());  // and it serves the next
+  PassUntilRead(&segment, 1);
+  EXPECT_NE(merged, std::vector<float>(1000, -1.0f));
+}
+
+TEST(MergedReader, KnowsNothingBeforeTheFirstPosition) {
+  ExchangeNode node;
+  node.Start(TickConfig(), 100, 10);
+  MergedReader reader(node.exchange.get(), node.executor.get());
+  std::vector<float> merged(100, -1.0f);
+  reader.Begin(merged.data());
+  EXPECT_FALSE(reader.Step());
+  EXPECT_TRUE(reader.Wait(0));
+  EXPECT_TRUE(reader.End());
+  EXPECT_EQ(merged, std::vector<float>(100, -1.0f));
+}
+
+// Fails from some time on, as one on a device that is gone.
+class FailingExecutor : public ChunkExecutor {
+ public:
+  explicit FailingExecutor(std::unique_ptr<ChunkExecutor> inner) : inner_(std::move(inner)) {}
+  void Run(std::span<ChunkOp> ops) override {
+    if (fails) throw Error("the device has failed");
+    inner_->Run(ops);
+  }
+  const ReplicaArrays& arrays() const override { return inner_->arrays(); }
+
+  bool fails = false;
+
+ private:
+  const std::unique_ptr<ChunkExecutor> inner_;
+};
+
+TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
+  FailingExecutor* executor = nullptr;
+  SegmentNodes segment(2, 1000);
+  segment.home = [&](int node) {
+    ReplicaHome home = HostHome();
+    home.make_executor = [&, node, make = home.make_executor](const auto&... arguments) {
+      auto made = std::make_unique<FailingExecutor>(make(arguments...));
+      if (node == 1) executor = made.get();
+      return made;
+    };
+    return home;
+  };
+  segment.StartAll();
+  executor->fails = true;
+  std::vector<float> merged(1000);
+  MergedReader& reader = segment.net(1).merged();
+  reader.Begin(merged.data());
+  bool ended = false;
+  std::thread waiting([&] { ended = reader.Wait(60'000); });
+  EXPECT_THROW(segment.Run(10), Error);
+  waiting.join();
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(reader.End());
+  reader.Begin(merged.data());
+  EXPECT_TRUE(reader.Wait(0));
+  EXPECT_FALSE(reader.End());
+}
+
+TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
+  constexpr int64_t kFloats = 20'000;
+  PlayedDevice device;
+  NetSegmentConfig config;
+  config.chunk_floats = 300;
+  SegmentNodes segment(2, kFloats, config);
+  segment.home = [&](int) {
+    return ReplicaHome{
+        &device,
+        [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
+          EmulatedStreamOptions options{.seed = Seed(), .late = true};
+          options.device = &device;
+          return std::make_unique<StreamExecutor>(std::make_unique<EmulatedStream<>>(options),
+                                                  arrays, codec, StreamLimits{.launch_ops = 32});
+        }};
+  };
+  segment.StartAll();
+  segment.TakeTurns(200);
+  segment.Run(200);
+  for (int64_t i = 0; i < kFloats; i += 7) segment.Add(1, i, 5);
+  const std::vector<float> rest = segment.weights(0);
+  std::vector<float> merged(kFloats, -1.0f);
+  segment.net(1).merged().Begin(merged.data());
+  PassUntilRead(&segment, 1);
+  for (int64_t i = 0; i < kFloats; ++i) {
+    ASSERT_EQ(merged[i], MasterOf(&segment, i) == 1 ? -1.0f : rest[i]) << i;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,102 @@
+#include "segment/staleness_watch.h"
+
+#include <gtest/gtest.h>
+
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kSecond = StalenessWatch::kStepNs;
+
+// A segment that counts on, a second at a time.
+class Watched {
+ public:
+  Watched() { watch_.Update(0, counts_); }
+  // Whether the watch warns then.
+  bool Second(uint64_t iterations, double sweeps, uint64_t diffs, uint64_t damped) {
+    counts_.iterations += iterations;
+    counts_.sweeps += sweeps;
+    counts_.diffs += diffs;
+    counts_.damped += damped;
+    now_ns_ += kSecond;
+    return watch_.Update(now_ns_, counts_);
+  }
+  StalenessWatch& watch() { return watch_; }
+  StalenessCounts& counts() { return counts_; }
+  int64_t now_ns() const { return now_ns_; }
+
+ private:
+  StalenessWatch watch_;
+  StalenessCounts counts_;
+  int64_t now_ns_ = 0;
+};
+
+TEST(StalenessWatch, WarnsOnceAfterSecondsInWhichMostDiffsWereDamped) {
+  Watched segment;
+  for (int i = 1; i < StalenessWatch::kWarnAfter; ++i) {
+    EXPECT_FALSE(segment.Second(100, 2, 50, 26)) << i;
+  }
+  EXPECT_TRUE(segment.Second(100, 2, 50, 26));
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(segment.Second(100, 2, 50, 50));
+}
+
+TEST(StalenessWatch, DoesNotWarnOfWhatPasses) {
+  Watched segment;
+  for (int i = 0; i < 100; ++i) {
+    const bool fresh = i % StalenessWatch::kWarnAfter == 0;
+    EXPECT_FALSE(segment.Second(100, 2, 50, fresh ? 25 : 50)) << i;
+  }
+}
+
+// Tests, and the end of a run, at which all that is left is taken.
+TEST(StalenessWatch, CountsSecondsOfTrainingAlone) {
+  Watched segment;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(segment.Second(0, 1, 50, 50));
+  for (int i = 1; i < StalenessWatch::kWarnAfter; ++i) {
+    EXPECT_FALSE(segment.Second(100, 2, 50, 50));
+    EXPECT_FALSE(segment.Second(0, 0, 0, 0));
+    EXPECT_FALSE(segment.Second(100, 0, 0, 0));  // no diff that could have been damped
+  }
+  EXPECT_TRUE(segment.Second(100, 2, 50, 50));
+}
+
+TEST(StalenessWatch, LooksOnceASecond) {
+  Watched segment;
+  segment.counts() = {100, 1, 50, 50};
+  for (int i = 1; i < 20; ++i) {
+    EXPECT_FALSE(segment.watch().Update(i * kSecond / 20, segment.counts()));
+  }
+  EXPECT_EQ(segment.watch().iterations(), 0);
+  segment.watch().Update(kSecond, segment.counts());
+  EXPECT_EQ(segment.watch().iterations(), 100);
+}
+
+TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
+  Watched segment;
+  for (int i = 0; i < 10; ++i) segment.Second(200, 4, 1, 0);
+  EXPECT_NEAR(segment.watch().iterations(), 50, 1e-9);
+  EXPECT_CONTAINS(segment.watch().Warning(), "about 50 iterations of the cluster lie between");
+  EXPECT_CONTAINS(segment.watch().Warning(), "max_rate");
+  // Seconds without a sweep are part of the time between two.
+  for (int i = 0; i < 20; ++i) {
+    segment.Second(100, 0, 1, 0);
+    segment.Second(100, 1, 1, 0);
+  }
+  EXPECT_GT(segment.watch().iterations(), 140);
+  EXPECT_LT(segment.watch().iterations(), 260);
+  const double last = segment.watch().iterations();
+  segment.Second(0, 5, 0, 0);  // at rest
+  EXPECT_EQ(segment.watch().iterations(), last);
+}
+
+TEST(StalenessWatch, BearsACountThatFalls) {
+  Watched segment;
+  segment.Second(1000, 10, 5, 0);
+  segment.counts().iterations = 3;
+  EXPECT_FALSE(segment.watch().Update(segment.now_ns() + kSecond, segment.counts()));
+  EXPECT_EQ(segment.watch().iterations(), 100);
+}
+
+}  // namespace
+}  // namespace millrace

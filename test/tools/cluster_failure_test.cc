@@ -1,0 +1,64 @@
+// A node of a cluster that ends with an error: what the others say, and their exit status.
+#include <csignal>
+
+#include "test/support/cluster_of_nodes.h"
+#include "test/support/free_port.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class FailingNode : public ClusterOfNodes {
+ protected:
+  FailingNode() {
+    size_ = 2;
+    WriteFile(work_ / "topology.prototxt",
+              Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                  " node { name: 'b' address: '127.0.0.2' }",
+                  " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+  }
+  // The net is so small that a line for every 20 iterations would be all that it does.
+  static caffe::SolverParameter Quiet() {
+    caffe::SolverParameter solver = Endless();
+    solver.set_display(100'000);
+    return solver;
+  }
+  // Whose first loss is not finite.
+  caffe::SolverParameter Overflowing(caffe::SolverParameter solver) {
+    WriteFile(work_ / "overflowing.prototxt", OverflowingText(work_.Net()));
+    solver.set_net(work_ / "overflowing.prototxt");
+    return solver;
+  }
+};
+
+TEST_F(FailingNode, ThatHadALossThatIsNotFiniteEndsTheOthersWithAnErrorAfterTheyHaveSaved) {
+  const caffe::SolverParameter solver = Quiet();
+  Start(0, solver);
+  Await(0, "The run begins with the weights of this node");
+  Start(1, Overflowing(solver));
+  const std::string own = FinishWithError(1);
+  EXPECT_CONTAINS(own, "the loss is not finite");
+  Await(0, "node b has failed: iteration ");
+  nodes_[0]->Signal(SIGINT);
+  const std::string line = FinishWithError(0);
+  EXPECT_CONTAINS(line, "node b ended with a loss that is not finite");
+  EXPECT_CONTAINS(line, "the model may not be usable");
+  EXPECT_EQ(Snapshots(), 1);
+}
+
+// Its life before is forgotten when it comes to the end of the run.
+TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
+  const caffe::SolverParameter solver = Quiet();
+  Start(0, solver);
+  Await(0, "The run begins with the weights of this node");
+  Start(1, Overflowing(solver));
+  FinishWithError(1);
+  Await(0, "node b has failed: iteration ");
+  Start(1, solver);
+  Await(1, "Joined the run");
+  StopAll();
+  EXPECT_EQ(Snapshots(), 1);
+}
+
+}  // namespace
+}  // namespace millrace::test

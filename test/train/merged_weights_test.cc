@@ -1,0 +1,191 @@
+// What the tests and snapshots of a node in a cluster are of.
+#include "train/merged_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "segment/replica_home.h"
+#include "test/support/eventually.h"
+#include "test/topology/cluster_node.h"
+#include "test/train/train_support.h"
+#include "train/solver_worker.h"
+#include "train/split_test.h"
+#include "transport/loopback.h"
+
+namespace millrace::test {
+namespace {
+
+// A node of two, on weights of a net.
+struct TrainingNode {
+  TrainingNode(LoopbackHub* hub, uint16_t node, const Net& net, const float* fill)
+      : weights(WeightBuffer::CreatePrivate(net.layout())) {
+    std::copy_n(fill, weights->size(), weights->data());
+    NetSegmentConfig config = EndConfig(node, 2, NewLife());
+    config.name = "s";
+    config.chunk_floats = 16;
+    config.leader = 1;
+    config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
+    config.exchange.suspect_ns = 3600'000'000'000;
+    std::vector<ClusterSegment> segments;
+    segments.push_back({std::make_unique<NetSegment>(config, hub->Connect(node), weights->data(),
+                                                     weights->size(), HostHome(&weights->locks())),
+                        {}});
+    cluster = std::make_unique<Cluster>(std::move(segments), 0, &weights->clock(), &time, &sink);
+  }
+
+  SteadyClock time;
+  ErrorSink sink;
+  std::unique_ptr<WeightBuffer> weights;
+  std::unique_ptr<Cluster> cluster;
+};
+
+// Node b, which leads, with progress that node a does not have.
+class MergedWeightsTest : public testing::Test {
+ protected:
+  MergedWeightsTest() {
+    caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(2), 100);
+    solver.set_base_lr(0);
+    solver.set_snapshot(1);
+    options_.solver_file = work_.Write("b", solver);
+    config_ = LoadSolverConfig(options_.solver_file);
+    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
+                                 TrainNetOptions(config_, &data_));
+    fill_ = WeightBuffer::CreatePrivate(net_->layout());
+    net_->BindWeights(fill_->data());
+    net_->FillWeights();
+    a_ = std::make_unique<TrainingNode>(&hub_, 0, *net_, fill_->data());
+    EXPECT_TRUE(Eventually([&] { return a_->cluster->begun(); }));
+    b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data());
+    EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->leads(); }));
+    EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the last positions arrive
+    // Of chunks that b masters it counts as merged.
+    const auto size = static_cast<size_t>(b_->weights->size());
+    const std::vector<Chunk>& chunks = b_->cluster->segments()[0].net->exchange().table().chunks;
+    expected_ = WeightBuffer::CreatePrivate(net_->layout());
+    int own = 0;
+    for (size_t i = 0; i < size; ++i) {
+      const float progress = static_cast<float>(i % 5) - 2.0f;
+      const bool masters = chunks[i / 16].state == ChunkState::kMaster;
+      own += masters;
+      expected_->data()[i] = fill_->data()[i] + (masters ? progress : 0);
+      b_->weights->data()[i] += progress;
+    }
+    EXPECT_GT(own, 0);
+    EXPECT_LT(own, static_cast<int>(size));
+    merged_ = std::make_unique<MergedWeights>(b_->cluster.get(), b_->weights.get(), net_->layout());
+    reporter_ = std::make_unique<Reporter>(config_, options_, time_, nullptr);
+    reporter_->Start("net", 0, 8);
+  }
+
+  std::unique_ptr<Tester> MakeTester(float* weights) {
+    test_data_.push_back(std::make_unique<DataService>(DataOptions{.seed = 7}));
+    return std::make_unique<Tester>(config_, net_->layout(), weights, test_data_.back().get(),
+                                    reporter_.get());
+  }
+  double LossOn(float* weights) {
+    return MakeTester(weights)->Run(100, [] { return false; }).at(0).loss;
+  }
+  std::unique_ptr<Tester> MergedTester() {
+    auto tester = MakeTester(b_->weights->data());
+    tester->BindWeights(merged_->data(), [this](const auto& stop) { merged_->Read(stop); });
+    return tester;
+  }
+
+  Workspace work_;
+  TrainOptions options_;
+  SolverConfig config_;
+  SteadyClock time_;
+  LoopbackHub hub_{LoopbackOptions{.nodes = 2}};
+  DataService data_{DataOptions{}};
+  std::vector<std::unique_ptr<DataService>> test_data_;
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<WeightBuffer> fill_, expected_;
+  std::unique_ptr<TrainingNode> a_, b_;
+  std::unique_ptr<MergedWeights> merged_;
+  std::unique_ptr<Reporter> reporter_;
+};
+
+TEST_F(MergedWeightsTest, AreTestedInsteadOfTheNodesOwn) {
+  const double expected = LossOn(expected_->data()), live = LossOn(b_->weights->data());
+  ASSERT_NE(expected, live);
+  const auto tester = MergedTester();
+  EXPECT_EQ(tester->Run(100, [] { return false; }).at(0).loss, expected);
+  ASSERT_TRUE(tester->last());
+  EXPECT_EQ(tester->last()->iteration, 100);
+  // The last test of a run is of weights that are given to it, which nothing refreshes.
+  tester->BindWeights(b_->weights->data());
+  merged_->data()[0] = -77;
+  EXPECT_NE(tester->Run(200, [] { return false; }).at(0).loss, expected);
+  EXPECT_EQ(merged_->data()[0], -77);
+}
+
+// Also a part that came from nobody else and is evaluated later.
+TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
+  const double expected = LossOn(expected_->data());
+  const auto tester = MergedTester();
+  Bulletin own, other{0, 1, 1, {}};
+  TestPeers peers{.self = 1,
+                  .publish =
+                      [&](auto bytes) {
+                        own = {1, 1, 1, {bytes.begin(), bytes.end()}};
+                      },
+                  .read =
+                      [&] {
+                        return std::vector<Bulletin>{other, own};
+                      },
+                  .leads = [] { return true; },
+                  .alone = [] { return false; }};
+  SplitTest split(tester.get(), peers, &time_, [] { return false; });
+  TestShare there;
+  there.set_test(tester->NumberOf(0));
+  const std::string text = there.SerializeAsString();
+  const auto bytes = std::as_bytes(std::span(text));
+  other.bytes = {bytes.begin(), bytes.end()};
+  split.Begin(100);
+  EXPECT_FALSE(tester->last());  // the other's part is missing
+  for (int64_t i = 0; i < b_->weights->size(); ++i) b_->weights->data()[i] += 3;
+  split.Close();
+  ASSERT_TRUE(tester->last());
+  EXPECT_NEAR(tester->last()->nets.at(0).loss, expected, 1e-6);
+}
+
+// Also what was sent to a master that has not answered is no part of them.
+TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
+  a_.reset();
+  const auto tester = MergedTester();
+  SnapshotCollector snapshots(1);
+  SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
+  std::atomic<bool> stop{false}, requested{false};
+  const LrPolicy policy(config_.param);
+  const SharedRun run{.config = config_,
+                      .policy = policy,
+                      .weights = *b_->weights,
+                      .data = data_,
+                      .reporter = *reporter_,
+                      .tester = *tester,
+                      .snapshots = snapshots,
+                      .writer = writer,
+                      .clock = time_,
+                      .stop = stop,
+                      .snapshot_requested = requested,
+                      .cluster = b_->cluster.get(),
+                      .merged = merged_.get()};
+  SolverWorker worker(0, run);
+  worker.Run();
+  const std::vector<float> saved = WeightsOf(work_, "b", 1);
+  net_->BindWeights(expected_->data());
+  caffe::NetParameter model;
+  net_->ToProto(&model, false);
+  const std::vector<float> expected = WeightsOf(model);
+  ASSERT_EQ(saved.size(), expected.size());
+  for (size_t i = 0; i < saved.size(); ++i) ASSERT_NEAR(saved[i], expected[i], 1e-5) << i;
+  // The solver itself went on with all that it had.
+  net_->BindWeights(b_->weights->data());
+  net_->ToProto(&model, false);
+  EXPECT_NE(WeightsOf(model), saved);
+}
+
+}  // namespace
+}  // namespace millrace::test

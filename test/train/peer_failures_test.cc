@@ -1,0 +1,98 @@
+#include "train/peer_failures.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/run_end.pb.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+// What node a hears of b, c and d.
+class PeerFailuresTest : public testing::Test {
+ protected:
+  void Say(NodeId node, uint32_t incarnation, const RunEnd& end) {
+    const std::string text = end.SerializeAsString();
+    const auto bytes = std::as_bytes(std::span(text));
+    said_[node] = {node, incarnation, 1, {bytes.begin(), bytes.end()}};
+  }
+  static RunEnd Failed(const std::string& error, bool not_finite) {
+    RunEnd end;
+    end.set_gone(true);
+    end.set_failure(error);
+    end.set_not_finite(not_finite);
+    return end;
+  }
+
+  std::map<NodeId, Bulletin> said_;
+  PeerFailures failures_{0, {"a", "b", "c", "d"}, [this] {
+                           std::vector<Bulletin> all;
+                           for (const auto& [node, bulletin] : said_) all.push_back(bulletin);
+                           return all;
+                         }};
+};
+
+TEST_F(PeerFailuresTest, AreLoggedOnceForEachIncarnation) {
+  EXPECT_TRUE(failures_.Look().empty());
+  Say(1, 7, Failed("no data", false));
+  Say(2, 7, RunEnd());
+  EXPECT_EQ(failures_.Look(), std::vector<std::string>{"node b has failed: no data"});
+  EXPECT_TRUE(failures_.Look().empty());
+  Say(1, 8, Failed("still no data", false));
+  EXPECT_EQ(failures_.Look(), std::vector<std::string>{"node b has failed: still no data"});
+  Say(1, 7, Failed("no data", false));  // old
+  EXPECT_TRUE(failures_.Look().empty());
+  EXPECT_EQ(failures_.NotFinite(), "");
+}
+
+TEST_F(PeerFailuresTest, NameThoseWhoseLossWasNotFiniteAtTheEnd) {
+  Say(1, 7, Failed("iteration 5: the loss is not finite", true));
+  failures_.Look();
+  EXPECT_EQ(failures_.NotFinite().find("node b ended with a loss that is not finite"), 0u);
+  Say(2, 7, Failed("iteration 6: the loss is not finite", true));
+  Say(3, 7, Failed("no data", false));
+  EXPECT_EQ(failures_.Look().size(), 2u);
+  EXPECT_EQ(failures_.NotFinite().find("nodes b, c ended with a loss that is not finite"), 0u);
+  EXPECT_CONTAINS(failures_.NotFinite(), "the model may not be usable");
+}
+
+TEST_F(PeerFailuresTest, AreForgottenWhereANodeComesToTheEndLater) {
+  Say(1, 7, Failed("the loss is not finite", true));
+  failures_.Look();
+  said_.clear();  // of a node that was started anew nothing is known before it speaks
+  EXPECT_TRUE(failures_.Look().empty());
+  EXPECT_NE(failures_.NotFinite(), "");
+  Say(1, 7, RunEnd());  // not the end of a later incarnation
+  failures_.Look();
+  EXPECT_NE(failures_.NotFinite(), "");
+  Say(1, 8, RunEnd());
+  failures_.Look();
+  EXPECT_EQ(failures_.NotFinite(), "");
+}
+
+TEST_F(PeerFailuresTest, OfThisNodeAreItsOwnBusiness) {
+  Say(0, 7, Failed("the loss is not finite", true));
+  EXPECT_TRUE(failures_.Look().empty());
+  EXPECT_EQ(failures_.NotFinite(), "");
+}
+
+// Whatever another node sends.
+TEST_F(PeerFailuresTest, AreOneShortPrintableLine) {
+  Say(1, 7, Failed("a\033[2J\nb", false));
+  Say(2, 7, Failed(std::string(5000, '\xff'), false));
+  Say(9, 7, Failed("", false));
+  said_[3] = {3, 7, 1, std::vector<std::byte>(9, std::byte{0xff})};
+  EXPECT_EQ(failures_.Look(),
+            (std::vector<std::string>{"node b has failed: a?[2J",
+                                      "node c has failed: " + std::string(200, '?'),
+                                      "node #9 has failed: "}));
+}
+
+TEST(FailureText, IsTheFirstLineCutBetweenTwoCharacters) {
+  EXPECT_EQ(FailureText("one\ntwo"), "one");
+  EXPECT_EQ(FailureText(std::string(199, 'x') + "\u00e9"), std::string(199, 'x'));
+  EXPECT_EQ(FailureText(std::string(300, 'x')).size(), kMostFailureBytes);
+}
+
+}  // namespace
+}  // namespace millrace
