@@ -98,11 +98,9 @@ std::string SmallNet::Text() const {
 }
 
 std::string OverflowingText(const SmallNet& net) {
-  const std::string scale = "scale: 0.0078125";
+  const std::string top = "top: 'loss'";
   std::string text = net.Text();
-  for (size_t at; (at = text.find(scale)) != std::string::npos;) {
-    text.replace(at, scale.size(), "scale: 2.5e36");
-  }
+  text.replace(text.find(top), top.size(), top + " loss_weight: inf");
   return text;
 }
 

@@ -42,7 +42,8 @@ struct SmallNet {
   std::string Text() const;
 };
 
-// Its text with inputs so large that sums overflow, and the first losses are not finite.
+// Its text with a loss that is never finite: a solver on it fails in its first iteration, before
+// it changes a weight.
 std::string OverflowingText(const SmallNet& net);
 
 // A folder with train_lmdb (64 images), test_lmdb (32 others of the same

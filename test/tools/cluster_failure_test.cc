@@ -23,7 +23,7 @@ class FailingNode : public ClusterOfNodes {
     solver.set_display(100'000);
     return solver;
   }
-  // Whose first loss is not finite.
+  // On a net whose loss is never finite.
   caffe::SolverParameter Overflowing(caffe::SolverParameter solver) {
     WriteFile(work_ / "overflowing.prototxt", OverflowingText(work_.Net()));
     solver.set_net(work_ / "overflowing.prototxt");

@@ -86,6 +86,9 @@ TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
 
 // The rate jumps so shortly before the end that no periodic test sees it.
 TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
+  SmallNet net = work_.Net();
+  net.hidden = 3000;  // slow, so that the tests on the way are over before the run is
+  work_.WriteNet(net);
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(200), 50);
   solver.set_lr_policy("multistep");
   solver.add_stepvalue(190);
