@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/link_speed.h"
+#include "topology/link_speed.h"
 #include "measure/load.h"
 #include "measure/reading.h"
 #include "measure/report_pages.h"

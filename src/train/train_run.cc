@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/thread.h"
+#include "topology/sweep_estimate.h"
 #include "train/cluster_end.h"
 #include "train/cluster_part.h"
 #include "train/merged_weights.h"
@@ -22,6 +23,7 @@
 #include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
 #include "train/split_test.h"
+#include "train/start_check.h"
 
 namespace millrace {
 namespace {
@@ -218,6 +220,7 @@ class TrainRun {
   bool JoinCluster() {
     for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
     for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
+    MakeStartCheck();
     IterationClock& iterations = weights_->clock();
     part_ = std::make_unique<ClusterPart>(*place_,
                                           ClusterReplica{.weights = weights_->data(),
@@ -233,6 +236,33 @@ class TrainRun {
     if (!part_->Join()) return false;
     weights_->Publish();
     return true;
+  }
+
+  void MakeStartCheck() {
+    std::vector<ExpectedSegment> expected;
+    for (const SegmentPlan& segment : place_->plan.segments) {
+      const LinkRate rate = RateOf(place_->topology, place_->plan, segment);
+      const int64_t floats =
+          RangeOf(place_->topology.segments[segment.segment], weights_->size()).size();
+      expected.push_back({segment.name, segment.peers.size() + 1, floats,
+                          EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
+                          rate.source});
+    }
+    start_check_ = std::make_unique<StartCheck>(std::move(expected));
+    for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
+  }
+
+  // Ends the run if it cannot learn. A node that joins it late judges the whole run, too.
+  void CheckStart(double seconds) {
+    const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
+    try {
+      for (const std::string& line :
+           start_check_->Judge(*options_.solvers, weights_->clock().own(), seconds, whole)) {
+        LOG(INFO) << line;
+      }
+    } catch (const Error&) {
+      errors_.Report(std::current_exception());
+    }
   }
 
   // Null for a machine alone.
@@ -327,7 +357,9 @@ class TrainRun {
           },
           &errors_));
     }
+    const double begin = clock_.NowSeconds();
     while (running > 0) {
+      if (start_check_ && !stop_) CheckStart(clock_.NowSeconds() - begin);
       board_->Update(reporter_->loss(), writer_->failures());
       if (part_) part_->neighbours().Listen();
       if (takeover_ && !stop_) takeover_->Look();
@@ -470,6 +502,7 @@ class TrainRun {
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunBoard> board_;
   std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
+  std::unique_ptr<StartCheck> start_check_;  // null for a machine alone
   std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null for a machine alone
   std::unique_ptr<SplitTest> split_test_;

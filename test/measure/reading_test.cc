@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/link_speed.h"
+#include "topology/link_speed.h"
 #include "test/measure/measure_support.h"
 
 namespace millrace {

@@ -60,5 +60,24 @@ TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
   EXPECT_EQ(Snapshots(), 1);
 }
 
+// 0.8 MB of weights at 0.1 Mbit/s, in a run of less than a few minutes.
+TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
+  size_ = 1;  // the other one never comes
+  SmallNet net = work_.Net();
+  net.hidden = 3000;
+  work_.WriteNet(net);
+  WriteFile(work_ / "topology.prototxt",
+            Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                " node { name: 'b' address: '127.0.0.2' }",
+                " segment { name: 's' transport: 'udp' max_rate: 0.1 port: ", FreePort(), " }"));
+  caffe::SolverParameter solver = Solver(200000);
+  solver.set_display(0);
+  Start(0, solver);
+  const std::string line = FinishWithError(0);
+  EXPECT_CONTAINS(line, "segment s: an exchange of its ");
+  EXPECT_CONTAINS(line, " at 0.1 Mbit/s (max_rate)");
+  EXPECT_CONTAINS(line, "expected time for 4 exchanges; raise max_rate");
+}
+
 }  // namespace
 }  // namespace millrace::test

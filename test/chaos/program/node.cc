@@ -71,8 +71,14 @@ void ChaosNode::Start(int64_t clock_shift) {
       << "== start " << ++starts_ << " of node " << name_ << "\n";
   log_begin_ = std::filesystem::file_size(log_path());
   network_.Inside(machine_, [&] {
+    // A signal that is sent before the program watches for it must not be lost: it stays pending.
+    sigset_t stops, before;
+    sigemptyset(&stops);
+    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before);
     pid_ = fork();
     if (pid_ == 0) Exec(clock_shift);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   });
   if (pid_ < 0) throw Error("fork: ", ErrnoText(errno));
   last_pid_ = pid_;

@@ -1,6 +1,6 @@
 // How fast the network interface of a segment says that it is.
-#ifndef MILLRACE_MEASURE_LINK_SPEED_H_
-#define MILLRACE_MEASURE_LINK_SPEED_H_
+#ifndef MILLRACE_TOPOLOGY_LINK_SPEED_H_
+#define MILLRACE_TOPOLOGY_LINK_SPEED_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ uint32_t LinkMegabits(const SegmentPlan& plan);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_MEASURE_LINK_SPEED_H_
+#endif  // MILLRACE_TOPOLOGY_LINK_SPEED_H_

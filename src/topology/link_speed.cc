@@ -1,4 +1,4 @@
-#include "measure/link_speed.h"
+#include "topology/link_speed.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

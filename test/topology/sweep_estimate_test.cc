@@ -1,0 +1,106 @@
+#include "topology/sweep_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+SegmentPlan PlanOf(size_t peers, const std::string& transport, Codec codec) {
+  SegmentPlan plan;
+  plan.name = "lan";
+  for (size_t i = 0; i < peers; ++i) plan.peers.push_back(static_cast<NodeId>(i + 1));
+  plan.transport.transport = transport;
+  plan.exchange.max_nodes = static_cast<uint16_t>(peers + 1);
+  plan.exchange.codec.codec = codec;
+  plan.chunk_floats = 350;
+  return plan;
+}
+
+TEST(SweepEstimate, IsWhatTheWeightsTakeOnTheWire) {
+  // Half of the weights as positions, half as diffs, and a tenth of that again for headers.
+  const SweepEstimate two = EstimateSweep(PlanOf(1, "udp", Codec::kFloat32), 350'000, 1000);
+  EXPECT_NEAR(two.bytes_out, 1.4e6, 0.15e6);
+  EXPECT_NEAR(two.bytes_in, two.bytes_out, 1);
+  EXPECT_NEAR(two.seconds, two.bytes_out / 125e6, 1e-9);
+  // Positions go to four peers, one by one or all at once.
+  const SweepEstimate five = EstimateSweep(PlanOf(4, "udp", Codec::kFloat32), 350'000, 1000);
+  EXPECT_NEAR(five.bytes_out, 1.4e6 * (0.8 + 0.8), 0.3e6);
+  const SweepEstimate multicast =
+      EstimateSweep(PlanOf(4, "packet", Codec::kFloat32), 350'000, 1000);
+  EXPECT_NEAR(multicast.bytes_out, 1.4e6 * (0.2 + 0.8), 0.2e6);
+  EXPECT_NEAR(multicast.bytes_in, five.bytes_in, 1);
+}
+
+TEST(SweepEstimate, KnowsWhatCodecsSave) {
+  const auto out = [](Codec codec) {
+    return EstimateSweep(PlanOf(1, "udp", codec), 350'000, 0).bytes_out;
+  };
+  EXPECT_LT(out(Codec::kBfloat16), 0.8 * out(Codec::kFloat32));
+  EXPECT_LT(out(Codec::kInt8), 0.9 * out(Codec::kBfloat16));
+  EXPECT_LT(out(Codec::kSparse), out(Codec::kInt8));
+  EXPECT_EQ(EstimateSweep(PlanOf(1, "udp", Codec::kInt8), 350'000, 0).seconds, 0);
+}
+
+class LinkRateTest : public testing::Test {
+ protected:
+  LinkRateTest() {
+    WriteFile(folder_ / "t.prototxt",
+              "name: 'c' node { name: 'a' address: '127.0.0.1' }\n"
+              "node { name: 'b' address: '127.0.0.2' } segment { name: 'lan' transport: 'udp' }\n");
+    topology_ = LoadTopology(folder_ / "t.prototxt", {"udp"});
+    node_.name = "b";
+    segment_.name = "lan";
+  }
+  void WriteBench(const std::string& cluster, double megabytes) {
+    WriteFile(folder_ / "t.prototxt.bench.json",
+              Cat("{\"cluster\": \"", cluster, "\", \"segment\": [{\"name\": \"lan\", \"end\": [",
+                  "{\"node\": \"a\", \"wire_megabytes_out\": 1}, {\"node\": \"b\", ",
+                  "\"wire_megabytes_out\": ", megabytes, "}]}]}"));
+  }
+
+  TempDir folder_;
+  Topology topology_;
+  NodePlan node_;
+  SegmentPlan segment_;
+};
+
+TEST_F(LinkRateTest, IsNotKnownWhereNothingSaysIt) {
+  EXPECT_EQ(RateOf(topology_, node_, segment_).megabits, 0);
+}
+
+TEST_F(LinkRateTest, IsTheLeastThatIsSaid) {
+  WriteBench("c", 25);
+  LinkRate rate = RateOf(topology_, node_, segment_);
+  EXPECT_EQ(rate.megabits, 200);
+  EXPECT_CONTAINS(rate.source, "t.prototxt.bench.json");
+  segment_.max_bytes_per_second = 1e6;
+  rate = RateOf(topology_, node_, segment_);
+  EXPECT_EQ(rate.megabits, 8);
+  EXPECT_EQ(rate.source, "max_rate");
+  segment_.max_bytes_per_second = 1e9;
+  EXPECT_EQ(RateOf(topology_, node_, segment_).megabits, 200);
+}
+
+std::string ErrorOf(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
+  try {
+    RateOf(topology, node, segment);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(LinkRateTest, RefusesAFileOfSomethingElse) {
+  WriteBench("other", 25);
+  EXPECT_CONTAINS(ErrorOf(topology_, node_, segment_),
+                  "t.prototxt.bench.json: cluster: \"other\" given, expected \"c\"");
+  WriteFile(folder_ / "t.prototxt.bench.json", "{\"cluster\": ");
+  EXPECT_CONTAINS(ErrorOf(topology_, node_, segment_),
+                  "t.prototxt.bench.json: not what millrace bench --json prints");
+}
+
+}  // namespace
+}  // namespace millrace::test

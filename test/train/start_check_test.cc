@@ -1,0 +1,66 @@
+#include "train/start_check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// 2 s for an exchange.
+const ExpectedSegment kSlow{"lan", 2, 1000, 2, 0.25, "max_rate"};
+
+TEST(StartCheck, SaysHowLongAnExchangeTakes) {
+  const ExpectedSegment fast{"fast", 5, 431080, 0.01384, 1000, "as its interface says"};
+  const ExpectedSegment unknown{"dark", 2, 10, 0, 0, ""};
+  EXPECT_EQ(StartCheck({fast, kSlow, unknown}).Lines(),
+            (Lines{"Segment fast: an exchange of 431080 weights between 5 nodes takes at least 14 "
+                   "ms at 1000 Mbit/s (as its interface says)",
+                   "Segment lan: an exchange of 1000 weights between 2 nodes takes at least 2 s at "
+                   "0.25 Mbit/s (max_rate)",
+                   "Segment dark: an exchange of 10 weights between 2 nodes takes an unknown time: "
+                   "neither max_rate, nor millrace bench, nor the interface says how fast the link "
+                   "is"}));
+}
+
+TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
+  StartCheck check({kSlow});
+  EXPECT_EQ(check.Judge(2, 39, 10, 1'000'000), Lines{});
+  EXPECT_EQ(check.Judge(2, 400, 0.5, 1'000'000), Lines{});
+  // 10 a second here, so 20 of both nodes.
+  EXPECT_EQ(check.Judge(2, 40, 4, 1'000'000),
+            Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
+                  "progress is damped"});
+  EXPECT_EQ(check.Judge(2, 80, 8, 1), Lines{});  // once
+}
+
+TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
+  StartCheck check({kSlow});
+  EXPECT_EQ(check.Judge(1, 20, 20, 1'000'000),
+            Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
+}
+
+TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
+  // 20 iterations a second of both: 8 s are 160 iterations.
+  EXPECT_NO_THROW(StartCheck({kSlow}).Judge(1, 100, 10, 161));
+  try {
+    StartCheck({kSlow}).Judge(1, 100, 10, 159);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
+                 "(max_rate), and the run only 8 s: expected time for 4 exchanges; raise max_rate, "
+                 "use a faster link, codec \"bfloat16\" or \"int8\", fewer nodes, or a larger "
+                 "max_iter");
+  }
+}
+
+TEST(StartCheck, RefusesNothingWhereTheRateIsNotKnown) {
+  StartCheck check({{"dark", 2, 1000, 0, 0, ""}});
+  EXPECT_EQ(check.Judge(1, 100, 10, 1), Lines{});
+}
+
+}  // namespace
+}  // namespace millrace
