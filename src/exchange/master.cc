@@ -10,6 +10,8 @@ namespace {
 // A chunk of which nobody answers so many positions is sent less often: whoever there is
 // does not get them.
 constexpr uint8_t kMostUnanswered = 8;
+// Chunks looked at in one Poll where most of them wait for an answer or for their turn.
+constexpr uint32_t kScan = 1024;
 
 }  // namespace
 
@@ -151,7 +153,8 @@ void Master::Poll(int64_t now, size_t budget) {
   if (cursor_ >= count) cursor_ = 0;
   const int64_t patience = x_.PatienceOf(x_.round_trip);
   const int64_t answer_wait = x_.answer_wait();
-  for (uint32_t scanned = 0; scanned < count && !idle() && sending_.size() < budget; ++scanned) {
+  const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
+  for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
     const uint32_t index = table.owned[cursor_];
     if (++cursor_ == count) {
       cursor_ = 0;

@@ -171,7 +171,7 @@ void Worker::Poll(int64_t now, size_t budget) {
 
 // Goes through the list, where who was sent last is last; not again before somebody may be due.
 size_t Worker::Resend(int64_t now, size_t budget) {
-  if (now < resend_at_) return 0;
+  if (now < resend_at_ || budget == 0) return 0;
   ChunkTable& table = x_.table;
   size_t sent = 0;
   resend_at_ = now + x_.config.resend_ns;  // what is sent from now on is not due before
@@ -182,9 +182,13 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     const int64_t due = MayBeLostAt(chunk, index);
     // One that still waits to leave need not be sent again.
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
-    if (now < due || sent == budget) {
+    if (now < due) {
       resend_at_ = std::min(resend_at_, due);
       continue;
+    }
+    if (sent == budget) {
+      resend_at_ = now + x_.config.resend_ns / 4;
+      break;
     }
     if (!IsToBeSentAgain(chunk, index, now)) {
       resend_at_ = std::min(resend_at_, now + x_.config.resend_ns / 4);
@@ -193,6 +197,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     SendAgain(index, now);
     ++sent;
   }
+  resend_at_ = std::max(resend_at_, now + x_.answer_wait());
   return sent;
 }
 
@@ -200,8 +205,9 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // it have been overtaken than has gone by since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterAnswers& master = x_.masters[chunk.owner];
+  const int64_t patience = x_.PatienceOf(master.round_trip);
   const int64_t least =
-      std::min(master.UsuallyOvertaken(x_.config.resend_ns), x_.PatienceOf(master.round_trip));
+      x_.throttled ? patience : std::min(master.UsuallyOvertaken(x_.config.resend_ns), patience);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
 }
 
@@ -209,7 +215,9 @@ bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   MasterAnswers& master = x_.masters[chunk.owner];
   const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
   const int64_t overtaken = master.Overtaken(chunk.sent_at);
-  if (overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
+  // Where masters send chunks in the order of their progress, answers come in that order.
+  const bool in_order = !x_.throttled;
+  if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
   const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
   if (!master.Try(now, patience)) return false;

@@ -99,5 +99,38 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
   EXPECT_EQ(PositionsOf(x, 0) - before, 12u);
 }
 
+// Diffs of one chunk are answered `ticks` later than those of the others, again and again. Returns
+// how many were sent again.
+uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
+  auto joined = Joined::Ready({.nodes = 2});
+  Joined& x = *joined;
+  if (throttled) Throttle(x);
+  int tick = 0, shut_until = 0;
+  uint32_t late = kNoChunk;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    FrameView view;
+    EXPECT_EQ(DecodeFrame(frame.view(), &view), Drop::kNone);
+    const FrameHeader& h = view.header;
+    if (to == 0 && h.type == FrameType::kDiff) {
+      if (late == kNoChunk) late = h.chunk;
+      if (h.chunk == late && tick >= shut_until + 4) shut_until = tick + ticks;
+    }
+    return !(to == 1 && h.type == FrameType::kPosition && h.chunk == late && tick < shut_until);
+  };
+  for (; tick < 1500; ++tick) {
+    for (size_t node : {0, 1}) {
+      for (int64_t weight = 0; weight < 60; ++weight) x.Add(node, weight, 1);
+    }
+    x.Tick();
+  }
+  return x.exchange(1).stats().resends;
+}
+
+// Answers come in the order of progress, not in that of the diffs.
+TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
+  EXPECT_GT(ResendsWithALateChunk(false, 16), 50u);
+  EXPECT_LT(ResendsWithALateChunk(true, 16), 10u);
+}
+
 }  // namespace
 }  // namespace millrace

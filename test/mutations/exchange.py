@@ -14,10 +14,43 @@ LINKS = "src/exchange/link_monitor.cc"
 ANSWER_TIMES = "src/exchange/answer_times.h"
 CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
 DAMPING = "src/exchange/damping.h"
+PRIORITY = "src/exchange/send_priority.h"
 RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
+    # ---- Not all can be sent ------------------------------------------------
+    ("throttled-position-before-its-answer", [(MASTER, """\
+    if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
+""", "")]),
+    ("every-chunk-has-its-turn", [(MASTER, """\
+    if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
+""", "")]),
+    ("throttled-for-ever", [(EXCHANGE, """\
+  if (flushed_ || throttled == context_.throttled) return;
+""", """\
+  if (throttled == context_.throttled) return;
+""")]),
+    ("answers-in-any-order-are-losses", [(WORKER, """\
+  const bool in_order = !x_.throttled;
+""", """\
+  const bool in_order = true;
+""")]),
+    ("diffs-take-all-room", [(OUTBOX, """\
+void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? slots() / 4 : 0; }
+""", """\
+void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
+""")]),
+    ("seldom-chunks-never", [(PRIORITY, """\
+    return std::clamp(std::sqrt(row.rate / largest_), 1 / kMostRounds, 1.0f);
+""", """\
+    return std::clamp(std::sqrt(row.rate / largest_), 0.0f, 1.0f);
+""")]),
+    ("progress-does-not-count", [(MASTER, """\
+  priority_.Merged(chunk.row,
+""", """\
+  priority_.Merged(0 * chunk.row,
+""")]),
     # ---- Exactly once -------------------------------------------------------
     ("ack-without-merge", [(MASTER, """\
     x_.Dropped(x_.WhyRefused(op.result), context.source);
@@ -190,7 +223,7 @@ MUTANTS = [
     --trials_;
 """, "")]),
     ("overtaken-is-not-lost", [(WORKER, """\
-  if (overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
+  if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
 """, "")]),
     ("two-positions-of-a-chunk-in-a-batch", [(EXCHANGE, """\
       h.type != FrameType::kDiff) {
@@ -593,7 +626,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
   const int64_t patience = x_.PatienceOf(x_.round_trip), waited = now - chunk.sent_at;
 """)]),
     ("looks-once-for-progress-and-never-again", [(WORKER, """\
-      look_at_ = longest_ago_ + x_.config.push_after_ns;
+      look_at_ = longest_ago_ + x_.push_after();
 """, """\
       look_at_ = INT64_MAX;
 """)]),

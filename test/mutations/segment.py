@@ -184,7 +184,7 @@ MUTANTS = [
   });
   std::erase_if(left_out_""")]),
     ("left-out-for-ever", [(LINK_LOG, """\
-      return link.from == node || link.to == node;
+      return told.link.from == node || told.link.to == node;
 """, """\
       return link.from == node || link.to != node;
 """)]),
