@@ -119,12 +119,21 @@ void Exchange::WeightsChanged() {
 
 void Exchange::Flush() {
   worker_.Flush();
-  SetThrottled(false);
   flushed_ = true;
+  FollowThrottle();
 }
 
 void Exchange::SetThrottled(bool throttled) {
-  if (flushed_ || throttled == context_.throttled) return;
+  asked_to_throttle_ = throttled;
+  FollowThrottle();
+}
+
+// A member that joins needs every chunk once, whatever progress is in it.
+void Exchange::FollowThrottle() {
+  const View& view = membership_.view();
+  const bool all_synced = view.synced() == view.members.size();
+  const bool throttled = asked_to_throttle_ && !flushed_ && all_synced;
+  if (throttled == context_.throttled) return;
   context_.throttled = throttled;
   outbox_.ShareEvenly(throttled);
 }
@@ -339,6 +348,7 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   MergeDeferred(now);
   ReportToMembership();
   context_.ReadClock();
+  FollowThrottle();
   const auto budget = [&](Outbox::Use use, size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
     const size_t free = outbox_.Room(use);

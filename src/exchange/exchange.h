@@ -58,7 +58,7 @@ class Exchange {
   void Flush();
   // Not all that there is to send can be sent: from now on this node sends those chunks first in
   // which progress is large (send_priority.h), and none again before it was answered. Not after
-  // Flush.
+  // Flush, nor while a member joins.
   void SetThrottled(bool throttled);
   // Takes all frames, whatever they hold: those that are not valid are counted and
   // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
@@ -112,6 +112,7 @@ class Exchange {
   Drop CheckSource(const FrameHeader& header) const;
   Drop Dispatch(const FrameView& frame, int64_t now);
   void MergeDeferred(int64_t now);
+  void FollowThrottle();
   void StartBatch();
   void RunBatch(int64_t now);
   void FollowView();
@@ -138,7 +139,7 @@ class Exchange {
   uint64_t progress_ = 0;    // as last told
   uint64_t clock_base_ = 0;  // the same when this incarnation began
   bool founded_ = false;
-  bool flushed_ = false;
+  bool flushed_ = false, asked_to_throttle_ = false;
 };
 
 }  // namespace millrace

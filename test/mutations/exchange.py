@@ -27,9 +27,9 @@ MUTANTS = [
     if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
 """, "")]),
     ("throttled-for-ever", [(EXCHANGE, """\
-  if (flushed_ || throttled == context_.throttled) return;
+  const bool throttled = asked_to_throttle_ && !flushed_ && all_synced;
 """, """\
-  if (throttled == context_.throttled) return;
+  const bool throttled = asked_to_throttle_ && all_synced;
 """)]),
     ("answers-in-any-order-are-losses", [(WORKER, """\
   const bool in_order = !x_.throttled;
