@@ -132,5 +132,29 @@ TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
   EXPECT_LT(ResendsWithALateChunk(true, 16), 10u);
 }
 
+// Ticks until a node that starts late has all weights, where a tick has room for few frames and
+// progress is made in a tenth of the chunks.
+int TicksToJoin(bool throttled) {
+  Joined x({.nodes = 3, .size = 2000, .chunk_floats = 10});
+  x[2].stopped = true;
+  x.Settle();
+  x[2].stopped = false;
+  x.SetRoom(8);
+  for (int tick = 0; tick < 5000; ++tick) {
+    if (x.exchange(2).in_sync()) return tick;
+    for (size_t node : {0, 1}) {
+      if (throttled) x.exchange(node).SetThrottled(true);
+      for (int64_t weight = 0; weight < 2000; weight += 100) x.Add(node, weight, 1);
+    }
+    x.Tick();
+  }
+  return 5000;
+}
+
+TEST(ThrottledExchange, LetsANodeInAsSoonAsAnother) {
+  EXPECT_LT(TicksToJoin(false), 1000);
+  EXPECT_LE(TicksToJoin(true), TicksToJoin(false) + 10);
+}
+
 }  // namespace
 }  // namespace millrace

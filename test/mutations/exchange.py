@@ -31,6 +31,11 @@ MUTANTS = [
 """, """\
   const bool throttled = asked_to_throttle_ && all_synced;
 """)]),
+    ("throttled-while-a-member-joins", [(EXCHANGE, """\
+  const bool all_synced = view.synced() == view.members.size();
+""", """\
+  const bool all_synced = true;
+""")]),
     ("answers-in-any-order-are-losses", [(WORKER, """\
   const bool in_order = !x_.throttled;
 """, """\
