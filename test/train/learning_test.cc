@@ -26,11 +26,11 @@ TEST_P(Learning, LenetTellsTenNoisyPatternsApart) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(lenet, &text);
   work.WriteNet(text);
-  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(80), 80);
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(160), 160);
   solver.set_test_iter(0, 4);
   solver.set_base_lr(0.01f);
   const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam()));
-  ASSERT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 80}));
+  ASSERT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 160}));
   if (GetParam() == 1) {  // several have trained a little while the first test runs
     EXPECT_LE(outcome.rows.at(1).test().outputs().at("accuracy"), 0.5);
   }
