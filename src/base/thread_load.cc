@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <charconv>
-#include <cstring>
 
 namespace millrace {
 
@@ -27,21 +26,20 @@ ThreadLoad::Member::Member(ThreadLoad* load)
 ThreadLoad::Member::~Member() {
   std::lock_guard lock(load_.mutex_);
   load_.members_.erase(place_);
+  AddTo(&load_.left_);
+}
+
+void ThreadLoad::Member::AddTo(ThreadTimes* times) const {
   ThreadTimes now;
   if (!ReadTimes(schedstat_.get(), &now)) return;
-  load_.left_.cpu_ns += now.cpu_ns - joined_.cpu_ns;
-  load_.left_.waiting_ns += now.waiting_ns - joined_.waiting_ns;
+  times->cpu_ns += now.cpu_ns - joined_.cpu_ns;
+  times->waiting_ns += now.waiting_ns - joined_.waiting_ns;
 }
 
 ThreadTimes ThreadLoad::Read() const {
   std::lock_guard lock(mutex_);
   ThreadTimes all = left_;
-  for (const Member* member : members_) {
-    ThreadTimes now;
-    if (!ReadTimes(member->schedstat_.get(), &now)) continue;
-    all.cpu_ns += now.cpu_ns - member->joined_.cpu_ns;
-    all.waiting_ns += now.waiting_ns - member->joined_.waiting_ns;
-  }
+  for (const Member* member : members_) member->AddTo(&all);
   return all;
 }
 

@@ -3,8 +3,6 @@
 #ifndef MILLRACE_BASE_THREAD_LOAD_H_
 #define MILLRACE_BASE_THREAD_LOAD_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -34,6 +32,8 @@ class ThreadLoad {
 
    private:
     friend class ThreadLoad;
+    // Adds what the thread has had since it joined.
+    void AddTo(ThreadTimes* times) const;
     ThreadLoad& load_;
     FileDescriptor schedstat_;
     ThreadTimes joined_;  // the thread's times when it joined

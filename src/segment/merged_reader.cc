@@ -32,7 +32,6 @@ void MergedReader::Begin(float* to) {
   if (closed_) return;
   to_ = to;
   next_ = 0;
-  active_ = true;
 }
 
 bool MergedReader::Wait(int ms) {
@@ -43,7 +42,6 @@ bool MergedReader::Wait(int ms) {
 bool MergedReader::End() {
   std::lock_guard lock(mutex_);
   to_ = nullptr;
-  active_ = false;
   return whole_;
 }
 
@@ -51,12 +49,11 @@ void MergedReader::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
   to_ = nullptr;
-  active_ = false;
   ended_.notify_all();
 }
 
 bool MergedReader::Step() {
-  if (!active_.load(std::memory_order_relaxed)) return false;
+  if (to_.load(std::memory_order_relaxed) == nullptr) return false;
   std::lock_guard lock(mutex_);
   if (to_ == nullptr) return false;
   const uint32_t chunks = exchange_.table().size();
@@ -77,7 +74,6 @@ bool MergedReader::Step() {
   if (next_ < chunks) return true;
   to_ = nullptr;
   whole_ = true;
-  active_ = false;
   ended_.notify_all();
   return false;
 }
@@ -93,8 +89,9 @@ void MergedReader::CopyBatch() {
   if (ops_.empty()) return;
   executor_.Run(ops_);
   const ReplicaArrays& arrays = executor_.arrays();
+  float* const to = to_;
   for (const ChunkOp& op : ops_) {
-    std::memcpy(to_ + int64_t{op.chunk} * arrays.chunk_floats, op.out,
+    std::memcpy(to + int64_t{op.chunk} * arrays.chunk_floats, op.out,
                 sizeof(float) * static_cast<size_t>(arrays.floats_of(op.chunk)));
   }
   ops_.clear();

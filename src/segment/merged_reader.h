@@ -54,12 +54,12 @@ class MergedReader {
   ChunkExecutor& executor_;
   Buffer staging_;  // of one batch of chunks, where the executor can write
   std::vector<ChunkOp> ops_;
-  std::atomic<bool> active_{false};
   std::mutex mutex_;  // of what follows; held while a portion is copied
   std::condition_variable ended_;
-  float* to_ = nullptr;  // null: no request, or it has ended
-  uint32_t next_ = 0;    // chunk
-  bool whole_ = false;   // every chunk of the last request was read
+  // Null: no request, or it has ended. Changes under the mutex; the segment looks without it.
+  std::atomic<float*> to_ = nullptr;
+  uint32_t next_ = 0;   // chunk
+  bool whole_ = false;  // every chunk of the last request was read
   bool closed_ = false;
 };
 

@@ -65,7 +65,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
-  exchange_->SetThrottled(slowed_ || (limits_ && (paced_ || busy_)));
+  exchange_->SetThrottled(slowed_ || (has_pace_ && (paced_ || busy_)));
   const uint64_t wire_before = meters_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
@@ -86,7 +86,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
 void NetSegment::SetPace(double duty, double taken) {
   meters_->SetPace(duty, taken);
   slowed_ = duty < 1;
-  limits_ = true;
+  has_pace_ = true;
 }
 
 double NetSegment::MeanExchanges() const {

@@ -218,9 +218,9 @@ class NetSegment {
   std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  bool limits_ = false, slowed_ = false;  // SetPace was called, with a duty below 1
-  uint64_t told_ = 0;                     // of this node's progress, to the exchange
-  uint64_t told_merges_ = 0;              // of the other segments
+  bool has_pace_ = false, slowed_ = false;  // SetPace was called, with a duty below 1
+  uint64_t told_ = 0;                       // of this node's progress, to the exchange
+  uint64_t told_merges_ = 0;                // of the other segments
 
   SegmentState state_;
   std::unique_ptr<ReplicaSurvey> survey_;

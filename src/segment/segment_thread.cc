@@ -46,15 +46,16 @@ SegmentThread::~SegmentThread() {
 void SegmentThread::Run() {
   Gathering gathering(options_.gathering);
   Pace pace(options_.pace);
-  const bool paced = options_.solvers != nullptr && !options_.spin && options_.pace.share < 1;
+  const bool paced = options_.solvers != nullptr && !options_.spin;
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();
     const int64_t now = clock_.NowNs();
     const NetSegment::Next next = segment_.Pass(now);
     int64_t rest = 0;
     if (paced) {
-      if (pace.Due(now)) Measure(now, &pace);
-      rest = pace.RestNs(now, PosixClockNs(CLOCK_THREAD_CPUTIME_ID));
+      const int64_t cpu_ns = PosixClockNs(CLOCK_THREAD_CPUTIME_ID);
+      if (pace.Due(now)) Measure(now, cpu_ns, &pace);
+      rest = pace.RestNs(now, cpu_ns);
     }
     if (rest == 0 && (next.at_once || options_.spin)) continue;
     const int64_t gather = gathering.Ns(now, segment_.state().progress());
@@ -64,8 +65,8 @@ void SegmentThread::Run() {
   }
 }
 
-void SegmentThread::Measure(int64_t now_ns, Pace* pace) {
-  pace->Update(now_ns, {.segment_cpu_ns = PosixClockNs(CLOCK_THREAD_CPUTIME_ID),
+void SegmentThread::Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace) {
+  pace->Update(now_ns, {.segment_cpu_ns = cpu_ns,
                         .solvers = options_.solvers->Read(),
                         .exchanges = segment_.MeanExchanges(),
                         .iterations = segment_.state().global_iterations()});

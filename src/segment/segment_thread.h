@@ -44,7 +44,7 @@ class SegmentThread {
 
  private:
   void Run();
-  void Measure(int64_t now_ns, Pace* pace);
+  void Measure(int64_t now_ns, int64_t cpu_ns, Pace* pace);
 
   NetSegment& segment_;
   const SegmentThreadOptions options_;

@@ -20,10 +20,6 @@ bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
   });
 }
 
-bool ShareWeights(const ClusterSegment& a, const ClusterSegment& b) {
-  return a.begin < b.begin + b.net->floats() && b.begin < a.begin + a.net->floats();
-}
-
 }  // namespace
 
 Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
@@ -178,7 +174,7 @@ void Cluster::PassOnMerges() {
   for (size_t i = 0; i < segments_.size(); ++i) {
     uint64_t others = 0;
     for (size_t k = 0; k < segments_.size(); ++k) {
-      if (k != i && ShareWeights(segments_[i], segments_[k])) others += merges_[k];
+      if (k != i && Overlap(segments_[i].range(), segments_[k].range())) others += merges_[k];
     }
     segments_[i].net->state().SetOtherMerges(others);
   }

@@ -16,6 +16,7 @@
 #include "segment/bulletin_store.h"
 #include "segment/net_segment.h"
 #include "segment/segment_thread.h"
+#include "topology/topology.h"
 #include "weights/iteration_clock.h"
 
 namespace millrace {
@@ -31,6 +32,7 @@ struct ClusterSegment {
   bool above = false;
   // The first weight of its range.
   int64_t begin = 0;
+  WeightRange range() const { return {begin, begin + net->floats()}; }
 };
 
 // Iterations [first, end) that were done on other machines.

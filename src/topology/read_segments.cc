@@ -254,7 +254,7 @@ void SegmentReader::ReadPace() {
   }
   if (message_->has_solver_share() && full) {
     throw FieldError(Field("solver_share"),
-                     "given, but pace is \"full\"; expected it with \"auto\"", " only");
+                     "given, but pace is \"full\"; expected it with \"auto\" only");
   }
   const double share = message_->solver_share();
   if (!(share >= 0.001 && share < 1)) {

@@ -19,7 +19,7 @@ std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegmen
   for (bool changed = true; changed;) {
     changed = false;
     for (const TopologySegment& segment : topology.segments) {
-      if (segment.begin >= of.end || of.begin >= segment.end) continue;
+      if (!Overlap(segment, of)) continue;
       int nearest = kFar;
       for (NodeId node : segment.nodes) nearest = std::min(nearest, distances[node]);
       if (nearest == kFar) continue;
@@ -47,7 +47,7 @@ uint32_t NewIncarnation() {
 // Whether another segment of the node carries some of the same weights.
 bool SharesWeights(const NodePlan& node, const SegmentPlan& segment) {
   return std::ranges::any_of(node.segments, [&](const SegmentPlan& other) {
-    return &other != &segment && other.begin < segment.end && segment.begin < other.end;
+    return &other != &segment && Overlap(other, segment);
   });
 }
 

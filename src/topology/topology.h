@@ -105,6 +105,11 @@ struct WeightRange {
   int64_t size() const { return end - begin; }
   bool operator==(const WeightRange&) const = default;
 };
+// Whether two ranges [begin, end) have something in common.
+template <typename A, typename B>
+bool Overlap(const A& a, const B& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
 // The part of `weights` elements that a segment carries. Shares are rounded to the
 // nearest element, so ranges that meet in the file meet in the array. It is empty if
 // the share is less than about an element.

@@ -5,7 +5,6 @@
 #define MILLRACE_TRAIN_START_CHECK_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

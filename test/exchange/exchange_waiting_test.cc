@@ -15,16 +15,6 @@ namespace {
 using test::FrameBytes;
 using test::Joined;
 
-uint64_t PositionsOf(Joined& x, size_t node) {
-  return x.exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
-}
-
-// A step of a node's solver: each of its weights is 1 more.
-void Step(Joined& x, size_t node) {
-  for (float& weight : x[node].weights) weight += 1;
-  x.Add(node, 0, 0);
-}
-
 // How many of a type wait at a node, by chunk.
 std::map<uint32_t, int> WaitingAt(Joined& x, size_t node, FrameType type) {
   std::map<uint32_t, int> waiting;
@@ -41,7 +31,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
     Joined& x = *joined;
     x[0].stuck = true;
     for (int tick = 0; tick < 40; ++tick) {
-      Step(x, 0);
+      x.Step(0);
       x.Tick();
       for (const auto& [chunk, count] : WaitingAt(x, 0, FrameType::kPosition)) {
         ASSERT_EQ(count, 1) << "chunk " << chunk << ", tick " << tick;
@@ -60,7 +50,7 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
     auto joined = Joined::Ready({.direct = direct});
     Joined& x = *joined;
     x[1].stuck = true;
-    Step(x, 1);
+    x.Step(1);
     x.Run(50);  // twelve times the pause before something is sent again
     const std::map<uint32_t, int> waiting = WaitingAt(x, 1, FrameType::kDiff);
     EXPECT_EQ(waiting.size(), x.exchange(0).table().owned.size());
@@ -85,7 +75,7 @@ TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
   Joined& x = *joined;
   x[1].stuck = true;
   for (int tick = 0; tick < 20; ++tick) {
-    for (const size_t node : {0, 1}) Step(x, node);
+    for (const size_t node : {0, 1}) x.Step(node);
     x.Tick();
   }
   EXPECT_GE(WaitingAt(x, 1, FrameType::kPosition).size(), 8u);
@@ -116,7 +106,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
                                 [&](const auto& each) { return each.first > tick; });
       for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
       on_the_way.erase(arrived, on_the_way.end());
-      Step(x, 1);
+      x.Step(1);
       x.Tick();
     }
   };
@@ -143,7 +133,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   };
   const auto run = [&](int ticks) {
     for (int tick = 0; tick < ticks; ++tick) {
-      Step(x, 1);
+      x.Step(1);
       x.Tick();
     }
   };
@@ -192,7 +182,7 @@ TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
     return false;
   };
   for (; tick < 400; ++tick) {
-    Step(x, 1);
+    x.Step(1);
     x.Tick();
   }
   EXPECT_TRUE(lost.empty());
@@ -212,22 +202,22 @@ TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
     const FrameHeader header = frame.decoded().header;
     return header.type >= FrameType::kHeartbeat || header.source != 0 || reaches;
   };
-  const uint64_t owned = x.exchange(0).table().owned.size(), before = PositionsOf(x, 0);
+  const uint64_t owned = x.exchange(0).table().owned.size(), before = x.positions_sent(0);
   for (int tick = 0; tick < 400; ++tick) {
     x.Add(0, tick % 60, 1);
     x.Tick();
   }
   // Eight at once; then pauses of 4 to 60 ticks, and half as much again, which double.
-  EXPECT_LE(PositionsOf(x, 0) - before, owned * (8 + 14));
-  EXPECT_GE(PositionsOf(x, 0) - before, owned * (8 + 5));
+  EXPECT_LE(x.positions_sent(0) - before, owned * (8 + 14));
+  EXPECT_GE(x.positions_sent(0) - before, owned * (8 + 5));
   reaches = true;
   x.Run(95);  // until the longest of these is over
-  const uint64_t then = PositionsOf(x, 0);
+  const uint64_t then = x.positions_sent(0);
   for (int tick = 0; tick < 40; ++tick) {
     x.Add(0, tick, 1);
     x.Tick();
   }
-  EXPECT_EQ(PositionsOf(x, 0) - then, 40 * owned);
+  EXPECT_EQ(x.positions_sent(0) - then, 40 * owned);
   x.Settle();
   EXPECT_EQ(x[0].weights, x[2].weights);
 }
@@ -239,12 +229,12 @@ TEST(Master, KeepsItsPaceForTheOneThatAnswers) {
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     return to != 2 || frame.decoded().header.type >= FrameType::kHeartbeat;
   };
-  const uint64_t owned = x.exchange(0).table().owned.size(), before = PositionsOf(x, 0);
+  const uint64_t owned = x.exchange(0).table().owned.size(), before = x.positions_sent(0);
   for (int tick = 0; tick < 100; ++tick) {
     x.Add(0, tick % 60, 1);
     x.Tick();
   }
-  EXPECT_EQ(PositionsOf(x, 0) - before, 100 * owned);
+  EXPECT_EQ(x.positions_sent(0) - before, 100 * owned);
 }
 
 }  // namespace

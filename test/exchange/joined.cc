@@ -30,6 +30,15 @@ void Joined::Add(size_t node, int64_t weight, float value) {
   nodes_[node].woken = true;
 }
 
+void Joined::Step(size_t node) {
+  for (float& weight : nodes_[node].weights) weight += 1;
+  Add(node, 0, 0);
+}
+
+uint64_t Joined::positions_sent(size_t node) {
+  return exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
+}
+
 void Joined::Collect(size_t from) {
   entering();
   const size_t count = nodes_[from].exchange->Send(room_, now());

@@ -54,6 +54,8 @@ class Joined {
 
   // Adds to one weight of a node, as a step of its solver does.
   void Add(size_t node, int64_t weight, float value);
+  // A step that adds 1 to each of its weights.
+  void Step(size_t node);
   void Tick();
   void Run(int ticks);
   // Until all that run are in one view, in sync and quiescent; fails the test if
@@ -71,6 +73,8 @@ class Joined {
   FrameBytes ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
                        const std::vector<float>& values) const;
   void Give(size_t node, const FrameBytes& frame);
+  // Frames with positions that a node has made.
+  uint64_t positions_sent(size_t node);
   uint16_t owner(uint32_t chunk) { return exchange(0).table().chunks[chunk].owner; }
   // A chunk that `node` masters.
   uint32_t ChunkOf(uint16_t node);

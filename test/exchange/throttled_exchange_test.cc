@@ -11,10 +11,6 @@ namespace {
 using test::FrameBytes;
 using test::Joined;
 
-uint64_t PositionsOf(Joined& x, size_t node) {
-  return x.exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
-}
-
 void Throttle(Joined& x) {
   for (size_t node = 0; node < x.size(); ++node) x.exchange(node).SetThrottled(true);
 }
@@ -25,12 +21,12 @@ uint64_t PositionsWithoutAnswers(bool throttled) {
   Joined& x = *joined;
   if (throttled) Throttle(x);
   x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
-  const uint64_t before = PositionsOf(x, 0);
+  const uint64_t before = x.positions_sent(0);
   for (int tick = 0; tick < 4; ++tick) {
-    for (int64_t weight = 0; weight < 60; ++weight) x.Add(0, weight, 1);
+    x.Step(0);
     x.Tick();
   }
-  return PositionsOf(x, 0) - before;
+  return x.positions_sent(0) - before;
 }
 
 TEST(ThrottledExchange, SendsNoPositionAgainBeforeItWasAnswered) {
@@ -91,12 +87,12 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
   x.exchange(0).Flush();
   x.exchange(0).SetThrottled(true);
   x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
-  const uint64_t before = PositionsOf(x, 0);
+  const uint64_t before = x.positions_sent(0);
   for (int tick = 0; tick < 4; ++tick) {
-    for (int64_t weight = 0; weight < 60; ++weight) x.Add(0, weight, 1);
+    x.Step(0);
     x.Tick();
   }
-  EXPECT_EQ(PositionsOf(x, 0) - before, 12u);
+  EXPECT_EQ(x.positions_sent(0) - before, 12u);
 }
 
 // Diffs of one chunk are answered `ticks` later than those of the others, again and again. Returns

@@ -256,7 +256,7 @@ rows < kMostRows; ++next_) {
   for (const bool above : {false, true}) {
 """)]),
     ("segments-of-other-weights-keep-each-other-awake", [(CLUSTER, """\
-      if (k != i && ShareWeights(segments_[i], segments_[k])) others += merges_[k];
+      if (k != i && Overlap(segments_[i].range(), segments_[k].range())) others += merges_[k];
 """, """\
       if (k != i) others += merges_[k];
 """)]),
