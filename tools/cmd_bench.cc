@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "data/data_service.h"
-#include "measure/measure_cluster.h"
-#include "measure/result.h"
-#include "measure/table.h"
+#include "linktest/measure_cluster.h"
+#include "linktest/result.h"
+#include "linktest/table.h"
 #include "nn/net.h"
 #include "solver/solver_config.h"
 #include "tools/command.h"

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "monitor/metrics.h"
-#include "monitor/plot.h"
+#include "metrics/metrics_writer.h"
+#include "metrics/plot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 

@@ -7,7 +7,7 @@
 #include "data/data_service.h"
 #include "tools/command.h"
 #include "tools/flags.h"
-#include "train/net_timer.h"
+#include "train/net_profiler.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "monitor/board.h"
-#include "monitor/board_table.h"
+#include "metrics/counter_file.h"
+#include "metrics/counter_table.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 

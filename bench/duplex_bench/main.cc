@@ -23,7 +23,7 @@
 #include "base/crc32c.h"
 #include "bench/measure.h"
 #include "bench/network/rate.h"
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/netns/packet_network.h"
 #include "test/netns/udp_network.h"
 

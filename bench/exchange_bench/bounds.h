@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace exchange_bench {
 

@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "bench/measure.h"
-#include "exchange/exchange.h"
-#include "exchange/host_executor.h"
-#include "transport/loopback.h"
+#include "exchange/protocol/exchange.h"
+#include "exchange/kernels/host_executor.h"
+#include "transport/loopback/transport.h"
 
 namespace frame_bench {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "bench/frame_bench/loopback_pair.h"
 #include "bench/measure.h"
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 
 DEFINE_int32(repeats, 9, "measurements; medians are printed");
 DEFINE_double(seconds, 0.1, "how long a measurement takes at least");

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "device/copy_rate.h"
-#include "exchange/codec.h"
-#include "exchange/stream_executor.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/support/cuda_devices.h"
 
 namespace millrace {

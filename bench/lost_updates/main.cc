@@ -27,13 +27,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/range_lock.h"
-#include "measure/reading.h"
-#include "measure/stages.h"
+#include "linktest/reading.h"
+#include "linktest/bench_phase.h"
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "solver/update_rule.h"
 #include "topology/plan.h"
-#include "topology/start.h"
+#include "cluster/start.h"
 #include "transport/registry.h"
 
 DEFINE_double(seconds, 30, "of training");

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "topology/plan.h"
-#include "topology/start.h"
+#include "cluster/start.h"
 
 namespace millrace::bench {
 namespace {

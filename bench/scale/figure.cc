@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "monitor/axis.h"
-#include "monitor/panel.h"
-#include "monitor/svg.h"
+#include "metrics/axis.h"
+#include "metrics/chart.h"
+#include "metrics/svg.h"
 
 namespace millrace::scale {
 namespace {

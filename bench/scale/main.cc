@@ -13,7 +13,7 @@
 #include "bench/measure.h"
 #include "bench/scale/figure.h"
 #include "bench/scale/row.h"
-#include "exchange/membership.h"
+#include "exchange/protocol/membership.h"
 #include "test/fabric/bound.h"
 #include "test/fabric/fleet.h"
 

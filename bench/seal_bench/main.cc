@@ -14,8 +14,8 @@
 
 #include "bench/measure.h"
 #include "bench/seal_bench/alternatives.h"
-#include "exchange/frame.h"
-#include "segment/seal.h"
+#include "exchange/protocol/frame.h"
+#include "segment/auth/frame_auth.h"
 
 DEFINE_int32(repeats, 21, "measurements; medians are printed");
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "bench/measure.h"
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 
 DEFINE_double(seconds, 1, "how long each measurement is");
 DEFINE_int32(repeats, 5, "measurements; the medians are printed");

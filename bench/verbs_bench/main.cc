@@ -29,7 +29,7 @@
 #include "bench/network/segment_nodes.h"
 #include "bench/verbs_bench/pattern.h"
 #include "bench/verbs_bench/raw_verbs.h"
-#include "transport/verbs.h"
+#include "transport/verbs/transport.h"
 
 DEFINE_string(by, "transport", "transport, bare or segment");
 DEFINE_string(topology, "", "of the segment, which joins all nodes");

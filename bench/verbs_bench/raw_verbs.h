@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "bench/verbs_bench/pattern.h"
-#include "transport/verbs_device.h"
-#include "transport/verbs_groups.h"
-#include "transport/verbs_handles.h"
-#include "transport/verbs_queue_pair.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/groups.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/queue_pair.h"
 
 namespace millrace::bench {
 

@@ -1,4 +1,4 @@
-// Log lines about links between members that do not carry frames (exchange/link_monitor.h).
+// Log lines about links between members that do not carry frames (exchange/protocol/link_monitor.h).
 #ifndef MILLRACE_SEGMENT_LINK_LOG_H_
 #define MILLRACE_SEGMENT_LINK_LOG_H_
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/link_monitor.h"
+#include "exchange/protocol/link_monitor.h"
 
 namespace millrace {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 
 namespace millrace {
 

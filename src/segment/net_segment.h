@@ -18,16 +18,16 @@
 #include <string>
 #include <vector>
 
-#include "exchange/exchange.h"
-#include "exchange/merge_rule.h"
-#include "segment/bulletins.h"
-#include "segment/gate.h"
+#include "exchange/protocol/exchange.h"
+#include "exchange/kernels/merge_rule.h"
+#include "segment/gossip/gossip.h"
+#include "segment/handshake/frame_filter.h"
 #include "segment/link_log.h"
 #include "segment/merged_reader.h"
-#include "segment/meters.h"
+#include "segment/segment_metrics.h"
 #include "segment/pacer.h"
-#include "segment/replica_home.h"
-#include "segment/replica_survey.h"
+#include "segment/replica_device.h"
+#include "segment/divergence_sampler.h"
 #include "segment/staleness_watch.h"
 #include "transport/transport.h"
 
@@ -140,7 +140,7 @@ class NetSegment {
   // The thread that calls Pass may use `duty` of a processor, and took `taken` of the solvers'
   // time: for the meters, and below a duty of 1 for the order in which weights travel.
   void SetPace(double duty, double taken);
-  // Times that a chunk was exchanged so far (exchange/peer_meters.h), on average over the chunks.
+  // Times that a chunk was exchanged so far (exchange/protocol/peer_meters.h), on average over the chunks.
   double MeanExchanges() const;
 
   const std::string& name() const { return config_.name; }

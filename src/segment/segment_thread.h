@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "segment/gathering.h"
+#include "segment/coalescing.h"
 #include "segment/net_segment.h"
 #include "segment/pace.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "exchange/damping.h"
+#include "exchange/protocol/damping.h"
 
 namespace millrace {
 

@@ -1,5 +1,5 @@
 // Watches how stale the exchanges of a segment are, and decides when to warn that damping
-// (exchange/damping.h) holds back so much progress that training learns more slowly. Pure logic on
+// (exchange/protocol/damping.h) holds back so much progress that training learns more slowly. Pure logic on
 // the time and the counts that it is given.
 #ifndef MILLRACE_SEGMENT_STALENESS_WATCH_H_
 #define MILLRACE_SEGMENT_STALENESS_WATCH_H_

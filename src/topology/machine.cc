@@ -1,8 +1,8 @@
 #include "topology/machine.h"
 
 #include "base/file.h"
-#include "segment/cluster_key.h"
-#include "segment/replica_home.h"
+#include "segment/auth/key_file.h"
+#include "segment/replica_device.h"
 #include "transport/network_device.h"
 
 namespace millrace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "exchange/kernel_op.h"
-#include "topology/frame_room.h"
+#include "exchange/kernels/kernel_op.h"
+#include "topology/frame_size.h"
 #include "topology/network_names.h"
 #include "topology/read_fields.h"
 

@@ -7,7 +7,7 @@
 #include "base/fnv1a.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"
-#include "topology/coverage.h"
+#include "topology/reachability.h"
 #include "topology/read_fields.h"
 #include "transport/registry.h"
 

@@ -15,8 +15,8 @@
 
 #include "base/node_id.h"
 #include "device/device.h"
-#include "exchange/chunk_op.h"
-#include "exchange/merge_rule.h"
+#include "exchange/kernels/chunk_op.h"
+#include "exchange/kernels/merge_rule.h"
 #include "proto/parse.h"
 
 namespace millrace {

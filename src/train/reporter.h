@@ -9,13 +9,13 @@
 #include <string>
 
 #include "base/clock.h"
-#include "monitor/metrics.h"
-#include "monitor/progress.h"
+#include "metrics/metrics_writer.h"
+#include "metrics/progress.h"
 #include "nn/net.h"
-#include "solver/loss_window.h"
+#include "solver/moving_average.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_config.h"
-#include "topology/cluster.h"
+#include "cluster/cluster.h"
 #include "train/evaluator.h"
 #include "train/options.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/node_id.h"
-#include "monitor/board.h"
-#include "topology/cluster.h"
+#include "metrics/counter_file.h"
+#include "cluster/cluster.h"
 
 namespace millrace {
 

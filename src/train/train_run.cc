@@ -12,18 +12,18 @@
 
 #include "base/file.h"
 #include "base/thread.h"
-#include "topology/sweep_estimate.h"
-#include "train/cluster_end.h"
-#include "train/cluster_part.h"
-#include "train/merged_weights.h"
-#include "train/run_board.h"
+#include "cluster/sweep_estimate.h"
+#include "train/run_finalizer.h"
+#include "train/cluster_session.h"
+#include "cluster/merged_weights.h"
+#include "train/run_counters.h"
 #include "train/score_check.h"
-#include "train/shard_takeover.h"
-#include "train/snapshot_duty.h"
+#include "cluster/shard_takeover.h"
+#include "cluster/snapshot_duty.h"
 #include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
-#include "train/split_test.h"
-#include "train/start_check.h"
+#include "train/distributed_evaluation.h"
+#include "cluster/start_check.h"
 
 namespace millrace {
 namespace {

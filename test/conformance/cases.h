@@ -4,8 +4,8 @@
 
 #include "test/conformance/late_transport.h"
 #include "test/conformance/traffic.h"
-#include "transport/faulty.h"
-#include "transport/loopback.h"
+#include "transport/faulty/transport.h"
+#include "transport/loopback/transport.h"
 
 namespace millrace::test {
 

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "test/conformance/traffic.h"
-#include "transport/faulty.h"
+#include "transport/faulty/transport.h"
 
 namespace millrace::test {
 

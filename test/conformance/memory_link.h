@@ -18,7 +18,7 @@
 
 #include "base/file_descriptor.h"
 #include "test/conformance/traffic.h"
-#include "transport/windowed_endpoint.h"
+#include "transport/credited_endpoint.h"
 
 namespace millrace::test {
 

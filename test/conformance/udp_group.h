@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/udp.h"
+#include "transport/udp/transport.h"
 
 namespace millrace::test {
 

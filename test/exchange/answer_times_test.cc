@@ -1,5 +1,5 @@
 // How long an exchange waits for answers, by those that came.
-#include "exchange/answer_times.h"
+#include "exchange/protocol/answer_times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "exchange/chunk_table.h"
+#include "exchange/protocol/chunk_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "exchange/codec.h"
+#include "exchange/kernels/codec.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/exchange/reference_executor.h"
 #include "test/exchange/replica.h"
 #include "test/support/support.h"

@@ -1,4 +1,4 @@
-#include "exchange/damping.h"
+#include "exchange/protocol/damping.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/exchange/replica.h"
 
 namespace millrace {

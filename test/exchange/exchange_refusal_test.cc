@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "exchange/codec.h"
-#include "exchange/exchange.h"
-#include "exchange/ownership.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/protocol/exchange.h"
+#include "exchange/protocol/ownership.h"
 #include "test/exchange/joined.h"
 #include "test/support/support.h"
 

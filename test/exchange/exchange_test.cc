@@ -1,4 +1,4 @@
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 
 #include <gtest/gtest.h>
 

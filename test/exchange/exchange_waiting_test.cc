@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 #include "test/exchange/joined.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "exchange/frame.h"
+#include "exchange/protocol/frame.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/support/support.h"
 
 namespace millrace {

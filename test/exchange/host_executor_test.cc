@@ -1,4 +1,4 @@
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/range_lock.h"
-#include "exchange/codec.h"
-#include "exchange/host_rule_executor.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_rule_executor.h"
 #include "test/exchange/reference_executor.h"
 #include "test/exchange/replica.h"
 #include "test/support/support.h"

@@ -1,12 +1,12 @@
 // A block of threads that run at the same time: its sums and waits, and the kernel body on it.
-#include "exchange/kernel_block.h"
+#include "exchange/kernels/kernel_block.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/kernel_body.h"
+#include "exchange/kernels/kernel_body.h"
 #include "test/support/support.h"
 #include "test/support/threaded_lanes.h"
 

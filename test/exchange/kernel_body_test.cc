@@ -1,16 +1,16 @@
 // Kernels against the host executor: random batches of all operations, codecs and payloads,
 // sound ones and spoilt ones, must leave the same bits everywhere. On emulated devices, and
 // on the GPUs of this machine.
-#include "exchange/kernel_body.h"
+#include "exchange/kernels/kernel_body.h"
 
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
 
-#include "exchange/host_executor.h"
-#include "exchange/host_rule_executor.h"
-#include "exchange/stream_executor.h"
+#include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/host_rule_executor.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/exchange/kernel_devices.h"
 
 namespace millrace {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "exchange/kernel_stream.h"
+#include "exchange/kernels/kernel_stream.h"
 #include "test/exchange/replica.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/emulated_stream.h"

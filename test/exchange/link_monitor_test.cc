@@ -1,4 +1,4 @@
-#include "exchange/link_monitor.h"
+#include "exchange/protocol/link_monitor.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/membership.h"
+#include "exchange/protocol/membership.h"
 
 namespace millrace::test {
 

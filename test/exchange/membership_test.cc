@@ -1,9 +1,9 @@
-#include "exchange/membership.h"
+#include "exchange/protocol/membership.h"
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/exchange/members.h"
 #include "test/support/support.h"
 

@@ -1,4 +1,4 @@
-#include "exchange/outbox.h"
+#include "exchange/protocol/outbox.h"
 
 #include <gtest/gtest.h>
 

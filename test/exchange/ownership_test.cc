@@ -1,4 +1,4 @@
-#include "exchange/ownership.h"
+#include "exchange/protocol/ownership.h"
 
 #include <gtest/gtest.h>
 

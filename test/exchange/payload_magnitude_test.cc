@@ -1,4 +1,4 @@
-#include "exchange/payload_magnitude.h"
+#include "exchange/kernels/payload_magnitude.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/codec.h"
-#include "exchange/host_payload.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_payload.h"
 
 namespace millrace {
 namespace {

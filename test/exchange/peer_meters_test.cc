@@ -1,4 +1,4 @@
-#include "exchange/peer_meters.h"
+#include "exchange/protocol/peer_meters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The operations of exchange/chunk_op.h, element by element, written from its
+// The operations of exchange/kernels/chunk_op.h, element by element, written from its
 // equations and from the payload grammar of codec.h without any of their code: what
 // the vector code must equal bit by bit.
 #ifndef MILLRACE_TEST_EXCHANGE_REFERENCE_EXECUTOR_H_
@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace millrace::test {
 

@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "base/simd.h"
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace millrace::test {
 

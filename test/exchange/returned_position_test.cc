@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "exchange/ownership.h"
+#include "exchange/protocol/ownership.h"
 #include "test/exchange/joined.h"
 
 namespace millrace::test {

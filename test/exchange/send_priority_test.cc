@@ -1,4 +1,4 @@
-#include "exchange/send_priority.h"
+#include "exchange/protocol/send_priority.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Whose memory is what and when: operations put together into launches, their order, their
 // way through staging, and what becomes of them when the device fails. On an emulated stream
 // whose kernels run when the test says so.
-#include "exchange/stream_executor.h"
+#include "exchange/kernels/stream_executor.h"
 
 #include <sys/mman.h>
 

@@ -1,11 +1,11 @@
-#include "exchange/view.h"
+#include "exchange/protocol/view.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/support/support.h"
 
 namespace millrace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "exchange/codec.h"
-#include "exchange/frame.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/protocol/frame.h"
 
 namespace millrace::fabric {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 #include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"
 #include "test/fabric/wire.h"

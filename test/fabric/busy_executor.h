@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace millrace::fabric {
 

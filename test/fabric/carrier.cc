@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "exchange/codec.h"
-#include "exchange/frame.h"
-#include "transport/verbs_window.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/protocol/frame.h"
+#include "transport/verbs/window.h"
 
 namespace millrace::fabric {
 namespace {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "exchange/outbox.h"
+#include "exchange/protocol/outbox.h"
 #include "test/fabric/fabric.h"
 #include "test/fabric/shape.h"
 #include "test/fabric/wire.h"

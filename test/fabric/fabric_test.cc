@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "exchange/frame.h"
+#include "exchange/protocol/frame.h"
 #include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"
 #include "test/fabric/wire.h"

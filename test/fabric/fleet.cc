@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/fabric/busy_executor.h"
 
 namespace millrace::fabric {

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 #include "test/fabric/bound.h"
 #include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "transport/datagram_body.h"
-#include "transport/udp_address.h"
-#include "transport/udp_wire.h"
-#include "transport/verbs_wire.h"
+#include "transport/inet_address.h"
+#include "transport/udp/wire.h"
+#include "transport/verbs/wire.h"
 
 namespace millrace::fabric {
 namespace {

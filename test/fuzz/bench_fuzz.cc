@@ -2,10 +2,10 @@
 // what is made of the reports.
 #include <memory>
 
-#include "measure/report_pages.h"
-#include "measure/result.h"
-#include "measure/stages.h"
-#include "measure/table.h"
+#include "linktest/report_fragments.h"
+#include "linktest/result.h"
+#include "linktest/bench_phase.h"
+#include "linktest/table.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

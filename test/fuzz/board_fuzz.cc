@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "monitor/board.h"
-#include "monitor/board_table.h"
+#include "metrics/counter_file.h"
+#include "metrics/counter_table.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 

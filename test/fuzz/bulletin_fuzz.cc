@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "exchange/wire_bytes.h"
-#include "segment/bulletins.h"
+#include "base/wire_bytes.h"
+#include "segment/gossip/gossip.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

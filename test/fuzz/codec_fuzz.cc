@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/fuzz/support/fuzz.h"
 #include "test/support/exchange_node.h"
 

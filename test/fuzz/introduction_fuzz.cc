@@ -11,9 +11,9 @@
 
 #include "base/crc32c.h"
 #include "base/rng.h"
-#include "exchange/wire_bytes.h"
-#include "segment/cluster_key.h"
-#include "segment/introductions.h"
+#include "base/wire_bytes.h"
+#include "segment/auth/key_file.h"
+#include "segment/handshake/handshake.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "test/fuzz/support/fuzz.h"
-#include "transport/packet_wire.h"
+#include "transport/packet/wire.h"
 
 namespace millrace::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <set>
 
-#include "exchange/frame.h"
-#include "segment/seal.h"
+#include "exchange/protocol/frame.h"
+#include "segment/auth/frame_auth.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {

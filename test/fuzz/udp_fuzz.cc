@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "test/fuzz/support/fuzz.h"
-#include "transport/udp_checksum_errors.h"
-#include "transport/udp_wire.h"
+#include "transport/udp/checksum_errors.h"
+#include "transport/udp/wire.h"
 
 namespace millrace::fuzz {
 namespace {

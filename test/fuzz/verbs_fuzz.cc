@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "test/fuzz/support/fuzz.h"
-#include "transport/verbs_wire.h"
+#include "transport/verbs/wire.h"
 
 namespace millrace::fuzz {
 namespace {

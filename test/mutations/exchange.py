@@ -6,17 +6,17 @@ anybody could observe are listed at the end with the reason.
 """
 
 EXCHANGE, WORKER, MASTER = (f"src/exchange/{name}.cc" for name in ("exchange", "worker", "master"))
-RECOVERY, MEMBERSHIP = "src/exchange/recovery.cc", "src/exchange/membership.cc"
-PROPOSE = "src/exchange/membership_propose.cc"
-FRAME, VIEW = "src/exchange/frame.cc", "src/exchange/view.cc"
-ANSWERS, TABLE = "src/exchange/answers.cc", "src/exchange/chunk_table.cc"
-LINKS = "src/exchange/link_monitor.cc"
-ANSWER_TIMES = "src/exchange/answer_times.h"
-CONTEXT, OUTBOX = "src/exchange/exchange_context.h", "src/exchange/outbox.cc"
-DAMPING = "src/exchange/damping.h"
-PRIORITY = "src/exchange/send_priority.h"
-RULE, EXECUTOR = "src/exchange/additive_rule.h", "src/exchange/host_rule_executor.h"
-OP_LOCK, RANGE_LOCK = "src/exchange/op_lock.h", "src/base/range_lock.cc"
+RECOVERY, MEMBERSHIP = "src/exchange/protocol/recovery.cc", "src/exchange/protocol/membership.cc"
+PROPOSE = "src/exchange/protocol/membership_propose.cc"
+FRAME, VIEW = "src/exchange/protocol/frame.cc", "src/exchange/protocol/view.cc"
+ANSWERS, TABLE = "src/exchange/protocol/answers.cc", "src/exchange/protocol/chunk_table.cc"
+LINKS = "src/exchange/protocol/link_monitor.cc"
+ANSWER_TIMES = "src/exchange/protocol/answer_times.h"
+CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/protocol/outbox.cc"
+DAMPING = "src/exchange/protocol/damping.h"
+PRIORITY = "src/exchange/protocol/send_priority.h"
+RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
+OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
     # ---- Not all can be sent ------------------------------------------------
@@ -253,7 +253,7 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     if (result == kMalformed) Refuse(result, op);
     return result != kMalformed;
 """)]),
-    ("non-finite-difference-sent", [("src/exchange/host_loops.h", """\
+    ("non-finite-difference-sent", [("src/exchange/kernels/host_loops.h", """\
   return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 """, """\
   return offer;

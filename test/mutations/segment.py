@@ -2,16 +2,16 @@
 has them.
 """
 
-INTRODUCTIONS = "src/segment/introductions.cc"
-REFUSED = "src/segment/introductions_refused.cc"
-INTRO_FRAME, KEY = "src/segment/introduction_frame.cc", "src/segment/cluster_key.cc"
-GATE, SEAL, REPLAY = "src/segment/gate.cc", "src/segment/seal.cc", "src/segment/replay_window.h"
-BULLETINS, STORE = "src/segment/bulletins.cc", "src/segment/bulletin_store.cc"
-GATHERING, PACER = "src/segment/gathering.cc", "src/segment/pacer.cc"
-LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/meters.cc"
+INTRODUCTIONS = "src/segment/handshake/handshake.cc"
+REFUSED = "src/segment/handshake/handshake_refused.cc"
+INTRO_FRAME, KEY = "src/segment/handshake/handshake_message.cc", "src/segment/auth/key_file.cc"
+GATE, SEAL, REPLAY = "src/segment/handshake/frame_filter.cc", "src/segment/auth/frame_auth.cc", "src/segment/auth/replay_window.h"
+BULLETINS, STORE = "src/segment/gossip/gossip.cc", "src/segment/gossip/gossip_store.cc"
+GATHERING, PACER = "src/segment/coalescing.cc", "src/segment/pacer.cc"
+LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/segment_metrics.cc"
 MERGED, STALENESS = "src/segment/merged_reader.cc", "src/segment/staleness_watch.cc"
-CLUSTER = "src/topology/cluster.cc"
-SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/replica_survey.cc"
+CLUSTER = "src/cluster/cluster.cc"
+SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
 
 MUTANTS = [
     # ---- Introductions and proofs -------------------------------------------

@@ -1,13 +1,13 @@
 """Bugs in how a run is trained, tested, saved and ended, as exchange.py has them."""
 
-ENDING, END = "src/train/run_ending.cc", "src/train/cluster_end.cc"
-DEPARTURE = "src/train/departure.cc"
-DUTY, WRITER = "src/train/snapshot_duty.cc", "src/train/snapshot_writer.cc"
-TAKEOVER = "src/train/shard_takeover.cc"
+ENDING, END = "src/cluster/termination_detector.cc", "src/train/run_finalizer.cc"
+DEPARTURE = "src/cluster/graceful_leave.cc"
+DUTY, WRITER = "src/cluster/snapshot_duty.cc", "src/train/snapshot_writer.cc"
+TAKEOVER = "src/cluster/shard_takeover.cc"
 SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("split_test", "test_shares", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 REPORTER = "src/train/reporter.cc"
-FAILURES, SCORES = "src/train/peer_failures.cc", "src/train/score_check.cc"
+FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
 
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------

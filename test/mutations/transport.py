@@ -3,14 +3,14 @@ needs devices.
 """
 
 WINDOW, WINDOW_H = "src/transport/stream_window.cc", "src/transport/stream_window.h"
-SEND, RECEIVE = "src/transport/windowed_send.cc", "src/transport/windowed_receive.cc"
-INBOX, RECLAIM = "src/transport/inbox.h", "src/transport/reclaim_queue.h"
-RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback.cc"
-LOOPBACK_END = "src/transport/loopback_endpoint.cc"
+SEND, RECEIVE = "src/transport/credited_send.cc", "src/transport/credited_receive.cc"
+INBOX, RECLAIM = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
+RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback/transport.cc"
+LOOPBACK_END = "src/transport/loopback/endpoint.cc"
 LANE, PLAN, FAULTY = (f"src/transport/{name}.cc" for name in ("fault_lane", "fault_plan", "faulty"))
-UDP_BATCH, UDP_LINK = "src/transport/udp_batch.cc", "src/transport/udp_link.cc"
-UDP_PEERS, CHECKSUMS = "src/transport/udp_peers.cc", "src/transport/udp_checksum_errors.cc"
-PACKET_BATCH, PACKET_WIRE = "src/transport/packet_batch.cc", "src/transport/packet_wire.h"
+UDP_BATCH, UDP_LINK = "src/transport/udp/batch.cc", "src/transport/udp/link.cc"
+UDP_PEERS, CHECKSUMS = "src/transport/inet_peers.cc", "src/transport/udp/checksum_errors.cc"
+PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/packet/wire.h"
 
 MUTANTS = [
     # ---- Windows, credits and probes ----------------------------------------

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "transport/packet_wire.h"
+#include "transport/packet/wire.h"
 
 namespace millrace::test {
 namespace {

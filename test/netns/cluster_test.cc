@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "monitor/metrics.h"
+#include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/netns/cluster_of_machines.h"
 

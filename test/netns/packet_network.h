@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "test/netns/network.h"
-#include "transport/packet.h"
+#include "transport/packet/transport.h"
 
 namespace millrace::test {
 

@@ -18,8 +18,8 @@
 
 #include "test/conformance/back_pressure.h"
 #include "test/netns/packet_cases.h"
-#include "transport/packet_socket.h"
-#include "transport/packet_wire.h"
+#include "transport/packet/socket.h"
+#include "transport/packet/wire.h"
 
 namespace millrace::test {
 namespace {

@@ -15,7 +15,7 @@
 #include "test/rdma_vm/fabric.h"
 #include "test/rdma_vm/verbs_cases.h"
 #include "transport/registry.h"
-#include "transport/verbs_groups.h"
+#include "transport/verbs/groups.h"
 
 namespace millrace::test {
 namespace {

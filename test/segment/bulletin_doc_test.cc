@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "segment/bulletin_frame.h"
+#include "segment/gossip/gossip_message.h"
 #include "test/segment/doc_example.h"
 #include "test/support/doc_page.h"
 

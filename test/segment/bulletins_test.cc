@@ -1,4 +1,4 @@
-#include "segment/bulletins.h"
+#include "segment/gossip/gossip.h"
 
 #include <gtest/gtest.h>
 

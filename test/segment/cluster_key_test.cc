@@ -1,4 +1,4 @@
-#include "segment/cluster_key.h"
+#include "segment/auth/key_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

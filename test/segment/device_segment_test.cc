@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "exchange/stream_executor.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/conformance/udp_group.h"
 #include "test/segment/meeting.h"
 #include "test/segment/played_nic.h"

@@ -8,7 +8,7 @@
 
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
-#include "transport/faulty.h"
+#include "transport/faulty/transport.h"
 
 namespace millrace {
 namespace {

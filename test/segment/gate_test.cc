@@ -1,12 +1,12 @@
-#include "segment/gate.h"
+#include "segment/handshake/frame_filter.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "exchange/frame.h"
-#include "segment/meters.h"
+#include "exchange/protocol/frame.h"
+#include "segment/segment_metrics.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 

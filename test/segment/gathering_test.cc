@@ -1,4 +1,4 @@
-#include "segment/gathering.h"
+#include "segment/coalescing.h"
 
 #include <gtest/gtest.h>
 

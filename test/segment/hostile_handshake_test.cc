@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/segment/meeting.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"

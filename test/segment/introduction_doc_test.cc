@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "exchange/frame.h"
-#include "exchange/wire_bytes.h"
-#include "segment/cluster_key.h"
-#include "segment/introduction_frame.h"
-#include "segment/seal.h"
+#include "exchange/protocol/frame.h"
+#include "base/wire_bytes.h"
+#include "segment/auth/key_file.h"
+#include "segment/handshake/handshake_message.h"
+#include "segment/auth/frame_auth.h"
 #include "test/segment/doc_example.h"
 #include "test/segment/meeting.h"
 #include "test/support/doc_page.h"

@@ -1,4 +1,4 @@
-#include "segment/introductions.h"
+#include "segment/handshake/handshake.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/crc32c.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 

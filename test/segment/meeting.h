@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "segment/introductions.h"
+#include "segment/handshake/handshake.h"
 #include "test/segment/bad_links.h"
 
 namespace millrace::test {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "exchange/stream_executor.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/exchange_node.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 

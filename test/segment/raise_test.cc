@@ -6,7 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "exchange/wire_bytes.h"
+#include "base/wire_bytes.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 

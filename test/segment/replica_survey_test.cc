@@ -1,4 +1,4 @@
-#include "segment/replica_survey.h"
+#include "segment/divergence_sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "exchange/frame.h"
-#include "segment/seal.h"
+#include "exchange/protocol/frame.h"
+#include "segment/auth/frame_auth.h"
 #include "test/segment/meeting.h"
 
 namespace millrace {

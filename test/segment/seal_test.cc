@@ -1,4 +1,4 @@
-#include "segment/seal.h"
+#include "segment/auth/frame_auth.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/frame.h"
-#include "segment/cluster_key.h"
+#include "exchange/protocol/frame.h"
+#include "segment/auth/key_file.h"
 #include "test/segment/meeting.h"
 #include "test/support/support.h"
 

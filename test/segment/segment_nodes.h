@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "segment/net_segment.h"
 #include "test/segment/meeting.h"
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 
 namespace millrace::test {
 

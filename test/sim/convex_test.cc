@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/damping.h"
+#include "exchange/protocol/damping.h"
 #include "test/sim/cluster.h"
 #include "test/support/support.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace millrace::sim {
 

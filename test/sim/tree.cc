@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "exchange/host_executor.h"
+#include "exchange/kernels/host_executor.h"
 
 namespace millrace::sim {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 #include "test/sim/network.h"
 #include "test/sim/sim_node.h"
 

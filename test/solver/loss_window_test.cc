@@ -1,4 +1,4 @@
-#include "solver/loss_window.h"
+#include "solver/moving_average.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// A stream of kernels (exchange/kernel_stream.h) without a GPU: the same kernel body, lane
+// A stream of kernels (exchange/kernels/kernel_stream.h) without a GPU: the same kernel body, lane
 // after lane on the calling thread, as soon or as late as a test wants.
 #ifndef MILLRACE_TEST_SUPPORT_EMULATED_STREAM_H_
 #define MILLRACE_TEST_SUPPORT_EMULATED_STREAM_H_
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "exchange/kernel_body.h"
-#include "exchange/kernel_stream.h"
+#include "exchange/kernels/kernel_body.h"
+#include "exchange/kernels/kernel_stream.h"
 #include "test/support/played_device.h"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TEST_SUPPORT_FREE_PORT_H_
 #define MILLRACE_TEST_SUPPORT_FREE_PORT_H_
 
-#include "transport/udp_socket.h"
+#include "transport/udp/socket.h"
 
 namespace millrace::test {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/chunk_op.h"
+#include "exchange/kernels/chunk_op.h"
 
 namespace millrace::test {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "segment/replica_home.h"
+#include "segment/replica_device.h"
 
 namespace millrace::test {
 

@@ -2,7 +2,7 @@
 // with each other.
 #include <sstream>
 
-#include "monitor/metrics.h"
+#include "metrics/metrics_writer.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {

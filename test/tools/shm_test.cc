@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "monitor/metrics.h"
+#include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/tools/tools_support.h"
 

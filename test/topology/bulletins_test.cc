@@ -7,7 +7,7 @@
 
 #include "test/support/eventually.h"
 #include "test/topology/cluster_node.h"
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 #include "transport/registry.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "test/support/locked_executor.h"
-#include "topology/cluster.h"
+#include "cluster/cluster.h"
 
 namespace millrace::test {
 

@@ -1,4 +1,4 @@
-#include "topology/cluster.h"
+#include "cluster/cluster.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include "test/support/eventually.h"
 #include "test/support/support.h"
 #include "test/topology/cluster_node.h"
-#include "transport/faulty.h"
-#include "transport/loopback.h"
+#include "transport/faulty/transport.h"
+#include "transport/loopback/transport.h"
 
 namespace millrace {
 namespace {

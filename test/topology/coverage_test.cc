@@ -1,4 +1,4 @@
-#include "topology/coverage.h"
+#include "topology/reachability.h"
 
 #include <gtest/gtest.h>
 

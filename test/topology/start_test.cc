@@ -1,4 +1,4 @@
-#include "topology/start.h"
+#include "cluster/start.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "topology/sweep_estimate.h"
+#include "cluster/sweep_estimate.h"
 
 #include <gtest/gtest.h>
 

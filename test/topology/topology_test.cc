@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "exchange/exchange.h"
+#include "exchange/protocol/exchange.h"
 #include "test/topology/topology_support.h"
 
 namespace millrace::test {

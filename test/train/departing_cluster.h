@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/departure.h"
+#include "cluster/graceful_leave.h"
 
 namespace millrace::test {
 

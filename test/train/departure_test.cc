@@ -1,4 +1,4 @@
-#include "train/departure.h"
+#include "cluster/graceful_leave.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/range_lock.h"
-#include "exchange/host_executor.h"
-#include "exchange/host_payload.h"
+#include "exchange/kernels/host_executor.h"
+#include "exchange/kernels/host_payload.h"
 #include "solver/update_rule.h"
 #include "test/exchange/replica.h"
 #include "test/support/free_port.h"

@@ -1,17 +1,17 @@
 // What the tests and snapshots of a node in a cluster are of.
-#include "train/merged_weights.h"
+#include "cluster/merged_weights.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "segment/replica_home.h"
+#include "segment/replica_device.h"
 #include "test/support/eventually.h"
 #include "test/topology/cluster_node.h"
 #include "test/train/train_support.h"
 #include "train/solver_worker.h"
-#include "train/split_test.h"
-#include "transport/loopback.h"
+#include "train/distributed_evaluation.h"
+#include "transport/loopback/transport.h"
 
 namespace millrace::test {
 namespace {

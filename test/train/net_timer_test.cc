@@ -1,4 +1,4 @@
-#include "train/net_timer.h"
+#include "train/net_profiler.h"
 
 #include "test/support/problem.h"
 #include "weights/weight_buffer.h"

@@ -1,4 +1,4 @@
-#include "train/peer_failures.h"
+#include "cluster/peer_failures.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/run_ending.h"
+#include "cluster/termination_detector.h"
 
 #include <gtest/gtest.h>
 

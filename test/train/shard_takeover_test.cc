@@ -1,4 +1,4 @@
-#include "train/shard_takeover.h"
+#include "cluster/shard_takeover.h"
 
 #include <gtest/gtest.h>
 

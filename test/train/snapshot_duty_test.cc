@@ -1,4 +1,4 @@
-#include "train/snapshot_duty.h"
+#include "cluster/snapshot_duty.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/split_test.h"
+#include "train/distributed_evaluation.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "test/support/problem.h"
 #include "test/support/support.h"
 #include "test/topology/cluster_node.h"
-#include "train/cluster_end.h"
-#include "transport/loopback.h"
+#include "train/run_finalizer.h"
+#include "transport/loopback/transport.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {

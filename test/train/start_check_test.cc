@@ -1,4 +1,4 @@
-#include "train/start_check.h"
+#include "cluster/start_check.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "monitor/metrics.h"
+#include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"

@@ -1,10 +1,10 @@
 // What is particular to the faulty decorator: determinism, bounds, options.
-#include "transport/faulty.h"
+#include "transport/faulty/transport.h"
 
 #include <functional>
 
 #include "test/support/support.h"
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 #include "transport/registry.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "transport/inbox.h"
+#include "transport/receive_queue.h"
 
 #include <gtest/gtest.h>
 

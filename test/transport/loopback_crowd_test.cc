@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "test/support/support.h"
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 
 namespace millrace {
 namespace {

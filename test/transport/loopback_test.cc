@@ -1,5 +1,5 @@
 // What is particular to the loopback hub, and the registry that makes it.
-#include "transport/loopback.h"
+#include "transport/loopback/transport.h"
 
 #include "test/transport/create_error.h"
 #include "transport/registry.h"

@@ -1,5 +1,5 @@
 // Which way a GPU's memory goes to a network device, by what attempts come to.
-#include "transport/nic_path.h"
+#include "transport/gpu_direct_mode.h"
 
 #include "base/error.h"
 #include "test/support/support.h"

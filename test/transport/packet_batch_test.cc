@@ -1,5 +1,5 @@
 // Ethernet frames as they are written and read, over a pair of sockets that need no privilege.
-#include "transport/packet_batch.h"
+#include "transport/packet/batch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the packet transport says of options, which needs no privilege.
-#include "transport/packet.h"
+#include "transport/packet/transport.h"
 
 #include "test/transport/create_error.h"
 #include "transport/network_device.h"

@@ -1,4 +1,4 @@
-#include "transport/reclaim_queue.h"
+#include "transport/completion_queue.h"
 
 #include <gtest/gtest.h>
 

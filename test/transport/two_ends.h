@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "transport/windowed_endpoint.h"
+#include "transport/credited_endpoint.h"
 
 namespace millrace::test {
 

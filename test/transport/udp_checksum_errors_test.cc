@@ -1,5 +1,5 @@
 // Which drops of a UDP socket are counted as checksum errors.
-#include "transport/udp_checksum_errors.h"
+#include "transport/udp/checksum_errors.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What is particular to the UDP transport: its options, its windows over real
 // sockets, and what it does about datagrams that no endpoint sends.
-#include "transport/udp.h"
+#include "transport/udp/transport.h"
 
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
 #include "test/transport/create_error.h"
-#include "transport/udp_peers.h"
-#include "transport/udp_wire.h"
+#include "transport/inet_peers.h"
+#include "transport/udp/wire.h"
 
 namespace millrace::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/windowed_endpoint.h"
+#include "transport/credited_endpoint.h"
 
 #include <gtest/gtest.h>
 

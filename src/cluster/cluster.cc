@@ -1,0 +1,220 @@
+#include "cluster/cluster.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// Who is not heard for so many has gone.
+constexpr int64_t kQuietHeartbeats = 4;
+// How often one that waits for merged weights asks whether it is to stop.
+constexpr int kStopMs = 10;
+
+template <typename Predicate>
+bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
+  return std::all_of(segments.begin(), segments.end(), [&](const ClusterSegment& segment) {
+    return predicate(segment.net->state());
+  });
+}
+
+}  // namespace
+
+Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
+                 const Clock* clock, ErrorSink* sink, std::shared_ptr<BulletinStore> bulletins)
+    : segments_(std::move(segments)),
+      start_(start),
+      iterations_(*iterations),
+      clock_(*clock),
+      bulletins_(std::move(bulletins)),
+      others_(segments_.size()),
+      merges_(segments_.size()) {
+  CHECK(!segments_.empty());
+  for (ClusterSegment& segment : segments_) {
+    threads_.push_back(std::make_unique<SegmentThread>(segment.net.get(), segment.thread, clock,
+                                                       sink, [this] { Count(); }));
+  }
+}
+
+Cluster::~Cluster() { threads_.clear(); }
+
+void Cluster::ThrowIfRefused() const {
+  for (const ClusterSegment& segment : segments_) {
+    const std::string refusal = segment.net->state().refusal();
+    if (!refusal.empty()) throw Error("segment ", segment.net->name(), ": ", refusal);
+  }
+}
+
+bool Cluster::begun() {
+  std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+bool Cluster::in_sync() const {
+  return All(segments_, [](const SegmentState& state) { return state.in_sync(); });
+}
+
+bool Cluster::founded() const {
+  return All(segments_, [](const SegmentState& state) { return state.founded(); });
+}
+
+bool Cluster::alone() const {
+  return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
+}
+
+bool Cluster::leads() const {
+  return std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
+    return !segment.counts || segment.net->state().leads();
+  });
+}
+
+bool Cluster::quiet() const {
+  const int64_t now = clock_.NowNs();
+  return std::all_of(segments_.begin(), segments_.end(), [now](const ClusterSegment& segment) {
+    return now - segment.net->state().heard_ns() >= kQuietHeartbeats * segment.net->heartbeat_ns();
+  });
+}
+
+bool Cluster::others_depend() const {
+  return std::any_of(segments_.begin(), segments_.end(), [this](const ClusterSegment& segment) {
+    return segment.net->state().members() > 1 && (segment.above || leads());
+  });
+}
+
+void Cluster::Flush() {
+  for (ClusterSegment& segment : segments_) segment.net->state().RequestFlush();
+}
+
+void Cluster::Leave() {
+  for (ClusterSegment& segment : segments_) segment.net->state().RequestLeave();
+}
+
+bool Cluster::left() const {
+  return All(segments_, [](const SegmentState& state) { return state.left(); });
+}
+
+bool Cluster::delivered() const {
+  return All(segments_, [](const SegmentState& state) {
+    // Where nobody else is left, there is nobody to be told.
+    return state.delivered() || state.members() == 1;
+  });
+}
+
+void Cluster::Publish(Topic topic, std::span<const std::byte> bytes) {
+  CHECK(bulletins_ != nullptr);
+  bulletins_->Publish(topic, bytes);
+}
+
+std::vector<Bulletin> Cluster::Read(Topic topic) const {
+  CHECK(bulletins_ != nullptr);
+  return bulletins_->Read(topic);
+}
+
+bool Cluster::informed() const {
+  CHECK(bulletins_ != nullptr);
+  const uint64_t changes = bulletins_->changes();
+  return std::all_of(segments_.begin(), segments_.end(), [&](const ClusterSegment& segment) {
+    return segment.net->bulletins() == nullptr || segment.net->state().informed() >= changes;
+  });
+}
+
+NodeId Cluster::node() const {
+  CHECK(bulletins_ != nullptr);
+  return bulletins_->node();
+}
+
+void Cluster::Count() {
+  std::lock_guard lock(mutex_);
+  LetWeightsDown();
+  uint64_t beyond = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (!segments_[i].counts) continue;
+    // A count that falls, because a member died before it had told all, is made up for
+    // by what comes.
+    others_[i] = std::max(others_[i], segments_[i].net->state().others());
+    beyond += others_[i];
+  }
+  if (!begun_ && !Begin(beyond)) return;
+  const uint64_t own = own_start_ + static_cast<uint64_t>(iterations_.own());
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    segments_[i].net->state().SetProgress(own + beyond - others_[i]);
+  }
+  PassOnMerges();
+  if (beyond <= counted_) return;
+  const auto more = static_cast<int64_t>(beyond - counted_);
+  counted_ = beyond;
+  const int64_t first = iterations_.Elsewhere(more);
+  if (!untold_.empty() && untold_.back().end == first) {
+    untold_.back().end += more;
+  } else {
+    untold_.push_back({first, first + more});
+  }
+}
+
+// The segments below this node begin with its weights, which are the run's once it is in sync in
+// those above: what nodes below did before would be overwritten.
+void Cluster::LetWeightsDown() {
+  const bool has_weights =
+      std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
+        return segment.above || segment.net->state().in_sync();
+      });
+  if (!has_weights) return;
+  for (ClusterSegment& segment : segments_) {
+    if (segment.above) segment.net->state().AllowFounding();
+  }
+}
+
+// What one segment merged has to go out through the others of the same weights, also when the
+// iterations that it comes from were counted long before. Two segments of other weights between
+// the same nodes would never come to rest: each would send for what the other has merged.
+void Cluster::PassOnMerges() {
+  for (size_t i = 0; i < segments_.size(); ++i) merges_[i] = segments_[i].net->state().merges();
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    uint64_t others = 0;
+    for (size_t k = 0; k < segments_.size(); ++k) {
+      if (k != i && Overlap(segments_[i].range(), segments_[k].range())) others += merges_[k];
+    }
+    segments_[i].net->state().SetOtherMerges(others);
+  }
+}
+
+// Once this node is in sync: whether the run begins with its weights is known then,
+// and so is where the clock starts.
+bool Cluster::Begin(uint64_t beyond) {
+  if (!in_sync()) return false;
+  own_start_ = founded() ? static_cast<uint64_t>(start_) : 0;
+  counted_ = beyond;
+  iterations_.StartAt(static_cast<int64_t>(own_start_ + beyond));
+  begun_ = true;
+  return true;
+}
+
+// What the segment towards node 0 says is written last.
+bool Cluster::ReadMerged(float* to, const std::function<bool()>& stop) {
+  std::lock_guard lock(reading_);
+  bool whole = true;
+  for (const bool above : {true, false}) {
+    for (ClusterSegment& segment : segments_) {
+      if (segment.above == above) whole &= ReadMerged(&segment, to + segment.begin, stop);
+    }
+  }
+  return whole;
+}
+
+bool Cluster::ReadMerged(ClusterSegment* segment, float* to, const std::function<bool()>& stop) {
+  MergedReader& merged = segment->net->merged();
+  merged.Begin(to);
+  segment->net->transport().Wake();
+  while (!merged.Wait(kStopMs) && !stop()) {
+  }
+  return merged.End();
+}
+
+std::vector<IterationRange> Cluster::TakeElsewhere() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(untold_, {});
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+#include "cluster/failure_detector.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// Peers may be a thousand.
+constexpr int64_t kListenNs = 100'000'000;
+// Who is silent for so many has gone; by default as long as the exchange waits.
+constexpr int64_t kSilentHeartbeats = 20;
+
+}  // namespace
+
+Neighbours::Neighbours(const Cluster* cluster, const Clock* clock)
+    : cluster_(*cluster), clock_(*clock) {}
+
+void Neighbours::Listen() {
+  const int64_t now = clock_.NowNs();
+  if (now < next_ns_) return;
+  next_ns_ = now + kListenNs;
+  for (size_t i = 0; i < cluster_.segments().size(); ++i) {
+    const NetSegment& net = *cluster_.segments()[i].net;
+    for (const NodeId node : net.meters().peers()) {
+      const uint64_t frames = net.meters().peer(node).frames_in;
+      if (frames == 0) continue;
+      Voice& voice = voices_[{i, node}];
+      if (frames > voice.frames) voice.last_ns = now;
+      voice.frames = frames;
+      const int64_t silence_ns = kSilentHeartbeats * net.heartbeat_ns();
+      const bool silent = now - voice.last_ns >= silence_ns;
+      if (silent == std::exchange(voice.silent, silent)) continue;
+      if (silent) {
+        LOG(INFO) << "Node " << net.NameOf(node) << " has not been heard on segment " << net.name()
+                  << " for " << static_cast<double>(silence_ns) * 1e-9
+                  << " s; the run goes on without it";
+      } else {
+        LOG(INFO) << "Node " << net.NameOf(node) << " is heard again on segment " << net.name();
+      }
+    }
+  }
+}
+
+std::vector<NodeId> Neighbours::Heard(int64_t within_ns) {
+  Listen();
+  const int64_t now = clock_.NowNs();
+  std::vector<NodeId> nodes;
+  for (const auto& [of, voice] : voices_) {
+    if (!voice.silent && now - voice.last_ns < within_ns) nodes.push_back(of.second);
+  }
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+#include "cluster/graceful_leave.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+
+using Saver = RunEnding::Saver;
+
+LeavePeers LeavePeersOf(Cluster* cluster) {
+  return {.leads = [=] { return cluster->leads(); },
+          .others_depend = [=] { return cluster->others_depend(); },
+          .alone = [=] { return cluster->alone(); },
+          .informed = [=] { return cluster->informed(); },
+          .left = [=] { return cluster->left(); },
+          .delivered = [=] { return cluster->delivered(); },
+          .quiet = [=] { return cluster->quiet(); },
+          .members = [=] { return cluster->members(); },
+          .leave = [=] { cluster->Leave(); }};
+}
+
+Departure::Departure(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
+                     const Clock* clock)
+    : peers_(std::move(peers)), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
+
+void Departure::Begin(RunEnding* ending, bool stopped) {
+  ending_ = ending;
+  stopped_ = stopped;
+  begin_ns_ = clock_.NowNs();
+  Enter(Phase::kStays, begin_ns_);
+}
+
+void Departure::BeginUnsynced() {
+  begin_ns_ = clock_.NowNs();
+  Enter(Phase::kGoes, begin_ns_);
+}
+
+void Departure::Enter(Phase phase, int64_t now) {
+  phase_ = phase;
+  entered_ns_ = now;
+  if (phase == Phase::kGoes) peers_.leave();
+}
+
+bool Departure::Step() {
+  const int64_t now = clock_.NowNs();
+  if (stopped_) saver_ = ending_->LookStopped(peers_.leads(), true);
+  if (phase_ == Phase::kStays && !Stays(now)) {
+    const bool waited_in_vain = !stopped_ && peers_.others_depend() && !stopped_ns_();
+    if (peers_.alone()) {
+      End(true);
+    } else if (stopped_ && saver_ == Saver::kThis) {
+      LOG(WARNING) << "Waits no longer for " << peers_.members() - 1
+                   << " other nodes, which stop too; saves without what they still have";
+      End(true);
+    } else if (waited_in_vain && peers_.leads()) {
+      LOG(WARNING) << peers_.members() - 1 << " other nodes have not finished after "
+                   << kFinishNs / 1'000'000'000 << " s; going on without what they still have";
+      End(true);
+    } else {
+      // What this node has said at the end of the run goes before it does.
+      Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
+    }
+  }
+  if (phase_ == Phase::kTells && (peers_.informed() || Late(now, kLeaveNs))) {
+    Enter(Phase::kGoes, now);
+  }
+  if (phase_ == Phase::kGoes && (peers_.left() || peers_.alone() || Late(now, kLeaveNs))) EndGone();
+  return phase_ == Phase::kOver;
+}
+
+// Whether this node waits for others before it goes.
+bool Departure::Stays(int64_t now) const {
+  if (peers_.alone()) return false;
+  if (!stopped_) return peers_.others_depend() && !Late(now, kFinishNs);
+  if (saver_ == Saver::kThis) return !Late(now, kHandOverNs);
+  return peers_.others_depend() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+}
+
+void Departure::EndGone() {
+  const bool synced = ending_ != nullptr;
+  // Those that leave at the same time may leave this one alone.
+  if (synced && peers_.alone()) return End(true);
+  if (stopped_ && !peers_.left() && saver_ == Saver::kThis) {
+    LOG(WARNING) << "Saves, since all others stop too and nobody else will";
+    return End(true);
+  }
+  // At the end of a schedule, replicas that are the same have all that any node did, however
+  // slowly the others let this one go.
+  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
+  if (in_hurry_) {
+    LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
+  } else if (synced) {
+    LOG(INFO) << "Left the cluster; the other nodes have all that this one did";
+  }
+  End(false);
+}
+
+void Departure::End(bool last) {
+  last_ = last;
+  phase_ = Phase::kOver;
+  if (stopped_ && !last) ending_->SayGone();
+}
+
+bool Departure::Answered() {
+  if (!last_ || peers_.quiet()) return true;
+  const int64_t now = clock_.NowNs();
+  if (answering_ns_ < 0) answering_ns_ = now;
+  return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kLeastAnswerNs));
+}
+
+bool Departure::Late(int64_t now, int64_t ns) const {
+  const int64_t end = stopped_ ? INT64_MAX : entered_ns_ + ns;
+  return now >= std::min(end, AfterSignal(kHandOverNs, kLeastHandOverNs));
+}
+
+int64_t Departure::AfterSignal(int64_t ns, int64_t least_ns) const {
+  const std::optional<int64_t> signal = stopped_ns_();
+  return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
+}
+
+}  // namespace millrace

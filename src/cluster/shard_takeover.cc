@@ -1,0 +1,107 @@
+#include "cluster/shard_takeover.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/node_bits.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kLookNs = 100'000'000;
+
+std::string TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+PresencePeers PresencePeersOf(Cluster* cluster, Neighbours* neighbours) {
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(Topic::kPresence, bytes); },
+          .read = [=] { return cluster->Read(Topic::kPresence); },
+          .heard = [=] { return neighbours->Heard(Neighbours::kLately); }};
+}
+
+ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
+                             std::function<void(const std::vector<uint64_t>&)> apply,
+                             const Clock* clock)
+    : peers_(std::move(peers)),
+      readers_(std::move(readers)),
+      apply_(std::move(apply)),
+      clock_(*clock),
+      there_ns_(readers_.size(), clock->NowNs() + kStartNs - kMissingNs),
+      absent_(readers_.size(), false) {
+  CHECK_LT(peers_.self, readers_.size());
+}
+
+std::vector<bool> ShardTakeover::There() const {
+  std::map<NodeId, std::vector<NodeId>> heard_by;
+  for (const Bulletin& bulletin : peers_.read()) {
+    heard_by[bulletin.node] = NodesOf(TextOf(bulletin.bytes));
+  }
+  heard_by[peers_.self] = heard_;
+  std::vector<bool> there(readers_.size(), false);
+  std::vector<NodeId> found = {peers_.self};
+  there[peers_.self] = true;
+  for (size_t next = 0; next < found.size(); ++next) {
+    for (const NodeId node : heard_by[found[next]]) {
+      if (node >= there.size() || there[node]) continue;
+      there[node] = true;
+      found.push_back(node);
+    }
+  }
+  return there;
+}
+
+void ShardTakeover::Look() {
+  const int64_t now = clock_.NowNs();
+  if (looked_ns_ && now - *looked_ns_ < kLookNs) return;
+  // If this node itself stood still, it knows nothing of the others yet.
+  const bool stood_still = looked_ns_ && now - *looked_ns_ >= kMissingNs;
+  const bool first = !looked_ns_;
+  looked_ns_ = now;
+
+  heard_ = peers_.heard();
+  std::string bits = BitsOf(heard_);
+  if (bits != published_) {
+    peers_.publish(std::as_bytes(std::span(bits)));
+    published_ = std::move(bits);
+  }
+  const std::vector<bool> there = There();
+  std::vector<bool> absent(readers_.size());
+  for (size_t node = 0; node < readers_.size(); ++node) {
+    if (there[node]) there_ns_[node] = now;
+    if (stood_still && !absent_[node]) there_ns_[node] = std::max(there_ns_[node], now);
+    absent[node] = now - there_ns_[node] >= kMissingNs;
+  }
+  if (absent == absent_ && !first) return;
+  Log(absent);
+  absent_ = std::move(absent);
+  std::vector<uint64_t> shards;
+  for (size_t node = 0; node < readers_.size(); ++node) {
+    if (absent_[node]) shards.push_back(readers_[node].shard);
+  }
+  std::sort(shards.begin(), shards.end());
+  apply_(shards);
+}
+
+void ShardTakeover::Log(const std::vector<bool>& absent) const {
+  const auto left = std::count(absent.begin(), absent.end(), false);
+  for (size_t node = 0; node < readers_.size(); ++node) {
+    if (absent[node] == absent_[node]) continue;
+    const Reader& reader = readers_[node];
+    if (absent[node]) {
+      LOG(INFO) << "Node " << reader.name << " is gone: this node reads 1/" << left
+                << " of its data shard " << reader.shard;
+    } else {
+      LOG(INFO) << "Node " << reader.name << " is there and reads its data shard " << reader.shard
+                << " by itself again";
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#include "cluster/snapshot_duty.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "proto/snapshot_written.pb.h"
+#include "cluster/read_gossip.h"
+
+namespace millrace {
+
+DutyPeers DutyPeersOf(Cluster* cluster) {
+  return {.publish = [=](auto bytes) { cluster->Publish(Topic::kSnapshot, bytes); },
+          .read = [=] { return cluster->Read(Topic::kSnapshot); },
+          .leads = [=] { return cluster->leads(); }};
+}
+
+SnapshotDuty::SnapshotDuty(DutyPeers peers, const Clock* clock)
+    : peers_(std::move(peers)), clock_(*clock) {}
+
+void SnapshotDuty::FellDue(int64_t iteration) {
+  std::lock_guard lock(mutex_);
+  owed_ = std::max(owed_.load(), iteration);
+}
+
+void SnapshotDuty::Opened(int64_t iteration) {
+  std::lock_guard lock(mutex_);
+  Settle(iteration);
+}
+
+void SnapshotDuty::Wrote(int64_t iteration) {
+  SnapshotWritten written;
+  written.set_iteration(iteration);
+  const std::string bytes = written.SerializeAsString();
+  peers_.publish(std::as_bytes(std::span(bytes)));
+}
+
+bool SnapshotDuty::Owes() {
+  if (owed_.load(std::memory_order_relaxed) == 0) return false;
+  std::lock_guard lock(mutex_);
+  const int64_t now = clock_.NowNs();
+  const bool leads = peers_.leads();
+  if (!leads && now < next_read_ns_) return false;
+  next_read_ns_ = now + kReadNs;
+  for (const auto& [node, written] : ReadBulletins<SnapshotWritten>(peers_.read())) {
+    Settle(written.iteration());
+  }
+  return leads && owed_ > 0;
+}
+
+void SnapshotDuty::Settle(int64_t iteration) {
+  if (iteration >= owed_) owed_ = 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,68 @@
+#include "cluster/start_check.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "cluster/sweep_estimate.h"
+
+namespace millrace {
+namespace {
+
+// Two digits, which is as much as an estimate holds.
+std::string Rounded(double value) {
+  if (!(value > 0)) return "0";
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
+  return Cat(std::round(value / unit) * unit);
+}
+
+std::string Duration(double seconds) {
+  return seconds < 1 ? Rounded(seconds * 1e3) + " ms" : Rounded(seconds) + " s";
+}
+
+}  // namespace
+
+StartCheck::StartCheck(std::vector<ExpectedSegment> segments) : segments_(std::move(segments)) {}
+
+std::vector<std::string> StartCheck::Lines() const {
+  std::vector<std::string> lines;
+  for (const ExpectedSegment& segment : segments_) {
+    const std::string begin = Cat("Segment ", segment.name, ": an exchange of ", segment.weights,
+                                  " weights between ", segment.members, " nodes takes ");
+    lines.push_back(segment.seconds > 0
+                        ? Cat(begin, "at least ", Duration(segment.seconds), " at ",
+                              segment.megabits, " Mbit/s (", segment.source, ")")
+                        : Cat(begin, "an unknown time: neither max_rate, nor millrace bench, nor ",
+                              "the interface says how fast the link is"));
+  }
+  return lines;
+}
+
+std::vector<std::string> StartCheck::Judge(int solvers, int64_t own, double seconds,
+                                           int64_t whole) {
+  if (judged_ || own < kIterations * solvers || seconds < kSeconds) return {};
+  judged_ = true;
+  std::vector<std::string> lines;
+  for (const ExpectedSegment& segment : segments_) {
+    if (segment.seconds <= 0) continue;
+    // The others are taken to be as fast as this node.
+    const double per_second =
+        static_cast<double>(own) / seconds * static_cast<double>(segment.members);
+    const double iterations = per_second * segment.seconds;
+    const double run_seconds = static_cast<double>(whole) / per_second;
+    if (run_seconds < kFewestExchanges * segment.seconds) {
+      throw Error("segment ", segment.name, ": an exchange of its ", segment.weights,
+                  " weights takes at least ", Duration(segment.seconds), " at ", segment.megabits,
+                  " Mbit/s (", segment.source, "), and the run only ", Duration(run_seconds),
+                  ": expected time for ", kFewestExchanges,
+                  " exchanges; raise max_rate, use a faster link, codec \"bfloat16\" or \"int8\", ",
+                  "fewer nodes, or a larger max_iter");
+    }
+    lines.push_back(Cat("Segment ", segment.name, ": an exchange takes at least ",
+                        Rounded(iterations), " iterations of the cluster",
+                        iterations > kFreshExchange ? "; stale progress is damped" : ""));
+  }
+  return lines;
+}
+
+}  // namespace millrace

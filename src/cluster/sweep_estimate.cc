@@ -1,0 +1,81 @@
+#include "cluster/sweep_estimate.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/protocol/frame.h"
+#include "proto/bench.pb.h"
+#include "cluster/link_speed.h"
+
+namespace millrace {
+namespace {
+
+// Around a frame: Ethernet, IP, UDP and what transports put before it.
+constexpr double kAroundFrame = 78;
+constexpr double kSparsePresent = 0.1;
+
+// What `millrace bench` found that this node put on the wire; 0 without its file.
+double MeasuredMegabits(const Topology& topology, const NodePlan& node, const SegmentPlan& segment,
+                        const std::string& path) {
+  if (!FileExists(path)) return 0;
+  BenchResult result;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto status = google::protobuf::util::JsonStringToMessage(ReadFile(path), &result, options);
+  if (!status.ok()) {
+    throw Error(path, ": not what millrace bench --json prints: ", status.ToString());
+  }
+  if (result.cluster() != topology.name) {
+    throw Error(path, ": cluster: \"", result.cluster(), "\" given, expected \"", topology.name,
+                "\", as the topology beside it has it");
+  }
+  for (const BenchSegmentResult& each : result.segment()) {
+    if (each.name() != segment.name) continue;
+    for (const BenchEndResult& end : each.end()) {
+      if (end.node() == node.name) return 8 * end.wire_megabytes_out();
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+LinkRate RateOf(const Topology& topology, const NodePlan& node, const SegmentPlan& segment) {
+  LinkRate rate;
+  const auto consider = [&](double megabits, const std::string& source) {
+    if (!(megabits > 0) || (rate.megabits > 0 && rate.megabits <= megabits)) return;
+    rate = {megabits, source};
+  };
+  consider(segment.max_bytes_per_second * 8e-6, "max_rate");
+  const std::string path = topology.source.file() + ".bench.json";
+  consider(MeasuredMegabits(topology, node, segment, path), path);
+  consider(LinkMegabits(segment), "as its interface says");
+  return rate;
+}
+
+SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double megabits) {
+  const auto cut = static_cast<double>(std::max<int64_t>(segment.chunk_floats, 1));
+  const auto chunks = static_cast<double>(floats) / cut;
+  const auto peers = static_cast<double>(segment.peers.size());
+  const double around = kAroundFrame + static_cast<double>(kFrameHeaderBytes);
+  const double position =
+      4 * cut + around + 8 * static_cast<double>(AckWords(segment.exchange.max_nodes));
+  const Codec codec = segment.exchange.codec.codec;
+  double diff = around + LeastPayloadBytes(codec, segment.chunk_floats);
+  if (codec == Codec::kSparse) diff += kSparsePresent * 4 * cut;
+  const double own = chunks / (peers + 1), others = chunks - own;
+  const bool multicast = segment.transport.transport == "packet";
+  SweepEstimate found;
+  found.bytes_out = own * (multicast ? 1 : peers) * position + others * diff;
+  found.bytes_in = others * position + own * peers * diff;
+  if (megabits > 0) {
+    found.seconds = std::max(found.bytes_out, found.bytes_in) * 8e-6 / megabits;
+  }
+  return found;
+}
+
+}  // namespace millrace

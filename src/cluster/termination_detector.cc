@@ -1,0 +1,224 @@
+#include "cluster/termination_detector.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <iterator>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "base/node_bits.h"
+#include "cluster/peer_failures.h"
+#include "cluster/read_gossip.h"
+
+namespace millrace {
+namespace {
+
+// Weights are looked at again when something was merged, and so often in any case.
+constexpr int64_t kCheckNs = 250'000'000;
+// What changes all the time is told so often.
+constexpr int64_t kTellNs = 20'000'000;
+
+}  // namespace
+
+// Solvers and segments may write meanwhile.
+__attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> weights) {
+  std::array<float, 1024> part;
+  uint32_t checksum = Crc32c({});
+  while (!weights.empty()) {
+    const size_t count = std::min(weights.size(), part.size());
+    // -0 + 0 is 0, and all else stays what it is.
+    for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
+    checksum = Crc32c(std::as_bytes(std::span(part).first(count)), checksum);
+    weights = weights.subspan(count);
+  }
+  return checksum;
+}
+
+EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(Topic::kEnd, bytes); },
+          .read = [=] { return cluster->Read(Topic::kEnd); },
+          .heard = [=](int64_t within_ns) { return neighbours->Heard(within_ns); },
+          .merges =
+              [=] {
+                uint64_t all = 0;
+                for (const ClusterSegment& segment : cluster->segments()) {
+                  all += segment.net->state().merges();
+                }
+                return all;
+              },
+          .flush = [=] { cluster->Flush(); }};
+}
+
+RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
+    : peers_(std::move(peers)), weights_(weights), clock_(*clock) {}
+
+uint32_t RunEnding::Checksum(std::span<const float> weights) {
+  return HogwildReadChecksum(weights);
+}
+
+void RunEnding::TellTraining(int64_t longest_ns) {
+  own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
+  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
+  Tell(false);
+}
+
+RunEnding::State RunEnding::Look() {
+  const int64_t now = clock_.NowNs();
+  if (begin_ns_ < 0) begin_ns_ = now;
+  own_.clear_iteration_ns();
+  const uint64_t merges = peers_.merges();
+  if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
+    own_.set_weights(Checksum(weights_));
+    merges_ = merges;  // those that came meanwhile are seen the next time
+    checked_ns_ = now;
+  }
+  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
+  Tell(false);
+  Hear(false);
+  const State state = Judge();
+  same_ = state == State::kSame;
+  if (state != State::kTraining) peers_.flush();
+  return state;
+}
+
+RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
+  own_.set_gone(ended);
+  if (ended) own_.clear_iteration_ns();
+  own_.set_claim(leads ? 2 : 1);
+  const std::vector<NodeId> heard = peers_.heard(kSilentNs);
+  own_.set_heard(BitsOf(heard));
+  Tell(false);
+  std::vector<NodeId> silent, all;
+  std::set_difference(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                      std::back_inserter(silent));
+  std::set_union(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+                 std::back_inserter(all));
+  neighbours_ = std::move(all);
+  Hear(true);
+  // What others say of whom they hear may be old: of its own neighbours a node knows better.
+  std::erase_if(
+      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
+  Saver saver = Saver::kThis;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+    const uint32_t claim = found->second.claim(), own = own_.claim();
+    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+  }
+  return saver;
+}
+
+void RunEnding::SayDone() {
+  own_.set_done(true);
+  Tell(true);
+}
+
+void RunEnding::SayGone() {
+  own_.set_gone(true);
+  own_.clear_claim();
+  Tell(true);
+}
+
+void RunEnding::SayFailed(const std::string& error, bool not_finite) {
+  own_.set_failure(FailureText(error));
+  own_.set_not_finite(not_finite);
+  SayGone();
+}
+
+void RunEnding::Tell(bool at_once) {
+  std::string bytes = own_.SerializeAsString();
+  const int64_t now = clock_.NowNs();
+  if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
+  told_ = std::move(bytes);
+  told_ns_ = now;
+  peers_.publish(std::as_bytes(std::span(told_)));
+}
+
+// Who is there: whom this node hears, whom these hear, and so on; of those that go only who
+// may save, if this node is `stopped` as well.
+void RunEnding::Hear(bool stopped) {
+  statements_ = ReadBulletins<RunEnd>(peers_.read());
+  statements_[peers_.self] = own_;
+  there_ = {peers_.self};
+  const auto goes = [&](NodeId node) {
+    const auto found = statements_.find(node);
+    if (found == statements_.end() || !found->second.gone()) return false;
+    return !stopped || found->second.claim() == 0;
+  };
+  std::string seen = BitsOf(there_);
+  for (size_t next = 0; next < there_.size(); ++next) {
+    const auto found = statements_.find(there_[next]);
+    if (found == statements_.end()) continue;
+    const std::string& heard = found->second.heard();
+    seen.resize(std::max(seen.size(), heard.size()));
+    for (size_t byte = 0; byte < heard.size(); ++byte) {
+      for (auto fresh = static_cast<unsigned char>(heard[byte] & ~seen[byte]); fresh != 0;
+           fresh &= fresh - 1) {
+        const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
+        if (!goes(node)) there_.push_back(node);
+      }
+      seen[byte] = static_cast<char>(seen[byte] | heard[byte]);
+    }
+  }
+  std::sort(there_.begin(), there_.end());
+}
+
+RunEnding::State RunEnding::Judge() {
+  const int64_t now = clock_.NowNs();
+  if (!Training().empty()) {
+    all_ended_ns_ = -1;
+    return now - begin_ns_ < TrainingPatience() ? State::kTraining : State::kApart;
+  }
+  if (WithWeights(own_.weights()).size() == there_.size()) return State::kSame;
+  std::vector<uint32_t> checksums;
+  for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());
+  if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
+  if (checksums != moving_) moved_ns_ = now;
+  moving_ = std::move(checksums);
+  const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+  return patient ? State::kMoving : State::kApart;
+}
+
+// For a node that has not told yet how long its iterations take, this node's have to do. One
+// that takes longer than any before counts as stuck.
+int64_t RunEnding::TrainingPatience() const {
+  constexpr uint64_t kMost = kMostTrainNs / kIterations;
+  auto longest = static_cast<uint64_t>(longest_ns_);
+  for (const NodeId node : Training()) {
+    const auto found = statements_.find(node);
+    if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
+  }
+  return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
+}
+
+std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    const bool same = found != statements_.end() && found->second.weights() == checksum;
+    if (same || node == peers_.self) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<NodeId> RunEnding::Training() const {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : there_) {
+    const auto found = statements_.find(node);
+    // Who was stopped may have an iteration to finish.
+    if (found == statements_.end() || found->second.claim() > 0 ||
+        found->second.has_iteration_ns()) {
+      nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+bool RunEnding::done() const {
+  return std::any_of(statements_.begin(), statements_.end(),
+                     [](const auto& each) { return each.second.done(); });
+}
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+// Additive merging, the default: all of a worker's progress travels, and the
+// master adds it up. With one master and no losses it is asynchronous SGD with
+// the sum of all workers' updates (Recht, Re, Wright, Niu: "Hogwild!", NIPS 2011).
+#ifndef MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_
+#define MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+struct AdditiveRule {
+  static constexpr bool kHasState = false;
+  static constexpr bool kZeroChangesNothing = true;
+
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Offer(T u) const {
+    return u;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Keep(T u, T d) const {
+    return u - d;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
+    return w + d;
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_

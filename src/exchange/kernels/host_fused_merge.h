@@ -1,0 +1,168 @@
+// Merging straight from packed payloads, for AVX2: a dense copy in between costs as
+// much as the merge itself where the weights are in cache. The bodies stand in
+// functions of that instruction set, and not in templates over sets like those of
+// host_loops.h, because only there may they use intrinsics.
+#ifndef MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_MERGE_H_
+#define MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_MERGE_H_
+
+#include <immintrin.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_finite.h"
+#include "exchange/kernels/host_loops.h"
+
+namespace millrace {
+
+// For each byte of a bitmap, which of the elements present each of its lanes is;
+// negative for a lane that is absent,
+// also with 8 added.
+inline constexpr auto kRanksOfBits = [] {
+  std::array<std::array<int8_t, 8>, 256> ranks{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    int8_t rank = 0;
+    for (int lane = 0; lane < 8; ++lane) {
+      const bool present = (bits >> lane & 1) != 0;
+      ranks[bits][lane] = present ? rank : -128;
+      rank = static_cast<int8_t>(rank + present);
+    }
+  }
+  return ranks;
+}();
+
+// Eight elements of bfloat16.
+template <typename Rule>
+MILLRACE_INLINE_AVX2 void MergeHalves(const Rule& rule, const ChunkSpan& chunk,
+                                      const std::byte* halves, uint32_t staleness, int64_t i) {
+  const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + 2 * i));
+  const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16);
+  MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
+}
+
+// `bytes`: one for each element; a checked payload behind its scale.
+template <typename Rule>
+MILLRACE_KERNEL(Avx2)
+void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_chunk, float scale,
+                              const std::byte* bytes, uint32_t staleness) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  const __m256 by = _mm256_set1_ps(scale);
+  int64_t i = 0;
+#pragma GCC unroll 4
+  for (; i + 8 <= chunk.count; i += 8) {
+    const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + i));
+    const __m256 levels = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+    MergeOne<Avx2>(rule, chunk, Avx2::Float(_mm256_mul_ps(by, levels)), staleness, i);
+  }
+  for (; i < chunk.count; ++i) {
+    const float d = scale * static_cast<float>(static_cast<int8_t>(bytes[i]));
+    MergeOne<OneLane>(rule, chunk, d, staleness, i);
+  }
+}
+
+// The merge of bfloat16 looks, as that of float32 does (HogwildExchangeMergeAhead()),
+// whether the payload `next`, of the same size, is finite. A chunk has at least so many
+// elements.
+inline constexpr int64_t kLeastToLookAhead = 16;
+
+// `in` and `next`: two bytes for each element.
+template <typename Rule>
+MILLRACE_KERNEL(Avx2)
+bool HogwildExchangeMergeBfloat16(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                  const std::byte* in, uint32_t staleness, const std::byte* next) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  __m256i largest = HalfMagnitudes(next, chunk.count - 16);
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + 16 <= chunk.count; i += 16) {
+    MergeHalves(rule, chunk, in, staleness, i);
+    MergeHalves(rule, chunk, in, staleness, i + 8);
+    largest = _mm256_max_epi16(largest, HalfMagnitudes(next, i));
+  }
+  if (i + 8 <= chunk.count) {
+    MergeHalves(rule, chunk, in, staleness, i);
+    i += 8;
+  }
+  for (; i < chunk.count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, in + 2 * i, sizeof(half));
+    MergeOne<OneLane>(rule, chunk, Bfloat16Value(half), staleness, i);
+  }
+  return HalvesAreFinite(largest);
+}
+
+// The bitmap of a sparse payload, and its elements as they are used up.
+struct SparseElements {
+  const std::byte* bitmap;
+  const float* next;
+  const float* end;
+};
+
+// Merges the elements that a word of the bitmap names, one by one.
+template <typename Rule>
+MILLRACE_HOST_DEVICE void MergeBits(const Rule& rule, const ChunkSpan& chunk, uint32_t bits,
+                                    int64_t i, uint32_t staleness, const float** next) {
+  for (; bits != 0; bits &= bits - 1) {
+    MergeOne<OneLane>(rule, chunk, *(*next)++, staleness, i + __builtin_ctz(bits));
+  }
+}
+
+inline uint32_t BitmapWord(const std::byte* bitmap, int64_t i) {
+  uint32_t bits;
+  std::memcpy(&bits, bitmap + i / 8, sizeof(bits));
+  return bits;
+}
+
+// A checked payload; for rules of which zero changes nothing.
+template <typename Rule>
+void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
+                                const SparseElements& elements, uint32_t staleness) {
+  const float* next = elements.next;
+  for (int64_t i = 0; i < chunk.count; i += 32) {
+    MergeBits(rule, chunk, BitmapWord(elements.bitmap, i), i, staleness, &next);
+  }
+}
+
+// The same by eights: which elements are present is hard to predict, and a blend
+// need not. Words with none are skipped, so that their memory is not touched. Eight
+// elements are read where fewer are used; at the end, the last eight.
+template <typename Rule>
+MILLRACE_KERNEL(Avx2)
+void HogwildExchangeMergeSparse(Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                const SparseElements& elements, uint32_t staleness) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  const float* next = elements.next;
+  const bool eight = elements.end - next >= 8;
+  const float* const last = eight ? elements.end - 8 : next;
+  const int64_t whole = eight ? chunk.count / 32 * 32 : 0;
+  int64_t i = 0;
+  for (; i < whole; i += 32) {
+    const uint32_t word = BitmapWord(elements.bitmap, i);
+    if (word == 0) continue;
+#pragma GCC unroll 4
+    for (int byte = 0; byte < 4; ++byte) {
+      const unsigned bits = word >> (8 * byte) & 0xff;
+      const float* from = next < last ? next : last;
+      const __m256i ranks = _mm256_add_epi32(
+          _mm256_cvtepi8_epi32(
+              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kRanksOfBits[bits].data()))),
+          _mm256_set1_epi32(static_cast<int>(next - from)));
+      const __m256 d = _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), ranks);
+      MergePresent<Avx2>(rule, chunk, Avx2::Float(d), Avx2::Int(ranks), staleness, i + 8 * byte);
+      next += __builtin_popcount(bits);
+    }
+  }
+  for (; i < chunk.count; i += 32) {
+    MergeBits(rule, chunk, BitmapWord(elements.bitmap, i), i, staleness, &next);
+  }
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_MERGE_H_

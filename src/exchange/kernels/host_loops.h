@@ -1,0 +1,375 @@
+// The vector loops of the host executor, each compiled for every instruction set
+// (base/simd.h) and chosen by its first argument: Sse{}, Avx2{} or Avx512{}.
+//
+// Functions that touch the live weights are named HogwildExchange..., the name by
+// which the thread sanitizer is told that they race, by design: those that only read with
+// solvers, all of them where an executor was made without a lock. They use plain loads and
+// stores. No pointer needs more alignment than a float.
+#ifndef MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_
+#define MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_
+
+#include <cstdint>
+
+#include "base/simd.h"
+#include "exchange/kernels/codec.h"
+
+namespace millrace {
+
+// A set of one lane, for what is left at the end of a chunk.
+struct OneLane {
+  typedef float Float __attribute__((may_alias));
+  using Int = int32_t;
+  static constexpr int64_t kLanes = 1;
+};
+
+// The set that goes on where a set no longer fits.
+template <typename Set>
+struct Narrower {
+  using Type = OneLane;
+};
+template <>
+struct Narrower<Avx2> {
+  using Type = Sse;
+};
+template <>
+struct Narrower<Avx512> {
+  using Type = Avx2;
+};
+
+template <typename Set>
+MILLRACE_HOST_DEVICE typename Set::Float LoadFloats(const float* from) {
+  return *reinterpret_cast<const typename Set::Float*>(from);
+}
+
+template <typename Set>
+MILLRACE_HOST_DEVICE void StoreFloats(float* to, typename Set::Float value) {
+  *reinterpret_cast<typename Set::Float*>(to) = value;
+}
+
+// step(set, i) for each vector from element i on, the last ones of narrower sets.
+template <typename Set, typename Step>
+MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0) {
+#pragma GCC unroll 4
+  for (; i + Set::kLanes <= count; i += Set::kLanes) step(Set{}, i);
+  if constexpr (Set::kLanes > 1) {
+    ForEachVector<typename Narrower<Set>::Type>(count, step, i);
+  }
+}
+
+// The same, but that vectors of `Set` begin where they do not cross lines of memory, if
+// `aligned` is where they are stored: a store across two takes as long as two.
+template <typename Set, typename Step>
+MILLRACE_HOST_DEVICE void ForEachAlignedVector(const float* aligned, int64_t count, Step step) {
+  const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(aligned) / sizeof(float));
+  const int64_t head = -place & (Set::kLanes - 1);
+  if (head >= count) return ForEachVector<Set>(count, step);
+  ForEachVector<typename Narrower<Set>::Type>(head, step);
+  ForEachVector<Set>(count, step, head);
+}
+
+// The arrays of one chunk, from its first element on.
+struct ChunkSpan {
+  float* weights;
+  float* base;
+  float* pending;
+  float* rule_state;
+  int64_t count;
+  float share;  // of what is offered (chunk_op.h)
+};
+
+// u of elements i on: the weights' one reading.
+template <typename Set>
+MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_t i) {
+  return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
+}
+
+// What is to travel of u: nothing of an element without a finite d.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE typename Set::Float Offered(const Rule& rule, const ChunkSpan& chunk,
+                                                 typename Set::Float u, int32_t overflow) {
+  const typename Set::Float offer = chunk.share * rule.Offer(u);
+  return Magnitude(offer) < overflow ? offer : typename Set::Float{};
+}
+
+// Bits of an element's floats, gathered over a chunk.
+template <typename Set>
+struct Gathered {
+  typename Set::Int bits = {};
+  // The largest magnitude (codec.h).
+  MILLRACE_HOST_DEVICE void Largest(typename Set::Float x) {
+    const auto magnitude = Magnitude(x);
+    bits = magnitude > bits ? magnitude : bits;
+  }
+  MILLRACE_HOST_DEVICE void Any(typename Set::Float x) { bits |= ToBits(x); }
+};
+
+// One for each set that takes part in a chunk, so that each stays in registers.
+template <typename Set>
+struct Gather : Gather<typename Narrower<Set>::Type> {
+  Gathered<Set> own;
+  template <typename Which>
+  MILLRACE_HOST_DEVICE Gathered<Which>& Of(Which) {
+    return static_cast<Gather<Which>*>(this)->own;
+  }
+  // Of all sets; the vectors by halves, down to the narrowest.
+  MILLRACE_HOST_DEVICE int32_t Largest() {
+    Split([](auto* to, auto x) __attribute__((always_inline)) { to->Largest(x); });
+    return Gather<typename Narrower<Set>::Type>::Largest();
+  }
+  // Whether any float was neither 0 nor -0.
+  MILLRACE_HOST_DEVICE bool Any() {
+    Split([](auto* to, auto x) __attribute__((always_inline)) { to->Any(x); });
+    return Gather<typename Narrower<Set>::Type>::Any();
+  }
+
+ private:
+  // add(to, part) of every part of `own`, to what gathers parts of that width.
+  template <typename Add>
+  MILLRACE_HOST_DEVICE void Split(Add add) {
+    using Part = typename Narrower<Set>::Type;
+    constexpr int64_t kParts = Set::kLanes / Part::kLanes;
+    struct Parts {
+      typename Part::Float part[kParts];
+    };
+    const auto parts = __builtin_bit_cast(Parts, own.bits);
+    for (int64_t i = 0; i < kParts; ++i) {
+      add(&static_cast<Gather<Part>*>(this)->own, parts.part[i]);
+    }
+  }
+};
+template <>
+struct Gather<OneLane> {
+  Gathered<OneLane> own;
+  MILLRACE_HOST_DEVICE Gathered<OneLane>& Of(OneLane) { return own; }
+  MILLRACE_HOST_DEVICE int32_t Largest() { return own.bits; }
+  MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
+};
+
+// The largest magnitude that is offered, of those below `overflow`.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
+                                              const ChunkSpan& shared_chunk, int32_t overflow) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  Gather<Set> offers;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        offers.Of(set).Largest(
+            Offered<decltype(set)>(rule, chunk, Progress<decltype(set)>(chunk, i), overflow));
+      });
+  return offers.Largest();
+}
+
+// What a worker's chunk does with `pending`.
+enum class Pending {
+  kTaken,    // a new difference takes its place
+  kCleared,  // it was acknowledged, and none is taken
+  kHeld,     // it is not acknowledged yet
+};
+
+struct Moved {
+  bool taken = false;
+  bool remainder = false;
+};
+
+// Moves elements i on, of progress u, by `pending`; d of it travels.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, const float* position,
+                                  int64_t i, typename Set::Float u, typename Set::Float d,
+                                  typename Set::Float pending, Gathered<Set>* remainder) {
+  const typename Set::Float new_base = LoadFloats<Set>(position + i) + pending;
+  const typename Set::Float new_weights = new_base + rule.Keep(u, d);
+  remainder->Any(new_weights - new_base);
+  StoreFloats<Set>(chunk.weights + i, new_weights);
+  StoreFloats<Set>(chunk.base + i, new_base);
+}
+
+// kExchange of elements i on; kTake with `position` = base. `out`: null, or where
+// a difference is copied to.
+template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
+MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
+                                   const ChunkSpan& chunk, const float* position, float* out,
+                                   int64_t i, Gathered<Set>* taken, Gathered<Set>* remainder) {
+  using Float = typename Set::Float;
+  const Float u = Progress<Set>(chunk, i);
+  Float d = {}, pending = {};
+  if constexpr (kPending == Pending::kHeld) pending = LoadFloats<Set>(chunk.pending + i);
+  if constexpr (kPending == Pending::kTaken) {
+    pending = d = codec.Round(Offered<Set>(rule, chunk, u, codec.overflow()));
+    taken->Any(d);
+    if (out != nullptr) StoreFloats<Set>(out + i, d);
+  }
+  MoveOne<Set>(rule, chunk, position, i, u, d, pending, remainder);
+  if constexpr (kPending != Pending::kHeld) StoreFloats<Set>(chunk.pending + i, pending);
+}
+
+template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
+MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec& shared_codec,
+                                    const ChunkSpan& shared_chunk, const float* position,
+                                    float* out) {
+  // Copies, that no store can be thought to change.
+  const Rule rule = shared_rule;
+  const ElementCodec codec = shared_codec;
+  const ChunkSpan chunk = shared_chunk;
+  Gather<Set> taken, remainder;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        MoveStep<decltype(set), kPending>(rule, codec, chunk, position, out, i, &taken.Of(set),
+                                          &remainder.Of(set));
+      });
+  return {taken.Any(), remainder.Any()};
+}
+
+// Merges differences d into the weights from element i on.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typename Set::Float d,
+                                   uint32_t staleness, int64_t i) {
+  using Float = typename Set::Float;
+  Float state = {};
+  if constexpr (Rule::kHasState) state = LoadFloats<Set>(chunk.rule_state + i);
+  const Float w = LoadFloats<Set>(chunk.weights + i);
+  StoreFloats<Set>(chunk.weights + i, rule.Merge(w, d, state, staleness));
+  if constexpr (Rule::kHasState) StoreFloats<Set>(chunk.rule_state + i, state);
+}
+
+// Merges the differences d of those elements that are present.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MergePresent(const Rule& rule, const ChunkSpan& chunk,
+                                       typename Set::Float d, typename Set::Int absent,
+                                       uint32_t staleness, int64_t i) {
+  using Float = typename Set::Float;
+  const Float w = LoadFloats<Set>(chunk.weights + i);
+  Float old_state = {};
+  if constexpr (Rule::kHasState) old_state = LoadFloats<Set>(chunk.rule_state + i);
+  Float state = old_state;
+  const Float merged = rule.Merge(w, d, state, staleness);
+  StoreFloats<Set>(chunk.weights + i, absent < 0 ? w : merged);
+  if constexpr (Rule::kHasState) {
+    StoreFloats<Set>(chunk.rule_state + i, absent < 0 ? old_state : state);
+  }
+}
+
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE void MergeLoop(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                    const float* diff, uint32_t staleness) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        MergeOne<decltype(set)>(rule, chunk, LoadFloats<decltype(set)>(diff + i), staleness, i);
+      });
+}
+
+// Whether a vector is a line of memory.
+template <typename Set>
+inline constexpr bool kOneLine = Set::kLanes * sizeof(float) == 64;
+
+// The same, and looks meanwhile whether the floats of `next`, as many, are all finite: a
+// pass of its own would have to fetch them from far away with nothing else to do. Asks for
+// memory ahead, which is the next chunks' and payloads' where these lie behind one another;
+// narrower vectors were not faster for it, nor for beginning with a line.
+template <typename Set, typename Rule>
+MILLRACE_HOST_DEVICE bool MergeAheadLoop(const Rule& shared_rule, const ChunkSpan& shared_chunk,
+                                         const float* diff, uint32_t staleness, const float* next) {
+  const Rule rule = shared_rule;
+  const ChunkSpan chunk = shared_chunk;
+  Gather<Set> infinite;
+  const auto step = [&](auto set, int64_t i) __attribute__((always_inline)) {
+    using Vectors = decltype(set);
+    if constexpr (kOneLine<Vectors>) {
+      __builtin_prefetch(chunk.weights + i + 1024);
+      __builtin_prefetch(next + i + 512);
+    }
+    MergeOne<Vectors>(rule, chunk, LoadFloats<Vectors>(diff + i), staleness, i);
+    const auto x = LoadFloats<Vectors>(next + i);
+    infinite.Of(set).Any(x - x);  // 0, or NaN where x is not finite
+  };
+  if constexpr (kOneLine<Set>) {
+    ForEachAlignedVector<Set>(chunk.weights, chunk.count, step);
+  } else {
+    ForEachVector<Set>(chunk.count, step);
+  }
+  return !infinite.Any();
+}
+
+// to := from.
+template <typename Set>
+MILLRACE_HOST_DEVICE void CopyLoop(const float* from, int64_t count, float* to) {
+  ForEachVector<Set>(
+      count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        StoreFloats<decltype(set)>(to + i, LoadFloats<decltype(set)>(from + i));
+      });
+}
+
+// weights := base := position, or base := weights without one; pending := 0.
+template <typename Set>
+MILLRACE_HOST_DEVICE void SettleLoop(const ChunkSpan& shared_chunk, const float* position) {
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        using Vectors = decltype(set);
+        const auto value = LoadFloats<Vectors>((position ? position : chunk.weights) + i);
+        if (position) StoreFloats<Vectors>(chunk.weights + i, value);
+        StoreFloats<Vectors>(chunk.base + i, value);
+        StoreFloats<Vectors>(chunk.pending + i, typename Vectors::Float{});
+      });
+}
+
+// to := base - pending.
+template <typename Set>
+MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
+  const ChunkSpan chunk = shared_chunk;
+  ForEachVector<Set>(
+      chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
+        using Vectors = decltype(set);
+        StoreFloats<Vectors>(
+            to + i, LoadFloats<Vectors>(chunk.base + i) - LoadFloats<Vectors>(chunk.pending + i));
+      });
+}
+
+#define MILLRACE_LOOP(Set) MILLRACE_KERNEL(Set) inline
+
+#define MILLRACE_KERNELS(Set)                                                                      \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  int32_t HogwildExchangeLargestOffer(Set, const Rule& rule, const ChunkSpan& chunk,               \
+                                      int32_t overflow) {                                          \
+    return LargestOfferLoop<Set>(rule, chunk, overflow);                                           \
+  }                                                                                                \
+  template <Pending kPending, typename Rule, typename ElementCodec>                                \
+  MILLRACE_LOOP(Set)                                                                               \
+  Moved HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                      \
+                            const ChunkSpan& chunk, const float* position, float* out) {           \
+    return MoveLoop<Set, kPending>(rule, codec, chunk, position, out);                             \
+  }                                                                                                \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  void HogwildExchangeMerge(Set, const Rule& rule, const ChunkSpan& chunk, const float* diff,      \
+                            uint32_t staleness) {                                                  \
+    MergeLoop<Set>(rule, chunk, diff, staleness);                                                  \
+  }                                                                                                \
+  template <typename Rule>                                                                         \
+  MILLRACE_LOOP(Set)                                                                               \
+  bool HogwildExchangeMergeAhead(Set, const Rule& rule, const ChunkSpan& chunk, const float* diff, \
+                                 uint32_t staleness, const float* next) {                          \
+    return MergeAheadLoop<Set>(rule, chunk, diff, staleness, next);                                \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void HogwildExchangeRead(Set, const ChunkSpan& chunk, float* to) {            \
+    CopyLoop<Set>(chunk.weights, chunk.count, to);                                                 \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void HogwildExchangeSettle(Set, const ChunkSpan& chunk, const float* pos) {   \
+    SettleLoop<Set>(chunk, pos);                                                                   \
+  }                                                                                                \
+  MILLRACE_LOOP(Set) void ReturnChunk(Set, const ChunkSpan& chunk, float* to) {                    \
+    ReturnLoop<Set>(chunk, to);                                                                    \
+  }
+
+MILLRACE_KERNELS(Sse)
+MILLRACE_KERNELS(Avx2)
+MILLRACE_KERNELS(Avx512)
+#undef MILLRACE_KERNELS
+#undef MILLRACE_LOOP
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_

@@ -1,0 +1,401 @@
+// What a kernel does for one chain of operations (kernel_op.h), for any processor: the
+// same element functions (codec.h, merge_rule.h) as the host executor's, so that results
+// agree bit by bit (but for the payload of a NaN that a weight holds).
+//
+// It is written for a team of lanes, which a GPU's block of threads is:
+//   team.ForEach(n, step)   step(i) for each i in [0, n), by any lane, in any order
+//   team.Max(n, value)      the largest of value(i) >= 0; 0 if n is 0
+//   team.Or(n, value)       all bits of value(i)
+//   team.Scan(n, value, to) to[i] = the sum of value(j) for j < i; returns the whole sum
+//   team.Once(step)         step() by one lane, once all have come to it: what others read
+//                           before it may be overwritten
+//   team.stage()            scratch, StageBytes() of the largest chunk, on 16 bytes
+// Each of these ends when all lanes have done their part and see what the others wrote.
+// n is the same for all lanes, and so is what is returned: all lanes take the same way.
+//
+// A payload is copied to the stage and checked there before anything is written; it is
+// read once, since it may lie across a bus. Each weight is read once, right before it
+// is written (int8 takes: looked at once before that, for the scale).
+#ifndef MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_
+#define MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_
+
+#include "base/host_device.h"
+#include "exchange/kernels/kernel_op.h"
+#include "exchange/kernels/merge_rule.h"
+
+namespace millrace {
+
+// Of a word of a bitmap.
+MILLRACE_HOST_DEVICE uint32_t CountBits(uint32_t x) {
+  x = x - ((x >> 1) & 0x55555555u);
+  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
+  return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
+}
+
+// Of memory that is read and written as other types, too.
+typedef uint32_t KernelWord __attribute__((may_alias));
+
+// A function of its own, for nvcc 13.0 ends with an internal error where FromBits is called
+// with what depends on a template's arguments.
+MILLRACE_HOST_DEVICE float FloatOfMagnitude(int32_t magnitude) {
+  return FromBits<float>(magnitude);
+}
+
+template <typename Team, typename Rule>
+class KernelBody {
+ public:
+  MILLRACE_HOST_DEVICE KernelBody(const KernelBatch& batch, const Rule& rule, Team& team)
+      : batch_(batch), rule_(rule), team_(team) {}
+
+  MILLRACE_HOST_DEVICE void RunChain(uint32_t first) {
+    for (uint32_t index = first; index != kNoOp;) {
+      KernelOp op = batch_.ops[index];
+      w_ = From(batch_.weights, op.begin);
+      base_ = From(batch_.base, op.begin);
+      pending_ = From(batch_.pending, op.begin);
+      state_ = From(batch_.rule_state, op.begin);
+      words_ = SparseWords(op.count);
+      op.result = 0;
+      RunOne(op);
+      KernelOp* const result = &batch_.ops[index];
+      team_.Once([&] {
+        result->result = op.result;
+        result->out_codec = op.out_codec;
+        result->out_bytes = op.out_bytes;
+        result->scale = op.scale;
+      });
+      index = op.next;
+    }
+  }
+
+ private:
+  enum Flag : uint32_t { kTaken = 1, kRemains = 2 };
+  enum class Pending { kTaken, kCleared, kHeld };
+
+  static MILLRACE_HOST_DEVICE float* From(float* array, int64_t begin) {
+    return array ? array + begin : nullptr;
+  }
+
+  MILLRACE_HOST_DEVICE void RunOne(KernelOp& op) {
+    switch (op.kind) {
+      case ChunkOpKind::kRead:
+        return CopyOut(
+            op, [=](const float* w, const float*, const float*, int64_t i) { return Live(w + i); });
+      case ChunkOpKind::kReturn:
+        return CopyOut(op, [=](const float*, const float* base, const float* pending, int64_t i) {
+          return base[i] - pending[i];
+        });
+      case ChunkOpKind::kExchange:
+        if (!StagesPosition(op)) return;
+        if (op.take) return Take(op, Staged());
+        return op.acknowledged ? Move<Pending::kCleared>(op, Float32Codec{}, Staged())
+                               : Move<Pending::kHeld>(op, Float32Codec{}, Staged());
+      case ChunkOpKind::kTake:
+        return Take(op, base_);
+      case ChunkOpKind::kEncodePending:
+        return EncodePending(op);
+      case ChunkOpKind::kMerge:
+        return Merge(op);
+      case ChunkOpKind::kAdopt:
+        if (StagesPosition(op)) Settle(op, Staged());
+        return;
+      case ChunkOpKind::kFreeze:
+        return Settle(op, nullptr);
+    }
+  }
+
+  // A weight that solvers change meanwhile: one reading, that is not repeated.
+  static MILLRACE_HOST_DEVICE float Live(const float* w) {
+    return *static_cast<const volatile float*>(w);
+  }
+
+  // ---- The stage: first the payload, or a difference as floats; then bitmap and offsets.
+
+  MILLRACE_HOST_DEVICE std::byte* Payload() const { return team_.stage(); }
+  MILLRACE_HOST_DEVICE float* Staged() const { return reinterpret_cast<float*>(team_.stage()); }
+  MILLRACE_HOST_DEVICE KernelWord* Bits(const KernelOp& op) const {
+    return reinterpret_cast<KernelWord*>(team_.stage() + StageWordsAt(op.count));
+  }
+  MILLRACE_HOST_DEVICE KernelWord* Offsets(const KernelOp& op) const { return Bits(op) + words_; }
+
+  MILLRACE_HOST_DEVICE void StageIn(const KernelOp& op) {
+    const auto* from = reinterpret_cast<const KernelWord*>(op.in);
+    auto* to = reinterpret_cast<KernelWord*>(Payload());
+    const uint32_t words = op.in_bytes / 4, rest = op.in_bytes % 4;
+    team_.ForEach(words + rest, [=, in = op.in, stage = Payload()](int64_t i) {
+      if (i < words) {
+        to[i] = from[i];
+      } else {
+        const uint32_t at = 4 * words + static_cast<uint32_t>(i - words);
+        stage[at] = in[at];
+      }
+    });
+  }
+
+  // ---- Checks.
+
+  MILLRACE_HOST_DEVICE bool AllFinite(const float* values, uint32_t count) {
+    return team_.Max(count, [=](int64_t i) { return Magnitude(values[i]); }) < kInfinityBits;
+  }
+
+  MILLRACE_HOST_DEVICE bool StagesPosition(KernelOp& op) {
+    op.result = CheckPayload(op, Codec::kFloat32);
+    if (op.result != 0) op.out_bytes = 0;
+    return op.result == 0;
+  }
+
+  // Stages the payload and says what is wrong with it.
+  MILLRACE_HOST_DEVICE uint8_t CheckPayload(const KernelOp& op, Codec codec) {
+    const uint32_t least = LeastPayloadBytes(codec, op.count);
+    const bool sparse = codec == Codec::kSparse;
+    if (sparse ? op.in_bytes < least || op.in_bytes > least + 4 * op.count
+               : op.in_bytes != least || codec > Codec::kSparse) {
+      return kMalformed;
+    }
+    StageIn(op);
+    switch (codec) {
+      case Codec::kFloat32:
+        return AllFinite(Staged(), op.count) ? 0 : kNonFinite;
+      case Codec::kBfloat16: {
+        const auto* halves = reinterpret_cast<const uint16_t*>(Payload());
+        const int32_t largest =
+            team_.Max(op.count, [=](int64_t i) { return Magnitude(Bfloat16Value(halves[i])); });
+        return largest < kInfinityBits ? 0 : kNonFinite;
+      }
+      case Codec::kInt8:
+        return Int8ScaleIsSafe(*Staged()) ? 0 : kNonFinite;
+      case Codec::kSparse:
+        return CheckSparse(op);
+    }
+    return kMalformed;
+  }
+
+  MILLRACE_HOST_DEVICE uint8_t CheckSparse(const KernelOp& op) {
+    const auto* bitmap = reinterpret_cast<const KernelWord*>(Payload());
+    KernelWord* const bits = Bits(op);
+    const uint32_t present = team_.Scan(
+        words_,
+        [=](int64_t i) {
+          bits[i] = bitmap[i];
+          return CountBits(bitmap[i]);
+        },
+        Offsets(op));
+    const uint32_t odd = op.count % 32;
+    if (odd != 0 && bits[words_ - 1] >> odd != 0) return kMalformed;
+    if (op.in_bytes != 4 * (words_ + present)) return kMalformed;
+    return AllFinite(Staged() + words_, present) ? 0 : kNonFinite;
+  }
+
+  // ---- Worker ends.
+
+  // What is to travel of u: nothing of an element without a finite d.
+  static MILLRACE_HOST_DEVICE float Offered(const Rule& rule, float share, float u,
+                                            int32_t overflow) {
+    const float offer = share * rule.Offer(u);
+    return Magnitude(offer) < overflow ? offer : 0.0f;
+  }
+
+  // By magnitude, of those that int8 can say.
+  MILLRACE_HOST_DEVICE float LargestOffer(const KernelOp& op) {
+    const float *const w = w_, *const base = base_;
+    const Rule rule = rule_;
+    const float share = op.share;
+    const int32_t overflow = Int8Codec::overflow();
+    const int32_t largest = team_.Max(op.count, [=](int64_t i) {
+      const float offer = Offered(rule, share, Live(w + i) - base[i], overflow);
+      return Magnitude(offer);
+    });
+    return FloatOfMagnitude(largest);
+  }
+
+  MILLRACE_HOST_DEVICE void Take(KernelOp& op, const float* position) {
+    if (op.codec == Codec::kFloat32) {
+      Move<Pending::kTaken>(op, Float32Codec{}, position);
+    } else if (op.codec == Codec::kBfloat16) {
+      Move<Pending::kTaken>(op, Bfloat16Codec{}, position);
+    } else if (op.codec == Codec::kInt8) {
+      op.scale = Int8Scale(LargestOffer(op));
+      Move<Pending::kTaken>(op, Int8Codec{op.scale}, position);
+    } else {
+      Move<Pending::kTaken>(op, SparseCodec{batch_.threshold}, position);
+    }
+  }
+
+  // d goes to the stage, in place of the position's element.
+  template <Pending kPending, typename ElementCodec>
+  MILLRACE_HOST_DEVICE void Move(KernelOp& op, const ElementCodec& codec, const float* position) {
+    float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
+    const Rule rule = rule_;
+    const float share = op.share;
+    const uint32_t flags = team_.Or(op.count, [=](int64_t i) {
+      const float pos = position[i];
+      const float u = Live(w + i) - base[i];
+      float d = 0, p = 0;
+      if constexpr (kPending == Pending::kHeld) p = pending[i];
+      if constexpr (kPending == Pending::kTaken) {
+        p = d = codec.Round(Offered(rule, share, u, codec.overflow()));
+        d_out[i] = d;
+      }
+      const float new_base = pos + p;
+      const float new_w = new_base + rule.Keep(u, d);
+      w[i] = new_w;
+      base[i] = new_base;
+      if constexpr (kPending != Pending::kHeld) pending[i] = p;
+      return uint32_t{Magnitude(d) != 0 ? kTaken : 0u} |
+             uint32_t{Magnitude(new_w - new_base) != 0 ? kRemains : 0u};
+    });
+    op.result =
+        static_cast<uint8_t>((flags & kTaken ? kNonZero : 0) | (flags & kRemains ? kRemainder : 0));
+    op.out_codec = op.codec;
+    op.out_bytes = 0;
+    if (flags & kTaken) Encode(op);
+  }
+
+  MILLRACE_HOST_DEVICE void EncodePending(KernelOp& op) {
+    const float* const pending = pending_;
+    float* const d = Staged();
+    team_.ForEach(op.count, [=](int64_t i) { d[i] = pending[i]; });
+    Encode(op);
+  }
+
+  // Writes the differences on the stage as op.codec to op.out, which may be null for float32.
+  MILLRACE_HOST_DEVICE void Encode(KernelOp& op) {
+    op.out_codec = op.codec;
+    op.out_bytes = LeastPayloadBytes(op.codec, op.count);
+    const float* const d = Staged();
+    std::byte* const out = op.out;
+    if (op.codec == Codec::kBfloat16) {
+      auto* const halves = reinterpret_cast<uint16_t*>(out);
+      team_.ForEach(op.count, [=](int64_t i) { halves[i] = Bfloat16Half(d[i]); });
+    } else if (op.codec == Codec::kInt8) {
+      const Int8Codec codec{op.scale};
+      auto* const levels = reinterpret_cast<int8_t*>(out + kInt8ScaleBytes);
+      team_.Once([=] { *reinterpret_cast<float*>(out) = codec.scale; });
+      team_.ForEach(op.count,
+                    [=](int64_t i) { levels[i] = static_cast<int8_t>(codec.Level(d[i])); });
+    } else if (op.codec == Codec::kFloat32 || !EncodeSparse(op)) {
+      op.out_codec = Codec::kFloat32;
+      op.out_bytes = out == nullptr ? 0 : LeastPayloadBytes(Codec::kFloat32, op.count);
+      if (out == nullptr) return;
+      auto* const floats = reinterpret_cast<float*>(out);
+      team_.ForEach(op.count, [=](int64_t i) { floats[i] = d[i]; });
+    }
+  }
+
+  // False if a dense payload is not longer.
+  MILLRACE_HOST_DEVICE bool EncodeSparse(KernelOp& op) {
+    const float* const d = Staged();
+    KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
+    const uint32_t count = op.count, words = words_;
+    const uint32_t present = team_.Scan(
+        words,
+        [=](int64_t word) {
+          uint32_t found = 0;
+          // Each lane begins at another element, so that they do not all want the same bank.
+          for (uint32_t step = 0; step < 32; ++step) {
+            const auto bit = (step + static_cast<uint32_t>(word)) % 32;
+            const int64_t i = 32 * word + bit;
+            if (i < count && d[i] != 0) found |= 1u << bit;
+          }
+          bits[word] = found;
+          return CountBits(found);
+        },
+        offsets);
+    const uint32_t bytes = 4 * (words + present);
+    if (bytes >= 4 * count) return false;
+    auto* const bitmap = reinterpret_cast<KernelWord*>(op.out);
+    auto* const values = reinterpret_cast<float*>(op.out) + words;
+    team_.ForEach(words, [=](int64_t word) { bitmap[word] = bits[word]; });
+    team_.ForEach(count, [=](int64_t i) {
+      const uint32_t word = bits[i / 32], bit = 1u << i % 32;
+      if (word & bit) values[offsets[i / 32] + CountBits(word & (bit - 1))] = d[i];
+    });
+    op.out_bytes = bytes;
+    return true;
+  }
+
+  // ---- Masters, and the rest.
+
+  MILLRACE_HOST_DEVICE void Merge(KernelOp& op) {
+    op.result = CheckPayload(op, op.codec);
+    if (op.result != 0) return;
+    const float* const values = Staged();
+    const std::byte* const payload = Payload();
+    switch (op.codec) {
+      case Codec::kFloat32:
+        return MergeEach(op, [=](int64_t i) { return values[i]; });
+      case Codec::kBfloat16:
+        return MergeEach(op, [=](int64_t i) {
+          return Bfloat16Value(reinterpret_cast<const uint16_t*>(payload)[i]);
+        });
+      case Codec::kInt8:
+        return MergeEach(op, [=](int64_t i) {
+          const auto level = static_cast<int8_t>(payload[kInt8ScaleBytes + i]);
+          return values[0] * static_cast<float>(level);
+        });
+      case Codec::kSparse:
+        return MergeSparse(op);
+    }
+  }
+
+  MILLRACE_HOST_DEVICE void MergeSparse(const KernelOp& op) {
+    const KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
+    const float* const values = Staged() + words_;
+    float *const w = w_, *const state = state_;
+    const Rule rule = rule_;
+    const uint32_t staleness = op.staleness;
+    team_.ForEach(op.count, [=](int64_t i) {
+      const uint32_t word = bits[i / 32], bit = 1u << i % 32;
+      const bool present = word & bit;
+      if (Rule::kZeroChangesNothing && !present) return;
+      const float d = present ? values[offsets[i / 32] + CountBits(word & (bit - 1))] : 0.0f;
+      MergeOne(rule, w, state, d, staleness, i);
+    });
+  }
+
+  template <typename Value>
+  MILLRACE_HOST_DEVICE void MergeEach(const KernelOp& op, Value value) {
+    float *const w = w_, *const state = state_;
+    const Rule rule = rule_;
+    const uint32_t staleness = op.staleness;
+    team_.ForEach(op.count, [=](int64_t i) { MergeOne(rule, w, state, value(i), staleness, i); });
+  }
+
+  static MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, float* w, float* states, float d,
+                                            uint32_t staleness, int64_t i) {
+    float state = 0;
+    if constexpr (Rule::kHasState) state = states[i];
+    w[i] = rule.Merge(Live(w + i), d, state, staleness);
+    if constexpr (Rule::kHasState) states[i] = state;
+  }
+
+  // weights := base := position, or base := weights without one; pending := 0.
+  MILLRACE_HOST_DEVICE void Settle(const KernelOp& op, const float* position) {
+    float *const w = w_, *const base = base_, *const pending = pending_;
+    team_.ForEach(op.count, [=](int64_t i) {
+      const float value = position ? position[i] : Live(w + i);
+      if (position) w[i] = value;
+      base[i] = value;
+      pending[i] = 0;
+    });
+  }
+
+  template <typename Value>
+  MILLRACE_HOST_DEVICE void CopyOut(KernelOp& op, Value value) {
+    const float *const w = w_, *const base = base_, *const pending = pending_;
+    auto* const out = reinterpret_cast<float*>(op.out);
+    team_.ForEach(op.count, [=](int64_t i) { out[i] = value(w, base, pending, i); });
+    op.out_bytes = LeastPayloadBytes(Codec::kFloat32, op.count);
+  }
+
+  const KernelBatch& batch_;
+  const Rule& rule_;
+  Team& team_;
+  // Of the operation's chunk.
+  float *w_ = nullptr, *base_ = nullptr, *pending_ = nullptr, *state_ = nullptr;
+  uint32_t words_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_

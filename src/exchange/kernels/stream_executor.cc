@@ -1,0 +1,254 @@
+#include "exchange/kernels/stream_executor.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/cache_line.h"
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
+                     const std::string& name) {
+  if (arrays.chunk_floats > kMostKernelFloats) {
+    throw Error(name, ": chunk_floats is ", arrays.chunk_floats, ": expected at most ",
+                kMostKernelFloats, " in the memory of a device");
+  }
+  CHECK_GT(arrays.chunk_floats, 0);
+  CHECK_GE(limits.launch_ops, 1u);
+  CHECK_GE(limits.launches, 1u);
+  CHECK_LE(limits.launches, KernelStream::kMostLaunches);
+  StreamLimits checked = limits;
+  // One operation's input and output fit in any case.
+  const size_t least = 2 * WholeCacheLines(LongestPayloadBytes(arrays.chunk_floats));
+  checked.stage_bytes =
+      static_cast<uint32_t>(std::max<size_t>(WholeCacheLines(limits.stage_bytes), least));
+  return checked;
+}
+
+size_t OpsBytes(const StreamLimits& limits) {
+  return WholeCacheLines(sizeof(KernelOp) * limits.launch_ops);
+}
+size_t ChainsBytes(const StreamLimits& limits) {
+  return WholeCacheLines(sizeof(uint32_t) * limits.launch_ops);
+}
+size_t LaunchBytes(const StreamLimits& limits) {
+  return OpsBytes(limits) + ChainsBytes(limits) + limits.stage_bytes;
+}
+
+bool ReadsPayload(ChunkOpKind kind) {
+  return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kMerge ||
+         kind == ChunkOpKind::kAdopt;
+}
+
+}  // namespace
+
+StreamExecutor::StreamExecutor(std::unique_ptr<KernelStream> stream, const ReplicaArrays& arrays,
+                               const CodecConfig& codec, const StreamLimits& limits)
+    : stream_(std::move(stream)),
+      arrays_(arrays),
+      threshold_(codec.threshold),
+      limits_(Checked(limits, arrays, stream_->name())),
+      memory_(stream_->shared(), limits_.launches * LaunchBytes(limits_)),
+      ring_(limits_.launches),
+      last_(static_cast<size_t>(arrays.chunks())) {
+  std::byte* at = memory_.get<std::byte>();
+  for (Launch& launch : ring_) {
+    launch.ops = reinterpret_cast<KernelOp*>(at);
+    launch.chains = reinterpret_cast<uint32_t*>(at + OpsBytes(limits_));
+    launch.stage = at + OpsBytes(limits_) + ChainsBytes(limits_);
+    at += LaunchBytes(limits_);
+    launch.asked.reserve(limits_.launch_ops);
+    launch.copied_out.reserve(limits_.launch_ops);
+  }
+}
+
+StreamExecutor::~StreamExecutor() {
+  for (; concluded_ < launched_; ++concluded_) stream_->Wait(concluded_ % ring_.size());
+}
+
+bool StreamExecutor::Share(std::span<const std::byte> memory) {
+  std::byte* const device = stream_->Share(memory);
+  if (!device) return false;
+  shared_.push_back({memory.data(), memory.data() + memory.size(), device});
+  return true;
+}
+
+const StreamExecutor::Shared* StreamExecutor::Find(const std::byte* begin, size_t bytes) const {
+  for (const Shared& each : shared_) {
+    if (begin >= each.begin && begin + bytes <= each.end) return &each;
+  }
+  return nullptr;
+}
+
+uint32_t StreamExecutor::InBytes(const ChunkOp& op) {
+  return ReadsPayload(op.kind) ? op.in_bytes : 0;
+}
+
+// The room that the operation may write, which must be there; 0 if it writes none.
+uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
+  const int64_t floats = arrays_.floats_of(op.chunk);
+  const bool takes =
+      op.kind == ChunkOpKind::kTake || (op.kind == ChunkOpKind::kExchange && op.take);
+  uint32_t bytes = 0;
+  if (takes || op.kind == ChunkOpKind::kEncodePending) {
+    if (op.out == nullptr) {
+      CHECK(op.codec == Codec::kFloat32);
+      return 0;
+    }
+    // A sparse difference may have to be written as a dense one.
+    bytes = LeastPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
+    if (op.codec == Codec::kSparse) bytes = std::max(bytes, SparseBitmapBytes(floats));
+  } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn) {
+    bytes = LeastPayloadBytes(Codec::kFloat32, floats);
+  }
+  CHECK_GE(op.out_bytes, bytes);
+  return bytes;
+}
+
+void StreamExecutor::Run(std::span<ChunkOp> ops) {
+  Start(ops);
+  Finish();
+}
+
+void StreamExecutor::Start(std::span<ChunkOp> ops) {
+  ThrowIfFailed();
+  for (ChunkOp& op : ops) Add(&op);
+  if (open().size() > 0) Enqueue();
+}
+
+// Whether kernels read what is no payload is for them to say; what is longer than any is not
+// copied for them.
+void StreamExecutor::Add(ChunkOp* op) {
+  CHECK_LT(int64_t{op->chunk}, arrays_.chunks());
+  const uint32_t count = static_cast<uint32_t>(arrays_.floats_of(op->chunk));
+  const uint32_t out_bytes = OutBytes(*op);
+  uint32_t in_bytes = InBytes(*op);
+  if (in_bytes > LongestPayloadBytes(count)) in_bytes = 0;  // kMalformed, as a payload of none
+  const Shared* const in = in_bytes > 0 ? Find(op->in, in_bytes) : nullptr;
+  const Shared* const out = out_bytes > 0 ? Find(op->out, out_bytes) : nullptr;
+  const size_t copied =
+      (in ? 0 : WholeCacheLines(in_bytes)) + (out ? 0 : WholeCacheLines(out_bytes));
+  if (open().size() == limits_.launch_ops || open().staged_bytes + copied > limits_.stage_bytes) {
+    Enqueue();
+  }
+  Launch& launch = open();
+  const uint32_t index = launch.size();
+  KernelOp& to = launch.ops[index];
+  to = {};
+  to.begin = int64_t{op->chunk} * arrays_.chunk_floats;
+  to.count = count;
+  to.in_bytes = in_bytes;
+  to.staleness = op->staleness;
+  to.share = op->share;
+  to.kind = op->kind;
+  to.codec = op->codec;
+  to.acknowledged = op->acknowledged;
+  to.take = op->take;
+  to.scale = op->scale;
+  to.out_codec = op->out_codec;
+  to.out_bytes = op->out_bytes;
+  if (in) {
+    to.in = in->device + (op->in - in->begin);
+  } else if (in_bytes > 0) {
+    std::byte* const stage = Stage(&launch, in_bytes);
+    std::memcpy(stage, op->in, in_bytes);
+    to.in = stage;
+    copied_bytes_ += in_bytes;
+  }
+  if (out) {
+    to.out = out->device + (op->out - out->begin);
+  } else if (out_bytes > 0) {
+    to.out = Stage(&launch, out_bytes);
+  }
+  LastOp& last = last_[op->chunk];
+  if (launch.size() > 0 && last.launch == launched_ + 1) {
+    launch.ops[last.index].next = index;
+  } else {
+    launch.chains[launch.chain_count++] = index;
+  }
+  last = {launched_ + 1, index};
+  launch.asked.push_back(op);
+  launch.copied_out.push_back(out_bytes > 0 && !out);
+  ++started_;
+}
+
+std::byte* StreamExecutor::Stage(Launch* launch, uint32_t bytes) {
+  std::byte* const at = launch->stage + launch->staged_bytes;
+  launch->staged_bytes += static_cast<uint32_t>(WholeCacheLines(bytes));
+  return at;
+}
+
+// Launches what is open, and makes room for the next.
+void StreamExecutor::Enqueue() {
+  Launch& launch = open();
+  KernelBatch batch;
+  batch.ops = launch.ops;
+  batch.chains = launch.chains;
+  batch.chain_count = launch.chain_count;
+  batch.weights = arrays_.weights;
+  batch.base = arrays_.base;
+  batch.pending = arrays_.pending;
+  batch.rule_state = arrays_.rule_state;
+  batch.threshold = threshold_;
+  batch.stage_bytes = StageBytes(arrays_.chunk_floats);
+  stream_->Launch(batch, launched_ % ring_.size());
+  ++launched_;
+  ThrowIfFailed();
+  if (launched_ - concluded_ == ring_.size()) ReclaimOldest();
+}
+
+void StreamExecutor::ReclaimOldest() {
+  stream_->Wait(concluded_ % ring_.size());
+  ThrowIfFailed();
+  Conclude(&ring_[concluded_ % ring_.size()]);
+}
+
+// What the kernel found is told to whoever asked.
+void StreamExecutor::Conclude(Launch* launch) {
+  for (uint32_t i = 0; i < launch->size(); ++i) {
+    const KernelOp& from = launch->ops[i];
+    ChunkOp* const op = launch->asked[i];
+    op->result = from.result;
+    op->out_codec = from.out_codec;
+    op->scale = from.scale;
+    op->out_bytes = from.out_bytes;
+    if (launch->copied_out[i] && from.result != kMalformed && from.result != kNonFinite) {
+      std::memcpy(op->out, from.out, from.out_bytes);
+      copied_bytes_ += from.out_bytes;
+    }
+  }
+  reclaimed_ += launch->size();
+  ++concluded_;
+  launch->asked.clear();
+  launch->copied_out.clear();
+  launch->chain_count = launch->staged_bytes = 0;
+}
+
+uint64_t StreamExecutor::Reclaim() {
+  ThrowIfFailed();
+  while (concluded_ < launched_ && stream_->Reached(concluded_ % ring_.size())) {
+    ThrowIfFailed();
+    Conclude(&ring_[concluded_ % ring_.size()]);
+  }
+  return reclaimed_;
+}
+
+void StreamExecutor::Finish() {
+  ThrowIfFailed();
+  while (concluded_ < launched_) ReclaimOldest();
+}
+
+void StreamExecutor::ThrowIfFailed() {
+  if (stream_->failure().empty()) return;
+  // The device touches none of it any more: there is nothing to wait for.
+  concluded_ = launched_;
+  reclaimed_ = started_;
+  throw Error(stream_->name(), ": ", stream_->failure());
+}
+
+}  // namespace millrace

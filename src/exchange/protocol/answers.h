@@ -1,0 +1,39 @@
+// The short answers that a worker end owes: positions seen, claims granted, newer
+// positions returned. Many fit into one frame. Internal to exchange/; not thread-safe.
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_
+
+#include <cstdint>
+
+#include "exchange/protocol/exchange_context.h"
+
+namespace millrace {
+
+class Answers {
+ public:
+  explicit Answers(ExchangeContext* context) : x_(*context) {}
+
+  // Sends what is owed, at most `budget` frames (0 or at least 3).
+  void Poll(size_t budget);
+
+ private:
+  // A kSeen or kPledge frame being filled.
+  struct List {
+    FrameType type;
+    uint32_t slot = kNoSlot;
+    size_t entries = 0;
+  };
+
+  void Append(List* list, uint16_t to, uint32_t chunk);
+  void PostList(List* list, uint16_t to);
+  void PostReturn(uint32_t index);
+  size_t ListCapacity() const { return x_.outbox.payload_bytes() / kChunkNumberBytes; }
+
+  ExchangeContext& x_;
+  size_t posted_ = 0;
+  uint16_t next_ = 0;  // the node whose list is served first
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_

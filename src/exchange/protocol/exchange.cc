@@ -1,0 +1,382 @@
+#include "exchange/protocol/exchange.h"
+
+#include <algorithm>
+
+#include "base/cache_line.h"
+#include "base/error.h"
+#include "exchange/protocol/ownership.h"
+
+namespace millrace {
+namespace {
+
+// Where the executor starts ahead, so many of its batches may be under way at once.
+constexpr size_t kBatchesAhead = 4;
+constexpr uint32_t kFewestSlots = 8;
+constexpr size_t kRowsAhead = 4;
+// Of the next frame: what is longer, the processor itself fetches ahead of its checksum.
+constexpr size_t kBytesAhead = 2048;
+// That answers leave to it.
+constexpr size_t kSlotsForMembership = 2;
+
+MembershipConfig MembershipPart(const ExchangeConfig& config) {
+  return {config.node,         config.max_nodes,        config.incarnation,
+          config.heartbeat_ns, config.suspect_ns,       config.found_after_ns,
+          config.sole_founder, config.founds_when_told, MaxMembers(config)};
+}
+
+const ExchangeConfig& Checked(const ExchangeConfig& config) {
+  if (config.max_nodes > kMaxNodes) {
+    throw Error("exchange: max_nodes is ", config.max_nodes, ", expected at most ", kMaxNodes);
+  }
+  if (config.node >= config.max_nodes) {
+    throw Error("exchange: node is ", config.node, ", expected less than max_nodes, ",
+                config.max_nodes);
+  }
+  if (config.max_members > config.max_nodes) {
+    throw Error("exchange: max_members is ", config.max_members, ", expected at most max_nodes, ",
+                config.max_nodes);
+  }
+  if (config.slots < kFewestSlots) {
+    throw Error("exchange: slots is ", config.slots, ", expected at least ", kFewestSlots);
+  }
+  if (config.codec.codec == Codec::kSparse && !(config.codec.threshold > 0)) {
+    throw Error("exchange: threshold is ", config.codec.threshold,
+                ", expected more than 0 for the sparse codec");
+  }
+  if (config.direct && config.trailer_bytes > 0) {
+    throw Error("exchange: trailer_bytes is ", config.trailer_bytes,
+                ", expected 0 where frames are sent from where they are");
+  }
+  if (config.resend_ns <= 0) {
+    throw Error("exchange: resend_ns is ", config.resend_ns, ", expected more than 0");
+  }
+  if (config.heartbeat_ns <= 0 || config.suspect_ns < 3 * config.heartbeat_ns) {
+    throw Error("exchange: suspect_ns is ", config.suspect_ns,
+                ", expected at least three times heartbeat_ns, ", config.heartbeat_ns);
+  }
+  return config;
+}
+
+// The largest payload: a chunk, or a heartbeat, whichever is larger.
+size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
+  const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
+  return std::max(chunk, Membership::MaxPayloadBytes(MaxMembers(config)));
+}
+
+// Asks for a frame's bytes: another processor's kernel may have written them.
+void FetchBytes(std::span<const std::byte> frame) {
+  const size_t bytes = std::min(frame.size(), kBytesAhead);
+  for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(&frame[at]);
+}
+
+}  // namespace
+
+size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays) {
+  return kFrameHeaderBytes + 8 * AckWords(config.max_nodes) + PayloadRoom(config, arrays) +
+         config.trailer_bytes;
+}
+
+Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
+    : config_(Checked(config)),
+      executor_(*executor),
+      membership_(MembershipPart(config)),
+      table_(executor->arrays().chunks(), config.max_nodes),
+      outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
+              config.trailer_bytes, executor->payload_memory()),
+      batch_(executor->batch_ops() * (executor->starts_ahead() ? kBatchesAhead : 1)),
+      meters_(config.max_nodes, table_.size()),
+      context_{config_,
+               executor_,
+               executor_.arrays(),
+               membership_,
+               table_,
+               outbox_,
+               batch_,
+               stats_,
+               meters_,
+               {},
+               std::vector<MasterAnswers>(config_.max_nodes)},
+      worker_(&context_),
+      master_(&context_),
+      recovery_(&context_),
+      answers_(&context_) {
+  followed_.Reserve(config.max_nodes);
+  executor->Share(outbox_.payloads());
+}
+
+void Exchange::SetProgress(uint64_t iterations) {
+  if (iterations == progress_) return;
+  progress_ = iterations;
+  membership_.SetClock(iterations - clock_base_);
+  WeightsChanged();
+}
+
+void Exchange::WeightsChanged() {
+  ++table_.version;
+  worker_.Wake();
+  master_.Wake();
+}
+
+void Exchange::Flush() {
+  worker_.Flush();
+  flushed_ = true;
+  FollowThrottle();
+}
+
+void Exchange::SetThrottled(bool throttled) {
+  asked_to_throttle_ = throttled;
+  FollowThrottle();
+}
+
+// A member that joins needs every chunk once, whatever progress is in it.
+void Exchange::FollowThrottle() {
+  const View& view = membership_.view();
+  const bool all_synced = view.synced() == view.members.size();
+  const bool throttled = asked_to_throttle_ && !flushed_ && all_synced;
+  if (throttled == context_.throttled) return;
+  context_.throttled = throttled;
+  outbox_.ShareEvenly(throttled);
+}
+
+// Whoever leaves sends all it has, to the last bit.
+void Exchange::Leave() {
+  Flush();
+  membership_.Leave();
+}
+
+bool Exchange::in_sync() const {
+  return membership_.view().id && membership_.synced() && table_.missing == 0;
+}
+
+// ---- In ---------------------------------------------------------------------
+
+void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
+  // What is under way was asked for in the present view.
+  if (batch_.empty()) {
+    membership_.Tick(now);
+    FollowView();
+  }
+  context_.ReadClock();
+  for (size_t i = 0; i < frames.size(); ++i) {
+    if (i + kRowsAhead < frames.size()) FetchRow(frames[i + kRowsAhead]);
+    if (i + 1 < frames.size()) FetchBytes(frames[i + 1]);
+    Handle(frames[i], now);
+  }
+  if (executor_.starts_ahead()) {
+    StartBatch();
+  } else {
+    RunBatch(now);
+  }
+  if (batch_.empty()) ReportToMembership();
+}
+
+// Asks for the row of the chunk that a frame names: rows of large models are in memory.
+inline void Exchange::FetchRow(std::span<const std::byte> frame) const {
+  if (frame.size() < kFrameHeaderBytes) return;
+  const uint32_t chunk = FrameChunk(frame);
+  if (chunk >= table_.size()) return;
+  __builtin_prefetch(&table_.chunks[chunk]);
+  __builtin_prefetch(&table_.chunks[chunk].batch);
+}
+
+inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
+  stats_.bytes_received += bytes.size();
+  const Drop invalid = DecodeFrame(bytes, &frame_);
+  const FrameHeader& header = frame_.header;
+  if (invalid != Drop::kNone) {
+    context_.Dropped(invalid);
+  } else if (const Drop foreign = CheckSource(header); foreign != Drop::kNone) {
+    context_.Dropped(foreign);
+  } else {
+    meters_.Received(header.source, bytes.size());
+    const Drop drop = Dispatch(frame_, now);
+    if (drop != Drop::kNone) {
+      context_.Dropped(drop, header.source);
+    } else {
+      ++stats_.received[static_cast<size_t>(header.type)];
+    }
+  }
+  if (batch_.Full()) RunBatch(now);
+}
+
+// Why a frame is not one of a peer to this node.
+inline Drop Exchange::CheckSource(const FrameHeader& h) const {
+  if (h.run != config_.run) return Drop::kRun;
+  if (h.source == config_.node) return Drop::kSelf;
+  if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
+  return h.source < config_.max_nodes ? Drop::kNone : Drop::kStranger;
+}
+
+inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
+  const FrameHeader& h = frame.header;
+  const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
+  const bool heard = membership_.Heard(h, is_largest, now);
+  if (h.type >= FrameType::kHeartbeat) {
+    RunBatch(now);  // what came before belongs to the view that may end here
+    const bool understood = membership_.Receive(frame, now);
+    FollowView();
+    return understood ? Drop::kNone : Drop::kPayload;
+  }
+  if (!heard) return h.view == membership_.view().id ? Drop::kStranger : Drop::kView;
+  if (h.chunk < table_.size() && batch_.Holds(table_.chunks[h.chunk]) &&
+      h.type != FrameType::kDiff) {
+    RunBatch(now);
+  }
+  switch (h.type) {
+    case FrameType::kPosition:
+      return worker_.OnPosition(frame);
+    case FrameType::kDiff:
+      return master_.OnDiff(frame);
+    case FrameType::kSeen:
+      return master_.OnSeen(frame);
+    case FrameType::kClaim:
+      return recovery_.OnClaim(frame);
+    case FrameType::kPledge:
+      return recovery_.OnPledge(frame);
+    case FrameType::kReturn:
+      return recovery_.OnReturn(frame);
+    default:
+      return Drop::kField;
+  }
+}
+
+void Exchange::StartBatch() {
+  const std::span<ChunkOp> fresh = batch_.TakeFresh();
+  if (!fresh.empty()) executor_.Start(fresh);
+}
+
+void Exchange::RunBatch(int64_t now) {
+  const std::span<ChunkOp> ops = batch_.ops();
+  if (ops.empty()) return;
+  StartBatch();
+  executor_.Finish();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const OpContext& context = batch_.context(i);
+    switch (context.purpose) {
+      case OpContext::Purpose::kPosition:
+      case OpContext::Purpose::kPush:
+        worker_.Finish(ops[i], context, now);
+        break;
+      case OpContext::Purpose::kDiff:
+        master_.Finish(ops[i], context);
+        break;
+      case OpContext::Purpose::kReturn:
+        recovery_.Finish(ops[i], context);
+        break;
+    }
+  }
+  batch_.Clear();
+}
+
+// Before positions are made, so that the next one of a chunk holds what waited for the last.
+void Exchange::MergeDeferred(int64_t now) {
+  while (master_.AddDeferred()) RunBatch(now);
+}
+
+// ---- Views ------------------------------------------------------------------
+
+// Adjusts the tables when the view has changed. The batch must be empty.
+void Exchange::FollowView() {
+  bool reset;
+  if (!membership_.TakeChange(&reset)) return;
+  master_.DropDeferred();
+  const View& view = membership_.view();
+  founded_ = !reset && (founded_ || !followed_.id);
+  if (reset) {
+    table_.Reset();
+    followed_.members.clear();
+    clock_base_ = progress_;
+    if (followed_.id) ++stats_.resets;
+  }
+  std::vector<uint64_t> continuing(table_.ack_words());
+  for (const Member& member : view.members) {
+    if (!followed_.Has(member.node, member.incarnation) && member.node != config_.node) continue;
+    SetBit(continuing, member.node, true);
+  }
+  table_.KeepAcks(continuing);
+  std::vector<uint16_t> owners(table_.size());
+  AssignOwners(view, owners);
+  const std::vector<uint32_t> before = table_.owned;
+  recovery_.OnView(owners);
+  master_.OnView(before, continuing);
+  context_.ForgiveAll();
+  if (membership_.role() == Role::kLeaving) worker_.LookAgain();
+  worker_.OnView();
+  meters_.BeginSweeps(&table_, reset);
+  followed_ = view;
+}
+
+void Exchange::ReportToMembership() {
+  if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced();
+  if (membership_.role() == Role::kLeaving && worker_.Drained()) membership_.SetDrained();
+}
+
+// ---- Out --------------------------------------------------------------------
+
+void Exchange::SendMembership(int64_t now, size_t budget) {
+  MembershipMessage message;
+  for (; budget > 0; --budget) {
+    const uint32_t slot = outbox_.Take(Outbox::Use::kRest);
+    if (!membership_.Poll(now, &message, outbox_.payload(slot))) return outbox_.Release(slot);
+    FrameHeader header = context_.Header(message.type, message.destination);
+    header.ack_bytes = static_cast<uint16_t>(message.report.size());
+    header.length = message.payload_bytes;
+    if (message.type == FrameType::kHeartbeat) {
+      header.number = PaddingOf(message.payload_bytes, now);
+      header.length += static_cast<uint32_t>(header.number);
+      std::fill_n(outbox_.payload(slot) + message.payload_bytes, header.number, std::byte{0});
+    }
+    context_.Post(slot, header, message.report, {outbox_.payload(slot), header.length});
+  }
+}
+
+// Zeros behind a heartbeat's payload that make it as large as a position, if all others have
+// had none of that size for a while: what carries small frames only must not pass for a link.
+uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
+  const int64_t pause = config_.suspect_ns / LinkMonitor::kLargestPerTimeout;
+  const bool in_view = bool{membership_.view().id};
+  if (in_view && now - context_.largest_sent_at < pause) return 0;
+  context_.largest_sent_at = now;
+  const auto wanted = static_cast<uint32_t>(4 * context_.floats_of(0));
+  return wanted - std::min(wanted, payload_bytes);
+}
+
+size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
+  RunBatch(now);
+  membership_.Tick(now);
+  FollowView();
+  MergeDeferred(now);
+  ReportToMembership();
+  context_.ReadClock();
+  FollowThrottle();
+  const auto budget = [&](Outbox::Use use, size_t keep) {
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
+    const size_t free = outbox_.Room(use);
+    return std::min(wanted, free - std::min(free, keep));
+  };
+  SendMembership(now, budget(Outbox::Use::kRest, 0));
+  recovery_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
+  answers_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
+  worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
+  RunBatch(now);
+  // Where diffs always wait already, they must not leave positions without room.
+  const size_t least = context_.throttled ? room.size() / 2 : 0;
+  master_.Poll(now, std::max(budget(Outbox::Use::kPosition, 0),
+                             std::min(least, outbox_.Room(Outbox::Use::kPosition))));
+  return outbox_.Drain(room);
+}
+
+bool Exchange::quiescent() const {
+  return in_sync() && !table_.owes() && table_.pending.front() == kNoChunk && recovery_.idle() &&
+         worker_.idle() && master_.idle() && outbox_.posted() == 0;
+}
+
+int64_t Exchange::NextEvent(int64_t now) const {
+  if (outbox_.posted() > 0 || master_.HasDeferredToMerge()) return now;
+  if (quiescent()) return membership_.NextEvent();
+  if (table_.owes()) return now;
+  return std::min(membership_.NextEvent(),
+                  now + std::min(config_.push_after_ns, config_.resend_ns) / 4);
+}
+
+}  // namespace millrace

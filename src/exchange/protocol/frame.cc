@@ -1,0 +1,144 @@
+#include "exchange/protocol/frame.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+// Offsets within the header.
+enum : size_t {
+  kAtMagic = 0,
+  kAtVersion = 4,
+  kAtType = 5,
+  kAtCodec = 6,
+  kAtFlags = 7,
+  kAtRun = 8,
+  kAtSource = 16,
+  kAtDestination = 18,
+  kAtIncarnation = 20,
+  kAtEpoch = 24,
+  kAtCoordinator = 28,
+  kAtAckBytes = 30,
+  kAtChunk = 32,
+  kAtLife = 36,
+  kAtNumber = 40,
+  kAtClock = 48,
+  kAtSeq = 56,
+  kAtChecksum = 60,
+};
+
+constexpr uint8_t kFlagPayloadUnchecked = 1;
+
+// Of a frame in one or two pieces, the first of which begins with the header.
+uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
+  const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(kFrameHeaderBytes));
+  return payload.empty() ? crc : Crc32c(payload, crc);
+}
+
+// Puts fields that share eight bytes with one store: the checksum reads them right after
+// as a word, and would wait for several.
+template <size_t... kAt, typename... T>
+void PutWord(std::byte* out, T... fields) {
+  constexpr size_t kFirst = std::min({kAt...});
+  static_assert(kFirst % 8 == 0 && (sizeof(T) + ...) == 8);
+  Put<uint64_t>(out, kFirst, ((uint64_t{fields} << 8 * (kAt - kFirst)) | ...));
+}
+
+bool KnownType(uint8_t type) {
+  return type >= static_cast<uint8_t>(FrameType::kPosition) &&
+         type <= static_cast<uint8_t>(FrameType::kAccept);
+}
+
+}  // namespace
+
+const char* DropName(Drop drop) {
+  static constexpr const char* kNames[] = {
+      "none", "short",      "magic",       "version",    "field", "length", "checksum",
+      "run",  "self",       "destination", "stranger",   "view",  "chunk",  "not_master",
+      "old",  "non_finite", "payload",     "being_read", "busy"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Drop::kCount));
+  return kNames[static_cast<size_t>(drop)];
+}
+
+void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
+                 std::span<const std::byte> payload, std::span<std::byte> out) {
+  std::byte* p = out.data();
+  const uint8_t flags = h.payload_unchecked ? kFlagPayloadUnchecked : 0;
+  PutWord<kAtMagic, kAtVersion, kAtType, kAtCodec, kAtFlags>(p, kFrameMagic, kFrameVersion,
+                                                             static_cast<uint8_t>(h.type),
+                                                             static_cast<uint8_t>(h.codec), flags);
+  Put<uint64_t>(p, kAtRun, h.run);
+  PutWord<kAtSource, kAtDestination, kAtIncarnation>(p, h.source, h.destination, h.incarnation);
+  PutWord<kAtEpoch, kAtCoordinator, kAtAckBytes>(p, h.view.epoch, h.view.coordinator, h.ack_bytes);
+  PutWord<kAtChunk, kAtLife>(p, h.chunk, h.view.life);
+  Put<uint64_t>(p, kAtNumber, h.number);
+  Put<uint64_t>(p, kAtClock, h.clock);
+  Put<uint32_t>(p, kAtSeq, h.seq);
+  for (size_t at = 0; at < acks.size(); at += 8) {
+    Put<uint64_t>(p, kFrameHeaderBytes + at, Get<uint64_t>(acks.data(), at));
+  }
+  const auto head = out.first(kFrameHeaderBytes + h.ack_bytes);
+  Put<uint32_t>(p, kAtChecksum, Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
+}
+
+Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
+  if (bytes.size() < kFrameHeaderBytes) return Drop::kShort;
+  const std::byte* p = bytes.data();
+  if (Get<uint32_t>(p, kAtMagic) != kFrameMagic) return Drop::kMagic;
+  if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return Drop::kVersion;
+  const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
+  const uint8_t flags = Get<uint8_t>(p, kAtFlags);
+  if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) ||
+      (flags & ~kFlagPayloadUnchecked) != 0) {
+    return Drop::kField;
+  }
+  FrameHeader& h = frame->header;
+  h.type = static_cast<FrameType>(type);
+  h.codec = static_cast<Codec>(codec);
+  h.payload_unchecked = flags & kFlagPayloadUnchecked;
+  h.run = Get<uint64_t>(p, kAtRun);
+  h.source = Get<uint16_t>(p, kAtSource);
+  h.destination = Get<uint16_t>(p, kAtDestination);
+  h.incarnation = Get<uint32_t>(p, kAtIncarnation);
+  h.view = {Get<uint32_t>(p, kAtEpoch), Get<uint16_t>(p, kAtCoordinator),
+            Get<uint32_t>(p, kAtLife)};
+  h.ack_bytes = Get<uint16_t>(p, kAtAckBytes);
+  h.chunk = Get<uint32_t>(p, kAtChunk);
+  h.number = Get<uint64_t>(p, kAtNumber);
+  h.clock = Get<uint64_t>(p, kAtClock);
+  h.seq = Get<uint32_t>(p, kAtSeq);
+  if (h.ack_bytes % 8 != 0 || bytes.size() < kFrameHeaderBytes + size_t{h.ack_bytes}) {
+    return Drop::kLength;
+  }
+  const auto head = bytes.first(kFrameHeaderBytes + h.ack_bytes);
+  frame->acks = head.subspan(kFrameHeaderBytes);
+  frame->payload = bytes.subspan(head.size());
+  h.length = static_cast<uint32_t>(frame->payload.size());
+  const auto checked = h.payload_unchecked ? head : bytes;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
+  const bool misused = h.payload_unchecked && h.type != FrameType::kPosition;
+  if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return Drop::kField;
+  return Drop::kNone;
+}
+
+uint16_t FrameSource(std::span<const std::byte> header) {
+  return Get<uint16_t>(header.data(), kAtSource);
+}
+
+uint32_t FrameChunk(std::span<const std::byte> header) {
+  return Get<uint32_t>(header.data(), kAtChunk);
+}
+
+void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out) {
+  Put<uint32_t>(out, 0, entry.chunk);
+  Put<uint64_t>(out, 4, entry.number);
+}
+
+ChunkNumber DecodeChunkNumber(const std::byte* in) {
+  return {Get<uint32_t>(in, 0), Get<uint64_t>(in, 4)};
+}
+
+}  // namespace millrace

@@ -1,0 +1,140 @@
+#include "exchange/protocol/link_monitor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kLooksPerTimeout = 32;
+// Kept in `broken`.
+constexpr size_t kMostBroken = 256;
+
+}  // namespace
+
+LinkMonitor::LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout_ns)
+    : node_(node),
+      words_(AckWords(max_nodes)),
+      peer_timeout_ns_(peer_timeout_ns),
+      peers_(max_nodes),
+      rows_(size_t{max_nodes} * words_),
+      excluded_(words_) {
+  broken_.reserve(kMostBroken);
+  vertices_.reserve(max_nodes);
+}
+
+bool LinkMonitor::OnFrame(uint16_t node, bool is_largest, int64_t now) {
+  Peer& peer = peers_[node];
+  peer.heard_at = now;
+  if (!is_largest) return false;
+  peer.largest_at = now;
+  if (!Reports(node_, node)) return false;
+  SetBit(Row(node_), node, false);
+  return true;
+}
+
+void LinkMonitor::OnReport(uint16_t node, std::span<const std::byte> report) {
+  std::memcpy(Row(node).data(), report.data(), 8 * words_);
+}
+
+void LinkMonitor::Skip(int64_t ns) {
+  for (Peer& peer : peers_) {
+    peer.heard_at += ns;
+    peer.largest_at += ns;
+  }
+}
+
+void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
+  for (const Member& member : previous.members) {
+    const bool silent = now - peers_[member.node].heard_at >= peer_timeout_ns_;
+    if (!view.Find(member.node) && silent) SetBit(Row(node_), member.node, true);
+  }
+  for (const Member& member : view.members) {
+    if (!previous.Find(member.node)) peers_[member.node] = {now, now};
+  }
+  std::fill(excluded_.begin(), excluded_.end(), 0);
+  broken_.clear();
+  broken_since_ = -1;
+  next_look_ = now;
+}
+
+void LinkMonitor::Look(const View& view, std::span<const uint64_t> alive, int64_t now) {
+  next_look_ = now + peer_timeout_ns_ / kLooksPerTimeout;
+  NoteSilence(view, now);
+  FindBroken(view, alive);
+  std::fill(excluded_.begin(), excluded_.end(), 0);
+  if (broken_.empty()) {
+    broken_since_ = -1;
+    return;
+  }
+  if (broken_since_ < 0) broken_since_ = now;
+  if (now - broken_since_ >= peer_timeout_ns_ / kEvidencePerTimeout) Exclude();
+}
+
+void LinkMonitor::NoteSilence(const View& view, int64_t now) {
+  for (const Member& member : view.members) {
+    if (member.node == node_) continue;
+    const Peer& peer = peers_[member.node];
+    if (now - peer.heard_at >= kSilentTimeouts * peer_timeout_ns_ ||
+        now - peer.largest_at >= kSmallOnlyTimeouts * peer_timeout_ns_) {
+      SetBit(Row(node_), member.node, true);
+    }
+  }
+}
+
+void LinkMonitor::FindBroken(const View& view, std::span<const uint64_t> alive) {
+  broken_.clear();
+  vertices_.clear();
+  const auto is_alive = [&](uint16_t node) { return TestBit(std::as_bytes(alive), node); };
+  for (const Member& member : view.members) {
+    if (is_alive(member.node)) vertices_.push_back({member.node, member.role, 0, true});
+  }
+  for (const Vertex& vertex : vertices_) {
+    const std::span<const uint64_t> row = Row(vertex.node);
+    if (std::all_of(row.begin(), row.end(), [](uint64_t word) { return word == 0; })) continue;
+    for (const Vertex& other : vertices_) {
+      if (!Reports(vertex.node, other.node) || broken_.size() == kMostBroken) continue;
+      broken_.push_back({vertex.node, other.node});
+    }
+  }
+}
+
+// The member that most others cannot do with. Of several: one that has less to lose, then the
+// one with the larger id, which is never the coordinator.
+LinkMonitor::Vertex* LinkMonitor::Worst() {
+  const auto weight = [](Role role) {
+    return role == Role::kJoining ? 2 : role == Role::kLeaving ? 1 : 0;
+  };
+  const auto synced = std::count_if(vertices_.begin(), vertices_.end(), [](const Vertex& v) {
+    return v.is_left && v.role == Role::kSynced;
+  });
+  Vertex* worst = nullptr;
+  for (Vertex& vertex : vertices_) {
+    if (!vertex.is_left || vertex.degree == 0) continue;
+    if (vertex.role == Role::kSynced && synced == 1) continue;  // somebody has the weights
+    const bool worse =
+        !worst || vertex.degree > worst->degree ||
+        (vertex.degree == worst->degree && weight(vertex.role) >= weight(worst->role));
+    if (worse) worst = &vertex;
+  }
+  return worst;
+}
+
+// A vertex cover of the broken links, by the greedy rule: it is small where one node is at
+// fault, and the same on all nodes that know the same reports.
+void LinkMonitor::Exclude() {
+  for (;;) {
+    for (Vertex& vertex : vertices_) {
+      vertex.degree = 0;
+      for (const Vertex& other : vertices_) {
+        if (vertex.is_left && other.is_left && IsBroken(vertex.node, other.node)) ++vertex.degree;
+      }
+    }
+    Vertex* const worst = Worst();
+    if (!worst) return;
+    worst->is_left = false;
+    SetBit(excluded_, worst->node, true);
+  }
+}
+
+}  // namespace millrace

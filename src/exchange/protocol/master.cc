@@ -1,0 +1,236 @@
+#include "exchange/protocol/master.h"
+
+#include <algorithm>
+
+#include "exchange/kernels/payload_magnitude.h"
+
+namespace millrace {
+namespace {
+
+// A chunk of which nobody answers so many positions is sent less often: whoever there is
+// does not get them.
+constexpr uint8_t kMostUnanswered = 8;
+// Chunks looked at in one Poll where most of them wait for an answer or for their turn.
+constexpr uint32_t kScan = 1024;
+
+}  // namespace
+
+Master::Master(ExchangeContext* context)
+    : x_(*context),
+      deferred_(x_.config.direct ? x_.config.slots : 0, x_.outbox.payload_bytes(),
+                x_.executor.payload_memory()) {
+  if (x_.config.direct) x_.executor.Share(deferred_.payloads());
+  sending_.reserve(x_.config.slots);
+  reads_.reserve(x_.config.slots);
+  slots_.reserve(x_.config.slots);
+}
+
+void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing) {
+  const size_t nodes = x_.config.max_nodes;
+  ChunkTable& table = x_.table;
+  std::vector<WorkerEnd> ends(table.owned.size() * nodes);
+  size_t old_row = 0;
+  for (uint32_t row = 0; row < table.owned.size(); ++row) {
+    Chunk& chunk = table.chunks[table.owned[row]];
+    while (old_row < before.size() && before[old_row] < table.owned[row]) ++old_row;
+    const bool stays = old_row < before.size() && before[old_row] == table.owned[row] &&
+                       chunk.state == ChunkState::kMaster;
+    for (uint16_t node = 0; stays && node < nodes; ++node) {
+      const bool same_life = TestBit(std::as_bytes(continuing), node);
+      if (same_life) ends[row * nodes + node] = ends_[old_row * nodes + node];
+    }
+    chunk.row = row;
+  }
+  ends_ = std::move(ends);
+  priority_.Reset(table.owned.size());
+  cursor_ = 0;
+  Wake();
+}
+
+Drop Master::OnDiff(const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  if (h.chunk >= x_.table.size()) return Drop::kChunk;
+  Chunk& chunk = x_.table.chunks[h.chunk];
+  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+  WorkerEnd& end = End(chunk, h.source);
+  if (!end.known) {
+    // The vector says whether this one, or the one before it, is in the weights.
+    end.known = true;
+    end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
+  }
+  Saw(&chunk, &end, h.number);
+  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (!x_.IsBeingRead(h.chunk)) {
+    AddMerge(&chunk, frame);
+  } else if (frame.payload.size() > x_.outbox.payload_bytes()) {
+    return Drop::kPayload;
+  } else if (deferred_.full()) {
+    return Drop::kBeingRead;
+  } else {
+    deferred_.Add(frame);
+  }
+  end.applied = h.seq;
+  return Drop::kNone;
+}
+
+void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  ChunkOp& op = x_.AddOp(chunk, OpContext::Purpose::kDiff, frame).op;
+  op.kind = ChunkOpKind::kMerge;
+  op.codec = h.codec;
+  op.staleness = static_cast<uint32_t>(chunk->number - std::min(chunk->number, h.number));
+}
+
+bool Master::HasDeferredToMerge() const {
+  const auto waiting = deferred_.waiting();
+  return std::any_of(waiting.begin(), waiting.end(),
+                     [&](const FrameView& diff) { return !x_.IsBeingRead(diff.header.chunk); });
+}
+
+// Payloads that are given back stay as they are until the next diff is deferred, which is
+// after the batch has been run.
+bool Master::AddDeferred() {
+  bool added = false;
+  deferred_.Keep([&](const FrameView& diff) {
+    if (x_.batch.Full() || x_.IsBeingRead(diff.header.chunk)) return true;
+    AddMerge(&x_.table.chunks[diff.header.chunk], diff);
+    added = true;
+    return false;
+  });
+  return added;
+}
+
+void Master::DropDeferred() {
+  deferred_.Keep([&](const FrameView& diff) {
+    Chunk& chunk = x_.table.chunks[diff.header.chunk];
+    End(chunk, diff.header.source).applied = diff.header.seq - 1;
+    return false;
+  });
+}
+
+void Master::Finish(const ChunkOp& op, const OpContext& context) {
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  if (op.result & kRefused) {
+    End(chunk, context.source).applied = context.seq - 1;
+    x_.Dropped(x_.WhyRefused(op.result), context.source);
+    return;
+  }
+  x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
+  chunk.dirty = true;
+  priority_.Merged(chunk.row,
+                   SampledMagnitude(op.codec, {op.in, op.in_bytes}, x_.floats_of(op.chunk)));
+  ++x_.stats.diffs_merged;
+  x_.meters.MergedDiff(context.source);
+  Wake();
+}
+
+Drop Master::OnSeen(const FrameView& frame) {
+  return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, Chunk& chunk) {
+    if (chunk.state != ChunkState::kMaster) return Drop::kNone;
+    Saw(&chunk, &End(chunk, frame.header.source), entry.number);
+    return Drop::kNone;
+  });
+}
+
+// A worker says that it has this position.
+inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
+  if (number > chunk->number || number <= end->seen) return;
+  end->seen = number;
+  chunk->unanswered = 0;
+}
+
+bool Master::Settled(const Chunk& chunk) {
+  const auto& members = x_.membership.view().members;
+  return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
+  });
+}
+
+void Master::Poll(int64_t now, size_t budget) {
+  ChunkTable& table = x_.table;
+  if (x_.membership.view().members.size() < 2) return;
+  const uint32_t count = static_cast<uint32_t>(table.owned.size());
+  if (cursor_ >= count) cursor_ = 0;
+  const int64_t patience = x_.PatienceOf(x_.round_trip);
+  const int64_t answer_wait = x_.answer_wait();
+  const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
+  for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
+    const uint32_t index = table.owned[cursor_];
+    if (++cursor_ == count) {
+      cursor_ = 0;
+      priority_.EndRound();
+    }
+    Chunk& chunk = table.chunks[index];
+    if (chunk.state != ChunkState::kMaster) {
+      clean_ = 0;  // being recovered
+      continue;
+    }
+    const bool fresh = NeedsPosition(chunk);
+    if (!fresh && Settled(chunk)) {
+      ++clean_;
+      continue;
+    }
+    clean_ = 0;
+    // What it holds by then goes out when the one before has left.
+    if (x_.outbox.Holds(chunk.slot, index)) continue;
+    const bool unheard = chunk.unanswered >= kMostUnanswered;
+    const bool waits = !fresh || unheard;
+    if (waits && now - chunk.sent_at < x_.RetryAfter(patience, chunk.retries, index)) continue;
+    if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
+    if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
+    priority_.Sent(chunk.row, now - chunk.sent_at);
+    ++chunk.number;
+    if (fresh) {
+      chunk.content = chunk.number;
+      chunk.swept = table.version;
+      chunk.dirty = false;
+    } else {
+      ++x_.stats.repeats;
+    }
+    if (waits) {
+      x_.Count(&chunk.retries);
+    } else {
+      chunk.retries = 0;
+    }
+    x_.Count(&chunk.unanswered);
+    chunk.sent_at = now;
+    if (x_.floats_of(index) == x_.floats_of(0)) x_.largest_sent_at = now;
+    x_.meters.SentPosition(&chunk);
+    sending_.push_back(index);
+  }
+  SendPositions();
+}
+
+void Master::SendPositions() {
+  const ReplicaArrays& arrays = x_.arrays;
+  for (const uint32_t index : sending_) {
+    const uint32_t slot = x_.outbox.Take(Outbox::Use::kPosition);
+    slots_.push_back(slot);
+    if (x_.config.direct) continue;
+    ChunkOp op;
+    op.kind = ChunkOpKind::kRead;
+    op.chunk = index;
+    x_.WriteTo(slot, &op);
+    reads_.push_back(op);
+  }
+  if (!reads_.empty()) x_.executor.Run(reads_);
+  for (size_t i = 0; i < sending_.size(); ++i) {
+    const uint32_t index = sending_[i];
+    x_.table.chunks[index].slot = slots_[i];
+    FrameHeader header = x_.Header(FrameType::kPosition, kAllNodes);
+    header.ack_bytes = x_.ack_bytes();
+    header.payload_unchecked = x_.config.direct;
+    header.chunk = index;
+    header.number = x_.table.chunks[index].number;
+    header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
+    const auto* live =
+        reinterpret_cast<const std::byte*>(arrays.weights + int64_t{index} * arrays.chunk_floats);
+    const std::byte* payload = x_.config.direct ? live : x_.outbox.payload(slots_[i]);
+    x_.Post(slots_[i], header, x_.table.ack_bytes(index), {payload, header.length});
+  }
+  sending_.clear();
+  reads_.clear();
+  slots_.clear();
+}
+
+}  // namespace millrace

@@ -1,0 +1,413 @@
+#include "exchange/protocol/membership.h"
+
+#include <algorithm>
+
+#include "base/jitter.h"
+#include "base/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+using Wish = NodeStatus::Wish;
+
+constexpr size_t kStatusBytes = 32;
+
+bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
+  if (in.size() < kStatusBytes) return false;
+  const std::byte* p = in.data();
+  const uint8_t wish = Get<uint8_t>(p, 0), flags = Get<uint8_t>(p, 1);
+  if (wish > static_cast<uint8_t>(Wish::kLeave) || flags > 3) return false;
+  status->wish = static_cast<Wish>(wish);
+  status->synced = flags & 1;
+  status->drained = flags & 2;
+  status->live = Get<uint16_t>(p, 2);
+  status->joining_incarnation = Get<uint32_t>(p, 4);
+  status->target = GetViewId(p + 8);
+  status->promised_epoch = Get<uint32_t>(p, 20);
+  status->global_clock = Get<uint64_t>(p, 24);
+  return Get<uint16_t>(p, 18) == 0 && status->promised_epoch <= kMaxEpoch;
+}
+
+}  // namespace
+
+Membership::Membership(const MembershipConfig& config)
+    : config_(config),
+      max_members_(config.max_members > 0 ? config.max_members : config.max_nodes),
+      peers_(config.max_nodes),
+      links_(config.node, config.max_nodes, config.suspect_ns),
+      alive_(AckWords(config.max_nodes)),
+      incarnation_(config.incarnation) {
+  may_found_ = !config.founds_when_told;
+  view_.Reserve(config.max_nodes);
+  proposal_.Reserve(config.max_nodes);
+  scratch_.Reserve(config.max_nodes);
+}
+
+bool Membership::TakeChange(bool* reset) {
+  *reset = reset_;
+  const bool changed = changed_;
+  changed_ = reset_ = false;
+  return changed;
+}
+
+void Membership::SetSynced() {
+  if (!synced_) heartbeat_due_ = now_;
+  synced_ = true;
+}
+
+void Membership::SetDrained() {
+  if (!drained_) heartbeat_due_ = now_;
+  drained_ = true;
+}
+
+void Membership::Leave() {
+  if (wish_ == Wish::kLeave) return;
+  wish_ = Wish::kLeave;
+  heartbeat_due_ = now_;
+  if (!view_.id) left_ = true;
+}
+
+// ---- Time -------------------------------------------------------------------
+
+void Membership::Tick(int64_t now) {
+  if (!started_) {
+    started_ = true;
+    started_at_ = heartbeat_due_ = now_ = now;
+  }
+  // Whoever was stopped for long has heard nobody, which says nothing about them.
+  if (now - now_ > config_.suspect_ns / 2) {
+    for (Peer& peer : peers_) peer.heard_at += now - now_;
+    links_.Skip(now - now_);
+    started_at_ += now - now_;
+  }
+  now_ = now;
+  if (left_) return;
+  if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
+  if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
+  if (!view_.id) return Found(now);
+  if (links_.IsDue(now)) LookAtLinks(now);
+  ProposeIfNeeded(now);
+}
+
+void Membership::LookAtLinks(int64_t now) {
+  std::fill(alive_.begin(), alive_.end(), 0);
+  for (const Member& member : view_.members) SetBit(alive_, member.node, Alive(member.node));
+  links_.Look(view_, alive_, now);
+}
+
+void Membership::Found(int64_t now) {
+  if (config_.found_after_ns < 0 || now - started_at_ < config_.found_after_ns) return;
+  if (!may_found_) return;
+  if (wish_ == Wish::kJoin) return;
+  for (uint16_t node = 0; node < config_.node && !config_.sole_founder; ++node) {
+    if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
+  }
+  proposal_.id = NextId();
+  proposal_.ancestors.clear();
+  proposal_.past_clock = 0;
+  proposal_.members.clear();
+  proposal_.members.push_back({config_.node, Role::kSynced, incarnation_, 0});
+  synced_ = true;
+  Promise(proposal_.id);
+  Install(proposal_, false, now);
+}
+
+int64_t Membership::NextEvent() const {
+  int64_t next = heartbeat_due_;
+  if (proposing_) next = std::min(next, propose_due_);
+  return accept_due_ ? now_ : next;
+}
+
+// ---- Hearing ----------------------------------------------------------------
+
+bool Membership::Alive(uint16_t node) const {
+  if (node == config_.node) return true;
+  const Peer& peer = peers_[node];
+  return !peer.replaced && Recent(peer.heard_at);
+}
+
+uint16_t Membership::LiveSynced() const {
+  return static_cast<uint16_t>(std::count_if(
+      view_.members.begin(), view_.members.end(),
+      [&](const Member& member) { return member.role == Role::kSynced && Alive(member.node); }));
+}
+
+bool Membership::Heard(const FrameHeader& header, bool is_largest, int64_t now) {
+  if (header.source >= config_.max_nodes || header.source == config_.node) return false;
+  if (links_.OnFrame(header.source, is_largest, now)) heartbeat_due_ = now;
+  Peer& peer = peers_[header.source];
+  if (peer.place == kNoPlace) return false;
+  const Member* member = &view_.members[peer.place];
+  if (header.incarnation != member->incarnation) {
+    if (header.incarnation > member->incarnation) peer.replaced = true;
+    return false;
+  }
+  peer.clock = std::max(peer.clock, header.clock);
+  if (header.view != view_.id) return false;
+  peer.heard_at = now;
+  return true;
+}
+
+bool Membership::Receive(const FrameView& frame, int64_t now) {
+  if (frame.header.source >= config_.max_nodes) return false;
+  max_epoch_ = std::max(max_epoch_, frame.header.view.epoch);
+  switch (frame.header.type) {
+    case FrameType::kHeartbeat:
+      return OnHeartbeat(frame, now);
+    case FrameType::kPropose:
+      return OnPropose(frame);
+    case FrameType::kAccept:
+      return OnAccept(frame, now);
+    default:
+      return false;
+  }
+}
+
+bool Membership::ReadView(std::span<const std::byte> in) {
+  return DecodeView(in, config_.max_nodes, &scratch_) && scratch_.members.size() <= max_members_;
+}
+
+bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
+  NodeStatus status;
+  const size_t padding = frame.header.number;
+  if (frame.acks.size() != links_.report().size() || padding > frame.payload.size()) return false;
+  const auto payload = frame.payload.first(frame.payload.size() - padding);
+  if (!ReadStatus(payload, &status) || !ReadView(payload.subspan(kStatusBytes)) ||
+      scratch_.id != frame.header.view) {
+    return false;
+  }
+  Peer& peer = peers_[frame.header.source];
+  // An earlier life; unless the later one is gone, and this is a new one.
+  const bool remembered =
+      Recent(peer.heartbeat_at) || view_.Has(frame.header.source, peer.incarnation);
+  if (peer.known && frame.header.incarnation < peer.incarnation && remembered) return true;
+  peer.known = true;
+  peer.incarnation = frame.header.incarnation;
+  peer.view = frame.header.view;
+  peer.status = status;
+  peer.heartbeat_at = now;
+  links_.OnReport(frame.header.source, frame.acks);
+  max_epoch_ = std::max(max_epoch_, status.promised_epoch);
+  if (left_) return true;
+  LearnIncarnation();
+  Consider(frame.header.source, status, now);
+  return true;
+}
+
+// A view that names a later life of this node than it knows of itself is about the
+// time before it was started; so is one that names this life, if it never promised to
+// be part of it.
+void Membership::LearnIncarnation() {
+  const Member* self = scratch_.Find(config_.node);
+  if (!self || self->incarnation < joining_incarnation()) return;
+  const bool this_life = view_.id || scratch_.id == promised_;
+  if (self->incarnation == joining_incarnation() && this_life) return;
+  RaiseIncarnation(self->incarnation + 1);
+}
+
+void Membership::RaiseIncarnation(uint32_t least) {
+  least_incarnation_ = std::max(least_incarnation_, least);
+  if (!view_.id) incarnation_ = std::max(incarnation_, least_incarnation_);
+}
+
+// What the view in scratch_, in which another node is, means for this one.
+void Membership::Consider(uint16_t source, const NodeStatus& status, int64_t now) {
+  if (!scratch_.id || scratch_.id == view_.id) return;
+  if (view_.id && scratch_.id > view_.id && scratch_.predecessor() == view_.id &&
+      scratch_.Has(config_.node, incarnation_)) {
+    return Install(scratch_, false, now);
+  }
+  if (scratch_.id == promised_ && scratch_.Has(config_.node, joining_incarnation()) &&
+      wish_ == Wish::kJoin) {
+    return Install(scratch_, true, now);
+  }
+  if (wish_ == Wish::kLeave) {
+    // Dropped from the view, as asked, or because it was thought dead.
+    if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) {
+      left_ = true;
+      delivered_ = drained_ && role() == Role::kLeaving;
+    }
+    return;
+  }
+  if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
+  // It would not hear the wish to join. That is waited for by whom the others had to leave out,
+  // not by those that had to leave out the source.
+  if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+      !links_.IsExcluded(config_.node)) {
+    return;
+  }
+  const Standing theirs{status.global_clock, status.live, scratch_.id};
+  // Whoever is about to join another is followed only if its view outranks: what follows
+  // from what and what outranks what may differ, and would lead around in a circle.
+  const bool stays = status.wish != Wish::kJoin;
+  const bool evicted = stays && scratch_.DescendsFrom(view_.id);
+  if (view_.id && !evicted && !theirs.Outranks(OwnStanding())) {
+    if (wish_ == Wish::kJoin && scratch_.id == target_) wish_ = Wish::kNone;
+    return;
+  }
+  if (wish_ == Wish::kJoin && !BetterThanTarget(theirs, stays)) return;
+  if (wish_ != Wish::kJoin) heartbeat_due_ = now;
+  wish_ = Wish::kJoin;
+  target_ = scratch_.id;
+  target_standing_ = theirs;
+  target_stays_ = stays;
+  target_heard_at_ = now;
+}
+
+// Of several other views, the best; for the one in scratch_.
+bool Membership::BetterThanTarget(const Standing& theirs, bool stays) const {
+  if (scratch_.id == target_) return true;
+  if (stays != target_stays_) return stays;
+  return (stays && scratch_.DescendsFrom(target_)) || !target_standing_.Outranks(theirs);
+}
+
+// The one that has done more work goes on, then the one with more members alive.
+bool Membership::Standing::Outranks(const Standing& other) const {
+  if (clock != other.clock) return clock > other.clock;
+  if (live != other.live) return live > other.live;
+  if (id.epoch != other.id.epoch) return id.epoch > other.id.epoch;
+  return id.coordinator < other.id.coordinator;
+}
+
+// ---- Agreeing ---------------------------------------------------------------
+
+void Membership::Promise(ViewId id) {
+  promised_ = id;
+  max_epoch_ = std::max(max_epoch_, id.epoch);
+  if (proposing_ && proposal_.id != id) proposing_ = false;
+}
+
+// For the proposal in scratch_. Whoever would come before the one that proposes may be
+// dropped only if it is dead to this node too, or excluded by its links; of the others the
+// coordinator decides, or one broken link would keep all from going on.
+bool Membership::AcceptableAsMember() const {
+  if (!view_.id || scratch_.predecessor() != view_.id ||
+      !scratch_.Has(config_.node, incarnation_)) {
+    return false;
+  }
+  return std::all_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
+    if (scratch_.Has(member.node, member.incarnation)) return true;
+    const Peer& peer = peers_[member.node];
+    const bool leaving = peer.known && peer.view == view_.id && peer.status.drained;
+    const bool after = member.node > scratch_.id.coordinator && member.node != config_.node;
+    return after || leaving || !Alive(member.node) || links_.IsExcluded(member.node);
+  });
+}
+
+bool Membership::AcceptableAsJoiner() const {
+  const Member* self = scratch_.Find(config_.node);
+  return wish_ == Wish::kJoin && self && self->incarnation == joining_incarnation() &&
+         self->role == Role::kJoining &&
+         (scratch_.predecessor() == target_ || scratch_.DescendsFrom(target_));
+}
+
+bool Membership::OnPropose(const FrameView& frame) {
+  if (!ReadView(frame.payload) || !scratch_.id || scratch_.id.coordinator != frame.header.source) {
+    return false;
+  }
+  max_epoch_ = std::max(max_epoch_, scratch_.id.epoch);
+  if (left_ || scratch_.id <= view_.id || scratch_.id < promised_) return true;
+  if (!AcceptableAsMember() && !AcceptableAsJoiner()) return true;
+  Promise(scratch_.id);
+  accept_due_ = true;
+  accept_to_ = frame.header.source;
+  return true;
+}
+
+bool Membership::OnAccept(const FrameView& frame, int64_t now) {
+  if (frame.payload.size() != kViewIdBytes) return false;
+  const ViewId id = GetViewId(frame.payload.data());
+  if (!proposing_ || id != proposal_.id) return true;
+  if (!proposal_.Find(frame.header.source)) return true;
+  peers_[frame.header.source].accepted = true;
+  peers_[frame.header.source].silent = false;
+  CommitIfAccepted(now);
+  return true;
+}
+
+void Membership::CommitIfAccepted(int64_t now) {
+  if (!proposing_ || promised_ != proposal_.id) return;
+  for (const Member& member : proposal_.members) {
+    if (member.node != config_.node && !peers_[member.node].accepted) return;
+  }
+  proposing_ = false;
+  Install(proposal_, false, now);
+}
+
+void Membership::Install(const View& view, bool reset, int64_t now) {
+  for (const Member& member : view.members) {
+    Peer& peer = peers_[member.node];
+    const bool same_life = !reset && view_.Has(member.node, member.incarnation);
+    peer.clock = std::max(same_life ? peer.clock : 0, member.clock);
+    peer.heard_at = now;
+    peer.replaced = false;
+  }
+  links_.OnView(view, view_, now);
+  view_ = view;
+  for (Peer& peer : peers_) peer.place = kNoPlace;
+  for (const Member& member : view_.members) {
+    peers_[member.node].place = static_cast<uint16_t>(&member - view_.members.data());
+  }
+  const Member* self = view_.Find(config_.node);
+  role_ = self ? self->role : Role::kJoining;
+  if (reset) {
+    incarnation_ = self->incarnation;
+    synced_ = false;
+    clock_ = 0;
+  }
+  drained_ = false;
+  if (role_ == Role::kSynced) synced_ = true;
+  if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
+  proposing_ = false;
+  accept_due_ = false;
+  changed_ = true;
+  reset_ = reset_ || reset;
+  heartbeat_due_ = now;
+  next_proposal_at_ = now;
+}
+
+// ---- Speaking ---------------------------------------------------------------
+
+size_t Membership::MaxPayloadBytes(uint16_t max_members) {
+  return kStatusBytes + MaxViewBytes(max_members);
+}
+
+void Membership::WriteStatus(std::byte* out) const {
+  Put<uint8_t>(out, 0, static_cast<uint8_t>(wish_));
+  Put<uint8_t>(out, 1, static_cast<uint8_t>((synced_ ? 1 : 0) | (drained_ ? 2 : 0)));
+  Put<uint16_t>(out, 2, LiveSynced());
+  Put<uint32_t>(out, 4, joining_incarnation());
+  PutViewId(target_, out + 8);
+  Put<uint16_t>(out, 18, 0);
+  Put<uint32_t>(out, 20, promised_.epoch);
+  Put<uint64_t>(out, 24, global_clock());
+}
+
+bool Membership::Poll(int64_t now, MembershipMessage* message, std::byte* payload) {
+  if (accept_due_) {
+    accept_due_ = false;
+    PutViewId(promised_, payload);
+    *message = {FrameType::kAccept, accept_to_, kViewIdBytes};
+    return true;
+  }
+  if (PollProposal(now, message, payload)) return true;
+  if (now >= heartbeat_due_ && !left_) {
+    heartbeat_due_ = now + Spread(config_.heartbeat_ns, config_.node, ++heartbeats_);
+    WriteStatus(payload);
+    EncodeView(view_, payload + kStatusBytes);
+    *message = {FrameType::kHeartbeat, kAllNodes,
+                static_cast<uint32_t>(kStatusBytes + ViewBytes(view_)), links_.report()};
+    return true;
+  }
+  return false;
+}
+
+uint64_t Membership::global_clock() const {
+  uint64_t sum = view_.past_clock;
+  for (const Member& member : view_.members) {
+    sum += member.node == config_.node ? clock_ : peers_[member.node].clock;
+  }
+  return sum;
+}
+
+}  // namespace millrace

@@ -1,0 +1,160 @@
+// The coordinator's part of membership: what the next view ought to be, and asking for
+// it.
+#include <algorithm>
+
+#include "exchange/protocol/membership.h"
+
+namespace millrace {
+namespace {
+
+using Wish = NodeStatus::Wish;
+
+// Whether two views differ in more than how far their members' clocks are.
+bool SameMembers(const View& a, const View& b) {
+  return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+                    [](const Member& x, const Member& y) {
+                      return x.node == y.node && x.role == y.role && x.incarnation == y.incarnation;
+                    });
+}
+
+}  // namespace
+
+bool Membership::IsCoordinator() const {
+  const bool anybody_synced = LiveSynced() > 0;
+  for (const Member& member : view_.members) {
+    // Without a synced member the first one takes over with what it has.
+    const bool may = anybody_synced ? member.role == Role::kSynced : true;
+    if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
+      return member.node == config_.node;
+    }
+  }
+  return false;
+}
+
+// Whether a node would accept the next view to join it. It knows the view that it asked
+// for by the ancestors of the one that is proposed, which are not all: one that is asked in
+// vain keeps the others from going on.
+bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
+  return peer.known && Recent(peer.heartbeat_at) && peer.status.wish == Wish::kJoin &&
+         next.DescendsFrom(peer.status.target);
+}
+
+// Whether a node hears all members of the next view, and they hear it.
+bool Membership::IsLinked(uint16_t node, const View& next) const {
+  return std::none_of(next.members.begin(), next.members.end(),
+                      [&](const Member& member) { return links_.IsBroken(node, member.node); });
+}
+
+void Membership::ComposeMember(const Member& member, View* next) const {
+  const bool self = member.node == config_.node;
+  const Peer& peer = peers_[member.node];
+  const uint64_t clock = self ? clock_ : peer.clock;
+  const bool informed = peer.known && peer.incarnation == member.incarnation;
+  const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
+  const bool drained = informed && peer.view == view_.id && peer.status.drained;
+  const bool gone = !self && (!Alive(member.node) || links_.IsExcluded(member.node));
+  if (gone || (!self && member.role == Role::kLeaving && drained)) {
+    next->past_clock += clock;
+    return;
+  }
+  Member kept = member;
+  kept.clock = clock;
+  if (wish == Wish::kLeave) {
+    kept.role = Role::kLeaving;
+  } else if (member.role == Role::kJoining && (self ? synced_ : informed && peer.status.synced)) {
+    kept.role = Role::kSynced;
+  }
+  next->members.push_back(kept);
+}
+
+// The view as it ought to be, by what this node knows now; all but its name. With those
+// who did not answer when they were asked to join, or without; false if that leaves out any.
+bool Membership::Compose(bool with_silent, View* next) const {
+  next->ancestors = view_.ancestors;
+  next->ancestors.insert(next->ancestors.begin(), view_.id);
+  if (next->ancestors.size() > View::kAncestors) next->ancestors.pop_back();
+  next->past_clock = view_.past_clock;
+  next->members.clear();
+  for (const Member& member : view_.members) ComposeMember(member, next);
+  bool complete = true;
+  for (uint16_t node = 0; node < config_.max_nodes && next->members.size() < max_members_; ++node) {
+    if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
+    if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
+    if (!IsLinked(node, *next)) continue;
+    if (peers_[node].silent && !with_silent) {
+      complete = false;
+      continue;
+    }
+    next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
+  }
+  // Somebody has to hold the weights.
+  if (next->synced() == 0) {
+    for (Member& member : next->members) {
+      if (member.node != config_.node) continue;
+      member.role = Role::kSynced;
+    }
+  }
+  return complete;
+}
+
+void Membership::ProposeIfNeeded(int64_t now) {
+  if (wish_ == Wish::kLeave && view_.members.size() == 1) {
+    left_ = true;
+    return;
+  }
+  if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
+  const bool complete = Compose(false, &proposal_);
+  if (SameMembers(proposal_, view_)) {
+    if (complete) return;
+    Compose(true, &proposal_);
+  }
+  proposal_.id = NextId();
+  for (Peer& peer : peers_) peer.accepted = false;
+  proposing_ = true;
+  proposed_to_all_ = false;
+  propose_next_ = 0;
+  proposed_at_ = propose_due_ = now;
+  next_proposal_at_ = now + config_.heartbeat_ns;
+  Promise(proposal_.id);
+  CommitIfAccepted(now);
+}
+
+// Whoever would join and does not answer must not keep the others from changing anything:
+// it may be heard, and not hear this node. It is asked again when nothing else is to change.
+void Membership::GiveUpProposal() {
+  proposing_ = false;
+  for (const Member& member : proposal_.members) {
+    Peer& peer = peers_[member.node];
+    if (!view_.Has(member.node, member.incarnation) && !peer.accepted) peer.silent = true;
+  }
+}
+
+// To all at first, then to those who have not answered, one by one: asked together,
+// all would answer together again, and overrun the same queue.
+bool Membership::PollProposal(int64_t now, MembershipMessage* message, std::byte* payload) {
+  if (!proposing_ || now < propose_due_) return false;
+  uint16_t to = kAllNodes;
+  if (proposed_to_all_) {
+    const auto& members = proposal_.members;
+    const auto unanswered = [&](const Member& member) {
+      return member.node >= propose_next_ && member.node != config_.node &&
+             !peers_[member.node].accepted;
+    };
+    const auto found = std::find_if(members.begin(), members.end(), unanswered);
+    if (found == members.end()) {  // a round is complete
+      propose_next_ = 0;
+      propose_due_ = now + config_.heartbeat_ns;
+      return false;
+    }
+    to = found->node;
+    propose_next_ = static_cast<uint16_t>(to + 1);
+  } else {
+    proposed_to_all_ = true;
+    propose_due_ = now + config_.heartbeat_ns;
+  }
+  EncodeView(proposal_, payload);
+  *message = {FrameType::kPropose, to, static_cast<uint32_t>(ViewBytes(proposal_))};
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,50 @@
+#include "exchange/protocol/peer_meters.h"
+
+#include <numeric>
+
+namespace millrace {
+
+uint64_t PeerStats::dropped() const {
+  return std::accumulate(drops.begin(), drops.end(), uint64_t{0});
+}
+
+PeerMeters::PeerMeters(uint16_t max_nodes, uint32_t chunks)
+    : chunks_(chunks), peers_(max_nodes), left_(chunks) {}
+
+PeerStats PeerMeters::peer(uint16_t node) const {
+  const Peer& peer = peers_[node];
+  PeerStats stats;
+  stats.frames_out = to_all_.frames.Read() + peer.out.frames.Read();
+  stats.bytes_out = to_all_.bytes.Read() + peer.out.bytes.Read();
+  stats.frames_in = peer.in.frames.Read();
+  stats.bytes_in = peer.in.bytes.Read();
+  stats.positions_taken = peer.positions_taken.Read();
+  stats.diffs_sent = peer.diffs_sent.Read();
+  stats.resends = peer.resends.Read();
+  stats.diffs_merged = peer.diffs_merged.Read();
+  stats.sweeps = peer.sweeps.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < stats.drops.size(); ++i) stats.drops[i] = peer.drops[i].Read();
+  stats.round_trip = peer.round_trip.Read();
+  return stats;
+}
+
+void PeerMeters::BeginSweeps(ChunkTable* table, bool all) {
+  for (Peer& peer : peers_) {
+    peer.mark = true;
+    peer.owned = 0;
+  }
+  if (all) {
+    mark_ = true;
+    left_ = chunks_;
+  }
+  for (Chunk& chunk : table->chunks) {
+    chunk.sweep_marks &= all ? 0 : kMark;
+    if (chunk.owner < peers_.size()) ++peers_[chunk.owner].owned;
+  }
+  for (Peer& peer : peers_) {
+    peer.left = peer.owned;
+    peer.share = 1.0 / peer.owned;  // not used when it owns none
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,301 @@
+#include "exchange/protocol/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// Chunks looked at in one Poll for progress that nothing has asked for.
+constexpr uint32_t kScan = 256;
+
+}  // namespace
+
+bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
+
+Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
+
+void Worker::Flush() {
+  if (!std::exchange(exact_, true)) LookAgain();
+}
+
+Drop Worker::OnPosition(const FrameView& frame) {
+  const FrameHeader& h = frame.header;
+  ChunkTable& table = x_.table;
+  if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
+  Chunk& chunk = table.chunks[h.chunk];
+  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
+  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
+  if (h.number <= chunk.number) {
+    table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
+    return Drop::kOld;
+  }
+  const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
+  if (chunk.number == 0) {
+    op.kind = ChunkOpKind::kAdopt;
+    return Drop::kNone;
+  }
+  op.acknowledged = x_.Acknowledged(chunk, frame.acks);
+  const bool settled = !chunk.pending || op.acknowledged;
+  if (settled && DropsRest(h.chunk)) {
+    op.kind = ChunkOpKind::kAdopt;
+    chunk.swept = table.version;
+    return Drop::kNone;
+  }
+  op.kind = ChunkOpKind::kExchange;
+  if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
+    chunk.swept = x_.table.version - 1;
+    Wake();  // to look for progress later
+    return Drop::kNone;
+  }
+  chunk.swept = x_.table.version;
+  const float share = ShareOf(h.chunk);
+  op.take = share > 0;
+  if (op.take) context.slot = PrepareTake(share, &op);
+  return Drop::kNone;
+}
+
+float Worker::ShareOf(uint32_t index) {
+  if (delays_.empty()) return 1;
+  TakeDelay& delay = delays_[index];
+  if (!exact_) return delay.Share(x_.clock);
+  return x_.config.passes_all_on ? 1 : delay.ShareAtEnd(x_.clock);
+}
+
+bool Worker::DropsRest(uint32_t index) const {
+  if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
+  const TakeDelay& delay = delays_[index];
+  return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
+}
+
+// Something may have been taken.
+void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
+  if (delays_.empty()) return;
+  TakeDelay& delay = delays_[op.chunk];
+  delay.Took(x_.clock);
+  if (!exact_) return;
+  delay.TookLast(x_.table.version);
+  // So little that its share is nothing: as a whole it is something.
+  if ((op.result & (kNonZero | kRemainder)) == kRemainder) {
+    delay.Forget();
+    chunk->swept = x_.table.version - 1;
+    Wake();
+  }
+}
+
+// What `op` takes is to go out of the slot that this returns.
+inline uint32_t Worker::PrepareTake(float share, ChunkOp* op) {
+  op->share = share;
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
+  op->codec = codec();
+  x_.WriteTo(slot, op);
+  if (!InSlot(op->codec)) op->out = nullptr;
+  return slot;
+}
+
+void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
+  const bool refused = op.result & kRefused;
+  Chunk& chunk = x_.table.chunks[op.chunk];
+  const bool asked = context.purpose == OpContext::Purpose::kPosition;
+  if (refused) {
+    if (asked) x_.Dropped(x_.WhyRefused(op.result), context.source);
+    chunk.swept = x_.table.version - 1;  // progress was not taken, if there was any
+    Wake();
+  }
+  const bool position = !refused && asked;
+  if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kAdopt)) NoteTake(op, &chunk);
+  if (position) {
+    TakenPosition(op.chunk, &chunk, context, now);
+    if (op.acknowledged) {
+      x_.Answered(chunk, now);
+      x_.meters.Answered(chunk.owner, now - chunk.taken_at);
+      x_.table.Settle(op.chunk);
+    }
+  }
+  const bool taken = !refused && (op.result & kNonZero);
+  if (taken) {
+    SendDiff(op, &chunk, context.slot, now);
+  } else {
+    if (context.slot != kNoSlot) x_.outbox.Release(context.slot);
+    if (position) x_.table.Owe(op.chunk, &Chunk::owes_seen);
+  }
+}
+
+inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context,
+                                  int64_t now) {
+  x_.table.Took(index, context.number, context.acks);
+  chunk->heard_at = now;
+  chunk->handed_over = false;
+  ++x_.stats.positions_taken;
+  x_.meters.TookPosition(chunk);
+}
+
+inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now) {
+  ++chunk->seq;
+  chunk->pending = true;
+  chunk->pending_codec = op.out_codec;
+  chunk->scale = op.scale;
+  chunk->sent_at = chunk->taken_at = now;
+  chunk->retries = 0;
+  x_.table.pending.PushBack(x_.table.chunks, op.chunk);
+  ++x_.stats.diffs_taken;
+  x_.stats.diffs_damped += op.share < 1;
+  x_.meters.SentDiff(chunk->owner);
+  PostDiff(op.chunk, chunk, slot, op.out_bytes, op.out != nullptr);
+}
+
+inline void Worker::PostDiff(uint32_t index, Chunk* chunk, uint32_t slot, uint32_t bytes,
+                             bool in_slot) {
+  chunk->slot = slot;
+  FrameHeader header = x_.Header(FrameType::kDiff, chunk->owner);
+  header.codec = chunk->pending_codec;
+  header.chunk = index;
+  header.seq = chunk->seq;
+  header.number = chunk->number;
+  header.length = bytes;
+  const std::byte* payload = x_.outbox.payload(slot);
+  if (!in_slot) {
+    const ReplicaArrays& arrays = x_.arrays;
+    const float* from = arrays.pending + int64_t{index} * arrays.chunk_floats;
+    header.length = static_cast<uint32_t>(4 * arrays.floats_of(index));
+    payload = reinterpret_cast<const std::byte*>(from);
+  }
+  x_.Post(slot, header, {}, {payload, header.length});
+}
+
+void Worker::Poll(int64_t now, size_t budget) {
+  if (!MaySend()) return;
+  budget -= Resend(now, budget);
+  Push(now, budget);
+}
+
+// Goes through the list, where who was sent last is last; not again before somebody may be due.
+size_t Worker::Resend(int64_t now, size_t budget) {
+  if (now < resend_at_ || budget == 0) return 0;
+  ChunkTable& table = x_.table;
+  size_t sent = 0;
+  resend_at_ = now + x_.config.resend_ns;  // what is sent from now on is not due before
+  for (uint32_t index = table.pending.front(), next; index != kNoChunk; index = next) {
+    const Chunk& chunk = table.chunks[index];
+    next = chunk.next;
+    if (chunk.owner == kNoNode) continue;
+    const int64_t due = MayBeLostAt(chunk, index);
+    // One that still waits to leave need not be sent again.
+    if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
+    if (now < due) {
+      resend_at_ = std::min(resend_at_, due);
+      continue;
+    }
+    if (sent == budget) {
+      resend_at_ = now + x_.config.resend_ns / 4;
+      break;
+    }
+    if (!IsToBeSentAgain(chunk, index, now)) {
+      resend_at_ = std::min(resend_at_, now + x_.config.resend_ns / 4);
+      continue;
+    }
+    SendAgain(index, now);
+    ++sent;
+  }
+  resend_at_ = std::max(resend_at_, now + x_.answer_wait());
+  return sent;
+}
+
+// The earliest that one that waits may be found to be lost, or be tried again: by no more can
+// it have been overtaken than has gone by since it was sent.
+int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
+  const MasterAnswers& master = x_.masters[chunk.owner];
+  const int64_t patience = x_.PatienceOf(master.round_trip);
+  const int64_t least =
+      x_.throttled ? patience : std::min(master.UsuallyOvertaken(x_.config.resend_ns), patience);
+  return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
+}
+
+bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
+  MasterAnswers& master = x_.masters[chunk.owner];
+  const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
+  const int64_t overtaken = master.Overtaken(chunk.sent_at);
+  // Where masters send chunks in the order of their progress, answers come in that order.
+  const bool in_order = !x_.throttled;
+  if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
+  const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
+  if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
+  if (!master.Try(now, patience)) return false;
+  if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
+  return true;
+}
+
+void Worker::SendAgain(uint32_t index, int64_t now) {
+  Chunk& chunk = x_.table.chunks[index];
+  ChunkOp op;
+  op.kind = ChunkOpKind::kEncodePending;
+  op.codec = chunk.pending_codec;
+  op.scale = chunk.scale;
+  op.chunk = index;
+  const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
+  const bool in_slot = InSlot(op.codec);
+  if (in_slot) {
+    x_.WriteTo(slot, &op);
+    x_.executor.Run({&op, 1});
+  }
+  chunk.sent_at = now;
+  x_.Count(&chunk.retries);
+  x_.table.pending.Remove(x_.table.chunks, index);
+  x_.table.pending.PushBack(x_.table.chunks, index);
+  PostDiff(index, &chunk, slot, op.out_bytes, in_slot);
+  ++x_.stats.resends;
+  x_.meters.Resent(chunk.owner);
+}
+
+bool Worker::OwesDiff(const Chunk& chunk) const {
+  return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
+         !chunk.freezing && chunk.swept != x_.table.version;
+}
+
+// Goes round the chunks; not again before one of them can be due. Positions only make that
+// later, and one that is pending now will have been heard of since.
+void Worker::Push(int64_t now, size_t budget) {
+  if (now < look_at_) return;
+  ChunkTable& table = x_.table;
+  for (uint32_t scanned = 0; scanned < kScan && !idle() && budget > 0; ++scanned) {
+    const uint32_t index = cursor_;
+    Chunk& chunk = table.chunks[index];
+    if (index == 0) longest_ago_ = now;
+    if (chunk.state == ChunkState::kWorker && !chunk.pending) {
+      longest_ago_ = std::min(longest_ago_, chunk.heard_at);
+    }
+    if (++cursor_ == table.size()) {
+      cursor_ = 0;
+      look_at_ = longest_ago_ + x_.push_after();
+    }
+    if (!OwesDiff(chunk)) {
+      ++clean_;
+      continue;
+    }
+    clean_ = 0;
+    if (now - chunk.heard_at < x_.push_after() || chunk.owner == kNoNode) continue;
+    if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
+    chunk.swept = table.version;
+    const float share = ShareOf(index);
+    if (share == 0) continue;
+    const auto [op, context] = x_.batch.Add(&chunk, index);
+    op.kind = ChunkOpKind::kTake;
+    context.purpose = OpContext::Purpose::kPush;
+    context.slot = PrepareTake(share, &op);
+    --budget;
+  }
+}
+
+void Worker::LookAgain() {
+  for (Chunk& chunk : x_.table.chunks) chunk.swept = x_.table.version - 1;
+  Wake();
+}
+
+bool Worker::Drained() const {
+  return std::all_of(x_.table.chunks.begin(), x_.table.chunks.end(), [&](const Chunk& chunk) {
+    return chunk.state == ChunkState::kWorker && !chunk.pending && !OwesDiff(chunk) &&
+           !chunk.handed_over && !chunk.freezing;
+  });
+}
+
+}  // namespace millrace

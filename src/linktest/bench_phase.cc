@@ -1,0 +1,180 @@
+#include "linktest/bench_phase.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/node_bits.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kBenchVersion = 1;
+constexpr double kLongest = 1e6;  // seconds
+
+// Takes part or wants to.
+bool Active(const BenchStatus& status) { return status.stage() < BenchStatus::DONE; }
+
+// Of a node that has named who takes part.
+bool Announces(const BenchStatus& status) {
+  return !status.participants().empty() && status.stage() != BenchStatus::WAITING && Active(status);
+}
+
+bool IsDuration(double seconds) { return seconds >= 0 && seconds <= kLongest; }
+
+}  // namespace
+
+std::string AndList(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+Stages::Stages(const StagesConfig& config, double now_seconds)
+    : config_(config),
+      since_(now_seconds),
+      leader_(config.node),
+      warm_up_seconds_(config.warm_up_seconds),
+      seconds_(config.seconds) {}
+
+bool Stages::Accepts(const BenchStatus& status, size_t nodes) {
+  if (status.version() != kBenchVersion) return false;
+  if (!BenchStatus::Stage_IsValid(status.stage()) || status.asked_node() >= nodes) return false;
+  if (status.participants().size() > (nodes + 7) / 8) return false;
+  const std::vector<NodeId> named = NodesOf(status.participants());
+  if (!named.empty() && named.back() >= nodes) return false;
+  return IsDuration(status.seconds()) && IsDuration(status.warm_up_seconds());
+}
+
+BenchStatus Stages::status() const {
+  BenchStatus status;
+  status.set_version(kBenchVersion);
+  status.set_stage(stage_);
+  if (!leads()) return status;
+  status.set_participants(BitsOf(participants_));
+  status.set_warm_up_seconds(static_cast<float>(warm_up_seconds_));
+  status.set_seconds(static_cast<float>(seconds_));
+  return status;
+}
+
+std::vector<std::string> Stages::Missing(const Others& others) const {
+  std::vector<std::string> names;
+  for (size_t node = 0; node < config_.names.size(); ++node) {
+    const auto found = others.find(static_cast<NodeId>(node));
+    const bool there = found != others.end() && Active(found->second);
+    if (node != config_.node && !there) names.push_back(config_.names[node]);
+  }
+  return names;
+}
+
+bool Stages::Go(Stage stage, double now) {
+  stage_ = stage;
+  since_ = now;
+  return true;
+}
+
+bool Stages::Follow(NodeId leader, const BenchStatus& status, double now, bool ready) {
+  std::vector<NodeId> nodes = NodesOf(status.participants());
+  if (std::find(nodes.begin(), nodes.end(), config_.node) == nodes.end()) {
+    throw Error("bench: cluster ", config_.cluster, " is being measured by node ",
+                config_.names[leader], ", which did not wait for node ",
+                config_.names[config_.node], "; expected to be started with the others");
+  }
+  if (!ready) return false;
+  leader_ = leader;
+  participants_ = std::move(nodes);
+  warm_up_seconds_ = status.warm_up_seconds();
+  seconds_ = status.seconds();
+  return Go(BenchStatus::READY, now);
+}
+
+// The first to be followed is who has named the nodes; while nobody has, the lowest
+// node that is there decides.
+bool Stages::Begin(double now, const Others& others, bool ready) {
+  std::vector<NodeId> there = {config_.node};
+  for (const auto& [node, status] : others) {
+    if (Announces(status)) return Follow(node, status, now, ready);
+    if (Active(status)) there.push_back(node);
+  }
+  std::sort(there.begin(), there.end());
+  const bool all = there.size() == config_.names.size();
+  if (there.front() != config_.node) return false;
+  if (!all && now - since_ < config_.wait_seconds) return false;
+  if (there.size() == 1) {
+    throw Error("bench: no other node of cluster ", config_.cluster, " came within ",
+                config_.wait_seconds, " s: expected ", AndList(Missing(others)));
+  }
+  if (!ready) return false;
+  participants_ = std::move(there);
+  return Go(BenchStatus::READY, now);
+}
+
+// What the node that leads waits for, and what the others wait for.
+bool Stages::MayGoOn(double now, const Others& others, bool ready) const {
+  // Who follows gives the one that leads time to lose patience with somebody else first.
+  const double patience = config_.patience_seconds * (leads() ? 1 : 3);
+  const bool impatient = now - since_ > patience;
+  if (!leads()) {
+    const auto leader = others.find(leader_);
+    if (leader == others.end() || leader->second.stage() == BenchStatus::STOPPED || impatient) {
+      throw Error("bench: node ", config_.names[leader_], ", which collects the reports, ",
+                  impatient ? "says nothing any more" : "has gone");
+    }
+    return leader->second.stage() > stage_;
+  }
+  if (stage_ == BenchStatus::REPORTED) return impatient || ready;
+  return impatient || std::all_of(participants_.begin(), participants_.end(), [&](NodeId node) {
+           const auto other = others.find(node);
+           return node == config_.node || other == others.end() || other->second.stage() >= stage_;
+         });
+}
+
+bool Stages::Step(double now, const Others& others, bool ready) {
+  switch (stage_) {
+    case BenchStatus::WAITING:
+      return Begin(now, others, ready);
+    case BenchStatus::READY:
+    case BenchStatus::MEASURED:
+    case BenchStatus::REPORTED:
+      return MayGoOn(now, others, ready) && Go(static_cast<Stage>(stage_ + 1), now);
+    case BenchStatus::LOADED:
+      if (measuring_) return now - since_ >= seconds_ && Go(BenchStatus::MEASURED, now);
+      if (now - since_ < warm_up_seconds_) return false;
+      measuring_ = true;
+      since_ = now;
+      return false;
+    case BenchStatus::QUIET:
+      return (ready || now - since_ > config_.patience_seconds / 3) &&
+             Go(BenchStatus::REPORTED, now);
+    case BenchStatus::DONE:
+    case BenchStatus::STOPPED:
+      return false;
+  }
+  return false;
+}
+
+Heard::Heard(size_t nodes, NodeId self, double silence_seconds)
+    : nodes_(nodes), self_(self), silence_seconds_(silence_seconds) {}
+
+void Heard::Take(NodeId node, std::span<const std::byte> bytes, double now_seconds) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (node == self_ || node >= nodes_) return;
+  const auto found = last_.find(node);
+  if (found != last_.end() && found->second.bytes == text) return;
+  Last last{{}, std::string(text), now_seconds};
+  if (!last.status.ParseFromString(last.bytes) || !Stages::Accepts(last.status, nodes_)) return;
+  last_[node] = std::move(last);
+}
+
+Stages::Others Heard::there(double now_seconds) const {
+  Stages::Others others;
+  for (const auto& [node, last] : last_) {
+    if (now_seconds - last.changed <= silence_seconds_) others[node] = last.status;
+  }
+  return others;
+}
+
+}  // namespace millrace

@@ -1,0 +1,132 @@
+#include "linktest/load_generator.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/cache_line.h"
+#include "base/posix_clock.h"
+#include "exchange/kernels/kernel_op.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kStride = 64;
+// A power of two, so that sums are exact.
+constexpr float kStep = 1.0f / 1024;
+constexpr int64_t kPauseNs = 200'000;
+constexpr int64_t kPausePerWork = 20;
+constexpr int64_t kMostPauseNs = 100'000'000;  // or sweeps would find nothing to take along
+constexpr int64_t kOffPauseNs = 5'000'000;
+
+// The same step where only kernels reach the weights: every chunk merges the same sparse
+// difference, of which the last chunk may be too short for.
+class DeviceStep {
+ public:
+  DeviceStep(const ReplicaHome& home, float* weights, int64_t count)
+      : arrays_{.weights = weights,
+                .size = count,
+                .chunk_floats = std::min(count, kMostKernelFloats)},
+        executor_(home.make_executor(arrays_, {}, {})),
+        payloads_(executor_->payload_memory(), 2 * room()),
+        ops_(static_cast<size_t>(arrays_.chunks())) {
+    executor_->Share({payloads_.get<std::byte>(), payloads_.bytes()});
+  }
+
+  void Run(int phase) {
+    const auto last = static_cast<uint32_t>(ops_.size() - 1);
+    std::byte* const whole = payloads_.get<std::byte>();
+    std::byte* const rest = whole + room();
+    const uint32_t whole_bytes = Write(arrays_.floats_of(0), phase, whole);
+    const uint32_t rest_bytes = Write(arrays_.floats_of(last), phase, rest);
+    for (uint32_t i = 0; i <= last; ++i) {
+      ops_[i] = {.kind = ChunkOpKind::kMerge, .codec = Codec::kSparse, .chunk = i};
+      ops_[i].in = i < last ? whole : rest;
+      ops_[i].in_bytes = i < last ? whole_bytes : rest_bytes;
+    }
+    executor_->Run(ops_);
+    for (const ChunkOp& op : ops_) CHECK_EQ(op.result, 0);
+  }
+
+ private:
+  size_t room() const { return WholeCacheLines(LongestPayloadBytes(arrays_.chunk_floats)); }
+
+  // A difference of `floats` elements; its bytes.
+  static uint32_t Write(int64_t floats, int phase, std::byte* out) {
+    const uint32_t bitmap = SparseBitmapBytes(floats);
+    std::memset(out, 0, bitmap);
+    uint32_t bytes = bitmap;
+    for (int64_t i = phase; i < floats; i += kStride) {
+      out[i / 8] |= static_cast<std::byte>(1 << i % 8);
+      std::memcpy(out + bytes, &kStep, sizeof(kStep));
+      bytes += sizeof(kStep);
+    }
+    return bytes;
+  }
+
+  const ReplicaArrays arrays_;
+  const std::unique_ptr<ChunkExecutor> executor_;
+  Buffer payloads_;  // of a whole chunk, and of the last one
+  std::vector<ChunkOp> ops_;
+};
+
+}  // namespace
+
+// Not inlined: the thread sanitizer is told of it by name.
+__attribute__((noinline)) void HogwildUpdateEvery64th(float* weights, int64_t count, int phase) {
+  for (int64_t i = phase; i < count; i += kStride) weights[i] += kStep;
+}
+
+LoadStep LoadStepOn(const ReplicaHome& home, float* weights, int64_t count) {
+  if (home.memory->on_host()) {
+    return {[=](int phase) { HogwildUpdateEvery64th(weights, count, phase); }};
+  }
+  const auto step = std::make_shared<DeviceStep>(home, weights, count);
+  return {[step](int phase) { step->Run(phase); }, CLOCK_MONOTONIC};
+}
+
+Load::Load(LoadStep step, IterationClock* iterations, ErrorSink* sink)
+    : step_(std::move(step)),
+      iterations_(*iterations),
+      slot_(iterations->RegisterSolver()),
+      thread_(
+          "load", [this] { Run(); }, sink) {}
+
+Load::~Load() {
+  stop_ = true;
+  thread_.Join();
+  iterations_.ReleaseSolver(slot_);
+}
+
+void Load::Switch(bool on) {
+  std::lock_guard lock(mutex_);
+  on_ = on;
+}
+
+void Load::Run() {
+  int64_t pause = kPauseNs;
+  while (!stop_) {
+    {
+      std::lock_guard lock(mutex_);
+      if (on_ && iterations_.Claim(INT64_MAX)) {
+        const int64_t begin = PosixClockNs(step_.clock);
+        step_.run(static_cast<int>(steps_ % kStride));
+        iterations_.Done(slot_);
+        ++steps_;
+        const int64_t work = PosixClockNs(step_.clock) - begin;
+        pause = std::clamp(work * kPausePerWork, kPauseNs, kMostPauseNs);
+      } else {
+        pause = kOffPauseNs;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
+  }
+}
+
+}  // namespace millrace

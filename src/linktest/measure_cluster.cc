@@ -1,0 +1,319 @@
+#include "linktest/measure_cluster.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "linktest/load_generator.h"
+#include "linktest/reading.h"
+#include "linktest/report_fragments.h"
+#include "linktest/result.h"
+#include "linktest/bench_phase.h"
+#include "topology/choose_node.h"
+#include "cluster/link_speed.h"
+#include "cluster/start.h"
+#include "weights/param_layout.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kStepMs = 10;
+constexpr double kBeatSeconds = 1, kSilenceSeconds = 10;
+// How long a node that goes waits for the others: until they know that it does, then until
+// they go on without it.
+constexpr int kTellMs = 2000, kLeaveMs = 1500, kStopTellMs = 300;
+
+// No net has a parameter of this name, so whoever trains refuses whoever measures.
+ParamLayout LayoutOf(int64_t weights) {
+  ParamLayout layout;
+  layout.Add("millrace bench", {weights});
+  return layout;
+}
+
+StagesConfig StagesOf(const MeasureOptions& options, const Topology& topology, NodeId node) {
+  StagesConfig config;
+  config.cluster = topology.name;
+  config.node = node;
+  for (const TopologyNode& each : topology.nodes) config.names.push_back(each.name);
+  config.wait_seconds = options.wait_seconds;
+  config.warm_up_seconds = options.warm_up_seconds;
+  config.seconds = options.seconds;
+  return config;
+}
+
+// The weights that are measured with, all zero, where the topology wants them; and their clock.
+class MeasuredWeights {
+ public:
+  MeasuredWeights(const ReplicaHome& home, int64_t count) : size_(count) {
+    if (home.memory->on_host()) {
+      on_host_ = WeightBuffer::CreatePrivate(LayoutOf(count));
+      return;
+    }
+    on_device_ = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(count));
+    home.memory->Fill(on_device_.get(), 0, on_device_.bytes());
+  }
+  float* data() const { return on_host_ ? on_host_->data() : on_device_.get<float>(); }
+  int64_t size() const { return size_; }
+  IterationClock& clock() { return on_host_ ? on_host_->clock() : clock_; }
+
+ private:
+  const int64_t size_;
+  std::unique_ptr<WeightBuffer> on_host_;
+  Buffer on_device_;
+  IterationClock clock_;
+};
+
+class MeasureRun {
+ public:
+  MeasureRun(const MeasureOptions& options, const std::function<bool(int ms)>& stopped)
+      : options_(options),
+        stopped_(stopped),
+        topology_(LoadTopology(options.topology, TransportsForTopologies())),
+        node_(ChooseNode(topology_, options.node, getenv)),
+        plan_(PlanFor(topology_, node_)),
+        home_(DeviceHome(plan_.memory.type, plan_.memory.ordinal)),
+        weights_(home_, options.weights),
+        stages_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
+        heard_(topology_.nodes.size(), node_, kSilenceSeconds),
+        began_(clock_.NowSeconds()) {
+    for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
+    for (const std::string& warning : plan_.warnings) LOG(WARNING) << warning;
+    cluster_ = StartCluster(topology_, plan_,
+                            {.weights = weights_.data(),
+                             .size = weights_.size(),
+                             .layout_digest = LayoutOf(options.weights).Digest(),
+                             .start = 0,
+                             .iterations = &weights_.clock(),
+                             .clock = &clock_,
+                             .sink = &errors_,
+                             .home = home_});
+    for (size_t i = 0; i < plan_.segments.size(); ++i) {
+      const SegmentPlan& segment = plan_.segments[i];
+      facts_.push_back({static_cast<uint32_t>(segment.segment),
+                        static_cast<uint32_t>(cluster_->segments()[i].net->chunk_floats()),
+                        LinkMegabits(segment)});
+    }
+    load_ = std::make_unique<Load>(LoadStepOn(home_, weights_.data(), weights_.size()),
+                                   &weights_.clock(), &errors_);
+    LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
+              << ") of cluster " << topology_.name << " measures with " << weights_.size()
+              << " weights in " << (plan_.memory.on_host() ? "" : "the memory of ")
+              << home_.memory->name();
+  }
+
+  std::optional<BenchResult> Run() {
+    try {
+      while (stages_.stage() != BenchStatus::DONE) {
+        if (stopped_(kStepMs)) throw Error("bench: stopped by a signal before it was done");
+        errors_.RethrowIfFailed();
+        ThrowIfRefused();
+        Hear();
+        Follow();
+        Publish();
+      }
+    } catch (...) {
+      GiveUp();
+      throw;
+    }
+    Leave();
+    return std::move(result_);
+  }
+
+ private:
+  double Now() const { return clock_.NowSeconds(); }
+
+  void ThrowIfRefused() const {
+    try {
+      cluster_->ThrowIfRefused();
+    } catch (const Error& error) {
+      throw Error("bench: ", error.what(),
+                  "; all nodes have to measure with the same files and weights, and a cluster "
+                  "that trains can not be measured");
+    }
+  }
+
+  void Hear() {
+    for (const Bulletin& bulletin : cluster_->Read(Topic::kReport)) {
+      heard_.Take(bulletin.node, bulletin.bytes, Now());
+    }
+    others_ = heard_.there(Now());
+  }
+
+  // Goes through as many stages as it can.
+  void Follow() {
+    if (!cluster_->begun()) {
+      const double waited = Now() - began_;
+      if (waited >= options_.wait_seconds) ThrowAlone();
+      return;
+    }
+    LogWhoIsMissing();
+    for (bool more = true; more;) {
+      const Reading reading = Read();
+      const bool rests = rest_.Rests(reading.moved(), Now());
+      const bool collects = stages_.stage() == BenchStatus::REPORTED && stages_.leads();
+      const bool ready = collects ? pages_.Read(others_, stages_.participants(), node_) : rests;
+      const bool measured = stages_.measures();
+      more = stages_.Step(Now(), others_, ready);
+      if (more) Enter(reading);
+      if (stages_.measures() && !measured) begin_ = reading;
+    }
+  }
+
+  // What the stage asks for that this node has come to.
+  void Enter(const Reading& reading) {
+    switch (stages_.stage()) {
+      case BenchStatus::READY:
+        before_ = reading;
+        LOG(INFO) << "Measuring with " << stages_.participants().size()
+                  << " nodes: " << stages_.seconds() << " s after " << stages_.warm_up_seconds()
+                  << " s of warm-up";
+        break;
+      case BenchStatus::LOADED:
+        load_->Switch(true);
+        break;
+      case BenchStatus::MEASURED:
+        end_ = Read();
+        load_->Switch(false);
+        break;
+      case BenchStatus::REPORTED:
+        report_ = ReportOf(facts_, before_, begin_, end_, reading);
+        writer_ = std::make_unique<ReportWriter>(node_, report_);
+        break;
+      case BenchStatus::DONE:
+        if (stages_.leads()) Collect();
+        break;
+      default:
+        break;
+    }
+  }
+
+  Reading Read() const {
+    Reading reading = ReadCounters(*cluster_);
+    reading.at_ns = clock_.NowNs();
+    reading.load_cpu_ns = load_->cpu_ns();
+    return reading;
+  }
+
+  void Collect() {
+    Measurement measurement;
+    measurement.weights = weights_.size();
+    measurement.warm_up_seconds = stages_.warm_up_seconds();
+    measurement.seconds = stages_.seconds();
+    measurement.participants = stages_.participants();
+    for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
+      const auto& nodes = measurement.participants;
+      if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) {
+        measurement.missing.push_back(topology_.nodes[node].name);
+      }
+    }
+    measurement.reports = pages_.reports();
+    measurement.reports[node_] = report_;
+    std::erase_if(measurement.reports, [&](const auto& report) {
+      return !FitsTopology(report.second, report.first, topology_);
+    });
+    result_ = ResultOf(topology_, measurement);
+  }
+
+  void Publish() {
+    if (!cluster_->begun()) return;
+    BenchStatus status = stages_.status();
+    if (stages_.leads()) {
+      pages_.Ask(&status);
+    } else if (writer_ != nullptr) {
+      const auto leader = others_.find(stages_.leader());
+      writer_->Write(leader == others_.end() ? nullptr : &leader->second, &status);
+    }
+    Publish(std::move(status));
+  }
+  void Publish(BenchStatus status) {
+    status.set_beat(static_cast<uint64_t>((Now() - began_) / kBeatSeconds));
+    const std::string bytes = status.SerializeAsString();
+    if (bytes == published_) return;
+    cluster_->Publish(Topic::kReport, std::as_bytes(std::span(bytes)));
+    published_ = bytes;
+  }
+
+  void LogWhoIsMissing() {
+    if (stages_.stage() != BenchStatus::WAITING) return;
+    std::vector<std::string> missing = stages_.Missing(others_);
+    if (missing == missing_) return;
+    missing_ = std::move(missing);
+    if (missing_.empty()) {
+      LOG(INFO) << "All nodes are there";
+    } else {
+      LOG(INFO) << "Waiting for " << AndList(missing_);
+    }
+  }
+
+  [[noreturn]] void ThrowAlone() const {
+    throw Error("bench: cluster ", topology_.name, " was not there within ", options_.wait_seconds,
+                " s: expected ", AndList(stages_.Missing(others_)));
+  }
+
+  // Waits until `done` or `ms` have passed; a signal ends it too.
+  template <typename Done>
+  void WaitFor(int ms, Done done) {
+    const double end = Now() + ms * 1e-3;
+    while (!done() && Now() < end && !stopped_(5)) continue;
+  }
+
+  void Leave() {
+    LOG(INFO) << (result_ ? "The result is there"
+                          : "Reported to node " + topology_.nodes[stages_.leader()].name);
+    // Nobody goes before the others know that they are done, and those that the others
+    // reach each other through go last.
+    WaitFor(kTellMs, [this] { return cluster_->informed() && !cluster_->others_depend(); });
+    cluster_->Leave();
+    WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
+  }
+
+  // Tells the others, so that they need not find out.
+  void GiveUp() {
+    load_->Switch(false);
+    BenchStatus status = stages_.status();
+    status.set_stage(BenchStatus::STOPPED);
+    Publish(std::move(status));
+    WaitFor(kStopTellMs, [this] { return cluster_->informed(); });
+    cluster_->Leave();
+    WaitFor(kStopTellMs, [this] { return cluster_->left() || cluster_->alone(); });
+  }
+
+  const MeasureOptions options_;
+  const std::function<bool(int ms)> stopped_;
+  SteadyClock clock_;
+  const Topology topology_;
+  const NodeId node_;
+  const NodePlan plan_;
+  ErrorSink errors_;
+  const ReplicaHome home_;
+  MeasuredWeights weights_;
+  Stages stages_;
+  Heard heard_;
+  Stages::Others others_;
+  const double began_;
+  RestWatch rest_;
+  std::vector<EndFacts> facts_;
+  Reading before_, begin_, end_;
+  BenchReport report_;
+  std::unique_ptr<ReportWriter> writer_;
+  ReportReader pages_;
+  std::optional<BenchResult> result_;
+  std::string published_;
+  std::vector<std::string> missing_;
+  std::unique_ptr<Load> load_;
+  std::unique_ptr<Cluster> cluster_;  // after what its threads work on
+};
+
+}  // namespace
+
+std::optional<BenchResult> MeasureCluster(const MeasureOptions& options,
+                                          const std::function<bool(int ms)>& stopped) {
+  return MeasureRun(options, stopped).Run();
+}
+
+}  // namespace millrace

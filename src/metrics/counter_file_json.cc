@@ -1,0 +1,81 @@
+// Boards as JSON for programs.
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "metrics/counter_table.h"
+
+namespace millrace {
+namespace {
+
+void AppendEscaped(char32_t code, std::string* to) {
+  const auto append = [to](uint32_t unit) {
+    char escape[8];
+    std::snprintf(escape, sizeof(escape), "\\u%04x", unit & 0xffff);
+    *to += escape;
+  };
+  if (code < 0x10000) return append(code);
+  append(0xd800 + ((code - 0x10000) >> 10));
+  append(0xdc00 + ((code - 0x10000) & 0x3ff));
+}
+
+// Printable ASCII and UTF-8, whatever `text` is: a byte that is no UTF-8 becomes U+FFFD.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const Utf8Character next = FirstCharacter(text).value_or(Utf8Character{0xfffd, 1});
+    if (next.code == '"' || next.code == '\\') quoted += '\\';
+    if (IsPrintable(next.code) && next.code != 0xfffd) {
+      quoted += text.substr(0, next.bytes);
+    } else {
+      AppendEscaped(next.code, &quoted);
+    }
+    text.remove_prefix(next.bytes);
+  }
+  return quoted + '"';
+}
+
+// With the digits that tell it from all others.
+std::string Number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  std::snprintf(digits, sizeof(digits), "%.17g", value);
+  return digits;
+}
+
+// The groups in the order of their first entries, each with all of its entries; of those of the
+// same name the first, since names in JSON are to differ.
+std::string GroupsJson(const BoardReading& reading) {
+  std::vector<std::string> groups;
+  std::unordered_map<std::string, size_t> places;    // in `groups`, by name
+  std::set<std::pair<size_t, std::string>> numbers;  // place and name
+  for (size_t i = 0; i < reading.entries.size(); ++i) {
+    const std::string group = Quoted(reading.entries[i].group);
+    const auto [place, is_new] = places.try_emplace(group, groups.size());
+    if (is_new) groups.push_back(group + ":{");
+    const std::string name = Quoted(reading.entries[i].name);
+    if (!numbers.emplace(place->second, name).second) continue;
+    groups[place->second] += Cat(is_new ? "" : ",", name, ":", Number(reading.values[i]));
+  }
+  std::string json;
+  for (const std::string& group : groups) json += Cat(json.empty() ? "" : ",", group, "}");
+  return json;
+}
+
+}  // namespace
+
+std::string BoardJson(const std::vector<BoardReading>& now) {
+  std::string json;
+  for (const BoardReading& reading : now) {
+    json += Cat(json.empty() ? "" : ",", "{\"pid\":", reading.pid, ",\"user\":", reading.user,
+                ",\"title\":", Quoted(reading.title), ",\"groups\":{", GroupsJson(reading), "}}");
+  }
+  return "[" + json + "]\n";
+}
+
+}  // namespace millrace

@@ -1,0 +1,208 @@
+// Reads counter files in a folder where everybody may create files: nothing in a file is
+// trusted, no file makes the reader wait, and none is mapped, since its owner may cut it short.
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "base/private_file.h"
+#include "base/process_identity.h"
+#include "metrics/counter_file.h"
+#include "metrics/counter_file_layout.h"
+
+namespace millrace {
+namespace {
+
+using board_file::Head;
+using board_file::Row;
+
+// Of all files together. A user may have a large file of holes for each of his processes.
+constexpr uint64_t kMostBytesOfAll = uint64_t{64} << 20;
+// Lines about files that are skipped.
+constexpr size_t kMostLines = 16;
+
+struct Candidate {
+  std::string path;
+  int32_t pid;
+  bool own;  // by its owner when it was listed: decides the order only
+};
+
+// The pid that a file is named for; nothing if it is not named as a counter file is.
+std::optional<int32_t> PidOf(const std::string& name) {
+  constexpr std::string_view kPrefix = board_file::kPrefix;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* const begin = name.data() + kPrefix.size();
+  const char* const end = name.data() + name.size();
+  int32_t pid = 0;
+  const auto [stopped, error] = std::from_chars(begin, end, pid);
+  if (error != std::errc() || stopped != end || pid <= 0 || *begin == '0') return std::nullopt;
+  return pid;
+}
+
+// Those of this user first, so that others cannot take their room; by pid.
+std::vector<Candidate> CandidatesIn(const std::string& folder) {
+  std::vector<Candidate> candidates;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = file.path().string();
+    const std::optional<int32_t> pid = PidOf(file.path().filename().string());
+    struct stat status;
+    if (!pid) continue;
+    const bool own = lstat(path.c_str(), &status) == 0 && status.st_uid == geteuid();
+    candidates.push_back({path, *pid, own});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.own != b.own ? a.own : a.pid < b.pid;
+  });
+  return candidates;
+}
+
+void CheckFile(const struct stat& status, const std::string& path) {
+  if (status.st_uid != geteuid() && geteuid() != 0) {
+    throw Error(path, ": belongs to user ", status.st_uid, ", and this process runs as user ",
+                geteuid());
+  }
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  if (S_ISREG(status.st_mode) && (bytes < sizeof(Head) || bytes > board_file::kMostBytes)) {
+    throw Error(path, ": has ", bytes, " bytes, expected ", sizeof(Head), " to ",
+                board_file::kMostBytes);
+  }
+}
+
+// From the file's beginning. Throws Error if it has fewer bytes by now.
+void ReadBytes(int fd, void* to, size_t bytes, const std::string& path) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got =
+        pread(fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(path, ": cannot be read: ", ErrnoText(errno));
+    if (got == 0) throw Error(path, ": was cut short while it was read");
+    done += static_cast<size_t>(got);
+  }
+}
+
+void CheckHead(const Head& head, const struct stat& status, int32_t pid, const std::string& path) {
+  if (std::memcmp(head.magic, board_file::kMagic, sizeof(head.magic)) != 0) {
+    throw Error(path, ": begins with other letters than ",
+                std::string_view(board_file::kMagic, sizeof(board_file::kMagic)));
+  }
+  if (head.entries > board_file::kMostEntries) {
+    throw Error(path, ": its header announces ", head.entries, " numbers, expected at most ",
+                board_file::kMostEntries);
+  }
+  const size_t bytes = board_file::FileBytes(head.entries);
+  if (static_cast<uint64_t>(status.st_size) != bytes) {
+    throw Error(path, ": has ", status.st_size, " bytes, and its header announces ", head.entries,
+                " numbers: expected ", bytes);
+  }
+  if (head.pid != pid) {
+    throw Error(path, ": is of process ", head.pid, ", expected process ", pid);
+  }
+}
+
+template <size_t kBytes>
+std::string TextAt(const char* bytes) {
+  return std::string(bytes, strnlen(bytes, kBytes));
+}
+
+// The writer may write meanwhile.
+void ReadRows(const char* rows, uint32_t entries, BoardReading* reading) {
+  for (uint32_t i = 0; i < entries; ++i) {
+    const char* const row = rows + i * sizeof(Row);
+    uint32_t kind;
+    uint64_t value;
+    std::memcpy(&kind, row + offsetof(Row, kind), sizeof(kind));
+    std::memcpy(&value, row + offsetof(Row, value), sizeof(value));
+    reading->entries.push_back({TextAt<sizeof(Row::group)>(row + offsetof(Row, group)),
+                                TextAt<sizeof(Row::name)>(row + offsetof(Row, name)),
+                                kind == 1 ? BoardEntry::Kind::kGauge : BoardEntry::Kind::kCount});
+    reading->values.push_back(std::bit_cast<double>(value));
+  }
+}
+
+// Removes a file of this user, whose process has ended; throws Error for one of another user.
+void RemoveEnded(const FoundFile& found, const std::string& path) {
+  if (found.status.st_uid != geteuid()) {
+    throw Error(path, ": was left by a process that has ended; user ", found.status.st_uid,
+                " may remove it");
+  }
+  UnlinkIfSame(found.at.get(), path);
+}
+
+// Nothing if the file, or the process that wrote it, is gone. Throws Error if it is not one to
+// be read. `room`: bytes that may still be read, of all files.
+std::optional<BoardReading> ReadBoard(const std::string& path, int32_t pid, uint64_t* room) {
+  const std::optional<FoundFile> found = FindFile(path);
+  if (!found) return std::nullopt;
+  CheckFile(found->status, path);
+  const FileDescriptor file = OpenFound(*found, path);
+  Head head;
+  ReadBytes(file.get(), &head, sizeof(head), path);
+  CheckHead(head, found->status, pid, path);
+  if (!IsAlive({head.pid, head.start_time})) {
+    RemoveEnded(*found, path);
+    return std::nullopt;
+  }
+  const size_t bytes = board_file::FileBytes(head.entries);
+  if (bytes > *room) {
+    throw Error(path, ": has ", bytes, " bytes, and there is room for ", *room, " more");
+  }
+  *room -= bytes;
+  std::string content(bytes, 0);
+  ReadBytes(file.get(), content.data(), bytes, path);
+  BoardReading reading;
+  reading.pid = pid;
+  reading.user = found->status.st_uid;
+  reading.title = TextAt<sizeof(Head::title)>(head.title);
+  ReadRows(content.data() + sizeof(Head), head.entries, &reading);
+  return reading;
+}
+
+}  // namespace
+
+double BoardReading::Value(const std::string& group, const std::string& name,
+                           double fallback) const {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].group == group && entries[i].name == name) return values[i];
+  }
+  return fallback;
+}
+
+std::vector<std::string> BoardReading::Groups() const {
+  std::vector<std::string> groups;
+  std::unordered_set<std::string_view> known;
+  for (const BoardEntry& entry : entries) {
+    if (known.insert(entry.group).second) groups.push_back(entry.group);
+  }
+  return groups;
+}
+
+std::vector<BoardReading> ReadBoards(const std::string& folder, std::vector<std::string>* skipped) {
+  std::vector<BoardReading> readings;
+  uint64_t room = kMostBytesOfAll;
+  size_t lines = 0;
+  for (const Candidate& candidate : CandidatesIn(folder)) {
+    try {
+      std::optional<BoardReading> reading = ReadBoard(candidate.path, candidate.pid, &room);
+      if (reading) readings.push_back(std::move(*reading));
+    } catch (const Error& error) {
+      if (++lines <= kMostLines && skipped != nullptr) skipped->push_back(error.what());
+    }
+  }
+  if (lines > kMostLines && skipped != nullptr) {
+    skipped->push_back(Cat(folder, ": ", lines - kMostLines, " more such files"));
+  }
+  std::sort(readings.begin(), readings.end(),
+            [](const BoardReading& a, const BoardReading& b) { return a.pid < b.pid; });
+  return readings;
+}
+
+}  // namespace millrace

@@ -1,0 +1,163 @@
+#include "metrics/counter_table.h"
+
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+namespace millrace {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
+  char line[4096];  // ten numbers of 310 digits, and names
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  return line;
+}
+
+// The numbers of a reading, which outlives it. Files of other users may have as many groups as
+// numbers: one is not looked for among all.
+class Numbers {
+ public:
+  explicit Numbers(const BoardReading& reading) {
+    for (size_t i = 0; i < reading.entries.size(); ++i) {
+      values_.try_emplace({reading.entries[i].group, reading.entries[i].name}, reading.values[i]);
+    }
+  }
+  double Value(std::string_view group, std::string_view name) const {
+    const auto found = values_.find({group, name});
+    return found == values_.end() ? 0 : found->second;
+  }
+
+ private:
+  std::map<std::pair<std::string_view, std::string_view>, double> values_;
+};
+
+class Rates {
+ public:
+  Rates(const BoardReading& before, const BoardReading& now, double seconds)
+      : before_(before), now_(now), seconds_(seconds) {}
+  double Value(const std::string& group, const char* name) const { return now_.Value(group, name); }
+  double PerSecond(const std::string& group, const char* name) const {
+    return (now_.Value(group, name) - before_.Value(group, name)) / seconds_;
+  }
+
+ private:
+  const Numbers before_, now_;
+  const double seconds_;
+};
+
+bool BeginsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
+
+// "segment lan": "lan". "peer b on lan": "  b", which stands below its segment.
+std::string RowName(const std::string& group) {
+  std::string name = OneLine(group.substr(group.find(' ') + 1));
+  if (BeginsWith(group, "peer ")) name = "  " + name.substr(0, name.find(' '));
+  return std::string(CutText(name, 18));
+}
+
+std::string SegmentState(const Rates& rates, const std::string& group) {
+  const char* state = rates.Value(group, "leads") != 0 ? "leads" : "in sync";
+  return Format("%4.0f %-8s", rates.Value(group, "members"),
+                rates.Value(group, "in_sync") == 0 ? "joining" : state);
+}
+
+std::string TrafficRow(const Rates& rates, const std::string& group) {
+  const bool peer = BeginsWith(group, "peer ");
+  const double passes = rates.PerSecond(group, "passes");
+  const double idle = rates.PerSecond(group, "idle_passes");
+  std::string row =
+      Format("  %-18s %-13s %8.2f %8.2f %9.0f %9.0f %9.0f %8.0f %8.0f", RowName(group).c_str(),
+             peer ? "" : SegmentState(rates, group).c_str(),
+             rates.PerSecond(group, peer ? "bytes_out" : "wire_bytes_out") / 1e6,
+             rates.PerSecond(group, "bytes_in") / 1e6, rates.PerSecond(group, "frames_out"),
+             rates.PerSecond(group, "positions_taken"), rates.PerSecond(group, "diffs_merged"),
+             rates.PerSecond(group, "resends"),
+             rates.PerSecond(group, "dropped_exchange") + rates.PerSecond(group, "dropped_gate") +
+                 rates.PerSecond(group, "dropped_handshake") +
+                 rates.PerSecond(group, "dropped_transport"));
+  if (!peer) {
+    row += Format(" %8.0f %5.0f%%", rates.PerSecond(group, "busy"),
+                  passes > 0 ? 100 * idle / passes : 0.0);
+  }
+  return row + "\n";
+}
+
+std::string TrafficTable(const Rates& rates, const std::vector<std::string>& groups) {
+  std::string table = Format("  %-18s %4s %-8s %8s %8s %9s %9s %9s %8s %8s %8s %6s\n", "segment",
+                             "node", "state", "MB/s out", "MB/s in", "frames/s", "pos/s", "diffs/s",
+                             "resent/s", "drops/s", "busy/s", "idle");
+  for (const std::string& group : groups) table += TrafficRow(rates, group);
+  return table;
+}
+
+// Of the diffs that a segment took since the last look, those that were damped. Peers' are not
+// counted.
+std::string DampedShare(const Rates& rates, const std::string& group) {
+  if (BeginsWith(group, "peer ")) return "";
+  const double diffs = rates.PerSecond(group, "diffs_sent");
+  const double damped = rates.PerSecond(group, "diffs_damped");
+  return Format("%.0f%%", diffs > 0 ? 100 * damped / diffs : 0.0);
+}
+
+std::string ClosenessTable(const Rates& rates, const std::vector<std::string>& groups) {
+  std::string table =
+      Format("  %-18s %8s %8s %9s %8s %7s %9s %9s %8s %8s\n", "replica", "sweeps/s", "age ms",
+             "most ms", "age iter", "damped", "dist rms", "dist max", "trip ms", "99% ms");
+  for (const std::string& group : groups) {
+    table +=
+        Format("  %-18s %8.2f %8.2f %9.2f %8.1f %7s %9.3g %9.3g %8.2f %8.2f\n",
+               RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
+               rates.Value(group, "age_p50_ms"), rates.Value(group, "age_max_ms"),
+               rates.Value(group, "age_iterations"), DampedShare(rates, group).c_str(),
+               rates.Value(group, "distance_rms"), rates.Value(group, "distance_max"),
+               rates.Value(group, "round_trip_p50_ms"), rates.Value(group, "round_trip_p99_ms"));
+  }
+  return table;
+}
+
+const BoardReading& Find(const std::vector<BoardReading>& readings, int pid) {
+  static const BoardReading kNone;
+  for (const BoardReading& reading : readings) {
+    if (reading.pid == pid) return reading;
+  }
+  return kNone;
+}
+
+// Whose process it is, if it is another user's.
+std::string Owner(const BoardReading& reading) {
+  return reading.user == geteuid() ? "" : Cat(", user ", reading.user);
+}
+
+}  // namespace
+
+std::string BoardTable(const std::vector<BoardReading>& before,
+                       const std::vector<BoardReading>& now, double seconds, bool peers) {
+  if (now.empty()) return "nothing is training on this machine\n";
+  std::string table;
+  for (const BoardReading& reading : now) {
+    const Rates rates(Find(before, reading.pid), reading, seconds);
+    table +=
+        Format("%s (pid %d%s): iteration %.0f, loss %.4f, here %.1f iterations/s, %.0f images/s\n",
+               OneLine(reading.title).c_str(), reading.pid, Owner(reading).c_str(),
+               rates.Value("run", "iteration"), rates.Value("run", "loss"),
+               rates.PerSecond("run", "iterations_here"), rates.PerSecond("run", "images_here"));
+    std::vector<std::string> groups = reading.Groups();
+    std::erase_if(groups, [peers](const std::string& group) {
+      return !BeginsWith(group, "segment ") && !(peers && BeginsWith(group, "peer "));
+    });
+    if (groups.empty()) continue;
+    table += TrafficTable(rates, groups) + ClosenessTable(rates, groups);
+  }
+  return table;
+}
+
+}  // namespace millrace

@@ -1,0 +1,109 @@
+#include "segment/auth/key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file_descriptor.h"
+#include "base/wire_bytes.h"
+
+namespace millrace {
+namespace {
+
+// What a key file may hold and a little more; wiped.
+struct Content {
+  std::array<std::byte, 80> bytes{};
+  size_t size = 0;
+  ~Content() { Wipe(bytes); }
+};
+
+// Asked of the open file, so that what is checked is what is read.
+void CheckFile(const std::string& path, int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) throw Error(path, ": ", ErrnoText(errno));
+  if (!S_ISREG(status.st_mode)) throw Error(path, ": is not a regular file, expected a key file");
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Error(path, ": others than its owner have permissions for it, expected none (chmod 600)");
+  }
+}
+
+void ReadAll(const std::string& path, int fd, Content* content) {
+  while (content->size < content->bytes.size()) {
+    const ssize_t got =
+        read(fd, content->bytes.data() + content->size, content->bytes.size() - content->size);
+    if (got == 0) return;
+    if (got > 0) {
+      content->size += static_cast<size_t>(got);
+    } else if (errno != EINTR) {
+      throw Error(path, ": ", ErrnoText(errno));
+    }
+  }
+}
+
+[[noreturn]] void RefuseContent(const std::string& path, const char* what_it_is) {
+  throw Error(path, ": holds ", what_it_is, ", expected 32 bytes or 64 hexadecimal digits; make ",
+              "one with (umask 077; openssl rand -hex 32 > KEY_FILE)");
+}
+
+int DigitValue(std::byte digit) {
+  const char c = static_cast<char>(digit);
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+SecretKey ReadKeyFile(const std::string& path) {
+  // A pipe would make an open wait that does not expect one.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) throw Error(path, ": ", ErrnoText(errno));
+  CheckFile(path, file.get());
+  Content content;
+  ReadAll(path, file.get(), &content);
+  SecretKey key;
+  const auto out = key.bytes();
+  if (content.size == out.size()) {
+    std::copy_n(content.bytes.begin(), out.size(), out.begin());
+    return key;
+  }
+  size_t digits = content.size;
+  if (digits > 64 && content.bytes[digits - 1] == std::byte{'\n'}) --digits;
+  if (digits > 64 && content.bytes[digits - 1] == std::byte{'\r'}) --digits;
+  if (digits != 2 * out.size()) RefuseContent(path, "a key of another length");
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int high = DigitValue(content.bytes[2 * i]), low = DigitValue(content.bytes[2 * i + 1]);
+    if (high < 0 || low < 0) RefuseContent(path, "something else than hexadecimal digits");
+    out[i] = static_cast<std::byte>(high << 4 | low);
+  }
+  return key;
+}
+
+// The purposes differ in their first letters, so no two of them are equal.
+
+SecretKey IntroductionKey(const SecretKey& cluster, uint64_t run) {
+  constexpr std::string_view kName = "millrace introduction 1";
+  std::array<std::byte, kName.size() + 8> purpose;
+  std::copy_n(reinterpret_cast<const std::byte*>(kName.data()), kName.size(), purpose.begin());
+  Put<uint64_t>(purpose.data(), kName.size(), run);
+  return DeriveKey(cluster, purpose);
+}
+
+SecretKey LifeKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& life) {
+  constexpr std::string_view kName = "millrace frames 1";
+  std::array<std::byte, kName.size() + 8 + 2 + sizeof(Nonce)> purpose;
+  std::copy_n(reinterpret_cast<const std::byte*>(kName.data()), kName.size(), purpose.begin());
+  Put<uint64_t>(purpose.data(), kName.size(), run);
+  Put<uint16_t>(purpose.data(), kName.size() + 8, node);
+  Put<Nonce>(purpose.data(), kName.size() + 10, life);
+  return DeriveKey(cluster, purpose);
+}
+
+}  // namespace millrace

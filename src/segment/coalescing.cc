@@ -1,0 +1,36 @@
+#include "segment/coalescing.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr double kShare = 1.0 / 16;  // of the time between iterations
+// Of a new interval in the smoothed one.
+constexpr double kNew = 1.0 / 4;
+
+}  // namespace
+
+Gathering::Gathering(const GatheringLimits& limits) : limits_(limits) {
+  CHECK(0 <= limits.least_ns && limits.least_ns <= limits.most_ns);
+}
+
+int64_t Gathering::Ns(int64_t now_ns, uint64_t iterations) {
+  if (counted_at_ == 0) {
+    counted_ = iterations;
+    counted_at_ = now_ns;
+  }
+  if (iterations > counted_) {
+    const double interval =
+        static_cast<double>(now_ns - counted_at_) / static_cast<double>(iterations - counted_);
+    interval_ns_ = interval_ns_ > 0 ? interval_ns_ + kNew * (interval - interval_ns_) : interval;
+    counted_ = iterations;
+    counted_at_ = now_ns;
+  }
+  const auto most = static_cast<double>(limits_.most_ns);
+  return std::max(static_cast<int64_t>(std::min(interval_ns_ * kShare, most)), limits_.least_ns);
+}
+
+}  // namespace millrace

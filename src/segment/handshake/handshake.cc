@@ -1,0 +1,351 @@
+#include "segment/handshake/handshake.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "exchange/protocol/frame.h"
+#include "base/jitter.h"
+#include "segment/auth/key_file.h"
+
+namespace millrace {
+namespace {
+
+// Answers that a peer may have at once; it earns another every slow_ns. A peer that is
+// met for the first time needs two.
+constexpr int64_t kAnswersAtOnce = 4;
+// Upper bound on the pause between two mismatches told of one peer, in multiples of slow_ns.
+constexpr int64_t kSlowestMismatch = 512;
+
+const IntroductionsConfig& Checked(const IntroductionsConfig& config) {
+  if (config.node >= config.names.size() || config.names[config.node].empty()) {
+    throw Error("node ", config.node, ": no node of the cluster has this id");
+  }
+  if (config.names.size() > config.settings.max_nodes || config.settings.max_nodes > kMaxNodes) {
+    throw Error("max_nodes is ", config.settings.max_nodes, "; expected ", config.names.size(),
+                " (the ids of the cluster) to ", kMaxNodes);
+  }
+  for (const std::string& name : config.names) {
+    if (name.size() <= kNodeNameBytes && name.find('\0') == std::string::npos) continue;
+    throw Error("node ", name, ": expected a name of at most ", kNodeNameBytes, " letters");
+  }
+  return config;
+}
+
+}  // namespace
+
+Introductions::Introductions(const IntroductionsConfig& config, const SecretKey* cluster,
+                             RandomBytes random)
+    : config_(Checked(config)),
+      random_(std::move(random)),
+      life_(DrawNonce(random_)),
+      incarnation_(config_.incarnation) {
+  if (cluster != nullptr) tagger_.emplace(IntroductionKey(*cluster, config_.run));
+  index_.assign(config_.names.size(), SIZE_MAX);
+  for (size_t node = 0; node < config_.names.size(); ++node) {
+    if (node == config_.node || config_.names[node].empty()) continue;
+    index_[node] = peers_.size();
+    PeerState& peer = peers_.emplace_back();
+    peer.node = static_cast<NodeId>(node);
+    peer.challenge = DrawNonce(random_);
+    peer.interval = config_.first_ns;
+    peer.mismatch_interval = config_.slow_ns;
+  }
+}
+
+const Introductions::PeerState* Introductions::Find(NodeId node) const {
+  return node < index_.size() && index_[node] != SIZE_MAX ? &peers_[index_[node]] : nullptr;
+}
+
+Introductions::PeerState* Introductions::Find(NodeId node) {
+  return const_cast<PeerState*>(std::as_const(*this).Find(node));
+}
+
+bool Introductions::Knows(NodeId node) const {
+  const PeerState* peer = Find(node);
+  return peer != nullptr && peer->known;
+}
+
+bool Introductions::KnownBy(NodeId node) const {
+  const PeerState* peer = Find(node);
+  return peer != nullptr && peer->complete();
+}
+
+std::optional<Introduced> Introductions::Peer(NodeId node) const {
+  if (!Knows(node)) return std::nullopt;
+  const PeerState& peer = *Find(node);
+  return Introduced{node, peer.incarnation, peer.life};
+}
+
+std::optional<Mismatch> Introductions::MismatchOf(NodeId node) const {
+  const PeerState* peer = Find(node);
+  return peer != nullptr ? peer->mismatch : std::nullopt;
+}
+
+bool Introductions::NextIntroduced(Introduced* introduced) {
+  if (introduced_.empty()) return false;
+  *introduced = *Peer(introduced_.front());
+  Find(introduced_.front())->in_introduced = false;
+  introduced_.pop_front();
+  return true;
+}
+
+bool Introductions::NextMismatch(Mismatch* mismatch) {
+  while (!mismatched_.empty()) {
+    PeerState* peer = Find(mismatched_.front());
+    mismatched_.pop_front();
+    peer->in_mismatched = false;
+    if (!peer->mismatch.has_value()) continue;  // it was believed since
+    *mismatch = *peer->mismatch;
+    return true;
+  }
+  return false;
+}
+
+// ---- What comes in. ---------------------------------------------------------
+
+IntroDrop Introductions::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+  const IntroDrop drop = Take(from, bytes, now);
+  ++stats_.received[static_cast<size_t>(drop)];
+  if (drop != IntroDrop::kNone) ++stats_.refused;
+  return drop;
+}
+
+IntroDrop Introductions::Take(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+  Introduction in;
+  IntroDrop drop = DecodeIntroduction(bytes, &in);
+  if (drop != IntroDrop::kNone && drop != IntroDrop::kVersion) return drop;
+  if (in.run != config_.run) return IntroDrop::kRun;
+  if (in.source == config_.node) return IntroDrop::kSelf;
+  // Of another version nothing but its sender can be read.
+  const bool to_us = in.destination == config_.node || in.destination == kAllNodes;
+  if (drop == IntroDrop::kNone && !to_us) return IntroDrop::kDestination;
+  PeerState* peer = Find(in.source);
+  if (peer == nullptr) return IntroDrop::kStranger;
+  if (from != in.source) return IntroDrop::kSource;
+  if (drop == IntroDrop::kNone) drop = CheckKey(in, bytes);
+  next_event_ = INT64_MIN;
+  if (drop == IntroDrop::kNone) return Consider(peer, in, now);
+  RefuseUnproven(peer, drop, in, now);
+  return drop;
+}
+
+IntroDrop Introductions::CheckKey(const Introduction& in, std::span<const std::byte> bytes) {
+  if (!tagger_.has_value()) return in.keyed ? IntroDrop::kForeignKey : IntroDrop::kNone;
+  if (!in.keyed) return IntroDrop::kNoKey;
+  Tag tag;
+  tagger_->Make(bytes.first(kIntroductionTagged), tag);
+  return SameTag(tag, bytes.last<kTagBytes>()) ? IntroDrop::kNone : IntroDrop::kTag;
+}
+
+// An introduction in the peer's name, made with the run's key if there is one. It may
+// still be a recording, unless it echoes the challenge.
+IntroDrop Introductions::Consider(PeerState* peer, const Introduction& in, int64_t now) {
+  if (in.challenge != kNoNonce) peer->theirs = in.challenge;
+  const bool fresh = in.echo == peer->challenge;
+  if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
+  IntroDrop drop = IntroDrop::kNone;
+  if (peer->known && in.life == peer->life) {
+    peer->confirmed = peer->confirmed || in.known == life_;
+  } else if (!fresh) {
+    drop = IntroDrop::kUnproven;
+  } else if (std::string difference = DifferenceOf(*peer, in); !difference.empty()) {
+    Record(difference, true, now);
+    Tell(peer, {peer->node, std::move(difference), true, in.life}, now);
+    drop = IntroDrop::kDiffers;
+  } else {
+    Believe(peer, in, now);
+  }
+  if (drop == IntroDrop::kNone && fresh) LearnIncarnation(peer, in, now);
+  const bool done = drop == IntroDrop::kNone && peer->complete();
+  // Who is done with this node wrote to all because of others.
+  const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
+  if (owed) Owe(peer, !done, now);
+  return drop;
+}
+
+std::string Introductions::DifferenceOf(const PeerState& peer, const Introduction& in) const {
+  const SharedSettings &theirs = in.settings, &ours = config_.settings;
+  const std::string& name = config_.names[in.source];
+  if (in.name != name) {
+    return OneLine(Cat("node ", in.source, " names itself ", in.name, ", expected ", name));
+  }
+  const std::string has = Cat("node ", name, " has another ");
+  if (theirs.frame_version != ours.frame_version) {
+    return OneLine(Cat(has, "version of frames: ", int{theirs.frame_version}, ", here ",
+                       int{ours.frame_version}));
+  }
+  if (theirs.max_nodes != ours.max_nodes) {
+    return OneLine(Cat(has, "max_nodes: ", theirs.max_nodes, ", here ", ours.max_nodes));
+  }
+  if (theirs.parameters != ours.parameters) {
+    return OneLine(Cat(has, "net: ", theirs.parameters, " parameters, here ", ours.parameters));
+  }
+  if (theirs.layout_digest != ours.layout_digest) {
+    return OneLine(Cat(has, "net: as many parameters, under other names or in other shapes"));
+  }
+  if (theirs.chunk_floats != ours.chunk_floats) {
+    return OneLine(
+        Cat(has, "chunk size: ", theirs.chunk_floats, " floats, here ", ours.chunk_floats));
+  }
+  if (theirs.topology_digest != ours.topology_digest) return OneLine(has + "topology file");
+  // Its place is taken: by a later start, or by another process with the same clock.
+  if (peer.known && in.incarnation <= peer.incarnation) {
+    return OneLine(Cat("node ", name, " is known by a start as late as this one: ",
+                       peer.incarnation, ", here ", in.incarnation));
+  }
+  return "";
+}
+
+void Introductions::Believe(PeerState* peer, const Introduction& in, int64_t now) {
+  if (!peer->known) ++known_;
+  peer->known = true;
+  peer->confirmed = in.known == life_;
+  peer->life = in.life;
+  peer->incarnation = in.incarnation;
+  peer->mismatch.reset();
+  peer->unproven_told = 0;
+  peer->interval = config_.first_ns;
+  peer->next_send = now;
+  ++stats_.lives;
+  if (!peer->in_introduced) introduced_.push_back(peer->node);
+  peer->in_introduced = true;
+}
+
+void Introductions::RefuseUnproven(PeerState* peer, IntroDrop drop, const Introduction& in,
+                                   int64_t now) {
+  const std::string name = "node " + config_.names[peer->node];
+  Unproven kind = kVersionDiffers;
+  Mismatch mismatch{peer->node, name + " runs another version of millrace", false, in.life};
+  if (drop == IntroDrop::kNoKey) {
+    kind = kNoKey;
+    mismatch.text = name + " uses no key, here one is used";
+  } else if (drop == IntroDrop::kForeignKey) {
+    kind = kForeignKey;
+    mismatch.text = name + " uses a key, here none is used";
+  } else if (drop == IntroDrop::kTag) {
+    kind = kTagDiffers;
+    mismatch.text = name + " uses another key";
+  }
+  mismatch.text = OneLine(std::move(mismatch.text));
+  Record(mismatch.text, false, now);
+  if ((peer->unproven_told & kind) == 0 && now >= peer->next_mismatch) {
+    peer->unproven_told |= kind;
+    Tell(peer, std::move(mismatch), now);
+  }
+  // So that the other one, which may be the one that is set up wrongly, hears of it too.
+  if (in.wants_answer || drop == IntroDrop::kVersion) Owe(peer, false, now);
+}
+
+void Introductions::Tell(PeerState* peer, Mismatch mismatch, int64_t now) {
+  const auto& last = peer->mismatch;
+  const bool told = last.has_value() && last->proven && mismatch.proven &&
+                    last->life == mismatch.life && last->text == mismatch.text;
+  if (told || now < peer->next_mismatch) return;
+  peer->mismatch = std::move(mismatch);
+  peer->next_mismatch = now + peer->mismatch_interval;
+  peer->mismatch_interval =
+      std::min(2 * peer->mismatch_interval, kSlowestMismatch * config_.slow_ns);
+  if (!peer->in_mismatched) mismatched_.push_back(peer->node);
+  peer->in_mismatched = true;
+}
+
+void Introductions::Owe(PeerState* peer, bool ask, int64_t now) {
+  if (!peer->answer) {
+    const int64_t paid = std::max(peer->answers_paid, now);
+    if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns) {
+      ++stats_.withheld;
+      return;
+    }
+    peer->answers_paid = paid + config_.slow_ns;
+  }
+  peer->answer = true;
+  peer->ask = peer->ask || ask;
+}
+
+// ---- What goes out. ---------------------------------------------------------
+
+int64_t Introductions::DueAt(const PeerState& peer) const {
+  if (peer.answer) return INT64_MIN;
+  return peer.complete() ? INT64_MAX : peer.next_send;
+}
+
+size_t Introductions::Send(std::span<OutIntroduction> room, int64_t now) {
+  if (now < next_event_ || room.empty()) return 0;
+  size_t count = config_.multicast && SendToAll(&room[0], now) ? 1 : 0;
+  size_t turn = 0;
+  for (; turn < peers_.size(); ++turn) {
+    PeerState& peer = peers_[(first_ + turn) % peers_.size()];
+    if (DueAt(peer) > now) continue;
+    if (count == room.size()) break;
+    SendTo(&peer, &room[count++], now);
+  }
+  if (!peers_.empty()) first_ = (first_ + turn) % peers_.size();
+  next_event_ = INT64_MAX;
+  for (const PeerState& peer : peers_) next_event_ = std::min(next_event_, DueAt(peer));
+  return count;
+}
+
+// One frame instead of one for each peer that is not known; it holds no challenge, so
+// they answer with one.
+bool Introductions::SendToAll(OutIntroduction* out, int64_t now) {
+  size_t unknown = 0;
+  bool due = false;
+  for (const PeerState& peer : peers_) {
+    if (peer.known) continue;
+    ++unknown;
+    due = due || peer.next_send <= now;
+  }
+  if (!due || unknown < 2) return false;
+  for (PeerState& peer : peers_) {
+    if (!peer.known) PutOff(&peer, now);
+  }
+  Write(Ours(true), out);
+  return true;
+}
+
+void Introductions::SendTo(PeerState* peer, OutIntroduction* out, int64_t now) {
+  const bool timed = !peer->complete() && peer->next_send <= now;
+  Introduction ours = Ours(timed || peer->ask);
+  ours.destination = peer->node;
+  ours.challenge = peer->challenge;
+  ours.echo = peer->theirs;
+  if (peer->known) {
+    ours.known = peer->life;
+    ours.known_incarnation = peer->incarnation;
+  }
+  peer->answer = peer->ask = false;
+  PutOff(peer, now);
+  Write(ours, out);
+}
+
+void Introductions::PutOff(PeerState* peer, int64_t now) {
+  const bool timed = peer->next_send <= now;
+  peer->next_send = now + Spread(peer->interval, config_.node, stats_.sent);
+  if (timed) peer->interval = std::min(2 * peer->interval, config_.slow_ns);
+}
+
+Introduction Introductions::Ours(bool wants_answer) const {
+  Introduction ours;
+  ours.wants_answer = wants_answer;
+  ours.keyed = tagger_.has_value();
+  ours.run = config_.run;
+  ours.source = config_.node;
+  ours.incarnation = incarnation_;
+  ours.settings = config_.settings;
+  ours.life = life_;
+  ours.name = config_.names[config_.node];
+  return ours;
+}
+
+void Introductions::Write(const Introduction& ours, OutIntroduction* out) {
+  out->to = ours.destination;
+  EncodeIntroduction(ours, &out->bytes);
+  if (tagger_.has_value()) {
+    tagger_->Make(std::span(out->bytes).first(kIntroductionTagged),
+                  std::span(out->bytes).last<kTagBytes>());
+  }
+  ++stats_.sent;
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+// What it means for this node that peers refuse it: whether it may join or begin a run, and
+// by which incarnation.
+#include <algorithm>
+
+#include "base/error.h"
+#include "segment/handshake/handshake.h"
+
+namespace millrace {
+
+JoinVerdict Introductions::Verdict(int64_t now) const {
+  if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
+    return JoinVerdict::kMayJoin;
+  }
+  const bool long_enough = unresolved_.last - unresolved_.since >= config_.patience_ns;
+  return long_enough ? JoinVerdict::kGiveUp : JoinVerdict::kWait;
+}
+
+bool Introductions::MetCompatible() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const PeerState& peer) { return peer.known && !peer.barred; });
+}
+
+void Introductions::Record(const std::string& text, bool proven, int64_t now) {
+  const bool lasts = !unresolved_.reason.empty() && now <= wait_ends();
+  if (!lasts) unresolved_ = {.reason = "", .proven = false, .since = now, .last = now};
+  unresolved_.last = now;
+  if (unresolved_.proven && !proven) return;
+  unresolved_.reason = text;
+  unresolved_.proven = proven;
+}
+
+// ---- A later incarnation. ---------------------------------------------------
+
+bool Introductions::TakeRaise(IncarnationRaise* raise) {
+  if (!raise_.has_value()) return false;
+  *raise = *raise_;
+  raise_.reset();
+  return true;
+}
+
+// For an introduction of the life that is believed, which has echoed this life's challenge:
+// neither forged, where there is a key, nor a recording.
+void Introductions::LearnIncarnation(PeerState* peer, const Introduction& in, int64_t now) {
+  if (in.known == life_) peer->barred = false;
+  if (in.known == kNoNonce || in.known == life_ || in.known_incarnation < incarnation_) return;
+  if (!peer->raised && in.known_incarnation < kLatestIncarnation) {
+    return Raise(peer, in.known_incarnation, now);
+  }
+  // More than a clock that went back: two processes run as this node, or somebody forges.
+  peer->barred = true;
+  const std::string text = OneLine(Cat("node ", config_.names[peer->node],
+                                       " knows a later start of this node: ", in.known_incarnation,
+                                       ", here ", incarnation_));
+  Record(text, true, now);
+  Tell(peer, {peer->node, text, true, in.life}, now);
+}
+
+// This node lives anew for all peers: none may take its frames for those of the start that
+// it was until now.
+void Introductions::Raise(PeerState* peer, uint32_t known, int64_t now) {
+  raise_ = {peer->node, incarnation_, known};
+  peer->raised = true;
+  incarnation_ = known + 1;
+  life_ = DrawNonce(random_);
+  for (PeerState& each : peers_) {
+    each.confirmed = false;
+    each.interval = config_.first_ns;
+    each.next_send = now;
+  }
+}
+
+}  // namespace millrace

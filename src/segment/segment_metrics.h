@@ -1,0 +1,145 @@
+// What a segment counts, for those who watch: written by its thread, read from any
+// thread. Each number is exact; two need not be of one instant.
+#ifndef MILLRACE_SEGMENT_SEGMENT_METRICS_H_
+#define MILLRACE_SEGMENT_SEGMENT_METRICS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/count.h"
+#include "base/node_id.h"
+#include "exchange/protocol/exchange_config.h"
+#include "exchange/protocol/peer_meters.h"
+#include "segment/gossip/gossip_message.h"
+#include "segment/divergence.h"
+#include "segment/handshake/frame_filter.h"
+
+namespace millrace {
+
+class SegmentMeters {
+ public:
+  // `exchange` outlives this object; `peers` ascending, below its max_nodes.
+  SegmentMeters(const PeerMeters* exchange, std::vector<NodeId> peers);
+
+  // The segment's nodes but this one, ascending; never change.
+  std::span<const NodeId> peers() const { return peers_; }
+
+  // As of the last pass, but not read in one instant.
+  ExchangeStats exchange() const {
+    ExchangeStats stats;
+    Visit(stats, slots_, [](uint64_t* value, const Count& slot) { *value = slot.Read(); });
+    return stats;
+  }
+  // Times that every chunk of the segment was exchanged; see exchange/protocol/peer_meters.h.
+  double sweeps() const { return exchange_.sweeps(); }
+  // From a difference to the position that acknowledges it, to whichever peer.
+  DurationHistogram round_trip() const;
+  // What went to one of peers() and came from it.
+  PeerStats peer(NodeId node) const { return exchange_.peer(node); }
+  // How close the replica is to all its masters, or to one of peers(), as the last survey
+  // found it; there is one a second. All numbers are of the same survey.
+  Closeness closeness() const;
+  Closeness closeness(NodeId node) const;
+
+  // Frames that did not get in: for one reason, for all of them, from one of peers().
+  uint64_t gate_drops(GateDrop drop) const { return gate_drops_[static_cast<size_t>(drop)].Read(); }
+  uint64_t gate_drops() const;
+  uint64_t gate_drops_of(NodeId peer) const { return peer_gate_drops_[IndexOf(peer)].Read(); }
+  // Introductions that had no effect: for one reason, for all of them.
+  uint64_t handshake_drops(IntroDrop drop) const {
+    return handshake_drops_[static_cast<size_t>(drop)].Read();
+  }
+  uint64_t handshake_drops() const { return all_handshake_drops_.Read(); }
+  // Frames of bulletins that were refused, by reason.
+  uint64_t bulletin_drops(BulletinDrop drop) const {
+    return bulletin_drops_[static_cast<size_t>(drop)].Read();
+  }
+  // Passes made, and those of them that found nothing to do.
+  uint64_t passes() const { return passes_.Read(); }
+  uint64_t idle_passes() const { return idle_passes_.Read(); }
+  // Cluster iterations between two exchanges of a chunk, smoothed (staleness_watch.h).
+  double staleness_iterations() const { return staleness_.load(std::memory_order_relaxed); }
+  // Bytes that were put on the wire, as `max_rate` counts them.
+  uint64_t wire_bytes() const { return wire_bytes_.Read(); }
+  // Pace::duty() and Pace::taken() of the segment's thread; 1 and 0 without a pace.
+  double duty() const { return duty_.load(std::memory_order_relaxed); }
+  double taken() const { return taken_.load(std::memory_order_relaxed); }
+
+  // For the segment's own thread.
+  void Publish(const ExchangeStats& stats) {
+    Visit(stats, slots_, [](const uint64_t* value, Count& slot) { slot.Set(*value); });
+  }
+  void Publish(const Gate& gate);
+  // `peers` in the order of peers().
+  void Publish(const Closeness& all, std::span<const Closeness> peers);
+  void Publish(const BulletinDrops& drops) {
+    for (size_t i = 0; i < drops.size(); ++i) bulletin_drops_[i].Set(drops[i]);
+  }
+  void PublishStaleness(double iterations) {
+    staleness_.store(iterations, std::memory_order_relaxed);
+  }
+  void Passed(bool idle) {
+    passes_.Add();
+    if (idle) idle_passes_.Add();
+  }
+  void AddWireBytes(uint64_t bytes) { wire_bytes_.Add(bytes); }
+  void SetPace(double duty, double taken) {
+    duty_.store(duty, std::memory_order_relaxed);
+    taken_.store(taken, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
+  static constexpr size_t kSlots = 16 + 16 + kDrops + 10;
+
+  // each(&number, slot) of every number in `stats`.
+  template <typename Stats, typename Slots, typename Each>
+  static void Visit(Stats& stats, Slots& slots, Each each) {
+    size_t next = 0;
+    for (auto& value : stats.sent) each(&value, slots[next++]);
+    for (auto& value : stats.received) each(&value, slots[next++]);
+    for (auto& value : stats.drops) each(&value, slots[next++]);
+    for (auto* value : {&stats.bytes_sent, &stats.bytes_received, &stats.positions_taken,
+                        &stats.diffs_taken, &stats.diffs_damped, &stats.diffs_merged,
+                        &stats.resends, &stats.repeats, &stats.takeovers, &stats.resets}) {
+      each(value, slots[next++]);
+    }
+  }
+  size_t IndexOf(NodeId peer) const;
+  void Publish(const IntroductionStats& stats);
+
+  const PeerMeters& exchange_;
+  const std::vector<NodeId> peers_;
+  std::array<Count, kSlots> slots_;
+  std::array<Count, std::tuple_size_v<GateDrops>> gate_drops_;
+  std::array<Count, std::tuple_size_v<IntroDrops>> handshake_drops_;
+  Count all_handshake_drops_;
+  std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
+  std::vector<Count> peer_gate_drops_;  // by the index in peers_
+  Count passes_, idle_passes_, wire_bytes_;
+  std::atomic<double> staleness_{0};
+  std::atomic<double> duty_{1}, taken_{0};
+
+  mutable std::mutex mutex_;
+  Closeness closeness_;
+  std::vector<Closeness> peer_closeness_;  // by the index in peers_
+};
+
+// Frames that did not get through, by the name of the reason, those that never occurred
+// included: of the exchange, of the gate, of handshakes and of the transport.
+std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meters,
+                                                      const TransportCounters& counters);
+
+// One line: what went out and came in, and what was dropped by which reason.
+std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SEGMENT_SEGMENT_METRICS_H_

@@ -1,0 +1,24 @@
+#include "solver/moving_average.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+namespace millrace {
+
+LossWindow::LossWindow(int size) {
+  CHECK_GE(size, 1);
+  losses_.resize(size);
+}
+
+void LossWindow::Add(float loss) { losses_[added_++ % losses_.size()] = loss; }
+
+float LossWindow::Mean() const {
+  const int64_t held = std::min<int64_t>(added_, losses_.size());
+  if (held == 0) return 0;
+  double sum = 0;
+  for (int64_t i = 0; i < held; ++i) sum += losses_[i];
+  return static_cast<float>(sum / static_cast<double>(held));
+}
+
+}  // namespace millrace

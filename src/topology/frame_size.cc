@@ -1,0 +1,54 @@
+#include "topology/frame_size.h"
+
+#include "exchange/protocol/exchange.h"
+#include "segment/net_segment.h"
+#include "segment/auth/frame_auth.h"
+#include "transport/packet/wire.h"
+#include "transport/inet_address.h"
+#include "transport/udp/wire.h"
+#include "transport/verbs/wire.h"
+
+namespace millrace {
+namespace {
+
+// RDMA datagrams have 256, 512, 1024, 2048 or 4096 bytes: the most that an Ethernet device
+// leaves room for with what it puts around them.
+int64_t RdmaMtu(int64_t mtu) {
+  constexpr int64_t kLeast = 256, kMost = 4096, kHeaders = 80;
+  int64_t bytes = kMost;
+  while (bytes > kLeast && bytes > mtu - kHeaders) bytes /= 2;
+  return bytes;
+}
+
+// As far as the lengths of its frames depend on it.
+ExchangeConfig ExchangeOf(const FrameUse& use) {
+  ExchangeConfig config;
+  config.max_nodes = use.max_nodes;
+  config.max_members = use.members;
+  config.trailer_bytes = use.has_key ? kSealBytes : 0;
+  return config;
+}
+
+}  // namespace
+
+int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
+  if (transport == "packet") return mtu - static_cast<int64_t>(kPacketPrefixBytes);
+  if (transport == "verbs") return RdmaMtu(mtu) - static_cast<int64_t>(sizeof(VerbsPrefix));
+  if (transport != "udp") return mtu;
+  const size_t headers = ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes;
+  const int64_t datagram = mtu - static_cast<int64_t>(headers);
+  constexpr auto kAlign = static_cast<int64_t>(kUdpAlign);
+  return datagram / kAlign * kAlign - static_cast<int64_t>(kUdpPrefixBytes);
+}
+
+int64_t HeartbeatBytes(const FrameUse& use) {
+  // Longer than a frame of one float, whatever the number of nodes.
+  return static_cast<int64_t>(MaxFrameBytes(ExchangeOf(use), {.size = 1, .chunk_floats = 1}));
+}
+
+int64_t ChunkFloatsIn(int64_t room, const FrameUse& use) {
+  if (room < 0) return 0;
+  return ChunkFloatsFor(static_cast<size_t>(room), ExchangeOf(use));
+}
+
+}  // namespace millrace

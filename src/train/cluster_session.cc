@@ -1,0 +1,148 @@
+#include "train/cluster_session.h"
+
+#include <glog/logging.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "proto/parse.h"
+#include "topology/choose_node.h"
+#include "train/solver_worker.h"
+
+namespace millrace {
+namespace {
+
+// How often a node that leaves looks whether it may.
+constexpr int kStepMs = 5;
+// How often and how long a node tries to start its segments while its network is down.
+constexpr int kRetryMs = 250;
+constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
+
+// Throws Error with the last reason when the network stays down for too long, or a signal stops
+// the run meanwhile.
+std::unique_ptr<Cluster> StartWhenUp(const Place& place, const ClusterReplica& replica,
+                                     SignalWatch* signals) {
+  const int64_t begin = replica.clock->NowNs();
+  for (bool waits = false;; waits = true) {
+    try {
+      return StartCluster(place.topology, place.plan, replica);
+    } catch (const NetworkDownError& error) {
+      if (replica.clock->NowNs() - begin >= kNetworkPatienceNs) throw;
+      if (!waits) {
+        LOG(WARNING) << "Waiting up to " << kNetworkPatienceNs / 1'000'000'000
+                     << " s for the network: " << error.what();
+      }
+      if (signals->Next(kRetryMs) == SignalEffect::kStop) throw;
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
+  if (options.topology.empty()) {
+    if (!options.node.empty())
+      throw Error("--node=", options.node, ": expected --topology with it");
+    return nullptr;
+  }
+  auto place = std::make_unique<Place>();
+  place->topology = LoadTopology(options.topology, TransportsForTopologies());
+  const NodeId node = ChooseNode(place->topology, options.node, getenv);
+  if (!place->topology.nodes[node].memory.on_host()) {
+    throw Located(place->topology.source,
+                  FieldError(Cat("node[", node, "].memory"),
+                             "a device given, but train has solvers on CPUs only, expected host; "
+                             "millrace bench measures with either"));
+  }
+  place->plan = PlanFor(place->topology, node);
+  return place;
+}
+
+std::vector<std::string> NodeNames(const Topology& topology) {
+  std::vector<std::string> names;
+  for (const TopologyNode& node : topology.nodes) names.push_back(node.name);
+  return names;
+}
+
+ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals)
+    : place_(place),
+      iterations_(*replica.iterations),
+      errors_(*replica.sink),
+      signals_(*signals),
+      clock_(*replica.clock),
+      cluster_(StartWhenUp(place, replica, signals)),
+      neighbours_(cluster_.get(), replica.clock),
+      ending_(EndPeersOf(cluster_.get(), &neighbours_),
+              {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
+      departure_(
+          LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
+      failures_(cluster_->node(), NodeNames(place.topology),
+                [this] { return cluster_->Read(Topic::kEnd); }) {}
+
+bool ClusterPart::Join() {
+  const NodePlan& plan = place_.plan;
+  LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of " << place_.topology.nodes.size()
+            << ") of cluster " << place_.topology.name << ": waiting for the weights of the run";
+  while (!cluster_->begun()) {
+    errors_.RethrowIfFailed();
+    cluster_->ThrowIfRefused();
+    if (signals_.Next(20) == SignalEffect::kStop) {
+      LOG(INFO) << "Stopped before the weights were there.";
+      ending_.SayGone();
+      departure_.BeginUnsynced();
+      WaitFor([this] { return departure_.Step(); });
+      return false;
+    }
+  }
+  if (cluster_->founded()) {
+    LOG(INFO) << "The run begins with the weights of this node, at iteration "
+              << iterations_.claimed();
+  } else {
+    LOG(INFO) << "Joined the run at iteration " << iterations_.claimed() << "; "
+              << cluster_->members() << " nodes are in sync";
+  }
+  return true;
+}
+
+void ClusterPart::TellStopped() { ending_.LookStopped(cluster_->leads(), false); }
+
+void ClusterPart::TellFailed(std::exception_ptr error, bool wait) {
+  try {
+    std::rethrow_exception(std::move(error));
+  } catch (const NonFiniteLoss& loss) {
+    ending_.SayFailed(loss.what(), true);
+  } catch (const std::exception& other) {
+    ending_.SayFailed(other.what(), false);
+  }
+  for (const int64_t end = clock_.NowNs() + kTellNs;
+       wait && !cluster_->informed() && clock_.NowNs() < end;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
+  }
+}
+
+void ClusterPart::LogFailures() {
+  for (const std::string& line : failures_.Look()) LOG(ERROR) << line;
+}
+
+bool ClusterPart::Leave(bool stopped) {
+  departure_.Begin(&ending_, stopped);
+  WaitFor([this] { return departure_.Step(); });
+  for (const ClusterSegment& segment : cluster_->segments()) {
+    LOG(INFO) << "Segment " << segment.net->name() << ": "
+              << SummaryOf(segment.net->meters(), segment.net->transport().counters());
+  }
+  return departure_.last();
+}
+
+void ClusterPart::Answer() {
+  WaitFor([this] { return departure_.Answered(); });
+}
+
+// Signals come to departure_ by signals_.
+void ClusterPart::WaitFor(const std::function<bool()>& done) {
+  while (!done() && !errors_.failed()) signals_.Next(kStepMs);
+}
+
+}  // namespace millrace

@@ -1,0 +1,208 @@
+#include "train/distributed_evaluation.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace millrace {
+namespace {
+
+// Those of the next net, of batches from `first` on.
+void AddSums(int first, const TestSums& sums, TestShare* share) {
+  TestNetSums* out = share->add_net();
+  out->set_first(first);
+  out->set_batches(sums.batches);
+  out->set_loss(sums.loss);
+  out->mutable_output()->Assign(sums.outputs.begin(), sums.outputs.end());
+}
+
+void Publish(const TestPeers& peers, const TestShare& share) {
+  const std::string bytes = share.SerializeAsString();
+  peers.publish(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace
+
+TestPeers TestPeersOf(Cluster* cluster) {
+  return {.self = cluster->node(),
+          .publish = [=](auto bytes) { cluster->Publish(Topic::kTest, bytes); },
+          .read = [=] { return cluster->Read(Topic::kTest); },
+          .leads = [=] { return cluster->leads(); },
+          .alone = [=] { return cluster->alone(); }};
+}
+
+SplitTest::SplitTest(Tester* tester, TestPeers peers, const Clock* clock,
+                     std::function<bool()> stop)
+    : tester_(*tester), peers_(std::move(peers)), clock_(*clock), stop_(std::move(stop)) {}
+
+bool SplitTest::Fits(const Tester& tester) {
+  // The most that protobuf takes: tag and value of each number.
+  size_t bytes = 18;
+  for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
+  return bytes <= kMaxBulletinBytes;
+}
+
+void SplitTest::Join(int64_t iteration) {
+  TestShare share;
+  // What is due at this very iteration it will do its part of.
+  share.set_test(iteration > 0 ? tester_.NumberOf(iteration - 1) : tester_.NumberOf(0) - 1);
+  Publish(peers_, share);
+}
+
+void SplitTest::Begin(int64_t iteration) {
+  std::lock_guard lock(mutex_);
+  CloseLocked();
+  participants_ = Participants(ReadShares(peers_.read()), peers_.self, tester_.NumberOf(iteration));
+  Share(iteration);
+  if (open_) FinishIfReady();
+}
+
+void SplitTest::BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes) {
+  std::lock_guard lock(mutex_);
+  CloseLocked();
+  participants_ = std::move(nodes);
+  weights_ = weights;
+  Share(iteration);
+}
+
+void SplitTest::Share(int64_t iteration) {
+  open_ = false;
+  results_.clear();
+  led_ = peers_.leads();
+  iteration_ = iteration;
+  number_ = tester_.NumberOf(iteration);
+  const size_t place =
+      std::find(participants_.begin(), participants_.end(), peers_.self) - participants_.begin();
+  TestShare share;
+  share.set_test(number_);
+  if (weights_) share.set_weights(*weights_);
+  tester_.RefreshWeights(stop_);
+  const int64_t begin = clock_.NowNs();
+  for (int net = 0; net < tester_.nets(); ++net) {
+    const BatchRange part = ShareOf(place, participants_.size(), tester_.batches(net));
+    const TestSums sums = tester_.Part(number_, net, part.first, part.count, stop_);
+    if (sums.batches < part.count) return;  // given up
+    AddSums(part.first, sums, &share);
+  }
+  Publish(peers_, share);
+  const int64_t now = clock_.NowNs();
+  late_ns_ = now + kPatienceNs + 3 * (now - begin);
+  open_ = true;
+}
+
+TestShares SplitTest::Shares() const {
+  TestShares shares = ReadShares(peers_.read());
+  if (weights_) {
+    std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
+  }
+  return shares;
+}
+
+bool SplitTest::LastIsReady(const std::vector<NodeId>& there) const {
+  std::lock_guard lock(mutex_);
+  std::vector<NodeId> awaited;
+  std::set_intersection(participants_.begin(), participants_.end(), there.begin(), there.end(),
+                        std::back_inserter(awaited));
+  return AllDone(Shares(), awaited, number_) || clock_.NowNs() >= late_ns_;
+}
+
+std::vector<Evaluation> SplitTest::Told() const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [node, share] : ReadShares(peers_.read())) {
+    if (share.test() != number_ || !share.whole()) continue;
+    std::vector<Evaluation> results;
+    for (int net = 0; net < tester_.nets(); ++net) {
+      const int batches = tester_.batches(net);
+      const Gathered all = Gather({{node, share}}, number_, net, batches, tester_.outputs(net));
+      if (!all.missing.empty()) return {};
+      results.push_back(tester_.Means(net, all.sums));
+    }
+    return results;
+  }
+  return {};
+}
+
+std::optional<TestScores> SplitTest::Whole() const {
+  const TestShares shares = Shares();
+  TestScores scores{iteration_, {}};
+  for (int net = 0; net < tester_.nets(); ++net) {
+    const Gathered all = Gather(shares, number_, net, tester_.batches(net), tester_.outputs(net));
+    if (!all.missing.empty()) return std::nullopt;
+    scores.nets.push_back(tester_.Means(net, all.sums));
+  }
+  return scores;
+}
+
+void SplitTest::Close() {
+  std::lock_guard lock(mutex_);
+  CloseLocked();
+}
+
+// Who does not log a test knows its results all the same, if all parts have come.
+void SplitTest::CloseLocked() {
+  if (!open_) return;
+  if (Logs()) return FinishLocked();
+  open_ = false;
+  if (auto scores = Whole()) tester_.SetLast(*std::move(scores));
+}
+
+void SplitTest::Poll() {
+  if (!open_.load(std::memory_order_relaxed)) return;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock && open_) FinishIfReady();
+}
+
+// Who does not lead keeps an open test until then, in case that the leader dies.
+void SplitTest::FinishIfReady() {
+  if (Ready()) CloseLocked();
+}
+
+bool SplitTest::Ready() const {
+  return AllDone(ReadShares(peers_.read()), participants_, number_) || peers_.alone() ||
+         clock_.NowNs() >= late_ns_;
+}
+
+std::vector<Evaluation> SplitTest::Finish() {
+  std::lock_guard lock(mutex_);
+  if (open_) FinishLocked();
+  return std::exchange(results_, {});
+}
+
+void SplitTest::FinishLocked() {
+  open_ = false;
+  results_.clear();
+  const TestShares shares = Shares();
+  std::vector<TestSums> all;
+  int filled = 0;
+  for (int net = 0; net < tester_.nets(); ++net) {
+    Gathered gathered = Gather(shares, number_, net, tester_.batches(net), tester_.outputs(net));
+    for (const BatchRange& missing : gathered.missing) {
+      const TestSums sums = tester_.Part(number_, net, missing.first, missing.count, stop_);
+      if (sums.batches < missing.count) return;  // given up
+      gathered.sums.Add(sums);
+      filled += missing.count;
+    }
+    all.push_back(std::move(gathered.sums));
+  }
+  if (filled > 0) {
+    LOG(INFO) << "Of the test at iteration " << iteration_ << " " << filled
+              << " batches came from no other node and were evaluated here";
+  }
+  for (int net = 0; net < tester_.nets(); ++net) {
+    results_.push_back(tester_.Report(iteration_, net, all[net]));
+  }
+  tester_.SetLast({iteration_, results_});
+  if (weights_) Tell(all);
+}
+
+void SplitTest::Tell(const std::vector<TestSums>& all) const {
+  TestShare whole;
+  whole.set_test(number_);
+  whole.set_weights(*weights_);
+  whole.set_whole(true);
+  for (const TestSums& sums : all) AddSums(0, sums, &whole);
+  Publish(peers_, whole);
+}
+
+}  // namespace millrace

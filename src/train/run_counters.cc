@@ -1,0 +1,75 @@
+#include "train/run_counters.h"
+
+#include <glog/logging.h>
+
+#include <vector>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+using Kind = BoardEntry::Kind;
+
+// Of all segments together: a board has room for about 65,000 numbers.
+constexpr size_t kMostPeers = 1024;
+
+void Append(const std::string& group, const std::vector<NamedNumber>& numbers,
+            std::vector<BoardEntry>* entries) {
+  for (const NamedNumber& each : numbers) entries->push_back({group, each.name, each.kind});
+}
+
+}  // namespace
+
+RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
+                   const Cluster* cluster)
+    : iterations_(*iterations), images_(images) {
+  // In the order in which Update writes them.
+  std::vector<BoardEntry> entries = {{"run", "iteration", Kind::kGauge},
+                                     {"run", "iterations_here", Kind::kCount},
+                                     {"run", "images_here", Kind::kCount},
+                                     {"run", "loss", Kind::kGauge},
+                                     {"run", "snapshot_failures", Kind::kCount}};
+  if (cluster != nullptr) {
+    for (const ClusterSegment& segment : cluster->segments()) Watch(*segment.net, &entries);
+  }
+  try {
+    board_ = std::make_unique<Board>(title, entries);
+  } catch (const Error& error) {
+    LOG(WARNING) << "millrace top will not show this run: " << error.what();
+  }
+}
+
+void RunBoard::Watch(const NetSegment& segment, std::vector<BoardEntry>* entries) {
+  Watched watched{&segment, {}};
+  Append("segment " + segment.name(), NumbersOf(segment), entries);
+  for (const NodeId peer : segment.meters().peers()) {
+    if (peers_ == kMostPeers) break;
+    ++peers_;
+    watched.peers.push_back(peer);
+    Append(Cat("peer ", segment.NameOf(peer), " on ", segment.name()), NumbersOf(segment, peer),
+           entries);
+  }
+  watched_.push_back(std::move(watched));
+}
+
+void RunBoard::Update(float loss, uint64_t snapshot_failures) {
+  if (!board_) return;
+  next_ = 0;
+  const auto own = static_cast<double>(iterations_.own());
+  Put(static_cast<double>(iterations_.global()));
+  Put(own);
+  Put(own * static_cast<double>(images_));
+  Put(loss);
+  Put(static_cast<double>(snapshot_failures));
+  for (const Watched& watched : watched_) {
+    Put(NumbersOf(*watched.segment));
+    for (const NodeId peer : watched.peers) Put(NumbersOf(*watched.segment, peer));
+  }
+}
+
+void RunBoard::Put(const std::vector<NamedNumber>& numbers) {
+  for (const NamedNumber& each : numbers) Put(each.value);
+}
+
+}  // namespace millrace

@@ -1,0 +1,143 @@
+#include "train/run_finalizer.h"
+
+#include <glog/logging.h>
+
+#include <span>
+#include <utility>
+
+#include "cluster/merged_weights.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kStepMs = 5;
+constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
+// How long a node waits for the one that leads to save and to put the test together, beside
+// some times what this node thinks that the whole test takes.
+constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
+
+}  // namespace
+
+ClusterEnd::ClusterEnd(ClusterEndParts parts)
+    : parts_(std::move(parts)), began_ns_(parts_.clock->NowNs()), ending_(*parts_.ending) {}
+
+bool ClusterEnd::Run(int64_t iteration) {
+  iteration_ = iteration;
+  due_ = parts_.tester->Due(iteration);
+  return Settle() && SaveAndTest();
+}
+
+// Until frozen_ has the weights of all nodes, or waiting does not help. False if the run is
+// stopped.
+bool ClusterEnd::Settle() {
+  while (!parts_.stopped(kStepMs)) {
+    switch (ending_.Look()) {
+      case RunEnding::State::kTraining:
+        LogTraining();
+        break;
+      case RunEnding::State::kMoving:
+        LogMoving();
+        break;
+      case RunEnding::State::kSame:
+        Freeze();
+        // They may have changed since.
+        if (ending_.WithWeights(checksum_) == ending_.there()) return true;
+        break;
+      case RunEnding::State::kApart:
+        Freeze();
+        LOG(WARNING) << "Of " << ending_.there().size() << " nodes "
+                     << ending_.WithWeights(checksum_).size()
+                     << " have this node's weights; going on without waiting for the others";
+        return true;
+    }
+  }
+  return false;
+}
+
+void ClusterEnd::Freeze() {
+  if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
+  HogwildReadWeights(*parts_.weights, frozen_->data());
+  checksum_ = RunEnding::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});
+}
+
+// Once, of the same nodes, if it takes long.
+void ClusterEnd::LogTraining() {
+  const std::vector<NodeId> training = ending_.Training();
+  const bool long_ago = parts_.clock->NowNs() - began_ns_ >= kLongNs;
+  if (training == training_ || !long_ago) return;
+  training_ = training;
+  std::string names;
+  for (const NodeId node : training) {
+    names += Cat(names.empty() ? "" : ", ", node < parts_.names.size() ? parts_.names[node] : "?");
+  }
+  LOG(INFO) << "Waiting for the last iterations of " << names;
+}
+
+void ClusterEnd::LogMoving() {
+  const int64_t now = parts_.clock->NowNs();
+  if (log_moving_ns_ < 0) log_moving_ns_ = now + kLongNs;
+  if (now < log_moving_ns_) return;
+  log_moving_ns_ = now + kLogAgainNs;
+  LOG(INFO) << "Waiting until all nodes have the same weights: of " << ending_.there().size() << " "
+            << ending_.WithOwnWeights().size() << " have this node's";
+}
+
+// False if the run is stopped.
+bool ClusterEnd::SaveAndTest() {
+  if (parts_.cluster->leads()) Save();
+  // What is missing of a test before belongs to the weights of that one.
+  if (parts_.split_test != nullptr) parts_.split_test->Close();
+  before_ = parts_.tester->last();
+  parts_.tester->BindWeights(frozen_->data());
+  const int64_t begin = parts_.clock->NowNs();
+  if (due_ && parts_.split_test != nullptr) {
+    parts_.split_test->BeginLast(iteration_, checksum_, ending_.WithWeights(checksum_));
+  }
+  const int64_t now = parts_.clock->NowNs();
+  const auto nodes = static_cast<int64_t>(ending_.there().size());
+  const int64_t patient_ns = now + kPatienceNs + kTestPatience * nodes * (now - begin);
+  while (!parts_.stopped(kStepMs)) {
+    ending_.Look();
+    if (parts_.cluster->leads()) {
+      Save();
+      if (!TestIfReady()) continue;
+      ending_.SayDone();
+      return true;
+    }
+    if (Follow()) return true;
+    if (parts_.clock->NowNs() >= patient_ns) {
+      LOG(WARNING) << "Going without the end of the last test: the node that leads is too slow";
+      return true;
+    }
+  }
+  return false;
+}
+
+void ClusterEnd::Save() {
+  if (std::exchange(saved_, true)) return;
+  parts_.save(frozen_->data(), true);
+}
+
+// For who leads; whether no test is due any more.
+bool ClusterEnd::TestIfReady() {
+  if (!due_) return true;
+  if (parts_.split_test == nullptr) {
+    tests_ = parts_.tester->Run(iteration_, [this] { return parts_.stopped(0); });
+  } else if (parts_.split_test->LastIsReady(ending_.there())) {
+    tests_ = parts_.split_test->Finish();
+  }
+  return !tests_.empty();
+}
+
+// For the others; whether the one that leads has done all.
+bool ClusterEnd::Follow() {
+  if (!ending_.done()) return false;
+  if (due_ && parts_.split_test != nullptr) {
+    tests_ = parts_.split_test->Told();
+    if (tests_.empty()) return false;
+  }
+  if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);
+  return true;
+}
+
+}  // namespace millrace

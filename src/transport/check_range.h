@@ -1,0 +1,28 @@
+// What every transport says of a setting that is out of its range.
+#ifndef MILLRACE_TRANSPORT_CHECK_RANGE_H_
+#define MILLRACE_TRANSPORT_CHECK_RANGE_H_
+
+#include <cstdint>
+
+#include "base/error.h"
+
+namespace millrace {
+
+// Throws Error unless least <= value <= most; NaN is refused too. `kind` is what the
+// value is to be: "a number".
+template <typename Value>
+void ExpectRange(const char* transport, const char* field, Value value, Value least, Value most,
+                 const char* kind) {
+  if (value >= least && value <= most) return;
+  throw Error("transport ", transport, ": ", field, "=", value, ": expected ", kind, " from ",
+              least, " to ", most);
+}
+
+inline void ExpectInteger(const char* transport, const char* field, int64_t value, int64_t least,
+                          int64_t most) {
+  ExpectRange(transport, field, value, least, most, "an integer");
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_CHECK_RANGE_H_

@@ -1,0 +1,155 @@
+// Making an endpoint, waiting and waking.
+#include "transport/credited_endpoint.h"
+
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+// How long a device queue that was full is left alone.
+constexpr int64_t kDevicePauseNs = 50'000;
+
+// Frames to all that go out together, at most: as many as a kernel takes as one message.
+size_t RunFrames(size_t frame_bytes) {
+  constexpr size_t kBytes = 65536, kMost = 32;
+  return std::clamp<size_t>(kBytes / frame_bytes, 1, kMost);
+}
+
+// Tells an endpoint from the one that had its address before it, and what has seen its datagrams
+// from what has not. Neither 0 nor 1, so that both of its streams have one that is not 0.
+uint64_t DrawSession() {
+  uint64_t session = 0;
+  while (session <= 1 && getrandom(&session, sizeof(session), 0) != sizeof(session)) {
+  }
+  return session;
+}
+
+int MakeEventFd(const std::string& transport) {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd < 0) throw Error("transport ", transport, ": eventfd: ", ErrnoText(errno));
+  return fd;
+}
+
+}  // namespace
+
+WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan)
+    : Transport(plan.info),
+      link_(std::move(link)),
+      clock_(*plan.clock),
+      wake_(MakeEventFd(plan.info.name)),
+      session_(DrawSession()),
+      by_node_(PeerLimit(plan.info)),
+      inbox_(plan.inbox_frames),
+      reclaim_(plan.most_unfinished + 1),
+      held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
+  IndexPeers();
+  for (const NodeId node : plan.info.peers) {
+    by_node_[node] = peers_.size();
+    const Stream stream = {SendWindow(plan.window_frames, plan.silence_ns),
+                           ReceiveWindow(plan.window_frames), false};
+    peers_.push_back({node, 0, {stream, stream}});
+    const bool reached = link_->Reaches(peers_.size() - 1);
+    for (Stream& each : peers_.back().streams) each.send.SetReached(reached);
+  }
+  credits_wanted_.reserve(2 * peers_.size());
+  begun_.reserve(2 * peers_.size());
+  const size_t run = held_.size() / plan.info.max_frame_bytes;
+  copies_.reserve(std::max(peers_.size(), batch_.size()));
+  held_frames_.reserve(run);
+}
+
+void WindowedEndpoint::Wake() {
+  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
+  const uint64_t one = 1;
+  // Cannot fail: the counter is far from its end.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+bool WindowedEndpoint::ReachesAll() const {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (!link_->Reaches(i)) return false;
+  }
+  return true;
+}
+
+WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
+  for (bool last = false;;) {
+    SendHeld();
+    SendCredits();
+    // Also when there is something to receive: that may be so for ever.
+    const int64_t now = clock_.NowNs();
+    const int64_t next_probe = ProbePeers(now);
+    const WaitResult result = Look(what);
+    if (result.receivable || result.sendable || result.woken || last) return result;
+    const int64_t ns = SleepNs(clock_, std::min(deadline_ns, next_probe));
+    // A deadline that is over is still worth one look at the socket.
+    last = now >= deadline_ns;
+    Sleep(last ? 0 : ns);
+  }
+}
+
+WaitResult WindowedEndpoint::Look(WaitFor what) {
+  WaitResult result;
+  result.receivable = inbox_.waiting() || (Pump() && inbox_.waiting());
+  result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
+  result.woken = woken_.exchange(false, std::memory_order_seq_cst);
+  return result;
+}
+
+bool WindowedEndpoint::RoomAppeared() {
+  waits_for_reclaim_ = false;
+  if (kernel_full_) return false;
+  bool refused = false, room = false;
+  ForEachStream([&](StreamName, Stream& stream) {
+    SendWindow& window = stream.send;
+    if (!window.refused()) return;
+    refused = true;
+    if (window.Room() == 0 && !window.silent()) return;
+    window.ClearRefused();
+    room = true;
+  });
+  if (refused) return room;
+  const uint64_t done = Finish();
+  waits_for_reclaim_ = done == reclaimed_ && done != counters_.frames_sent();
+  return !waits_for_reclaim_;
+}
+
+uint64_t WindowedEndpoint::Finish() {
+  if (info_.copies) return counters_.frames_sent();
+  return reclaim_.Finish(transmitted_ - link_->Unfinished());
+}
+
+uint64_t WindowedEndpoint::Reclaim() {
+  reclaimed_ = Finish();
+  return reclaimed_;
+}
+
+int64_t WindowedEndpoint::ProbePeers(int64_t now_ns) {
+  int64_t next_ns = INT64_MAX;
+  ForEachStream([&](StreamName name, Stream& stream) {
+    if (stream.send.ProbeDue(now_ns)) SendProbe(name);
+    next_ns = std::min(next_ns, stream.send.NextProbeNs());
+  });
+  return next_ns;
+}
+
+void WindowedEndpoint::Sleep(int64_t ns) {
+  if (device_full_) ns = std::min(ns, kDevicePauseNs);
+  const bool wants_room =
+      (kernel_full_ && !device_full_) || !credits_wanted_.empty() || waits_for_reclaim_;
+  const DatagramLink::Polled polled = link_->Poll(wake_.get(), ns, wants_room);
+  if (polled.room || device_full_) kernel_full_ = device_full_ = false;
+  if (polled.woken) {
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_.get(), &count, sizeof(count));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,145 @@
+// Receiving: datagrams into frames, credits and answers to probes.
+#include <algorithm>
+#include <utility>
+
+#include "transport/credited_endpoint.h"
+
+namespace millrace {
+
+size_t WindowedEndpoint::Receive(std::span<InFrame> frames) {
+  SendHeld();
+  size_t count = 0;
+  uint64_t bytes = 0;
+  for (int looks = 0; count < frames.size();) {
+    if (!inbox_.waiting()) {
+      if (++looks > kMostLooks || !Pump()) break;
+      continue;
+    }
+    const Inbox::Entry& entry = inbox_.Take();
+    frames[count++] = {peers_[entry.peer].node, entry.bytes};
+    bytes += entry.bytes.size();
+  }
+  if (count) counters_.Received(count, bytes);
+  return count;
+}
+
+void WindowedEndpoint::Release() {
+  inbox_.Release([this](const Inbox::Entry& entry) {
+    const StreamName name = {entry.peer, entry.to_all};
+    ReceiveWindow& window = At(name).receive;
+    window.Released();
+    if (window.CreditDue()) WantCredit(name);
+  });
+  link_->GiveBack(inbox_.waiting() ? inbox_.Next().position : link_->head());
+  SendCredits();
+}
+
+bool WindowedEndpoint::Pump() {
+  const bool read = link_->Read(this);
+  SendCredits();
+  return read;
+}
+
+bool WindowedEndpoint::Take(const Datagram& datagram) {
+  switch (datagram.kind) {
+    case DatagramKind::kFrame:
+      return TakeFrame(datagram);
+    case DatagramKind::kCredit:
+      TakeCredit(datagram.peer, datagram.control);
+      break;
+    case DatagramKind::kProbe:
+      TakeProbe({datagram.peer, datagram.to_all}, datagram.control);
+      break;
+  }
+  return false;
+}
+
+// One that names no session of this endpoint is old, or of somebody who guesses.
+void WindowedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
+  const bool to_all = credit.echo == SessionOf(true);
+  if (!to_all && credit.echo != SessionOf(false)) return;
+  const bool is_new = std::exchange(peers_[peer].session, credit.session) != credit.session;
+  Stream& stream = peers_[peer].stream(to_all);
+  Heard(peer, &stream);
+  if (credit.window > 0) stream.send.Credit(credit.sequence, credit.window);
+  // For the receiver to know that this node has not been made up.
+  if (credit.window == 0 || is_new) SendProbe({peer, to_all});
+}
+
+void WindowedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
+  const bool proven = probe.echo == session_;
+  if (proven) {
+    peers_[name.peer].session = probe.session ^ (name.to_all ? 1 : 0);
+    Heard(name.peer, nullptr);
+  }
+  if (At(name).receive.Probed(probe.session, probe.sequence, proven)) {
+    WantCredit(name);
+  } else {
+    // A challenge. If it is lost, the next probe leads to another.
+    link_->SendCredit(name.peer, {0, session_, probe.session, 0});
+  }
+}
+
+void WindowedEndpoint::Heard(size_t peer, const Stream* told) {
+  for (const bool to_all : {false, true}) {
+    Stream& stream = peers_[peer].stream(to_all);
+    // How far it is with what was sent before it fell silent is not known.
+    if (stream.send.Heard() && &stream != told) SendProbe({peer, to_all});
+  }
+}
+
+bool WindowedEndpoint::TakeFrame(const Datagram& datagram) {
+  if (inbox_.full()) {
+    counters_.Drop(DropReason::kOverrun);
+    return false;
+  }
+  const StreamName name = {datagram.peer, datagram.to_all};
+  ReceiveWindow& window = At(name).receive;
+  if (window.Arrived(datagram.tag, datagram.sequence)) Heard(datagram.peer, nullptr);
+  inbox_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
+  // Others may have been lost before it.
+  if (window.CreditDue()) WantCredit(name);
+  return true;
+}
+
+void WindowedEndpoint::Reached(size_t peer) {
+  for (const bool to_all : {false, true}) {
+    Stream& stream = peers_[peer].stream(to_all);
+    stream.send.SetReached(true);
+    // It is not known to be there, but it is worth asking.
+    if (stream.send.silent()) SendProbe({peer, to_all});
+  }
+}
+
+void WindowedEndpoint::WantCredit(StreamName name) {
+  if (At(name).credit_wanted) return;
+  At(name).credit_wanted = true;
+  credits_wanted_.push_back(name);
+}
+
+void WindowedEndpoint::SendCredits() {
+  while (!credits_wanted_.empty()) {
+    const StreamName name = credits_wanted_.back();
+    Stream& stream = At(name);
+    const ReceiveWindow& window = stream.receive;
+    // Tried again in a later call; a peer that waits for it will also ask.
+    const ControlMessage credit = {window.freed(), session_, window.session(), window.window()};
+    if (!link_->SendCredit(name.peer, credit)) return;
+    stream.receive.Announced();
+    stream.credit_wanted = false;
+    credits_wanted_.pop_back();
+  }
+}
+
+void WindowedEndpoint::SendProbe(StreamName name) {
+  // It would overtake what is still in the batch.
+  const auto batch = std::span(batch_).first(batch_size_);
+  const size_t to = name.to_all ? DatagramLink::kAllPeers : name.peer;
+  const auto unsent = static_cast<uint32_t>(std::count(batch.begin(), batch.end(), to));
+  const ControlMessage probe = {At(name).send.sent() - unsent, SessionOf(name.to_all),
+                                peers_[name.peer].session, 0};
+  // One that finds no room is as one that is lost.
+  link_->SendProbe(name.peer, probe, name.to_all);
+}
+
+}  // namespace millrace

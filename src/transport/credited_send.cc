@@ -1,0 +1,248 @@
+// Sending: frames into windows and batches.
+#include <algorithm>
+
+#include "transport/credited_endpoint.h"
+
+namespace millrace {
+
+SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
+  SendResult result;
+  size_t taken = 0;  // frames accepted or in the batch
+  bool busy = !SendHeld();
+  while (!busy && taken < frames.size()) {
+    const OutFrame& frame = frames[taken];
+    const bool possible = CanEverSend(frame), fanned_out = possible && IsFannedOut(frame);
+    const bool batches = possible && !fanned_out && batch_size_ < batch_.size();
+    Taken how = batches ? TakeOne(frame) : Taken::kBusy;
+    if (how != Taken::kBatched) {
+      // Frames are accepted in order, so what is in the batch goes first.
+      result.accepted += FlushBatch();
+      if ((busy = result.accepted < taken)) break;
+    }
+    if (!possible) {
+      result.status = Check(frame);
+      break;
+    }
+    if (fanned_out) {
+      const size_t run = TakeFannedOut(frames.subspan(taken));
+      busy = run == 0;
+      result.accepted += run;
+      taken += run;
+      continue;
+    }
+    if (how == Taken::kBusy) how = TakeOne(frame);
+    if ((busy = how == Taken::kBusy)) break;
+    if (how == Taken::kDone) ++result.accepted;
+    ++taken;
+  }
+  result.accepted += FlushBatch();
+  if (busy || result.accepted < taken) {
+    result.status = SendStatus::kBusy;
+    counters_.Busy();
+  }
+  return result;
+}
+
+bool WindowedEndpoint::CanEverSend(const OutFrame& frame) const {
+  return frame.bytes() <= info_.max_frame_bytes && (frame.to == kAllNodes || HasPeer(frame.to));
+}
+
+WindowedEndpoint::Taken WindowedEndpoint::TakeOne(const OutFrame& frame) {
+  return frame.to == kAllNodes ? TakeMulticast(frame) : TakeUnicast(frame);
+}
+
+WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
+  const StreamName name = {by_node_[frame.to], false};
+  if (At(name).send.silent()) {
+    if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
+    Accept(frame, 0);
+    DropToSilent(name);
+    return Taken::kDone;
+  }
+  if (!HasRoom(name)) return Taken::kBusy;
+  AddToBatch(name.peer, frame);
+  return Taken::kBatched;
+}
+
+// Waits for all peers that are there; those that are silent may hear it too.
+WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+  bool wanted = false;
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, true};
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return Taken::kBusy;
+    wanted = true;
+  }
+  if (wanted) {
+    AddToBatch(DatagramLink::kAllPeers, frame);
+    return Taken::kBatched;
+  }
+  if (batch_size_ > 0) return Taken::kBusy;
+  Accept(frame, 0);
+  DropToAllSilent();
+  return Taken::kDone;
+}
+
+bool WindowedEndpoint::HasRoom(StreamName name) {
+  SendWindow& window = At(name).send;
+  for (int looks = 0; window.Room() == 0; ++looks) {
+    if (looks < kMostLooks && Pump()) continue;
+    if (window.Refuse()) SendProbe(name);
+    return false;
+  }
+  window.ClearRefused();
+  return true;
+}
+
+void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
+  const bool to_all = peer == DatagramLink::kAllPeers;
+  uint32_t number = 0;
+  if (to_all) {
+    // The same for all of them.
+    for (Peer& each : peers_) number = each.stream(true).send.Take();
+  } else {
+    number = peers_[peer].stream(false).send.Take();
+  }
+  if (number == 1) Begin(peer);
+  link_->Add(peer, TagOf(SessionOf(to_all)), number, frame);
+  batch_[batch_size_++] = peer;
+}
+
+void WindowedEndpoint::GiveBackNumber(size_t peer) {
+  if (peer != DatagramLink::kAllPeers) {
+    peers_[peer].stream(false).send.GiveBack(1);
+    return;
+  }
+  for (Peer& each : peers_) each.stream(true).send.GiveBack(1);
+}
+
+DatagramLink::Flushed WindowedEndpoint::Flush() {
+  const DatagramLink::Flushed flushed = link_->Flush();
+  for (size_t i = flushed.frames; i < batch_size_; ++i) GiveBackNumber(batch_[i]);
+  batch_size_ = 0;
+  if (!begun_.empty()) ProbeBegun();
+  transmitted_ += flushed.frames;
+  kernel_full_ = flushed.busy;
+  device_full_ = flushed.of_device;
+  if (flushed.failed) counters_.Drop(DropReason::kFailed, flushed.failed);
+  return flushed;
+}
+
+// Credits come only from a receiver that has been told the session.
+void WindowedEndpoint::Begin(size_t peer) {
+  if (peer != DatagramLink::kAllPeers) {
+    begun_.push_back({peer, false});
+    return;
+  }
+  for (size_t each = 0; each < peers_.size(); ++each) begun_.push_back({each, true});
+}
+
+void WindowedEndpoint::ProbeBegun() {
+  for (const StreamName name : begun_) SendProbe(name);
+  begun_.clear();
+}
+
+size_t WindowedEndpoint::FlushBatch() {
+  if (batch_size_ == 0) return 0;
+  const uint64_t before = transmitted_;
+  const DatagramLink::Flushed flushed = Flush();
+  counters_.Sent(flushed.frames, flushed.bytes, flushed.frames + flushed.copies);
+  for (size_t i = 0; i < flushed.frames; ++i) {
+    if (!info_.copies) reclaim_.Accept(before + i + 1);
+    if (batch_[i] == DatagramLink::kAllPeers) DropToAllSilent();
+  }
+  return flushed.frames;
+}
+
+void WindowedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
+  counters_.Sent(1, frame.bytes(), transmissions);
+  if (!info_.copies) reclaim_.Accept(transmitted_);
+}
+
+void WindowedEndpoint::DropToSilent(StreamName name) {
+  counters_.Drop(DropReason::kUnreachable);
+  if (!At(name).send.Dropped()) return;
+  // For a caller that does nothing but send: the answer to the last probe.
+  for (int looks = 0; looks < kMostLooks && Pump(); ++looks) {
+  }
+  if (At(name).send.silent()) SendProbe(name);
+}
+
+void WindowedEndpoint::DropToAllSilent() {
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, info_.multicast};
+    if (At(name).send.silent()) DropToSilent(name);
+  }
+}
+
+// Of the frames to all at the front of `frames`, how many may go out together: that all
+// peers that are there, `live` of them, have room for. 0: somebody has none.
+size_t WindowedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
+  size_t most = std::min(frames.size(), held_.size() / info_.max_frame_bytes);
+  *live = 0;
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const StreamName name = {peer, false};
+    if (At(name).send.silent()) continue;
+    if (!HasRoom(name)) return 0;
+    most = std::min<size_t>(most, At(name).send.Room());
+    ++*live;
+  }
+  if (*live > 0) most = std::min(most, std::max<size_t>(batch_.size() / *live, 1));
+  size_t run = 0;
+  while (run < most && IsFannedOut(frames[run]) && CanEverSend(frames[run])) ++run;
+  return run;
+}
+
+// Each peer gets the whole run before the next one does: links can put frames together
+// that go the same way. All peers that are there get a frame or none does.
+size_t WindowedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
+  size_t live = 0;
+  const auto run = frames.first(RunLength(frames, &live));
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    if (peers_[peer].stream(false).send.silent()) continue;
+    for (size_t i = 0; i < run.size(); ++i) copies_.push_back({peer, i});
+  }
+  const size_t wanted = copies_.size();
+  SendCopies(run);
+  if (wanted > 0 && copies_.size() == wanted) {
+    copies_.clear();
+    return 0;
+  }
+  for (const OutFrame& frame : run) {
+    DropToAllSilent();
+    Accept(frame, 0);
+  }
+  if (!copies_.empty()) Hold(run);
+  return run.size();
+}
+
+void WindowedEndpoint::Hold(std::span<const OutFrame> frames) {
+  held_frames_.clear();
+  for (const OutFrame& frame : frames) {
+    std::byte* at = held_.data() + held_frames_.size() * info_.max_frame_bytes;
+    frame.CopyTo(at);
+    held_frames_.push_back({kAllNodes, {at, frame.bytes()}, {}});
+  }
+}
+
+void WindowedEndpoint::SendCopies(std::span<const OutFrame> frames) {
+  size_t done = 0;
+  bool busy = false;
+  while (!busy && done < copies_.size()) {
+    for (size_t i = done; i < copies_.size() && batch_size_ < batch_.size(); ++i) {
+      AddToBatch(copies_[i].peer, frames[copies_[i].frame]);
+    }
+    const DatagramLink::Flushed flushed = Flush();
+    counters_.Sent(0, 0, flushed.frames);
+    done += flushed.frames;
+    busy = flushed.busy;
+  }
+  copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(done));
+}
+
+bool WindowedEndpoint::SendHeld() {
+  if (!copies_.empty()) SendCopies(held_frames_);
+  return copies_.empty();
+}
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+#include "transport/inet_address.h"
+
+#include <netdb.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/parse_number.h"
+
+namespace millrace {
+namespace {
+
+struct HostAndPort {
+  std::string host, port;
+};
+
+// Both empty if `text` is not of the form.
+HostAndPort Split(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  if (!ParseNumber<uint16_t>(port)) return {};
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find_first_of(":[]") != std::string::npos) {
+    return {};  // an IPv6 address without brackets: where its port begins is a guess
+  }
+  return {host, port};
+}
+
+}  // namespace
+
+std::string UdpAddress::Text() const {
+  char host[NI_MAXHOST];
+  if (getnameinfo(&any, length(), host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) return "?";
+  return is_v6() ? Cat("[", host, "]:", port()) : Cat(host, ":", port());
+}
+
+bool UdpAddress::operator==(const UdpAddress& other) const {
+  if (any.sa_family != other.any.sa_family || port() != other.port()) return false;
+  if (!is_v6()) return v4.sin_addr.s_addr == other.v4.sin_addr.s_addr;
+  return std::memcmp(&v6.sin6_addr, &other.v6.sin6_addr, sizeof(v6.sin6_addr)) == 0 &&
+         v6.sin6_scope_id == other.v6.sin6_scope_id;
+}
+
+uint64_t UdpAddress::Hash() const {
+  uint64_t words[2] = {v4.sin_addr.s_addr, 0};
+  if (is_v6()) std::memcpy(words, &v6.sin6_addr, sizeof(words));
+  // An odd multiplier spreads neighbours over the upper bits.
+  const uint64_t mixed = (words[0] ^ words[1] * 31 ^ port()) * 0x9e3779b97f4a7c15;
+  return mixed ^ mixed >> 32;
+}
+
+UdpAddress ResolveUdpAddress(const std::string& field, const std::string& text) {
+  const HostAndPort parts = Split(text);
+  if (parts.host.empty()) {
+    throw Error(field, "=", text, ": expected HOST:PORT or [IPV6]:PORT, the port from 0 to 65535");
+  }
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int status = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
+  if (status != 0) {
+    throw Error(field, "=", text, ": ", parts.host,
+                " is not an address and no host of that name is known: ", gai_strerror(status));
+  }
+  UdpAddress address;
+  std::memcpy(&address.any, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return address;
+}
+
+}  // namespace millrace

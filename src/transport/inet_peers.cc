@@ -1,0 +1,53 @@
+#include "transport/inet_peers.h"
+
+#include <bit>
+
+#include "base/error.h"
+
+namespace millrace {
+
+UdpPeers::UdpPeers(const std::map<NodeId, UdpAddress>& addresses) {
+  by_hash_.assign(std::bit_ceil(2 * addresses.size()), kNone);
+  for (const auto& [node, address] : addresses) {
+    size_t place = address.Hash() & (by_hash_.size() - 1);
+    while (by_hash_[place] != kNone) place = (place + 1) & (by_hash_.size() - 1);
+    by_hash_[place] = addresses_.size();
+    addresses_.push_back(address);
+  }
+}
+
+size_t UdpPeers::Find(const UdpAddress& address) const {
+  for (size_t place = address.Hash() & (by_hash_.size() - 1); by_hash_[place] != kNone;
+       place = (place + 1) & (by_hash_.size() - 1)) {
+    if (addresses_[by_hash_[place]] == address) return by_hash_[place];
+  }
+  return kNone;
+}
+
+std::map<NodeId, UdpAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
+                                             const UdpAddress& own,
+                                             const std::map<NodeId, std::string>& peers) {
+  std::map<NodeId, UdpAddress> addresses;
+  std::map<std::string, NodeId> seen = {{own.Text(), self}};
+  for (const auto& [node, text] : peers) {
+    const std::string field = Cat("transport ", transport, ": peers: ", node);
+    const UdpAddress address = ResolveUdpAddress(field, text);
+    if (node == self || node == kAllNodes) {
+      throw Error(field, "=", text, ": expected the id of another node");
+    }
+    if (address.is_v6() != own.is_v6()) {
+      throw Error(field, "=", text, ": expected an address of the family of this node's, ",
+                  own.Text());
+    }
+    if (address.port() == 0) throw Error(field, "=", text, ": expected a port from 1 to 65535");
+    const auto [other, is_new] = seen.emplace(address.Text(), node);
+    if (!is_new) {
+      throw Error(field, "=", text, ": node ", other->second, " has this address already");
+    }
+    addresses.emplace(node, address);
+  }
+  if (addresses.empty()) throw Error("transport ", transport, ": peers: expected one at least");
+  return addresses;
+}
+
+}  // namespace millrace

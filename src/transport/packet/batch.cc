@@ -1,0 +1,78 @@
+#include "transport/packet/batch.h"
+
+#include <cerrno>
+
+#include "transport/classify_send_error.h"
+
+namespace millrace {
+namespace {
+
+iovec Piece(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+// `attempts` counts those of one frame. An interface that went down leaves an error for
+// the next call, though it may be up again: a second call tells.
+SendVerdict Judge(int error, int* attempts) {
+  const SendVerdict verdict = JudgeSend(error);
+  if (verdict != SendVerdict::kFailed) return verdict;
+  return ++*attempts < 2 ? SendVerdict::kAgain : SendVerdict::kFailed;
+}
+
+}  // namespace
+
+void PacketBatch::Add(const PacketHead& head, const OutFrame& frame) {
+  heads_[count_] = head;
+  bytes_[count_] = frame.bytes();
+  iovec* const pieces = &pieces_[count_ * kPieces];
+  pieces[0] = Piece(heads_[count_]);
+  pieces[1] = Piece(frame.header);
+  pieces[2] = Piece(frame.payload);
+  headers_[count_].msg_hdr.msg_iov = pieces;
+  headers_[count_].msg_hdr.msg_iovlen = kPieces;
+  ++count_;
+}
+
+DatagramLink::Flushed PacketBatch::Flush() {
+  DatagramLink::Flushed result;
+  int attempts = 0;
+  while (result.frames < count_) {
+    const int sent = sendmmsg(fd_, &headers_[result.frames],
+                              static_cast<unsigned>(count_ - result.frames), MSG_DONTWAIT);
+    if (sent >= 0) {
+      result.frames += static_cast<size_t>(sent);
+      attempts = 0;
+      continue;
+    }
+    const int error = errno;
+    const SendVerdict verdict = Judge(error, &attempts);
+    if (verdict == SendVerdict::kBusy) {
+      result.busy = true;
+      result.of_device = error != EAGAIN;
+      break;
+    }
+    if (verdict == SendVerdict::kFailed) {
+      ++result.failed;
+      ++result.frames;
+      attempts = 0;
+    }
+  }
+  for (size_t i = 0; i < result.frames; ++i) result.bytes += bytes_[i];
+  count_ = 0;
+  return result;
+}
+
+bool PacketBatch::SendNow(const PacketHead& head, std::span<const std::byte> bytes) {
+  iovec pieces[] = {Piece(head), Piece(bytes)};
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = 2;
+  for (int attempts = 0;;) {
+    if (sendmsg(fd_, &message, MSG_DONTWAIT) >= 0) return true;
+    const SendVerdict verdict = Judge(errno, &attempts);
+    if (verdict == SendVerdict::kBusy) return false;
+    if (verdict == SendVerdict::kFailed) return true;  // lost, as on any network
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,79 @@
+// Raw Ethernet as a link: two sockets on one interface. Frames and probes arrive in a
+// ring, whose blocks the kernel hands over once they are full or a millisecond old;
+// credits, which a sender waits for, arrive at once, at the socket that also sends.
+#ifndef MILLRACE_TRANSPORT_PACKET_LINK_H_
+#define MILLRACE_TRANSPORT_PACKET_LINK_H_
+
+#include <sys/socket.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "transport/datagram_link.h"
+#include "transport/packet/batch.h"
+#include "transport/packet/interface.h"
+#include "transport/packet/ring.h"
+#include "transport/packet/wire.h"
+
+namespace millrace {
+
+// What ConnectPacket has found out.
+struct PacketPlan {
+  PacketInterface interface;
+  NodeId node = 0;
+  uint16_t group = 0;
+  std::map<NodeId, MacAddress> peers;
+  size_t block_bytes = 0, ring_blocks = 0;
+  int64_t send_buffer_bytes = 0;
+};
+
+class PacketLink : public DatagramLink {
+ public:
+  // Throws Error with one line if there are no such sockets.
+  explicit PacketLink(const PacketPlan& plan);
+
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
+  Flushed Flush() override { return batch_.Flush(); }
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
+  bool Read(Sink* sink) override;
+  void GiveBack(uint64_t position) override { ring_.GiveBack(position); }
+  uint64_t head() const override { return ring_.head(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {ring_.memory()};
+  }
+  Polled Poll(int wake, int64_t ns, bool wants_room) override;
+
+ private:
+  struct Peer {
+    EthernetHeader ethernet;
+    NodeId node;
+  };
+  static constexpr size_t kNone = SIZE_MAX;
+  static constexpr size_t kCredits = 16, kCreditRoom = 64;  // read at once; bytes of each
+
+  PacketHead HeadFor(size_t peer, DatagramKind kind, uint16_t tag, size_t bytes,
+                     uint32_t sequence) const;
+  bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
+  // What Sink::Take says of it; false if it was dropped.
+  bool TakePacket(std::span<const std::byte> packet, uint64_t position, Sink* sink);
+  bool ReadCredits(Sink* sink);
+
+  const NodeId node_;
+  const uint16_t group_;
+  std::vector<Peer> peers_;
+  std::vector<size_t> by_node_;  // kNone: no peer
+  const FileDescriptor socket_;  // sends, and receives credits
+  PacketBatch batch_;
+  PacketRing ring_;
+  uint32_t blocks_read_ = 0;
+  std::array<std::array<std::byte, kCreditRoom>, kCredits> credits_;
+  std::array<iovec, kCredits> pieces_;
+  std::array<mmsghdr, kCredits> headers_{};
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_PACKET_LINK_H_

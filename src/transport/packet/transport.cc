@@ -1,0 +1,162 @@
+#include "transport/packet/transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "transport/check_range.h"
+#include "transport/packet/link.h"
+#include "transport/peer_list.h"
+#include "transport/registry.h"
+#include "transport/credited_endpoint.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
+constexpr int64_t kMostWindow = 1 << 20;
+constexpr int64_t kMostRingBytes = 1 << 30;
+// A wake-up less for each more, but the window is of whole blocks (WindowFor), so fewer make
+// more of the same memory.
+constexpr size_t kFramesInBlock = 3;
+constexpr size_t kLeastPacketBytes = 60;  // shorter ones are padded on the wire
+
+void ExpectRanges(const PacketOptions& options) {
+  ExpectInteger("packet", "group", options.group, 0, UINT16_MAX);
+  ExpectInteger("packet", "window_frames", options.window_frames, 0, kMostWindow);
+  ExpectInteger("packet", "ring_blocks", options.ring_blocks, 2, 65536);
+  ExpectInteger("packet", "block_bytes", options.block_bytes, 0, kMostRingBytes);
+  ExpectInteger("packet", "send_buffer_bytes", options.send_buffer_bytes, 4096, 1 << 30);
+  ExpectInteger("packet", "silence_ms", options.silence_ms, 1, 3'600'000);
+  if (options.max_frame_bytes != 0) {
+    ExpectInteger("packet", "max_frame_bytes", options.max_frame_bytes, kLeastFrameBytes,
+                  kMostFrameBytes);
+  }
+}
+
+// But for what only the interface tells.
+std::map<NodeId, MacAddress> ParseAddresses(const PacketOptions& options) {
+  std::map<NodeId, MacAddress> addresses;
+  for (const auto& [node, text] : options.peers) {
+    const std::string field = Cat("transport packet: peers: ", node, "=", text, ": ");
+    const auto address = ParseMacAddress(text);
+    if (!address || !address->IsUnicast()) {
+      throw Error(field, "expected the Ethernet address of a device, xx:xx:xx:xx:xx:xx");
+    }
+    if (node == options.node || node == kAllNodes) {
+      throw Error(field, "expected the id of another node");
+    }
+    for (const auto& [other, others] : addresses) {
+      if (others == *address) throw Error(field, "node ", other, " has this address already");
+    }
+    addresses.emplace(node, *address);
+  }
+  if (addresses.empty()) throw Error("transport packet: peers: expected one at least");
+  return addresses;
+}
+
+size_t FrameBytesFor(const PacketInterface& interface, int64_t wanted) {
+  constexpr size_t kLeastMtu = kPacketPrefixBytes + kLeastFrameBytes;
+  if (interface.mtu < kLeastMtu) {
+    throw Error("transport packet: interface=", interface.name, ": its MTU is ", interface.mtu,
+                ": expected ", kLeastMtu, " at least");
+  }
+  const size_t fits = std::min<size_t>(interface.mtu - kPacketPrefixBytes, kMostFrameBytes);
+  if (static_cast<size_t>(wanted) > fits) {
+    throw Error("transport packet: max_frame_bytes=", wanted, ": interface ", interface.name,
+                " has room for ", fits, " (MTU ", interface.mtu, "); expected that at most");
+  }
+  return wanted ? static_cast<size_t>(wanted) : fits;
+}
+
+size_t BlockBytesFor(size_t frame_bytes, int64_t wanted) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t frame = PacketRing::BytesInBlock(kPacketHeadBytes + frame_bytes);
+  if (wanted == 0) {
+    return std::max(page, std::bit_ceil(PacketRing::kBlockHeadBytes + kFramesInBlock * frame));
+  }
+  const size_t bytes = static_cast<size_t>(wanted);
+  if (bytes % page != 0 || bytes < PacketRing::kBlockHeadBytes + frame) {
+    throw Error("transport packet: block_bytes=", wanted, ": expected a multiple of ", page,
+                ", and ", PacketRing::kBlockHeadBytes + frame, " at least (one frame)");
+  }
+  return bytes;
+}
+
+// A frame that comes alone has a block for itself, so the ring surely holds as many frames
+// as blocks. A quarter is for probes.
+uint32_t WindowFor(size_t blocks, size_t peers) {
+  return static_cast<uint32_t>(std::clamp<size_t>(blocks / 4 * 3 / peers, 1, 1024));
+}
+
+// Frames that can lie in the ring if peers keep to their windows, even where one has
+// begun anew.
+size_t InboxFor(const PacketPlan& plan, uint32_t window) {
+  const size_t in_block = plan.block_bytes / PacketRing::BytesInBlock(kLeastPacketBytes);
+  const size_t sent = 2 * plan.peers.size() * std::max(window, SendWindow::kFirstWindow);
+  return std::min(plan.ring_blocks * in_block, sent);
+}
+
+std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
+  config.ExpectOnly({"interface", "peers", "group", "max_frame_bytes", "window_frames",
+                     "block_bytes", "ring_blocks", "send_buffer_bytes", "silence_ms"});
+  PacketOptions options;
+  constexpr int64_t kMost = INT64_MAX;  // ConnectPacket knows the bounds
+  options.node = config.node;
+  options.clock = config.clock;
+  options.interface = config.Text("interface");
+  options.peers = ParsePeerList(config, "xx:xx:xx:xx:xx:xx");
+  options.group = config.Int("group", 0, 0, kMost);
+  options.max_frame_bytes = config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostFrameBytes);
+  options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);
+  options.block_bytes = config.Int("block_bytes", 0, 1, kMostRingBytes);
+  options.ring_blocks = config.Int("ring_blocks", options.ring_blocks, 0, kMost);
+  options.send_buffer_bytes = config.Int("send_buffer_bytes", options.send_buffer_bytes, 0, kMost);
+  options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMost);
+  return ConnectPacket(options);
+}
+
+const RegisterTransport packet("packet", MakePacket);
+
+}  // namespace
+
+std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
+  ExpectRanges(options);
+  PacketPlan plan;
+  plan.node = options.node;
+  plan.group = static_cast<uint16_t>(options.group);
+  plan.peers = ParseAddresses(options);
+  plan.interface = FindPacketInterface(options.interface);
+  for (const auto& [node, address] : plan.peers) {
+    if (address != plan.interface.address) continue;
+    throw Error("transport packet: peers: ", node, "=", address.Text(),
+                ": this is the address of this node's interface, ", plan.interface.name);
+  }
+  WindowedPlan ends;
+  ends.info.name = "packet";
+  ends.info.node = options.node;
+  for (const auto& [node, address] : plan.peers) ends.info.peers.push_back(node);
+  ends.info.max_frame_bytes = FrameBytesFor(plan.interface, options.max_frame_bytes);
+  ends.info.overhead_bytes = kPacketHeadBytes;
+  ends.info.copies = true;
+  plan.block_bytes = BlockBytesFor(ends.info.max_frame_bytes, options.block_bytes);
+  plan.ring_blocks = static_cast<size_t>(options.ring_blocks);
+  plan.send_buffer_bytes = options.send_buffer_bytes;
+  if (plan.block_bytes * plan.ring_blocks > kMostRingBytes) {
+    throw Error("transport packet: ring_blocks=", plan.ring_blocks,
+                " of block_bytes=", plan.block_bytes, ": expected ", kMostRingBytes,
+                " bytes at most");
+  }
+  ends.window_frames = static_cast<uint32_t>(options.window_frames);
+  if (ends.window_frames == 0) {
+    ends.window_frames = WindowFor(plan.ring_blocks, plan.peers.size());
+  }
+  ends.inbox_frames = InboxFor(plan, ends.window_frames);
+  ends.silence_ns = options.silence_ms * 1'000'000;
+  ends.clock = options.clock;
+  return std::make_unique<WindowedEndpoint>(std::make_unique<PacketLink>(plan), ends);
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// Frames that have arrived: first waiting to be handed out, then lent to the caller.
+// A ring of descriptions, of a size set when it is made. Not thread-safe.
+#ifndef MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_
+#define MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+class Inbox {
+ public:
+  struct Entry {
+    std::span<const std::byte> bytes;
+    uint64_t position = 0;  // of the buffer that it lies in
+    size_t peer = 0;
+    bool to_all = false;
+  };
+
+  explicit Inbox(size_t frames) : entries_(std::bit_ceil(frames)) {}
+
+  bool full() const { return end_ - released_ == entries_.size(); }
+  bool waiting() const { return end_ != taken_; }
+
+  void Put(const Entry& entry) { At(end_++) = entry; }  // not if full()
+  const Entry& Take() { return At(taken_++); }          // if waiting()
+  const Entry& Next() { return At(taken_); }            // if waiting()
+  // Calls done(entry) for each that is lent; they are forgotten.
+  template <typename Done>
+  void Release(Done done) {
+    for (; released_ != taken_; ++released_) done(At(released_));
+  }
+
+ private:
+  Entry& At(uint64_t number) { return entries_[number & (entries_.size() - 1)]; }
+
+  std::vector<Entry> entries_;
+  uint64_t end_ = 0, taken_ = 0, released_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_

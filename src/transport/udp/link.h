@@ -1,0 +1,54 @@
+// UDP as a link: socket, addresses, batch and buffers put together.
+#ifndef MILLRACE_TRANSPORT_UDP_LINK_H_
+#define MILLRACE_TRANSPORT_UDP_LINK_H_
+
+#include "transport/datagram_link.h"
+#include "transport/udp/batch.h"
+#include "transport/inet_peers.h"
+#include "transport/udp/receiver.h"
+#include "transport/udp/socket.h"
+
+namespace millrace {
+
+// What ConnectUdp has found out.
+struct UdpPlan {
+  std::map<NodeId, UdpAddress> peers;
+  size_t most_segment_bytes = 0;   // of a datagram that needs no fragments
+  size_t most_datagram_bytes = 0;  // of any
+  size_t receive_buffers = 0;
+};
+
+class UdpLink : public DatagramLink {
+ public:
+  UdpLink(UdpSocket socket, const UdpPlan& plan);
+
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
+  Flushed Flush() override { return batch_.Flush(); }
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
+  bool Read(Sink* sink) override;
+  void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
+  uint64_t head() const override { return receiver_.head(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {receiver_.memory()};
+  }
+  Polled Poll(int wake, int64_t ns, bool wants_room) override;
+
+ private:
+  bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
+  void JudgeDrops(Sink* sink);
+  void TakeArrival(const UdpArrival& arrival, Sink* sink);
+  void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
+
+  UdpSocket socket_;
+  const UdpPeers peers_;
+  UdpBatch batch_;
+  UdpReceiver receiver_;
+  size_t last_peer_ = 0;   // the one that the last datagram came from
+  uint64_t unjudged_ = 0;  // drops by the kernel that are not counted yet
+  uint32_t reads_ = 0;     // since one was seen
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_UDP_LINK_H_

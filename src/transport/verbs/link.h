@@ -1,0 +1,104 @@
+// RDMA as a link: a device's port, a queue pair with its two ends, multicast groups and the
+// directory of peers put together.
+#ifndef MILLRACE_TRANSPORT_VERBS_LINK_H_
+#define MILLRACE_TRANSPORT_VERBS_LINK_H_
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "transport/datagram_link.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/resolver.h"
+#include "transport/verbs/groups.h"
+#include "transport/verbs/queue_pair.h"
+#include "transport/verbs/receiver.h"
+#include "transport/verbs/sender.h"
+#include "transport/verbs/wire.h"
+
+namespace millrace {
+
+// What ConnectVerbs has found out.
+struct VerbsPlan {
+  NodeId node = 0;
+  uint16_t group = 0;
+  std::map<NodeId, UdpAddress> peers;
+  std::string multicast_base;
+  bool multicast = false;           // groups are to be joined
+  bool multicast_required = false;  // to be refused this node's own is an error
+  size_t datagram_bytes = 0;        // the longest
+  size_t send_slots = 0, receive_buffers = 0;
+};
+
+class VerbsLink : public DatagramLink {
+ public:
+  // Throws Error with one line. What of the groups is refused is said in the log, once.
+  VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan);
+  ~VerbsLink() override;
+
+  // Whether Add takes kAllPeers.
+  bool multicasts() const { return own_group_.has_value(); }
+
+  bool Reaches(size_t peer) const override { return routes_[peer].address != nullptr; }
+  bool Expose(std::span<const std::byte> memory) override;
+  uint64_t Unfinished() override;
+  void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
+  Flushed Flush() override;
+  bool SendCredit(size_t peer, const ControlMessage& credit) override;
+  bool SendProbe(size_t peer, const ControlMessage& probe, bool to_all) override;
+  bool Read(Sink* sink) override;
+  void GiveBack(uint64_t position) override { receiver_.GiveBack(position); }
+  uint64_t head() const override { return receiver_.head(); }
+  std::vector<std::span<const std::byte>> ReceiveMemory() const override {
+    return {receiver_.memory()};
+  }
+  Polled Poll(int wake, int64_t ns, bool wants_room) override;
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+  // An address that requests which are on their way may still name.
+  struct Retired {
+    std::shared_ptr<ibv_ah> address;
+    uint64_t added;  // datagrams that had been added by then
+  };
+
+  std::vector<bool> JoinGroups(const VerbsPlan& plan);
+  VerbsPrefix PrefixFor(NodeId to, DatagramKind kind, uint16_t tag, uint32_t sequence) const;
+  bool HearsGroup(size_t peer) const { return group_works_ && routes_[peer].hears; }
+  // Datagrams that a frame to that peer (or to all) takes.
+  size_t DatagramsFor(size_t peer) const;
+  bool HasRoom(size_t datagrams);
+  bool SendsAgain();
+  void AddTo(const VerbsDestination& to, const VerbsPrefix& prefix, const OutFrame& frame,
+             bool ends_frame);
+  bool SendNow(size_t peer, NodeId to, DatagramKind kind, const ControlMessage& message);
+  VerbsDestination Destination(size_t peer) const;
+  bool TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position,
+                    Sink* sink);
+  // What the directory has found, and a broken queue pair.
+  void TakeNews(Sink* sink);
+  void Mend();
+
+  const NodeId node_;
+  const uint16_t group_;
+  std::vector<NodeId> nodes_;    // by index
+  std::vector<size_t> by_node_;  // kNone: no peer
+  const std::unique_ptr<VerbsDevice> device_;
+  VerbsQueuePair queue_;
+  VerbsSender sender_;
+  VerbsReceiver receiver_;
+  std::unique_ptr<VerbsGroups> groups_;  // null: copies are sent
+  std::optional<VerbsGroups::Joined> own_group_;
+  bool group_works_ = false;
+  std::vector<VerbsRoute> routes_, fresh_;
+  std::vector<Retired> retired_;
+  std::vector<uint32_t> unanswered_;  // probes to each peer
+  std::unique_ptr<VerbsDirectory> directory_;
+  bool reported_broken_ = false;
+  size_t refused_ = 0;  // datagrams that there was no room for when it was last asked
+  Flushed flushed_;     // what Flush will say
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRANSPORT_VERBS_LINK_H_

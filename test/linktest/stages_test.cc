@@ -1,0 +1,314 @@
+#include "linktest/bench_phase.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "test/linktest/measure_support.h"
+
+namespace millrace {
+namespace {
+
+using Stage = BenchStatus::Stage;
+
+StagesConfig ConfigOf(NodeId node) {
+  StagesConfig config;
+  config.cluster = "three";
+  config.node = node;
+  config.names = {"a", "b", "c"};
+  config.wait_seconds = 10;
+  config.warm_up_seconds = 1;
+  config.seconds = 4;
+  config.patience_seconds = 20;
+  return config;
+}
+
+// Nodes that hear each other at once, as long as they are there.
+class Nodes {
+ public:
+  explicit Nodes(const std::vector<NodeId>& nodes) {
+    for (const NodeId node : nodes) Add(node);
+  }
+  void Add(NodeId node) { stages_[node] = std::make_unique<Stages>(ConfigOf(node), now_); }
+  void Remove(NodeId node) { stages_.erase(node); }
+  Stages& operator[](NodeId node) { return *stages_.at(node); }
+
+  Stages::Others OthersOf(NodeId node) const {
+    Stages::Others others;
+    for (const auto& [other, stages] : stages_) {
+      if (other == node) continue;
+      others[other] = stages->status();
+      if (stopped_.count(other) > 0) others[other].set_stage(BenchStatus::STOPPED);
+    }
+    return others;
+  }
+  void Stop(NodeId node) { stopped_[node] = true; }
+  bool Step(NodeId node, bool ready = true) {
+    return stages_.at(node)->Step(now_, OthersOf(node), ready);
+  }
+  // All of them, until none goes on.
+  void StepAll(bool ready = true) {
+    for (bool more = true; more;) {
+      more = false;
+      for (const auto& [node, stages] : stages_) {
+        if (stopped_.count(node) == 0) more = Step(node, ready) || more;
+      }
+    }
+  }
+  void Pass(double seconds) { now_ += seconds; }
+  // Lets all warm up, and nearly enough time pass; the next step ends LOADED.
+  void Measure() {
+    Pass(1);
+    StepAll();
+    Pass(4);
+  }
+  double now() const { return now_; }
+  bool AllAt(Stage stage) const {
+    for (const auto& [node, stages] : stages_) {
+      if (stages->stage() != stage) return false;
+    }
+    return true;
+  }
+
+ private:
+  double now_ = 100;
+  std::map<NodeId, std::unique_ptr<Stages>> stages_;
+  std::map<NodeId, bool> stopped_;
+};
+
+TEST(Stages, GoTogetherFromTheFirstToTheLast) {
+  Nodes nodes({0, 1, 2});
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+  EXPECT_EQ(nodes[2].participants(), (std::vector<NodeId>{0, 1, 2}));
+  EXPECT_TRUE(nodes[0].leads());
+  EXPECT_FALSE(nodes[1].leads());
+  EXPECT_EQ(nodes[1].leader(), 0);
+  nodes.Pass(0.9);
+  nodes.StepAll();
+  EXPECT_FALSE(nodes[1].measures());
+  nodes.Pass(0.2);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes[1].measures());
+  nodes.Pass(3.9);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+  nodes.Pass(0.2);
+  nodes.StepAll(false);
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));  // until nothing moves
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
+}
+
+TEST(Stages, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
+  Nodes nodes({0, 1, 2});
+  for (NodeId node : {0, 1, 0, 1}) nodes.Step(node);
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
+  EXPECT_EQ(nodes[1].stage(), BenchStatus::READY);
+  EXPECT_FALSE(nodes.Step(2, false));  // it does not rest yet
+  nodes.Step(0);
+  nodes.Step(1);
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
+  nodes.Step(2, true);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+}
+
+TEST(Stages, WhoWasKeptFromRunningMeasuresAsLong) {
+  Nodes nodes({0, 1, 2});
+  nodes.StepAll();
+  nodes.Pass(50);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes[0].measures());
+  nodes.Pass(3.9);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+}
+
+TEST(Stages, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
+  Nodes nodes({0, 1});
+  nodes.Pass(11);
+  nodes.StepAll();
+  nodes.Measure();
+  EXPECT_TRUE(nodes.Step(0));
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);
+  EXPECT_FALSE(nodes.Step(0));
+  nodes.StepAll(false);
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));
+}
+
+TEST(Stages, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
+  Nodes nodes({1, 2});
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
+  EXPECT_EQ(nodes[1].Missing(nodes.OthersOf(1)), std::vector<std::string>{"a"});
+  nodes.Pass(9.9);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
+  nodes.Pass(0.2);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+  EXPECT_TRUE(nodes[1].leads());  // the lowest that is there
+  EXPECT_EQ(nodes[2].participants(), (std::vector<NodeId>{1, 2}));
+}
+
+TEST(Stages, WhoIsLowestDecidesHowLongIsWaited) {
+  Nodes nodes({1});
+  nodes.Pass(9);
+  nodes.Add(0);
+  nodes.Pass(2);
+  nodes.StepAll();  // node b has waited for long, but node a has not
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
+  nodes.Add(2);
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
+}
+
+TEST(Stages, ANodeAloneSaysWhoIsMissing) {
+  Nodes nodes({1});
+  nodes.Pass(11);
+  const std::string error = test::ErrorOf([&] { nodes.Step(1); });
+  EXPECT_EQ(error, "bench: no other node of cluster three came within 10 s: expected a and c");
+}
+
+TEST(Stages, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
+  Nodes nodes({0, 1});
+  nodes.Pass(11);
+  nodes.StepAll();
+  nodes.Add(2);
+  const std::string error = test::ErrorOf([&] { nodes.Step(2); });
+  EXPECT_CONTAINS(error, "cluster three is being measured by node a");
+  EXPECT_CONTAINS(error, "did not wait for node c");
+}
+
+TEST(Stages, TheOthersTakeTheTimesOfTheNodeThatLeads) {
+  Nodes nodes({0, 1, 2});
+  BenchStatus status = nodes[0].status();
+  nodes.Step(0);
+  status = nodes[0].status();
+  status.set_seconds(77);
+  status.set_warm_up_seconds(3);
+  ASSERT_TRUE(nodes[1].Step(100, {{0, status}}, true));
+  EXPECT_EQ(nodes[1].seconds(), 77);
+  EXPECT_EQ(nodes[1].warm_up_seconds(), 3);
+}
+
+TEST(Stages, GoOnWithoutANodeThatGoes) {
+  Nodes nodes({0, 1, 2});
+  nodes.StepAll();
+  nodes.Remove(1);
+  nodes.Measure();
+  nodes.StepAll();
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
+}
+
+TEST(Stages, GoOnWithoutANodeThatIsStopped) {
+  Nodes nodes({0, 1, 2});
+  nodes.StepAll();
+  nodes.Stop(2);
+  nodes.Measure();
+  nodes.StepAll();
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::DONE);
+  EXPECT_EQ(nodes[1].stage(), BenchStatus::DONE);
+}
+
+TEST(Stages, LosePatienceWithANodeThatStandsStill) {
+  Nodes nodes({0, 1});
+  nodes.Pass(11);
+  nodes.StepAll();
+  nodes.Measure();
+  while (nodes.Step(0, true)) continue;
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);  // node b says LOADED for ever
+  nodes.Pass(19);
+  EXPECT_FALSE(nodes.Step(0));
+  nodes.Pass(2);
+  EXPECT_TRUE(nodes.Step(0));
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::QUIET);
+}
+
+TEST(Stages, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
+  for (const bool stops : {false, true}) {
+    Nodes nodes({0, 1, 2});
+    nodes.StepAll();
+    nodes.Measure();
+    if (stops) {
+      nodes.Stop(0);
+    } else {
+      nodes.Remove(0);
+    }
+    EXPECT_TRUE(nodes.Step(1));
+    const std::string error = test::ErrorOf([&] { nodes.Step(1); });
+    EXPECT_EQ(error, "bench: node a, which collects the reports, has gone");
+  }
+}
+
+TEST(Stages, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
+  Nodes nodes({0, 1});
+  BenchStatus done = nodes[1].status();
+  for (const Stage stage : {BenchStatus::DONE, BenchStatus::STOPPED}) {
+    done.set_stage(stage);
+    EXPECT_EQ(nodes[0].Missing({{1, done}}), (std::vector<std::string>{"b", "c"}));
+  }
+}
+
+TEST(Stages, AcceptsOnlyWhatMakesSenseInTheCluster) {
+  Nodes nodes({0, 1, 2});
+  nodes.Step(0);
+  const BenchStatus good = nodes[0].status();
+  EXPECT_TRUE(Stages::Accepts(good, 3));
+  EXPECT_FALSE(Stages::Accepts(BenchStatus(), 3));
+  EXPECT_FALSE(Stages::Accepts(good, 2));  // it names node 2
+  BenchStatus bad = good;
+  bad.set_version(2);
+  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  bad = good;
+  bad.set_participants(std::string(2, 1));
+  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  bad = good;
+  bad.set_asked_node(3);
+  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  for (const float seconds : {-1.0f, 1e30f, std::numeric_limits<float>::quiet_NaN()}) {
+    bad = good;
+    bad.set_seconds(seconds);
+    EXPECT_FALSE(Stages::Accepts(bad, 3)) << seconds;
+  }
+}
+
+std::vector<std::byte> BytesOf(const BenchStatus& status) {
+  const std::string text = status.SerializeAsString();
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+TEST(Heard, ANodeThatSaysNothingNewHasGone) {
+  Heard heard(3, 0, 10);
+  BenchStatus status = Nodes({1})[1].status();
+  heard.Take(1, BytesOf(status), 50);
+  EXPECT_EQ(heard.there(59).count(1), 1u);
+  heard.Take(1, BytesOf(status), 59);  // the same again
+  EXPECT_EQ(heard.there(61).count(1), 0u);
+  status.set_beat(1);
+  heard.Take(1, BytesOf(status), 62);
+  EXPECT_EQ(heard.there(63).count(1), 1u);
+}
+
+TEST(Heard, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
+  Heard heard(3, 0, 10);
+  const BenchStatus status = Nodes({1})[1].status();
+  heard.Take(0, BytesOf(status), 0);
+  heard.Take(3, BytesOf(status), 0);
+  heard.Take(1, std::vector<std::byte>(5, std::byte{0xff}), 0);
+  heard.Take(2, {}, 0);
+  EXPECT_TRUE(heard.there(0).empty());
+}
+
+TEST(AndList, ReadsAsPeopleWriteIt) {
+  EXPECT_EQ(AndList({}), "");
+  EXPECT_EQ(AndList({"a"}), "a");
+  EXPECT_EQ(AndList({"a", "b"}), "a and b");
+  EXPECT_EQ(AndList({"a", "b", "c"}), "a, b and c");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,385 @@
+// Counter files between users who do not trust each other: what a training creates, and what
+// `millrace top` reads, in a folder where everybody may create files.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "metrics/counter_file.h"
+#include "test/support/other_user.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+using Kind = BoardEntry::Kind;
+
+const std::vector<BoardEntry> kEntries = {{"run", "iteration", Kind::kGauge},
+                                          {"run", "loss", Kind::kGauge}};
+
+// A folder like /dev/shm: everybody may create files, and remove their own.
+class SharedFolder : public TempDir {
+ public:
+  SharedFolder() { EXPECT_EQ(chmod(path().c_str(), 01777), 0); }
+  // Of the counter file of the process that asks.
+  std::string Name() const { return *this / Cat("millrace_board.", getpid()); }
+};
+
+// The counter file of this process, as it would be in any folder.
+std::string SoundBytes() {
+  TempDir folder;
+  Board board("sound", kEntries, folder.path());
+  return ReadFile(board.path());
+}
+
+struct stat StatusOf(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+  return status;
+}
+
+// The lines about files that ReadBoards skips; it has to read none.
+std::vector<std::string> Skipped(const std::string& folder) {
+  std::vector<std::string> skipped;
+  EXPECT_TRUE(ReadBoards(folder, &skipped).empty());
+  return skipped;
+}
+
+// A hang ends the test, not the test program.
+void ExpectSkipped(const SharedFolder& folder, const std::string& reason) {
+  EXPECT_EQ(InChild([&] {
+              std::vector<std::string> skipped;
+              if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
+              if (skipped.size() != 1) return 2;
+              if (skipped[0].rfind(folder.path(), 0) != 0) return 3;
+              return skipped[0].find(reason) == std::string::npos ? 4 : 0;
+            }),
+            0)
+      << reason;
+}
+
+// ---- The training's side ----
+
+TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
+  SharedFolder folder;
+  const std::string target = folder / "target";
+  for (const char* suffix : {"", ".new"}) {
+    SCOPED_TRACE(suffix);
+    WriteFile(target, "keep");
+    ASSERT_EQ(symlink(target.c_str(), (folder.Name() + suffix).c_str()), 0);
+    try {
+      Board board("run", kEntries, folder.path());
+      board.Set(0, 7);
+      EXPECT_TRUE(S_ISREG(StatusOf(board.path()).st_mode));
+    } catch (const Error& error) {
+      EXPECT_CONTAINS(error.what(), folder.Name() + ": exists and is a symbolic link");
+    }
+    EXPECT_EQ(ReadFile(target), "keep");
+    EXPECT_TRUE(S_ISLNK(StatusOf(folder.Name() + suffix).st_mode));
+    unlink((folder.Name() + suffix).c_str());
+  }
+}
+
+TEST(CounterFileWriter, SaysWhatOccupiesItsName) {
+  SharedFolder folder;
+  const auto refusal = [&] { return ErrorOf([&] { Board("run", kEntries, folder.path()); }); };
+  ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
+  EXPECT_CONTAINS(refusal(), folder.Name() + ": exists and is a folder");
+  rmdir(folder.Name().c_str());
+  ASSERT_EQ(mkfifo(folder.Name().c_str(), 0600), 0);
+  EXPECT_CONTAINS(refusal(), folder.Name() + ": exists and is a FIFO");
+}
+
+TEST(CounterFileWriter, ReplacesAFileThatAnEndedProcessOfItsUserLeft) {
+  SharedFolder folder;
+  WriteFile(folder.Name(), "left");
+  const ino_t left = StatusOf(folder.Name()).st_ino;
+  const int kept = open(folder.Name().c_str(), O_RDONLY | O_CLOEXEC);  // so that it is not reused
+  Board board("run", kEntries, folder.path());
+  EXPECT_NE(StatusOf(folder.Name()).st_ino, left);
+  close(kept);
+  EXPECT_EQ(ReadBoards(folder.path()).size(), 1u);
+}
+
+TEST(CounterFileWriter, CreatesAFileThatOtherUsersCannotOpen) {
+  SharedFolder folder;
+  const mode_t before = umask(0);
+  Board board("run", kEntries, folder.path());
+  umask(before);
+  EXPECT_EQ(StatusOf(board.path()).st_mode & 07777, 0600u);
+  EXPECT_EQ(StatusOf(board.path()).st_uid, geteuid());
+  if (WhyNoOtherUser() != nullptr) return;
+  EXPECT_EQ(AsOtherUser([&] {
+              if (truncate(board.path().c_str(), 0) == 0) return 1;
+              return open(board.path().c_str(), O_RDONLY | O_CLOEXEC) < 0 ? 0 : 2;
+            }),
+            0);
+}
+
+// A user who guesses the pid puts files of his own in the way, and cuts them short later.
+TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
+  if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
+  for (const char* suffix : {"", ".new"}) {
+    SCOPED_TRACE(suffix);
+    SharedFolder folder;
+    const int status = InChild([&] {
+      const std::string name = folder.Name(), planted = name + suffix;
+      if (AsOtherUser([&] {
+            WriteFile(planted, "planted");
+            return chmod(planted.c_str(), 0666);
+          }) != 0) {
+        return 1;
+      }
+      std::unique_ptr<Board> board;
+      try {
+        board = std::make_unique<Board>("run", kEntries, folder.path());
+      } catch (const Error& error) {
+        const std::string expected =
+            Cat(planted, ": exists and belongs to user ", kOtherUser, ", expected user 0");
+        if (std::string(error.what()).find(expected) == std::string::npos) return 2;
+      }
+      if (AsOtherUser([&] {
+            truncate(name.c_str(), 0);
+            truncate(planted.c_str(), 0);
+            return 0;
+          }) != 0) {
+        return 3;
+      }
+      if (board) board->Set(0, 7);
+      board.reset();
+      return StatusOf(planted).st_uid == kOtherUser ? 0 : 4;
+    });
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(CounterFileWriter, RemovesItsOwnFileOnly) {
+  SharedFolder folder;
+  auto board = std::make_unique<Board>("run", kEntries, folder.path());
+  const std::string path = board->path();
+  ASSERT_EQ(rename(path.c_str(), (folder / "elsewhere").c_str()), 0);
+  WriteFile(path, "of somebody else");
+  board.reset();
+  EXPECT_EQ(ReadFile(path), "of somebody else");
+}
+
+TEST(CounterFileWriter, LeavesNothingWhereItFails) {
+  SharedFolder folder;
+  ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
+  ErrorOf([&] { Board("run", kEntries, folder.path()); });
+  rmdir(folder.Name().c_str());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(CounterFileWriter, RefusesMoreNumbersThanReadersTake) {
+  SharedFolder folder;
+  const std::vector<BoardEntry> many(65537, {"group", "name", Kind::kCount});
+  EXPECT_CONTAINS(ErrorOf([&] { Board("run", many, folder.path()); }),
+                  "65537 numbers, expected at most 65536");
+}
+
+// ---- The reader's side ----
+
+TEST(CounterFileReader, SkipsWhatIsNoRegularFile) {
+  SharedFolder folder;
+  ASSERT_EQ(mkfifo(folder.Name().c_str(), 0600), 0);
+  ExpectSkipped(folder, "is a FIFO, expected a regular file");
+  unlink(folder.Name().c_str());
+
+  WriteFile(folder / "target", SoundBytes());
+  ASSERT_EQ(symlink((folder / "target").c_str(), folder.Name().c_str()), 0);
+  ExpectSkipped(folder, "is a symbolic link, expected a regular file");
+  unlink(folder.Name().c_str());
+
+  ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
+  ExpectSkipped(folder, "is a folder, expected a regular file");
+  rmdir(folder.Name().c_str());
+
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, folder.Name().c_str(), sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ExpectSkipped(folder, "is a socket, expected a regular file");
+  close(fd);
+}
+
+// Whoever opens a file waits for the lease that its owner holds: 45 s, by default.
+TEST(CounterFileReader, DoesNotWaitForALease) {
+  SharedFolder folder;
+  WriteFile(folder.Name(), SoundBytes());
+  signal(SIGIO, SIG_IGN);  // what the holder is told by
+  const int fd = open(folder.Name().c_str(), O_RDWR | O_CLOEXEC);
+  if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+    close(fd);
+    GTEST_SKIP() << "the file system of " << folder.path() << " has no leases";
+  }
+  EXPECT_EQ(InChild(
+                [&] {
+                  std::vector<std::string> skipped;
+                  if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
+                  return skipped.size() == 1 &&
+                                 skipped[0].find("cannot be read: ") != std::string::npos
+                             ? 0
+                             : 2;
+                },
+                30),
+            0);
+  close(fd);
+  signal(SIGIO, SIG_DFL);
+}
+
+TEST(CounterFileReader, AllocatesNothingForAFileOfAnotherSize) {
+  SharedFolder folder;
+  std::string bytes = SoundBytes();
+  WriteFile(folder.Name(), bytes);
+  ASSERT_EQ(truncate(folder.Name().c_str(), off_t{1} << 40), 0);
+  ExpectSkipped(folder, "has 1099511627776 bytes, expected 128 to 8388736");
+  ASSERT_EQ(truncate(folder.Name().c_str(), 127), 0);
+  ExpectSkipped(folder, "has 127 bytes, expected 128 to 8388736");
+  WriteFile(folder.Name(), bytes + "x");
+  ExpectSkipped(folder, "has 385 bytes, and its header announces 2 numbers: expected 384");
+  const uint32_t most = 0xffffffff;  // entries
+  std::memcpy(bytes.data() + 8, &most, sizeof(most));
+  WriteFile(folder.Name(), bytes);
+  ExpectSkipped(folder, "announces 4294967295 numbers, expected at most 65536");
+}
+
+TEST(CounterFileReader, SkipsAFileThatIsNone) {
+  SharedFolder folder;
+  WriteFile(folder.Name(), std::string(128, 'x'));
+  ExpectSkipped(folder, "begins with other letters than MILLBRD1");
+  WriteFile(folder.Name(), SoundBytes());
+  ASSERT_EQ(rename(folder.Name().c_str(), (folder / "millrace_board.1").c_str()), 0);
+  ExpectSkipped(folder, Cat("is of process ", getpid(), ", expected process 1"));
+}
+
+TEST(CounterFileReader, LooksAtNoOtherNames) {
+  SharedFolder folder;
+  for (const char* name : {"millrace_board.", "millrace_board.0", "millrace_board.01",
+                           "millrace_board.-1", "millrace_board.1x", "millrace_board.7.new",
+                           "millrace_board.99999999999", "millrace_boards.1"}) {
+    ASSERT_EQ(mkfifo((folder / name).c_str(), 0600), 0);
+  }
+  EXPECT_TRUE(Skipped(folder.path()).empty());
+}
+
+TEST(CounterFileReader, SurvivesFilesThatAreCutShortWhileItReads) {
+  SharedFolder folder;
+  const std::string bytes = SoundBytes(), path = folder.Name();
+  WriteFile(path, bytes);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) {
+      truncate(path.c_str(), 0);
+      truncate(path.c_str(), 200);
+      WriteFile(path, bytes);
+    }
+  }
+  for (int i = 0; i < 3000; ++i) {
+    for (const BoardReading& reading : ReadBoards(folder.path())) {
+      EXPECT_EQ(reading.entries.size(), kEntries.size());
+    }
+  }
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(CounterFileReader, ReadsFilesOfItsUserOnlyUnlessItIsRoot) {
+  if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
+  SharedFolder folder;
+  Board board("of root", kEntries, folder.path());
+  ASSERT_EQ(chmod(board.path().c_str(), 0644), 0);
+  EXPECT_EQ(AsOtherUser([&] {
+              std::vector<std::string> skipped;
+              if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
+              const std::string expected = Cat(
+                  board.path(), ": belongs to user 0, and this process runs as user ", kOtherUser);
+              return skipped == std::vector<std::string>{expected} ? 0 : 2;
+            }),
+            0);
+  // Root reads it and says whose it is.
+  ASSERT_EQ(chown(board.path().c_str(), kOtherUser, kOtherUser), 0);
+  const std::vector<BoardReading> readings = ReadBoards(folder.path());
+  ASSERT_EQ(readings.size(), 1u);
+  EXPECT_EQ(readings[0].user, kOtherUser);
+  EXPECT_EQ(readings[0].title, "of root");
+}
+
+TEST(CounterFileReader, RemovesWhatEndedProcessesOfItsUserLeftAndNoOthers) {
+  if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
+  SharedFolder folder;
+  const auto leave = [&] {
+    new Board("killed", kEntries, folder.path());
+    return 0;
+  };
+  ASSERT_EQ(InChild(leave), 0);
+  EXPECT_TRUE(Skipped(folder.path()).empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  ASSERT_EQ(AsOtherUser(leave), 0);
+  const std::vector<std::string> skipped = Skipped(folder.path());
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_CONTAINS(skipped[0], "was left by a process that has ended");
+  EXPECT_CONTAINS(skipped[0], Cat("user ", kOtherUser));
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+}
+
+// A process that stands still, with as large a counter file as there may be, all holes.
+class LargestFile {
+ public:
+  explicit LargestFile(const std::string& folder) : pid_(fork()) {
+    if (pid_ == 0) {
+      const std::string path = Cat(folder, "/millrace_board.", getpid());
+      std::string head = SoundBytes().substr(0, 128);
+      const uint32_t most = 65536;
+      std::memcpy(head.data() + 8, &most, sizeof(most));
+      WriteFile(path, head);
+      if (truncate(path.c_str(), 128 + off_t{most} * 128) != 0) _exit(1);
+      raise(SIGSTOP);
+      _exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+    EXPECT_TRUE(WIFSTOPPED(status));
+  }
+  ~LargestFile() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  LargestFile(const LargestFile&) = delete;
+  LargestFile& operator=(const LargestFile&) = delete;
+
+ private:
+  const pid_t pid_;
+};
+
+TEST(CounterFileReader, ReadsSoManyBytesOfAllFilesTogether) {
+  SharedFolder folder;
+  std::vector<std::unique_ptr<LargestFile>> files;
+  for (int i = 0; i < 9; ++i) files.push_back(std::make_unique<LargestFile>(folder.path()));
+  std::vector<std::string> skipped;
+  EXPECT_EQ(ReadBoards(folder.path(), &skipped).size(), 7u);
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_CONTAINS(skipped[0], "has 8388736 bytes, and there is room for 8387712 more");
+}
+
+TEST(CounterFileReader, SaysOfManyFilesHowManyMoreThereAre) {
+  SharedFolder folder;
+  for (int i = 1; i <= 30; ++i) WriteFile(folder / Cat("millrace_board.", i), "");
+  const std::vector<std::string> skipped = Skipped(folder.path());
+  ASSERT_EQ(skipped.size(), 17u);
+  EXPECT_CONTAINS(skipped[0], "millrace_board.1: ");
+  EXPECT_EQ(skipped[16], folder.path() + ": 14 more such files");
+}
+
+}  // namespace
+}  // namespace millrace::test
