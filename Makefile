@@ -101,7 +101,7 @@ bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst
 bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
-plain_bench_binaries := $(filter-out %/micro_bench %/seal_bench,$(bench_binaries))
+plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))
 
 .PHONY: all
 all: $(BUILD)/millrace
@@ -192,7 +192,7 @@ $(BUILD)/bench/udp_bench $(BUILD)/bench/packet_bench $(BUILD)/bench/duplex_bench
   $(BUILD)/obj/test/netns/network.o $(BUILD)/obj/bench/network/rate.o
 $(BUILD)/bench/segment_bench $(BUILD)/bench/verbs_bench: $(BUILD)/obj/bench/network/segment_nodes.o
 $(BUILD)/bench/micro_bench: LDLIBS += -lbenchmark
-$(BUILD)/bench/seal_bench: LDLIBS += -lsodium
+$(BUILD)/bench/auth_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.
 $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
 

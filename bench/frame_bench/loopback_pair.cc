@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "bench/measure.h"
-#include "exchange/protocol/exchange.h"
 #include "exchange/kernels/host_executor.h"
+#include "exchange/protocol/exchange.h"
 #include "transport/loopback/transport.h"
 
 namespace frame_bench {

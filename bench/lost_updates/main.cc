@@ -27,13 +27,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/range_lock.h"
-#include "linktest/reading.h"
+#include "cluster/start.h"
 #include "linktest/bench_phase.h"
+#include "linktest/reading.h"
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "solver/update_rule.h"
 #include "topology/plan.h"
-#include "cluster/start.h"
 #include "transport/registry.h"
 
 DEFINE_double(seconds, 30, "of training");
@@ -100,7 +100,7 @@ class Run {
                                    .iterations = &node.iterations,
                                    .clock = &clock_,
                                    .sink = &errors_,
-                                   .home = HostHome(FLAGS_locks ? node.locks.get() : nullptr)});
+                                   .home = HostReplica(FLAGS_locks ? node.locks.get() : nullptr)});
     }
     while (!InSync()) Nap();
   }

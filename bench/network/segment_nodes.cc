@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "topology/plan.h"
 #include "cluster/start.h"
+#include "topology/plan.h"
 
 namespace millrace::bench {
 namespace {
@@ -22,7 +22,7 @@ SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
   for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
     Node& made = nodes_.emplace_back();
     const NodePlan plan = PlanFor(topology_, node);
-    const ReplicaHome home = DeviceHome(plan.memory.type, plan.memory.ordinal);
+    const ReplicaDevice home = DeviceReplica(plan.memory.type, plan.memory.ordinal);
     made.weights = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(weights));
     home.memory->Fill(made.weights.get(), 0, made.weights.bytes());
     made.iterations = std::make_unique<IterationClock>();

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cluster/cluster.h"
 #include "linktest/load_generator.h"
 #include "linktest/reading.h"
-#include "cluster/cluster.h"
 #include "topology/topology.h"
 #include "weights/iteration_clock.h"
 

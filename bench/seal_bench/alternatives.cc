@@ -1,4 +1,4 @@
-#include "bench/seal_bench/alternatives.h"
+#include "bench/auth_bench/alternatives.h"
 
 #include <glog/logging.h>
 #include <openssl/core_names.h>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace seal_bench {
+namespace auth_bench {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -163,4 +163,4 @@ std::vector<std::unique_ptr<Alternative>> Alternatives() {
   return all;
 }
 
-}  // namespace seal_bench
+}  // namespace auth_bench

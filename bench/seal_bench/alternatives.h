@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace seal_bench {
+namespace auth_bench {
 
 class Alternative {
  public:
@@ -27,6 +27,6 @@ class Alternative {
 // Those that this machine can run.
 std::vector<std::unique_ptr<Alternative>> Alternatives();
 
-}  // namespace seal_bench
+}  // namespace auth_bench
 
 #endif  // MILLRACE_BENCH_SEAL_BENCH_ALTERNATIVES_H_

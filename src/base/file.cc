@@ -76,7 +76,7 @@ struct TemporaryName {
 };
 
 // Takes the part behind the last dot off `name`.
-std::string_view TakePart(std::string_view* name) {
+std::string_view TakeFragment(std::string_view* name) {
   const size_t dot = name->rfind('.');
   if (dot == std::string_view::npos) return {};
   const std::string_view part = name->substr(dot + 1);
@@ -94,8 +94,8 @@ std::optional<TemporaryName> ParseTemporary(std::string_view name) {
   if (!name.ends_with(kTemporary)) return std::nullopt;
   name.remove_suffix(kTemporary.size());
   TemporaryName parsed;
-  const std::string_view start = TakePart(&name), pid = TakePart(&name);
-  parsed.system = TakePart(&name);
+  const std::string_view start = TakeFragment(&name), pid = TakeFragment(&name);
+  parsed.system = TakeFragment(&name);
   parsed.target = name;
   const bool is_tag = parsed.system.size() == 16 &&
                       parsed.system.find_first_not_of("0123456789abcdef") == parsed.system.npos;

@@ -23,12 +23,12 @@ bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
 }  // namespace
 
 Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-                 const Clock* clock, ErrorSink* sink, std::shared_ptr<BulletinStore> bulletins)
+                 const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip)
     : segments_(std::move(segments)),
       start_(start),
       iterations_(*iterations),
       clock_(*clock),
-      bulletins_(std::move(bulletins)),
+      gossip_(std::move(gossip)),
       others_(segments_.size()),
       merges_(segments_.size()) {
   CHECK(!segments_.empty());
@@ -102,27 +102,27 @@ bool Cluster::delivered() const {
   });
 }
 
-void Cluster::Publish(Topic topic, std::span<const std::byte> bytes) {
-  CHECK(bulletins_ != nullptr);
-  bulletins_->Publish(topic, bytes);
+void Cluster::Publish(GossipKey topic, std::span<const std::byte> bytes) {
+  CHECK(gossip_ != nullptr);
+  gossip_->Publish(topic, bytes);
 }
 
-std::vector<Bulletin> Cluster::Read(Topic topic) const {
-  CHECK(bulletins_ != nullptr);
-  return bulletins_->Read(topic);
+std::vector<GossipMessage> Cluster::Read(GossipKey topic) const {
+  CHECK(gossip_ != nullptr);
+  return gossip_->Read(topic);
 }
 
-bool Cluster::informed() const {
-  CHECK(bulletins_ != nullptr);
-  const uint64_t changes = bulletins_->changes();
+bool Cluster::all_acked() const {
+  CHECK(gossip_ != nullptr);
+  const uint64_t changes = gossip_->changes();
   return std::all_of(segments_.begin(), segments_.end(), [&](const ClusterSegment& segment) {
-    return segment.net->bulletins() == nullptr || segment.net->state().informed() >= changes;
+    return segment.net->gossip() == nullptr || segment.net->state().all_acked() >= changes;
   });
 }
 
 NodeId Cluster::node() const {
-  CHECK(bulletins_ != nullptr);
-  return bulletins_->node();
+  CHECK(gossip_ != nullptr);
+  return gossip_->node();
 }
 
 void Cluster::Count() {

@@ -51,9 +51,9 @@ class Cluster {
  public:
   // `start`: the iteration that this node's own weights are of, which counts if the
   // run begins with them. All pointers outlive the cluster.
-  // `bulletins`: what the segments that count were made with; null for a cluster without.
+  // `gossip messages`: what the segments that count were made with; null for a cluster without.
   Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-          const Clock* clock, ErrorSink* sink, std::shared_ptr<BulletinStore> bulletins = nullptr);
+          const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip = nullptr);
   // Ends all segments at once; Leave() first, to go in order.
   ~Cluster();
 
@@ -97,19 +97,19 @@ class Cluster {
   // Iterations done elsewhere since the last call, in ascending order.
   std::vector<IterationRange> TakeElsewhere();
 
-  // ---- Bulletins: small messages to all other nodes (docs/bulletins.md). ----
+  // ---- Gossip messages: small messages to all other nodes (docs/gossip.md). ----
 
   // Every other node of the cluster will have this as the newest that this one says on
-  // `topic`; what it said before may never arrive. At most kMaxBulletinBytes, else throws
+  // `topic`; what it said before may never arrive. At most kMaxGossipBytes, else throws
   // Error. Returns at once; works from the start of the cluster to its end, also while this
   // node joins and after it has left.
-  void Publish(Topic topic, std::span<const std::byte> bytes);
+  void Publish(GossipKey topic, std::span<const std::byte> bytes);
   // The newest on `topic` of each node that was heard to say something, by node, this one
   // included. Of a node that was started anew only what it has said since.
-  std::vector<Bulletin> Read(Topic topic) const;
-  // The other members of all segments have sent receipts for what was published or passed
+  std::vector<GossipMessage> Read(GossipKey topic) const;
+  // The other members of all segments have sent acknowledgements for what was published or passed
   // on until now.
-  bool informed() const;
+  bool all_acked() const;
   // This node's id, which is its place in the topology.
   NodeId node() const;
 
@@ -130,7 +130,7 @@ class Cluster {
   const int64_t start_;
   IterationClock& iterations_;
   const Clock& clock_;
-  const std::shared_ptr<BulletinStore> bulletins_;  // null: none
+  const std::shared_ptr<GossipStore> gossip_;  // null: none
   std::mutex mutex_;
   std::vector<uint64_t> others_;  // by segment: iterations of the nodes beyond it
   std::vector<uint64_t> merges_;  // by segment, as last told to the others

@@ -13,7 +13,7 @@ LeavePeers LeavePeersOf(Cluster* cluster) {
   return {.leads = [=] { return cluster->leads(); },
           .others_depend = [=] { return cluster->others_depend(); },
           .alone = [=] { return cluster->alone(); },
-          .informed = [=] { return cluster->informed(); },
+          .all_acked = [=] { return cluster->all_acked(); },
           .left = [=] { return cluster->left(); },
           .delivered = [=] { return cluster->delivered(); },
           .quiet = [=] { return cluster->quiet(); },
@@ -63,7 +63,7 @@ bool Departure::Step() {
       Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
     }
   }
-  if (phase_ == Phase::kTells && (peers_.informed() || Late(now, kLeaveNs))) {
+  if (phase_ == Phase::kTells && (peers_.all_acked() || Late(now, kLeaveNs))) {
     Enter(Phase::kGoes, now);
   }
   if (phase_ == Phase::kGoes && (peers_.left() || peers_.alone() || Late(now, kLeaveNs))) EndGone();

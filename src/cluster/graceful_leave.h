@@ -24,7 +24,7 @@ namespace millrace {
 // What Departure asks a cluster for (cluster/cluster.h says what each is); tests put another in
 // its place.
 struct LeavePeers {
-  std::function<bool()> leads, others_depend, alone, informed, left, delivered, quiet;
+  std::function<bool()> leads, others_depend, alone, all_acked, left, delivered, quiet;
   std::function<uint32_t()> members;
   std::function<void()> leave;
 };

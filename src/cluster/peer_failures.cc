@@ -13,29 +13,29 @@ std::string FailureText(std::string_view error) {
 }
 
 PeerFailures::PeerFailures(NodeId self, std::vector<std::string> names,
-                           std::function<std::vector<Bulletin>()> read)
+                           std::function<std::vector<GossipMessage>()> read)
     : self_(self), names_(std::move(names)), read_(std::move(read)) {}
 
 std::vector<std::string> PeerFailures::Look() {
   std::vector<std::string> lines;
-  for (const Bulletin& bulletin : read_()) {
+  for (const GossipMessage& gossip : read_()) {
     RunEnd end;
-    if (bulletin.node == self_ ||
-        !end.ParseFromArray(bulletin.bytes.data(), static_cast<int>(bulletin.bytes.size()))) {
+    if (gossip.node == self_ ||
+        !end.ParseFromArray(gossip.bytes.data(), static_cast<int>(gossip.bytes.size()))) {
       continue;
     }
-    const auto known = failures_.find(bulletin.node);
+    const auto known = failures_.find(gossip.node);
     const bool is_known = known != failures_.end();
-    if (is_known && bulletin.incarnation < known->second.incarnation) continue;
+    if (is_known && gossip.incarnation < known->second.incarnation) continue;
     if (!end.has_failure()) {
       // A later incarnation has come to its end without one.
-      if (is_known && bulletin.incarnation > known->second.incarnation) failures_.erase(known);
+      if (is_known && gossip.incarnation > known->second.incarnation) failures_.erase(known);
       continue;
     }
-    if (is_known && bulletin.incarnation == known->second.incarnation) continue;
-    failures_[bulletin.node] = {bulletin.incarnation, end.not_finite()};
+    if (is_known && gossip.incarnation == known->second.incarnation) continue;
+    failures_[gossip.node] = {gossip.incarnation, end.not_finite()};
     lines.push_back(
-        Cat("node ", NameOf(bulletin.node), " has failed: ", OneLine(FailureText(end.failure()))));
+        Cat("node ", NameOf(gossip.node), " has failed: ", OneLine(FailureText(end.failure()))));
   }
   return lines;
 }

@@ -26,7 +26,7 @@ class PeerFailures {
  public:
   // `read`: the newest RunEnd of each node. `names`: of the cluster's nodes, by id.
   PeerFailures(NodeId self, std::vector<std::string> names,
-               std::function<std::vector<Bulletin>()> read);
+               std::function<std::vector<GossipMessage>()> read);
 
   // What others have told since the last call: "node b has failed: ...", once for each
   // incarnation of a node. In printable characters, whatever a node sends.
@@ -45,7 +45,7 @@ class PeerFailures {
 
   const NodeId self_;
   const std::vector<std::string> names_;
-  const std::function<std::vector<Bulletin>()> read_;
+  const std::function<std::vector<GossipMessage>()> read_;
   std::map<NodeId, Failure> failures_;
 };
 

@@ -11,14 +11,14 @@
 
 namespace millrace {
 
-// By node; bulletins that are no `Message` (a protobuf one) are left out.
+// By node; gossip messages that are no `Message` (a protobuf one) are left out.
 template <typename Message>
-std::map<NodeId, Message> ReadBulletins(const std::vector<Bulletin>& bulletins) {
+std::map<NodeId, Message> ReadGossip(const std::vector<GossipMessage>& gossip) {
   std::map<NodeId, Message> messages;
-  for (const Bulletin& bulletin : bulletins) {
+  for (const GossipMessage& gossip : gossip) {
     Message message;
-    if (message.ParseFromArray(bulletin.bytes.data(), static_cast<int>(bulletin.bytes.size()))) {
-      messages[bulletin.node] = std::move(message);
+    if (message.ParseFromArray(gossip.bytes.data(), static_cast<int>(gossip.bytes.size()))) {
+      messages[gossip.node] = std::move(message);
     }
   }
   return messages;

@@ -21,8 +21,8 @@ std::string TextOf(std::span<const std::byte> bytes) {
 
 PresencePeers PresencePeersOf(Cluster* cluster, Neighbours* neighbours) {
   return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(Topic::kPresence, bytes); },
-          .read = [=] { return cluster->Read(Topic::kPresence); },
+          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kPresence); },
           .heard = [=] { return neighbours->Heard(Neighbours::kLately); }};
 }
 
@@ -40,8 +40,8 @@ ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
 
 std::vector<bool> ShardTakeover::There() const {
   std::map<NodeId, std::vector<NodeId>> heard_by;
-  for (const Bulletin& bulletin : peers_.read()) {
-    heard_by[bulletin.node] = NodesOf(TextOf(bulletin.bytes));
+  for (const GossipMessage& gossip : peers_.read()) {
+    heard_by[gossip.node] = NodesOf(TextOf(gossip.bytes));
   }
   heard_by[peers_.self] = heard_;
   std::vector<bool> there(readers_.size(), false);

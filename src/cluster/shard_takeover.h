@@ -27,8 +27,8 @@ namespace millrace {
 struct PresencePeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<Bulletin>()> read;  // of all nodes
-  std::function<std::vector<NodeId>()> heard;   // on this node's segments, lately
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes
+  std::function<std::vector<NodeId>()> heard;        // on this node's segments, lately
 };
 // Both outlive it.
 PresencePeers PresencePeersOf(Cluster* cluster, Neighbours* neighbours);

@@ -4,14 +4,14 @@
 #include <string>
 #include <utility>
 
-#include "proto/snapshot_written.pb.h"
 #include "cluster/read_gossip.h"
+#include "proto/snapshot_written.pb.h"
 
 namespace millrace {
 
 DutyPeers DutyPeersOf(Cluster* cluster) {
-  return {.publish = [=](auto bytes) { cluster->Publish(Topic::kSnapshot, bytes); },
-          .read = [=] { return cluster->Read(Topic::kSnapshot); },
+  return {.publish = [=](auto bytes) { cluster->Publish(GossipKey::kSnapshot, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kSnapshot); },
           .leads = [=] { return cluster->leads(); }};
 }
 
@@ -42,7 +42,7 @@ bool SnapshotDuty::Owes() {
   const bool leads = peers_.leads();
   if (!leads && now < next_read_ns_) return false;
   next_read_ns_ = now + kReadNs;
-  for (const auto& [node, written] : ReadBulletins<SnapshotWritten>(peers_.read())) {
+  for (const auto& [node, written] : ReadGossip<SnapshotWritten>(peers_.read())) {
     Settle(written.iteration());
   }
   return leads && owed_ > 0;

@@ -23,7 +23,7 @@ namespace millrace {
 // What SnapshotDuty asks a cluster for; tests put another in its place.
 struct DutyPeers {
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<Bulletin>()> read;  // of all nodes
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes
   std::function<bool()> leads;
 };
 // `cluster` outlives it.
@@ -32,7 +32,7 @@ DutyPeers DutyPeersOf(Cluster* cluster);
 // Thread-safe.
 class SnapshotDuty {
  public:
-  // How often a node that does not lead reads the others' bulletins while a snapshot is owed.
+  // How often a node that does not lead reads the others' gossip messages while a snapshot is owed.
   static constexpr int64_t kReadNs = 100'000'000;
 
   // `clock` outlives this object.

@@ -55,7 +55,7 @@ bool SharesWeights(const NodePlan& node, const SegmentPlan& segment) {
 std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan& node,
                                         const SegmentPlan& plan, NodeId top, uint32_t incarnation,
                                         const ClusterReplica& replica,
-                                        const std::shared_ptr<BulletinStore>& bulletins) {
+                                        const std::shared_ptr<GossipStore>& gossip) {
   NetSegmentConfig config;
   config.name = plan.name;
   config.exchange = plan.exchange;
@@ -69,9 +69,9 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   config.leader = top;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
-  // Only these join the nodes as a tree; around a ring bulletins would be sent twice.
-  if (plan.begin == 0) config.bulletins = bulletins;
-  IntroductionsConfig& own = config.gate.introductions;
+  // Only these join the nodes as a tree; around a ring gossip messages would be sent twice.
+  if (plan.begin == 0) config.gossip = gossip;
+  HandshakeConfig& own = config.gate.handshake;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
   own.settings.layout_digest = replica.layout_digest;
@@ -101,13 +101,12 @@ bool MayBegin(NodeId top, NodeId node) { return top == 0 || top == node; }
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
   const uint32_t incarnation = NewIncarnation();
-  const auto bulletins =
-      std::make_shared<BulletinStore>(topology.nodes.size(), plan.node, incarnation);
+  const auto gossip = std::make_shared<GossipStore>(topology.nodes.size(), plan.node, incarnation);
   std::vector<ClusterSegment> segments;
   const auto count = static_cast<double>(plan.segments.size());
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = TopOf(topology, segment.segment);
-    segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, bulletins),
+    segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, gossip),
                         {.spin = segment.spin,
                          .pace = {.share = segment.solver_share / count},
                          .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
@@ -116,7 +115,7 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
                         RangeOf(topology.segments[segment.segment], replica.size).begin});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
-                                   replica.clock, replica.sink, bulletins);
+                                   replica.clock, replica.sink, gossip);
 }
 
 }  // namespace millrace

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/thread_load.h"
-#include "segment/replica_device.h"
 #include "cluster/cluster.h"
+#include "segment/replica_device.h"
 #include "topology/plan.h"
 #include "topology/topology.h"
 
@@ -29,7 +29,7 @@ struct ClusterReplica {
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;
-  ReplicaHome home = HostHome();  // where the weights lie
+  ReplicaDevice home = HostReplica();  // where the weights lie
   // The solvers on them; null: segments leave nobody a processor.
   const ThreadLoad* solvers = nullptr;
 };

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cluster/link_speed.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/protocol/frame.h"
 #include "proto/bench.pb.h"
-#include "cluster/link_speed.h"
 
 namespace millrace {
 namespace {

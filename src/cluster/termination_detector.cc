@@ -37,8 +37,8 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
 
 EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
   return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(Topic::kEnd, bytes); },
-          .read = [=] { return cluster->Read(Topic::kEnd); },
+          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kEnd); },
           .heard = [=](int64_t within_ns) { return neighbours->Heard(within_ns); },
           .merges =
               [=] {
@@ -139,7 +139,7 @@ void RunEnding::Tell(bool at_once) {
 // Who is there: whom this node hears, whom these hear, and so on; of those that go only who
 // may save, if this node is `stopped` as well.
 void RunEnding::Hear(bool stopped) {
-  statements_ = ReadBulletins<RunEnd>(peers_.read());
+  statements_ = ReadGossip<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
   const auto goes = [&](NodeId node) {

@@ -21,8 +21,8 @@
 
 #include "base/clock.h"
 #include "base/node_id.h"
-#include "proto/run_end.pb.h"
 #include "cluster/failure_detector.h"
+#include "proto/run_end.pb.h"
 
 namespace millrace {
 
@@ -30,7 +30,7 @@ namespace millrace {
 struct EndPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<Bulletin>()> read;  // of all nodes, this one's included
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
   // Who is on this node's segments and alive, and was heard within so many ns.
   std::function<std::vector<NodeId>(int64_t within_ns)> heard;
   std::function<uint64_t()> merges;  // into this node's weights so far

@@ -210,8 +210,7 @@ void BatchStream::Restore(const caffe::StreamPosition& position) {
   }
   if (position.records() != records_) {
     throw Error(what, "cannot resume: the snapshot was taken with ", position.records(),
-                " records in this process's share of the sources, now there are ",
-                records_);
+                " records in this process's share of the sources, now there are ", records_);
   }
   const std::set<uint64_t> repeated(position.outstanding().begin(), position.outstanding().end());
   const bool consistent = position.next_batch() < kMostBatches &&

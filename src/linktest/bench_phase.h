@@ -103,7 +103,7 @@ class Heard {
  public:
   Heard(size_t nodes, NodeId self, double silence_seconds);
 
-  // Takes what `node` has as its newest bulletin; what is not a status is left out.
+  // Takes what `node` has as its newest gossip message; what is not a status is left out.
   void Take(NodeId node, std::span<const std::byte> bytes, double now_seconds);
   // Those that have not gone.
   Stages::Others there(double now_seconds) const;

@@ -29,7 +29,7 @@ constexpr int64_t kOffPauseNs = 5'000'000;
 // difference, of which the last chunk may be too short for.
 class DeviceStep {
  public:
-  DeviceStep(const ReplicaHome& home, float* weights, int64_t count)
+  DeviceStep(const ReplicaDevice& home, float* weights, int64_t count)
       : arrays_{.weights = weights,
                 .size = count,
                 .chunk_floats = std::min(count, kMostKernelFloats)},
@@ -83,7 +83,7 @@ __attribute__((noinline)) void HogwildUpdateEvery64th(float* weights, int64_t co
   for (int64_t i = phase; i < count; i += kStride) weights[i] += kStep;
 }
 
-LoadStep LoadStepOn(const ReplicaHome& home, float* weights, int64_t count) {
+LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count) {
   if (home.memory->on_host()) {
     return {[=](int phase) { HogwildUpdateEvery64th(weights, count, phase); }};
   }

@@ -44,7 +44,7 @@ struct LoadStep {
 };
 // `weights`: `count` floats in the memory of `home`, which outlive the step. Throws Error if
 // there is not enough memory; a step does when its device has failed.
-LoadStep LoadStepOn(const ReplicaHome& home, float* weights, int64_t count);
+LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count);
 
 // Thread-safe.
 class Load {

@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cluster/link_speed.h"
+#include "cluster/start.h"
+#include "linktest/bench_phase.h"
 #include "linktest/load_generator.h"
 #include "linktest/reading.h"
 #include "linktest/report_fragments.h"
 #include "linktest/result.h"
-#include "linktest/bench_phase.h"
 #include "topology/choose_node.h"
-#include "cluster/link_speed.h"
-#include "cluster/start.h"
 #include "weights/param_layout.h"
 #include "weights/weight_buffer.h"
 
@@ -49,7 +49,7 @@ StagesConfig StagesOf(const MeasureOptions& options, const Topology& topology, N
 // The weights that are measured with, all zero, where the topology wants them; and their clock.
 class MeasuredWeights {
  public:
-  MeasuredWeights(const ReplicaHome& home, int64_t count) : size_(count) {
+  MeasuredWeights(const ReplicaDevice& home, int64_t count) : size_(count) {
     if (home.memory->on_host()) {
       on_host_ = WeightBuffer::CreatePrivate(LayoutOf(count));
       return;
@@ -76,7 +76,7 @@ class MeasureRun {
         topology_(LoadTopology(options.topology, TransportsForTopologies())),
         node_(ChooseNode(topology_, options.node, getenv)),
         plan_(PlanFor(topology_, node_)),
-        home_(DeviceHome(plan_.memory.type, plan_.memory.ordinal)),
+        home_(DeviceReplica(plan_.memory.type, plan_.memory.ordinal)),
         weights_(home_, options.weights),
         stages_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
         heard_(topology_.nodes.size(), node_, kSilenceSeconds),
@@ -138,8 +138,8 @@ class MeasureRun {
   }
 
   void Hear() {
-    for (const Bulletin& bulletin : cluster_->Read(Topic::kReport)) {
-      heard_.Take(bulletin.node, bulletin.bytes, Now());
+    for (const GossipMessage& gossip : cluster_->Read(GossipKey::kReport)) {
+      heard_.Take(gossip.node, gossip.bytes, Now());
     }
     others_ = heard_.there(Now());
   }
@@ -234,7 +234,7 @@ class MeasureRun {
     status.set_beat(static_cast<uint64_t>((Now() - began_) / kBeatSeconds));
     const std::string bytes = status.SerializeAsString();
     if (bytes == published_) return;
-    cluster_->Publish(Topic::kReport, std::as_bytes(std::span(bytes)));
+    cluster_->Publish(GossipKey::kReport, std::as_bytes(std::span(bytes)));
     published_ = bytes;
   }
 
@@ -267,7 +267,7 @@ class MeasureRun {
                           : "Reported to node " + topology_.nodes[stages_.leader()].name);
     // Nobody goes before the others know that they are done, and those that the others
     // reach each other through go last.
-    WaitFor(kTellMs, [this] { return cluster_->informed() && !cluster_->others_depend(); });
+    WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->others_depend(); });
     cluster_->Leave();
     WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
@@ -278,7 +278,7 @@ class MeasureRun {
     BenchStatus status = stages_.status();
     status.set_stage(BenchStatus::STOPPED);
     Publish(std::move(status));
-    WaitFor(kStopTellMs, [this] { return cluster_->informed(); });
+    WaitFor(kStopTellMs, [this] { return cluster_->all_acked(); });
     cluster_->Leave();
     WaitFor(kStopTellMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
@@ -290,7 +290,7 @@ class MeasureRun {
   const NodeId node_;
   const NodePlan plan_;
   ErrorSink errors_;
-  const ReplicaHome home_;
+  const ReplicaDevice home_;
   MeasuredWeights weights_;
   Stages stages_;
   Heard heard_;

@@ -11,7 +11,7 @@ namespace {
 constexpr double kRestSeconds = 1, kMostMovingSeconds = 10;
 
 EndReading ReadEnd(const NetSegment& segment) {
-  const SegmentMeters& meters = segment.meters();
+  const SegmentMetrics& meters = segment.meters();
   const ExchangeStats stats = meters.exchange();
   EndReading end;
   end.wire_bytes_out = meters.wire_bytes();

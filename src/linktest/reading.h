@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/node_id.h"
+#include "cluster/cluster.h"
 #include "exchange/protocol/peer_meters.h"
 #include "proto/bench.pb.h"
-#include "cluster/cluster.h"
 #include "topology/plan.h"
 
 namespace millrace {

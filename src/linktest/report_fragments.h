@@ -1,4 +1,4 @@
-// A report in pages: bulletins are short, and reports grow with the cluster. The node that
+// A report in pages: gossip messages are short, and reports grow with the cluster. The node that
 // leads finds everybody's first page in REPORTED, and asks for the others one by one: it
 // names a node and a page (BenchStatus::asked_node and asked_page), which that node then
 // publishes instead of the first.

@@ -81,7 +81,7 @@ std::string TrafficRow(const Rates& rates, const std::string& group) {
              rates.PerSecond(group, "bytes_in") / 1e6, rates.PerSecond(group, "frames_out"),
              rates.PerSecond(group, "positions_taken"), rates.PerSecond(group, "diffs_merged"),
              rates.PerSecond(group, "resends"),
-             rates.PerSecond(group, "dropped_exchange") + rates.PerSecond(group, "dropped_gate") +
+             rates.PerSecond(group, "dropped_exchange") + rates.PerSecond(group, "dropped_filter") +
                  rates.PerSecond(group, "dropped_handshake") +
                  rates.PerSecond(group, "dropped_transport"));
   if (!peer) {
@@ -108,7 +108,7 @@ std::string DampedShare(const Rates& rates, const std::string& group) {
   return Format("%.0f%%", diffs > 0 ? 100 * damped / diffs : 0.0);
 }
 
-std::string ClosenessTable(const Rates& rates, const std::vector<std::string>& groups) {
+std::string DivergenceTable(const Rates& rates, const std::vector<std::string>& groups) {
   std::string table =
       Format("  %-18s %8s %8s %9s %8s %7s %9s %9s %8s %8s\n", "replica", "sweeps/s", "age ms",
              "most ms", "age iter", "damped", "dist rms", "dist max", "trip ms", "99% ms");
@@ -155,7 +155,7 @@ std::string BoardTable(const std::vector<BoardReading>& before,
       return !BeginsWith(group, "segment ") && !(peers && BeginsWith(group, "peer "));
     });
     if (groups.empty()) continue;
-    table += TrafficTable(rates, groups) + ClosenessTable(rates, groups);
+    table += TrafficTable(rates, groups) + DivergenceTable(rates, groups);
   }
   return table;
 }

@@ -13,11 +13,11 @@ constexpr double kNew = 1.0 / 4;
 
 }  // namespace
 
-Gathering::Gathering(const GatheringLimits& limits) : limits_(limits) {
+Coalescing::Coalescing(const CoalescingLimits& limits) : limits_(limits) {
   CHECK(0 <= limits.least_ns && limits.least_ns <= limits.most_ns);
 }
 
-int64_t Gathering::Ns(int64_t now_ns, uint64_t iterations) {
+int64_t Coalescing::Ns(int64_t now_ns, uint64_t iterations) {
   if (counted_at_ == 0) {
     counted_ = iterations;
     counted_at_ = now_ns;

@@ -13,14 +13,14 @@
 
 namespace millrace {
 
-struct GatheringLimits {
+struct CoalescingLimits {
   int64_t least_ns = 200'000;
   int64_t most_ns = 2'000'000;
 };
 
-class Gathering {
+class Coalescing {
  public:
-  explicit Gathering(const GatheringLimits& limits);
+  explicit Coalescing(const CoalescingLimits& limits);
 
   // The wait from `now_ns` on: a sixteenth of the time between iterations, within the limits;
   // the least until there have been some. `iterations`: that the segment counts as this node's.
@@ -28,7 +28,7 @@ class Gathering {
   int64_t Ns(int64_t now_ns, uint64_t iterations);
 
  private:
-  const GatheringLimits limits_;
+  const CoalescingLimits limits_;
   uint64_t counted_ = 0;    // iterations when one was last seen to be done
   int64_t counted_at_ = 0;  // and when that was; 0: not yet
   double interval_ns_ = 0;  // between iterations, smoothed; 0: not known

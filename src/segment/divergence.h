@@ -8,9 +8,9 @@ namespace millrace {
 
 // Of the chunks that one peer masters, or all peers together. Times are in ns; medians
 // and percentiles are right to within an eighth.
-struct Closeness {
-  uint64_t surveys = 0;  // that have ended; 0: nothing is known yet, and all is 0
-  uint64_t chunks = 0;   // that were looked at: others master them, a position was taken
+struct Divergence {
+  uint64_t rounds = 0;  // that have ended; 0: nothing is known yet, and all is 0
+  uint64_t chunks = 0;  // that were looked at: others master them, a position was taken
   // Age of the newest position taken of a chunk. Without progress no positions come, so
   // it grows while everything rests.
   int64_t age_p50_ns = 0, age_max_ns = 0;

@@ -22,8 +22,8 @@ void AddDistance(const float* weights, const float* master, int64_t count, doubl
 
 }  // namespace
 
-ReplicaSurvey::ReplicaSurvey(const Exchange* exchange, ChunkExecutor* executor,
-                             std::span<const NodeId> peers)
+DivergenceSampler::DivergenceSampler(const Exchange* exchange, ChunkExecutor* executor,
+                                     std::span<const NodeId> peers)
     : exchange_(*exchange),
       executor_(*executor),
       copies_(executor->payload_memory(), 2 * MaxPayloadBytes(executor->arrays().chunk_floats)),
@@ -37,7 +37,7 @@ ReplicaSurvey::ReplicaSurvey(const Exchange* exchange, ChunkExecutor* executor,
   executor_.Share({copies_.get<std::byte>(), copies_.bytes()});
 }
 
-bool ReplicaSurvey::Look(int64_t now_ns) {
+bool DivergenceSampler::Sample(int64_t now_ns) {
   if (now_ns < next_ns_) return false;
   if (next_ns_ == INT64_MIN) {
     begin_ns_ = now_ns;
@@ -45,18 +45,18 @@ bool ReplicaSurvey::Look(int64_t now_ns) {
   }
   next_ns_ = now_ns + kStepNs;
   const int64_t chunks = exchange_.table().size();
-  LookAt(static_cast<uint32_t>(step_ * chunks / kSteps),
-         static_cast<uint32_t>((step_ + 1) * chunks / kSteps), now_ns);
+  SampleChunks(static_cast<uint32_t>(step_ * chunks / kSteps),
+               static_cast<uint32_t>((step_ + 1) * chunks / kSteps), now_ns);
   if (++step_ < kSteps) return false;
   End(now_ns);
   return true;
 }
 
 // The weights of one of these chunks are sampled, of another one in each survey.
-void ReplicaSurvey::LookAt(uint32_t begin, uint32_t end, int64_t now_ns) {
+void DivergenceSampler::SampleChunks(uint32_t begin, uint32_t end, int64_t now_ns) {
   bool sampled = false;
   for (uint32_t i = begin; i < end; ++i) {
-    const auto index = static_cast<uint32_t>(begin + (i - begin + surveys_) % (end - begin));
+    const auto index = static_cast<uint32_t>(begin + (i - begin + rounds_) % (end - begin));
     const Chunk& chunk = exchange_.table().chunks[index];
     if (!Counts(chunk)) continue;
     Tally& tally = tallies_[index_[chunk.owner]];
@@ -64,18 +64,18 @@ void ReplicaSurvey::LookAt(uint32_t begin, uint32_t end, int64_t now_ns) {
     ++tally.chunks;
     tally.ages.Add(age);
     tally.oldest_ns = std::max(tally.oldest_ns, age);
-    if (!sampled) Sample(index, &tally);
+    if (!sampled) SampleWeights(index, &tally);
     sampled = true;
   }
 }
 
 // Another node masters it, and has sent a position since it does.
-bool ReplicaSurvey::Counts(const Chunk& chunk) const {
+bool DivergenceSampler::Counts(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.handed_over &&
          chunk.owner < index_.size() && index_[chunk.owner] < nodes_.size();
 }
 
-void ReplicaSurvey::Sample(uint32_t index, Tally* tally) {
+void DivergenceSampler::SampleWeights(uint32_t index, Tally* tally) {
   const auto room = static_cast<uint32_t>(copies_.bytes() / 2);
   const int64_t count = executor_.arrays().floats_of(index);
   std::byte* to = copies_.get<std::byte>();
@@ -92,7 +92,7 @@ void ReplicaSurvey::Sample(uint32_t index, Tally* tally) {
   tally->sampled += static_cast<uint64_t>(count);
 }
 
-void ReplicaSurvey::Tally::Add(const Tally& other) {
+void DivergenceSampler::Tally::Add(const Tally& other) {
   chunks += other.chunks;
   sampled += other.sampled;
   oldest_ns = std::max(oldest_ns, other.oldest_ns);
@@ -101,8 +101,8 @@ void ReplicaSurvey::Tally::Add(const Tally& other) {
   ages += other.ages;
 }
 
-void ReplicaSurvey::End(int64_t now_ns) {
-  ++surveys_;
+void DivergenceSampler::End(int64_t now_ns) {
+  ++rounds_;
   step_ = 0;
   // The count of all nodes may fall at a change of view.
   const uint64_t iterations = exchange_.global_iterations();
@@ -114,7 +114,7 @@ void ReplicaSurvey::End(int64_t now_ns) {
   Tally all;
   DurationHistogram all_round_trips;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const DurationHistogram until_now = exchange_.meters().peer(nodes_[i]).round_trip;
+    const DurationHistogram until_now = exchange_.metrics().peer(nodes_[i]).round_trip;
     DurationHistogram since = until_now;
     since -= round_trips_[i];
     round_trips_[i] = until_now;
@@ -126,10 +126,10 @@ void ReplicaSurvey::End(int64_t now_ns) {
   all_ = Conclude(all, all_round_trips, rate);
 }
 
-Closeness ReplicaSurvey::Conclude(const Tally& tally, const DurationHistogram& round_trip,
-                                  double iterations_per_ns) const {
-  Closeness found;
-  found.surveys = surveys_;
+Divergence DivergenceSampler::Conclude(const Tally& tally, const DurationHistogram& round_trip,
+                                       double iterations_per_ns) const {
+  Divergence found;
+  found.rounds = rounds_;
   found.chunks = tally.chunks;
   // The middle of a bucket may lie beyond all that is in it.
   found.age_p50_ns = std::min(tally.ages.Quantile(0.5), tally.oldest_ns);

@@ -17,22 +17,23 @@
 namespace millrace {
 
 // For the thread that runs the exchange.
-class ReplicaSurvey {
+class DivergenceSampler {
  public:
   // A survey has so many steps, which are so far apart.
   static constexpr int64_t kSteps = 100, kStepNs = 10'000'000;
 
   // `executor` outlives this object, and `exchange`, which works with it, does so too.
   // `peers` are nodes below its max_nodes.
-  ReplicaSurvey(const Exchange* exchange, ChunkExecutor* executor, std::span<const NodeId> peers);
+  DivergenceSampler(const Exchange* exchange, ChunkExecutor* executor,
+                    std::span<const NodeId> peers);
 
   // Goes on with the survey if it is time for a step, which takes some microseconds. True
   // when that was the last one: there are new results. Allocates nothing. Not between a
   // Receive and what ends it (Exchange::reads_frames). Throws Error as the executor does.
-  bool Look(int64_t now_ns);
+  bool Sample(int64_t now_ns);
   // What the last survey found: of all peers' chunks, and by peer in the order given.
-  const Closeness& all() const { return all_; }
-  std::span<const Closeness> peers() const { return peers_; }
+  const Divergence& all() const { return all_; }
+  std::span<const Divergence> peers() const { return peers_; }
 
  private:
   // What the survey under way has found of a peer's chunks.
@@ -45,12 +46,12 @@ class ReplicaSurvey {
     void Add(const Tally& other);
   };
 
-  void LookAt(uint32_t begin, uint32_t end, int64_t now_ns);
+  void SampleChunks(uint32_t begin, uint32_t end, int64_t now_ns);
   bool Counts(const Chunk& chunk) const;
-  void Sample(uint32_t chunk, Tally* tally);
+  void SampleWeights(uint32_t chunk, Tally* tally);
   void End(int64_t now_ns);
-  Closeness Conclude(const Tally& tally, const DurationHistogram& round_trip,
-                     double iterations_per_ns) const;
+  Divergence Conclude(const Tally& tally, const DurationHistogram& round_trip,
+                      double iterations_per_ns) const;
 
   const Exchange& exchange_;
   ChunkExecutor& executor_;
@@ -59,9 +60,9 @@ class ReplicaSurvey {
   std::vector<uint32_t> index_;                 // by node: of nodes_, or as many as there are
   std::vector<Tally> tallies_;                  // by the index in nodes_
   std::vector<DurationHistogram> round_trips_;  // up to the end of the last survey
-  std::vector<Closeness> peers_;
-  Closeness all_;
-  uint64_t surveys_ = 0;
+  std::vector<Divergence> peers_;
+  Divergence all_;
+  uint64_t rounds_ = 0;
   int64_t step_ = 0;
   int64_t next_ns_ = INT64_MIN;
   int64_t begin_ns_ = 0;

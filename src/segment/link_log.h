@@ -1,4 +1,5 @@
-// Log lines about links between members that do not carry frames (exchange/protocol/link_monitor.h).
+// Log lines about links between members that do not carry frames
+// (exchange/protocol/link_monitor.h).
 #ifndef MILLRACE_SEGMENT_LINK_LOG_H_
 #define MILLRACE_SEGMENT_LINK_LOG_H_
 

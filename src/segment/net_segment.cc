@@ -36,7 +36,7 @@ uint16_t LeaderOf(const View& view, NodeId preferred) {
 }  // namespace
 
 std::string NetSegment::NameOf(NodeId node) const {
-  const std::vector<std::string>& names = config_.gate.introductions.names;
+  const std::vector<std::string>& names = config_.filter.handshake.names;
   return node < names.size() ? names[node] : "";
 }
 
@@ -53,7 +53,7 @@ NetSegment::Next NetSegment::Pass(int64_t now_ns) {
 
 NetSegment::Next NetSegment::Work(int64_t now_ns) {
   if (!state_.in_sync_ && state_.members_ == 0 && !state_.leave_) {
-    const JoinVerdict verdict = gate_->Verdict(now_ns);
+    const JoinVerdict verdict = filter_->Verdict(now_ns);
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
   }
   told_ = state_.progress();
@@ -66,25 +66,25 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
   exchange_->SetThrottled(slowed_ || (has_pace_ && (paced_ || busy_)));
-  const uint64_t wire_before = meters_->wire_bytes();
+  const uint64_t wire_before = metrics_->wire_bytes();
   const bool more_in = Receive(now_ns);
   const bool more_out = Send(now_ns);
   Publish(now_ns);
   Next next;
   next.at_once = more_in || more_out;
-  meters_->Passed(!more_in && wire_before == meters_->wire_bytes());
-  next.deadline_ns = std::min(exchange_->NextEvent(now_ns), gate_->introductions().NextEvent());
-  if (bulletins_) next.deadline_ns = std::min(next.deadline_ns, bulletins_->NextEvent());
+  metrics_->Passed(!more_in && wire_before == metrics_->wire_bytes());
+  next.deadline_ns = std::min(exchange_->NextEvent(now_ns), filter_->handshake().NextEvent());
+  if (gossip_) next.deadline_ns = std::min(next.deadline_ns, gossip_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
   // Slots that the transport still holds, or frames that it had no room for.
-  const bool waits = busy_ || !unsent_news_.empty() || accepted_count_ != reclaimed_;
+  const bool waits = busy_ || !unsent_gossip_.empty() || accepted_count_ != reclaimed_;
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
   if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
   return next;
 }
 
 void NetSegment::SetPace(double duty, double taken) {
-  meters_->SetPace(duty, taken);
+  metrics_->SetPace(duty, taken);
   slowed_ = duty < 1;
   has_pace_ = true;
 }
@@ -96,16 +96,16 @@ double NetSegment::MeanExchanges() const {
 }
 
 // Differs from those that are there, as far as it has heard: neither joins them nor begins a
-// run of its own. It goes on to introduce itself, so that it may meet one that is set up
+// run of its own. It goes on to complete the handshake, so that it may meet one that is set up
 // alike, and others can say whom they refused.
 NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   if (verdict == JoinVerdict::kGiveUp) {
     std::lock_guard lock(state_.mutex_);
-    state_.refusal_ = gate_->refusal();
+    state_.refusal_ = filter_->refusal();
   } else if (!std::exchange(held_back_, true)) {
     LOG(WARNING) << "Segment " << name() << ": begins no run, and gives up unless a node that is "
                  << "set up alike is met within "
-                 << config_.gate.introductions.patience_ns / 1'000'000'000 << " s";
+                 << config_.filter.handshake.patience_ns / 1'000'000'000 << " s";
   }
   size_t received = 1;
   for (int batch = 0; batch < kMostBatches && received > 0; ++batch) {
@@ -114,19 +114,19 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   }
   Reclaim();
   Introduce(now_ns);
-  meters_->Publish(*gate_);
-  const Introductions& introductions = gate_->introductions();
+  metrics_->Publish(*filter_);
+  const Handshake& handshake = filter_->handshake();
   return {.at_once = received > 0,
-          .deadline_ns = std::min(introductions.NextEvent(), introductions.wait_ends() + 1)};
+          .deadline_ns = std::min(handshake.NextEvent(), handshake.wait_ends() + 1)};
 }
 
 // What this node says from now on is of a later incarnation than it was started with.
 void NetSegment::FollowIncarnation() {
-  const uint32_t incarnation = gate_->introductions().incarnation();
+  const uint32_t incarnation = filter_->handshake().incarnation();
   if (incarnation == incarnation_) return;
   incarnation_ = incarnation;
   exchange_->RaiseIncarnation(incarnation);
-  if (bulletins_) bulletins_->RaiseIncarnation(incarnation);
+  if (gossip_) gossip_->RaiseIncarnation(incarnation);
 }
 
 // Frames from the transport: returns how many got in, as the first of `views_`. They are
@@ -136,12 +136,12 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
   size_t entered = 0;
   bool heard = false;
   for (size_t i = 0; i < *received; ++i) {
-    const auto frame = gate_->Enter(in_[i], now_ns);
+    const auto frame = filter_->Enter(in_[i], now_ns);
     if (!frame) continue;
     heard = true;
-    if (bulletins_ && IsBulletin(*frame)) {
-      Admit();  // it may be of a life that has just introduced itself
-      bulletins_->Receive(in_[i].from, *frame, now_ns);
+    if (gossip_ && IsGossip(*frame)) {
+      Admit();  // it may be of a life that has just completed the handshake
+      gossip_->Receive(in_[i].from, *frame, now_ns);
     } else {
       views_[entered++] = *frame;
     }
@@ -179,7 +179,7 @@ bool NetSegment::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
   Introduce(now_ns);
-  if (bulletins_) Inform(now_ns);
+  if (gossip_) SendGossip(now_ns);
   Offer();
   FinishReceived(now_ns);
   for (int batch = 0; batch < kMostBatches && !busy_; ++batch) {
@@ -203,73 +203,74 @@ uint64_t NetSegment::SendForeign(const OutFrame& frame) {
 
 void NetSegment::Spend(uint64_t wire_bytes) {
   pacer_.Spend(static_cast<double>(wire_bytes));
-  meters_->AddWireBytes(wire_bytes);
+  metrics_->AddWireBytes(wire_bytes);
 }
 
-// Introductions do not wait: what the transport has no room for is thrown away, and made
+// Handshake messages do not wait: what the transport has no room for is thrown away, and made
 // anew when it is due. Their memory is used again once all of them have left.
 void NetSegment::Introduce(int64_t now_ns) {
-  if (reclaimed_ < introduced_) return;
-  Introductions& introductions = gate_->introductions();
-  for (size_t count; (count = introductions.Send(introductions_, now_ns)) > 0;) {
+  if (reclaimed_ < handshakes_sent_at_) return;
+  Handshake& handshake = filter_->handshake();
+  for (size_t count; (count = handshake.Send(handshake_, now_ns)) > 0;) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
-      bytes += SendForeign({introductions_[i].to, introductions_[i].bytes, {}});
+      bytes += SendForeign({handshake_[i].to, handshake_[i].bytes, {}});
     }
-    introduced_ = accepted_count_;
+    handshakes_sent_at_ = accepted_count_;
     Spend(bytes);
     Reclaim();
-    if (reclaimed_ < introduced_) return;
+    if (reclaimed_ < handshakes_sent_at_) return;
   }
 }
 
-// Tells the bulletins of peers that live anew.
+// Tells the gossip messages of peers that live anew.
 void NetSegment::Admit() {
-  const Introductions& introductions = gate_->introductions();
-  if (introductions.stats().lives == admitted_lives_) return;
-  admitted_lives_ = introductions.stats().lives;
+  const Handshake& handshake = filter_->handshake();
+  if (handshake.stats().sessions == admitted_lives_) return;
+  admitted_lives_ = handshake.stats().sessions;
   for (NodeId node : transport_->info().peers) {
-    const auto peer = introductions.Peer(node);
-    if (peer) bulletins_->Admit(node, peer->incarnation);
+    const auto peer = handshake.Peer(node);
+    if (peer) gossip_->Admit(node, peer->incarnation);
   }
 }
 
 // As Introduce, but within the pace; and what there is no room for is offered again for a while,
 // before frames of the exchange: on a full link these take whatever becomes free.
-void NetSegment::Inform(int64_t now_ns) {
+void NetSegment::SendGossip(int64_t now_ns) {
   Admit();
   if (!OfferNews(now_ns)) return;
-  while (reclaimed_ >= informed_) {
-    const size_t room = std::min(news_.size(), Affordable(now_ns));
-    const size_t count = bulletins_->Send({news_.data(), room}, now_ns);
+  while (reclaimed_ >= gossip_seen_) {
+    const size_t room = std::min(gossip_out_.size(), Affordable(now_ns));
+    const size_t count = gossip_->Send({gossip_out_.data(), room}, now_ns);
     if (count == 0) return;
-    for (size_t i = 0; i < count; ++i) unsent_news_.push_back(i);
-    drop_news_ns_ = now_ns + kKeepNewsNs;
+    for (size_t i = 0; i < count; ++i) unsent_gossip_.push_back(i);
+    drop_gossip_ns_ = now_ns + kKeepNewsNs;
     if (!OfferNews(now_ns)) return;
   }
 }
 
 // Whether none is left to be offered again.
 bool NetSegment::OfferNews(int64_t now_ns) {
-  if (unsent_news_.empty()) return true;
+  if (unsent_gossip_.empty()) return true;
   uint64_t bytes = 0;
   size_t kept = 0;
-  for (const size_t i : unsent_news_) {
-    PostedFrame frame{news_[i].to, news_[i].head(), news_[i].part(), news_[i].room(), kForeignSlot};
-    gate_->Seal(&frame);
+  for (const size_t i : unsent_gossip_) {
+    PostedFrame frame{gossip_out_[i].to, gossip_out_[i].head(), gossip_out_[i].part(),
+                      gossip_out_[i].room(), kForeignSlot};
+    filter_->Sign(&frame);
     const uint64_t sent = SendForeign({frame.destination, frame.head, frame.payload});
     bytes += sent;
-    if (sent == 0) unsent_news_[kept++] = i;
+    if (sent == 0) unsent_gossip_[kept++] = i;
   }
-  unsent_news_.resize(kept);
-  if (now_ns >= drop_news_ns_) {
-    for (const size_t i : unsent_news_) bulletins_->NotSent(news_[i].to, now_ns);
-    unsent_news_.clear();
+  unsent_gossip_.resize(kept);
+  if (now_ns >= drop_gossip_ns_) {
+    for (const size_t i : unsent_gossip_) gossip_->NotSent(gossip_out_[i].to, now_ns);
+    unsent_gossip_.clear();
   }
-  informed_ = accepted_count_;
+  gossip_seen_ = accepted_count_;
   Spend(bytes);
   Reclaim();
-  return unsent_news_.empty();
+  return unsent_gossip_.empty();
 }
 
 // Frames from the exchange, as many as the pace lets through.
@@ -282,7 +283,7 @@ void NetSegment::Fetch(int64_t now_ns) {
   paced_ = count == affordable;
   uint64_t bytes = 0;
   for (size_t i = begin; i < held_.size(); ++i) {
-    gate_->Seal(&held_[i]);
+    filter_->Sign(&held_[i]);
     bytes += WireBytes(held_[i].destination, held_[i].head.size() + held_[i].payload.size());
   }
   Spend(bytes);
@@ -333,10 +334,10 @@ void NetSegment::Offer() {
 void NetSegment::WatchStaleness(int64_t now_ns) {
   const ExchangeStats& stats = exchange_->stats();
   const bool warns = staleness_.Update(now_ns, {.iterations = exchange_->global_iterations(),
-                                                .sweeps = exchange_->meters().sweeps(),
+                                                .sweeps = exchange_->metrics().sweeps(),
                                                 .diffs = stats.diffs_taken,
                                                 .damped = stats.diffs_damped});
-  meters_->PublishStaleness(staleness_.iterations());
+  metrics_->PublishStaleness(staleness_.iterations());
   if (warns) LOG(WARNING) << "Segment " << name() << ": " << staleness_.Warning();
 }
 
@@ -353,22 +354,22 @@ void NetSegment::Reclaim() {
 }
 
 void NetSegment::Publish(int64_t now_ns) {
-  meters_->Publish(exchange_->stats());
-  meters_->Publish(*gate_);
+  metrics_->Publish(exchange_->stats());
+  metrics_->Publish(*filter_);
   for (const std::string& line : link_log_->Update(exchange_->links(), now_ns)) {
     LOG(WARNING) << line;
   }
-  if (survey_->Look(now_ns)) meters_->Publish(survey_->all(), survey_->peers());
+  if (sampler_->Sample(now_ns)) metrics_->Publish(sampler_->all(), sampler_->peers());
   WatchStaleness(now_ns);
   const View& view = exchange_->view();
-  if (bulletins_) {
-    meters_->Publish(bulletins_->stats().drops);
-    const uint64_t seen = bulletins_->seen();
-    const bool all = seen != state_.informed_ &&
+  if (gossip_) {
+    metrics_->Publish(gossip_->stats().drops);
+    const uint64_t seen = gossip_->seen();
+    const bool all = seen != state_.gossip_seen_ &&
                      std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
-                       return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+                       return m.node == config_.exchange.node || gossip_->Has(m.node, seen);
                      });
-    if (all) state_.informed_ = seen;
+    if (all) state_.gossip_seen_ = seen;
   }
   const bool in_sync = exchange_->in_sync();
   state_.merges_.store(exchange_->stats().merges(), std::memory_order_release);

@@ -18,16 +18,16 @@
 #include <string>
 #include <vector>
 
-#include "exchange/protocol/exchange.h"
 #include "exchange/kernels/merge_rule.h"
+#include "exchange/protocol/exchange.h"
+#include "segment/divergence_sampler.h"
 #include "segment/gossip/gossip.h"
 #include "segment/handshake/frame_filter.h"
 #include "segment/link_log.h"
 #include "segment/merged_reader.h"
-#include "segment/segment_metrics.h"
 #include "segment/pacer.h"
 #include "segment/replica_device.h"
-#include "segment/divergence_sampler.h"
+#include "segment/segment_metrics.h"
 #include "segment/staleness_watch.h"
 #include "transport/transport.h"
 
@@ -44,9 +44,9 @@ struct NetSegmentConfig {
   // the rest of the cluster. Else the lowest that is.
   NodeId leader = 0;
   // Names, digests and key; the rest is filled in from the above.
-  GateConfig gate;
-  // Of this node, which its segments share; null: the segment carries no bulletins.
-  std::shared_ptr<BulletinStore> bulletins;
+  FrameFilterConfig filter;
+  // Of this node, which its segments share; null: the segment carries no gossip messages.
+  std::shared_ptr<GossipStore> gossip;
 };
 
 // The most floats of a chunk for frames of `max_frame_bytes`; 0 if not even one fits
@@ -94,9 +94,9 @@ class SegmentState {
   // All that this node had is with the others, as far as it knows: while it leaves, or once it
   // has left.
   bool delivered() const { return delivered_; }
-  // How many of BulletinStore::changes() the other members have, as far as they get them
+  // How many of GossipStore::changes() the other members have, as far as they get them
   // from here.
-  uint64_t informed() const { return informed_; }
+  uint64_t all_acked() const { return gossip_seen_; }
   // Why this node, which has not joined yet, gives up; "" if it does not. Then the segment
   // does nothing more.
   std::string refusal() const {
@@ -107,7 +107,7 @@ class SegmentState {
  private:
   friend class NetSegment;
   std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
-  std::atomic<uint64_t> merges_{0}, other_merges_{0}, informed_{0};
+  std::atomic<uint64_t> merges_{0}, other_merges_{0}, gossip_seen_{0};
   std::atomic<int64_t> heard_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
@@ -131,7 +131,7 @@ class NetSegment {
   // solvers change meanwhile. Allocates twice as much there. Throws Error for settings that
   // make no sense.
   NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
-             int64_t count, const ReplicaHome& home = HostHome());
+             int64_t count, const ReplicaDevice& home = HostReplica());
   // Waits until no kernel of the segment's touches any memory.
   ~NetSegment();
 
@@ -140,7 +140,8 @@ class NetSegment {
   // The thread that calls Pass may use `duty` of a processor, and took `taken` of the solvers'
   // time: for the meters, and below a duty of 1 for the order in which weights travel.
   void SetPace(double duty, double taken);
-  // Times that a chunk was exchanged so far (exchange/protocol/peer_meters.h), on average over the chunks.
+  // Times that a chunk was exchanged so far (exchange/protocol/peer_meters.h), on average over the
+  // chunks.
   double MeanExchanges() const;
 
   const std::string& name() const { return config_.name; }
@@ -148,16 +149,16 @@ class NetSegment {
   const Transport& transport() const { return *transport_; }
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
-  const SegmentMeters& meters() const { return *meters_; }
+  const SegmentMetrics& metrics() const { return *metrics_; }
   // Passes serve its requests; Wake the transport after a Begin.
   MergedReader& merged() { return *merged_; }
   // As the topology has it; "" if there is no such node.
   std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
-  const Gate& gate() const { return *gate_; }
+  const FrameFilter& filter() const { return *filter_; }
   int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
   // Null if it carries none.
-  const Bulletins* bulletins() const { return bulletins_.get(); }
+  const Gossip* gossip() const { return gossip_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
   // Of its range.
   int64_t floats() const { return arrays_.size; }
@@ -176,7 +177,7 @@ class NetSegment {
   void Spend(uint64_t wire_bytes);
   void Introduce(int64_t now_ns);
   void Admit();
-  void Inform(int64_t now_ns);
+  void SendGossip(int64_t now_ns);
   bool OfferNews(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
@@ -188,14 +189,14 @@ class NetSegment {
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
   const NetSegmentConfig config_;
-  const ReplicaHome home_;
+  const ReplicaDevice home_;
   Buffer memory_;  // base and pending; the transport may read it where it is the host's
   const std::unique_ptr<Transport> transport_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;
   std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<Gate> gate_;
-  std::unique_ptr<Bulletins> bulletins_;
+  std::unique_ptr<FrameFilter> filter_;
+  std::unique_ptr<Gossip> gossip_;
   std::unique_ptr<LinkLog> link_log_;
   const size_t transmissions_of_multicast_;
   const double most_wire_bytes_;  // of one frame
@@ -206,16 +207,16 @@ class NetSegment {
   std::vector<PostedFrame> held_;  // fetched from the exchange, not accepted yet
   std::vector<NodeId> full_;       // destinations without room, of one Offer
   std::vector<OutFrame> out_;      // the same, for the transport
-  std::vector<OutIntroduction> introductions_;
-  uint64_t introduced_ = 0;          // frames accepted up to the last introduction
-  std::vector<OutBulletin> news_;    // under way
-  std::vector<size_t> unsent_news_;  // those of them that the transport had no room for
-  int64_t drop_news_ns_ = 0;         // until then they are offered again
-  uint64_t informed_ = 0;            // frames accepted up to the last of these
-  uint64_t admitted_lives_ = 0;      // of the peers, to the bulletins
-  uint32_t incarnation_ = 0;         // of the introductions, as the others were told
-  bool held_back_ = false;           // this node has been, and the log says so
-  std::vector<uint32_t> accepted_;   // slots by the order in which frames were accepted
+  std::vector<OutHandshake> handshake_;
+  uint64_t handshakes_sent_at_ = 0;    // frames accepted up to the last handshake message
+  std::vector<OutGossip> gossip_out_;  // under way
+  std::vector<size_t> unsent_gossip_;  // those of them that the transport had no room for
+  int64_t drop_gossip_ns_ = 0;         // until then they are offered again
+  uint64_t gossip_seen_ = 0;           // frames accepted up to the last of these
+  uint64_t admitted_lives_ = 0;        // of the peers, to the gossip messages
+  uint32_t incarnation_ = 0;           // of the handshake messages, as the others were told
+  bool held_back_ = false;             // this node has been, and the log says so
+  std::vector<uint32_t> accepted_;     // slots by the order in which frames were accepted
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
   bool has_pace_ = false, slowed_ = false;  // SetPace was called, with a duty below 1
@@ -223,10 +224,10 @@ class NetSegment {
   uint64_t told_merges_ = 0;                // of the other segments
 
   SegmentState state_;
-  std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<DivergenceSampler> sampler_;
   std::unique_ptr<MergedReader> merged_;
   StalenessWatch staleness_;
-  std::unique_ptr<SegmentMeters> meters_;
+  std::unique_ptr<SegmentMetrics> metrics_;
 };
 
 }  // namespace millrace

@@ -8,23 +8,24 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kIntroductionBatch = 16;
-constexpr size_t kBulletinBatch = 16;
+constexpr size_t kHandshakeBatch = 16;
+constexpr size_t kGossipBatch = 16;
 // A burst is what a rate allows in this time, so that a thread that sleeps now and
 // then still comes to its rate.
 constexpr double kBurstSeconds = 0.004;
 
 // What a node says of itself to the others of its segment.
-GateConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info, int64_t chunk_floats) {
-  GateConfig gate = config.gate;
-  IntroductionsConfig& own = gate.introductions;
+FrameFilterConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info,
+                         int64_t chunk_floats) {
+  FrameFilterConfig filter = config.filter;
+  HandshakeConfig& own = filter.handshake;
   own.run = config.exchange.run;
   own.node = config.exchange.node;
   own.incarnation = config.exchange.incarnation;
   own.multicast = info.multicast;
   own.settings.max_nodes = config.exchange.max_nodes;
   own.settings.chunk_floats = static_cast<uint32_t>(chunk_floats);
-  return gate;
+  return filter;
 }
 
 // Ascending.
@@ -35,14 +36,14 @@ std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
   return peers;
 }
 
-BulletinsConfig BulletinsOf(const NetSegmentConfig& config, const Transport& transport) {
-  BulletinsConfig bulletins;
-  bulletins.run = config.exchange.run;
-  bulletins.node = config.exchange.node;
-  bulletins.incarnation = config.exchange.incarnation;
-  bulletins.peers = transport.info().peers;
-  bulletins.max_frame_bytes = transport.max_frame_bytes() - (config.gate.key ? kSealBytes : 0);
-  return bulletins;
+GossipConfig GossipOf(const NetSegmentConfig& config, const Transport& transport) {
+  GossipConfig gossip;
+  gossip.run = config.exchange.run;
+  gossip.node = config.exchange.node;
+  gossip.incarnation = config.exchange.incarnation;
+  gossip.peers = transport.info().peers;
+  gossip.max_frame_bytes = transport.max_frame_bytes() - (config.filter.key ? kFrameTagBytes : 0);
+  return gossip;
 }
 
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
@@ -62,7 +63,7 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
 }
 
 NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,
-                       float* weights, int64_t count, const ReplicaHome& home)
+                       float* weights, int64_t count, const ReplicaDevice& home)
     : config_(config),
       home_(home),
       memory_(*home.memory, 2 * sizeof(float) * static_cast<size_t>(count)),
@@ -76,7 +77,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
   home_.memory->Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
-  exchange.trailer_bytes = config.gate.key ? kSealBytes : 0;
+  exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
   if (most < 1 || config.chunk_floats > most) {
     throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
@@ -88,26 +89,25 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   exchange.copy_differences = !home_.memory->on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
-  gate_ = std::make_unique<Gate>(GateOf(config, transport_->info(), arrays_.chunk_floats));
-  link_log_ = std::make_unique<LinkLog>(config.name, config.gate.introductions.names,
+  filter_ = std::make_unique<FrameFilter>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  link_log_ = std::make_unique<LinkLog>(config.name, config.filter.handshake.names,
                                         config.exchange.node, MaxFrameBytes(exchange, arrays_));
-  incarnation_ = gate_->introductions().incarnation();
-  static_assert(OutBulletin::kTrailerRoom == kSealBytes);
-  if (config.bulletins) {
-    bulletins_ =
-        std::make_unique<Bulletins>(BulletinsOf(config, *transport_), config.bulletins.get());
-    news_.resize(kBulletinBatch);
-    unsent_news_.reserve(kBulletinBatch);
+  incarnation_ = filter_->handshake().incarnation();
+  static_assert(OutGossip::kTrailerRoom == kFrameTagBytes);
+  if (config.gossip) {
+    gossip_ = std::make_unique<Gossip>(GossipOf(config, *transport_), config.gossip.get());
+    gossip_out_.resize(kGossipBatch);
+    unsent_gossip_.reserve(kGossipBatch);
   }
   held_.reserve(config.exchange.slots);
   full_.reserve(transport_->info().peers.size() + 1);
   out_.reserve(config.exchange.slots);
-  introductions_.resize(kIntroductionBatch);
-  accepted_.resize(config.exchange.slots + kIntroductionBatch + kBulletinBatch);
+  handshake_.resize(kHandshakeBatch);
+  accepted_.resize(config.exchange.slots + kHandshakeBatch + kGossipBatch);
   const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
-  survey_ = std::make_unique<ReplicaSurvey>(exchange_.get(), executor_.get(), peers);
+  sampler_ = std::make_unique<DivergenceSampler>(exchange_.get(), executor_.get(), peers);
   merged_ = std::make_unique<MergedReader>(exchange_.get(), executor_.get());
-  meters_ = std::make_unique<SegmentMeters>(&exchange_->meters(), peers);
+  metrics_ = std::make_unique<SegmentMetrics>(&exchange_->metrics(), peers);
 }
 
 NetSegment::~NetSegment() {
@@ -121,7 +121,7 @@ NetSegment::~NetSegment() {
 // A seal is of the bytes that travel, and so needs a copy of weights that change. Of a device's
 // memory positions alone are sent from where they are.
 bool NetSegment::SendsDirect(const float* weights, int64_t count) {
-  if (config_.gate.key) return false;
+  if (config_.filter.key) return false;
   if (!transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }

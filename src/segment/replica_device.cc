@@ -6,15 +6,15 @@
 
 namespace millrace {
 
-ReplicaHome HostHome(RangeLock* lock) {
+ReplicaDevice HostReplica(RangeLock* lock) {
   return {&HostMemory(), [lock](const ReplicaArrays& arrays, const CodecConfig& codec,
                                 const MergeRuleConfig& rule) {
             return MakeHostExecutor(arrays, codec, rule, BestSimd(), lock);
           }};
 }
 
-ReplicaHome DeviceHome(DeviceType type, int ordinal) {
-  if (type == DeviceType::kCpu) return HostHome();
+ReplicaDevice DeviceReplica(DeviceType type, int ordinal) {
+  if (type == DeviceType::kCpu) return HostReplica();
   DeviceDriver* const driver = DeviceRegistry::Get().Find(type);
   if (!driver) {
     throw Error(DeviceTypeName(type), " device ", ordinal, ": this build has no ",

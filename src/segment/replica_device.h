@@ -14,7 +14,7 @@
 namespace millrace {
 
 // Copies are the same home. Thread-safe.
-struct ReplicaHome {
+struct ReplicaDevice {
   // Of the weights, and of what else a segment keeps of each; outlives all of these.
   MemorySpace* memory = nullptr;
   // An executor on arrays in that memory. Throws Error with one line.
@@ -24,9 +24,9 @@ struct ReplicaHome {
 };
 
 // `lock`: of the array that the weights are in, outlives all; null where no solver writes them.
-ReplicaHome HostHome(RangeLock* lock = nullptr);
+ReplicaDevice HostReplica(RangeLock* lock = nullptr);
 // Throws Error with one line: this build knows no such devices, or this machine has no such one.
-ReplicaHome DeviceHome(DeviceType type, int ordinal);
+ReplicaDevice DeviceReplica(DeviceType type, int ordinal);
 
 }  // namespace millrace
 

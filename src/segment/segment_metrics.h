@@ -17,16 +17,16 @@
 #include "base/node_id.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/peer_meters.h"
-#include "segment/gossip/gossip_message.h"
 #include "segment/divergence.h"
+#include "segment/gossip/gossip_message.h"
 #include "segment/handshake/frame_filter.h"
 
 namespace millrace {
 
-class SegmentMeters {
+class SegmentMetrics {
  public:
   // `exchange` outlives this object; `peers` ascending, below its max_nodes.
-  SegmentMeters(const PeerMeters* exchange, std::vector<NodeId> peers);
+  SegmentMetrics(const PeerMeters* exchange, std::vector<NodeId> peers);
 
   // The segment's nodes but this one, ascending; never change.
   std::span<const NodeId> peers() const { return peers_; }
@@ -45,21 +45,23 @@ class SegmentMeters {
   PeerStats peer(NodeId node) const { return exchange_.peer(node); }
   // How close the replica is to all its masters, or to one of peers(), as the last survey
   // found it; there is one a second. All numbers are of the same survey.
-  Closeness closeness() const;
-  Closeness closeness(NodeId node) const;
+  Divergence divergence() const;
+  Divergence divergence(NodeId node) const;
 
   // Frames that did not get in: for one reason, for all of them, from one of peers().
-  uint64_t gate_drops(GateDrop drop) const { return gate_drops_[static_cast<size_t>(drop)].Read(); }
-  uint64_t gate_drops() const;
-  uint64_t gate_drops_of(NodeId peer) const { return peer_gate_drops_[IndexOf(peer)].Read(); }
-  // Introductions that had no effect: for one reason, for all of them.
-  uint64_t handshake_drops(IntroDrop drop) const {
+  uint64_t filter_drops(FilterDrop drop) const {
+    return filter_drops_[static_cast<size_t>(drop)].Read();
+  }
+  uint64_t filter_drops() const;
+  uint64_t filter_drops_of(NodeId peer) const { return peer_filter_drops_[IndexOf(peer)].Read(); }
+  // Handshake messages that had no effect: for one reason, for all of them.
+  uint64_t handshake_drops(HandshakeDrop drop) const {
     return handshake_drops_[static_cast<size_t>(drop)].Read();
   }
   uint64_t handshake_drops() const { return all_handshake_drops_.Read(); }
-  // Frames of bulletins that were refused, by reason.
-  uint64_t bulletin_drops(BulletinDrop drop) const {
-    return bulletin_drops_[static_cast<size_t>(drop)].Read();
+  // Frames of gossip messages that were refused, by reason.
+  uint64_t gossip_drops(GossipDrop drop) const {
+    return gossip_drops_[static_cast<size_t>(drop)].Read();
   }
   // Passes made, and those of them that found nothing to do.
   uint64_t passes() const { return passes_.Read(); }
@@ -76,11 +78,11 @@ class SegmentMeters {
   void Publish(const ExchangeStats& stats) {
     Visit(stats, slots_, [](const uint64_t* value, Count& slot) { slot.Set(*value); });
   }
-  void Publish(const Gate& gate);
+  void Publish(const FrameFilter& filter);
   // `peers` in the order of peers().
-  void Publish(const Closeness& all, std::span<const Closeness> peers);
-  void Publish(const BulletinDrops& drops) {
-    for (size_t i = 0; i < drops.size(); ++i) bulletin_drops_[i].Set(drops[i]);
+  void Publish(const Divergence& all, std::span<const Divergence> peers);
+  void Publish(const GossipDrops& drops) {
+    for (size_t i = 0; i < drops.size(); ++i) gossip_drops_[i].Set(drops[i]);
   }
   void PublishStaleness(double iterations) {
     staleness_.store(iterations, std::memory_order_relaxed);
@@ -113,32 +115,32 @@ class SegmentMeters {
     }
   }
   size_t IndexOf(NodeId peer) const;
-  void Publish(const IntroductionStats& stats);
+  void Publish(const HandshakeStats& stats);
 
   const PeerMeters& exchange_;
   const std::vector<NodeId> peers_;
   std::array<Count, kSlots> slots_;
-  std::array<Count, std::tuple_size_v<GateDrops>> gate_drops_;
-  std::array<Count, std::tuple_size_v<IntroDrops>> handshake_drops_;
+  std::array<Count, std::tuple_size_v<FilterDrops>> filter_drops_;
+  std::array<Count, std::tuple_size_v<HandshakeDrops>> handshake_drops_;
   Count all_handshake_drops_;
-  std::array<Count, std::tuple_size_v<BulletinDrops>> bulletin_drops_;
-  std::vector<Count> peer_gate_drops_;  // by the index in peers_
+  std::array<Count, std::tuple_size_v<GossipDrops>> gossip_drops_;
+  std::vector<Count> peer_filter_drops_;  // by the index in peers_
   Count passes_, idle_passes_, wire_bytes_;
   std::atomic<double> staleness_{0};
   std::atomic<double> duty_{1}, taken_{0};
 
   mutable std::mutex mutex_;
-  Closeness closeness_;
-  std::vector<Closeness> peer_closeness_;  // by the index in peers_
+  Divergence divergence_;
+  std::vector<Divergence> peer_divergence_;  // by the index in peers_
 };
 
 // Frames that did not get through, by the name of the reason, those that never occurred
 // included: of the exchange, of the gate, of handshakes and of the transport.
-std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMeters& meters,
+std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMetrics& metrics,
                                                       const TransportCounters& counters);
 
 // One line: what went out and came in, and what was dropped by which reason.
-std::string SummaryOf(const SegmentMeters& meters, const TransportCounters& counters);
+std::string SummaryOf(const SegmentMetrics& metrics, const TransportCounters& counters);
 
 }  // namespace millrace
 

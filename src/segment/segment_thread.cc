@@ -44,7 +44,7 @@ SegmentThread::~SegmentThread() {
 }
 
 void SegmentThread::Run() {
-  Gathering gathering(options_.gathering);
+  Coalescing coalescing(options_.coalescing);
   Pace pace(options_.pace);
   const bool paced = options_.solvers != nullptr && !options_.spin;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -58,7 +58,7 @@ void SegmentThread::Run() {
       rest = pace.RestNs(now, cpu_ns);
     }
     if (rest == 0 && (next.at_once || options_.spin)) continue;
-    const int64_t gather = gathering.Ns(now, segment_.state().progress());
+    const int64_t gather = coalescing.Ns(now, segment_.state().progress());
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(gather, rest)));
     if (next.at_once) continue;
     segment_.transport().Wait(std::min(next.deadline_ns, now + options_.look_ns), next.what);

@@ -20,7 +20,7 @@ struct SegmentThreadOptions {
   // Never sleep: for cores that are set aside for the segment.
   bool spin = false;
   // How long frames are let come together once there is nothing left to do.
-  GatheringLimits gathering = {};
+  CoalescingLimits coalescing = {};
   // How often a sleeping segment looks whether the solvers have made progress.
   int64_t look_ns = 2'000'000;
   PaceConfig pace = {};

@@ -1,6 +1,6 @@
 // Watches how stale the exchanges of a segment are, and decides when to warn that damping
-// (exchange/protocol/damping.h) holds back so much progress that training learns more slowly. Pure logic on
-// the time and the counts that it is given.
+// (exchange/protocol/damping.h) holds back so much progress that training learns more slowly. Pure
+// logic on the time and the counts that it is given.
 #ifndef MILLRACE_SEGMENT_STALENESS_WATCH_H_
 #define MILLRACE_SEGMENT_STALENESS_WATCH_H_
 

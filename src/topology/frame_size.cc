@@ -1,10 +1,10 @@
 #include "topology/frame_size.h"
 
 #include "exchange/protocol/exchange.h"
-#include "segment/net_segment.h"
 #include "segment/auth/frame_auth.h"
-#include "transport/packet/wire.h"
+#include "segment/net_segment.h"
 #include "transport/inet_address.h"
+#include "transport/packet/wire.h"
 #include "transport/udp/wire.h"
 #include "transport/verbs/wire.h"
 
@@ -25,7 +25,7 @@ ExchangeConfig ExchangeOf(const FrameUse& use) {
   ExchangeConfig config;
   config.max_nodes = use.max_nodes;
   config.max_members = use.members;
-  config.trailer_bytes = use.has_key ? kSealBytes : 0;
+  config.trailer_bytes = use.has_key ? kFrameTagBytes : 0;
   return config;
 }
 

@@ -23,7 +23,7 @@ Machine Machine::This() {
             ReadKeyFile(found);
             return found;
           },
-          [](DeviceType type, int ordinal) { DeviceHome(type, ordinal); }};
+          [](DeviceType type, int ordinal) { DeviceReplica(type, ordinal); }};
 }
 
 }  // namespace millrace

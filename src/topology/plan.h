@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exchange/protocol/exchange_config.h"
 #include "exchange/kernels/merge_rule.h"
+#include "exchange/protocol/exchange_config.h"
 #include "topology/machine.h"
 #include "topology/topology.h"
 #include "transport/registry.h"

@@ -79,7 +79,7 @@ ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, Sign
       departure_(
           LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
       failures_(cluster_->node(), NodeNames(place.topology),
-                [this] { return cluster_->Read(Topic::kEnd); }) {}
+                [this] { return cluster_->Read(GossipKey::kEnd); }) {}
 
 bool ClusterPart::Join() {
   const NodePlan& plan = place_.plan;
@@ -117,7 +117,7 @@ void ClusterPart::TellFailed(std::exception_ptr error, bool wait) {
     ending_.SayFailed(other.what(), false);
   }
   for (const int64_t end = clock_.NowNs() + kTellNs;
-       wait && !cluster_->informed() && clock_.NowNs() < end;) {
+       wait && !cluster_->all_acked() && clock_.NowNs() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
   }
 }

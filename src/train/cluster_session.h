@@ -6,13 +6,13 @@
 #include <functional>
 #include <memory>
 
-#include "topology/plan.h"
-#include "cluster/start.h"
-#include "topology/topology.h"
-#include "cluster/graceful_leave.h"
 #include "cluster/failure_detector.h"
-#include "train/options.h"
+#include "cluster/graceful_leave.h"
 #include "cluster/peer_failures.h"
+#include "cluster/start.h"
+#include "topology/plan.h"
+#include "topology/topology.h"
+#include "train/options.h"
 #include "train/signals.h"
 
 namespace millrace {

@@ -26,8 +26,8 @@ void Publish(const TestPeers& peers, const TestShare& share) {
 
 TestPeers TestPeersOf(Cluster* cluster) {
   return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(Topic::kTest, bytes); },
-          .read = [=] { return cluster->Read(Topic::kTest); },
+          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kTest, bytes); },
+          .read = [=] { return cluster->Read(GossipKey::kTest); },
           .leads = [=] { return cluster->leads(); },
           .alone = [=] { return cluster->alone(); }};
 }
@@ -40,7 +40,7 @@ bool SplitTest::Fits(const Tester& tester) {
   // The most that protobuf takes: tag and value of each number.
   size_t bytes = 18;
   for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
-  return bytes <= kMaxBulletinBytes;
+  return bytes <= kMaxGossipBytes;
 }
 
 void SplitTest::Join(int64_t iteration) {

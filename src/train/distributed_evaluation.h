@@ -29,9 +29,9 @@ namespace millrace {
 struct TestPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<Bulletin>()> read;  // of all nodes, this one's included
-  std::function<bool()> leads;                  // this node logs
-  std::function<bool()> alone;                  // nobody else is left
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
+  std::function<bool()> leads;                       // this node logs
+  std::function<bool()> alone;                       // nobody else is left
 };
 TestPeers TestPeersOf(Cluster* cluster);
 
@@ -44,7 +44,7 @@ class SplitTest {
   // All outlive this object. `stop`: tests are given up.
   SplitTest(Tester* tester, TestPeers peers, const Clock* clock, std::function<bool()> stop);
 
-  // Whether parts of these test nets fit into bulletins; the nets must be those of `tester`.
+  // Whether parts of these test nets fit into gossip messages; the nets must be those of `tester`.
   static bool Fits(const Tester& tester);
 
   // This node takes part in the tests that are due from `iteration` on.

@@ -13,8 +13,8 @@ BatchRange ShareOf(size_t k, size_t n, int batches) {
   return {edge(k), edge(k + 1) - edge(k)};
 }
 
-TestShares ReadShares(const std::vector<Bulletin>& bulletins) {
-  return ReadBulletins<TestShare>(bulletins);
+TestShares ReadShares(const std::vector<GossipMessage>& gossip) {
+  return ReadGossip<TestShare>(gossip);
 }
 
 std::vector<NodeId> Participants(const TestShares& shares, NodeId self, int64_t test) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/node_id.h"
-#include "proto/test_share.pb.h"
 #include "cluster/cluster.h"
+#include "proto/test_share.pb.h"
 #include "train/evaluator.h"
 
 namespace millrace {
@@ -29,7 +29,7 @@ BatchRange ShareOf(size_t k, size_t n, int batches);
 
 // By node, the newest that each has told; what is no TestShare is left out.
 using TestShares = std::map<NodeId, TestShare>;
-TestShares ReadShares(const std::vector<Bulletin>& bulletins);
+TestShares ReadShares(const std::vector<GossipMessage>& gossip);
 
 // Who takes part in test `test`, ascending: `self`, and who has told of one of the two
 // tests before it, or of this or a later one. Who is dead or slow drops out that way.

@@ -12,7 +12,7 @@ namespace {
 
 void AddSegments(const Cluster& cluster, MetricsRow* row) {
   for (const ClusterSegment& segment : cluster.segments()) {
-    for (const NamedNumber& each : NumbersOf(*segment.net)) {
+    for (const Metric& each : MetricsOf(*segment.net)) {
       (*row->mutable_segments())[Cat(segment.net->name(), ".", each.name)] = each.value;
     }
   }

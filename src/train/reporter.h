@@ -9,13 +9,13 @@
 #include <string>
 
 #include "base/clock.h"
+#include "cluster/cluster.h"
 #include "metrics/metrics_writer.h"
 #include "metrics/progress.h"
 #include "nn/net.h"
-#include "solver/moving_average.h"
 #include "solver/lr_policy.h"
+#include "solver/moving_average.h"
 #include "solver/solver_config.h"
-#include "cluster/cluster.h"
 #include "train/evaluator.h"
 #include "train/options.h"
 

@@ -14,9 +14,9 @@ using Kind = BoardEntry::Kind;
 // Of all segments together: a board has room for about 65,000 numbers.
 constexpr size_t kMostPeers = 1024;
 
-void Append(const std::string& group, const std::vector<NamedNumber>& numbers,
+void Append(const std::string& group, const std::vector<Metric>& numbers,
             std::vector<BoardEntry>* entries) {
-  for (const NamedNumber& each : numbers) entries->push_back({group, each.name, each.kind});
+  for (const Metric& each : numbers) entries->push_back({group, each.name, each.kind});
 }
 
 }  // namespace
@@ -42,12 +42,12 @@ RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, i
 
 void RunBoard::Watch(const NetSegment& segment, std::vector<BoardEntry>* entries) {
   Watched watched{&segment, {}};
-  Append("segment " + segment.name(), NumbersOf(segment), entries);
+  Append("segment " + segment.name(), MetricsOf(segment), entries);
   for (const NodeId peer : segment.meters().peers()) {
     if (peers_ == kMostPeers) break;
     ++peers_;
     watched.peers.push_back(peer);
-    Append(Cat("peer ", segment.NameOf(peer), " on ", segment.name()), NumbersOf(segment, peer),
+    Append(Cat("peer ", segment.NameOf(peer), " on ", segment.name()), MetricsOf(segment, peer),
            entries);
   }
   watched_.push_back(std::move(watched));
@@ -63,13 +63,13 @@ void RunBoard::Update(float loss, uint64_t snapshot_failures) {
   Put(loss);
   Put(static_cast<double>(snapshot_failures));
   for (const Watched& watched : watched_) {
-    Put(NumbersOf(*watched.segment));
-    for (const NodeId peer : watched.peers) Put(NumbersOf(*watched.segment, peer));
+    Put(MetricsOf(*watched.segment));
+    for (const NodeId peer : watched.peers) Put(MetricsOf(*watched.segment, peer));
   }
 }
 
-void RunBoard::Put(const std::vector<NamedNumber>& numbers) {
-  for (const NamedNumber& each : numbers) Put(each.value);
+void RunBoard::Put(const std::vector<Metric>& numbers) {
+  for (const Metric& each : numbers) Put(each.value);
 }
 
 }  // namespace millrace

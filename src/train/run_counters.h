@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "metrics/counter_file.h"
 #include "cluster/cluster.h"
+#include "metrics/counter_file.h"
 #include "train/segment_numbers.h"
 #include "weights/iteration_clock.h"
 
@@ -36,7 +36,7 @@ class RunBoard {
   // Of the segment and its peers, whose entries go behind `entries`.
   void Watch(const NetSegment& segment, std::vector<BoardEntry>* entries);
   void Put(double value) { board_->Set(next_++, value); }
-  void Put(const std::vector<NamedNumber>& numbers);
+  void Put(const std::vector<Metric>& numbers);
 
   const IterationClock& iterations_;
   const int64_t images_;

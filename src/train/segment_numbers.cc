@@ -14,14 +14,14 @@ class List {
  public:
   template <typename Number>
   void Count(const char* name, Number value) {
-    numbers_.push_back({name, BoardEntry::Kind::kCount, static_cast<double>(value)});
+    metrics_.push_back({name, BoardEntry::Kind::kCount, static_cast<double>(value)});
   }
   template <typename Number>
   void Gauge(const char* name, Number value) {
-    numbers_.push_back({name, BoardEntry::Kind::kGauge, static_cast<double>(value)});
+    metrics_.push_back({name, BoardEntry::Kind::kGauge, static_cast<double>(value)});
   }
   // How close the replica is, which is said in the same words of all peers and of one.
-  void Add(const Closeness& found) {
+  void Add(const Divergence& found) {
     constexpr double kMs = 1e-6;
     Gauge("age_p50_ms", static_cast<double>(found.age_p50_ns) * kMs);
     Gauge("age_max_ms", static_cast<double>(found.age_max_ns) * kMs);
@@ -31,18 +31,18 @@ class List {
     Gauge("round_trip_p50_ms", static_cast<double>(found.round_trip_p50_ns) * kMs);
     Gauge("round_trip_p99_ms", static_cast<double>(found.round_trip_p99_ns) * kMs);
   }
-  std::vector<NamedNumber> Take() { return std::move(numbers_); }
+  std::vector<Metric> Take() { return std::move(metrics_); }
 
  private:
-  std::vector<NamedNumber> numbers_;
+  std::vector<Metric> metrics_;
 };
 
 // "handshake_tag"; the text lives as long as the program.
-const char* HandshakeCounter(IntroDrop drop) {
+const char* HandshakeCounter(HandshakeDrop drop) {
   static const auto names = [] {
-    std::array<std::string, std::tuple_size_v<IntroDrops>> all;
+    std::array<std::string, std::tuple_size_v<HandshakeDrops>> all;
     for (size_t i = 0; i < all.size(); ++i) {
-      all[i] = Cat("handshake_", IntroDropName(static_cast<IntroDrop>(i)));
+      all[i] = Cat("handshake_", HandshakeDropName(static_cast<HandshakeDrop>(i)));
     }
     return all;
   }();
@@ -51,50 +51,50 @@ const char* HandshakeCounter(IntroDrop drop) {
 
 }  // namespace
 
-std::vector<NamedNumber> NumbersOf(const NetSegment& segment) {
+std::vector<Metric> MetricsOf(const NetSegment& segment) {
   const SegmentState& state = segment.state();
-  const SegmentMeters& meters = segment.meters();
+  const SegmentMetrics& metrics = segment.metrics();
   const TransportCounters& transport = segment.transport().counters();
-  const ExchangeStats stats = meters.exchange();
+  const ExchangeStats stats = metrics.exchange();
   List list;
   list.Gauge("members", state.members());
   list.Gauge("in_sync", state.in_sync());
   list.Gauge("leads", state.leads());
   list.Count("frames_out", Sum(stats.sent));
   list.Count("frames_in", Sum(stats.received));
-  list.Count("wire_bytes_out", meters.wire_bytes());
+  list.Count("wire_bytes_out", metrics.wire_bytes());
   list.Count("bytes_in", stats.bytes_received);
   list.Count("positions_taken", stats.positions_taken);
   list.Count("diffs_sent", stats.diffs_taken);
   list.Count("diffs_damped", stats.diffs_damped);
-  list.Gauge("staleness_iterations", meters.staleness_iterations());
+  list.Gauge("staleness_iterations", metrics.staleness_iterations());
   list.Count("diffs_merged", stats.diffs_merged);
   list.Count("resends", stats.resends);
-  list.Count("sweeps", meters.sweeps());
+  list.Count("sweeps", metrics.sweeps());
   list.Count("takeovers", stats.takeovers);
   list.Count("dropped_exchange", Sum(stats.drops));
-  list.Count("dropped_gate", meters.gate_drops());
-  list.Count("dropped_handshake", meters.handshake_drops());
-  for (size_t i = 1; i < std::tuple_size_v<IntroDrops>; ++i) {  // the first stands for none
-    const auto drop = static_cast<IntroDrop>(i);
-    list.Count(HandshakeCounter(drop), meters.handshake_drops(drop));
+  list.Count("dropped_filter", metrics.filter_drops());
+  list.Count("dropped_handshake", metrics.handshake_drops());
+  for (size_t i = 1; i < std::tuple_size_v<HandshakeDrops>; ++i) {  // the first stands for none
+    const auto drop = static_cast<HandshakeDrop>(i);
+    list.Count(HandshakeCounter(drop), metrics.handshake_drops(drop));
   }
   list.Count("dropped_transport", transport.dropped());
   list.Count("overruns", transport.dropped(DropReason::kOverrun));
   list.Count("bad_checksum", transport.dropped(DropReason::kBadChecksum));
   list.Count("malformed", transport.dropped(DropReason::kMalformed));
   list.Count("busy", transport.busy());
-  list.Gauge("duty", meters.duty());
-  list.Gauge("solver_share", meters.taken());
-  list.Count("passes", meters.passes());
-  list.Count("idle_passes", meters.idle_passes());
-  list.Add(meters.closeness());
+  list.Gauge("duty", metrics.duty());
+  list.Gauge("solver_share", metrics.taken());
+  list.Count("passes", metrics.passes());
+  list.Count("idle_passes", metrics.idle_passes());
+  list.Add(metrics.divergence());
   return list.Take();
 }
 
-std::vector<NamedNumber> NumbersOf(const NetSegment& segment, NodeId peer) {
-  const SegmentMeters& meters = segment.meters();
-  const PeerStats stats = meters.peer(peer);
+std::vector<Metric> MetricsOf(const NetSegment& segment, NodeId peer) {
+  const SegmentMetrics& metrics = segment.metrics();
+  const PeerStats stats = metrics.peer(peer);
   List list;
   list.Count("frames_out", stats.frames_out);
   list.Count("frames_in", stats.frames_in);
@@ -106,8 +106,8 @@ std::vector<NamedNumber> NumbersOf(const NetSegment& segment, NodeId peer) {
   list.Count("resends", stats.resends);
   list.Count("sweeps", stats.sweeps);
   list.Count("dropped_exchange", stats.dropped());
-  list.Count("dropped_gate", meters.gate_drops_of(peer));
-  list.Add(meters.closeness(peer));
+  list.Count("dropped_filter", metrics.filter_drops_of(peer));
+  list.Add(metrics.divergence(peer));
   return list.Take();
 }
 

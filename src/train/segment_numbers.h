@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/node_id.h"
-#include "metrics/counter_file.h"
 #include "cluster/cluster.h"
+#include "metrics/counter_file.h"
 
 namespace millrace {
 
-struct NamedNumber {
+struct Metric {
   const char* name;
   BoardEntry::Kind kind;
   double value;
@@ -20,9 +20,9 @@ struct NamedNumber {
 
 // Always the same names in the same order. May be called from any thread while the segment
 // lives.
-std::vector<NamedNumber> NumbersOf(const NetSegment& segment);
+std::vector<Metric> MetricsOf(const NetSegment& segment);
 // Of what passes between this node and one of the segment's peers.
-std::vector<NamedNumber> NumbersOf(const NetSegment& segment, NodeId peer);
+std::vector<Metric> MetricsOf(const NetSegment& segment, NodeId peer);
 
 }  // namespace millrace
 

@@ -12,18 +12,18 @@
 
 #include "base/file.h"
 #include "base/thread.h"
-#include "cluster/sweep_estimate.h"
-#include "train/run_finalizer.h"
-#include "train/cluster_session.h"
 #include "cluster/merged_weights.h"
-#include "train/run_counters.h"
-#include "train/score_check.h"
 #include "cluster/shard_takeover.h"
 #include "cluster/snapshot_duty.h"
+#include "cluster/start_check.h"
+#include "cluster/sweep_estimate.h"
+#include "train/cluster_session.h"
+#include "train/distributed_evaluation.h"
+#include "train/run_counters.h"
+#include "train/run_finalizer.h"
+#include "train/score_check.h"
 #include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
-#include "train/distributed_evaluation.h"
-#include "cluster/start_check.h"
 
 namespace millrace {
 namespace {
@@ -230,7 +230,7 @@ class TrainRun {
                                                          .iterations = &iterations,
                                                          .clock = &clock_,
                                                          .sink = &errors_,
-                                                         .home = HostHome(&weights_->locks()),
+                                                         .home = HostReplica(&weights_->locks()),
                                                          .solvers = &solver_load_},
                                           &signals_);
     if (!part_->Join()) return false;

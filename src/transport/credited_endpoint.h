@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "transport/completion_queue.h"
 #include "transport/datagram_link.h"
 #include "transport/receive_queue.h"
-#include "transport/completion_queue.h"
 #include "transport/stream_window.h"
 #include "transport/transport.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "exchange/kernels/codec.h"
-#include "exchange/protocol/frame.h"
-#include "exchange/kernels/host_executor.h"
-#include "exchange/protocol/view.h"
 #include "base/wire_bytes.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_executor.h"
+#include "exchange/protocol/frame.h"
+#include "exchange/protocol/view.h"
 #include "test/exchange/replica.h"
 #include "test/support/doc_page.h"
 

@@ -2,9 +2,9 @@
 // what is made of the reports.
 #include <memory>
 
+#include "linktest/bench_phase.h"
 #include "linktest/report_fragments.h"
 #include "linktest/result.h"
-#include "linktest/bench_phase.h"
 #include "linktest/table.h"
 #include "test/fuzz/support/fuzz.h"
 

@@ -29,7 +29,7 @@ TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
 // Where the processor may not touch the weights.
 TEST(Load, AddsTheSameToWeightsOnADevice) {
   test::PlayedDevice device;
-  const ReplicaHome home = {
+  const ReplicaDevice home = {
       &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
         test::EmulatedStreamOptions options{.seed = test::Seed(), .late = true};
         options.device = &device;
@@ -56,7 +56,7 @@ TEST(Load, MakesProgressOnlyWhileItIsOn) {
   std::vector<float> weights(500, 0.0f);
   IterationClock clock;
   ErrorSink sink;
-  Load load(LoadStepOn(HostHome(), weights.data(), 500), &clock, &sink);
+  Load load(LoadStepOn(HostReplica(), weights.data(), 500), &clock, &sink);
   EXPECT_EQ(load.steps(), 0);
   load.Switch(true);
   ASSERT_TRUE(Eventually([&] { return load.steps() >= 100; }));
@@ -79,7 +79,7 @@ TEST(Load, EndsWhileItIsOn) {
   IterationClock clock;
   ErrorSink sink;
   {
-    Load load(LoadStepOn(HostHome(), weights.data(), 64), &clock, &sink);
+    Load load(LoadStepOn(HostReplica(), weights.data(), 64), &clock, &sink);
     load.Switch(true);
   }
   sink.RethrowIfFailed();

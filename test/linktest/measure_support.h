@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "linktest/result.h"
 #include "linktest/bench_phase.h"
+#include "linktest/result.h"
 #include "test/support/support.h"
 #include "topology/topology.h"
 

@@ -35,7 +35,7 @@ class Reporting {
       status.set_version(1);
       status.set_stage(BenchStatus::REPORTED);
       writer.Write(&leader, &status);
-      EXPECT_LE(status.ByteSizeLong(), kMaxBulletinBytes);
+      EXPECT_LE(status.ByteSizeLong(), kMaxGossipBytes);
     }
     return reader_.Read(others, participants_, 0);
   }

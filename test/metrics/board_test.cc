@@ -114,7 +114,7 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
                                          {"segment lan", "members", 3},
                                          {"segment lan", "in_sync", 1},
                                          {"segment lan", "wire_bytes_out", 1e6},
-                                         {"segment lan", "dropped_gate", 5},
+                                         {"segment lan", "dropped_filter", 5},
                                          {"segment lan", "dropped_handshake", 2},
                                          {"segment lan", "dropped_transport", 1}});
   BoardReading now = before;
@@ -146,7 +146,7 @@ BoardReading OfTwoSegments() {
                     {"peer b on lan", "bytes_out", 3e6},
                     {"peer b on lan", "resends", 17},
                     {"peer b on lan", "dropped_exchange", 1},
-                    {"peer b on lan", "dropped_gate", 4},
+                    {"peer b on lan", "dropped_filter", 4},
                     {"peer b on lan", "sweeps", 10},
                     {"peer b on lan", "age_max_ms", 31.5},
                     {"peer c on lan", "bytes_out", 2e6},

@@ -14,8 +14,8 @@ CLUSTER = "src/cluster/cluster.cc"
 SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
 
 MUTANTS = [
-    # ---- Introductions and proofs -------------------------------------------
-    ("a-recorded-introduction-is-believed", [(INTRODUCTIONS, """\
+    # ---- Handshake and proofs -------------------------------------------
+    ("a-recorded-handshake-is-believed", [(INTRODUCTIONS, """\
   } else if (!fresh) {
 """, """\
   } else if (!fresh && in.echo == kNoNonce) {
@@ -23,13 +23,13 @@ MUTANTS = [
     ("a-challenge-proves-more-than-one-thing", [(INTRODUCTIONS, """\
   if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
 """, "")]),
-    ("introductions-of-another-key-are-believed", [(INTRODUCTIONS, """\
-  return SameTag(tag, bytes.last<kTagBytes>()) ? IntroDrop::kNone : IntroDrop::kTag;
+    ("handshake-of-another-key-are-believed", [(INTRODUCTIONS, """\
+  return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 """, """\
-  return SameTag(tag, tag) ? IntroDrop::kNone : IntroDrop::kTag;
+  return SameTag(tag, tag) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 """)]),
     ("speaks-for-others", [(INTRODUCTIONS, """\
-  if (from != in.source) return IntroDrop::kSource;
+  if (from != in.source) return HandshakeDrop::kSource;
 """, "")]),
     ("an-earlier-start-replaces-a-later-one", [(INTRODUCTIONS, """\
   if (peer.known && in.incarnation <= peer.incarnation) {
@@ -64,7 +64,7 @@ MUTANTS = [
 """, """\
   incarnation_ = known;
 """)]),
-    ("lives-on-after-a-raise", [(REFUSED, """\
+    ("sessions-on-after-a-raise", [(REFUSED, """\
   life_ = DrawNonce(random_);
 """, "")]),
     ("peers-know-the-life-before-a-raise", [(REFUSED, """\
@@ -85,33 +85,33 @@ MUTANTS = [
 """, """\
   if (unresolved_.reason.empty() || now > wait_ends()) {
 """)]),
-    ("an-unproven-reason-hides-a-proven-one", [(REFUSED, """\
+    ("an-unauthenticated-reason-hides-a-proven-one", [(REFUSED, """\
   if (unresolved_.proven && !proven) return;
 """, "")]),
     ("fields-after-the-name-are-not-checked", [(INTRO_FRAME, """\
   if (in.known == kNoNonce && in.known_incarnation != 0) return false;
 """, "")]),
 
-    # ---- Seals and the gate -------------------------------------------------
-    ("all-lives-have-one-key", [(KEY, """\
+    # ---- Seals and the filter -------------------------------------------------
+    ("all-sessions-have-one-key", [(KEY, """\
   Put<Nonce>(purpose.data(), kName.size() + 10, life);
 """, "")]),
     ("all-nodes-have-one-key", [(KEY, """\
   Put<uint16_t>(purpose.data(), kName.size() + 8, node);
 """, "")]),
     ("a-life-admitted-again-forgets-what-was-seen", [(SEAL, """\
-  if (lives_[node] != nullptr && lives_[node]->nonce == life) return;
+  if (sessions_[node] != nullptr && sessions_[node]->nonce == life) return;
 """, "")]),
     ("a-repeat-is-opened", [(SEAL, """\
-  if (life.window.Seen(number)) return OpenResult::kRepeated;
+  if (life.window.Seen(number)) return VerifyResult::kReplayed;
 """, "")]),
     ("a-frame-behind-the-window-is-opened", [(SEAL, """\
-  if (life.window.Old(number)) return OpenResult::kOld;
+  if (life.window.Old(number)) return VerifyResult::kOld;
 """, "")]),
     ("a-forged-number-moves-the-window", [(SEAL, """\
-  if (life.window.Seen(number)) return OpenResult::kRepeated;
+  if (life.window.Seen(number)) return VerifyResult::kReplayed;
 """, """\
-  if (life.window.Seen(number)) return OpenResult::kRepeated;
+  if (life.window.Seen(number)) return VerifyResult::kReplayed;
   life.window.Mark(number);
 """)]),
     ("places-of-old-numbers-are-used-as-they-are", [(REPLAY, """\
@@ -121,19 +121,19 @@ MUTANTS = [
         words_.fill(0);
 """, "")]),
     ("strangers-get-in", [(GATE, """\
-  if (!introductions_.Knows(in.from)) return GateDrop::kNotIntroduced;
+  if (!handshake_.IsEstablished(in.from)) return FilterDrop::kNoSession;
 """, "")]),
     ("a-peer-sends-in-anothers-name", [(GATE, """\
-  if (named && FrameSource(in.bytes) != in.from) return GateDrop::kOtherSender;
+  if (named && FrameSource(in.bytes) != in.from) return FilterDrop::kSourceMismatch;
 """, "")]),
     ("seals-as-before-a-raise", [(GATE, """\
-    MakeSealer();
+    MakeSigner();
     LOG(WARNING) << "Node "
 """.rstrip("\n"), """\
     LOG(WARNING) << "Node "
 """.rstrip("\n"))]),
 
-    # ---- Bulletins ----------------------------------------------------------
+    # ---- Gossip ----------------------------------------------------------
     ("a-receipt-for-an-earlier-edition-counts", [(BULLETINS, """\
   if (head.edition < store_.Newest(entry)) return;
 """, "")]),
@@ -141,23 +141,23 @@ MUTANTS = [
     assembly = {};
     assembly.edition""", """\
     assembly.edition""")]),
-    ("bulletins-go-back-where-they-came-from", [(BULLETINS, """\
-    ours_to_send_[entry] = is.edition.version > 0 && is.via != link_;
+    ("gossip-go-back-where-they-came-from", [(BULLETINS, """\
+    ours_to_send_[entry] = is.edition.number > 0 && is.via != link_;
 """, """\
-    ours_to_send_[entry] = is.edition.version > 0;
+    ours_to_send_[entry] = is.edition.number > 0;
 """)]),
     ("a-peers-new-life-is-told-nothing", [(BULLETINS, """\
   peer->lacks = ours_to_send_;
 """, "")]),
-    ("a-bulletin-without-room-waits-its-time", [(BULLETINS, """\
+    ("a-gossip-without-room-waits-its-time", [(BULLETINS, """\
   peer->next_round = now;
   next_event_ = std::min(next_event_, now);
 """, "")]),
     ("what-an-earlier-life-published-stays", [(STORE, """\
-      if (entries_[old].entry.edition.version > 0) Set(old, {edition.incarnation, 0}, {}, link);
+      if (entries_[old].entry.edition.number > 0) Set(old, {edition.incarnation, 0}, {}, link);
 """, "")]),
     ("an-older-edition-is-taken", [(STORE, """\
-  if (edition <= Edition{incarnations_[node], entries_[entry].entry.edition.version}) return false;
+  if (edition <= GossipVersion{incarnations_[node], entries_[entry].entry.edition.number}) return false;
 """, "")]),
 
     # ---- The segment --------------------------------------------------------
@@ -188,10 +188,10 @@ MUTANTS = [
 """, """\
       return link.from == node || link.to != node;
 """)]),
-    ("drops-at-the-gate-are-one-peers", [(METERS, """\
-  for (size_t i = 0; i < peers_.size(); ++i) peer_gate_drops_[i].Set(gate.drops_of(peers_[i]));
+    ("drops-at-the-filter-are-one-peers", [(METERS, """\
+  for (size_t i = 0; i < peers_.size(); ++i) peer_filter_drops_[i].Set(filter.drops_of(peers_[i]));
 """, """\
-  for (size_t i = 0; i < peers_.size(); ++i) peer_gate_drops_[i].Set(gate.drops_of(peers_[0]));
+  for (size_t i = 0; i < peers_.size(); ++i) peer_filter_drops_[i].Set(filter.drops_of(peers_[0]));
 """)]),
     ("who-is-not-in-sync-leads", [(SEGMENT, """\
   if (first && synced(*first)) return first->node;
@@ -210,15 +210,15 @@ MUTANTS = [
     }
     const PostedFrame& frame = held_[begin++];
 """)]),
-    ("bulletins-are-not-paced", [(SEGMENT, """\
+    ("gossip-are-not-paced", [(SEGMENT, """\
     const size_t room = std::min(news_.size(), Affordable(now_ns));
 """, """\
     const size_t room = news_.size();
 """)]),
-    ("is-informed-before-all-members-are", [(SEGMENT, """\
-                       return m.node == config_.exchange.node || bulletins_->Has(m.node, seen);
+    ("is-all_acked-before-all-members-are", [(SEGMENT, """\
+                       return m.node == config_.exchange.node || gossip_->Has(m.node, seen);
 """, """\
-                       return m.node == config_.exchange.node || bulletins_->seen() == seen;
+                       return m.node == config_.exchange.node || gossip_->seen() == seen;
 """)]),
     ("an-age-is-of-the-freshest", [(SURVEY, """\
     tally.oldest_ns = std::max(tally.oldest_ns, age);
@@ -273,5 +273,5 @@ rows < kMostRows; ++next_) {
 ]
 
 # Not in the table, because nobody could tell:
-# - the members are asked whether they have the bulletins of an earlier change: the segment asks
+# - the members are asked whether they have the gossip of an earlier change: the segment asks
 #   of the newest that it has seen, so what they lack decides alone.

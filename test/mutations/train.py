@@ -97,7 +97,7 @@ MUTANTS = [
 """, """\
   in_hurry_ = synced && !peers_.delivered() && stopped_ && !ending_->same();
 """)]),
-    ("goes-before-the-others-are-informed", [(DEPARTURE, """\
+    ("goes-before-the-others-are-all_acked", [(DEPARTURE, """\
       Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
 """, """\
       Enter(Phase::kGoes, now);
@@ -225,10 +225,10 @@ MUTANTS = [
         if (part_) TellFailed();
 """, "")]),
     ("a-failure-is-logged-again-and-again", [(FAILURES, """\
-    if (is_known && bulletin.incarnation == known->second.incarnation) continue;
+    if (is_known && gossip.incarnation == known->second.incarnation) continue;
 """, "")]),
     ("a-failure-is-never-forgotten", [(FAILURES, """\
-      if (is_known && bulletin.incarnation > known->second.incarnation) failures_.erase(known);
+      if (is_known && gossip.incarnation > known->second.incarnation) failures_.erase(known);
 """, "")]),
     ("any-failure-spoils-the-model", [(FAILURES, """\
     if (!failure.not_finite) continue;

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "test/conformance/traffic.h"
 #include "test/rdma_vm/fabric.h"
-#include "transport/verbs/transport.h"
 #include "transport/credited_endpoint.h"
+#include "transport/verbs/transport.h"
 
 namespace millrace::test {
 

@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "exchange/kernels/stream_executor.h"
 #include "test/conformance/udp_group.h"
-#include "test/segment/meeting.h"
-#include "test/segment/played_nic.h"
+#include "test/segment/fake_nic.h"
+#include "test/segment/handshake_harness.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/emulated_stream.h"
@@ -42,9 +42,9 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
     if (!why.empty()) GTEST_SKIP() << why;
   }
 
-  ReplicaHome Home() {
+  ReplicaDevice Home() {
     if (GetParam().ordinal >= 0) {
-      ReplicaHome home = DeviceHome(DeviceType::kCuda, GetParam().ordinal);
+      ReplicaDevice home = DeviceReplica(DeviceType::kCuda, GetParam().ordinal);
       home.make_executor = [this, make = home.make_executor](const auto&... arguments) {
         auto made = make(arguments...);
         executors_.push_back(static_cast<StreamExecutor*>(made.get()));
@@ -67,7 +67,9 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
   }
   // Those nodes' replicas are on the device, and the others' on the host.
   void PutOnDevice(SegmentNodes* segment, const std::set<int>& nodes) {
-    segment->home = [this, nodes](int node) { return nodes.contains(node) ? Home() : HostHome(); };
+    segment->home = [this, nodes](int node) {
+      return nodes.contains(node) ? Home() : HostReplica();
+    };
   }
 
   PlayedDevice device_;  // outlives all replicas
@@ -154,7 +156,7 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
 
 TEST_P(DeviceSegment, SealsFramesOfWeightsThatTheProcessorCannotRead) {
   NetSegmentConfig config;
-  config.gate.key = std::make_shared<const SecretKey>(KeyOf('k'));
+  config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
   SegmentNodes segment(3, 3000, config);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
@@ -271,12 +273,12 @@ TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
   // Progress that the other has not been told of.
   for (int64_t i = 0; i < 20000; ++i) segment.Add(0, i, 0.5f);
   segment.Run(1100);
-  const Closeness apart = segment.net(0).meters().closeness();
+  const Divergence apart = segment.net(0).meters().divergence();
   EXPECT_GT(apart.sampled, 0u);
   EXPECT_EQ(apart.distance_max, 0.5);
   segment.net(0).state().SetProgress(1);
   segment.Run(3000);
-  EXPECT_EQ(segment.net(0).meters().closeness().distance_max, 0);
+  EXPECT_EQ(segment.net(0).meters().divergence().distance_max, 0);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 
@@ -306,7 +308,7 @@ TEST_P(PlayedSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
   for (const bool with_key : {false, true}) {
     SCOPED_TRACE(with_key);
     NetSegmentConfig config;
-    if (with_key) config.gate.key = std::make_shared<const SecretKey>(KeyOf('k'));
+    if (with_key) config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
     std::vector<PlayedNic*> nics(2);
     LoopbackHub hub(LoopbackOptions{});
     SegmentNodes segment(2, 5000, config);
@@ -350,8 +352,8 @@ TEST_P(PlayedSegment, SaysWhyItsDeviceHasFailed) {
   EXPECT_EQ(segment.net(0).state().members(), 1u);
 }
 
-TEST(ReplicaHome, SaysWhatABuildOrAMachineLacks) {
-  const std::string said = ErrorOf([] { DeviceHome(DeviceType::kCuda, 99); });
+TEST(ReplicaDevice, SaysWhatABuildOrAMachineLacks) {
+  const std::string said = ErrorOf([] { DeviceReplica(DeviceType::kCuda, 99); });
   const bool built = DeviceRegistry::Get().Find(DeviceType::kCuda) != nullptr;
   const std::string expected =
       built

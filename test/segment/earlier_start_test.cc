@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Nodes with or without a key, with bulletins, whose links can be cut.
+// Nodes with or without a key, with gossip messages, whose links can be cut.
 class Restarting : public test::SegmentNodes {
  public:
   Restarting(int nodes, bool keyed) : SegmentNodes(nodes, 500, ConfigOf(keyed)) {
@@ -23,9 +23,9 @@ class Restarting : public test::SegmentNodes {
       links[node] = faulty.get();
       return faulty;
     };
-    bulletins = [this, nodes](int node) {
+    gossip = [this, nodes](int node) {
       const auto id = static_cast<NodeId>(node);
-      return stores[node] = std::make_shared<BulletinStore>(nodes, id, incarnations[node]);
+      return stores[node] = std::make_shared<GossipStore>(nodes, id, incarnations[node]);
     };
   }
   void StartAs(int node, uint32_t incarnation) {
@@ -33,11 +33,11 @@ class Restarting : public test::SegmentNodes {
     Start(node, 0, incarnation);
   }
   void Say(int node, const std::string& text) {
-    stores[node]->Publish(Topic::kReport, std::as_bytes(std::span(text)));
+    stores[node]->Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
   // By `who`, as `node` has heard; "-" for nothing.
   std::string Heard(int node, NodeId who) {
-    for (const Bulletin& each : stores[node]->Read(Topic::kReport)) {
+    for (const GossipMessage& each : stores[node]->Read(GossipKey::kReport)) {
       if (each.node != who) continue;
       return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
     }
@@ -46,12 +46,12 @@ class Restarting : public test::SegmentNodes {
 
   std::map<int, FaultyTransport*> links;
   std::map<int, uint32_t> incarnations;
-  std::map<int, std::shared_ptr<BulletinStore>> stores;
+  std::map<int, std::shared_ptr<GossipStore>> stores;
 
  private:
   static NetSegmentConfig ConfigOf(bool keyed) {
     NetSegmentConfig config;
-    if (keyed) config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+    if (keyed) config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
     return config;
   }
 };

@@ -1,4 +1,4 @@
-// What introductions that anybody can send do to nodes that start: they are counted, and delay
+// What handshake messages that anybody can send do to nodes that start: they are counted, and delay
 // at most.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
 #include "train/segment_numbers.h"
@@ -28,8 +28,7 @@ constexpr int64_t kPatienceMs = 10'000;
 // A transport that also brings what the test puts into `forged`, as from node `as`.
 class ForgingTransport : public Transport {
  public:
-  ForgingTransport(std::unique_ptr<Transport> inner, std::deque<IntroductionBytes>* forged,
-                   NodeId as)
+  ForgingTransport(std::unique_ptr<Transport> inner, std::deque<HandshakeBytes>* forged, NodeId as)
       : Transport(inner->info()), inner_(std::move(inner)), forged_(*forged), as_(as) {
     IndexPeers();
   }
@@ -50,12 +49,12 @@ class ForgingTransport : public Transport {
 
  private:
   const std::unique_ptr<Transport> inner_;
-  std::deque<IntroductionBytes>& forged_;
+  std::deque<HandshakeBytes>& forged_;
   const NodeId as_;
-  IntroductionBytes lent_;
+  HandshakeBytes lent_;
 };
 
-// Three nodes of which node 2 gets forged introductions as from node 1.
+// Three nodes of which node 2 gets forged handshake messages as from node 1.
 class Forged : public SegmentNodes {
  public:
   explicit Forged(const NetSegmentConfig& config) : SegmentNodes(3, 1000, config) {
@@ -65,20 +64,20 @@ class Forged : public SegmentNodes {
       return std::make_unique<ForgingTransport>(plain(node), &frames, 1);
     };
   }
-  std::deque<IntroductionBytes> frames;
+  std::deque<HandshakeBytes> frames;
 };
 
 // What anybody can make who knows the names of a run: nothing in it is proven.
-IntroductionBytes ForgedBytes(bool keyed, uint8_t version = kIntroductionVersion) {
-  Introduction in;
+HandshakeBytes ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
+  HandshakeMessage in;
   in.keyed = keyed;
   in.run = 7;
   in.source = 1;
   in.incarnation = 1;
   in.name = "x";
-  in.life[0] = std::byte{1};
-  IntroductionBytes bytes;
-  EncodeIntroduction(in, &bytes);
+  in.session_id[0] = std::byte{1};
+  HandshakeBytes bytes;
+  EncodeHandshake(in, &bytes);
   Put<uint8_t>(bytes.data(), 4, version);
   Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
   return bytes;
@@ -87,22 +86,22 @@ IntroductionBytes ForgedBytes(bool keyed, uint8_t version = kIntroductionVersion
 NetSegmentConfig WithKey(char letter) {
   NetSegmentConfig config;
   if (letter != 0) {
-    config.gate.key = std::make_shared<const SecretKey>(KeyOf(static_cast<uint8_t>(letter)));
+    config.filter.key = std::make_shared<const SecretKey>(KeyOf(static_cast<uint8_t>(letter)));
   }
   return config;
 }
 
 struct Forgery {
   char key;  // of the segment; 0: none
-  IntroductionBytes bytes;
-  IntroDrop reason;
+  HandshakeBytes bytes;
+  HandshakeDrop reason;
 };
 std::vector<Forgery> Forgeries() {
-  return {{'k', ForgedBytes(false), IntroDrop::kNoKey},
-          {'k', ForgedBytes(true), IntroDrop::kTag},
-          {'k', ForgedBytes(true, 9), IntroDrop::kVersion},
-          {'\0', ForgedBytes(true), IntroDrop::kForeignKey},
-          {'\0', ForgedBytes(false, 9), IntroDrop::kVersion}};
+  return {{'k', ForgedBytes(false), HandshakeDrop::kNoKey},
+          {'k', ForgedBytes(true), HandshakeDrop::kTag},
+          {'k', ForgedBytes(true, 9), HandshakeDrop::kVersion},
+          {'\0', ForgedBytes(true), HandshakeDrop::kForeignKey},
+          {'\0', ForgedBytes(false, 9), HandshakeDrop::kVersion}};
 }
 
 TEST(HostileHandshake, OneForgedMessageDoesNotKeepAStartingNodeOut) {
@@ -154,7 +153,7 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     segment.Start(0);
     segment.Start(2);
     segment.Run(3000);
-    const SegmentMeters& meters = segment.net(2).meters();
+    const SegmentMetrics& meters = segment.net(2).meters();
     const uint64_t before = meters.handshake_drops();
     constexpr int kMany = 10'000;
     segment.frames.assign(kMany, forgery.bytes);
@@ -163,11 +162,11 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     EXPECT_EQ(meters.handshake_drops(), before + kMany);
     EXPECT_EQ(meters.handshake_drops(forgery.reason), kMany);
     const std::string total = SummaryOf(meters, segment.net(2).transport().counters());
-    EXPECT_CONTAINS(total, Cat(" handshake_", IntroDropName(forgery.reason), " ", kMany));
+    EXPECT_CONTAINS(total, Cat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
     std::map<std::string, double> numbers;  // of the board and the metrics file
-    for (const NamedNumber& each : NumbersOf(segment.net(2))) numbers[each.name] = each.value;
+    for (const Metric& each : MetricsOf(segment.net(2))) numbers[each.name] = each.value;
     EXPECT_EQ(numbers.at("dropped_handshake"), static_cast<double>(before + kMany));
-    EXPECT_EQ(numbers.at(Cat("handshake_", IntroDropName(forgery.reason))), kMany);
+    EXPECT_EQ(numbers.at(Cat("handshake_", HandshakeDropName(forgery.reason))), kMany);
     EXPECT_EQ(segment.net(2).state().members(), 2u);
   }
 }
@@ -178,16 +177,15 @@ TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
   segment.frames.assign(5, ForgedBytes(false));
   segment.Run(100);
   EXPECT_EQ(segment.net(2).state().members(), 0u);
-  EXPECT_EQ(segment.net(2).meters().handshake_drops(IntroDrop::kNoKey), 5u);
+  EXPECT_EQ(segment.net(2).meters().handshake_drops(HandshakeDrop::kNoKey), 5u);
 }
 
 // One of three is set up differently, and speaks first.
 TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
   for (const char key : {'\0', 'k'}) {
     SegmentNodes segment(3, 1000, WithKey(key));
-    segment.StartOther(1, [](NetSegmentConfig* config) {
-      config->gate.introductions.settings.topology_digest = 1;
-    });
+    segment.StartOther(
+        1, [](NetSegmentConfig* config) { config->filter.handshake.settings.topology_digest = 1; });
     segment.Start(0);
     segment.Run(500);  // they hear of each other's difference
     segment.Start(2);
@@ -209,7 +207,8 @@ TEST(HostileHandshake, ANodeWithAnotherKeyBeginsNoRunAndEndsWithTheReason) {
   segment.Start(0);
   segment.Start(1);
   segment.Run(3000);
-  segment.StartOther(2, [](NetSegmentConfig* config) { config->gate.key = WithKey('x').gate.key; });
+  segment.StartOther(
+      2, [](NetSegmentConfig* config) { config->filter.key = WithKey('x').filter.key; });
   segment.Run(kPatienceMs - 100);
   EXPECT_EQ(segment.net(2).state().refusal(), "");
   EXPECT_EQ(segment.net(2).state().members(), 0u);

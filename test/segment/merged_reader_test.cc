@@ -112,7 +112,7 @@ TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
   FailingExecutor* executor = nullptr;
   SegmentNodes segment(2, 1000);
   segment.home = [&](int node) {
-    ReplicaHome home = HostHome();
+    ReplicaDevice home = HostReplica();
     home.make_executor = [&, node, make = home.make_executor](const auto&... arguments) {
       auto made = std::make_unique<FailingExecutor>(make(arguments...));
       if (node == 1) executor = made.get();
@@ -143,7 +143,7 @@ TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
   config.chunk_floats = 300;
   SegmentNodes segment(2, kFloats, config);
   segment.home = [&](int) {
-    return ReplicaHome{
+    return ReplicaDevice{
         &device,
         [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
           EmulatedStreamOptions options{.seed = Seed(), .late = true};

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "test/segment/meeting.h"
-#include "test/segment/played_nic.h"
+#include "test/segment/fake_nic.h"
+#include "test/segment/handshake_harness.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
 
@@ -43,7 +43,7 @@ TEST(NetSegment, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeigh
 
 TEST(NetSegment, DoesSoWithSealedFrames) {
   NetSegmentConfig config;
-  config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+  config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
   BringAboutEqualWeights(config);
 }
 
@@ -137,20 +137,20 @@ TEST(NetSegment, KeepsToItsRate) {
   EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
 }
 
-TEST(NetSegment, KeepsToItsRateHoweverManyBulletinsThereAre) {
+TEST(NetSegment, KeepsToItsRateHoweverManyGossipThereAre) {
   constexpr double kRate = 1e5;
   NetSegmentConfig config;
   config.max_bytes_per_second = kRate;
   Segment segment(2, 1000, config);
-  std::shared_ptr<BulletinStore> stores[2];
-  segment.bulletins = [&](int node) {
-    return stores[node] = std::make_shared<BulletinStore>(2, static_cast<NodeId>(node), 1);
+  std::shared_ptr<GossipStore> stores[2];
+  segment.gossip = [&](int node) {
+    return stores[node] = std::make_shared<GossipStore>(2, static_cast<NodeId>(node), 1);
   };
   segment.StartAll();
   const uint64_t before = segment.net(0).meters().wire_bytes();
-  std::vector<std::byte> text(kMaxBulletinBytes);
+  std::vector<std::byte> text(kMaxGossipBytes);
   for (int ms = 0; ms < 1000; ++ms) {
-    for (const Topic topic : {Topic::kReport, Topic::kEnd, Topic::kTest}) {
+    for (const GossipKey topic : {GossipKey::kReport, GossipKey::kEnd, GossipKey::kTest}) {
       stores[0]->Publish(topic, text);
     }
     segment.Run(1);
@@ -259,7 +259,7 @@ TEST(NetSegment, MetersEveryPeer) {
   segment.StartAll();
   segment.TakeTurns(10000);
   segment.Run(2000);
-  const SegmentMeters& meters = segment.net(0).meters();
+  const SegmentMetrics& meters = segment.net(0).meters();
   ASSERT_EQ(meters.peers().size(), 2u);
   EXPECT_EQ(segment.net(0).NameOf(meters.peers()[1]), "node2");
   const ExchangeStats stats = meters.exchange();
@@ -273,11 +273,11 @@ TEST(NetSegment, MetersEveryPeer) {
     sum.positions_taken += found.positions_taken;
     sum.diffs_merged += found.diffs_merged;
     sum.round_trip += found.round_trip;
-    const Closeness closeness = meters.closeness(peer);
-    EXPECT_GE(closeness.surveys, 2u);
-    EXPECT_GT(closeness.chunks, 0u);
-    EXPECT_GT(closeness.age_max_ns, 0);
-    EXPECT_EQ(closeness.distance_max, 0);  // all that was done is everywhere
+    const Divergence divergence = meters.divergence(peer);
+    EXPECT_GE(divergence.surveys, 2u);
+    EXPECT_GT(divergence.chunks, 0u);
+    EXPECT_GT(divergence.age_max_ns, 0);
+    EXPECT_EQ(divergence.distance_max, 0);  // all that was done is everywhere
   }
   EXPECT_EQ(sum.bytes_in, stats.bytes_received);
   EXPECT_EQ(sum.positions_taken, stats.positions_taken);
@@ -285,11 +285,11 @@ TEST(NetSegment, MetersEveryPeer) {
   EXPECT_EQ(sum.round_trip.count(), meters.round_trip().count());
   EXPECT_GT(meters.round_trip().count(), 100u);
   EXPECT_GT(meters.sweeps(), 5);
-  EXPECT_EQ(meters.closeness().chunks, meters.closeness(1).chunks + meters.closeness(2).chunks);
-  // Frames that came before their sender had introduced itself.
-  uint64_t gate = 0;
-  for (const NodeId peer : meters.peers()) gate += meters.gate_drops_of(peer);
-  EXPECT_EQ(gate, meters.gate_drops());
+  EXPECT_EQ(meters.divergence().chunks, meters.divergence(1).chunks + meters.divergence(2).chunks);
+  // Frames that came before their sender had completed the handshake.
+  uint64_t filter = 0;
+  for (const NodeId peer : meters.peers()) filter += meters.filter_drops_of(peer);
+  EXPECT_EQ(filter, meters.filter_drops());
 }
 
 // Two nodes, sealed; the first one's transport can be full.
@@ -297,7 +297,7 @@ class FullTransport : public testing::Test {
  protected:
   void SetUp() override {
     NetSegmentConfig config;
-    config.gate.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+    config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
     segment_ = std::make_unique<Segment>(2, 1000, config, LoopbackOptions{});
     const auto connect = segment_->connect;
     segment_->connect = [this, connect](int node) -> std::unique_ptr<Transport> {
@@ -305,30 +305,30 @@ class FullTransport : public testing::Test {
       return std::make_unique<test::PlayedNic>(connect(node),
                                                test::PlayedNicOptions{.full = &full_});
     };
-    segment_->bulletins = [this](int node) {
+    segment_->gossip = [this](int node) {
       const auto id = static_cast<NodeId>(node);
-      return stores_[node] = std::make_shared<BulletinStore>(2, id, 1);
+      return stores_[node] = std::make_shared<GossipStore>(2, id, 1);
     };
     segment_->StartAll();
     segment_->Run(100);
   }
   void Publish(int version) {
-    stores_[0]->Publish(Topic::kEnd, std::as_bytes(std::span(&version, 1)));
+    stores_[0]->Publish(GossipKey::kEnd, std::as_bytes(std::span(&version, 1)));
   }
   // What the other node has; 0: nothing.
   int Heard() {
-    for (const Bulletin& bulletin : stores_[1]->Read(Topic::kEnd)) {
-      if (bulletin.node == 0) return std::to_integer<int>(bulletin.bytes[0]);
+    for (const GossipMessage& gossip : stores_[1]->Read(GossipKey::kEnd)) {
+      if (gossip.node == 0) return std::to_integer<int>(gossip.bytes[0]);
     }
     return 0;
   }
 
   bool full_ = false;
-  std::shared_ptr<BulletinStore> stores_[2];
+  std::shared_ptr<GossipStore> stores_[2];
   std::unique_ptr<Segment> segment_;
 };
 
-TEST_F(FullTransport, TakesTheBulletinsAsSoonAsItHasRoom) {
+TEST_F(FullTransport, TakesTheGossipAsSoonAsItHasRoom) {
   full_ = true;
   Publish(1);
   segment_->Run(15);
@@ -340,20 +340,20 @@ TEST_F(FullTransport, TakesTheBulletinsAsSoonAsItHasRoom) {
   EXPECT_EQ(Heard(), 1);
 }
 
-TEST_F(FullTransport, IsInformedOnceTheOthersHaveAllBulletins) {
+TEST_F(FullTransport, IsInformedOnceTheOthersHaveAllGossip) {
   segment_->Run(100);
   const SegmentState& state = segment_->net(0).state();
-  EXPECT_EQ(state.informed(), stores_[0]->changes());
+  EXPECT_EQ(state.all_acked(), stores_[0]->changes());
   full_ = true;
   Publish(1);
   segment_->Run(100);
-  EXPECT_LT(state.informed(), stores_[0]->changes());
+  EXPECT_LT(state.all_acked(), stores_[0]->changes());
   full_ = false;
   segment_->Run(100);
-  EXPECT_EQ(state.informed(), stores_[0]->changes());
+  EXPECT_EQ(state.all_acked(), stores_[0]->changes());
 }
 
-TEST_F(FullTransport, TakesTheNewestBulletinAfterALongTime) {
+TEST_F(FullTransport, TakesTheNewestGossipAfterALongTime) {
   full_ = true;
   for (int version = 1; version <= 9; ++version) {
     Publish(version);
@@ -362,10 +362,10 @@ TEST_F(FullTransport, TakesTheNewestBulletinAfterALongTime) {
   full_ = false;
   segment_->Run(25);
   EXPECT_EQ(Heard(), 9);
-  const uint64_t sent = segment_->net(0).bulletins()->stats().parts_sent;
+  const uint64_t sent = segment_->net(0).gossip()->stats().fragments_sent;
   segment_->Run(3000);
   EXPECT_EQ(Heard(), 9);
-  EXPECT_LE(segment_->net(0).bulletins()->stats().parts_sent, sent + 1);
+  EXPECT_LE(segment_->net(0).gossip()->stats().fragments_sent, sent + 1);
 }
 
 TEST(NetSegment, CutsChunksToTheFramesOfTheTransport) {
@@ -388,7 +388,7 @@ TEST(NetSegment, RefusesChunksThatNoFrameCarries) {
   NetSegmentConfig config;
   config.name = "lan";
   config.chunk_floats = 400;
-  config.gate.introductions.names = {"a", "b"};
+  config.filter.handshake.names = {"a", "b"};
   try {
     NetSegment net(config, hub.Connect(0), weights.data(), 1000);
     FAIL();

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "segment/net_segment.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "transport/loopback/transport.h"
 
 namespace millrace::test {
@@ -25,19 +25,19 @@ class SegmentNodes {
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
     config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
     config_.exchange.run = 7;
-    for (int i = 0; i < nodes; ++i) config_.gate.introductions.names.push_back(Cat("node", i));
+    for (int i = 0; i < nodes; ++i) config_.filter.handshake.names.push_back(Cat("node", i));
     weights_.resize(nodes);
     nets_.resize(nodes);
     made_.resize(nodes);
-    homes_.assign(nodes, HostHome());
+    homes_.assign(nodes, HostReplica());
     connect = [this](int node) { return hub_.Connect(node); };
-    home = [](int) { return HostHome(); };
+    home = [](int) { return HostReplica(); };
   }
 
   std::function<std::unique_ptr<Transport>(int node)> connect;
-  std::function<ReplicaHome(int node)> home;
+  std::function<ReplicaDevice(int node)> home;
   // If set: what the node's segment carries.
-  std::function<std::shared_ptr<BulletinStore>(int node)> bulletins;
+  std::function<std::shared_ptr<GossipStore>(int node)> gossip;
 
   // `incarnation`: later at each start, if none is given.
   void Start(int node, float value = 0, std::optional<uint32_t> incarnation = {}) {
@@ -111,9 +111,9 @@ class SegmentNodes {
   void StartWith(NetSegmentConfig config, int node, float value,
                  std::optional<uint32_t> incarnation) {
     config.exchange.node = static_cast<uint16_t>(node);
-    config.gate.random = SeededRandom(node, ++lives_);
+    config.filter.random = SeededRandom(node, ++sessions_);
     config.exchange.incarnation = incarnation.value_or(1 + static_cast<uint32_t>(now_ / kMs));
-    if (bulletins) config.bulletins = bulletins(node);
+    if (gossip) config.gossip = gossip(node);
     homes_[node] = home(node);
     weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
     const std::vector<float> values(floats_, value);
@@ -132,9 +132,9 @@ class SegmentNodes {
   LoopbackHub hub_;
   NetSegmentConfig config_;
   int64_t now_ = 1;
-  uint64_t lives_ = 0;
+  uint64_t sessions_ = 0;
   NetSegment::Next last_;
-  std::vector<ReplicaHome> homes_;
+  std::vector<ReplicaDevice> homes_;
   std::vector<Buffer> weights_;
   std::vector<uint64_t> made_;
   std::vector<std::unique_ptr<NetSegment>> nets_;

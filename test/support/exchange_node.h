@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/range_lock.h"
-#include "exchange/protocol/exchange.h"
 #include "exchange/kernels/host_executor.h"
+#include "exchange/protocol/exchange.h"
 
 namespace millrace::test {
 

@@ -31,8 +31,8 @@ class LockedExecutor : public ChunkExecutor {
 };
 
 // Host memory, with such an executor for each segment.
-inline ReplicaHome LockedHostHome(std::mutex* mutex) {
-  ReplicaHome home = HostHome();
+inline ReplicaDevice LockedHostHome(std::mutex* mutex) {
+  ReplicaDevice home = HostReplica();
   home.make_executor = [make = home.make_executor, mutex](const auto&... arguments) {
     return std::make_unique<LockedExecutor>(make(arguments...), mutex);
   };

@@ -1,5 +1,5 @@
-// Lanes of a block (exchange/kernels/kernel_block.h) that are threads of the host, and really run at
-// the same time: what waits for nothing and should is a race that the thread sanitizer sees.
+// Lanes of a block (exchange/kernels/kernel_block.h) that are threads of the host, and really run
+// at the same time: what waits for nothing and should is a race that the thread sanitizer sees.
 #ifndef MILLRACE_TEST_SUPPORT_THREADED_LANES_H_
 #define MILLRACE_TEST_SUPPORT_THREADED_LANES_H_
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "test/support/locked_executor.h"
 #include "cluster/cluster.h"
+#include "test/support/locked_executor.h"
 
 namespace millrace::test {
 
@@ -34,18 +34,18 @@ inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnat
   config.exchange.max_nodes = nodes;
   config.exchange.incarnation = incarnation;
   config.exchange.heartbeat_ns = 20'000'000;
-  for (int i = 0; i < nodes; ++i) config.gate.introductions.names.push_back(Cat("n", i));
+  for (int i = 0; i < nodes; ++i) config.gate.handshake.names.push_back(Cat("n", i));
   return config;
 }
 
 // Runs from its construction to its end. Its segments are s0, s1, ...
 class ClusterNode {
  public:
-  // `start` and `bulletins` as Cluster takes them.
+  // `start` and `gossip messages` as Cluster takes them.
   ClusterNode(std::vector<SegmentEnd> ends, std::vector<float> weights, int64_t start = 0,
-              std::shared_ptr<BulletinStore> bulletins = nullptr)
+              std::shared_ptr<GossipStore> gossip = nullptr)
       : weights_(std::move(weights)) {
-    const ReplicaHome home = LockedHostHome(&mutex_);
+    const ReplicaDevice home = LockedHostHome(&mutex_);
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
       end.config.name = Cat("s", segments.size());
@@ -59,7 +59,7 @@ class ClusterNode {
                           .begin = end.begin});
     }
     cluster_ =
-        std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_, bulletins);
+        std::make_unique<Cluster>(std::move(segments), start, &clock_, &time_, &sink_, gossip);
   }
 
   Cluster& cluster() { return *cluster_; }

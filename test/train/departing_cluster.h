@@ -21,7 +21,7 @@ constexpr int64_t kMs = 1'000'000, kNever = std::numeric_limits<int64_t>::max();
 
 // Nodes of one segment. Its view is the same for all, and changes as the exchange's does: a
 // node that has handed over is dropped once all members agree, which dead ones never do; a
-// last one stays. Bulletins take delay_ns to reach another node.
+// last one stays. Gossip messages take delay_ns to reach another node.
 class DepartingCluster {
  public:
   struct Node {
@@ -97,7 +97,7 @@ class DepartingCluster {
     return {.leads = [this, i] { return Leader() == i; },
             .others_depend = [this, i] { return view_.size() > 1 && Leader() == i; },
             .alone = [this, i] { return view_ == std::set<int>{i}; },
-            .informed = [] { return true; },
+            .all_acked = [] { return true; },
             .left = [this, i] { return nodes_[i].left_ns <= Now(); },
             .delivered = [this, i] { return nodes_[i].left_ns <= Now(); },
             .quiet = [] { return false; },
@@ -112,15 +112,15 @@ class DepartingCluster {
     const auto found = std::find_if(view_.begin(), view_.end(), stays);
     return found == view_.end() ? *view_.begin() : *found;
   }
-  std::vector<Bulletin> Read(int i) const {
-    std::vector<Bulletin> newest;
+  std::vector<GossipMessage> Read(int i) const {
+    std::vector<GossipMessage> newest;
     for (int from = 0; from < static_cast<int>(nodes_.size()); ++from) {
-      const Bulletin* found = nullptr;
-      Bulletin bulletin;
+      const GossipMessage* found = nullptr;
+      GossipMessage gossip;
       for (const auto& [at, bytes] : nodes_[from].said) {
         if (from != i && (Parted(i, from) || at + delay_ns_ > Now())) break;
-        bulletin = {static_cast<NodeId>(from), 1, 1, bytes};
-        found = &bulletin;
+        gossip = {static_cast<NodeId>(from), 1, 1, bytes};
+        found = &gossip;
       }
       if (found != nullptr) newest.push_back(*found);
     }

@@ -157,7 +157,7 @@ class StuckDeparture : public testing::Test {
   StuckDeparture()
       : ending_({.self = 1,
                  .publish = [](auto) {},
-                 .read = [] { return std::vector<Bulletin>(); },
+                 .read = [] { return std::vector<GossipMessage>(); },
                  .heard = [this](int64_t) { return heard_; },
                  .merges = [] { return uint64_t{0}; },
                  .flush = [] {}},
@@ -166,7 +166,7 @@ class StuckDeparture : public testing::Test {
             {.leads = [] { return true; },
              .others_depend = [this] { return depend_; },
              .alone = [this] { return alone_; },
-             .informed = [] { return false; },
+             .all_acked = [] { return false; },
              .left = [] { return false; },
              .delivered = [] { return false; },
              .quiet = [] { return false; },

@@ -9,8 +9,8 @@
 #include "test/support/eventually.h"
 #include "test/topology/cluster_node.h"
 #include "test/train/train_support.h"
-#include "train/solver_worker.h"
 #include "train/distributed_evaluation.h"
+#include "train/solver_worker.h"
 #include "transport/loopback/transport.h"
 
 namespace millrace::test {
@@ -28,9 +28,10 @@ struct TrainingNode {
     config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
     config.exchange.suspect_ns = 3600'000'000'000;
     std::vector<ClusterSegment> segments;
-    segments.push_back({std::make_unique<NetSegment>(config, hub->Connect(node), weights->data(),
-                                                     weights->size(), HostHome(&weights->locks())),
-                        {}});
+    segments.push_back(
+        {std::make_unique<NetSegment>(config, hub->Connect(node), weights->data(), weights->size(),
+                                      HostReplica(&weights->locks())),
+         {}});
     cluster = std::make_unique<Cluster>(std::move(segments), 0, &weights->clock(), &time, &sink);
   }
 
@@ -125,7 +126,7 @@ TEST_F(MergedWeightsTest, AreTestedInsteadOfTheNodesOwn) {
 TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
   const double expected = LossOn(expected_->data());
   const auto tester = MergedTester();
-  Bulletin own, other{0, 1, 1, {}};
+  GossipMessage own, other{0, 1, 1, {}};
   TestPeers peers{.self = 1,
                   .publish =
                       [&](auto bytes) {
@@ -133,7 +134,7 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
                       },
                   .read =
                       [&] {
-                        return std::vector<Bulletin>{other, own};
+                        return std::vector<GossipMessage>{other, own};
                       },
                   .leads = [] { return true; },
                   .alone = [] { return false; }};

@@ -24,10 +24,10 @@ class PeerFailuresTest : public testing::Test {
     return end;
   }
 
-  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, GossipMessage> said_;
   PeerFailures failures_{0, {"a", "b", "c", "d"}, [this] {
-                           std::vector<Bulletin> all;
-                           for (const auto& [node, bulletin] : said_) all.push_back(bulletin);
+                           std::vector<GossipMessage> all;
+                           for (const auto& [node, gossip] : said_) all.push_back(gossip);
                            return all;
                          }};
 };

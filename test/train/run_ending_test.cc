@@ -15,7 +15,7 @@ namespace {
 using State = RunEnding::State;
 using Saver = RunEnding::Saver;
 
-// Nodes whose bulletins everybody has at once, and whose segments a test moves by hand.
+// Nodes whose gossip messages everybody has at once, and whose segments a test moves by hand.
 class RunEndings : public testing::Test {
  protected:
   static constexpr size_t kNodes = 4;
@@ -30,8 +30,8 @@ class RunEndings : public testing::Test {
       ++times_said_[node];
     };
     peers.read = [this] {
-      std::vector<Bulletin> all;
-      for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+      std::vector<GossipMessage> all;
+      for (const auto& [from, gossip] : said_) all.push_back(gossip);
       return all;
     };
     peers.heard = [this, node](int64_t) {
@@ -64,7 +64,7 @@ class RunEndings : public testing::Test {
   uint64_t merges_[kNodes] = {};
   std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> neighbours_;
-  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, GossipMessage> said_;
   int times_said_[kNodes] = {};
   std::map<NodeId, std::unique_ptr<RunEnding>> nodes_;
 };

@@ -14,7 +14,7 @@ namespace {
 using Shards = std::vector<uint64_t>;
 
 // Five nodes; shard 10 + n is node n's. Two racks, 0 1 2 and 3 4, whose first nodes are joined.
-// Everybody has the bulletins of those that it is joined with at once.
+// Everybody has the gossip messages of those that it is joined with at once.
 class ShardTakeovers : public testing::Test {
  protected:
   ShardTakeovers() {
@@ -43,8 +43,8 @@ class ShardTakeovers : public testing::Test {
       ++published_;
     };
     peers.read = [this] {
-      std::vector<Bulletin> all;
-      for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+      std::vector<GossipMessage> all;
+      for (const auto& [from, gossip] : said_) all.push_back(gossip);
       return all;
     };
     peers.heard = [this, node] {
@@ -85,7 +85,7 @@ class ShardTakeovers : public testing::Test {
   ManualClock clock_;
   std::set<std::pair<NodeId, NodeId>> links_, cut_;
   std::set<NodeId> up_;
-  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, GossipMessage> said_;
   int published_ = 0;
   std::map<NodeId, std::unique_ptr<ShardTakeover>> nodes_;
   std::map<NodeId, std::vector<Shards>> absent_;

@@ -25,8 +25,8 @@ class SnapshotDuties : public testing::Test {
                       },
                   .read =
                       [this] {
-                        std::vector<Bulletin> all;
-                        for (const auto& [from, bulletin] : said_) all.push_back(bulletin);
+                        std::vector<GossipMessage> all;
+                        for (const auto& [from, gossip] : said_) all.push_back(gossip);
                         return all;
                       },
                   .leads = [this, node] { return leader_ == node; }},
@@ -50,7 +50,7 @@ class SnapshotDuties : public testing::Test {
 
   ManualClock clock_;
   std::optional<NodeId> leader_ = 0;
-  std::map<NodeId, Bulletin> said_;
+  std::map<NodeId, GossipMessage> said_;
   std::map<NodeId, std::unique_ptr<SnapshotDuty>> nodes_;
 };
 

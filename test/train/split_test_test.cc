@@ -74,11 +74,11 @@ TEST(TestShares, AreGatheredWithoutCountingABatchTwice) {
 
 TEST(TestShares, SkipWhatIsNoShare) {
   const std::string good = ShareWith(4, {{0, 3}}).SerializeAsString();
-  const auto bulletin = [](NodeId node, const std::string& text) {
+  const auto gossip = [](NodeId node, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
-    return Bulletin{node, 1, 1, {bytes.begin(), bytes.end()}};
+    return GossipMessage{node, 1, 1, {bytes.begin(), bytes.end()}};
   };
-  const TestShares shares = ReadShares({bulletin(0, good), bulletin(1, good.substr(0, 7))});
+  const TestShares shares = ReadShares({gossip(0, good), gossip(1, good.substr(0, 7))});
   EXPECT_EQ(shares.size(), 1u);
 }
 
@@ -102,8 +102,8 @@ class SplitTests : public testing::Test {
         all->heard_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
       };
       peers.read = [=] {
-        std::vector<Bulletin> heard;
-        for (const auto& [node, bulletin] : all->heard_) heard.push_back(bulletin);
+        std::vector<GossipMessage> heard;
+        for (const auto& [node, gossip] : all->heard_) heard.push_back(gossip);
         return heard;
       };
       peers.leads = [=] { return id == all->leader_; };
@@ -176,7 +176,7 @@ class SplitTests : public testing::Test {
   std::unique_ptr<DataService> data_;
   std::unique_ptr<Net> net_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::map<NodeId, Bulletin> heard_;
+  std::map<NodeId, GossipMessage> heard_;
   NodeId leader_ = 0;
   bool alone_ = false;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -298,7 +298,7 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   const auto said = [&] {
     const std::string text = leader.SerializeAsString();
     const auto bytes = std::as_bytes(std::span(text));
-    return std::vector<Bulletin>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
+    return std::vector<GossipMessage>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
   };
   RunEnding ending({.self = 1,
                     .publish = [](auto) {},

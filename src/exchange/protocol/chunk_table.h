@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "base/wire_bytes.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/protocol/frame.h"
-#include "base/wire_bytes.h"
 
 namespace millrace {
 

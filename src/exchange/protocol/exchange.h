@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "exchange/protocol/answers.h"
 #include "exchange/kernels/chunk_op.h"
+#include "exchange/protocol/answers.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/exchange_context.h"
 #include "exchange/protocol/frame.h"

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/protocol/answer_times.h"
+#include "base/jitter.h"
 #include "exchange/kernels/chunk_op.h"
+#include "exchange/protocol/answer_times.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/damping.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/frame.h"
-#include "base/jitter.h"
 #include "exchange/protocol/membership.h"
 #include "exchange/protocol/outbox.h"
 #include "exchange/protocol/peer_meters.h"

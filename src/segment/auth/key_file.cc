@@ -88,21 +88,21 @@ SecretKey ReadKeyFile(const std::string& path) {
 
 // The purposes differ in their first letters, so no two of them are equal.
 
-SecretKey IntroductionKey(const SecretKey& cluster, uint64_t run) {
-  constexpr std::string_view kName = "millrace introduction 1";
+SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run) {
+  constexpr std::string_view kName = "millrace handshake message 1";
   std::array<std::byte, kName.size() + 8> purpose;
   std::copy_n(reinterpret_cast<const std::byte*>(kName.data()), kName.size(), purpose.begin());
   Put<uint64_t>(purpose.data(), kName.size(), run);
   return DeriveKey(cluster, purpose);
 }
 
-SecretKey LifeKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& life) {
+SecretKey SessionKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& session_id) {
   constexpr std::string_view kName = "millrace frames 1";
   std::array<std::byte, kName.size() + 8 + 2 + sizeof(Nonce)> purpose;
   std::copy_n(reinterpret_cast<const std::byte*>(kName.data()), kName.size(), purpose.begin());
   Put<uint64_t>(purpose.data(), kName.size(), run);
   Put<uint16_t>(purpose.data(), kName.size() + 8, node);
-  Put<Nonce>(purpose.data(), kName.size() + 10, life);
+  Put<Nonce>(purpose.data(), kName.size() + 10, session_id);
   return DeriveKey(cluster, purpose);
 }
 

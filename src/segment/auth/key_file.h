@@ -17,11 +17,11 @@ namespace millrace {
 // group or others anything.
 SecretKey ReadKeyFile(const std::string& path);
 
-// Authenticates the introductions of a run.
-SecretKey IntroductionKey(const SecretKey& cluster, uint64_t run);
+// Authenticates the handshake messages of a run.
+SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run);
 
 // Authenticates the frames that a node sends in one life.
-SecretKey LifeKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& life);
+SecretKey SessionKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& session_id);
 
 }  // namespace millrace
 

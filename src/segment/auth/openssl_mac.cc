@@ -52,15 +52,15 @@ SecretKey DeriveKey(const SecretKey& key, std::span<const std::byte> purpose) {
   return derived;
 }
 
-NumberedTagger::NumberedTagger(const SecretKey& key) : context_(EVP_CIPHER_CTX_new()) {
+Gmac::Gmac(const SecretKey& key) : context_(EVP_CIPHER_CTX_new()) {
   CHECK(context_ != nullptr);
   CHECK_EQ(EVP_EncryptInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, Raw(key.bytes().data()),
                               nullptr),
            1);
 }
 
-void NumberedTagger::Make(uint64_t number, std::span<const std::byte> first,
-                          std::span<const std::byte> second, std::span<std::byte, kTagBytes> tag) {
+void Gmac::Make(uint64_t number, std::span<const std::byte> first,
+                std::span<const std::byte> second, std::span<std::byte, kTagBytes> tag) {
   unsigned char nonce[12] = {};
   std::memcpy(nonce, &number, sizeof(number));
   EVP_CIPHER_CTX* context = context_.get();
@@ -76,11 +76,11 @@ void NumberedTagger::Make(uint64_t number, std::span<const std::byte> first,
   CHECK(ok) << "OpenSSL made no tag";
 }
 
-void NumberedTagger::Free::operator()(evp_cipher_ctx_st* context) const {
+void Gmac::Free::operator()(evp_cipher_ctx_st* context) const {
   EVP_CIPHER_CTX_free(context);  // wipes the key
 }
 
-MessageTagger::MessageTagger(const SecretKey& key) {
+HmacSha256::HmacSha256(const SecretKey& key) {
   EVP_MAC* mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   CHECK(mac != nullptr);
   context_.reset(EVP_MAC_CTX_new(mac));
@@ -93,7 +93,7 @@ MessageTagger::MessageTagger(const SecretKey& key) {
   CHECK_EQ(EVP_MAC_init(context_.get(), Raw(bytes.data()), bytes.size(), settings), 1);
 }
 
-void MessageTagger::Make(std::span<const std::byte> message, std::span<std::byte, kTagBytes> tag) {
+void HmacSha256::Make(std::span<const std::byte> message, std::span<std::byte, kTagBytes> tag) {
   EVP_MAC_CTX* context = context_.get();
   unsigned char whole[32];
   size_t done = 0;
@@ -105,6 +105,6 @@ void MessageTagger::Make(std::span<const std::byte> message, std::span<std::byte
   std::memcpy(tag.data(), whole, kTagBytes);
 }
 
-void MessageTagger::Free::operator()(evp_mac_ctx_st* context) const { EVP_MAC_CTX_free(context); }
+void HmacSha256::Free::operator()(evp_mac_ctx_st* context) const { EVP_MAC_CTX_free(context); }
 
 }  // namespace millrace

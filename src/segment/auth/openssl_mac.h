@@ -50,9 +50,9 @@ SecretKey DeriveKey(const SecretKey& key, std::span<const std::byte> purpose);
 
 // AES-256-GCM without a text, which is GMAC: fast, and safe only while no number is used
 // twice to make a tag under one key.
-class NumberedTagger {
+class Gmac {
  public:
-  explicit NumberedTagger(const SecretKey& key);
+  explicit Gmac(const SecretKey& key);
 
   // Of `first` followed by `second`.
   void Make(uint64_t number, std::span<const std::byte> first, std::span<const std::byte> second,
@@ -66,9 +66,9 @@ class NumberedTagger {
 };
 
 // HMAC with SHA-256, its first 16 bytes: slower, needs no number.
-class MessageTagger {
+class HmacSha256 {
  public:
-  explicit MessageTagger(const SecretKey& key);
+  explicit HmacSha256(const SecretKey& key);
 
   void Make(std::span<const std::byte> message, std::span<std::byte, kTagBytes> tag);
 

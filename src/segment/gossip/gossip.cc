@@ -9,144 +9,145 @@
 namespace millrace {
 namespace {
 
-size_t PartBytes(const BulletinsConfig& config) {
-  if (config.max_frame_bytes < kBulletinHeadBytes + kBulletinGrain) {
+size_t PartBytes(const GossipConfig& config) {
+  if (config.max_frame_bytes < kGossipHeadBytes + kGossipFragmentUnit) {
     throw Error("frames of ", config.max_frame_bytes, " bytes: expected at least ",
-                kBulletinHeadBytes + kBulletinGrain, " for bulletins");
+                kGossipHeadBytes + kGossipFragmentUnit, " for gossip messages");
   }
-  const size_t room = config.max_frame_bytes - kBulletinHeadBytes;
-  return std::min(room / kBulletinGrain * kBulletinGrain, kMaxBulletinBytes);
+  const size_t room = config.max_frame_bytes - kGossipHeadBytes;
+  return std::min(room / kGossipFragmentUnit * kGossipFragmentUnit, kMaxGossipBytes);
 }
 
 }  // namespace
 
-Bulletins::Bulletins(const BulletinsConfig& config, BulletinStore* store)
+Gossip::Gossip(const GossipConfig& config, GossipStore* store)
     : config_(config),
       incarnation_(config.incarnation),
-      part_bytes_(PartBytes(config)),
+      fragment_bytes_(PartBytes(config)),
       store_(*store),
       link_(store->AddLink()),
       ours_to_send_(store->entries()),
       assemblies_(store->entries()),
-      assembled_(store->entries() * kMaxBulletinBytes) {
+      assembled_(store->entries() * kMaxGossipBytes) {
   for (NodeId node : config.peers) {
     PeerState& peer = peers_.emplace_back();
     peer.node = node;
-    peer.lacks.resize(store->entries());
-    peer.owed.resize(store->entries());
+    peer.pending.resize(store->entries());
+    peer.ack_due.resize(store->entries());
     peer.interval = config.first_ns;
   }
 }
 
-const Bulletins::PeerState* Bulletins::Find(NodeId node) const {
+const Gossip::PeerState* Gossip::Find(NodeId node) const {
   for (const PeerState& peer : peers_) {
     if (peer.node == node) return &peer;
   }
   return nullptr;
 }
 
-Bulletins::PeerState* Bulletins::Find(NodeId node) {
+Gossip::PeerState* Gossip::Find(NodeId node) {
   return const_cast<PeerState*>(std::as_const(*this).Find(node));
 }
 
-void Bulletins::RaiseIncarnation(uint32_t incarnation) {
+void Gossip::RaiseIncarnation(uint32_t incarnation) {
   incarnation_ = incarnation;
   store_.RaiseIncarnation(incarnation);
 }
 
-void Bulletins::Admit(NodeId node, uint32_t incarnation) {
+void Gossip::Admit(NodeId node, uint32_t incarnation) {
   PeerState* peer = Find(node);
   if (peer == nullptr || peer->incarnation == incarnation) return;
   peer->incarnation = incarnation;
   peer->interval = config_.first_ns;
   peer->next_round = INT64_MIN;
   peer->entry = peer->offset = 0;
-  std::fill(peer->owed.begin(), peer->owed.end(), false);
-  peer->receipts = 0;
-  peer->lacks = ours_to_send_;
-  peer->lacking = static_cast<size_t>(std::count(peer->lacks.begin(), peer->lacks.end(), true));
+  std::fill(peer->ack_due.begin(), peer->ack_due.end(), false);
+  peer->acks = 0;
+  peer->pending = ours_to_send_;
+  peer->pending_count =
+      static_cast<size_t>(std::count(peer->pending.begin(), peer->pending.end(), true));
   next_event_ = INT64_MIN;
 }
 
-bool Bulletins::Has(NodeId node, uint64_t changes) const {
+bool Gossip::Has(NodeId node, uint64_t changes) const {
   const PeerState* peer = Find(node);
-  return peer != nullptr && peer->incarnation != 0 && seen_ >= changes && peer->lacking == 0;
+  return peer != nullptr && peer->incarnation != 0 && seen_ >= changes && peer->pending_count == 0;
 }
 
 // ---- What comes in. ---------------------------------------------------------
 
-BulletinDrop Bulletins::Receive(NodeId from, std::span<const std::byte> frame, int64_t now) {
-  const BulletinDrop drop = Take(from, frame, now);
+GossipDrop Gossip::Receive(NodeId from, std::span<const std::byte> frame, int64_t now) {
+  const GossipDrop drop = Take(from, frame, now);
   ++stats_.drops[static_cast<size_t>(drop)];
   return drop;
 }
 
-BulletinDrop Bulletins::Take(NodeId from, std::span<const std::byte> frame, int64_t now) {
-  BulletinHead head;
+GossipDrop Gossip::Take(NodeId from, std::span<const std::byte> frame, int64_t now) {
+  GossipHead head;
   std::span<const std::byte> part;
-  const BulletinDrop drop = DecodeBulletin(frame, &head, &part);
-  if (drop != BulletinDrop::kNone) return drop;
-  if (head.run != config_.run) return BulletinDrop::kRun;
-  if (head.destination != config_.node) return BulletinDrop::kDestination;
+  const GossipDrop drop = DecodeGossip(frame, &head, &part);
+  if (drop != GossipDrop::kNone) return drop;
+  if (head.run != config_.run) return GossipDrop::kRun;
+  if (head.destination != config_.node) return GossipDrop::kDestination;
   PeerState* peer = Find(from);
   if (peer == nullptr || head.source != from || peer->incarnation == 0 ||
       head.incarnation != peer->incarnation) {
-    return BulletinDrop::kLife;
+    return GossipDrop::kIncarnation;
   }
-  if (head.origin >= store_.nodes()) return BulletinDrop::kStranger;
-  if (head.kind == BulletinKind::kReceipt) {
-    ++stats_.receipts_received;
-    TakeReceipt(peer, head, now);
-    return BulletinDrop::kNone;
+  if (head.origin >= store_.nodes()) return GossipDrop::kStranger;
+  if (head.kind == GossipKind::kAck) {
+    ++stats_.acks_received;
+    TakeAck(peer, head, now);
+    return GossipDrop::kNone;
   }
-  if (head.origin == store_.node()) return BulletinDrop::kSelf;
-  ++stats_.parts_received;
-  TakePart(peer, head, part);
-  return BulletinDrop::kNone;
+  if (head.origin == store_.node()) return GossipDrop::kSelf;
+  ++stats_.fragments_received;
+  TakeFragment(peer, head, part);
+  return GossipDrop::kNone;
 }
 
-void Bulletins::TakePart(PeerState* peer, const BulletinHead& head,
-                         std::span<const std::byte> part) {
-  const size_t entry = BulletinStore::EntryOf(head.origin, head.topic);
-  if (head.edition > store_.Newest(entry)) {
+void Gossip::TakeFragment(PeerState* peer, const GossipHead& head,
+                          std::span<const std::byte> part) {
+  const size_t entry = GossipStore::EntryOf(head.origin, head.key);
+  if (head.version > store_.Newest(entry)) {
     const bool whole = part.size() == head.total;
     const auto bytes = whole ? part : Assemble(entry, head, part);
     if (bytes.size() < head.total) return;
-    if (store_.Take(entry, head.edition, bytes, link_)) ++stats_.taken;
+    if (store_.Take(entry, head.version, bytes, link_)) ++stats_.taken;
   }
-  if (!peer->owed[entry]) ++peer->receipts;
-  peer->owed[entry] = true;
+  if (!peer->ack_due[entry]) ++peer->acks;
+  peer->ack_due[entry] = true;
   next_event_ = INT64_MIN;
 }
 
-std::span<const std::byte> Bulletins::Assemble(size_t entry, const BulletinHead& head,
-                                               std::span<const std::byte> part) {
+std::span<const std::byte> Gossip::Assemble(size_t entry, const GossipHead& head,
+                                            std::span<const std::byte> part) {
   Assembly& assembly = assemblies_[entry];
-  const bool other = assembly.edition != head.edition || assembly.total != head.total;
-  if (other && head.edition < assembly.edition) return {};
+  const bool other = assembly.version != head.version || assembly.total != head.total;
+  if (other && head.version < assembly.version) return {};
   if (other) {
     assembly = {};
-    assembly.edition = head.edition;
+    assembly.version = head.version;
     assembly.total = head.total;
   }
-  std::byte* bytes = assembled_.data() + entry * kMaxBulletinBytes;
+  std::byte* bytes = assembled_.data() + entry * kMaxGossipBytes;
   std::copy(part.begin(), part.end(), bytes + head.offset);
   const size_t end = head.offset + part.size();
-  for (size_t at = head.offset; at < end; at += kBulletinGrain) {
-    const size_t grain = at / kBulletinGrain;
+  for (size_t at = head.offset; at < end; at += kGossipFragmentUnit) {
+    const size_t grain = at / kGossipFragmentUnit;
     const uint64_t bit = uint64_t{1} << grain % 64;
-    assembly.count += (assembly.grains[grain / 64] & bit) == 0;
-    assembly.grains[grain / 64] |= bit;
+    assembly.count += (assembly.units[grain / 64] & bit) == 0;
+    assembly.units[grain / 64] |= bit;
   }
-  const size_t all = (head.total + kBulletinGrain - 1) / kBulletinGrain;
+  const size_t all = (head.total + kGossipFragmentUnit - 1) / kGossipFragmentUnit;
   return {bytes, assembly.count == all ? head.total : 0u};
 }
 
-void Bulletins::TakeReceipt(PeerState* peer, const BulletinHead& head, int64_t now) {
-  const size_t entry = BulletinStore::EntryOf(head.origin, head.topic);
-  if (head.edition < store_.Newest(entry)) return;
-  if (!peer->lacks[entry]) return;
-  SetLacks(peer, entry, false, now);
+void Gossip::TakeAck(PeerState* peer, const GossipHead& head, int64_t now) {
+  const size_t entry = GossipStore::EntryOf(head.origin, head.key);
+  if (head.version < store_.Newest(entry)) return;
+  if (!peer->pending[entry]) return;
+  SetPending(peer, entry, false, now);
   // It listens, so the rest need not be held back.
   if (Slow(*peer)) peer->next_round = now;
   peer->interval = config_.first_ns;
@@ -156,46 +157,46 @@ void Bulletins::TakeReceipt(PeerState* peer, const BulletinHead& head, int64_t n
 // ---- What goes out. ---------------------------------------------------------
 
 // What was published here, and what other segments have brought.
-void Bulletins::Refresh(int64_t now) {
+void Gossip::Refresh(int64_t now) {
   if (store_.changes() == seen_) return;
   next_event_ = INT64_MIN;
-  seen_ = store_.Changed(seen_, [&](size_t entry, const BulletinStore::Entry& is) {
-    ours_to_send_[entry] = is.edition.version > 0 && is.via != link_;
+  seen_ = store_.Changed(seen_, [&](size_t entry, const GossipStore::Entry& is) {
+    ours_to_send_[entry] = is.version.number > 0 && is.via != link_;
     for (PeerState& peer : peers_) {
-      SetLacks(&peer, entry, ours_to_send_[entry], now);
+      SetPending(&peer, entry, ours_to_send_[entry], now);
       // The part that a round has come to may be of an edition that is gone.
       if (peer.entry == entry) peer.offset = 0;
     }
   });
 }
 
-void Bulletins::SetLacks(PeerState* peer, size_t entry, bool lacks, int64_t now) {
-  if (lacks) {
+void Gossip::SetPending(PeerState* peer, size_t entry, bool pending, int64_t now) {
+  if (pending) {
     // A peer that leaves everything unanswered is not hurried.
-    if (peer->lacking == 0) peer->interval = config_.first_ns;
+    if (peer->pending_count == 0) peer->interval = config_.first_ns;
     if (!Slow(*peer)) peer->next_round = std::min(peer->next_round, now);
   }
-  if (peer->lacks[entry] == lacks) return;
-  peer->lacks[entry] = lacks;
-  peer->lacking += lacks ? 1 : -1;
+  if (peer->pending[entry] == pending) return;
+  peer->pending[entry] = pending;
+  peer->pending_count += pending ? 1 : -1;
 }
 
-int64_t Bulletins::DueAt(const PeerState& peer) const {
+int64_t Gossip::DueAt(const PeerState& peer) const {
   if (peer.incarnation == 0) return INT64_MAX;
-  if (peer.receipts > 0) return INT64_MIN;
-  return peer.lacking > 0 ? peer.next_round : INT64_MAX;
+  if (peer.acks > 0) return INT64_MIN;
+  return peer.pending_count > 0 ? peer.next_round : INT64_MAX;
 }
 
-size_t Bulletins::Send(std::span<OutBulletin> room, int64_t now) {
+size_t Gossip::Send(std::span<OutGossip> room, int64_t now) {
   Refresh(now);
   if (now < next_event_ || room.empty()) return 0;
   size_t count = 0, turn = 0;
   for (; turn < peers_.size(); ++turn) {
     PeerState& peer = peers_[(first_ + turn) % peers_.size()];
     if (DueAt(peer) > now) continue;
-    count += SendReceipts(&peer, room.subspan(count));
-    if (peer.lacking > 0 && peer.next_round <= now) {
-      count += SendParts(&peer, room.subspan(count), now);
+    count += SendAcks(&peer, room.subspan(count));
+    if (peer.pending_count > 0 && peer.next_round <= now) {
+      count += SendFragments(&peer, room.subspan(count), now);
     }
     if (count == room.size()) break;
   }
@@ -205,36 +206,36 @@ size_t Bulletins::Send(std::span<OutBulletin> room, int64_t now) {
   return count;
 }
 
-void Bulletins::NotSent(NodeId node, int64_t now) {
+void Gossip::NotSent(NodeId node, int64_t now) {
   PeerState* const peer = Find(node);
-  if (peer == nullptr || peer->lacking == 0) return;
+  if (peer == nullptr || peer->pending_count == 0) return;
   peer->interval = config_.first_ns;
   peer->next_round = now;
   next_event_ = std::min(next_event_, now);
 }
 
-size_t Bulletins::SendReceipts(PeerState* peer, std::span<OutBulletin> room) {
+size_t Gossip::SendAcks(PeerState* peer, std::span<OutGossip> room) {
   size_t count = 0;
-  for (size_t entry = 0; peer->receipts > 0 && count < room.size(); ++entry) {
-    if (!peer->owed[entry]) continue;
-    peer->owed[entry] = false;
-    --peer->receipts;
-    OutBulletin& out = room[count++];
-    BulletinHead head = HeadFor(*peer, entry, BulletinKind::kReceipt);
-    head.edition = store_.Newest(entry);
+  for (size_t entry = 0; peer->acks > 0 && count < room.size(); ++entry) {
+    if (!peer->ack_due[entry]) continue;
+    peer->ack_due[entry] = false;
+    --peer->acks;
+    OutGossip& out = room[count++];
+    GossipHead head = HeadFor(*peer, entry, GossipKind::kAck);
+    head.version = store_.Newest(entry);
     out.to = peer->node;
-    out.part_bytes = 0;
-    EncodeBulletin(head, {}, out.head());
-    ++stats_.receipts_sent;
+    out.fragment_bytes = 0;
+    EncodeGossip(head, {}, out.head());
+    ++stats_.acks_sent;
   }
   return count;
 }
 
 // Goes on with the peer's round, and ends it where it was all or there is nobody to hear.
-size_t Bulletins::SendParts(PeerState* peer, std::span<OutBulletin> room, int64_t now) {
+size_t Gossip::SendFragments(PeerState* peer, std::span<OutGossip> room, int64_t now) {
   size_t count = 0;
   while (count < room.size()) {
-    while (peer->entry < store_.entries() && !peer->lacks[peer->entry]) {
+    while (peer->entry < store_.entries() && !peer->pending[peer->entry]) {
       ++peer->entry;
       peer->offset = 0;
     }
@@ -244,24 +245,24 @@ size_t Bulletins::SendParts(PeerState* peer, std::span<OutBulletin> room, int64_
       EndRound(peer, now);
       return count;
     }
-    const BulletinStore::Entry is = store_.Copy(peer->entry, copy_);
-    if (is.edition.version == 0) {  // gone since the last look at the changes
-      SetLacks(peer, peer->entry, false, now);
-      if (peer->lacking == 0) return count;
+    const GossipStore::Entry is = store_.Copy(peer->entry, copy_);
+    if (is.version.number == 0) {  // gone since the last look at the changes
+      SetPending(peer, peer->entry, false, now);
+      if (peer->pending_count == 0) return count;
       continue;
     }
-    OutBulletin& out = room[count++];
-    BulletinHead head = HeadFor(*peer, peer->entry, BulletinKind::kPart);
+    OutGossip& out = room[count++];
+    GossipHead head = HeadFor(*peer, peer->entry, GossipKind::kFragment);
     // It may have become shorter.
     head.offset = static_cast<uint16_t>(peer->offset < is.bytes ? peer->offset : 0);
-    head.edition = is.edition;
+    head.version = is.version;
     head.total = static_cast<uint16_t>(is.bytes);
     out.to = peer->node;
-    out.part_bytes = std::min(is.bytes - head.offset, part_bytes_);
-    std::copy_n(copy_.data() + head.offset, out.part_bytes, out.part().data());
-    EncodeBulletin(head, out.part(), out.head());
-    ++stats_.parts_sent;
-    peer->offset = head.offset + out.part_bytes;
+    out.fragment_bytes = std::min(is.bytes - head.offset, fragment_bytes_);
+    std::copy_n(copy_.data() + head.offset, out.fragment_bytes, out.part().data());
+    EncodeGossip(head, out.part(), out.head());
+    ++stats_.fragments_sent;
+    peer->offset = head.offset + out.fragment_bytes;
     if (peer->offset >= is.bytes) {
       ++peer->entry;
       peer->offset = 0;
@@ -274,20 +275,20 @@ size_t Bulletins::SendParts(PeerState* peer, std::span<OutBulletin> room, int64_
   return count;
 }
 
-void Bulletins::EndRound(PeerState* peer, int64_t now) {
-  peer->next_round = now + Spread(peer->interval, config_.node, stats_.parts_sent);
+void Gossip::EndRound(PeerState* peer, int64_t now) {
+  peer->next_round = now + Spread(peer->interval, config_.node, stats_.fragments_sent);
   peer->interval = std::min(2 * peer->interval, config_.slow_ns);
 }
 
-BulletinHead Bulletins::HeadFor(const PeerState& peer, size_t entry, BulletinKind kind) const {
-  BulletinHead head;
+GossipHead Gossip::HeadFor(const PeerState& peer, size_t entry, GossipKind kind) const {
+  GossipHead head;
   head.kind = kind;
-  head.topic = BulletinStore::TopicOf(entry);
+  head.key = GossipStore::KeyOf(entry);
   head.run = config_.run;
   head.source = config_.node;
   head.destination = peer.node;
   head.incarnation = incarnation_;
-  head.origin = BulletinStore::NodeOf(entry);
+  head.origin = GossipStore::NodeOf(entry);
   return head;
 }
 

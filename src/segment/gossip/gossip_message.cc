@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "base/crc32c.h"
-#include "exchange/protocol/frame.h"
 #include "base/wire_bytes.h"
+#include "exchange/protocol/frame.h"
 
 namespace millrace {
 namespace {
@@ -32,7 +32,7 @@ enum : size_t {
   kAtZeros = 48,
   kAtChecksum = 60,
 };
-static_assert(kBulletinHeadBytes == kFrameHeaderBytes);
+static_assert(kGossipHeadBytes == kFrameHeaderBytes);
 
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> part) {
   const uint32_t crc = Crc32c(head.first(kAtChecksum));
@@ -43,37 +43,37 @@ bool AllZero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-bool PartFits(const BulletinHead& head, size_t bytes) {
+bool PartFits(const GossipHead& head, size_t bytes) {
   const size_t end = head.offset + bytes;
-  if (head.kind == BulletinKind::kReceipt) return end == 0 && head.total == 0;
-  if (head.edition.version == 0 || head.total > kMaxBulletinBytes || end > head.total) return false;
+  if (head.kind == GossipKind::kAck) return end == 0 && head.total == 0;
+  if (head.version.number == 0 || head.total > kMaxGossipBytes || end > head.total) return false;
   if (bytes == 0) return head.total == 0;
-  return head.offset % kBulletinGrain == 0 && (end == head.total || end % kBulletinGrain == 0);
+  return head.offset % kGossipFragmentUnit == 0 &&
+         (end == head.total || end % kGossipFragmentUnit == 0);
 }
 
 }  // namespace
 
-const char* BulletinDropName(BulletinDrop drop) {
+const char* GossipDropName(GossipDrop drop) {
   static constexpr const char* kNames[] = {"none",    "length",   "magic", "checksum",
                                            "version", "field",    "run",   "destination",
                                            "life",    "stranger", "self"};
-  static_assert(std::size(kNames) == static_cast<size_t>(BulletinDrop::kCount));
+  static_assert(std::size(kNames) == static_cast<size_t>(GossipDrop::kCount));
   return kNames[static_cast<size_t>(drop)];
 }
 
-bool IsBulletin(std::span<const std::byte> frame) {
-  return frame.size() >= sizeof(uint32_t) &&
-         Get<uint32_t>(frame.data(), kAtMagic) == kBulletinMagic;
+bool IsGossip(std::span<const std::byte> frame) {
+  return frame.size() >= sizeof(uint32_t) && Get<uint32_t>(frame.data(), kAtMagic) == kGossipMagic;
 }
 
-void EncodeBulletin(const BulletinHead& head, std::span<const std::byte> part,
-                    std::span<std::byte, kBulletinHeadBytes> out) {
+void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
+                  std::span<std::byte, kGossipHeadBytes> out) {
   std::byte* p = out.data();
   std::fill(out.begin(), out.end(), std::byte{0});
-  Put<uint32_t>(p, kAtMagic, kBulletinMagic);
-  Put<uint8_t>(p, kAtVersion, kBulletinVersion);
+  Put<uint32_t>(p, kAtMagic, kGossipMagic);
+  Put<uint8_t>(p, kAtVersion, kGossipVersion);
   Put<uint8_t>(p, kAtKind, static_cast<uint8_t>(head.kind));
-  Put<uint8_t>(p, kAtTopic, static_cast<uint8_t>(head.topic));
+  Put<uint8_t>(p, kAtTopic, static_cast<uint8_t>(head.key));
   Put<uint64_t>(p, kAtRun, head.run);
   Put<uint16_t>(p, kAtSource, head.source);
   Put<uint16_t>(p, kAtDestination, head.destination);
@@ -81,38 +81,38 @@ void EncodeBulletin(const BulletinHead& head, std::span<const std::byte> part,
   Put<uint16_t>(p, kAtOrigin, head.origin);
   Put<uint16_t>(p, kAtTotal, head.total);
   Put<uint16_t>(p, kAtOffset, head.offset);
-  Put<uint32_t>(p, kAtOriginIncarnation, head.edition.incarnation);
-  Put<uint64_t>(p, kAtEdition, head.edition.version);
+  Put<uint32_t>(p, kAtOriginIncarnation, head.version.incarnation);
+  Put<uint64_t>(p, kAtEdition, head.version.number);
   Put<uint32_t>(p, kAtChecksum, Checksum(out, part));
 }
 
-BulletinDrop DecodeBulletin(std::span<const std::byte> frame, BulletinHead* head,
-                            std::span<const std::byte>* part) {
-  if (frame.size() < kBulletinHeadBytes) return BulletinDrop::kLength;
-  if (!IsBulletin(frame)) return BulletinDrop::kMagic;
-  const auto bytes = frame.first(kBulletinHeadBytes);
-  *part = frame.subspan(kBulletinHeadBytes);
+GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
+                        std::span<const std::byte>* part) {
+  if (frame.size() < kGossipHeadBytes) return GossipDrop::kLength;
+  if (!IsGossip(frame)) return GossipDrop::kMagic;
+  const auto bytes = frame.first(kGossipHeadBytes);
+  *part = frame.subspan(kGossipHeadBytes);
   const std::byte* p = frame.data();
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(bytes, *part)) return BulletinDrop::kChecksum;
-  if (Get<uint8_t>(p, kAtVersion) != kBulletinVersion) return BulletinDrop::kVersion;
-  const uint8_t kind = Get<uint8_t>(p, kAtKind), topic = Get<uint8_t>(p, kAtTopic);
-  const bool known_kind = kind == static_cast<uint8_t>(BulletinKind::kPart) ||
-                          kind == static_cast<uint8_t>(BulletinKind::kReceipt);
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(bytes, *part)) return GossipDrop::kChecksum;
+  if (Get<uint8_t>(p, kAtVersion) != kGossipVersion) return GossipDrop::kVersion;
+  const uint8_t kind = Get<uint8_t>(p, kAtKind), key = Get<uint8_t>(p, kAtTopic);
+  const bool known_kind = kind == static_cast<uint8_t>(GossipKind::kFragment) ||
+                          kind == static_cast<uint8_t>(GossipKind::kAck);
   const bool zeros = Get<uint8_t>(p, kAtReserved) == 0 && Get<uint16_t>(p, kAtReservedToo) == 0 &&
                      Get<uint32_t>(p, kAtReservedLast) == 0 &&
                      AllZero(bytes.subspan(kAtZeros, kAtChecksum - kAtZeros));
-  if (!known_kind || topic >= kTopics || !zeros) return BulletinDrop::kField;
-  head->kind = static_cast<BulletinKind>(kind);
-  head->topic = static_cast<Topic>(topic);
+  if (!known_kind || key >= kGossipKeys || !zeros) return GossipDrop::kField;
+  head->kind = static_cast<GossipKind>(kind);
+  head->key = static_cast<GossipKey>(key);
   head->run = Get<uint64_t>(p, kAtRun);
   head->source = Get<uint16_t>(p, kAtSource);
   head->destination = Get<uint16_t>(p, kAtDestination);
   head->incarnation = Get<uint32_t>(p, kAtIncarnation);
   head->origin = Get<uint16_t>(p, kAtOrigin);
-  head->edition = {Get<uint32_t>(p, kAtOriginIncarnation), Get<uint64_t>(p, kAtEdition)};
+  head->version = {Get<uint32_t>(p, kAtOriginIncarnation), Get<uint64_t>(p, kAtEdition)};
   head->total = Get<uint16_t>(p, kAtTotal);
   head->offset = Get<uint16_t>(p, kAtOffset);
-  return PartFits(*head, part->size()) ? BulletinDrop::kNone : BulletinDrop::kField;
+  return PartFits(*head, part->size()) ? GossipDrop::kNone : GossipDrop::kField;
 }
 
 }  // namespace millrace

@@ -1,7 +1,7 @@
-// The newest bulletin of every node of a cluster on every topic, as far as this node has
+// The newest gossip message of every node of a cluster on every topic, as far as this node has
 // heard: what its segments fill and pass on, and what its program reads and writes.
 //
-// Thread-safe. All memory is set aside once: kTopics * (kMaxBulletinBytes + 40) bytes for
+// Thread-safe. All memory is set aside once: kGossipKeys * (kMaxGossipBytes + 40) bytes for
 // each node of the cluster.
 #ifndef MILLRACE_SEGMENT_GOSSIP_GOSSIP_STORE_H_
 #define MILLRACE_SEGMENT_GOSSIP_GOSSIP_STORE_H_
@@ -19,35 +19,35 @@
 
 namespace millrace {
 
-struct Bulletin {
+struct GossipMessage {
   NodeId node = 0;           // whose it is
   uint32_t incarnation = 0;  // the life in which it published this
   uint64_t version = 0;      // counted by it from 1 on, over all topics
   std::vector<std::byte> bytes;
 };
 
-class BulletinStore {
+class GossipStore {
  public:
-  // Segments are numbered as they are added; this is where own bulletins come from.
+  // Segments are numbered as they are added; this is where own gossip messages come from.
   static constexpr int kOwn = -1;
 
   // What a segment wants to know of an entry.
   struct Entry {
-    Edition edition;  // version 0: there is no bulletin
-    int via = kOwn;   // the link that it came by
+    GossipVersion version;  // version 0: there is no gossip message
+    int via = kOwn;         // the link that it came by
     size_t bytes = 0;
   };
 
   // Of the cluster's nodes [0, nodes) this one is `node`, in its life `incarnation`.
-  BulletinStore(size_t nodes, NodeId node, uint32_t incarnation);
+  GossipStore(size_t nodes, NodeId node, uint32_t incarnation);
 
-  // Replaces this node's bulletin on `topic`. Throws Error if it is longer than
-  // kMaxBulletinBytes.
-  void Publish(Topic topic, std::span<const std::byte> bytes);
+  // Replaces this node's gossip message on `topic`. Throws Error if it is longer than
+  // kMaxGossipBytes.
+  void Publish(GossipKey key, std::span<const std::byte> bytes);
   // The newest of every node that has one on `topic`, this one's included; by node.
-  std::vector<Bulletin> Read(Topic topic) const;
+  std::vector<GossipMessage> Read(GossipKey key) const;
 
-  // Own bulletins are of this life from now on, if it is a later one: others know of one
+  // Own gossip messages are of this life from now on, if it is a later one: others know of one
   // before it.
   void RaiseIncarnation(uint32_t incarnation);
 
@@ -56,20 +56,20 @@ class BulletinStore {
   size_t nodes() const { return incarnations_.size(); }
   NodeId node() const { return node_; }
   size_t entries() const { return entries_.size(); }
-  static size_t EntryOf(NodeId node, Topic topic) {
-    return size_t{node} * kTopics + static_cast<size_t>(topic);
+  static size_t EntryOf(NodeId node, GossipKey key) {
+    return size_t{node} * kGossipKeys + static_cast<size_t>(key);
   }
-  static NodeId NodeOf(size_t entry) { return static_cast<NodeId>(entry / kTopics); }
-  static Topic TopicOf(size_t entry) { return static_cast<Topic>(entry % kTopics); }
+  static NodeId NodeOf(size_t entry) { return static_cast<NodeId>(entry / kGossipKeys); }
+  static GossipKey KeyOf(size_t entry) { return static_cast<GossipKey>(entry % kGossipKeys); }
 
   int AddLink() { return links_.fetch_add(1); }
-  // Of the entry; where its node lives again and has no bulletin yet, {its life, 0}.
-  Edition Newest(size_t entry) const;
+  // Of the entry; where its node lives again and has no gossip message yet, {its life, 0}.
+  GossipVersion Newest(size_t entry) const;
   // Takes what `link` has brought, unless there is as new an edition. A node's new life
   // also does away with what it published before.
-  bool Take(size_t entry, const Edition& edition, std::span<const std::byte> bytes, int link);
+  bool Take(size_t entry, const GossipVersion& version, std::span<const std::byte> bytes, int link);
   // The entry, and its bytes in the front of `out`.
-  Entry Copy(size_t entry, std::span<std::byte, kMaxBulletinBytes> out) const;
+  Entry Copy(size_t entry, std::span<std::byte, kMaxGossipBytes> out) const;
 
   // Grows with every change.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
@@ -89,9 +89,9 @@ class BulletinStore {
     uint64_t changed = 0;
   };
 
-  void Set(size_t entry, const Edition& edition, std::span<const std::byte> bytes, int link);
-  std::byte* bytes(size_t entry) { return bytes_.data() + entry * kMaxBulletinBytes; }
-  const std::byte* bytes(size_t entry) const { return bytes_.data() + entry * kMaxBulletinBytes; }
+  void Set(size_t entry, const GossipVersion& version, std::span<const std::byte> bytes, int link);
+  std::byte* bytes(size_t entry) { return bytes_.data() + entry * kMaxGossipBytes; }
+  const std::byte* bytes(size_t entry) const { return bytes_.data() + entry * kMaxGossipBytes; }
 
   const NodeId node_;
   std::atomic<int> links_{0};

@@ -7,30 +7,30 @@
 
 namespace millrace {
 
-const char* GateDropName(GateDrop drop) {
-  constexpr const char* kNames[] = {"not_introduced", "other_sender", "seal", "repeated"};
+const char* FilterDropName(FilterDrop drop) {
+  constexpr const char* kNames[] = {"no_session", "source_mismatch", "bad_tag", "replayed"};
   return kNames[static_cast<size_t>(drop)];
 }
 
-Gate::Gate(const GateConfig& config)
+FrameFilter::FrameFilter(const FrameFilterConfig& config)
     : config_(config),
-      introductions_(config.introductions, config_.key.get(), config.random),
-      drops_of_(config.introductions.settings.max_nodes) {
+      handshake_(config.handshake, config_.key.get(), config.random),
+      drops_of_(config.handshake.settings.max_nodes) {
   if (!config_.key) return;
-  const IntroductionsConfig& own = config.introductions;
-  MakeSealer();
-  opener_.emplace(*config_.key, own.run, own.settings.max_nodes);
+  const HandshakeConfig& own = config.handshake;
+  MakeSigner();
+  verifier_.emplace(*config_.key, own.run, own.settings.max_nodes);
 }
 
-void Gate::MakeSealer() {
-  const IntroductionsConfig& own = config_.introductions;
-  if (config_.key) sealer_.emplace(*config_.key, own.run, own.node, introductions_.life());
+void FrameFilter::MakeSigner() {
+  const HandshakeConfig& own = config_.handshake;
+  if (config_.key) signer_.emplace(*config_.key, own.run, own.node, handshake_.session_id());
 }
 
-std::optional<std::span<const std::byte>> Gate::Enter(const InFrame& in, int64_t now_ns) {
-  if (IsIntroduction(in.bytes)) {
-    introductions_.Receive(in.from, in.bytes, now_ns);
-    FollowIntroductions();
+std::optional<std::span<const std::byte>> FrameFilter::Enter(const InFrame& in, int64_t now_ns) {
+  if (IsHandshake(in.bytes)) {
+    handshake_.Receive(in.from, in.bytes, now_ns);
+    FollowHandshake();
     return std::nullopt;
   }
   std::span<const std::byte> frame;
@@ -42,62 +42,63 @@ std::optional<std::span<const std::byte>> Gate::Enter(const InFrame& in, int64_t
   return frame;
 }
 
-std::optional<GateDrop> Gate::Check(const InFrame& in, std::span<const std::byte>* frame) {
+std::optional<FilterDrop> FrameFilter::Check(const InFrame& in, std::span<const std::byte>* frame) {
   // Too short to name a sender: the exchange counts those.
   const bool named = in.bytes.size() >= kFrameHeaderBytes;
-  if (named && FrameSource(in.bytes) != in.from) return GateDrop::kOtherSender;
-  if (!introductions_.Knows(in.from)) return GateDrop::kNotIntroduced;
-  if (!opener_) {
+  if (named && FrameSource(in.bytes) != in.from) return FilterDrop::kSourceMismatch;
+  if (!handshake_.IsEstablished(in.from)) return FilterDrop::kNoSession;
+  if (!verifier_) {
     *frame = in.bytes;
     return std::nullopt;
   }
-  const Opened opened = opener_->Open(in.bytes);
+  const Verified opened = verifier_->Verify(in.bytes);
   switch (opened.result) {
-    case OpenResult::kOpened:
+    case VerifyResult::kVerified:
       *frame = opened.frame;
       return std::nullopt;
-    case OpenResult::kStranger:
-      return GateDrop::kNotIntroduced;
-    case OpenResult::kOld:
-    case OpenResult::kRepeated:
-      return GateDrop::kRepeated;
+    case VerifyResult::kStranger:
+      return FilterDrop::kNoSession;
+    case VerifyResult::kOld:
+    case VerifyResult::kReplayed:
+      return FilterDrop::kReplayed;
     default:
-      return GateDrop::kSeal;
+      return FilterDrop::kBadTag;
   }
 }
 
-void Gate::FollowIntroductions() {
-  for (Introduced peer; introductions_.NextIntroduced(&peer);) {
-    if (opener_) opener_->Admit(peer.node, peer.life);
-    LOG(INFO) << "Node " << config_.introductions.names[peer.node] << " is there";
+void FrameFilter::FollowHandshake() {
+  for (PeerSession peer; handshake_.NextSession(&peer);) {
+    if (verifier_) verifier_->Admit(peer.node, peer.session_id);
+    LOG(INFO) << "Node " << config_.handshake.names[peer.node] << " is there";
   }
-  for (Mismatch mismatch; introductions_.NextMismatch(&mismatch);) {
+  for (ConfigMismatch mismatch; handshake_.NextMismatch(&mismatch);) {
     LOG(WARNING) << "Refused: " << mismatch.text;
   }
-  if (IncarnationRaise raise; introductions_.TakeRaise(&raise)) {
-    MakeSealer();
-    LOG(WARNING) << "Node " << config_.introductions.names[raise.peer]
+  if (IncarnationRaise raise; handshake_.TakeRaise(&raise)) {
+    MakeSigner();
+    LOG(WARNING) << "Node " << config_.handshake.names[raise.peer]
                  << " knows an earlier start of this node by incarnation " << raise.known
                  << ", here " << raise.refused << " (has this machine's clock gone back?); goes on "
-                 << "with " << introductions_.incarnation();
+                 << "with " << handshake_.incarnation();
   }
 }
 
-JoinVerdict Gate::Verdict(int64_t now_ns) {
+JoinVerdict FrameFilter::Verdict(int64_t now_ns) {
   if (!refusal_.empty()) return JoinVerdict::kGiveUp;
-  const JoinVerdict verdict = introductions_.Verdict(now_ns);
+  const JoinVerdict verdict = handshake_.Verdict(now_ns);
   if (verdict == JoinVerdict::kGiveUp) {
-    refusal_ = Cat(introductions_.verdict_reason(), "; no node that is set up alike was met for ",
-                   config_.introductions.patience_ns / 1'000'000'000, " s");
+    refusal_ = Cat(handshake_.verdict_reason(), "; no node that is set up alike was met for ",
+                   config_.handshake.patience_ns / 1'000'000'000, " s");
   }
   return verdict;
 }
 
-void Gate::Seal(PostedFrame* frame) {
-  if (!sealer_) return;
-  CHECK_EQ(frame->room.size(), kSealBytes);
-  sealer_->Seal(frame->head, frame->payload, frame->room.first<kSealBytes>());
-  frame->payload = {frame->room.data() - frame->payload.size(), frame->payload.size() + kSealBytes};
+void FrameFilter::Sign(PostedFrame* frame) {
+  if (!signer_) return;
+  CHECK_EQ(frame->room.size(), kFrameTagBytes);
+  signer_->Sign(frame->head, frame->payload, frame->room.first<kFrameTagBytes>());
+  frame->payload = {frame->room.data() - frame->payload.size(),
+                    frame->payload.size() + kFrameTagBytes};
 }
 
 }  // namespace millrace

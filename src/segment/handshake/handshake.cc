@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "exchange/protocol/frame.h"
 #include "base/jitter.h"
+#include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
 
 namespace millrace {
@@ -17,7 +17,7 @@ constexpr int64_t kAnswersAtOnce = 4;
 // Upper bound on the pause between two mismatches told of one peer, in multiples of slow_ns.
 constexpr int64_t kSlowestMismatch = 512;
 
-const IntroductionsConfig& Checked(const IntroductionsConfig& config) {
+const HandshakeConfig& Checked(const HandshakeConfig& config) {
   if (config.node >= config.names.size() || config.names[config.node].empty()) {
     throw Error("node ", config.node, ": no node of the cluster has this id");
   }
@@ -34,13 +34,12 @@ const IntroductionsConfig& Checked(const IntroductionsConfig& config) {
 
 }  // namespace
 
-Introductions::Introductions(const IntroductionsConfig& config, const SecretKey* cluster,
-                             RandomBytes random)
+Handshake::Handshake(const HandshakeConfig& config, const SecretKey* cluster, RandomBytes random)
     : config_(Checked(config)),
       random_(std::move(random)),
-      life_(DrawNonce(random_)),
+      session_id_(DrawNonce(random_)),
       incarnation_(config_.incarnation) {
-  if (cluster != nullptr) tagger_.emplace(IntroductionKey(*cluster, config_.run));
+  if (cluster != nullptr) mac_.emplace(HandshakeKey(*cluster, config_.run));
   index_.assign(config_.names.size(), SIZE_MAX);
   for (size_t node = 0; node < config_.names.size(); ++node) {
     if (node == config_.node || config_.names[node].empty()) continue;
@@ -53,44 +52,44 @@ Introductions::Introductions(const IntroductionsConfig& config, const SecretKey*
   }
 }
 
-const Introductions::PeerState* Introductions::Find(NodeId node) const {
+const Handshake::PeerState* Handshake::Find(NodeId node) const {
   return node < index_.size() && index_[node] != SIZE_MAX ? &peers_[index_[node]] : nullptr;
 }
 
-Introductions::PeerState* Introductions::Find(NodeId node) {
+Handshake::PeerState* Handshake::Find(NodeId node) {
   return const_cast<PeerState*>(std::as_const(*this).Find(node));
 }
 
-bool Introductions::Knows(NodeId node) const {
+bool Handshake::IsEstablished(NodeId node) const {
   const PeerState* peer = Find(node);
   return peer != nullptr && peer->known;
 }
 
-bool Introductions::KnownBy(NodeId node) const {
+bool Handshake::IsConfirmed(NodeId node) const {
   const PeerState* peer = Find(node);
   return peer != nullptr && peer->complete();
 }
 
-std::optional<Introduced> Introductions::Peer(NodeId node) const {
-  if (!Knows(node)) return std::nullopt;
+std::optional<PeerSession> Handshake::Peer(NodeId node) const {
+  if (!IsEstablished(node)) return std::nullopt;
   const PeerState& peer = *Find(node);
-  return Introduced{node, peer.incarnation, peer.life};
+  return PeerSession{node, peer.incarnation, peer.session_id};
 }
 
-std::optional<Mismatch> Introductions::MismatchOf(NodeId node) const {
+std::optional<ConfigMismatch> Handshake::MismatchOf(NodeId node) const {
   const PeerState* peer = Find(node);
   return peer != nullptr ? peer->mismatch : std::nullopt;
 }
 
-bool Introductions::NextIntroduced(Introduced* introduced) {
-  if (introduced_.empty()) return false;
-  *introduced = *Peer(introduced_.front());
-  Find(introduced_.front())->in_introduced = false;
-  introduced_.pop_front();
+bool Handshake::NextSession(PeerSession* introduced) {
+  if (established_.empty()) return false;
+  *introduced = *Peer(established_.front());
+  Find(established_.front())->in_established = false;
+  established_.pop_front();
   return true;
 }
 
-bool Introductions::NextMismatch(Mismatch* mismatch) {
+bool Handshake::NextMismatch(ConfigMismatch* mismatch) {
   while (!mismatched_.empty()) {
     PeerState* peer = Find(mismatched_.front());
     mismatched_.pop_front();
@@ -104,68 +103,68 @@ bool Introductions::NextMismatch(Mismatch* mismatch) {
 
 // ---- What comes in. ---------------------------------------------------------
 
-IntroDrop Introductions::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
-  const IntroDrop drop = Take(from, bytes, now);
+HandshakeDrop Handshake::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+  const HandshakeDrop drop = Take(from, bytes, now);
   ++stats_.received[static_cast<size_t>(drop)];
-  if (drop != IntroDrop::kNone) ++stats_.refused;
+  if (drop != HandshakeDrop::kNone) ++stats_.refused;
   return drop;
 }
 
-IntroDrop Introductions::Take(NodeId from, std::span<const std::byte> bytes, int64_t now) {
-  Introduction in;
-  IntroDrop drop = DecodeIntroduction(bytes, &in);
-  if (drop != IntroDrop::kNone && drop != IntroDrop::kVersion) return drop;
-  if (in.run != config_.run) return IntroDrop::kRun;
-  if (in.source == config_.node) return IntroDrop::kSelf;
+HandshakeDrop Handshake::Take(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+  HandshakeMessage in;
+  HandshakeDrop drop = DecodeHandshake(bytes, &in);
+  if (drop != HandshakeDrop::kNone && drop != HandshakeDrop::kVersion) return drop;
+  if (in.run != config_.run) return HandshakeDrop::kRun;
+  if (in.source == config_.node) return HandshakeDrop::kSelf;
   // Of another version nothing but its sender can be read.
   const bool to_us = in.destination == config_.node || in.destination == kAllNodes;
-  if (drop == IntroDrop::kNone && !to_us) return IntroDrop::kDestination;
+  if (drop == HandshakeDrop::kNone && !to_us) return HandshakeDrop::kDestination;
   PeerState* peer = Find(in.source);
-  if (peer == nullptr) return IntroDrop::kStranger;
-  if (from != in.source) return IntroDrop::kSource;
-  if (drop == IntroDrop::kNone) drop = CheckKey(in, bytes);
+  if (peer == nullptr) return HandshakeDrop::kStranger;
+  if (from != in.source) return HandshakeDrop::kSource;
+  if (drop == HandshakeDrop::kNone) drop = CheckKey(in, bytes);
   next_event_ = INT64_MIN;
-  if (drop == IntroDrop::kNone) return Consider(peer, in, now);
-  RefuseUnproven(peer, drop, in, now);
+  if (drop == HandshakeDrop::kNone) return Validate(peer, in, now);
+  RefuseUnauthenticated(peer, drop, in, now);
   return drop;
 }
 
-IntroDrop Introductions::CheckKey(const Introduction& in, std::span<const std::byte> bytes) {
-  if (!tagger_.has_value()) return in.keyed ? IntroDrop::kForeignKey : IntroDrop::kNone;
-  if (!in.keyed) return IntroDrop::kNoKey;
+HandshakeDrop Handshake::CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes) {
+  if (!mac_.has_value()) return in.keyed ? HandshakeDrop::kForeignKey : HandshakeDrop::kNone;
+  if (!in.keyed) return HandshakeDrop::kNoKey;
   Tag tag;
-  tagger_->Make(bytes.first(kIntroductionTagged), tag);
-  return SameTag(tag, bytes.last<kTagBytes>()) ? IntroDrop::kNone : IntroDrop::kTag;
+  mac_->Make(bytes.first(kHandshakeTagged), tag);
+  return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 }
 
-// An introduction in the peer's name, made with the run's key if there is one. It may
+// An handshake message in the peer's name, made with the run's key if there is one. It may
 // still be a recording, unless it echoes the challenge.
-IntroDrop Introductions::Consider(PeerState* peer, const Introduction& in, int64_t now) {
+HandshakeDrop Handshake::Validate(PeerState* peer, const HandshakeMessage& in, int64_t now) {
   if (in.challenge != kNoNonce) peer->theirs = in.challenge;
   const bool fresh = in.echo == peer->challenge;
   if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
-  IntroDrop drop = IntroDrop::kNone;
-  if (peer->known && in.life == peer->life) {
-    peer->confirmed = peer->confirmed || in.known == life_;
+  HandshakeDrop drop = HandshakeDrop::kNone;
+  if (peer->known && in.session_id == peer->session_id) {
+    peer->confirmed = peer->confirmed || in.known == session_id_;
   } else if (!fresh) {
-    drop = IntroDrop::kUnproven;
-  } else if (std::string difference = DifferenceOf(*peer, in); !difference.empty()) {
+    drop = HandshakeDrop::kUnauthenticated;
+  } else if (std::string difference = MismatchText(*peer, in); !difference.empty()) {
     Record(difference, true, now);
-    Tell(peer, {peer->node, std::move(difference), true, in.life}, now);
-    drop = IntroDrop::kDiffers;
+    Report(peer, {peer->node, std::move(difference), true, in.session_id}, now);
+    drop = HandshakeDrop::kDiffers;
   } else {
-    Believe(peer, in, now);
+    Accept(peer, in, now);
   }
-  if (drop == IntroDrop::kNone && fresh) LearnIncarnation(peer, in, now);
-  const bool done = drop == IntroDrop::kNone && peer->complete();
+  if (drop == HandshakeDrop::kNone && fresh) LearnIncarnation(peer, in, now);
+  const bool done = drop == HandshakeDrop::kNone && peer->complete();
   // Who is done with this node wrote to all because of others.
   const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
-  if (owed) Owe(peer, !done, now);
+  if (owed) ScheduleReply(peer, !done, now);
   return drop;
 }
 
-std::string Introductions::DifferenceOf(const PeerState& peer, const Introduction& in) const {
-  const SharedSettings &theirs = in.settings, &ours = config_.settings;
+std::string Handshake::MismatchText(const PeerState& peer, const HandshakeMessage& in) const {
+  const CompatibilityInfo &theirs = in.settings, &ours = config_.settings;
   const std::string& name = config_.names[in.source];
   if (in.name != name) {
     return OneLine(Cat("node ", in.source, " names itself ", in.name, ", expected ", name));
@@ -197,50 +196,51 @@ std::string Introductions::DifferenceOf(const PeerState& peer, const Introductio
   return "";
 }
 
-void Introductions::Believe(PeerState* peer, const Introduction& in, int64_t now) {
+void Handshake::Accept(PeerState* peer, const HandshakeMessage& in, int64_t now) {
   if (!peer->known) ++known_;
   peer->known = true;
-  peer->confirmed = in.known == life_;
-  peer->life = in.life;
+  peer->confirmed = in.known == session_id_;
+  peer->session_id = in.session_id;
   peer->incarnation = in.incarnation;
   peer->mismatch.reset();
-  peer->unproven_told = 0;
+  peer->unauthenticated_reported = 0;
   peer->interval = config_.first_ns;
   peer->next_send = now;
-  ++stats_.lives;
-  if (!peer->in_introduced) introduced_.push_back(peer->node);
-  peer->in_introduced = true;
+  ++stats_.sessions;
+  if (!peer->in_established) established_.push_back(peer->node);
+  peer->in_established = true;
 }
 
-void Introductions::RefuseUnproven(PeerState* peer, IntroDrop drop, const Introduction& in,
-                                   int64_t now) {
+void Handshake::RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop,
+                                      const HandshakeMessage& in, int64_t now) {
   const std::string name = "node " + config_.names[peer->node];
-  Unproven kind = kVersionDiffers;
-  Mismatch mismatch{peer->node, name + " runs another version of millrace", false, in.life};
-  if (drop == IntroDrop::kNoKey) {
+  Unauthenticated kind = kVersionDiffers;
+  ConfigMismatch mismatch{peer->node, name + " runs another version of millrace", false,
+                          in.session_id};
+  if (drop == HandshakeDrop::kNoKey) {
     kind = kNoKey;
     mismatch.text = name + " uses no key, here one is used";
-  } else if (drop == IntroDrop::kForeignKey) {
+  } else if (drop == HandshakeDrop::kForeignKey) {
     kind = kForeignKey;
     mismatch.text = name + " uses a key, here none is used";
-  } else if (drop == IntroDrop::kTag) {
+  } else if (drop == HandshakeDrop::kTag) {
     kind = kTagDiffers;
     mismatch.text = name + " uses another key";
   }
   mismatch.text = OneLine(std::move(mismatch.text));
   Record(mismatch.text, false, now);
-  if ((peer->unproven_told & kind) == 0 && now >= peer->next_mismatch) {
-    peer->unproven_told |= kind;
-    Tell(peer, std::move(mismatch), now);
+  if ((peer->unauthenticated_reported & kind) == 0 && now >= peer->next_mismatch) {
+    peer->unauthenticated_reported |= kind;
+    Report(peer, std::move(mismatch), now);
   }
   // So that the other one, which may be the one that is set up wrongly, hears of it too.
-  if (in.wants_answer || drop == IntroDrop::kVersion) Owe(peer, false, now);
+  if (in.wants_answer || drop == HandshakeDrop::kVersion) ScheduleReply(peer, false, now);
 }
 
-void Introductions::Tell(PeerState* peer, Mismatch mismatch, int64_t now) {
+void Handshake::Report(PeerState* peer, ConfigMismatch mismatch, int64_t now) {
   const auto& last = peer->mismatch;
   const bool told = last.has_value() && last->proven && mismatch.proven &&
-                    last->life == mismatch.life && last->text == mismatch.text;
+                    last->session_id == mismatch.session_id && last->text == mismatch.text;
   if (told || now < peer->next_mismatch) return;
   peer->mismatch = std::move(mismatch);
   peer->next_mismatch = now + peer->mismatch_interval;
@@ -250,11 +250,11 @@ void Introductions::Tell(PeerState* peer, Mismatch mismatch, int64_t now) {
   peer->in_mismatched = true;
 }
 
-void Introductions::Owe(PeerState* peer, bool ask, int64_t now) {
+void Handshake::ScheduleReply(PeerState* peer, bool ask, int64_t now) {
   if (!peer->answer) {
     const int64_t paid = std::max(peer->answers_paid, now);
     if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns) {
-      ++stats_.withheld;
+      ++stats_.rate_limited;
       return;
     }
     peer->answers_paid = paid + config_.slow_ns;
@@ -265,12 +265,12 @@ void Introductions::Owe(PeerState* peer, bool ask, int64_t now) {
 
 // ---- What goes out. ---------------------------------------------------------
 
-int64_t Introductions::DueAt(const PeerState& peer) const {
+int64_t Handshake::DueAt(const PeerState& peer) const {
   if (peer.answer) return INT64_MIN;
   return peer.complete() ? INT64_MAX : peer.next_send;
 }
 
-size_t Introductions::Send(std::span<OutIntroduction> room, int64_t now) {
+size_t Handshake::Send(std::span<OutHandshake> room, int64_t now) {
   if (now < next_event_ || room.empty()) return 0;
   size_t count = config_.multicast && SendToAll(&room[0], now) ? 1 : 0;
   size_t turn = 0;
@@ -288,7 +288,7 @@ size_t Introductions::Send(std::span<OutIntroduction> room, int64_t now) {
 
 // One frame instead of one for each peer that is not known; it holds no challenge, so
 // they answer with one.
-bool Introductions::SendToAll(OutIntroduction* out, int64_t now) {
+bool Handshake::SendToAll(OutHandshake* out, int64_t now) {
   size_t unknown = 0;
   bool due = false;
   for (const PeerState& peer : peers_) {
@@ -304,14 +304,14 @@ bool Introductions::SendToAll(OutIntroduction* out, int64_t now) {
   return true;
 }
 
-void Introductions::SendTo(PeerState* peer, OutIntroduction* out, int64_t now) {
+void Handshake::SendTo(PeerState* peer, OutHandshake* out, int64_t now) {
   const bool timed = !peer->complete() && peer->next_send <= now;
-  Introduction ours = Ours(timed || peer->ask);
+  HandshakeMessage ours = Ours(timed || peer->ask);
   ours.destination = peer->node;
   ours.challenge = peer->challenge;
   ours.echo = peer->theirs;
   if (peer->known) {
-    ours.known = peer->life;
+    ours.known = peer->session_id;
     ours.known_incarnation = peer->incarnation;
   }
   peer->answer = peer->ask = false;
@@ -319,31 +319,31 @@ void Introductions::SendTo(PeerState* peer, OutIntroduction* out, int64_t now) {
   Write(ours, out);
 }
 
-void Introductions::PutOff(PeerState* peer, int64_t now) {
+void Handshake::PutOff(PeerState* peer, int64_t now) {
   const bool timed = peer->next_send <= now;
   peer->next_send = now + Spread(peer->interval, config_.node, stats_.sent);
   if (timed) peer->interval = std::min(2 * peer->interval, config_.slow_ns);
 }
 
-Introduction Introductions::Ours(bool wants_answer) const {
-  Introduction ours;
+HandshakeMessage Handshake::Ours(bool wants_answer) const {
+  HandshakeMessage ours;
   ours.wants_answer = wants_answer;
-  ours.keyed = tagger_.has_value();
+  ours.keyed = mac_.has_value();
   ours.run = config_.run;
   ours.source = config_.node;
   ours.incarnation = incarnation_;
   ours.settings = config_.settings;
-  ours.life = life_;
+  ours.session_id = session_id_;
   ours.name = config_.names[config_.node];
   return ours;
 }
 
-void Introductions::Write(const Introduction& ours, OutIntroduction* out) {
+void Handshake::Write(const HandshakeMessage& ours, OutHandshake* out) {
   out->to = ours.destination;
-  EncodeIntroduction(ours, &out->bytes);
-  if (tagger_.has_value()) {
-    tagger_->Make(std::span(out->bytes).first(kIntroductionTagged),
-                  std::span(out->bytes).last<kTagBytes>());
+  EncodeHandshake(ours, &out->bytes);
+  if (mac_.has_value()) {
+    mac_->Make(std::span(out->bytes).first(kHandshakeTagged),
+               std::span(out->bytes).last<kTagBytes>());
   }
   ++stats_.sent;
 }

@@ -2,20 +2,20 @@
 // whether both are set up alike. Frames of a peer are for the exchange only after Knows.
 //
 // Pure logic: frames, random bytes and the time go in, frames come out; no sockets, no
-// clock, no threads. docs/introductions.md has the rules and the bytes.
+// clock, no threads. docs/handshake.md has the rules and the bytes.
 //
-//   Introductions introductions(config, &key, SystemRandom);
+//   Handshake messages handshake messages(config, &key, SystemRandom);
 //   for (;;) {
 //     for each frame that came:
-//       if (IsIntroduction(frame.bytes)) introductions.Receive(frame.from, frame.bytes, now);
-//     while (introductions.NextIntroduced(&peer)) opener.Admit(peer.node, peer.life);
-//     while (introductions.NextMismatch(&mismatch)) LOG(WARNING) << mismatch.text;
-//     if (introductions.TakeRaise(&raise)) ... frames are of introductions.life() from now on
-//     const size_t count = introductions.Send(room, now);
+//       if (IsHandshake(frame.bytes)) handshake messages.Receive(frame.from, frame.bytes, now);
+//     while (handshake messages.NextSession(&peer)) opener.Admit(peer.node, peer.life);
+//     while (handshake messages.NextMismatch(&mismatch)) LOG(WARNING) << mismatch.text;
+//     if (handshake messages.TakeRaise(&raise)) ... frames are of handshake messages.life() from
+//     now on const size_t count = handshake messages.Send(room, now);
 //     ... transmit room[0 ... count) ...
 //   }
 //
-// Not thread-safe. An introduction that is taken may allocate.
+// Not thread-safe. An handshake message that is taken may allocate.
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_H_
 
@@ -29,13 +29,13 @@
 #include <vector>
 
 #include "base/node_id.h"
-#include "segment/handshake/handshake_message.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
+#include "segment/handshake/handshake_message.h"
 
 namespace millrace {
 
-struct IntroductionsConfig {
+struct HandshakeConfig {
   uint64_t run = 0;  // equal on all nodes of a run, different between runs
   NodeId node = 0;   // this one
   // Larger each time that this node is started; where a peer knows a later one, the node goes
@@ -43,7 +43,7 @@ struct IntroductionsConfig {
   uint32_t incarnation = 1;
   // By node id, this one's included; empty: there is no such node.
   std::vector<std::string> names;
-  SharedSettings settings;
+  CompatibilityInfo settings;
   // A frame to all nodes costs one transmission: TransportInfo::multicast.
   bool multicast = false;
 
@@ -61,22 +61,22 @@ struct IntroductionsConfig {
 // beyond, one each time that a node begins anew.
 inline constexpr uint32_t kLatestIncarnation = UINT32_MAX - (uint32_t{1} << 24);
 
-// A peer that has introduced itself.
-struct Introduced {
+// A peer that has completed the handshake.
+struct PeerSession {
   NodeId node = 0;
   uint32_t incarnation = 0;
-  Nonce life = kNoNonce;
+  Nonce session_id = kNoNonce;
 };
 
 // Why a peer is not believed.
-struct Mismatch {
+struct ConfigMismatch {
   NodeId node = 0;
   // One line: "node b has another net: 431080 parameters, here 430500".
   std::string text;
   // The peer has answered this life's challenge (under the key, if there is one). Else,
   // where keys or versions differ, anyone may have sent it.
   bool proven = false;
-  Nonce life = kNoNonce;  // the peer's, as it says; none if its version is another
+  Nonce session_id = kNoNonce;  // the peer's, as it says; none if its version is another
 };
 
 // Whether a node that is no member of a run yet may become one.
@@ -95,62 +95,62 @@ struct IncarnationRaise {
 };
 
 // A frame to send, in memory of the caller's.
-struct OutIntroduction {
+struct OutHandshake {
   NodeId to = kAllNodes;
-  IntroductionBytes bytes;
+  HandshakeBytes bytes;
 };
 
 // Counted since the object was made.
-struct IntroductionStats {
+struct HandshakeStats {
   uint64_t sent = 0;
-  uint64_t withheld = 0;  // answers not given, because the peer had had enough of them
-  uint64_t lives = 0;     // of peers that have proven themselves
-  uint64_t refused = 0;   // received for which the reason was not kNone
-  IntroDrops received{};  // by IntroDrop
+  uint64_t rate_limited = 0;  // answers not given, because the peer had had enough of them
+  uint64_t sessions = 0;      // of peers that have proven themselves
+  uint64_t refused = 0;       // received for which the reason was not kNone
+  HandshakeDrops received{};  // by HandshakeDrop
 };
 
-class Introductions {
+class Handshake {
  public:
   // `cluster`: null for a run without a key; not needed after the call. `random` has to be
   // unpredictable where it matters: SystemRandom. Throws Error if a name is too long, this
   // node has none, or there are more names than max_nodes.
-  Introductions(const IntroductionsConfig& config, const SecretKey* cluster, RandomBytes random);
-  Introductions(const Introductions&) = delete;
-  Introductions& operator=(const Introductions&) = delete;
+  Handshake(const HandshakeConfig& config, const SecretKey* cluster, RandomBytes random);
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
 
   // This node's life: what its Sealer is made for. Both change when a raise is taken.
-  const Nonce& life() const { return life_; }
+  const Nonce& session_id() const { return session_id_; }
   uint32_t incarnation() const { return incarnation_; }
 
   // Takes one frame, whatever it holds. `from`: the sender as the transport knows it. The
   // bytes are not needed after the call.
-  IntroDrop Receive(NodeId from, std::span<const std::byte> bytes, int64_t now);
+  HandshakeDrop Receive(NodeId from, std::span<const std::byte> bytes, int64_t now);
   // Fills the front of `room` and returns how many. A frame that cannot be transmitted may
   // be thrown away.
-  size_t Send(std::span<OutIntroduction> room, int64_t now);
+  size_t Send(std::span<OutHandshake> room, int64_t now);
   // When Send may have something to do if nothing comes before: INT64_MIN or any time that
   // has passed for at once, INT64_MAX for never.
   int64_t NextEvent() const { return next_event_; }
 
   // The peer has proven itself and is set up as this node is.
-  bool Knows(NodeId node) const;
+  bool IsEstablished(NodeId node) const;
   // It has also said that it knows this node's life.
-  bool KnownBy(NodeId node) const;
+  bool IsConfirmed(NodeId node) const;
   // All peers are known.
-  bool KnowsAll() const { return known_ == peers_.size(); }
+  bool AllEstablished() const { return known_ == peers_.size(); }
   // The life that is believed; none unless Knows.
-  std::optional<Introduced> Peer(NodeId node) const;
-  // Why the last introduction in that name was refused; none if it was not, or another
+  std::optional<PeerSession> Peer(NodeId node) const;
+  // Why the last handshake message in that name was refused; none if it was not, or another
   // was believed since.
-  std::optional<Mismatch> MismatchOf(NodeId node) const;
+  std::optional<ConfigMismatch> MismatchOf(NodeId node) const;
 
   // Peers newly believed, each once a life, as they are now; false: no more. A peer that
   // was replaced before it was asked for is told of once.
-  bool NextIntroduced(Introduced* introduced);
+  bool NextSession(PeerSession* introduced);
   // Mismatches not told of yet: each once a peer and life, and of one peer at most one in
   // slow_ns, then in twice as long each time, up to 512 times; what nobody has proven, once
   // until the peer proves itself.
-  bool NextMismatch(Mismatch* mismatch);
+  bool NextMismatch(ConfigMismatch* mismatch);
   // True once after a raise. In the life of this object each peer can cause one, and none
   // goes beyond kLatestIncarnation.
   bool TakeRaise(IncarnationRaise* raise);
@@ -162,11 +162,16 @@ class Introductions {
   // When kWait will be over if nothing is received until then.
   int64_t wait_ends() const { return unresolved_.last + config_.patience_ns; }
 
-  const IntroductionStats& stats() const { return stats_; }
+  const HandshakeStats& stats() const { return stats_; }
 
  private:
   // Where keys and versions differ, nothing can be proven.
-  enum Unproven : uint8_t { kVersionDiffers = 1, kNoKey = 2, kForeignKey = 4, kTagDiffers = 8 };
+  enum Unauthenticated : uint8_t {
+    kVersionDiffers = 1,
+    kNoKey = 2,
+    kForeignKey = 4,
+    kTagDiffers = 8
+  };
 
   struct PeerState {
     NodeId node = 0;
@@ -174,7 +179,7 @@ class Introductions {
     bool confirmed = false;  // that life has said that it knows this node's
     bool raised = false;     // it has caused a raise
     bool barred = false;     // it knows a later start of this node, which can not raise again
-    Nonce life = kNoNonce;
+    Nonce session_id = kNoNonce;
     uint32_t incarnation = 0;
     Nonce challenge = kNoNonce;  // this node's to it, until it was echoed
     Nonce theirs = kNoNonce;     // its last one to this node
@@ -185,9 +190,9 @@ class Introductions {
     bool ask = false;                  // and is to answer that
     int64_t answers_paid = INT64_MIN;  // until when its share of answers is used up
 
-    std::optional<Mismatch> mismatch;
-    bool in_introduced = false, in_mismatched = false;  // of the queues below
-    uint8_t unproven_told = 0;                          // of Unproven
+    std::optional<ConfigMismatch> mismatch;
+    bool in_established = false, in_mismatched = false;  // of the queues below
+    uint8_t unauthenticated_reported = 0;                // of Unproven
     int64_t next_mismatch = INT64_MIN, mismatch_interval = 0;
 
     bool complete() const { return known && confirmed; }
@@ -202,39 +207,40 @@ class Introductions {
 
   PeerState* Find(NodeId node);
   const PeerState* Find(NodeId node) const;
-  IntroDrop Take(NodeId from, std::span<const std::byte> bytes, int64_t now);
-  IntroDrop CheckKey(const Introduction& in, std::span<const std::byte> bytes);
-  IntroDrop Consider(PeerState* peer, const Introduction& in, int64_t now);
-  std::string DifferenceOf(const PeerState& peer, const Introduction& in) const;
-  void Believe(PeerState* peer, const Introduction& in, int64_t now);
-  void LearnIncarnation(PeerState* peer, const Introduction& in, int64_t now);
+  HandshakeDrop Take(NodeId from, std::span<const std::byte> bytes, int64_t now);
+  HandshakeDrop CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes);
+  HandshakeDrop Validate(PeerState* peer, const HandshakeMessage& in, int64_t now);
+  std::string MismatchText(const PeerState& peer, const HandshakeMessage& in) const;
+  void Accept(PeerState* peer, const HandshakeMessage& in, int64_t now);
+  void LearnIncarnation(PeerState* peer, const HandshakeMessage& in, int64_t now);
   void Raise(PeerState* peer, uint32_t known, int64_t now);
   bool MetCompatible() const;
-  void RefuseUnproven(PeerState* peer, IntroDrop drop, const Introduction& in, int64_t now);
+  void RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop, const HandshakeMessage& in,
+                             int64_t now);
   void Record(const std::string& text, bool proven, int64_t now);
-  void Tell(PeerState* peer, Mismatch mismatch, int64_t now);
-  void Owe(PeerState* peer, bool ask, int64_t now);
+  void Report(PeerState* peer, ConfigMismatch mismatch, int64_t now);
+  void ScheduleReply(PeerState* peer, bool ask, int64_t now);
   int64_t DueAt(const PeerState& peer) const;
   void PutOff(PeerState* peer, int64_t now);
-  bool SendToAll(OutIntroduction* out, int64_t now);
-  void SendTo(PeerState* peer, OutIntroduction* out, int64_t now);
-  void Write(const Introduction& ours, OutIntroduction* out);
-  Introduction Ours(bool wants_answer) const;
+  bool SendToAll(OutHandshake* out, int64_t now);
+  void SendTo(PeerState* peer, OutHandshake* out, int64_t now);
+  void Write(const HandshakeMessage& ours, OutHandshake* out);
+  HandshakeMessage Ours(bool wants_answer) const;
 
-  const IntroductionsConfig config_;
+  const HandshakeConfig config_;
   const RandomBytes random_;
-  std::optional<MessageTagger> tagger_;  // if there is a key
-  Nonce life_;
+  std::optional<HmacSha256> mac_;  // if there is a key
+  Nonce session_id_;
   uint32_t incarnation_;
   std::vector<PeerState> peers_;
   std::vector<size_t> index_;  // by node: of peers_, or as many as there are
   size_t known_ = 0;
   size_t first_ = 0;  // the peer whose turn is first, so that little room starves nobody
   int64_t next_event_ = INT64_MIN;
-  std::deque<NodeId> introduced_, mismatched_;  // to tell of, each node once
+  std::deque<NodeId> established_, mismatched_;  // to tell of, each node once
   Unresolved unresolved_;
   std::optional<IncarnationRaise> raise_;
-  IntroductionStats stats_;
+  HandshakeStats stats_;
 };
 
 }  // namespace millrace

@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "base/crc32c.h"
-#include "exchange/protocol/frame.h"
 #include "base/wire_bytes.h"
+#include "exchange/protocol/frame.h"
 
 namespace millrace {
 namespace {
@@ -38,8 +38,8 @@ enum : size_t {
   kAtChecksum = 188,
   kAtTag = 192,
 };
-static_assert(kAtName + kNodeNameBytes == kAtKnownIncarnation && kAtTag == kIntroductionTagged &&
-              kAtTag + kTagBytes == kIntroductionBytes);
+static_assert(kAtName + kNodeNameBytes == kAtKnownIncarnation && kAtTag == kHandshakeTagged &&
+              kAtTag + kTagBytes == kHandshakeBytes);
 
 constexpr uint8_t kFlagWantsAnswer = 1, kFlagKeyed = 2;
 
@@ -48,11 +48,11 @@ bool AllZero(std::span<const std::byte> bytes) {
 }
 
 // What only makes sense to one receiver.
-bool Personal(const Introduction& in) {
+bool Personal(const HandshakeMessage& in) {
   return in.challenge != kNoNonce || in.echo != kNoNonce || in.known != kNoNonce;
 }
 
-bool FieldsMakeSense(const Introduction& in, std::span<const std::byte> bytes) {
+bool FieldsMakeSense(const HandshakeMessage& in, std::span<const std::byte> bytes) {
   const auto flags = std::to_integer<uint8_t>(bytes[kAtFlags]);
   const auto name_bytes = std::to_integer<size_t>(bytes[kAtNameBytes]);
   const auto name = bytes.subspan(kAtName, kNodeNameBytes);
@@ -61,33 +61,33 @@ bool FieldsMakeSense(const Introduction& in, std::span<const std::byte> bytes) {
   if (in.name.find('\0') != std::string::npos || !AllZero(name.subspan(name_bytes))) return false;
   if (Get<uint16_t>(bytes.data(), kAtReserved) != 0) return false;
   if (in.known == kNoNonce && in.known_incarnation != 0) return false;
-  if (in.source >= kMaxNodes || in.life == kNoNonce) return false;
+  if (in.source >= kMaxNodes || in.session_id == kNoNonce) return false;
   if (in.destination == kAllNodes ? Personal(in) : in.challenge == kNoNonce) return false;
   return in.keyed || AllZero(bytes.subspan(kAtTag));
 }
 
 }  // namespace
 
-const char* IntroDropName(IntroDrop drop) {
-  static constexpr const char* kNames[] = {"none",        "length",   "magic",    "checksum",
-                                           "version",     "field",    "run",      "self",
-                                           "destination", "stranger", "source",   "no_key",
-                                           "foreign_key", "tag",      "unproven", "differs"};
-  static_assert(std::size(kNames) == static_cast<size_t>(IntroDrop::kCount));
+const char* HandshakeDropName(HandshakeDrop drop) {
+  static constexpr const char* kNames[] = {
+      "none",        "length", "magic",           "checksum", "version", "field",
+      "run",         "self",   "destination",     "stranger", "source",  "no_key",
+      "foreign_key", "tag",    "unauthenticated", "differs"};
+  static_assert(std::size(kNames) == static_cast<size_t>(HandshakeDrop::kCount));
   return kNames[static_cast<size_t>(drop)];
 }
 
-bool IsIntroduction(std::span<const std::byte> frame) {
+bool IsHandshake(std::span<const std::byte> frame) {
   return frame.size() >= sizeof(uint32_t) &&
-         Get<uint32_t>(frame.data(), kAtMagic) == kIntroductionMagic;
+         Get<uint32_t>(frame.data(), kAtMagic) == kHandshakeMagic;
 }
 
-void EncodeIntroduction(const Introduction& in, IntroductionBytes* out) {
+void EncodeHandshake(const HandshakeMessage& in, HandshakeBytes* out) {
   CHECK(!in.name.empty() && in.name.size() <= kNodeNameBytes);
   std::byte* p = out->data();
   out->fill(std::byte{0});
-  Put<uint32_t>(p, kAtMagic, kIntroductionMagic);
-  Put<uint8_t>(p, kAtVersion, kIntroductionVersion);
+  Put<uint32_t>(p, kAtMagic, kHandshakeMagic);
+  Put<uint8_t>(p, kAtVersion, kHandshakeVersion);
   Put<uint8_t>(p, kAtFlags, (in.wants_answer ? kFlagWantsAnswer : 0) | (in.keyed ? kFlagKeyed : 0));
   Put<uint8_t>(p, kAtFrameVersion, in.settings.frame_version);
   Put<uint8_t>(p, kAtNameBytes, static_cast<uint8_t>(in.name.size()));
@@ -100,7 +100,7 @@ void EncodeIntroduction(const Introduction& in, IntroductionBytes* out) {
   Put<uint64_t>(p, kAtParameters, in.settings.parameters);
   Put<uint64_t>(p, kAtLayoutDigest, in.settings.layout_digest);
   Put<uint64_t>(p, kAtTopologyDigest, in.settings.topology_digest);
-  Put<Nonce>(p, kAtLife, in.life);
+  Put<Nonce>(p, kAtLife, in.session_id);
   Put<Nonce>(p, kAtChallenge, in.challenge);
   Put<Nonce>(p, kAtEcho, in.echo);
   Put<Nonce>(p, kAtKnown, in.known);
@@ -109,16 +109,16 @@ void EncodeIntroduction(const Introduction& in, IntroductionBytes* out) {
   Put<uint32_t>(p, kAtChecksum, Crc32c({p, kAtChecksum}));
 }
 
-IntroDrop DecodeIntroduction(std::span<const std::byte> bytes, Introduction* in) {
-  if (bytes.size() != kIntroductionBytes) return IntroDrop::kLength;
-  if (!IsIntroduction(bytes)) return IntroDrop::kMagic;
+HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* in) {
+  if (bytes.size() != kHandshakeBytes) return HandshakeDrop::kLength;
+  if (!IsHandshake(bytes)) return HandshakeDrop::kMagic;
   const std::byte* p = bytes.data();
   if (Get<uint32_t>(p, kAtChecksum) != Crc32c(bytes.first(kAtChecksum))) {
-    return IntroDrop::kChecksum;
+    return HandshakeDrop::kChecksum;
   }
   in->run = Get<uint64_t>(p, kAtRun);
   in->source = Get<uint16_t>(p, kAtSource);
-  if (Get<uint8_t>(p, kAtVersion) != kIntroductionVersion) return IntroDrop::kVersion;
+  if (Get<uint8_t>(p, kAtVersion) != kHandshakeVersion) return HandshakeDrop::kVersion;
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
   in->wants_answer = (flags & kFlagWantsAnswer) != 0;
   in->keyed = (flags & kFlagKeyed) != 0;
@@ -130,14 +130,14 @@ IntroDrop DecodeIntroduction(std::span<const std::byte> bytes, Introduction* in)
   in->settings.parameters = Get<uint64_t>(p, kAtParameters);
   in->settings.layout_digest = Get<uint64_t>(p, kAtLayoutDigest);
   in->settings.topology_digest = Get<uint64_t>(p, kAtTopologyDigest);
-  in->life = Get<Nonce>(p, kAtLife);
+  in->session_id = Get<Nonce>(p, kAtLife);
   in->challenge = Get<Nonce>(p, kAtChallenge);
   in->echo = Get<Nonce>(p, kAtEcho);
   in->known = Get<Nonce>(p, kAtKnown);
   in->known_incarnation = Get<uint32_t>(p, kAtKnownIncarnation);
   const size_t name_bytes = std::min<size_t>(Get<uint8_t>(p, kAtNameBytes), kNodeNameBytes);
   in->name.assign(reinterpret_cast<const char*>(p + kAtName), name_bytes);
-  return FieldsMakeSense(*in, bytes) ? IntroDrop::kNone : IntroDrop::kField;
+  return FieldsMakeSense(*in, bytes) ? HandshakeDrop::kNone : HandshakeDrop::kField;
 }
 
 }  // namespace millrace

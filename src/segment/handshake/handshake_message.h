@@ -1,4 +1,4 @@
-// Introductions on the wire, byte by byte as docs/introductions.md has them: 208 bytes,
+// Handshake messages on the wire, byte by byte as docs/handshake.md has them: 208 bytes,
 // little-endian. Nothing here keeps state; decoding trusts no byte.
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_MESSAGE_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_MESSAGE_H_
@@ -16,33 +16,33 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kIntroductionMagic = 0x49524c4d;  // "MLRI"
-inline constexpr uint8_t kIntroductionVersion = 2;
-inline constexpr size_t kNodeNameBytes = 64;        // the longest name
-inline constexpr size_t kIntroductionBytes = 208;   // tag included
-inline constexpr size_t kIntroductionTagged = 192;  // what the tag is of
+inline constexpr uint32_t kHandshakeMagic = 0x49524c4d;  // "MLRI"
+inline constexpr uint8_t kHandshakeVersion = 2;
+inline constexpr size_t kNodeNameBytes = 64;     // the longest name
+inline constexpr size_t kHandshakeBytes = 208;   // tag included
+inline constexpr size_t kHandshakeTagged = 192;  // what the tag is of
 
-using IntroductionBytes = std::array<std::byte, kIntroductionBytes>;
+using HandshakeBytes = std::array<std::byte, kHandshakeBytes>;
 
 // What has to be equal on two nodes for their exchanges to understand each other.
-struct SharedSettings {
+struct CompatibilityInfo {
   uint8_t frame_version = kFrameVersion;
   uint16_t max_nodes = 0;
   uint32_t chunk_floats = 0;
   uint64_t parameters = 0;       // floats of the weight array
   uint64_t layout_digest = 0;    // ParamLayout::Digest()
   uint64_t topology_digest = 0;  // of the topology's text
-  bool operator==(const SharedSettings&) const = default;
+  bool operator==(const CompatibilityInfo&) const = default;
 };
 
-struct Introduction {
+struct HandshakeMessage {
   bool wants_answer = false;
   bool keyed = false;  // its last bytes are a tag
   uint64_t run = 0;
   NodeId source = 0, destination = kAllNodes;
   uint32_t incarnation = 0;
-  SharedSettings settings;
-  Nonce life = kNoNonce;           // of the sender
+  CompatibilityInfo settings;
+  Nonce session_id = kNoNonce;     // of the sender
   Nonce challenge = kNoNonce;      // to the receiver, which echoes it; none in a multicast
   Nonce echo = kNoNonce;           // the last challenge of the receiver's
   Nonce known = kNoNonce;          // the receiver's life that the sender believes in
@@ -50,37 +50,37 @@ struct Introduction {
   std::string name;                // of the sender; at most kNodeNameBytes, without zeros
 };
 
-// Why introductions have no effect; what the counters are indexed by.
-enum class IntroDrop : uint8_t {
-  kNone,         // taken
-  kLength,       // not kIntroductionBytes
-  kMagic,        // not an introduction
-  kChecksum,     // damaged on the way
-  kVersion,      // another version
-  kField,        // a field holds a value that no sender writes
-  kRun,          // another run's
-  kSelf,         // our own, looped back
-  kDestination,  // for another node
-  kStranger,     // no node of this run has that id
-  kSource,       // came from another node than it says
-  kNoKey,        // without a tag, and we have a key
-  kForeignKey,   // with a tag, and we have no key
-  kTag,          // made with another key, or forged
-  kUnproven,     // does not echo our challenge: perhaps a recording. It may be answered
-  kDiffers,      // proven, but not of our settings
+// Why handshake messages have no effect; what the counters are indexed by.
+enum class HandshakeDrop : uint8_t {
+  kNone,             // taken
+  kLength,           // not kHandshakeBytes
+  kMagic,            // not an handshake message
+  kChecksum,         // damaged on the way
+  kVersion,          // another version
+  kField,            // a field holds a value that no sender writes
+  kRun,              // another run's
+  kSelf,             // our own, looped back
+  kDestination,      // for another node
+  kStranger,         // no node of this run has that id
+  kSource,           // came from another node than it says
+  kNoKey,            // without a tag, and we have a key
+  kForeignKey,       // with a tag, and we have no key
+  kTag,              // made with another key, or forged
+  kUnauthenticated,  // does not echo our challenge: perhaps a recording. It may be answered
+  kDiffers,          // proven, but not of our settings
   kCount
 };
-const char* IntroDropName(IntroDrop drop);
-using IntroDrops = std::array<uint64_t, static_cast<size_t>(IntroDrop::kCount)>;
+const char* HandshakeDropName(HandshakeDrop drop);
+using HandshakeDrops = std::array<uint64_t, static_cast<size_t>(HandshakeDrop::kCount)>;
 
-// Whether a frame is for DecodeIntroduction rather than for the exchange.
-bool IsIntroduction(std::span<const std::byte> frame);
+// Whether a frame is for DecodeHandshake rather than for the exchange.
+bool IsHandshake(std::span<const std::byte> frame);
 
 // All but the tag, which is left zero. CHECKs that the name fits.
-void EncodeIntroduction(const Introduction& introduction, IntroductionBytes* out);
+void EncodeHandshake(const HandshakeMessage& handshake, HandshakeBytes* out);
 
 // kLength to kField, or kNone. With kVersion source and run are set, and nothing else is.
-IntroDrop DecodeIntroduction(std::span<const std::byte> bytes, Introduction* introduction);
+HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* handshake);
 
 }  // namespace millrace
 

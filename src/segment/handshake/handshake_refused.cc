@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-JoinVerdict Introductions::Verdict(int64_t now) const {
+JoinVerdict Handshake::Verdict(int64_t now) const {
   if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
     return JoinVerdict::kMayJoin;
   }
@@ -15,12 +15,12 @@ JoinVerdict Introductions::Verdict(int64_t now) const {
   return long_enough ? JoinVerdict::kGiveUp : JoinVerdict::kWait;
 }
 
-bool Introductions::MetCompatible() const {
+bool Handshake::MetCompatible() const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [](const PeerState& peer) { return peer.known && !peer.barred; });
 }
 
-void Introductions::Record(const std::string& text, bool proven, int64_t now) {
+void Handshake::Record(const std::string& text, bool proven, int64_t now) {
   const bool lasts = !unresolved_.reason.empty() && now <= wait_ends();
   if (!lasts) unresolved_ = {.reason = "", .proven = false, .since = now, .last = now};
   unresolved_.last = now;
@@ -31,18 +31,19 @@ void Introductions::Record(const std::string& text, bool proven, int64_t now) {
 
 // ---- A later incarnation. ---------------------------------------------------
 
-bool Introductions::TakeRaise(IncarnationRaise* raise) {
+bool Handshake::TakeRaise(IncarnationRaise* raise) {
   if (!raise_.has_value()) return false;
   *raise = *raise_;
   raise_.reset();
   return true;
 }
 
-// For an introduction of the life that is believed, which has echoed this life's challenge:
+// For an handshake message of the life that is believed, which has echoed this life's challenge:
 // neither forged, where there is a key, nor a recording.
-void Introductions::LearnIncarnation(PeerState* peer, const Introduction& in, int64_t now) {
-  if (in.known == life_) peer->barred = false;
-  if (in.known == kNoNonce || in.known == life_ || in.known_incarnation < incarnation_) return;
+void Handshake::LearnIncarnation(PeerState* peer, const HandshakeMessage& in, int64_t now) {
+  if (in.known == session_id_) peer->barred = false;
+  if (in.known == kNoNonce || in.known == session_id_ || in.known_incarnation < incarnation_)
+    return;
   if (!peer->raised && in.known_incarnation < kLatestIncarnation) {
     return Raise(peer, in.known_incarnation, now);
   }
@@ -52,16 +53,16 @@ void Introductions::LearnIncarnation(PeerState* peer, const Introduction& in, in
                                        " knows a later start of this node: ", in.known_incarnation,
                                        ", here ", incarnation_));
   Record(text, true, now);
-  Tell(peer, {peer->node, text, true, in.life}, now);
+  Report(peer, {peer->node, text, true, in.session_id}, now);
 }
 
 // This node lives anew for all peers: none may take its frames for those of the start that
 // it was until now.
-void Introductions::Raise(PeerState* peer, uint32_t known, int64_t now) {
+void Handshake::Raise(PeerState* peer, uint32_t known, int64_t now) {
   raise_ = {peer->node, incarnation_, known};
   peer->raised = true;
   incarnation_ = known + 1;
-  life_ = DrawNonce(random_);
+  session_id_ = DrawNonce(random_);
   for (PeerState& each : peers_) {
     each.confirmed = false;
     each.interval = config_.first_ns;

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "transport/check_range.h"
+#include "transport/credited_endpoint.h"
 #include "transport/packet/link.h"
 #include "transport/peer_list.h"
 #include "transport/registry.h"
-#include "transport/credited_endpoint.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #define MILLRACE_TRANSPORT_UDP_LINK_H_
 
 #include "transport/datagram_link.h"
-#include "transport/udp/batch.h"
 #include "transport/inet_peers.h"
+#include "transport/udp/batch.h"
 #include "transport/udp/receiver.h"
 #include "transport/udp/socket.h"
 

@@ -5,12 +5,12 @@
 
 #include "base/error.h"
 #include "transport/check_range.h"
+#include "transport/credited_endpoint.h"
+#include "transport/inet_peers.h"
 #include "transport/peer_list.h"
 #include "transport/registry.h"
 #include "transport/udp/link.h"
-#include "transport/inet_peers.h"
 #include "transport/udp/wire.h"
-#include "transport/credited_endpoint.h"
 
 namespace millrace {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "transport/datagram_link.h"
 #include "transport/verbs/device.h"
-#include "transport/verbs/resolver.h"
 #include "transport/verbs/groups.h"
 #include "transport/verbs/queue_pair.h"
 #include "transport/verbs/receiver.h"
+#include "transport/verbs/resolver.h"
 #include "transport/verbs/sender.h"
 #include "transport/verbs/wire.h"
 

@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 #include "transport/check_range.h"
+#include "transport/credited_endpoint.h"
+#include "transport/inet_peers.h"
 #include "transport/peer_list.h"
 #include "transport/registry.h"
-#include "transport/inet_peers.h"
 #include "transport/verbs/link.h"
 #include "transport/verbs/window.h"
 #include "transport/verbs/wire.h"
-#include "transport/credited_endpoint.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "exchange/protocol/frame.h"
 #include "segment/segment_metrics.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -15,19 +15,19 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-GateConfig ConfigFor(NodeId node, uint64_t life, char key) {
-  GateConfig config;
-  config.introductions = test::ConfigOf(node, 3, static_cast<uint32_t>(life));
+FrameFilterConfig ConfigFor(NodeId node, uint64_t session_id, char key) {
+  FrameFilterConfig config;
+  config.handshake = test::ConfigOf(node, 3, static_cast<uint32_t>(session_id));
   if (key != 0) {
     config.key = std::make_shared<const SecretKey>(test::KeyOf(static_cast<uint8_t>(key)));
   }
-  config.random = test::SeededRandom(node, life);
+  config.random = test::SeededRandom(node, session_id);
   return config;
 }
 
 // A frame of `source` as it leaves an outbox, with room for a trailer behind it.
 struct Leaving {
-  Leaving(NodeId source, Gate* gate) : payload(40 + kSealBytes, std::byte{7}) {
+  Leaving(NodeId source, FrameFilter* filter) : payload(40 + kFrameTagBytes, std::byte{7}) {
     FrameHeader header;
     header.type = FrameType::kPosition;
     header.run = test::kRun;
@@ -36,7 +36,7 @@ struct Leaving {
     head.resize(kFrameHeaderBytes);
     EncodeFrame(header, {}, {payload.data(), 40}, head);
     frame = {kAllNodes, head, {payload.data(), 40}, {payload.data() + 40, payload.size() - 40}, 0};
-    gate->Seal(&frame);
+    filter->Sign(&frame);
   }
   Bytes OnTheWire() const {
     Bytes bytes(frame.head.begin(), frame.head.end());
@@ -48,13 +48,13 @@ struct Leaving {
   PostedFrame frame;
 };
 
-// Carries introductions to and fro for five seconds.
-void Introduce(Gate* a, NodeId a_id, Gate* b, NodeId b_id, int64_t begin = 0) {
+// Carries handshake messages to and fro for five seconds.
+void Introduce(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t begin = 0) {
   for (int64_t now = begin; now < begin + 5'000 * test::kMs; now += 50 * test::kMs) {
     for (const auto& [from, from_id, to, to_id] :
          {std::tuple(a, a_id, b, b_id), std::tuple(b, b_id, a, a_id)}) {
-      std::vector<OutIntroduction> room(8);
-      const size_t count = from->introductions().Send(room, now);
+      std::vector<OutHandshake> room(8);
+      const size_t count = from->handshake().Send(room, now);
       for (size_t i = 0; i < count; ++i) {
         if (room[i].to == to_id || room[i].to == kAllNodes)
           to->Enter({from_id, room[i].bytes}, now);
@@ -63,42 +63,44 @@ void Introduce(Gate* a, NodeId a_id, Gate* b, NodeId b_id, int64_t begin = 0) {
   }
 }
 
-uint64_t Drops(const Gate& gate, GateDrop drop) { return gate.drops()[static_cast<size_t>(drop)]; }
+uint64_t Drops(const FrameFilter& filter, FilterDrop drop) {
+  return filter.drops()[static_cast<size_t>(drop)];
+}
 
-TEST(Gate, LetsInWhoHasIntroducedItselfAndNobodyElse) {
+TEST(FrameFilter, LetsInWhoHasIntroducedItselfAndNobodyElse) {
   for (char key : {'\0', 'k'}) {
-    Gate a(ConfigFor(0, 1, key)), b(ConfigFor(1, 1, key));
+    FrameFilter a(ConfigFor(0, 1, key)), b(ConfigFor(1, 1, key));
     const Bytes early = Leaving(1, &b).OnTheWire();
     EXPECT_FALSE(a.Enter({1, early}, 0));
-    EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 1u);
+    EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 1u);
     Introduce(&a, 0, &b, 1);
     const Bytes sent = Leaving(1, &b).OnTheWire();
-    EXPECT_EQ(sent.size(), kFrameHeaderBytes + 40 + (key ? kSealBytes : 0));
+    EXPECT_EQ(sent.size(), kFrameHeaderBytes + 40 + (key ? kFrameTagBytes : 0));
     const auto entered = a.Enter({1, sent}, 0);
     ASSERT_TRUE(entered);
     EXPECT_EQ(entered->size(), kFrameHeaderBytes + 40);
     EXPECT_EQ((*entered)[kFrameHeaderBytes], std::byte{7});
     // In another's name, and of a node that nobody knows.
     EXPECT_FALSE(a.Enter({2, sent}, 0));
-    EXPECT_EQ(Drops(a, GateDrop::kOtherSender), 1u);
-    Gate stranger(ConfigFor(2, 1, key));
+    EXPECT_EQ(Drops(a, FilterDrop::kSourceMismatch), 1u);
+    FrameFilter stranger(ConfigFor(2, 1, key));
     EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
-    EXPECT_EQ(Drops(a, GateDrop::kNotIntroduced), 2u);
+    EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 2u);
     EXPECT_EQ(a.drops_of(1), 1u);  // the early one
     EXPECT_EQ(a.drops_of(2), 2u);
     const PeerMeters exchange(3, 1);
-    SegmentMeters meters(&exchange, {1, 2});
+    SegmentMetrics meters(&exchange, {1, 2});
     meters.Publish(a);
-    EXPECT_EQ(meters.gate_drops(), 3u);
-    EXPECT_EQ(meters.gate_drops_of(1), 1u);
-    EXPECT_EQ(meters.gate_drops_of(2), 2u);
+    EXPECT_EQ(meters.filter_drops(), 3u);
+    EXPECT_EQ(meters.filter_drops_of(1), 1u);
+    EXPECT_EQ(meters.filter_drops_of(2), 2u);
     EXPECT_EQ(a.refusal(), "");
   }
 }
 
-TEST(Gate, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
-  Gate a(ConfigFor(0, 1, 'k'));
-  auto b = std::make_unique<Gate>(ConfigFor(1, 1, 'k'));
+TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
+  FrameFilter a(ConfigFor(0, 1, 'k'));
+  auto b = std::make_unique<FrameFilter>(ConfigFor(1, 1, 'k'));
   Introduce(&a, 0, b.get(), 1);
   const Bytes sent = Leaving(1, b.get()).OnTheWire();
   for (size_t at = 0; at < sent.size(); ++at) {
@@ -106,36 +108,36 @@ TEST(Gate, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
     altered[at] ^= std::byte{1};
     EXPECT_FALSE(a.Enter({1, altered}, 0)) << at;
   }
-  EXPECT_GT(Drops(a, GateDrop::kSeal), 0u);
-  EXPECT_FALSE(a.Enter({1, Bytes(sent.begin(), sent.end() - kSealBytes)}, 0));
+  EXPECT_GT(Drops(a, FilterDrop::kBadTag), 0u);
+  EXPECT_FALSE(a.Enter({1, Bytes(sent.begin(), sent.end() - kFrameTagBytes)}, 0));
   ASSERT_TRUE(a.Enter({1, sent}, 0));
-  const uint64_t before = Drops(a, GateDrop::kRepeated);
+  const uint64_t before = Drops(a, FilterDrop::kReplayed);
   EXPECT_FALSE(a.Enter({1, sent}, 0));
-  EXPECT_EQ(Drops(a, GateDrop::kRepeated), before + 1);
+  EXPECT_EQ(Drops(a, FilterDrop::kReplayed), before + 1);
   const Bytes unused = Leaving(1, b.get()).OnTheWire();
-  b = std::make_unique<Gate>(ConfigFor(1, 2, 'k'));
+  b = std::make_unique<FrameFilter>(ConfigFor(1, 2, 'k'));
   Introduce(&a, 0, b.get(), 1);
   EXPECT_FALSE(a.Enter({1, unused}, 0));
   EXPECT_TRUE(a.Enter({1, Leaving(1, b.get()).OnTheWire()}, 0));
 }
 
-TEST(Gate, SealsAnewAfterItHasTakenALaterIncarnation) {
-  Gate a(ConfigFor(0, 1, 'k')), earlier(ConfigFor(1, 7, 'k'));
+TEST(FrameFilter, SealsAnewAfterItHasTakenALaterIncarnation) {
+  FrameFilter a(ConfigFor(0, 1, 'k')), earlier(ConfigFor(1, 7, 'k'));
   Introduce(&a, 0, &earlier, 1);
-  Gate b(ConfigFor(1, 5, 'k'));
-  const Nonce life = b.introductions().life();
+  FrameFilter b(ConfigFor(1, 5, 'k'));
+  const Nonce session_id = b.handshake().session_id();
   const Bytes before = Leaving(1, &b).OnTheWire();
   Introduce(&a, 0, &b, 1, 5'000 * test::kMs);
-  EXPECT_EQ(b.introductions().incarnation(), 8u);
-  EXPECT_NE(b.introductions().life(), life);
+  EXPECT_EQ(b.handshake().incarnation(), 8u);
+  EXPECT_NE(b.handshake().session_id(), session_id);
   EXPECT_FALSE(a.Enter({1, before}, 0));
   EXPECT_TRUE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));
 }
 
-TEST(Gate, SaysWhyItRefuses) {
-  GateConfig other = ConfigFor(1, 1, '\0');
-  other.introductions.settings.parameters += 5;
-  Gate a(ConfigFor(0, 1, '\0')), b(other);
+TEST(FrameFilter, SaysWhyItRefuses) {
+  FrameFilterConfig other = ConfigFor(1, 1, '\0');
+  other.handshake.settings.parameters += 5;
+  FrameFilter a(ConfigFor(0, 1, '\0')), b(other);
   Introduce(&a, 0, &b, 1);
   const int64_t now = 5'000 * test::kMs;
   EXPECT_EQ(a.Verdict(now), JoinVerdict::kWait);

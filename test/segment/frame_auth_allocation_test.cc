@@ -8,7 +8,7 @@
 
 #include "exchange/protocol/frame.h"
 #include "segment/auth/frame_auth.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 
 namespace millrace {
 namespace {
@@ -31,20 +31,20 @@ const bool counted = CRYPTO_set_mem_functions(Allocate, Reallocate, Free) == 1;
 TEST(SealAllocation, OpensslAllocatesWhenALifeBeginsAndNotPerFrame) {
   ASSERT_TRUE(counted);
   const SecretKey key = test::KeyOf(1);
-  const Nonce life = {std::byte{1}};
-  Sealer sealer(key, 1, 0, life);
-  Opener opener(key, 1, 1);
-  opener.Admit(0, life);
+  const Nonce session_id = {std::byte{1}};
+  FrameSigner signer(key, 1, 0, session_id);
+  FrameVerifier verifier(key, 1, 1);
+  verifier.Admit(0, session_id);
   EXPECT_GT(allocations, 0);
-  std::vector<std::byte> frame(1464 + kSealBytes);
+  std::vector<std::byte> frame(1464 + kFrameTagBytes);
   const std::span all(frame);
   allocations = 0;
   for (int i = 0; i < 100; ++i) {
-    sealer.Seal(all.first(kFrameHeaderBytes), all.subspan(kFrameHeaderBytes, 1400),
-                all.last<kSealBytes>());
-    ASSERT_EQ(opener.Open(all).result, OpenResult::kOpened);
+    signer.Sign(all.first(kFrameHeaderBytes), all.subspan(kFrameHeaderBytes, 1400),
+                all.last<kFrameTagBytes>());
+    ASSERT_EQ(verifier.Verify(all).result, VerifyResult::kVerified);
     frame[200] ^= std::byte{1};
-    ASSERT_NE(opener.Open(all).result, OpenResult::kOpened);
+    ASSERT_NE(verifier.Verify(all).result, VerifyResult::kVerified);
   }
   EXPECT_EQ(allocations, 0);
 }

@@ -3,7 +3,7 @@
 // (Sealer, Opener) and by the alternatives. Medians; rounds go through all in turn, so that
 // a machine that is slow for a while is slow for all.
 //
-//   build/bench/seal_bench --repeats=21
+//   build/bench/auth_bench --repeats=21
 #include <gflags/gflags.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <functional>
 #include <vector>
 
+#include "bench/auth_bench/alternatives.h"
 #include "bench/measure.h"
-#include "bench/seal_bench/alternatives.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/frame_auth.h"
 
@@ -44,7 +44,7 @@ double NsEach(Body body) {
 // Frames as they travel, each with its trailer.
 class SealedFrames {
  public:
-  explicit SealedFrames(size_t bytes) : bytes_(bytes), memory_(kFrames * (bytes + kSealBytes)) {
+  explicit SealedFrames(size_t bytes) : bytes_(bytes), memory_(kFrames * (bytes + kFrameTagBytes)) {
     FrameHeader header;
     header.length = static_cast<uint32_t>(bytes - kFrameHeaderBytes);
     for (int i = 0; i < kFrames; ++i) {
@@ -52,19 +52,19 @@ class SealedFrames {
     }
   }
   std::span<std::byte> frame(int i) {
-    return std::span(memory_).subspan(static_cast<size_t>(i) * (bytes_ + kSealBytes),
-                                      bytes_ + kSealBytes);
+    return std::span(memory_).subspan(static_cast<size_t>(i) * (bytes_ + kFrameTagBytes),
+                                      bytes_ + kFrameTagBytes);
   }
-  double Seal(Sealer* sealer) {
+  double Sign(FrameSigner* signer) {
     return NsEach([&](int i) {
       const auto all = frame(i);
-      sealer->Seal(all.first(kFrameHeaderBytes),
+      signer->Sign(all.first(kFrameHeaderBytes),
                    all.subspan(kFrameHeaderBytes, bytes_ - kFrameHeaderBytes),
-                   all.last<kSealBytes>());
+                   all.last<kFrameTagBytes>());
     });
   }
-  double Open(Opener* opener) {
-    return NsEach([&](int i) { opened_ += opener->Open(frame(i)).frame.size() == bytes_; });
+  double Verify(FrameVerifier* verifier) {
+    return NsEach([&](int i) { opened_ += verifier->Verify(frame(i)).frame.size() == bytes_; });
   }
   int opened() const { return opened_; }
 
@@ -76,13 +76,13 @@ class SealedFrames {
 
 double SealOrOpen(size_t bytes, bool open) {
   const SecretKey key;
-  Sealer sealer(key, 1, 0, kLife);
-  Opener opener(key, 1, 1);
-  opener.Admit(0, kLife);
+  FrameSigner signer(key, 1, 0, kLife);
+  FrameVerifier verifier(key, 1, 1);
+  verifier.Admit(0, kLife);
   SealedFrames frames(bytes);
-  const double seal_ns = frames.Seal(&sealer), open_ns = frames.Open(&opener);
+  const double seal_ns = frames.Sign(&signer), open_ns = frames.Verify(&verifier);
   if (frames.opened() != kFrames) {
-    fprintf(stderr, "seal_bench: %d of %d frames were opened\n", frames.opened(), kFrames);
+    fprintf(stderr, "auth_bench: %d of %d frames were opened\n", frames.opened(), kFrames);
     exit(1);
   }
   return open ? open_ns : seal_ns;
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
       "Sealer (OpenSSL AES-256-GCM)", [](size_t n) { return SealOrOpen(n, false); }, {}};
   contenders[1] = {
       "Opener (the same, and its window)", [](size_t n) { return SealOrOpen(n, true); }, {}};
-  const auto alternatives = seal_bench::Alternatives();
+  const auto alternatives = auth_bench::Alternatives();
   const std::vector<std::byte> memory(std::max(kSizes[0], kSizes[1]));
   for (const auto& each : alternatives) {
     contenders.push_back({each->name(),

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -25,8 +25,9 @@ constexpr Nonce kLife = {std::byte{1}}, kNextLife = {std::byte{2}};
 constexpr size_t kPayload = 100;
 
 // A frame of `source`, sealed; the payload says `content`.
-Bytes Sealed(Sealer* sealer, NodeId source, uint8_t content = 7, size_t payload_bytes = kPayload) {
-  Bytes frame(kFrameHeaderBytes + payload_bytes + kSealBytes);
+Bytes Sealed(FrameSigner* signer, NodeId source, uint8_t content = 7,
+             size_t payload_bytes = kPayload) {
+  Bytes frame(kFrameHeaderBytes + payload_bytes + kFrameTagBytes);
   const std::span all(frame);
   FrameHeader header;
   header.source = source;
@@ -34,133 +35,136 @@ Bytes Sealed(Sealer* sealer, NodeId source, uint8_t content = 7, size_t payload_
   const auto payload = all.subspan(kFrameHeaderBytes, payload_bytes);
   std::fill(payload.begin(), payload.end(), std::byte{content});
   EncodeFrame(header, {}, payload, all);
-  sealer->Seal(all.first(kFrameHeaderBytes), payload, all.last<kSealBytes>());
+  signer->Sign(all.first(kFrameHeaderBytes), payload, all.last<kFrameTagBytes>());
   return frame;
 }
 
-class Seal : public testing::Test {
+class Sign : public testing::Test {
  protected:
-  Seal() { opener.Admit(1, kLife); }
-  OpenResult Open(const Bytes& frame) { return opener.Open(frame).result; }
-  uint64_t Count(OpenResult result) const { return opener.counts()[static_cast<size_t>(result)]; }
+  Sign() { verifier.Admit(1, kLife); }
+  VerifyResult Verify(const Bytes& frame) { return verifier.Verify(frame).result; }
+  uint64_t Count(VerifyResult result) const {
+    return verifier.counts()[static_cast<size_t>(result)];
+  }
 
   const SecretKey key = KeyOf(1);
-  Sealer sealer{key, kRun, 1, kLife};
-  Opener opener{key, kRun, 4};
+  FrameSigner signer{key, kRun, 1, kLife};
+  FrameVerifier verifier{key, kRun, 4};
 };
 
-TEST_F(Seal, AFrameIsOpenedAsItWasSealed) {
+TEST_F(Sign, AFrameIsOpenedAsItWasSealed) {
   for (size_t bytes : {0, 1, 12, 1400, 8896}) {
-    const Bytes frame = Sealed(&sealer, 1, 9, bytes);
-    const Opened opened = opener.Open(frame);
-    ASSERT_EQ(opened.result, OpenResult::kOpened);
+    const Bytes frame = Sealed(&signer, 1, 9, bytes);
+    const Verified opened = verifier.Verify(frame);
+    ASSERT_EQ(opened.result, VerifyResult::kVerified);
     EXPECT_EQ(opened.frame.data(), frame.data());
-    EXPECT_EQ(opened.frame.size(), frame.size() - kSealBytes);
+    EXPECT_EQ(opened.frame.size(), frame.size() - kFrameTagBytes);
     FrameView view;
     EXPECT_EQ(DecodeFrame(opened.frame, &view), Drop::kNone);
     EXPECT_EQ(view.payload.size(), bytes);
   }
-  EXPECT_EQ(Count(OpenResult::kOpened), 5u);
+  EXPECT_EQ(Count(VerifyResult::kVerified), 5u);
 }
 
-TEST_F(Seal, AHeaderAndAPayloadAreSealedAsTheOnePieceThatArrives) {
-  Bytes frame = Sealed(&sealer, 1);
-  Sealer again(key, kRun, 1, kLife);
-  Bytes trailer(kSealBytes);
-  again.Seal(std::span(frame).first(kFrameHeaderBytes + kPayload), {},
-             std::span(trailer).first<kSealBytes>());
-  EXPECT_EQ(Bytes(frame.end() - kSealBytes, frame.end()), trailer);
+TEST_F(Sign, AHeaderAndAPayloadAreSealedAsTheOnePieceThatArrives) {
+  Bytes frame = Sealed(&signer, 1);
+  FrameSigner again(key, kRun, 1, kLife);
+  Bytes trailer(kFrameTagBytes);
+  again.Sign(std::span(frame).first(kFrameHeaderBytes + kPayload), {},
+             std::span(trailer).first<kFrameTagBytes>());
+  EXPECT_EQ(Bytes(frame.end() - kFrameTagBytes, frame.end()), trailer);
 }
 
-TEST_F(Seal, AnyFlippedBitIsRefused) {
-  const Bytes good = Sealed(&sealer, 1);
+TEST_F(Sign, AnyFlippedBitIsRefused) {
+  const Bytes good = Sealed(&signer, 1);
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
     Bytes frame = good;
     frame[bit / 8] ^= std::byte{1} << (bit % 8);
-    EXPECT_NE(Open(frame), OpenResult::kOpened) << bit;
+    EXPECT_NE(Verify(frame), VerifyResult::kVerified) << bit;
   }
-  EXPECT_EQ(Open(good), OpenResult::kOpened);  // no forgery has used up its number
+  EXPECT_EQ(Verify(good), VerifyResult::kVerified);  // no forgery has used up its number
 }
 
-TEST_F(Seal, FramesOfOtherLengthsAreRefused) {
-  const Bytes good = Sealed(&sealer, 1);
+TEST_F(Sign, FramesOfOtherLengthsAreRefused) {
+  const Bytes good = Sealed(&signer, 1);
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_NE(Open(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
-              OpenResult::kOpened);
+    EXPECT_NE(Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
+              VerifyResult::kVerified);
   }
-  EXPECT_EQ(Count(OpenResult::kShort), kFrameHeaderBytes + kSealBytes);
+  EXPECT_EQ(Count(VerifyResult::kShort), kFrameHeaderBytes + kFrameTagBytes);
   Bytes longer = good;
   longer.insert(longer.begin() + kFrameHeaderBytes, std::byte{0});
-  EXPECT_EQ(Open(longer), OpenResult::kTag);
+  EXPECT_EQ(Verify(longer), VerifyResult::kTag);
 }
 
-TEST_F(Seal, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
-  Sealer other_life(key, kRun, 1, kNextLife), other_run(key, kRun + 1, 1, kLife);
-  Sealer other_node(key, kRun, 2, kLife), other_key(KeyOf(2), kRun, 1, kLife);
-  for (Sealer* wrong : {&other_life, &other_run, &other_node, &other_key}) {
-    EXPECT_EQ(Open(Sealed(wrong, 1)), OpenResult::kTag);
+TEST_F(Sign, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
+  FrameSigner other_life(key, kRun, 1, kNextLife), other_run(key, kRun + 1, 1, kLife);
+  FrameSigner other_node(key, kRun, 2, kLife), other_key(KeyOf(2), kRun, 1, kLife);
+  for (FrameSigner* wrong : {&other_life, &other_run, &other_node, &other_key}) {
+    EXPECT_EQ(Verify(Sealed(wrong, 1)), VerifyResult::kTag);
   }
-  EXPECT_EQ(Open(Sealed(&other_node, 2)), OpenResult::kStranger);
-  EXPECT_EQ(Open(Sealed(&sealer, 9)), OpenResult::kStranger);
-  EXPECT_EQ(Open(Sealed(&sealer, 0xffff)), OpenResult::kStranger);
-  EXPECT_EQ(Open(Sealed(&sealer, 1)), OpenResult::kOpened);
-  EXPECT_EQ(Count(OpenResult::kTag), 4u);
-  EXPECT_EQ(Count(OpenResult::kStranger), 3u);
+  EXPECT_EQ(Verify(Sealed(&other_node, 2)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Sealed(&signer, 9)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Sealed(&signer, 0xffff)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Sealed(&signer, 1)), VerifyResult::kVerified);
+  EXPECT_EQ(Count(VerifyResult::kTag), 4u);
+  EXPECT_EQ(Count(VerifyResult::kStranger), 3u);
 }
 
-TEST_F(Seal, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
-  const Bytes recorded = Sealed(&sealer, 1), kept = Sealed(&sealer, 1);
-  EXPECT_EQ(Open(recorded), OpenResult::kOpened);
-  opener.Admit(1, kNextLife);
-  EXPECT_EQ(Open(recorded), OpenResult::kTag);
-  EXPECT_EQ(Open(kept), OpenResult::kTag);
-  Sealer next(key, kRun, 1, kNextLife);
-  EXPECT_EQ(Open(Sealed(&next, 1)), OpenResult::kOpened);
+TEST_F(Sign, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
+  const Bytes recorded = Sealed(&signer, 1), kept = Sealed(&signer, 1);
+  EXPECT_EQ(Verify(recorded), VerifyResult::kVerified);
+  verifier.Admit(1, kNextLife);
+  EXPECT_EQ(Verify(recorded), VerifyResult::kTag);
+  EXPECT_EQ(Verify(kept), VerifyResult::kTag);
+  FrameSigner next(key, kRun, 1, kNextLife);
+  EXPECT_EQ(Verify(Sealed(&next, 1)), VerifyResult::kVerified);
 }
 
-TEST_F(Seal, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
-  const Bytes frame = Sealed(&sealer, 1);
-  EXPECT_EQ(Open(frame), OpenResult::kOpened);
-  EXPECT_EQ(Open(frame), OpenResult::kRepeated);
-  opener.Admit(1, kLife);
-  EXPECT_EQ(Open(frame), OpenResult::kRepeated);
-  EXPECT_EQ(Count(OpenResult::kRepeated), 2u);
+TEST_F(Sign, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
+  const Bytes frame = Sealed(&signer, 1);
+  EXPECT_EQ(Verify(frame), VerifyResult::kVerified);
+  EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
+  verifier.Admit(1, kLife);
+  EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
+  EXPECT_EQ(Count(VerifyResult::kReplayed), 2u);
 }
 
-TEST_F(Seal, TheWindowEndsAfter4096Frames) {
+TEST_F(Sign, TheWindowEndsAfter4096Frames) {
   std::vector<Bytes> frames;
-  for (int i = 0; i < 4098; ++i) frames.push_back(Sealed(&sealer, 1, 7, 0));
-  EXPECT_EQ(Open(frames[4096]), OpenResult::kOpened);  // number 4097
-  EXPECT_EQ(Open(frames[0]), OpenResult::kOld);        // 1: 4096 behind
-  EXPECT_EQ(Open(frames[1]), OpenResult::kOpened);     // 2: 4095 behind
-  EXPECT_EQ(Open(frames[1]), OpenResult::kRepeated);
-  EXPECT_EQ(Open(frames[4097]), OpenResult::kOpened);  // 4098
-  EXPECT_EQ(Open(frames[1]), OpenResult::kOld);
-  EXPECT_EQ(Open(frames[2]), OpenResult::kOpened);
-  EXPECT_EQ(Open(frames[4096]), OpenResult::kRepeated);
-  EXPECT_EQ(Count(OpenResult::kOld), 2u);
+  for (int i = 0; i < 4098; ++i) frames.push_back(Sealed(&signer, 1, 7, 0));
+  EXPECT_EQ(Verify(frames[4096]), VerifyResult::kVerified);  // number 4097
+  EXPECT_EQ(Verify(frames[0]), VerifyResult::kOld);          // 1: 4096 behind
+  EXPECT_EQ(Verify(frames[1]), VerifyResult::kVerified);     // 2: 4095 behind
+  EXPECT_EQ(Verify(frames[1]), VerifyResult::kReplayed);
+  EXPECT_EQ(Verify(frames[4097]), VerifyResult::kVerified);  // 4098
+  EXPECT_EQ(Verify(frames[1]), VerifyResult::kOld);
+  EXPECT_EQ(Verify(frames[2]), VerifyResult::kVerified);
+  EXPECT_EQ(Verify(frames[4096]), VerifyResult::kReplayed);
+  EXPECT_EQ(Count(VerifyResult::kOld), 2u);
 }
 
-TEST_F(Seal, EveryFrameIsSealedDifferently) {
+TEST_F(Sign, EveryFrameIsSealedDifferently) {
   std::set<Bytes> trailers;
   for (int i = 0; i < 100; ++i) {
-    const Bytes frame = Sealed(&sealer, 1);
-    trailers.insert(Bytes(frame.end() - kSealBytes, frame.end()));
+    const Bytes frame = Sealed(&signer, 1);
+    trailers.insert(Bytes(frame.end() - kFrameTagBytes, frame.end()));
   }
   EXPECT_EQ(trailers.size(), 100u);
-  EXPECT_EQ(sealer.sealed(), 100u);
+  EXPECT_EQ(signer.sealed(), 100u);
 }
 
-TEST_F(Seal, ANodeThatHasIntroducedItselfIsOpened) {
+TEST_F(Sign, ANodeThatHasIntroducedItselfIsOpened) {
   test::Meeting meeting(2);
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  Opener at_a(key, kRun, 2);
-  Sealer at_b(key, kRun, 1, meeting.node(1).life());
+  FrameVerifier at_a(key, kRun, 2);
+  FrameSigner at_b(key, kRun, 1, meeting.node(1).session_id());
   const Bytes early = Sealed(&at_b, 1);
-  EXPECT_EQ(at_a.Open(early).result, OpenResult::kStranger);
-  for (Introduced peer; meeting.node(0).NextIntroduced(&peer);) at_a.Admit(peer.node, peer.life);
-  EXPECT_EQ(at_a.Open(early).result, OpenResult::kOpened);
+  EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kStranger);
+  for (PeerSession peer; meeting.node(0).NextSession(&peer);)
+    at_a.Admit(peer.node, peer.session_id);
+  EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);
 }
 
 // ---- The window by itself. ----------------------------------------------------
@@ -220,9 +224,9 @@ SecretKey KeyFrom(const std::string& hex) {
 // Test case 13 of "The Galois/Counter Mode of Operation" (McGrew, Viega): AES-256, all
 // zeros, no text. The nonce of number 0 is all zeros too.
 TEST(Tags, NumberedTagsAreGcm) {
-  NumberedTagger tagger(KeyFrom(std::string(64, '0')));
+  Gmac mac(KeyFrom(std::string(64, '0')));
   Tag tag;
-  tagger.Make(0, {}, {}, tag);
+  mac.Make(0, {}, {}, tag);
   EXPECT_EQ(Bytes(tag.begin(), tag.end()), FromHex("530f8afbc74536b9a963b4f1c4cb738b"));
 }
 
@@ -230,10 +234,10 @@ TEST(Tags, NumberedTagsAreGcm) {
 TEST(Tags, MessageTagsAreHmacSha256) {
   std::string key;
   for (int i = 0; i < 20; ++i) key += "0b";
-  MessageTagger tagger(KeyFrom(key + std::string(24, '0')));
+  HmacSha256 mac(KeyFrom(key + std::string(24, '0')));
   for (int i = 0; i < 2; ++i) {  // and again under the same key
     Tag tag;
-    tagger.Make(FromHex("4869205468657265"), tag);
+    mac.Make(FromHex("4869205468657265"), tag);
     EXPECT_EQ(Bytes(tag.begin(), tag.end()), FromHex("b0344c61d8db38535ca8afceaf0bf12b"));
   }
 }

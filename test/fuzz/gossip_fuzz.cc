@@ -1,4 +1,4 @@
-// Bulletins take anything: what decodes is written back as the same bytes, what is taken is
+// Gossip messages take anything: what decodes is written back as the same bytes, what is taken is
 // of a node of the cluster and not too long, and all that goes out decodes.
 //
 // The first byte of an input says how the frames behind it, of 104 bytes each, are
@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kFrame = 104, kAtChecksum = 60;
 constexpr size_t kNodes = 3;
 
-BulletinsConfig ConfigOf(NodeId node) {
-  BulletinsConfig config;
+GossipConfig ConfigOf(NodeId node) {
+  GossipConfig config;
   config.run = 5;
   config.node = node;
   config.max_frame_bytes = kFrame;
@@ -28,18 +28,18 @@ BulletinsConfig ConfigOf(NodeId node) {
   return config;
 }
 
-// What node 1 sends to node 0: whole bulletins, parts and receipts.
+// What node 1 sends to node 0: whole gossip messages, parts and acknowledgements.
 std::string Spoken(size_t bytes) {
-  BulletinStore theirs(kNodes, 1, 1), ours(kNodes, 0, 1);
-  Bulletins sender(ConfigOf(1), &theirs), receiver(ConfigOf(0), &ours);
+  GossipStore theirs(kNodes, 1, 1), ours(kNodes, 0, 1);
+  Gossip sender(ConfigOf(1), &theirs), receiver(ConfigOf(0), &ours);
   sender.Admit(0, 1);
   receiver.Admit(1, 1);
   const std::vector<std::byte> content(bytes, std::byte{7});
-  theirs.Publish(Topic::kTest, content);
-  theirs.Take(BulletinStore::EntryOf(2, Topic::kReport), {3, 9}, content, 7);
-  ours.Publish(Topic::kReport, content);
+  theirs.Publish(GossipKey::kTest, content);
+  theirs.Take(GossipStore::EntryOf(2, GossipKey::kReport), {3, 9}, content, 7);
+  ours.Publish(GossipKey::kReport, content);
   std::string all;
-  std::vector<OutBulletin> room(20);
+  std::vector<OutGossip> room(20);
   for (int64_t now = 0; now < 4; ++now) {
     for (size_t i = 0, count = receiver.Send(room, now); i < count; ++i) {
       sender.Receive(0, room[i].frame(), now);
@@ -55,34 +55,34 @@ std::string Spoken(size_t bytes) {
 }
 
 bool DecodesSafely(std::span<const std::byte> frame) {
-  BulletinHead head;
+  GossipHead head;
   std::span<const std::byte> part;
-  if (DecodeBulletin(frame, &head, &part) != BulletinDrop::kNone) return true;
-  std::array<std::byte, kBulletinHeadBytes> again;
-  EncodeBulletin(head, part, again);
-  return head.offset + part.size() <= kMaxBulletinBytes && head.topic < Topic::kCount &&
+  if (DecodeGossip(frame, &head, &part) != GossipDrop::kNone) return true;
+  std::array<std::byte, kGossipHeadBytes> again;
+  EncodeGossip(head, part, again);
+  return head.offset + part.size() <= kMaxGossipBytes && head.topic < GossipKey::kCount &&
          std::equal(again.begin(), again.end(), frame.begin());
 }
 
 // Of a frame that may have been filled up to kFrame: its length, and its checksum if asked.
 std::span<std::byte> Repaired(uint8_t how, std::span<std::byte> frame) {
-  if (frame.size() < kBulletinHeadBytes) return frame;
+  if (frame.size() < kGossipHeadBytes) return frame;
   const bool receipt = frame[5] == std::byte{2};
   const size_t total = Get<uint16_t>(frame.data(), 26), offset = Get<uint16_t>(frame.data(), 28);
   const size_t part = receipt || offset > total ? 0 : total - offset;
-  frame = frame.first(std::min(frame.size(), kBulletinHeadBytes + part));
+  frame = frame.first(std::min(frame.size(), kGossipHeadBytes + part));
   if ((how & 1) != 0) {
     const uint32_t crc = Crc32c(frame.first(kAtChecksum));
-    const auto rest = frame.subspan(kBulletinHeadBytes);
+    const auto rest = frame.subspan(kGossipHeadBytes);
     Put<uint32_t>(frame.data(), kAtChecksum, rest.empty() ? crc : Crc32c(rest, crc));
   }
   return frame;
 }
 
-bool AllWellFormed(const BulletinStore& store) {
-  for (size_t topic = 0; topic < kTopics; ++topic) {
-    for (const Bulletin& each : store.Read(static_cast<Topic>(topic))) {
-      if (each.node >= kNodes || each.version == 0 || each.bytes.size() > kMaxBulletinBytes) {
+bool AllWellFormed(const GossipStore& store) {
+  for (size_t topic = 0; topic < kGossipKeys; ++topic) {
+    for (const GossipMessage& each : store.Read(static_cast<GossipKey>(topic))) {
+      if (each.node >= kNodes || each.version == 0 || each.bytes.size() > kMaxGossipBytes) {
         return false;
       }
       if (each.node == 0 && each.version != 1) return false;  // nobody speaks for this node
@@ -103,11 +103,11 @@ std::vector<std::string> Corpus() {
 
 bool Target(const std::string& input) {
   if (input.empty()) return true;
-  BulletinStore store(kNodes, 0, 1);
-  Bulletins node(ConfigOf(0), &store);
+  GossipStore store(kNodes, 0, 1);
+  Gossip node(ConfigOf(0), &store);
   node.Admit(1, 1);
-  store.Publish(Topic::kReport, std::vector<std::byte>(100));
-  std::vector<OutBulletin> room(4);
+  store.Publish(GossipKey::kReport, std::vector<std::byte>(100));
+  std::vector<OutGossip> room(4);
   std::string_view rest = std::string_view(input).substr(1);
   for (int64_t now = 0; !rest.empty(); now += 10'000'000) {
     const std::string_view text = rest.substr(0, kFrame);
@@ -121,10 +121,10 @@ bool Target(const std::string& input) {
     if (!DecodesSafely({block.get(), repaired.size()})) return false;
     node.Receive(1, {block.get(), repaired.size()}, now);
     for (size_t i = 0, count = node.Send(room, now); i < count; ++i) {
-      BulletinHead head;
+      GossipHead head;
       std::span<const std::byte> part;
       if (room[i].frame().size() > kFrame) return false;
-      if (DecodeBulletin(room[i].frame(), &head, &part) != BulletinDrop::kNone) return false;
+      if (DecodeGossip(room[i].frame(), &head, &part) != GossipDrop::kNone) return false;
     }
   }
   return AllWellFormed(store);

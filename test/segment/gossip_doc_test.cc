@@ -1,4 +1,4 @@
-// docs/bulletins.md against the program: the tables' places, the reasons, and every byte of
+// docs/gossip.md against the program: the tables' places, the reasons, and every byte of
 // the example.
 #include <gtest/gtest.h>
 
@@ -17,17 +17,17 @@ namespace {
 
 using test::Section;
 
-std::map<std::string, Section> Page() { return test::ReadDocPage("docs/bulletins.md"); }
+std::map<std::string, Section> Page() { return test::ReadDocPage("docs/gossip.md"); }
 
-TEST(BulletinDoc, TheExampleIsWhatThePageSays) {
+TEST(GossipDoc, TheExampleIsWhatThePageSays) {
   const Section example = Page()["Example"];
   const auto value_of = [&](const char* field) { return test::IntegerOf(example, field); };
-  BulletinHead head;
+  GossipHead head;
   std::span<const std::byte> part;
-  ASSERT_EQ(DecodeBulletin(example.bytes, &head, &part), BulletinDrop::kNone);
+  ASSERT_EQ(DecodeGossip(example.bytes, &head, &part), GossipDrop::kNone);
   EXPECT_EQ(static_cast<uint64_t>(head.kind), value_of("kind"));
   EXPECT_EQ(static_cast<uint64_t>(head.topic), value_of("topic"));
-  EXPECT_EQ(head.topic, Topic::kReport);
+  EXPECT_EQ(head.topic, GossipKey::kReport);
   EXPECT_EQ(head.run, value_of("run"));
   EXPECT_EQ(head.source, value_of("source"));
   EXPECT_EQ(head.destination, value_of("destination"));
@@ -35,26 +35,26 @@ TEST(BulletinDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(head.origin, value_of("origin"));
   EXPECT_EQ(head.total, value_of("total"));
   EXPECT_EQ(head.offset, value_of("offset"));
-  EXPECT_EQ(head.edition.incarnation, value_of("origin_incarnation"));
-  EXPECT_EQ(head.edition.version, value_of("edition"));
+  EXPECT_EQ(head.version.incarnation, value_of("origin_incarnation"));
+  EXPECT_EQ(head.version.number, value_of("edition"));
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(part.data()), part.size()), "17.5\n");
-  std::array<std::byte, kBulletinHeadBytes> again;
-  EncodeBulletin(head, part, again);
+  std::array<std::byte, kGossipHeadBytes> again;
+  EncodeGossip(head, part, again);
   EXPECT_TRUE(std::equal(again.begin(), again.end(), example.bytes.begin()));
 }
 
-TEST(BulletinDoc, TheExampleLiesAsTheTableSays) {
+TEST(GossipDoc, TheExampleLiesAsTheTableSays) {
   auto page = Page();
-  test::ExpectLiesAs(page["Frame"].rows, page["Example"], kBulletinHeadBytes);
+  test::ExpectLiesAs(page["Frame"].rows, page["Example"], kGossipHeadBytes);
 }
 
-TEST(BulletinDoc, ThePageNamesAllReasonsInTheirOrder) {
+TEST(GossipDoc, ThePageNamesAllReasonsInTheirOrder) {
   std::vector<std::string> reasons;
   const auto rows = Page()["Checks"].rows;
   for (const test::Cells& row : rows) reasons.push_back(row.at(0));
   std::vector<std::string> drops;
-  for (int i = 1; i < static_cast<int>(BulletinDrop::kCount); ++i) {
-    drops.emplace_back(BulletinDropName(static_cast<BulletinDrop>(i)));
+  for (int i = 1; i < static_cast<int>(GossipDrop::kCount); ++i) {
+    drops.emplace_back(GossipDropName(static_cast<GossipDrop>(i)));
   }
   EXPECT_EQ(reasons, drops);
 }

@@ -29,8 +29,8 @@ class Pair {
     for (int i = 0; i < 1000 && !Ready(); ++i) Step();
     EXPECT_TRUE(Ready());
     const NodeId peer = 0;
-    survey_ = std::make_unique<ReplicaSurvey>(nodes_[1].exchange.get(), nodes_[1].executor.get(),
-                                              std::span<const NodeId>(&peer, 1));
+    survey_ = std::make_unique<DivergenceSampler>(
+        nodes_[1].exchange.get(), nodes_[1].executor.get(), std::span<const NodeId>(&peer, 1));
   }
 
   // One tick: both send, and the other takes it.
@@ -53,18 +53,18 @@ class Pair {
   }
   void Iterate(int node) { exchange(node).SetProgress(++nodes_[node].iterations); }
   // Node 1's survey, one of all its steps, of which the first is now.
-  void Look() {
-    for (int64_t step = 0; step < ReplicaSurvey::kSteps; ++step) {
-      const bool last = step + 1 == ReplicaSurvey::kSteps;
-      EXPECT_EQ(survey().Look(now_), last);
-      EXPECT_FALSE(survey().Look(now_ + ReplicaSurvey::kStepNs - 1));  // not its time yet
-      now_ += ReplicaSurvey::kStepNs;
+  void Sample() {
+    for (int64_t step = 0; step < DivergenceSampler::kSteps; ++step) {
+      const bool last = step + 1 == DivergenceSampler::kSteps;
+      EXPECT_EQ(survey().Sample(now_), last);
+      EXPECT_FALSE(survey().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not its time yet
+      now_ += DivergenceSampler::kStepNs;
     }
   }
   // When, after the beginning of a survey, a chunk is looked at.
   static int64_t LookedAtNs(uint32_t chunk) {
-    const int64_t behind = ReplicaSurvey::kSteps * (chunk + 1);
-    return ((behind + kChunks - 1) / kChunks - 1) * ReplicaSurvey::kStepNs;
+    const int64_t behind = DivergenceSampler::kSteps * (chunk + 1);
+    return ((behind + kChunks - 1) / kChunks - 1) * DivergenceSampler::kStepNs;
   }
   // The chunks that node 0 masters.
   std::vector<uint32_t> Foreign() {
@@ -77,41 +77,41 @@ class Pair {
 
   Exchange& exchange(int node) { return *nodes_[node].exchange; }
   std::vector<float>& weights(int node) { return nodes_[node].weights; }
-  ReplicaSurvey& survey() { return *survey_; }
+  DivergenceSampler& survey() { return *survey_; }
   int64_t now() const { return now_; }
   bool delivers = true;
   size_t delivers_last = SIZE_MAX;  // of the frames of a step, so many
 
  private:
   test::ExchangeNode nodes_[2];
-  std::unique_ptr<ReplicaSurvey> survey_;
+  std::unique_ptr<DivergenceSampler> survey_;
   int64_t now_ = 0;
 };
 
-TEST(ReplicaSurvey, FindsHowOldThePositionsOfEachMasterAre) {
+TEST(DivergenceSampler, FindsHowOldThePositionsOfEachMasterAre) {
   Pair pair;
   pair.Iterate(0);  // makes all chunks of node 0 due
   pair.Step();
   const std::vector<uint32_t> foreign = pair.Foreign();
   const int64_t heard = pair.now();
   for (uint32_t chunk : foreign) ASSERT_EQ(pair.exchange(1).table().chunks[chunk].heard_at, heard);
-  EXPECT_EQ(pair.survey().all().surveys, 0u);
-  pair.Look();
-  const Closeness found = pair.survey().peers()[0];
-  EXPECT_EQ(found.surveys, 1u);
+  EXPECT_EQ(pair.survey().all().rounds, 0u);
+  pair.Sample();
+  const Divergence found = pair.survey().peers()[0];
+  EXPECT_EQ(found.rounds, 1u);
   EXPECT_EQ(found.chunks, foreign.size());
   EXPECT_EQ(found.age_max_ns, Pair::LookedAtNs(foreign.back()));
   const int64_t median = Pair::LookedAtNs(foreign[(foreign.size() - 1) / 2]);
   EXPECT_LE(std::abs(found.age_p50_ns - median), median / 8);
   EXPECT_EQ(pair.survey().all().age_max_ns, found.age_max_ns);
   // A second later, without positions, they are a second older.
-  pair.Look();
-  EXPECT_EQ(pair.survey().all().surveys, 2u);
+  pair.Sample();
+  EXPECT_EQ(pair.survey().all().rounds, 2u);
   EXPECT_EQ(pair.survey().all().age_max_ns,
-            found.age_max_ns + ReplicaSurvey::kSteps * ReplicaSurvey::kStepNs);
+            found.age_max_ns + DivergenceSampler::kSteps * DivergenceSampler::kStepNs);
 }
 
-TEST(ReplicaSurvey, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
+TEST(DivergenceSampler, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
   Pair pair;
   const std::vector<uint32_t> foreign = pair.Foreign();
   const auto heard_at = [&](uint32_t chunk) {
@@ -120,33 +120,33 @@ TEST(ReplicaSurvey, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
   pair.Iterate(0);
   pair.Step();
   const int64_t first = pair.now();
-  pair.Look();
+  pair.Sample();
   pair.Iterate(0);
   pair.delivers_last = 1;
   pair.Step();
   ASSERT_EQ(heard_at(foreign.front()), first);
   ASSERT_EQ(heard_at(foreign.back()), pair.now());
   const int64_t began = pair.now();
-  pair.Look();
+  pair.Sample();
   EXPECT_GE(pair.survey().all().age_max_ns, began - first);
 }
 
-TEST(ReplicaSurvey, TellsAgesInIterationsOfAllNodes) {
+TEST(DivergenceSampler, TellsAgesInIterationsOfAllNodes) {
   Pair pair;
-  pair.Look();
+  pair.Sample();
   EXPECT_EQ(pair.survey().all().age_iterations, 0);
   for (int i = 0; i < 250; ++i) pair.Iterate(1);  // all within the next second
-  pair.Look();
-  const Closeness found = pair.survey().all();
+  pair.Sample();
+  const Divergence found = pair.survey().all();
   EXPECT_GT(found.age_p50_ns, 1'000'000'000);
   EXPECT_NEAR(found.age_iterations, static_cast<double>(found.age_p50_ns) * 250e-9, 1e-6);
 }
 
-TEST(ReplicaSurvey, MeasuresWhatTheMasterIsNotKnownToHave) {
+TEST(DivergenceSampler, MeasuresWhatTheMasterIsNotKnownToHave) {
   Pair pair;
   const std::vector<uint32_t> foreign = pair.Foreign();
   const auto sampled = static_cast<double>(foreign.size() * kFloats);
-  pair.Look();
+  pair.Sample();
   EXPECT_EQ(static_cast<double>(pair.survey().all().sampled), sampled);
   EXPECT_EQ(pair.survey().all().distance_rms, 0);
   EXPECT_EQ(pair.survey().all().distance_max, 0);
@@ -154,7 +154,7 @@ TEST(ReplicaSurvey, MeasuresWhatTheMasterIsNotKnownToHave) {
   for (int64_t i = 0; i < kFloats; ++i) pair.weights(1)[foreign[0] * kFloats + i] += 0.5f;
   pair.weights(1)[foreign[1] * kFloats] -= 2.0f;
   const double rms = std::sqrt((kFloats * 0.25 + 4) / sampled);
-  pair.Look();
+  pair.Sample();
   EXPECT_NEAR(pair.survey().all().distance_rms, rms, 1e-12);
   EXPECT_EQ(pair.survey().all().distance_max, 2);
   // Sent and not answered: the same.
@@ -162,15 +162,15 @@ TEST(ReplicaSurvey, MeasuresWhatTheMasterIsNotKnownToHave) {
   pair.Iterate(1);
   pair.Step();
   EXPECT_TRUE(pair.exchange(1).table().chunks[foreign[0]].pending);
-  pair.Look();
+  pair.Sample();
   EXPECT_NEAR(pair.survey().peers()[0].distance_rms, rms, 1e-12);
   EXPECT_EQ(pair.survey().peers()[0].distance_max, 2);
 }
 
-TEST(ReplicaSurvey, MeasuresRoundTripsOfTheLastSurveyOnly) {
+TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSurveyOnly) {
   Pair pair;
   const uint32_t chunk = pair.Foreign()[0];
-  pair.Look();
+  pair.Sample();
   EXPECT_EQ(pair.survey().all().answered, 0u);
   pair.weights(1)[chunk * kFloats] += 1;
   pair.Iterate(1);
@@ -178,12 +178,12 @@ TEST(ReplicaSurvey, MeasuresRoundTripsOfTheLastSurveyOnly) {
   ASSERT_TRUE(pair.exchange(1).table().chunks[chunk].pending);
   pair.Step();
   ASSERT_FALSE(pair.exchange(1).table().chunks[chunk].pending);
-  pair.Look();
-  const Closeness found = pair.survey().peers()[0];
+  pair.Sample();
+  const Divergence found = pair.survey().peers()[0];
   EXPECT_EQ(found.answered, 1u);
   EXPECT_LE(std::abs(found.round_trip_p50_ns - kTickNs), kTickNs / 8);
   EXPECT_EQ(found.round_trip_p99_ns, found.round_trip_p50_ns);
-  pair.Look();
+  pair.Sample();
   EXPECT_EQ(pair.survey().all().answered, 0u);
   EXPECT_EQ(pair.survey().all().round_trip_p50_ns, 0);
 }

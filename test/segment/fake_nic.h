@@ -1,8 +1,8 @@
 // A transport between an inner one and a segment that is strict about whose memory is what:
 // frames are lent from memory of its own, which is overwritten as soon as they are given back.
 // It may also play a network device that reads a GPU's memory by itself.
-#ifndef MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_
-#define MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_
+#ifndef MILLRACE_TEST_SEGMENT_FAKE_NIC_H_
+#define MILLRACE_TEST_SEGMENT_FAKE_NIC_H_
 
 #include <cstring>
 #include <memory>
@@ -100,4 +100,4 @@ class PlayedNic : public Transport {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_SEGMENT_PLAYED_NIC_H_
+#endif  // MILLRACE_TEST_SEGMENT_FAKE_NIC_H_

@@ -1,4 +1,4 @@
-// Bulletins between whole nodes, with their threads.
+// Gossip messages between whole nodes, with their threads.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -20,13 +20,13 @@ constexpr uint16_t kNodes = 3;
 
 std::vector<test::SegmentEnd> EndsOf(NodeId node, uint32_t incarnation,
                                      std::vector<std::unique_ptr<Transport>> transports, bool keyed,
-                                     const std::shared_ptr<BulletinStore>& store) {
+                                     const std::shared_ptr<GossipStore>& store) {
   std::vector<test::SegmentEnd> ends;
   for (auto& transport : transports) {
     NetSegmentConfig config = test::EndConfig(node, kNodes, incarnation);
     config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
     if (keyed) config.gate.key = std::make_shared<const SecretKey>();
-    config.bulletins = store;
+    config.gossip = store;
     ends.push_back({std::move(config), std::move(transport)});
   }
   return ends;
@@ -36,18 +36,18 @@ class Node {
  public:
   Node(NodeId node, std::vector<std::unique_ptr<Transport>> transports, bool keyed = false) {
     const uint32_t incarnation = test::NewLife();
-    const auto store = std::make_shared<BulletinStore>(kNodes, node, incarnation);
+    const auto store = std::make_shared<GossipStore>(kNodes, node, incarnation);
     node_ = std::make_unique<test::ClusterNode>(
         EndsOf(node, incarnation, std::move(transports), keyed, store), std::vector<float>(kFloats),
         0, store);
   }
   void Say(const std::string& text) {
-    cluster().Publish(Topic::kReport, std::as_bytes(std::span(text)));
+    cluster().Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
   // What this node has heard, as "0 text, 2 text".
   std::string Heard() const {
     std::string all;
-    for (const Bulletin& each : cluster().Read(Topic::kReport)) {
+    for (const GossipMessage& each : cluster().Read(GossipKey::kReport)) {
       const auto* text = reinterpret_cast<const char*>(each.bytes.data());
       all += Cat(all.empty() ? "" : ", ", each.node, " ", std::string(text, each.bytes.size()));
     }
@@ -66,7 +66,7 @@ std::vector<std::unique_ptr<Transport>> Connect(Ends... ends) {
   return all;
 }
 
-TEST(ClusterBulletins, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
+TEST(ClusterGossip, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
   LoopbackHub upper(LoopbackOptions{.nodes = kNodes}), lower(LoopbackOptions{.nodes = kNodes});
   Node a(0, Connect(upper.Connect(0)));
   auto b = std::make_unique<Node>(1, Connect(upper.Connect(1), lower.Connect(1)));
@@ -78,8 +78,8 @@ TEST(ClusterBulletins, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
   for (const Node* node : {&a, b.get(), c.get()}) {
     EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
   }
-  EXPECT_TRUE(Eventually([&] { return a.cluster().informed() && b->cluster().informed(); }));
-  EXPECT_EQ(c->cluster().Read(Topic::kTest).size(), 0u);
+  EXPECT_TRUE(Eventually([&] { return a.cluster().all_acked() && b->cluster().all_acked(); }));
+  EXPECT_EQ(c->cluster().Read(GossipKey::kTest).size(), 0u);
   EXPECT_EQ(b->cluster().node(), 1);
   // The one in the middle starts anew: it hears of both again, and says nothing yet.
   b.reset();
@@ -92,7 +92,7 @@ TEST(ClusterBulletins, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
       << a.Heard();
 }
 
-TEST(ClusterBulletins, TravelOverUdpSealedAndInParts) {
+TEST(ClusterGossip, TravelOverUdpSealedAndInParts) {
   std::vector<std::unique_ptr<Node>> nodes;
   std::string peers[kNodes];
   for (int i = 0; i < kNodes; ++i) {
@@ -112,14 +112,14 @@ TEST(ClusterBulletins, TravelOverUdpSealedAndInParts) {
   }
   std::string all;
   for (int i = 0; i < kNodes; ++i) {
-    const std::string text(kMaxBulletinBytes - i, static_cast<char>('x' + i));
+    const std::string text(kMaxGossipBytes - i, static_cast<char>('x' + i));
     nodes[i]->Say(text);
     all += Cat(i > 0 ? ", " : "", i, " ", text);
   }
   for (const auto& node : nodes) {
     EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
   }
-  EXPECT_THROW(nodes[0]->Say(std::string(kMaxBulletinBytes + 1, 'x')), Error);
+  EXPECT_THROW(nodes[0]->Say(std::string(kMaxGossipBytes + 1, 'x')), Error);
 }
 
 }  // namespace

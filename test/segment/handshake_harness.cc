@@ -1,4 +1,4 @@
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 
 namespace millrace::test {
 
-RandomBytes SeededRandom(uint64_t node, uint64_t life) {
-  auto rng = std::make_shared<Rng>(Seed(), std::initializer_list<uint64_t>{77, node, life});
+RandomBytes SeededRandom(uint64_t node, uint64_t session_id) {
+  auto rng = std::make_shared<Rng>(Seed(), std::initializer_list<uint64_t>{77, node, session_id});
   return [rng](std::span<std::byte> out) {
     for (std::byte& b : out) b = static_cast<std::byte>(rng->Next());
   };
@@ -20,8 +20,8 @@ SecretKey KeyOf(uint8_t letter) {
   return key;
 }
 
-IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
-  IntroductionsConfig config;
+HandshakeConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
+  HandshakeConfig config;
   config.run = kRun;
   config.node = node;
   config.incarnation = incarnation;
@@ -37,15 +37,15 @@ IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
 Meeting::Meeting(size_t nodes, Faults faults, uint64_t seed_name)
     : nodes_(nodes), links_(faults, Rng(Seed(), {78, seed_name})) {}
 
-void Meeting::Start(const IntroductionsConfig& config, const SecretKey* key) {
-  const uint64_t life = uint64_t{config.incarnation} << 32 | sent_.size();
+void Meeting::Start(const HandshakeConfig& config, const SecretKey* key) {
+  const uint64_t session_id = uint64_t{config.incarnation} << 32 | sent_.size();
   nodes_[config.node] =
-      std::make_unique<Introductions>(config, key, SeededRandom(config.node, life));
+      std::make_unique<Handshake>(config, key, SeededRandom(config.node, session_id));
 }
 
 void Meeting::StartAll(const SecretKey* key, bool multicast) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    IntroductionsConfig config = ConfigOf(static_cast<NodeId>(i), nodes_.size());
+    HandshakeConfig config = ConfigOf(static_cast<NodeId>(i), nodes_.size());
     config.multicast = multicast;
     Start(config, key);
   }
@@ -61,8 +61,8 @@ void Meeting::Carry(const Carried& frame) {
 void Meeting::Step() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] == nullptr || nodes_[i]->NextEvent() > now_) continue;
-    OutIntroduction room[3];
-    for (const OutIntroduction& out : std::span(room).first(nodes_[i]->Send(room, now_))) {
+    OutHandshake room[3];
+    for (const OutHandshake& out : std::span(room).first(nodes_[i]->Send(room, now_))) {
       Carried frame{static_cast<NodeId>(i), out.to, out.bytes};
       if (tamper_ && !tamper_(&frame)) continue;
       sent_.push_back(frame);
@@ -93,14 +93,14 @@ bool Meeting::AllMet() {
     for (size_t j = 0; j < nodes_.size(); ++j) {
       if (i == j || nodes_[i] == nullptr || nodes_[j] == nullptr) continue;
       const auto peer = nodes_[i]->Peer(static_cast<NodeId>(j));
-      if (!peer.has_value() || peer->life != nodes_[j]->life()) return false;
-      if (!nodes_[i]->KnownBy(static_cast<NodeId>(j))) return false;
+      if (!peer.has_value() || peer->session_id != nodes_[j]->session_id()) return false;
+      if (!nodes_[i]->IsConfirmed(static_cast<NodeId>(j))) return false;
     }
   }
   return true;
 }
 
-uint64_t CountOf(const Introductions& node, IntroDrop drop) {
+uint64_t CountOf(const Handshake& node, HandshakeDrop drop) {
   return node.stats().received[static_cast<size_t>(drop)];
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -20,9 +20,9 @@ using test::KeyOf;
 using test::kMs;
 using test::Meeting;
 
-Introduction Decoded(const Carried& frame) {
-  Introduction in;
-  EXPECT_EQ(DecodeIntroduction(frame.bytes, &in), IntroDrop::kNone);
+HandshakeMessage Decoded(const Carried& frame) {
+  HandshakeMessage in;
+  EXPECT_EQ(DecodeHandshake(frame.bytes, &in), HandshakeDrop::kNone);
   return in;
 }
 
@@ -43,14 +43,14 @@ void ExpectToMeetAndFallSilent(Meeting* meeting, size_t most_frames) {
   EXPECT_EQ(meeting->sent().size(), sent);
 }
 
-TEST(Introductions, TwoNodesMeetAtOnceAndFallSilent) {
+TEST(Handshake, TwoNodesMeetAtOnceAndFallSilent) {
   Meeting meeting(2);
   meeting.StartAll();
   EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 10));
   ExpectToMeetAndFallSilent(&meeting, 8);
 }
 
-TEST(Introductions, ThreeNodesWithAKeyMeetByMulticast) {
+TEST(Handshake, ThreeNodesWithAKeyMeetByMulticast) {
   const SecretKey key = KeyOf(1);
   Meeting meeting(3);
   meeting.StartAll(&key, true);
@@ -59,7 +59,7 @@ TEST(Introductions, ThreeNodesWithAKeyMeetByMulticast) {
   EXPECT_EQ(meeting.sent().front().to, kAllNodes);
 }
 
-TEST(Introductions, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
+TEST(Handshake, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
   const SecretKey key = KeyOf(1);
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -68,49 +68,49 @@ TEST(Introductions, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
     meeting.StartAll(seed % 2 == 0 ? &key : nullptr, seed % 4 < 2);
     ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 120'000));
     for (size_t i = 0; i < nodes; ++i) {
-      Mismatch mismatch;
+      ConfigMismatch mismatch;
       EXPECT_FALSE(meeting.node(static_cast<NodeId>(i)).NextMismatch(&mismatch));
-      EXPECT_EQ(meeting.node(static_cast<NodeId>(i)).stats().lives, nodes - 1);
+      EXPECT_EQ(meeting.node(static_cast<NodeId>(i)).stats().sessions, nodes - 1);
     }
   }
 }
 
-TEST(Introductions, APeerIsToldOfOnceALife) {
+TEST(Handshake, APeerIsToldOfOnceALife) {
   Meeting meeting(3);
   meeting.StartAll();
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  EXPECT_TRUE(meeting.node(0).KnowsAll());
+  EXPECT_TRUE(meeting.node(0).AllEstablished());
   std::map<NodeId, Nonce> told;
-  Introduced peer;
-  while (meeting.node(0).NextIntroduced(&peer)) {
-    EXPECT_TRUE(told.emplace(peer.node, peer.life).second);
+  PeerSession peer;
+  while (meeting.node(0).NextSession(&peer)) {
+    EXPECT_TRUE(told.emplace(peer.node, peer.session_id).second);
   }
-  EXPECT_EQ(told,
-            (std::map<NodeId, Nonce>{{1, meeting.node(1).life()}, {2, meeting.node(2).life()}}));
+  EXPECT_EQ(told, (std::map<NodeId, Nonce>{{1, meeting.node(1).session_id()},
+                                           {2, meeting.node(2).session_id()}}));
   meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).NextIntroduced(&peer));
+  EXPECT_FALSE(meeting.node(0).NextSession(&peer));
 }
 
-TEST(Introductions, ANodeThatStartsAgainReplacesItsOldLifeOnlyWhenItHasProvenTheNewOne) {
+TEST(Handshake, ANodeThatStartsAgainReplacesItsOldLifeOnlyWhenItHasProvenTheNewOne) {
   const SecretKey key = KeyOf(1);
   Meeting meeting(2);
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  const Nonce old = meeting.node(1).life();
+  const Nonce old = meeting.node(1).session_id();
   // The new life is heard, but hears nothing, so it cannot echo a challenge.
   meeting.set_tamper([](Carried* frame) { return frame->from == 1; });
   meeting.Start(ConfigOf(1, 2, 2), &key);
-  ASSERT_NE(meeting.node(1).life(), old);
+  ASSERT_NE(meeting.node(1).session_id(), old);
   meeting.Run(3'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->life, old);
-  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kUnproven), 0u);
+  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, old);
+  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kUnauthenticated), 0u);
   meeting.set_tamper(nullptr);
   EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
   EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 2u);
-  EXPECT_EQ(meeting.node(0).stats().lives, 2u);
+  EXPECT_EQ(meeting.node(0).stats().sessions, 2u);
 }
 
-TEST(Introductions, ManyStartsOfOneNodeAreAllMetOverABadLink) {
+TEST(Handshake, ManyStartsOfOneNodeAreAllMetOverABadLink) {
   Meeting meeting(3, {0.3, 0.3, kMs, 30 * kMs});
   meeting.StartAll();
   for (uint32_t incarnation = 2; incarnation < 12; ++incarnation) {
@@ -119,7 +119,7 @@ TEST(Introductions, ManyStartsOfOneNodeAreAllMetOverABadLink) {
   }
 }
 
-TEST(Introductions, ARecordedLifeIsNotBelieved) {
+TEST(Handshake, ARecordedLifeIsNotBelieved) {
   for (const bool keyed : {false, true}) {
     const SecretKey key = KeyOf(1);
     const SecretKey* const used = keyed ? &key : nullptr;
@@ -128,33 +128,33 @@ TEST(Introductions, ARecordedLifeIsNotBelieved) {
     ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
     const std::vector<Carried> recorded = meeting.sent();
     // Node a begins anew, b is gone: only the recording speaks.
-    Introductions anew(ConfigOf(0, 2, 2), used, test::SeededRandom(0, 99));
+    Handshake anew(ConfigOf(0, 2, 2), used, test::SeededRandom(0, 99));
     for (int64_t now = 0; now < 20'000 * kMs; now += 50 * kMs) {
       for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
-      OutIntroduction room[4];
+      OutHandshake room[4];
       anew.Send(room, now);
     }
-    EXPECT_FALSE(anew.Knows(1));
+    EXPECT_FALSE(anew.IsEstablished(1));
     EXPECT_FALSE(anew.MismatchOf(1).has_value());
-    EXPECT_GT(CountOf(anew, IntroDrop::kUnproven), 0u);
-    EXPECT_GT(CountOf(anew, IntroDrop::kSelf), 0u);
-    EXPECT_EQ(CountOf(anew, IntroDrop::kNone), 0u);
+    EXPECT_GT(CountOf(anew, HandshakeDrop::kUnauthenticated), 0u);
+    EXPECT_GT(CountOf(anew, HandshakeDrop::kSelf), 0u);
+    EXPECT_EQ(CountOf(anew, HandshakeDrop::kNone), 0u);
   }
 }
 
-TEST(Introductions, AnEarlierLifesRecordingDoesNotReplaceTheLifeThatIsKnown) {
+TEST(Handshake, AnEarlierLifesRecordingDoesNotReplaceTheLifeThatIsKnown) {
   Meeting meeting(2);
   meeting.StartAll();
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
   const std::vector<Carried> recorded = meeting.sent();
   meeting.Start(ConfigOf(1, 2, 2));
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  const Nonce life = meeting.node(1).life();
+  const Nonce session_id = meeting.node(1).session_id();
   for (const Carried& frame : recorded) {
     if (frame.from == 1) meeting.node(0).Receive(1, frame.bytes, meeting.now());
   }
   meeting.Run(5'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->life, life);
+  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, session_id);
   EXPECT_TRUE(meeting.AllMet());
 }
 
@@ -164,25 +164,26 @@ void ExpectFlippedBitsRefused(const SecretKey* key, bool repaired) {
   meeting.StartAll(key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
   const Carried good = *LastFrom(meeting, 1, 0);
-  ASSERT_EQ(meeting.node(0).Receive(1, good.bytes, meeting.now()), IntroDrop::kNone);
-  for (size_t bit = 0; bit < 8 * kIntroductionBytes; ++bit) {
-    IntroductionBytes bytes = good.bytes;
+  ASSERT_EQ(meeting.node(0).Receive(1, good.bytes, meeting.now()), HandshakeDrop::kNone);
+  for (size_t bit = 0; bit < 8 * kHandshakeBytes; ++bit) {
+    HandshakeBytes bytes = good.bytes;
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     if (repaired && bit / 8 < 188) Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
-    EXPECT_NE(meeting.node(0).Receive(1, bytes, meeting.now()), IntroDrop::kNone) << bit;
+    EXPECT_NE(meeting.node(0).Receive(1, bytes, meeting.now()), HandshakeDrop::kNone) << bit;
   }
-  EXPECT_GE(CountOf(meeting.node(0), repaired ? IntroDrop::kTag : IntroDrop::kChecksum), 128u);
+  EXPECT_GE(CountOf(meeting.node(0), repaired ? HandshakeDrop::kTag : HandshakeDrop::kChecksum),
+            128u);
   EXPECT_TRUE(meeting.AllMet());
 }
 
-TEST(Introductions, AnyFlippedBitIsRefused) {
+TEST(Handshake, AnyFlippedBitIsRefused) {
   const SecretKey key = KeyOf(1);
   ExpectFlippedBitsRefused(nullptr, false);
   ExpectFlippedBitsRefused(&key, false);
   ExpectFlippedBitsRefused(&key, true);
 }
 
-TEST(Introductions, AChallengeThatWasEchoedIsNotAskedAgain) {
+TEST(Handshake, AChallengeThatWasEchoedIsNotAskedAgain) {
   Meeting meeting(2);
   meeting.StartAll();
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
@@ -193,13 +194,13 @@ TEST(Introductions, AChallengeThatWasEchoedIsNotAskedAgain) {
   ASSERT_NE(echoed, kNoNonce);
   meeting.Start(ConfigOf(1, 2, 2));
   meeting.Run(3);
-  const Introduction next = Decoded(*LastFrom(meeting, 0, 1));
+  const HandshakeMessage next = Decoded(*LastFrom(meeting, 0, 1));
   EXPECT_NE(next.challenge, kNoNonce);
   EXPECT_NE(next.challenge, echoed);
 }
 
 // Someone in the middle gives each node's frames out as the other's.
-TEST(Introductions, SwappedIdsAreNotBelieved) {
+TEST(Handshake, SwappedIdsAreNotBelieved) {
   const SecretKey key = KeyOf(1);
   for (const SecretKey* used : {static_cast<const SecretKey*>(nullptr), &key}) {
     Meeting meeting(3);
@@ -215,75 +216,76 @@ TEST(Introductions, SwappedIdsAreNotBelieved) {
     });
     meeting.StartAll(used);
     meeting.Run(20'000);
-    EXPECT_FALSE(meeting.node(0).Knows(1));
-    EXPECT_FALSE(meeting.node(0).Knows(2));
+    EXPECT_FALSE(meeting.node(0).IsEstablished(1));
+    EXPECT_FALSE(meeting.node(0).IsEstablished(2));
     ASSERT_TRUE(meeting.node(0).MismatchOf(1).has_value());
     EXPECT_EQ(meeting.node(0).MismatchOf(1)->text,
               used != nullptr ? "node b uses another key" : "node 1 names itself c, expected b");
   }
 }
 
-TEST(Introductions, ASenderIsWhoTheTransportSaysItIs) {
+TEST(Handshake, ASenderIsWhoTheTransportSaysItIs) {
   Meeting meeting(3);
   meeting.StartAll();
   meeting.Run(10);
   const Carried frame = *LastFrom(meeting, 1, 0);
-  EXPECT_EQ(meeting.node(0).Receive(2, frame.bytes, meeting.now()), IntroDrop::kSource);
+  EXPECT_EQ(meeting.node(0).Receive(2, frame.bytes, meeting.now()), HandshakeDrop::kSource);
 }
 
-TEST(Introductions, ForeignFramesAreCountedByReason) {
-  Introductions node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
-  Introduction in;
+TEST(Handshake, ForeignFramesAreCountedByReason) {
+  Handshake node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
+  HandshakeMessage in;
   in.run = test::kRun;
   in.source = 1;
   in.name = "b";
-  in.life = {std::byte{1}};
-  const auto received = [&](const Introduction& each, NodeId from) {
-    IntroductionBytes bytes;
-    EncodeIntroduction(each, &bytes);
+  in.session_id = {std::byte{1}};
+  const auto received = [&](const HandshakeMessage& each, NodeId from) {
+    HandshakeBytes bytes;
+    EncodeHandshake(each, &bytes);
     return node.Receive(from, bytes, 0);
   };
-  EXPECT_EQ(received(in, 1), IntroDrop::kUnproven);
-  Introduction other = in;
+  EXPECT_EQ(received(in, 1), HandshakeDrop::kUnauthenticated);
+  HandshakeMessage other = in;
   other.run = 1;
-  EXPECT_EQ(received(other, 1), IntroDrop::kRun);
+  EXPECT_EQ(received(other, 1), HandshakeDrop::kRun);
   other = in;
   other.source = 0;
-  EXPECT_EQ(received(other, 0), IntroDrop::kSelf);
+  EXPECT_EQ(received(other, 0), HandshakeDrop::kSelf);
   other = in;
   other.source = 9;
-  EXPECT_EQ(received(other, 9), IntroDrop::kStranger);
+  EXPECT_EQ(received(other, 9), HandshakeDrop::kStranger);
   other = in;
   other.destination = 5;
-  other.challenge = in.life;
-  EXPECT_EQ(received(other, 1), IntroDrop::kDestination);
+  other.challenge = in.session_id;
+  EXPECT_EQ(received(other, 1), HandshakeDrop::kDestination);
   other = in;
-  other.life = kNoNonce;
-  EXPECT_EQ(received(other, 1), IntroDrop::kField);
+  other.session_id = kNoNonce;
+  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
   other = in;
-  other.challenge = in.life;  // to everyone
-  EXPECT_EQ(received(other, 1), IntroDrop::kField);
+  other.challenge = in.session_id;  // to everyone
+  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
   other = in;
   other.known_incarnation = 1;  // of no life
-  EXPECT_EQ(received(other, 1), IntroDrop::kField);
-  EXPECT_EQ(node.Receive(1, {}, 0), IntroDrop::kLength);
-  EXPECT_EQ(node.Receive(1, IntroductionBytes{}, 0), IntroDrop::kMagic);
-  for (IntroDrop drop :
-       {IntroDrop::kUnproven, IntroDrop::kRun, IntroDrop::kSelf, IntroDrop::kStranger,
-        IntroDrop::kDestination, IntroDrop::kLength, IntroDrop::kMagic}) {
-    EXPECT_EQ(CountOf(node, drop), 1u) << IntroDropName(drop);
+  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
+  EXPECT_EQ(node.Receive(1, {}, 0), HandshakeDrop::kLength);
+  EXPECT_EQ(node.Receive(1, HandshakeBytes{}, 0), HandshakeDrop::kMagic);
+  for (HandshakeDrop drop :
+       {HandshakeDrop::kUnauthenticated, HandshakeDrop::kRun, HandshakeDrop::kSelf,
+        HandshakeDrop::kStranger, HandshakeDrop::kDestination, HandshakeDrop::kLength,
+        HandshakeDrop::kMagic}) {
+    EXPECT_EQ(CountOf(node, drop), 1u) << HandshakeDropName(drop);
   }
-  EXPECT_EQ(CountOf(node, IntroDrop::kField), 3u);
+  EXPECT_EQ(CountOf(node, HandshakeDrop::kField), 3u);
   EXPECT_FALSE(node.MismatchOf(1).has_value());
 }
 
 // ---- How often they speak. ----------------------------------------------------
 
-TEST(Introductions, AnAbsentPeerIsAskedForLessAndLessOften) {
-  Introductions node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
+TEST(Handshake, AnAbsentPeerIsAskedForLessAndLessOften) {
+  Handshake node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
   std::vector<int64_t> sent;
   for (int64_t now = 0; now < 20'000 * kMs; now += kMs) {
-    OutIntroduction room[2];
+    OutHandshake room[2];
     const bool due = node.NextEvent() <= now;
     const size_t count = node.Send(room, now);
     EXPECT_LE(count, due ? 1u : 0u);
@@ -300,7 +302,7 @@ TEST(Introductions, AnAbsentPeerIsAskedForLessAndLessOften) {
   }
 }
 
-TEST(Introductions, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
+TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   const SecretKey key = KeyOf(1);
   Meeting meeting(2);
   meeting.StartAll(&key);
@@ -308,20 +310,20 @@ TEST(Introductions, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   meeting.Run(10'000);
   const Carried question = meeting.sent().front();
   ASSERT_TRUE(Decoded(question).wants_answer);
-  Introductions& asked = meeting.node(question.to);
+  Handshake& asked = meeting.node(question.to);
   const uint64_t before = asked.stats().sent;
   for (int64_t i = 0; i < 100'000; ++i) {  // ten a millisecond
     const int64_t now = meeting.now() + i * kMs / 10;
     asked.Receive(question.from, question.bytes, now);
-    OutIntroduction room[4];
+    OutHandshake room[4];
     asked.Send(room, now);
   }
   EXPECT_LE(asked.stats().sent - before, 14u);
   EXPECT_GE(asked.stats().sent - before, 10u);
-  EXPECT_GT(asked.stats().withheld, 99'000u);
+  EXPECT_GT(asked.stats().rate_limited, 99'000u);
 }
 
-TEST(Introductions, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
+TEST(Handshake, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
   Meeting meeting(4);
   meeting.StartAll(nullptr, true);
   meeting.Stop(2);
@@ -336,22 +338,22 @@ TEST(Introductions, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
   }
 }
 
-TEST(Introductions, LittleRoomStarvesNobody) {
-  Introductions node(ConfigOf(0, 20), nullptr, test::SeededRandom(0, 0));
+TEST(Handshake, LittleRoomStarvesNobody) {
+  Handshake node(ConfigOf(0, 20), nullptr, test::SeededRandom(0, 0));
   std::map<NodeId, int> sent;
   for (int64_t now = 0; now < 40'000 * kMs; now += 200 * kMs) {
-    OutIntroduction room[1];
+    OutHandshake room[1];
     if (node.Send(room, now) > 0) ++sent[room[0].to];
   }
   EXPECT_EQ(sent.size(), 19u);
   for (const auto& [peer, count] : sent) EXPECT_GE(count, 7) << peer;
 }
 
-TEST(Introductions, AConfigurationWithoutSenseIsRefused) {
-  const auto error = [](const IntroductionsConfig& config) {
-    return test::ErrorOf([&] { Introductions(config, nullptr, test::SeededRandom(0, 0)); });
+TEST(Handshake, AConfigurationWithoutSenseIsRefused) {
+  const auto error = [](const HandshakeConfig& config) {
+    return test::ErrorOf([&] { Handshake(config, nullptr, test::SeededRandom(0, 0)); });
   };
-  IntroductionsConfig config = ConfigOf(0, 2);
+  HandshakeConfig config = ConfigOf(0, 2);
   config.node = 2;
   EXPECT_CONTAINS(error(config), "node 2: no node of the cluster has this id");
   config = ConfigOf(0, 2);

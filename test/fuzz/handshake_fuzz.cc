@@ -1,4 +1,4 @@
-// Introductions take anything: what decodes is written back as the same bytes, nobody is
+// Handshake messages take anything: what decodes is written back as the same bytes, nobody is
 // believed who has not echoed a challenge, nor makes the node take a later incarnation, and all
 // that goes out decodes.
 //
@@ -35,8 +35,8 @@ const SecretKey& Key() {
   return key;
 }
 
-IntroductionsConfig ConfigOf(NodeId node) {
-  IntroductionsConfig config;
+HandshakeConfig ConfigOf(NodeId node) {
+  HandshakeConfig config;
   config.run = kRun;
   config.node = node;
   config.names = {"a", "b", "c"};
@@ -45,18 +45,18 @@ IntroductionsConfig ConfigOf(NodeId node) {
   return config;
 }
 
-std::string Input(uint8_t how, const std::vector<IntroductionBytes>& frames) {
+std::string Input(uint8_t how, const std::vector<HandshakeBytes>& frames) {
   std::string input(1, static_cast<char>(how));
   for (const auto& f : frames) input.append(reinterpret_cast<const char*>(f.data()), f.size());
   return input;
 }
 
 // What node b says to node a.
-std::vector<IntroductionBytes> Spoken(const SecretKey* key) {
-  Introductions a(ConfigOf(0), key, Seeded(1)), b(ConfigOf(1), key, Seeded(2));
-  std::vector<IntroductionBytes> frames;
+std::vector<HandshakeBytes> Spoken(const SecretKey* key) {
+  Handshake a(ConfigOf(0), key, Seeded(1)), b(ConfigOf(1), key, Seeded(2));
+  std::vector<HandshakeBytes> frames;
   for (int64_t now = 0; now < 400'000'000; now += 50'000'000) {
-    OutIntroduction room[4];
+    OutHandshake room[4];
     for (const auto& out : std::span(room).first(a.Send(room, now))) b.Receive(0, out.bytes, now);
     for (const auto& out : std::span(room).first(b.Send(room, now))) {
       frames.push_back(out.bytes);
@@ -77,20 +77,20 @@ struct Exact {
 };
 
 bool DecodesSafely(std::span<const std::byte> bytes) {
-  Introduction in;
-  if (DecodeIntroduction(bytes, &in) != IntroDrop::kNone) return true;
-  IntroductionBytes again;
-  EncodeIntroduction(in, &again);
-  return std::equal(again.begin(), again.begin() + kIntroductionTagged, bytes.begin());
+  HandshakeMessage in;
+  if (DecodeHandshake(bytes, &in) != HandshakeDrop::kNone) return true;
+  HandshakeBytes again;
+  EncodeHandshake(in, &again);
+  return std::equal(again.begin(), again.begin() + kHandshakeTagged, bytes.begin());
 }
 
-void Repair(uint8_t how, const Nonce& challenge, MessageTagger* tagger, std::span<std::byte> f) {
-  if (f.size() != kIntroductionBytes) return;
+void Repair(uint8_t how, const Nonce& challenge, HmacSha256* tagger, std::span<std::byte> f) {
+  if (f.size() != kHandshakeBytes) return;
   if ((how & kRepairEcho) != 0) Put<Nonce>(f.data(), kAtEcho, challenge);
   if ((how & kRepairChecksum) != 0) {
     Put<uint32_t>(f.data(), kAtChecksum, Crc32c(f.first(kAtChecksum)));
   }
-  if ((how & kRepairTag) != 0) tagger->Make(f.first(kIntroductionTagged), f.last<kTagBytes>());
+  if ((how & kRepairTag) != 0) tagger->Make(f.first(kHandshakeTagged), f.last<kTagBytes>());
 }
 
 }  // namespace
@@ -111,20 +111,20 @@ bool Target(const std::string& input) {
   if (input.empty()) return true;
   const auto how = static_cast<uint8_t>(input[0]);
   const SecretKey* key = (how & kKeyed) != 0 ? &Key() : nullptr;
-  static MessageTagger tagger(IntroductionKey(Key(), kRun));
-  Introductions node(ConfigOf(0), key, Seeded(3));
+  static HmacSha256 tagger(HandshakeKey(Key(), kRun));
+  Handshake node(ConfigOf(0), key, Seeded(3));
   Nonce challenge{};  // the last one to node b
   std::string_view rest = std::string_view(input).substr(1);
   for (int64_t now = 0; !rest.empty(); now += 30'000'000) {
-    Exact frame(rest.substr(0, kIntroductionBytes));
+    Exact frame(rest.substr(0, kHandshakeBytes));
     rest.remove_prefix(frame.size);
     Repair(how, challenge, &tagger, frame.all());
     if (!DecodesSafely(frame.all())) return false;
     node.Receive(1, frame.all(), now);
-    OutIntroduction room[2];
+    OutHandshake room[2];
     for (const auto& out : std::span(room).first(node.Send(room, now))) {
-      Introduction ours;
-      if (DecodeIntroduction(out.bytes, &ours) != IntroDrop::kNone) return false;
+      HandshakeMessage ours;
+      if (DecodeHandshake(out.bytes, &ours) != HandshakeDrop::kNone) return false;
       if (out.to == 1) challenge = ours.challenge;
     }
   }
@@ -133,7 +133,7 @@ bool Target(const std::string& input) {
   for (IncarnationRaise raise; node.TakeRaise(&raise);) ++raises;
   if (node.incarnation() != 1 && !could_know) return false;
   if (node.incarnation() > kLatestIncarnation || raises > 1) return false;
-  return !node.Knows(2) && (could_know || !node.Knows(1));
+  return !node.IsEstablished(2) && (could_know || !node.IsEstablished(1));
 }
 
 }  // namespace millrace::fuzz

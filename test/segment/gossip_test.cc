@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "test/segment/bad_links.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -20,7 +20,7 @@ using test::Faults;
 using test::kMs;
 using test::kRun;
 
-// Nodes on segments of bad links; those of a segment are introduced as soon as both live.
+// Nodes on segments of bad links; those of a segment are established as soon as both live.
 class Post {
  public:
   Post(size_t nodes, std::vector<std::vector<NodeId>> segments, Faults faults = {},
@@ -29,24 +29,24 @@ class Post {
         frame_bytes_(frame_bytes),
         links_(faults, Rng(test::Seed(), {79, seed_name})),
         nodes_(nodes),
-        lives_(nodes) {}
+        sessions_(nodes) {}
 
   void Start(NodeId node) {
     Node& one = nodes_[node];
     one = {};
-    ++lives_[node];
-    one.store = std::make_unique<BulletinStore>(nodes_.size(), node, lives_[node]);
+    ++sessions_[node];
+    one.store = std::make_unique<GossipStore>(nodes_.size(), node, sessions_[node]);
     one.links.resize(segments_.size());
     for (size_t s = 0; s < segments_.size(); ++s) {
       if (!On(s, node)) continue;
-      BulletinsConfig config;
+      GossipConfig config;
       config.run = kRun + s;
       config.node = node;
-      config.incarnation = lives_[node];
+      config.incarnation = sessions_[node];
       config.max_frame_bytes = frame_bytes_;
       std::copy_if(segments_[s].begin(), segments_[s].end(), std::back_inserter(config.peers),
                    [&](NodeId peer) { return peer != node; });
-      one.links[s] = std::make_unique<Bulletins>(config, one.store.get());
+      one.links[s] = std::make_unique<Gossip>(config, one.store.get());
     }
     Introduce();
   }
@@ -56,12 +56,12 @@ class Post {
   void Stop(NodeId node) { nodes_[node] = {}; }
   void set_faults(const Faults& faults) { links_.set_faults(faults); }
 
-  void Say(NodeId node, const std::string& text, Topic topic = Topic::kReport) {
+  void Say(NodeId node, const std::string& text, GossipKey topic = GossipKey::kReport) {
     nodes_[node].store->Publish(topic, std::as_bytes(std::span(text)));
   }
   // Of `who`, as `node` has heard; "-" for nothing.
-  std::string Heard(NodeId node, NodeId who, Topic topic = Topic::kReport) const {
-    for (const Bulletin& each : nodes_[node].store->Read(topic)) {
+  std::string Heard(NodeId node, NodeId who, GossipKey topic = GossipKey::kReport) const {
+    for (const GossipMessage& each : nodes_[node].store->Read(topic)) {
       if (each.node != who) continue;
       return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
     }
@@ -94,15 +94,15 @@ class Post {
     }
     return true;
   }
-  Bulletins& link(NodeId node, size_t segment = 0) { return *nodes_[node].links[segment]; }
-  BulletinStore& store(NodeId node) { return *nodes_[node].store; }
+  Gossip& link(NodeId node, size_t segment = 0) { return *nodes_[node].links[segment]; }
+  GossipStore& store(NodeId node) { return *nodes_[node].store; }
   size_t sent() const { return sent_; }
   int64_t now() const { return now_; }
 
  private:
   struct Node {
-    std::unique_ptr<BulletinStore> store;
-    std::vector<std::unique_ptr<Bulletins>> links;
+    std::unique_ptr<GossipStore> store;
+    std::vector<std::unique_ptr<Gossip>> links;
   };
   struct Delivery {
     size_t segment;
@@ -118,7 +118,7 @@ class Post {
     for (size_t s = 0; s < segments_.size(); ++s) {
       for (NodeId a : segments_[s]) {
         for (NodeId b : segments_[s]) {
-          if (a != b && nodes_[a].store && nodes_[b].store) link(a, s).Admit(b, lives_[b]);
+          if (a != b && nodes_[a].store && nodes_[b].store) link(a, s).Admit(b, sessions_[b]);
         }
       }
     }
@@ -126,9 +126,9 @@ class Post {
   void Step() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (size_t s = 0; s < nodes_[i].links.size(); ++s) {
-        Bulletins* link = nodes_[i].links[s].get();
+        Gossip* link = nodes_[i].links[s].get();
         if (link == nullptr || link->NextEvent() > now_) continue;
-        std::vector<OutBulletin> room(3);
+        std::vector<OutGossip> room(3);
         const size_t count = link->Send(room, now_);
         for (size_t k = 0; k < count; ++k) Carry(static_cast<NodeId>(i), s, &room[k]);
       }
@@ -137,7 +137,7 @@ class Post {
       if (nodes_[each.to].store) link(each.to, each.segment).Receive(each.from, each.bytes, now_);
     }
   }
-  void Carry(NodeId from, size_t segment, OutBulletin* out) {
+  void Carry(NodeId from, size_t segment, OutGossip* out) {
     ++sent_;
     const std::vector<std::byte> bytes(out->frame().begin(), out->frame().end());
     EXPECT_LE(bytes.size(), frame_bytes_);
@@ -148,24 +148,24 @@ class Post {
   const size_t frame_bytes_;
   test::BadLinks<Delivery> links_;
   std::vector<Node> nodes_;
-  std::vector<uint32_t> lives_;
+  std::vector<uint32_t> sessions_;
   int64_t now_ = 1;
   size_t sent_ = 0;
 };
 
 const std::vector<std::vector<NodeId>> kPair = {{0, 1}};
 
-TEST(Bulletins, ComeOnceAndThenAllIsSilent) {
+TEST(Gossip, ComeOnceAndThenAllIsSilent) {
   Post post(3, {{0, 1, 2}});
   post.StartAll();
   post.Say(0, "hello");
   post.Run(2);
   EXPECT_TRUE(post.AllHeard(0, "hello"));
-  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));  // its receipt is under way
+  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));  // its acknowledgement is under way
   ASSERT_TRUE(post.Settles(50));
   EXPECT_TRUE(post.link(0).Has(1, post.store(0).changes()));
-  EXPECT_EQ(post.sent(), 4u);  // to each of two, and their receipts
-  EXPECT_EQ(post.Heard(1, 0, Topic::kTest), "-");
+  EXPECT_EQ(post.sent(), 4u);  // to each of two, and their acknowledgements
+  EXPECT_EQ(post.Heard(1, 0, GossipKey::kTest), "-");
   post.Say(0, "newer");
   EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));
   post.Say(0, "");
@@ -174,12 +174,12 @@ TEST(Bulletins, ComeOnceAndThenAllIsSilent) {
   EXPECT_EQ(post.sent(), 8u);  // what was replaced at once was never sent
 }
 
-TEST(Bulletins, ComeInPartsWhereFramesAreShort) {
+TEST(Gossip, ComeInPartsWhereFramesAreShort) {
   for (size_t frame_bytes : {72u, 100u, 300u, 1088u, 9000u}) {
     Post post(2, kPair, {.loss = 0.2, .duplicates = 0.2, .jitter_ns = 5 * kMs}, frame_bytes,
               frame_bytes);
     post.StartAll();
-    for (size_t bytes : {size_t{1}, size_t{8}, size_t{500}, kMaxBulletinBytes}) {
+    for (size_t bytes : {size_t{1}, size_t{8}, size_t{500}, kMaxGossipBytes}) {
       std::string text;
       for (size_t i = 0; i < bytes; ++i) text += static_cast<char>('a' + i * 7 % 26);
       post.Say(1, text);
@@ -188,15 +188,15 @@ TEST(Bulletins, ComeInPartsWhereFramesAreShort) {
       EXPECT_EQ(post.Heard(0, 1), text);
     }
   }
-  BulletinStore store(2, 0, 1);
-  BulletinsConfig config;
+  GossipStore store(2, 0, 1);
+  GossipConfig config;
   config.max_frame_bytes = 71;
-  EXPECT_EQ(test::ErrorOf([&] { Bulletins(config, &store); }),
-            "frames of 71 bytes: expected at least 72 for bulletins");
+  EXPECT_EQ(test::ErrorOf([&] { Gossip(config, &store); }),
+            "frames of 71 bytes: expected at least 72 for gossip messages");
 }
 
 // A chain with a fork at its end: what any node says last comes to all, whatever is lost.
-TEST(Bulletins, TravelDownTreesOverLinksThatLoseAndReorder) {
+TEST(Gossip, TravelDownTreesOverLinksThatLoseAndReorder) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Post post(5, {{0, 1}, {1, 2}, {2, 3, 4}},
               {.loss = 0.3, .duplicates = 0.2, .jitter_ns = 30 * kMs}, 200, seed);
@@ -214,14 +214,14 @@ TEST(Bulletins, TravelDownTreesOverLinksThatLoseAndReorder) {
   }
 }
 
-TEST(Bulletins, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
+TEST(Gossip, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   Post post(3, {{0, 1}, {1, 2}}, {.jitter_ns = 20 * kMs});
   post.StartAll();
   for (int i = 0; i < 5; ++i) post.Say(0, "old");
-  post.Say(0, "old test", Topic::kTest);
+  post.Say(0, "old test", GossipKey::kTest);
   post.Say(2, "from 2");
   ASSERT_TRUE(post.Settles(5'000));
-  EXPECT_EQ(post.Heard(2, 0, Topic::kTest), "old test");
+  EXPECT_EQ(post.Heard(2, 0, GossipKey::kTest), "old test");
   post.Start(0);  // hears again what others say, and says nothing yet
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_EQ(post.Heard(0, 2), "from 2");
@@ -229,9 +229,9 @@ TEST(Bulletins, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   post.Say(0, "new");
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_TRUE(post.AllHeard(0, "new"));
-  for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Heard(node, 0, Topic::kTest), "-");
-  EXPECT_EQ(post.store(2).Read(Topic::kReport)[0].incarnation, 2u);
-  EXPECT_EQ(post.store(2).Read(Topic::kReport)[0].version, 1u);
+  for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Heard(node, 0, GossipKey::kTest), "-");
+  EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].incarnation, 2u);
+  EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].version, 1u);
   // The one in the middle forgets everything and is told by both sides.
   post.Start(1);
   ASSERT_TRUE(post.Settles(5'000));
@@ -239,7 +239,7 @@ TEST(Bulletins, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   EXPECT_EQ(post.Heard(1, 2), "from 2");
 }
 
-TEST(Bulletins, ToAPeerThatIsGoneBecomeOneFrameASecond) {
+TEST(Gossip, ToAPeerThatIsGoneBecomeOneFrameASecond) {
   Post post(2, kPair, {}, 100);
   post.StartAll();
   ASSERT_TRUE(post.Settles(10));
@@ -258,27 +258,27 @@ TEST(Bulletins, ToAPeerThatIsGoneBecomeOneFrameASecond) {
   EXPECT_EQ(post.Heard(1, 0), std::string(1000, 'y'));
 }
 
-TEST(Bulletins, ThatNeverLeftAreDueAtOnce) {
-  BulletinStore store(2, 0, 1);
-  BulletinsConfig config;
+TEST(Gossip, ThatNeverLeftAreDueAtOnce) {
+  GossipStore store(2, 0, 1);
+  GossipConfig config;
   config.peers = {1};
   config.max_frame_bytes = 300;
-  Bulletins bulletins(config, &store);
-  bulletins.Admit(1, 1);
-  store.Publish(Topic::kReport, {});
-  std::vector<OutBulletin> room(2);
-  EXPECT_EQ(bulletins.Send(room, 0), 1u);
-  EXPECT_EQ(bulletins.Send(room, kMs), 0u) << "a receipt may be under way";
-  bulletins.NotSent(1, 2 * kMs);
-  EXPECT_LE(bulletins.NextEvent(), 2 * kMs);
-  EXPECT_EQ(bulletins.Send(room, 2 * kMs), 1u);
-  EXPECT_EQ(bulletins.Send(room, 3 * kMs), 0u);
+  Gossip gossip(config, &store);
+  gossip.Admit(1, 1);
+  store.Publish(GossipKey::kReport, {});
+  std::vector<OutGossip> room(2);
+  EXPECT_EQ(gossip.Send(room, 0), 1u);
+  EXPECT_EQ(gossip.Send(room, kMs), 0u) << "a acknowledgement may be under way";
+  gossip.NotSent(1, 2 * kMs);
+  EXPECT_LE(gossip.NextEvent(), 2 * kMs);
+  EXPECT_EQ(gossip.Send(room, 2 * kMs), 1u);
+  EXPECT_EQ(gossip.Send(room, 3 * kMs), 0u);
 }
 
 // Two segments may bring editions at the same time, the older one last.
-TEST(Bulletins, AreReplacedByNewerOnesOnly) {
-  BulletinStore store(2, 0, 1);
-  const size_t entry = BulletinStore::EntryOf(1, Topic::kReport);
+TEST(Gossip, AreReplacedByNewerOnesOnly) {
+  GossipStore store(2, 0, 1);
+  const size_t entry = GossipStore::EntryOf(1, GossipKey::kReport);
   const auto take = [&](uint32_t incarnation, uint64_t version) {
     return store.Take(entry, {incarnation, version}, {}, 0);
   };
@@ -287,17 +287,18 @@ TEST(Bulletins, AreReplacedByNewerOnesOnly) {
   EXPECT_FALSE(take(1, 1));
   EXPECT_TRUE(take(2, 1));
   EXPECT_FALSE(take(1, 3));
-  ASSERT_EQ(store.Read(Topic::kReport).size(), 1u);
-  EXPECT_EQ(store.Read(Topic::kReport)[0].incarnation, 2u);
-  EXPECT_EQ(store.Read(Topic::kReport)[0].version, 1u);
+  ASSERT_EQ(store.Read(GossipKey::kReport).size(), 1u);
+  EXPECT_EQ(store.Read(GossipKey::kReport)[0].incarnation, 2u);
+  EXPECT_EQ(store.Read(GossipKey::kReport)[0].version, 1u);
 }
 
 // A freeze leaves the peer its memory: one frame gets through, and the rest follows.
-TEST(Bulletins, GoOnAtOnceWithAPeerThatThaws) {
+TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
   Post post(2, kPair, {}, 100);
   post.StartAll();
   post.set_faults({.loss = 1});
-  for (Topic topic : {Topic::kTest, Topic::kReport}) post.Say(0, std::string(100, 'x'), topic);
+  for (GossipKey topic : {GossipKey::kTest, GossipKey::kReport})
+    post.Say(0, std::string(100, 'x'), topic);
   post.Run(30'000);
   post.set_faults({});
   ASSERT_TRUE(post.Settles(8'000));
@@ -305,68 +306,68 @@ TEST(Bulletins, GoOnAtOnceWithAPeerThatThaws) {
 }
 
 // `head` as a frame to node 0 from node 1.
-BulletinDrop Refusal(Post& post, const BulletinHead& head, const std::string& text = "") {
-  std::vector<std::byte> frame(kBulletinHeadBytes);
+GossipDrop Refusal(Post& post, const GossipHead& head, const std::string& text = "") {
+  std::vector<std::byte> frame(kGossipHeadBytes);
   const auto part = std::as_bytes(std::span(text));
-  EncodeBulletin(head, part, std::span(frame).first<kBulletinHeadBytes>());
+  EncodeGossip(head, part, std::span(frame).first<kGossipHeadBytes>());
   frame.insert(frame.end(), part.begin(), part.end());
   return post.link(0).Receive(1, frame, post.now());
 }
 
-TEST(Bulletins, AreRefusedForTheReasonThatIsCounted) {
+TEST(Gossip, AreRefusedForTheReasonThatIsCounted) {
   Post post(3, {{0, 1}, {1, 2}});
   post.StartAll();
   post.Say(0, "abc");
-  // A receipt of node 1's.
-  BulletinHead good;
-  good.kind = BulletinKind::kReceipt;
-  good.topic = Topic::kReport;
+  // A acknowledgement of node 1's.
+  GossipHead good;
+  good.kind = GossipKind::kAck;
+  good.topic = GossipKey::kReport;
   good.run = kRun;
   good.source = 1;
   good.incarnation = 1;
-  good.edition = {1, 1};
+  good.version = {1, 1};
   const auto with = [&](auto change, const std::string& text = "") {
-    BulletinHead head = good;
+    GossipHead head = good;
     change(&head);
     return Refusal(post, head, text);
   };
-  const auto part = [](BulletinHead* head) {
-    head->kind = BulletinKind::kPart;
+  const auto part = [](GossipHead* head) {
+    head->kind = GossipKind::kFragment;
     head->origin = 2;
     head->total = 12;
   };
-  EXPECT_EQ(with([](auto*) {}), BulletinDrop::kNone);
-  EXPECT_EQ(with([](auto* head) { head->run = 1; }), BulletinDrop::kRun);
-  EXPECT_EQ(with([](auto* head) { head->destination = 2; }), BulletinDrop::kDestination);
-  EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), BulletinDrop::kLife);
-  EXPECT_EQ(with([](auto* head) { head->source = 2; }), BulletinDrop::kLife);
-  EXPECT_EQ(with([](auto* head) { head->origin = 3; }), BulletinDrop::kStranger);
-  EXPECT_EQ(with([](auto* head) { head->topic = Topic::kCount; }), BulletinDrop::kField);
-  EXPECT_EQ(with([](auto* head) { head->total = 8; }), BulletinDrop::kField);
-  EXPECT_EQ(with([](auto*) {}, "text"), BulletinDrop::kField);
-  EXPECT_EQ(with(part, "12345678"), BulletinDrop::kNone);
-  EXPECT_EQ(with(part, "1234567"), BulletinDrop::kField);
-  EXPECT_EQ(with(part, "1234567890123"), BulletinDrop::kField);
-  EXPECT_EQ(with(part), BulletinDrop::kField);
-  const auto own = [&](BulletinHead* head) {
+  EXPECT_EQ(with([](auto*) {}), GossipDrop::kNone);
+  EXPECT_EQ(with([](auto* head) { head->run = 1; }), GossipDrop::kRun);
+  EXPECT_EQ(with([](auto* head) { head->destination = 2; }), GossipDrop::kDestination);
+  EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), GossipDrop::kIncarnation);
+  EXPECT_EQ(with([](auto* head) { head->source = 2; }), GossipDrop::kIncarnation);
+  EXPECT_EQ(with([](auto* head) { head->origin = 3; }), GossipDrop::kStranger);
+  EXPECT_EQ(with([](auto* head) { head->topic = GossipKey::kCount; }), GossipDrop::kField);
+  EXPECT_EQ(with([](auto* head) { head->total = 8; }), GossipDrop::kField);
+  EXPECT_EQ(with([](auto*) {}, "text"), GossipDrop::kField);
+  EXPECT_EQ(with(part, "12345678"), GossipDrop::kNone);
+  EXPECT_EQ(with(part, "1234567"), GossipDrop::kField);
+  EXPECT_EQ(with(part, "1234567890123"), GossipDrop::kField);
+  EXPECT_EQ(with(part), GossipDrop::kField);
+  const auto own = [&](GossipHead* head) {
     part(head);
     head->origin = 0;
   };
-  EXPECT_EQ(with(own, "123456789012"), BulletinDrop::kSelf);
-  const auto later = [&](BulletinHead* head) {
+  EXPECT_EQ(with(own, "123456789012"), GossipDrop::kSelf);
+  const auto later = [&](GossipHead* head) {
     part(head);
     head->offset = 4;
   };
-  EXPECT_EQ(with(later, "56789012"), BulletinDrop::kField);
-  std::vector<std::byte> bytes(kBulletinHeadBytes);
-  EncodeBulletin(good, {}, std::span(bytes).first<kBulletinHeadBytes>());
+  EXPECT_EQ(with(later, "56789012"), GossipDrop::kField);
+  std::vector<std::byte> bytes(kGossipHeadBytes);
+  EncodeGossip(good, {}, std::span(bytes).first<kGossipHeadBytes>());
   bytes[30] ^= std::byte{1};
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kChecksum);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kChecksum);
   bytes[0] ^= std::byte{1};
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kMagic);
-  bytes.resize(kBulletinHeadBytes - 1);
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), BulletinDrop::kLength);
-  EXPECT_EQ(post.link(0).stats().drops[static_cast<size_t>(BulletinDrop::kField)], 7u);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kMagic);
+  bytes.resize(kGossipHeadBytes - 1);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kLength);
+  EXPECT_EQ(post.link(0).stats().drops[static_cast<size_t>(GossipDrop::kField)], 7u);
 }
 
 }  // namespace

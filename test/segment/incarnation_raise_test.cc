@@ -7,7 +7,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/wire_bytes.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -20,7 +20,7 @@ using test::Meeting;
 
 constexpr size_t kAtKnown = 104, kAtKnownIncarnation = 184, kAtChecksum = 188;
 
-std::vector<IncarnationRaise> Raises(Introductions* node) {
+std::vector<IncarnationRaise> Raises(Handshake* node) {
   std::vector<IncarnationRaise> all;
   for (IncarnationRaise raise; node->TakeRaise(&raise);) all.push_back(raise);
   return all;
@@ -45,12 +45,12 @@ TEST(Raise, ANodeThatIsKnownByALaterStartGoesOnWithTheNextIncarnation) {
     for (const uint32_t incarnation : {1u, 6u, 7u}) {
       Meeting meeting(2, {0.2, 0.2, test::kMs, 20 * test::kMs});
       StartAgain(&meeting, keyed, 7, incarnation);
-      const Nonce life = meeting.node(1).life();
+      const Nonce session_id = meeting.node(1).session_id();
       ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 60'000));
       EXPECT_EQ(meeting.node(1).incarnation(), 8u);
-      EXPECT_NE(meeting.node(1).life(), life);
+      EXPECT_NE(meeting.node(1).session_id(), session_id);
       EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 8u);
-      EXPECT_EQ(meeting.node(0).stats().lives, 2u);
+      EXPECT_EQ(meeting.node(0).stats().sessions, 2u);
       IncarnationRaise raise;
       ASSERT_TRUE(meeting.node(1).TakeRaise(&raise));
       EXPECT_EQ(raise.peer, 0);
@@ -79,7 +79,7 @@ TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
       return (frame->from == 1 || frame->to == 1) && (frame->from == peer || frame->to == peer);
     });
     meeting.Start(ConfigOf(1, 4, known));
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(1).KnownBy(peer); }, 5'000));
+    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(1).IsConfirmed(peer); }, 5'000));
   }
   meeting.set_tamper(nullptr);
   meeting.Start(ConfigOf(1, 4, 3));
@@ -142,10 +142,10 @@ TEST(Raise, RecordedRefusalsDoNothing) {
     StartAgain(&meeting, keyed, 7, 3);
     ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
     const std::vector<Carried> recorded = meeting.sent();
-    Introductions anew(ConfigOf(1, 2, 5), KeyIf(keyed), test::SeededRandom(1, 99));
+    Handshake anew(ConfigOf(1, 2, 5), KeyIf(keyed), test::SeededRandom(1, 99));
     for (int64_t now = 0; now < 20'000 * test::kMs; now += 50 * test::kMs) {
       for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
-      OutIntroduction room[4];
+      OutHandshake room[4];
       anew.Send(room, now);
     }
     EXPECT_EQ(anew.incarnation(), 5u);
@@ -155,22 +155,22 @@ TEST(Raise, RecordedRefusalsDoNothing) {
 // Both believe that they are node b, and each gets what is meant for the other. Node a is
 // started again and again, and meets both.
 TEST(Raise, TwoProcessesOfOneNodeDoNotRaiseEachOtherWithoutEnd) {
-  Introductions first(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 1));
-  Introductions second(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 2));
+  Handshake first(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 1));
+  Handshake second(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 2));
   size_t raises = 0, frames = 0;
   for (uint32_t start = 1; start <= 20; ++start) {
-    Introductions a(ConfigOf(0, 2, start), nullptr, test::SeededRandom(0, start));
+    Handshake a(ConfigOf(0, 2, start), nullptr, test::SeededRandom(0, start));
     for (int64_t now = start * 30'000 * test::kMs, end = now + 30'000 * test::kMs; now < end;
          now += 20 * test::kMs) {
       const bool swapped = start % 2 == 0;
-      for (Introductions* b : {swapped ? &second : &first, swapped ? &first : &second}) {
-        OutIntroduction room[4];
+      for (Handshake* b : {swapped ? &second : &first, swapped ? &first : &second}) {
+        OutHandshake room[4];
         for (const auto& out : std::span(room).first(b->Send(room, now))) {
           a.Receive(1, out.bytes, now);
           ++frames;
         }
         for (const auto& out : std::span(room).first(a.Send(room, now))) {
-          for (Introductions* each : {&first, &second}) each->Receive(0, out.bytes, now);
+          for (Handshake* each : {&first, &second}) each->Receive(0, out.bytes, now);
         }
         raises += Raises(b).size();
       }

@@ -18,21 +18,21 @@ const SecretKey& Key() {
   return key;
 }
 
-std::string Sealed(Sealer* sealer, NodeId source, size_t payload_bytes) {
-  std::string frame(kFrameHeaderBytes + payload_bytes + kSealBytes, '\0');
+std::string Sealed(FrameSigner* signer, NodeId source, size_t payload_bytes) {
+  std::string frame(kFrameHeaderBytes + payload_bytes + kFrameTagBytes, '\0');
   const std::span all(reinterpret_cast<std::byte*>(frame.data()), frame.size());
   FrameHeader header;
   header.source = source;
   header.length = static_cast<uint32_t>(payload_bytes);
   const auto payload = all.subspan(kFrameHeaderBytes, payload_bytes);
   EncodeFrame(header, {}, payload, all);
-  sealer->Seal(all.first(kFrameHeaderBytes), payload, all.last<kSealBytes>());
+  signer->Sign(all.first(kFrameHeaderBytes), payload, all.last<kFrameTagBytes>());
   return frame;
 }
 
 const std::vector<std::string>& Frames() {
   static const std::vector<std::string> frames = [] {
-    Sealer one(Key(), kRun, 1, kLife), two(Key(), kRun, 2, kLife);
+    FrameSigner one(Key(), kRun, 1, kLife), two(Key(), kRun, 2, kLife);
     std::vector<std::string> all;
     for (size_t bytes : {0, 1, 8, 300}) {
       all.push_back(Sealed(&one, 1, bytes));
@@ -52,19 +52,19 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  Opener opener(Key(), kRun, 4);
-  opener.Admit(1, kLife);
-  opener.Admit(2, kLife);
+  FrameVerifier verifier(Key(), kRun, 4);
+  verifier.Admit(1, kLife);
+  verifier.Admit(2, kLife);
   // A block of exactly this size: a sanitizer sees any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::copy_n(reinterpret_cast<const std::byte*>(input.data()), input.size(), block.get());
   const std::span<const std::byte> exact(block.get(), input.size());
   const bool expected = std::ranges::find(Frames(), input) != Frames().end();
-  const Opened opened = opener.Open(exact);
-  if ((opened.result == OpenResult::kOpened) != expected) return false;
+  const Verified opened = verifier.Verify(exact);
+  if ((opened.result == VerifyResult::kVerified) != expected) return false;
   if (!expected) return opened.frame.empty();
-  return opened.frame.size() == input.size() - kSealBytes &&
-         opener.Open(exact).result == OpenResult::kRepeated;
+  return opened.frame.size() == input.size() - kFrameTagBytes &&
+         verifier.Verify(exact).result == VerifyResult::kReplayed;
 }
 
 }  // namespace millrace::fuzz

@@ -1,4 +1,4 @@
-// docs/introductions.md against the program: the tables' places, the reasons, and every
+// docs/handshake.md against the program: the tables' places, the reasons, and every
 // byte of the example.
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "exchange/protocol/frame.h"
 #include "base/wire_bytes.h"
+#include "exchange/protocol/frame.h"
+#include "segment/auth/frame_auth.h"
 #include "segment/auth/key_file.h"
 #include "segment/handshake/handshake_message.h"
-#include "segment/auth/frame_auth.h"
 #include "test/segment/doc_example.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/doc_page.h"
 
 namespace millrace {
@@ -26,7 +26,7 @@ using test::IntegerOf;
 using test::Section;
 using test::ValueOf;
 
-std::map<std::string, Section> Page() { return test::ReadDocPage("docs/introductions.md"); }
+std::map<std::string, Section> Page() { return test::ReadDocPage("docs/handshake.md"); }
 
 Nonce NonceOf(const Section& section, const std::string& field) {
   Nonce nonce{};
@@ -36,10 +36,10 @@ Nonce NonceOf(const Section& section, const std::string& field) {
   return nonce;
 }
 
-TEST(IntroductionDoc, TheExampleIsWhatThePageSays) {
+TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   const Section example = Page()["Example"];
-  Introduction in;
-  ASSERT_EQ(DecodeIntroduction(example.bytes, &in), IntroDrop::kNone);
+  HandshakeMessage in;
+  ASSERT_EQ(DecodeHandshake(example.bytes, &in), HandshakeDrop::kNone);
   EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), IntegerOf(example, "flags"));
   EXPECT_EQ(in.settings.frame_version, IntegerOf(example, "frame_version"));
   EXPECT_EQ(in.name.size(), IntegerOf(example, "name_bytes"));
@@ -52,25 +52,25 @@ TEST(IntroductionDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(in.settings.parameters, IntegerOf(example, "parameters"));
   EXPECT_EQ(in.settings.layout_digest, IntegerOf(example, "layout_digest"));
   EXPECT_EQ(in.settings.topology_digest, IntegerOf(example, "topology_digest"));
-  EXPECT_EQ(in.life, NonceOf(example, "life"));
+  EXPECT_EQ(in.session_id, NonceOf(example, "life"));
   EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));
   EXPECT_EQ(in.echo, NonceOf(example, "echo"));
   EXPECT_EQ(in.known, NonceOf(example, "known"));
   EXPECT_EQ(in.known_incarnation, IntegerOf(example, "known_incarnation"));
   EXPECT_EQ(in.name, ValueOf(example, "name"));
   // And the program writes the same frame, checksum and tag included.
-  IntroductionBytes written;
-  EncodeIntroduction(in, &written);
-  MessageTagger tagger(IntroductionKey(test::KeyOf(1), in.run));
-  tagger.Make(std::span(written).first(kIntroductionTagged), std::span(written).last<kTagBytes>());
+  HandshakeBytes written;
+  EncodeHandshake(in, &written);
+  HmacSha256 mac(HandshakeKey(test::KeyOf(1), in.run));
+  mac.Make(std::span(written).first(kHandshakeTagged), std::span(written).last<kTagBytes>());
   EXPECT_EQ(std::vector(written.begin(), written.end()), example.bytes);
   const auto tag = FromHex(ValueOf(example, "tag"));
   EXPECT_EQ(std::vector(written.end() - kTagBytes, written.end()), tag);
 }
 
-TEST(IntroductionDoc, TheExampleLiesAsTheTableSays) {
+TEST(HandshakeDoc, TheExampleLiesAsTheTableSays) {
   auto page = Page();
-  test::ExpectLiesAs(page["Introduction"].rows, page["Example"], kIntroductionBytes);
+  test::ExpectLiesAs(page["Handshake message"].rows, page["Example"], kHandshakeBytes);
 }
 
 std::set<std::string> Reasons(const Section& section) {
@@ -81,37 +81,37 @@ std::set<std::string> Reasons(const Section& section) {
   return reasons;
 }
 
-TEST(IntroductionDoc, ThePageNamesAllReasons) {
+TEST(HandshakeDoc, ThePageNamesAllReasons) {
   auto page = Page();
   std::set<std::string> drops, results;
-  for (int i = 1; i < static_cast<int>(IntroDrop::kCount); ++i) {
-    drops.insert(IntroDropName(static_cast<IntroDrop>(i)));
+  for (int i = 1; i < static_cast<int>(HandshakeDrop::kCount); ++i) {
+    drops.insert(HandshakeDropName(static_cast<HandshakeDrop>(i)));
   }
-  for (int i = 1; i < static_cast<int>(OpenResult::kCount); ++i) {
-    results.insert(OpenResultName(static_cast<OpenResult>(i)));
+  for (int i = 1; i < static_cast<int>(VerifyResult::kCount); ++i) {
+    results.insert(VerifyResultName(static_cast<VerifyResult>(i)));
   }
   EXPECT_EQ(Reasons(page["Checks"]), drops);
   EXPECT_EQ(Reasons(page["Seal"]), results);
 }
 
-TEST(IntroductionDoc, ASealLiesAsThePageSays) {
+TEST(HandshakeDoc, ASealLiesAsThePageSays) {
   const auto rows = Page()["Seal"].rows;
   ASSERT_GE(rows.size(), 2u);
   const size_t at_tag = std::stoul(rows[1].at(0));
   EXPECT_EQ(at_tag, std::stoul(rows[0].at(1)));
-  EXPECT_EQ(at_tag + std::stoul(rows[1].at(1)), kSealBytes);
+  EXPECT_EQ(at_tag + std::stoul(rows[1].at(1)), kFrameTagBytes);
   const SecretKey key = test::KeyOf(1);
-  const Nonce life = {std::byte{1}};
+  const Nonce session_id = {std::byte{1}};
   const std::array<std::byte, 64> header{};
-  std::array<std::byte, kSealBytes> trailer;
-  Sealer sealer(key, 5, 2, life);
-  sealer.Seal(header, {}, trailer);
+  std::array<std::byte, kFrameTagBytes> trailer;
+  FrameSigner signer(key, 5, 2, session_id);
+  signer.Sign(header, {}, trailer);
   EXPECT_EQ(Get<uint64_t>(trailer.data(), 0), 1u);
   // The key's info, put together as the page has it.
   std::string info = "millrace frames 1";
   info.append("\5\0\0\0\0\0\0\0\2\0", 10).append("\1", 1).append(15, '\0');
   Tag tag;
-  NumberedTagger(DeriveKey(key, std::as_bytes(std::span(info)))).Make(1, header, {}, tag);
+  Gmac(DeriveKey(key, std::as_bytes(std::span(info)))).Make(1, header, {}, tag);
   EXPECT_TRUE(SameTag(tag, std::span(trailer).last<kTagBytes>()));
 }
 

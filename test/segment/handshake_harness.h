@@ -1,6 +1,6 @@
-// Nodes that introduce themselves to each other over bad links.
-#ifndef MILLRACE_TEST_SEGMENT_MEETING_H_
-#define MILLRACE_TEST_SEGMENT_MEETING_H_
+// Nodes that complete the handshake to each other over bad links.
+#ifndef MILLRACE_TEST_SEGMENT_HANDSHAKE_HARNESS_H_
+#define MILLRACE_TEST_SEGMENT_HANDSHAKE_HARNESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,15 +15,15 @@ namespace millrace::test {
 inline constexpr uint64_t kRun = 0x5eed;
 
 // As unpredictable as tests need: a stream of its own for each of its names.
-RandomBytes SeededRandom(uint64_t node, uint64_t life);
+RandomBytes SeededRandom(uint64_t node, uint64_t session_id);
 // 32 bytes that `letter` names.
 SecretKey KeyOf(uint8_t letter);
 // Of node `node` of `nodes` that are called a, b, c ...
-IntroductionsConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation = 1);
+HandshakeConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation = 1);
 
 struct Carried {
   NodeId from = 0, to = 0;  // as addressed: to may be kAllNodes
-  IntroductionBytes bytes;
+  HandshakeBytes bytes;
 };
 
 class Meeting {
@@ -31,10 +31,10 @@ class Meeting {
   explicit Meeting(size_t nodes, Faults faults = {}, uint64_t seed_name = 0);
 
   // The node starts, or starts again; `key` null: none.
-  void Start(const IntroductionsConfig& config, const SecretKey* key = nullptr);
+  void Start(const HandshakeConfig& config, const SecretKey* key = nullptr);
   void StartAll(const SecretKey* key = nullptr, bool multicast = false);
   void Stop(NodeId node) { nodes_[node].reset(); }
-  Introductions& node(NodeId node) { return *nodes_[node]; }
+  Handshake& node(NodeId node) { return *nodes_[node]; }
 
   // Runs until `done` or for `ms`; whether it is done.
   bool RunUntil(const std::function<bool()>& done, int64_t ms);
@@ -57,15 +57,15 @@ class Meeting {
   void Step();
   void Carry(const Carried& frame);
 
-  std::vector<std::unique_ptr<Introductions>> nodes_;
+  std::vector<std::unique_ptr<Handshake>> nodes_;
   BadLinks<Delivery> links_;
   int64_t now_ = 0;
   std::vector<Carried> sent_;
   std::function<bool(Carried*)> tamper_;
 };
 
-uint64_t CountOf(const Introductions& node, IntroDrop drop);
+uint64_t CountOf(const Handshake& node, HandshakeDrop drop);
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_SEGMENT_MEETING_H_
+#endif  // MILLRACE_TEST_SEGMENT_HANDSHAKE_HARNESS_H_

@@ -6,7 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/meeting.h"
+#include "test/segment/handshake_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -17,9 +17,9 @@ using test::CountOf;
 using test::KeyOf;
 using test::Meeting;
 
-std::vector<std::string> Told(Introductions* node) {
+std::vector<std::string> Told(Handshake* node) {
   std::vector<std::string> texts;
-  Mismatch mismatch;
+  ConfigMismatch mismatch;
   while (node->NextMismatch(&mismatch)) texts.push_back(mismatch.text);
   return texts;
 }
@@ -37,7 +37,7 @@ std::vector<std::vector<std::string>> ToldWhileRunning(Meeting* meeting, NodeId 
   return told;
 }
 
-using Change = std::function<void(IntroductionsConfig*)>;
+using Change = std::function<void(HandshakeConfig*)>;
 
 // Node b differs by `change`; a says `of_b`, b says `of_a`, each once.
 void ExpectMismatch(const Change& change, const std::string& of_b, const std::string& of_a) {
@@ -45,29 +45,29 @@ void ExpectMismatch(const Change& change, const std::string& of_b, const std::st
     SCOPED_TRACE(of_b);
     Meeting meeting(3);
     meeting.StartAll(nullptr, multicast);
-    IntroductionsConfig config = ConfigOf(1, 3);
+    HandshakeConfig config = ConfigOf(1, 3);
     config.multicast = multicast;
     change(&config);
     meeting.Start(config);
     const auto told = ToldWhileRunning(&meeting, 3, 10);
     for (NodeId node : {0, 2}) {
-      EXPECT_FALSE(meeting.node(node).Knows(1));
+      EXPECT_FALSE(meeting.node(node).IsEstablished(1));
       ASSERT_TRUE(meeting.node(node).MismatchOf(1).has_value());
       EXPECT_EQ(meeting.node(node).MismatchOf(1)->text, of_b);
       EXPECT_TRUE(meeting.node(node).MismatchOf(1)->proven);
       EXPECT_EQ(told[node], std::vector{of_b});
     }
-    EXPECT_FALSE(meeting.node(1).Knows(0));
+    EXPECT_FALSE(meeting.node(1).IsEstablished(0));
     ASSERT_TRUE(meeting.node(1).MismatchOf(0).has_value());
     EXPECT_EQ(meeting.node(1).MismatchOf(0)->text, of_a);
-    EXPECT_GT(CountOf(meeting.node(1), IntroDrop::kDiffers), 0u);
+    EXPECT_GT(CountOf(meeting.node(1), HandshakeDrop::kDiffers), 0u);
     // The other two are not held up.
-    EXPECT_TRUE(meeting.node(0).KnownBy(2) && meeting.node(2).KnownBy(0));
-    EXPECT_FALSE(meeting.node(0).KnowsAll());
+    EXPECT_TRUE(meeting.node(0).IsConfirmed(2) && meeting.node(2).IsConfirmed(0));
+    EXPECT_FALSE(meeting.node(0).AllEstablished());
   }
 }
 
-TEST(Mismatch, NamesTheFirstDifferenceOnBothSides) {
+TEST(ConfigMismatch, NamesTheFirstDifferenceOnBothSides) {
   ExpectMismatch([](auto* config) { config->settings.parameters = 431'080; },
                  "node b has another net: 431080 parameters, here 430500",
                  "node a has another net: 430500 parameters, here 431080");
@@ -88,7 +88,7 @@ TEST(Mismatch, NamesTheFirstDifferenceOnBothSides) {
                  "node a has another version of frames: 2, here 9");
 }
 
-TEST(Mismatch, NamesWhatAPeerCallsItself) {
+TEST(ConfigMismatch, NamesWhatAPeerCallsItself) {
   ExpectMismatch(
       [](auto* config) {
         config->names = {"x", "c\n", "z"};
@@ -96,16 +96,16 @@ TEST(Mismatch, NamesWhatAPeerCallsItself) {
       "node 1 names itself c?, expected b", "node 0 names itself a, expected x");
 }
 
-TEST(Mismatch, AnotherRunIsNotSpokenOf) {
+TEST(ConfigMismatch, AnotherRunIsNotSpokenOf) {
   Meeting meeting(2);
   meeting.StartAll();
-  IntroductionsConfig config = ConfigOf(1, 2);
+  HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
   meeting.Start(config);
   meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
   EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
-  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kRun), 0u);
+  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kRun), 0u);
 }
 
 // `a` and `b`: the keys, null for none.
@@ -115,14 +115,14 @@ void ExpectKeysRefused(const SecretKey* a, const SecretKey* b, const std::string
   meeting.Start(ConfigOf(0, 2), a);
   meeting.Start(ConfigOf(1, 2), b);
   const auto told = ToldWhileRunning(&meeting, 2, 10);
-  EXPECT_FALSE(meeting.node(0).Knows(1));
-  EXPECT_FALSE(meeting.node(1).Knows(0));
+  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
+  EXPECT_FALSE(meeting.node(1).IsEstablished(0));
   EXPECT_EQ(told[0], std::vector{of_b});
   EXPECT_EQ(told[1], std::vector{of_a});
   EXPECT_FALSE(meeting.node(0).MismatchOf(1)->proven);
 }
 
-TEST(Mismatch, NodesWithoutTheSameKeyRefuseEachOther) {
+TEST(ConfigMismatch, NodesWithoutTheSameKeyRefuseEachOther) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
   ExpectKeysRefused(&key, &other, "node b uses another key", "node a uses another key");
   ExpectKeysRefused(&key, nullptr, "node b uses no key, here one is used",
@@ -131,11 +131,11 @@ TEST(Mismatch, NodesWithoutTheSameKeyRefuseEachOther) {
                     "node a uses no key, here one is used");
 }
 
-TEST(Mismatch, AKeyIsOfOneRun) {
+TEST(ConfigMismatch, AKeyIsOfOneRun) {
   const SecretKey key = KeyOf(1);
   Meeting meeting(2);
   meeting.StartAll(&key);
-  IntroductionsConfig config = ConfigOf(1, 2);
+  HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
   meeting.Start(config, &key);
   meeting.set_tamper([](test::Carried* frame) {
@@ -144,30 +144,30 @@ TEST(Mismatch, AKeyIsOfOneRun) {
     return true;
   });
   meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).Knows(1));
-  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kTag), 0u);
+  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
+  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kTag), 0u);
 }
 
-TEST(Mismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
+TEST(ConfigMismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
   Meeting meeting(2);
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
   meeting.Run(5'000);  // nothing is owed any more
-  const Nonce life = meeting.node(1).life();
+  const Nonce session_id = meeting.node(1).session_id();
   meeting.Start(ConfigOf(1, 2, 2), &other);
   meeting.Run(3'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->life, life);
+  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, session_id);
   EXPECT_EQ(Told(&meeting.node(0)), std::vector<std::string>{"node b uses another key"});
   EXPECT_EQ(Told(&meeting.node(1)), std::vector<std::string>{"node a uses another key"});
 }
 
-TEST(Mismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
+TEST(ConfigMismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
   Meeting meeting(2);
   meeting.StartAll();
   std::vector<std::string> told;
   for (uint32_t incarnation = 2; incarnation < 5; ++incarnation) {
-    IntroductionsConfig config = ConfigOf(1, 2, incarnation);
+    HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
     meeting.Start(config);
     meeting.Run(10'000);
@@ -184,7 +184,7 @@ TEST(Mismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
 constexpr int64_t kPatience = 10'000 * test::kMs;
 
 struct Heard {
-  Introductions* node;
+  Handshake* node;
   void Differs(NodeId from, int64_t now) const {  // what a node with another key says
     Meeting other(3);
     const SecretKey key = KeyOf(9);
@@ -194,8 +194,8 @@ struct Heard {
   }
 };
 
-TEST(Mismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
-  Introductions node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+TEST(ConfigMismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
+  Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
   const Heard heard{&node};
   EXPECT_EQ(node.Verdict(0), JoinVerdict::kMayJoin);
   for (int64_t now = 5; now < 5 + kPatience; now += kPatience / 4) {
@@ -210,8 +210,8 @@ TEST(Mismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
   EXPECT_EQ(node.verdict_reason(), "node b uses a key, here none is used");
 }
 
-TEST(Mismatch, IsForgottenWhenItIsNotHeardOfAgain) {
-  Introductions node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+TEST(ConfigMismatch, IsForgottenWhenItIsNotHeardOfAgain) {
+  Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
   const Heard heard{&node};
   heard.Differs(1, 0);
   EXPECT_EQ(node.wait_ends(), kPatience);
@@ -223,7 +223,7 @@ TEST(Mismatch, IsForgottenWhenItIsNotHeardOfAgain) {
   EXPECT_EQ(node.Verdict(2 * kPatience), JoinVerdict::kWait);
 }
 
-TEST(Mismatch, DoesNotHoldUpANodeThatHasMetAnother) {
+TEST(ConfigMismatch, DoesNotHoldUpANodeThatHasMetAnother) {
   Meeting meeting(3);
   meeting.Start(ConfigOf(0, 3));
   const Heard heard{&meeting.node(0)};
@@ -233,7 +233,7 @@ TEST(Mismatch, DoesNotHoldUpANodeThatHasMetAnother) {
   }
   EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kWait);
   meeting.Start(ConfigOf(2, 3));
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(0).Knows(2); }, 3'000));
+  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(0).IsEstablished(2); }, 3'000));
   for (int i = 0; i < 9; ++i) {
     heard.Differs(1, meeting.now());
     EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kMayJoin);
@@ -242,10 +242,10 @@ TEST(Mismatch, DoesNotHoldUpANodeThatHasMetAnother) {
 }
 
 // What is proven is the reason, whatever else is heard.
-TEST(Mismatch, GivesTheProvenReasonBeforeOthers) {
+TEST(ConfigMismatch, GivesTheProvenReasonBeforeOthers) {
   Meeting meeting(3);
   meeting.Start(ConfigOf(0, 3));
-  IntroductionsConfig config = ConfigOf(1, 3);
+  HandshakeConfig config = ConfigOf(1, 3);
   config.settings.topology_digest = 1;
   meeting.Start(config);
   for (int i = 0; i < 12; ++i) {
@@ -260,12 +260,12 @@ TEST(Mismatch, GivesTheProvenReasonBeforeOthers) {
   EXPECT_EQ(meeting.node(1).verdict_reason(), "node a has another topology file");
 }
 
-TEST(Mismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
+TEST(ConfigMismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
   Meeting meeting(2);
   meeting.StartAll();
   size_t told = 0;
   for (uint32_t incarnation = 2; incarnation < 1'000; ++incarnation) {
-    IntroductionsConfig config = ConfigOf(1, 2, incarnation);
+    HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
     meeting.Start(config);
     meeting.Run(1'100);
@@ -275,24 +275,24 @@ TEST(Mismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
   EXPECT_LE(told, 13u);  // after 1, 2, 4, ... 512 s, and again 512 s
 }
 
-TEST(Mismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
+TEST(ConfigMismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
   Meeting meeting(2);
   meeting.StartAll();
   meeting.set_tamper([](test::Carried* frame) {
     if (frame->from == 0) return true;
-    Put<uint8_t>(frame->bytes.data(), 4, kIntroductionVersion + 1);
+    Put<uint8_t>(frame->bytes.data(), 4, kHandshakeVersion + 1);
     Put<uint64_t>(frame->bytes.data(), 48, ~0ull);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;
   });
   meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).Knows(1));
+  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
   EXPECT_EQ(Told(&meeting.node(0)),
             std::vector<std::string>{"node b runs another version of millrace"});
 }
 
 // A stranger without the key can have a line or two written, not a log full of them.
-TEST(Mismatch, ForgeriesAreToldOfOnce) {
+TEST(ConfigMismatch, ForgeriesAreToldOfOnce) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
   Meeting meeting(2);
   meeting.StartAll(&key);
@@ -309,8 +309,8 @@ TEST(Mismatch, ForgeriesAreToldOfOnce) {
     told += Told(&meeting.node(0)).size();
   }
   EXPECT_EQ(told, 2u);
-  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kTag), 20u);
-  EXPECT_GT(CountOf(meeting.node(0), IntroDrop::kNoKey), 20u);
+  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kTag), 20u);
+  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kNoKey), 20u);
   EXPECT_TRUE(meeting.AllMet());
 }
 
