@@ -27,7 +27,7 @@ struct Frames {
   std::vector<uint32_t> used;
 };
 
-// The worker's kExchange of float32 with a difference taken: 24 bytes an element.
+// The worker's kExchange of float32 with a diff taken: 24 bytes an element.
 // (Writing `pending` past the caches took two to four times as long, in cache and
 // out of it: chunks start at multiples of 8 bytes, and such stores fill no line at
 // their ends. A transport that sends from `pending` would have to fetch it again.)

@@ -74,7 +74,7 @@ class Stage {
   const ReplicaArrays& arrays() const { return arrays_; }
   Frames& frames() { return frames_; }
 
-  // Fresh progress everywhere, and none that was there before: differences arrive once,
+  // Fresh progress everywhere, and none that was there before: diffs arrive once,
   // so no branch predictor knows by heart which elements are large.
   void Progress() {
     first_step_ += 7919;
@@ -189,7 +189,7 @@ std::vector<Work> Works() {
   return works;
 }
 
-// Everything as it is before the work; a merge's frames hold a real difference.
+// Everything as it is before the work; a merge's frames hold a real diff.
 void Reset(const Work& work, Stage* stage) {
   stage->Progress();
   stage->FillFrames();

@@ -56,7 +56,7 @@ class Bench {
     std::memset(payloads_.get(), 0, payloads_.bytes());  // zeros are sound in every codec
     executor_ = std::make_unique<StreamExecutor>(std::move(stream), replica,
                                                  CodecConfig{Codec::kSparse, 1e-3f});
-    if (shares) executor_->Share({payloads_.get<std::byte>(), payloads_.bytes()});
+    if (shares) executor_->RegisterMemory({payloads_.get<std::byte>(), payloads_.bytes()});
   }
 
   // Operations a second.

@@ -20,7 +20,7 @@ namespace millrace::bench {
 
 // What all nodes have counted together since they were started.
 struct SegmentCounts {
-  double merged_bytes = 0;    // weights of positions taken and differences merged, 4 bytes each
+  double merged_bytes = 0;    // weights of positions taken and diffs merged, 4 bytes each
   double position_bytes = 0;  // of these, the positions
   double thread_cpu_seconds = 0, load_cpu_seconds = 0;
   uint64_t moved = 0;  // frames

@@ -72,7 +72,7 @@ void MeasureAll(const std::string& a, const std::string& b) {
 }
 
 int Main() {
-  std::printf("%lld weights; merged: positions and differences, both ways, 4 bytes a weight\n",
+  std::printf("%lld weights; merged: positions and diffs, both ways, 4 bytes a weight\n",
               static_cast<long long>(FLAGS_weights));
   std::printf("%-8s %-8s %-9s %6s %-9s %8s %10s %6s %8s\n", "a", "b", "transport", "mtu", "codec",
               "MB/s", "frames/s", "cpus", "resends");

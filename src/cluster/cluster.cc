@@ -56,8 +56,8 @@ bool Cluster::in_sync() const {
   return All(segments_, [](const SegmentState& state) { return state.in_sync(); });
 }
 
-bool Cluster::founded() const {
-  return All(segments_, [](const SegmentState& state) { return state.founded(); });
+bool Cluster::bootstrapped() const {
+  return All(segments_, [](const SegmentState& state) { return state.bootstrapped(); });
 }
 
 bool Cluster::alone() const {
@@ -162,7 +162,7 @@ void Cluster::LetWeightsDown() {
       });
   if (!has_weights) return;
   for (ClusterSegment& segment : segments_) {
-    if (segment.above) segment.net->state().AllowFounding();
+    if (segment.above) segment.net->state().AllowBootstrap();
   }
 }
 
@@ -184,7 +184,7 @@ void Cluster::PassOnMerges() {
 // and so is where the clock starts.
 bool Cluster::Begin(uint64_t beyond) {
   if (!in_sync()) return false;
-  own_start_ = founded() ? static_cast<uint64_t>(start_) : 0;
+  own_start_ = bootstrapped() ? static_cast<uint64_t>(start_) : 0;
   counted_ = beyond;
   iterations_.StartAt(static_cast<int64_t>(own_start_ + beyond));
   begun_ = true;

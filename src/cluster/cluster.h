@@ -65,7 +65,7 @@ class Cluster {
   // All replicas of this node are those of the run.
   bool in_sync() const;
   // The run began with this node's weights.
-  bool founded() const;
+  bool bootstrapped() const;
   // Of the members, exactly one does what is to be done once: tests and snapshots.
   bool leads() const;
   // No other node is left on any segment.

@@ -60,9 +60,9 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
-  if (!MayBegin(top, plan.exchange.node)) config.exchange.found_after_ns = -1;
-  config.exchange.sole_founder = top != 0 && top == plan.exchange.node;
-  config.exchange.founds_when_told = config.exchange.sole_founder;
+  if (!MayBegin(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
+  config.exchange.sole_bootstrapper = top != 0 && top == plan.exchange.node;
+  config.exchange.bootstraps_when_allowed = config.exchange.sole_bootstrapper;
   // Else what one segment's end drops would be brought back by the other's, for ever.
   config.exchange.passes_all_on = top == node.node && SharesWeights(node, plan);
   config.rule = plan.rule;

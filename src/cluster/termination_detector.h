@@ -3,7 +3,7 @@
 //
 // Each node tells the others the checksum of its weights, whenever that changes, and whom
 // it hears. A node's own progress is in its weights from the start, so weights that all
-// nodes have are those of all differences: nothing is under way any more. A node that has
+// nodes have are those of all diffs: nothing is under way any more. A node that has
 // died or is cut off is heard by nobody, and not waited for.
 //
 // Nodes that are stopped before that tell each other so, and if all of them are, agree on which
@@ -44,7 +44,7 @@ class RunEnding {
  public:
   enum class State {
     kTraining,  // not all solvers have ended
-    kMoving,    // differences are under way
+    kMoving,    // diffs are under way
     kSame,      // all nodes that are there have the weights of this one
     kApart,     // they never will, or only after too long
   };

@@ -36,7 +36,7 @@ class DeviceStep {
         executor_(home.make_executor(arrays_, {}, {})),
         payloads_(executor_->payload_memory(), 2 * room()),
         ops_(static_cast<size_t>(arrays_.chunks())) {
-    executor_->Share({payloads_.get<std::byte>(), payloads_.bytes()});
+    executor_->RegisterMemory({payloads_.get<std::byte>(), payloads_.bytes()});
   }
 
   void Run(int phase) {

@@ -10,7 +10,7 @@
 
 #include "base/node_id.h"
 #include "cluster/cluster.h"
-#include "exchange/protocol/peer_meters.h"
+#include "exchange/protocol/peer_metrics.h"
 #include "proto/bench.pb.h"
 #include "topology/plan.h"
 

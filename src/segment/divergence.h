@@ -17,11 +17,11 @@ struct Divergence {
   // Iterations that all nodes together do in the median age, as fast as during the survey.
   double age_iterations = 0;
   // Between this replica's weights and the positions last taken, over `sampled` weights:
-  // root of the mean of the squared differences, and the largest difference. This is the
+  // root of the mean of the squared diffs, and the largest diff. This is the
   // progress made here that the master is not known to have.
   uint64_t sampled = 0;
   double distance_rms = 0, distance_max = 0;
-  // Differences that were acknowledged during the survey, and how long that took; 0 when
+  // Diffs that were acknowledged during the survey, and how long that took; 0 when
   // there were none.
   uint64_t answered = 0;
   int64_t round_trip_p50_ns = 0, round_trip_p99_ns = 0;

@@ -12,9 +12,9 @@ void AddDistance(const float* weights, const float* master, int64_t count, doubl
                  double* largest) {
   double sum = 0, most = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const double difference = double{weights[i]} - double{master[i]};
-    sum += difference * difference;
-    most = std::max(most, std::abs(difference));
+    const double diff = double{weights[i]} - double{master[i]};
+    sum += diff * diff;
+    most = std::max(most, std::abs(diff));
   }
   *squares += sum;
   *largest = std::max(*largest, most);
@@ -71,7 +71,7 @@ void DivergenceSampler::SampleChunks(uint32_t begin, uint32_t end, int64_t now_n
 
 // Another node masters it, and has sent a position since it does.
 bool DivergenceSampler::Counts(const Chunk& chunk) const {
-  return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.handed_over &&
+  return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.awaiting_master &&
          chunk.owner < index_.size() && index_[chunk.owner] < nodes_.size();
 }
 

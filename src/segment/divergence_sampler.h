@@ -29,7 +29,7 @@ class DivergenceSampler {
 
   // Goes on with the survey if it is time for a step, which takes some microseconds. True
   // when that was the last one: there are new results. Allocates nothing. Not between a
-  // Receive and what ends it (Exchange::reads_frames). Throws Error as the executor does.
+  // Receive and what ends it (Exchange::has_inflight). Throws Error as the executor does.
   bool Sample(int64_t now_ns);
   // What the last survey found: of all peers' chunks, and by peer in the order given.
   const Divergence& all() const { return all_; }

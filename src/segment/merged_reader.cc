@@ -23,7 +23,7 @@ MergedReader::MergedReader(const Exchange* exchange, ChunkExecutor* executor)
       staging_(executor->payload_memory(),
                BatchOf(*executor) * MaxPayloadBytes(executor->arrays().chunk_floats)) {
   ops_.reserve(BatchOf(*executor));
-  executor_.Share({staging_.get<std::byte>(), staging_.bytes()});
+  executor_.RegisterMemory({staging_.get<std::byte>(), staging_.bytes()});
 }
 
 void MergedReader::Begin(float* to) {
@@ -82,7 +82,7 @@ bool MergedReader::Step() {
 // freezing was this node's until now, and its base is not set yet.
 bool MergedReader::HasMerged(uint32_t index) const {
   const Chunk& chunk = exchange_.table().chunks[index];
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.freezing;
+  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
 }
 
 void MergedReader::CopyBatch() {

@@ -41,7 +41,7 @@ class MergedReader {
   // ---- For the thread of the segment. ----
 
   // Copies the next portion of a request. True: there is more to copy. Not between a Receive and
-  // what ends it (Exchange::reads_frames). Throws Error as the executor does.
+  // what ends it (Exchange::has_inflight). Throws Error as the executor does.
   bool Step();
   // The segment has failed: requests end at once, unread.
   void Close();

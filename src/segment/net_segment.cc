@@ -61,7 +61,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
   if (other_merges != told_merges_) exchange_->WeightsChanged();
   told_merges_ = other_merges;
-  if (state_.may_found_.load(std::memory_order_relaxed)) exchange_->AllowFounding();
+  if (state_.may_bootstrap_.load(std::memory_order_relaxed)) exchange_->AllowBootstrap();
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
   if (leaving_) exchange_->Leave();
@@ -160,7 +160,7 @@ bool NetSegment::Receive(int64_t now_ns) {
     // Also without frames: time has passed.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
     // What kernels read stays lent, and all else with it, until FinishReceived.
-    if (!exchange_->reads_frames()) transport_->Release();
+    if (!exchange_->has_inflight()) transport_->Release();
     all += received;
     // Fewer than there is room for may be all that the transport has buffers for.
     if (received == 0) return all >= kBusyFrames;
@@ -169,7 +169,7 @@ bool NetSegment::Receive(int64_t now_ns) {
 }
 
 void NetSegment::FinishReceived(int64_t now_ns) {
-  if (!exchange_->reads_frames()) return;
+  if (!exchange_->has_inflight()) return;
   exchange_->Finish(now_ns);
   transport_->Release();
 }
@@ -377,7 +377,7 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.global_.store(global, std::memory_order_release);
   state_.others_.store(global - std::min(global, told_), std::memory_order_release);
   state_.members_.store(static_cast<uint32_t>(view.members.size()), std::memory_order_relaxed);
-  state_.founded_ = exchange_->founded();
+  state_.bootstrapped_ = exchange_->bootstrapped();
   state_.leads_ = in_sync && LeaderOf(view, config_.leader) == config_.exchange.node;
   state_.in_sync_ = in_sync;
   // Members that are dead or busy may keep it from being let go; it has sent all the same.

@@ -67,13 +67,13 @@ class SegmentState {
   void SetOtherMerges(uint64_t count) { other_merges_.store(count, std::memory_order_release); }
 
   // This node's weights are those of the run as far as other segments bring them, so a segment
-  // that founds_when_told may begin with them.
-  void AllowFounding() { may_found_ = true; }
+  // that bootstraps_when_allowed may begin with them.
+  void AllowBootstrap() { may_bootstrap_ = true; }
 
   // This node's weights are those of the run.
   bool in_sync() const { return in_sync_; }
   // It is so because this node began the run, with its own weights.
-  bool founded() const { return founded_; }
+  bool bootstrapped() const { return bootstrapped_; }
   // Iterations of all nodes together, as far as this one knows.
   uint64_t global_iterations() const { return global_; }
   // Of these, those that are not this node's own, nor what SetProgress was given for
@@ -110,9 +110,9 @@ class SegmentState {
   std::atomic<uint64_t> merges_{0}, other_merges_{0}, gossip_seen_{0};
   std::atomic<int64_t> heard_ns_{0};
   std::atomic<uint32_t> members_{0};
-  std::atomic<bool> in_sync_{false}, founded_{false}, leads_{false};
+  std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
   std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false};
-  std::atomic<bool> may_found_{false};
+  std::atomic<bool> may_bootstrap_{false};
   mutable std::mutex mutex_;
   std::string refusal_;
 };
@@ -140,7 +140,7 @@ class NetSegment {
   // The thread that calls Pass may use `duty` of a processor, and took `taken` of the solvers'
   // time: for the meters, and below a duty of 1 for the order in which weights travel.
   void SetPace(double duty, double taken);
-  // Times that a chunk was exchanged so far (exchange/protocol/peer_meters.h), on average over the
+  // Times that a chunk was exchanged so far (exchange/protocol/peer_metrics.h), on average over the
   // chunks.
   double MeanExchanges() const;
 

@@ -86,7 +86,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 "chunk_floats is needed");
   }
   exchange.direct = SendsDirect(weights, count);
-  exchange.copy_differences = !home_.memory->on_host();
+  exchange.copy_diffs = !home_.memory->on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   filter_ = std::make_unique<FrameFilter>(GateOf(config, transport_->info(), arrays_.chunk_floats));

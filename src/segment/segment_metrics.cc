@@ -18,7 +18,7 @@ std::string Part(const std::string& name, uint64_t count) {
 
 }  // namespace
 
-SegmentMetrics::SegmentMetrics(const PeerMeters* exchange, std::vector<NodeId> peers)
+SegmentMetrics::SegmentMetrics(const PeerMetrics* exchange, std::vector<NodeId> peers)
     : exchange_(*exchange),
       peers_(std::move(peers)),
       peer_filter_drops_(peers_.size()),
@@ -108,7 +108,7 @@ std::string SummaryOf(const SegmentMetrics& metrics, const TransportCounters& co
     dropped += Part(Cat("gossip_", GossipDropName(drop)), metrics.gossip_drops(drop));
   }
   return Cat(Sum(stats.sent), " frames out, ", Sum(stats.received), " in, ", stats.positions_taken,
-             " positions taken, ", stats.diffs_taken, " differences sent (", stats.diffs_damped,
+             " positions taken, ", stats.diffs_taken, " diffs sent (", stats.diffs_damped,
              " damped), ", stats.diffs_merged, " merged, ", stats.resends, " resent, ",
              stats.takeovers,
              " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);

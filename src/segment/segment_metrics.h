@@ -16,7 +16,7 @@
 #include "base/count.h"
 #include "base/node_id.h"
 #include "exchange/protocol/exchange_config.h"
-#include "exchange/protocol/peer_meters.h"
+#include "exchange/protocol/peer_metrics.h"
 #include "segment/divergence.h"
 #include "segment/gossip/gossip_message.h"
 #include "segment/handshake/frame_filter.h"
@@ -26,7 +26,7 @@ namespace millrace {
 class SegmentMetrics {
  public:
   // `exchange` outlives this object; `peers` ascending, below its max_nodes.
-  SegmentMetrics(const PeerMeters* exchange, std::vector<NodeId> peers);
+  SegmentMetrics(const PeerMetrics* exchange, std::vector<NodeId> peers);
 
   // The segment's nodes but this one, ascending; never change.
   std::span<const NodeId> peers() const { return peers_; }
@@ -37,7 +37,7 @@ class SegmentMetrics {
     Visit(stats, slots_, [](uint64_t* value, const Count& slot) { *value = slot.Read(); });
     return stats;
   }
-  // Times that every chunk of the segment was exchanged; see exchange/protocol/peer_meters.h.
+  // Times that every chunk of the segment was exchanged; see exchange/protocol/peer_metrics.h.
   double sweeps() const { return exchange_.sweeps(); }
   // From a difference to the position that acknowledges it, to whichever peer.
   DurationHistogram round_trip() const;
@@ -117,7 +117,7 @@ class SegmentMetrics {
   size_t IndexOf(NodeId peer) const;
   void Publish(const HandshakeStats& stats);
 
-  const PeerMeters& exchange_;
+  const PeerMetrics& exchange_;
   const std::vector<NodeId> peers_;
   std::array<Count, kSlots> slots_;
   std::array<Count, std::tuple_size_v<FilterDrops>> filter_drops_;

@@ -23,8 +23,8 @@ struct SegmentPlan {
   std::vector<std::string> names;
   // transport, node and options are set; the clock is the default one.
   TransportConfig transport;
-  // run, node, max_nodes, max_members, codec, heartbeat_ns and suspect_ns are set. The caller sets
-  // incarnation, and what depends on the transport it gets.
+  // run, node, max_nodes, max_members, codec, heartbeat_ns and peer_timeout_ns are set. The caller
+  // sets incarnation, and what depends on the transport it gets.
   ExchangeConfig exchange;
   MergeRuleConfig rule;
   int64_t chunk_floats = 0;         // ReplicaArrays::chunk_floats

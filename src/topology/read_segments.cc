@@ -237,7 +237,7 @@ void SegmentReader::ReadPacing() {
   CheckRange(Field("suspect_ms"), message_->suspect_ms(), 3 * int64_t{message_->heartbeat_ms()},
              3'600'000);
   segment_.heartbeat_ns = message_->heartbeat_ms() * kNsPerMs;
-  segment_.suspect_ns = message_->suspect_ms() * kNsPerMs;
+  segment_.peer_timeout_ns = message_->suspect_ms() * kNsPerMs;
   segment_.spin = message_->spin();
   segment_.damping = message_->damping();
   ReadPace();

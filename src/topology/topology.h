@@ -61,7 +61,7 @@ struct TopologySegment {
   std::string key_file;         // as written; "" for none
   int port = 0;                 // udp: 1 to 65535; else 0
   double begin = 0, end = 1;    // the range, as shares of the weights
-  int64_t heartbeat_ns = 0, suspect_ns = 0;
+  int64_t heartbeat_ns = 0, peer_timeout_ns = 0;
   std::map<std::string, std::string> options;  // of the transport, beyond the above
   bool spin = false;
   bool damping = true;      // ExchangeConfig::damping

@@ -96,7 +96,7 @@ bool ClusterPart::Join() {
       return false;
     }
   }
-  if (cluster_->founded()) {
+  if (cluster_->bootstrapped()) {
     LOG(INFO) << "The run begins with the weights of this node, at iteration "
               << iterations_.claimed();
   } else {

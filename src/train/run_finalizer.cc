@@ -39,12 +39,12 @@ bool ClusterEnd::Settle() {
         LogMoving();
         break;
       case RunEnding::State::kSame:
-        Freeze();
+        Demote();
         // They may have changed since.
         if (ending_.WithWeights(checksum_) == ending_.there()) return true;
         break;
       case RunEnding::State::kApart:
-        Freeze();
+        Demote();
         LOG(WARNING) << "Of " << ending_.there().size() << " nodes "
                      << ending_.WithWeights(checksum_).size()
                      << " have this node's weights; going on without waiting for the others";
@@ -54,7 +54,7 @@ bool ClusterEnd::Settle() {
   return false;
 }
 
-void ClusterEnd::Freeze() {
+void ClusterEnd::Demote() {
   if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
   HogwildReadWeights(*parts_.weights, frozen_->data());
   checksum_ = RunEnding::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});

@@ -53,7 +53,7 @@ class ClusterEnd {
 
  private:
   bool Settle();
-  void Freeze();
+  void Demote();
   bool SaveAndTest();
   void Save();
   bool TestIfReady();

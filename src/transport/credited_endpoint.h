@@ -2,7 +2,7 @@
 // of unconfirmed frames for each peer, credits and probes (stream_window.h). Where the
 // link multicasts, frames to all nodes are a stream of their own, which is numbered once
 // and confirmed by each peer; elsewhere they are fanned out. What the link's carrier is
-// makes no other difference here.
+// makes no other diff here.
 #ifndef MILLRACE_TRANSPORT_CREDITED_ENDPOINT_H_
 #define MILLRACE_TRANSPORT_CREDITED_ENDPOINT_H_
 

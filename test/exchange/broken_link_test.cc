@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace::test {
 namespace {
@@ -20,8 +20,10 @@ using Loses = std::function<bool(uint16_t from, uint16_t to, const FrameBytes& f
 
 class BrokenLink : public testing::Test {
  protected:
-  void Start(uint16_t nodes) { joined_ = Joined::Ready({.nodes = nodes, .size = 10 * nodes}); }
-  Joined& nodes() { return *joined_; }
+  void Start(uint16_t nodes) {
+    joined_ = ExchangeHarness::Ready({.nodes = nodes, .size = 10 * nodes});
+  }
+  ExchangeHarness& nodes() { return *joined_; }
   const View& view(uint16_t node) { return nodes().exchange(node).view(); }
 
   void Break(const Loses& loses) {
@@ -87,7 +89,7 @@ class BrokenLink : public testing::Test {
     EXPECT_LE(Sum(0), most);
   }
 
-  std::unique_ptr<Joined> joined_;
+  std::unique_ptr<ExchangeHarness> joined_;
   std::map<int64_t, double> made_;
 };
 

@@ -84,18 +84,18 @@ TEST(ChunkTable, ListsAChunkOnceHoweverManyAnswersItOwes) {
   ChunkTable table(5, 3);
   for (Chunk& chunk : table.chunks) chunk.owner = 1;
   table.chunks[4].owner = 2;
-  table.Owe(3, &Chunk::owes_seen);
-  table.Owe(3, &Chunk::owes_pledge);
-  table.Owe(3, &Chunk::owes_seen);
-  table.Owe(0, &Chunk::owes_return);
-  table.Owe(4, &Chunk::owes_seen);
+  table.Owe(3, &Chunk::owes_ack);
+  table.Owe(3, &Chunk::owes_takeover_ack);
+  table.Owe(3, &Chunk::owes_ack);
+  table.Owe(0, &Chunk::owes_takeover_state);
+  table.Owe(4, &Chunk::owes_ack);
   EXPECT_EQ(OwedTo(table, 1), (std::vector<uint32_t>{0, 3}));
   EXPECT_EQ(OwedTo(table, 2), (std::vector<uint32_t>{4}));
-  EXPECT_TRUE(table.chunks[3].owes_seen && table.chunks[3].owes_pledge);
-  EXPECT_FALSE(table.chunks[3].owes_return);
+  EXPECT_TRUE(table.chunks[3].owes_ack && table.chunks[3].owes_takeover_ack);
+  EXPECT_FALSE(table.chunks[3].owes_takeover_state);
   table.ForgetOwed();
   EXPECT_TRUE(OwedTo(table, 1).empty() && OwedTo(table, 2).empty());
-  EXPECT_FALSE(table.chunks[3].owes_seen || table.chunks[3].owes_pledge);
+  EXPECT_FALSE(table.chunks[3].owes_ack || table.chunks[3].owes_takeover_ack);
 }
 
 TEST(ChunkTable, HoldsNothingAfterAReset) {
@@ -104,11 +104,11 @@ TEST(ChunkTable, HoldsNothingAfterAReset) {
   table.chunks[2].owner = 1;
   table.SetAck(2, 1, true);
   table.pending.PushBack(table.chunks, 2);
-  table.Owe(2, &Chunk::owes_seen);
+  table.Owe(2, &Chunk::owes_ack);
   table.owned.push_back(1);
-  table.missing = 0;
+  table.unsynced = 0;
   table.Reset();
-  EXPECT_EQ(table.missing, 4);
+  EXPECT_EQ(table.unsynced, 4);
   EXPECT_TRUE(table.owned.empty() && Listed(table).empty() && OwedTo(table, 1).empty());
   EXPECT_FALSE(table.ack(2, 1));
   EXPECT_EQ(table.chunks[2].number, 0u);

@@ -262,7 +262,7 @@ TEST(Payload, OfAnyOtherLengthIsRefusedWithNothingWritten) {
         const bool fits = bytes == 4 * n;
         EXPECT_EQ(Offer(ChunkOpKind::kExchange, {}, position, n, simd) & kMalformed,
                   fits ? 0 : kMalformed);
-        EXPECT_EQ(Offer(ChunkOpKind::kAdopt, {}, position, n, simd), fits ? 0 : kMalformed);
+        EXPECT_EQ(Offer(ChunkOpKind::kLoad, {}, position, n, simd), fits ? 0 : kMalformed);
       }
     }
   }
@@ -300,7 +300,7 @@ TEST(Payload, ThatIsNotFiniteIsRefusedWithNothingWritten) {
         memcpy(&half[2 * at], reinterpret_cast<const char*>(&bits) + 2, 2);
         EXPECT_EQ(Offer(ChunkOpKind::kMerge, Codec::kFloat32, dense, n, simd), kNonFinite);
         EXPECT_EQ(Offer(ChunkOpKind::kExchange, Codec::kFloat32, dense, n, simd), kNonFinite);
-        EXPECT_EQ(Offer(ChunkOpKind::kAdopt, Codec::kFloat32, dense, n, simd), kNonFinite);
+        EXPECT_EQ(Offer(ChunkOpKind::kLoad, Codec::kFloat32, dense, n, simd), kNonFinite);
         EXPECT_EQ(Offer(ChunkOpKind::kMerge, Codec::kBfloat16, half, n, simd), kNonFinite);
         sparse[4] = std::byte{7}, sparse[5] = sparse[6] = sparse[7] = std::byte{0};
         memcpy(&sparse[8], dense.data(), 4 * n);

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace {
 namespace {
 
-using test::Joined;
+using test::ExchangeHarness;
 
 TEST(Damping, LeavesFreshExchangesAsTheyAre) {
   for (const size_t members : {1, 2, 3, 64}) {
@@ -37,23 +37,23 @@ TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
 
 TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
   TakeDelay delay;
-  EXPECT_LT(delay.Share({100, 50, 2}), 0.3f);
+  EXPECT_LT(delay.RegisterMemory({100, 50, 2}), 0.3f);
   delay.Took({100, 50, 2});
-  const float next = delay.Share({101, 50, 2});
+  const float next = delay.RegisterMemory({101, 50, 2});
   EXPECT_LT(next, 0.3f);
   uint64_t clock = 101;
   for (int takes = 0; takes < 20; ++takes, ++clock) {
     delay.Took({clock, 50, 2});
-    delay.Share({clock + 1, 50, 2});
+    delay.RegisterMemory({clock + 1, 50, 2});
   }
   EXPECT_EQ(delay.Last(2), 1);  // but many
 }
 
 TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
   TakeDelay delay;
-  EXPECT_EQ(delay.Share({10, 10, 5}), DampedShare(50, 5));
+  EXPECT_EQ(delay.RegisterMemory({10, 10, 5}), DampedShare(50, 5));
   TakeDelay slow;
-  EXPECT_EQ(slow.Share({200, 10, 5}), DampedShare(200, 5));  // these were heard
+  EXPECT_EQ(slow.RegisterMemory({200, 10, 5}), DampedShare(200, 5));  // these were heard
 }
 
 TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
@@ -67,7 +67,7 @@ TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
 TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
   std::vector<std::vector<float>> weights[2];
   for (const bool damping : {false, true}) {
-    auto joined = Joined::Ready({.nodes = 2, .damping = damping});
+    auto joined = ExchangeHarness::Ready({.nodes = 2, .damping = damping});
     for (int step = 0; step < 50; ++step) {
       joined->Add(step % 2, step % 60, 0.1f * static_cast<float>(step + 1));
       joined->Run(12);
@@ -84,7 +84,7 @@ class StaleWorker : public testing::Test {
   static constexpr int kSteps = 100;
 
   void SetUp() override {
-    joined_ = Joined::Ready({.nodes = 2, .damping = true});
+    joined_ = ExchangeHarness::Ready({.nodes = 2, .damping = true});
     chunk_ = joined_->ChunkOf(0);
     joined_->delivers = [](uint16_t to, const test::FrameBytes&) { return to == 1; };
     for (int step = 0; step < kSteps; ++step) joined_->Add(1, weight(), 1);
@@ -94,7 +94,7 @@ class StaleWorker : public testing::Test {
   int64_t weight() const { return chunk_ * 10 + 3; }
   float at(size_t node) { return (*joined_)[node].weights[weight()]; }
 
-  std::unique_ptr<Joined> joined_;
+  std::unique_ptr<ExchangeHarness> joined_;
   uint32_t chunk_ = 0;
 };
 
@@ -132,7 +132,7 @@ TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
 
 // What comes from another segment is not this one's to drop.
 TEST(DampedExchange, PassesAllOnAtTheEndWhereItIsToldTo) {
-  auto joined = Joined::Ready({.nodes = 2, .damping = true, .passes_all_on = true});
+  auto joined = ExchangeHarness::Ready({.nodes = 2, .damping = true, .passes_all_on = true});
   const int64_t weight = joined->ChunkOf(0) * 10 + 3;
   for (int step = 0; step < 100; ++step) joined->Add(1, weight, 1);
   joined->Run(60);

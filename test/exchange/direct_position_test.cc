@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace::test {
 namespace {
@@ -17,7 +17,7 @@ struct Parts {
   uint32_t chunk = 0;
 };
 
-Parts PartsOf(Joined& nodes) {
+Parts PartsOf(ExchangeHarness& nodes) {
   Parts parts;
   View rest = nodes.exchange(0).view();
   rest.members.erase(rest.members.begin() + parts.master);
@@ -32,9 +32,9 @@ Parts PartsOf(Joined& nodes) {
 class DirectPosition : public testing::Test {
  protected:
   DirectPosition()
-      : joined_(Joined::Ready({.nodes = 3, .direct = true})), parts_(PartsOf(nodes())) {}
+      : joined_(ExchangeHarness::Ready({.nodes = 3, .direct = true})), parts_(PartsOf(nodes())) {}
 
-  Joined& nodes() { return *joined_; }
+  ExchangeHarness& nodes() { return *joined_; }
   Exchange& master() { return nodes().exchange(parts_.master); }
   float& weight(uint16_t node, int64_t i = 0) {
     return nodes()[node].weights[parts_.chunk * 10 + i];
@@ -48,7 +48,7 @@ class DirectPosition : public testing::Test {
     nodes().Run(12);
   }
 
-  const std::unique_ptr<Joined> joined_;
+  const std::unique_ptr<ExchangeHarness> joined_;
   const Parts parts_;
 };
 
@@ -122,9 +122,9 @@ TEST_F(DirectPosition, RefusesADiffOfAWrongSizeBeforeItIsKept) {
 }
 
 TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
-  auto joined =
-      Joined::Ready({.nodes = 40, .size = 40, .chunk_floats = 40, .slots = 8, .direct = true});
-  Joined& crowd = *joined;
+  auto joined = ExchangeHarness::Ready(
+      {.nodes = 40, .size = 40, .chunk_floats = 40, .slots = 8, .direct = true});
+  ExchangeHarness& crowd = *joined;
   const uint16_t master = crowd.owner(0);
   crowd[master].stuck = true;
   crowd.Add(master, master, 1);

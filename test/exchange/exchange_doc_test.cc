@@ -79,7 +79,7 @@ class Life {
     worker.w() += step;
     Note(false);
   }
-  // Returns the difference that the worker takes; 0: none.
+  // Returns the diff that the worker takes; 0: none.
   float Position(bool acknowledged, bool take) {
     const float position = master.Run({.kind = ChunkOpKind::kRead});
     const float d = worker.Run(
@@ -98,7 +98,7 @@ TEST(ExchangeDoc, AChunksLifeIsAsInThePicture) {
   life.master.w() = 10;
   life.Note(true);
   const float first = life.master.Run({.kind = ChunkOpKind::kRead});
-  life.worker.Run({.kind = ChunkOpKind::kAdopt}, &first);
+  life.worker.Run({.kind = ChunkOpKind::kLoad}, &first);
   life.Note(false);
 
   life.MasterSolver(1);

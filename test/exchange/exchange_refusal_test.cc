@@ -7,24 +7,24 @@
 #include "exchange/kernels/codec.h"
 #include "exchange/protocol/exchange.h"
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
 using test::FrameBytes;
-using test::Joined;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-uint64_t Drops(Joined& x, size_t node, Drop drop) {
+uint64_t Drops(ExchangeHarness& x, size_t node, Drop drop) {
   return x.exchange(node).stats().drops[static_cast<size_t>(drop)];
 }
 
 // A position of `chunk`, newer than any, all of one value.
-FrameBytes ForgePosition(Joined& x, uint16_t from, FrameHeader header, uint32_t chunk,
+FrameBytes ForgePosition(ExchangeHarness& x, uint16_t from, FrameHeader header, uint32_t chunk,
                          float value) {
   header.chunk = chunk;
   header.number = x.exchange(from).table().chunks[chunk].number + 5;
@@ -50,14 +50,15 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
          c->codec = {Codec::kSparse, kNan};
        }},
       {"resend_ns is 0", [](ExchangeConfig* c) { c->resend_ns = 0; }},
-      {"suspect_ns is 300", [](ExchangeConfig* c) { c->heartbeat_ns = 101, c->suspect_ns = 300; }},
+      {"peer_timeout_ns is 300",
+       [](ExchangeConfig* c) { c->heartbeat_ns = 101, c->peer_timeout_ns = 300; }},
       {"heartbeat_ns, 0", [](ExchangeConfig* c) { c->heartbeat_ns = 0; }},
   };
   std::vector<float> memory(30);
   const ReplicaArrays arrays{&memory[0], &memory[10], &memory[20], nullptr, 10, 10};
   const auto executor = MakeHostExecutor(arrays);
   for (const auto& [expected, change] : kBad) {
-    ExchangeConfig config = test::JoinedConfig({}, 0);
+    ExchangeConfig config = test::HarnessConfig({}, 0);
     change(&config);
     const std::string error = test::ErrorOf([&] { Exchange(config, executor.get()); });
     EXPECT_CONTAINS(error, expected);
@@ -68,8 +69,8 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
 
 TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
-    auto joined = Joined::Ready({});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({});
+    ExchangeHarness& x = *joined;
     const uint32_t chunk = x.ChunkOf(0);
     std::vector<float> values(10, 3.0f);
     values[7] = bad;
@@ -96,8 +97,8 @@ TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
 }
 
 TEST(Exchange, RefusesADifferenceOfAnotherLength) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(9, 3.0f)));
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(11, 3.0f)));
@@ -109,8 +110,8 @@ TEST(Exchange, RefusesADifferenceOfAnotherLength) {
 
 TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = Joined::Ready({.codec = {codec, 0.5f}});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
+    ExchangeHarness& x = *joined;
     const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
     x.Add(1, theirs * 10 + 2, kNan);
     x.Add(1, theirs * 10 + 4, 2);  // what is finite beside it travels
@@ -128,8 +129,8 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
 
 // Whatever a solver is in the way of is done later, as if the frame had been lost.
 TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   for (const size_t busy : {0, 1}) {  // the master of the chunk; its worker
     const uint32_t chunk = x.ChunkOf(0);
     float* const weights = &x[busy].weights[chunk * 10];
@@ -157,8 +158,8 @@ TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
 
 // Progress that no position asks for is taken later, too.
 TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   RangeLock::Shared solver(x[1].locks.get());
   solver.Lock(&x[1].weights[chunk * 10], 10);
@@ -172,8 +173,8 @@ TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
 }
 
 TEST(Exchange, RefusesAPositionThatIsNotFinite) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   const FrameHeader header = x.HeaderOf(0, kAllNodes, FrameType::kPosition);
   x.Give(1, ForgePosition(x, 0, header, chunk, kNan));
@@ -185,8 +186,8 @@ TEST(Exchange, RefusesAPositionThatIsNotFinite) {
 }
 
 TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, ForgePosition(x, 2, x.HeaderOf(2, 1, FrameType::kPosition), chunk, 9));
   EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
@@ -197,8 +198,8 @@ TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
 }
 
 TEST(Exchange, MergesDifferencesOnlyOfChunksThatItMasters) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, x.ForgeDiff(2, 1, chunk, 1, std::vector<float>(10, 3.0f)));
   EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
@@ -216,8 +217,8 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
       {Drop::kStranger, [](FrameHeader* h) { ++h->incarnation; }},
   };
   for (const auto& [drop, change] : kForeign) {
-    auto joined = Joined::Ready({.nodes = 3});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.nodes = 3});
+    ExchangeHarness& x = *joined;
     FrameHeader header = x.HeaderOf(0, 1, FrameType::kPosition);
     change(&header);
     x.Give(1, ForgePosition(x, 0, header, x.ChunkOf(0), 9));
@@ -227,17 +228,17 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
 }
 
 TEST(Exchange, DoesNotHearItself) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   x.Give(0, x.ForgeDiff(0, 0, x.ChunkOf(0), 1, std::vector<float>(10, 3.0f)));
   EXPECT_EQ(Drops(x, 0, Drop::kSelf), 1u);
   EXPECT_EQ(x[0].weights[x.ChunkOf(0) * 10], 0);
 }
 
 TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
-  const FrameType kOfChunks[] = {FrameType::kPosition, FrameType::kDiff, FrameType::kReturn};
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
+  const FrameType kOfChunks[] = {FrameType::kPosition, FrameType::kDiff, FrameType::kTakeoverState};
   for (const FrameType type : kOfChunks) {
     x.Give(1, ForgePosition(x, 0, x.HeaderOf(0, 1, type), 0, 1));
     FrameHeader header = x.HeaderOf(0, 1, type);
@@ -249,7 +250,8 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
                       std::as_bytes(std::span(values))));
     EXPECT_EQ(Drops(x, 1, Drop::kChunk), before + 1) << static_cast<int>(type);
   }
-  const FrameType kLists[] = {FrameType::kSeen, FrameType::kClaim, FrameType::kPledge};
+  const FrameType kLists[] = {FrameType::kPositionAck, FrameType::kTakeoverRequest,
+                              FrameType::kTakeoverAck};
   for (const FrameType type : kLists) {
     std::byte entry[kChunkNumberBytes];
     EncodeChunkNumber({6, 1}, entry);
@@ -264,8 +266,8 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
 // Node 1 takes over a chunk of node 0, whose last position only node 2 has: until node
 // 2 has said what it is, nobody masters the chunk.
 TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
-  auto joined = Joined::Ready({.nodes = 3, .size = 300});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 300});
+  ExchangeHarness& x = *joined;
   View survivors;
   survivors.members = {{1, Role::kSynced, 1, 0}, {2, Role::kSynced, 1, 0}};
   std::vector<uint16_t> owners(30);
@@ -278,14 +280,14 @@ TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     const FrameHeader h = frame.decoded().header;
     if (h.type == FrameType::kPosition && h.source == 0 && h.chunk == chunk) return to == 2;
-    return h.type != FrameType::kReturn || answers;
+    return h.type != FrameType::kTakeoverState || answers;
   };
   x.Add(0, chunk * 10 + 3, 5);
   x.Run(5);
   x[0].stopped = true;
   x.Run(150);
-  ASSERT_EQ(state(), ChunkState::kRecovering);
-  FrameHeader header = x.HeaderOf(2, 1, FrameType::kReturn);
+  ASSERT_EQ(state(), ChunkState::kTakingOver);
+  FrameHeader header = x.HeaderOf(2, 1, FrameType::kTakeoverState);
   header.chunk = chunk;
   header.number = x.exchange(2).table().chunks[chunk].number;
   header.ack_bytes = 8;
@@ -294,7 +296,7 @@ TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
   x.Give(1, x.Forge(2, header, std::vector<std::byte>(8), std::as_bytes(std::span(payload))));
   EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
   x.Run(5);
-  EXPECT_EQ(state(), ChunkState::kRecovering);
+  EXPECT_EQ(state(), ChunkState::kTakingOver);
   answers = true;
   x.Run(150);
   EXPECT_EQ(state(), ChunkState::kMaster);

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "exchange/protocol/exchange.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace {
 
@@ -32,11 +32,11 @@ __attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
 using test::FrameBytes;
-using test::Joined;
 using test::kTickNs;
 
-uint64_t ExchangeFrames(Joined& x) {
+uint64_t ExchangeFrames(ExchangeHarness& x) {
   uint64_t count = 0;
   for (size_t node = 0; node < x.size(); ++node) {
     const auto& sent = x.exchange(node).stats().sent;
@@ -49,8 +49,8 @@ uint64_t ExchangeFrames(Joined& x) {
 
 TEST(Exchange, AllocatesNothingInSteadyState) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = Joined::Ready({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}});
+    ExchangeHarness& x = *joined;
     int count = 0;
     x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 7 != 0; };
     x.entering = [] { counting = true; };
@@ -67,8 +67,8 @@ TEST(Exchange, AllocatesNothingInSteadyState) {
 }
 
 TEST(Exchange, IsStillWithoutProgressAndWakesOnTheFirst) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   const uint64_t before = ExchangeFrames(x);
   x.Run(500);
   EXPECT_EQ(ExchangeFrames(x), before);
@@ -85,8 +85,8 @@ TEST(Exchange, IsStillWithoutProgressAndWakesOnTheFirst) {
 }
 
 TEST(Exchange, LosesNothingWhenItSleepsUntilItsNextEvent) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   x.sleeps = true;
   int count = 0;
   x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 3 != 0; };
@@ -101,8 +101,8 @@ TEST(Exchange, LosesNothingWhenItSleepsUntilItsNextEvent) {
 }
 
 TEST(Exchange, IsNotQuiescentWhileAnythingIsUnderWay) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   bool loses = true;
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
@@ -119,8 +119,8 @@ TEST(Exchange, IsNotQuiescentWhileAnythingIsUnderWay) {
 }
 
 TEST(Exchange, CountsTheIterationsOfAllNodes) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   for (int i = 0; i < 30; ++i) {
     x.Add(i % 2, i, 1);
     x.Run(i % 4);
@@ -130,9 +130,9 @@ TEST(Exchange, CountsTheIterationsOfAllNodes) {
 }
 
 TEST(Exchange, SendsNoFrameLargerThanItSays) {
-  auto joined = Joined::Ready({.nodes = 3, .size = 95, .chunk_floats = 40});
-  Joined& x = *joined;
-  const size_t most = MaxFrameBytes(test::JoinedConfig({.nodes = 3}, 0), x[0].executor->arrays());
+  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 95, .chunk_floats = 40});
+  ExchangeHarness& x = *joined;
+  const size_t most = MaxFrameBytes(test::HarnessConfig({.nodes = 3}, 0), x[0].executor->arrays());
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     EXPECT_LE(frame.view().size(), most);
     return true;

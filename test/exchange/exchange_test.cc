@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <map>
 
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
+using test::ExchangeHarnessOptions;
 using test::FrameBytes;
-using test::Joined;
-using test::JoinedOptions;
 
 bool IsType(const FrameBytes& frame, FrameType type) { return frame.decoded().header.type == type; }
 
 TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   int positions = 0, diffs = 0;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
@@ -46,8 +46,8 @@ TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
 
 TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = Joined::Ready({.codec = {codec, 0.5f}});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
+    ExchangeHarness& x = *joined;
     const uint32_t chunk = x.ChunkOf(0);
     std::vector<std::vector<std::byte>> sent;
     x.delivers = [&](uint16_t, const FrameBytes& frame) {
@@ -74,8 +74,8 @@ TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
 }
 
 TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   int count = 0;
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     return frame.decoded().header.type >= FrameType::kHeartbeat || ++count % 3 == 0;
@@ -98,8 +98,8 @@ TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
 }
 
 TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   const FrameBytes diff = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
   for (int i = 0; i < 5; ++i) x.Give(0, diff);
@@ -110,8 +110,8 @@ TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
 
 // Several frames in one call are one batch of operations.
 TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   const FrameBytes one = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
   const FrameBytes two = x.ForgeDiff(2, 0, chunk, 1, std::vector<float>(10, 40.0f));
@@ -122,8 +122,8 @@ TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
 }
 
 TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
-  auto joined = Joined::Ready({.direct = true});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.direct = true});
+  ExchangeHarness& x = *joined;
   for (size_t i = 0; i < 40; ++i) x[0].weights[i] += 1;
   x[0].exchange->SetProgress(++x[0].iterations);
   x.Run(3);
@@ -153,8 +153,8 @@ TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
 // With the fewest slots there can be and a transport that is slow to give them back,
 // everything takes longer and nothing is lost.
 TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
-  auto joined = Joined::Ready({.nodes = 3, .size = 400, .slots = 8, .room = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 400, .slots = 8, .room = 3});
+  ExchangeHarness& x = *joined;
   for (int tick = 0; tick < 200; ++tick) {
     for (size_t node : {0, 1, 2}) x.Add(node, 3 * ((tick * 7) % 133) + node, 1);
     x.Tick();
@@ -173,8 +173,8 @@ TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
 }
 
 TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
-  auto joined = Joined::Ready({.slots = 8});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.slots = 8});
+  ExchangeHarness& x = *joined;
   std::vector<PostedFrame> room(8), away;
   for (int tick = 0; tick < 200 && away.size() < 8; ++tick) {
     x.Add(1, tick % 40, 1);
@@ -194,9 +194,9 @@ TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
 }
 
 TEST(Exchange, JoinsByListeningForOneSweep) {
-  JoinedOptions options;
+  ExchangeHarnessOptions options;
   options.nodes = 3;
-  Joined x(options);
+  ExchangeHarness x(options);
   x[2].stopped = true;
   x.Run(100);
   for (int i = 0; i < 40; ++i) x.Add(0, i, static_cast<float>(i));
@@ -209,8 +209,8 @@ TEST(Exchange, JoinsByListeningForOneSweep) {
 }
 
 TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   // Node 2 hears all and answers nothing more, then is gone.
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     return to != 2 || IsType(frame, FrameType::kHeartbeat);
@@ -227,8 +227,8 @@ TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
 
 // Since then somebody else may have been the master, and have sent positions.
 TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.SetRoom(2);  // enough for membership, too little for answers
   x[2].stopped = true;
@@ -236,14 +236,14 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   const ViewId before = x.exchange(1).view().id;
   std::byte claim[kChunkNumberBytes];
   EncodeChunkNumber({chunk, x.exchange(1).table().chunks[chunk].number}, claim);
-  x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kClaim), {}, claim));
-  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_pledge);
+  x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kTakeoverRequest), {}, claim));
+  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_takeover_ack);
   for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
   ASSERT_NE(x.exchange(1).view().id, before);
   ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);  // as before: it asks no more
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     const FrameView view = frame.decoded();
-    if (view.header.type != FrameType::kPledge || view.header.source != 1) return true;
+    if (view.header.type != FrameType::kTakeoverAck || view.header.source != 1) return true;
     for (size_t at = 0; at < view.payload.size(); at += kChunkNumberBytes) {
       EXPECT_NE(DecodeChunkNumber(view.payload.data() + at).chunk, chunk);
     }

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "exchange/protocol/exchange.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
 using test::FrameBytes;
-using test::Joined;
 
 // How many of a type wait at a node, by chunk.
-std::map<uint32_t, int> WaitingAt(Joined& x, size_t node, FrameType type) {
+std::map<uint32_t, int> WaitingAt(ExchangeHarness& x, size_t node, FrameType type) {
   std::map<uint32_t, int> waiting;
   for (const PostedFrame& out : x[node].held) {
     const FrameHeader header = FrameBytes(out.head, out.payload).decoded().header;
@@ -27,8 +27,8 @@ std::map<uint32_t, int> WaitingAt(Joined& x, size_t node, FrameType type) {
 
 TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
   for (const bool direct : {false, true}) {
-    auto joined = Joined::Ready({.direct = direct});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.direct = direct});
+    ExchangeHarness& x = *joined;
     x[0].stuck = true;
     for (int tick = 0; tick < 40; ++tick) {
       x.Step(0);
@@ -47,8 +47,8 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
 
 TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
   for (const bool direct : {false, true}) {
-    auto joined = Joined::Ready({.direct = direct});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.direct = direct});
+    ExchangeHarness& x = *joined;
     x[1].stuck = true;
     x.Step(1);
     x.Run(50);  // twelve times the pause before something is sent again
@@ -71,8 +71,8 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
 }
 
 TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
-  auto joined = Joined::Ready({.size = 2000, .slots = 32});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.size = 2000, .slots = 32});
+  ExchangeHarness& x = *joined;
   x[1].stuck = true;
   for (int tick = 0; tick < 20; ++tick) {
     for (const size_t node : {0, 1}) x.Step(node);
@@ -90,8 +90,8 @@ TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
 // A pause that followed the quickest master's answers would be too short for a slow one, and
 // what was sent twice measures nothing.
 TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   constexpr int kSlow = 30;  // ticks; what is not answered for 4 is sent again elsewhere
   int tick = 0;
   std::vector<std::pair<int, FrameBytes>> on_the_way;
@@ -116,15 +116,15 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
   run(400);
   EXPECT_EQ(x.exchange(1).stats().resends, resends);
   EXPECT_GT(x.exchange(2).stats().diffs_merged, merged + 10);
-  EXPECT_EQ(x.exchange(1).meters().peer(0).resends, 0u);
+  EXPECT_EQ(x.exchange(1).metrics().peer(0).resends, 0u);
   x.delivers = nullptr;
 }
 
-// A master that stands still answers none of a hundred differences. To send them all again
+// A master that stands still answers none of a hundred diffs. To send them all again
 // would keep it from what else there is when it goes on; it has them all.
 TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill) {
-  auto joined = Joined::Ready({.size = 2000});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.size = 2000});
+  ExchangeHarness& x = *joined;
   bool frozen = false;
   std::vector<FrameBytes> waiting;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
@@ -154,11 +154,11 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-// Of all differences a fourth is lost. What is sent later is answered, which tells that they
+// Of all diffs a fourth is lost. What is sent later is answered, which tells that they
 // will not be: they need not wait for trials, a few at a time.
 TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
-  auto joined = Joined::Ready({.size = 2000});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.size = 2000});
+  ExchangeHarness& x = *joined;
   struct Lost {
     uint32_t seq;
     int tick;
@@ -195,8 +195,8 @@ TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
 
 // Whoever does not get positions cannot answer them: they would be made for nothing.
 TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   bool reaches = false;
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
@@ -224,8 +224,8 @@ TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
 
 // One that answers is enough: it must not wait for those that do not.
 TEST(Master, KeepsItsPaceForTheOneThatAnswers) {
-  auto joined = Joined::Ready({.nodes = 3});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3});
+  ExchangeHarness& x = *joined;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     return to != 2 || frame.decoded().header.type >= FrameType::kHeartbeat;
   };

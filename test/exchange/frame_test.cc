@@ -12,9 +12,10 @@
 namespace millrace {
 namespace {
 
-constexpr FrameType kTypes[] = {FrameType::kPosition,  FrameType::kDiff,    FrameType::kSeen,
-                                FrameType::kClaim,     FrameType::kPledge,  FrameType::kReturn,
-                                FrameType::kHeartbeat, FrameType::kPropose, FrameType::kAccept};
+constexpr FrameType kTypes[] = {
+    FrameType::kPosition,        FrameType::kDiff,        FrameType::kPositionAck,
+    FrameType::kTakeoverRequest, FrameType::kTakeoverAck, FrameType::kTakeoverState,
+    FrameType::kHeartbeat,       FrameType::kPropose,     FrameType::kAccept};
 
 std::vector<std::byte> AnyBytes(Rng* rng, size_t count) {
   std::vector<std::byte> bytes(count);
@@ -189,7 +190,7 @@ TEST(Frame, ChecksAllButAPayloadThatIsMarkedSo) {
 TEST(Frame, IsWrittenWithoutTouchingItsPayload) {
   Rng rng(test::Seed(), {7});
   const auto acks = AnyBytes(&rng, 8), payload = AnyBytes(&rng, 24);
-  const FrameHeader h = AnyHeader(&rng, FrameType::kReturn, 8, 24);
+  const FrameHeader h = AnyHeader(&rng, FrameType::kTakeoverState, 8, 24);
   constexpr std::byte kFill{0xa5};
   std::vector<std::byte> head(kFrameHeaderBytes + 8 + 16, kFill);
   EncodeFrame(h, acks, payload, std::span(head).first(kFrameHeaderBytes + 8));

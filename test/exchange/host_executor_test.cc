@@ -33,15 +33,15 @@ struct ElasticRule {
   static constexpr bool kZeroChangesNothing = false;
   float alpha;
   template <typename T>
-  MILLRACE_HOST_DEVICE T Offer(T u) const {
+  MILLRACE_HOST_DEVICE T Select(T u) const {
     return alpha * u;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Keep(T u, T d) const {
+  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
     return u - 2.0f * d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& state, uint32_t staleness) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t staleness) const {
     state = state + d;
     return w + d / (1.0f + static_cast<float>(staleness)) + alpha * state;
   }
@@ -137,8 +137,8 @@ class Pair {
   static void Compare(const ChunkOp& op, const ChunkOp& expected, const Guarded& out,
                       const Guarded& expected_out) {
     EXPECT_EQ(op.result, expected.result);
-    if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kAdopt ||
-        op.kind == ChunkOpKind::kFreeze) {
+    if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kLoad ||
+        op.kind == ChunkOpKind::kDemote) {
       return;
     }
     EXPECT_EQ(op.out_bytes, expected.out_bytes);
@@ -182,7 +182,7 @@ void ForEveryShape(Body body) {
   }
 }
 
-// A life of one worker: differences taken, sent again, acknowledged or not.
+// A life of one worker: diffs taken, sent again, acknowledged or not.
 void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
   ChunkOp exchange{.kind = ChunkOpKind::kExchange, .codec = codec};
@@ -204,9 +204,9 @@ void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   pair->Run(exchange, Positions(pair->host().arrays, rng));
   pair->Run({.kind = ChunkOpKind::kReturn});
   pair->Run({.kind = ChunkOpKind::kRead});
-  pair->Run({.kind = ChunkOpKind::kFreeze});
+  pair->Run({.kind = ChunkOpKind::kDemote});
   pair->Run(exchange, Positions(pair->host().arrays, rng));
-  pair->Run({.kind = ChunkOpKind::kAdopt}, Positions(pair->host().arrays, rng));
+  pair->Run({.kind = ChunkOpKind::kLoad}, Positions(pair->host().arrays, rng));
 }
 
 TEST(HostExecutor, AgreesWithTheReferenceInEveryBitOfAWorkersLife) {
@@ -258,7 +258,7 @@ TEST(HostExecutor, MergesWhatWasEncodedLikeTheReference) {
 struct CountingRule : AdditiveRule {
   static constexpr bool kHasState = true;
   template <typename T>
-  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& state, uint32_t /*staleness*/) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t /*staleness*/) const {
     state = state + 1.0f;
     return w + d;
   }
@@ -298,7 +298,7 @@ TEST(HostExecutor, EncodesPendingToWhatDecodesToItExactly) {
     for (float step : {1e-42f, 1e-38f, 1e-30f, 1e-3f, 1e30f}) {
       Pair pair(size, chunk, {config.codec, 0.8f * step}, simd);
       pair.Scatter(0, &rng);
-      pair.Run({.kind = ChunkOpKind::kAdopt}, {std::vector<std::byte>(4 * size)});
+      pair.Run({.kind = ChunkOpKind::kLoad}, {std::vector<std::byte>(4 * size)});
       pair.Progress(step, &rng);
       const ChunkOp taken = pair.Run({.kind = ChunkOpKind::kTake, .codec = config.codec})[0];
       const auto sent = pair.Out(taken);
@@ -469,7 +469,7 @@ ChunkOp ExchangeOf(const std::vector<float>& position) {
 
 TEST(HostExecutor, RefusesToWriteWeightsThatASolverIsIn) {
   for (const ChunkOpKind kind :
-       {ChunkOpKind::kExchange, ChunkOpKind::kTake, ChunkOpKind::kMerge, ChunkOpKind::kAdopt}) {
+       {ChunkOpKind::kExchange, ChunkOpKind::kTake, ChunkOpKind::kMerge, ChunkOpKind::kLoad}) {
     Replica replica(700, 350), before(700, 350);
     RangeLock locks(replica.arrays.weights);
     RangeLock::Shared solver(&locks);
@@ -507,7 +507,7 @@ TEST(HostExecutor, ReadsWeightsThatASolverIsIn) {
   std::vector<float> out(350);
   ChunkOp read{.kind = ChunkOpKind::kRead, .out_bytes = 4 * 350};
   read.out = reinterpret_cast<std::byte*>(out.data());
-  ChunkOp freeze{.kind = ChunkOpKind::kFreeze};
+  ChunkOp freeze{.kind = ChunkOpKind::kDemote};
   executor->Run({&read, 1});
   executor->Run({&freeze, 1});
   EXPECT_EQ(read.result | freeze.result, 0);

@@ -137,7 +137,7 @@ class Duel {
         StreamLimits{.launch_ops = 7, .launches = 3, .stage_bytes = 0});
     const std::span<const std::byte> memory(payloads_.get<std::byte>(), payloads_.bytes());
     if (shares) {
-      EXPECT_TRUE(executor_->Share(memory));
+      EXPECT_TRUE(executor_->RegisterMemory(memory));
     }
     test::Scatter(&host_, 1, rng);
     device_.CopyFrom(host_.arrays);
@@ -208,8 +208,8 @@ class Duel {
     constexpr ChunkOpKind kKinds[] = {ChunkOpKind::kRead,          ChunkOpKind::kExchange,
                                       ChunkOpKind::kExchange,      ChunkOpKind::kExchange,
                                       ChunkOpKind::kTake,          ChunkOpKind::kTake,
-                                      ChunkOpKind::kEncodePending, ChunkOpKind::kAdopt,
-                                      ChunkOpKind::kReturn,        ChunkOpKind::kFreeze};
+                                      ChunkOpKind::kEncodePending, ChunkOpKind::kLoad,
+                                      ChunkOpKind::kReturn,        ChunkOpKind::kDemote};
     ChunkOp op{
         .kind = kKinds[rng_.Below(std::size(kKinds))], .codec = codec_.codec, .chunk = chunk};
     if (rng_.Below(2) == 0) op.share = 0.37f;
@@ -218,7 +218,7 @@ class Duel {
       op.codec = taken_[chunk].out_codec;
       op.scale = taken_[chunk].scale;
     }
-    if (op.kind == ChunkOpKind::kExchange || op.kind == ChunkOpKind::kAdopt) {
+    if (op.kind == ChunkOpKind::kExchange || op.kind == ChunkOpKind::kLoad) {
       op.acknowledged = rng_.Below(2);
       op.take = rng_.Below(2);
       std::vector<std::byte> position = DensePayload(Count(chunk), &rng_);
@@ -242,10 +242,10 @@ class Duel {
     const bool takes = op.kind == ChunkOpKind::kTake || op.kind == ChunkOpKind::kExchange;
     const bool moved = !(expected.result & (kNonFinite | kMalformed));
     if (takes && moved) taken_[op.chunk] = expected;
-    if (op.kind == ChunkOpKind::kAdopt || op.kind == ChunkOpKind::kFreeze) taken_[op.chunk] = {};
-    if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kFreeze) return;
+    if (op.kind == ChunkOpKind::kLoad || op.kind == ChunkOpKind::kDemote) taken_[op.chunk] = {};
+    if (op.kind == ChunkOpKind::kMerge || op.kind == ChunkOpKind::kDemote) return;
     EXPECT_EQ(op.out_bytes, expected.out_bytes);
-    if (op.kind == ChunkOpKind::kAdopt || !moved) return;
+    if (op.kind == ChunkOpKind::kLoad || !moved) return;
     EXPECT_EQ(op.out_codec, expected.out_codec);
     EXPECT_EQ(op.scale, expected.scale);
     if (op.out) {
@@ -319,15 +319,15 @@ struct PullingRule {
   static constexpr bool kHasState = true;
   static constexpr bool kZeroChangesNothing = false;
   template <typename T>
-  MILLRACE_HOST_DEVICE T Offer(T u) const {
+  MILLRACE_HOST_DEVICE T Select(T u) const {
     return 0.4f * u;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Keep(T u, T d) const {
+  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
     return u - 2.0f * d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& state, uint32_t staleness) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t staleness) const {
     state = state + d;
     return w + d / (1.0f + static_cast<float>(staleness)) + 0.4f * state;
   }

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/wire_bytes.h"
-#include "test/exchange/members.h"
+#include "test/exchange/membership_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -432,9 +432,9 @@ TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
 }
 
 // A heartbeat of a node in no view that wishes to join `target`.
-std::vector<std::byte> Wish(uint16_t node, uint32_t incarnation, ViewId target) {
+std::vector<std::byte> Intent(uint16_t node, uint32_t incarnation, ViewId target) {
   std::vector<std::byte> payload(32 + ViewBytes(View{}));
-  Put<uint8_t>(payload.data(), 0, static_cast<uint8_t>(NodeStatus::Wish::kJoin));
+  Put<uint8_t>(payload.data(), 0, static_cast<uint8_t>(NodeStatus::Intent::kJoin));
   Put<uint32_t>(payload.data(), 4, incarnation);
   PutViewId(target, payload.data() + 8);
   EncodeView(View{}, payload.data() + 32);
@@ -462,7 +462,7 @@ TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   const auto proposes = [&](ViewId target) {
     m->last.erase({0, FrameType::kPropose});
     for (int i = 0; i < 10; ++i) {
-      for (const uint16_t node : {0, 1}) m->Give(node, Wish(2, 100, target));
+      for (const uint16_t node : {0, 1}) m->Give(node, Intent(2, 100, target));
       m->Run(3);
     }
     return m->last.count({0, FrameType::kPropose}) != 0;

@@ -179,7 +179,7 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
   float* pending = arrays_.pending + begin;
   std::vector<float> in(n);
   op->result = 0;
-  if (op->kind == ChunkOpKind::kExchange || op->kind == ChunkOpKind::kAdopt) {
+  if (op->kind == ChunkOpKind::kExchange || op->kind == ChunkOpKind::kLoad) {
     op->result = ReferenceDecode(Codec::kFloat32, op->in, op->in_bytes, &in);
   } else if (op->kind == ChunkOpKind::kMerge) {
     op->result = ReferenceDecode(op->codec, op->in, op->in_bytes, &in);
@@ -208,13 +208,13 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
         w[i] = rule_.merge(w[i], in[i], state, op->staleness);
       }
       return;
-    case ChunkOpKind::kAdopt:
+    case ChunkOpKind::kLoad:
       for (int64_t i = 0; i < n; ++i) w[i] = base[i] = in[i], pending[i] = 0;
       return;
     case ChunkOpKind::kReturn:
       for (int64_t i = 0; i < n; ++i) in[i] = base[i] - pending[i];
       return Write(Codec::kFloat32, in, op);
-    case ChunkOpKind::kFreeze:
+    case ChunkOpKind::kDemote:
       for (int64_t i = 0; i < n; ++i) base[i] = w[i], pending[i] = 0;
       return;
   }

@@ -25,7 +25,7 @@ float NearestBfloat16(float x);
 // x / scale rounded to the nearest whole number, ties to even, within +-127.
 int NearestLevel(float x, float scale);
 
-// What an encoded difference is.
+// What an encoded diff is.
 struct ReferencePayload {
   Codec codec = Codec::kFloat32;
   float scale = 0;

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace::test {
 namespace {
 
 // The node that masters the first chunk once `gone` is no member any more.
-uint16_t HeirOf(Joined& nodes, uint16_t gone) {
+uint16_t HeirOf(ExchangeHarness& nodes, uint16_t gone) {
   View rest = nodes.exchange(0).view();
   rest.members.erase(rest.members.begin() + gone);
   std::vector<uint16_t> owners(nodes.exchange(0).table().size());
@@ -20,8 +20,8 @@ uint16_t HeirOf(Joined& nodes, uint16_t gone) {
 }
 
 TEST(ReturnedPosition, CountsAsAMerge) {
-  const auto joined = Joined::Ready({.nodes = 3, .size = 10});
-  Joined& nodes = *joined;
+  const auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 10});
+  ExchangeHarness& nodes = *joined;
   const uint16_t master = nodes.owner(0);
   const uint16_t heir = HeirOf(nodes, master);
   nodes.delivers = [&](uint16_t to, const FrameBytes& frame) {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 #include "test/exchange/replica.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/support.h"
@@ -39,7 +39,7 @@ struct Machine {
   std::unique_ptr<StreamExecutor> executor;
 };
 
-// Differences that add one value to every element of a chunk.
+// Diffs that add one value to every element of a chunk.
 class Merges {
  public:
   explicit Merges(size_t count) : values_(count, std::vector<float>(kFloats)), ops_(count) {}
@@ -72,7 +72,7 @@ TEST(StreamExecutor, PutsAsManyOperationsIntoALaunchAsItMay) {
 }
 
 TEST(StreamExecutor, LaunchesBeforeItsStageIsFull) {
-  // Room for the payloads of four differences: 128 bytes each, rounded to cache lines.
+  // Room for the payloads of four diffs: 128 bytes each, rounded to cache lines.
   Machine machine({.launch_ops = 100, .stage_bytes = 512});
   Merges merges(10);
   for (uint32_t i = 0; i < 10; ++i) merges.Set(i, 1, 1);
@@ -87,7 +87,7 @@ TEST(StreamExecutor, CopiesNothingThatKernelsReachWhereItIs) {
   Merges merges(10);
   for (uint32_t i = 0; i < 10; ++i) {
     merges.Set(i, 1, 1);
-    EXPECT_TRUE(machine.executor->Share(merges.memory(i)));
+    EXPECT_TRUE(machine.executor->RegisterMemory(merges.memory(i)));
   }
   machine.executor->Run(merges.ops());
   EXPECT_EQ(machine.stream->launched(), 1u);
@@ -100,7 +100,7 @@ TEST(StreamExecutor, CopiesWhatTheDeviceWillNotShare) {
   Merges merges(1);
   merges.Set(0, 3, 5);
   machine.stream->refuses_to_share = true;
-  EXPECT_FALSE(machine.executor->Share(merges.memory(0)));
+  EXPECT_FALSE(machine.executor->RegisterMemory(merges.memory(0)));
   machine.executor->Run(merges.ops());
   EXPECT_EQ(machine.weight(3), 5);
   EXPECT_EQ(machine.executor->copied_bytes(), 4u * kFloats);
@@ -121,7 +121,7 @@ TEST(StreamExecutor, GivesKernelsTheAddressByWhichTheyReachSharedMemory) {
   Machine machine({});
   const auto* const bytes = static_cast<const std::byte*>(host);
   machine.stream->Map(bytes, static_cast<std::byte*>(device));
-  ASSERT_TRUE(machine.executor->Share({bytes, 4096}));
+  ASSERT_TRUE(machine.executor->RegisterMemory({bytes, 4096}));
   ChunkOp ops[2] = {{.kind = ChunkOpKind::kMerge, .chunk = 2, .in_bytes = 4 * kFloats},
                     {.kind = ChunkOpKind::kRead, .chunk = 2, .out_bytes = 4 * kFloats}};
   ops[0].in = bytes + 32;
@@ -139,7 +139,7 @@ TEST(StreamExecutor, ReturnsABufferOnlyWhenTheKernelThatReadsItHasEnded) {
   Merges merges(6);
   for (uint32_t i = 0; i < 6; ++i) {
     merges.Set(i, i, 1);
-    machine.executor->Share(merges.memory(i));  // so that kernels read the buffer itself
+    machine.executor->RegisterMemory(merges.memory(i));  // so that kernels read the buffer itself
   }
   machine.executor->Start(merges.ops());
   EXPECT_EQ(machine.executor->started(), 6u);
@@ -182,7 +182,8 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
                       {.seed = test::Seed(), .late = true});
       constexpr size_t kBuffers = 32;
       Merges merges(kBuffers);
-      for (size_t i = 0; shares && i < kBuffers; ++i) machine.executor->Share(merges.memory(i));
+      for (size_t i = 0; shares && i < kBuffers; ++i)
+        machine.executor->RegisterMemory(merges.memory(i));
       std::vector<float> sums(8);
       uint64_t lent = 0, returned = 0;
       for (int step = 0; step < 3000; ++step) {
@@ -323,8 +324,8 @@ TEST(KernelStreamRegistry, SaysWhatABuildLacks) {
 TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
   for (const Codec codec : test::kAllCodecs) {
     SCOPED_TRACE(static_cast<int>(codec));
-    const test::JoinedOptions options{.nodes = 3, .size = 200, .codec = {codec, 0.5f}};
-    test::Joined x(options);
+    const test::ExchangeHarnessOptions options{.nodes = 3, .size = 200, .codec = {codec, 0.5f}};
+    test::ExchangeHarness x(options);
     for (uint16_t i = 0; i < 2; ++i) {
       const ReplicaArrays arrays = x[i].executor->arrays();
       x[i].executor = std::make_unique<StreamExecutor>(
@@ -332,7 +333,7 @@ TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
               EmulatedStreamOptions{.seed = test::Seed(), .late = true}),
           arrays, options.codec, StreamLimits{.launch_ops = 4, .launches = 2});
       x[i].exchange =
-          std::make_unique<Exchange>(test::JoinedConfig(options, i), x[i].executor.get());
+          std::make_unique<Exchange>(test::HarnessConfig(options, i), x[i].executor.get());
     }
     x.Settle();
     Rng loss(test::Seed(), {3});

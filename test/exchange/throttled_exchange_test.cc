@@ -3,22 +3,22 @@
 
 #include <vector>
 
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
 using test::FrameBytes;
-using test::Joined;
 
-void Throttle(Joined& x) {
+void Throttle(ExchangeHarness& x) {
   for (size_t node = 0; node < x.size(); ++node) x.exchange(node).SetThrottled(true);
 }
 
 // Positions that node 0 sends in a few ticks, in each of which all of its weights change.
 uint64_t PositionsWithoutAnswers(bool throttled) {
-  auto joined = Joined::Ready({.nodes = 2});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 2});
+  ExchangeHarness& x = *joined;
   if (throttled) Throttle(x);
   x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
   const uint64_t before = x.positions_sent(0);
@@ -35,8 +35,8 @@ TEST(ThrottledExchange, SendsNoPositionAgainBeforeItWasAnswered) {
 }
 
 TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
-  auto joined = Joined::Ready({.nodes = 2, .size = 400, .chunk_floats = 10});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 400, .chunk_floats = 10});
+  ExchangeHarness& x = *joined;
   Throttle(x);
   std::vector<int> positions(40);
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
@@ -62,8 +62,8 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
 
 TEST(ThrottledExchange, ComesToTheSameWeights) {
   for (const bool direct : {false, true}) {
-    auto joined = Joined::Ready({.nodes = 3, .size = 400, .direct = direct});
-    Joined& x = *joined;
+    auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 400, .direct = direct});
+    ExchangeHarness& x = *joined;
     Throttle(x);
     int count = 0;
     x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 5 != 0; };
@@ -81,8 +81,8 @@ TEST(ThrottledExchange, ComesToTheSameWeights) {
 
 // The end of a run must not wait for answers.
 TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
-  auto joined = Joined::Ready({.nodes = 2});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 2});
+  ExchangeHarness& x = *joined;
   Throttle(x);
   x.exchange(0).Flush();
   x.exchange(0).SetThrottled(true);
@@ -98,8 +98,8 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
 // Diffs of one chunk are answered `ticks` later than those of the others, again and again. Returns
 // how many were sent again.
 uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
-  auto joined = Joined::Ready({.nodes = 2});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 2});
+  ExchangeHarness& x = *joined;
   if (throttled) Throttle(x);
   int tick = 0, shut_until = 0;
   uint32_t late = kNoChunk;
@@ -131,7 +131,7 @@ TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
 // Ticks until a node that starts late has all weights, where a tick has room for few frames and
 // progress is made in a tenth of the chunks.
 int TicksToJoin(bool throttled) {
-  Joined x({.nodes = 3, .size = 2000, .chunk_floats = 10});
+  ExchangeHarness x({.nodes = 3, .size = 2000, .chunk_floats = 10});
   x[2].stopped = true;
   x.Settle();
   x[2].stopped = false;

@@ -128,7 +128,7 @@ TEST(WireDoc, PositionIsWhatThePageSays) {
   ASSERT_EQ(frame.payload.size(), 12u);
   test::Replica worker(3, 3);
   const auto executor = MakeHostExecutor(worker.arrays);
-  ChunkOp adopt{.kind = ChunkOpKind::kAdopt, .in_bytes = frame.header.length};
+  ChunkOp adopt{.kind = ChunkOpKind::kLoad, .in_bytes = frame.header.length};
   adopt.in = frame.payload.data();
   executor->Run({&adopt, 1});
   EXPECT_EQ(AsDoubles(worker.arrays.weights, 3), Numbers(ValueOf(fields, "weights")));

@@ -18,7 +18,7 @@ SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double
   const auto workers = static_cast<double>(members - 1);
   const double owned = static_cast<double>(cut.chunks) / static_cast<double>(members);
   const double others = static_cast<double>(cut.chunks) - owned;
-  // A position is one frame to send, or one to each of the others; a difference goes to one
+  // A position is one frame to send, or one to each of the others; a diff goes to one
   // master, and a master gets as many as it has workers.
   const double sent =
       (cut.multicast ? owned : owned * workers) * position + answered * others * diff;

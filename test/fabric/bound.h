@@ -23,13 +23,13 @@ struct Cut {
 struct SweepCost {
   double sent = 0, received = 0;  // bytes
   // With a credit for each frame, and a frame of its own that tells of each position which no
-  // difference answers. Fewer are needed, by the windows and by what comes together.
+  // diff answers. Fewer are needed, by the windows and by what comes together.
   double most_sent = 0, most_received = 0;
 };
 
 // Of one end of a segment of `members` nodes (2 at least) whose ids are below `max_nodes`, each
 // of which masters its share of the chunks: it takes a position of every chunk that others
-// master, and `answered` (0 to 1) of these positions are answered with a difference.
+// master, and `answered` (0 to 1) of these positions are answered with a diff.
 SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double answered);
 
 // What all segments together cost the port that sends most, and the one that receives most.

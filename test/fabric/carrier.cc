@@ -21,11 +21,11 @@ constexpr int64_t kSilenceNs = INT64_MAX;
 int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes,
                        int64_t chunk_floats) {
   const auto type = static_cast<FrameType>(head[kTypeAt]);
-  if (type == FrameType::kPosition || type == FrameType::kReturn) return 4 * chunk_floats;
+  if (type == FrameType::kPosition || type == FrameType::kTakeoverState) return 4 * chunk_floats;
   if (type != FrameType::kDiff) return static_cast<int64_t>(payload_bytes);
   const auto codec = static_cast<Codec>(head[kCodecAt]);
   if (codec >= Codec::kSparse) {
-    throw Error("fabric: a sparse difference has no length that its chunk's would follow from");
+    throw Error("fabric: a sparse diff has no length that its chunk's would follow from");
   }
   return LeastPayloadBytes(codec, chunk_floats);
 }

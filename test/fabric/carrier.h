@@ -32,7 +32,7 @@ struct CarrierOptions {
 };
 
 // The bytes that a payload of this frame (its head as it was posted) has on the wire where
-// chunks have `chunk_floats`. Throws Error for sparse differences, whose size is of what they
+// chunks have `chunk_floats`. Throws Error for sparse diffs, whose size is of what they
 // hold.
 int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes, int64_t chunk_floats);
 

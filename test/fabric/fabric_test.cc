@@ -167,7 +167,7 @@ CarrierOptions WithWire(bool multicast) {
 TEST(Carrier, CountsAChunkAsLongAsOneOnTheWire) {
   for (const auto& [type, bytes] : {std::pair{FrameType::kPosition, 64 + 4000},
                                     {FrameType::kDiff, 64 + 4000},
-                                    {FrameType::kSeen, 64 + 16}}) {
+                                    {FrameType::kPositionAck, 64 + 16}}) {
     Carrier carrier(Flat(2), WithWire(false));
     EXPECT_TRUE(carrier.Send(0, *Posted(type, 0, 1, 16), 0));
     EXPECT_EQ(carrier.fabric().counts(0).bytes_out, RoceWire().BytesOf(bytes));

@@ -74,8 +74,8 @@ void Fleet::Start(size_t index) {
   config.max_nodes = static_cast<uint16_t>(members.back() + 1);
   config.max_members = static_cast<uint16_t>(members.size());
   if (members[0] != 0) {
-    config.sole_founder = place.place == 0;
-    if (!config.sole_founder) config.found_after_ns = -1;
+    config.sole_bootstrapper = place.place == 0;
+    if (!config.sole_bootstrapper) config.bootstrap_after_ns = -1;
   }
   config.codec.codec = options_.codec;
   config.slots = options_.slots;

@@ -40,7 +40,7 @@ struct Reading {
   // Sweeps of an end of a segment: how often all chunks that others master were taken. The
   // mean over the ends, and the mean over those of the slowest segment.
   double sweeps = 0, least_sweeps = 0;
-  // As sweeps, and of the same ends: how often each chunk's difference was merged.
+  // As sweeps, and of the same ends: how often each chunk's diff was merged.
   double merges = 0;
   uint64_t positions_sent = 0, positions_taken = 0, diffs_merged = 0, resends = 0;
   int64_t position_bytes = 0;       // that positions took on the ports of their masters

@@ -156,7 +156,7 @@ TEST(Fleet, SpreadsAStepFurtherThroughATree) {
 }
 
 // Where nodes master few chunks each, what waits for a window is soon out of date: were more
-// of a chunk's positions to wait, few of them would find their workers' differences answered.
+// of a chunk's positions to wait, few of them would find their workers' diffs answered.
 TEST(Fleet, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
   for (const bool multicast : {false, true}) {
     FleetOptions options = OptionsOf(Flat(32), multicast, 128);

@@ -76,7 +76,7 @@ std::vector<std::string> Corpus() {
       all.push_back(Taken(codec, n));
       all.push_back(Input(ChunkOpKind::kExchange, codec, n, std::string(4 * n, '\x3f')));
     }
-    all.push_back(Input(ChunkOpKind::kAdopt, {}, n, std::string(4 * n, '\x3f')));
+    all.push_back(Input(ChunkOpKind::kLoad, {}, n, std::string(4 * n, '\x3f')));
   }
   return all;
 }
@@ -84,7 +84,7 @@ std::vector<std::string> Corpus() {
 bool Target(const std::string& input) {
   if (input.size() < kHead) return true;
   constexpr ChunkOpKind kKinds[] = {ChunkOpKind::kMerge, ChunkOpKind::kExchange,
-                                    ChunkOpKind::kAdopt};
+                                    ChunkOpKind::kLoad};
   auto kind = static_cast<ChunkOpKind>(input[0]);
   if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) {
     kind = kKinds[static_cast<unsigned char>(input[0]) % 3];

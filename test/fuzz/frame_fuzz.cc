@@ -117,7 +117,7 @@ struct Recording {
 bool Recovers(const Node& node) {
   const auto& chunks = node.exchange->table().chunks;
   return std::any_of(chunks.begin(), chunks.end(), [](const Chunk& chunk) {
-    return chunk.number > 0 && chunk.state == ChunkState::kRecovering;
+    return chunk.number > 0 && chunk.state == ChunkState::kTakingOver;
   });
 }
 

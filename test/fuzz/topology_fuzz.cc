@@ -38,7 +38,7 @@ bool PlanIsSound(const Topology& topology, NodeId node) {
   if (plan.shard < 0 || plan.shard >= plan.shards) return false;
   for (const SegmentPlan& segment : plan.segments) {
     if (segment.peers.empty() || segment.chunk_floats < 16 || node >= segment.exchange.max_nodes ||
-        segment.exchange.suspect_ns < 3 * segment.exchange.heartbeat_ns ||
+        segment.exchange.peer_timeout_ns < 3 * segment.exchange.heartbeat_ns ||
         !(segment.max_bytes_per_second >= 0) || !segment.transport.Has("max_frame_bytes")) {
       return false;
     }

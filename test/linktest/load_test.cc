@@ -8,7 +8,7 @@
 #include "exchange/kernels/stream_executor.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/eventually.h"
-#include "test/support/played_device.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -28,7 +28,7 @@ TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
 
 // Where the processor may not touch the weights.
 TEST(Load, AddsTheSameToWeightsOnADevice) {
-  test::PlayedDevice device;
+  test::FakeDevice device;
   const ReplicaDevice home = {
       &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
         test::EmulatedStreamOptions options{.seed = test::Seed(), .late = true};

@@ -6,12 +6,12 @@ anybody could observe are listed at the end with the reason.
 """
 
 EXCHANGE, WORKER, MASTER = (f"src/exchange/{name}.cc" for name in ("exchange", "worker", "master"))
-RECOVERY, MEMBERSHIP = "src/exchange/protocol/recovery.cc", "src/exchange/protocol/membership.cc"
+RECOVERY, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
 PROPOSE = "src/exchange/protocol/membership_propose.cc"
 FRAME, VIEW = "src/exchange/protocol/frame.cc", "src/exchange/protocol/view.cc"
-ANSWERS, TABLE = "src/exchange/protocol/answers.cc", "src/exchange/protocol/chunk_table.cc"
+ANSWERS, TABLE = "src/exchange/protocol/reply_queue.cc", "src/exchange/protocol/chunk_table.cc"
 LINKS = "src/exchange/protocol/link_monitor.cc"
-ANSWER_TIMES = "src/exchange/protocol/answer_times.h"
+ANSWER_TIMES = "src/exchange/protocol/rtt_estimator.h"
 CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/protocol/outbox.cc"
 DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
@@ -42,9 +42,9 @@ MUTANTS = [
   const bool in_order = true;
 """)]),
     ("diffs-take-all-room", [(OUTBOX, """\
-void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? slots() / 4 : 0; }
+void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 : 0; }
 """, """\
-void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
+void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """)]),
     ("seldom-chunks-never", [(PRIORITY, """\
     return std::clamp(std::sqrt(row.rate / largest_), 1 / kMostRounds, 1.0f);
@@ -84,10 +84,10 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
 """, "")]),
     ("answers-claims-while-being-read", [(RECOVERY, """\
-    if (chunk.freezing) return Drop::kNone;  // it will ask again
+    if (chunk.demoting) return Drop::kNone;  // it will ask again
 """, "")]),
     ("freezes-while-being-read", [(RECOVERY, """\
-    if (chunk.freezing && x_.IsBeingRead(index)) return false;
+    if (chunk.demoting && x_.IsBeingRead(index)) return false;
 """, "")]),
     ("forgets-what-waits-when-it-begins-anew", [(TABLE, """\
     chunk.slot = slot;
@@ -108,7 +108,7 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   if (outbox_.posted() > 0) return now;
 """)]),
     ("return-is-no-merge", [(RECOVERY, """\
-  ++x_.stats.returns_taken;
+  ++x_.stats.takeover_states_taken;
 """, "")]),
     # ---- Broken links -------------------------------------------------------
     ("small-frames-pass-for-a-link", [(LINKS, """\
@@ -141,9 +141,9 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     if (!IsLinked(node, *next)) continue;
 """, "")]),
     ("follows-who-does-not-hear-it", [(MEMBERSHIP, """\
-  if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+  if (links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
 """, """\
-  if (false && links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+  if (false && links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
 """)]),
     ("excluded-goes-its-own-way", [(MEMBERSHIP, """\
       !links_.IsExcluded(config_.node)) {
@@ -158,10 +158,10 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     (void)silent;
 """)]),
     ("heartbeat-in-every-leave", [(MEMBERSHIP, """\
-  if (wish_ == Wish::kLeave) return;
+  if (intent_ == Intent::kLeave) return;
 """, "")]),
     ("founds-before-it-is-told", [(MEMBERSHIP, """\
-  if (!may_found_) return;
+  if (!may_bootstrap_) return;
 """, "")]),
     ("merge-without-ack", [(MASTER, """\
   x_.table.SetAck(op.chunk, context.source, ExchangeContext::Parity(context.seq));
@@ -202,7 +202,7 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
 """, """\
   if (h.number == chunk.number) {
 """)]),
-    ("difference-taken-while-one-is-pending", [(WORKER, """\
+    ("diff-taken-while-one-is-pending", [(WORKER, """\
   if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
 """, """\
   if (!MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
@@ -224,8 +224,8 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   budget -= Resend(now, budget);
 """, "")]),
     ("all-are-tried-in-a-silence", [(ANSWER_TIMES, """\
-    if (trials_ == 0) return false;
-    --trials_;
+    if (probes_ == 0) return false;
+    --probes_;
 """, "")]),
     ("overtaken-is-not-lost", [(WORKER, """\
   if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
@@ -241,7 +241,7 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     ("position-overwrites", [(WORKER, """\
   op.kind = ChunkOpKind::kExchange;
 """, """\
-  op.kind = ChunkOpKind::kAdopt;
+  op.kind = ChunkOpKind::kLoad;
 """)]),
     ("residual-dropped", [(RULE, "    return u - d;\n", "    return d - d;\n")]),
     ("base-takes-all-of-the-progress", [(RULE, "    return u - d;\n", "    return u;\n")]),
@@ -253,22 +253,22 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     if (result == kMalformed) Refuse(result, op);
     return result != kMalformed;
 """)]),
-    ("non-finite-difference-sent", [("src/exchange/kernels/host_loops.h", """\
+    ("non-finite-diff-sent", [("src/exchange/kernels/host_loops.h", """\
   return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 """, """\
   return offer;
 """)]),
-    ("non-finite-difference-merged", [(EXECUTOR, """\
+    ("non-finite-diff-merged", [(EXECUTOR, """\
     ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_);
 """, """\
     ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_) & kMalformed;
 """)]),
-    ("non-finite-difference-merged-behind-another", [(EXECUTOR, """\
+    ("non-finite-diff-merged-behind-another", [(EXECUTOR, """\
       if (!alike || !finite || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
 """, """\
       if (!alike || (!finite && i < 0) || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
 """)]),
-    ("refused-difference-is-never-merged", [(MASTER, """\
+    ("refused-diff-is-never-merged", [(MASTER, """\
     End(chunk, context.source).applied = context.seq - 1;
 """, "")]),
 
@@ -347,15 +347,15 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
     ("any-node-is-master", [(WORKER, """\
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
 """, "")]),
-    ("difference-merged-while-recovering", [(MASTER, """\
+    ("diff-merged-while-recovering", [(MASTER, """\
   if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
 """, """\
   if (chunk.state == ChunkState::kWorker) return Drop::kNotMaster;
 """)]),
-    ("difference-merged-by-a-worker", [(MASTER, """\
+    ("diff-merged-by-a-worker", [(MASTER, """\
   if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
 """, """\
-  if (chunk.state == ChunkState::kRecovering) return Drop::kNotMaster;
+  if (chunk.state == ChunkState::kTakingOver) return Drop::kNotMaster;
 """)]),
     ("nodes-disagree-on-masters", [(EXCHANGE, """\
   AssignOwners(view, owners);
@@ -389,9 +389,9 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
       std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
     ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
-  x_.table.Took(op.chunk, context.number, context.acks);
+  x_.table.OnPosition(op.chunk, context.number, context.acks);
 """, """\
-  x_.table.Took(op.chunk, context.number, x_.table.ack_bytes(op.chunk));
+  x_.table.OnPosition(op.chunk, context.number, x_.table.ack_bytes(op.chunk));
 """)]),
     ("recovery-forgets-pending", [(RECOVERY, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
@@ -424,13 +424,13 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   chunk.pending = chunk.dirty = false;
 """)]),
     ("old-master-does-not-freeze", [(RECOVERY, """\
-  if (!freezes_.empty()) x_.executor.Run(freezes_);
+  if (!demotions_.empty()) x_.executor.Run(demotions_);
 """, """\
 """)]),
     ("worker-keeps-no-acks", [(WORKER, """\
-  x_.table.Took(index, context.number, context.acks);
+  x_.table.OnPosition(index, context.number, context.acks);
 """, """\
-  x_.table.Took(index, context.number, x_.table.ack_bytes(index));
+  x_.table.OnPosition(index, context.number, x_.table.ack_bytes(index));
 """)]),
     ("answers-owed-in-an-old-view", [(RECOVERY, """\
   table.ForgetOwed();
@@ -477,7 +477,7 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
+    return std::min(trip.Patience(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
 """, """\
     return trip.Patience(config.resend_ns);
 """), (CONTEXT, """\
@@ -533,11 +533,11 @@ void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? 0 : 0; }
   drained_ = false;
 """, "")]),
     ("drained-before-the-hand-over", [(WORKER, """\
-           !chunk.handed_over && !chunk.freezing;
+           !chunk.awaiting_master && !chunk.demoting;
 """, """\
-           !chunk.freezing;
+           !chunk.demoting;
 """)]),
-    ("leaves-with-a-rounded-difference", [(WORKER, """\
+    ("leaves-with-a-rounded-diff", [(WORKER, """\
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 """, """\
 Codec Worker::codec() const { return x_.config.codec.codec; }
@@ -584,10 +584,10 @@ bool Master::Settled(const Chunk& chunk) {
   worker_.Wake();
 """)]),
     ("merged-without-waking", [(MASTER, """\
-  x_.meters.MergedDiff(context.source);
+  x_.metrics.MergedDiff(context.source);
   Wake();
 """, """\
-  x_.meters.MergedDiff(context.source);
+  x_.metrics.MergedDiff(context.source);
 """)]),
     ("progress-not-looked-for-again", [(WORKER, """\
     chunk.swept = x_.table.version - 1;
@@ -610,7 +610,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     ("a-chunk-waits-several-times", [(MASTER, """\
     if (x_.outbox.Holds(chunk.slot, index)) continue;
 """, "")]),
-    ("a-difference-waits-several-times", [(WORKER, """\
+    ("a-diff-waits-several-times", [(WORKER, """\
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
 """, "")]),
     ("positions-take-all-slots", [(OUTBOX, """\
@@ -626,9 +626,9 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     const bool waits = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
-  const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
+  const int64_t patience = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
 """, """\
-  const int64_t patience = x_.PatienceOf(x_.round_trip), waited = now - chunk.sent_at;
+  const int64_t patience = x_.RetransmitTimeout(x_.round_trip), waited = now - chunk.sent_at;
 """)]),
     ("looks-once-for-progress-and-never-again", [(WORKER, """\
       look_at_ = longest_ago_ + x_.push_after();
@@ -685,7 +685,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 # Not in the table, because nobody could tell:
 # - a position with the number seen last (not below it) is taken again: it holds what
 #   the first one held, and its acknowledgements;
-# - an old position is not answered by kSeen: what the master repeats has a new number,
+# - an old position is not answered by kPositionAck: what the master repeats has a new number,
 #   and that is answered;
 # - a frame of another incarnation, in this view, is taken: a view names one incarnation
 #   of each node, so there is none. What comes in other views is told apart (above).

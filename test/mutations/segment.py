@@ -228,14 +228,14 @@ MUTANTS = [
 
     # ---- Merged weights, staleness ------------------------------------------
     ("what-a-master-has-is-read-from-its-base", [(MERGED, """\
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.freezing;
+  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
 """, """\
-  return chunk.number > 0 && !chunk.freezing;
+  return chunk.number > 0 && !chunk.demoting;
 """)]),
     ("a-base-is-read-before-it-is-set", [(MERGED, """\
-  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.freezing;
+  return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;
 """, """\
-  return chunk.state != ChunkState::kMaster && !chunk.freezing;
+  return chunk.state != ChunkState::kMaster && !chunk.demoting;
 """)]),
     ("live-weights-pass-for-merged-ones", [(MERGED, """\
     op.kind = ChunkOpKind::kReturn;

@@ -30,7 +30,7 @@ void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) 
     for (int64_t i = 0; i < g.n * g.outputs; ++i) {
       for (int64_t p = 0; p < out; ++p) y[i * out + p] = top[1 + PlaceOf(i, p, out, 8)];
     }
-    EXPECT_EQ(Difference(g.Forward(x, weight, bias), y, 1e-4), "");
+    EXPECT_EQ(Diff(g.Forward(x, weight, bias), y, 1e-4), "");
   }
 }
 

@@ -57,13 +57,13 @@ void ExpectMatch(const Convolution& g, bool with_bias, Rng* rng) {
     ASSERT_EQ(runner.layer().params().size(), with_bias ? 2u : 1u);
     ASSERT_EQ(runner.param(0).shape(), (Shape{g.outputs, g.c / g.groups, g.kernel_h, g.kernel_w}));
     SetWeights(weight, bias, &runner);
-    EXPECT_EQ(Difference(g.Forward(x, weight, bias), runner.Output(), 2e-5), "");
+    EXPECT_EQ(Diff(g.Forward(x, weight, bias), runner.Output(), 2e-5), "");
     runner.Backward(dy);
-    EXPECT_EQ(Difference(dx, GetDiff(runner.bottom()), 2e-5), "");
-    EXPECT_EQ(Difference(dweight, GetDiff(runner.param(0)), 2e-5), "");
+    EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 2e-5), "");
+    EXPECT_EQ(Diff(dweight, GetDiff(runner.param(0)), 2e-5), "");
     if (with_bias) {
       EXPECT_EQ(runner.param(1).shape(), Shape{g.outputs});
-      EXPECT_EQ(Difference(dbias, GetDiff(runner.param(1)), 2e-5), "");
+      EXPECT_EQ(Diff(dbias, GetDiff(runner.param(1)), 2e-5), "");
     }
   });
 }
@@ -147,8 +147,8 @@ TEST(ConvolutionLayer, SharesItsWeightsAmongSeveralBottoms) {
   runner.SetUp(2);
   SetWeights(weight, bias, &runner);
   runner.Forward();
-  EXPECT_EQ(Difference(g.Forward(x0, weight, bias), GetData(runner.top(0))), "");
-  EXPECT_EQ(Difference(g.Forward(x1, weight, bias), GetData(runner.top(1))), "");
+  EXPECT_EQ(Diff(g.Forward(x0, weight, bias), GetData(runner.top(0))), "");
+  EXPECT_EQ(Diff(g.Forward(x1, weight, bias), GetData(runner.top(1))), "");
   // The layer marks its own gradients between its bottoms: begin anew each time.
   const Array dy0 = Uniform(g.out_count(), -1, 1, &rng), dy1 = Uniform(g.out_count(), -1, 1, &rng);
   SetDiff(dy1, &runner.top(1));
@@ -158,10 +158,10 @@ TEST(ConvolutionLayer, SharesItsWeightsAmongSeveralBottoms) {
   g.Backward(x1, weight, dy1, &dx1, &dw1, &db1);
   for (size_t i = 0; i < dw0.size(); ++i) dw0[i] += dw1[i];
   for (size_t i = 0; i < db0.size(); ++i) db0[i] += db1[i];
-  EXPECT_EQ(Difference(dx0, GetDiff(runner.bottom(0)), 2e-5), "");
-  EXPECT_EQ(Difference(dx1, GetDiff(runner.bottom(1)), 2e-5), "");
-  EXPECT_EQ(Difference(dw0, GetDiff(runner.param(0)), 2e-5), "");
-  EXPECT_EQ(Difference(db0, GetDiff(runner.param(1)), 2e-5), "");
+  EXPECT_EQ(Diff(dx0, GetDiff(runner.bottom(0)), 2e-5), "");
+  EXPECT_EQ(Diff(dx1, GetDiff(runner.bottom(1)), 2e-5), "");
+  EXPECT_EQ(Diff(dw0, GetDiff(runner.param(0)), 2e-5), "");
+  EXPECT_EQ(Diff(db0, GetDiff(runner.param(1)), 2e-5), "");
 }
 
 TEST(ConvolutionLayer, SeesWeightsThatChangeBetweenPasses) {
@@ -177,12 +177,12 @@ TEST(ConvolutionLayer, SeesWeightsThatChangeBetweenPasses) {
       for (int pass = 0; pass < 3; ++pass) {
         const Array weight = Uniform(g.weight_count(), -1, 1, &rng);
         SetWeights(weight, {}, &runner);
-        EXPECT_EQ(Difference(g.Forward(x, weight, {}), runner.Output()), "");
+        EXPECT_EQ(Diff(g.Forward(x, weight, {}), runner.Output()), "");
         Array dx, dweight, dbias;
         const Array dy = Uniform(g.out_count(), -1, 1, &rng);
         g.Backward(x, weight, dy, &dx, &dweight, &dbias);
         runner.Backward(dy);
-        EXPECT_EQ(Difference(dx, GetDiff(runner.bottom())), "");
+        EXPECT_EQ(Diff(dx, GetDiff(runner.bottom())), "");
       }
     });
   }
@@ -202,11 +202,11 @@ TEST(ConvolutionLayer, FollowsABottomOfAnotherBatchSize) {
     g.n = n;
     const Array x = Uniform(g.in_count(), -1, 1, &rng), dy = Uniform(g.out_count(), -1, 1, &rng);
     runner.Reshape({g.n, g.c, g.h, g.w}, x);
-    EXPECT_EQ(Difference(g.Forward(x, weight, {}), runner.Output()), "");
+    EXPECT_EQ(Diff(g.Forward(x, weight, {}), runner.Output()), "");
     Array dx, dweight, dbias;
     g.Backward(x, weight, dy, &dx, &dweight, &dbias);
     runner.Backward(dy);
-    EXPECT_EQ(Difference(dx, GetDiff(runner.bottom())), "");
+    EXPECT_EQ(Diff(dx, GetDiff(runner.bottom())), "");
   }
 }
 

@@ -35,11 +35,11 @@ TEST(DropoutLayer, TrainingMultipliesByAScaledMaskOfItsOwnStream) {
       runner.SetUp();
       const Array mask = ExpectedMask(Seed(), 4, 17, static_cast<float>(ratio), count);
       for (int64_t i = 0; i < count; ++i) expected[i] *= mask[i] / (1 - ratio);
-      EXPECT_EQ(Difference(expected, runner.Output(), 1e-6), "");
+      EXPECT_EQ(Diff(expected, runner.Output(), 1e-6), "");
       const Array diff = Uniform(count, -2, 2, &rng);
       for (int64_t i = 0; i < count; ++i) expected[i] = diff[i] * mask[i] / (1 - ratio);
       runner.Backward(diff);
-      EXPECT_EQ(Difference(expected, GetDiff(runner.bottom()), 1e-6), "");
+      EXPECT_EQ(Diff(expected, GetDiff(runner.bottom()), 1e-6), "");
     }
   }
 }

@@ -25,19 +25,19 @@ void ExpectMatch(const InnerProductShape& s, bool with_bias, Rng* rng) {
   std::vector<float> scratch(InnerProductScratchBytes(s) / sizeof(float), 1e9f);
   InnerProductForward(s, Floats(x).data(), Floats(weight).data(),
                       with_bias ? Floats(bias).data() : nullptr, top.data(), scratch.data());
-  EXPECT_EQ(Difference(g.Forward(x, weight, bias), Doubles(top), 1e-4), "");
+  EXPECT_EQ(Diff(g.Forward(x, weight, bias), Doubles(top), 1e-4), "");
   InnerProductBackwardData(s, Floats(dy).data(), Floats(weight).data(), bottom_diff.data(),
                            scratch.data());
-  EXPECT_EQ(Difference(dx, Doubles(bottom_diff), 1e-4), "");
+  EXPECT_EQ(Diff(dx, Doubles(bottom_diff), 1e-4), "");
   for (int unaligned : {0, 1}) {
     std::vector<float> weight_diff(weight.size() + 1, 1e9f), bias_diff(s.outputs, 1e9f);
     InnerProductBackwardWeights(s, Floats(x).data(), Floats(dy).data(),
                                 weight_diff.data() + unaligned,
                                 with_bias ? bias_diff.data() : nullptr, scratch.data());
     weight_diff.erase(unaligned ? weight_diff.begin() : weight_diff.end() - 1);
-    EXPECT_EQ(Difference(dweight, Doubles(weight_diff), 1e-4), "");
+    EXPECT_EQ(Diff(dweight, Doubles(weight_diff), 1e-4), "");
     if (with_bias) {
-      EXPECT_EQ(Difference(dbias, Doubles(bias_diff), 1e-4), "");
+      EXPECT_EQ(Diff(dbias, Doubles(bias_diff), 1e-4), "");
     }
   }
 }
@@ -83,11 +83,11 @@ TEST(InnerProductKernel, ServesTheLayer) {
   runner.SetUp();
   SetData(weight, &runner.param(0));
   SetData(bias, &runner.param(1));
-  EXPECT_EQ(Difference(g.Forward(x, weight, bias), runner.Output(), 1e-4), "");
+  EXPECT_EQ(Diff(g.Forward(x, weight, bias), runner.Output(), 1e-4), "");
   runner.Backward(dy);
-  EXPECT_EQ(Difference(dx, GetDiff(runner.bottom()), 1e-4), "");
-  EXPECT_EQ(Difference(dweight, GetDiff(runner.param(0)), 1e-4), "");
-  EXPECT_EQ(Difference(dbias, GetDiff(runner.param(1)), 1e-4), "");
+  EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 1e-4), "");
+  EXPECT_EQ(Diff(dweight, GetDiff(runner.param(0)), 1e-4), "");
+  EXPECT_EQ(Diff(dbias, GetDiff(runner.param(1)), 1e-4), "");
 }
 
 }  // namespace

@@ -51,12 +51,12 @@ TEST(InnerProductLayer, MatchesTheReference) {
                   g.transpose ? (Shape{g.k, g.outputs}) : (Shape{g.outputs, g.k}));
         SetData(weight, &runner.param(0));
         if (with_bias) SetData(bias, &runner.param(1));
-        EXPECT_EQ(Difference(g.Forward(x, weight, bias), runner.Output(), 2e-5), "");
+        EXPECT_EQ(Diff(g.Forward(x, weight, bias), runner.Output(), 2e-5), "");
         runner.Backward(dy);
-        EXPECT_EQ(Difference(dx, GetDiff(runner.bottom()), 2e-5), "");
-        EXPECT_EQ(Difference(dweight, GetDiff(runner.param(0)), 2e-5), "");
+        EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 2e-5), "");
+        EXPECT_EQ(Diff(dweight, GetDiff(runner.param(0)), 2e-5), "");
         if (with_bias) {
-          EXPECT_EQ(Difference(dbias, GetDiff(runner.param(1)), 2e-5), "");
+          EXPECT_EQ(Diff(dbias, GetDiff(runner.param(1)), 2e-5), "");
         }
       });
     }
@@ -95,7 +95,7 @@ TEST(InnerProductLayer, FollowsABottomOfAnotherBatchSize) {
     g.m = m;
     const Array x = Uniform(6 * m, -1, 1, &rng);
     runner.Reshape({m, 6}, x);
-    EXPECT_EQ(Difference(g.Forward(x, weight, bias), runner.Output()), "");
+    EXPECT_EQ(Diff(g.Forward(x, weight, bias), runner.Output()), "");
   }
   EXPECT_CONTAINS(ErrorOf([&] { runner.Reshape({2, 5}, Array(10, 0.0)); }), "expected 6");
 }

@@ -35,9 +35,9 @@ TEST(LrnLayer, MatchesTheReferenceInEveryMemoryOrder) {
     const int64_t count = g.n * g.c * g.h * g.w;
     const Array x = Uniform(count, -2, 2, &rng), dy = Uniform(count, -1, 1, &rng);
     ForEachLayout(Text(g), {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
-      EXPECT_EQ(Difference(g.Forward(x), runner.Output(), 1e-5), "");
+      EXPECT_EQ(Diff(g.Forward(x), runner.Output(), 1e-5), "");
       runner.Backward(dy);
-      EXPECT_EQ(Difference(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-5), "");
+      EXPECT_EQ(Diff(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-5), "");
     });
   }
 }
@@ -63,7 +63,7 @@ TEST(LrnLayer, FollowsABottomOfAnotherSize) {
   g.n = 3, g.h = 5;
   const Array x = Uniform(180, -1, 1, &rng);
   runner.Reshape({3, 4, 5, 3}, x);
-  EXPECT_EQ(Difference(g.Forward(x), runner.Output()), "");
+  EXPECT_EQ(Diff(g.Forward(x), runner.Output()), "");
 }
 
 TEST(LrnLayer, RefusesBadSettings) {

@@ -111,13 +111,13 @@ TestNet Build(const NamedNet& named, std::optional<Layout> layout) {
 void ExpectSame(const std::vector<float>& values, const std::vector<float>& plain,
                 const std::string& what) {
   ASSERT_EQ(values.size(), plain.size()) << what;
-  double largest = 0, difference = 0;
+  double largest = 0, diff = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
     largest = std::max<double>(largest, std::abs(plain[i]));
-    difference = std::max<double>(difference, std::abs(plain[i] - values[i]));
+    diff = std::max<double>(diff, std::abs(plain[i] - values[i]));
   }
   EXPECT_GT(largest, 0) << what;
-  EXPECT_LE(difference, 2e-5 * largest) << what;
+  EXPECT_LE(diff, 2e-5 * largest) << what;
 }
 
 class NetLayout : public testing::TestWithParam<std::tuple<NamedNet, Layout>> {};

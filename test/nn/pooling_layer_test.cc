@@ -36,9 +36,9 @@ void ExpectMatch(const std::string& text, const Pooling& g, const Array& x, Rng*
   const Array dy = Uniform(g.out_count(), -1, 1, rng);
   ForEachLayout(text, {g.n, g.c, g.h, g.w}, x, [&](LayerRunner& runner) {
     ASSERT_EQ(runner.top().shape(), (Shape{g.n, g.c, g.out_h(), g.out_w()}));
-    EXPECT_EQ(Difference(g.Forward(x), runner.Output(), 1e-6), "");
+    EXPECT_EQ(Diff(g.Forward(x), runner.Output(), 1e-6), "");
     runner.Backward(dy);
-    EXPECT_EQ(Difference(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
+    EXPECT_EQ(Diff(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
   });
 }
 
@@ -130,10 +130,10 @@ TEST(PoolingLayer, FollowsABottomOfAnotherSize) {
     g.n = 2, g.h = 9, g.w = 11;
     const Array x = Apart(2 * 3 * 99, 0.01, &rng);
     runner.Reshape({2, 3, 9, 11}, x);
-    EXPECT_EQ(Difference(g.Forward(x), runner.Output()), "");
+    EXPECT_EQ(Diff(g.Forward(x), runner.Output()), "");
     const Array dy = Uniform(g.out_count(), -1, 1, &rng);
     runner.Backward(dy);
-    EXPECT_EQ(Difference(g.Backward(x, dy), GetDiff(runner.bottom())), "");
+    EXPECT_EQ(Diff(g.Backward(x, dy), GetDiff(runner.bottom())), "");
   }
 }
 

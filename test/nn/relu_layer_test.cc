@@ -15,11 +15,10 @@ TEST(ReluLayer, MatchesTheReferenceInEveryMemoryOrder) {
       const Array x = Apart(ShapeCount(shape), 0.1, &rng);
       const Array dy = Uniform(ShapeCount(shape), -1, 1, &rng);
       const auto taken = ForEachLayout(Text(slope), shape, x, [&](LayerRunner& runner) {
-        EXPECT_EQ(Difference(reference::ReluForward(x, slope), runner.Output(), 1e-6), "");
+        EXPECT_EQ(Diff(reference::ReluForward(x, slope), runner.Output(), 1e-6), "");
         EXPECT_EQ(runner.top().layout(), runner.bottom().layout());
         runner.Backward(dy);
-        EXPECT_EQ(Difference(reference::ReluBackward(x, dy, slope), GetDiff(runner.bottom()), 1e-6),
-                  "");
+        EXPECT_EQ(Diff(reference::ReluBackward(x, dy, slope), GetDiff(runner.bottom()), 1e-6), "");
       });
       EXPECT_EQ(taken.size(), shape == (Shape{2, 16, 3, 5}) ? 4u : 1u);
     }
@@ -46,7 +45,7 @@ TEST(ReluLayer, FollowsABottomThatGrows) {
   runner.SetUp();
   const Array x = Apart(600, 0.1, &rng);
   runner.Reshape({20, 30}, x);
-  EXPECT_EQ(Difference(reference::ReluForward(x, 0), runner.Output()), "");
+  EXPECT_EQ(Diff(reference::ReluForward(x, 0), runner.Output()), "");
 }
 
 TEST(ReluLayer, RefusesToHideSignsInPlace) {

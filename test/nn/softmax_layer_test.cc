@@ -32,9 +32,9 @@ TEST(SoftmaxLayer, MatchesTheReferenceForwardAndBackward) {
     const Array x = Uniform(ShapeCount(c.shape), -6, 6, &rng);
     const Array dy = Uniform(ShapeCount(c.shape), -1, 1, &rng);
     ForEachLayout(Text(c.axis), c.shape, x, [&](LayerRunner& runner) {
-      EXPECT_EQ(Difference(c.view.Softmax(x), runner.Output(), 1e-6), "");
+      EXPECT_EQ(Diff(c.view.Softmax(x), runner.Output(), 1e-6), "");
       runner.Backward(dy);
-      EXPECT_EQ(Difference(c.view.SoftmaxBackward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
+      EXPECT_EQ(Diff(c.view.SoftmaxBackward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
     });
   }
 }
@@ -58,7 +58,7 @@ TEST(SoftmaxLayer, SurvivesScoresOfAnySize) {
   runner.AddBottom({3, 3}, {1e30, -1e30, 0, 1000, 1000, 1000, -2000, -2001, -2e9});
   runner.SetUp();
   const double p = 1 / (1 + std::exp(-1.0));
-  EXPECT_EQ(Difference({1, 0, 0, 1. / 3, 1. / 3, 1. / 3, p, 1 - p, 0}, runner.Output(), 1e-6), "");
+  EXPECT_EQ(Diff({1, 0, 0, 1. / 3, 1. / 3, 1. / 3, p, 1 - p, 0}, runner.Output(), 1e-6), "");
 }
 
 TEST(SoftmaxLayer, RefusesAnAxisThatDoesNotExist) {

@@ -72,14 +72,14 @@ TEST(SoftmaxWithLossLayer, MatchesTheReferenceInEveryNormalization) {
         runner.AddBottom(c.labels, Floats(labels));
         runner.SetUp(2);
         const double loss = c.view.Loss(x, labels, ignored, z);
-        EXPECT_EQ(Difference({loss}, runner.Output(), 1e-5), "");
+        EXPECT_EQ(Diff({loss}, runner.Output(), 1e-5), "");
         EXPECT_EQ(runner.top().shape(), Shape{});
-        EXPECT_EQ(Difference(c.view.Softmax(x), GetData(runner.top(1)), 1e-6), "");
+        EXPECT_EQ(Diff(c.view.Softmax(x), GetData(runner.top(1)), 1e-6), "");
         const double weight = 0.5 + rng.Uniform();
         runner.Backward({weight});
         Array dx = c.view.LossBackward(x, labels, ignored, z);
         for (double& d : dx) d *= static_cast<float>(weight);
-        EXPECT_EQ(Difference(dx, GetDiff(runner.bottom()), 1e-6), "");
+        EXPECT_EQ(Diff(dx, GetDiff(runner.bottom()), 1e-6), "");
       }
     }
   }

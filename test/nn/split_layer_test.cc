@@ -67,7 +67,7 @@ TEST(SplitLayer, SumsTheGradientsOfItsTops) {
       for (int k = 0; k < 39; ++k) sum[k] += diff[k];
     }
     runner.Backward(GetDiff(runner.top(0)));
-    EXPECT_EQ(Difference(sum, GetDiff(runner.bottom())), "");
+    EXPECT_EQ(Diff(sum, GetDiff(runner.bottom())), "");
     EXPECT_EQ(runner.CheckGradients(), "");
   }
 }

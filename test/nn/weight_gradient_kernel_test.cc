@@ -24,9 +24,9 @@ void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) 
   for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left
     std::vector<float> weight(g.weight_count(), 1e9f), bias(g.outputs, 1e9f);
     gradient.Run(bottom.data(), top.data(), weight.data(), with_bias ? bias.data() : nullptr);
-    EXPECT_EQ(Difference(dweight, Array(weight.begin(), weight.end()), 1e-4), "");
+    EXPECT_EQ(Diff(dweight, Array(weight.begin(), weight.end()), 1e-4), "");
     if (with_bias) {
-      EXPECT_EQ(Difference(dbias, Array(bias.begin(), bias.end()), 1e-4), "");
+      EXPECT_EQ(Diff(dbias, Array(bias.begin(), bias.end()), 1e-4), "");
     }
   }
 }

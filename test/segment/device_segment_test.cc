@@ -72,7 +72,7 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
     };
   }
 
-  PlayedDevice device_;  // outlives all replicas
+  FakeDevice device_;  // outlives all replicas
   std::vector<StreamExecutor*> executors_;
   std::vector<EmulatedStream<>*> streams_;
 };
@@ -168,7 +168,7 @@ TEST_P(DeviceSegment, TakesInNodesThatJoinLateAndTakesOverFromThoseThatDie) {
   PutOnDevice(&segment, {0, 1});
   segment.Start(0, 5.0f);
   segment.Run(2500);
-  ASSERT_TRUE(segment.net(0).state().founded());
+  ASSERT_TRUE(segment.net(0).state().bootstrapped());
   segment.Start(1, 9.0f);
   segment.Start(2, 7.0f);
   segment.Run(1500);
@@ -322,7 +322,7 @@ TEST_P(PlayedSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
     segment.StartAll();
     ExpectSums(&segment, 2, Progress(&segment, 2, 5000, 1000));
     ExpectNothingRefused(&segment, 2);
-    // Every position, and nothing else: differences have a checksum, seals need copies.
+    // Every position, and nothing else: diffs have a checksum, seals need copies.
     const uint64_t positions =
         segment.net(0).meters().exchange().sent[static_cast<size_t>(FrameType::kPosition)];
     EXPECT_GT(positions, 0u);

@@ -23,7 +23,7 @@ class Pair {
     for (uint16_t id : {0, 1}) {
       ExchangeConfig config = test::TickConfig();
       config.node = id;
-      config.suspect_ns = 3600'000'000'000;  // tests let time jump
+      config.peer_timeout_ns = 3600'000'000'000;  // tests let time jump
       nodes_[id].Start(config, kChunks * kFloats, kFloats);
     }
     for (int i = 0; i < 1000 && !Ready(); ++i) Step();
@@ -174,7 +174,7 @@ TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSurveyOnly) {
   EXPECT_EQ(pair.survey().all().answered, 0u);
   pair.weights(1)[chunk * kFloats] += 1;
   pair.Iterate(1);
-  pair.Step();  // the difference goes out; node 0's turn comes in the next tick
+  pair.Step();  // the diff goes out; node 0's turn comes in the next tick
   ASSERT_TRUE(pair.exchange(1).table().chunks[chunk].pending);
   pair.Step();
   ASSERT_FALSE(pair.exchange(1).table().chunks[chunk].pending);

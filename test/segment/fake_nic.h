@@ -10,17 +10,17 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
-#include "test/support/played_device.h"
+#include "test/support/fake_device.h"
 #include "transport/transport.h"
 
 namespace millrace::test {
 
 struct PlayedNicOptions {
-  size_t buffers = 2048;                // frames that are lent at once at most
-  bool says_where = true;               // where received frames lie
-  const PlayedDevice* reads = nullptr;  // sends payloads from there, without a copy
-  const bool* full = nullptr;           // while that is true it has no room for any frame
-  const NodeId* full_to = nullptr;      // nor for any to this node
+  size_t buffers = 2048;              // frames that are lent at once at most
+  bool says_where = true;             // where received frames lie
+  const FakeDevice* reads = nullptr;  // sends payloads from there, without a copy
+  const bool* full = nullptr;         // while that is true it has no room for any frame
+  const NodeId* full_to = nullptr;    // nor for any to this node
 };
 
 class PlayedNic : public Transport {

@@ -88,7 +88,7 @@ TEST(FrameFilter, LetsInWhoHasIntroducedItselfAndNobodyElse) {
     EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 2u);
     EXPECT_EQ(a.drops_of(1), 1u);  // the early one
     EXPECT_EQ(a.drops_of(2), 2u);
-    const PeerMeters exchange(3, 1);
+    const PeerMetrics exchange(3, 1);
     SegmentMetrics meters(&exchange, {1, 2});
     meters.Publish(a);
     EXPECT_EQ(meters.filter_drops(), 3u);

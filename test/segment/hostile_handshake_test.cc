@@ -128,7 +128,7 @@ TEST(HostileHandshake, OneForgedMessageOnlyDelaysANodeThatIsAlone) {
     EXPECT_EQ(segment.net(2).state().members(), 0u);
     segment.Run(2000);
     EXPECT_EQ(segment.net(2).state().refusal(), "");
-    EXPECT_TRUE(segment.net(2).state().founded());
+    EXPECT_TRUE(segment.net(2).state().bootstrapped());
   }
 }
 
@@ -187,7 +187,7 @@ TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
     segment.StartOther(
         1, [](NetSegmentConfig* config) { config->filter.handshake.settings.topology_digest = 1; });
     segment.Start(0);
-    segment.Run(500);  // they hear of each other's difference
+    segment.Run(500);  // they hear of each other's diff
     segment.Start(2);
     segment.Run(3000);
     for (const int node : {0, 2}) {

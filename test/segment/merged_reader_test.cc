@@ -10,7 +10,7 @@
 #include "test/segment/segment_nodes.h"
 #include "test/support/emulated_stream.h"
 #include "test/support/exchange_node.h"
-#include "test/support/played_device.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -138,7 +138,7 @@ TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
 
 TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
   constexpr int64_t kFloats = 20'000;
-  PlayedDevice device;
+  FakeDevice device;
   NetSegmentConfig config;
   config.chunk_floats = 300;
   SegmentNodes segment(2, kFloats, config);

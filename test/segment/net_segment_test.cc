@@ -52,13 +52,13 @@ TEST(NetSegment, StartsFromTheWeightsOfTheNodeThatBegan) {
   segment.Start(1, 5.0f);
   segment.Run(2500);
   EXPECT_TRUE(segment.net(1).state().in_sync());
-  EXPECT_TRUE(segment.net(1).state().founded());
+  EXPECT_TRUE(segment.net(1).state().bootstrapped());
   EXPECT_TRUE(segment.net(1).state().leads());
   segment.Start(0, 9.0f);
   EXPECT_FALSE(segment.net(0).state().in_sync());
   segment.Run(1000);
   EXPECT_TRUE(segment.net(0).state().in_sync());
-  EXPECT_FALSE(segment.net(0).state().founded());
+  EXPECT_FALSE(segment.net(0).state().bootstrapped());
   for (float w : segment.weights(0)) ASSERT_EQ(w, 5.0f);
   // Exactly one does what is to be done once: the lowest.
   EXPECT_TRUE(segment.net(0).state().leads());
@@ -69,13 +69,13 @@ TEST(NetSegment, SendsNothingButHeartbeatsWithoutProgress) {
   Segment segment(2, 20000);
   segment.StartAll();
   segment.Run(1000);
-  const uint64_t before = segment.net(0).meters().exchange().sent[1];  // positions
-  const uint64_t bytes = segment.net(0).meters().wire_bytes();
+  const uint64_t before = segment.net(0).metrics().exchange().sent[1];  // positions
+  const uint64_t bytes = segment.net(0).metrics().wire_bytes();
   segment.Run(10000);
-  EXPECT_EQ(segment.net(0).meters().exchange().sent[1], before);
+  EXPECT_EQ(segment.net(0).metrics().exchange().sent[1], before);
   // A heartbeat in 100 ms; of these one in 250 ms of the size of a position.
   const size_t largest = segment.net(0).transport().max_frame_bytes();
-  EXPECT_LT(segment.net(0).meters().wire_bytes() - bytes, 100u * 150u + 40u * (largest + 100u));
+  EXPECT_LT(segment.net(0).metrics().wire_bytes() - bytes, 100u * 150u + 40u * (largest + 100u));
   EXPECT_FALSE(segment.last().at_once);
   EXPECT_GT(segment.last().deadline_ns, segment.now() - kMs);
 }
@@ -125,7 +125,7 @@ TEST(NetSegment, KeepsToItsRate) {
   config.max_bytes_per_second = 2e6;
   Segment segment(2, 40000, config);
   segment.StartAll();
-  const uint64_t before = segment.net(0).meters().wire_bytes();
+  const uint64_t before = segment.net(0).metrics().wire_bytes();
   const int64_t begin = segment.now();
   for (int i = 0; i < 20000; ++i) {
     segment.Iterate(0, 1.0f);
@@ -133,7 +133,7 @@ TEST(NetSegment, KeepsToItsRate) {
     segment.Pass();
   }
   const double seconds = static_cast<double>(segment.now() - begin) * 1e-9;
-  const auto sent = static_cast<double>(segment.net(0).meters().wire_bytes() - before);
+  const auto sent = static_cast<double>(segment.net(0).metrics().wire_bytes() - before);
   EXPECT_NEAR(sent / seconds, 2e6, 0.03 * 2e6);
 }
 
@@ -147,7 +147,7 @@ TEST(NetSegment, KeepsToItsRateHoweverManyGossipThereAre) {
     return stores[node] = std::make_shared<GossipStore>(2, static_cast<NodeId>(node), 1);
   };
   segment.StartAll();
-  const uint64_t before = segment.net(0).meters().wire_bytes();
+  const uint64_t before = segment.net(0).metrics().wire_bytes();
   std::vector<std::byte> text(kMaxGossipBytes);
   for (int ms = 0; ms < 1000; ++ms) {
     for (const GossipKey topic : {GossipKey::kReport, GossipKey::kEnd, GossipKey::kTest}) {
@@ -155,7 +155,7 @@ TEST(NetSegment, KeepsToItsRateHoweverManyGossipThereAre) {
     }
     segment.Run(1);
   }
-  const auto sent = static_cast<double>(segment.net(0).meters().wire_bytes() - before);
+  const auto sent = static_cast<double>(segment.net(0).metrics().wire_bytes() - before);
   EXPECT_GT(sent, 0.9 * kRate);
   EXPECT_LT(sent, 1.1 * kRate);
 }
@@ -169,8 +169,8 @@ TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   };
   segment.StartAll();
   segment.Run(100);
-  const auto sent = [&] { return segment.net(0).meters().exchange().bytes_sent; };
-  const auto received = [&] { return segment.net(1).meters().exchange().bytes_received; };
+  const auto sent = [&] { return segment.net(0).metrics().exchange().bytes_sent; };
+  const auto received = [&] { return segment.net(1).metrics().exchange().bytes_received; };
   const uint64_t sent_before = sent(), received_before = received();
   for (int64_t i = 0; i < 15000; ++i) segment.Add(0, i, 1);
   segment.Iterate(0, 1);
@@ -201,13 +201,13 @@ TEST(NetSegment, WaitsLongerForAnswersWhereTheyTakeLong) {
   Segment segment(2, 40000, config);
   segment.StartAll();
   const auto run = [&](int ms) {
-    const ExchangeStats before = segment.net(0).meters().exchange();
+    const ExchangeStats before = segment.net(0).metrics().exchange();
     for (int i = 0; i < ms; ++i) {
       segment.Iterate(0, 1.0f);
       segment.Iterate(1, 1.0f);
       segment.Run(1);
     }
-    const ExchangeStats after = segment.net(0).meters().exchange();
+    const ExchangeStats after = segment.net(0).metrics().exchange();
     EXPECT_GT(after.diffs_taken - before.diffs_taken, 20u);
     return static_cast<double>(after.resends - before.resends) /
            static_cast<double>(after.diffs_taken - before.diffs_taken);
@@ -259,13 +259,13 @@ TEST(NetSegment, MetersEveryPeer) {
   segment.StartAll();
   segment.TakeTurns(10000);
   segment.Run(2000);
-  const SegmentMetrics& meters = segment.net(0).meters();
-  ASSERT_EQ(meters.peers().size(), 2u);
-  EXPECT_EQ(segment.net(0).NameOf(meters.peers()[1]), "node2");
-  const ExchangeStats stats = meters.exchange();
+  const SegmentMetrics& metrics = segment.net(0).metrics();
+  ASSERT_EQ(metrics.peers().size(), 2u);
+  EXPECT_EQ(segment.net(0).NameOf(metrics.peers()[1]), "node2");
+  const ExchangeStats stats = metrics.exchange();
   PeerStats sum;
-  for (const NodeId peer : meters.peers()) {
-    const PeerStats found = meters.peer(peer);
+  for (const NodeId peer : metrics.peers()) {
+    const PeerStats found = metrics.peer(peer);
     EXPECT_GT(found.frames_out, 1000u);
     EXPECT_GT(found.sweeps, 5);
     sum.frames_in += found.frames_in;
@@ -273,7 +273,7 @@ TEST(NetSegment, MetersEveryPeer) {
     sum.positions_taken += found.positions_taken;
     sum.diffs_merged += found.diffs_merged;
     sum.round_trip += found.round_trip;
-    const Divergence divergence = meters.divergence(peer);
+    const Divergence divergence = metrics.divergence(peer);
     EXPECT_GE(divergence.surveys, 2u);
     EXPECT_GT(divergence.chunks, 0u);
     EXPECT_GT(divergence.age_max_ns, 0);
@@ -282,14 +282,15 @@ TEST(NetSegment, MetersEveryPeer) {
   EXPECT_EQ(sum.bytes_in, stats.bytes_received);
   EXPECT_EQ(sum.positions_taken, stats.positions_taken);
   EXPECT_EQ(sum.diffs_merged, stats.diffs_merged);
-  EXPECT_EQ(sum.round_trip.count(), meters.round_trip().count());
-  EXPECT_GT(meters.round_trip().count(), 100u);
-  EXPECT_GT(meters.sweeps(), 5);
-  EXPECT_EQ(meters.divergence().chunks, meters.divergence(1).chunks + meters.divergence(2).chunks);
+  EXPECT_EQ(sum.round_trip.count(), metrics.round_trip().count());
+  EXPECT_GT(metrics.round_trip().count(), 100u);
+  EXPECT_GT(metrics.sweeps(), 5);
+  EXPECT_EQ(metrics.divergence().chunks,
+            metrics.divergence(1).chunks + metrics.divergence(2).chunks);
   // Frames that came before their sender had completed the handshake.
   uint64_t filter = 0;
-  for (const NodeId peer : meters.peers()) filter += meters.filter_drops_of(peer);
-  EXPECT_EQ(filter, meters.filter_drops());
+  for (const NodeId peer : metrics.peers()) filter += metrics.filter_drops_of(peer);
+  EXPECT_EQ(filter, metrics.filter_drops());
 }
 
 // Two nodes, sealed; the first one's transport can be full.

@@ -23,7 +23,7 @@ void ExpectHolds(const Scenario& scenario, World* world) {
 // A node sends, in a sweep, a position of each chunk that it masters, a difference of
 // each other one, and a list of what it has seen to each other node, with a heartbeat:
 // a sweep takes (chunks + nodes) / rate ticks, rounded up. A step that just misses a
-// difference waits until that one was sent, merged and acknowledged, and then is sent,
+// diff waits until that one was sent, merged and acknowledged, and then is sent,
 // merged and published itself: twice a sweep of the worker's and one of the master's,
 // and a tick on the wire after each. A worker that hears of no position waits for
 // push_after, 3 ticks, before it sends at all.

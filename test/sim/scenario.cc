@@ -64,7 +64,7 @@ void DrawEvents(Rng& rng, Scenario* s) {
         continue;
       case 3:
       case 4:
-        event.kind = Event::Kind::kFreeze;
+        event.kind = Event::Kind::kDemote;
         event.ticks = Between(rng, 5, 200);
         break;
       case 5:

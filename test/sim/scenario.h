@@ -17,7 +17,7 @@ struct Event {
     kCrash,      // the node's memory is gone
     kRestart,    // a crashed or left node, or one that has not started, starts
     kLeave,      // asks to go
-    kFreeze,     // stands still for `ticks`, and goes on as if nothing had happened
+    kDemote,     // stands still for `ticks`, and goes on as if nothing had happened
     kPartition,  // for `ticks`, nodes whose bit in `mask` differs do not hear each other
     kBreak,      // for `ticks`, those whose bit in `mask` is set do not hear the node
     kBlackHole,  // the same, of its largest frames only

@@ -64,7 +64,7 @@ void SimNode::Begin(uint32_t incarnation) {
   holder_.reset();
   node_.Start(config, size, stride_);
   holder_.emplace(node_.locks.get());
-  if (!starts_ahead()) return;
+  if (!is_async()) return;
   node_.exchange.reset();
   node_.executor = std::make_unique<test::LateExecutor>(std::move(node_.executor), 4);
   node_.exchange = std::make_unique<Exchange>(config, node_.executor.get());
@@ -72,7 +72,7 @@ void SimNode::Begin(uint32_t incarnation) {
 
 void SimNode::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
   constexpr size_t kPiece = 3;
-  while (starts_ahead() && frames.size() > kPiece) {
+  while (is_async() && frames.size() > kPiece) {
     node_.exchange->Receive(frames.first(kPiece), now);
     frames = frames.subspan(kPiece);
   }

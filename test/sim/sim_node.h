@@ -3,7 +3,7 @@
 //
 // Every chunk has two floats, lanes, for each node: for what its solver adds when it may train,
 // and for what it writes when it may not. A node's solver adds only to its own lanes. What a lane
-// holds anywhere is then the sum of those differences of that node which were merged: exact in
+// holds anywhere is then the sum of those diffs of that node which were merged: exact in
 // float32 as long as all are integers.
 #ifndef MILLRACE_TEST_SIM_SIM_NODE_H_
 #define MILLRACE_TEST_SIM_SIM_NODE_H_
@@ -52,7 +52,7 @@ class SimNode {
   uint16_t id() const { return id_; }
   // Every other node works as if its replica lay on a device: its exchange goes on while the
   // executor is still at work, and takes frames in pieces.
-  bool starts_ahead() const { return id_ % 2 == 1; }
+  bool is_async() const { return id_ % 2 == 1; }
   // The frames stay until the next Send.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
   // One step of its solver, if it may train. If it may not any more, its solver may write all the

@@ -75,7 +75,7 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
   for (std::thread& worker : workers) worker.join();
   for (const std::string& report : reports) ADD_FAILURE() << report;
   std::cout << seeds << " seeds: " << total.frames << " frames, " << total.diffs_merged
-            << " differences merged, " << total.resends << " resent, " << total.views << " views, "
+            << " diffs merged, " << total.resends << " resent, " << total.views << " views, "
             << total.takeovers << " chunks taken over, " << total.lives_lost << " lives lost\n";
   // A simulation in which nothing happens proves nothing.
   EXPECT_GT(total.diffs_merged, 0u);

@@ -45,8 +45,8 @@ void Tree::Start(uint16_t id) {
     config.incarnation = node.incarnation * 1000;
     config.slots = 64;
     const uint16_t top = members.front();
-    if (top != 0 && id != top) config.found_after_ns = -1;
-    config.sole_founder = config.founds_when_told = top != 0 && top == id;
+    if (top != 0 && id != top) config.bootstrap_after_ns = -1;
+    config.sole_bootstrapper = config.bootstraps_when_allowed = top != 0 && top == id;
     end.is_top = top == id;
     end.executor = MakeHostExecutor(
         {node.weights.data(), end.base.data(), end.pending.data(), nullptr, size, stride_});
@@ -100,7 +100,7 @@ void Tree::Count(Node* node) {
     return end.is_top || end.exchange->in_sync();
   });
   for (End& end : node->ends) {
-    if (has_weights) end.exchange->AllowFounding();
+    if (has_weights) end.exchange->AllowBootstrap();
   }
   if (!node->begun && !InSync(*node)) return;
   node->begun = true;

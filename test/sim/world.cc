@@ -82,7 +82,7 @@ void World::Happen() {
       case Event::Kind::kLeave:
         if (node.running() && !node.leaving() && OthersKnowAll(event.node)) node.Leave();
         break;
-      case Event::Kind::kFreeze:
+      case Event::Kind::kDemote:
         node.FreezeUntil(tick_ + event.ticks);
         break;
       case Event::Kind::kPartition:
@@ -223,8 +223,8 @@ bool World::CheckReplicas(Failure* failure) const {
   const std::vector<float>& first = running[0]->weights();
   for (const SimNode* node : running) {
     for (size_t i = 0; i < first.size(); ++i) {
-      const float difference = std::abs(node->weights()[i] - first[i]);
-      if (difference <= tolerance) continue;
+      const float diff = std::abs(node->weights()[i] - first[i]);
+      if (diff <= tolerance) continue;
       *failure = {"replicas-equal",
                   Cat("weight ", i, " is ", first[i], " on node ", running[0]->id(), ", ",
                       node->weights()[i], " on node ", node->id())};
@@ -286,7 +286,7 @@ bool World::CheckSurvivors(Failure* failure) const {
     return true;
   }
   for (const Event& e : scenario_.events) {
-    if (e.kind == Event::Kind::kFreeze || e.kind == Event::Kind::kPartition ||
+    if (e.kind == Event::Kind::kDemote || e.kind == Event::Kind::kPartition ||
         e.kind == Event::Kind::kBreak || e.kind == Event::Kind::kBlackHole) {
       return true;
     }

@@ -79,7 +79,7 @@ Array Apart(int64_t count, double gap, Rng* rng) {
   return values;
 }
 
-std::string Difference(const Array& expected, const Array& actual, double tolerance) {
+std::string Diff(const Array& expected, const Array& actual, double tolerance) {
   if (expected.size() != actual.size()) {
     return Cat(actual.size(), " values, expected ", expected.size());
   }

@@ -35,7 +35,7 @@ Array Apart(int64_t count, double gap, Rng* rng);
 
 // "" if all |expected - actual| <= tolerance * (1 + largest |expected|); else
 // the first place where they differ.
-std::string Difference(const Array& expected, const Array& actual, double tolerance = 1e-5);
+std::string Diff(const Array& expected, const Array& actual, double tolerance = 1e-5);
 
 }  // namespace millrace::test
 

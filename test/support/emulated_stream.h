@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "exchange/kernels/kernel_body.h"
 #include "exchange/kernels/kernel_stream.h"
-#include "test/support/played_device.h"
+#include "test/support/fake_device.h"
 
 namespace millrace::test {
 
@@ -77,7 +77,7 @@ struct EmulatedStreamOptions {
   bool late = false;
   uint64_t fails_at = UINT64_MAX;  // the launch, counted from 0, that breaks the device
   // Where kernels find the replica's arrays; else where the executor says that they are.
-  const PlayedDevice* device = nullptr;
+  const FakeDevice* device = nullptr;
 };
 
 template <typename Rule = AdditiveRule>
@@ -90,7 +90,7 @@ class EmulatedStream : public KernelStream {
   const std::string& name() const override { return name_; }
   MemorySpace& shared() override { return HostMemory(); }
   // Reached at the same address, unless a test says where (Map) or refuses.
-  std::byte* Share(std::span<const std::byte> memory) override {
+  std::byte* RegisterMemory(std::span<const std::byte> memory) override {
     if (refuses_to_share) return nullptr;
     for (const auto& [host, device] : mapped_) {
       if (host == memory.data()) return device;

@@ -21,8 +21,8 @@ inline constexpr int64_t kTickNs = 1'000'000;
 inline ExchangeConfig TickConfig() {
   ExchangeConfig config;
   config.heartbeat_ns = 8 * kTickNs;
-  config.suspect_ns = 60 * kTickNs;
-  config.found_after_ns = 40 * kTickNs;
+  config.peer_timeout_ns = 60 * kTickNs;
+  config.bootstrap_after_ns = 40 * kTickNs;
   config.resend_ns = 4 * kTickNs;
   config.push_after_ns = 3 * kTickNs;
   return config;

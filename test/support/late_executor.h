@@ -26,7 +26,7 @@ class LateExecutor : public ChunkExecutor {
     for (const std::span<ChunkOp> ops : started_) inner_->Run(ops);
     started_.clear();
   }
-  bool starts_ahead() const override { return true; }
+  bool is_async() const override { return true; }
   size_t batch_ops() const override { return batch_ops_; }
   const ReplicaArrays& arrays() const override { return inner_->arrays(); }
 

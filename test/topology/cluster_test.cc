@@ -30,7 +30,7 @@ struct End {
   double loss = 0;  // of the frames that come in
   int heartbeat_ms = 20;
   uint16_t leader = 0;
-  bool sparse = false;  // differences, of 0.01 and more
+  bool sparse = false;  // diffs, of 0.01 and more
   int64_t chunk_floats = 0;
   int64_t begin = 0, floats = -1;  // its range; -1: to the end
   bool above = false;
@@ -49,12 +49,12 @@ std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
   for (const End& end : ends) {
     NetSegmentConfig config = test::EndConfig(end.node, end.nodes, test::NewLife());
     config.leader = end.leader;
-    config.exchange.sole_founder = end.leader != 0 && end.leader == end.node;
+    config.exchange.sole_bootstrapper = end.leader != 0 && end.leader == end.node;
     config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
-    config.exchange.found_after_ns = end.may_begin ? 200'000'000 : -1;
+    config.exchange.bootstrap_after_ns = end.may_begin ? 200'000'000 : -1;
     if (end.sparse) config.exchange.codec = {Codec::kSparse, 0.01f};
     config.chunk_floats = end.chunk_floats;
-    config.exchange.suspect_ns = end.suspect_ms * 1'000'000;
+    config.exchange.peer_timeout_ns = end.suspect_ms * 1'000'000;
     connected.push_back({std::move(config), Connect(end), end.begin, end.floats, end.above});
   }
   return connected;
@@ -66,7 +66,7 @@ class Machine : public test::ClusterNode {
       : ClusterNode(Connect(ends), std::vector<float>(kFloats, value), start),
         slot_(clock().RegisterSolver()) {}
   // Iteration i of this machine adds 1 to weight i % kFloats: float32 adds these up exactly, so
-  // that a difference which is lost, doubled, reversed or put elsewhere shows in some weight.
+  // that a diff which is lost, doubled, reversed or put elsewhere shows in some weight.
   void Iterate(int times) {
     for (int i = 0; i < times; ++i) {
       ASSERT_TRUE(clock().Claim(INT64_MAX));
@@ -90,7 +90,7 @@ std::vector<float> After(const std::vector<int>& made, float start = 0) {
 }
 
 // For failures: the sum of the weights, and how many are not as expected.
-std::string Difference(const Machine& machine, const std::vector<float>& expected) {
+std::string Diff(const Machine& machine, const std::vector<float>& expected) {
   const std::vector<float> weights = machine.weights();
   double sum = 0;
   int wrong = 0;
@@ -104,7 +104,7 @@ std::string Difference(const Machine& machine, const std::vector<float>& expecte
 // Whether its weights come to be exactly these.
 testing::AssertionResult ComesTo(const Machine& machine, const std::vector<float>& expected) {
   if (Eventually([&] { return machine.weights() == expected; })) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << Difference(machine, expected);
+  return testing::AssertionFailure() << Diff(machine, expected);
 }
 
 TEST(Cluster, SharesOneClockBetweenItsNodes) {

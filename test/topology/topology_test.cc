@@ -34,7 +34,7 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.begin, 0);
   EXPECT_EQ(segment.end, 1);
   EXPECT_EQ(segment.heartbeat_ns, ExchangeConfig().heartbeat_ns);
-  EXPECT_EQ(segment.suspect_ns, ExchangeConfig().suspect_ns);
+  EXPECT_EQ(segment.peer_timeout_ns, ExchangeConfig().peer_timeout_ns);
   EXPECT_TRUE(segment.options.empty());
   EXPECT_FALSE(segment.spin);
   EXPECT_TRUE(segment.damping);
@@ -66,7 +66,7 @@ TEST(Topology, TakesEveryFieldOfASegment) {
   EXPECT_EQ(segment.key_file, "k");
   EXPECT_EQ(segment.mtu, 9000);
   EXPECT_EQ(segment.heartbeat_ns, 10'000'000);
-  EXPECT_EQ(segment.suspect_ns, 30'000'000);
+  EXPECT_EQ(segment.peer_timeout_ns, 30'000'000);
   EXPECT_TRUE(segment.spin);
   EXPECT_FALSE(segment.damping);
   EXPECT_EQ(segment.solver_share, 0.25);

@@ -146,9 +146,9 @@ class DepartingCluster {
     });
     for (int i = static_cast<int>(nodes_.size()) - 1; i >= 0 && agree; --i) {
       Node& node = nodes_[i];
-      const bool handed_over =
+      const bool awaiting_master =
           node.asked_ns != kNever && Now() - node.asked_ns >= node.hand_over_ns;
-      if (!handed_over || !view_.contains(i) || view_.size() == 1 || Leader() == i) continue;
+      if (!awaiting_master || !view_.contains(i) || view_.size() == 1 || Leader() == i) continue;
       view_.erase(i);
       node.left_ns = Now();
     }

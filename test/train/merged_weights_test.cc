@@ -25,8 +25,8 @@ struct TrainingNode {
     config.name = "s";
     config.chunk_floats = 16;
     config.leader = 1;
-    config.exchange.found_after_ns = node == 0 ? 50'000'000 : -1;
-    config.exchange.suspect_ns = 3600'000'000'000;
+    config.exchange.bootstrap_after_ns = node == 0 ? 50'000'000 : -1;
+    config.exchange.peer_timeout_ns = 3600'000'000'000;
     std::vector<ClusterSegment> segments;
     segments.push_back(
         {std::make_unique<NetSegment>(config, hub->Connect(node), weights->data(), weights->size(),

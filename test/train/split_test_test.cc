@@ -311,7 +311,7 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   LoopbackHub hub({.nodes = 2});
   std::vector<SegmentEnd> ends;
   ends.push_back({EndConfig(1, 2, 1), hub.Connect(1)});
-  ends.back().config.exchange.found_after_ns = -1;
+  ends.back().config.exchange.bootstrap_after_ns = -1;
   ClusterNode node(std::move(ends), {0, 0});
 
   SplitTest& first = *nodes_[0]->split;

@@ -15,15 +15,15 @@ struct AdditiveRule {
   static constexpr bool kZeroChangesNothing = true;
 
   template <typename T>
-  MILLRACE_HOST_DEVICE T Offer(T u) const {
+  MILLRACE_HOST_DEVICE T Select(T u) const {
     return u;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Keep(T u, T d) const {
+  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
     return u - d;
   }
   template <typename T>
-  MILLRACE_HOST_DEVICE T Merge(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
     return w + d;
   }
 };

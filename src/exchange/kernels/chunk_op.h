@@ -7,7 +7,7 @@
 // The algebra (docs/exchange.md), per element, for a worker end:
 //   w        the live weights, which solvers change at any time
 //   base     what this end knows of the master's chunk, its own `pending` included
-//   pending  the difference that was sent and may not have been applied yet
+//   pending  the diff that was sent and may not have been applied yet
 //   u        = w - base: progress that was not sent yet
 #ifndef MILLRACE_EXCHANGE_KERNELS_CHUNK_OP_H_
 #define MILLRACE_EXCHANGE_KERNELS_CHUNK_OP_H_
@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-// How a difference travels; the numbers are those of the wire format.
+// How a diff travels; the numbers are those of the wire format.
 enum class Codec : uint8_t {
   kFloat32 = 0,   // 4 bytes an element
   kBfloat16 = 1,  // the upper half of a float32, rounded to nearest even; 2 bytes
@@ -28,7 +28,7 @@ enum class Codec : uint8_t {
   kSparse = 3,    // bitmap of the elements present, then a float32 for each of them
 };
 
-// What a segment's differences are encoded with, and the rule's constants.
+// What a segment's diffs are encoded with, and the rule's constants.
 struct CodecConfig {
   Codec codec = Codec::kFloat32;
   // kSparse: only elements with |u| >= threshold (> 0) travel, the rest stays in
@@ -76,19 +76,19 @@ enum class ChunkOpKind : uint8_t {
   // out := encode(pending) as it was taken, from `codec` and `scale`; decodes to
   // exactly `pending`. What is sent again.
   kEncodePending,
-  // A master merges a received difference: w := rule(w, decode(in)). Of kSparse and
+  // A master merges a received diff: w := rule(w, decode(in)). Of kSparse and
   // a rule by which zero changes nothing (merge_rule.h), only elements present.
   kMerge,
   // A worker that has nothing of its own takes a position: w = base = pos, pending = 0.
-  kAdopt,
+  kLoad,
   // out := base - pending (float32): the master's chunk as this end last saw it.
   kReturn,
   // A master becomes a worker: base = w, pending = 0.
-  kFreeze,
+  kDemote,
 };
 
 // Bits of ChunkOp::result.
-inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a difference was taken
+inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a diff was taken
 inline constexpr uint8_t kNonFinite = 2;  // `in` holds NaN or Inf: nothing was done
 inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: nothing was done
 inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' somewhere after it
@@ -99,7 +99,7 @@ inline constexpr uint8_t kRefused = kNonFinite | kMalformed | kBusy;
 // Whether an operation stores to w, which loses what others store there meanwhile.
 inline constexpr bool WritesWeights(ChunkOpKind kind) {
   return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kTake ||
-         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kAdopt;
+         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kLoad;
 }
 
 // One operation. `in` and `out` are host memory, or whatever the executor's own
@@ -113,7 +113,7 @@ struct ChunkOp {
   bool take = false;          // kExchange
   uint8_t result = 0;         // set by the executor
   // kExchange, kTake: the codec that `out` is really encoded with: kFloat32 when a
-  // sparse difference would take more bytes than a dense one.
+  // sparse diff would take more bytes than a dense one.
   Codec out_codec = Codec::kFloat32;
   uint32_t chunk = 0;
   uint32_t in_bytes = 0;
@@ -122,14 +122,14 @@ struct ChunkOp {
   uint32_t out_bytes = 0;
   // kExchange, kTake: how much of what is offered travels, over 0 and at most 1 (damping.h).
   float share = 1;
-  // kExchange, kTake: set to the scale of an int8 difference: that of the largest
+  // kExchange, kTake: set to the scale of an int8 diff: that of the largest
   // offer that can travel. kEncodePending: that.
   float scale = 0;
   // kMerge: how many positions the master had sent since the one that this
-  // difference was computed against (>= 0); for rules that damp stale differences.
+  // diff was computed against (>= 0); for rules that damp stale diffs.
   uint32_t staleness = 0;
   const std::byte* in = nullptr;
-  // May be null for a float32 difference: then the caller sends it from
+  // May be null for a float32 diff: then the caller sends it from
   // ReplicaArrays::pending, which stays as it is until it is acknowledged.
   std::byte* out = nullptr;
 };
@@ -147,14 +147,14 @@ class ChunkExecutor {
   virtual void Start(std::span<ChunkOp> ops) { Run(ops); }
   virtual void Finish() {}
   // Whether Start may return before all is done, so that there is something to do meanwhile.
-  virtual bool starts_ahead() const { return false; }
+  virtual bool is_async() const { return false; }
   // How many operations one call had better be given, if there are so many.
   virtual size_t batch_ops() const { return 64; }
 
   // Set-up. Memory for payloads that operations reach best; and: payloads will lie in `memory`,
   // which outlives the executor. Whether they are reached there, without a copy.
   virtual MemorySpace& payload_memory() { return HostMemory(); }
-  virtual bool Share(std::span<const std::byte> memory) {
+  virtual bool RegisterMemory(std::span<const std::byte> memory) {
     (void)memory;
     return true;
   }

@@ -1,4 +1,4 @@
-// What a difference becomes when it travels: the payload of each codec, and the
+// What a diff becomes when it travels: the payload of each codec, and the
 // functions of one element that every executor shares.
 //
 // Payloads of n elements; little-endian, integers and IEEE 754 floats packed
@@ -12,7 +12,7 @@
 //              (from the lowest) of byte i / 8 is set; k are set, none from bit n
 //              on. Then the present elements in order; the others are 0.
 // Every value is finite: a payload with another one is refused as a whole.
-// A difference that would take 4 n bytes or more as kSparse travels as kFloat32,
+// A diff that would take 4 n bytes or more as kSparse travels as kFloat32,
 // with the elements below the threshold 0.
 //
 // The functions take a float, or a vector of floats (T) in host loops. Products
@@ -118,7 +118,7 @@ struct SparseCodec {
   }
 };
 
-// The scale for differences of at most `largest` by magnitude, which is below
+// The scale for diffs of at most `largest` by magnitude, which is below
 // Int8Codec::overflow(). 0 when that is so small that the quotient underflows: nothing travels
 // until it grows.
 MILLRACE_HOST_DEVICE float Int8Scale(float largest) { return largest / kInt8Levels; }

@@ -2,9 +2,9 @@
 // vectors of the given instruction set. No allocation after construction.
 //
 // What is received is looked at in a first pass, which finds out whether all of it
-// is finite; int8 looks how large the difference is. The pass that moves then finds
+// is finite; int8 looks how large the diff is. The pass that moves then finds
 // that in the first-level cache. (Of merges in a row, each looks at the next one's
-// difference on the way.) It reads each weight once, right before it writes
+// diff on the way.) It reads each weight once, right before it writes
 // it, and takes all of that element's results from this one reading, the payload's
 // too. Solvers are kept out of a chunk by a range lock while an operation writes its
 // weights; one whose chunk a solver does not leave is refused with kBusy. What does not fit the

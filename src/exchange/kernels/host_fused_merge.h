@@ -60,7 +60,7 @@ void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_c
   }
   for (; i < chunk.count; ++i) {
     const float d = scale * static_cast<float>(static_cast<int8_t>(bytes[i]));
-    MergeOne<OneLane>(rule, chunk, d, staleness, i);
+    MergeOne<Scalar>(rule, chunk, d, staleness, i);
   }
 }
 
@@ -91,7 +91,7 @@ bool HogwildExchangeMergeBfloat16(const Rule& shared_rule, const ChunkSpan& shar
   for (; i < chunk.count; ++i) {
     uint16_t half;
     std::memcpy(&half, in + 2 * i, sizeof(half));
-    MergeOne<OneLane>(rule, chunk, Bfloat16Value(half), staleness, i);
+    MergeOne<Scalar>(rule, chunk, Bfloat16Value(half), staleness, i);
   }
   return HalvesAreFinite(largest);
 }
@@ -108,7 +108,7 @@ template <typename Rule>
 MILLRACE_HOST_DEVICE void MergeBits(const Rule& rule, const ChunkSpan& chunk, uint32_t bits,
                                     int64_t i, uint32_t staleness, const float** next) {
   for (; bits != 0; bits &= bits - 1) {
-    MergeOne<OneLane>(rule, chunk, *(*next)++, staleness, i + __builtin_ctz(bits));
+    MergeOne<Scalar>(rule, chunk, *(*next)++, staleness, i + __builtin_ctz(bits));
   }
 }
 

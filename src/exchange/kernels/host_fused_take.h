@@ -1,4 +1,4 @@
-// Taking differences straight into packed payloads, for AVX2 and AVX-512: packing
+// Taking diffs straight into packed payloads, for AVX2 and AVX-512: packing
 // `pending` in a pass of its own costs as much as half the move where the weights are
 // in cache. As in host_fused_merge.h, what uses intrinsics stands in functions of
 // their instruction set: a Packing rounds offers, packs them, and gives d.
@@ -20,9 +20,9 @@ namespace millrace {
 // A mask that leaves nothing out: GCC 12 warns of its own intrinsics without one.
 inline constexpr __mmask16 kAll16 = 0xffff;
 
-class Bfloat16Packing {
+class Bfloat16Encoder {
  public:
-  explicit Bfloat16Packing(std::byte* out) : out_(out) {}
+  explicit Bfloat16Encoder(std::byte* out) : out_(out) {}
   static constexpr int32_t overflow() { return kBfloat16OverflowBits; }
 
   MILLRACE_INLINE_AVX2 Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
@@ -39,7 +39,7 @@ class Bfloat16Packing {
                         _mm512_maskz_cvtepi32_epi16(kAll16, halves));
     return d;
   }
-  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(Scalar, float offer, int64_t i) {
     const float d = Bfloat16Codec{}.Round(offer);
     const uint16_t half = Bfloat16Half(d);
     std::memcpy(out_ + 2 * i, &half, sizeof(half));
@@ -50,10 +50,10 @@ class Bfloat16Packing {
   std::byte* out_;
 };
 
-class Int8Packing {
+class Int8Encoder {
  public:
   // `out`: behind the scale.
-  Int8Packing(float scale, std::byte* out) : codec_{scale}, out_(out) {}
+  Int8Encoder(float scale, std::byte* out) : codec_{scale}, out_(out) {}
   static constexpr int32_t overflow() { return Int8Codec::overflow(); }
 
   // Int8Codec::Round() with integers: the conversion rounds to the nearest, ties to
@@ -76,7 +76,7 @@ class Int8Packing {
                      _mm512_maskz_cvtepi32_epi8(kAll16, levels));
     return _mm512_mul_ps(_mm512_set1_ps(codec_.scale), _mm512_maskz_cvtepi32_ps(kAll16, levels));
   }
-  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(Scalar, float offer, int64_t i) {
     const float level = codec_.Level(offer);
     out_[i] = static_cast<std::byte>(static_cast<int8_t>(level));
     return codec_.scale * level;
@@ -101,9 +101,9 @@ inline constexpr auto kLanesOfBits = [] {
 
 // Appends the elements of eight at once, and behind them what happens to be there,
 // as long as there is room for eight. For AVX2 alone.
-class SparsePacking {
+class SparseEncoder {
  public:
-  SparsePacking(float threshold, int64_t count, std::byte* out, int64_t room)
+  SparseEncoder(float threshold, int64_t count, std::byte* out, int64_t room)
       : codec_{threshold}, out_(out), at_(SparseBitmapBytes(count)), last_(room - 32) {
     std::memset(out + at_ - 4, 0, 4);  // the last word may have more bytes than elements
   }
@@ -121,7 +121,7 @@ class SparsePacking {
     at_ += 4 * __builtin_popcount(bits);
     return d;
   }
-  MILLRACE_INLINE_AVX2 float Take(OneLane, float offer, int64_t i) {
+  MILLRACE_INLINE_AVX2 float Take(Scalar, float offer, int64_t i) {
     const float d = codec_.Round(offer);
     const unsigned present = d != 0;
     out_[i / 8] |= static_cast<std::byte>(present << i % 8);
@@ -140,32 +140,33 @@ class SparsePacking {
 };
 
 // Elements from i on, whole vectors of `Set`.
-#define MILLRACE_TAKE_VECTORS(Set)                                              \
-  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                    \
-    const Set::Float u = Progress<Set>(chunk, i);                               \
-    const Set::Float offer = Offered<Set>(rule, chunk, u, Packing::overflow()); \
-    const Set::Float d = packing.Take(Set{}, offer, i);                         \
-    taken.Of(Set{}).Any(d);                                                     \
-    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));      \
-    StoreFloats<Set>(chunk.pending + i, d);                                     \
+#define MILLRACE_TAKE_VECTORS(Set)                                               \
+  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                     \
+    const Set::Float u = Progress<Set>(chunk, i);                                \
+    const Set::Float offer = Selected<Set>(rule, chunk, u, Packing::overflow()); \
+    const Set::Float d = packing.Take(Set{}, offer, i);                          \
+    taken.Of(Set{}).Any(d);                                                      \
+    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));       \
+    StoreFloats<Set>(chunk.pending + i, d);                                      \
   }
 
 // As HogwildExchangeMove<Pending::kTaken>(), by `vectors` and then one by one. What is at
 // `packing`'s output is of no use if nothing is taken.
-#define MILLRACE_TAKE_PACKED(Set, vectors)                                                     \
-  template <typename Rule, typename Packing>                                                   \
-  MILLRACE_KERNEL(Set)                                                                         \
-  Moved HogwildExchangeTakePacked(Set, const Rule& shared_rule, const ChunkSpan& shared_chunk, \
-                                  const float* position, Packing* shared_packing) {            \
-    const Rule rule = shared_rule;                                                             \
-    const ChunkSpan chunk = shared_chunk;                                                      \
-    Packing packing = *shared_packing;                                                         \
-    Gather<Set> taken, remainder;                                                              \
-    int64_t i = 0;                                                                             \
-    vectors;                                                                                   \
-    MILLRACE_TAKE_VECTORS(OneLane);                                                            \
-    *shared_packing = packing;                                                                 \
-    return {taken.Any(), remainder.Any()};                                                     \
+#define MILLRACE_TAKE_PACKED(Set, vectors)                                                   \
+  template <typename Rule, typename Packing>                                                 \
+  MILLRACE_KERNEL(Set)                                                                       \
+  MoveResult HogwildExchangeTakePacked(Set, const Rule& shared_rule,                         \
+                                       const ChunkSpan& shared_chunk, const float* position, \
+                                       Packing* shared_packing) {                            \
+    const Rule rule = shared_rule;                                                           \
+    const ChunkSpan chunk = shared_chunk;                                                    \
+    Packing packing = *shared_packing;                                                       \
+    Accumulator<Set> taken, remainder;                                                       \
+    int64_t i = 0;                                                                           \
+    vectors;                                                                                 \
+    MILLRACE_TAKE_VECTORS(Scalar);                                                           \
+    *shared_packing = packing;                                                               \
+    return {taken.Any(), remainder.Any()};                                                   \
   }
 MILLRACE_TAKE_PACKED(Avx2, MILLRACE_TAKE_VECTORS(Avx2))
 MILLRACE_TAKE_PACKED(Avx512, MILLRACE_TAKE_VECTORS(Avx512) MILLRACE_TAKE_VECTORS(Avx2))

@@ -16,7 +16,7 @@
 namespace millrace {
 
 // A set of one lane, for what is left at the end of a chunk.
-struct OneLane {
+struct Scalar {
   typedef float Float __attribute__((may_alias));
   using Int = int32_t;
   static constexpr int64_t kLanes = 1;
@@ -24,15 +24,15 @@ struct OneLane {
 
 // The set that goes on where a set no longer fits.
 template <typename Set>
-struct Narrower {
-  using Type = OneLane;
+struct HalfWidth {
+  using Type = Scalar;
 };
 template <>
-struct Narrower<Avx2> {
+struct HalfWidth<Avx2> {
   using Type = Sse;
 };
 template <>
-struct Narrower<Avx512> {
+struct HalfWidth<Avx512> {
   using Type = Avx2;
 };
 
@@ -52,7 +52,7 @@ MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0)
 #pragma GCC unroll 4
   for (; i + Set::kLanes <= count; i += Set::kLanes) step(Set{}, i);
   if constexpr (Set::kLanes > 1) {
-    ForEachVector<typename Narrower<Set>::Type>(count, step, i);
+    ForEachVector<typename HalfWidth<Set>::Type>(count, step, i);
   }
 }
 
@@ -63,7 +63,7 @@ MILLRACE_HOST_DEVICE void ForEachAlignedVector(const float* aligned, int64_t cou
   const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(aligned) / sizeof(float));
   const int64_t head = -place & (Set::kLanes - 1);
   if (head >= count) return ForEachVector<Set>(count, step);
-  ForEachVector<typename Narrower<Set>::Type>(head, step);
+  ForEachVector<typename HalfWidth<Set>::Type>(head, step);
   ForEachVector<Set>(count, step, head);
 }
 
@@ -85,15 +85,15 @@ MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_
 
 // What is to travel of u: nothing of an element without a finite d.
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE typename Set::Float Offered(const Rule& rule, const ChunkSpan& chunk,
-                                                 typename Set::Float u, int32_t overflow) {
-  const typename Set::Float offer = chunk.share * rule.Offer(u);
+MILLRACE_HOST_DEVICE typename Set::Float Selected(const Rule& rule, const ChunkSpan& chunk,
+                                                  typename Set::Float u, int32_t overflow) {
+  const typename Set::Float offer = chunk.share * rule.Select(u);
   return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 }
 
 // Bits of an element's floats, gathered over a chunk.
 template <typename Set>
-struct Gathered {
+struct LaneAccumulator {
   typename Set::Int bits = {};
   // The largest magnitude (codec.h).
   MILLRACE_HOST_DEVICE void Largest(typename Set::Float x) {
@@ -105,42 +105,42 @@ struct Gathered {
 
 // One for each set that takes part in a chunk, so that each stays in registers.
 template <typename Set>
-struct Gather : Gather<typename Narrower<Set>::Type> {
-  Gathered<Set> own;
+struct Accumulator : Accumulator<typename HalfWidth<Set>::Type> {
+  LaneAccumulator<Set> own;
   template <typename Which>
-  MILLRACE_HOST_DEVICE Gathered<Which>& Of(Which) {
-    return static_cast<Gather<Which>*>(this)->own;
+  MILLRACE_HOST_DEVICE LaneAccumulator<Which>& Of(Which) {
+    return static_cast<Accumulator<Which>*>(this)->own;
   }
   // Of all sets; the vectors by halves, down to the narrowest.
   MILLRACE_HOST_DEVICE int32_t Largest() {
     Split([](auto* to, auto x) __attribute__((always_inline)) { to->Largest(x); });
-    return Gather<typename Narrower<Set>::Type>::Largest();
+    return Accumulator<typename HalfWidth<Set>::Type>::Largest();
   }
   // Whether any float was neither 0 nor -0.
   MILLRACE_HOST_DEVICE bool Any() {
     Split([](auto* to, auto x) __attribute__((always_inline)) { to->Any(x); });
-    return Gather<typename Narrower<Set>::Type>::Any();
+    return Accumulator<typename HalfWidth<Set>::Type>::Any();
   }
 
  private:
   // add(to, part) of every part of `own`, to what gathers parts of that width.
   template <typename Add>
   MILLRACE_HOST_DEVICE void Split(Add add) {
-    using Part = typename Narrower<Set>::Type;
+    using Part = typename HalfWidth<Set>::Type;
     constexpr int64_t kParts = Set::kLanes / Part::kLanes;
     struct Parts {
       typename Part::Float part[kParts];
     };
     const auto parts = __builtin_bit_cast(Parts, own.bits);
     for (int64_t i = 0; i < kParts; ++i) {
-      add(&static_cast<Gather<Part>*>(this)->own, parts.part[i]);
+      add(&static_cast<Accumulator<Part>*>(this)->own, parts.part[i]);
     }
   }
 };
 template <>
-struct Gather<OneLane> {
-  Gathered<OneLane> own;
-  MILLRACE_HOST_DEVICE Gathered<OneLane>& Of(OneLane) { return own; }
+struct Accumulator<Scalar> {
+  LaneAccumulator<Scalar> own;
+  MILLRACE_HOST_DEVICE LaneAccumulator<Scalar>& Of(Scalar) { return own; }
   MILLRACE_HOST_DEVICE int32_t Largest() { return own.bits; }
   MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
 };
@@ -151,23 +151,23 @@ MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
                                               const ChunkSpan& shared_chunk, int32_t overflow) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
-  Gather<Set> offers;
+  Accumulator<Set> offers;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
         offers.Of(set).Largest(
-            Offered<decltype(set)>(rule, chunk, Progress<decltype(set)>(chunk, i), overflow));
+            Selected<decltype(set)>(rule, chunk, Progress<decltype(set)>(chunk, i), overflow));
       });
   return offers.Largest();
 }
 
 // What a worker's chunk does with `pending`.
 enum class Pending {
-  kTaken,    // a new difference takes its place
+  kTaken,    // a new diff takes its place
   kCleared,  // it was acknowledged, and none is taken
   kHeld,     // it is not acknowledged yet
 };
 
-struct Moved {
+struct MoveResult {
   bool taken = false;
   bool remainder = false;
 };
@@ -176,26 +176,27 @@ struct Moved {
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, const float* position,
                                   int64_t i, typename Set::Float u, typename Set::Float d,
-                                  typename Set::Float pending, Gathered<Set>* remainder) {
+                                  typename Set::Float pending, LaneAccumulator<Set>* remainder) {
   const typename Set::Float new_base = LoadFloats<Set>(position + i) + pending;
-  const typename Set::Float new_weights = new_base + rule.Keep(u, d);
+  const typename Set::Float new_weights = new_base + rule.Residual(u, d);
   remainder->Any(new_weights - new_base);
   StoreFloats<Set>(chunk.weights + i, new_weights);
   StoreFloats<Set>(chunk.base + i, new_base);
 }
 
 // kExchange of elements i on; kTake with `position` = base. `out`: null, or where
-// a difference is copied to.
+// a diff is copied to.
 template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
 MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
                                    const ChunkSpan& chunk, const float* position, float* out,
-                                   int64_t i, Gathered<Set>* taken, Gathered<Set>* remainder) {
+                                   int64_t i, LaneAccumulator<Set>* taken,
+                                   LaneAccumulator<Set>* remainder) {
   using Float = typename Set::Float;
   const Float u = Progress<Set>(chunk, i);
   Float d = {}, pending = {};
   if constexpr (kPending == Pending::kHeld) pending = LoadFloats<Set>(chunk.pending + i);
   if constexpr (kPending == Pending::kTaken) {
-    pending = d = codec.Round(Offered<Set>(rule, chunk, u, codec.overflow()));
+    pending = d = codec.Round(Selected<Set>(rule, chunk, u, codec.overflow()));
     taken->Any(d);
     if (out != nullptr) StoreFloats<Set>(out + i, d);
   }
@@ -204,14 +205,14 @@ MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
 }
 
 template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
-MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec& shared_codec,
-                                    const ChunkSpan& shared_chunk, const float* position,
-                                    float* out) {
+MILLRACE_HOST_DEVICE MoveResult MoveLoop(const Rule& shared_rule, const ElementCodec& shared_codec,
+                                         const ChunkSpan& shared_chunk, const float* position,
+                                         float* out) {
   // Copies, that no store can be thought to change.
   const Rule rule = shared_rule;
   const ElementCodec codec = shared_codec;
   const ChunkSpan chunk = shared_chunk;
-  Gather<Set> taken, remainder;
+  Accumulator<Set> taken, remainder;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
         MoveStep<decltype(set), kPending>(rule, codec, chunk, position, out, i, &taken.Of(set),
@@ -220,7 +221,7 @@ MILLRACE_HOST_DEVICE Moved MoveLoop(const Rule& shared_rule, const ElementCodec&
   return {taken.Any(), remainder.Any()};
 }
 
-// Merges differences d into the weights from element i on.
+// Merges diffs d into the weights from element i on.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typename Set::Float d,
                                    uint32_t staleness, int64_t i) {
@@ -228,11 +229,11 @@ MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typ
   Float state = {};
   if constexpr (Rule::kHasState) state = LoadFloats<Set>(chunk.rule_state + i);
   const Float w = LoadFloats<Set>(chunk.weights + i);
-  StoreFloats<Set>(chunk.weights + i, rule.Merge(w, d, state, staleness));
+  StoreFloats<Set>(chunk.weights + i, rule.Apply(w, d, state, staleness));
   if constexpr (Rule::kHasState) StoreFloats<Set>(chunk.rule_state + i, state);
 }
 
-// Merges the differences d of those elements that are present.
+// Merges the diffs d of those elements that are present.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MergePresent(const Rule& rule, const ChunkSpan& chunk,
                                        typename Set::Float d, typename Set::Int absent,
@@ -242,7 +243,7 @@ MILLRACE_HOST_DEVICE void MergePresent(const Rule& rule, const ChunkSpan& chunk,
   Float old_state = {};
   if constexpr (Rule::kHasState) old_state = LoadFloats<Set>(chunk.rule_state + i);
   Float state = old_state;
-  const Float merged = rule.Merge(w, d, state, staleness);
+  const Float merged = rule.Apply(w, d, state, staleness);
   StoreFloats<Set>(chunk.weights + i, absent < 0 ? w : merged);
   if constexpr (Rule::kHasState) {
     StoreFloats<Set>(chunk.rule_state + i, absent < 0 ? old_state : state);
@@ -273,7 +274,7 @@ MILLRACE_HOST_DEVICE bool MergeAheadLoop(const Rule& shared_rule, const ChunkSpa
                                          const float* diff, uint32_t staleness, const float* next) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
-  Gather<Set> infinite;
+  Accumulator<Set> infinite;
   const auto step = [&](auto set, int64_t i) __attribute__((always_inline)) {
     using Vectors = decltype(set);
     if constexpr (kOneLine<Vectors>) {
@@ -338,8 +339,8 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
   }                                                                                                \
   template <Pending kPending, typename Rule, typename ElementCodec>                                \
   MILLRACE_LOOP(Set)                                                                               \
-  Moved HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                      \
-                            const ChunkSpan& chunk, const float* position, float* out) {           \
+  MoveResult HogwildExchangeMove(Set, const Rule& rule, const ElementCodec& codec,                 \
+                                 const ChunkSpan& chunk, const float* position, float* out) {      \
     return MoveLoop<Set, kPending>(rule, codec, chunk, position, out);                             \
   }                                                                                                \
   template <typename Rule>                                                                         \

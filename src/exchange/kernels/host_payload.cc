@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_encode.h"
 #include "exchange/kernels/host_finite.h"
-#include "exchange/kernels/host_pack.h"
 
 namespace millrace {
 namespace {

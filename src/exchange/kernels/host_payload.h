@@ -16,7 +16,7 @@ struct Encoded {
   uint32_t bytes;  // that were written
 };
 
-// Writes the payload of `count` > 0 differences d that the codec has rounded; with
+// Writes the payload of `count` > 0 diffs d that the codec has rounded; with
 // kInt8, by `scale`. `room` bytes at `out` suffice: MaxPayloadBytes() does always.
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd);

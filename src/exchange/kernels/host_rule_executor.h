@@ -89,12 +89,12 @@ class HostRuleExecutor : public ChunkExecutor {
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
         return Merge(set, chunk, op);
-      case ChunkOpKind::kAdopt:
+      case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;
         return HogwildExchangeSettle(set, chunk, FloatsOf(op->in));
       case ChunkOpKind::kReturn:
         return ReturnChunk(set, chunk, Floats(chunk, op));
-      case ChunkOpKind::kFreeze:
+      case ChunkOpKind::kDemote:
         return HogwildExchangeSettle(set, chunk, nullptr);
     }
   }
@@ -162,17 +162,17 @@ class HostRuleExecutor : public ChunkExecutor {
   void TakePacked(Set set, const ChunkSpan& chunk, const float* position, uint32_t bytes,
                   ChunkOp* op) {
     if (op->codec == Codec::kBfloat16) {
-      Bfloat16Packing packing(op->out);
+      Bfloat16Encoder packing(op->out);
       return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
     }
     if (op->codec == Codec::kInt8) {
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
-      Int8Packing packing(op->scale, op->out + kInt8ScaleBytes);
+      Int8Encoder packing(op->scale, op->out + kInt8ScaleBytes);
       return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
     }
     const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
-    SparsePacking packing(threshold_, chunk.count, op->out, room);
-    const Moved moved = HogwildExchangeTakePacked(Avx2{}, rule_, chunk, position, &packing);
+    SparseEncoder packing(threshold_, chunk.count, op->out, room);
+    const MoveResult moved = HogwildExchangeTakePacked(Avx2{}, rule_, chunk, position, &packing);
     const uint32_t packed = packing.bytes();
     if (moved.taken && packed == 0) return FinishByPacking(chunk, moved, op);
     Finish(moved, packed, op);
@@ -181,7 +181,7 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Set>
   void TakeAndPack(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
     const auto move = [&](const auto& codec) {
-      const Moved moved =
+      const MoveResult moved =
           HogwildExchangeMove<Pending::kTaken>(set, rule_, codec, chunk, position, nullptr);
       FinishByPacking(chunk, moved, op);
     };
@@ -190,16 +190,16 @@ class HostRuleExecutor : public ChunkExecutor {
     move(SparseCodec{threshold_});
   }
 
-  // Sets the results of a move; `bytes` were written of the difference.
-  static void Finish(const Moved& moved, uint32_t bytes, ChunkOp* op) {
+  // Sets the results of a move; `bytes` were written of the diff.
+  static void Finish(const MoveResult& moved, uint32_t bytes, ChunkOp* op) {
     op->result =
         static_cast<uint8_t>((moved.taken ? kNonZero : 0) | (moved.remainder ? kRemainder : 0));
     op->out_codec = op->codec;
     op->out_bytes = moved.taken ? bytes : 0;
   }
 
-  // The same, and writes the difference that was taken.
-  void FinishByPacking(const ChunkSpan& chunk, const Moved& moved, ChunkOp* op) {
+  // The same, and writes the diff that was taken.
+  void FinishByPacking(const ChunkSpan& chunk, const MoveResult& moved, ChunkOp* op) {
     const uint32_t room = op->out_bytes;
     Finish(moved, room, op);
     if (moved.taken) Encode(chunk, op);
@@ -285,7 +285,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const Rule rule_;
   const Simd simd_;
   OpLock lock_;
-  const std::unique_ptr<float[]> scratch_;  // a decoded difference
+  const std::unique_ptr<float[]> scratch_;  // a decoded diff
 };
 
 }  // namespace millrace

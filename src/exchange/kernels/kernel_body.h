@@ -96,11 +96,11 @@ class KernelBody {
         return EncodePending(op);
       case ChunkOpKind::kMerge:
         return Merge(op);
-      case ChunkOpKind::kAdopt:
-        if (StagesPosition(op)) Settle(op, Staged());
+      case ChunkOpKind::kLoad:
+        if (StagesPosition(op)) Reset(op, Staged());
         return;
-      case ChunkOpKind::kFreeze:
-        return Settle(op, nullptr);
+      case ChunkOpKind::kDemote:
+        return Reset(op, nullptr);
     }
   }
 
@@ -109,7 +109,7 @@ class KernelBody {
     return *static_cast<const volatile float*>(w);
   }
 
-  // ---- The stage: first the payload, or a difference as floats; then bitmap and offsets.
+  // ---- The stage: first the payload, or a diff as floats; then bitmap and offsets.
 
   MILLRACE_HOST_DEVICE std::byte* Payload() const { return team_.stage(); }
   MILLRACE_HOST_DEVICE float* Staged() const { return reinterpret_cast<float*>(team_.stage()); }
@@ -189,9 +189,9 @@ class KernelBody {
   // ---- Worker ends.
 
   // What is to travel of u: nothing of an element without a finite d.
-  static MILLRACE_HOST_DEVICE float Offered(const Rule& rule, float share, float u,
-                                            int32_t overflow) {
-    const float offer = share * rule.Offer(u);
+  static MILLRACE_HOST_DEVICE float Selected(const Rule& rule, float share, float u,
+                                             int32_t overflow) {
+    const float offer = share * rule.Select(u);
     return Magnitude(offer) < overflow ? offer : 0.0f;
   }
 
@@ -202,7 +202,7 @@ class KernelBody {
     const float share = op.share;
     const int32_t overflow = Int8Codec::overflow();
     const int32_t largest = team_.Max(op.count, [=](int64_t i) {
-      const float offer = Offered(rule, share, Live(w + i) - base[i], overflow);
+      const float offer = Selected(rule, share, Live(w + i) - base[i], overflow);
       return Magnitude(offer);
     });
     return FloatOfMagnitude(largest);
@@ -233,11 +233,11 @@ class KernelBody {
       float d = 0, p = 0;
       if constexpr (kPending == Pending::kHeld) p = pending[i];
       if constexpr (kPending == Pending::kTaken) {
-        p = d = codec.Round(Offered(rule, share, u, codec.overflow()));
+        p = d = codec.Round(Selected(rule, share, u, codec.overflow()));
         d_out[i] = d;
       }
       const float new_base = pos + p;
-      const float new_w = new_base + rule.Keep(u, d);
+      const float new_w = new_base + rule.Residual(u, d);
       w[i] = new_w;
       base[i] = new_base;
       if constexpr (kPending != Pending::kHeld) pending[i] = p;
@@ -258,7 +258,7 @@ class KernelBody {
     Encode(op);
   }
 
-  // Writes the differences on the stage as op.codec to op.out, which may be null for float32.
+  // Writes the diffs on the stage as op.codec to op.out, which may be null for float32.
   MILLRACE_HOST_DEVICE void Encode(KernelOp& op) {
     op.out_codec = op.codec;
     op.out_bytes = LeastPayloadBytes(op.codec, op.count);
@@ -365,12 +365,12 @@ class KernelBody {
                                             uint32_t staleness, int64_t i) {
     float state = 0;
     if constexpr (Rule::kHasState) state = states[i];
-    w[i] = rule.Merge(Live(w + i), d, state, staleness);
+    w[i] = rule.Apply(Live(w + i), d, state, staleness);
     if constexpr (Rule::kHasState) states[i] = state;
   }
 
   // weights := base := position, or base := weights without one; pending := 0.
-  MILLRACE_HOST_DEVICE void Settle(const KernelOp& op, const float* position) {
+  MILLRACE_HOST_DEVICE void Reset(const KernelOp& op, const float* position) {
     float *const w = w_, *const base = base_, *const pending = pending_;
     team_.ForEach(op.count, [=](int64_t i) {
       const float value = position ? position[i] : Live(w + i);

@@ -1,4 +1,4 @@
-// How differences are offered, kept and merged. A rule is one header with a small
+// How diffs are offered, kept and merged. A rule is one header with a small
 // struct (additive_rule.h), one value of MergeRule and one line of
 // VisitMergeRule; executors take it as a template argument.
 //
@@ -9,10 +9,10 @@
 //   static constexpr bool kZeroChangesNothing   Merge() by d = 0 leaves w (but for
 //                                     the sign of a 0) and the state as they are:
 //                                     a sparse difference touches what is present
-//   T Offer(T u)                      worker: what is to travel of the progress u
-//   T Keep(T u, T d)                  worker: what stays in w - base when d travels
+//   T Select(T u)                      worker: what is to travel of the progress u
+//   T Residual(T u, T d)                  worker: what stays in w - base when d travels
 //                                     (d = 0 when nothing does)
-//   T Merge(T w, T d, T& state, uint32_t staleness)
+//   T Apply(T w, T d, T& state, uint32_t staleness)
 //                                     master: the new w; may change state if
 //                                     kHasState. staleness: ChunkOp::staleness
 // Its parameters are its members. An element whose Offer is not finite, or rounds
@@ -31,9 +31,9 @@ template <typename Rule>
 concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32_t staleness) {
   { Rule::kHasState } -> std::convertible_to<bool>;
   { Rule::kZeroChangesNothing } -> std::convertible_to<bool>;
-  { rule.Offer(x) } -> std::same_as<float>;
-  { rule.Keep(x, x) } -> std::same_as<float>;
-  { rule.Merge(x, x, state, staleness) } -> std::same_as<float>;
+  { rule.Select(x) } -> std::same_as<float>;
+  { rule.Residual(x, x) } -> std::same_as<float>;
+  { rule.Apply(x, x, state, staleness) } -> std::same_as<float>;
 };
 
 enum class MergeRule : uint8_t {

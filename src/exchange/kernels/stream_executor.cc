@@ -42,7 +42,7 @@ size_t LaunchBytes(const StreamLimits& limits) {
 
 bool ReadsPayload(ChunkOpKind kind) {
   return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kMerge ||
-         kind == ChunkOpKind::kAdopt;
+         kind == ChunkOpKind::kLoad;
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ StreamExecutor::~StreamExecutor() {
   for (; concluded_ < launched_; ++concluded_) stream_->Wait(concluded_ % ring_.size());
 }
 
-bool StreamExecutor::Share(std::span<const std::byte> memory) {
-  std::byte* const device = stream_->Share(memory);
+bool StreamExecutor::RegisterMemory(std::span<const std::byte> memory) {
+  std::byte* const device = stream_->RegisterMemory(memory);
   if (!device) return false;
   shared_.push_back({memory.data(), memory.data() + memory.size(), device});
   return true;
@@ -100,7 +100,7 @@ uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
       CHECK(op.codec == Codec::kFloat32);
       return 0;
     }
-    // A sparse difference may have to be written as a dense one.
+    // A sparse diff may have to be written as a dense one.
     bytes = LeastPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
     if (op.codec == Codec::kSparse) bytes = std::max(bytes, SparseBitmapBytes(floats));
   } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn) {

@@ -43,7 +43,7 @@ class StreamExecutor : public ChunkExecutor {
 
   // Set-up: payloads will lie in `memory`, which outlives the executor. Whether they are
   // reached there, without a copy.
-  bool Share(std::span<const std::byte> memory) override;
+  bool RegisterMemory(std::span<const std::byte> memory) override;
   MemorySpace& payload_memory() override { return stream_->shared(); }
 
   // All of them, to their end.
@@ -53,7 +53,7 @@ class StreamExecutor : public ChunkExecutor {
   // Begins with `ops`, which need not be from one batch: what follows on the same chunk sees
   // what came before. Waits only when all launches are under way.
   void Start(std::span<ChunkOp> ops) override;
-  bool starts_ahead() const override { return true; }
+  bool is_async() const override { return true; }
   size_t batch_ops() const override { return limits_.launch_ops; }
   // The last number given out.
   uint64_t started() const { return started_; }

@@ -7,7 +7,7 @@ namespace millrace {
 ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
     : chunks(count),
       owed(max_nodes, kNoChunk),
-      missing(count),
+      unsynced(count),
       size_(static_cast<uint32_t>(count)),
       ack_words_(AckWords(max_nodes)),
       acks_(count * ack_words_) {
@@ -20,7 +20,7 @@ void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
 
 void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {
   Chunk& c = chunks[chunk];
-  const bool listed = c.owes_seen || c.owes_pledge || c.owes_return;
+  const bool listed = c.owes_ack || c.owes_takeover_ack || c.owes_takeover_state;
   c.*answer = true;
   if (listed) return;
   c.next_owed = owed[c.owner];
@@ -33,7 +33,7 @@ bool ChunkTable::owes() const {
 
 void ChunkTable::ForgetOwed() {
   std::fill(owed.begin(), owed.end(), kNoChunk);
-  for (Chunk& c : chunks) c.owes_seen = c.owes_pledge = c.owes_return = false;
+  for (Chunk& c : chunks) c.owes_ack = c.owes_takeover_ack = c.owes_takeover_state = false;
 }
 
 void ChunkTable::Reset() {
@@ -46,7 +46,7 @@ void ChunkTable::Reset() {
   std::fill(owed.begin(), owed.end(), kNoChunk);
   pending.Clear();
   owned.clear();
-  missing = size();
+  unsynced = size();
 }
 
 }  // namespace millrace

@@ -19,9 +19,15 @@ constexpr size_t kBytesAhead = 2048;
 constexpr size_t kSlotsForMembership = 2;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
-  return {config.node,         config.max_nodes,        config.incarnation,
-          config.heartbeat_ns, config.suspect_ns,       config.found_after_ns,
-          config.sole_founder, config.founds_when_told, MaxMembers(config)};
+  return {config.node,
+          config.max_nodes,
+          config.incarnation,
+          config.heartbeat_ns,
+          config.peer_timeout_ns,
+          config.bootstrap_after_ns,
+          config.sole_bootstrapper,
+          config.bootstraps_when_allowed,
+          MaxMembers(config)};
 }
 
 const ExchangeConfig& Checked(const ExchangeConfig& config) {
@@ -50,8 +56,8 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
   if (config.resend_ns <= 0) {
     throw Error("exchange: resend_ns is ", config.resend_ns, ", expected more than 0");
   }
-  if (config.heartbeat_ns <= 0 || config.suspect_ns < 3 * config.heartbeat_ns) {
-    throw Error("exchange: suspect_ns is ", config.suspect_ns,
+  if (config.heartbeat_ns <= 0 || config.peer_timeout_ns < 3 * config.heartbeat_ns) {
+    throw Error("exchange: peer_timeout_ns is ", config.peer_timeout_ns,
                 ", expected at least three times heartbeat_ns, ", config.heartbeat_ns);
   }
   return config;
@@ -83,8 +89,8 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
       table_(executor->arrays().chunks(), config.max_nodes),
       outbox_(config.slots, 8 * AckWords(config.max_nodes), PayloadRoom(config, executor->arrays()),
               config.trailer_bytes, executor->payload_memory()),
-      batch_(executor->batch_ops() * (executor->starts_ahead() ? kBatchesAhead : 1)),
-      meters_(config.max_nodes, table_.size()),
+      batch_(executor->batch_ops() * (executor->is_async() ? kBatchesAhead : 1)),
+      metrics_(config.max_nodes, table_.size()),
       context_{config_,
                executor_,
                executor_.arrays(),
@@ -93,15 +99,15 @@ Exchange::Exchange(const ExchangeConfig& config, ChunkExecutor* executor)
                outbox_,
                batch_,
                stats_,
-               meters_,
+               metrics_,
                {},
-               std::vector<MasterAnswers>(config_.max_nodes)},
+               std::vector<MasterReplies>(config_.max_nodes)},
       worker_(&context_),
       master_(&context_),
-      recovery_(&context_),
-      answers_(&context_) {
+      takeover_(&context_),
+      replies_(&context_) {
   followed_.Reserve(config.max_nodes);
-  executor->Share(outbox_.payloads());
+  executor->RegisterMemory(outbox_.payloads());
 }
 
 void Exchange::SetProgress(uint64_t iterations) {
@@ -145,7 +151,7 @@ void Exchange::Leave() {
 }
 
 bool Exchange::in_sync() const {
-  return membership_.view().id && membership_.synced() && table_.missing == 0;
+  return membership_.view().id && membership_.synced() && table_.unsynced == 0;
 }
 
 // ---- In ---------------------------------------------------------------------
@@ -162,7 +168,7 @@ void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64
     if (i + 1 < frames.size()) FetchBytes(frames[i + 1]);
     Handle(frames[i], now);
   }
-  if (executor_.starts_ahead()) {
+  if (executor_.is_async()) {
     StartBatch();
   } else {
     RunBatch(now);
@@ -188,7 +194,7 @@ inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   } else if (const Drop foreign = CheckSource(header); foreign != Drop::kNone) {
     context_.Dropped(foreign);
   } else {
-    meters_.Received(header.source, bytes.size());
+    metrics_.Received(header.source, bytes.size());
     const Drop drop = Dispatch(frame_, now);
     if (drop != Drop::kNone) {
       context_.Dropped(drop, header.source);
@@ -210,7 +216,7 @@ inline Drop Exchange::CheckSource(const FrameHeader& h) const {
 inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
   const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
-  const bool heard = membership_.Heard(h, is_largest, now);
+  const bool heard = membership_.OnFrame(h, is_largest, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // what came before belongs to the view that may end here
     const bool understood = membership_.Receive(frame, now);
@@ -227,14 +233,14 @@ inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
       return worker_.OnPosition(frame);
     case FrameType::kDiff:
       return master_.OnDiff(frame);
-    case FrameType::kSeen:
-      return master_.OnSeen(frame);
-    case FrameType::kClaim:
-      return recovery_.OnClaim(frame);
-    case FrameType::kPledge:
-      return recovery_.OnPledge(frame);
-    case FrameType::kReturn:
-      return recovery_.OnReturn(frame);
+    case FrameType::kPositionAck:
+      return master_.OnPositionAck(frame);
+    case FrameType::kTakeoverRequest:
+      return takeover_.OnTakeoverRequest(frame);
+    case FrameType::kTakeoverAck:
+      return takeover_.OnTakeoverAck(frame);
+    case FrameType::kTakeoverState:
+      return takeover_.OnTakeoverState(frame);
     default:
       return Drop::kField;
   }
@@ -260,8 +266,8 @@ void Exchange::RunBatch(int64_t now) {
       case OpContext::Purpose::kDiff:
         master_.Finish(ops[i], context);
         break;
-      case OpContext::Purpose::kReturn:
-        recovery_.Finish(ops[i], context);
+      case OpContext::Purpose::kTakeoverState:
+        takeover_.Finish(ops[i], context);
         break;
     }
   }
@@ -281,7 +287,7 @@ void Exchange::FollowView() {
   if (!membership_.TakeChange(&reset)) return;
   master_.DropDeferred();
   const View& view = membership_.view();
-  founded_ = !reset && (founded_ || !followed_.id);
+  bootstrapped_ = !reset && (bootstrapped_ || !followed_.id);
   if (reset) {
     table_.Reset();
     followed_.members.clear();
@@ -297,17 +303,17 @@ void Exchange::FollowView() {
   std::vector<uint16_t> owners(table_.size());
   AssignOwners(view, owners);
   const std::vector<uint32_t> before = table_.owned;
-  recovery_.OnView(owners);
+  takeover_.OnView(owners);
   master_.OnView(before, continuing);
   context_.ForgiveAll();
   if (membership_.role() == Role::kLeaving) worker_.LookAgain();
   worker_.OnView();
-  meters_.BeginSweeps(&table_, reset);
+  metrics_.BeginSweeps(&table_, reset);
   followed_ = view;
 }
 
 void Exchange::ReportToMembership() {
-  if (table_.missing == 0 && membership_.role() == Role::kJoining) membership_.SetSynced();
+  if (table_.unsynced == 0 && membership_.role() == Role::kJoining) membership_.SetSynced();
   if (membership_.role() == Role::kLeaving && worker_.Drained()) membership_.SetDrained();
 }
 
@@ -333,7 +339,7 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
 // Zeros behind a heartbeat's payload that make it as large as a position, if all others have
 // had none of that size for a while: what carries small frames only must not pass for a link.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
-  const int64_t pause = config_.suspect_ns / LinkMonitor::kLargestPerTimeout;
+  const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
   const bool in_view = bool{membership_.view().id};
   if (in_view && now - context_.largest_sent_at < pause) return 0;
   context_.largest_sent_at = now;
@@ -355,8 +361,8 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
     return std::min(wanted, free - std::min(free, keep));
   };
   SendMembership(now, budget(Outbox::Use::kRest, 0));
-  recovery_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
-  answers_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
+  takeover_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
+  replies_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
   worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
   RunBatch(now);
   // Where diffs always wait already, they must not leave positions without room.
@@ -367,7 +373,7 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
 }
 
 bool Exchange::quiescent() const {
-  return in_sync() && !table_.owes() && table_.pending.front() == kNoChunk && recovery_.idle() &&
+  return in_sync() && !table_.owes() && table_.pending.front() == kNoChunk && takeover_.idle() &&
          worker_.idle() && master_.idle() && outbox_.posted() == 0;
 }
 

@@ -1,5 +1,5 @@
 // One node's part in an exchange: keeps its weights and those of all other nodes
-// close to each other by streaming positions and differences.
+// close to each other by streaming positions and diffs.
 //
 // Pure logic: it is handed frames and the time, and hands out frames and memory
 // operations. No sockets, no clock, no threads; nothing is allocated between two
@@ -22,15 +22,15 @@
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/protocol/answers.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/exchange_context.h"
 #include "exchange/protocol/frame.h"
 #include "exchange/protocol/master.h"
 #include "exchange/protocol/membership.h"
 #include "exchange/protocol/outbox.h"
-#include "exchange/protocol/peer_meters.h"
-#include "exchange/protocol/recovery.h"
+#include "exchange/protocol/peer_metrics.h"
+#include "exchange/protocol/reply_queue.h"
+#include "exchange/protocol/takeover.h"
 #include "exchange/protocol/worker.h"
 
 namespace millrace {
@@ -62,17 +62,17 @@ class Exchange {
   void SetThrottled(bool throttled);
   // Takes all frames, whatever they hold: those that are not valid are counted and
   // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
-  // reads_frames() says so.
+  // has_inflight() says so.
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
   // The executor is still at work on what Receive was given (where it starts ahead): all those
   // frames stay as they are until Finish or Send has returned, whichever comes first.
-  bool reads_frames() const { return !batch_.empty(); }
+  bool has_inflight() const { return !batch_.empty(); }
   void Finish(int64_t now) { RunBatch(now); }
   // Makes up to room.size() frames. Their bytes stay until Release.
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
-  // With founds_when_told: from now on the run may begin with this node's weights.
-  void AllowFounding() { membership_.AllowFounding(); }
+  // With bootstraps_when_allowed: from now on the run may begin with this node's weights.
+  void AllowBootstrap() { membership_.AllowBootstrap(); }
   // Others have seen a start of this node before the one with this incarnation.
   void RaiseIncarnation(uint32_t least) { membership_.RaiseIncarnation(least); }
   // Asks the others to go on without this node, which from now on makes no
@@ -83,7 +83,7 @@ class Exchange {
   // May train: this node's weights are those of the run.
   bool in_sync() const;
   // The run began with this node's weights, and it has been a member since.
-  bool founded() const { return founded_; }
+  bool bootstrapped() const { return bootstrapped_; }
   bool left() const { return membership_.left(); }
   // Left in order, and not because the others took this node for dead.
   bool delivered() const { return membership_.delivered(); }
@@ -99,7 +99,7 @@ class Exchange {
   uint64_t global_iterations() const { return membership_.global_clock(); }
   const ExchangeStats& stats() const { return stats_; }
   // May be read from any thread, as long as the exchange lives.
-  const PeerMeters& meters() const { return meters_; }
+  const PeerMetrics& metrics() const { return metrics_; }
   // The others have gone on in another view, which this node waits to be let into.
   bool waits_to_join() const { return membership_.waits_to_join(); }
   // Which members do not hear each other.
@@ -127,18 +127,18 @@ class Exchange {
   Outbox outbox_;
   OpBatch batch_;
   ExchangeStats stats_;
-  PeerMeters meters_;
+  PeerMetrics metrics_;
   ExchangeContext context_;
   Worker worker_;
   Master master_;
-  Recovery recovery_;
-  Answers answers_;
+  Takeover takeover_;
+  ReplyQueue replies_;
 
   FrameView frame_;          // that is being handled
   View followed_;            // the view that the tables are made for
   uint64_t progress_ = 0;    // as last told
   uint64_t clock_base_ = 0;  // the same when this incarnation began
-  bool founded_ = false;
+  bool bootstrapped_ = false;
   bool flushed_ = false, asked_to_throttle_ = false;
 };
 

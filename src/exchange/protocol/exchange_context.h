@@ -10,14 +10,14 @@
 
 #include "base/jitter.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/protocol/answer_times.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/damping.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/frame.h"
 #include "exchange/protocol/membership.h"
 #include "exchange/protocol/outbox.h"
-#include "exchange/protocol/peer_meters.h"
+#include "exchange/protocol/peer_metrics.h"
+#include "exchange/protocol/rtt_estimator.h"
 
 namespace millrace {
 
@@ -25,7 +25,7 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 // What is needed to go on once an operation has been carried out.
 struct OpContext {
-  enum class Purpose : uint8_t { kPosition, kPush, kDiff, kReturn };
+  enum class Purpose : uint8_t { kPosition, kPush, kDiff, kTakeoverState };
   Purpose purpose = Purpose::kPosition;
   uint32_t slot = kNoSlot;
   uint64_t number = 0;
@@ -76,7 +76,7 @@ class OpBatch {
 
 struct ExchangeContext {
   // Nothing is waited for longer than in so many times as long as the silent are found dead.
-  static constexpr int64_t kMostSuspicions = 16;
+  static constexpr int64_t kMostPeerTimeouts = 16;
   // answer_wait(), in multiples of ExchangeConfig::resend_ns.
   static constexpr int64_t kAnswerWaits = 5;
 
@@ -88,9 +88,9 @@ struct ExchangeContext {
   Outbox& outbox;
   OpBatch& batch;
   ExchangeStats& stats;
-  PeerMeters& meters;
-  RoundTrip round_trip;                     // of any answer: for what goes to all
-  std::vector<MasterAnswers> masters;       // to differences, by the master that they go to
+  PeerMetrics& metrics;
+  RetransmitTimer round_trip;               // of any answer: for what goes to all
+  std::vector<MasterReplies> masters;       // to diffs, by the master that they go to
   int64_t largest_sent_at = INT64_MIN / 2;  // when the last of the largest frames went to all
   TrainingClock clock = {};                 // when frames were last handled
   bool throttled = false;                   // Exchange::SetThrottled
@@ -99,7 +99,7 @@ struct ExchangeContext {
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
   // Of a position of a whole chunk, behind its header.
   size_t largest_bytes() const { return ack_bytes() + static_cast<size_t>(4 * floats_of(0)); }
-  // A difference is acknowledged by its seq's lowest bit: a worker has at most one
+  // A diff is acknowledged by its seq's lowest bit: a worker has at most one
   // under way per chunk, so the master has applied that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }
   // Whether `acks` of a position say that what is pending is contained in it.
@@ -111,8 +111,8 @@ struct ExchangeContext {
     if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return Drop::kChunk;
     return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? Drop::kField : Drop::kNone;
   }
-  // Goes through the list of a kSeen, kClaim or kPledge frame up to the first entry for
-  // which `visit(entry, chunk)` returns something else than kNone.
+  // Goes through the list of a kPositionAck, kTakeoverRequest or kTakeoverAck frame up to the first
+  // entry for which `visit(entry, chunk)` returns something else than kNone.
   template <typename Visit>
   Drop ForEachEntry(const FrameView& frame, Visit visit) const {
     if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
@@ -175,7 +175,7 @@ struct ExchangeContext {
     ++stats.sent[static_cast<size_t>(header.type)];
     const size_t bytes = kFrameHeaderBytes + acks.size() + payload.size();
     stats.bytes_sent += bytes;
-    meters.Sent(header.destination, bytes);
+    metrics.Sent(header.destination, bytes);
     outbox.Post(slot, header, acks, payload);
   }
   // Why the frame is dropped of which an executor has refused the operation.
@@ -187,27 +187,27 @@ struct ExchangeContext {
   // Of a node's frame; `source` is below max_nodes.
   void Dropped(Drop drop, uint16_t source) {
     Dropped(drop);
-    meters.Dropped(source, drop);
+    metrics.Dropped(source, drop);
   }
   // The shortest pause before something is sent again. On a slow link, or with many weights,
   // answers take as long as a sweep.
-  int64_t PatienceOf(const RoundTrip& trip) const {
-    return std::min(trip.Patience(config.resend_ns), kMostSuspicions * config.suspect_ns);
+  int64_t RetransmitTimeout(const RetransmitTimer& trip) const {
+    return std::min(trip.Patience(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
   }
-  // A difference was acknowledged.
+  // A diff was acknowledged.
   void Answered(const Chunk& chunk, int64_t now) {
     masters[chunk.owner].Answered(now, chunk.taken_at, chunk.sent_at);
     if (chunk.retries == 0) round_trip.Sample(now, now - chunk.sent_at);
   }
   // One that was sent once has not been answered in time.
   void TimedOut(uint16_t master, int64_t now) {
-    for (RoundTrip* trip : {&round_trip, &masters[master].round_trip}) {
-      trip->TimedOut(now, PatienceOf(*trip));
+    for (RetransmitTimer* trip : {&round_trip, &masters[master].round_trip}) {
+      trip->TimedOut(now, RetransmitTimeout(*trip));
     }
   }
   void ForgiveAll() {
     round_trip.Forgive();
-    for (MasterAnswers& master : masters) master.round_trip.Forgive();
+    for (MasterReplies& master : masters) master.round_trip.Forgive();
   }
   static void Count(uint8_t* times) {
     if (*times < UINT8_MAX) ++*times;
@@ -217,7 +217,7 @@ struct ExchangeContext {
   // dead, if answers are faster: who was only frozen must not wait for long.
   int64_t RetryAfter(int64_t least, uint8_t retries, uint64_t what) const {
     const int64_t pause = least << (retries < 6 ? retries : 6);
-    const int64_t most = std::max(config.suspect_ns, least);
+    const int64_t most = std::max(config.peer_timeout_ns, least);
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
   }
 };

@@ -28,15 +28,15 @@ inline constexpr uint16_t kMaxNodes = 4096;
 inline constexpr uint32_t kMaxEpoch = 0xefffffff;
 
 enum class FrameType : uint8_t {
-  kPosition = 1,   // master to all: a chunk's weights, and what has been merged
-  kDiff = 2,       // worker to master: what its side has added
-  kSeen = 3,       // worker to master: list of positions received
-  kClaim = 4,      // new master to all: list of chunks it takes over, its newest position
-  kPledge = 5,     // answer to a claim: nothing newer here, and no old master is heard any more
-  kReturn = 6,     // answer to a claim: a newer position
-  kHeartbeat = 7,  // to all: alive, in this view
-  kPropose = 8,    // coordinator to all: the next view
-  kAccept = 9,     // answer to a proposal
+  kPosition = 1,         // master to all: a chunk's weights, and what has been merged
+  kDiff = 2,             // worker to master: what its side has added
+  kPositionAck = 3,      // worker to master: list of positions received
+  kTakeoverRequest = 4,  // new master to all: list of chunks it takes over, its newest position
+  kTakeoverAck = 5,    // answer to a claim: nothing newer here, and no old master is heard any more
+  kTakeoverState = 6,  // answer to a claim: a newer position
+  kHeartbeat = 7,      // to all: alive, in this view
+  kPropose = 8,        // coordinator to all: the next view
+  kAccept = 9,         // answer to a proposal
 };
 
 // Names a membership view: the epoch, the node that formed it, because two halves
@@ -117,7 +117,7 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame);
 uint16_t FrameSource(std::span<const std::byte> header);
 uint32_t FrameChunk(std::span<const std::byte> header);
 
-// An entry of the lists that kSeen, kClaim and kPledge frames carry.
+// An entry of the lists that kPositionAck, kTakeoverRequest and kTakeoverAck frames carry.
 struct ChunkNumber {
   uint32_t chunk = 0;
   uint64_t number = 0;

@@ -19,7 +19,7 @@ Master::Master(ExchangeContext* context)
     : x_(*context),
       deferred_(x_.config.direct ? x_.config.slots : 0, x_.outbox.payload_bytes(),
                 x_.executor.payload_memory()) {
-  if (x_.config.direct) x_.executor.Share(deferred_.payloads());
+  if (x_.config.direct) x_.executor.RegisterMemory(deferred_.payloads());
   sending_.reserve(x_.config.slots);
   reads_.reserve(x_.config.slots);
   slots_.reserve(x_.config.slots);
@@ -120,11 +120,11 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
   priority_.Merged(chunk.row,
                    SampledMagnitude(op.codec, {op.in, op.in_bytes}, x_.floats_of(op.chunk)));
   ++x_.stats.diffs_merged;
-  x_.meters.MergedDiff(context.source);
+  x_.metrics.MergedDiff(context.source);
   Wake();
 }
 
-Drop Master::OnSeen(const FrameView& frame) {
+Drop Master::OnPositionAck(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, Chunk& chunk) {
     if (chunk.state != ChunkState::kMaster) return Drop::kNone;
     Saw(&chunk, &End(chunk, frame.header.source), entry.number);
@@ -139,7 +139,7 @@ inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
   chunk->unanswered = 0;
 }
 
-bool Master::Settled(const Chunk& chunk) {
+bool Master::AllSeen(const Chunk& chunk) {
   const auto& members = x_.membership.view().members;
   return std::all_of(members.begin(), members.end(), [&](const Member& member) {
     return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
@@ -151,7 +151,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
-  const int64_t patience = x_.PatienceOf(x_.round_trip);
+  const int64_t patience = x_.RetransmitTimeout(x_.round_trip);
   const int64_t answer_wait = x_.answer_wait();
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
   for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
@@ -166,7 +166,7 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     const bool fresh = NeedsPosition(chunk);
-    if (!fresh && Settled(chunk)) {
+    if (!fresh && AllSeen(chunk)) {
       ++clean_;
       continue;
     }
@@ -195,7 +195,7 @@ void Master::Poll(int64_t now, size_t budget) {
     x_.Count(&chunk.unanswered);
     chunk.sent_at = now;
     if (x_.floats_of(index) == x_.floats_of(0)) x_.largest_sent_at = now;
-    x_.meters.SentPosition(&chunk);
+    x_.metrics.SentPosition(&chunk);
     sending_.push_back(index);
   }
   SendPositions();

@@ -30,7 +30,7 @@ class Master {
   bool AddDeferred();
   // Whether AddDeferred would add any.
   bool HasDeferredToMerge() const;
-  Drop OnSeen(const FrameView& frame);
+  Drop OnPositionAck(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   // Sends at most `budget` positions of chunks that have changed or that somebody
   // may have missed.
@@ -47,7 +47,7 @@ class Master {
   // What a master knows of one worker of one chunk.
   struct WorkerEnd {
     uint64_t seen = 0;     // the newest position that it is known to have taken
-    uint32_t applied = 0;  // its last difference merged; valid if `known`
+    uint32_t applied = 0;  // its last diff merged; valid if `known`
     bool known = false;    // else only the parity is, from the acknowledgement vector
   };
 
@@ -56,7 +56,7 @@ class Master {
   }
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   void AddMerge(Chunk* chunk, const FrameView& frame);
-  bool Settled(const Chunk& chunk);
+  bool AllSeen(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }

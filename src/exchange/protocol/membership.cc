@@ -8,16 +8,16 @@
 namespace millrace {
 namespace {
 
-using Wish = NodeStatus::Wish;
+using Intent = NodeStatus::Intent;
 
 constexpr size_t kStatusBytes = 32;
 
 bool ReadStatus(std::span<const std::byte> in, NodeStatus* status) {
   if (in.size() < kStatusBytes) return false;
   const std::byte* p = in.data();
-  const uint8_t wish = Get<uint8_t>(p, 0), flags = Get<uint8_t>(p, 1);
-  if (wish > static_cast<uint8_t>(Wish::kLeave) || flags > 3) return false;
-  status->wish = static_cast<Wish>(wish);
+  const uint8_t intent = Get<uint8_t>(p, 0), flags = Get<uint8_t>(p, 1);
+  if (intent > static_cast<uint8_t>(Intent::kLeave) || flags > 3) return false;
+  status->intent = static_cast<Intent>(intent);
   status->synced = flags & 1;
   status->drained = flags & 2;
   status->live = Get<uint16_t>(p, 2);
@@ -34,10 +34,10 @@ Membership::Membership(const MembershipConfig& config)
     : config_(config),
       max_members_(config.max_members > 0 ? config.max_members : config.max_nodes),
       peers_(config.max_nodes),
-      links_(config.node, config.max_nodes, config.suspect_ns),
+      links_(config.node, config.max_nodes, config.peer_timeout_ns),
       alive_(AckWords(config.max_nodes)),
       incarnation_(config.incarnation) {
-  may_found_ = !config.founds_when_told;
+  may_bootstrap_ = !config.bootstraps_when_allowed;
   view_.Reserve(config.max_nodes);
   proposal_.Reserve(config.max_nodes);
   scratch_.Reserve(config.max_nodes);
@@ -61,8 +61,8 @@ void Membership::SetDrained() {
 }
 
 void Membership::Leave() {
-  if (wish_ == Wish::kLeave) return;
-  wish_ = Wish::kLeave;
+  if (intent_ == Intent::kLeave) return;
+  intent_ = Intent::kLeave;
   heartbeat_due_ = now_;
   if (!view_.id) left_ = true;
 }
@@ -75,16 +75,16 @@ void Membership::Tick(int64_t now) {
     started_at_ = heartbeat_due_ = now_ = now;
   }
   // Whoever was stopped for long has heard nobody, which says nothing about them.
-  if (now - now_ > config_.suspect_ns / 2) {
+  if (now - now_ > config_.peer_timeout_ns / 2) {
     for (Peer& peer : peers_) peer.heard_at += now - now_;
     links_.Skip(now - now_);
     started_at_ += now - now_;
   }
   now_ = now;
   if (left_) return;
-  if (wish_ == Wish::kJoin && !Recent(target_heard_at_)) wish_ = Wish::kNone;
+  if (intent_ == Intent::kJoin && !Recent(target_heard_at_)) intent_ = Intent::kNone;
   if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
-  if (!view_.id) return Found(now);
+  if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) LookAtLinks(now);
   ProposeIfNeeded(now);
 }
@@ -95,11 +95,11 @@ void Membership::LookAtLinks(int64_t now) {
   links_.Look(view_, alive_, now);
 }
 
-void Membership::Found(int64_t now) {
-  if (config_.found_after_ns < 0 || now - started_at_ < config_.found_after_ns) return;
-  if (!may_found_) return;
-  if (wish_ == Wish::kJoin) return;
-  for (uint16_t node = 0; node < config_.node && !config_.sole_founder; ++node) {
+void Membership::Bootstrap(int64_t now) {
+  if (config_.bootstrap_after_ns < 0 || now - started_at_ < config_.bootstrap_after_ns) return;
+  if (!may_bootstrap_) return;
+  if (intent_ == Intent::kJoin) return;
+  for (uint16_t node = 0; node < config_.node && !config_.sole_bootstrapper; ++node) {
     if (peers_[node].known && Recent(peers_[node].heartbeat_at)) return;
   }
   proposal_.id = NextId();
@@ -132,7 +132,7 @@ uint16_t Membership::LiveSynced() const {
       [&](const Member& member) { return member.role == Role::kSynced && Alive(member.node); }));
 }
 
-bool Membership::Heard(const FrameHeader& header, bool is_largest, int64_t now) {
+bool Membership::OnFrame(const FrameHeader& header, bool is_largest, int64_t now) {
   if (header.source >= config_.max_nodes || header.source == config_.node) return false;
   if (links_.OnFrame(header.source, is_largest, now)) heartbeat_due_ = now;
   Peer& peer = peers_[header.source];
@@ -190,7 +190,7 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   max_epoch_ = std::max(max_epoch_, status.promised_epoch);
   if (left_) return true;
   LearnIncarnation();
-  Consider(frame.header.source, status, now);
+  ConsiderView(frame.header.source, status, now);
   return true;
 }
 
@@ -211,17 +211,17 @@ void Membership::RaiseIncarnation(uint32_t least) {
 }
 
 // What the view in scratch_, in which another node is, means for this one.
-void Membership::Consider(uint16_t source, const NodeStatus& status, int64_t now) {
+void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t now) {
   if (!scratch_.id || scratch_.id == view_.id) return;
   if (view_.id && scratch_.id > view_.id && scratch_.predecessor() == view_.id &&
       scratch_.Has(config_.node, incarnation_)) {
     return Install(scratch_, false, now);
   }
   if (scratch_.id == promised_ && scratch_.Has(config_.node, joining_incarnation()) &&
-      wish_ == Wish::kJoin) {
+      intent_ == Intent::kJoin) {
     return Install(scratch_, true, now);
   }
-  if (wish_ == Wish::kLeave) {
+  if (intent_ == Intent::kLeave) {
     // Dropped from the view, as asked, or because it was thought dead.
     if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) {
       left_ = true;
@@ -232,37 +232,37 @@ void Membership::Consider(uint16_t source, const NodeStatus& status, int64_t now
   if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
   // It would not hear the wish to join. That is waited for by whom the others had to leave out,
   // not by those that had to leave out the source.
-  if (links_.Reports(source, config_.node) && wish_ != Wish::kJoin &&
+  if (links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
       !links_.IsExcluded(config_.node)) {
     return;
   }
-  const Standing theirs{status.global_clock, status.live, scratch_.id};
+  const Rank theirs{status.global_clock, status.live, scratch_.id};
   // Whoever is about to join another is followed only if its view outranks: what follows
   // from what and what outranks what may differ, and would lead around in a circle.
-  const bool stays = status.wish != Wish::kJoin;
+  const bool stays = status.intent != Intent::kJoin;
   const bool evicted = stays && scratch_.DescendsFrom(view_.id);
-  if (view_.id && !evicted && !theirs.Outranks(OwnStanding())) {
-    if (wish_ == Wish::kJoin && scratch_.id == target_) wish_ = Wish::kNone;
+  if (view_.id && !evicted && !theirs.Precedes(OwnRank())) {
+    if (intent_ == Intent::kJoin && scratch_.id == target_) intent_ = Intent::kNone;
     return;
   }
-  if (wish_ == Wish::kJoin && !BetterThanTarget(theirs, stays)) return;
-  if (wish_ != Wish::kJoin) heartbeat_due_ = now;
-  wish_ = Wish::kJoin;
+  if (intent_ == Intent::kJoin && !BetterThanTarget(theirs, stays)) return;
+  if (intent_ != Intent::kJoin) heartbeat_due_ = now;
+  intent_ = Intent::kJoin;
   target_ = scratch_.id;
-  target_standing_ = theirs;
+  target_rank_ = theirs;
   target_stays_ = stays;
   target_heard_at_ = now;
 }
 
 // Of several other views, the best; for the one in scratch_.
-bool Membership::BetterThanTarget(const Standing& theirs, bool stays) const {
+bool Membership::BetterThanTarget(const Rank& theirs, bool stays) const {
   if (scratch_.id == target_) return true;
   if (stays != target_stays_) return stays;
-  return (stays && scratch_.DescendsFrom(target_)) || !target_standing_.Outranks(theirs);
+  return (stays && scratch_.DescendsFrom(target_)) || !target_rank_.Precedes(theirs);
 }
 
 // The one that has done more work goes on, then the one with more members alive.
-bool Membership::Standing::Outranks(const Standing& other) const {
+bool Membership::Rank::Precedes(const Rank& other) const {
   if (clock != other.clock) return clock > other.clock;
   if (live != other.live) return live > other.live;
   if (id.epoch != other.id.epoch) return id.epoch > other.id.epoch;
@@ -296,7 +296,7 @@ bool Membership::AcceptableAsMember() const {
 
 bool Membership::AcceptableAsJoiner() const {
   const Member* self = scratch_.Find(config_.node);
-  return wish_ == Wish::kJoin && self && self->incarnation == joining_incarnation() &&
+  return intent_ == Intent::kJoin && self && self->incarnation == joining_incarnation() &&
          self->role == Role::kJoining &&
          (scratch_.predecessor() == target_ || scratch_.DescendsFrom(target_));
 }
@@ -320,7 +320,7 @@ bool Membership::OnAccept(const FrameView& frame, int64_t now) {
   if (!proposing_ || id != proposal_.id) return true;
   if (!proposal_.Find(frame.header.source)) return true;
   peers_[frame.header.source].accepted = true;
-  peers_[frame.header.source].silent = false;
+  peers_[frame.header.source].unresponsive = false;
   CommitIfAccepted(now);
   return true;
 }
@@ -357,7 +357,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   }
   drained_ = false;
   if (role_ == Role::kSynced) synced_ = true;
-  if (wish_ == Wish::kJoin) wish_ = Wish::kNone;
+  if (intent_ == Intent::kJoin) intent_ = Intent::kNone;
   proposing_ = false;
   accept_due_ = false;
   changed_ = true;
@@ -373,7 +373,7 @@ size_t Membership::MaxPayloadBytes(uint16_t max_members) {
 }
 
 void Membership::WriteStatus(std::byte* out) const {
-  Put<uint8_t>(out, 0, static_cast<uint8_t>(wish_));
+  Put<uint8_t>(out, 0, static_cast<uint8_t>(intent_));
   Put<uint8_t>(out, 1, static_cast<uint8_t>((synced_ ? 1 : 0) | (drained_ ? 2 : 0)));
   Put<uint16_t>(out, 2, LiveSynced());
   Put<uint32_t>(out, 4, joining_incarnation());

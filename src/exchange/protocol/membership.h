@@ -29,15 +29,15 @@ struct MembershipConfig {
   // Larger each time that this node is started. (Where the others have seen a larger
   // one, because it had to begin anew meanwhile, the node takes the next.)
   uint32_t incarnation = 1;
-  int64_t heartbeat_ns = 100'000'000;  // at least; at most half as much again
-  int64_t suspect_ns = 2'000'000'000;  // silent for so long: dead
+  int64_t heartbeat_ns = 100'000'000;       // at least; at most half as much again
+  int64_t peer_timeout_ns = 2'000'000'000;  // silent for so long: dead
   // A node that hears of no view for so long forms one of its own, with its own
   // weights, if no node with a lower id is about to. Negative: never.
-  int64_t found_after_ns = 1'000'000'000;
+  int64_t bootstrap_after_ns = 1'000'000'000;
   // No other node ever does, so that this one need not wait for those with lower ids.
-  bool sole_founder = false;
-  // Forms none before AllowFounding.
-  bool founds_when_told = false;
+  bool sole_bootstrapper = false;
+  // Forms none before AllowBootstrap.
+  bool bootstraps_when_allowed = false;
   // Of a view, those that join included; a node beyond waits until there is room. The same
   // on all nodes: a larger view is refused. 0: max_nodes.
   uint16_t max_members = 0;
@@ -45,8 +45,8 @@ struct MembershipConfig {
 
 // What a node says of itself in a heartbeat.
 struct NodeStatus {
-  enum class Wish : uint8_t { kNone = 0, kJoin = 1, kLeave = 2 };
-  Wish wish = Wish::kNone;
+  enum class Intent : uint8_t { kNone = 0, kJoin = 1, kLeave = 2 };
+  Intent intent = Intent::kNone;
   bool synced = false;        // has every chunk
   bool drained = false;       // leaving, and has nothing left to send
   uint16_t live = 0;          // synced members of its view that it hears, itself included
@@ -93,7 +93,7 @@ class Membership {
   // incarnation.
   void RaiseIncarnation(uint32_t least);
   // From now on this node may form a view of its own.
-  void AllowFounding() { may_found_ = true; }
+  void AllowBootstrap() { may_bootstrap_ = true; }
   // Asks to be let go; left() is true in the end.
   void Leave();
 
@@ -102,7 +102,7 @@ class Membership {
   // A valid frame of another node of this run, of any type; `is_largest`: of the size of the
   // largest frames that nodes send. False when it is not from a member of this view in its
   // present incarnation.
-  bool Heard(const FrameHeader& header, bool is_largest, int64_t now);
+  bool OnFrame(const FrameHeader& header, bool is_largest, int64_t now);
   // The three types of frame that are for membership. False: not a payload of that
   // type.
   bool Receive(const FrameView& frame, int64_t now);
@@ -117,7 +117,7 @@ class Membership {
   // Iterations done by all members together, past ones included.
   uint64_t global_clock() const;
   // Is in a view that another one outranks or has followed, and waits to be let in there.
-  bool waits_to_join() const { return view_.id && wish_ == NodeStatus::Wish::kJoin; }
+  bool waits_to_join() const { return view_.id && intent_ == NodeStatus::Intent::kJoin; }
   // Whether a member has been heard lately.
   bool Alive(uint16_t node) const;
   // Which members do not hear each other.
@@ -131,7 +131,7 @@ class Membership {
     bool known = false;         // a heartbeat has been received
     bool replaced = false;      // lives on as another incarnation than the view says
     bool accepted = false;      // the proposal under way
-    bool silent = false;        // it was asked to join, and did not answer
+    bool unresponsive = false;  // it was asked to join, and did not answer
     int64_t heard_at = 0;       // as the member that the view names
     int64_t heartbeat_at = 0;   // as anything
     uint32_t incarnation = 0;
@@ -141,30 +141,30 @@ class Membership {
   };
 
   // What decides between two views neither of which follows from the other.
-  struct Standing {
+  struct Rank {
     uint64_t clock = 0;
     uint16_t live = 0;
     ViewId id;
     // Both sides of a divided cluster must come to the same result.
-    bool Outranks(const Standing& other) const;
+    bool Precedes(const Rank& other) const;
   };
-  Standing OwnStanding() const { return {global_clock(), LiveSynced(), view_.id}; }
+  Rank OwnRank() const { return {global_clock(), LiveSynced(), view_.id}; }
 
   // Into scratch_; false if it is no view, or one that this node could not pass on.
   bool ReadView(std::span<const std::byte> in);
   bool OnHeartbeat(const FrameView& frame, int64_t now);
   bool OnPropose(const FrameView& frame);
   bool OnAccept(const FrameView& frame, int64_t now);
-  void Consider(uint16_t source, const NodeStatus& status, int64_t now);
+  void ConsiderView(uint16_t source, const NodeStatus& status, int64_t now);
   void LookAtLinks(int64_t now);
   bool IsLinked(uint16_t node, const View& next) const;
-  bool BetterThanTarget(const Standing& theirs, bool stays) const;
+  bool BetterThanTarget(const Rank& theirs, bool stays) const;
   bool AcceptableAsMember() const;
   bool AcceptableAsJoiner() const;
   ViewId NextId() const { return {max_epoch_ + 1, config_.node, incarnation_}; }
   void Promise(ViewId id);
   void Install(const View& view, bool reset, int64_t now);
-  void Found(int64_t now);
+  void Bootstrap(int64_t now);
   bool IsCoordinator() const;
   bool Compose(bool with_silent, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
@@ -172,7 +172,7 @@ class Membership {
   void GiveUpProposal();
   void CommitIfAccepted(int64_t now);
   bool WantsToJoin(const Peer& peer, const View& next) const;
-  bool Recent(int64_t at) const { return now_ - at < config_.suspect_ns; }
+  bool Recent(int64_t at) const { return now_ - at < config_.peer_timeout_ns; }
   uint32_t joining_incarnation() const {
     return std::max(view_.id ? incarnation_ + 1 : incarnation_, least_incarnation_);
   }
@@ -194,9 +194,9 @@ class Membership {
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;
 
-  NodeStatus::Wish wish_ = NodeStatus::Wish::kNone;
+  NodeStatus::Intent intent_ = NodeStatus::Intent::kNone;
   ViewId target_;
-  Standing target_standing_;
+  Rank target_rank_;
   bool target_stays_ = false;  // is not about to join another in turn
   int64_t target_heard_at_ = 0;
 
@@ -208,7 +208,7 @@ class Membership {
   bool accept_due_ = false;
   uint16_t accept_to_ = 0;
 
-  bool may_found_ = true;
+  bool may_bootstrap_ = true;
   bool started_ = false;
   int64_t now_ = 0, started_at_ = 0, heartbeat_due_ = 0;
   uint64_t heartbeats_ = 0;  // sent

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-using Wish = NodeStatus::Wish;
+using Intent = NodeStatus::Intent;
 
 // Whether two views differ in more than how far their members' clocks are.
 bool SameMembers(const View& a, const View& b) {
@@ -35,7 +35,7 @@ bool Membership::IsCoordinator() const {
 // for by the ancestors of the one that is proposed, which are not all: one that is asked in
 // vain keeps the others from going on.
 bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
-  return peer.known && Recent(peer.heartbeat_at) && peer.status.wish == Wish::kJoin &&
+  return peer.known && Recent(peer.heartbeat_at) && peer.status.intent == Intent::kJoin &&
          next.DescendsFrom(peer.status.target);
 }
 
@@ -50,7 +50,7 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   const Peer& peer = peers_[member.node];
   const uint64_t clock = self ? clock_ : peer.clock;
   const bool informed = peer.known && peer.incarnation == member.incarnation;
-  const Wish wish = self ? wish_ : informed ? peer.status.wish : Wish::kNone;
+  const Intent intent = self ? intent_ : informed ? peer.status.intent : Intent::kNone;
   const bool drained = informed && peer.view == view_.id && peer.status.drained;
   const bool gone = !self && (!Alive(member.node) || links_.IsExcluded(member.node));
   if (gone || (!self && member.role == Role::kLeaving && drained)) {
@@ -59,7 +59,7 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   }
   Member kept = member;
   kept.clock = clock;
-  if (wish == Wish::kLeave) {
+  if (intent == Intent::kLeave) {
     kept.role = Role::kLeaving;
   } else if (member.role == Role::kJoining && (self ? synced_ : informed && peer.status.synced)) {
     kept.role = Role::kSynced;
@@ -81,7 +81,7 @@ bool Membership::Compose(bool with_silent, View* next) const {
     if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
     if (!IsLinked(node, *next)) continue;
-    if (peers_[node].silent && !with_silent) {
+    if (peers_[node].unresponsive && !with_silent) {
       complete = false;
       continue;
     }
@@ -98,11 +98,11 @@ bool Membership::Compose(bool with_silent, View* next) const {
 }
 
 void Membership::ProposeIfNeeded(int64_t now) {
-  if (wish_ == Wish::kLeave && view_.members.size() == 1) {
+  if (intent_ == Intent::kLeave && view_.members.size() == 1) {
     left_ = true;
     return;
   }
-  if (proposing_ || wish_ == Wish::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
+  if (proposing_ || intent_ == Intent::kJoin || now < next_proposal_at_ || !IsCoordinator()) return;
   const bool complete = Compose(false, &proposal_);
   if (SameMembers(proposal_, view_)) {
     if (complete) return;
@@ -125,7 +125,7 @@ void Membership::GiveUpProposal() {
   proposing_ = false;
   for (const Member& member : proposal_.members) {
     Peer& peer = peers_[member.node];
-    if (!view_.Has(member.node, member.incarnation) && !peer.accepted) peer.silent = true;
+    if (!view_.Has(member.node, member.incarnation) && !peer.accepted) peer.unresponsive = true;
   }
 }
 

@@ -56,7 +56,7 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
   posted_[Wrapped(posted_begin_ + posted_count_++)] = slot;
 }
 
-void Outbox::ShareEvenly(bool evenly) { withheld_diffs_ = evenly ? slots() / 4 : 0; }
+void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 : 0; }
 
 size_t Outbox::Drain(std::span<PostedFrame> out) {
   const size_t count = std::min(out.size(), posted_count_);

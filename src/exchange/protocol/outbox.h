@@ -6,7 +6,7 @@
 // Drain hands posted frames out, first posted first; the transport gives each slot
 // back when the frame's bytes have left.
 //
-// Positions, differences and all the rest share the slots so that none of them can take
+// Positions, diffs and all the rest share the slots so that none of them can take
 // them all, however long its frames wait for a transport. Not thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_OUTBOX_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_OUTBOX_H_
@@ -35,7 +35,7 @@ struct PostedFrame {
 
 class Outbox {
  public:
-  // What a slot is taken for. Positions hold at most half of the slots, differences five
+  // What a slot is taken for. Positions hold at most half of the slots, diffs five
   // eighths, both together seven eighths.
   enum class Use : uint8_t { kPosition, kDiff, kRest };
 
@@ -52,11 +52,11 @@ class Outbox {
   // How many slots may be taken for it now.
   size_t Room(Use use) const {
     size_t left = std::min(left_[static_cast<size_t>(use)], free_.size());
-    if (use == Use::kDiff) left -= std::min(left, withheld_diffs_);
+    if (use == Use::kDiff) left -= std::min(left, reserved_diffs_);
     return use == Use::kRest ? left : std::min(left, weights_left_);
   }
-  // Differences hold at most three eighths: where frames wait for the transport, as many
-  // positions go out as differences, without which one end's chunks would be exchanged the more
+  // Diffs hold at most three eighths: where frames wait for the transport, as many
+  // positions go out as diffs, without which one end's chunks would be exchanged the more
   // often the less the other's are.
   void ShareEvenly(bool evenly);
   // A slot that nobody uses; there must be room.
@@ -90,10 +90,10 @@ class Outbox {
   Buffer payloads_;
   std::vector<PostedFrame> frames_;  // by slot, as the next two
   std::vector<Use> uses_;            // of those that are taken
-  std::vector<uint32_t> chunk_in_;   // whose position or difference is posted; kNoChunk
+  std::vector<uint32_t> chunk_in_;   // whose position or diff is posted; kNoChunk
   std::array<size_t, 3> left_;       // slots that may be taken, by use
-  size_t weights_left_;              // the same of positions and differences together
-  size_t withheld_diffs_ = 0;        // slots that differences may not take now
+  size_t weights_left_;              // the same of positions and diffs together
+  size_t reserved_diffs_ = 0;        // slots that diffs may not take now
   std::vector<uint32_t> free_;       // a stack
   std::vector<uint32_t> posted_;     // a ring
   size_t posted_begin_ = 0, posted_count_ = 0;

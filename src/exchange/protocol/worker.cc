@@ -11,7 +11,7 @@ constexpr uint32_t kScan = 256;
 
 }  // namespace
 
-bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
+bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsynced == 0; }
 
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 
@@ -27,18 +27,18 @@ Drop Worker::OnPosition(const FrameView& frame) {
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
   if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
   if (h.number <= chunk.number) {
-    table.Owe(h.chunk, &Chunk::owes_seen);  // the answer may have been lost
+    table.Owe(h.chunk, &Chunk::owes_ack);  // the answer may have been lost
     return Drop::kOld;
   }
   const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
   if (chunk.number == 0) {
-    op.kind = ChunkOpKind::kAdopt;
+    op.kind = ChunkOpKind::kLoad;
     return Drop::kNone;
   }
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
   const bool settled = !chunk.pending || op.acknowledged;
   if (settled && DropsRest(h.chunk)) {
-    op.kind = ChunkOpKind::kAdopt;
+    op.kind = ChunkOpKind::kLoad;
     chunk.swept = table.version;
     return Drop::kNone;
   }
@@ -103,13 +103,13 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     Wake();
   }
   const bool position = !refused && asked;
-  if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kAdopt)) NoteTake(op, &chunk);
+  if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kLoad)) NoteTake(op, &chunk);
   if (position) {
     TakenPosition(op.chunk, &chunk, context, now);
     if (op.acknowledged) {
       x_.Answered(chunk, now);
-      x_.meters.Answered(chunk.owner, now - chunk.taken_at);
-      x_.table.Settle(op.chunk);
+      x_.metrics.Answered(chunk.owner, now - chunk.taken_at);
+      x_.table.ClearPending(op.chunk);
     }
   }
   const bool taken = !refused && (op.result & kNonZero);
@@ -117,17 +117,17 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     SendDiff(op, &chunk, context.slot, now);
   } else {
     if (context.slot != kNoSlot) x_.outbox.Release(context.slot);
-    if (position) x_.table.Owe(op.chunk, &Chunk::owes_seen);
+    if (position) x_.table.Owe(op.chunk, &Chunk::owes_ack);
   }
 }
 
 inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context,
                                   int64_t now) {
-  x_.table.Took(index, context.number, context.acks);
+  x_.table.OnPosition(index, context.number, context.acks);
   chunk->heard_at = now;
-  chunk->handed_over = false;
+  chunk->awaiting_master = false;
   ++x_.stats.positions_taken;
-  x_.meters.TookPosition(chunk);
+  x_.metrics.TookPosition(chunk);
 }
 
 inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now) {
@@ -140,7 +140,7 @@ inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int
   x_.table.pending.PushBack(x_.table.chunks, op.chunk);
   ++x_.stats.diffs_taken;
   x_.stats.diffs_damped += op.share < 1;
-  x_.meters.SentDiff(chunk->owner);
+  x_.metrics.SentDiff(chunk->owner);
   PostDiff(op.chunk, chunk, slot, op.out_bytes, op.out != nullptr);
 }
 
@@ -204,21 +204,21 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // The earliest that one that waits may be found to be lost, or be tried again: by no more can
 // it have been overtaken than has gone by since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
-  const MasterAnswers& master = x_.masters[chunk.owner];
-  const int64_t patience = x_.PatienceOf(master.round_trip);
+  const MasterReplies& master = x_.masters[chunk.owner];
+  const int64_t patience = x_.RetransmitTimeout(master.round_trip);
   const int64_t least =
       x_.throttled ? patience : std::min(master.UsuallyOvertaken(x_.config.resend_ns), patience);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
 }
 
 bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
-  MasterAnswers& master = x_.masters[chunk.owner];
+  MasterReplies& master = x_.masters[chunk.owner];
   const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
   const int64_t overtaken = master.Overtaken(chunk.sent_at);
   // Where masters send chunks in the order of their progress, answers come in that order.
   const bool in_order = !x_.throttled;
   if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
-  const int64_t patience = x_.PatienceOf(master.round_trip), waited = now - chunk.sent_at;
+  const int64_t patience = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
   if (!master.Try(now, patience)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
@@ -244,12 +244,12 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
   x_.table.pending.PushBack(x_.table.chunks, index);
   PostDiff(index, &chunk, slot, op.out_bytes, in_slot);
   ++x_.stats.resends;
-  x_.meters.Resent(chunk.owner);
+  x_.metrics.Resent(chunk.owner);
 }
 
 bool Worker::OwesDiff(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
-         !chunk.freezing && chunk.swept != x_.table.version;
+         !chunk.demoting && chunk.swept != x_.table.version;
 }
 
 // Goes round the chunks; not again before one of them can be due. Positions only make that
@@ -294,7 +294,7 @@ void Worker::LookAgain() {
 bool Worker::Drained() const {
   return std::all_of(x_.table.chunks.begin(), x_.table.chunks.end(), [&](const Chunk& chunk) {
     return chunk.state == ChunkState::kWorker && !chunk.pending && !OwesDiff(chunk) &&
-           !chunk.handed_over && !chunk.freezing;
+           !chunk.awaiting_master && !chunk.demoting;
   });
 }
 

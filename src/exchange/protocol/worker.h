@@ -19,10 +19,10 @@ class Worker {
   // must not hold its chunk yet.
   Drop OnPosition(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context, int64_t now);
-  // Sends differences again that were not acknowledged in time, and progress that
+  // Sends diffs again that were not acknowledged in time, and progress that
   // no position has asked for. At most `budget` frames.
   void Poll(int64_t now, size_t budget);
-  // No difference is pending, and no progress is left that could be sent.
+  // No diff is pending, and no progress is left that could be sent.
   bool Drained() const;
   // Goes through the chunks that have not been looked at since progress was made.
   void Wake() { clean_ = 0; }
@@ -43,7 +43,7 @@ class Worker {
   Codec codec() const;
   bool OwesDiff(const Chunk& chunk) const;
   bool InSlot(Codec codec) const {
-    return !x_.config.direct || x_.config.copy_differences || codec != Codec::kFloat32;
+    return !x_.config.direct || x_.config.copy_diffs || codec != Codec::kFloat32;
   }
   // How much of a chunk's progress may be taken now; 0: none.
   float ShareOf(uint32_t index);

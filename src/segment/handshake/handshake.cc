@@ -148,9 +148,9 @@ HandshakeDrop Handshake::Validate(PeerState* peer, const HandshakeMessage& in, i
     peer->confirmed = peer->confirmed || in.known == session_id_;
   } else if (!fresh) {
     drop = HandshakeDrop::kUnauthenticated;
-  } else if (std::string difference = MismatchText(*peer, in); !difference.empty()) {
-    Record(difference, true, now);
-    Report(peer, {peer->node, std::move(difference), true, in.session_id}, now);
+  } else if (std::string diff = MismatchText(*peer, in); !diff.empty()) {
+    Record(diff, true, now);
+    Report(peer, {peer->node, std::move(diff), true, in.session_id}, now);
     drop = HandshakeDrop::kDiffers;
   } else {
     Accept(peer, in, now);

@@ -1,18 +1,18 @@
-#include "exchange/protocol/peer_meters.h"
+#include "exchange/protocol/peer_metrics.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <utility>
 
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
+using test::ExchangeHarness;
 using test::FrameBytes;
-using test::Joined;
 using test::kTickNs;
 
 // Chunks 0, 1, 2 are node 1's, 3 and 4 are node 2's, 5 is this node's, node 0's.
@@ -24,17 +24,17 @@ ChunkTable SixChunks() {
   return table;
 }
 
-TEST(PeerMeters, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
+TEST(PeerMetrics, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
   ChunkTable table = SixChunks();
-  PeerMeters meters(3, 6);
-  meters.BeginSweeps(&table, false);
+  PeerMetrics metrics(3, 6);
+  metrics.BeginSweeps(&table, false);
   const auto take = [&](std::initializer_list<uint32_t> chunks) {
-    for (const uint32_t chunk : chunks) meters.TookPosition(&table.chunks[chunk]);
+    for (const uint32_t chunk : chunks) metrics.TookPosition(&table.chunks[chunk]);
   };
   const auto expect = [&](double all, double one, double two) {
-    EXPECT_NEAR(meters.sweeps(), all, 1e-12);
-    EXPECT_NEAR(meters.peer(1).sweeps, one, 1e-12);
-    EXPECT_NEAR(meters.peer(2).sweeps, two, 1e-12);
+    EXPECT_NEAR(metrics.sweeps(), all, 1e-12);
+    EXPECT_NEAR(metrics.peer(1).sweeps, one, 1e-12);
+    EXPECT_NEAR(metrics.peer(2).sweeps, two, 1e-12);
   };
   take({0, 0, 0});  // one chunk, however often, is one chunk
   expect(1.0 / 6, 1.0 / 3, 0);
@@ -42,39 +42,39 @@ TEST(PeerMeters, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
   expect(4.0 / 6, 1, 0.5);
   take({2, 4});
   expect(5.0 / 6, 4.0 / 3, 1);
-  meters.SentPosition(&table.chunks[5]);
+  metrics.SentPosition(&table.chunks[5]);
   expect(1, 4.0 / 3, 1);
-  meters.SentPosition(&table.chunks[5]);
+  metrics.SentPosition(&table.chunks[5]);
   take({2});  // node 1's second sweep has had it
   expect(4.0 / 3, 4.0 / 3, 1);
   for (int sweep = 0; sweep < 10; ++sweep) {
     for (uint32_t chunk = 0; chunk < 5; ++chunk) take({chunk});
-    meters.SentPosition(&table.chunks[5]);
+    metrics.SentPosition(&table.chunks[5]);
   }
   // In the first of the ten, the sweep that had chunks 2 and 5 already took four more.
   expect((8 + 5 + 9 * 6) / 6.0, 10 + 4.0 / 3, 11);
 }
 
-TEST(PeerMeters, BeginPeersSweepsAnewWhenTheirChunksChange) {
+TEST(PeerMetrics, BeginPeersSweepsAnewWhenTheirChunksChange) {
   ChunkTable table = SixChunks();
-  PeerMeters meters(3, 6);
-  meters.BeginSweeps(&table, false);
-  meters.TookPosition(&table.chunks[0]);
+  PeerMetrics metrics(3, 6);
+  metrics.BeginSweeps(&table, false);
+  metrics.TookPosition(&table.chunks[0]);
   table.chunks[2].owner = 2;
-  meters.BeginSweeps(&table, false);
-  EXPECT_NEAR(meters.peer(1).sweeps, 1.0 / 3, 1e-12);
-  meters.TookPosition(&table.chunks[0]);  // again; of the whole sweep it is known
-  EXPECT_NEAR(meters.sweeps(), 1.0 / 6, 1e-12);
-  meters.TookPosition(&table.chunks[1]);
-  EXPECT_NEAR(meters.peer(1).sweeps, 1.0 / 3 + 1, 1e-12);
-  for (const uint32_t chunk : {2, 3, 4}) meters.TookPosition(&table.chunks[chunk]);
-  EXPECT_NEAR(meters.peer(2).sweeps, 1, 1e-12);
-  EXPECT_NEAR(meters.sweeps(), 5.0 / 6, 1e-12);
+  metrics.BeginSweeps(&table, false);
+  EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3, 1e-12);
+  metrics.TookPosition(&table.chunks[0]);  // again; of the whole sweep it is known
+  EXPECT_NEAR(metrics.sweeps(), 1.0 / 6, 1e-12);
+  metrics.TookPosition(&table.chunks[1]);
+  EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3 + 1, 1e-12);
+  for (const uint32_t chunk : {2, 3, 4}) metrics.TookPosition(&table.chunks[chunk]);
+  EXPECT_NEAR(metrics.peer(2).sweeps, 1, 1e-12);
+  EXPECT_NEAR(metrics.sweeps(), 5.0 / 6, 1e-12);
 }
 
 // Sees what passes between three nodes that lose frames, and compares at the end.
-TEST(PeerMeters, CountWhatWentToAndCameFromEachPeer) {
-  Joined x({.nodes = 3});
+TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
+  ExchangeHarness x({.nodes = 3});
   struct Traffic {
     uint64_t frames = 0, bytes = 0;
   };
@@ -107,7 +107,7 @@ TEST(PeerMeters, CountWhatWentToAndCameFromEachPeer) {
     const ExchangeStats& stats = x.exchange(node).stats();
     PeerStats sum;
     for (const int peer : {0, 1, 2}) {
-      const PeerStats found = x.exchange(node).meters().peer(peer);
+      const PeerStats found = x.exchange(node).metrics().peer(peer);
       if (peer != node) {
         EXPECT_EQ(found.frames_out, (offered[{node, peer}].frames)) << node << peer;
         EXPECT_EQ(found.bytes_out, (offered[{node, peer}].bytes)) << node << peer;
@@ -134,16 +134,16 @@ TEST(PeerMeters, CountWhatWentToAndCameFromEachPeer) {
   }
 }
 
-TEST(PeerMeters, CountDamagedFramesToNoPeer) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+TEST(PeerMetrics, CountDamagedFramesToNoPeer) {
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   FrameBytes frame = x.ForgeDiff(1, 0, x.ChunkOf(0), 1, std::vector<float>(10, 2.0f));
-  const uint64_t before = x.exchange(0).meters().peer(1).frames_in;
+  const uint64_t before = x.exchange(0).metrics().peer(1).frames_in;
   x.Give(0, frame);
   x.Give(0, frame);  // a repeat
   frame.data()[70] ^= std::byte{1};
   x.Give(0, frame);
-  const PeerStats peer = x.exchange(0).meters().peer(1);
+  const PeerStats peer = x.exchange(0).metrics().peer(1);
   EXPECT_EQ(peer.frames_in - before, 2u);
   EXPECT_EQ(peer.diffs_merged, 1u);
   EXPECT_EQ(peer.drops[static_cast<size_t>(Drop::kOld)], 1u);
@@ -151,9 +151,9 @@ TEST(PeerMeters, CountDamagedFramesToNoPeer) {
   EXPECT_EQ(x.exchange(0).stats().drops[static_cast<size_t>(Drop::kChecksum)], 1u);
 }
 
-TEST(PeerMeters, MeasureARoundTripFromTheFirstSendingToTheAnswer) {
-  auto joined = Joined::Ready({});
-  Joined& x = *joined;
+TEST(PeerMetrics, MeasureARoundTripFromTheFirstSendingToTheAnswer) {
+  auto joined = ExchangeHarness::Ready({});
+  ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   int64_t first = -1, answered = -1;
   int sent = 0;
@@ -171,11 +171,11 @@ TEST(PeerMeters, MeasureARoundTripFromTheFirstSendingToTheAnswer) {
   };
   x.Add(1, chunk * 10, 1);
   x.Settle();
-  const PeerStats peer = x.exchange(1).meters().peer(0);
+  const PeerStats peer = x.exchange(1).metrics().peer(0);
   EXPECT_EQ(sent, 3);
   EXPECT_EQ(peer.diffs_sent, 1u);
   EXPECT_EQ(peer.resends, 2u);
-  EXPECT_EQ(x.exchange(0).meters().peer(1).diffs_merged, 1u);
+  EXPECT_EQ(x.exchange(0).metrics().peer(1).diffs_merged, 1u);
   DurationHistogram expected;
   expected.Add(answered - first);
   EXPECT_EQ(peer.round_trip.count(), 1u);

@@ -1,4 +1,4 @@
-#include "exchange/kernels/host_pack.h"
+#include "exchange/kernels/host_encode.h"
 
 #include <immintrin.h>
 

@@ -3,8 +3,8 @@
 // compiles well. Each function has the same result in both instruction sets.
 // Wider sets than SSE merge without unpacking (host_fused_merge.h).
 // Packed data may lie anywhere; `count` >= 0 elements.
-#ifndef MILLRACE_EXCHANGE_KERNELS_HOST_PACK_H_
-#define MILLRACE_EXCHANGE_KERNELS_HOST_PACK_H_
+#ifndef MILLRACE_EXCHANGE_KERNELS_HOST_ENCODE_H_
+#define MILLRACE_EXCHANGE_KERNELS_HOST_ENCODE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ void PackBfloat16Sse(const float* d, int64_t count, std::byte* out);
 void PackBfloat16Avx2(const float* d, int64_t count, std::byte* out);
 void UnpackBfloat16(const std::byte* in, int64_t count, float* values);
 
-// The bytes of differences that Int8Codec{scale} has rounded.
+// The bytes of diffs that Int8Codec{scale} has rounded.
 void PackInt8Sse(float scale, const float* d, int64_t count, std::byte* out);
 void PackInt8Avx2(float scale, const float* d, int64_t count, std::byte* out);
 void UnpackInt8(float scale, const std::byte* in, int64_t count, float* values);
@@ -32,4 +32,4 @@ int64_t PresentAvx2(const std::byte* bitmap, int64_t count);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_KERNELS_HOST_PACK_H_
+#endif  // MILLRACE_EXCHANGE_KERNELS_HOST_ENCODE_H_

@@ -1,7 +1,7 @@
 // How long answers take, and how long to wait for one before something is sent again.
 // Internal to exchange/; not thread-safe. Times are those of the exchange's `now`, in ns.
-#ifndef MILLRACE_EXCHANGE_PROTOCOL_ANSWER_TIMES_H_
-#define MILLRACE_EXCHANGE_PROTOCOL_ANSWER_TIMES_H_
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace millrace {
 // A time after which few of the times measured are left (RFC 6298: smoothed mean plus four
 // deviations). That is meant for one measurement a round trip; of the many answers in one,
 // the longest is it.
-class LongestUsual {
+class RttEstimator {
  public:
   void Measured(int64_t ns) { longest_ = std::max(longest_, ns); }
   void EndRound() {
@@ -34,7 +34,7 @@ class LongestUsual {
 };
 
 // How long answers take.
-class RoundTrip {
+class RetransmitTimer {
  public:
   // Returns whether that ends a round.
   bool Sample(int64_t now, int64_t ns) {
@@ -56,33 +56,33 @@ class RoundTrip {
   // There are others to wait for.
   void Forgive() { doublings_ = 0; }
   // Of waiting for something the first time; `least` is the shortest for a good link.
-  int64_t Patience(int64_t least) const { return std::max(least, usual_.value()) << doublings_; }
+  int64_t Timeout(int64_t least) const { return std::max(least, usual_.value()) << doublings_; }
 
  private:
   static constexpr int kMostDoublings = 10;
 
-  LongestUsual usual_;
+  RttEstimator usual_;
   int64_t round_at_ = 0;
   int64_t doubled_at_ = 0;
   int doublings_ = 0;
 };
 
-// What a master's answers tell of the differences that it has not answered. One that was
+// What a master's answers tell of the diffs that it has not answered. One that was
 // sent long before another one that is answered is lost; where nothing is answered, the
 // master may be away, or its answers late, and to send all again would only make it later:
 // a few are sent to see (RFC 8985 does so for segments of TCP).
-class MasterAnswers {
+class MasterReplies {
  public:
-  RoundTrip round_trip;
+  RetransmitTimer round_trip;
 
-  // A difference that was sent at `first`, and again, if at all, at `last`.
+  // A diff that was sent at `first`, and again, if at all, at `last`.
   void Answered(int64_t now, int64_t first, int64_t last) {
     newest_ = std::max(newest_, first);
     if (first != last) {
-      trials_ = std::min(trials_ + 2, kMostTrials);
+      probes_ = std::min(probes_ + 2, kMostProbes);
       return;
     }
-    trials_ = std::min(trials_, kTrials);
+    probes_ = std::min(probes_, kProbes);
     overtaken_.Measured(newest_ - first);
     if (round_trip.Sample(now, now - first)) overtaken_.EndRound();
   }
@@ -93,27 +93,27 @@ class MasterAnswers {
   int64_t UsuallyOvertaken(int64_t least) const { return std::max(least, overtaken_.value()); }
   // Whether one more may be sent again without a sign that it is lost; `pause` is the time
   // after which there may be a few more.
-  bool Try(int64_t now, int64_t pause) {
-    if (now >= trials_at_) {
-      trials_ = std::max(trials_, kTrials);
-      trials_at_ = now + pause;
+  bool Probe(int64_t now, int64_t pause) {
+    if (now >= probes_at_) {
+      probes_ = std::max(probes_, kProbes);
+      probes_at_ = now + pause;
     }
-    if (trials_ == 0) return false;
-    --trials_;
+    if (probes_ == 0) return false;
+    --probes_;
     return true;
   }
 
  private:
   // At a time. Where only what was tried is answered, there is little else under way: three
   // times as many after each round trip.
-  static constexpr int kTrials = 8, kMostTrials = 1024;
+  static constexpr int kProbes = 8, kMostProbes = 1024;
 
-  LongestUsual overtaken_;
+  RttEstimator overtaken_;
   int64_t newest_ = 0;  // when what is answered was sent
-  int64_t trials_at_ = 0;
-  int trials_ = 0;
+  int64_t probes_at_ = 0;
+  int probes_ = 0;
 };
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_PROTOCOL_ANSWER_TIMES_H_
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_

@@ -1,7 +1,7 @@
 // Nodes that agree on views, and nothing else: Membership objects joined directly. What
 // one says in a tick the others hear in the next, unless a test loses it.
-#ifndef MILLRACE_TEST_EXCHANGE_MEMBERS_H_
-#define MILLRACE_TEST_EXCHANGE_MEMBERS_H_
+#ifndef MILLRACE_TEST_EXCHANGE_MEMBERSHIP_HARNESS_H_
+#define MILLRACE_TEST_EXCHANGE_MEMBERSHIP_HARNESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -78,4 +78,4 @@ class Members {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_EXCHANGE_MEMBERS_H_
+#endif  // MILLRACE_TEST_EXCHANGE_MEMBERSHIP_HARNESS_H_

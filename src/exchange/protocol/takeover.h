@@ -6,10 +6,10 @@
 // newer, or else with a pledge. An old master that is alive counts as one that has
 // seen its own state. When all have answered, the newest position that anybody saw
 // is the claimer's, together with its acknowledgement vector, which says of every
-// worker's difference whether it is contained; the claimer goes on from there.
+// worker's diff whether it is contained; the claimer goes on from there.
 // Members take no position of the old master any more, since they are in the view.
-#ifndef MILLRACE_EXCHANGE_PROTOCOL_RECOVERY_H_
-#define MILLRACE_EXCHANGE_PROTOCOL_RECOVERY_H_
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,29 +18,29 @@
 
 namespace millrace {
 
-class Recovery {
+class Takeover {
  public:
-  explicit Recovery(ExchangeContext* context);
+  explicit Takeover(ExchangeContext* context);
 
   // The view has changed; `owners` are the masters in the new one. Gives up, keeps,
   // and begins to claim chunks; sets table.owned.
   void OnView(std::span<const uint16_t> owners);
 
   // From members of the view.
-  Drop OnClaim(const FrameView& frame);
-  Drop OnPledge(const FrameView& frame);
+  Drop OnTakeoverRequest(const FrameView& frame);
+  Drop OnTakeoverAck(const FrameView& frame);
   // May add an operation to the batch, which must not hold the chunk yet.
-  Drop OnReturn(const FrameView& frame);
+  Drop OnTakeoverState(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   void Poll(int64_t now, size_t budget);
-  bool idle() const { return recovering_ == 0 && freezing_.empty(); }
+  bool idle() const { return taking_over_ == 0 && demoting_.empty(); }
 
  private:
   void GiveUp(uint32_t index);
-  void Freeze();
-  void BeginClaim(uint32_t index);
+  void Demote();
+  void RequestTakeover(uint32_t index);
   void Answered(uint32_t index, uint16_t node);
-  void Promote(uint32_t index);
+  void BecomeMaster(uint32_t index);
   std::span<uint64_t> waiting(uint32_t index) {
     return {waiting_.data() + size_t{index} * x_.table.ack_words(), x_.table.ack_words()};
   }
@@ -48,9 +48,9 @@ class Recovery {
   ExchangeContext& x_;
   std::vector<uint64_t> waiting_;  // by chunk: the members whose answer is missing
   std::vector<uint64_t> everybody_;
-  std::vector<uint32_t> freezing_;  // chunks that were given up and are not frozen yet
-  std::vector<ChunkOp> freezes_;    // of one call
-  size_t recovering_ = 0;
+  std::vector<uint32_t> demoting_;  // chunks that were given up and are not frozen yet
+  std::vector<ChunkOp> demotions_;  // of one call
+  size_t taking_over_ = 0;
   uint32_t cursor_ = 0;  // index into table.owned of the next claim
   bool round_open_ = false;
   uint8_t rounds_ = 0;
@@ -59,4 +59,4 @@ class Recovery {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_PROTOCOL_RECOVERY_H_
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_

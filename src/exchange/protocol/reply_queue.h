@@ -1,7 +1,7 @@
 // The short answers that a worker end owes: positions seen, claims granted, newer
 // positions returned. Many fit into one frame. Internal to exchange/; not thread-safe.
-#ifndef MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_
-#define MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_
 
 #include <cstdint>
 
@@ -9,15 +9,15 @@
 
 namespace millrace {
 
-class Answers {
+class ReplyQueue {
  public:
-  explicit Answers(ExchangeContext* context) : x_(*context) {}
+  explicit ReplyQueue(ExchangeContext* context) : x_(*context) {}
 
   // Sends what is owed, at most `budget` frames (0 or at least 3).
   void Poll(size_t budget);
 
  private:
-  // A kSeen or kPledge frame being filled.
+  // A kPositionAck or kTakeoverAck frame being filled.
   struct List {
     FrameType type;
     uint32_t slot = kNoSlot;
@@ -26,7 +26,7 @@ class Answers {
 
   void Append(List* list, uint16_t to, uint32_t chunk);
   void PostList(List* list, uint16_t to);
-  void PostReturn(uint32_t index);
+  void PostTakeoverState(uint32_t index);
   size_t ListCapacity() const { return x_.outbox.payload_bytes() / kChunkNumberBytes; }
 
   ExchangeContext& x_;
@@ -36,4 +36,4 @@ class Answers {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_PROTOCOL_ANSWERS_H_
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_

@@ -1,5 +1,5 @@
 // How long an exchange waits for answers, by those that came.
-#include "exchange/protocol/answer_times.h"
+#include "exchange/protocol/rtt_estimator.h"
 
 #include <gtest/gtest.h>
 
@@ -10,35 +10,35 @@ constexpr int64_t kMs = 1'000'000, kLeast = 20 * kMs;
 
 // Twenty answers a round trip, 10 ms each but for the last, which took 40: mean and deviation
 // of the twenty would forget it before the next one comes.
-TEST(RoundTrip, WaitsForTheLongestOfEachRound) {
-  RoundTrip trip;
+TEST(RetransmitTimer, WaitsForTheLongestOfEachRound) {
+  RetransmitTimer trip;
   for (int round = 0; round < 100; ++round) {
     for (int i = 0; i < 20; ++i) {
       trip.Sample((40 * round + 2 * i) * kMs, i == 19 ? 40 * kMs : 10 * kMs);
       if (round > 40) {
-        ASSERT_GE(trip.Patience(kLeast), 40 * kMs) << "round " << round;
-        ASSERT_LE(trip.Patience(kLeast), 80 * kMs) << "round " << round;
+        ASSERT_GE(trip.Timeout(kLeast), 40 * kMs) << "round " << round;
+        ASSERT_LE(trip.Timeout(kLeast), 80 * kMs) << "round " << round;
       }
     }
   }
 }
 
-TEST(RoundTrip, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
-  RoundTrip trip;
-  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+TEST(RetransmitTimer, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
+  RetransmitTimer trip;
+  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
   for (int i = 0; i < 50; ++i) trip.Sample(i * kMs, kMs);
-  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
   trip.TimedOut(100 * kMs, kLeast);
   trip.TimedOut(101 * kMs, kLeast);  // of the same silence
-  EXPECT_EQ(trip.Patience(kLeast), 2 * kLeast);
+  EXPECT_EQ(trip.Timeout(kLeast), 2 * kLeast);
   trip.TimedOut(140 * kMs, 2 * kLeast);
-  EXPECT_EQ(trip.Patience(kLeast), 4 * kLeast);
+  EXPECT_EQ(trip.Timeout(kLeast), 4 * kLeast);
   trip.Sample(150 * kMs, kMs);
-  EXPECT_EQ(trip.Patience(kLeast), kLeast);
+  EXPECT_EQ(trip.Timeout(kLeast), kLeast);
 }
 
-TEST(MasterAnswers, TellByHowMuchADifferenceIsOvertaken) {
-  MasterAnswers master;
+TEST(MasterReplies, TellByHowMuchADifferenceIsOvertaken) {
+  MasterReplies master;
   master.Answered(70 * kMs, 50 * kMs, 50 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
   EXPECT_EQ(master.Overtaken(60 * kMs), -10 * kMs);
@@ -51,8 +51,8 @@ TEST(MasterAnswers, TellByHowMuchADifferenceIsOvertaken) {
 }
 
 // Each of two chunks has its answer when a sweep comes by: one of them 60 ms later.
-TEST(MasterAnswers, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
-  MasterAnswers master;
+TEST(MasterReplies, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
+  MasterReplies master;
   EXPECT_EQ(master.UsuallyOvertaken(kLeast), kLeast);
   for (int64_t sent = 0; sent < 3000 * kMs; sent += 10 * kMs) {
     master.Answered(sent + 5 * kMs, sent, sent);
@@ -64,14 +64,14 @@ TEST(MasterAnswers, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
   EXPECT_LE(master.UsuallyOvertaken(kLeast), 120 * kMs);
 }
 
-int Tries(MasterAnswers* master, int64_t now, int64_t pause) {
+int Tries(MasterReplies* master, int64_t now, int64_t pause) {
   int tries = 0;
-  while (tries < 1000 && master->Try(now, pause)) ++tries;
+  while (tries < 1000 && master->Probe(now, pause)) ++tries;
   return tries;
 }
 
-TEST(MasterAnswers, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
-  MasterAnswers master;
+TEST(MasterReplies, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
+  MasterReplies master;
   EXPECT_EQ(Tries(&master, 100 * kMs, 20 * kMs), 8);
   EXPECT_EQ(Tries(&master, 119 * kMs, 20 * kMs), 0);
   EXPECT_EQ(Tries(&master, 120 * kMs, 40 * kMs), 8);
@@ -83,8 +83,8 @@ TEST(MasterAnswers, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
 }
 
 // What is answered at once shows that nothing is wrong; the next silence begins with a few.
-TEST(MasterAnswers, BeginEachSilenceWithAFewTrials) {
-  MasterAnswers master;
+TEST(MasterReplies, BeginEachSilenceWithAFewTrials) {
+  MasterReplies master;
   EXPECT_EQ(Tries(&master, 0, 20 * kMs), 8);
   for (int i = 0; i < 100; ++i) master.Answered(10 * kMs, 0, 5 * kMs);
   for (int i = 0; i < 1000; ++i) master.Answered((20 + i) * kMs, (15 + i) * kMs, (15 + i) * kMs);

@@ -1,7 +1,7 @@
 // A GPU's memory without a GPU: pages that the processor may not touch where a program knows
 // them, so that whoever does is seen to crash, and an emulated stream whose kernels reach them.
-#ifndef MILLRACE_TEST_SUPPORT_PLAYED_DEVICE_H_
-#define MILLRACE_TEST_SUPPORT_PLAYED_DEVICE_H_
+#ifndef MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
+#define MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 namespace millrace::test {
 
 // Thread-safe. Outlives what is allocated from it.
-class PlayedDevice : public MemorySpace {
+class FakeDevice : public MemorySpace {
  public:
   std::string name() const override { return "played device 0"; }
   bool on_host() const override { return false; }
@@ -83,4 +83,4 @@ class PlayedDevice : public MemorySpace {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_SUPPORT_PLAYED_DEVICE_H_
+#endif  // MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_

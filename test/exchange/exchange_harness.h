@@ -1,7 +1,7 @@
 // Exchanges joined directly, in lockstep: what one sends in a tick the others take in
 // the next, unless a test loses it.
-#ifndef MILLRACE_TEST_EXCHANGE_JOINED_H_
-#define MILLRACE_TEST_EXCHANGE_JOINED_H_
+#ifndef MILLRACE_TEST_EXCHANGE_EXCHANGE_HARNESS_H_
+#define MILLRACE_TEST_EXCHANGE_EXCHANGE_HARNESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace millrace::test {
 
-struct JoinedOptions {
+struct ExchangeHarnessOptions {
   uint16_t nodes = 2;
   int64_t size = 60, chunk_floats = 10;
   CodecConfig codec = {};
@@ -22,9 +22,9 @@ struct JoinedOptions {
   size_t room = 256;  // frames that Send may make at a time
 };
 
-ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node);
+ExchangeConfig HarnessConfig(const ExchangeHarnessOptions& options, uint16_t node);
 
-class Joined {
+class ExchangeHarness {
  public:
   struct Node : ExchangeNode {
     std::vector<FrameBytes> inbox;
@@ -34,7 +34,7 @@ class Joined {
     std::vector<PostedFrame> held;  // that wait for it
   };
 
-  explicit Joined(const JoinedOptions& options);
+  explicit ExchangeHarness(const ExchangeHarnessOptions& options);
 
   Node& operator[](size_t i) { return nodes_[i]; }
   Exchange& exchange(size_t i) { return *nodes_[i].exchange; }
@@ -62,14 +62,14 @@ class Joined {
   // they are not soon.
   void Settle();
   // Waits until every node has joined, with nothing left to say.
-  static std::unique_ptr<Joined> Ready(const JoinedOptions& options);
+  static std::unique_ptr<ExchangeHarness> Ready(const ExchangeHarnessOptions& options);
 
   // A frame such as `from` would send.
   FrameBytes Forge(uint16_t from, FrameHeader header, std::span<const std::byte> acks,
                    std::span<const std::byte> payload) const;
   // The header of one, with all that does not depend on what it says.
   FrameHeader HeaderOf(uint16_t from, uint16_t to, FrameType type) const;
-  // A float32 difference.
+  // A float32 diff.
   FrameBytes ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
                        const std::vector<float>& values) const;
   void Give(size_t node, const FrameBytes& frame);
@@ -83,7 +83,7 @@ class Joined {
   bool Settled() const;
   void Collect(size_t node);
 
-  const JoinedOptions options_;
+  const ExchangeHarnessOptions options_;
   std::vector<Node> nodes_;
   std::vector<PostedFrame> room_;
   int64_t tick_ = 0;
@@ -91,4 +91,4 @@ class Joined {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_EXCHANGE_JOINED_H_
+#endif  // MILLRACE_TEST_EXCHANGE_EXCHANGE_HARNESS_H_

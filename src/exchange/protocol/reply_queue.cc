@@ -1,17 +1,17 @@
-#include "exchange/protocol/answers.h"
+#include "exchange/protocol/reply_queue.h"
 
 #include <algorithm>
 
 namespace millrace {
 
-void Answers::Append(List* list, uint16_t to, uint32_t chunk) {
+void ReplyQueue::Append(List* list, uint16_t to, uint32_t chunk) {
   if (list->slot == kNoSlot) list->slot = x_.outbox.Take(Outbox::Use::kRest);
   EncodeChunkNumber({chunk, x_.table.chunks[chunk].number},
                     x_.outbox.payload(list->slot) + kChunkNumberBytes * list->entries);
   if (++list->entries == ListCapacity()) PostList(list, to);
 }
 
-void Answers::PostList(List* list, uint16_t to) {
+void ReplyQueue::PostList(List* list, uint16_t to) {
   if (list->slot == kNoSlot) return;
   FrameHeader header = x_.Header(list->type, to);
   header.length = static_cast<uint32_t>(kChunkNumberBytes * list->entries);
@@ -20,7 +20,7 @@ void Answers::PostList(List* list, uint16_t to) {
   *list = {list->type};
 }
 
-void Answers::PostReturn(uint32_t index) {
+void ReplyQueue::PostTakeoverState(uint32_t index) {
   const Chunk& chunk = x_.table.chunks[index];
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kRest);
   ChunkOp op;
@@ -28,7 +28,7 @@ void Answers::PostReturn(uint32_t index) {
   op.chunk = index;
   x_.WriteTo(slot, &op);
   x_.executor.Run({&op, 1});
-  FrameHeader header = x_.Header(FrameType::kReturn, chunk.owner);
+  FrameHeader header = x_.Header(FrameType::kTakeoverState, chunk.owner);
   header.ack_bytes = x_.ack_bytes();
   header.chunk = index;
   header.number = chunk.number;
@@ -37,23 +37,23 @@ void Answers::PostReturn(uint32_t index) {
   ++posted_;
 }
 
-void Answers::Poll(size_t budget) {
+void ReplyQueue::Poll(size_t budget) {
   ChunkTable& table = x_.table;
   const uint16_t nodes = x_.config.max_nodes;
   posted_ = 0;
   for (uint16_t i = 0; i < nodes; ++i) {
     const uint16_t node = static_cast<uint16_t>((next_ + i) % nodes);
     if (table.owed[node] == kNoChunk) continue;
-    List seen{FrameType::kSeen}, pledges{FrameType::kPledge};
+    List seen{FrameType::kPositionAck}, pledges{FrameType::kTakeoverAck};
     // Two lists may be open, and one return posted, in each step.
     while (table.owed[node] != kNoChunk && posted_ + 3 <= budget) {
       const uint32_t index = table.owed[node];
       Chunk& chunk = table.chunks[index];
       table.owed[node] = chunk.next_owed;
-      if (chunk.owes_seen) Append(&seen, node, index);
-      if (chunk.owes_pledge) Append(&pledges, node, index);
-      if (chunk.owes_return) PostReturn(index);
-      chunk.owes_seen = chunk.owes_pledge = chunk.owes_return = false;
+      if (chunk.owes_ack) Append(&seen, node, index);
+      if (chunk.owes_takeover_ack) Append(&pledges, node, index);
+      if (chunk.owes_takeover_state) PostTakeoverState(index);
+      chunk.owes_ack = chunk.owes_takeover_ack = chunk.owes_takeover_state = false;
     }
     PostList(&seen, node);
     PostList(&pledges, node);

@@ -8,8 +8,8 @@
 // which the peer masters: it is over when a position of each has been taken. It begins
 // anew when the view changes. Sweeps are counted in parts: a chunk adds 1 / chunks when it
 // is exchanged for the first time within the sweep.
-#ifndef MILLRACE_EXCHANGE_PROTOCOL_PEER_METERS_H_
-#define MILLRACE_EXCHANGE_PROTOCOL_PEER_METERS_H_
+#ifndef MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
+#define MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 
 #include <array>
 #include <atomic>
@@ -32,23 +32,23 @@ struct PeerStats {
   uint64_t positions_taken = 0;  // of chunks that it masters
   uint64_t diffs_sent = 0;       // to it, each once
   uint64_t resends = 0;          // of these
-  uint64_t diffs_merged = 0;     // of its differences, here
+  uint64_t diffs_merged = 0;     // of its diffs, here
   double sweeps = 0;             // over the chunks that it masters
   // Its frames that went no further. What is damaged, or of another run, names no peer
   // and is counted by ExchangeStats only.
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
-  // From a difference's first sending to the position that acknowledges it.
+  // From a diff's first sending to the position that acknowledges it.
   DurationHistogram round_trip;
 
   uint64_t dropped() const;  // for all reasons together
 };
 
-class PeerMeters {
+class PeerMetrics {
  public:
   // For nodes below `max_nodes`; `chunks` of one replica, 1 at least.
-  PeerMeters(uint16_t max_nodes, uint32_t chunks);
-  PeerMeters(const PeerMeters&) = delete;
-  PeerMeters& operator=(const PeerMeters&) = delete;
+  PeerMetrics(uint16_t max_nodes, uint32_t chunks);
+  PeerMetrics(const PeerMetrics&) = delete;
+  PeerMetrics& operator=(const PeerMetrics&) = delete;
 
   PeerStats peer(uint16_t node) const;
   // Over all chunks.
@@ -126,4 +126,4 @@ class PeerMeters {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_PROTOCOL_PEER_METERS_H_
+#endif  // MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_

@@ -1,10 +1,10 @@
-#include "test/exchange/joined.h"
+#include "test/exchange/exchange_harness.h"
 
 #include <gtest/gtest.h>
 
 namespace millrace::test {
 
-ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
+ExchangeConfig HarnessConfig(const ExchangeHarnessOptions& options, uint16_t node) {
   ExchangeConfig config = TickConfig();
   config.run = 77;
   config.node = node;
@@ -17,29 +17,29 @@ ExchangeConfig JoinedConfig(const JoinedOptions& options, uint16_t node) {
   return config;
 }
 
-Joined::Joined(const JoinedOptions& options)
+ExchangeHarness::ExchangeHarness(const ExchangeHarnessOptions& options)
     : options_(options), nodes_(options.nodes), room_(options.room) {
   for (uint16_t i = 0; i < options.nodes; ++i) {
-    nodes_[i].Start(JoinedConfig(options, i), options.size, options.chunk_floats);
+    nodes_[i].Start(HarnessConfig(options, i), options.size, options.chunk_floats);
   }
 }
 
-void Joined::Add(size_t node, int64_t weight, float value) {
+void ExchangeHarness::Add(size_t node, int64_t weight, float value) {
   nodes_[node].weights[weight] += value;
   nodes_[node].exchange->SetProgress(++nodes_[node].iterations);
   nodes_[node].woken = true;
 }
 
-void Joined::Step(size_t node) {
+void ExchangeHarness::Step(size_t node) {
   for (float& weight : nodes_[node].weights) weight += 1;
   Add(node, 0, 0);
 }
 
-uint64_t Joined::positions_sent(size_t node) {
+uint64_t ExchangeHarness::positions_sent(size_t node) {
   return exchange(node).stats().sent[static_cast<size_t>(FrameType::kPosition)];
 }
 
-void Joined::Collect(size_t from) {
+void ExchangeHarness::Collect(size_t from) {
   entering();
   const size_t count = nodes_[from].exchange->Send(room_, now());
   leaving();
@@ -57,7 +57,7 @@ void Joined::Collect(size_t from) {
   node.held.clear();
 }
 
-void Joined::Tick() {
+void ExchangeHarness::Tick() {
   std::vector<std::vector<FrameBytes>> arrived(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) arrived[i].swap(nodes_[i].inbox);
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -75,11 +75,11 @@ void Joined::Tick() {
   ++tick_;
 }
 
-void Joined::Run(int ticks) {
+void ExchangeHarness::Run(int ticks) {
   for (int i = 0; i < ticks; ++i) Tick();
 }
 
-bool Joined::Settled() const {
+bool ExchangeHarness::Settled() const {
   size_t running = 0;
   const View* view = nullptr;
   for (const Node& node : nodes_) {
@@ -92,7 +92,7 @@ bool Joined::Settled() const {
   return view && view->members.size() == running && view->synced() == running;
 }
 
-void Joined::Settle() {
+void ExchangeHarness::Settle() {
   int rest = 0;
   for (int i = 0; i < 3000 && rest < 10; ++i) {
     Tick();
@@ -101,16 +101,16 @@ void Joined::Settle() {
   ASSERT_EQ(rest, 10) << "not at rest";
 }
 
-std::unique_ptr<Joined> Joined::Ready(const JoinedOptions& options) {
-  auto joined = std::make_unique<Joined>(options);
+std::unique_ptr<ExchangeHarness> ExchangeHarness::Ready(const ExchangeHarnessOptions& options) {
+  auto joined = std::make_unique<ExchangeHarness>(options);
   joined->Settle();
   return joined;
 }
 
-FrameHeader Joined::HeaderOf(uint16_t from, uint16_t to, FrameType type) const {
+FrameHeader ExchangeHarness::HeaderOf(uint16_t from, uint16_t to, FrameType type) const {
   FrameHeader header;
   header.type = type;
-  header.run = JoinedConfig(options_, from).run;
+  header.run = HarnessConfig(options_, from).run;
   header.source = from;
   header.destination = to;
   header.incarnation = nodes_[from].exchange->incarnation();
@@ -118,8 +118,9 @@ FrameHeader Joined::HeaderOf(uint16_t from, uint16_t to, FrameType type) const {
   return header;
 }
 
-FrameBytes Joined::Forge(uint16_t from, FrameHeader header, std::span<const std::byte> acks,
-                         std::span<const std::byte> payload) const {
+FrameBytes ExchangeHarness::Forge(uint16_t from, FrameHeader header,
+                                  std::span<const std::byte> acks,
+                                  std::span<const std::byte> payload) const {
   header.source = from;
   header.ack_bytes = static_cast<uint16_t>(acks.size());
   header.length = static_cast<uint32_t>(payload.size());
@@ -128,8 +129,8 @@ FrameBytes Joined::Forge(uint16_t from, FrameHeader header, std::span<const std:
   return {head, payload};
 }
 
-FrameBytes Joined::ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
-                             const std::vector<float>& values) const {
+FrameBytes ExchangeHarness::ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
+                                      const std::vector<float>& values) const {
   FrameHeader header = HeaderOf(from, to, FrameType::kDiff);
   header.chunk = chunk;
   header.seq = seq;
@@ -137,12 +138,12 @@ FrameBytes Joined::ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_
   return Forge(from, header, {}, std::as_bytes(std::span(values)));
 }
 
-void Joined::Give(size_t node, const FrameBytes& frame) {
+void ExchangeHarness::Give(size_t node, const FrameBytes& frame) {
   const std::span<const std::byte> bytes = frame.view();
   nodes_[node].exchange->Receive({&bytes, 1}, now());
 }
 
-uint32_t Joined::ChunkOf(uint16_t node) {
+uint32_t ExchangeHarness::ChunkOf(uint16_t node) {
   for (uint32_t chunk = 0; chunk < exchange(0).table().size(); ++chunk) {
     if (owner(chunk) == node) return chunk;
   }

@@ -1,4 +1,4 @@
-#include "test/exchange/members.h"
+#include "test/exchange/membership_harness.h"
 
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ void Members::Start(uint16_t node, uint32_t incarnation) {
   config.max_nodes = static_cast<uint16_t>(nodes_.size());
   config.incarnation = incarnation;
   config.heartbeat_ns = 8'000'000;
-  config.suspect_ns = 60'000'000;
-  config.found_after_ns = 40'000'000;
+  config.peer_timeout_ns = 60'000'000;
+  config.bootstrap_after_ns = 40'000'000;
   config.max_members = max_members;
   nodes_[node] = {};
   nodes_[node].membership = std::make_unique<Membership>(config);
@@ -45,7 +45,7 @@ void Members::Work(uint16_t node, uint64_t iterations) {
 void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
   FrameView frame;
   ASSERT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
-  node.membership->Heard(frame.header, true, now());
+  node.membership->OnFrame(frame.header, true, now());
   EXPECT_TRUE(node.membership->Receive(frame, now()));
 }
 

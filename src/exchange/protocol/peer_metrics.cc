@@ -1,4 +1,4 @@
-#include "exchange/protocol/peer_meters.h"
+#include "exchange/protocol/peer_metrics.h"
 
 #include <numeric>
 
@@ -8,10 +8,10 @@ uint64_t PeerStats::dropped() const {
   return std::accumulate(drops.begin(), drops.end(), uint64_t{0});
 }
 
-PeerMeters::PeerMeters(uint16_t max_nodes, uint32_t chunks)
+PeerMetrics::PeerMetrics(uint16_t max_nodes, uint32_t chunks)
     : chunks_(chunks), peers_(max_nodes), left_(chunks) {}
 
-PeerStats PeerMeters::peer(uint16_t node) const {
+PeerStats PeerMetrics::peer(uint16_t node) const {
   const Peer& peer = peers_[node];
   PeerStats stats;
   stats.frames_out = to_all_.frames.Read() + peer.out.frames.Read();
@@ -28,7 +28,7 @@ PeerStats PeerMeters::peer(uint16_t node) const {
   return stats;
 }
 
-void PeerMeters::BeginSweeps(ChunkTable* table, bool all) {
+void PeerMetrics::BeginSweeps(ChunkTable* table, bool all) {
   for (Peer& peer : peers_) {
     peer.mark = true;
     peer.owned = 0;
