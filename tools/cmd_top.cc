@@ -37,13 +37,13 @@ int RunTop(const std::vector<std::string>& arguments) {
   }
   const bool screen = isatty(STDOUT_FILENO) && !FLAGS_once && !FLAGS_json;
   using Clock = std::chrono::steady_clock;
-  std::vector<BoardReading> before = ReadBoards();
+  std::vector<CounterFileReading> before = ReadCounterFiles();
   std::vector<std::string> skipped_before;
   Clock::time_point then = Clock::now();
   for (;;) {
     std::this_thread::sleep_for(std::chrono::duration<double>(FLAGS_interval));
     std::vector<std::string> skipped;
-    std::vector<BoardReading> now = ReadBoards("/dev/shm", &skipped);
+    std::vector<CounterFileReading> now = ReadCounterFiles("/dev/shm", &skipped);
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
     if (screen) std::printf("\033[H\033[2J");

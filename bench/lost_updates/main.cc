@@ -116,7 +116,7 @@ class Run {
       for (std::thread& solver : solvers) solver.join();
     }
     seconds_ = clock_.NowSeconds() - begin;
-    for (RestWatch watch; !watch.Rests(Moved(), clock_.NowSeconds()); Nap()) {
+    for (QuiescenceDetector watch; !watch.Rests(Moved(), clock_.NowSeconds()); Nap()) {
       errors_.RethrowIfFailed();
     }
   }

@@ -79,7 +79,7 @@ SegmentCounts SegmentNodes::Read() const {
 }
 
 void SegmentNodes::AwaitRest() {
-  for (RestWatch watch; !watch.Rests(Read().moved, clock_.NowSeconds()); Nap()) {
+  for (QuiescenceDetector watch; !watch.Rests(Read().moved, clock_.NowSeconds()); Nap()) {
     errors_.RethrowIfFailed();
   }
 }

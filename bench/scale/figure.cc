@@ -34,11 +34,11 @@ struct Graph {
 };
 
 // A line through all sizes, markers on those that were simulated, the bound beneath.
-std::vector<PanelCurves> CurvesOf(const std::vector<Row>& rows,
+std::vector<ChartCurves> CurvesOf(const std::vector<Row>& rows,
                                   const std::vector<std::string>& kinds, const Graph& graph) {
-  std::vector<PanelCurves> curves(kinds.size());
+  std::vector<ChartCurves> curves(kinds.size());
   for (const Row& row : rows) {
-    PanelCurves& curve = curves[std::find(kinds.begin(), kinds.end(), row.kind) - kinds.begin()];
+    ChartCurves& curve = curves[std::find(kinds.begin(), kinds.end(), row.kind) - kinds.begin()];
     const Point point{static_cast<double>(row.nodes), row.*graph.value};
     if (!(point.y > 0)) continue;  // not known
     curve.smooth.push_back(point);
@@ -54,9 +54,9 @@ Axis RangeOfNodes(const std::vector<Row>& rows) {
   return Axis::Logarithmic(least->nodes / 1.1, most->nodes * 1.1);
 }
 
-Axis RangeOf(const std::vector<PanelCurves>& curves) {
+Axis RangeOf(const std::vector<ChartCurves>& curves) {
   double low = 1e300, high = 0;
-  for (const PanelCurves& curve : curves) {
+  for (const ChartCurves& curve : curves) {
     for (const Curve* part : {&curve.raw, &curve.smooth}) {
       for (const Point& point : *part) {
         if (!(point.y > 0)) continue;
@@ -101,8 +101,8 @@ std::string DrawScale(const std::vector<Row>& rows, const std::vector<std::strin
   const Axis x_axis = RangeOfNodes(rows);
   for (size_t i = 0; i < std::size(kGraphs); ++i) {
     const Graph& graph = kGraphs[i];
-    const std::vector<PanelCurves> curves = CurvesOf(rows, kinds, graph);
-    PanelSpec spec;
+    const std::vector<ChartCurves> curves = CurvesOf(rows, kinds, graph);
+    ChartSpec spec;
     spec.id = graph.id;
     spec.title = graph.title;
     spec.x_label = "Nodes";

@@ -165,7 +165,8 @@ bool Wanted(const char* kind) { return FLAGS_kinds.find(kind) != std::string::np
 
 std::vector<Row> SimulateAll() {
   const bool multicasts = fabric::WireNamed(FLAGS_wire).multicasts;
-  const std::string tree = Cat("tree of ", FLAGS_fan_out, multicasts ? ", multicast" : ", copies");
+  const std::string tree =
+      StrCat("tree of ", FLAGS_fan_out, multicasts ? ", multicast" : ", copies");
   std::vector<Row> rows, given;
   if (!FLAGS_from.empty()) given = FromCsv(ReadFile(FLAGS_from), FLAGS_from);
   // `shape` of so many nodes.

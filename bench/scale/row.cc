@@ -63,7 +63,7 @@ void ReadRow(const std::string& line, const std::string& where, Row* row) {
 
 std::string ToCsv(const std::vector<Row>& rows) {
   std::string text = "kind";
-  for (const Column& column : kColumns) text += Cat(";", column.name);
+  for (const Column& column : kColumns) text += StrCat(";", column.name);
   text += "\n";
   for (const Row& row : rows) {
     text += row.kind;
@@ -84,7 +84,7 @@ std::vector<Row> FromCsv(const std::string& text, const std::string& name) {
   std::getline(in, line);
   for (int number = 2; std::getline(in, line); ++number) {
     rows.emplace_back();
-    ReadRow(line, Cat(name, ":", number), &rows.back());
+    ReadRow(line, StrCat(name, ":", number), &rows.back());
   }
   if (rows.empty()) throw Error(name, ": holds no numbers, expected what make scale writes");
   return rows;

@@ -33,12 +33,13 @@ Topology Between(const std::string& a, const std::string& b, const std::string& 
   // Loopback hubs are told apart by their names.
   static int hubs = 0;
   const std::string hub =
-      Cat("option { key: 'hub' value: '", ++hubs, "' } option { key: 'nodes' value: '2' }",
-          " option { key: 'queue_frames' value: '1024' }");
-  const std::string text = Cat("name: 'bench'\nnode { name: 'a' address: '127.0.0.1' memory: '", a,
-                               "' }\nnode { name: 'b' address: '127.0.0.2' memory: '", b,
-                               "' }\nsegment { name: 's' transport: '", transport, "' mtu: ", mtu,
-                               " codec: '", codec, "' ", transport == "loopback" ? hub : "", " }");
+      StrCat("option { key: 'hub' value: '", ++hubs, "' } option { key: 'nodes' value: '2' }",
+             " option { key: 'queue_frames' value: '1024' }");
+  const std::string text =
+      StrCat("name: 'bench'\nnode { name: 'a' address: '127.0.0.1' memory: '", a,
+             "' }\nnode { name: 'b' address: '127.0.0.2' memory: '", b,
+             "' }\nsegment { name: 's' transport: '", transport, "' mtu: ", mtu, " codec: '", codec,
+             "' ", transport == "loopback" ? hub : "", " }");
   return ParseTopology(text, "bench", TransportRegistry::Get().Names());
 }
 

@@ -96,7 +96,7 @@ class TransportNodes : public Nodes {
     constexpr size_t kHeader = 64, kBatch = 64;
     Transport* const end = ends_[node].get();
     const std::span<const std::byte> all = std::span(memory_).first(end->max_frame_bytes());
-    end->Expose(all);
+    end->RegisterMemory(all);
     std::vector<OutFrame> batch;
     // Whole turns, so that each batch begins where the pattern does.
     while (pattern && batch.size() + pattern->size() <= kBatch) {
@@ -223,7 +223,7 @@ std::string DropsBetween(const SegmentCounts& first, const SegmentCounts& last) 
   for (const auto& [reason, frames] : last.drops) {
     const uint64_t dropped = frames - first.drops.at(reason);
     if (dropped == 0) continue;
-    text += Cat(text.empty() ? "" : ", ", "\"", reason, "\": ", dropped);
+    text += StrCat(text.empty() ? "" : ", ", "\"", reason, "\": ", dropped);
   }
   return text;
 }
@@ -254,13 +254,14 @@ void MeasureSegment() {
   nodes.AwaitRest();
   const SegmentCounts last = nodes.Read();
   const double bytes = after.merged_bytes - before.merged_bytes;
-  LetCount(Cat("{\"megabytes_per_second\": ", bytes * 1e-6 / passed,
-               ", \"cpu_seconds_per_gigabyte\": ", used / (bytes * 1e-9), ", \"thread_cpu\": ",
-               (after.thread_cpu_seconds - before.thread_cpu_seconds) / passed,
-               ", \"load_cpu\": ", load / passed, ", \"resends\": ", last.resends - first.resends,
-               ", \"drops\": {", DropsBetween(first, last), "}", ", \"position_bytes_taken\": ",
-               static_cast<uint64_t>(last.position_bytes - first.position_bytes), "}")
-               .c_str());
+  LetCount(
+      StrCat("{\"megabytes_per_second\": ", bytes * 1e-6 / passed,
+             ", \"cpu_seconds_per_gigabyte\": ", used / (bytes * 1e-9),
+             ", \"thread_cpu\": ", (after.thread_cpu_seconds - before.thread_cpu_seconds) / passed,
+             ", \"load_cpu\": ", load / passed, ", \"resends\": ", last.resends - first.resends,
+             ", \"drops\": {", DropsBetween(first, last), "}", ", \"position_bytes_taken\": ",
+             static_cast<uint64_t>(last.position_bytes - first.position_bytes), "}")
+          .c_str());
 }
 
 }  // namespace

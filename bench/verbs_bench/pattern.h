@@ -28,7 +28,7 @@ inline Pattern PatternOf(const std::string& name, int node, int nodes) {
 }
 
 // Where test/rdma_vm/fabric puts a node.
-inline std::string AddressOf(int node, int port) { return Cat("10.98.0.", node + 1, ":", port); }
+inline std::string AddressOf(int node, int port) { return StrCat("10.98.0.", node + 1, ":", port); }
 
 }  // namespace millrace::bench
 

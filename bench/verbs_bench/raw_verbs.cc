@@ -20,7 +20,7 @@ constexpr uint32_t kKey = 0x01234567;
 constexpr int kPort = 7900;
 constexpr int kMostSleepMs = 50;  // after that it looks whether it is to stop
 
-ibv_gid GidOf(const UdpAddress& address) {
+ibv_gid GidOf(const InetAddress& address) {
   ibv_gid gid{};
   gid.raw[10] = gid.raw[11] = 0xff;
   std::memcpy(gid.raw + 12, &address.v4.sin_addr, 4);

@@ -16,7 +16,7 @@ namespace millrace {
 
 // Concatenates anything that can be streamed.
 template <typename... Parts>
-std::string Cat(const Parts&... parts) {
+std::string StrCat(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
@@ -29,7 +29,7 @@ std::string OneLine(std::string_view text);
 class Error : public std::runtime_error {
  public:
   template <typename... Parts>
-  explicit Error(const Parts&... parts) : std::runtime_error(OneLine(Cat(parts...))) {}
+  explicit Error(const Parts&... parts) : std::runtime_error(OneLine(StrCat(parts...))) {}
 };
 
 // What is missing may come by itself: an interface is down, or there is no route to a peer. Who

@@ -66,7 +66,7 @@ std::string OwnTemporaryEnding() {
     start = ThisProcess().start_time;
   } catch (const Error&) {  // without /proc, where the system is not known either
   }
-  return Cat(".", system, ".", getpid(), ".", start, kTemporary);
+  return StrCat(".", system, ".", getpid(), ".", start, kTemporary);
 }
 
 // The name of a temporary file, in its parts.
@@ -133,7 +133,7 @@ int RemoveStaleTemporaries(const std::string& folder,
 }
 
 AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), temporary_(Cat(path, OwnTemporaryEnding())) {
+    : path_(path), temporary_(StrCat(path, OwnTemporaryEnding())) {
   // A file that is there was left by a process of the same pid, or put there by another user: it
   // is removed, never written to.
   const auto create = [&] {

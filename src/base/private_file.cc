@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 // The name of an open file that has none, or whose name may lead elsewhere by now.
-std::string NameOfDescriptor(int fd) { return Cat("/proc/self/fd/", fd); }
+std::string NameOfDescriptor(int fd) { return StrCat("/proc/self/fd/", fd); }
 
 }  // namespace
 

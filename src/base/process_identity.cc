@@ -20,7 +20,7 @@ struct Stat {
 // Nothing when there is no such process.
 std::optional<Stat> ReadStat(int32_t pid) {
   if (pid <= 0) return std::nullopt;
-  const int fd = open(Cat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   char text[1024];
   const ssize_t length = read(fd, text, sizeof(text) - 1);

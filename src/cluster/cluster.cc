@@ -64,9 +64,9 @@ bool Cluster::alone() const {
   return All(segments_, [](const SegmentState& state) { return state.members() == 1; });
 }
 
-bool Cluster::leads() const {
+bool Cluster::is_leader() const {
   return std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
-    return !segment.counts || segment.net->state().leads();
+    return !segment.counts || segment.net->state().is_leader();
   });
 }
 
@@ -77,9 +77,9 @@ bool Cluster::quiet() const {
   });
 }
 
-bool Cluster::others_depend() const {
+bool Cluster::has_dependents() const {
   return std::any_of(segments_.begin(), segments_.end(), [this](const ClusterSegment& segment) {
-    return segment.net->state().members() > 1 && (segment.above || leads());
+    return segment.net->state().members() > 1 && (segment.above || is_leader());
   });
 }
 
@@ -145,7 +145,7 @@ void Cluster::Count() {
   if (beyond <= counted_) return;
   const auto more = static_cast<int64_t>(beyond - counted_);
   counted_ = beyond;
-  const int64_t first = iterations_.Elsewhere(more);
+  const int64_t first = iterations_.TakeRemote(more);
   if (!untold_.empty() && untold_.back().end == first) {
     untold_.back().end += more;
   } else {
@@ -212,7 +212,7 @@ bool Cluster::ReadMerged(ClusterSegment* segment, float* to, const std::function
   return merged.End();
 }
 
-std::vector<IterationRange> Cluster::TakeElsewhere() {
+std::vector<IterationRange> Cluster::TakeRemoteIterations() {
   std::lock_guard lock(mutex_);
   return std::exchange(untold_, {});
 }

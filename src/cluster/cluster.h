@@ -67,7 +67,7 @@ class Cluster {
   // The run began with this node's weights.
   bool bootstrapped() const;
   // Of the members, exactly one does what is to be done once: tests and snapshots.
-  bool leads() const;
+  bool is_leader() const;
   // No other node is left on any segment.
   bool alone() const;
   // Nothing is heard of others any more, not even of those that have left: these know
@@ -75,7 +75,7 @@ class Cluster {
   bool quiet() const;
   // A node that stops waits for these before it goes: others send through this node, or
   // it leads the run and others go on.
-  bool others_depend() const;
+  bool has_dependents() const;
   // Nodes on the first segment, this one included.
   uint32_t members() const { return segments_.front().net->state().members(); }
 
@@ -95,7 +95,7 @@ class Cluster {
   bool ReadMerged(float* to, const std::function<bool()>& stop);
 
   // Iterations done elsewhere since the last call, in ascending order.
-  std::vector<IterationRange> TakeElsewhere();
+  std::vector<IterationRange> TakeRemoteIterations();
 
   // ---- Gossip messages: small messages to all other nodes (docs/gossip.md). ----
 

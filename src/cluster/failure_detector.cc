@@ -15,10 +15,10 @@ constexpr int64_t kSilentHeartbeats = 20;
 
 }  // namespace
 
-Neighbours::Neighbours(const Cluster* cluster, const Clock* clock)
+FailureDetector::FailureDetector(const Cluster* cluster, const Clock* clock)
     : cluster_(*cluster), clock_(*clock) {}
 
-void Neighbours::Listen() {
+void FailureDetector::Listen() {
   const int64_t now = clock_.NowNs();
   if (now < next_ns_) return;
   next_ns_ = now + kListenNs;
@@ -27,13 +27,13 @@ void Neighbours::Listen() {
     for (const NodeId node : net.meters().peers()) {
       const uint64_t frames = net.meters().peer(node).frames_in;
       if (frames == 0) continue;
-      Voice& voice = voices_[{i, node}];
+      PeerActivity& voice = activity_[{i, node}];
       if (frames > voice.frames) voice.last_ns = now;
       voice.frames = frames;
       const int64_t silence_ns = kSilentHeartbeats * net.heartbeat_ns();
-      const bool silent = now - voice.last_ns >= silence_ns;
-      if (silent == std::exchange(voice.silent, silent)) continue;
-      if (silent) {
+      const bool unresponsive = now - voice.last_ns >= silence_ns;
+      if (unresponsive == std::exchange(voice.unresponsive, unresponsive)) continue;
+      if (unresponsive) {
         LOG(INFO) << "Node " << net.NameOf(node) << " has not been heard on segment " << net.name()
                   << " for " << static_cast<double>(silence_ns) * 1e-9
                   << " s; the run goes on without it";
@@ -44,12 +44,12 @@ void Neighbours::Listen() {
   }
 }
 
-std::vector<NodeId> Neighbours::Heard(int64_t within_ns) {
+std::vector<NodeId> FailureDetector::Heard(int64_t within_ns) {
   Listen();
   const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
-  for (const auto& [of, voice] : voices_) {
-    if (!voice.silent && now - voice.last_ns < within_ns) nodes.push_back(of.second);
+  for (const auto& [of, voice] : activity_) {
+    if (!voice.unresponsive && now - voice.last_ns < within_ns) nodes.push_back(of.second);
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

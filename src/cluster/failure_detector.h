@@ -13,12 +13,12 @@
 namespace millrace {
 
 // Not thread-safe.
-class Neighbours {
+class FailureDetector {
  public:
   // Both outlive this object.
-  Neighbours(const Cluster* cluster, const Clock* clock);
+  FailureDetector(const Cluster* cluster, const Clock* clock);
 
-  static constexpr int64_t kLately = INT64_MAX;
+  static constexpr int64_t kAnyRecent = INT64_MAX;
 
   // Notes who was heard, and logs who is no more, or is again; to be called now and then, else
   // Heard() knows only what it finds.
@@ -28,16 +28,16 @@ class Neighbours {
   std::vector<NodeId> Heard(int64_t within_ns);
 
  private:
-  struct Voice {
+  struct PeerActivity {
     uint64_t frames = 0;
-    int64_t last_ns = 0;  // when there were more of them
-    bool silent = false;  // for so long that it counts as gone
+    int64_t last_ns = 0;        // when there were more of them
+    bool unresponsive = false;  // for so long that it counts as gone
   };
 
   const Cluster& cluster_;
   const Clock& clock_;
   int64_t next_ns_ = 0;
-  std::map<std::pair<size_t, NodeId>, Voice> voices_;  // by segment and node
+  std::map<std::pair<size_t, NodeId>, PeerActivity> activity_;  // by segment and node
 };
 
 }  // namespace millrace

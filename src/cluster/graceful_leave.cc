@@ -7,11 +7,11 @@
 
 namespace millrace {
 
-using Saver = RunEnding::Saver;
+using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
 LeavePeers LeavePeersOf(Cluster* cluster) {
-  return {.leads = [=] { return cluster->leads(); },
-          .others_depend = [=] { return cluster->others_depend(); },
+  return {.is_leader = [=] { return cluster->is_leader(); },
+          .has_dependents = [=] { return cluster->has_dependents(); },
           .alone = [=] { return cluster->alone(); },
           .all_acked = [=] { return cluster->all_acked(); },
           .left = [=] { return cluster->left(); },
@@ -21,40 +21,40 @@ LeavePeers LeavePeersOf(Cluster* cluster) {
           .leave = [=] { cluster->Leave(); }};
 }
 
-Departure::Departure(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
-                     const Clock* clock)
+GracefulLeave::GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
+                             const Clock* clock)
     : peers_(std::move(peers)), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
 
-void Departure::Begin(RunEnding* ending, bool stopped) {
+void GracefulLeave::Begin(TerminationDetector* ending, bool stopped) {
   ending_ = ending;
   stopped_ = stopped;
   begin_ns_ = clock_.NowNs();
   Enter(Phase::kStays, begin_ns_);
 }
 
-void Departure::BeginUnsynced() {
+void GracefulLeave::BeginUnsynced() {
   begin_ns_ = clock_.NowNs();
   Enter(Phase::kGoes, begin_ns_);
 }
 
-void Departure::Enter(Phase phase, int64_t now) {
+void GracefulLeave::Enter(Phase phase, int64_t now) {
   phase_ = phase;
   entered_ns_ = now;
   if (phase == Phase::kGoes) peers_.leave();
 }
 
-bool Departure::Step() {
+bool GracefulLeave::Step() {
   const int64_t now = clock_.NowNs();
-  if (stopped_) saver_ = ending_->LookStopped(peers_.leads(), true);
+  if (stopped_) snapshot_owner_ = ending_->LookStopped(peers_.is_leader(), true);
   if (phase_ == Phase::kStays && !Stays(now)) {
-    const bool waited_in_vain = !stopped_ && peers_.others_depend() && !stopped_ns_();
+    const bool waited_in_vain = !stopped_ && peers_.has_dependents() && !stopped_ns_();
     if (peers_.alone()) {
       End(true);
-    } else if (stopped_ && saver_ == Saver::kThis) {
+    } else if (stopped_ && snapshot_owner_ == FinalSnapshotOwner::kThis) {
       LOG(WARNING) << "Waits no longer for " << peers_.members() - 1
                    << " other nodes, which stop too; saves without what they still have";
       End(true);
-    } else if (waited_in_vain && peers_.leads()) {
+    } else if (waited_in_vain && peers_.is_leader()) {
       LOG(WARNING) << peers_.members() - 1 << " other nodes have not finished after "
                    << kFinishNs / 1'000'000'000 << " s; going on without what they still have";
       End(true);
@@ -71,18 +71,18 @@ bool Departure::Step() {
 }
 
 // Whether this node waits for others before it goes.
-bool Departure::Stays(int64_t now) const {
+bool GracefulLeave::Stays(int64_t now) const {
   if (peers_.alone()) return false;
-  if (!stopped_) return peers_.others_depend() && !Late(now, kFinishNs);
-  if (saver_ == Saver::kThis) return !Late(now, kHandOverNs);
-  return peers_.others_depend() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+  if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
+  if (snapshot_owner_ == FinalSnapshotOwner::kThis) return !Late(now, kHandOverNs);
+  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
 }
 
-void Departure::EndGone() {
+void GracefulLeave::EndGone() {
   const bool synced = ending_ != nullptr;
   // Those that leave at the same time may leave this one alone.
   if (synced && peers_.alone()) return End(true);
-  if (stopped_ && !peers_.left() && saver_ == Saver::kThis) {
+  if (stopped_ && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
     LOG(WARNING) << "Saves, since all others stop too and nobody else will";
     return End(true);
   }
@@ -97,25 +97,25 @@ void Departure::EndGone() {
   End(false);
 }
 
-void Departure::End(bool last) {
+void GracefulLeave::End(bool last) {
   last_ = last;
   phase_ = Phase::kOver;
   if (stopped_ && !last) ending_->SayGone();
 }
 
-bool Departure::Answered() {
+bool GracefulLeave::Answered() {
   if (!last_ || peers_.quiet()) return true;
   const int64_t now = clock_.NowNs();
   if (answering_ns_ < 0) answering_ns_ = now;
   return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kLeastAnswerNs));
 }
 
-bool Departure::Late(int64_t now, int64_t ns) const {
+bool GracefulLeave::Late(int64_t now, int64_t ns) const {
   const int64_t end = stopped_ ? INT64_MAX : entered_ns_ + ns;
   return now >= std::min(end, AfterSignal(kHandOverNs, kLeastHandOverNs));
 }
 
-int64_t Departure::AfterSignal(int64_t ns, int64_t least_ns) const {
+int64_t GracefulLeave::AfterSignal(int64_t ns, int64_t least_ns) const {
   const std::optional<int64_t> signal = stopped_ns_();
   return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
 }

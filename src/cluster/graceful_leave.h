@@ -7,7 +7,8 @@
 //
 // A node that was stopped by a signal has until kHandOverNs after the signal for all of that.
 // What it has not handed over then is lost. If all nodes were stopped, the one that
-// RunEnding::LookStopped names stays, and has the last word then even if others are still there.
+// TerminationDetector::LookStopped names stays, and has the last word then even if others are still
+// there.
 #ifndef MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 #define MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 
@@ -24,7 +25,7 @@ namespace millrace {
 // What Departure asks a cluster for (cluster/cluster.h says what each is); tests put another in
 // its place.
 struct LeavePeers {
-  std::function<bool()> leads, others_depend, alone, all_acked, left, delivered, quiet;
+  std::function<bool()> is_leader, has_dependents, alone, all_acked, left, delivered, quiet;
   std::function<uint32_t()> members;
   std::function<void()> leave;
 };
@@ -32,7 +33,7 @@ struct LeavePeers {
 LeavePeers LeavePeersOf(Cluster* cluster);
 
 // Not thread-safe.
-class Departure {
+class GracefulLeave {
  public:
   // After the signal: how long the others are given to say that they were stopped too; until when
   // the node hands over; until when it answers. Each a little later where the last iterations of
@@ -49,12 +50,12 @@ class Departure {
 
   // `stopped_ns`: when a signal to stop came, none if none has yet; it may come at any time.
   // `clock` outlives this object.
-  Departure(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
-            const Clock* clock);
+  GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
+                const Clock* clock);
 
   // The solvers have ended; `ending`, which outlives this object, is what the node tells of
   // that. `stopped`: before the run was complete.
-  void Begin(RunEnding* ending, bool stopped);
+  void Begin(TerminationDetector* ending, bool stopped);
   // Instead of Begin for a node that never was in sync.
   void BeginUnsynced();
   // To be called every few ms until it returns true: the node has left, or is the last one, or
@@ -83,12 +84,13 @@ class Departure {
   const LeavePeers peers_;
   const std::function<std::optional<int64_t>()> stopped_ns_;
   const Clock& clock_;
-  RunEnding* ending_ = nullptr;  // null: never was in sync
+  TerminationDetector* ending_ = nullptr;  // null: never was in sync
   bool stopped_ = false;
   int64_t begin_ns_ = 0;
   Phase phase_ = Phase::kOver;
   int64_t entered_ns_ = 0;  // when this phase began
-  RunEnding::Saver saver_ = RunEnding::Saver::kNobody;
+  TerminationDetector::FinalSnapshotOwner snapshot_owner_ =
+      TerminationDetector::FinalSnapshotOwner::kNobody;
   bool last_ = false, in_hurry_ = false;
   int64_t answering_ns_ = -1;  // since when; -1: not yet
 };

@@ -35,7 +35,7 @@ std::vector<std::string> PeerFailures::Look() {
     if (is_known && gossip.incarnation == known->second.incarnation) continue;
     failures_[gossip.node] = {gossip.incarnation, end.not_finite()};
     lines.push_back(
-        Cat("node ", NameOf(gossip.node), " has failed: ", OneLine(FailureText(end.failure()))));
+        StrCat("node ", NameOf(gossip.node), " has failed: ", OneLine(FailureText(end.failure()))));
   }
   return lines;
 }
@@ -48,14 +48,15 @@ std::string PeerFailures::NotFinite() const {
     names += (count++ > 0 ? ", " : "") + NameOf(node);
   }
   if (count == 0) return "";
-  return Cat(count > 1 ? "nodes " : "node ", names, " ended with a loss that is not finite: the ",
-             "other nodes trained on, but the model may not be usable; test it, and train again ",
-             "with a lower base_lr or fresher exchanges (a faster link, a coarser codec, fewer ",
-             "nodes)");
+  return StrCat(
+      count > 1 ? "nodes " : "node ", names, " ended with a loss that is not finite: the ",
+      "other nodes trained on, but the model may not be usable; test it, and train again ",
+      "with a lower base_lr or fresher exchanges (a faster link, a coarser codec, fewer ",
+      "nodes)");
 }
 
 std::string PeerFailures::NameOf(NodeId node) const {
-  return node < names_.size() ? names_[node] : Cat("#", node);
+  return node < names_.size() ? names_[node] : StrCat("#", node);
 }
 
 }  // namespace millrace

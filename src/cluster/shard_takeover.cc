@@ -19,11 +19,11 @@ std::string TextOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-PresencePeers PresencePeersOf(Cluster* cluster, Neighbours* neighbours) {
+PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* neighbours) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kPresence); },
-          .heard = [=] { return neighbours->Heard(Neighbours::kLately); }};
+          .heard = [=] { return neighbours->Heard(FailureDetector::kAnyRecent); }};
 }
 
 ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,

@@ -31,7 +31,7 @@ struct PresencePeers {
   std::function<std::vector<NodeId>()> heard;        // on this node's segments, lately
 };
 // Both outlive it.
-PresencePeers PresencePeersOf(Cluster* cluster, Neighbours* neighbours);
+PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* neighbours);
 
 // Not thread-safe.
 class ShardTakeover {

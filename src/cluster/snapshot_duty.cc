@@ -12,7 +12,7 @@ namespace millrace {
 DutyPeers DutyPeersOf(Cluster* cluster) {
   return {.publish = [=](auto bytes) { cluster->Publish(GossipKey::kSnapshot, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kSnapshot); },
-          .leads = [=] { return cluster->leads(); }};
+          .is_leader = [=] { return cluster->is_leader(); }};
 }
 
 SnapshotDuty::SnapshotDuty(DutyPeers peers, const Clock* clock)
@@ -39,13 +39,13 @@ bool SnapshotDuty::Owes() {
   if (owed_.load(std::memory_order_relaxed) == 0) return false;
   std::lock_guard lock(mutex_);
   const int64_t now = clock_.NowNs();
-  const bool leads = peers_.leads();
-  if (!leads && now < next_read_ns_) return false;
+  const bool is_leader = peers_.is_leader();
+  if (!is_leader && now < next_read_ns_) return false;
   next_read_ns_ = now + kReadNs;
   for (const auto& [node, written] : ReadGossip<SnapshotWritten>(peers_.read())) {
     Settle(written.iteration());
   }
-  return leads && owed_ > 0;
+  return is_leader && owed_ > 0;
 }
 
 void SnapshotDuty::Settle(int64_t iteration) {

@@ -24,7 +24,7 @@ namespace millrace {
 struct DutyPeers {
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes
-  std::function<bool()> leads;
+  std::function<bool()> is_leader;
 };
 // `cluster` outlives it.
 DutyPeers DutyPeersOf(Cluster* cluster);

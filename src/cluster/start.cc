@@ -60,7 +60,7 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
-  if (!MayBegin(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
+  if (!CanBootstrap(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
   config.exchange.sole_bootstrapper = top != 0 && top == plan.exchange.node;
   config.exchange.bootstraps_when_allowed = config.exchange.sole_bootstrapper;
   // Else what one segment's end drops would be brought back by the other's, for ever.
@@ -89,14 +89,14 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
 
 }  // namespace
 
-NodeId TopOf(const Topology& topology, size_t segment) {
+NodeId GatewayOf(const Topology& topology, size_t segment) {
   const TopologySegment& of = topology.segments[segment];
   const std::vector<int> distances = DistancesFromTop(topology, of);
   const auto nearer = [&](NodeId a, NodeId b) { return distances[a] < distances[b]; };
   return *std::min_element(of.nodes.begin(), of.nodes.end(), nearer);
 }
 
-bool MayBegin(NodeId top, NodeId node) { return top == 0 || top == node; }
+bool CanBootstrap(NodeId top, NodeId node) { return top == 0 || top == node; }
 
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica) {
@@ -105,7 +105,7 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
   std::vector<ClusterSegment> segments;
   const auto count = static_cast<double>(plan.segments.size());
   for (const SegmentPlan& segment : plan.segments) {
-    const NodeId top = TopOf(topology, segment.segment);
+    const NodeId top = GatewayOf(topology, segment.segment);
     segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, gossip),
                         {.spin = segment.spin,
                          .pace = {.share = segment.solver_share / count},

@@ -14,11 +14,11 @@
 namespace millrace {
 
 // The node of a segment that is nearest to node 0, through which the segment gets the weights.
-NodeId TopOf(const Topology& topology, size_t segment);
-// Whether a run may begin with the weights that `node` brings to a segment whose TopOf() is
+NodeId GatewayOf(const Topology& topology, size_t segment);
+// Whether a run may begin with the weights that `node` brings to a segment whose GatewayOf() is
 // `top`. Weights come down the tree of segments from node 0: every node of its segments may
 // begin, so that the first to start need not wait for it; of any other segment only the top.
-bool MayBegin(NodeId top, NodeId node);
+bool CanBootstrap(NodeId top, NodeId node);
 
 // What a cluster works on; all of it outlives the cluster.
 struct ClusterReplica {

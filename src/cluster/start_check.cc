@@ -13,7 +13,7 @@ namespace {
 std::string Rounded(double value) {
   if (!(value > 0)) return "0";
   const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
-  return Cat(std::round(value / unit) * unit);
+  return StrCat(std::round(value / unit) * unit);
 }
 
 std::string Duration(double seconds) {
@@ -27,13 +27,14 @@ StartCheck::StartCheck(std::vector<ExpectedSegment> segments) : segments_(std::m
 std::vector<std::string> StartCheck::Lines() const {
   std::vector<std::string> lines;
   for (const ExpectedSegment& segment : segments_) {
-    const std::string begin = Cat("Segment ", segment.name, ": an exchange of ", segment.weights,
-                                  " weights between ", segment.members, " nodes takes ");
+    const std::string begin = StrCat("Segment ", segment.name, ": an exchange of ", segment.weights,
+                                     " weights between ", segment.members, " nodes takes ");
     lines.push_back(segment.seconds > 0
-                        ? Cat(begin, "at least ", Duration(segment.seconds), " at ",
-                              segment.megabits, " Mbit/s (", segment.source, ")")
-                        : Cat(begin, "an unknown time: neither max_rate, nor millrace bench, nor ",
-                              "the interface says how fast the link is"));
+                        ? StrCat(begin, "at least ", Duration(segment.seconds), " at ",
+                                 segment.megabits, " Mbit/s (", segment.source, ")")
+                        : StrCat(begin,
+                                 "an unknown time: neither max_rate, nor millrace bench, nor ",
+                                 "the interface says how fast the link is"));
   }
   return lines;
 }
@@ -58,9 +59,9 @@ std::vector<std::string> StartCheck::Judge(int solvers, int64_t own, double seco
                   " exchanges; raise max_rate, use a faster link, codec \"bfloat16\" or \"int8\", ",
                   "fewer nodes, or a larger max_iter");
     }
-    lines.push_back(Cat("Segment ", segment.name, ": an exchange takes at least ",
-                        Rounded(iterations), " iterations of the cluster",
-                        iterations > kFreshExchange ? "; stale progress is damped" : ""));
+    lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
+                           Rounded(iterations), " iterations of the cluster",
+                           iterations > kFreshExchange ? "; stale progress is damped" : ""));
   }
   return lines;
 }

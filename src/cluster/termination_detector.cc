@@ -35,7 +35,7 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
   return checksum;
 }
 
-EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
+TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* neighbours) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kEnd); },
@@ -51,20 +51,21 @@ EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours) {
           .flush = [=] { cluster->Flush(); }};
 }
 
-RunEnding::RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock)
+TerminationDetector::TerminationDetector(TerminationPeers peers, std::span<const float> weights,
+                                         const Clock* clock)
     : peers_(std::move(peers)), weights_(weights), clock_(*clock) {}
 
-uint32_t RunEnding::Checksum(std::span<const float> weights) {
+uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
 }
 
-void RunEnding::TellTraining(int64_t longest_ns) {
+void TerminationDetector::TellTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
+  own_.set_heard(BitsOf(peers_.heard(FailureDetector::kAnyRecent)));
   Tell(false);
 }
 
-RunEnding::State RunEnding::Look() {
+TerminationDetector::State TerminationDetector::Look() {
   const int64_t now = clock_.NowNs();
   if (begin_ns_ < 0) begin_ns_ = now;
   own_.clear_iteration_ns();
@@ -74,19 +75,20 @@ RunEnding::State RunEnding::Look() {
     merges_ = merges;  // those that came meanwhile are seen the next time
     checked_ns_ = now;
   }
-  own_.set_heard(BitsOf(peers_.heard(Neighbours::kLately)));
+  own_.set_heard(BitsOf(peers_.heard(FailureDetector::kAnyRecent)));
   Tell(false);
   Hear(false);
   const State state = Judge();
-  same_ = state == State::kSame;
+  same_ = state == State::kQuiescent;
   if (state != State::kTraining) peers_.flush();
   return state;
 }
 
-RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
+TerminationDetector::FinalSnapshotOwner TerminationDetector::LookStopped(bool is_leader,
+                                                                         bool ended) {
   own_.set_gone(ended);
   if (ended) own_.clear_iteration_ns();
-  own_.set_claim(leads ? 2 : 1);
+  own_.set_claim(is_leader ? 2 : 1);
   const std::vector<NodeId> heard = peers_.heard(kSilentNs);
   own_.set_heard(BitsOf(heard));
   Tell(false);
@@ -100,34 +102,35 @@ RunEnding::Saver RunEnding::LookStopped(bool leads, bool ended) {
   // What others say of whom they hear may be old: of its own neighbours a node knows better.
   std::erase_if(
       there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
-  Saver saver = Saver::kThis;
+  FinalSnapshotOwner saver = FinalSnapshotOwner::kThis;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
-    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+    if (found == statements_.end() || found->second.claim() == 0)
+      return FinalSnapshotOwner::kNobody;
     const uint32_t claim = found->second.claim(), own = own_.claim();
-    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+    if (claim > own || (claim == own && node < peers_.self)) saver = FinalSnapshotOwner::kOther;
   }
   return saver;
 }
 
-void RunEnding::SayDone() {
+void TerminationDetector::SayDone() {
   own_.set_done(true);
   Tell(true);
 }
 
-void RunEnding::SayGone() {
+void TerminationDetector::SayGone() {
   own_.set_gone(true);
   own_.clear_claim();
   Tell(true);
 }
 
-void RunEnding::SayFailed(const std::string& error, bool not_finite) {
+void TerminationDetector::SayFailed(const std::string& error, bool not_finite) {
   own_.set_failure(FailureText(error));
   own_.set_not_finite(not_finite);
   SayGone();
 }
 
-void RunEnding::Tell(bool at_once) {
+void TerminationDetector::Tell(bool at_once) {
   std::string bytes = own_.SerializeAsString();
   const int64_t now = clock_.NowNs();
   if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
@@ -138,7 +141,7 @@ void RunEnding::Tell(bool at_once) {
 
 // Who is there: whom this node hears, whom these hear, and so on; of those that go only who
 // may save, if this node is `stopped` as well.
-void RunEnding::Hear(bool stopped) {
+void TerminationDetector::Hear(bool stopped) {
   statements_ = ReadGossip<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
@@ -165,25 +168,25 @@ void RunEnding::Hear(bool stopped) {
   std::sort(there_.begin(), there_.end());
 }
 
-RunEnding::State RunEnding::Judge() {
+TerminationDetector::State TerminationDetector::Judge() {
   const int64_t now = clock_.NowNs();
   if (!Training().empty()) {
     all_ended_ns_ = -1;
-    return now - begin_ns_ < TrainingPatience() ? State::kTraining : State::kApart;
+    return now - begin_ns_ < TrainingPatience() ? State::kTraining : State::kDiverged;
   }
-  if (WithWeights(own_.weights()).size() == there_.size()) return State::kSame;
+  if (WithWeights(own_.weights()).size() == there_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
   for (const NodeId node : there_) checksums.push_back(statements_.at(node).weights());
   if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
   if (checksums != moving_) moved_ns_ = now;
   moving_ = std::move(checksums);
   const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
-  return patient ? State::kMoving : State::kApart;
+  return patient ? State::kInFlight : State::kDiverged;
 }
 
 // For a node that has not told yet how long its iterations take, this node's have to do. One
 // that takes longer than any before counts as stuck.
-int64_t RunEnding::TrainingPatience() const {
+int64_t TerminationDetector::TrainingPatience() const {
   constexpr uint64_t kMost = kMostTrainNs / kIterations;
   auto longest = static_cast<uint64_t>(longest_ns_);
   for (const NodeId node : Training()) {
@@ -193,7 +196,7 @@ int64_t RunEnding::TrainingPatience() const {
   return std::max(kTrainNs, kIterations * static_cast<int64_t>(std::min(longest, kMost)));
 }
 
-std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
+std::vector<NodeId> TerminationDetector::WithWeights(uint32_t checksum) const {
   std::vector<NodeId> nodes;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
@@ -203,7 +206,7 @@ std::vector<NodeId> RunEnding::WithWeights(uint32_t checksum) const {
   return nodes;
 }
 
-std::vector<NodeId> RunEnding::Training() const {
+std::vector<NodeId> TerminationDetector::Training() const {
   std::vector<NodeId> nodes;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
@@ -216,7 +219,7 @@ std::vector<NodeId> RunEnding::Training() const {
   return nodes;
 }
 
-bool RunEnding::done() const {
+bool TerminationDetector::done() const {
   return std::any_of(statements_.begin(), statements_.end(),
                      [](const auto& each) { return each.second.done(); });
 }

@@ -26,8 +26,8 @@
 
 namespace millrace {
 
-// What RunEnding asks a cluster for; tests put another in its place.
-struct EndPeers {
+// What TerminationDetector asks a cluster for; tests put another in its place.
+struct TerminationPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
@@ -37,19 +37,19 @@ struct EndPeers {
   std::function<void()> flush;       // has this node send exactly what it has not sent yet
 };
 // `neighbours` and `cluster` outlive it.
-EndPeers EndPeersOf(Cluster* cluster, Neighbours* neighbours);
+TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* neighbours);
 
 // Not thread-safe.
-class RunEnding {
+class TerminationDetector {
  public:
   enum class State {
-    kTraining,  // not all solvers have ended
-    kMoving,    // diffs are under way
-    kSame,      // all nodes that are there have the weights of this one
-    kApart,     // they never will, or only after too long
+    kTraining,   // not all solvers have ended
+    kInFlight,   // diffs are under way
+    kQuiescent,  // all nodes that are there have the weights of this one
+    kDiverged,   // they never will, or only after too long
   };
   // Of nodes that were stopped.
-  enum class Saver {
+  enum class FinalSnapshotOwner {
     kNobody,  // some node goes on
     kOther,
     kThis,
@@ -64,7 +64,7 @@ class RunEnding {
   static constexpr int64_t kSilentNs = 1'000'000'000;
 
   // `weights`, which the segments change meanwhile, and `clock` outlive this object.
-  RunEnding(EndPeers peers, std::span<const float> weights, const Clock* clock);
+  TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
 
   // In place of Look while this node's solvers train their last iterations: tells the others so.
   // No iteration of theirs has taken longer than `longest_ns`.
@@ -76,7 +76,7 @@ class RunEnding {
   State Look();
   // In place of Look for a node that was stopped, `leads` or not: tells the others that it
   // was, and, if its solvers have `ended`, that it goes. Which node saves, by what is known now.
-  Saver LookStopped(bool leads, bool ended);
+  FinalSnapshotOwner LookStopped(bool is_leader, bool ended);
   // This node has done what is done once.
   void SayDone();
   // It goes; the others no longer wait for it.
@@ -104,7 +104,7 @@ class RunEnding {
   State Judge();
   int64_t TrainingPatience() const;
 
-  const EndPeers peers_;
+  const TerminationPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
   int64_t begin_ns_ = -1;  // of the first Look

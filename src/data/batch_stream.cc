@@ -203,7 +203,7 @@ void BatchStream::SetAbsent(const std::vector<uint64_t>& absent) {
 }
 
 void BatchStream::Restore(const caffe::StreamPosition& position) {
-  const std::string what = Cat("data layer '", options_.layer, "': ");
+  const std::string what = StrCat("data layer '", options_.layer, "': ");
   if (position.batch_size() != options_.batch_size) {
     throw Error(what, "cannot resume: the snapshot was taken with batch_size ",
                 position.batch_size(), ", now it is ", options_.batch_size);

@@ -98,7 +98,7 @@ constexpr uint8_t kCifarClasses = 10;
 // Appends one of CIFAR's files; keys go on from `first`.
 void AddCifarFile(const std::string& path, uint64_t records, uint64_t first, LmdbWriter* writer) {
   InputFile file(path);
-  const std::string length = Cat(records, " records of ", 1 + kCifarImageBytes, " bytes");
+  const std::string length = StrCat(records, " records of ", 1 + kCifarImageBytes, " bytes");
   caffe::Datum datum;
   datum.set_channels(3);
   datum.set_height(kCifarSide);
@@ -166,7 +166,7 @@ uint64_t ConvertCifar(const std::string& input_folder, const std::string& output
   LmdbWriter train(output_folder + "/cifar10_train_lmdb");
   LmdbWriter test(output_folder + "/cifar10_test_lmdb");
   for (int i = 0; i < kTrainFiles; ++i) {
-    AddCifarFile(Cat(input_folder, "/data_batch_", i + 1, ".bin"), records_per_file,
+    AddCifarFile(StrCat(input_folder, "/data_batch_", i + 1, ".bin"), records_per_file,
                  i * records_per_file, &train);
   }
   AddCifarFile(input_folder + "/test_batch.bin", records_per_file, 0, &test);

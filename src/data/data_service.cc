@@ -19,13 +19,13 @@ std::shared_ptr<LmdbDatabase> OpenSource(const caffe::DataParameter& param, int 
   const bool is_lmdb = FileExists(path + "/data.mdb");
   if (param.has_backend() && param.backend() == caffe::DataParameter::LEVELDB) {
     throw FieldError("data_param.backend", "LEVELDB is not supported; ",
-                     is_lmdb ? Cat(path, " is an LMDB database: set backend: LMDB")
-                             : Cat("convert ", path, " to LMDB"));
+                     is_lmdb ? StrCat(path, " is an LMDB database: set backend: LMDB")
+                             : StrCat("convert ", path, " to LMDB"));
   }
   try {
     return LmdbDatabase::Open(path);
   } catch (const Error& error) {
-    throw FieldError(Cat("data_param.source[", index, "]"), error.what());
+    throw FieldError(StrCat("data_param.source[", index, "]"), error.what());
   }
 }
 
@@ -75,7 +75,7 @@ std::shared_ptr<BatchStream> DataService::Open(const std::string& scope,
   options.shard_index = options_.shard_index;
   options.shard_count = options_.shard_count;
   options.seed = options_.seed;
-  options.stream = Fnv1a(Cat(scope, '\0', layer.name(), '\0', options_.shard_index));
+  options.stream = Fnv1a(StrCat(scope, '\0', layer.name(), '\0', options_.shard_index));
   options.errors = options_.errors;
   std::shared_ptr<BatchStream> stream;
   try {

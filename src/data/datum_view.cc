@@ -210,7 +210,7 @@ std::string RecordName(std::string_view database, std::string_view key) {
   constexpr size_t kLongest = 64;
   std::string text;
   for (char c : key.substr(0, kLongest)) text += c >= ' ' && c <= '~' ? c : '?';
-  return Cat(database, ": record '", text, key.size() > kLongest ? "..." : "", "'");
+  return StrCat(database, ": record '", text, key.size() > kLongest ? "..." : "", "'");
 }
 
 DatumView ReadDatum(std::string_view database, std::string_view key, std::string_view bytes) {

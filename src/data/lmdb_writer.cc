@@ -35,7 +35,7 @@ std::string WithoutSlash(std::string path) {
 
 LmdbWriter::LmdbWriter(const std::string& path)
     : path_(WithoutSlash(path)),
-      temporary_(Cat(path_, ".", getpid(), ".tmp")),
+      temporary_(StrCat(path_, ".", getpid(), ".tmp")),
       map_bytes_(kFirstMapBytes) {
   if (FileExists(path_)) throw Error(path_, ": exists already; remove it or name another");
   if (mkdir(temporary_.c_str(), 0755) != 0) {

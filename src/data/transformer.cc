@@ -93,7 +93,7 @@ void Transformer::LoadMean(const caffe::TransformationParameter& param) {
   const std::vector<int64_t> expected = {input_.channels, input_.height, input_.width};
   if (shape != expected) {
     std::string text;
-    for (int64_t dim : shape) text += Cat(text.empty() ? "" : " x ", dim);
+    for (int64_t dim : shape) text += StrCat(text.empty() ? "" : " x ", dim);
     throw FieldError("transform_param.mean_file", path, ": holds an image of ", text, ", expected ",
                      input_.channels, " x ", input_.height, " x ", input_.width);
   }

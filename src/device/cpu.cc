@@ -44,7 +44,7 @@ class CpuDriver : public DeviceDriver {
   std::vector<DeviceInfo> List() override {
     struct sysinfo info {};
     sysinfo(&info);
-    return {{DeviceType::kCpu, 0, Cat(std::thread::hardware_concurrency(), " cores"),
+    return {{DeviceType::kCpu, 0, StrCat(std::thread::hardware_concurrency(), " cores"),
              static_cast<size_t>(info.totalram) * info.mem_unit}};
   }
   MemorySpace& Memory(int ordinal) override {

@@ -68,7 +68,7 @@ ExportRange FindExport() {
 
 class CudaMemory : public MemorySpace {
  public:
-  explicit CudaMemory(int ordinal) : ordinal_(ordinal), name_(Cat("cuda device ", ordinal)) {}
+  explicit CudaMemory(int ordinal) : ordinal_(ordinal), name_(StrCat("cuda device ", ordinal)) {}
 
   void* Allocate(size_t bytes) override {
     Select();
@@ -95,7 +95,7 @@ class CudaMemory : public MemorySpace {
     if (result != CUDA_SUCCESS) {
       *why = result == CUDA_ERROR_NOT_SUPPORTED
                  ? "the driver has no dma-buf (it needs NVIDIA's open kernel modules)"
-                 : Cat("the driver gives no dma-buf: error ", static_cast<int>(result));
+                 : StrCat("the driver gives no dma-buf: error ", static_cast<int>(result));
       return {};
     }
     return {FileDescriptor(file), begin - from};
@@ -169,10 +169,10 @@ class CudaDriver : public DeviceDriver {
         cudaGetLastError();
         continue;
       }
-      devices.push_back(
-          {DeviceType::kCuda, ordinal,
-           Cat(properties.name, ", compute capability ", properties.major, ".", properties.minor),
-           properties.totalGlobalMem});
+      devices.push_back({DeviceType::kCuda, ordinal,
+                         StrCat(properties.name, ", compute capability ", properties.major, ".",
+                                properties.minor),
+                         properties.totalGlobalMem});
     }
     return devices;
   }
@@ -211,7 +211,7 @@ class CudaDriver : public DeviceDriver {
     if (ordinal >= 0 && ordinal < count) return;
     throw Error(
         "cuda device ", ordinal, " does not exist; ",
-        count ? Cat("devices here: 0 to ", count - 1) : Cat("no GPU is usable here: ", why));
+        count ? StrCat("devices here: 0 to ", count - 1) : StrCat("no GPU is usable here: ", why));
   }
 
   std::mutex mutex_;

@@ -33,14 +33,14 @@ std::string AndList(const std::vector<std::string>& names) {
   return text;
 }
 
-Stages::Stages(const StagesConfig& config, double now_seconds)
+BenchPhases::BenchPhases(const BenchPhasesConfig& config, double now_seconds)
     : config_(config),
       since_(now_seconds),
       leader_(config.node),
       warm_up_seconds_(config.warm_up_seconds),
       seconds_(config.seconds) {}
 
-bool Stages::Accepts(const BenchStatus& status, size_t nodes) {
+bool BenchPhases::Accepts(const BenchStatus& status, size_t nodes) {
   if (status.version() != kBenchVersion) return false;
   if (!BenchStatus::Stage_IsValid(status.stage()) || status.asked_node() >= nodes) return false;
   if (status.participants().size() > (nodes + 7) / 8) return false;
@@ -49,18 +49,18 @@ bool Stages::Accepts(const BenchStatus& status, size_t nodes) {
   return IsDuration(status.seconds()) && IsDuration(status.warm_up_seconds());
 }
 
-BenchStatus Stages::status() const {
+BenchStatus BenchPhases::status() const {
   BenchStatus status;
   status.set_version(kBenchVersion);
   status.set_stage(stage_);
-  if (!leads()) return status;
+  if (!is_leader()) return status;
   status.set_participants(BitsOf(participants_));
   status.set_warm_up_seconds(static_cast<float>(warm_up_seconds_));
   status.set_seconds(static_cast<float>(seconds_));
   return status;
 }
 
-std::vector<std::string> Stages::Missing(const Others& others) const {
+std::vector<std::string> BenchPhases::Missing(const Others& others) const {
   std::vector<std::string> names;
   for (size_t node = 0; node < config_.names.size(); ++node) {
     const auto found = others.find(static_cast<NodeId>(node));
@@ -70,13 +70,13 @@ std::vector<std::string> Stages::Missing(const Others& others) const {
   return names;
 }
 
-bool Stages::Go(Stage stage, double now) {
+bool BenchPhases::Go(Stage stage, double now) {
   stage_ = stage;
   since_ = now;
   return true;
 }
 
-bool Stages::Follow(NodeId leader, const BenchStatus& status, double now, bool ready) {
+bool BenchPhases::Follow(NodeId leader, const BenchStatus& status, double now, bool ready) {
   std::vector<NodeId> nodes = NodesOf(status.participants());
   if (std::find(nodes.begin(), nodes.end(), config_.node) == nodes.end()) {
     throw Error("bench: cluster ", config_.cluster, " is being measured by node ",
@@ -93,7 +93,7 @@ bool Stages::Follow(NodeId leader, const BenchStatus& status, double now, bool r
 
 // The first to be followed is who has named the nodes; while nobody has, the lowest
 // node that is there decides.
-bool Stages::Begin(double now, const Others& others, bool ready) {
+bool BenchPhases::Begin(double now, const Others& others, bool ready) {
   std::vector<NodeId> there = {config_.node};
   for (const auto& [node, status] : others) {
     if (Announces(status)) return Follow(node, status, now, ready);
@@ -113,11 +113,11 @@ bool Stages::Begin(double now, const Others& others, bool ready) {
 }
 
 // What the node that leads waits for, and what the others wait for.
-bool Stages::MayGoOn(double now, const Others& others, bool ready) const {
+bool BenchPhases::MayGoOn(double now, const Others& others, bool ready) const {
   // Who follows gives the one that leads time to lose patience with somebody else first.
-  const double patience = config_.patience_seconds * (leads() ? 1 : 3);
+  const double patience = config_.patience_seconds * (is_leader() ? 1 : 3);
   const bool impatient = now - since_ > patience;
-  if (!leads()) {
+  if (!is_leader()) {
     const auto leader = others.find(leader_);
     if (leader == others.end() || leader->second.stage() == BenchStatus::STOPPED || impatient) {
       throw Error("bench: node ", config_.names[leader_], ", which collects the reports, ",
@@ -132,7 +132,7 @@ bool Stages::MayGoOn(double now, const Others& others, bool ready) const {
          });
 }
 
-bool Stages::Step(double now, const Others& others, bool ready) {
+bool BenchPhases::Step(double now, const Others& others, bool ready) {
   switch (stage_) {
     case BenchStatus::WAITING:
       return Begin(now, others, ready);
@@ -156,21 +156,22 @@ bool Stages::Step(double now, const Others& others, bool ready) {
   return false;
 }
 
-Heard::Heard(size_t nodes, NodeId self, double silence_seconds)
+PeerTable::PeerTable(size_t nodes, NodeId self, double silence_seconds)
     : nodes_(nodes), self_(self), silence_seconds_(silence_seconds) {}
 
-void Heard::Take(NodeId node, std::span<const std::byte> bytes, double now_seconds) {
+void PeerTable::Take(NodeId node, std::span<const std::byte> bytes, double now_seconds) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (node == self_ || node >= nodes_) return;
   const auto found = last_.find(node);
   if (found != last_.end() && found->second.bytes == text) return;
   Last last{{}, std::string(text), now_seconds};
-  if (!last.status.ParseFromString(last.bytes) || !Stages::Accepts(last.status, nodes_)) return;
+  if (!last.status.ParseFromString(last.bytes) || !BenchPhases::Accepts(last.status, nodes_))
+    return;
   last_[node] = std::move(last);
 }
 
-Stages::Others Heard::there(double now_seconds) const {
-  Stages::Others others;
+BenchPhases::Others PeerTable::there(double now_seconds) const {
+  BenchPhases::Others others;
   for (const auto& [node, last] : last_) {
     if (now_seconds - last.changed <= silence_seconds_) others[node] = last.status;
   }

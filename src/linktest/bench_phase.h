@@ -35,7 +35,7 @@
 
 namespace millrace {
 
-struct StagesConfig {
+struct BenchPhasesConfig {
   std::string cluster;             // its name, for messages
   NodeId node = 0;                 // this one
   std::vector<std::string> names;  // of the cluster's nodes, by id
@@ -46,13 +46,13 @@ struct StagesConfig {
   double patience_seconds = 30;
 };
 
-class Stages {
+class BenchPhases {
  public:
   using Stage = BenchStatus::Stage;
   // By node id; this node's own is not among them. A node that has gone is left out.
   using Others = std::map<NodeId, BenchStatus>;
 
-  Stages(const StagesConfig& config, double now_seconds);
+  BenchPhases(const BenchPhasesConfig& config, double now_seconds);
 
   // Goes at most one stage on; true if it did: then the caller does what the new stage()
   // asks, publishes status(), and calls again. `others`: as they published it, with
@@ -70,7 +70,7 @@ class Stages {
   BenchStatus status() const;
   // From READY on.
   NodeId leader() const { return leader_; }
-  bool leads() const { return leader_ == config_.node; }
+  bool is_leader() const { return leader_ == config_.node; }
   // Those that take part, ascending, this node included; empty in WAITING.
   const std::vector<NodeId>& participants() const { return participants_; }
   // Of the topology's nodes, those that are not there: the names, in order.
@@ -88,7 +88,7 @@ class Stages {
   bool MayGoOn(double now, const Others& others, bool ready) const;
   bool Go(Stage stage, double now);
 
-  const StagesConfig config_;
+  const BenchPhasesConfig config_;
   Stage stage_ = BenchStatus::WAITING;
   double since_;  // when the stage began; in LOADED, when measuring did
   bool measuring_ = false;
@@ -99,14 +99,14 @@ class Stages {
 
 // What other nodes have published last. A node that has published nothing new for a
 // while, though it should, has gone.
-class Heard {
+class PeerTable {
  public:
-  Heard(size_t nodes, NodeId self, double silence_seconds);
+  PeerTable(size_t nodes, NodeId self, double silence_seconds);
 
   // Takes what `node` has as its newest gossip message; what is not a status is left out.
   void Take(NodeId node, std::span<const std::byte> bytes, double now_seconds);
   // Those that have not gone.
-  Stages::Others there(double now_seconds) const;
+  BenchPhases::Others there(double now_seconds) const;
 
  private:
   struct Last {

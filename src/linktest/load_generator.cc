@@ -91,25 +91,25 @@ LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count) {
   return {[step](int phase) { step->Run(phase); }, CLOCK_MONOTONIC};
 }
 
-Load::Load(LoadStep step, IterationClock* iterations, ErrorSink* sink)
+LoadGenerator::LoadGenerator(LoadStep step, IterationClock* iterations, ErrorSink* sink)
     : step_(std::move(step)),
       iterations_(*iterations),
       slot_(iterations->RegisterSolver()),
       thread_(
           "load", [this] { Run(); }, sink) {}
 
-Load::~Load() {
+LoadGenerator::~LoadGenerator() {
   stop_ = true;
   thread_.Join();
   iterations_.ReleaseSolver(slot_);
 }
 
-void Load::Switch(bool on) {
+void LoadGenerator::Switch(bool on) {
   std::lock_guard lock(mutex_);
   on_ = on;
 }
 
-void Load::Run() {
+void LoadGenerator::Run() {
   int64_t pause = kPauseNs;
   while (!stop_) {
     {

@@ -47,11 +47,11 @@ struct LoadStep {
 LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count);
 
 // Thread-safe.
-class Load {
+class LoadGenerator {
  public:
   // Off at first. What `step` works on, `iterations` and `sink` outlive the load.
-  Load(LoadStep step, IterationClock* iterations, ErrorSink* sink);
-  ~Load();
+  LoadGenerator(LoadStep step, IterationClock* iterations, ErrorSink* sink);
+  ~LoadGenerator();
 
   // After Switch(false) has returned, no more progress is made.
   void Switch(bool on);

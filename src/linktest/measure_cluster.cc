@@ -35,8 +35,8 @@ ParamLayout LayoutOf(int64_t weights) {
   return layout;
 }
 
-StagesConfig StagesOf(const MeasureOptions& options, const Topology& topology, NodeId node) {
-  StagesConfig config;
+BenchPhasesConfig StagesOf(const MeasureOptions& options, const Topology& topology, NodeId node) {
+  BenchPhasesConfig config;
   config.cluster = topology.name;
   config.node = node;
   for (const TopologyNode& each : topology.nodes) config.names.push_back(each.name);
@@ -98,8 +98,8 @@ class MeasureRun {
                         static_cast<uint32_t>(cluster_->segments()[i].net->chunk_floats()),
                         LinkMegabits(segment)});
     }
-    load_ = std::make_unique<Load>(LoadStepOn(home_, weights_.data(), weights_.size()),
-                                   &weights_.clock(), &errors_);
+    load_ = std::make_unique<LoadGenerator>(LoadStepOn(home_, weights_.data(), weights_.size()),
+                                            &weights_.clock(), &errors_);
     LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
               << ") of cluster " << topology_.name << " measures with " << weights_.size()
               << " weights in " << (plan_.memory.on_host() ? "" : "the memory of ")
@@ -153,9 +153,9 @@ class MeasureRun {
     }
     LogWhoIsMissing();
     for (bool more = true; more;) {
-      const Reading reading = Read();
+      const MetricsSnapshot reading = Read();
       const bool rests = rest_.Rests(reading.moved(), Now());
-      const bool collects = stages_.stage() == BenchStatus::REPORTED && stages_.leads();
+      const bool collects = stages_.stage() == BenchStatus::REPORTED && stages_.is_leader();
       const bool ready = collects ? pages_.Read(others_, stages_.participants(), node_) : rests;
       const bool measured = stages_.measures();
       more = stages_.Step(Now(), others_, ready);
@@ -165,7 +165,7 @@ class MeasureRun {
   }
 
   // What the stage asks for that this node has come to.
-  void Enter(const Reading& reading) {
+  void Enter(const MetricsSnapshot& reading) {
     switch (stages_.stage()) {
       case BenchStatus::READY:
         before_ = reading;
@@ -185,15 +185,15 @@ class MeasureRun {
         writer_ = std::make_unique<ReportWriter>(node_, report_);
         break;
       case BenchStatus::DONE:
-        if (stages_.leads()) Collect();
+        if (stages_.is_leader()) Collect();
         break;
       default:
         break;
     }
   }
 
-  Reading Read() const {
-    Reading reading = ReadCounters(*cluster_);
+  MetricsSnapshot Read() const {
+    MetricsSnapshot reading = ReadCounters(*cluster_);
     reading.at_ns = clock_.NowNs();
     reading.load_cpu_ns = load_->cpu_ns();
     return reading;
@@ -222,7 +222,7 @@ class MeasureRun {
   void Publish() {
     if (!cluster_->begun()) return;
     BenchStatus status = stages_.status();
-    if (stages_.leads()) {
+    if (stages_.is_leader()) {
       pages_.Ask(&status);
     } else if (writer_ != nullptr) {
       const auto leader = others_.find(stages_.leader());
@@ -267,7 +267,7 @@ class MeasureRun {
                           : "Reported to node " + topology_.nodes[stages_.leader()].name);
     // Nobody goes before the others know that they are done, and those that the others
     // reach each other through go last.
-    WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->others_depend(); });
+    WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->has_dependents(); });
     cluster_->Leave();
     WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
@@ -292,20 +292,20 @@ class MeasureRun {
   ErrorSink errors_;
   const ReplicaDevice home_;
   MeasuredWeights weights_;
-  Stages stages_;
-  Heard heard_;
-  Stages::Others others_;
+  BenchPhases stages_;
+  PeerTable heard_;
+  BenchPhases::Others others_;
   const double began_;
-  RestWatch rest_;
+  QuiescenceDetector rest_;
   std::vector<EndFacts> facts_;
-  Reading before_, begin_, end_;
+  MetricsSnapshot before_, begin_, end_;
   BenchReport report_;
   std::unique_ptr<ReportWriter> writer_;
   ReportReader pages_;
   std::optional<BenchResult> result_;
   std::string published_;
   std::vector<std::string> missing_;
-  std::unique_ptr<Load> load_;
+  std::unique_ptr<LoadGenerator> load_;
   std::unique_ptr<Cluster> cluster_;  // after what its threads work on
 };
 

@@ -48,14 +48,14 @@ void ReportPeer(NodeId node, const PeerStats& before, const PeerStats& begin, co
 
 }  // namespace
 
-uint64_t Reading::moved() const {
+uint64_t MetricsSnapshot::moved() const {
   uint64_t sum = 0;
   for (const EndReading& end : ends) sum += end.moved;
   return sum;
 }
 
-Reading ReadCounters(const Cluster& cluster) {
-  Reading reading;
+MetricsSnapshot ReadCounters(const Cluster& cluster) {
+  MetricsSnapshot reading;
   reading.process_cpu_ns = PosixClockNs(CLOCK_PROCESS_CPUTIME_ID);
   for (size_t i = 0; i < cluster.segments().size(); ++i) {
     reading.ends.push_back(ReadEnd(*cluster.segments()[i].net));
@@ -64,8 +64,9 @@ Reading ReadCounters(const Cluster& cluster) {
   return reading;
 }
 
-BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
-                     const Reading& begin, const Reading& end, const Reading& after) {
+BenchReport ReportOf(const std::vector<EndFacts>& facts, const MetricsSnapshot& before,
+                     const MetricsSnapshot& begin, const MetricsSnapshot& end,
+                     const MetricsSnapshot& after) {
   BenchReport report;
   report.set_seconds(Seconds(end.at_ns - begin.at_ns));
   report.set_process_cpu_seconds(Seconds(end.process_cpu_ns - begin.process_cpu_ns));
@@ -96,7 +97,7 @@ BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
   return report;
 }
 
-bool RestWatch::Rests(uint64_t moved, double now_seconds) {
+bool QuiescenceDetector::Rests(uint64_t moved, double now_seconds) {
   if (!started_ || moved != moved_) {
     if (!started_) moving_since_ = now_seconds;
     started_ = true;

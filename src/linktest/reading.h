@@ -26,7 +26,7 @@ struct EndReading {
   std::map<NodeId, PeerStats> peers;
 };
 
-struct Reading {
+struct MetricsSnapshot {
   int64_t at_ns = 0;
   int64_t process_cpu_ns = 0, load_cpu_ns = 0;
   std::vector<EndReading> ends;  // in the order of the node's segments
@@ -36,7 +36,7 @@ struct Reading {
 };
 
 // Reads all counters; but for at_ns and load_cpu_ns, which are the caller's.
-Reading ReadCounters(const Cluster& cluster);
+MetricsSnapshot ReadCounters(const Cluster& cluster);
 
 // What does not change while a segment runs.
 struct EndFacts {
@@ -47,11 +47,12 @@ struct EndFacts {
 
 // The readings, in the order of time: at rest before there was load; when measuring began
 // and ended; at rest again. `facts` in the order of the node's segments.
-BenchReport ReportOf(const std::vector<EndFacts>& facts, const Reading& before,
-                     const Reading& begin, const Reading& end, const Reading& after);
+BenchReport ReportOf(const std::vector<EndFacts>& facts, const MetricsSnapshot& before,
+                     const MetricsSnapshot& begin, const MetricsSnapshot& end,
+                     const MetricsSnapshot& after);
 
 // Tells when nothing moves any more. Not thread-safe.
-class RestWatch {
+class QuiescenceDetector {
  public:
   // `moved` as of now. True if it has not changed for 1 s, which is longer than nearly all
   // that was lost waits to be sent again; also after 10 s of change,

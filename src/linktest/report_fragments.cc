@@ -32,7 +32,7 @@ void ReportReader::Take(NodeId node, const BenchStatus& status) {
   if (!partial.broken) reports_[node] = std::move(report);
 }
 
-bool ReportReader::Read(const Stages::Others& others, const std::vector<NodeId>& participants,
+bool ReportReader::Read(const BenchPhases::Others& others, const std::vector<NodeId>& participants,
                         NodeId self) {
   bool whole = true;
   asked_.reset();

@@ -41,7 +41,8 @@ class ReportReader {
  public:
   // Takes a page of each of `participants` that is in REPORTED. True: whole reports of all
   // but `self` and those that have gone are here. A report that is not one counts as gone.
-  bool Read(const Stages::Others& others, const std::vector<NodeId>& participants, NodeId self);
+  bool Read(const BenchPhases::Others& others, const std::vector<NodeId>& participants,
+            NodeId self);
   // Adds what this node asks for next.
   void Ask(BenchStatus* status) const;
 

@@ -26,7 +26,7 @@ std::string Scientific(double value) {
   return std::string(text, end.ptr);
 }
 
-std::string TwoDigits(long long value) { return Cat(value < 10 ? "0" : "", value); }
+std::string TwoDigits(long long value) { return StrCat(value < 10 ? "0" : "", value); }
 
 // The decimals that a multiple of 10^exponent needs.
 int Decimals(int exponent) { return std::max(0, -exponent); }
@@ -34,7 +34,7 @@ int Decimals(int exponent) { return std::max(0, -exponent); }
 }  // namespace
 
 std::string GroupedText(long long value) {
-  std::string text = Cat(value);
+  std::string text = StrCat(value);
   const size_t sign = value < 0 ? 1 : 0;
   for (size_t at = text.size(); at > sign + 3;) text.insert(at -= 3, 1, ',');
   return text;
@@ -129,11 +129,11 @@ TimeUnit UnitFor(double seconds) {
 
 std::string DurationText(double seconds) {
   if (!(seconds < 1e12)) return "?";  // and NaN
-  if (seconds < 59.95) return Cat(Fixed(std::max(seconds, 0.0), 1), " s");
+  if (seconds < 59.95) return StrCat(Fixed(std::max(seconds, 0.0), 1), " s");
   const long long whole = std::llround(seconds);
-  if (whole < 3600) return Cat(whole / 60, " min ", TwoDigits(whole % 60), " s");
-  if (whole < 86400) return Cat(whole / 3600, " h ", TwoDigits(whole / 60 % 60), " min");
-  return Cat(whole / 86400, " d ", TwoDigits(whole / 3600 % 24), " h");
+  if (whole < 3600) return StrCat(whole / 60, " min ", TwoDigits(whole % 60), " s");
+  if (whole < 86400) return StrCat(whole / 3600, " h ", TwoDigits(whole / 60 % 60), " min");
+  return StrCat(whole / 86400, " d ", TwoDigits(whole / 3600 % 24), " h");
 }
 
 }  // namespace millrace

@@ -23,7 +23,7 @@ constexpr const char* kDashes[] = {"", "7 3", "2 2", "8 3 2 3"};
 // From data to pixels.
 class Place {
  public:
-  Place(const PanelSpec& spec, const Axis& x_axis, const Axis& y_axis)
+  Place(const ChartSpec& spec, const Axis& x_axis, const Axis& y_axis)
       : spec_(spec), x_axis_(x_axis), y_axis_(y_axis) {}
   double X(double value) const {
     return spec_.x + spec_.width * Bounded(x_axis_.Fraction(value / spec_.x_unit));
@@ -39,7 +39,7 @@ class Place {
  private:
   // What lies outside is clipped; far outside, renderers lose precision.
   static double Bounded(double fraction) { return std::clamp(fraction, -2.0, 3.0); }
-  const PanelSpec& spec_;
+  const ChartSpec& spec_;
   const Axis& x_axis_;
   const Axis& y_axis_;
 };
@@ -55,9 +55,9 @@ std::string PathThrough(const Curve& curve, const Place& place) {
       continue;
     }
     const std::string x = Coordinate(place.X(curve[i].x)), y = Coordinate(place.Y(curve[i].y));
-    path += Cat(begun ? "L" : "M", x, " ", y);
+    path += StrCat(begun ? "L" : "M", x, " ", y);
     const bool alone = !begun && (i + 1 == curve.size() || !std::isfinite(curve[i + 1].y));
-    if (alone) path += Cat("L", x, " ", y);
+    if (alone) path += StrCat("L", x, " ", y);
     begun = true;
   }
   return path;
@@ -79,7 +79,7 @@ Curve Marked(const Curve& points, size_t most) {
   return marked;
 }
 
-void DrawGrid(const PanelSpec& spec, const Axis& x_axis, const Axis& y_axis, Svg* svg) {
+void DrawGrid(const ChartSpec& spec, const Axis& x_axis, const Axis& y_axis, Svg* svg) {
   const double left = spec.x, right = spec.x + spec.width;
   const double top = spec.y, bottom = spec.y + spec.height;
   const auto across = [&](double value, const char* colour) {
@@ -100,7 +100,7 @@ void DrawGrid(const PanelSpec& spec, const Axis& x_axis, const Axis& y_axis, Svg
   }
 }
 
-void DrawLabels(const PanelSpec& spec, Svg* svg) {
+void DrawLabels(const ChartSpec& spec, Svg* svg) {
   const double middle = spec.x + spec.width / 2, half = spec.y + spec.height / 2;
   svg->Text(middle, spec.y - 10, 14, "middle", spec.title,
             {{"class", "title"}, {"font-weight", "bold"}, {"fill", kInk}});
@@ -110,10 +110,10 @@ void DrawLabels(const PanelSpec& spec, Svg* svg) {
   svg->Text(x, half, 13, "middle", spec.y_label,
             {{"class", "y-label"},
              {"fill", kInk},
-             {"transform", Cat("rotate(-90 ", Coordinate(x), " ", Coordinate(half), ")")}});
+             {"transform", StrCat("rotate(-90 ", Coordinate(x), " ", Coordinate(half), ")")}});
 }
 
-void DrawCurves(const PanelSpec& spec, const Place& place, const std::vector<PanelCurves>& runs,
+void DrawCurves(const ChartSpec& spec, const Place& place, const std::vector<ChartCurves>& runs,
                 Svg* svg) {
   const std::string clip = spec.id + "-clip";
   svg->Open("clipPath", {{"id", clip}});
@@ -122,7 +122,7 @@ void DrawCurves(const PanelSpec& spec, const Place& place, const std::vector<Pan
                         {"width", Coordinate(spec.width)},
                         {"height", Coordinate(spec.height)}});
   svg->Close("clipPath");
-  svg->Open("g", {{"clip-path", Cat("url(#", clip, ")")}});
+  svg->Open("g", {{"clip-path", StrCat("url(#", clip, ")")}});
   // Noise lies under everything, so that it hides no other run; the more runs,
   // the paler.
   const double opacity = std::clamp(0.7 / static_cast<double>(runs.size()), 0.06, 0.22);
@@ -179,7 +179,7 @@ void RunStyle::DrawMarker(Svg* svg, double x, double y) const {
   } else {
     std::string points;
     for (const auto& [dx, dy] : kOutlines[kind - 1]) {
-      points += Cat(points.empty() ? "" : " ", Coordinate(x + dx), ",", Coordinate(y + dy));
+      points += StrCat(points.empty() ? "" : " ", Coordinate(x + dx), ",", Coordinate(y + dy));
     }
     shape = {{"points", points}};
   }
@@ -187,8 +187,8 @@ void RunStyle::DrawMarker(Svg* svg, double x, double y) const {
   svg->Element(kind == 0 ? "circle" : "polygon", shape);
 }
 
-void DrawPanel(const PanelSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
-               const std::vector<PanelCurves>& runs, Svg* svg) {
+void DrawPanel(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
+               const std::vector<ChartCurves>& runs, Svg* svg) {
   svg->Open("g", {{"id", spec.id}});
   if (y_axis) {
     DrawGrid(spec, x_axis, *y_axis, svg);
@@ -197,12 +197,12 @@ void DrawPanel(const PanelSpec& spec, const Axis& x_axis, const std::optional<Ax
     svg->Text(spec.x + spec.width / 2, spec.y + spec.height / 2, 13, "middle", "nothing recorded",
               {{"class", "empty"}, {"fill", kPale}});
   }
-  svg->Element("path",
-               {{"d", Cat("M", Coordinate(spec.x), " ", Coordinate(spec.y), "V",
-                          Coordinate(spec.y + spec.height), "H", Coordinate(spec.x + spec.width))},
-                {"fill", "none"},
-                {"stroke", kInk},
-                {"stroke-width", "1.2"}});
+  svg->Element("path", {{"d", StrCat("M", Coordinate(spec.x), " ", Coordinate(spec.y), "V",
+                                     Coordinate(spec.y + spec.height), "H",
+                                     Coordinate(spec.x + spec.width))},
+                        {"fill", "none"},
+                        {"stroke", kInk},
+                        {"stroke-width", "1.2"}});
   DrawLabels(spec, svg);
   svg->Close("g");
 }

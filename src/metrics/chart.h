@@ -28,13 +28,13 @@ class RunStyle {
 };
 
 // What is drawn of a run in a loss graph; accuracy graphs need the points only.
-struct PanelCurves {
+struct ChartCurves {
   Curve raw;     // every value, pale
   Curve smooth;  // its local mean
   Curve points;  // tests: marked
 };
 
-struct PanelSpec {
+struct ChartSpec {
   std::string id;  // "loss-time": the group's id in the document
   std::string title, x_label, y_label;
   double x = 0, y = 0, width = 0, height = 0;  // of the frame, without labels
@@ -44,18 +44,18 @@ struct PanelSpec {
 
 // Draws the frame, the grid, the labels and the curves; one entry per run, x in
 // data units. Without a y axis the frame says that there is nothing to show.
-void DrawPanel(const PanelSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
-               const std::vector<PanelCurves>& runs, Svg* svg);
+void DrawPanel(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
+               const std::vector<ChartCurves>& runs, Svg* svg);
 
 // Ranges that show what matters: nothing when there is no value.
 // x in shown units, from 0 unless all is far from it.
-Axis RangeOfX(const std::vector<PanelCurves>& runs, double unit);
+Axis RangeOfX(const std::vector<ChartCurves>& runs, double unit);
 // Logarithmic unless a mean or a test is <= 0. The noise of single values and
 // losses far above those of the first iterations do not stretch it.
-std::optional<Axis> RangeOfLoss(const std::vector<PanelCurves>& runs);
+std::optional<Axis> RangeOfLoss(const std::vector<ChartCurves>& runs);
 // In percent. The first steps from chance level are left out where they would
 // take more than half of the height.
-std::optional<Axis> RangeOfAccuracy(const std::vector<PanelCurves>& runs);
+std::optional<Axis> RangeOfAccuracy(const std::vector<ChartCurves>& runs);
 
 }  // namespace millrace
 

@@ -20,9 +20,9 @@ double Quantile(const std::vector<double>& sorted, double q) {
 }
 
 // The highest loss that a run starts with.
-double HighestStart(const std::vector<PanelCurves>& runs) {
+double HighestStart(const std::vector<ChartCurves>& runs) {
   double highest = 0;
-  for (const PanelCurves& run : runs) {
+  for (const ChartCurves& run : runs) {
     for (const Curve* curve : {&run.smooth, &run.points}) {
       const auto first = std::find_if(curve->begin(), curve->end(),
                                       [](const Point& p) { return std::isfinite(p.y); });
@@ -34,9 +34,9 @@ double HighestStart(const std::vector<PanelCurves>& runs) {
 
 }  // namespace
 
-Axis RangeOfX(const std::vector<PanelCurves>& runs, double unit) {
+Axis RangeOfX(const std::vector<ChartCurves>& runs, double unit) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const PanelCurves& run : runs) {
+  for (const ChartCurves& run : runs) {
     for (const Curve* curve : {&run.raw, &run.points}) {
       if (curve->empty()) continue;
       low = std::min(low, curve->front().x);
@@ -50,9 +50,9 @@ Axis RangeOfX(const std::vector<PanelCurves>& runs, double unit) {
   return Axis::Linear(low / unit, (high + 0.015 * (high - low)) / unit);
 }
 
-std::optional<Axis> RangeOfLoss(const std::vector<PanelCurves>& runs) {
+std::optional<Axis> RangeOfLoss(const std::vector<ChartCurves>& runs) {
   std::vector<double> core, raw;
-  for (const PanelCurves& run : runs) {
+  for (const ChartCurves& run : runs) {
     AddFinite(run.smooth, &core);
     AddFinite(run.points, &core);
     AddFinite(run.raw, &raw);
@@ -78,9 +78,9 @@ std::optional<Axis> RangeOfLoss(const std::vector<PanelCurves>& runs) {
   return Axis::Logarithmic(low / margin, high * margin);
 }
 
-std::optional<Axis> RangeOfAccuracy(const std::vector<PanelCurves>& runs) {
+std::optional<Axis> RangeOfAccuracy(const std::vector<ChartCurves>& runs) {
   std::vector<double> values;
-  for (const PanelCurves& run : runs) AddFinite(run.points, &values);
+  for (const ChartCurves& run : runs) AddFinite(run.points, &values);
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   double low = values.front();

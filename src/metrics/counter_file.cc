@@ -31,7 +31,7 @@ Row* RowsOf(void* memory) {
   return reinterpret_cast<Row*>(static_cast<char*>(memory) + sizeof(Head));
 }
 
-void Fill(void* memory, const std::string& title, const std::vector<BoardEntry>& entries,
+void Fill(void* memory, const std::string& title, const std::vector<CounterEntry>& entries,
           const ProcessIdentity& self) {
   Head* head = new (memory) Head{};
   std::memcpy(head->magic, board_file::kMagic, sizeof(head->magic));
@@ -64,9 +64,9 @@ void RemoveLeftover(const std::string& path) {
 
 }  // namespace
 
-Board::Board(const std::string& title, const std::vector<BoardEntry>& entries,
-             const std::string& folder)
-    : path_(Cat(folder, "/", board_file::kPrefix, getpid())) {
+CounterFile::CounterFile(const std::string& title, const std::vector<CounterEntry>& entries,
+                         const std::string& folder)
+    : path_(StrCat(folder, "/", board_file::kPrefix, getpid())) {
   if (entries.size() > board_file::kMostEntries) {
     throw Error(path_, ": ", entries.size(), " numbers, expected at most ",
                 board_file::kMostEntries);
@@ -90,7 +90,7 @@ Board::Board(const std::string& title, const std::vector<BoardEntry>& entries,
 }
 
 // Gives the file its name: readers see it whole or not at all.
-void Board::Publish() const {
+void CounterFile::Publish() const {
   if (LinkNameless(file_.get(), path_)) return;
   if (errno == EEXIST) {
     RemoveLeftover(path_);
@@ -99,12 +99,12 @@ void Board::Publish() const {
   throw Error(path_, ": cannot be created: ", ErrnoText(errno));
 }
 
-Board::~Board() {
+CounterFile::~CounterFile() {
   UnlinkIfSame(file_.get(), path_);
   munmap(memory_, bytes_);
 }
 
-void Board::Set(size_t entry, double value) {
+void CounterFile::Set(size_t entry, double value) {
   RowsOf(memory_)[entry].value.store(std::bit_cast<uint64_t>(value), std::memory_order_relaxed);
 }
 

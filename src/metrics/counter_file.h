@@ -17,25 +17,25 @@ namespace millrace {
 
 // A number's name and kind. Names are cut to what the file has room for: 47 bytes of
 // a group, 31 of a name.
-struct BoardEntry {
+struct CounterEntry {
   enum class Kind : uint32_t { kCount = 0, kGauge = 1 };  // kCount only grows
   std::string group, name;
   Kind kind = Kind::kCount;
 };
 
 // The writer's end. Set may be called from any thread.
-class Board {
+class CounterFile {
  public:
   // FOLDER/millrace_board.PID, of mode 0600; replaces one of this user that an earlier process
   // of this pid left. `title` says what runs, at most 95 bytes of it. Throws Error if the file
   // cannot be made, or if its name is taken by another user's file or by no regular file: this
   // process maps its own new file only, so no other user can cut it short.
-  Board(const std::string& title, const std::vector<BoardEntry>& entries,
-        const std::string& folder = "/dev/shm");
+  CounterFile(const std::string& title, const std::vector<CounterEntry>& entries,
+              const std::string& folder = "/dev/shm");
   // Removes the file, unless its name leads elsewhere by now.
-  ~Board();
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
+  ~CounterFile();
+  CounterFile(const CounterFile&) = delete;
+  CounterFile& operator=(const CounterFile&) = delete;
 
   void Set(size_t entry, double value);
   const std::string& path() const { return path_; }
@@ -50,11 +50,11 @@ class Board {
 };
 
 // What a board shows at one moment.
-struct BoardReading {
+struct CounterFileReading {
   int pid = 0;
   uid_t user = 0;     // the file's owner
   std::string title;  // like all text any bytes: OneLine makes it fit for a terminal
-  std::vector<BoardEntry> entries;
+  std::vector<CounterEntry> entries;
   std::vector<double> values;  // by entry
 
   // The value of the first entry of that name; `fallback` if there is none. Looks through all.
@@ -67,8 +67,8 @@ struct BoardReading {
 // Files that dead processes of this user left are removed. `skipped`, if not null, gets a line
 // for each file that has a board's name and is not read, with the reason; of many the first 16
 // and how many more there are. No more than 64 MiB are read, this user's files first.
-std::vector<BoardReading> ReadBoards(const std::string& folder = "/dev/shm",
-                                     std::vector<std::string>* skipped = nullptr);
+std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder = "/dev/shm",
+                                                 std::vector<std::string>* skipped = nullptr);
 
 }  // namespace millrace
 

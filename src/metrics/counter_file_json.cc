@@ -50,7 +50,7 @@ std::string Number(double value) {
 
 // The groups in the order of their first entries, each with all of its entries; of those of the
 // same name the first, since names in JSON are to differ.
-std::string GroupsJson(const BoardReading& reading) {
+std::string GroupsJson(const CounterFileReading& reading) {
   std::vector<std::string> groups;
   std::unordered_map<std::string, size_t> places;    // in `groups`, by name
   std::set<std::pair<size_t, std::string>> numbers;  // place and name
@@ -60,20 +60,21 @@ std::string GroupsJson(const BoardReading& reading) {
     if (is_new) groups.push_back(group + ":{");
     const std::string name = Quoted(reading.entries[i].name);
     if (!numbers.emplace(place->second, name).second) continue;
-    groups[place->second] += Cat(is_new ? "" : ",", name, ":", Number(reading.values[i]));
+    groups[place->second] += StrCat(is_new ? "" : ",", name, ":", Number(reading.values[i]));
   }
   std::string json;
-  for (const std::string& group : groups) json += Cat(json.empty() ? "" : ",", group, "}");
+  for (const std::string& group : groups) json += StrCat(json.empty() ? "" : ",", group, "}");
   return json;
 }
 
 }  // namespace
 
-std::string BoardJson(const std::vector<BoardReading>& now) {
+std::string BoardJson(const std::vector<CounterFileReading>& now) {
   std::string json;
-  for (const BoardReading& reading : now) {
-    json += Cat(json.empty() ? "" : ",", "{\"pid\":", reading.pid, ",\"user\":", reading.user,
-                ",\"title\":", Quoted(reading.title), ",\"groups\":{", GroupsJson(reading), "}}");
+  for (const CounterFileReading& reading : now) {
+    json +=
+        StrCat(json.empty() ? "" : ",", "{\"pid\":", reading.pid, ",\"user\":", reading.user,
+               ",\"title\":", Quoted(reading.title), ",\"groups\":{", GroupsJson(reading), "}}");
   }
   return "[" + json + "]\n";
 }

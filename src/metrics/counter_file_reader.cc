@@ -114,16 +114,17 @@ std::string TextAt(const char* bytes) {
 }
 
 // The writer may write meanwhile.
-void ReadRows(const char* rows, uint32_t entries, BoardReading* reading) {
+void ReadRows(const char* rows, uint32_t entries, CounterFileReading* reading) {
   for (uint32_t i = 0; i < entries; ++i) {
     const char* const row = rows + i * sizeof(Row);
     uint32_t kind;
     uint64_t value;
     std::memcpy(&kind, row + offsetof(Row, kind), sizeof(kind));
     std::memcpy(&value, row + offsetof(Row, value), sizeof(value));
-    reading->entries.push_back({TextAt<sizeof(Row::group)>(row + offsetof(Row, group)),
-                                TextAt<sizeof(Row::name)>(row + offsetof(Row, name)),
-                                kind == 1 ? BoardEntry::Kind::kGauge : BoardEntry::Kind::kCount});
+    reading->entries.push_back(
+        {TextAt<sizeof(Row::group)>(row + offsetof(Row, group)),
+         TextAt<sizeof(Row::name)>(row + offsetof(Row, name)),
+         kind == 1 ? CounterEntry::Kind::kGauge : CounterEntry::Kind::kCount});
     reading->values.push_back(std::bit_cast<double>(value));
   }
 }
@@ -139,7 +140,7 @@ void RemoveEnded(const FoundFile& found, const std::string& path) {
 
 // Nothing if the file, or the process that wrote it, is gone. Throws Error if it is not one to
 // be read. `room`: bytes that may still be read, of all files.
-std::optional<BoardReading> ReadBoard(const std::string& path, int32_t pid, uint64_t* room) {
+std::optional<CounterFileReading> ReadBoard(const std::string& path, int32_t pid, uint64_t* room) {
   const std::optional<FoundFile> found = FindFile(path);
   if (!found) return std::nullopt;
   CheckFile(found->status, path);
@@ -158,7 +159,7 @@ std::optional<BoardReading> ReadBoard(const std::string& path, int32_t pid, uint
   *room -= bytes;
   std::string content(bytes, 0);
   ReadBytes(file.get(), content.data(), bytes, path);
-  BoardReading reading;
+  CounterFileReading reading;
   reading.pid = pid;
   reading.user = found->status.st_uid;
   reading.title = TextAt<sizeof(Head::title)>(head.title);
@@ -168,40 +169,41 @@ std::optional<BoardReading> ReadBoard(const std::string& path, int32_t pid, uint
 
 }  // namespace
 
-double BoardReading::Value(const std::string& group, const std::string& name,
-                           double fallback) const {
+double CounterFileReading::Value(const std::string& group, const std::string& name,
+                                 double fallback) const {
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].group == group && entries[i].name == name) return values[i];
   }
   return fallback;
 }
 
-std::vector<std::string> BoardReading::Groups() const {
+std::vector<std::string> CounterFileReading::Groups() const {
   std::vector<std::string> groups;
   std::unordered_set<std::string_view> known;
-  for (const BoardEntry& entry : entries) {
+  for (const CounterEntry& entry : entries) {
     if (known.insert(entry.group).second) groups.push_back(entry.group);
   }
   return groups;
 }
 
-std::vector<BoardReading> ReadBoards(const std::string& folder, std::vector<std::string>* skipped) {
-  std::vector<BoardReading> readings;
+std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder,
+                                                 std::vector<std::string>* skipped) {
+  std::vector<CounterFileReading> readings;
   uint64_t room = kMostBytesOfAll;
   size_t lines = 0;
   for (const Candidate& candidate : CandidatesIn(folder)) {
     try {
-      std::optional<BoardReading> reading = ReadBoard(candidate.path, candidate.pid, &room);
+      std::optional<CounterFileReading> reading = ReadBoard(candidate.path, candidate.pid, &room);
       if (reading) readings.push_back(std::move(*reading));
     } catch (const Error& error) {
       if (++lines <= kMostLines && skipped != nullptr) skipped->push_back(error.what());
     }
   }
   if (lines > kMostLines && skipped != nullptr) {
-    skipped->push_back(Cat(folder, ": ", lines - kMostLines, " more such files"));
+    skipped->push_back(StrCat(folder, ": ", lines - kMostLines, " more such files"));
   }
   std::sort(readings.begin(), readings.end(),
-            [](const BoardReading& a, const BoardReading& b) { return a.pid < b.pid; });
+            [](const CounterFileReading& a, const CounterFileReading& b) { return a.pid < b.pid; });
   return readings;
 }
 

@@ -27,7 +27,7 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
 // numbers: one is not looked for among all.
 class Numbers {
  public:
-  explicit Numbers(const BoardReading& reading) {
+  explicit Numbers(const CounterFileReading& reading) {
     for (size_t i = 0; i < reading.entries.size(); ++i) {
       values_.try_emplace({reading.entries[i].group, reading.entries[i].name}, reading.values[i]);
     }
@@ -43,7 +43,7 @@ class Numbers {
 
 class Rates {
  public:
-  Rates(const BoardReading& before, const BoardReading& now, double seconds)
+  Rates(const CounterFileReading& before, const CounterFileReading& now, double seconds)
       : before_(before), now_(now), seconds_(seconds) {}
   double Value(const std::string& group, const char* name) const { return now_.Value(group, name); }
   double PerSecond(const std::string& group, const char* name) const {
@@ -65,7 +65,7 @@ std::string RowName(const std::string& group) {
 }
 
 std::string SegmentState(const Rates& rates, const std::string& group) {
-  const char* state = rates.Value(group, "leads") != 0 ? "leads" : "in sync";
+  const char* state = rates.Value(group, "is_leader") != 0 ? "is_leader" : "in sync";
   return Format("%4.0f %-8s", rates.Value(group, "members"),
                 rates.Value(group, "in_sync") == 0 ? "joining" : state);
 }
@@ -124,26 +124,26 @@ std::string DivergenceTable(const Rates& rates, const std::vector<std::string>& 
   return table;
 }
 
-const BoardReading& Find(const std::vector<BoardReading>& readings, int pid) {
-  static const BoardReading kNone;
-  for (const BoardReading& reading : readings) {
+const CounterFileReading& Find(const std::vector<CounterFileReading>& readings, int pid) {
+  static const CounterFileReading kNone;
+  for (const CounterFileReading& reading : readings) {
     if (reading.pid == pid) return reading;
   }
   return kNone;
 }
 
 // Whose process it is, if it is another user's.
-std::string Owner(const BoardReading& reading) {
-  return reading.user == geteuid() ? "" : Cat(", user ", reading.user);
+std::string Owner(const CounterFileReading& reading) {
+  return reading.user == geteuid() ? "" : StrCat(", user ", reading.user);
 }
 
 }  // namespace
 
-std::string BoardTable(const std::vector<BoardReading>& before,
-                       const std::vector<BoardReading>& now, double seconds, bool peers) {
+std::string BoardTable(const std::vector<CounterFileReading>& before,
+                       const std::vector<CounterFileReading>& now, double seconds, bool peers) {
   if (now.empty()) return "nothing is training on this machine\n";
   std::string table;
-  for (const BoardReading& reading : now) {
+  for (const CounterFileReading& reading : now) {
     const Rates rates(Find(before, reading.pid), reading, seconds);
     table +=
         Format("%s (pid %d%s): iteration %.0f, loss %.4f, here %.1f iterations/s, %.0f images/s\n",

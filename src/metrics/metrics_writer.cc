@@ -62,7 +62,7 @@ std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& n
     const std::string_view line = text.substr(0, length);
     const bool finished = length != std::string_view::npos;
     try {
-      rows.push_back(ParseMetricsLine(line, Cat(name, ":", number)));
+      rows.push_back(ParseMetricsLine(line, StrCat(name, ":", number)));
     } catch (const Error&) {
       if (finished) throw;
     }

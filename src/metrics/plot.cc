@@ -35,15 +35,15 @@ double TextWidth(const std::string& text, double size) {
 std::string LegendText(const RunCurves& run) {
   const std::string name = Shortened(run.name, kNameCharacters);
   if (run.solvers <= 0) return name;
-  return Cat(name, " (", run.solvers, run.solvers == 1 ? " solver)" : " solvers)");
+  return StrCat(name, " (", run.solvers, run.solvers == 1 ? " solver)" : " solvers)");
 }
 
-PanelCurves LossCurves(const CurveSet& set) {
+ChartCurves LossCurves(const CurveSet& set) {
   return {Envelope(set.train_loss, kRawPoints), Smooth(set.train_loss, kSmoothParts),
           set.test_loss};
 }
 
-PanelCurves AccuracyCurves(const CurveSet& set) { return {{}, {}, set.test_accuracy}; }
+ChartCurves AccuracyCurves(const CurveSet& set) { return {{}, {}, set.test_accuracy}; }
 
 // ---- Legend ----
 
@@ -113,11 +113,11 @@ std::vector<LegendEntry> StyleEntries(Svg* svg) {
 std::string AccuracyText(const RunCurves& run) {
   if (!run.last) return "no test accuracy recorded";
   std::string text =
-      Cat("final test accuracy ", NumberText(run.last->percent, 2), " % (iteration ",
-          GroupedText(run.last->iteration), ", ", DurationText(run.last->seconds), ")");
+      StrCat("final test accuracy ", NumberText(run.last->percent, 2), " % (iteration ",
+             GroupedText(run.last->iteration), ", ", DurationText(run.last->seconds), ")");
   if (run.best->percent > run.last->percent) {
-    text += Cat(", best ", NumberText(run.best->percent, 2), " % (iteration ",
-                GroupedText(run.best->iteration), ")");
+    text += StrCat(", best ", NumberText(run.best->percent, 2), " % (iteration ",
+                   GroupedText(run.best->iteration), ")");
   }
   return text;
 }
@@ -125,7 +125,8 @@ std::string AccuracyText(const RunCurves& run) {
 void DrawCaption(const std::vector<RunCurves>& runs, double y, Svg* svg) {
   for (size_t i = 0; i < runs.size(); ++i) {
     RunStyle(i).DrawMarker(svg, kLeft - 2, y - 4);
-    svg->Text(kLeft + 10, y, 12.5, "start", Cat(LegendText(runs[i]), ": ", AccuracyText(runs[i])),
+    svg->Text(kLeft + 10, y, 12.5, "start",
+              StrCat(LegendText(runs[i]), ": ", AccuracyText(runs[i])),
               {{"class", "caption"}, {"fill", kInk}});
     y += kCaptionRow;
   }
@@ -134,9 +135,9 @@ void DrawCaption(const std::vector<RunCurves>& runs, double y, Svg* svg) {
 // ---- The page ----
 
 // Loss on the left, accuracy on the right, over the same x axis.
-void DrawRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, PanelSpec spec,
+void DrawRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, ChartSpec spec,
              const std::string& over, Svg* svg) {
-  std::vector<PanelCurves> loss, accuracy, all;
+  std::vector<ChartCurves> loss, accuracy, all;
   for (const RunCurves& run : runs) {
     loss.push_back(LossCurves(run.*set));
     accuracy.push_back(AccuracyCurves(run.*set));
@@ -192,14 +193,14 @@ std::string PlotRuns(const std::vector<Run>& runs) {
 
   Svg svg(kWidth, height, "Training runs: loss and test accuracy");
   DrawRows(StyleEntries(&svg), DrawRows(RunEntries(curves, &svg), 30));
-  PanelSpec spec;
+  ChartSpec spec;
   spec.width = kPanelWidth;
   spec.height = kPanelHeight;
   spec.y = top;
   const TimeUnit unit = UnitFor(LatestTime(curves));
   spec.id = "time";
   spec.x_unit = unit.seconds;
-  spec.x_label = Cat("Wall time (", unit.name, ")");
+  spec.x_label = StrCat("Wall time (", unit.name, ")");
   DrawRow(curves, &RunCurves::by_time, spec, "wall time", &svg);
   spec.id = "iteration";
   spec.y = top + kRowPitch;

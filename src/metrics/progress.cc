@@ -29,7 +29,7 @@ int Columns(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-std::string Padded(long long value) { return Cat(value < 10 ? "0" : "", value); }
+std::string Padded(long long value) { return StrCat(value < 10 ? "0" : "", value); }
 
 std::string LossText(double loss) {
   if (!std::isfinite(loss)) return std::isnan(loss) ? "nan" : "inf";
@@ -70,12 +70,12 @@ std::optional<double> RecentRate::PerSecond() const {
 std::string RemainingText(double seconds) {
   if (!(seconds < 1e9)) return "--";
   const long long whole = std::llround(std::max(seconds, 0.0));
-  if (whole < 60) return Cat(whole, " s");
-  if (whole < 3600) return Cat(whole / 60, ":", Padded(whole % 60));
+  if (whole < 60) return StrCat(whole, " s");
+  if (whole < 3600) return StrCat(whole / 60, ":", Padded(whole % 60));
   if (whole < 86400) {
-    return Cat(whole / 3600, ":", Padded(whole / 60 % 60), ":", Padded(whole % 60));
+    return StrCat(whole / 3600, ":", Padded(whole / 60 % 60), ":", Padded(whole % 60));
   }
-  return Cat(whole / 86400, " d ", Padded(whole / 3600 % 24), " h");
+  return StrCat(whole / 86400, " d ", Padded(whole / 3600 % 24), " h");
 }
 
 std::string ProgressText(const Progress& progress, int width) {

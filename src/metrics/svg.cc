@@ -93,29 +93,29 @@ Svg::Svg(double width, double height, const std::string& title) {
   Open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
                {"width", Coordinate(width)},
                {"height", Coordinate(height)},
-               {"viewBox", Cat("0 0 ", Coordinate(width), " ", Coordinate(height))},
+               {"viewBox", StrCat("0 0 ", Coordinate(width), " ", Coordinate(height))},
                {"font-family", "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"}});
-  out_ += Cat("<title>", XmlText(title), "</title>\n");
+  out_ += StrCat("<title>", XmlText(title), "</title>\n");
   Element("rect",
           {{"width", Coordinate(width)}, {"height", Coordinate(height)}, {"fill", "white"}});
 }
 
 void Svg::Write(const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
-    out_ += Cat(" ", name, "=\"", XmlText(value), "\"");
+    out_ += StrCat(" ", name, "=\"", XmlText(value), "\"");
   }
 }
 
 void Svg::Open(const char* element, const Attributes& attributes) {
-  out_ += Cat("<", element);
+  out_ += StrCat("<", element);
   Write(attributes);
   out_ += ">\n";
 }
 
-void Svg::Close(const char* element) { out_ += Cat("</", element, ">\n"); }
+void Svg::Close(const char* element) { out_ += StrCat("</", element, ">\n"); }
 
 void Svg::Element(const char* element, const Attributes& attributes) {
-  out_ += Cat("<", element);
+  out_ += StrCat("<", element);
   Write(attributes);
   out_ += "/>\n";
 }
@@ -138,7 +138,7 @@ void Svg::Text(double x, double y, double size, const char* anchor, const std::s
   all.insert(all.end(), attributes.begin(), attributes.end());
   out_ += "<text";
   Write(all);
-  out_ += Cat(">", XmlText(text), "</text>\n");
+  out_ += StrCat(">", XmlText(text), "</text>\n");
 }
 
 std::string Svg::Finish() && {

@@ -9,8 +9,8 @@ namespace millrace {
 
 std::string ShapeText(const Shape& shape) {
   std::string text;
-  for (int64_t dim : shape) text += Cat(dim, " ");
-  return Cat(text, "(", ShapeCount(shape), ")");
+  for (int64_t dim : shape) text += StrCat(dim, " ");
+  return StrCat(text, "(", ShapeCount(shape), ")");
 }
 
 int64_t ShapeCount(const Shape& shape) {

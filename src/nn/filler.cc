@@ -162,7 +162,7 @@ const Filler& Find(const FillerParameter& param, const Field& at) {
                    [&](const Filler& filler) { return param.type() == filler.type; });
   if (found != std::end(kFillers)) return *found;
   std::string known;
-  for (const Filler& filler : kFillers) known += Cat(known.empty() ? "" : ", ", filler.type);
+  for (const Filler& filler : kFillers) known += StrCat(known.empty() ? "" : ", ", filler.type);
   throw FieldError(at("type"), "there is no filler '", param.type(), "'; known: ", known);
 }
 

@@ -72,7 +72,8 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
                   layer->params().size());
     }
     for (int i = 0; i < blobs.size(); ++i) {
-      layer->params()[i].blob->FromProto(blobs.Get(i), Cat(what, ": layer '", name, "' blob ", i));
+      layer->params()[i].blob->FromProto(blobs.Get(i),
+                                         StrCat(what, ": layer '", name, "' blob ", i));
     }
     ++matched;
   };
@@ -166,17 +167,17 @@ std::string Net::FindNonFinite() const {
   for (const Node& node : nodes_) {
     for (size_t i = 0; i < node.layer->params().size(); ++i) {
       if (!finite(*node.layer->params()[i].blob)) {
-        return Cat("layer '", node.layer->name(), "' (", node.layer->type(), "): ",
-                   i == 0   ? "weights"
-                   : i == 1 ? "bias"
-                            : "parameters",
-                   " are not finite");
+        return StrCat("layer '", node.layer->name(), "' (", node.layer->type(), "): ",
+                      i == 0   ? "weights"
+                      : i == 1 ? "bias"
+                               : "parameters",
+                      " are not finite");
       }
     }
     for (size_t i = 0; i < node.top.size(); ++i) {
       if (!finite(*node.top[i])) {
-        return Cat("layer '", node.layer->name(), "' (", node.layer->type(), "): output '",
-                   node.top_names[i], "' is not finite");
+        return StrCat("layer '", node.layer->name(), "' (", node.layer->type(), "): output '",
+                      node.top_names[i], "' is not finite");
       }
     }
   }

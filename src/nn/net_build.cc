@@ -21,10 +21,10 @@ class Complaint {
   std::string Prefix(const std::string& field = "") const {
     std::string place = source_.file();
     if (source_index_ >= 0) {
-      place = source_.Where(Cat("layer[", source_index_, "]", field.empty() ? "" : ".", field));
+      place = source_.Where(StrCat("layer[", source_index_, "]", field.empty() ? "" : ".", field));
     }
-    return Cat(place, place.empty() ? "" : ": ", "layer '", layer_.name(), "': ", field,
-               field.empty() ? "" : ": ");
+    return StrCat(place, place.empty() ? "" : ": ", "layer '", layer_.name(), "': ", field,
+                  field.empty() ? "" : ": ");
   }
 
   template <typename Body>
@@ -57,15 +57,16 @@ void CheckFields(const Layer& layer) {
 
 void CheckCount(const char* what, int count, int least, int most) {
   if (count >= least && count <= most) return;
-  const std::string expected = least == most                             ? Cat(least)
-                               : most == std::numeric_limits<int>::max() ? Cat("at least ", least)
-                                                                         : Cat(least, " to ", most);
+  const std::string expected = least == most ? StrCat(least)
+                               : most == std::numeric_limits<int>::max()
+                                   ? StrCat("at least ", least)
+                                   : StrCat(least, " to ", most);
   throw FieldError(what, count, " given, expected ", expected);
 }
 
 void CheckParamSpecs(const Layer& layer, size_t params) {
   if (static_cast<size_t>(layer.param().param_size()) > params) {
-    throw FieldError(Cat("param[", params, "]"), layer.param().param_size(),
+    throw FieldError(StrCat("param[", params, "]"), layer.param().param_size(),
                      " given, but the layer has ", params, " learnable blobs");
   }
 }
@@ -183,11 +184,12 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       node.bottom_names.push_back(name);
     }
     for (int i = 0; i < param.top_size() || (auto_top && i < arity.min_top); ++i) {
-      const std::string name = i < param.top_size() ? param.top(i) : Cat(param.name(), "_top_", i);
+      const std::string name =
+          i < param.top_size() ? param.top(i) : StrCat(param.name(), "_top_", i);
       node.top_names.push_back(name);
       if (i < param.bottom_size() && name == param.bottom(i)) {
         if (!layer.MayWorkInPlace()) {
-          throw FieldError(Cat("top[", i, "]"), "a layer of type ", layer.type(),
+          throw FieldError(StrCat("top[", i, "]"), "a layer of type ", layer.type(),
                            " cannot work in place: give the top a name of its own");
         }
         node.top.push_back(node.bottom[i]);
@@ -195,7 +197,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
         continue;
       }
       if (blob_by_name_.count(name)) {
-        throw FieldError(Cat("top[", i, "]"), "blob '", name, "' is made by an earlier layer");
+        throw FieldError(StrCat("top[", i, "]"), "blob '", name, "' is made by an earlier layer");
       }
       blobs_.push_back(std::make_unique<Blob>());
       node.top.push_back(blobs_.back().get());
@@ -226,9 +228,9 @@ void Net::AddParams(Node* node) {
         index < layer.param().param_size() ? layer.param().param(index) : caffe::ParamSpec();
     const auto shared = param_by_share_name_.find(spec.name());
     if (spec.name().empty() || shared == param_by_share_name_.end()) {
-      AddOwnParam(param, Cat(layer.name(), "/", i), spec);
+      AddOwnParam(param, StrCat(layer.name(), "/", i), spec);
     } else {
-      ShareParam(param, Cat("param[", i, "]"), spec, shared->second);
+      ShareParam(param, StrCat("param[", i, "]"), spec, shared->second);
     }
   }
 }
@@ -267,7 +269,7 @@ void Net::ShareParam(Param* param, const std::string& field, const caffe::ParamS
   }
   const auto check_mult = [&](bool given, float value, float owners, const char* name) {
     if (given && value != owners) {
-      throw FieldError(Cat(field, ".", name), value, " given, but the parameter '", spec.name(),
+      throw FieldError(StrCat(field, ".", name), value, " given, but the parameter '", spec.name(),
                        "' that it shares has ", owners);
     }
   };
@@ -285,7 +287,7 @@ void Net::FinishLayer(Node* node) {
                              : blob_needs_backward_[node->bottom_names[i]] || force_backward_;
     node->propagate_down.push_back(needs && node->layer->AllowBackward(i));
     if (asked && needs && !node->layer->AllowBackward(i)) {
-      throw FieldError(Cat("propagate_down[", i, "]"), "no gradient flows to bottom '",
+      throw FieldError(StrCat("propagate_down[", i, "]"), "no gradient flows to bottom '",
                        node->bottom_names[i], "' of a ", node->layer->type(), " layer");
     }
   }

@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 std::string Place(const SourceMap& source, int index, const std::string& field = "") {
-  return source.Where(Cat("layer[", index, "]", field.empty() ? "" : ".", field));
+  return source.Where(StrCat("layer[", index, "]", field.empty() ? "" : ".", field));
 }
 
 PlacedLayer InputLayer(const caffe::NetParameter& net, const SourceMap& source) {
@@ -90,7 +90,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
     for (int j = 0; j < layer.bottom_size(); ++j) {
       const auto found = latest.find(layer.bottom(j));
       if (found == latest.end()) {
-        throw Error(Place(source, layers[i].source_index, Cat("bottom[", j, "]")), ": layer '",
+        throw Error(Place(source, layers[i].source_index, StrCat("bottom[", j, "]")), ": layer '",
                     layer.name(), "': bottom: there is no blob '", layer.bottom(j),
                     "' at this point of the net");
       }
@@ -113,7 +113,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
   std::map<Top, int> next_split;
   const auto split_base = [&](Top top) {
     const caffe::LayerParameter& layer = layers[top.first].param;
-    return Cat(layer.top(top.second), "_", layer.name(), "_", top.second, "_split");
+    return StrCat(layer.top(top.second), "_", layer.name(), "_", top.second, "_split");
   };
   std::vector<PlacedLayer> result;
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) {
@@ -121,7 +121,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
     for (int j = 0; j < layer.param.bottom_size(); ++j) {
       const Top top = producer_of_bottom[{i, j}];
       if (consumers[top] > 1) {
-        layer.param.set_bottom(j, Cat(split_base(top), "_", next_split[top]++));
+        layer.param.set_bottom(j, StrCat(split_base(top), "_", next_split[top]++));
       }
     }
     for (int j = 0; j < layer.param.top_size(); ++j) {
@@ -136,7 +136,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
       split.param.set_type("Split");
       split.param.add_bottom(layers[i].param.top(j));
       for (int k = 0; k < consumers[top]; ++k) {
-        split.param.add_top(Cat(split_base(top), "_", k));
+        split.param.add_top(StrCat(split_base(top), "_", k));
       }
       if (const auto weight = loss_weight.find(top); weight != loss_weight.end()) {
         // The objective takes the first copy; consumers take the others.

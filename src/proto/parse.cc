@@ -55,7 +55,7 @@ std::string SourceMap::Where(const std::string& path) const {
     type = nested ? field->message_type() : nullptr;
     tree = nested ? tree->GetTreeForNested(field, index) : nullptr;
   }
-  return line < 0 ? file_ : Cat(file_, ":", line + 1);
+  return line < 0 ? file_ : StrCat(file_, ":", line + 1);
 }
 
 SourceMap SourceMap::Nested(const std::string& path) const {
@@ -75,7 +75,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
     message_ = message;
   }
   std::string Text(const std::string& name) const {
-    return Cat(name, ":", line_ + 1, ": ", message_);
+    return StrCat(name, ":", line_ + 1, ": ", message_);
   }
   bool any() const { return line_ >= 0; }
 
@@ -98,7 +98,7 @@ void ParseText(const std::string& text, const std::string& name, Message* messag
     throw Error(name, ": is empty, expected a ", tree->root->name(), " in text form");
   }
   if (!parser.ParseFromString(text, message)) {
-    throw Error(error.any() ? error.Text(name) : Cat(name, ": cannot be parsed"));
+    throw Error(error.any() ? error.Text(name) : StrCat(name, ": cannot be parsed"));
   }
   if (source) {
     source->file_ = name;

@@ -15,17 +15,17 @@ LinkLog::LinkLog(std::string segment, std::vector<std::string> names, uint16_t s
       frame_bytes_(frame_bytes) {}
 
 std::string LinkLog::NameOf(uint16_t node) const {
-  return node < names_.size() ? names_[node] : Cat(node);
+  return node < names_.size() ? names_[node] : StrCat(node);
 }
 
 std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link,
                                 int64_t now_ns) const {
   const bool small = link.from == self_ && links.HearsSmallFrames(link.to, now_ns);
   const std::string what =
-      small ? Cat("gets only small frames of node ", NameOf(link.to), ", none of ", frame_bytes_,
-                  " bytes: check the MTU of the path between them")
-            : Cat("does not hear node ", NameOf(link.to));
-  return Cat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
+      small ? StrCat("gets only small frames of node ", NameOf(link.to), ", none of ", frame_bytes_,
+                     " bytes: check the MTU of the path between them")
+            : StrCat("does not hear node ", NameOf(link.to));
+  return StrCat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
 }
 
 std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_ns) {
@@ -41,16 +41,16 @@ std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_n
   for (uint16_t node = 0; node < names_.size(); ++node) {
     const bool told = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
     if (!links.IsExcluded(node) || told) continue;
-    lines.push_back(Cat("Segment ", segment_, ": node ", NameOf(node),
-                        " is left out until all members and it hear each other"));
+    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(node),
+                           " is left out until all members and it hear each other"));
     left_out_.push_back(node);
   }
   std::erase_if(broken_, [&](Told& told) {
     const BrokenLink& link = told.link;
     if (links.Reports(link.from, link.to)) told.reported_ns = now_ns;
     if (now_ns - told.reported_ns < kMendedNs) return false;
-    lines.push_back(Cat("Segment ", segment_, ": node ", NameOf(link.from), " hears node ",
-                        NameOf(link.to), " again"));
+    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(link.from), " hears node ",
+                           NameOf(link.to), " again"));
     return true;
   });
   std::erase_if(left_out_, [&](uint16_t node) {

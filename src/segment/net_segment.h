@@ -80,7 +80,7 @@ class SegmentState {
   // others.
   uint64_t others() const { return others_; }
   // Of the members in sync the one that does what is to be done once.
-  bool leads() const { return leads_; }
+  bool is_leader() const { return leads_; }
   // Of the view, also those that join or leave; 0 while this node is in none.
   uint32_t members() const { return members_; }
 

@@ -122,11 +122,11 @@ NetSegment::~NetSegment() {
 // memory positions alone are sent from where they are.
 bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   if (config_.filter.key) return false;
-  if (!transport_->Expose(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
+  if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }
   return !home_.memory->on_host() ||
-         transport_->Expose({memory_.get<std::byte>(), memory_.bytes()});
+         transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
 }
 
 void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {

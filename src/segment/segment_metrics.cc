@@ -13,7 +13,7 @@ namespace {
 
 // " name n" if there were any.
 std::string Part(const std::string& name, uint64_t count) {
-  return count == 0 ? "" : Cat(" ", name, " ", count);
+  return count == 0 ? "" : StrCat(" ", name, " ", count);
 }
 
 }  // namespace
@@ -90,7 +90,8 @@ std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMetrics& metr
   // The first stands for none.
   for (size_t i = 1; i < std::tuple_size_v<HandshakeDrops>; ++i) {
     const auto drop = static_cast<HandshakeDrop>(i);
-    drops.emplace_back(Cat("handshake_", HandshakeDropName(drop)), metrics.handshake_drops(drop));
+    drops.emplace_back(StrCat("handshake_", HandshakeDropName(drop)),
+                       metrics.handshake_drops(drop));
   }
   for (size_t i = 0; i < kDropReasons; ++i) {
     const auto reason = static_cast<DropReason>(i);
@@ -105,13 +106,13 @@ std::string SummaryOf(const SegmentMetrics& metrics, const TransportCounters& co
   for (const auto& [name, frames] : DropsOf(metrics, counters)) dropped += Part(name, frames);
   for (size_t i = 1; i < std::tuple_size_v<GossipDrops>; ++i) {
     const auto drop = static_cast<GossipDrop>(i);
-    dropped += Part(Cat("gossip_", GossipDropName(drop)), metrics.gossip_drops(drop));
+    dropped += Part(StrCat("gossip_", GossipDropName(drop)), metrics.gossip_drops(drop));
   }
-  return Cat(Sum(stats.sent), " frames out, ", Sum(stats.received), " in, ", stats.positions_taken,
-             " positions taken, ", stats.diffs_taken, " diffs sent (", stats.diffs_damped,
-             " damped), ", stats.diffs_merged, " merged, ", stats.resends, " resent, ",
-             stats.takeovers,
-             " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);
+  return StrCat(Sum(stats.sent), " frames out, ", Sum(stats.received), " in, ",
+                stats.positions_taken, " positions taken, ", stats.diffs_taken, " diffs sent (",
+                stats.diffs_damped, " damped), ", stats.diffs_merged, " merged, ", stats.resends,
+                " resent, ", stats.takeovers,
+                " chunks taken over; dropped:", dropped.empty() ? " nothing" : dropped);
 }
 
 }  // namespace millrace

@@ -29,7 +29,7 @@ void RequireStepvalues(const caffe::SolverParameter& param) {
     throw FieldError("stepvalue", "missing; lr_policy \"multistep\" needs it");
   }
   for (int i = 0; i < param.stepvalue_size(); ++i) {
-    const std::string field = Cat("stepvalue[", i, "]");
+    const std::string field = StrCat("stepvalue[", i, "]");
     if (param.stepvalue(i) < 0)
       throw FieldError(field, param.stepvalue(i), " given, expected >= 0");
     if (i > 0 && param.stepvalue(i) <= param.stepvalue(i - 1)) {
@@ -65,7 +65,7 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
                                     [&](const auto& p) { return param.lr_policy() == p.name; });
   if (policy == std::end(kPolicies)) {
     std::string known;
-    for (const auto& p : kPolicies) known += Cat(known.empty() ? "" : ", ", p.name);
+    for (const auto& p : kPolicies) known += StrCat(known.empty() ? "" : ", ", p.name);
     if (!param.has_lr_policy()) throw FieldError("lr_policy", "missing, expected one of: ", known);
     throw FieldError("lr_policy", "there is no policy \"", param.lr_policy(), "\"; known: ", known);
   }
@@ -117,7 +117,7 @@ int32_t LrPolicy::Step(int64_t iteration) const {
 std::string LrPolicy::Notice(int64_t iteration) const {
   if (kind_ != Kind::kMultistep) return "";
   if (!std::binary_search(stepvalues_.begin(), stepvalues_.end(), iteration)) return "";
-  return Cat("MultiStep Status: Iteration ", iteration, ", step = ", Step(iteration));
+  return StrCat("MultiStep Status: Iteration ", iteration, ", step = ", Step(iteration));
 }
 
 }  // namespace millrace

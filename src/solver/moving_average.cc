@@ -6,14 +6,14 @@
 
 namespace millrace {
 
-LossWindow::LossWindow(int size) {
+MovingAverage::MovingAverage(int size) {
   CHECK_GE(size, 1);
   losses_.resize(size);
 }
 
-void LossWindow::Add(float loss) { losses_[added_++ % losses_.size()] = loss; }
+void MovingAverage::Add(float loss) { losses_[added_++ % losses_.size()] = loss; }
 
-float LossWindow::Mean() const {
+float MovingAverage::Mean() const {
   const int64_t held = std::min<int64_t>(added_, losses_.size());
   if (held == 0) return 0;
   double sum = 0;

@@ -9,10 +9,10 @@
 namespace millrace {
 
 // Not thread-safe.
-class LossWindow {
+class MovingAverage {
  public:
   // `size` >= 1 iterations (SolverParameter.average_loss).
-  explicit LossWindow(int size);
+  explicit MovingAverage(int size);
 
   void Add(float loss);
   // The mean of what the window holds; 0 while it is empty. Summed anew on each

@@ -77,7 +77,7 @@ void SaveState(const std::string& path, const std::string& model, const Snapshot
 }  // namespace
 
 SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
-  const std::string stem = Cat(prefix, "_iter_", iteration);
+  const std::string stem = StrCat(prefix, "_iter_", iteration);
   return {stem + ".caffemodel", stem + ".solverstate"};
 }
 
@@ -116,7 +116,7 @@ int RemoveStaleSnapshotFiles(const std::string& prefix) {
 std::string NodeStatePath(const std::string& state, const std::string& node) {
   constexpr std::string_view kEnding = ".solverstate";
   const bool usual = state.ends_with(kEnding);
-  return Cat(usual ? state.substr(0, state.size() - kEnding.size()) : state, ".", node, kEnding);
+  return StrCat(usual ? state.substr(0, state.size() - kEnding.size()) : state, ".", node, kEnding);
 }
 
 std::string WriteNodeState(const std::string& prefix, const std::string& node,
@@ -196,7 +196,7 @@ ResumePoint LoadResumePoint(const std::string& path) {
 bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule) {
   const History* history = point.HistoryOf(solver);
   if (!history) return false;
-  rule->ImportHistory(*history, solver == 0 ? point.path : Cat(point.path, ": solver ", solver));
+  rule->ImportHistory(*history, solver == 0 ? point.path : StrCat(point.path, ": solver ", solver));
   return true;
 }
 
@@ -208,10 +208,10 @@ std::string ResumeNotice(const ResumePoint& point, int solvers) {
     if (solver < solvers) ++restored;
   }
   if (restored == solvers && stored == restored) return "";
-  std::string notice = Cat(point.path, " holds the history of ", stored, " solver",
-                           stored == 1 ? "" : "s", ", resuming with ", solvers);
-  if (restored < solvers) notice += Cat(", ", solvers - restored, " of them from zero history");
-  if (stored > restored) notice += Cat("; ", stored - restored, " of the stored ones not used");
+  std::string notice = StrCat(point.path, " holds the history of ", stored, " solver",
+                              stored == 1 ? "" : "s", ", resuming with ", solvers);
+  if (restored < solvers) notice += StrCat(", ", solvers - restored, " of them from zero history");
+  if (stored > restored) notice += StrCat("; ", stored - restored, " of the stored ones not used");
   return notice;
 }
 

@@ -115,11 +115,13 @@ void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
     }
     param.set_snapshot_prefix(WithoutExtension(file));
     if (!param.snapshot_after_train()) return;
-    config->notices.push_back(Cat("snapshot_prefix is not given; using ", param.snapshot_prefix()));
+    config->notices.push_back(
+        StrCat("snapshot_prefix is not given; using ", param.snapshot_prefix()));
   } else if (files.is_folder(param.snapshot_prefix())) {
     const std::filesystem::path stem = std::filesystem::path(file).stem();
     param.set_snapshot_prefix((std::filesystem::path(param.snapshot_prefix()) / stem).string());
-    config->notices.push_back(Cat("snapshot_prefix is a folder; using ", param.snapshot_prefix()));
+    config->notices.push_back(
+        StrCat("snapshot_prefix is a folder; using ", param.snapshot_prefix()));
   }
   try {
     files.prepare_folder(Dirname(param.snapshot_prefix()));
@@ -138,7 +140,7 @@ SolverNet FromFile(const SolverConfig& config, const SolverFiles& files, const s
                    const std::string& path) {
   if (path.empty()) throw FieldError(field, "is empty, expected the path of a net");
   SolverNet net;
-  net.origin = Cat(field.substr(0, field.find('[')), " file: ", path);
+  net.origin = StrCat(field.substr(0, field.find('[')), " file: ", path);
   try {
     files.load_net(path, config.source.file(), &net.param, &net.source);
   } catch (const FieldError& error) {
@@ -190,7 +192,7 @@ int CountTestNets(const SolverParameter& param) {
                      " test nets, expected one per test net");
   }
   for (int i = 0; i < count; ++i) {
-    const std::string field = Cat("test_iter[", i, "]");
+    const std::string field = StrCat("test_iter[", i, "]");
     if (param.test_iter(i) < 1)
       throw FieldError(field, param.test_iter(i), " given, expected >= 1");
   }
@@ -209,10 +211,10 @@ void ReadTestNets(const SolverFiles& files, SolverConfig* config) {
   const int count = CountTestNets(param);
   std::vector<SolverNet>& tests = config->tests;
   for (int i = 0; i < param.test_net_param_size(); ++i) {
-    tests.push_back(Embedded(*config, Cat("test_net_param[", i, "]"), param.test_net_param(i)));
+    tests.push_back(Embedded(*config, StrCat("test_net_param[", i, "]"), param.test_net_param(i)));
   }
   for (int i = 0; i < param.test_net_size(); ++i) {
-    tests.push_back(FromFile(*config, files, Cat("test_net[", i, "]"), param.test_net(i)));
+    tests.push_back(FromFile(*config, files, StrCat("test_net[", i, "]"), param.test_net(i)));
   }
   // The generic net has been read for training, and has no state merged yet.
   tests.resize(count, config->train);
@@ -234,7 +236,7 @@ void ChooseSeed(SolverConfig* config) {
   const uint64_t drawn = (uint64_t{device()} << 32 | device()) ^ now;
   config->seed = drawn >> 1;  // fits random_seed
   config->seed_is_drawn = true;
-  config->notices.push_back(Cat("random_seed is not given; drew ", config->seed));
+  config->notices.push_back(StrCat("random_seed is not given; drew ", config->seed));
 }
 
 void CheckMode(SolverConfig* config) {
@@ -251,7 +253,8 @@ void CheckMode(SolverConfig* config) {
   } else if (LayerRegistry::Get().Types(DeviceType::kCuda).empty()) {
     reason = "this build has no layers for it";
   }
-  if (reason) config->notices.push_back(Cat("solver_mode: GPU, but ", reason, "; using the CPU"));
+  if (reason)
+    config->notices.push_back(StrCat("solver_mode: GPU, but ", reason, "; using the CPU"));
 }
 
 }  // namespace

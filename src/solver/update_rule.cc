@@ -49,7 +49,7 @@ void UpdateRule::ImportHistory(const History& history, const std::string& what) 
     const UpdateParam& param = params_[i % params_.size()];
     Blob blob(param.shape);
     blob.BindData(this->history(i / static_cast<int>(params_.size())) + param.offset);
-    blob.FromProto(history[i], Cat(what, ": history of '", param.name, "'"));
+    blob.FromProto(history[i], StrCat(what, ": history of '", param.name, "'"));
   }
 }
 
@@ -65,7 +65,7 @@ void UpdateRuleRegistry::Register(const std::string& name, Factory factory) {
 void UpdateRuleRegistry::CheckKnown(const std::string& name) const {
   if (factories_.count(name)) return;
   std::string known;
-  for (const auto& [rule, factory] : factories_) known += Cat(known.empty() ? "" : ", ", rule);
+  for (const auto& [rule, factory] : factories_) known += StrCat(known.empty() ? "" : ", ", rule);
   throw FieldError("type", "there is no update rule \"", name, "\"; known: ", known);
 }
 

@@ -31,11 +31,11 @@ ExchangeConfig ExchangeOf(const FrameUse& use) {
 
 }  // namespace
 
-int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4) {
+int64_t FrameSize(const std::string& transport, int64_t mtu, bool ipv4) {
   if (transport == "packet") return mtu - static_cast<int64_t>(kPacketPrefixBytes);
   if (transport == "verbs") return RdmaMtu(mtu) - static_cast<int64_t>(sizeof(VerbsPrefix));
   if (transport != "udp") return mtu;
-  const size_t headers = ipv4 ? kIpv4AndUdpBytes : kIpv6AndUdpBytes;
+  const size_t headers = ipv4 ? kIpv4UdpBytes : kIpv6UdpBytes;
   const int64_t datagram = mtu - static_cast<int64_t>(headers);
   constexpr auto kAlign = static_cast<int64_t>(kUdpAlign);
   return datagram / kAlign * kAlign - static_cast<int64_t>(kUdpPrefixBytes);

@@ -12,7 +12,7 @@ namespace millrace {
 // The longest frame (header and payload, bytes; below 0 if not even the transport's own
 // prefix fits) in a packet of `mtu` bytes. `ipv4`: every node's address is surely of
 // IPv4, whose headers are shorter; only udp asks.
-int64_t FrameRoom(const std::string& transport, int64_t mtu, bool ipv4);
+int64_t FrameSize(const std::string& transport, int64_t mtu, bool ipv4);
 
 // Whose frames they are: ids of a segment's nodes are below `max_nodes`, of which `members`
 // take part; `has_key`: frames are sealed.

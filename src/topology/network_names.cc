@@ -75,7 +75,8 @@ bool IsLoopback(const NetworkHost& host) {
 }
 
 std::string HostAndPort(const NetworkHost& host, int port) {
-  return host.kind == HostKind::kIpv6 ? Cat("[", host.text, "]:", port) : Cat(host.text, ":", port);
+  return host.kind == HostKind::kIpv6 ? StrCat("[", host.text, "]:", port)
+                                      : StrCat(host.text, ":", port);
 }
 
 std::optional<std::string> ParseMac(const std::string& text) {

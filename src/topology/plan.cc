@@ -20,7 +20,8 @@ std::string PeersOption(const Topology& topology, const SegmentPlan& plan, Of of
   std::string text;
   for (NodeId peer : plan.peers) {
     const std::string& adapter = topology.segments[plan.segment].adapter;
-    text += Cat(text.empty() ? "" : ",", peer, "=", of(*topology.nodes[peer].FindAdapter(adapter)));
+    text +=
+        StrCat(text.empty() ? "" : ",", peer, "=", of(*topology.nodes[peer].FindAdapter(adapter)));
   }
   return text;
 }
@@ -104,7 +105,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.transport.transport = segment.transport;
   plan.transport.node = node_;
   plan.transport.options = segment.options;
-  plan.transport.options["max_frame_bytes"] = Cat(segment.max_frame_bytes);
+  plan.transport.options["max_frame_bytes"] = StrCat(segment.max_frame_bytes);
   // A frame to all waits for a peer that is full until that is taken to be gone: no
   // longer than makes no difference to the others. It is asked again, and what it
   // missed costs nothing but being sent again.
@@ -115,14 +116,14 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   if (segment.transport == "udp") PlanAddresses(own, &plan);
   if (segment.transport == "verbs") {
     PlanAddresses(own, &plan);
-    plan.transport.options["group"] = Cat(GroupOf(plan.exchange.run));
+    plan.transport.options["group"] = StrCat(GroupOf(plan.exchange.run));
   }
   if (segment.transport == "packet") PlanPacket(own, &plan);
   if (plan.key_file.empty() && !StaysOnThisMachine(plan)) {
-    warnings_.push_back(
-        Cat("segment \"", segment.name, "\" has no key_file: whoever can send on its network can ",
-            "change the weights and end the run; give it one, the same on all nodes, made with ",
-            "(umask 077; openssl rand -hex 32 > cluster.key)"));
+    warnings_.push_back(StrCat(
+        "segment \"", segment.name, "\" has no key_file: whoever can send on its network can ",
+        "change the weights and end the run; give it one, the same on all nodes, made with ",
+        "(umask 077; openssl rand -hex 32 > cluster.key)"));
   }
   return plan;
 }
@@ -151,7 +152,7 @@ void Planner::PlanPacket(const TopologyAdapter& own, SegmentPlan* plan) {
   plan->transport.options["interface"] = interface.name;
   plan->transport.options["peers"] =
       PeersOption(topology_, *plan, [](const TopologyAdapter& adapter) { return adapter.mac; });
-  plan->transport.options["group"] = Cat(GroupOf(plan->exchange.run));
+  plan->transport.options["group"] = StrCat(GroupOf(plan->exchange.run));
 }
 
 const NetworkInterface& Planner::FindInterface(const TopologyAdapter& own) {
@@ -184,14 +185,14 @@ void Planner::CheckInterface(const TopologyAdapter& own, const NetworkInterface&
                      interface.mac.empty() ? "none" : interface.mac, "; expected that");
   }
   if (interface.mtu < segment.mtu) {
-    throw FieldError(Cat("segment[", index, "].mtu"), segment.mtu, ", but interface ",
+    throw FieldError(StrCat("segment[", index, "].mtu"), segment.mtu, ", but interface ",
                      interface.name, " of this machine allows ", interface.mtu,
                      ", expected at most that");
   }
   if (interface.mtu > segment.mtu && segment.mtu == kDefaultMtu) {
-    notices_.push_back(Cat("segment \"", segment.name, "\" sends packets of ", segment.mtu,
-                           " bytes; interface ", interface.name, " allows ", interface.mtu,
-                           ", which the segment's mtu may say if all its nodes do"));
+    notices_.push_back(StrCat("segment \"", segment.name, "\" sends packets of ", segment.mtu,
+                              " bytes; interface ", interface.name, " allows ", interface.mtu,
+                              ", which the segment's mtu may say if all its nodes do"));
   }
 }
 
@@ -199,7 +200,7 @@ void Planner::CheckDevice(const TopologyMemory& memory) {
   try {
     machine_.check_device(memory.type, memory.ordinal);
   } catch (const Error& error) {
-    throw FieldError(Cat("node[", node_, "].memory"), error.what());
+    throw FieldError(StrCat("node[", node_, "].memory"), error.what());
   }
 }
 
@@ -207,7 +208,7 @@ std::string Planner::FindKey(size_t index) {
   try {
     return machine_.find_key(topology_.segments[index].key_file, topology_.source.file());
   } catch (const Error& error) {
-    throw FieldError(Cat("segment[", index, "].key_file"), error.what());
+    throw FieldError(StrCat("segment[", index, "].key_file"), error.what());
   }
 }
 

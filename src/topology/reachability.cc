@@ -25,7 +25,7 @@ class Forest {
     while (parents_[node] != node) node = parents_[node] = parents_[parents_[node]];
     return node;
   }
-  std::string Piece() const { return Cat("weights ", begin_, " to ", end_, " of the array"); }
+  std::string Piece() const { return StrCat("weights ", begin_, " to ", end_, " of the array"); }
   const std::string& Name(NodeId node) const { return topology_.nodes[node].name; }
   std::vector<std::string> Path(NodeId from, NodeId to) const;
 
@@ -45,9 +45,9 @@ void Forest::Join(size_t segment) {
       roots.begin(), roots.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
   if (twice != roots.end()) {
     const NodeId from = twice->second, to = std::next(twice)->second;
-    throw FieldError(Cat("segment[", segment, "]"), "segment \"", joining.name, "\" joins nodes \"",
-                     Name(from), "\" and \"", Name(to), "\", which are joined already by ",
-                     NameList(Path(from, to)), " (", Piece(),
+    throw FieldError(StrCat("segment[", segment, "]"), "segment \"", joining.name,
+                     "\" joins nodes \"", Name(from), "\" and \"", Name(to),
+                     "\", which are joined already by ", NameList(Path(from, to)), " (", Piece(),
                      "); expected one way only, or weights are mastered twice");
   }
   for (const auto& [root, node] : roots) parents_[root] = roots[0].first;
@@ -60,8 +60,8 @@ void Forest::ExpectOneTree() {
   }
   for (size_t node = 1; node < parents_.size(); ++node) {
     if (Root(static_cast<NodeId>(node)) == Root(0)) continue;
-    throw FieldError(Cat("node[", node, "]"), "there is no path between two replicas, \"", Name(0),
-                     "\" and \"", Name(static_cast<NodeId>(node)), "\", for ", Piece(),
+    throw FieldError(StrCat("node[", node, "]"), "there is no path between two replicas, \"",
+                     Name(0), "\" and \"", Name(static_cast<NodeId>(node)), "\", for ", Piece(),
                      "; expected segments that join all nodes");
   }
 }

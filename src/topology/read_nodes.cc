@@ -68,7 +68,7 @@ TopologyMemory ReadMemory(const std::string& path, const topology::Node& message
 void ReadAdapters(const std::string& path, const topology::Node& message, TopologyNode* node) {
   node->adapters.push_back(ReadAdapter(path, message));
   for (int i = 0; i < message.adapter_size(); ++i) {
-    const std::string field = Cat(path, ".adapter[", i, "]");
+    const std::string field = StrCat(path, ".adapter[", i, "]");
     const topology::Adapter& adapter = message.adapter(i);
     CheckName(field + ".name", adapter.has_name(), adapter.name());
     if (node->FindAdapter(adapter.name())) {
@@ -86,7 +86,7 @@ void ReadShards(const topology::Topology& file, std::vector<TopologyNode>* nodes
   const int count = static_cast<int>(nodes->size());
   std::vector<int> owner(count, -1);
   for (int i = 0; i < count; ++i) {
-    const std::string field = Cat("node[", i, "].shard");
+    const std::string field = StrCat("node[", i, "].shard");
     TopologyNode& node = (*nodes)[i];
     node.shard = i;
     if (file.node(i).has_shard()) {
@@ -111,7 +111,7 @@ std::string NameList(const std::vector<std::string>& names) {
   constexpr size_t kMost = 16;
   std::string list;
   for (size_t i = 0; i < names.size() && i < kMost; ++i) list += (i ? ", " : "") + names[i];
-  if (names.size() > kMost) list += Cat(" and ", names.size() - kMost, " more");
+  if (names.size() > kMost) list += StrCat(" and ", names.size() - kMost, " more");
   return list;
 }
 
@@ -130,14 +130,14 @@ void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t 
 std::vector<TopologyNode> ReadNodes(const topology::Topology& file) {
   if (file.node_size() == 0) throw FieldError("node", "missing, expected at least one");
   if (file.node_size() > kMostTopologyEntries) {
-    throw FieldError(Cat("node[", kMostTopologyEntries, "]"), file.node_size(),
+    throw FieldError(StrCat("node[", kMostTopologyEntries, "]"), file.node_size(),
                      " nodes given, expected at most ", kMostTopologyEntries);
   }
   std::vector<TopologyNode> nodes;
   std::unordered_map<std::string, int> places;
   for (int i = 0; i < file.node_size(); ++i) {
     const topology::Node& message = file.node(i);
-    const std::string path = Cat("node[", i, "]");
+    const std::string path = StrCat("node[", i, "]");
     CheckName(path + ".name", message.has_name(), message.name());
     if (const auto [at, is_new] = places.emplace(message.name(), i); !is_new) {
       throw FieldError(path + ".name", "node[", at->second, "] is named \"", message.name(),

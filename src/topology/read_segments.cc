@@ -60,7 +60,7 @@ class SegmentReader {
 };
 
 TopologySegment SegmentReader::Read(int index) {
-  path_ = Cat("segment[", index, "]");
+  path_ = StrCat("segment[", index, "]");
   message_ = &file_.segment(index);
   segment_ = {};
   macs_.clear();
@@ -110,7 +110,7 @@ void SegmentReader::ReadMembers() {
   }
   std::vector<bool> named(nodes_.size());
   for (int i = 0; i < names.size(); ++i) {
-    const std::string field = Field(Cat("node[", i, "]"));
+    const std::string field = Field(StrCat("node[", i, "]"));
     const auto found = ids_.find(names[i]);
     if (found == ids_.end()) {
       std::vector<std::string> known;
@@ -172,7 +172,7 @@ void SegmentReader::CheckAddress(NodeId node, const TopologyAdapter& adapter) {
   throw FieldError(
       field, place, " of segment \"", segment_.name, "\" is where node \"", nodes_[first.node].name,
       "\" listens",
-      first.segment == segment_.name ? "" : Cat(" for segment \"", first.segment, "\""),
+      first.segment == segment_.name ? "" : StrCat(" for segment \"", first.segment, "\""),
       ", expected another address for \"", nodes_[node].name, "\"");
 }
 
@@ -281,7 +281,7 @@ void SegmentReader::ReadRange() {
 void SegmentReader::ReadOptions() {
   for (int i = 0; i < message_->option_size(); ++i) {
     const topology::Option& option = message_->option(i);
-    const std::string field = Field(Cat("option[", i, "]"));
+    const std::string field = Field(StrCat("option[", i, "]"));
     if (option.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
     if (!option.has_value()) throw FieldError(field + ".value", "missing, expected a text");
     if (IsReservedOption(segment_.transport, option.key())) {
@@ -299,7 +299,7 @@ void SegmentReader::CutChunks() {
   segment_.mtu = message_->mtu();
   const FrameUse use{segment_.max_nodes(), static_cast<uint16_t>(segment_.nodes.size()),
                      !segment_.key_file.empty()};
-  const int64_t room = FrameRoom(segment_.transport, segment_.mtu, all_ipv4_);
+  const int64_t room = FrameSize(segment_.transport, segment_.mtu, all_ipv4_);
   const int64_t heartbeat = HeartbeatBytes(use);
   if (room < heartbeat) {
     throw FieldError(Field("mtu"), segment_.mtu, " leaves ", std::max<int64_t>(room, 0),
@@ -314,7 +314,7 @@ void SegmentReader::CutChunks() {
   if (segment_.chunk_floats < kLeastChunkFloats || segment_.chunk_floats > most) {
     throw FieldError(Field("chunk_floats"), segment_.chunk_floats, " given, expected ",
                      kLeastChunkFloats, " to ", most, ", what ",
-                     most == fits ? Cat("an mtu of ", segment_.mtu, " leaves room for")
+                     most == fits ? StrCat("an mtu of ", segment_.mtu, " leaves room for")
                                   : "the kernels of a device take, where a node has its memory");
   }
   segment_.max_frame_bytes = room;
@@ -324,7 +324,8 @@ void SegmentReader::CutChunks() {
 
 std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter) {
   const auto place = &adapter - owner.adapters.data();
-  return place == 0 ? Cat("node[", node, "]") : Cat("node[", node, "].adapter[", place - 1, "]");
+  return place == 0 ? StrCat("node[", node, "]")
+                    : StrCat("node[", node, "].adapter[", place - 1, "]");
 }
 
 bool IsReservedOption(const std::string& transport, const std::string& key) {
@@ -339,7 +340,7 @@ std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports) {
   if (file.segment_size() > kMostTopologyEntries) {
-    throw FieldError(Cat("segment[", kMostTopologyEntries, "]"), file.segment_size(),
+    throw FieldError(StrCat("segment[", kMostTopologyEntries, "]"), file.segment_size(),
                      " segments given, expected at most ", kMostTopologyEntries);
   }
   SegmentReader reader(file, nodes, transports);

@@ -22,7 +22,7 @@ constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
 
 // Throws Error with the last reason when the network stays down for too long, or a signal stops
 // the run meanwhile.
-std::unique_ptr<Cluster> StartWhenUp(const Place& place, const ClusterReplica& replica,
+std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterReplica& replica,
                                      SignalWatch* signals) {
   const int64_t begin = replica.clock->NowNs();
   for (bool waits = false;; waits = true) {
@@ -41,18 +41,18 @@ std::unique_ptr<Cluster> StartWhenUp(const Place& place, const ClusterReplica& r
 
 }  // namespace
 
-std::unique_ptr<Place> FindPlace(const TrainOptions& options) {
+std::unique_ptr<NodeConfig> FindPlace(const TrainOptions& options) {
   if (options.topology.empty()) {
     if (!options.node.empty())
       throw Error("--node=", options.node, ": expected --topology with it");
     return nullptr;
   }
-  auto place = std::make_unique<Place>();
+  auto place = std::make_unique<NodeConfig>();
   place->topology = LoadTopology(options.topology, TransportsForTopologies());
   const NodeId node = ChooseNode(place->topology, options.node, getenv);
   if (!place->topology.nodes[node].memory.on_host()) {
     throw Located(place->topology.source,
-                  FieldError(Cat("node[", node, "].memory"),
+                  FieldError(StrCat("node[", node, "].memory"),
                              "a device given, but train has solvers on CPUs only, expected host; "
                              "millrace bench measures with either"));
   }
@@ -66,7 +66,8 @@ std::vector<std::string> NodeNames(const Topology& topology) {
   return names;
 }
 
-ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals)
+ClusterSession::ClusterSession(const NodeConfig& place, const ClusterReplica& replica,
+                               SignalWatch* signals)
     : place_(place),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
@@ -74,14 +75,14 @@ ClusterPart::ClusterPart(const Place& place, const ClusterReplica& replica, Sign
       clock_(*replica.clock),
       cluster_(StartWhenUp(place, replica, signals)),
       neighbours_(cluster_.get(), replica.clock),
-      ending_(EndPeersOf(cluster_.get(), &neighbours_),
+      ending_(TerminationPeersOf(cluster_.get(), &neighbours_),
               {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
       departure_(
           LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
       failures_(cluster_->node(), NodeNames(place.topology),
                 [this] { return cluster_->Read(GossipKey::kEnd); }) {}
 
-bool ClusterPart::Join() {
+bool ClusterSession::Join() {
   const NodePlan& plan = place_.plan;
   LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of " << place_.topology.nodes.size()
             << ") of cluster " << place_.topology.name << ": waiting for the weights of the run";
@@ -106,9 +107,9 @@ bool ClusterPart::Join() {
   return true;
 }
 
-void ClusterPart::TellStopped() { ending_.LookStopped(cluster_->leads(), false); }
+void ClusterSession::TellStopped() { ending_.LookStopped(cluster_->is_leader(), false); }
 
-void ClusterPart::TellFailed(std::exception_ptr error, bool wait) {
+void ClusterSession::TellFailed(std::exception_ptr error, bool wait) {
   try {
     std::rethrow_exception(std::move(error));
   } catch (const NonFiniteLoss& loss) {
@@ -122,11 +123,11 @@ void ClusterPart::TellFailed(std::exception_ptr error, bool wait) {
   }
 }
 
-void ClusterPart::LogFailures() {
+void ClusterSession::LogFailures() {
   for (const std::string& line : failures_.Look()) LOG(ERROR) << line;
 }
 
-bool ClusterPart::Leave(bool stopped) {
+bool ClusterSession::Leave(bool stopped) {
   departure_.Begin(&ending_, stopped);
   WaitFor([this] { return departure_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
@@ -136,12 +137,12 @@ bool ClusterPart::Leave(bool stopped) {
   return departure_.last();
 }
 
-void ClusterPart::Answer() {
+void ClusterSession::Answer() {
   WaitFor([this] { return departure_.Answered(); });
 }
 
 // Signals come to departure_ by signals_.
-void ClusterPart::WaitFor(const std::function<bool()>& done) {
+void ClusterSession::WaitFor(const std::function<bool()>& done) {
   while (!done() && !errors_.failed()) signals_.Next(kStepMs);
 }
 

@@ -17,34 +17,34 @@
 
 namespace millrace {
 
-struct Place {
+struct NodeConfig {
   Topology topology;
   NodePlan plan;
 };
 
 // As --topology and --node say; null for a machine alone. Throws Error with one line.
-std::unique_ptr<Place> FindPlace(const TrainOptions& options);
+std::unique_ptr<NodeConfig> FindPlace(const TrainOptions& options);
 
 // By id.
 std::vector<std::string> NodeNames(const Topology& topology);
 
 // For the run's main thread only, but for cluster(), which is thread-safe.
-class ClusterPart {
+class ClusterSession {
  public:
   // Starts the segments; waits up to a minute for a network that is down. `place`, what `replica`
   // points to and `signals` outlive this object. Throws Error with one line that names the segment.
-  ClusterPart(const Place& place, const ClusterReplica& replica, SignalWatch* signals);
+  ClusterSession(const NodeConfig& place, const ClusterReplica& replica, SignalWatch* signals);
 
   static constexpr int64_t kTellNs = 300'000'000;
 
   Cluster& cluster() { return *cluster_; }
-  Neighbours& neighbours() { return neighbours_; }
+  FailureDetector& neighbours() { return neighbours_; }
 
   // Waits until the weights are those of the cluster. False if a signal stops the run
   // meanwhile. Throws Error if the others refuse this node.
   bool Join();
   // What this node tells the others about its end.
-  RunEnding& ending() { return ending_; }
+  TerminationDetector& ending() { return ending_; }
   // A signal has stopped the run and solvers finish their iterations: tells the others. To be
   // called every few ms.
   void TellStopped();
@@ -64,15 +64,15 @@ class ClusterPart {
   // Errors end it too.
   void WaitFor(const std::function<bool()>& done);
 
-  const Place& place_;
+  const NodeConfig& place_;
   const IterationClock& iterations_;
   ErrorSink& errors_;
   SignalWatch& signals_;
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
-  Neighbours neighbours_;
-  RunEnding ending_;
-  Departure departure_;
+  FailureDetector neighbours_;
+  TerminationDetector ending_;
+  GracefulLeave departure_;
   PeerFailures failures_;
 };
 

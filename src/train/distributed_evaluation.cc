@@ -28,29 +28,29 @@ TestPeers TestPeersOf(Cluster* cluster) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(GossipKey::kTest, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kTest); },
-          .leads = [=] { return cluster->leads(); },
+          .is_leader = [=] { return cluster->is_leader(); },
           .alone = [=] { return cluster->alone(); }};
 }
 
-SplitTest::SplitTest(Tester* tester, TestPeers peers, const Clock* clock,
-                     std::function<bool()> stop)
+DistributedEvaluation::DistributedEvaluation(Tester* tester, TestPeers peers, const Clock* clock,
+                                             std::function<bool()> stop)
     : tester_(*tester), peers_(std::move(peers)), clock_(*clock), stop_(std::move(stop)) {}
 
-bool SplitTest::Fits(const Tester& tester) {
+bool DistributedEvaluation::Fits(const Tester& tester) {
   // The most that protobuf takes: tag and value of each number.
   size_t bytes = 18;
   for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
   return bytes <= kMaxGossipBytes;
 }
 
-void SplitTest::Join(int64_t iteration) {
+void DistributedEvaluation::Join(int64_t iteration) {
   TestShare share;
   // What is due at this very iteration it will do its part of.
   share.set_test(iteration > 0 ? tester_.NumberOf(iteration - 1) : tester_.NumberOf(0) - 1);
   Publish(peers_, share);
 }
 
-void SplitTest::Begin(int64_t iteration) {
+void DistributedEvaluation::Begin(int64_t iteration) {
   std::lock_guard lock(mutex_);
   CloseLocked();
   participants_ = Participants(ReadShares(peers_.read()), peers_.self, tester_.NumberOf(iteration));
@@ -58,7 +58,8 @@ void SplitTest::Begin(int64_t iteration) {
   if (open_) FinishIfReady();
 }
 
-void SplitTest::BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes) {
+void DistributedEvaluation::BeginLast(int64_t iteration, uint32_t weights,
+                                      std::vector<NodeId> nodes) {
   std::lock_guard lock(mutex_);
   CloseLocked();
   participants_ = std::move(nodes);
@@ -66,10 +67,10 @@ void SplitTest::BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeI
   Share(iteration);
 }
 
-void SplitTest::Share(int64_t iteration) {
+void DistributedEvaluation::Share(int64_t iteration) {
   open_ = false;
   results_.clear();
-  led_ = peers_.leads();
+  led_ = peers_.is_leader();
   iteration_ = iteration;
   number_ = tester_.NumberOf(iteration);
   const size_t place =
@@ -91,15 +92,15 @@ void SplitTest::Share(int64_t iteration) {
   open_ = true;
 }
 
-TestShares SplitTest::Shares() const {
-  TestShares shares = ReadShares(peers_.read());
+EvaluationShards DistributedEvaluation::Shares() const {
+  EvaluationShards shares = ReadShares(peers_.read());
   if (weights_) {
     std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
   }
   return shares;
 }
 
-bool SplitTest::LastIsReady(const std::vector<NodeId>& there) const {
+bool DistributedEvaluation::LastIsReady(const std::vector<NodeId>& there) const {
   std::lock_guard lock(mutex_);
   std::vector<NodeId> awaited;
   std::set_intersection(participants_.begin(), participants_.end(), there.begin(), there.end(),
@@ -107,7 +108,7 @@ bool SplitTest::LastIsReady(const std::vector<NodeId>& there) const {
   return AllDone(Shares(), awaited, number_) || clock_.NowNs() >= late_ns_;
 }
 
-std::vector<Evaluation> SplitTest::Told() const {
+std::vector<Evaluation> DistributedEvaluation::Published() const {
   std::lock_guard lock(mutex_);
   for (const auto& [node, share] : ReadShares(peers_.read())) {
     if (share.test() != number_ || !share.whole()) continue;
@@ -123,8 +124,8 @@ std::vector<Evaluation> SplitTest::Told() const {
   return {};
 }
 
-std::optional<TestScores> SplitTest::Whole() const {
-  const TestShares shares = Shares();
+std::optional<TestScores> DistributedEvaluation::Whole() const {
+  const EvaluationShards shares = Shares();
   TestScores scores{iteration_, {}};
   for (int net = 0; net < tester_.nets(); ++net) {
     const Gathered all = Gather(shares, number_, net, tester_.batches(net), tester_.outputs(net));
@@ -134,45 +135,45 @@ std::optional<TestScores> SplitTest::Whole() const {
   return scores;
 }
 
-void SplitTest::Close() {
+void DistributedEvaluation::Close() {
   std::lock_guard lock(mutex_);
   CloseLocked();
 }
 
 // Who does not log a test knows its results all the same, if all parts have come.
-void SplitTest::CloseLocked() {
+void DistributedEvaluation::CloseLocked() {
   if (!open_) return;
   if (Logs()) return FinishLocked();
   open_ = false;
   if (auto scores = Whole()) tester_.SetLast(*std::move(scores));
 }
 
-void SplitTest::Poll() {
+void DistributedEvaluation::Poll() {
   if (!open_.load(std::memory_order_relaxed)) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock && open_) FinishIfReady();
 }
 
 // Who does not lead keeps an open test until then, in case that the leader dies.
-void SplitTest::FinishIfReady() {
+void DistributedEvaluation::FinishIfReady() {
   if (Ready()) CloseLocked();
 }
 
-bool SplitTest::Ready() const {
+bool DistributedEvaluation::Ready() const {
   return AllDone(ReadShares(peers_.read()), participants_, number_) || peers_.alone() ||
          clock_.NowNs() >= late_ns_;
 }
 
-std::vector<Evaluation> SplitTest::Finish() {
+std::vector<Evaluation> DistributedEvaluation::Finish() {
   std::lock_guard lock(mutex_);
   if (open_) FinishLocked();
   return std::exchange(results_, {});
 }
 
-void SplitTest::FinishLocked() {
+void DistributedEvaluation::FinishLocked() {
   open_ = false;
   results_.clear();
-  const TestShares shares = Shares();
+  const EvaluationShards shares = Shares();
   std::vector<TestSums> all;
   int filled = 0;
   for (int net = 0; net < tester_.nets(); ++net) {
@@ -196,7 +197,7 @@ void SplitTest::FinishLocked() {
   if (weights_) Tell(all);
 }
 
-void SplitTest::Tell(const std::vector<TestSums>& all) const {
+void DistributedEvaluation::Tell(const std::vector<TestSums>& all) const {
   TestShare whole;
   whole.set_test(number_);
   whole.set_weights(*weights_);

@@ -25,24 +25,25 @@
 
 namespace millrace {
 
-// What SplitTest asks a cluster for; tests put another in its place.
+// What DistributedEvaluation asks a cluster for; tests put another in its place.
 struct TestPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
-  std::function<bool()> leads;                       // this node logs
+  std::function<bool()> is_leader;                   // this node logs
   std::function<bool()> alone;                       // nobody else is left
 };
 TestPeers TestPeersOf(Cluster* cluster);
 
 // Thread-safe.
-class SplitTest {
+class DistributedEvaluation {
  public:
   // How long the leader waits for parts: this, and three times what its own has taken.
   static constexpr int64_t kPatienceNs = 10'000'000'000;
 
   // All outlive this object. `stop`: tests are given up.
-  SplitTest(Tester* tester, TestPeers peers, const Clock* clock, std::function<bool()> stop);
+  DistributedEvaluation(Tester* tester, TestPeers peers, const Clock* clock,
+                        std::function<bool()> stop);
 
   // Whether parts of these test nets fit into gossip messages; the nets must be those of `tester`.
   static bool Fits(const Tester& tester);
@@ -65,7 +66,7 @@ class SplitTest {
   // that are not are waited for no longer. `there`: nodes that still are.
   bool LastIsReady(const std::vector<NodeId>& there) const;
   // The results of the last test, if a node has put it together and told them; or empty.
-  std::vector<Evaluation> Told() const;
+  std::vector<Evaluation> Published() const;
 
   // Finishes the open test with what is there, whoever leads; the results of the last test
   // that was finished here, once.
@@ -74,7 +75,7 @@ class SplitTest {
  private:
   // Evaluates and publishes this node's part of the open test.
   void Share(int64_t iteration);
-  TestShares Shares() const;  // those that count for the open test
+  EvaluationShards Shares() const;  // those that count for the open test
   // What the parts of the open test add up to, if all are there.
   std::optional<TestScores> Whole() const;
   void CloseLocked();
@@ -85,7 +86,7 @@ class SplitTest {
   bool Ready() const;
   // Whether it is on this node to log the open test: a node that joins meanwhile and leads
   // then has heard nothing of it, and one that led may have died.
-  bool Logs() const { return led_ || peers_.leads(); }
+  bool Logs() const { return led_ || peers_.is_leader(); }
 
   Tester& tester_;
   const TestPeers peers_;

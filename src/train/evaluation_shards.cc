@@ -13,11 +13,11 @@ BatchRange ShareOf(size_t k, size_t n, int batches) {
   return {edge(k), edge(k + 1) - edge(k)};
 }
 
-TestShares ReadShares(const std::vector<GossipMessage>& gossip) {
+EvaluationShards ReadShares(const std::vector<GossipMessage>& gossip) {
   return ReadGossip<TestShare>(gossip);
 }
 
-std::vector<NodeId> Participants(const TestShares& shares, NodeId self, int64_t test) {
+std::vector<NodeId> Participants(const EvaluationShards& shares, NodeId self, int64_t test) {
   std::vector<NodeId> nodes = {self};
   for (const auto& [node, share] : shares) {
     if (node != self && share.test() >= test - 2) nodes.push_back(node);
@@ -26,14 +26,15 @@ std::vector<NodeId> Participants(const TestShares& shares, NodeId self, int64_t 
   return nodes;
 }
 
-bool AllDone(const TestShares& shares, const std::vector<NodeId>& nodes, int64_t test) {
+bool AllDone(const EvaluationShards& shares, const std::vector<NodeId>& nodes, int64_t test) {
   return std::all_of(nodes.begin(), nodes.end(), [&](NodeId node) {
     const auto found = shares.find(node);
     return found != shares.end() && found->second.test() >= test;
   });
 }
 
-Gathered Gather(const TestShares& shares, int64_t test, int net, int batches, size_t outputs) {
+Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batches,
+                size_t outputs) {
   std::vector<const TestNetSums*> parts;
   for (const auto& [node, share] : shares) {
     if (share.test() != test || net >= share.net_size()) continue;

@@ -28,15 +28,15 @@ struct BatchRange {
 BatchRange ShareOf(size_t k, size_t n, int batches);
 
 // By node, the newest that each has told; what is no TestShare is left out.
-using TestShares = std::map<NodeId, TestShare>;
-TestShares ReadShares(const std::vector<GossipMessage>& gossip);
+using EvaluationShards = std::map<NodeId, TestShare>;
+EvaluationShards ReadShares(const std::vector<GossipMessage>& gossip);
 
 // Who takes part in test `test`, ascending: `self`, and who has told of one of the two
 // tests before it, or of this or a later one. Who is dead or slow drops out that way.
-std::vector<NodeId> Participants(const TestShares& shares, NodeId self, int64_t test);
+std::vector<NodeId> Participants(const EvaluationShards& shares, NodeId self, int64_t test);
 
 // All of these have told of `test` or a later one.
-bool AllDone(const TestShares& shares, const std::vector<NodeId>& nodes, int64_t test);
+bool AllDone(const EvaluationShards& shares, const std::vector<NodeId>& nodes, int64_t test);
 
 // A test net's test as far as it can be put together.
 struct Gathered {
@@ -44,7 +44,7 @@ struct Gathered {
   std::vector<BatchRange> missing;  // ascending
 };
 // Of test `test` and net `net` of `batches` batches, each with `outputs` values.
-Gathered Gather(const TestShares& shares, int64_t test, int net, int batches, size_t outputs);
+Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batches, size_t outputs);
 
 }  // namespace millrace
 

@@ -66,7 +66,7 @@ Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
 
 std::string LossNote(float loss_weight, double value) {
   if (loss_weight == 0) return "";
-  return Cat(" (* ", loss_weight, " = ", loss_weight * value, " loss)");
+  return StrCat(" (* ", loss_weight, " = ", loss_weight * value, " loss)");
 }
 
 }  // namespace millrace

@@ -13,7 +13,7 @@ namespace {
 void AddSegments(const Cluster& cluster, MetricsRow* row) {
   for (const ClusterSegment& segment : cluster.segments()) {
     for (const Metric& each : MetricsOf(*segment.net)) {
-      (*row->mutable_segments())[Cat(segment.net->name(), ".", each.name)] = each.value;
+      (*row->mutable_segments())[StrCat(segment.net->name(), ".", each.name)] = each.value;
     }
   }
 }

@@ -60,7 +60,7 @@ class Reporter {
   int64_t images_per_iteration_ = 0;
 
   mutable std::mutex mutex_;
-  LossWindow losses_;
+  MovingAverage losses_;
   int64_t done_ = 0;            // iterations reported by this process
   int64_t displayed_done_ = 0;  // of these, when the last line was displayed
   double displayed_seconds_ = 0;

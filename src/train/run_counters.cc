@@ -9,52 +9,52 @@
 namespace millrace {
 namespace {
 
-using Kind = BoardEntry::Kind;
+using Kind = CounterEntry::Kind;
 
 // Of all segments together: a board has room for about 65,000 numbers.
 constexpr size_t kMostPeers = 1024;
 
 void Append(const std::string& group, const std::vector<Metric>& numbers,
-            std::vector<BoardEntry>* entries) {
+            std::vector<CounterEntry>* entries) {
   for (const Metric& each : numbers) entries->push_back({group, each.name, each.kind});
 }
 
 }  // namespace
 
-RunBoard::RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
-                   const Cluster* cluster)
+RunCounters::RunCounters(const std::string& title, const IterationClock* iterations, int64_t images,
+                         const Cluster* cluster)
     : iterations_(*iterations), images_(images) {
   // In the order in which Update writes them.
-  std::vector<BoardEntry> entries = {{"run", "iteration", Kind::kGauge},
-                                     {"run", "iterations_here", Kind::kCount},
-                                     {"run", "images_here", Kind::kCount},
-                                     {"run", "loss", Kind::kGauge},
-                                     {"run", "snapshot_failures", Kind::kCount}};
+  std::vector<CounterEntry> entries = {{"run", "iteration", Kind::kGauge},
+                                       {"run", "iterations_here", Kind::kCount},
+                                       {"run", "images_here", Kind::kCount},
+                                       {"run", "loss", Kind::kGauge},
+                                       {"run", "snapshot_failures", Kind::kCount}};
   if (cluster != nullptr) {
     for (const ClusterSegment& segment : cluster->segments()) Watch(*segment.net, &entries);
   }
   try {
-    board_ = std::make_unique<Board>(title, entries);
+    counter_file_ = std::make_unique<CounterFile>(title, entries);
   } catch (const Error& error) {
     LOG(WARNING) << "millrace top will not show this run: " << error.what();
   }
 }
 
-void RunBoard::Watch(const NetSegment& segment, std::vector<BoardEntry>* entries) {
+void RunCounters::Watch(const NetSegment& segment, std::vector<CounterEntry>* entries) {
   Watched watched{&segment, {}};
   Append("segment " + segment.name(), MetricsOf(segment), entries);
   for (const NodeId peer : segment.meters().peers()) {
     if (peers_ == kMostPeers) break;
     ++peers_;
     watched.peers.push_back(peer);
-    Append(Cat("peer ", segment.NameOf(peer), " on ", segment.name()), MetricsOf(segment, peer),
+    Append(StrCat("peer ", segment.NameOf(peer), " on ", segment.name()), MetricsOf(segment, peer),
            entries);
   }
   watched_.push_back(std::move(watched));
 }
 
-void RunBoard::Update(float loss, uint64_t snapshot_failures) {
-  if (!board_) return;
+void RunCounters::Update(float loss, uint64_t snapshot_failures) {
+  if (!counter_file_) return;
   next_ = 0;
   const auto own = static_cast<double>(iterations_.own());
   Put(static_cast<double>(iterations_.global()));
@@ -68,7 +68,7 @@ void RunBoard::Update(float loss, uint64_t snapshot_failures) {
   }
 }
 
-void RunBoard::Put(const std::vector<Metric>& numbers) {
+void RunCounters::Put(const std::vector<Metric>& numbers) {
   for (const Metric& each : numbers) Put(each.value);
 }
 

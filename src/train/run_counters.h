@@ -16,13 +16,13 @@
 namespace millrace {
 
 // One thread at a time.
-class RunBoard {
+class RunCounters {
  public:
   // `cluster` may be null; it and `iterations` outlive the board. `images` per
   // iteration. Where no board can be made (no /dev/shm), says so in the log and does
   // nothing more: it is no reason not to train.
-  RunBoard(const std::string& title, const IterationClock* iterations, int64_t images,
-           const Cluster* cluster);
+  RunCounters(const std::string& title, const IterationClock* iterations, int64_t images,
+              const Cluster* cluster);
 
   // Writes what is so now. `snapshot_failures`: attempts to write one that failed.
   void Update(float loss, uint64_t snapshot_failures);
@@ -34,16 +34,16 @@ class RunBoard {
   };
 
   // Of the segment and its peers, whose entries go behind `entries`.
-  void Watch(const NetSegment& segment, std::vector<BoardEntry>* entries);
-  void Put(double value) { board_->Set(next_++, value); }
+  void Watch(const NetSegment& segment, std::vector<CounterEntry>* entries);
+  void Put(double value) { counter_file_->Set(next_++, value); }
   void Put(const std::vector<Metric>& numbers);
 
   const IterationClock& iterations_;
   const int64_t images_;
   std::vector<Watched> watched_;
-  size_t peers_ = 0;              // on the board
-  std::unique_ptr<Board> board_;  // null if it could not be made
-  size_t next_ = 0;               // the entry that Put writes
+  size_t peers_ = 0;                           // on the board
+  std::unique_ptr<CounterFile> counter_file_;  // null if it could not be made
+  size_t next_ = 0;                            // the entry that Put writes
 };
 
 }  // namespace millrace

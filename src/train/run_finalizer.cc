@@ -18,10 +18,10 @@ constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
 
 }  // namespace
 
-ClusterEnd::ClusterEnd(ClusterEndParts parts)
+RunFinalizer::RunFinalizer(RunFinalizerParts parts)
     : parts_(std::move(parts)), began_ns_(parts_.clock->NowNs()), ending_(*parts_.ending) {}
 
-bool ClusterEnd::Run(int64_t iteration) {
+bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
   due_ = parts_.tester->Due(iteration);
   return Settle() && SaveAndTest();
@@ -29,21 +29,21 @@ bool ClusterEnd::Run(int64_t iteration) {
 
 // Until frozen_ has the weights of all nodes, or waiting does not help. False if the run is
 // stopped.
-bool ClusterEnd::Settle() {
+bool RunFinalizer::Settle() {
   while (!parts_.stopped(kStepMs)) {
     switch (ending_.Look()) {
-      case RunEnding::State::kTraining:
+      case TerminationDetector::State::kTraining:
         LogTraining();
         break;
-      case RunEnding::State::kMoving:
+      case TerminationDetector::State::kInFlight:
         LogMoving();
         break;
-      case RunEnding::State::kSame:
+      case TerminationDetector::State::kQuiescent:
         Demote();
         // They may have changed since.
         if (ending_.WithWeights(checksum_) == ending_.there()) return true;
         break;
-      case RunEnding::State::kApart:
+      case TerminationDetector::State::kDiverged:
         Demote();
         LOG(WARNING) << "Of " << ending_.there().size() << " nodes "
                      << ending_.WithWeights(checksum_).size()
@@ -54,26 +54,28 @@ bool ClusterEnd::Settle() {
   return false;
 }
 
-void ClusterEnd::Demote() {
+void RunFinalizer::Demote() {
   if (!frozen_) frozen_ = WeightBuffer::CreatePrivate(*parts_.layout);
   HogwildReadWeights(*parts_.weights, frozen_->data());
-  checksum_ = RunEnding::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});
+  checksum_ =
+      TerminationDetector::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});
 }
 
 // Once, of the same nodes, if it takes long.
-void ClusterEnd::LogTraining() {
+void RunFinalizer::LogTraining() {
   const std::vector<NodeId> training = ending_.Training();
   const bool long_ago = parts_.clock->NowNs() - began_ns_ >= kLongNs;
   if (training == training_ || !long_ago) return;
   training_ = training;
   std::string names;
   for (const NodeId node : training) {
-    names += Cat(names.empty() ? "" : ", ", node < parts_.names.size() ? parts_.names[node] : "?");
+    names +=
+        StrCat(names.empty() ? "" : ", ", node < parts_.names.size() ? parts_.names[node] : "?");
   }
   LOG(INFO) << "Waiting for the last iterations of " << names;
 }
 
-void ClusterEnd::LogMoving() {
+void RunFinalizer::LogMoving() {
   const int64_t now = parts_.clock->NowNs();
   if (log_moving_ns_ < 0) log_moving_ns_ = now + kLongNs;
   if (now < log_moving_ns_) return;
@@ -83,22 +85,22 @@ void ClusterEnd::LogMoving() {
 }
 
 // False if the run is stopped.
-bool ClusterEnd::SaveAndTest() {
-  if (parts_.cluster->leads()) Save();
+bool RunFinalizer::SaveAndTest() {
+  if (parts_.cluster->is_leader()) Save();
   // What is missing of a test before belongs to the weights of that one.
-  if (parts_.split_test != nullptr) parts_.split_test->Close();
+  if (parts_.distributed_evaluation != nullptr) parts_.distributed_evaluation->Close();
   before_ = parts_.tester->last();
   parts_.tester->BindWeights(frozen_->data());
   const int64_t begin = parts_.clock->NowNs();
-  if (due_ && parts_.split_test != nullptr) {
-    parts_.split_test->BeginLast(iteration_, checksum_, ending_.WithWeights(checksum_));
+  if (due_ && parts_.distributed_evaluation != nullptr) {
+    parts_.distributed_evaluation->BeginLast(iteration_, checksum_, ending_.WithWeights(checksum_));
   }
   const int64_t now = parts_.clock->NowNs();
   const auto nodes = static_cast<int64_t>(ending_.there().size());
   const int64_t patient_ns = now + kPatienceNs + kTestPatience * nodes * (now - begin);
   while (!parts_.stopped(kStepMs)) {
     ending_.Look();
-    if (parts_.cluster->leads()) {
+    if (parts_.cluster->is_leader()) {
       Save();
       if (!TestIfReady()) continue;
       ending_.SayDone();
@@ -113,27 +115,27 @@ bool ClusterEnd::SaveAndTest() {
   return false;
 }
 
-void ClusterEnd::Save() {
+void RunFinalizer::Save() {
   if (std::exchange(saved_, true)) return;
   parts_.save(frozen_->data(), true);
 }
 
 // For who leads; whether no test is due any more.
-bool ClusterEnd::TestIfReady() {
+bool RunFinalizer::TestIfReady() {
   if (!due_) return true;
-  if (parts_.split_test == nullptr) {
+  if (parts_.distributed_evaluation == nullptr) {
     tests_ = parts_.tester->Run(iteration_, [this] { return parts_.stopped(0); });
-  } else if (parts_.split_test->LastIsReady(ending_.there())) {
-    tests_ = parts_.split_test->Finish();
+  } else if (parts_.distributed_evaluation->LastIsReady(ending_.there())) {
+    tests_ = parts_.distributed_evaluation->Finish();
   }
   return !tests_.empty();
 }
 
 // For the others; whether the one that leads has done all.
-bool ClusterEnd::Follow() {
+bool RunFinalizer::Follow() {
   if (!ending_.done()) return false;
-  if (due_ && parts_.split_test != nullptr) {
-    tests_ = parts_.split_test->Told();
+  if (due_ && parts_.distributed_evaluation != nullptr) {
+    tests_ = parts_.distributed_evaluation->Published();
     if (tests_.empty()) return false;
   }
   if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);

@@ -20,26 +20,26 @@
 
 namespace millrace {
 
-// What ClusterEnd works with; all of it outlives it.
-struct ClusterEndParts {
+// What RunFinalizer works with; all of it outlives it.
+struct RunFinalizerParts {
   Cluster* cluster;
-  RunEnding* ending;
+  TerminationDetector* ending;
   const Clock* clock;
   std::vector<std::string> names;  // of the cluster's nodes
   Tester* tester;
-  SplitTest* split_test;  // null: who leads tests alone
+  DistributedEvaluation* distributed_evaluation;  // null: who leads tests alone
   const WeightBuffer* weights;
   const ParamLayout* layout;  // of the weights
   // Saves these weights, or without `leads` what a node keeps of its own.
-  std::function<void(float* weights, bool leads)> save;
+  std::function<void(float* weights, bool is_leader)> save;
   // Waits a few ms, if it is to; whether the run is to stop.
   std::function<bool(int ms)> stopped;
 };
 
 // For the run's main thread, after its solvers have ended.
-class ClusterEnd {
+class RunFinalizer {
  public:
-  explicit ClusterEnd(ClusterEndParts parts);
+  explicit RunFinalizer(RunFinalizerParts parts);
 
   // Ends the run at `iteration`. False if it was stopped before this was done. Throws what
   // saving and testing throw.
@@ -61,9 +61,9 @@ class ClusterEnd {
   void LogTraining();
   void LogMoving();
 
-  const ClusterEndParts parts_;
+  const RunFinalizerParts parts_;
   const int64_t began_ns_;
-  RunEnding& ending_;
+  TerminationDetector& ending_;
   int64_t iteration_ = 0;
   std::unique_ptr<WeightBuffer> frozen_;
   uint32_t checksum_ = 0;  // of frozen_

@@ -42,14 +42,15 @@ std::string ScoreLoss(const std::optional<TestScores>& before, const TestScores&
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool worse = earlier != nullptr && IsFarWorse((*earlier)[i], outputs[i]);
       if (!worse && !IsBroken(outputs[i])) continue;
-      return Cat("test net #", net, ": ", outputs[i].name, " is ", outputs[i].mean,
-                 " at the end, iteration ", last.iteration,
-                 earlier == nullptr
-                     ? std::string()
-                     : Cat(", after ", (*earlier)[i].mean, " at iteration ", before->iteration),
-                 ": ", model, " is worse than the run was; use the last snapshot before it, or ",
-                 "train again with a lower base_lr or fresher exchanges (a faster link, a coarser ",
-                 "codec, fewer nodes)");
+      return StrCat(
+          "test net #", net, ": ", outputs[i].name, " is ", outputs[i].mean,
+          " at the end, iteration ", last.iteration,
+          earlier == nullptr
+              ? std::string()
+              : StrCat(", after ", (*earlier)[i].mean, " at iteration ", before->iteration),
+          ": ", model, " is worse than the run was; use the last snapshot before it, or ",
+          "train again with a lower base_lr or fresher exchanges (a faster link, a coarser ",
+          "codec, fewer nodes)");
     }
   }
   return "";

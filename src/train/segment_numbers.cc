@@ -14,11 +14,11 @@ class List {
  public:
   template <typename Number>
   void Count(const char* name, Number value) {
-    metrics_.push_back({name, BoardEntry::Kind::kCount, static_cast<double>(value)});
+    metrics_.push_back({name, CounterEntry::Kind::kCount, static_cast<double>(value)});
   }
   template <typename Number>
   void Gauge(const char* name, Number value) {
-    metrics_.push_back({name, BoardEntry::Kind::kGauge, static_cast<double>(value)});
+    metrics_.push_back({name, CounterEntry::Kind::kGauge, static_cast<double>(value)});
   }
   // How close the replica is, which is said in the same words of all peers and of one.
   void Add(const Divergence& found) {
@@ -42,7 +42,7 @@ const char* HandshakeCounter(HandshakeDrop drop) {
   static const auto names = [] {
     std::array<std::string, std::tuple_size_v<HandshakeDrops>> all;
     for (size_t i = 0; i < all.size(); ++i) {
-      all[i] = Cat("handshake_", HandshakeDropName(static_cast<HandshakeDrop>(i)));
+      all[i] = StrCat("handshake_", HandshakeDropName(static_cast<HandshakeDrop>(i)));
     }
     return all;
   }();
@@ -59,7 +59,7 @@ std::vector<Metric> MetricsOf(const NetSegment& segment) {
   List list;
   list.Gauge("members", state.members());
   list.Gauge("in_sync", state.in_sync());
-  list.Gauge("leads", state.leads());
+  list.Gauge("is_leader", state.is_leader());
   list.Count("frames_out", Sum(stats.sent));
   list.Count("frames_in", Sum(stats.received));
   list.Count("wire_bytes_out", metrics.wire_bytes());

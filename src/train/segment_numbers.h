@@ -14,7 +14,7 @@ namespace millrace {
 
 struct Metric {
   const char* name;
-  BoardEntry::Kind kind;
+  CounterEntry::Kind kind;
   double value;
 };
 

@@ -59,10 +59,10 @@ void SolverWorker::Run() {
 
 bool SolverWorker::CatchUp() {
   if (run_.cluster == nullptr) return false;
-  if (run_.split_test != nullptr) run_.split_test->Poll();
+  if (run_.distributed_evaluation != nullptr) run_.distributed_evaluation->Poll();
   bool display = false;
   const auto& param = run_.config.param;
-  for (const IterationRange& range : run_.cluster->TakeElsewhere()) {
+  for (const IterationRange& range : run_.cluster->TakeRemoteIterations()) {
     display |= range.HoldsMultiple(param.display());
     // The last test is run after all solvers, so of what was heard at once up to the end, the
     // one before it is due.
@@ -74,16 +74,16 @@ bool SolverWorker::CatchUp() {
     if (!completed.HoldsMultiple(param.snapshot())) continue;
     const int64_t due = completed.LastMultiple(param.snapshot());
     if (due >= param.max_iter()) continue;  // see TakeSnapshots
-    Open(due, Leads());
+    Open(due, IsLeader());
   }
   return display;
 }
 
 void SolverWorker::RunTest(int64_t iteration) {
   if (!run_.tester.Due(iteration)) return;
-  if (run_.split_test != nullptr) {
-    run_.split_test->Begin(iteration);
-  } else if (Leads()) {
+  if (run_.distributed_evaluation != nullptr) {
+    run_.distributed_evaluation->Begin(iteration);
+  } else if (IsLeader()) {
     run_.tester.Run(iteration, [&] { return run_.stop.load(); });
   }
 }
@@ -124,7 +124,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   // Those of a cluster save the end of a run when all of them have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {
-    Open(completed, requested || Leads());
+    Open(completed, requested || IsLeader());
   } else if (run_.duty != nullptr && !at_end && run_.duty->Owes()) {
     LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->owed()
               << ", which no node has written, at iteration " << completed;

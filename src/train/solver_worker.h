@@ -40,12 +40,12 @@ struct SharedRun {
   const Clock& clock;
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
-  const ResumePoint* resume = nullptr;  // null for a run from the start
-  Cluster* cluster = nullptr;           // null for a machine alone
-  SplitTest* split_test = nullptr;      // null: who leads tests alone
-  SnapshotDuty* duty = nullptr;         // null for a machine alone
-  ThreadLoad* load = nullptr;           // that solvers are members of; null: none
-  MergedWeights* merged = nullptr;      // for snapshots; null for a machine alone
+  const ResumePoint* resume = nullptr;                      // null for a run from the start
+  Cluster* cluster = nullptr;                               // null for a machine alone
+  DistributedEvaluation* distributed_evaluation = nullptr;  // null: who leads tests alone
+  SnapshotDuty* duty = nullptr;                             // null for a machine alone
+  ThreadLoad* load = nullptr;       // that solvers are members of; null: none
+  MergedWeights* merged = nullptr;  // for snapshots; null for a machine alone
 };
 
 // A loss, or what it is made of, is NaN or infinite.
@@ -87,7 +87,7 @@ class SolverWorker {
   // one of them was to be displayed.
   bool CatchUp();
   // Whether this machine is the one to test and to save the model.
-  bool Leads() const { return run_.cluster == nullptr || run_.cluster->leads(); }
+  bool IsLeader() const { return run_.cluster == nullptr || run_.cluster->is_leader(); }
   // The test that is due at this iteration, if one is: all of it, or this node's part.
   void RunTest(int64_t iteration);
   // One whole iteration, the test that is due before it included; `display` even if

@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-std::string ScopeOf(size_t net) { return Cat("test", net); }
+std::string ScopeOf(size_t net) { return StrCat("test", net); }
 
 }  // namespace
 

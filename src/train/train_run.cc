@@ -42,7 +42,7 @@ void CheckOptions(const TrainOptions& options) {
 }
 
 // What was not asked for, as the place or else the habit has it.
-TrainOptions Resolved(TrainOptions options, const Place* place) {
+TrainOptions Resolved(TrainOptions options, const NodeConfig* place) {
   if (!options.solvers) options.solvers = place ? place->plan.solvers : 1;
   if (options.shard_count == 0) {
     options.shard_index = place ? place->plan.shard : 0;
@@ -127,7 +127,7 @@ class TrainRun {
                      snapshot_requested_,
                      resume_.get(),
                      cluster(),
-                     split_test_.get(),
+                     distributed_evaluation_.get(),
                      duty_.get(),
                      &solver_load_,
                      snapshot_weights_.get()};
@@ -137,7 +137,7 @@ class TrainRun {
     const int64_t images = net_->batch_size() * config_.param.iter_size();
     reporter_->Watch(cluster());
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
-    board_ = std::make_unique<RunBoard>(Title(), &weights_->clock(), images, cluster());
+    counter_file_ = std::make_unique<RunCounters>(Title(), &weights_->clock(), images, cluster());
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < *options_.solvers; ++i) {
@@ -222,17 +222,18 @@ class TrainRun {
     for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
     MakeStartCheck();
     IterationClock& iterations = weights_->clock();
-    part_ = std::make_unique<ClusterPart>(*place_,
-                                          ClusterReplica{.weights = weights_->data(),
-                                                         .size = weights_->size(),
-                                                         .layout_digest = net_->layout().Digest(),
-                                                         .start = iterations.start(),
-                                                         .iterations = &iterations,
-                                                         .clock = &clock_,
-                                                         .sink = &errors_,
-                                                         .home = HostReplica(&weights_->locks()),
-                                                         .solvers = &solver_load_},
-                                          &signals_);
+    part_ =
+        std::make_unique<ClusterSession>(*place_,
+                                         ClusterReplica{.weights = weights_->data(),
+                                                        .size = weights_->size(),
+                                                        .layout_digest = net_->layout().Digest(),
+                                                        .start = iterations.start(),
+                                                        .iterations = &iterations,
+                                                        .clock = &clock_,
+                                                        .sink = &errors_,
+                                                        .home = HostReplica(&weights_->locks()),
+                                                        .solvers = &solver_load_},
+                                         &signals_);
     if (!part_->Join()) return false;
     weights_->Publish();
     return true;
@@ -278,14 +279,14 @@ class TrainRun {
   }
 
   void SplitTests() {
-    if (!place_ || !place_->plan.split_test || tester_->empty()) return;
-    if (!SplitTest::Fits(*tester_)) {
+    if (!place_ || !place_->plan.distributed_evaluation || tester_->empty()) return;
+    if (!DistributedEvaluation::Fits(*tester_)) {
       LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
       return;
     }
-    split_test_ = std::make_unique<SplitTest>(tester_.get(), TestPeersOf(cluster()), &clock_,
-                                              [this] { return Stopped(0); });
-    split_test_->Join(weights_->clock().claimed());
+    distributed_evaluation_ = std::make_unique<DistributedEvaluation>(
+        tester_.get(), TestPeersOf(cluster()), &clock_, [this] { return Stopped(0); });
+    distributed_evaluation_->Join(weights_->clock().claimed());
   }
 
   // Where this node reads the shard that the topology gives it, and others read theirs.
@@ -315,7 +316,7 @@ class TrainRun {
 
   // What runs, for those who watch.
   std::string Title() const {
-    return place_ ? Cat(net_->name(), " on ", place_->topology.name, "/", place_->plan.name)
+    return place_ ? StrCat(net_->name(), " on ", place_->topology.name, "/", place_->plan.name)
                   : net_->name();
   }
 
@@ -347,7 +348,7 @@ class TrainRun {
     std::vector<std::unique_ptr<Thread>> threads;
     for (size_t i = 0; i < workers.size(); ++i) {
       threads.push_back(std::make_unique<Thread>(
-          Cat("solver-", i),
+          StrCat("solver-", i),
           [&, worker = workers[i].get()] {
             struct Ended {
               std::atomic<int>& running;
@@ -360,7 +361,7 @@ class TrainRun {
     const double begin = clock_.NowSeconds();
     while (running > 0) {
       if (start_check_ && !stop_) CheckStart(clock_.NowSeconds() - begin);
-      board_->Update(reporter_->loss(), writer_->failures());
+      counter_file_->Update(reporter_->loss(), writer_->failures());
       if (part_) part_->neighbours().Listen();
       if (takeover_ && !stop_) takeover_->Look();
       switch (signals_.Next(stop_ ? 5 : 50)) {
@@ -438,23 +439,23 @@ class TrainRun {
     const int interval = config_.param.snapshot();
     const bool saves = config_.param.snapshot_after_train() ||
                        (complete && interval > 0 && result->iteration % interval == 0);
-    ClusterEnd end({.cluster = cluster(),
-                    .ending = &part_->ending(),
-                    .clock = &clock_,
-                    .names = NodeNames(place_->topology),
-                    .tester = tester_.get(),
-                    .split_test = split_test_.get(),
-                    .weights = weights_.get(),
-                    .layout = &worker->layout(),
-                    .save =
-                        [&](float* weights, bool leads) {
-                          if (saves && LastProcess()) Save(worker, weights, leads, result);
-                        },
-                    .stopped =
-                        [this](int ms) {
-                          part_->LogFailures();
-                          return errors_.failed() || Stopped(ms);
-                        }});
+    RunFinalizer end({.cluster = cluster(),
+                      .ending = &part_->ending(),
+                      .clock = &clock_,
+                      .names = NodeNames(place_->topology),
+                      .tester = tester_.get(),
+                      .distributed_evaluation = distributed_evaluation_.get(),
+                      .weights = weights_.get(),
+                      .layout = &worker->layout(),
+                      .save =
+                          [&](float* weights, bool is_leader) {
+                            if (saves && LastProcess()) Save(worker, weights, is_leader, result);
+                          },
+                      .stopped =
+                          [this](int ms) {
+                            part_->LogFailures();
+                            return errors_.failed() || Stopped(ms);
+                          }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
     if (!stopped_) part_->ending().SayGone();
     const bool last = part_->Leave(stopped_);
@@ -480,7 +481,7 @@ class TrainRun {
     }
   }
 
-  const std::unique_ptr<Place> place_;  // null for a machine alone
+  const std::unique_ptr<NodeConfig> place_;  // null for a machine alone
   const TrainOptions options_;
   SteadyClock clock_;
   SolverConfig config_;
@@ -500,12 +501,12 @@ class TrainRun {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
-  std::unique_ptr<RunBoard> board_;
-  std::unique_ptr<ClusterPart> part_;  // after the weights, on which its threads work; or null
+  std::unique_ptr<RunCounters> counter_file_;
+  std::unique_ptr<ClusterSession> part_;  // after the weights, on which its threads work; or null
   std::unique_ptr<StartCheck> start_check_;  // null for a machine alone
   std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null for a machine alone
-  std::unique_ptr<SplitTest> split_test_;
+  std::unique_ptr<DistributedEvaluation> distributed_evaluation_;
   std::unique_ptr<SnapshotDuty> duty_;
 };
 

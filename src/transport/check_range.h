@@ -11,8 +11,8 @@ namespace millrace {
 // Throws Error unless least <= value <= most; NaN is refused too. `kind` is what the
 // value is to be: "a number".
 template <typename Value>
-void ExpectRange(const char* transport, const char* field, Value value, Value least, Value most,
-                 const char* kind) {
+void CheckRange(const char* transport, const char* field, Value value, Value least, Value most,
+                const char* kind) {
   if (value >= least && value <= most) return;
   throw Error("transport ", transport, ": ", field, "=", value, ": expected ", kind, " from ",
               least, " to ", most);
@@ -20,7 +20,7 @@ void ExpectRange(const char* transport, const char* field, Value value, Value le
 
 inline void ExpectInteger(const char* transport, const char* field, int64_t value, int64_t least,
                           int64_t most) {
-  ExpectRange(transport, field, value, least, most, "an integer");
+  CheckRange(transport, field, value, least, most, "an integer");
 }
 
 }  // namespace millrace

@@ -6,20 +6,20 @@
 
 namespace millrace {
 
-enum class SendVerdict { kAgain, kBusy, kFailed };
+enum class SendErrorClass { kAgain, kBusy, kFailed };
 
 // By the errno of the call. kFailed may also be what an earlier datagram left behind for
 // this call: the caller tries again before it gives the datagram up.
-inline SendVerdict JudgeSend(int error) {
+inline SendErrorClass ClassifySendError(int error) {
   switch (error) {
     case EINTR:
-      return SendVerdict::kAgain;
+      return SendErrorClass::kAgain;
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:
-      return SendVerdict::kBusy;
+      return SendErrorClass::kBusy;
     default:
-      return SendVerdict::kFailed;
+      return SendErrorClass::kFailed;
   }
 }
 

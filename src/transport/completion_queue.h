@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-class ReclaimQueue {
+class CompletionQueue {
  public:
   // As exact as it can be while `entries` transmissions at most are unfinished; beyond
   // that frames are given back later.
-  explicit ReclaimQueue(size_t entries) : entries_(std::bit_ceil(entries)) {}
+  explicit CompletionQueue(size_t entries) : entries_(std::bit_ceil(entries)) {}
 
   // One more frame was accepted; done with once `transmissions` are finished, a number
   // that never falls.

@@ -39,14 +39,14 @@ int MakeEventFd(const std::string& transport) {
 
 }  // namespace
 
-WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan)
+CreditedEndpoint::CreditedEndpoint(std::unique_ptr<DatagramLink> link, const CreditedPlan& plan)
     : Transport(plan.info),
       link_(std::move(link)),
       clock_(*plan.clock),
       wake_(MakeEventFd(plan.info.name)),
       session_(DrawSession()),
       by_node_(PeerLimit(plan.info)),
-      inbox_(plan.inbox_frames),
+      receive_queue_(plan.inbox_frames),
       reclaim_(plan.most_unfinished + 1),
       held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
   IndexPeers();
@@ -65,21 +65,21 @@ WindowedEndpoint::WindowedEndpoint(std::unique_ptr<DatagramLink> link, const Win
   held_frames_.reserve(run);
 }
 
-void WindowedEndpoint::Wake() {
+void CreditedEndpoint::Wake() {
   if (woken_.exchange(true, std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
   // Cannot fail: the counter is far from its end.
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
-bool WindowedEndpoint::ReachesAll() const {
+bool CreditedEndpoint::ReachesAll() const {
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (!link_->Reaches(i)) return false;
   }
   return true;
 }
 
-WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
+WaitResult CreditedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (bool last = false;;) {
     SendHeld();
     SendCredits();
@@ -95,15 +95,15 @@ WaitResult WindowedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   }
 }
 
-WaitResult WindowedEndpoint::Look(WaitFor what) {
+WaitResult CreditedEndpoint::Look(WaitFor what) {
   WaitResult result;
-  result.receivable = inbox_.waiting() || (Pump() && inbox_.waiting());
+  result.receivable = receive_queue_.waiting() || (Poll() && receive_queue_.waiting());
   result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
   result.woken = woken_.exchange(false, std::memory_order_seq_cst);
   return result;
 }
 
-bool WindowedEndpoint::RoomAppeared() {
+bool CreditedEndpoint::RoomAppeared() {
   waits_for_reclaim_ = false;
   if (kernel_full_) return false;
   bool refused = false, room = false;
@@ -121,17 +121,17 @@ bool WindowedEndpoint::RoomAppeared() {
   return !waits_for_reclaim_;
 }
 
-uint64_t WindowedEndpoint::Finish() {
+uint64_t CreditedEndpoint::Finish() {
   if (info_.copies) return counters_.frames_sent();
   return reclaim_.Finish(transmitted_ - link_->Unfinished());
 }
 
-uint64_t WindowedEndpoint::Reclaim() {
+uint64_t CreditedEndpoint::Reclaim() {
   reclaimed_ = Finish();
   return reclaimed_;
 }
 
-int64_t WindowedEndpoint::ProbePeers(int64_t now_ns) {
+int64_t CreditedEndpoint::ProbePeers(int64_t now_ns) {
   int64_t next_ns = INT64_MAX;
   ForEachStream([&](StreamName name, Stream& stream) {
     if (stream.send.ProbeDue(now_ns)) SendProbe(name);
@@ -140,7 +140,7 @@ int64_t WindowedEndpoint::ProbePeers(int64_t now_ns) {
   return next_ns;
 }
 
-void WindowedEndpoint::Sleep(int64_t ns) {
+void CreditedEndpoint::Sleep(int64_t ns) {
   if (device_full_) ns = std::min(ns, kDevicePauseNs);
   const bool wants_room =
       (kernel_full_ && !device_full_) || !credits_wanted_.empty() || waits_for_reclaim_;

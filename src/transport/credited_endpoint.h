@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-struct WindowedPlan {
+struct CreditedPlan {
   TransportInfo info;          // peers in the order of their ids
   uint32_t window_frames = 0;  // unconfirmed frames to and from each peer
   size_t inbox_frames = 0;     // most frames that lie in the link's buffers
@@ -29,10 +29,10 @@ struct WindowedPlan {
   const Clock* clock = nullptr;
 };
 
-class WindowedEndpoint : public Transport, private DatagramLink::Sink {
+class CreditedEndpoint : public Transport, private DatagramLink::Sink {
  public:
   // `link` knows the peers of plan.info. Throws Error if there are no descriptors left.
-  WindowedEndpoint(std::unique_ptr<DatagramLink> link, const WindowedPlan& plan);
+  CreditedEndpoint(std::unique_ptr<DatagramLink> link, const CreditedPlan& plan);
 
   SendResult Send(std::span<const OutFrame> frames) override;
   uint64_t Reclaim() override;
@@ -43,7 +43,9 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   // Whether frames can be sent to all peers: a link may have to find them first, and
   // learns that it has in the calls of the above.
   bool ReachesAll() const;
-  bool Expose(std::span<const std::byte> memory) override { return link_->Expose(memory); }
+  bool RegisterMemory(std::span<const std::byte> memory) override {
+    return link_->RegisterMemory(memory);
+  }
   std::vector<std::span<const std::byte>> ReceiveMemory() const override {
     return link_->ReceiveMemory();
   }
@@ -108,14 +110,14 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
 
   // Receiving (windowed_receive.cc).
   // Reads once; false if nothing was there or there was nowhere to put it.
-  bool Pump();
+  bool Poll();
   bool Take(const Datagram& datagram) override;
   bool TakeFrame(const Datagram& datagram);
   void TakeCredit(size_t peer, const ControlMessage& credit);
   void TakeProbe(StreamName name, const ControlMessage& probe);
   // The peer has shown that it is there. Asks it about streams that it fell silent in, but for
   // one that it has just told of.
-  void Heard(size_t peer, const Stream* told);
+  void OnFrame(size_t peer, const Stream* told);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void Reached(size_t peer) override;
   void WantCredit(StreamName name);
@@ -147,12 +149,12 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
   // The peers that the frames added to the link since the last Flush go to.
   std::array<size_t, DatagramLink::kMostBatch> batch_;
   size_t batch_size_ = 0;
-  Inbox inbox_;
+  ReceiveQueue receive_queue_;
   std::vector<StreamName> credits_wanted_;
   std::vector<StreamName> begun_;  // streams whose first frame is in the batch
   // Transmissions, and which frames are done with by how many of them.
   uint64_t transmitted_ = 0, reclaimed_ = 0;
-  ReclaimQueue reclaim_;
+  CompletionQueue reclaim_;
   bool waits_for_reclaim_ = false;  // a sleep ends when more frames are done with
   // The kernel had no room for a frame; of_device: nor will it say when there is.
   bool kernel_full_ = false, device_full_ = false;
@@ -164,7 +166,7 @@ class WindowedEndpoint : public Transport, private DatagramLink::Sink {
 };
 
 template <typename Visit>
-void WindowedEndpoint::ForEachStream(Visit visit) {
+void CreditedEndpoint::ForEachStream(Visit visit) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     visit(StreamName{i, false}, peers_[i].stream(false));
     if (info_.multicast) visit(StreamName{i, true}, peers_[i].stream(true));

@@ -6,16 +6,16 @@
 
 namespace millrace {
 
-size_t WindowedEndpoint::Receive(std::span<InFrame> frames) {
+size_t CreditedEndpoint::Receive(std::span<InFrame> frames) {
   SendHeld();
   size_t count = 0;
   uint64_t bytes = 0;
   for (int looks = 0; count < frames.size();) {
-    if (!inbox_.waiting()) {
-      if (++looks > kMostLooks || !Pump()) break;
+    if (!receive_queue_.waiting()) {
+      if (++looks > kMostLooks || !Poll()) break;
       continue;
     }
-    const Inbox::Entry& entry = inbox_.Take();
+    const ReceiveQueue::Entry& entry = receive_queue_.Take();
     frames[count++] = {peers_[entry.peer].node, entry.bytes};
     bytes += entry.bytes.size();
   }
@@ -23,24 +23,24 @@ size_t WindowedEndpoint::Receive(std::span<InFrame> frames) {
   return count;
 }
 
-void WindowedEndpoint::Release() {
-  inbox_.Release([this](const Inbox::Entry& entry) {
+void CreditedEndpoint::Release() {
+  receive_queue_.Release([this](const ReceiveQueue::Entry& entry) {
     const StreamName name = {entry.peer, entry.to_all};
     ReceiveWindow& window = At(name).receive;
     window.Released();
     if (window.CreditDue()) WantCredit(name);
   });
-  link_->GiveBack(inbox_.waiting() ? inbox_.Next().position : link_->head());
+  link_->GiveBack(receive_queue_.waiting() ? receive_queue_.Next().position : link_->head());
   SendCredits();
 }
 
-bool WindowedEndpoint::Pump() {
+bool CreditedEndpoint::Poll() {
   const bool read = link_->Read(this);
   SendCredits();
   return read;
 }
 
-bool WindowedEndpoint::Take(const Datagram& datagram) {
+bool CreditedEndpoint::Take(const Datagram& datagram) {
   switch (datagram.kind) {
     case DatagramKind::kFrame:
       return TakeFrame(datagram);
@@ -55,22 +55,22 @@ bool WindowedEndpoint::Take(const Datagram& datagram) {
 }
 
 // One that names no session of this endpoint is old, or of somebody who guesses.
-void WindowedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
+void CreditedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
   const bool to_all = credit.echo == SessionOf(true);
   if (!to_all && credit.echo != SessionOf(false)) return;
   const bool is_new = std::exchange(peers_[peer].session, credit.session) != credit.session;
   Stream& stream = peers_[peer].stream(to_all);
-  Heard(peer, &stream);
+  OnFrame(peer, &stream);
   if (credit.window > 0) stream.send.Credit(credit.sequence, credit.window);
   // For the receiver to know that this node has not been made up.
   if (credit.window == 0 || is_new) SendProbe({peer, to_all});
 }
 
-void WindowedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
+void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   const bool proven = probe.echo == session_;
   if (proven) {
     peers_[name.peer].session = probe.session ^ (name.to_all ? 1 : 0);
-    Heard(name.peer, nullptr);
+    OnFrame(name.peer, nullptr);
   }
   if (At(name).receive.Probed(probe.session, probe.sequence, proven)) {
     WantCredit(name);
@@ -80,29 +80,29 @@ void WindowedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   }
 }
 
-void WindowedEndpoint::Heard(size_t peer, const Stream* told) {
+void CreditedEndpoint::OnFrame(size_t peer, const Stream* told) {
   for (const bool to_all : {false, true}) {
     Stream& stream = peers_[peer].stream(to_all);
     // How far it is with what was sent before it fell silent is not known.
-    if (stream.send.Heard() && &stream != told) SendProbe({peer, to_all});
+    if (stream.send.OnFrame() && &stream != told) SendProbe({peer, to_all});
   }
 }
 
-bool WindowedEndpoint::TakeFrame(const Datagram& datagram) {
-  if (inbox_.full()) {
+bool CreditedEndpoint::TakeFrame(const Datagram& datagram) {
+  if (receive_queue_.full()) {
     counters_.Drop(DropReason::kOverrun);
     return false;
   }
   const StreamName name = {datagram.peer, datagram.to_all};
   ReceiveWindow& window = At(name).receive;
-  if (window.Arrived(datagram.tag, datagram.sequence)) Heard(datagram.peer, nullptr);
-  inbox_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
+  if (window.Arrived(datagram.tag, datagram.sequence)) OnFrame(datagram.peer, nullptr);
+  receive_queue_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
   // Others may have been lost before it.
   if (window.CreditDue()) WantCredit(name);
   return true;
 }
 
-void WindowedEndpoint::Reached(size_t peer) {
+void CreditedEndpoint::Reached(size_t peer) {
   for (const bool to_all : {false, true}) {
     Stream& stream = peers_[peer].stream(to_all);
     stream.send.SetReached(true);
@@ -111,13 +111,13 @@ void WindowedEndpoint::Reached(size_t peer) {
   }
 }
 
-void WindowedEndpoint::WantCredit(StreamName name) {
+void CreditedEndpoint::WantCredit(StreamName name) {
   if (At(name).credit_wanted) return;
   At(name).credit_wanted = true;
   credits_wanted_.push_back(name);
 }
 
-void WindowedEndpoint::SendCredits() {
+void CreditedEndpoint::SendCredits() {
   while (!credits_wanted_.empty()) {
     const StreamName name = credits_wanted_.back();
     Stream& stream = At(name);
@@ -131,7 +131,7 @@ void WindowedEndpoint::SendCredits() {
   }
 }
 
-void WindowedEndpoint::SendProbe(StreamName name) {
+void CreditedEndpoint::SendProbe(StreamName name) {
   // It would overtake what is still in the batch.
   const auto batch = std::span(batch_).first(batch_size_);
   const size_t to = name.to_all ? DatagramLink::kAllPeers : name.peer;

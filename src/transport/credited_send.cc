@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
+SendResult CreditedEndpoint::Send(std::span<const OutFrame> frames) {
   SendResult result;
   size_t taken = 0;  // frames accepted or in the batch
   bool busy = !SendHeld();
@@ -43,15 +43,15 @@ SendResult WindowedEndpoint::Send(std::span<const OutFrame> frames) {
   return result;
 }
 
-bool WindowedEndpoint::CanEverSend(const OutFrame& frame) const {
+bool CreditedEndpoint::CanEverSend(const OutFrame& frame) const {
   return frame.bytes() <= info_.max_frame_bytes && (frame.to == kAllNodes || HasPeer(frame.to));
 }
 
-WindowedEndpoint::Taken WindowedEndpoint::TakeOne(const OutFrame& frame) {
+CreditedEndpoint::Taken CreditedEndpoint::TakeOne(const OutFrame& frame) {
   return frame.to == kAllNodes ? TakeMulticast(frame) : TakeUnicast(frame);
 }
 
-WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
+CreditedEndpoint::Taken CreditedEndpoint::TakeUnicast(const OutFrame& frame) {
   const StreamName name = {by_node_[frame.to], false};
   if (At(name).send.silent()) {
     if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
@@ -65,7 +65,7 @@ WindowedEndpoint::Taken WindowedEndpoint::TakeUnicast(const OutFrame& frame) {
 }
 
 // Waits for all peers that are there; those that are silent may hear it too.
-WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
+CreditedEndpoint::Taken CreditedEndpoint::TakeMulticast(const OutFrame& frame) {
   bool wanted = false;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, true};
@@ -83,10 +83,10 @@ WindowedEndpoint::Taken WindowedEndpoint::TakeMulticast(const OutFrame& frame) {
   return Taken::kDone;
 }
 
-bool WindowedEndpoint::HasRoom(StreamName name) {
+bool CreditedEndpoint::HasRoom(StreamName name) {
   SendWindow& window = At(name).send;
   for (int looks = 0; window.Room() == 0; ++looks) {
-    if (looks < kMostLooks && Pump()) continue;
+    if (looks < kMostLooks && Poll()) continue;
     if (window.Refuse()) SendProbe(name);
     return false;
   }
@@ -94,7 +94,7 @@ bool WindowedEndpoint::HasRoom(StreamName name) {
   return true;
 }
 
-void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
+void CreditedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
   const bool to_all = peer == DatagramLink::kAllPeers;
   uint32_t number = 0;
   if (to_all) {
@@ -108,7 +108,7 @@ void WindowedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
   batch_[batch_size_++] = peer;
 }
 
-void WindowedEndpoint::GiveBackNumber(size_t peer) {
+void CreditedEndpoint::GiveBackNumber(size_t peer) {
   if (peer != DatagramLink::kAllPeers) {
     peers_[peer].stream(false).send.GiveBack(1);
     return;
@@ -116,7 +116,7 @@ void WindowedEndpoint::GiveBackNumber(size_t peer) {
   for (Peer& each : peers_) each.stream(true).send.GiveBack(1);
 }
 
-DatagramLink::Flushed WindowedEndpoint::Flush() {
+DatagramLink::Flushed CreditedEndpoint::Flush() {
   const DatagramLink::Flushed flushed = link_->Flush();
   for (size_t i = flushed.frames; i < batch_size_; ++i) GiveBackNumber(batch_[i]);
   batch_size_ = 0;
@@ -129,7 +129,7 @@ DatagramLink::Flushed WindowedEndpoint::Flush() {
 }
 
 // Credits come only from a receiver that has been told the session.
-void WindowedEndpoint::Begin(size_t peer) {
+void CreditedEndpoint::Begin(size_t peer) {
   if (peer != DatagramLink::kAllPeers) {
     begun_.push_back({peer, false});
     return;
@@ -137,12 +137,12 @@ void WindowedEndpoint::Begin(size_t peer) {
   for (size_t each = 0; each < peers_.size(); ++each) begun_.push_back({each, true});
 }
 
-void WindowedEndpoint::ProbeBegun() {
+void CreditedEndpoint::ProbeBegun() {
   for (const StreamName name : begun_) SendProbe(name);
   begun_.clear();
 }
 
-size_t WindowedEndpoint::FlushBatch() {
+size_t CreditedEndpoint::FlushBatch() {
   if (batch_size_ == 0) return 0;
   const uint64_t before = transmitted_;
   const DatagramLink::Flushed flushed = Flush();
@@ -154,21 +154,21 @@ size_t WindowedEndpoint::FlushBatch() {
   return flushed.frames;
 }
 
-void WindowedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
+void CreditedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
   counters_.Sent(1, frame.bytes(), transmissions);
   if (!info_.copies) reclaim_.Accept(transmitted_);
 }
 
-void WindowedEndpoint::DropToSilent(StreamName name) {
+void CreditedEndpoint::DropToSilent(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
   if (!At(name).send.Dropped()) return;
   // For a caller that does nothing but send: the answer to the last probe.
-  for (int looks = 0; looks < kMostLooks && Pump(); ++looks) {
+  for (int looks = 0; looks < kMostLooks && Poll(); ++looks) {
   }
   if (At(name).send.silent()) SendProbe(name);
 }
 
-void WindowedEndpoint::DropToAllSilent() {
+void CreditedEndpoint::DropToAllSilent() {
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, info_.multicast};
     if (At(name).send.silent()) DropToSilent(name);
@@ -177,7 +177,7 @@ void WindowedEndpoint::DropToAllSilent() {
 
 // Of the frames to all at the front of `frames`, how many may go out together: that all
 // peers that are there, `live` of them, have room for. 0: somebody has none.
-size_t WindowedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
+size_t CreditedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
   size_t most = std::min(frames.size(), held_.size() / info_.max_frame_bytes);
   *live = 0;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
@@ -195,7 +195,7 @@ size_t WindowedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* liv
 
 // Each peer gets the whole run before the next one does: links can put frames together
 // that go the same way. All peers that are there get a frame or none does.
-size_t WindowedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
+size_t CreditedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
   size_t live = 0;
   const auto run = frames.first(RunLength(frames, &live));
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
@@ -216,7 +216,7 @@ size_t WindowedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
   return run.size();
 }
 
-void WindowedEndpoint::Hold(std::span<const OutFrame> frames) {
+void CreditedEndpoint::Hold(std::span<const OutFrame> frames) {
   held_frames_.clear();
   for (const OutFrame& frame : frames) {
     std::byte* at = held_.data() + held_frames_.size() * info_.max_frame_bytes;
@@ -225,7 +225,7 @@ void WindowedEndpoint::Hold(std::span<const OutFrame> frames) {
   }
 }
 
-void WindowedEndpoint::SendCopies(std::span<const OutFrame> frames) {
+void CreditedEndpoint::SendCopies(std::span<const OutFrame> frames) {
   size_t done = 0;
   bool busy = false;
   while (!busy && done < copies_.size()) {
@@ -240,7 +240,7 @@ void WindowedEndpoint::SendCopies(std::span<const OutFrame> frames) {
   copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(done));
 }
 
-bool WindowedEndpoint::SendHeld() {
+bool CreditedEndpoint::SendHeld() {
   if (!copies_.empty()) SendCopies(held_frames_);
   return copies_.empty();
 }

@@ -92,7 +92,7 @@ class DatagramLink {
   virtual bool Reaches(size_t) const { return true; }
   // Frames whose payload lies in `memory`, which outlives the link, may be sent from
   // there; false: the link copies them all the same. Throws Error if it cannot be done.
-  virtual bool Expose(std::span<const std::byte> memory) {
+  virtual bool RegisterMemory(std::span<const std::byte> memory) {
     (void)memory;
     return false;
   }

@@ -19,7 +19,7 @@ class Doorbell {
   void Ring();
 
   // One thread.
-  uint32_t Heard() const { return rings_.load(std::memory_order_seq_cst); }
+  uint32_t OnFrame() const { return rings_.load(std::memory_order_seq_cst); }
   // Sleeps until somebody has rung since Heard() gave `heard`, or for `ns` real
   // nanoseconds; may return early for no reason.
   void Sleep(uint32_t heard, int64_t ns);

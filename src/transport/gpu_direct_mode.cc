@@ -9,21 +9,23 @@ namespace {
 
 // "12.3" of 12.3e9 bytes a second.
 std::string Gigabytes(double bytes_per_second) {
-  return Cat(std::round(bytes_per_second / 1e8) / 10);
+  return StrCat(std::round(bytes_per_second / 1e8) / 10);
 }
 
 }  // namespace
 
 NicChoice ChooseNicPath(const std::string& nic, const std::string& memory, NicProbes* probes) {
-  const std::string start = Cat("transport verbs: ", nic, ": ");
+  const std::string start = StrCat("transport verbs: ", nic, ": ");
   const std::string no_dma_buf = probes->TryDmaBuf();
   if (no_dma_buf.empty()) {
-    return {NicPath::kDmaBuf, Cat(start, "reads the memory of ", memory, " itself, by dma-buf")};
+    return {GpuDirectMode::kDmaBuf,
+            StrCat(start, "reads the memory of ", memory, " itself, by dma-buf")};
   }
   const std::string no_peer = probes->TryPeerMemory();
   if (no_peer.empty()) {
-    return {NicPath::kPeerMemory, Cat(start, "reads the memory of ", memory,
-                                      " itself, by peer memory; no dma-buf: ", no_dma_buf)};
+    return {GpuDirectMode::kPeerMemory,
+            StrCat(start, "reads the memory of ", memory,
+                   " itself, by peer memory; no dma-buf: ", no_dma_buf)};
   }
   CopyRate rate;
   const std::string no_staging = probes->TryStaging(&rate);
@@ -32,10 +34,10 @@ NicChoice ChooseNicPath(const std::string& nic, const std::string& memory, NicPr
                 " to this device: dma-buf: ", no_dma_buf, "; peer memory: ", no_peer,
                 "; staging: ", no_staging);
   }
-  return {NicPath::kStaged,
-          Cat(start, "the memory of ", memory, " is copied through the host, ",
-              Gigabytes(rate.to_host), " GB/s out and ", Gigabytes(rate.from_host),
-              " GB/s in; dma-buf: ", no_dma_buf, "; peer memory: ", no_peer)};
+  return {GpuDirectMode::kStaged,
+          StrCat(start, "the memory of ", memory, " is copied through the host, ",
+                 Gigabytes(rate.to_host), " GB/s out and ", Gigabytes(rate.from_host),
+                 " GB/s in; dma-buf: ", no_dma_buf, "; peer memory: ", no_peer)};
 }
 
 }  // namespace millrace

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-enum class NicPath {
+enum class GpuDirectMode {
   kDmaBuf,      // the device reads the memory itself, by a file that the GPU's driver gives
   kPeerMemory,  // the same, by a kernel module that knows both (nvidia_peermem)
   kStaged,      // it does not: whoever sends copies through page-locked host memory
@@ -27,7 +27,7 @@ class NicProbes {
 };
 
 struct NicChoice {
-  NicPath path;
+  GpuDirectMode path;
   std::string line;  // for the log
 };
 

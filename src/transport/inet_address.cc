@@ -31,20 +31,20 @@ HostAndPort Split(const std::string& text) {
 
 }  // namespace
 
-std::string UdpAddress::Text() const {
+std::string InetAddress::Text() const {
   char host[NI_MAXHOST];
   if (getnameinfo(&any, length(), host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) return "?";
-  return is_v6() ? Cat("[", host, "]:", port()) : Cat(host, ":", port());
+  return is_v6() ? StrCat("[", host, "]:", port()) : StrCat(host, ":", port());
 }
 
-bool UdpAddress::operator==(const UdpAddress& other) const {
+bool InetAddress::operator==(const InetAddress& other) const {
   if (any.sa_family != other.any.sa_family || port() != other.port()) return false;
   if (!is_v6()) return v4.sin_addr.s_addr == other.v4.sin_addr.s_addr;
   return std::memcmp(&v6.sin6_addr, &other.v6.sin6_addr, sizeof(v6.sin6_addr)) == 0 &&
          v6.sin6_scope_id == other.v6.sin6_scope_id;
 }
 
-uint64_t UdpAddress::Hash() const {
+uint64_t InetAddress::Hash() const {
   uint64_t words[2] = {v4.sin_addr.s_addr, 0};
   if (is_v6()) std::memcpy(words, &v6.sin6_addr, sizeof(words));
   // An odd multiplier spreads neighbours over the upper bits.
@@ -52,7 +52,7 @@ uint64_t UdpAddress::Hash() const {
   return mixed ^ mixed >> 32;
 }
 
-UdpAddress ResolveUdpAddress(const std::string& field, const std::string& text) {
+InetAddress ResolveUdpAddress(const std::string& field, const std::string& text) {
   const HostAndPort parts = Split(text);
   if (parts.host.empty()) {
     throw Error(field, "=", text, ": expected HOST:PORT or [IPV6]:PORT, the port from 0 to 65535");
@@ -66,7 +66,7 @@ UdpAddress ResolveUdpAddress(const std::string& field, const std::string& text) 
     throw Error(field, "=", text, ": ", parts.host,
                 " is not an address and no host of that name is known: ", gai_strerror(status));
   }
-  UdpAddress address;
+  InetAddress address;
   std::memcpy(&address.any, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
   return address;

@@ -11,32 +11,32 @@
 namespace millrace {
 
 // What IP and UDP put before each datagram's payload.
-inline constexpr size_t kIpv4AndUdpBytes = 20 + 8, kIpv6AndUdpBytes = 40 + 8;
+inline constexpr size_t kIpv4UdpBytes = 20 + 8, kIpv6UdpBytes = 40 + 8;
 
-struct UdpAddress {
+struct InetAddress {
   union {
     sockaddr any;
     sockaddr_in v4;
     sockaddr_in6 v6;
   };
 
-  UdpAddress() : v6{} {}
+  InetAddress() : v6{} {}
 
   bool is_v6() const { return any.sa_family == AF_INET6; }
   socklen_t length() const { return is_v6() ? sizeof(v6) : sizeof(v4); }
   uint16_t port() const { return ntohs(is_v6() ? v6.sin6_port : v4.sin_port); }
-  size_t header_bytes() const { return is_v6() ? kIpv6AndUdpBytes : kIpv4AndUdpBytes; }
+  size_t header_bytes() const { return is_v6() ? kIpv6UdpBytes : kIpv4UdpBytes; }
   // "10.0.0.1:7777", "[::1]:7777".
   std::string Text() const;
   // Of family, address and port; of the scope too where the address has one.
-  bool operator==(const UdpAddress& other) const;
+  bool operator==(const InetAddress& other) const;
   uint64_t Hash() const;
 };
 
 // The address that "10.0.0.1:7777", "[fe80::1%eth0]:7777" or "host:7777" names: the
 // first that the resolver gives. Throws Error with one line that begins with
 // `field` (which says whose address it is) and holds `text`.
-UdpAddress ResolveUdpAddress(const std::string& field, const std::string& text);
+InetAddress ResolveUdpAddress(const std::string& field, const std::string& text);
 
 }  // namespace millrace
 

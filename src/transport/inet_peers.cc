@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-UdpPeers::UdpPeers(const std::map<NodeId, UdpAddress>& addresses) {
+InetPeers::InetPeers(const std::map<NodeId, InetAddress>& addresses) {
   by_hash_.assign(std::bit_ceil(2 * addresses.size()), kNone);
   for (const auto& [node, address] : addresses) {
     size_t place = address.Hash() & (by_hash_.size() - 1);
@@ -16,7 +16,7 @@ UdpPeers::UdpPeers(const std::map<NodeId, UdpAddress>& addresses) {
   }
 }
 
-size_t UdpPeers::Find(const UdpAddress& address) const {
+size_t InetPeers::Find(const InetAddress& address) const {
   for (size_t place = address.Hash() & (by_hash_.size() - 1); by_hash_[place] != kNone;
        place = (place + 1) & (by_hash_.size() - 1)) {
     if (addresses_[by_hash_[place]] == address) return by_hash_[place];
@@ -24,14 +24,14 @@ size_t UdpPeers::Find(const UdpAddress& address) const {
   return kNone;
 }
 
-std::map<NodeId, UdpAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
-                                             const UdpAddress& own,
-                                             const std::map<NodeId, std::string>& peers) {
-  std::map<NodeId, UdpAddress> addresses;
+std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
+                                              const InetAddress& own,
+                                              const std::map<NodeId, std::string>& peers) {
+  std::map<NodeId, InetAddress> addresses;
   std::map<std::string, NodeId> seen = {{own.Text(), self}};
   for (const auto& [node, text] : peers) {
-    const std::string field = Cat("transport ", transport, ": peers: ", node);
-    const UdpAddress address = ResolveUdpAddress(field, text);
+    const std::string field = StrCat("transport ", transport, ": peers: ", node);
+    const InetAddress address = ResolveUdpAddress(field, text);
     if (node == self || node == kAllNodes) {
       throw Error(field, "=", text, ": expected the id of another node");
     }

@@ -12,29 +12,29 @@
 
 namespace millrace {
 
-class UdpPeers {
+class InetPeers {
  public:
   static constexpr size_t kNone = SIZE_MAX;
 
   // Addresses differ.
-  explicit UdpPeers(const std::map<NodeId, UdpAddress>& addresses);
+  explicit InetPeers(const std::map<NodeId, InetAddress>& addresses);
 
   // Peers are known by their index, [0, size()), in the order of their ids.
   size_t size() const { return addresses_.size(); }
-  const UdpAddress& operator[](size_t index) const { return addresses_[index]; }
-  size_t Find(const UdpAddress& address) const;  // kNone if it is nobody's
+  const InetAddress& operator[](size_t index) const { return addresses_[index]; }
+  size_t Find(const InetAddress& address) const;  // kNone if it is nobody's
 
  private:
-  std::vector<UdpAddress> addresses_;
+  std::vector<InetAddress> addresses_;
   std::vector<size_t> by_hash_;  // open addressing, a power of two, half empty at least
 };
 
 // What the option `peers` of that transport names, for node `self` at `own`. Throws Error,
 // one line with the peer, for one that is this node, is of another family of addresses, has
 // no port, or has an address that is somebody's already; and without any.
-std::map<NodeId, UdpAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
-                                             const UdpAddress& own,
-                                             const std::map<NodeId, std::string>& peers);
+std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
+                                              const InetAddress& own,
+                                              const std::map<NodeId, std::string>& peers);
 
 }  // namespace millrace
 

@@ -9,7 +9,7 @@ namespace millrace {
 
 std::map<NodeId, std::string> ParsePeerList(const TransportConfig& config, const char* form) {
   const std::string text = config.Text("peers");
-  const std::string field = Cat("transport ", config.transport, ": peers: ");
+  const std::string field = StrCat("transport ", config.transport, ": peers: ");
   std::map<NodeId, std::string> peers;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-class Inbox {
+class ReceiveQueue {
  public:
   struct Entry {
     std::span<const std::byte> bytes;
@@ -20,7 +20,7 @@ class Inbox {
     bool to_all = false;
   };
 
-  explicit Inbox(size_t frames) : entries_(std::bit_ceil(frames)) {}
+  explicit ReceiveQueue(size_t frames) : entries_(std::bit_ceil(frames)) {}
 
   bool full() const { return end_ - released_ == entries_.size(); }
   bool waiting() const { return end_ != taken_; }

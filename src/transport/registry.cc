@@ -50,7 +50,7 @@ void TransportConfig::ExpectOnly(std::initializer_list<const char*> known) const
         std::any_of(known.begin(), known.end(), [&](const char* name) { return key == name; });
     if (found) continue;
     std::string names;
-    for (const char* name : known) names += Cat(names.empty() ? "" : ", ", name);
+    for (const char* name : known) names += StrCat(names.empty() ? "" : ", ", name);
     throw Error("transport ", transport, ": unknown option ", key, ": expected one of ", names);
   }
 }
@@ -68,7 +68,7 @@ std::unique_ptr<Transport> TransportRegistry::Create(const TransportConfig& conf
   const auto found = factories_.find(config.transport);
   if (found != factories_.end()) return found->second(config);
   std::string names;
-  for (const std::string& name : Names()) names += Cat(names.empty() ? "" : ", ", name);
+  for (const std::string& name : Names()) names += StrCat(names.empty() ? "" : ", ", name);
   throw Error("unknown transport ", config.transport, ": expected one of ", names);
 }
 

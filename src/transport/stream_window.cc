@@ -16,7 +16,7 @@ bool SendWindow::Refuse() {
   return ++tries_ % kTriesPerProbe == 0;
 }
 
-bool SendWindow::Heard() {
+bool SendWindow::OnFrame() {
   if (!reached_) return false;
   heard_ = true;
   const bool was_silent = silent_;

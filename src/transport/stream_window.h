@@ -52,7 +52,7 @@ class SendWindow {
   bool silent() const { return silent_; }
   // Anything came from the peer, which says nothing for one that is out of reach. True if
   // it was silent.
-  bool Heard();
+  bool OnFrame();
   // True if a probe should go out now. May find that the peer is silent.
   bool ProbeDue(int64_t now_ns);
   // When to call ProbeDue again; INT64_MAX if there is nothing to ask.

@@ -129,7 +129,7 @@ class Transport {
   // Set-up: payloads will lie in `memory`, which outlives the endpoint. True if the
   // transport sends them from there, without a copy; else the call changes nothing.
   // Throws Error if it would but must not (not enough memory may be locked).
-  virtual bool Expose(std::span<const std::byte> memory) {
+  virtual bool RegisterMemory(std::span<const std::byte> memory) {
     (void)memory;
     return false;
   }

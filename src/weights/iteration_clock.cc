@@ -53,7 +53,7 @@ void IterationClock::ReleaseSolver(int slot) {
   header_->solvers[slot].owner = 0;
 }
 
-int64_t IterationClock::Elsewhere(int64_t iterations) {
+int64_t IterationClock::TakeRemote(int64_t iterations) {
   CHECK_GE(iterations, 0);
   header_->clock.elsewhere.fetch_add(iterations);
   return header_->clock.claimed.fetch_add(iterations);

@@ -49,7 +49,7 @@ class IterationClock {
   // `iterations` (>= 0) more have been completed by solvers of other machines. The
   // numbers up to so many are nobody's here: returns the first of them, they are
   // consecutive.
-  int64_t Elsewhere(int64_t iterations);
+  int64_t TakeRemote(int64_t iterations);
 
   // Counts one iteration of the solver as completed.
   void Done(int slot);

@@ -45,7 +45,7 @@ std::string ShmPath(const std::string& name) {
     throw Error("shared weights '", shown, "': expected the name of a file in ", kFolder,
                 ": 1 to 200 letters, digits, '.', '_' or '-', not beginning with '.'");
   }
-  return Cat(kFolder, "/", name);
+  return StrCat(kFolder, "/", name);
 }
 
 Mapping Mapping::Anonymous(size_t bytes, const char* what) {

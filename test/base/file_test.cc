@@ -139,7 +139,7 @@ TEST(StaleTemporaries, OfKilledProcessesAreRemovedAndThoseOfLivingOnesStay) {
 TEST(StaleTemporaries, OfOtherSystemsAreRemovedWhenTheyAreOld) {
   TempDir folder;
   // The same process id, which lives here.
-  const std::string name = folder / Cat("a.00000000000000ff.", getpid(), ".77.tmp");
+  const std::string name = folder / StrCat("a.00000000000000ff.", getpid(), ".77.tmp");
   const auto all = [](std::string_view) { return true; };
   WriteFile(name, "half");
   EXPECT_EQ(RemoveStaleTemporaries(folder.path(), all), 0);

@@ -163,11 +163,12 @@ bool IsOfProcesses(FaultKind kind) { return kind <= kDiskFull; }
 std::string Describe(const Fault& fault) {
   char times[64];
   std::snprintf(times, sizeof(times), "%.1f-%.1f s ", fault.begin, fault.end);
-  std::string text = Cat(times, NameOf(fault.kind), NodeText(fault.first), NodeText(fault.second));
+  std::string text =
+      StrCat(times, NameOf(fault.kind), NodeText(fault.first), NodeText(fault.second));
   for (int node = 0; node < 32; ++node) {
     if (fault.group >> node & 1) text += NodeText(node);
   }
-  return fault.value == 0 ? text : Cat(text, " ", fault.value);
+  return fault.value == 0 ? text : StrCat(text, " ", fault.value);
 }
 
 std::vector<Fault> MakePlan(const PlanOptions& options) {

@@ -196,8 +196,8 @@ TEST_P(FaultTest, DeliversWhatWasSentOrWhatThePlanMadeOfItAndCountsIt) {
 TEST_P(FaultTest, KeepsACutPeerApartAndHealsAfterwards) {
   Rng rng(Seed(), {4});
   for (int other : {0, 1}) {
-    ends_[2]->Cut(static_cast<NodeId>(other), true);
-    ends_[other]->Cut(2, true);
+    ends_[2]->Partition(static_cast<NodeId>(other), true);
+    ends_[other]->Partition(2, true);
   }
   SendFrames(200, &rng);
   const Bytes message = RandomBytes(50, &rng);
@@ -208,7 +208,7 @@ TEST_P(FaultTest, KeepsACutPeerApartAndHealsAfterwards) {
   for (const Received& frame : received_[0]) EXPECT_EQ(frame.from, 1);
   for (const Received& frame : received_[1]) EXPECT_EQ(frame.from, 0);
   for (auto& end : ends_) {
-    for (NodeId peer = 0; peer < kNodes; ++peer) end->Cut(peer, false);
+    for (NodeId peer = 0; peer < kNodes; ++peer) end->Partition(peer, false);
   }
   AwaitAnyAt(2, "a frame after the partition", &rng);
 }

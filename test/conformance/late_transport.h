@@ -41,13 +41,13 @@ class LateTransport : public Transport {
   }
 
   uint64_t Reclaim() override {
-    Pump();
+    Poll();
     reclaimed_ = done_;
     return done_;
   }
 
   size_t Receive(std::span<InFrame> frames) override {
-    Pump();
+    Poll();
     const size_t count = inner_->Receive(frames);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) bytes += frames[i].bytes.size();
@@ -59,7 +59,7 @@ class LateTransport : public Transport {
 
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override {
     WaitResult result = inner_->Wait(INT64_MIN, WaitFor::kReceive);
-    Pump();
+    Poll();
     const bool room =
         refused_ ? queue_.size() < outstanding_ : done_ > reclaimed_ || queue_.empty();
     if (what == WaitFor::kReceiveOrSend && room) {
@@ -82,7 +82,7 @@ class LateTransport : public Transport {
   }
 
   // A few of the frames on their way, in order.
-  void Pump() {
+  void Poll() {
     if (idle_calls_ > 0) {
       --idle_calls_;
       return;

@@ -186,9 +186,9 @@ class MemoryLink : public DatagramLink {
   uint64_t first_ = 0;
 };
 
-inline std::unique_ptr<WindowedEndpoint> ConnectMemory(std::shared_ptr<MemoryFabric> fabric,
+inline std::unique_ptr<CreditedEndpoint> ConnectMemory(std::shared_ptr<MemoryFabric> fabric,
                                                        NodeId node, const GroupOptions& group) {
-  WindowedPlan plan;
+  CreditedPlan plan;
   plan.info.name = "memory";
   plan.info.node = node;
   for (NodeId peer = 0; peer < fabric->links.size(); ++peer) {
@@ -201,7 +201,7 @@ inline std::unique_ptr<WindowedEndpoint> ConnectMemory(std::shared_ptr<MemoryFab
   plan.inbox_frames = 1000;
   plan.silence_ns = group.clock == &DefaultClock() ? 300'000'000 : 3'600'000'000'000;
   plan.clock = group.clock;
-  return std::make_unique<WindowedEndpoint>(
+  return std::make_unique<CreditedEndpoint>(
       std::make_unique<MemoryLink>(std::move(fabric), node, plan.most_unfinished,
                                    plan.inbox_frames),
       plan);

@@ -85,7 +85,7 @@ class ConvertTest : public testing::Test {
     }
   }
   std::string CifarFile(int file) const {
-    return folder_ / (file < 5 ? Cat("in/data_batch_", file + 1, ".bin") : "in/test_batch.bin");
+    return folder_ / (file < 5 ? StrCat("in/data_batch_", file + 1, ".bin") : "in/test_batch.bin");
   }
   std::string CifarError(uint64_t records) {
     const std::string error =

@@ -119,7 +119,7 @@ TEST_F(DataLayerTest, RefusesEncodedImagesThatAreNotLikeTheFirst) {
       {png(1, 6), "is 1 x 6 x 5, expected 3 x 6 x 5 like the first record"},
       {test::EncodedDatum(0, png(3, 6).data().substr(0, 60)), "is a damaged PNG: "}};
   for (size_t i = 0; i < std::size(cases); ++i) {
-    const std::string path = folder_ / Cat("odd", i);
+    const std::string path = folder_ / StrCat("odd", i);
     test::WriteDb(path, {png(3, 6), cases[i].first});
     DataService service{DataOptions()};
     Instance instance(LayerOver(path, 1), &service);

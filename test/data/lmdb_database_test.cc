@@ -163,7 +163,7 @@ TEST(LmdbDatabase, SaysWhatIsWrongWithAPathThatIsNoDatabase) {
   MakeDirectories(folder / "nested/data.mdb");
   EXPECT_CONTAINS(OpenError(folder / "nested"), "is not a regular file");
   for (size_t size : {1, 100, 4096, 20000}) {
-    const std::string path = folder / Cat("junk", size);
+    const std::string path = folder / StrCat("junk", size);
     MakeDirectories(path);
     test::WriteFile(path + "/data.mdb", std::string(size, 'x'));
     EXPECT_CONTAINS(OpenError(path), "is not an LMDB database, or is truncated");
@@ -261,8 +261,8 @@ TEST_F(LmdbDatabaseInUse, SaysThatItWasTruncatedWhereverItIsCut) {
       ReadAll(&cursor);
       Truncate(cut);
       EXPECT_EQ(test::ErrorOf([&] { ReadAll(&cursor); }),
-                Cat(path_, ": data.mdb was truncated while it was in use: ", cut,
-                    " bytes, expected at least ", needed));
+                StrCat(path_, ": data.mdb was truncated while it was in use: ", cut,
+                       " bytes, expected at least ", needed));
       Truncate(0);
       std::fstream(file_, std::ios::in | std::ios::out | std::ios::binary) << whole;
       database_.reset();

@@ -72,7 +72,7 @@ void ExpectRecords(const std::string& path, const std::map<std::string, std::str
 TEST(LmdbWalk, GivesWhatLmdbHasStoredWhateverItsSizesAndHistory) {
   for (const uint64_t longest_value : {10, 300, 3000, 30000}) {
     for (const int transactions : {1, 5, 9}) {
-      SCOPED_TRACE(Cat(transactions, " transactions, values below ", longest_value, " bytes"));
+      SCOPED_TRACE(StrCat(transactions, " transactions, values below ", longest_value, " bytes"));
       const test::TempDir folder;
       std::map<std::string, std::string> records;
       {

@@ -39,7 +39,7 @@ std::vector<Space> AllSpaces() {
     for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
       for (bool staging : {false, true}) {
         if (staging && found == 0) continue;
-        spaces.push_back({Cat(DeviceTypeName(type), i, staging ? "_staging" : ""), type,
+        spaces.push_back({StrCat(DeviceTypeName(type), i, staging ? "_staging" : ""), type,
                           static_cast<int>(i), staging});
       }
     }
@@ -111,7 +111,7 @@ TEST_P(MemorySpaceContract, CopiesAndFillsPartsOnly) {
 TEST_P(MemorySpaceContract, ThrowsAnErrorWhenMemoryRunsOut) {
   for (size_t bytes : {SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 4}) {
     EXPECT_CONTAINS(test::ErrorOf([&] { space_->Allocate(bytes); }),
-                    Cat("cannot allocate ", bytes, " bytes"));
+                    StrCat("cannot allocate ", bytes, " bytes"));
   }
   Buffer afterwards(*space_, 100);  // and goes on working
   space_->Fill(afterwards.get(), 1, 100);
@@ -157,7 +157,7 @@ TEST(DeviceRegistry, RefusesDevicesThatDoNotExist) {
     if (!driver) continue;  // a build without CUDA
     for (int ordinal : {-1, static_cast<int>(driver->List().size())}) {
       const std::string expected =
-          Cat(DeviceTypeName(type), " device ", ordinal, " does not exist");
+          StrCat(DeviceTypeName(type), " device ", ordinal, " does not exist");
       EXPECT_CONTAINS(test::ErrorOf([&] { driver->Memory(ordinal); }), expected);
       EXPECT_CONTAINS(test::ErrorOf([&] { driver->Staging(ordinal); }), expected);
     }

@@ -30,8 +30,8 @@ inline void PrintTo(const KernelDevice& device, std::ostream* out) { *out << dev
 // One GPU at least, so that a missing one is seen as skipped.
 inline std::vector<KernelDevice> KernelDevices() {
   std::vector<KernelDevice> all;
-  for (size_t lanes : {1, 5, 32, 256}) all.push_back({Cat("emulated", lanes), lanes});
-  for (const int ordinal : CudaOrdinals()) all.push_back({Cat("cuda", ordinal), 0, ordinal});
+  for (size_t lanes : {1, 5, 32, 256}) all.push_back({StrCat("emulated", lanes), lanes});
+  for (const int ordinal : CudaOrdinals()) all.push_back({StrCat("cuda", ordinal), 0, ordinal});
   return all;
 }
 

@@ -143,12 +143,12 @@ std::string Members::Describe() const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i].membership) continue;
     const View& view = nodes_[i].membership->view();
-    text += Cat("\n  node ", i, " (", nodes_[i].membership->incarnation(), ") in ", view.id.epoch,
-                "/", view.id.coordinator, " after");
-    for (const ViewId& id : view.ancestors) text += Cat(" ", id.epoch, "/", id.coordinator);
+    text += StrCat("\n  node ", i, " (", nodes_[i].membership->incarnation(), ") in ",
+                   view.id.epoch, "/", view.id.coordinator, " after");
+    for (const ViewId& id : view.ancestors) text += StrCat(" ", id.epoch, "/", id.coordinator);
     text += " of";
     for (const Member& m : view.members) {
-      text += Cat(" ", m.node, "(", m.incarnation, " ", static_cast<int>(m.role), ")");
+      text += StrCat(" ", m.node, "(", m.incarnation, " ", static_cast<int>(m.role), ")");
     }
   }
   return text;

@@ -8,7 +8,7 @@
 
 namespace millrace::fabric {
 
-SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double answered) {
+SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, double answered) {
   const auto header = static_cast<int64_t>(kFrameHeaderBytes);
   const auto acks = static_cast<int64_t>(8 * AckWords(max_nodes));
   const int64_t floats = cut.chunk_floats;
@@ -31,7 +31,7 @@ SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double
   return {sent, received, sent + told, received + told};
 }
 
-SweepCost CostOfBusiest(const Cut& cut, const Shape& shape, double answered) {
+SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answered) {
   std::vector<SweepCost> ports(shape.nodes);
   SweepCost busiest;
   for (const std::vector<uint16_t>& segment : shape.segments) {
@@ -49,7 +49,8 @@ SweepCost CostOfBusiest(const Cut& cut, const Shape& shape, double answered) {
   return busiest;
 }
 
-double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates) {
+double MostSweeps(const Partition& cut, const Shape& shape, double answered,
+                  const PortRates& rates) {
   const SweepCost cost = CostOfBusiest(cut, shape, answered);
   return 1 / std::max(cost.sent / rates.out_bytes_per_second,
                       cost.received / rates.in_bytes_per_second);

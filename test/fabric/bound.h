@@ -13,7 +13,7 @@
 namespace millrace::fabric {
 
 // What travels.
-struct Cut {
+struct Partition {
   Wire wire;
   int64_t chunks = 0, chunk_floats = 0;  // of the weights; of a chunk on the wire
   Codec codec = Codec::kFloat32;         // not sparse
@@ -30,14 +30,15 @@ struct SweepCost {
 // Of one end of a segment of `members` nodes (2 at least) whose ids are below `max_nodes`, each
 // of which masters its share of the chunks: it takes a position of every chunk that others
 // master, and `answered` (0 to 1) of these positions are answered with a diff.
-SweepCost CostOfSweep(const Cut& cut, size_t members, uint16_t max_nodes, double answered);
+SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, double answered);
 
 // What all segments together cost the port that sends most, and the one that receives most.
-SweepCost CostOfBusiest(const Cut& cut, const Shape& shape, double answered);
+SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answered);
 
 // The most sweeps per second that the slowest segment of a shape can make: that of the port
 // that has the most to do, if all segments make as many.
-double MostSweeps(const Cut& cut, const Shape& shape, double answered, const PortRates& rates);
+double MostSweeps(const Partition& cut, const Shape& shape, double answered,
+                  const PortRates& rates);
 
 }  // namespace millrace::fabric
 

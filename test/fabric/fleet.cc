@@ -32,7 +32,7 @@ CarrierOptions Filled(const FleetOptions& options) {
 
 }  // namespace
 
-Cut CutOf(const FleetOptions& options) {
+Partition CutOf(const FleetOptions& options) {
   return {options.carrier.wire, options.chunks, ChunkFloats(options), options.codec,
           options.carrier.multicast};
 }

@@ -30,7 +30,7 @@ struct FleetOptions {
 };
 
 // What travels between such nodes, for the bounds of bound.h.
-Cut CutOf(const FleetOptions& options);
+Partition CutOf(const FleetOptions& options);
 
 // Of a stretch of time; per second, or counts.
 struct Reading {
@@ -80,7 +80,7 @@ class Fleet {
   int64_t chunk_floats() const { return chunk_floats_; }
   const Exchange& exchange(size_t end) const { return *ends_[end].exchange; }
   const Carrier& carrier() const { return carrier_; }
-  Cut cut() const { return CutOf(options_); }
+  Partition cut() const { return CutOf(options_); }
 
  private:
   struct Node {

@@ -73,7 +73,7 @@ TEST(Fleet, PassesTheBytesThatArithmeticExpects) {
       const SweepCost cost = CostOf(one, Answered(one.reading));
       const double sent = one.reading.sent_bytes / one.reading.sweeps;
       const double received = one.reading.received_bytes / one.reading.sweeps;
-      const std::string which = Cat(nodes, multicast ? ", multicast" : ", copies");
+      const std::string which = StrCat(nodes, multicast ? ", multicast" : ", copies");
       EXPECT_GE(sent, 0.95 * cost.sent) << which;
       EXPECT_LE(sent, 1.05 * cost.most_sent) << which;
       EXPECT_GE(received, 0.95 * cost.received) << which;

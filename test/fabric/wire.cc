@@ -45,7 +45,7 @@ int64_t Wire::BytesOf(int64_t frame_bytes) const {
 Wire RoceWire() {
   Wire wire = VerbsWire();
   wire.name = "roce";
-  wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4AndUdpBytes) + kTransportBytes;
+  wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes) + kTransportBytes;
   wire.least_bytes = kLeastEthernetBytes;
   return wire;
 }
@@ -63,10 +63,10 @@ Wire UdpWire() {
   wire.prefix_bytes = kUdpPrefixBytes;
   wire.align = kUdpAlign;
   wire.credit_bytes = sizeof(DatagramControl);
-  wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4AndUdpBytes);
+  wire.around_bytes = kEthernetBytes + static_cast<int64_t>(kIpv4UdpBytes);
   wire.least_bytes = kLeastEthernetBytes;
   wire.most_frame_bytes =
-      (9000 - static_cast<int64_t>(kIpv4AndUdpBytes)) / wire.align * wire.align - wire.prefix_bytes;
+      (9000 - static_cast<int64_t>(kIpv4UdpBytes)) / wire.align * wire.align - wire.prefix_bytes;
   return wire;
 }
 

@@ -83,7 +83,7 @@ std::vector<std::string> Corpus() {
 
 // Node a hears the statuses in `input`, one after the other, from node b.
 bool Target(const std::string& input) {
-  StagesConfig config;
+  BenchPhasesConfig config;
   config.cluster = "pair";
   config.names = {"a", "b"};
   double now = 0;

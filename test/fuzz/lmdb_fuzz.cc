@@ -22,7 +22,7 @@ const std::vector<std::string>& Databases() {
     const std::pair<int, size_t> kinds[] = {{3, 20}, {6, 5001}, {40, 300}};
     for (const auto& [records, size] : kinds) {
       LmdbWriter writer(folder / "db");
-      for (int i = 0; i < records; ++i) writer.Add(Cat(1000 + i), std::string(size, 'v'));
+      for (int i = 0; i < records; ++i) writer.Add(StrCat(1000 + i), std::string(size, 'v'));
       writer.Commit();
       made.push_back(ReadFile(folder / "db/data.mdb"));
       folder.Remove("db");

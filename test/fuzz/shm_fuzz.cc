@@ -27,7 +27,7 @@ constexpr Part kParts[] = {{0, 136},
                            {kShmArrayOffset, 128}};
 
 const std::string& Name() {
-  static const std::string name = Cat("millrace-fuzz-", getpid());
+  static const std::string name = StrCat("millrace-fuzz-", getpid());
   return name;
 }
 

@@ -9,8 +9,8 @@ namespace millrace {
 namespace {
 
 // Counters that all have grown in proportion to `times`.
-Reading ReadingAfter(int64_t times) {
-  Reading reading;
+MetricsSnapshot ReadingAfter(int64_t times) {
+  MetricsSnapshot reading;
   reading.at_ns = times * 1'000'000'000;
   reading.process_cpu_ns = times * 500'000'000;
   reading.load_cpu_ns = times * 20'000'000;
@@ -67,7 +67,7 @@ TEST(Report, HasRatesFromTheMeasurementAndLossesFromRestToRest) {
 }
 
 TEST(Report, HasRoundTripsOfTheMeasurementOnly) {
-  Reading begin = ReadingAfter(3), end = ReadingAfter(3);
+  MetricsSnapshot begin = ReadingAfter(3), end = ReadingAfter(3);
   for (int i = 0; i < 99; ++i) end.ends[0].peers[2].round_trip.Add(1'000'000);
   end.ends[0].peers[2].round_trip.Add(40'000'000);
   end.ends[0].peers[2].round_trip.Add(40'000'000);
@@ -77,13 +77,13 @@ TEST(Report, HasRoundTripsOfTheMeasurementOnly) {
 }
 
 TEST(Report, OfANodeFitsItsTopology) {
-  const Reading reading = ReadingAfter(2);
+  const MetricsSnapshot reading = ReadingAfter(2);
   EXPECT_TRUE(
       FitsTopology(ReportOf({{0, 10, 0}}, reading, reading, reading, reading), 0, test::Three()));
 }
 
-TEST(RestWatch, RestsOnceNothingHasMovedForASecond) {
-  RestWatch watch;
+TEST(QuiescenceDetector, RestsOnceNothingHasMovedForASecond) {
+  QuiescenceDetector watch;
   EXPECT_FALSE(watch.Rests(5, 100));
   EXPECT_FALSE(watch.Rests(5, 100.9));
   EXPECT_FALSE(watch.Rests(6, 100.95));
@@ -93,8 +93,8 @@ TEST(RestWatch, RestsOnceNothingHasMovedForASecond) {
   EXPECT_FALSE(watch.Rests(7, 111));
 }
 
-TEST(RestWatch, GivesUpWhereThingsMoveForEver) {
-  RestWatch watch;
+TEST(QuiescenceDetector, GivesUpWhereThingsMoveForEver) {
+  QuiescenceDetector watch;
   uint64_t moved = 0;
   double now = 0;
   while (!watch.Rests(++moved, now)) {

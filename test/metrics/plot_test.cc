@@ -119,17 +119,17 @@ TEST(Plot, HasFourPanelsWithTitlesUnitsAndTicks) {
   EXPECT_EQ(figure.Texts("loss-iteration", "x-tick"),
             (Strings{"0", "200", "400", "600", "800", "1,000"}));
   EXPECT_EQ(figure.Texts("loss-time", "x-tick"), (Strings{"0", "10", "20", "30", "40", "50"}));
-  for (const char* panel : kPanels) EXPECT_GE(figure.Texts(panel, "y-tick").size(), 3u) << panel;
+  for (const char* chart : kPanels) EXPECT_GE(figure.Texts(chart, "y-tick").size(), 3u) << chart;
 }
 
 TEST(Plot, MarksEveryTestAndDrawsTheLossPaleAndSmoothed) {
   const Figure figure({TypicalRun("a", 2)});
   EXPECT_EQ(figure.Find("loss-time", "marker").size(), 10u);
   EXPECT_EQ(figure.Find("loss-iteration", "marker").size(), 10u);
-  for (const char* panel : {"loss-time", "loss-iteration"}) {
-    EXPECT_EQ(figure.Find(panel, "smooth").size(), 1u);
-    ASSERT_EQ(figure.Find(panel, "raw").size(), 1u);
-    const Tree raw = figure.Find(panel, "raw")[0];
+  for (const char* chart : {"loss-time", "loss-iteration"}) {
+    EXPECT_EQ(figure.Find(chart, "smooth").size(), 1u);
+    ASSERT_EQ(figure.Find(chart, "raw").size(), 1u);
+    const Tree raw = figure.Find(chart, "raw")[0];
     EXPECT_EQ(Numbers(Attribute(raw, "d")).size(), 200u);  // 100 points
     EXPECT_LT(std::stod(Attribute(raw, "stroke-opacity")), 0.5);
   }
@@ -139,11 +139,11 @@ TEST(Plot, MarksEveryTestAndDrawsTheLossPaleAndSmoothed) {
 
 TEST(Plot, PlacesTestsInOrder) {
   const Figure figure({TypicalRun("a", 2)});
-  for (const char* panel : kPanels) {
-    auto centres = Circles(figure, panel);
-    ASSERT_GE(centres.size(), 5u) << panel;
+  for (const char* chart : kPanels) {
+    auto centres = Circles(figure, chart);
+    ASSERT_GE(centres.size(), 5u) << chart;
     std::sort(centres.begin(), centres.end());
-    const bool rises = std::string(panel).rfind("accuracy", 0) == 0;
+    const bool rises = std::string(chart).rfind("accuracy", 0) == 0;
     for (size_t i = 1; i < centres.size(); ++i) {
       EXPECT_GT(centres[i].first, centres[i - 1].first);
       // The page's y grows downwards.
@@ -256,9 +256,9 @@ TEST(Plot, TakesNumbersOfAnyKind) {
       const Figure figure({run});
       EXPECT_EQ(figure.text().find("nan"), std::string::npos) << value << " at " << time;
       EXPECT_EQ(figure.text().find("inf"), std::string::npos) << value << " at " << time;
-      for (const char* panel : kPanels) {
+      for (const char* chart : kPanels) {
         for (const char* kind : {"raw", "smooth", "tests"}) {
-          for (const Tree& path : figure.Find(panel, kind)) {
+          for (const Tree& path : figure.Find(chart, kind)) {
             for (double number : Numbers(Attribute(path, "d"))) ASSERT_LT(std::abs(number), 1e4);
           }
         }

@@ -193,7 +193,7 @@ MUTANTS = [
 """, """\
   for (size_t i = 0; i < peers_.size(); ++i) peer_filter_drops_[i].Set(filter.drops_of(peers_[0]));
 """)]),
-    ("who-is-not-in-sync-leads", [(SEGMENT, """\
+    ("who-is-not-in-sync-is_leader", [(SEGMENT, """\
   if (first && synced(*first)) return first->node;
 """, """\
   if (first) return first->node;

@@ -26,14 +26,14 @@ MUTANTS = [
   if (state != State::kTraining) peers_.flush();
 """, "")]),
     ("two-stopped-nodes-save", [(ENDING, """\
-    if (claim > own || (claim == own && node < peers_.self)) saver = Saver::kOther;
+    if (claim > own || (claim == own && node < peers_.self)) saver = FinalSnapshotOwner::kOther;
 """, """\
-    if (claim > own) saver = Saver::kOther;
+    if (claim > own) saver = FinalSnapshotOwner::kOther;
 """)]),
     ("saves-though-another-trains-on", [(ENDING, """\
-    if (found == statements_.end() || found->second.claim() == 0) return Saver::kNobody;
+    if (found == statements_.end() || found->second.claim() == 0) return FinalSnapshotOwner::kNobody;
 """, """\
-    if (found == statements_.end()) return Saver::kNobody;
+    if (found == statements_.end()) return FinalSnapshotOwner::kNobody;
 """)]),
     ("waits-for-a-dead-node-that-others-speak-of", [(ENDING, """\
   std::erase_if(
@@ -73,12 +73,12 @@ MUTANTS = [
 
     # ---- Leaving ------------------------------------------------------------
     ("leaves-those-that-depend-on-it", [(DEPARTURE, """\
-  if (!stopped_) return peers_.others_depend() && !Late(now, kFinishNs);
+  if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
 """, """\
   if (!stopped_) return false;
 """)]),
     ("a-stopped-leader-gives-the-others-no-turn", [(DEPARTURE, """\
-  return peers_.others_depend() && now < AfterSignal(kTurnNs, kLeastTurnNs);
+  return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
 """, """\
   return false;
 """)]),
@@ -115,7 +115,7 @@ MUTANTS = [
     if (written.iteration() < 0) Settle(written.iteration());
 """)]),
     ("who-does-not-lead-makes-up-for-a-snapshot", [(DUTY, """\
-  return leads && owed_ > 0;
+  return is_leader && owed_ > 0;
 """, """\
   return owed_ > 0;
 """)]),

@@ -71,9 +71,9 @@ MUTANTS = [
     link_->SendCredit(name.peer, credit);
 """)]),
     ("the-peer-that-woke-up-is-not-asked", [(RECEIVE, """\
-    if (stream.send.Heard() && &stream != told) SendProbe({peer, to_all});
+    if (stream.send.OnFrame() && &stream != told) SendProbe({peer, to_all});
 """, """\
-    stream.send.Heard();
+    stream.send.OnFrame();
 """)]),
 
     # ---- Sending and receiving ----------------------------------------------

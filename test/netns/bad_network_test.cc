@@ -23,7 +23,7 @@ class ClusterOnABadNetwork : public ClusterOfMachines {
   void TrainWith(const Harm& harm, int mtu, const std::string& segment_fields) {
     Build(3, mtu);
     bad_ = std::make_unique<BadSwitch>(*network_, harm, Seed());
-    WriteTopology(Cat("mtu: ", mtu, " ", segment_fields));
+    WriteTopology(StrCat("mtu: ", mtu, " ", segment_fields));
     TrainToAccuracy(Solver(1500));
   }
   const BadSwitch::Counts& counts() const { return bad_->counts(); }
@@ -96,7 +96,7 @@ TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {
     network_->Run(network_->bridge(), {"tc", "qdisc", "add", "dev", "port2", "root", "tbf", "rate",
                                        "4mbit", "burst", "16kb", "limit", "1000000"});
     WriteTopology(
-        Cat("transport: \"", transport, "\" option { key: \"window_frames\" value: \"32\" }"));
+        StrCat("transport: \"", transport, "\" option { key: \"window_frames\" value: \"32\" }"));
     TrainToAccuracy(Solver(1500));
     const std::string queue =
         network_->Run(network_->bridge(), {"tc", "-s", "qdisc", "show", "dev", "port2"});
@@ -136,7 +136,7 @@ TEST_F(ClusterOnABadNetwork, NoNodeSendsMoreThanItsMaxRate) {
   for (const char* options :
        {"transport: \"udp\" option { key: \"gso\" value: \"0\" }", "transport: \"packet\""}) {
     Build(2);
-    WriteTopology(Cat(options, " max_rate: ", kMbits));
+    WriteTopology(StrCat(options, " max_rate: ", kMbits));
     StartAll(Endless());
     for (int i : {0, 1}) AwaitIteration(i, 200);
     // Before the first reading and after the last: the time is never too short.

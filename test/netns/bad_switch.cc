@@ -29,7 +29,7 @@ constexpr int kPatienceMs = 3;
 constexpr size_t kMostCarried = 512;
 constexpr uint64_t kCarriedOf = 64;
 
-std::string PortOf(size_t machine) { return Cat("port", machine); }
+std::string PortOf(size_t machine) { return StrCat("port", machine); }
 
 // A device that has no checksums has no use for segmentation either: the kernel does both
 // before it hands over a packet.

@@ -24,8 +24,8 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   const std::string topology = folder / "topology.prototxt";
   std::string text = "name: \"test\"\n";
   for (int i = 0; i < kMachines; ++i) {
-    text += Cat("node { name: \"", static_cast<char>('a' + i), "\" address: \"",
-                Network::AddressOf(i), "\" }\n");
+    text += StrCat("node { name: \"", static_cast<char>('a' + i), "\" address: \"",
+                   Network::AddressOf(i), "\" }\n");
   }
   // Nobody is given up, however busy the machine that this runs on is. Without
   // segmentation by the kernel each frame is a packet of its own.
@@ -37,8 +37,9 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   for (int i = 0; i < kMachines; ++i) {
     network.Inside(i, [&] {
       nodes.push_back(std::make_unique<Process>(std::vector<std::string>{
-          Binary(), "bench", "--topology=" + topology, Cat("--node=", static_cast<char>('a' + i)),
-          Cat("--seconds=", 2 * Patience()), "--floats=100000", "--json"}));
+          Binary(), "bench", "--topology=" + topology,
+          StrCat("--node=", static_cast<char>('a' + i)), StrCat("--seconds=", 2 * Patience()),
+          "--floats=100000", "--json"}));
     });
   }
   std::vector<CommandResult> results;

@@ -42,11 +42,11 @@ class ClusterOfMachines : public ClusterOfNodes {
   void WriteSegments(const std::string& segments, const std::string& cluster = "test",
                      const std::string& file = "topology.prototxt",
                      const std::string& fields = "") {
-    std::string text = Cat("name: \"", cluster, "\"\n", fields, "\n");
+    std::string text = StrCat("name: \"", cluster, "\"\n", fields, "\n");
     for (int i = 0; i < size_; ++i) {
-      text +=
-          Cat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i),
-              "\" interface: \"", Network::DeviceOf(i), "\" mac: \"", Network::MacOf(i), "\" }\n");
+      text += StrCat("node { name: \"", NameOf(i), "\" address: \"", Network::AddressOf(i),
+                     "\" interface: \"", Network::DeviceOf(i), "\" mac: \"", Network::MacOf(i),
+                     "\" }\n");
     }
     WriteFile(work_ / file, text + segments);
   }

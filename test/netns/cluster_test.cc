@@ -25,7 +25,7 @@ bool SegmentIsBusy(const MetricsRow& row) {
                            "bytes_in", "positions_taken", "diffs_sent", "diffs_merged", "sweeps",
                            "passes", "age_p50_ms", "age_max_ms", "age_iterations", "distance_rms",
                            "distance_max", "round_trip_p50_ms", "round_trip_p99_ms"}) {
-    const auto found = row.segments().find(Cat("lan.", name));
+    const auto found = row.segments().find(StrCat("lan.", name));
     if (found == row.segments().end() || !(found->second > 0)) return false;
   }
   return true;
@@ -260,8 +260,8 @@ TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
   const CommandResult top = Process({Binary(), "top", "--once", "--peers"}).Wait(120);
   EXPECT_EQ(top.status, 0) << top.errors;
   for (const char* node : {"a", "b"}) {
-    EXPECT_CONTAINS(top.output, Cat(" on test/", node, " (pid "));
-    EXPECT_CONTAINS(top.output, Cat("\n    ", node, "  "));  // as the peer of the other
+    EXPECT_CONTAINS(top.output, StrCat(" on test/", node, " (pid "));
+    EXPECT_CONTAINS(top.output, StrCat("\n    ", node, "  "));  // as the peer of the other
   }
   const CommandResult json = Process({Binary(), "top", "--once", "--json"}).Wait(120);
   EXPECT_CONTAINS(json.output, "\"peer a on lan\":{\"frames_out\":");
@@ -272,7 +272,7 @@ TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
 
 // Of a thread, by its name.
 std::optional<int> NiceValueOf(int pid, const std::string& thread) {
-  for (const auto& task : std::filesystem::directory_iterator(Cat("/proc/", pid, "/task"))) {
+  for (const auto& task : std::filesystem::directory_iterator(StrCat("/proc/", pid, "/task"))) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
     if (name == thread) return getpriority(PRIO_PROCESS, std::stoi(task.path().filename()));
@@ -301,7 +301,7 @@ class ResumedClusterOfMachines : public ClusterOfMachines {
  protected:
   // Batches that the node had trained on, by its part of the state at that iteration.
   int64_t Trained(int node, int64_t iteration) const {
-    const std::string state = Cat(work_.Snapshot("run", iteration), ".solverstate");
+    const std::string state = StrCat(work_.Snapshot("run", iteration), ".solverstate");
     const caffe::StreamPosition at =
         LoadResumePoint(NodeStatePath(state, NameOf(node))).state.stream(0);
     return static_cast<int64_t>(at.next_batch()) - at.outstanding_size();
@@ -309,13 +309,14 @@ class ResumedClusterOfMachines : public ClusterOfMachines {
   // Iterations that the node's only solver had done, by its log, in which each has its line,
   // when the state of its data was taken for that snapshot.
   int64_t LoggedUntil(int node, int64_t iteration, const std::string& log) const {
-    const size_t saved = log.find(Cat("run_iter_", iteration, ".", NameOf(node), ".solverstate"));
+    const size_t saved =
+        log.find(StrCat("run_iter_", iteration, ".", NameOf(node), ".solverstate"));
     EXPECT_NE(saved, std::string::npos) << log;
     const std::string before = log.substr(0, saved);
     // One that completes the iteration saves behind it. One that hears of it takes the state at
     // once, and its solver's momentum, without which nothing is written, behind the next one.
     const bool completes =
-        before.find(Cat("] Iteration ", iteration - 1, " (")) != std::string::npos;
+        before.find(StrCat("] Iteration ", iteration - 1, " (")) != std::string::npos;
     return Logged(before) - (completes ? 0 : 1);
   }
   static int64_t Logged(const std::string& log) {
@@ -354,7 +355,7 @@ TEST_F(ResumedClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
   }
   for (int i = 0; i < 2; ++i) {
     const std::string log = Finish(i).errors;
-    EXPECT_CONTAINS(log, Cat("run_iter_300.", NameOf(i), ".solverstate at iteration 300"));
+    EXPECT_CONTAINS(log, StrCat("run_iter_300.", NameOf(i), ".solverstate at iteration 300"));
     EXPECT_EQ(Trained(i, 600), at_300[i] + LoggedUntil(i, 600, log)) << NameOf(i);
     EXPECT_EQ(Trained(i, 630), at_300[i] + Logged(log)) << NameOf(i);
     EXPECT_GT(Logged(log), 0);
@@ -475,7 +476,7 @@ class NodeWithoutNetwork : public ClusterOfMachines {
  protected:
   void StartsOnce(const std::string& transport) {
     Build(2);
-    WriteTopology(Cat("transport: \"", transport, "\""));
+    WriteTopology(StrCat("transport: \"", transport, "\""));
     SetLink("down");
     Start(1, Endless());
     Await(1, "Waiting up to 60 s for the network");

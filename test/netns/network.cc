@@ -96,7 +96,7 @@ std::string Network::WhyNoBridge() {
     if (unshare(CLONE_NEWNET) == 0)
       reason = WhyNotRun({"ip", "link", "add", "hub0", "type", "bridge"});
     else
-      reason = Cat("no network namespaces: ", ErrnoText(errno));
+      reason = StrCat("no network namespaces: ", ErrnoText(errno));
   });
   return reason;
 }
@@ -111,13 +111,13 @@ Network::Network(int mtu, int machines) : machines_(machines) {
     Run(machine, {"ip", "link", "set", device, "address", MacOf(machine)});
     Run(machine, {"ip", "link", "set", device, "mtu", std::to_string(mtu), "up"});
     if (machines == 2) continue;
-    const std::string port = Cat("port", machine);
+    const std::string port = StrCat("port", machine);
     Run(machines, {"ip", "link", "set", port, "mtu", std::to_string(mtu), "master", "hub0", "up"});
   }
 }
 
 std::string Network::PathOf(int space) const {
-  return Cat("/proc/", getpid(), "/fd/", namespaces_[space]);
+  return StrCat("/proc/", getpid(), "/fd/", namespaces_[space]);
 }
 
 void Network::Join() {
@@ -131,7 +131,7 @@ void Network::JoinByBridge() {
   Run(bridge, {"ip", "link", "add", "hub0", "type", "bridge"});
   Run(bridge, {"ip", "link", "set", "hub0", "up"});
   for (int machine = 0; machine < bridge; ++machine) {
-    Run(bridge, {"ip", "link", "add", Cat("port", machine), "type", "veth", "peer", "name",
+    Run(bridge, {"ip", "link", "add", StrCat("port", machine), "type", "veth", "peer", "name",
                  DeviceOf(machine), "netns", PathOf(machine)});
   }
 }
@@ -157,7 +157,7 @@ std::string Network::Run(int machine, const std::vector<std::string>& arguments)
 
 void Network::LosePackets(int machine, double share, int least_bytes) const {
   Run(machine, {"iptables", "-A", "INPUT", "-i", DeviceOf(machine), "-p", "udp", "-m", "length",
-                "--length", Cat(least_bytes, ":65535"), "-m", "statistic", "--mode", "random",
+                "--length", StrCat(least_bytes, ":65535"), "-m", "statistic", "--mode", "random",
                 "--probability", std::to_string(share), "-j", "DROP"});
 }
 

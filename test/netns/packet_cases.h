@@ -27,7 +27,7 @@ inline PacketOptions PacketOptionsFor(const GroupOptions& group) {
 
 // Two nodes lie at the ends of a cable, more at the ports of a bridge.
 inline TransportCase PacketCase(int mtu) {
-  return {Cat("PacketAtMtu", mtu),
+  return {StrCat("PacketAtMtu", mtu),
           [=](const GroupOptions& group) {
             // Machines stay, so that a test need not make them anew.
             static std::map<std::pair<int, int>, std::unique_ptr<Network>> networks;

@@ -102,9 +102,9 @@ TEST_F(Packet, FramesFillTheMtuAndLongerOnesAreRefused) {
     PacketOptions options = PacketOptionsOf(0, 2);
     EXPECT_EQ(ConnectInside(network, 0, options)->max_frame_bytes(), mtu - 16u);
     options.max_frame_bytes = mtu - 15;
-    EXPECT_EQ(ErrorInside(network, options),
-              Cat("transport packet: max_frame_bytes=", mtu - 15, ": interface mr0 has room for ",
-                  mtu - 16, " (MTU ", mtu, "); expected that at most"));
+    EXPECT_EQ(ErrorInside(network, options), StrCat("transport packet: max_frame_bytes=", mtu - 15,
+                                                    ": interface mr0 has room for ", mtu - 16,
+                                                    " (MTU ", mtu, "); expected that at most"));
   }
 }
 

@@ -60,7 +60,7 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     std::vector<CommandResult> results;
     for (int i : stopped) {
       results.push_back(Finish(i));
-      EXPECT_FALSE(std::filesystem::exists(Cat("/proc/", pids[i])));
+      EXPECT_FALSE(std::filesystem::exists(StrCat("/proc/", pids[i])));
       ExpectNoFileOf(pids[i]);
     }
     return results;
@@ -84,7 +84,7 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
   void ExpectNoFileOf(int pid) const {
     for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
       const std::string name = file.path().filename();
-      EXPECT_FALSE(name.starts_with("millrace") && name.ends_with(Cat(".", pid))) << name;
+      EXPECT_FALSE(name.starts_with("millrace") && name.ends_with(StrCat(".", pid))) << name;
     }
     for (const std::string& name : work_.FilesWith("")) {
       EXPECT_FALSE(name.ends_with(".tmp")) << name;
@@ -113,14 +113,14 @@ class StopOverALink : public StopOfAClusterOfMachines, public testing::WithParam
       if (GetParam().loses) network_->LosePackets(i, 0.1, 0);
       if (!GetParam().slow) continue;
       Slow(i, Network::DeviceOf(i));
-      Slow(network_->bridge(), Cat("port", i));
+      Slow(network_->bridge(), StrCat("port", i));
     }
     WriteTopology("transport: \"udp\"");
     UseAWideNet();
     StartAll(Slowly(Endless()));
     for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
   }
-  std::string TitleOf(const std::string& who) const { return Cat(GetParam().name, ", ", who); }
+  std::string TitleOf(const std::string& who) const { return StrCat(GetParam().name, ", ", who); }
 
  private:
   // What leaves by the device: 20 Mbit/s, and 100 ms of that in a queue.

@@ -15,7 +15,7 @@ namespace millrace::test {
 inline TransportCase AcrossCase(int mtu, bool offloads) {
   UdpSocketOptions socket;
   socket.gso = socket.gro = offloads;
-  const std::string name = Cat("UdpAtMtu", mtu, offloads ? "" : "WithoutOffloads");
+  const std::string name = StrCat("UdpAtMtu", mtu, offloads ? "" : "WithoutOffloads");
   return {name,
           [=](const GroupOptions& group) {
             // Sockets keep their namespaces, so the network may go first.

@@ -27,7 +27,7 @@ TEST_F(UdpAcrossNetwork, FramesFitTheMtuOfTheNarrowestPathAndLongerOnesAreRefuse
               static_cast<size_t>(bytes));
     options.max_frame_bytes = bytes + 1;
     EXPECT_CONTAINS(ErrorOf([&] { AcrossNetwork(network, 2, options, {}); }),
-                    Cat("has room for ", bytes, " (MTU ", mtu, "); expected that at most"));
+                    StrCat("has room for ", bytes, " (MTU ", mtu, "); expected that at most"));
     UdpSocketOptions fragments;
     fragments.fragment = true;
     options.max_frame_bytes = 30'000;

@@ -34,13 +34,13 @@ TEST(AccuracyLayer, MatchesTheReference) {
     for (int top_k : {1, 3, 5}) {
       for (std::optional<int> ignored : {std::optional<int>(), std::optional<int>(2)}) {
         for (bool ties : {false, true}) {
-          SCOPED_TRACE(Cat(ShapeText(c.shape), " top_k ", top_k, ties ? " ties" : ""));
+          SCOPED_TRACE(StrCat(ShapeText(c.shape), " top_k ", top_k, ties ? " ties" : ""));
           Array scores = Uniform(ShapeCount(c.shape), 0, 4, &rng);
           for (double& score : scores) score = ties ? std::floor(score) : score;
           std::vector<int> labels(c.view.positions());
           for (int& label : labels) label = static_cast<int>(rng.Below(c.view.classes - 1));
-          LayerRunner runner(Text(Cat("axis: ", c.axis, " top_k: ", top_k,
-                                      ignored ? Cat(" ignore_label: ", *ignored) : "")),
+          LayerRunner runner(Text(StrCat("axis: ", c.axis, " top_k: ", top_k,
+                                         ignored ? StrCat(" ignore_label: ", *ignored) : "")),
                              caffe::TEST);
           runner.AddBottom(c.shape, scores);
           runner.AddBottom({c.view.positions()}, Array(labels.begin(), labels.end()));

@@ -22,9 +22,9 @@ inline ConvolutionShape ShapeOf(const reference::Convolution& g, int64_t block) 
 }
 
 inline std::string TextOf(const reference::Convolution& g, int64_t block) {
-  return Cat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block, ", groups ",
-             g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ", g.stride_h, "x",
-             g.stride_w, ", pad ", g.pad_h, "x", g.pad_w);
+  return StrCat(g.n, "x", g.c, "x", g.h, "x", g.w, " to ", g.outputs, ", block ", block,
+                ", groups ", g.groups, ", kernel ", g.kernel_h, "x", g.kernel_w, ", stride ",
+                g.stride_h, "x", g.stride_w, ", pad ", g.pad_h, "x", g.pad_w);
 }
 
 // Where value p of channel c lies in blocks of `block` channels of `area` values.

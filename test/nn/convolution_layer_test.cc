@@ -7,11 +7,11 @@ namespace {
 using reference::Convolution;
 
 std::string Text(const Convolution& g, bool bias) {
-  return Cat("type: 'Convolution' bottom: 'data' convolution_param { num_output: ", g.outputs,
-             " group: ", g.groups, " kernel_h: ", g.kernel_h, " kernel_w: ", g.kernel_w,
-             " pad_h: ", g.pad_h, " pad_w: ", g.pad_w, " stride_h: ", g.stride_h,
-             " stride_w: ", g.stride_w, " dilation: ", g.dilation_h, " dilation: ", g.dilation_w,
-             " bias_term: ", bias ? "true" : "false", " }");
+  return StrCat("type: 'Convolution' bottom: 'data' convolution_param { num_output: ", g.outputs,
+                " group: ", g.groups, " kernel_h: ", g.kernel_h, " kernel_w: ", g.kernel_w,
+                " pad_h: ", g.pad_h, " pad_w: ", g.pad_w, " stride_h: ", g.stride_h,
+                " stride_w: ", g.stride_w, " dilation: ", g.dilation_h, " dilation: ", g.dilation_w,
+                " bias_term: ", bias ? "true" : "false", " }");
 }
 
 template <typename T>

@@ -6,7 +6,7 @@ namespace millrace::test {
 namespace {
 
 std::string Text(double ratio) {
-  return Cat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }");
+  return StrCat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }");
 }
 
 // The mask as documented by the generator: in each group of 64 values, value
@@ -25,7 +25,7 @@ TEST(DropoutLayer, TrainingMultipliesByAScaledMaskOfItsOwnStream) {
   Rng rng(Seed(), {1});
   for (double ratio : {0.0, 0.25, 0.5, 0.9}) {
     for (int64_t count : {1, 63, 64, 65, 1000}) {
-      SCOPED_TRACE(Cat(ratio, " ", count));
+      SCOPED_TRACE(StrCat(ratio, " ", count));
       LayerRunner runner(Text(ratio));
       runner.context().seed = Seed();
       runner.context().layer_id = 4;
@@ -121,7 +121,7 @@ TEST(DropoutLayer, FollowsABottomThatGrows) {
 
 TEST(DropoutLayer, RefusesARatioOutsideOfZeroToBelowOne) {
   for (const char* ratio : {"-0.1", "1", "1.5", "nan"}) {
-    LayerRunner runner(Cat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }"));
+    LayerRunner runner(StrCat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }"));
     runner.AddBottom({1}, {1});
     EXPECT_CONTAINS(ErrorOf([&] { runner.SetUp(); }), "expected a number from 0 to below 1");
   }

@@ -63,7 +63,7 @@ std::string ComplaintOf(const std::string& text, const Shape& shape) {
   try {
     CheckFiller(Filler(text), shape, "weight_filler");
   } catch (const FieldError& error) {
-    return Cat(error.field(), ": ", error.what());
+    return StrCat(error.field(), ": ", error.what());
   }
   return "";
 }

@@ -10,7 +10,7 @@ std::vector<float> Floats(const Array& values) { return {values.begin(), values.
 Array Doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
 void ExpectMatch(const InnerProductShape& s, bool with_bias, Rng* rng) {
-  SCOPED_TRACE(Cat(s.rows, " rows, ", s.inputs, " inputs, ", s.outputs, " outputs"));
+  SCOPED_TRACE(StrCat(s.rows, " rows, ", s.inputs, " inputs, ", s.outputs, " outputs"));
   ASSERT_TRUE(InnerProductKernelFits(s));
   const Array x = Uniform(s.rows * s.inputs, -1, 1, rng);
   const Array weight = Uniform(s.inputs * s.outputs, -1, 1, rng);

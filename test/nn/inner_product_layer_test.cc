@@ -28,9 +28,9 @@ std::vector<Case> Cases() {
 }
 
 std::string Text(const Case& c, bool bias) {
-  return Cat("type: 'InnerProduct' bottom: 'x' inner_product_param { num_output: ", c.g.outputs,
-             " axis: ", c.axis, " transpose: ", c.g.transpose ? "true" : "false",
-             " bias_term: ", bias ? "true" : "false", " }");
+  return StrCat("type: 'InnerProduct' bottom: 'x' inner_product_param { num_output: ", c.g.outputs,
+                " axis: ", c.axis, " transpose: ", c.g.transpose ? "true" : "false",
+                " bias_term: ", bias ? "true" : "false", " }");
 }
 
 TEST(InnerProductLayer, MatchesTheReference) {

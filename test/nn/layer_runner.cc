@@ -90,8 +90,8 @@ std::set<Layout> ForEachLayout(const std::string& prototxt, const Shape& shape, 
     const Layout layout = runner.bottom().layout();
     if (!done.insert({layout, runner.top().layout()}).second) continue;
     taken.insert(layout);
-    SCOPED_TRACE(Cat("memory order ", LayoutName(layout), " to ", LayoutName(runner.top().layout()),
-                     ", shape ", ShapeText(shape)));
+    SCOPED_TRACE(StrCat("memory order ", LayoutName(layout), " to ",
+                        LayoutName(runner.top().layout()), ", shape ", ShapeText(shape)));
     body(runner);
   }
   return taken;

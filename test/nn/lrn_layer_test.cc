@@ -7,9 +7,9 @@ namespace {
 using reference::Lrn;
 
 std::string Text(const Lrn& g) {
-  return Cat("type: 'LRN' bottom: 'x' lrn_param { local_size: ", g.size, " alpha: ", g.alpha,
-             " beta: ", g.beta, " k: ", g.k,
-             " norm_region: ", g.within_channel ? "WITHIN_CHANNEL" : "ACROSS_CHANNELS", " }");
+  return StrCat("type: 'LRN' bottom: 'x' lrn_param { local_size: ", g.size, " alpha: ", g.alpha,
+                " beta: ", g.beta, " k: ", g.k,
+                " norm_region: ", g.within_channel ? "WITHIN_CHANNEL" : "ACROSS_CHANNELS", " }");
 }
 
 std::vector<Lrn> Cases() {

@@ -177,10 +177,10 @@ TEST(NetReorder, ConversionsAreInsertedWhereLayersDisagreeOnly) {
 TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
   const auto layout_with = [](int channels) {
     const std::string text =
-        Cat("layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: ",
-            channels, " dim: 9 dim: 9 } } }\n",
-            "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n",
-            "  convolution_param { num_output: 32 group: 2 kernel_size: 5 } }");
+        StrCat("layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: ",
+               channels, " dim: 9 dim: 9 } } }\n",
+               "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n",
+               "  convolution_param { num_output: 32 group: 2 kernel_size: 5 } }");
     NetOptions options = InPhase(caffe::TRAIN);
     options.layout = Layout::kBlocked8;
     TestNet net(text, options);

@@ -16,9 +16,10 @@ const char kLoss[] =
 
 std::string Ip(const std::string& name, const std::string& bottom, const std::string& top,
                int outputs, const std::string& more = "") {
-  return Cat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", top,
-             "' ", more, " inner_product_param { num_output: ", outputs,
-             " weight_filler { type: 'xavier' } bias_filler { type: 'constant' value: 0.1 } } }\n");
+  return StrCat(
+      "layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", top, "' ",
+      more, " inner_product_param { num_output: ", outputs,
+      " weight_filler { type: 'xavier' } bias_filler { type: 'constant' value: 0.1 } } }\n");
 }
 
 void SetInputs(TestNet* net) {

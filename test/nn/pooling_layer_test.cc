@@ -7,10 +7,10 @@ namespace {
 using reference::Pooling;
 
 std::string Text(const Pooling& g) {
-  return Cat("type: 'Pooling' bottom: 'x' pooling_param { pool: ", g.average ? "AVE" : "MAX",
-             " kernel_h: ", g.kernel_h, " kernel_w: ", g.kernel_w, " pad_h: ", g.pad_h,
-             " pad_w: ", g.pad_w, " stride_h: ", g.stride_h, " stride_w: ", g.stride_w,
-             " round_mode: ", g.round_up ? "CEIL" : "FLOOR", " }");
+  return StrCat("type: 'Pooling' bottom: 'x' pooling_param { pool: ", g.average ? "AVE" : "MAX",
+                " kernel_h: ", g.kernel_h, " kernel_w: ", g.kernel_w, " pad_h: ", g.pad_h,
+                " pad_w: ", g.pad_w, " stride_h: ", g.stride_h, " stride_w: ", g.stride_w,
+                " round_mode: ", g.round_up ? "CEIL" : "FLOOR", " }");
 }
 
 Pooling RandomGeometry(Rng* rng) {
@@ -101,8 +101,8 @@ TEST(PoolingLayer, PoolsTheWholeBottomIfAsked) {
     Pooling g;
     g.average = method == std::string("AVE");
     g.n = 2, g.c = 16, g.h = g.kernel_h = 5, g.w = g.kernel_w = 7;
-    ExpectMatch(Cat("type: 'Pooling' bottom: 'x' pooling_param { global_pooling: true pool: ",
-                    method, " }"),
+    ExpectMatch(StrCat("type: 'Pooling' bottom: 'x' pooling_param { global_pooling: true pool: ",
+                       method, " }"),
                 g, Apart(2 * 16 * 35, 0.01, &rng), &rng);
   }
 }

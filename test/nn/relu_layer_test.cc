@@ -5,7 +5,7 @@ namespace millrace::test {
 namespace {
 
 std::string Text(double slope) {
-  return Cat("type: 'ReLU' relu_param { negative_slope: ", slope, " }");
+  return StrCat("type: 'ReLU' relu_param { negative_slope: ", slope, " }");
 }
 
 TEST(ReluLayer, MatchesTheReferenceInEveryMemoryOrder) {
@@ -29,7 +29,7 @@ TEST(ReluLayer, GradientsAreRightInPlaceAndNot) {
   Rng rng(Seed(), {2});
   for (double slope : {0.0, 0.25}) {
     for (bool in_place : {false, true}) {
-      SCOPED_TRACE(Cat(slope, in_place ? " in place" : ""));
+      SCOPED_TRACE(StrCat(slope, in_place ? " in place" : ""));
       LayerRunner runner(Text(slope));
       runner.AddBottom({4, 10}, Apart(40, 0.1, &rng));
       in_place ? runner.SetUpInPlace() : runner.SetUp();

@@ -24,7 +24,7 @@ std::vector<Case> Cases() {
           {{2, 21, 1, 130}, 1, {2, 21, 130}}};
 }
 
-std::string Text(int axis) { return Cat("type: 'Softmax' softmax_param { axis: ", axis, " }"); }
+std::string Text(int axis) { return StrCat("type: 'Softmax' softmax_param { axis: ", axis, " }"); }
 
 TEST(SoftmaxLayer, MatchesTheReferenceForwardAndBackward) {
   Rng rng(Seed(), {1});
@@ -44,7 +44,7 @@ TEST(SoftmaxLayer, GradientsAreRightInPlaceAndNot) {
   for (const Case& c : Cases()) {
     if (c.view.classes > 30) continue;
     for (bool in_place : {false, true}) {
-      SCOPED_TRACE(Cat(ShapeText(c.shape), " axis ", c.axis, in_place ? " in place" : ""));
+      SCOPED_TRACE(StrCat(ShapeText(c.shape), " axis ", c.axis, in_place ? " in place" : ""));
       LayerRunner runner(Text(c.axis));
       runner.AddBottom(c.shape, Uniform(ShapeCount(c.shape), -1, 1, &rng));
       in_place ? runner.SetUpInPlace() : runner.SetUp();
@@ -66,7 +66,7 @@ TEST(SoftmaxLayer, RefusesAnAxisThatDoesNotExist) {
     LayerRunner runner(Text(axis));
     runner.AddBottom({2, 3}, Array(6, 0.0));
     EXPECT_CONTAINS(ErrorOf([&] { runner.SetUp(); }),
-                    Cat(axis, " is not an axis of a blob with 2 axes"));
+                    StrCat(axis, " is not an axis of a blob with 2 axes"));
   }
 }
 

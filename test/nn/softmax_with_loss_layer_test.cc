@@ -51,8 +51,8 @@ const Case kCases[] = {{{64, 10}, {64}, 1, {64, 10, 1}},
                        {{3, 2, 9, 9}, {3, 9, 9}, 1, {3, 2, 81}}};
 
 std::string Text(int axis, const std::string& loss_param) {
-  return Cat("name: 'loss' type: 'SoftmaxWithLoss' softmax_param { axis: ", axis,
-             " } loss_param { ", loss_param, " }");
+  return StrCat("name: 'loss' type: 'SoftmaxWithLoss' softmax_param { axis: ", axis,
+                " } loss_param { ", loss_param, " }");
 }
 
 TEST(SoftmaxWithLossLayer, MatchesTheReferenceInEveryNormalization) {
@@ -61,7 +61,7 @@ TEST(SoftmaxWithLossLayer, MatchesTheReferenceInEveryNormalization) {
     for (const Norm& norm : kNorms) {
       for (std::optional<int> ignored : {std::optional<int>(), std::optional<int>(1)}) {
         const std::string param = norm.text + (ignored ? " ignore_label: 1" : "");
-        SCOPED_TRACE(Cat(ShapeText(c.shape), param));
+        SCOPED_TRACE(StrCat(ShapeText(c.shape), param));
         const Array x = Uniform(ShapeCount(c.shape), -4, 4, &rng);
         const std::vector<int> labels = RandomLabels(c.view, &rng);
         int valid = 0;
@@ -90,7 +90,7 @@ TEST(SoftmaxWithLossLayer, GradientsAreRight) {
   for (const Case& c : kCases) {
     if (c.view.classes > 100) continue;
     for (const Norm& norm : kNorms) {
-      SCOPED_TRACE(Cat(ShapeText(c.shape), norm.text));
+      SCOPED_TRACE(StrCat(ShapeText(c.shape), norm.text));
       LayerRunner runner(Text(c.axis, norm.text + " ignore_label: 0"));
       runner.AddBottom(c.shape, Uniform(ShapeCount(c.shape), -1, 1, &rng));
       runner.AddBottom(c.labels, Floats(RandomLabels(c.view, &rng)));

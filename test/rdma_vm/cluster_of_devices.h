@@ -27,24 +27,24 @@ class ClusterOfDevices : public ClusterOfNodes {
   // Of the nodes that are named, of all if none is.
   void WriteTopology(const std::string& segments, const std::string& cluster = "test",
                      const std::string& file = "topology.prototxt", std::vector<int> nodes = {}) {
-    std::string text = Cat("name: \"", cluster, "\"\n");
+    std::string text = StrCat("name: \"", cluster, "\"\n");
     const bool all = nodes.empty();
     for (int i = 0; all && i < size_; ++i) nodes.push_back(i);
     for (int node : nodes) {
-      text += Cat("node { name: \"", NameOf(node), "\" address: \"", NodeAddress(node % devices_),
-                  "\" }\n");
+      text += StrCat("node { name: \"", NameOf(node), "\" address: \"",
+                     NodeAddress(node % devices_), "\" }\n");
     }
     WriteFile(work_ / file, text + segments);
   }
   // One segment for all weights. A node is given up late: what has the processor for
   // seconds here may be another.
   static std::string Segment(const std::string& fields = "", const std::string& name = "fabric") {
-    return Cat("segment { name: \"", name, "\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 100 ",
-               fields.find("suspect_ms") == std::string::npos ? "suspect_ms: 20000 " : "", fields,
-               " }\n");
+    return StrCat(
+        "segment { name: \"", name, "\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 100 ",
+        fields.find("suspect_ms") == std::string::npos ? "suspect_ms: 20000 " : "", fields, " }\n");
   }
   static std::string Multicast(const std::string& value) {
-    return Cat("option { key: \"multicast\" value: \"", value, "\" } ");
+    return StrCat("option { key: \"multicast\" value: \"", value, "\" } ");
   }
 
   // Put before a node's command: its fabric refuses it all groups.
@@ -56,7 +56,7 @@ class ClusterOfDevices : public ClusterOfNodes {
   // Of a model on the first batches of test images.
   double AccuracyOf(const std::string& model, int batches) {
     const CommandResult result = test::Run({Binary(), "test", "--model=" + (work_ / "net.prototxt"),
-                                            "--weights=" + model, Cat("--iterations=", batches)},
+                                            "--weights=" + model, StrCat("--iterations=", batches)},
                                            120 * Patience());
     EXPECT_EQ(result.status, 0) << result.errors;
     return Accuracy({result}).first;

@@ -102,7 +102,7 @@ class VerbsGpuMemory : public testing::Test {
 };
 
 TEST_F(VerbsGpuMemory, IsReadByTheDeviceAloneHoweverShortThePayloadIs) {
-  ASSERT_TRUE(group_[0]->Expose(pages_.gpu()));
+  ASSERT_TRUE(group_[0]->RegisterMemory(pages_.gpu()));
   pages_.Forbid();
   for (size_t i = 0; i < pages_.gpu().size(); ++i) pages_.alias()[i] = static_cast<std::byte>(i);
   const Bytes header = Numbered(5, 40);
@@ -123,7 +123,7 @@ TEST_F(VerbsGpuMemory, IsReadByTheDeviceAloneHoweverShortThePayloadIs) {
 
 TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
   pages_.Forbid();  // before it is registered: the kernel cannot pin it either
-  EXPECT_FALSE(group_[0]->Expose(pages_.gpu()));
+  EXPECT_FALSE(group_[0]->RegisterMemory(pages_.gpu()));
   const Bytes header = Numbered(5, 40), payload = Numbered(6, 400);
   const OutFrame frame = {NodeId{1}, header, payload};
   ASSERT_TRUE(SendOne(group_[0].get(), frame));  // the endpoint works on
@@ -134,7 +134,7 @@ TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
 TEST_F(VerbsGpuMemory, WithoutAnyWayToTheDeviceIsOneLine) {
   pages_.Forbid();
   Played().memory.exhausted = true;
-  const std::string said = ErrorOf([&] { group_[0]->Expose(pages_.gpu()); });
+  const std::string said = ErrorOf([&] { group_[0]->RegisterMemory(pages_.gpu()); });
   EXPECT_EQ(said,
             "transport verbs: rxe1 port 1: no way from the memory of played device 0 to this "
             "device: dma-buf: it is played; peer memory: the module nvidia_peermem is not loaded; "

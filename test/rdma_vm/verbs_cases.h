@@ -18,7 +18,7 @@ namespace millrace::test {
 
 inline constexpr int kVerbsNodes = kFabricNodes;
 
-inline std::string VerbsAddress(int node) { return Cat(NodeAddress(node), ":", 7700 + node); }
+inline std::string VerbsAddress(int node) { return StrCat(NodeAddress(node), ":", 7700 + node); }
 
 // The options of a node among `nodes`.
 inline VerbsOptions VerbsOptionsOf(int node, int nodes, VerbsOptions options = {}) {
@@ -34,7 +34,7 @@ inline VerbsOptions VerbsOptionsOf(int node, int nodes, VerbsOptions options = {
 inline void AwaitReach(const Group& group) {
   Guard guard;
   for (const auto& end : group) {
-    auto* const windowed = dynamic_cast<WindowedEndpoint*>(end.get());
+    auto* const windowed = dynamic_cast<CreditedEndpoint*>(end.get());
     while (!windowed->ReachesAll() && guard.Waiting("the peers to be found")) {
       end->Wait(INT64_MIN, WaitFor::kReceive);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -106,7 +106,7 @@ TEST_F(Verbs, SendsFromMemoryThatItWasShownAndSaysWhenItIsDone) {
   std::vector<float> weights(100'000);
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
   const auto memory = std::as_bytes(std::span(weights));
-  ASSERT_TRUE(group[0]->Expose(memory));
+  ASSERT_TRUE(group[0]->RegisterMemory(memory));
   const Bytes header = Numbered(5, 40);
   for (size_t at = 0; at + 4000 <= memory.size(); at += 4000) {
     const OutFrame frame = {NodeId{1}, header, memory.subspan(at, 4000)};
@@ -271,8 +271,8 @@ TEST_F(Verbs, ClustersWithTheSameGroupsDoNotHearEachOther) {
   for (int node = 0; node < 2; ++node) {
     VerbsOptions own = options;
     own.node = static_cast<NodeId>(node);
-    own.address = Cat("10.98.0.", node + 3, ":7800");
-    own.peers = {{static_cast<NodeId>(1 - node), Cat("10.98.0.", 4 - node, ":7800")}};
+    own.address = StrCat("10.98.0.", node + 3, ":7800");
+    own.peers = {{static_cast<NodeId>(1 - node), StrCat("10.98.0.", 4 - node, ":7800")}};
     other.push_back(ConnectVerbs(own));
   }
   AwaitReach(other);

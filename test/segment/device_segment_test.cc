@@ -30,7 +30,7 @@ void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
 // One GPU at least, so that a missing one is seen as skipped.
 std::vector<DeviceKind> DeviceKinds() {
   std::vector<DeviceKind> all = {{"played"}};
-  for (const int ordinal : CudaOrdinals()) all.push_back({Cat("cuda", ordinal), ordinal});
+  for (const int ordinal : CudaOrdinals()) all.push_back({StrCat("cuda", ordinal), ordinal});
   return all;
 }
 
@@ -111,7 +111,7 @@ void ExpectNothingRefused(SegmentNodes* segment, int nodes) {
 TEST_P(DeviceSegment, BringsTheProgressOfEveryNodeToAllOthersOnceInAnyCodec) {
   for (const Codec codec : kCodecs) {
     for (const bool mixed : {false, true}) {
-      SCOPED_TRACE(Cat("codec ", static_cast<int>(codec), mixed ? ", mixed" : ""));
+      SCOPED_TRACE(StrCat("codec ", static_cast<int>(codec), mixed ? ", mixed" : ""));
       NetSegmentConfig config;
       config.exchange.codec = {codec, 0.5f};
       const int nodes = mixed ? 3 : 2;

@@ -59,7 +59,7 @@ class Restarting : public test::SegmentNodes {
 // `gone_ms`: from the end of the earlier start to the later one. `incarnation`: of the latter.
 void ExpectToJoin(bool keyed, int64_t gone_ms, uint32_t incarnation) {
   SCOPED_TRACE(
-      Cat(keyed ? "with" : "without", " a key, gone for ", gone_ms, " ms, as ", incarnation));
+      StrCat(keyed ? "with" : "without", " a key, gone for ", gone_ms, " ms, as ", incarnation));
   Restarting segment(2, keyed);
   segment.StartAs(0, 900);
   segment.StartAs(1, 1000);
@@ -106,13 +106,13 @@ TEST(EarlierStart, TakesALaterIncarnationWhileItTrainsWithOthers) {
     segment.Run(3000);
     segment.Kill(1);
     segment.Run(3000);
-    for (const NodeId peer : {1, 2}) segment.links[0]->Cut(peer, true);
+    for (const NodeId peer : {1, 2}) segment.links[0]->Partition(peer, true);
     segment.StartAs(1, 10);
     segment.StartAs(2, 20);
     segment.Run(3000);
     EXPECT_EQ(segment.net(1).state().members(), 2u);
     segment.Say(1, "hello");
-    for (const NodeId peer : {1, 2}) segment.links[0]->Cut(peer, false);
+    for (const NodeId peer : {1, 2}) segment.links[0]->Partition(peer, false);
     segment.Run(10'000);
     EXPECT_TRUE(segment.Together());
     EXPECT_EQ(segment.Heard(0, 1), "hello");

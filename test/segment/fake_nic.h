@@ -75,7 +75,7 @@ class PlayedNic : public Transport {
     return inner_->Wait(deadline_ns, what);
   }
   void Wake() override { inner_->Wake(); }
-  bool Expose(std::span<const std::byte> memory) override {
+  bool RegisterMemory(std::span<const std::byte> memory) override {
     return options_.reads != nullptr && options_.reads->Owns(memory.data());
   }
   std::vector<std::span<const std::byte>> ReceiveMemory() const override {

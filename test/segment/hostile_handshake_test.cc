@@ -162,11 +162,11 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     EXPECT_EQ(meters.handshake_drops(), before + kMany);
     EXPECT_EQ(meters.handshake_drops(forgery.reason), kMany);
     const std::string total = SummaryOf(meters, segment.net(2).transport().counters());
-    EXPECT_CONTAINS(total, Cat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
+    EXPECT_CONTAINS(total, StrCat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
     std::map<std::string, double> numbers;  // of the board and the metrics file
     for (const Metric& each : MetricsOf(segment.net(2))) numbers[each.name] = each.value;
     EXPECT_EQ(numbers.at("dropped_handshake"), static_cast<double>(before + kMany));
-    EXPECT_EQ(numbers.at(Cat("handshake_", HandshakeDropName(forgery.reason))), kMany);
+    EXPECT_EQ(numbers.at(StrCat("handshake_", HandshakeDropName(forgery.reason))), kMany);
     EXPECT_EQ(segment.net(2).state().members(), 2u);
   }
 }

@@ -121,7 +121,7 @@ TEST(Raise, ForgedRefusalsAreBoundedWhereThereIsNoKey) {
     EXPECT_EQ(meeting.node(1).incarnation(), 1u);
     EXPECT_EQ(meeting.node(1).Verdict(meeting.now()), JoinVerdict::kGiveUp);
     EXPECT_EQ(meeting.node(1).verdict_reason(),
-              Cat("node a knows a later start of this node: ", claimed, ", here 1"));
+              StrCat("node a knows a later start of this node: ", claimed, ", here 1"));
   }
   Meeting meeting(2);
   uint32_t claimed = 100;

@@ -53,7 +53,7 @@ TEST(NetSegment, StartsFromTheWeightsOfTheNodeThatBegan) {
   segment.Run(2500);
   EXPECT_TRUE(segment.net(1).state().in_sync());
   EXPECT_TRUE(segment.net(1).state().bootstrapped());
-  EXPECT_TRUE(segment.net(1).state().leads());
+  EXPECT_TRUE(segment.net(1).state().is_leader());
   segment.Start(0, 9.0f);
   EXPECT_FALSE(segment.net(0).state().in_sync());
   segment.Run(1000);
@@ -61,8 +61,8 @@ TEST(NetSegment, StartsFromTheWeightsOfTheNodeThatBegan) {
   EXPECT_FALSE(segment.net(0).state().bootstrapped());
   for (float w : segment.weights(0)) ASSERT_EQ(w, 5.0f);
   // Exactly one does what is to be done once: the lowest.
-  EXPECT_TRUE(segment.net(0).state().leads());
-  EXPECT_FALSE(segment.net(1).state().leads());
+  EXPECT_TRUE(segment.net(0).state().is_leader());
+  EXPECT_FALSE(segment.net(1).state().is_leader());
 }
 
 TEST(NetSegment, SendsNothingButHeartbeatsWithoutProgress) {

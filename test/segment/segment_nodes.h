@@ -25,7 +25,7 @@ class SegmentNodes {
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
     config_.exchange.max_nodes = static_cast<uint16_t>(nodes);
     config_.exchange.run = 7;
-    for (int i = 0; i < nodes; ++i) config_.filter.handshake.names.push_back(Cat("node", i));
+    for (int i = 0; i < nodes; ++i) config_.filter.handshake.names.push_back(StrCat("node", i));
     weights_.resize(nodes);
     nets_.resize(nodes);
     made_.resize(nodes);

@@ -30,7 +30,7 @@ class Network {
   // Nothing that comes in until then is heard; what is under way is lost.
   void Clear(uint16_t to);
   // Nodes whose bits differ do not hear each other; 0: all do.
-  void Cut(uint64_t mask) { cut_ = mask; }
+  void Partition(uint64_t mask) { cut_ = mask; }
   // Until tick `until` nodes whose bit in `mask` is set do not hear `from`, or only its smaller
   // frames.
   void Break(uint16_t from, uint64_t mask, bool largest_only, int64_t until) {

@@ -174,8 +174,8 @@ bool SimNode::CheckOwn(Failure* failure) {
     const double expected = origin_[c] + made_[c];
     const double tolerance = exact() ? 0 : 1e-3 + 1e-5 * std::abs(expected);
     if (std::abs(lane(c, id_) - expected) <= tolerance) continue;
-    *failure = {"read-your-own-writes", Cat("node ", id_, ", chunk ", c, " holds ", lane(c, id_),
-                                            " of its own, made ", expected)};
+    *failure = {"read-your-own-writes", StrCat("node ", id_, ", chunk ", c, " holds ", lane(c, id_),
+                                               " of its own, made ", expected)};
     return false;
   }
   return true;
@@ -189,21 +189,21 @@ bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failu
       const double made_wild = other->made_wild(c), slack = exact() ? 0 : 4 + 0.05 * made_wild;
       if (wild > made_wild + slack || wild < -slack) {
         *failure = {"exactly-once",
-                    Cat("node ", id_, ", chunk ", c, " holds ", wild, " of node ", other->id(),
-                        ", which wrote ", made_wild, " while it might not train")};
+                    StrCat("node ", id_, ", chunk ", c, " holds ", wild, " of node ", other->id(),
+                           ", which wrote ", made_wild, " while it might not train")};
         return false;
       }
       const float value = lane(c, other->id());
       const double made = other->made(c);
       if (value > made + (exact() ? 0 : 4 + 0.05 * made)) {
-        *failure = {"exactly-once", Cat("node ", id_, ", chunk ", c, " holds ", value, " of node ",
-                                        other->id(), ", which made ", made)};
+        *failure = {"exactly-once", StrCat("node ", id_, ", chunk ", c, " holds ", value,
+                                           " of node ", other->id(), ", which made ", made)};
         return false;
       }
       if (exact() && value < last_[c * stride_ + other->id()]) {
         *failure = {"nothing-seen-is-lost",
-                    Cat("node ", id_, ", chunk ", c, " held ", last_[c * stride_ + other->id()],
-                        " of node ", other->id(), ", holds ", value)};
+                    StrCat("node ", id_, ", chunk ", c, " held ", last_[c * stride_ + other->id()],
+                           " of node ", other->id(), ", holds ", value)};
         return false;
       }
     }

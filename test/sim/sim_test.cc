@@ -38,9 +38,9 @@ std::string Report(const Scenario& scenario, const Failure& failure) {
   const bool as_it_is = Setting("FIRST_FAILURE", 0) != 0;
   const Scenario small = as_it_is ? scenario : Shrink(scenario, failure.property);
   const auto again = RunOnce(small);
-  return Cat("seed ", scenario.seed, ": ", failure.property, ": ", failure.detail,
-             "\n  smaller: ", again ? again->detail : "", "\n  replay: REPLAY='", ToText(small),
-             "' build/test/sim_test --gtest_filter='*Replay*'");
+  return StrCat("seed ", scenario.seed, ": ", failure.property, ": ", failure.detail,
+                "\n  smaller: ", again ? again->detail : "", "\n  replay: REPLAY='", ToText(small),
+                "' build/test/sim_test --gtest_filter='*Replay*'");
 }
 
 TEST(Simulation, HoldsAllPropertiesForManySeeds) {

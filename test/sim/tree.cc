@@ -152,8 +152,8 @@ std::optional<Failure> Tree::Check() const {
         const float value = lane(id, chunk, of);
         if (value >= 0 && value <= made(of, chunk)) continue;
         return Failure{"exactly-once",
-                       Cat("tick ", tick_, ": node ", id, ", chunk ", chunk, " holds ", value,
-                           " of node ", of, ", which made ", made(of, chunk))};
+                       StrCat("tick ", tick_, ": node ", id, ", chunk ", chunk, " holds ", value,
+                              " of node ", of, ", which made ", made(of, chunk))};
       }
     }
   }
@@ -187,7 +187,7 @@ bool Tree::Settled() const {
 std::optional<Failure> Tree::Settle() {
   int64_t still = 0;
   for (const int64_t until = tick_ + kSettleWithin; still < kStill;) {
-    if (tick_ > until) return Failure{"settles", Cat("not at rest at tick ", tick_, Describe())};
+    if (tick_ > until) return Failure{"settles", StrCat("not at rest at tick ", tick_, Describe())};
     if (const auto failure = Run(1)) return failure;
     still = Settled() ? still + 1 : 0;
   }
@@ -200,7 +200,7 @@ std::optional<Failure> Tree::CheckReplicas() const {
     if (!running(id)) continue;
     if (!first) first = &nodes_[id];
     if (nodes_[id].weights != first->weights) {
-      return Failure{"replicas-equal", Cat("node ", id, " holds other weights", Describe())};
+      return Failure{"replicas-equal", StrCat("node ", id, " holds other weights", Describe())};
     }
   }
   return std::nullopt;
@@ -209,23 +209,23 @@ std::optional<Failure> Tree::CheckReplicas() const {
 std::string Tree::Describe() const {
   std::string text;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
-    text += Cat("\n  node ", id, " lost ", lives_lost(id), " lives;");
+    text += StrCat("\n  node ", id, " lost ", lives_lost(id), " lives;");
     for (const End& end : nodes_[id].ends) {
-      text += Cat(" segment ", end.segment, ": view ", end.exchange->view().id.epoch, "/",
-                  end.exchange->view().id.coordinator, " of ", end.exchange->view().members.size(),
-                  end.exchange->in_sync() ? " in sync" : "",
-                  end.exchange->quiescent() ? " quiescent;" : ";");
+      text += StrCat(" segment ", end.segment, ": view ", end.exchange->view().id.epoch, "/",
+                     end.exchange->view().id.coordinator, " of ",
+                     end.exchange->view().members.size(), end.exchange->in_sync() ? " in sync" : "",
+                     end.exchange->quiescent() ? " quiescent;" : ";");
     }
     for (int chunk = 0; running(id) && chunk < options_.chunks; ++chunk) {
       text += " [";
-      for (uint16_t of = 0; of < nodes_.size(); ++of) text += Cat(" ", lane(id, chunk, of));
+      for (uint16_t of = 0; of < nodes_.size(); ++of) text += StrCat(" ", lane(id, chunk, of));
       text += "]";
     }
   }
   text += "\n  made:";
   for (int chunk = 0; chunk < options_.chunks; ++chunk) {
     text += " [";
-    for (uint16_t of = 0; of < nodes_.size(); ++of) text += Cat(" ", made(of, chunk));
+    for (uint16_t of = 0; of < nodes_.size(); ++of) text += StrCat(" ", made(of, chunk));
     text += "]";
   }
   return text;

@@ -86,7 +86,7 @@ void World::Happen() {
         node.FreezeUntil(tick_ + event.ticks);
         break;
       case Event::Kind::kPartition:
-        network_.Cut(event.mask);
+        network_.Partition(event.mask);
         cut_until_ = tick_ + event.ticks;
         break;
       case Event::Kind::kBreak:
@@ -96,7 +96,7 @@ void World::Happen() {
         break;
     }
   }
-  if (tick_ == cut_until_) network_.Cut(0);
+  if (tick_ == cut_until_) network_.Partition(0);
 }
 
 bool World::Step(uint16_t id, Failure* failure) {
@@ -203,7 +203,7 @@ std::optional<Failure> World::Run() {
   const int64_t rest = (any_broken ? kStillLinked : kStill) + under_way;
   int64_t still = 0;
   for (const int64_t until = tick_ + kSettleWithin; still < rest;) {
-    if (tick_ > until) return Failure{"settles", Cat("not at rest at tick ", tick_)};
+    if (tick_ > until) return Failure{"settles", StrCat("not at rest at tick ", tick_)};
     if (!Tick(&failure)) return failure;
     still = Settled() ? still + 1 : 0;
   }
@@ -226,8 +226,8 @@ bool World::CheckReplicas(Failure* failure) const {
       const float diff = std::abs(node->weights()[i] - first[i]);
       if (diff <= tolerance) continue;
       *failure = {"replicas-equal",
-                  Cat("weight ", i, " is ", first[i], " on node ", running[0]->id(), ", ",
-                      node->weights()[i], " on node ", node->id())};
+                  StrCat("weight ", i, " is ", first[i], " on node ", running[0]->id(), ", ",
+                         node->weights()[i], " on node ", node->id())};
       return false;
     }
   }
@@ -250,8 +250,8 @@ bool World::CheckConservation(Failure* failure) const {
       const double tolerance = sparse + (node->exact() ? 0 : rounded);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
       *failure = {"conservation",
-                  Cat("chunk ", c, " holds ", value, " of node ", node->id(), ", which made ", made,
-                      " and lost ", node->lives_lost(), " lives")};
+                  StrCat("chunk ", c, " holds ", value, " of node ", node->id(), ", which made ",
+                         made, " and lost ", node->lives_lost(), " lives")};
       return false;
     }
   }
@@ -271,8 +271,8 @@ bool World::CheckClocks(Failure* failure) const {
     if (global != running[0]->exchange().global_iterations() || global > steps + wild ||
         (lost == 0 && global < steps)) {
       *failure = {"global-iteration",
-                  Cat("node ", node->id(), " counts ", global, ", node ", running[0]->id(), " ",
-                      running[0]->exchange().global_iterations(), ", made were ", steps)};
+                  StrCat("node ", node->id(), " counts ", global, ", node ", running[0]->id(), " ",
+                         running[0]->exchange().global_iterations(), ", made were ", steps)};
       return false;
     }
   }
@@ -296,8 +296,8 @@ bool World::CheckSurvivors(Failure* failure) const {
         scenario_.events.begin(), scenario_.events.end(),
         [&](const Event& e) { return e.kind == Event::Kind::kCrash && e.node == node->id(); });
     if (node->lives_lost() <= static_cast<uint64_t>(crashes)) continue;
-    *failure = {"survivors", Cat("node ", node->id(), " lost ", node->lives_lost(),
-                                 " lives, but crashed ", crashes, " times")};
+    *failure = {"survivors", StrCat("node ", node->id(), " lost ", node->lives_lost(),
+                                    " lives, but crashed ", crashes, " times")};
     return false;
   }
   return true;
@@ -316,8 +316,8 @@ bool World::CheckLinks(Failure* failure) const {
       const Exchange& other = b->exchange();
       if (b == a || other.view().id != id || other.waits_to_join()) continue;
       if (!network_.Carries(a->id(), b->id(), tick_)) {
-        *failure = {"broken-links", Cat("node ", b->id(), " does not hear node ", a->id(),
-                                        ", but is in one view with it")};
+        *failure = {"broken-links", StrCat("node ", b->id(), " does not hear node ", a->id(),
+                                           ", but is in one view with it")};
         return false;
       }
     }
@@ -344,7 +344,7 @@ bool World::CheckSilence(Failure* failure) {
   }
   const uint64_t more = ExchangeFrames() - before;
   if (more == 0 && Settled()) return true;
-  *failure = {"no-traffic-without-progress", Cat(more, " frames after all was quiet")};
+  *failure = {"no-traffic-without-progress", StrCat(more, " frames after all was quiet")};
   return false;
 }
 
@@ -352,10 +352,10 @@ namespace {
 
 std::string ViewText(const View& view) {
   static constexpr const char* kRoles[] = {"joining", "synced", "leaving"};
-  std::string text = Cat(view.id.epoch, "/", view.id.coordinator, " after ",
-                         view.predecessor().epoch, "/", view.predecessor().coordinator, ":");
+  std::string text = StrCat(view.id.epoch, "/", view.id.coordinator, " after ",
+                            view.predecessor().epoch, "/", view.predecessor().coordinator, ":");
   for (const Member& m : view.members) {
-    text += Cat(" ", m.node, "(", m.incarnation, " ", kRoles[static_cast<int>(m.role)], ")");
+    text += StrCat(" ", m.node, "(", m.incarnation, " ", kRoles[static_cast<int>(m.role)], ")");
   }
   return text;
 }
@@ -374,15 +374,17 @@ std::string World::Describe() const {
   std::string text;
   for (const SimNode* node : Running()) {
     const Exchange& x = node->exchange();
-    text += Cat("node ", node->id(), ": view ", ViewText(x.view()), ", in sync ", x.in_sync(),
-                ", quiescent ", x.quiescent(), ", global iteration ", x.global_iterations(), "\n");
+    text +=
+        StrCat("node ", node->id(), ": view ", ViewText(x.view()), ", in sync ", x.in_sync(),
+               ", quiescent ", x.quiescent(), ", global iteration ", x.global_iterations(), "\n");
     for (uint32_t c = 0; c < x.table().size(); ++c) {
       const Chunk& chunk = x.table().chunks[c];
-      text += Cat("  chunk ", c, " of ", chunk.owner, ": ", kStates[static_cast<int>(chunk.state)],
-                  ", number ", chunk.number, ", content ", chunk.content, ", seq ", chunk.seq,
-                  chunk.pending ? " pending" : "", chunk.dirty ? " dirty" : "",
-                  chunk.swept != x.table().version ? " unswept" : "", ", lanes");
-      for (uint16_t n = 0; n < scenario_.nodes; ++n) text += Cat(" ", node->lane(c, n));
+      text +=
+          StrCat("  chunk ", c, " of ", chunk.owner, ": ", kStates[static_cast<int>(chunk.state)],
+                 ", number ", chunk.number, ", content ", chunk.content, ", seq ", chunk.seq,
+                 chunk.pending ? " pending" : "", chunk.dirty ? " dirty" : "",
+                 chunk.swept != x.table().version ? " unswept" : "", ", lanes");
+      for (uint16_t n = 0; n < scenario_.nodes; ++n) text += StrCat(" ", node->lane(c, n));
       text += "\n";
     }
   }

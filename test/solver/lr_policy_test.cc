@@ -21,7 +21,7 @@ std::string Refusal(const std::string& text) {
   try {
     Policy(text);
   } catch (const FieldError& error) {
-    return Cat(error.field(), ": ", error.what());
+    return StrCat(error.field(), ": ", error.what());
   }
   ADD_FAILURE() << "accepted: " << text;
   return "";

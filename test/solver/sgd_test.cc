@@ -29,7 +29,7 @@ Parameters ThreeParameters(const std::vector<float>& lr_mult,
   ParamLayout layout;
   Parameters result;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    const ParamEntry entry = layout.entries()[layout.Add(Cat("layer/", i), shapes[i])];
+    const ParamEntry entry = layout.entries()[layout.Add(StrCat("layer/", i), shapes[i])];
     result.params.push_back(
         {entry.name, entry.shape, entry.offset, entry.count, lr_mult[i], decay_mult[i]});
   }
@@ -113,9 +113,9 @@ TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
         for (const char* decay : {"0", "0.1"}) {
           for (const char* momentum :
                {"0", "0.9", "0.9 momentum_lookahead: false", "0.9 type: 'Nesterov'"}) {
-            const std::string text =
-                Cat("clip_gradients: ", clip, " iter_size: ", iter_size, " regularization_type: '",
-                    type, "' weight_decay: ", decay, " momentum: ", momentum);
+            const std::string text = StrCat("clip_gradients: ", clip, " iter_size: ", iter_size,
+                                            " regularization_type: '", type,
+                                            "' weight_decay: ", decay, " momentum: ", momentum);
             SCOPED_TRACE(text);
             CompareWithReference(Param(text), &rng);
             if (HasFatalFailure()) return;

@@ -224,7 +224,7 @@ TEST(SolverConfig, DrawsASeedWhenNoneIsGivenAndSaysWhich) {
   EXPECT_TRUE(other.seed_is_drawn);
   EXPECT_NE(one.seed, other.seed);
   EXPECT_LE(one.seed, uint64_t{INT64_MAX});  // can be written as random_seed
-  EXPECT_TRUE(HasNotice(one, Cat("random_seed is not given; drew ", one.seed)));
+  EXPECT_TRUE(HasNotice(one, StrCat("random_seed is not given; drew ", one.seed)));
 }
 
 TEST(SolverConfig, PreparesTheFolderOfSnapshots) {

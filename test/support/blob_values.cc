@@ -81,15 +81,15 @@ Array Apart(int64_t count, double gap, Rng* rng) {
 
 std::string Diff(const Array& expected, const Array& actual, double tolerance) {
   if (expected.size() != actual.size()) {
-    return Cat(actual.size(), " values, expected ", expected.size());
+    return StrCat(actual.size(), " values, expected ", expected.size());
   }
   double largest = 0;
   for (double value : expected) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < expected.size(); ++i) {
     // Written so that a value that is not a number differs from everything.
     if (!(std::abs(expected[i] - actual[i]) <= tolerance * (1 + largest))) {
-      return Cat("value ", i, " of ", expected.size(), " is ", actual[i], ", expected ",
-                 expected[i]);
+      return StrCat("value ", i, " of ", expected.size(), " is ", actual[i], ", expected ",
+                    expected[i]);
     }
   }
   return "";

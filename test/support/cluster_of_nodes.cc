@@ -61,7 +61,7 @@ int64_t ClusterOfNodes::Iteration(int node) const {
 }
 
 void ClusterOfNodes::AwaitIteration(int node, int64_t iteration) {
-  AwaitThat(node, Cat("comes to iteration ", iteration),
+  AwaitThat(node, StrCat("comes to iteration ", iteration),
             [&] { return Iteration(node) >= iteration; });
 }
 

@@ -38,11 +38,11 @@ class Checker {
     for (size_t i = 0; i < bottom_.size() && complaint.empty(); ++i) {
       if (propagate_[i]) {
         complaint =
-            CheckNumerically(Cat("bottom ", i), bottom_values_[i].data(), bottom_gradients_[i]);
+            CheckNumerically(StrCat("bottom ", i), bottom_values_[i].data(), bottom_gradients_[i]);
       }
     }
     for (size_t i = 0; i < layer_->params().size() && complaint.empty(); ++i) {
-      complaint = CheckNumerically(Cat("parameter ", i), layer_->params()[i].blob->data(),
+      complaint = CheckNumerically(StrCat("parameter ", i), layer_->params()[i].blob->data(),
                                    param_gradients_[i]);
     }
     RestoreBottoms();
@@ -123,7 +123,7 @@ class Checker {
       if (propagate_[i] || InPlace(i)) continue;
       const Values& diff = bottom_gradients_.back();
       if (std::any_of(diff.begin(), diff.end(), [](float x) { return x != kSentinel; })) {
-        return Cat("the diff of bottom ", i, " was written without being asked for");
+        return StrCat("the diff of bottom ", i, " was written without being asked for");
       }
     }
     if (BottomValues() != after_forward) return "Backward changed the values of a bottom";
@@ -131,7 +131,7 @@ class Checker {
       const Blob& blob = *layer_->params()[i].blob;
       param_gradients_.push_back(Copy(blob.diff(), blob));
       if (Copy(blob.data(), blob) != param_values[i]) {
-        return Cat("Backward changed the values of parameter ", i);
+        return StrCat("Backward changed the values of parameter ", i);
       }
     }
     return "";
@@ -153,8 +153,8 @@ class Checker {
       for (size_t k = 0; k < param_gradients_[i].size(); ++k) {
         const double expected = 2.0 * param_gradients_[i][k];
         if (!(std::abs(twice[k] - expected) <= 1e-4 * largest + 1e-6)) {
-          return Cat("parameter ", i, " [", k, "]: a second Backward made the gradient ", twice[k],
-                     ", expected twice the first one: ", expected);
+          return StrCat("parameter ", i, " [", k, "]: a second Backward made the gradient ",
+                        twice[k], ", expected twice the first one: ", expected);
         }
       }
     }
@@ -175,7 +175,7 @@ class Checker {
       params[i].wanted = wanted;
       const float* diff = params[i].blob->diff();
       if (std::any_of(diff, diff + count, [](float x) { return x != kSentinel; })) {
-        return Cat("the diff of parameter ", i, " was written though it is not wanted");
+        return StrCat("the diff of parameter ", i, " was written though it is not wanted");
       }
     }
     return "";
@@ -233,12 +233,12 @@ class Checker {
       const double allowed =
           check_.tolerance * std::max(scale, std::abs(*expected)) + 8 * rounding + 1e-6;
       if (!(std::abs(gradient[k] - *expected) <= allowed)) {
-        return Cat(what, " [", k, "]: gradient ", gradient[k], ", but numerically ", *expected,
-                   " (allowed: ", allowed, ")");
+        return StrCat(what, " [", k, "]: gradient ", gradient[k], ", but numerically ", *expected,
+                      " (allowed: ", allowed, ")");
       }
     }
     if (kinks > check_.most_kinks * order.size()) {
-      return Cat(what, ": ", kinks, " of ", order.size(), " elements lie at kinks");
+      return StrCat(what, ": ", kinks, " of ", order.size(), " elements lie at kinks");
     }
     return "";
   }

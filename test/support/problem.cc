@@ -21,18 +21,18 @@ std::string BigEndian(std::initializer_list<uint32_t> numbers) {
 std::string DataLayer(const std::string& phase, const std::vector<std::string>& sources, int batch,
                       const std::string& data_fields, const std::string& transform_fields) {
   std::string listed;
-  for (const std::string& source : sources) listed += Cat(" source: '", source, "'");
-  return Cat("layer { name: 'images' type: 'Data' top: 'data' top: 'label' include { phase: ",
-             phase, " }\n  transform_param { scale: 0.0078125 mean_value: 128 ", transform_fields,
-             " }\n  data_param {", listed, " batch_size: ", batch, " backend: LMDB ", data_fields,
-             " } }\n");
+  for (const std::string& source : sources) listed += StrCat(" source: '", source, "'");
+  return StrCat("layer { name: 'images' type: 'Data' top: 'data' top: 'label' include { phase: ",
+                phase, " }\n  transform_param { scale: 0.0078125 mean_value: 128 ",
+                transform_fields, " }\n  data_param {", listed, " batch_size: ", batch,
+                " backend: LMDB ", data_fields, " } }\n");
 }
 
 std::string InnerProduct(const std::string& name, const std::string& bottom, int outputs) {
-  return Cat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '", name,
-             "'\n  param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }\n",
-             "  inner_product_param { num_output: ", outputs,
-             " weight_filler { type: 'xavier' } } }\n");
+  return StrCat("layer { name: '", name, "' type: 'InnerProduct' bottom: '", bottom, "' top: '",
+                name, "'\n  param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }\n",
+                "  inner_product_param { num_output: ", outputs,
+                " weight_filler { type: 'xavier' } } }\n");
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ std::string Workspace::Write(const std::string& name, caffe::SolverParameter sol
 }
 
 std::string Workspace::Snapshot(const std::string& name, int64_t iteration) const {
-  return Cat(folder_ / name, "_iter_", iteration);
+  return StrCat(folder_ / name, "_iter_", iteration);
 }
 
 std::vector<std::string> Workspace::FilesWith(const std::string& prefix) const {

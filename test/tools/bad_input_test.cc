@@ -41,7 +41,7 @@ class BadInput : public testing::Test {
     const std::string net = ReadFile(work_ / "net.prototxt");
     const size_t at = net.find(text);
     EXPECT_NE(at, std::string::npos) << text;
-    return Cat("net.prototxt:", 1 + std::count(net.begin(), net.begin() + at, '\n'), ":");
+    return StrCat("net.prototxt:", 1 + std::count(net.begin(), net.begin() + at, '\n'), ":");
   }
   void TearDown() override { EXPECT_TRUE(work_.FilesWith("run_iter").empty()); }
 
@@ -169,9 +169,9 @@ TEST(BadInputInUse, ADatabaseTruncatedWhileItIsTrainedOn) {
       ASSERT_TRUE(WaitForLog(process, "Snapshotting solver state"));
       const std::string file = work / "train_lmdb/data.mdb";
       ASSERT_EQ(truncate(file.c_str(), left), 0);
-      ExpectOneLine(process.Wait(60), {Cat(work / "train_lmdb",
-                                           ": data.mdb was truncated while it was in use: ", left,
-                                           " bytes, expected at least ")});
+      ExpectOneLine(process.Wait(60),
+                    {StrCat(work / "train_lmdb", ": data.mdb was truncated while it was in use: ",
+                            left, " bytes, expected at least ")});
       EXPECT_FALSE(work.FilesWith("run_iter_100.solverstate").empty());
       EXPECT_FALSE(work.FilesWith("run_iter_100.caffemodel").empty());
     }
@@ -224,11 +224,11 @@ TEST_F(BadInput, AnEncodedImageThatIsDamagedUnknownOrOfAnotherSize) {
       {"RIFF....WEBP", "is marked as an encoded image but is neither a JPEG nor a PNG file"},
       {png(9), "is 1 x 9 x 9, expected 1 x 8 x 8 like the first record"}};
   for (size_t i = 0; i < std::size(cases); ++i) {
-    const std::string path = work_ / Cat("encoded", i);
+    const std::string path = work_ / StrCat("encoded", i);
     LmdbWriter writer(path);
     for (int record = 0; record < 40; ++record) {
       const std::string file = record == 25 ? cases[i].first : record % 2 ? jpeg : png(8);
-      writer.Add(Cat("0", 10 + record, "_image.jpg"), datum(file));
+      writer.Add(StrCat("0", 10 + record, "_image.jpg"), datum(file));
     }
     writer.Commit();
     SmallNet net = work_.Net();

@@ -19,12 +19,12 @@ class Bench : public testing::Test {
   void WriteTopology(int nodes, const std::string& fields = "", int silence_ms = 2000) {
     std::string text = "name: \"trial\"\n";
     for (int i = 0; i < nodes; ++i) {
-      text += Cat("node { name: \"", static_cast<char>('a' + i), "\" address: \"127.0.0.", i + 1,
-                  "\" }\n");
+      text += StrCat("node { name: \"", static_cast<char>('a' + i), "\" address: \"127.0.0.", i + 1,
+                     "\" }\n");
     }
-    text += Cat("segment { name: \"lan\" transport: \"udp\" port: ", FreePort(),
-                " suspect_ms: 10000 option { key: \"silence_ms\" value: \"", silence_ms, "\" } ",
-                fields, " }\n");
+    text += StrCat("segment { name: \"lan\" transport: \"udp\" port: ", FreePort(),
+                   " suspect_ms: 10000 option { key: \"silence_ms\" value: \"", silence_ms, "\" } ",
+                   fields, " }\n");
     WriteFile(work_ / "topology.prototxt", text);
   }
 
@@ -111,7 +111,7 @@ TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
   EXPECT_CONTAINS(a.output, "segment lan: udp, mtu 1500, float32");
   for (const char* pair :
        {"a      b", "a      c", "b      a", "b      c", "c      a", "c      b"}) {
-    EXPECT_CONTAINS(a.output, Cat("\n  ", pair));
+    EXPECT_CONTAINS(a.output, StrCat("\n  ", pair));
   }
   const auto shares = Matches(a.output, R"((\d+)% of max_rate 4 Mb)");
   ASSERT_EQ(shares.size(), 3u) << a.output;

@@ -13,9 +13,9 @@ class FailingNode : public ClusterOfNodes {
   FailingNode() {
     size_ = 2;
     WriteFile(work_ / "topology.prototxt",
-              Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
-                  " node { name: 'b' address: '127.0.0.2' }",
-                  " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+              StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                     " node { name: 'b' address: '127.0.0.2' }",
+                     " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
   }
   // The net is so small that a line for every 20 iterations would be all that it does.
   static caffe::SolverParameter Quiet() {
@@ -67,9 +67,9 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   net.hidden = 3000;
   work_.WriteNet(net);
   WriteFile(work_ / "topology.prototxt",
-            Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
-                " node { name: 'b' address: '127.0.0.2' }",
-                " segment { name: 's' transport: 'udp' max_rate: 0.1 port: ", FreePort(), " }"));
+            StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                   " node { name: 'b' address: '127.0.0.2' }",
+                   " segment { name: 's' transport: 'udp' max_rate: 0.1 port: ", FreePort(), " }"));
   caffe::SolverParameter solver = Solver(200000);
   solver.set_display(0);
   Start(0, solver);

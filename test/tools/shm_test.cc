@@ -172,7 +172,8 @@ TEST_F(Shm, WeightsThatADeadRunLeftAreRefusedWithTheCommandThatRemovesThem) {
   run.Signal(SIGKILL);
   run.Wait();
   ASSERT_TRUE(FileExists(shm_.path()));
-  const std::vector<std::string> parts = {shm_.path(), Cat("last pid ", pid), "rm " + shm_.path()};
+  const std::vector<std::string> parts = {shm_.path(), StrCat("last pid ", pid),
+                                          "rm " + shm_.path()};
   ExpectOneLine(test::Run(Train("next", Workspace::Solver(10))), parts);
   ExpectOneLine(Millrace({"test", "--model=" + work_ / "net.prototxt", shm_.flag()}), parts);
   EXPECT_TRUE(FileExists(shm_.path()));
@@ -191,7 +192,7 @@ TEST_F(Shm, AFileThatIsNoWeightBufferIsRefusedAndLeftAlone) {
 TEST_F(Shm, NamesThatAreNoFileNamesAreRefused) {
   for (const char* name : {"../x", "a/b", ".hidden"}) {
     ExpectOneLine(Millrace({"train", "--solver=" + work_.Write("run", Workspace::Solver(1)),
-                            Cat("--shm=", name)}),
+                            StrCat("--shm=", name)}),
                   {name, "/dev/shm"});
   }
 }

@@ -18,7 +18,7 @@ class Signals : public testing::TestWithParam<int> {  // solvers
   std::vector<std::string> Train(const std::string& name, const caffe::SolverParameter& solver,
                                  std::vector<std::string> more = {}) {
     more.insert(more.begin(),
-                {"train", "--solver=" + work_.Write(name, solver), Cat("--cpu=", GetParam())});
+                {"train", "--solver=" + work_.Write(name, solver), StrCat("--cpu=", GetParam())});
     return Command(more);
   }
   std::string SnapshotLine(const std::string& name) const {
@@ -31,7 +31,7 @@ class Signals : public testing::TestWithParam<int> {  // solvers
     return LoadResumePoint(work_ / files.back()).iteration();
   }
   static bool WaitForIterationAfter(const Process& process, int64_t iteration) {
-    return WaitForLog(process, Cat("Iteration ", (iteration / 100 + 2) * 100, " "));
+    return WaitForLog(process, StrCat("Iteration ", (iteration / 100 + 2) * 100, " "));
   }
 
   Workspace work_;

@@ -47,7 +47,9 @@ bool MatchesWhole(const std::string& text, const std::string& pattern);
 // A name under /dev/shm that is free, and free again at the end of scope.
 class ShmName {
  public:
-  ShmName() : name_(Cat("millrace_test_", getpid(), "_", counter()++)) { unlink(path().c_str()); }
+  ShmName() : name_(StrCat("millrace_test_", getpid(), "_", counter()++)) {
+    unlink(path().c_str());
+  }
   ~ShmName() { unlink(path().c_str()); }
   const std::string& name() const { return name_; }
   std::string path() const { return "/dev/shm/" + name_; }

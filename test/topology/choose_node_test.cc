@@ -47,7 +47,7 @@ TEST(NodeByRank, RefusesRanksWithoutANode) {
   EXPECT_EQ(error("3"), "PMI_RANK=3: f has 3 nodes, expected a rank from 0 to 2");
   EXPECT_EQ(error("65536"), "PMI_RANK=65536: f has 3 nodes, expected a rank from 0 to 2");
   for (const char* bad : {"", "-1", "x", "1 ", "99999999999"}) {
-    EXPECT_EQ(error(bad), Cat("PMI_RANK=", bad, ": expected a rank, 0 or more"));
+    EXPECT_EQ(error(bad), StrCat("PMI_RANK=", bad, ": expected a rank, 0 or more"));
   }
 }
 

@@ -34,7 +34,7 @@ inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnat
   config.exchange.max_nodes = nodes;
   config.exchange.incarnation = incarnation;
   config.exchange.heartbeat_ns = 20'000'000;
-  for (int i = 0; i < nodes; ++i) config.gate.handshake.names.push_back(Cat("n", i));
+  for (int i = 0; i < nodes; ++i) config.gate.handshake.names.push_back(StrCat("n", i));
   return config;
 }
 
@@ -48,7 +48,7 @@ class ClusterNode {
     const ReplicaDevice home = LockedHostHome(&mutex_);
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
-      end.config.name = Cat("s", segments.size());
+      end.config.name = StrCat("s", segments.size());
       const auto rest = static_cast<int64_t>(weights_.size()) - end.begin;
       segments.push_back({.net = std::make_unique<NetSegment>(
                               end.config, std::move(end.transport), weights_.data() + end.begin,

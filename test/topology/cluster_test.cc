@@ -98,7 +98,7 @@ std::string Diff(const Machine& machine, const std::vector<float>& expected) {
     sum += weights[i] - expected[i];
     wrong += weights[i] != expected[i];
   }
-  return Cat(wrong, " weights differ, by ", sum, " in all");
+  return StrCat(wrong, " weights differ, by ", sum, " in all");
 }
 
 // Whether its weights come to be exactly these.
@@ -124,11 +124,12 @@ TEST(Cluster, SharesOneClockBetweenItsNodes) {
   EXPECT_EQ(a.clock().Claim(INT64_MAX), 5042);
   // Each number was used once: those not used here are told as done elsewhere.
   int64_t told = 0;
-  for (const IterationRange& range : a.cluster().TakeElsewhere()) told += range.end - range.first;
+  for (const IterationRange& range : a.cluster().TakeRemoteIterations())
+    told += range.end - range.first;
   EXPECT_EQ(told, 12);
-  EXPECT_TRUE(a.cluster().TakeElsewhere().empty());
-  EXPECT_TRUE(a.cluster().leads());
-  EXPECT_FALSE(b.cluster().leads());
+  EXPECT_TRUE(a.cluster().TakeRemoteIterations().empty());
+  EXPECT_TRUE(a.cluster().is_leader());
+  EXPECT_FALSE(b.cluster().is_leader());
 }
 
 TEST(Cluster, CarriesProgressAndCountsThroughATreeOfSegments) {
@@ -218,8 +219,8 @@ TEST(Cluster, HasOneLeaderAlsoInATreeOfSegments) {
   Machine b({{&upper, 1, 2, false}, {.hub = &lower, .node = 1, .nodes = 2, .leader = 1}}, 0, 0.0f);
   Machine c({{.hub = &lower, .node = 0, .nodes = 2, .may_begin = false, .leader = 1}}, 0, 0.0f);
   const auto leaders = [&] {
-    return std::string(a && a->cluster().leads() ? "a" : "") + (b.cluster().leads() ? "b" : "") +
-           (c.cluster().leads() ? "c" : "");
+    return std::string(a && a->cluster().is_leader() ? "a" : "") +
+           (b.cluster().is_leader() ? "b" : "") + (c.cluster().is_leader() ? "c" : "");
   };
   for (Machine* m : {a.get(), &b, &c}) {
     ASSERT_TRUE(Eventually([&] { return m->cluster().in_sync(); }));

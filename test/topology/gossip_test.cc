@@ -49,7 +49,7 @@ class Node {
     std::string all;
     for (const GossipMessage& each : cluster().Read(GossipKey::kReport)) {
       const auto* text = reinterpret_cast<const char*>(each.bytes.data());
-      all += Cat(all.empty() ? "" : ", ", each.node, " ", std::string(text, each.bytes.size()));
+      all += StrCat(all.empty() ? "" : ", ", each.node, " ", std::string(text, each.bytes.size()));
     }
     return all;
   }
@@ -97,14 +97,14 @@ TEST(ClusterGossip, TravelOverUdpSealedAndInParts) {
   std::string peers[kNodes];
   for (int i = 0; i < kNodes; ++i) {
     for (int j = 0; j < kNodes; ++j) {
-      if (i != j) peers[i] += Cat(peers[i].empty() ? "" : ",", j, "=127.0.0.", j + 1, ":29551");
+      if (i != j) peers[i] += StrCat(peers[i].empty() ? "" : ",", j, "=127.0.0.", j + 1, ":29551");
     }
   }
   for (int i = 0; i < kNodes; ++i) {
     TransportConfig config;
     config.transport = "udp";
     config.node = static_cast<NodeId>(i);
-    config.options = {{"address", Cat("127.0.0.", i + 1, ":29551")},
+    config.options = {{"address", StrCat("127.0.0.", i + 1, ":29551")},
                       {"peers", peers[i]},
                       {"max_frame_bytes", "400"}};
     nodes.push_back(std::make_unique<Node>(static_cast<NodeId>(i),
@@ -114,7 +114,7 @@ TEST(ClusterGossip, TravelOverUdpSealedAndInParts) {
   for (int i = 0; i < kNodes; ++i) {
     const std::string text(kMaxGossipBytes - i, static_cast<char>('x' + i));
     nodes[i]->Say(text);
-    all += Cat(i > 0 ? ", " : "", i, " ", text);
+    all += StrCat(i > 0 ? ", " : "", i, " ", text);
   }
   for (const auto& node : nodes) {
     EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();

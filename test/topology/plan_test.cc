@@ -74,9 +74,9 @@ TEST(Plan, PutsIpv6AddressesIntoBrackets) {
 
 TEST(Plan, OfUdpIsWhatTheTransportTakes) {
   const Topology topology =
-      Parse(Cat("name: 'n' node { name: 'a' address: '127.0.0.1' } node { name: 'b' address: "
-                "'127.0.0.2' }\nsegment { name: 's' transport: 'udp' port: ",
-                FreePort(), " option { key: 'silence_ms' value: '500' } }"));
+      Parse(StrCat("name: 'n' node { name: 'a' address: '127.0.0.1' } node { name: 'b' address: "
+                   "'127.0.0.2' }\nsegment { name: 's' transport: 'udp' port: ",
+                   FreePort(), " option { key: 'silence_ms' value: '500' } }"));
   for (const NodeId node : {0, 1}) {
     const SegmentPlan segment = PlanFor(topology, node, With({})).segments[0];
     const auto endpoint = TransportRegistry::Get().Create(segment.transport);
@@ -214,22 +214,22 @@ size_t Warnings(const std::string& address, const std::string& segment) {
   Machine machine = With({{"eth0", "02:00:00:00:00:01", 1500}, {"lo", "02:00:00:00:00:01", 65536}});
   machine.find_key = [](const std::string& path, const std::string&) { return path; };
   const std::string text =
-      Cat("name: 'n'\nnode { name: 'a' ", address, " mac: '02:00:00:00:00:01' }\n",
-          "node { name: 'b' address: '10.0.0.2' interface: 'eth0' mac: '02:00:00:00:00:02' }\n",
-          "segment { name: 's' ", segment, " }\n");
+      StrCat("name: 'n'\nnode { name: 'a' ", address, " mac: '02:00:00:00:00:01' }\n",
+             "node { name: 'b' address: '10.0.0.2' interface: 'eth0' mac: '02:00:00:00:00:02' }\n",
+             "segment { name: 's' ", segment, " }\n");
   return PlanFor(ParseTopology(text, "f", {"packet", "udp", "verbs"}), 0, machine).warnings.size();
 }
 
 TEST(Plan, WarnsOfASegmentWithoutAKeyThatOtherMachinesCanSendTo) {
   for (const char* reached : {"10.0.0.1", "192.168.127.1", "128.0.0.1", "0.0.0.0", "fd00::1",
                               "fe80::1%eth0", "::", "::2", "node1", "127.example.org"}) {
-    const std::string address = Cat("address: '", reached, "'");
+    const std::string address = StrCat("address: '", reached, "'");
     EXPECT_EQ(Warnings(address, "transport: 'udp'"), 1u) << reached;
     EXPECT_EQ(Warnings(address, "transport: 'udp' key_file: 'k'"), 0u) << reached;
   }
   for (const char* confined : {"127.0.0.1", "127.255.255.254", "::1", "::1%lo", "localhost"}) {
-    EXPECT_EQ(Warnings(Cat("address: '", confined, "'"), "transport: 'udp'"), 0u) << confined;
-    EXPECT_EQ(Warnings(Cat("address: '", confined, "'"), "transport: 'verbs'"), 1u) << confined;
+    EXPECT_EQ(Warnings(StrCat("address: '", confined, "'"), "transport: 'udp'"), 0u) << confined;
+    EXPECT_EQ(Warnings(StrCat("address: '", confined, "'"), "transport: 'verbs'"), 1u) << confined;
   }
   EXPECT_EQ(Warnings("address: '10.0.0.1'", "transport: 'verbs' key_file: 'k'"), 0u);
   EXPECT_EQ(Warnings("interface: 'eth0'", "transport: 'packet'"), 1u);

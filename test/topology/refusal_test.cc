@@ -61,7 +61,7 @@ TEST(TopologyRefusal, KnowsNoFieldButItsOwn) {
 TEST(TopologyRefusal, CountsNodes) {
   EXPECT_EQ(ParseError("name: 'n'"), "f: node: missing, expected at least one");
   std::string many = "name: 'n'\n";
-  for (int i = 0; i < 4097; ++i) many += Cat("node { name: 'n", i, "' }\n");
+  for (int i = 0; i < 4097; ++i) many += StrCat("node { name: 'n", i, "' }\n");
   EXPECT_EQ(ParseError(many), "f:4098: node[4096]: 4097 nodes given, expected at most 4096");
 }
 
@@ -150,7 +150,7 @@ TEST(TopologyRefusal, WantsNodesThatExistAndTwoOfThem) {
 
 TEST(TopologyRefusal, ListsNoMoreThanSixteenNames) {
   std::string text = "name: 'n'\n";
-  for (int i = 0; i < 20; ++i) text += Cat("node { name: 'n", i, "' }\n");
+  for (int i = 0; i < 20; ++i) text += StrCat("node { name: 'n", i, "' }\n");
   const std::string error = ParseError(text + "segment { name: 's' transport: 'udp' node: 'x' }");
   EXPECT_CONTAINS(error, "n14, n15 and 4 more");
 }
@@ -218,8 +218,8 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
   EXPECT_EQ(UdpError("codec: 'sparse'"),
             "threshold: missing, expected a number above 0 for codec \"sparse\"");
   for (const char* bad : {"0", "-1", "nan", "inf"}) {
-    EXPECT_EQ(UdpError(Cat("codec: 'sparse' threshold: ", bad)),
-              Cat("threshold: ", bad, " given, expected a number above 0"));
+    EXPECT_EQ(UdpError(StrCat("codec: 'sparse' threshold: ", bad)),
+              StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
   EXPECT_EQ(UdpError("rule: 'elastic'"), "rule: \"elastic\" given, expected additive");
 }
@@ -234,16 +234,16 @@ TEST(TopologyRefusal, WantsPortsForUdpOnly) {
 
 TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
   for (const char* bad : {"-1", "nan", "inf"}) {
-    EXPECT_EQ(UdpError(Cat("max_rate: ", bad)),
-              Cat("max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
+    EXPECT_EQ(UdpError(StrCat("max_rate: ", bad)),
+              StrCat("max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
   }
   EXPECT_EQ(UdpError("heartbeat_ms: 0"), "heartbeat_ms: 0 given, expected 1 to 60000");
   EXPECT_EQ(UdpError("pace: 'fast'"), "pace: \"fast\" given, expected auto or full");
   EXPECT_EQ(UdpError("pace: 'full' solver_share: 0.1"),
             "solver_share: given, but pace is \"full\"; expected it with \"auto\" only");
   for (const char* share : {"0", "1", "-1", "nan"}) {
-    EXPECT_EQ(UdpError(Cat("solver_share: ", share)),
-              Cat("solver_share: ", share, " given, expected from 0.001 to below 1"));
+    EXPECT_EQ(UdpError(StrCat("solver_share: ", share)),
+              StrCat("solver_share: ", share, " given, expected from 0.001 to below 1"));
   }
   EXPECT_EQ(UdpError("heartbeat_ms: 10 suspect_ms: 29"),
             "suspect_ms: 29 given, expected 30 to 3600000");
@@ -252,10 +252,10 @@ TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
 
 TEST(TopologyRefusal, WantsRangesWithinTheArray) {
   for (const char* bad : {"-0.5", "1.5", "nan"}) {
-    EXPECT_EQ(UdpError(Cat("begin: ", bad)),
-              Cat("begin: ", bad, " given, expected a share from 0 to 1"));
-    EXPECT_EQ(UdpError(Cat("end: ", bad)),
-              Cat("end: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(StrCat("begin: ", bad)),
+              StrCat("begin: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(StrCat("end: ", bad)),
+              StrCat("end: ", bad, " given, expected a share from 0 to 1"));
   }
   EXPECT_EQ(UdpError("begin: 0.5 end: 0.5"),
             "begin: the range from 0.5 to 0.5 is empty, expected begin below end");

@@ -17,23 +17,23 @@ Topology Parse(const std::string& segments) {
 }
 
 bool MayBeginAt(const Topology& topology, size_t segment, NodeId node) {
-  return MayBegin(TopOf(topology, segment), node);
+  return CanBootstrap(GatewayOf(topology, segment), node);
 }
 
-TEST(MayBegin, IsTrueForAllNodesOfASegmentWithTheFirstOne) {
+TEST(CanBootstrap, IsTrueForAllNodesOfASegmentWithTheFirstOne) {
   const Topology all = Parse("segment { name: 's' transport: 'udp' }");
   for (NodeId node = 0; node < 4; ++node) EXPECT_TRUE(MayBeginAt(all, 0, node));
 }
 
 // Weights come down the tree: c hears of them through b, d through c.
-TEST(MayBegin, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
+TEST(CanBootstrap, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
   const Topology chain = Parse(
       "segment { name: 'cd' transport: 'udp' node: 'd' node: 'c' port: 3 }\n"
       "segment { name: 'bc' transport: 'udp' node: 'c' node: 'b' port: 2 }\n"
       "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 }\n");
-  EXPECT_EQ(TopOf(chain, 0), 2);
-  EXPECT_EQ(TopOf(chain, 1), 1);
-  EXPECT_EQ(TopOf(chain, 2), 0);
+  EXPECT_EQ(GatewayOf(chain, 0), 2);
+  EXPECT_EQ(GatewayOf(chain, 1), 1);
+  EXPECT_EQ(GatewayOf(chain, 2), 0);
   EXPECT_TRUE(MayBeginAt(chain, 2, 0) && MayBeginAt(chain, 2, 1));
   EXPECT_TRUE(MayBeginAt(chain, 1, 1));
   EXPECT_FALSE(MayBeginAt(chain, 1, 2));
@@ -41,12 +41,12 @@ TEST(MayBegin, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
   EXPECT_FALSE(MayBeginAt(chain, 0, 3));
 }
 
-TEST(MayBegin, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
+TEST(CanBootstrap, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
   const Topology halves = Parse(
       "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 end: 0.5 }\n"
       "segment { name: 'bcd' transport: 'udp' node: 'b' node: 'c' node: 'd' port: 2 end: 0.5 }\n"
       "segment { name: 'all' transport: 'udp' port: 3 begin: 0.5 }\n");
-  EXPECT_EQ(TopOf(halves, 1), 1);
+  EXPECT_EQ(GatewayOf(halves, 1), 1);
   EXPECT_FALSE(MayBeginAt(halves, 1, 2));
   EXPECT_TRUE(MayBeginAt(halves, 2, 3));
 }

@@ -55,10 +55,11 @@ class LinkRateTest : public testing::Test {
     segment_.name = "lan";
   }
   void WriteBench(const std::string& cluster, double megabytes) {
-    WriteFile(folder_ / "t.prototxt.bench.json",
-              Cat("{\"cluster\": \"", cluster, "\", \"segment\": [{\"name\": \"lan\", \"end\": [",
-                  "{\"node\": \"a\", \"wire_megabytes_out\": 1}, {\"node\": \"b\", ",
-                  "\"wire_megabytes_out\": ", megabytes, "}]}]}"));
+    WriteFile(
+        folder_ / "t.prototxt.bench.json",
+        StrCat("{\"cluster\": \"", cluster, "\", \"segment\": [{\"name\": \"lan\", \"end\": [",
+               "{\"node\": \"a\", \"wire_megabytes_out\": 1}, {\"node\": \"b\", ",
+               "\"wire_megabytes_out\": ", megabytes, "}]}]}"));
   }
 
   TempDir folder_;

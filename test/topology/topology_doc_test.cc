@@ -19,7 +19,7 @@ std::vector<Topology> Examples() {
   for (std::string line; std::getline(page, line);) {
     if (inside && line == "```") {
       examples.push_back(
-          ParseTopology(text, Cat("example ", examples.size()), {"packet", "udp", "verbs"}));
+          ParseTopology(text, StrCat("example ", examples.size()), {"packet", "udp", "verbs"}));
       inside = false;
     } else if (line == "```prototxt") {
       text.clear();

@@ -123,7 +123,7 @@ TEST(Chunks, LeaveRoomForAllFramesOfAnExchange) {
   for (const int nodes : {2, 40, 64, 65, 77}) {
     std::string text = "name: 'n'\n";
     for (int i = 0; i < nodes; ++i) {
-      text += Cat("node { name: 'n", i, "' address: '10.0.0.", i, "' }\n");
+      text += StrCat("node { name: 'n", i, "' address: '10.0.0.", i, "' }\n");
     }
     const Topology topology = Parse(text + "segment { name: 's' transport: 'udp' }");
     const TopologySegment& segment = topology.segments[0];
@@ -143,12 +143,12 @@ TEST(Chunks, FitSegmentsOfAClusterThatOneHeartbeatCouldNotName) {
   constexpr int kNodes = 1024, kRack = 32;
   std::string nodes = "name: 'n'\n", racks, heads;
   for (int i = 0; i < kNodes; ++i) {
-    nodes += Cat("node { name: 'n", i, "' address: '10.0.", i / 256, ".", i % 256, "' }\n");
+    nodes += StrCat("node { name: 'n", i, "' address: '10.0.", i / 256, ".", i % 256, "' }\n");
     if (i % kRack == 0) {
-      heads += Cat(" node: 'n", i, "'");
-      racks += Cat(i > 0 ? " }\n" : "", "segment { name: 'r", i / kRack, "' transport: 'udp'");
+      heads += StrCat(" node: 'n", i, "'");
+      racks += StrCat(i > 0 ? " }\n" : "", "segment { name: 'r", i / kRack, "' transport: 'udp'");
     }
-    racks += Cat(" node: 'n", i, "'");
+    racks += StrCat(" node: 'n", i, "'");
   }
   const std::string top = "segment { name: 'top' transport: 'udp' port: 30000" + heads + " }\n";
   const Topology topology = Parse(nodes + top + racks + " }\n");

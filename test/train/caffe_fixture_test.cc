@@ -84,8 +84,8 @@ class CaffeFixture : public testing::Test {
     for (const auto& row : rows) {
       const int64_t iteration = std::stoll(row.at(0));
       ASSERT_TRUE(ours.count(iteration)) << iteration;
-      ExpectNear(ours[iteration].first, std::stod(row.at(1)), Cat("loss of ", iteration));
-      ExpectNear(ours[iteration].second, std::stod(row.at(2)), Cat("rate of ", iteration));
+      ExpectNear(ours[iteration].first, std::stod(row.at(1)), StrCat("loss of ", iteration));
+      ExpectNear(ours[iteration].second, std::stod(row.at(2)), StrCat("rate of ", iteration));
     }
   }
 
@@ -110,7 +110,7 @@ TEST_F(CaffeFixture, EveryOutputOfAModelIsWhatCaffePrinted) {
       &net, 4, [] { return false; },
       [&](int batch, const std::vector<OutputMean>& outputs) {
         for (const OutputMean& output : outputs) {
-          ours[Cat(batch, " ", output.name)].push_back(output.mean);
+          ours[StrCat(batch, " ", output.name)].push_back(output.mean);
         }
       });
   for (const auto& row : Table("scores.txt")) {
@@ -120,7 +120,7 @@ TEST_F(CaffeFixture, EveryOutputOfAModelIsWhatCaffePrinted) {
   for (const auto& [name, values] : caffes) {
     ASSERT_EQ(ours[name].size(), values.size()) << name;
     for (size_t i = 0; i < values.size(); ++i) {
-      ExpectNear(ours[name][i], values[i], Cat(name, " ", i));
+      ExpectNear(ours[name][i], values[i], StrCat(name, " ", i));
     }
   }
 }

@@ -209,9 +209,9 @@ TEST(LostUpdates, ARunLocksWithItsSolversAndItsSegment) {
   options.topology = work / "cluster.prototxt";
   options.node = "a";
   test::WriteFile(options.topology,
-                  Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
-                      " node { name: 'b' address: '127.0.0.2' }",
-                      " segment { name: 's' transport: 'udp' port: ", test::FreePort(), " }"));
+                  StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                         " node { name: 'b' address: '127.0.0.2' }",
+                         " segment { name: 's' transport: 'udp' port: ", test::FreePort(), " }"));
   std::atomic<bool> ended{false};
   int file = -1;
   std::thread looker([&] {

@@ -58,7 +58,7 @@ class MergedWeightsTest : public testing::Test {
     a_ = std::make_unique<TrainingNode>(&hub_, 0, *net_, fill_->data());
     EXPECT_TRUE(Eventually([&] { return a_->cluster->begun(); }));
     b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data());
-    EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->leads(); }));
+    EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->is_leader(); }));
     EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the last positions arrive
     // Of chunks that b masters it counts as merged.
@@ -136,9 +136,9 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
                       [&] {
                         return std::vector<GossipMessage>{other, own};
                       },
-                  .leads = [] { return true; },
+                  .is_leader = [] { return true; },
                   .alone = [] { return false; }};
-  SplitTest split(tester.get(), peers, &time_, [] { return false; });
+  DistributedEvaluation split(tester.get(), peers, &time_, [] { return false; });
   TestShare there;
   there.set_test(tester->NumberOf(0));
   const std::string text = there.SerializeAsString();

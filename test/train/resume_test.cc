@@ -93,11 +93,11 @@ TEST(Resume, ARunOfNSolversGoesOnWithNOrAnyOtherNumber) {
   caffe::SolverParameter solver = Workspace::Solver(20);
   solver.set_snapshot(10);
   for (int before : {1, 3}) {
-    const std::string name = Cat("from", before);
+    const std::string name = StrCat("from", before);
     RunNamed(work, name, solver, WithSolvers(before));
     EXPECT_EQ(StateOf(work, name, 10).solver_history_size(), before - 1);
     for (int after : {1, 3, 4}) {
-      const std::string next = Cat(name, "to", after);
+      const std::string next = StrCat(name, "to", after);
       const Outcome outcome = RunNamed(work, next, solver, From(work, name, 10, after));
       const std::map<int64_t, double> losses = outcome.Losses();
       EXPECT_EQ(losses.size(), 10u) << next;

@@ -55,7 +55,7 @@ class ShardTakeovers : public testing::Test {
       return heard;
     };
     std::vector<ShardTakeover::Reader> readers;
-    for (uint64_t i = 0; i < 5; ++i) readers.push_back({Cat("n", i), 10 + i});
+    for (uint64_t i = 0; i < 5; ++i) readers.push_back({StrCat("n", i), 10 + i});
     absent_.erase(node);
     nodes_[node] = std::make_unique<ShardTakeover>(
         peers, readers, [this, node](const Shards& absent) { absent_[node].push_back(absent); },

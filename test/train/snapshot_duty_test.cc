@@ -29,7 +29,7 @@ class SnapshotDuties : public testing::Test {
                         for (const auto& [from, gossip] : said_) all.push_back(gossip);
                         return all;
                       },
-                  .leads = [this, node] { return leader_ == node; }},
+                  .is_leader = [this, node] { return leader_ == node; }},
         &clock_);
   }
   // What fell due at `iteration` is opened by the one that leads, and noted by the others.

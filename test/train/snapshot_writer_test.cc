@@ -26,7 +26,7 @@ class SnapshotWriters : public testing::Test {
     return snapshot;
   }
   std::string Path(int64_t iteration, const std::string& ending = ".caffemodel") const {
-    return folder_ / Cat("run_iter_", iteration, ending);
+    return folder_ / StrCat("run_iter_", iteration, ending);
   }
   bool Exists(int64_t iteration, const std::string& ending = ".caffemodel") const {
     return FileExists(Path(iteration, ending));

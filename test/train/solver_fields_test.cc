@@ -154,7 +154,7 @@ TEST(SolverFields, AShardIsThePartOfTheRecordsThatItSays) {
     TrainOptions options;
     options.shard_index = shard;
     options.shard_count = 2;
-    const std::string name = Cat("shard", shard);
+    const std::string name = StrCat("shard", shard);
     const Outcome outcome =
         RunNamed(work, name, Workspace::Tested(Workspace::Solver(30), 30), options);
     EXPECT_EQ(StateOf(work, name, 30).stream(0).records(), 32u);

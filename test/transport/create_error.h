@@ -27,7 +27,7 @@ inline std::string OptionError(const std::string& transport, OptionTexts options
                                const OptionTexts& usual) {
   options.insert(usual.begin(), usual.end());
   const std::string error = CreateError({transport, 0, std::move(options)});
-  EXPECT_EQ(error.rfind(Cat("transport ", transport, ": "), 0), 0u) << error;
+  EXPECT_EQ(error.rfind(StrCat("transport ", transport, ": "), 0), 0u) << error;
   return error;
 }
 

@@ -135,7 +135,7 @@ TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe)
 }
 
 // What one who listens knows.
-struct Heard {
+struct OnFrame {
   ControlMessage credit, probe;  // the last ones
   uint32_t sent = 0;
   uint16_t tag = 0;
@@ -155,25 +155,25 @@ struct Heard {
 struct Forgery {
   std::string name;
   size_t to;
-  std::function<Datagram(const Heard&)> make;
+  std::function<Datagram(const OnFrame&)> make;
 };
 void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; }
 
 std::vector<Forgery> Forgeries() {
   const auto credit = [](uint32_t beyond, uint32_t window) {
-    return [=](const Heard& heard) {
+    return [=](const OnFrame& heard) {
       return Control(DatagramKind::kCredit,
                      {heard.sent - beyond, heard.credit.session, heard.probe.session, window});
     };
   };
   const auto probe = [](uint64_t session, uint32_t ahead) {
-    return [=](const Heard& heard) {
+    return [=](const OnFrame& heard) {
       return Control(DatagramKind::kProbe,
                      {heard.sent + ahead, heard.probe.session ^ session, heard.credit.session, 0});
     };
   };
   const auto frame = [](uint32_t ahead) {
-    return [=](const Heard& heard) {
+    return [=](const OnFrame& heard) {
       Datagram datagram;
       datagram.tag = heard.tag;
       datagram.sequence = heard.sent + ahead;
@@ -184,7 +184,7 @@ std::vector<Forgery> Forgeries() {
           {"ACreditThatAllowsOneFrame", 0, credit(0, 1)},
           {"AnOldCredit", 0, credit(50, 1)},
           {"AChallengeOfAnotherSession", 0,
-           [](const Heard& heard) {
+           [](const OnFrame& heard) {
              return Control(DatagramKind::kCredit,
                             {0, heard.credit.session ^ 0xabc, heard.probe.session, 0});
            }},
@@ -201,7 +201,7 @@ class SpooferOnThePath : public testing::TestWithParam<Forgery> {};
 // For as long as it goes on, it may stop the stream, as one who drops packets could.
 TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
   TwoEnds ends;
-  Heard heard;
+  OnFrame heard;
   heard.Listen(&ends.wire);
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   for (int ms = 0; ms < 5000; ++ms) {
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Forgeries, SpooferOnThePath, testing::ValuesIn(Forgerie
 
 TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
   TwoEnds ends;
-  Heard heard;
+  OnFrame heard;
   heard.Listen(&ends.wire);
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   ends.wire.cut = true;
@@ -256,7 +256,7 @@ TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
 TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     TwoEnds ends(seed, 0.05);
-    Heard heard;
+    OnFrame heard;
     heard.Listen(&ends.wire);
     for (int i = 0; i < 50; ++i) ends.Step(kFramesInStep);
     Rng rng(seed, {9});

@@ -209,14 +209,14 @@ TEST(StreamWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
   window.Refuse();
   window.ProbeDue(0);
   window.ProbeDue(90 * kMs);
-  EXPECT_FALSE(window.Heard()) << "not silent yet";
+  EXPECT_FALSE(window.OnFrame()) << "not silent yet";
   window.ProbeDue(120 * kMs);
   EXPECT_FALSE(window.silent()) << "it was heard";
   window.ProbeDue(220 * kMs);
   EXPECT_TRUE(window.silent());
   EXPECT_EQ(window.Room(), 0u);
   EXPECT_LT(window.NextProbeNs(), INT64_MAX) << "asked on";
-  EXPECT_TRUE(window.Heard());
+  EXPECT_TRUE(window.OnFrame());
   EXPECT_FALSE(window.silent());
 }
 
@@ -227,12 +227,12 @@ TEST(StreamWindow, APeerThatIsOutOfReachHasNoRoomAndFallsSilentHoweverMuchItSays
   window.Refuse();
   for (int64_t ms = 0; ms <= 150; ms += 10) {
     window.ProbeDue(ms * kMs);
-    EXPECT_FALSE(window.Heard());
+    EXPECT_FALSE(window.OnFrame());
   }
   EXPECT_TRUE(window.silent());
   window.SetReached(true);
   EXPECT_EQ(window.Room(), 0u) << "it has not been heard";
-  EXPECT_TRUE(window.Heard());
+  EXPECT_TRUE(window.OnFrame());
   EXPECT_EQ(window.Room(), 4u);
 }
 

@@ -129,7 +129,7 @@ class TwoEnds {
 
   // Anew, if it was there already.
   void Start(size_t node) {
-    WindowedPlan plan;
+    CreditedPlan plan;
     plan.info.name = "wire";
     plan.info.node = static_cast<NodeId>(node);
     plan.info.peers = {static_cast<NodeId>(1 - node)};
@@ -139,9 +139,9 @@ class TwoEnds {
     plan.inbox_frames = window_;  // what a window is for
     plan.silence_ns = silence_ns_;
     plan.clock = &clock;
-    ends_[node] = std::make_unique<WindowedEndpoint>(std::make_unique<WireLink>(&wire, node), plan);
+    ends_[node] = std::make_unique<CreditedEndpoint>(std::make_unique<WireLink>(&wire, node), plan);
   }
-  WindowedEndpoint& end(size_t node) { return *ends_[node]; }
+  CreditedEndpoint& end(size_t node) { return *ends_[node]; }
 
   // How many of `most` frames node 0 accepts.
   size_t Send(size_t most) {
@@ -179,7 +179,7 @@ class TwoEnds {
  private:
   const uint32_t window_;
   const int64_t silence_ns_;
-  std::array<std::unique_ptr<WindowedEndpoint>, 2> ends_;
+  std::array<std::unique_ptr<CreditedEndpoint>, 2> ends_;
 };
 
 }  // namespace millrace::test

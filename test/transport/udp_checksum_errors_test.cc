@@ -63,7 +63,7 @@ TEST(UdpChecksumErrors, DropsThatAreToldLaterAreToldApartAsWell) {
 // Sends UDP datagrams with any checksum, which needs CAP_NET_RAW.
 class RawSender {
  public:
-  explicit RawSender(uint16_t from, const UdpAddress& to)
+  explicit RawSender(uint16_t from, const InetAddress& to)
       : fd_(socket(AF_INET, SOCK_RAW, IPPROTO_UDP)), from_(from), to_(to) {}
   bool works() const { return fd_.get() >= 0; }
   void Send(const Bytes& payload, uint16_t checksum) {
@@ -79,12 +79,12 @@ class RawSender {
  private:
   const FileDescriptor fd_;
   const uint16_t from_;
-  const UdpAddress to_;
+  const InetAddress to_;
 };
 
 TEST(Udp, DatagramsWithWrongChecksumsAreCountedAsSuch) {
   UdpSocket socket({.address = "127.0.0.1:0"}), peer({.address = "127.0.0.1:0"});
-  const UdpAddress address = socket.local();
+  const InetAddress address = socket.local();
   RawSender raw(peer.local().port(), address);
   if (!raw.works()) GTEST_SKIP() << "raw sockets need CAP_NET_RAW";
   UdpOptions options;

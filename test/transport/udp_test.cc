@@ -61,7 +61,7 @@ struct WithPlainPeer {
   }
 
   UdpSocket peer;
-  UdpAddress address;
+  InetAddress address;
   std::unique_ptr<Transport> endpoint;
 };
 
@@ -112,14 +112,14 @@ TEST(Udp, ReadsAddressesOfBothFamilies) {
 }
 
 TEST(Udp, FindsPeersWhateverTheirHashes) {
-  std::map<NodeId, UdpAddress> addresses;
+  std::map<NodeId, InetAddress> addresses;
   for (NodeId node = 0; node < 500; ++node) {
-    addresses[node] = ResolveUdpAddress("f", Cat("10.0.", node / 100, ".", node % 100, ":7777"));
+    addresses[node] = ResolveUdpAddress("f", StrCat("10.0.", node / 100, ".", node % 100, ":7777"));
   }
-  const UdpPeers peers(addresses);
+  const InetPeers peers(addresses);
   for (const auto& [node, address] : addresses) EXPECT_EQ(peers.Find(address), node);
   for (int port = 1; port < 1000; ++port) {
-    EXPECT_EQ(peers.Find(ResolveUdpAddress("f", Cat("10.0.0.1:", port))), UdpPeers::kNone);
+    EXPECT_EQ(peers.Find(ResolveUdpAddress("f", StrCat("10.0.0.1:", port))), InetPeers::kNone);
   }
 }
 

@@ -74,13 +74,13 @@ TEST(IterationClock, LeavesOutTheNumbersThatOtherMachinesHaveUsed) {
   const int slot = clock.RegisterSolver();
   clock.StartAt(100);
   EXPECT_EQ(clock.Claim(200), 100);
-  EXPECT_EQ(clock.Elsewhere(40), 101);
+  EXPECT_EQ(clock.TakeRemote(40), 101);
   EXPECT_EQ(clock.Claim(200), 141);
   clock.Done(slot);
   EXPECT_EQ(clock.global(), 141);
   EXPECT_EQ(clock.own(), 1);
-  EXPECT_EQ(clock.Elsewhere(0), 142);
-  EXPECT_EQ(clock.Elsewhere(70), 142);
+  EXPECT_EQ(clock.TakeRemote(0), 142);
+  EXPECT_EQ(clock.TakeRemote(70), 142);
   EXPECT_EQ(clock.Claim(200), std::nullopt);
   clock.StartAt(7);
   EXPECT_EQ(clock.global(), 7);
@@ -97,7 +97,7 @@ TEST(IterationClock, DividesTheNumbersBetweenManyThreadsAndOtherMachines) {
     });
   }
   while (clock.claimed() < kLimit) {
-    const int64_t first = clock.Elsewhere(7);
+    const int64_t first = clock.TakeRemote(7);
     for (int64_t i = first; i < std::min(first + 7, kLimit); ++i) ++times[static_cast<size_t>(i)];
   }
   for (std::thread& thread : threads) thread.join();

@@ -99,7 +99,7 @@ TEST(ShmLayout, OfAFileOnDiskIsTheDocumentedOne) {
   auto buffer = test::CreateFilled(name, 1.5f);
   buffer->clock().StartAt(7);
   buffer->clock().Claim(100);
-  buffer->clock().Elsewhere(30);
+  buffer->clock().TakeRemote(30);
   RangeLock::Shared solver(&buffer->locks());
   solver.Lock(buffer->data() + 48, 33);
   RangeLock::Exclusive exchange(&buffer->locks());

@@ -24,7 +24,7 @@ class ShmName {
  public:
   ShmName() {
     static int count = 0;
-    name_ = Cat("millrace-test-", getpid(), "-", count++);
+    name_ = StrCat("millrace-test-", getpid(), "-", count++);
   }
   ~ShmName() { unlink(path().c_str()); }
 

@@ -221,9 +221,9 @@ TEST(WeightBuffer, DoesNotWaitForEver) {
   auto creator = WeightBuffer::JoinTraining(name, SmallLayout());
   Waiting waiting;
   EXPECT_CONTAINS(JoinError(name, waiting.wait),
-                  Cat("process ", getpid(),
-                      ", which creates it, has not filled its weights within "
-                      "60 s"));
+                  StrCat("process ", getpid(),
+                         ", which creates it, has not filled its weights within "
+                         "60 s"));
   EXPECT_EQ(waiting.pauses, 60);
 }
 
@@ -246,10 +246,10 @@ TEST(WeightBuffer, IsCreatedAnewWhenItsCreatorGivesUp) {
 TEST(WeightBuffer, OfACreatorThatDiedBeforeFillingItIsRefused) {
   ShmName name;
   const int pid = test::LeaveStale(name, false);
-  EXPECT_EQ(JoinError(name), Cat(name.path(),
-                                 " was left by a run that ended before its weights were filled "
-                                 "(last pid ",
-                                 pid, "); remove it: rm ", name.path()));
+  EXPECT_EQ(JoinError(name), StrCat(name.path(),
+                                    " was left by a run that ended before its weights were filled "
+                                    "(last pid ",
+                                    pid, "); remove it: rm ", name.path()));
 }
 
 // ---- Refusals ----
@@ -351,8 +351,8 @@ TEST(WeightBuffer, ThatOtherUsersMayWriteIsRefused) {
 TEST(WeightBuffer, LeftByARunThatEndedIsRefusedWithTheCommandThatRemovesIt) {
   ShmName name;
   const int pid = test::LeaveStale(name);
-  const std::string expected = Cat(name.path(), " was left by a run that ended (last pid ", pid,
-                                   "); remove it: rm ", name.path());
+  const std::string expected = StrCat(name.path(), " was left by a run that ended (last pid ", pid,
+                                      "); remove it: rm ", name.path());
   EXPECT_EQ(JoinError(name), expected);
   EXPECT_EQ(ReaderError(name), expected);
   EXPECT_TRUE(name.exists());

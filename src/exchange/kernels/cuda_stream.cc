@@ -19,7 +19,7 @@ class CudaStream : public KernelStream {
   CudaStream(int ordinal, const MergeRuleConfig& rule)
       : ordinal_(ordinal),
         rule_(rule),
-        name_(Cat("cuda device ", ordinal)),
+        name_(StrCat("cuda device ", ordinal)),
         shared_(Driver().Staging(ordinal)) {
     Check(cudaSetDevice(ordinal), "cannot be used");
     int least = 0, greatest = 0;
@@ -109,7 +109,7 @@ class CudaStream : public KernelStream {
     if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
     cudaGetLastError();
     if (failure_.empty())
-      failure_ = Cat("the exchange's kernels failed: ", cudaGetErrorString(status));
+      failure_ = StrCat("the exchange's kernels failed: ", cudaGetErrorString(status));
   }
 
   const int ordinal_;

@@ -8,13 +8,13 @@ namespace {
 
 using Dims = google::protobuf::RepeatedField<uint32_t>;
 
-std::string At(const char* field) { return Cat("dummy_data_param.", field); }
+std::string At(const char* field) { return StrCat("dummy_data_param.", field); }
 
 // Whether a field is there once for all `tops` or once for each.
 void CheckGiven(const std::string& field, int given, int tops) {
   if (given == 1 || given == tops) return;
   throw FieldError(field, given, " given, expected 1",
-                   tops == 1 ? "" : Cat(" or ", tops, " (one per top)"));
+                   tops == 1 ? "" : StrCat(" or ", tops, " (one per top)"));
 }
 
 int IndexOf(int given, int top) { return given == 1 ? 0 : top; }
@@ -32,7 +32,7 @@ std::vector<Shape> LegacyShapes(const caffe::DummyDataParameter& dummy, int tops
     for (const auto& [name, dims] : axes) {
       const int index = IndexOf(dims->size(), top);
       shape.push_back(dims->Get(index));
-      count = CheckedProduct(count, shape.back(), Cat(At(name), "[", index, "]"));
+      count = CheckedProduct(count, shape.back(), StrCat(At(name), "[", index, "]"));
     }
     shapes.push_back(std::move(shape));
   }
@@ -44,7 +44,7 @@ std::vector<Shape> NewShapes(const caffe::DummyDataParameter& dummy, int tops) {
   std::vector<Shape> shapes;
   for (int top = 0; top < tops; ++top) {
     const int index = IndexOf(dummy.shape_size(), top);
-    shapes.push_back(CheckedShape(dummy.shape(index), Cat(At("shape"), "[", index, "]")));
+    shapes.push_back(CheckedShape(dummy.shape(index), StrCat(At("shape"), "[", index, "]")));
   }
   return shapes;
 }
@@ -68,7 +68,7 @@ void DummyDataLayer::SetUp(const Blobs&, const Blobs& top) {
   for (int i = 0; i < tops; ++i) {
     const int index = IndexOf(given, i);
     fillers_[i] = dummy.data_filler(index);
-    CheckFiller(fillers_[i], shapes_[i], Cat(At("data_filler"), "[", index, "]"));
+    CheckFiller(fillers_[i], shapes_[i], StrCat(At("data_filler"), "[", index, "]"));
   }
 }
 

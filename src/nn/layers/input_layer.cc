@@ -10,11 +10,11 @@ void InputLayer::SetUp(const Blobs&, const Blobs& top) {
   const int tops = static_cast<int>(top.size());
   if (given != 1 && given != tops) {
     throw FieldError("input_param.shape", given, " given, expected 1",
-                     tops == 1 ? "" : Cat(" or ", tops, " (one per top)"));
+                     tops == 1 ? "" : StrCat(" or ", tops, " (one per top)"));
   }
   for (int i = 0; i < tops; ++i) {
     const int index = given == 1 ? 0 : i;
-    top[i]->Reshape(CheckedShape(input.shape(index), Cat("input_param.shape[", index, "]")));
+    top[i]->Reshape(CheckedShape(input.shape(index), StrCat("input_param.shape[", index, "]")));
   }
 }
 

@@ -14,7 +14,7 @@ void Labels::CheckShape(const Blob& labels, const AxisView& view) const {
 
 void Labels::ThrowNotAClass(float value, const AxisView& view, int64_t outer, int64_t inner) const {
   throw Error("layer '", layer_, "': label ", value, " at position ", outer, " of the batch",
-              view.inner > 1 ? Cat(" (place ", inner, " of ", view.inner, ")") : "",
+              view.inner > 1 ? StrCat(" (place ", inner, " of ", view.inner, ")") : "",
               " is not one of the ", view.classes, " classes 0 to ", view.classes - 1);
 }
 

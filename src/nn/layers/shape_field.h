@@ -29,7 +29,7 @@ inline int64_t CheckedProduct(int64_t count, int64_t dim, const std::string& fie
 inline Shape CheckedShape(const caffe::BlobShape& shape, const std::string& field) {
   int64_t count = 1;
   for (int i = 0; i < shape.dim_size(); ++i) {
-    count = CheckedProduct(count, shape.dim(i), Cat(field, ".dim[", i, "]"));
+    count = CheckedProduct(count, shape.dim(i), StrCat(field, ".dim[", i, "]"));
   }
   return ShapeOf(shape);
 }

@@ -87,8 +87,8 @@ JoinVerdict FrameFilter::Verdict(int64_t now_ns) {
   if (!refusal_.empty()) return JoinVerdict::kGiveUp;
   const JoinVerdict verdict = handshake_.Verdict(now_ns);
   if (verdict == JoinVerdict::kGiveUp) {
-    refusal_ = Cat(handshake_.verdict_reason(), "; no node that is set up alike was met for ",
-                   config_.handshake.patience_ns / 1'000'000'000, " s");
+    refusal_ = StrCat(handshake_.verdict_reason(), "; no node that is set up alike was met for ",
+                      config_.handshake.patience_ns / 1'000'000'000, " s");
   }
   return verdict;
 }

@@ -167,31 +167,31 @@ std::string Handshake::MismatchText(const PeerState& peer, const HandshakeMessag
   const CompatibilityInfo &theirs = in.settings, &ours = config_.settings;
   const std::string& name = config_.names[in.source];
   if (in.name != name) {
-    return OneLine(Cat("node ", in.source, " names itself ", in.name, ", expected ", name));
+    return OneLine(StrCat("node ", in.source, " names itself ", in.name, ", expected ", name));
   }
-  const std::string has = Cat("node ", name, " has another ");
+  const std::string has = StrCat("node ", name, " has another ");
   if (theirs.frame_version != ours.frame_version) {
-    return OneLine(Cat(has, "version of frames: ", int{theirs.frame_version}, ", here ",
-                       int{ours.frame_version}));
+    return OneLine(StrCat(has, "version of frames: ", int{theirs.frame_version}, ", here ",
+                          int{ours.frame_version}));
   }
   if (theirs.max_nodes != ours.max_nodes) {
-    return OneLine(Cat(has, "max_nodes: ", theirs.max_nodes, ", here ", ours.max_nodes));
+    return OneLine(StrCat(has, "max_nodes: ", theirs.max_nodes, ", here ", ours.max_nodes));
   }
   if (theirs.parameters != ours.parameters) {
-    return OneLine(Cat(has, "net: ", theirs.parameters, " parameters, here ", ours.parameters));
+    return OneLine(StrCat(has, "net: ", theirs.parameters, " parameters, here ", ours.parameters));
   }
   if (theirs.layout_digest != ours.layout_digest) {
-    return OneLine(Cat(has, "net: as many parameters, under other names or in other shapes"));
+    return OneLine(StrCat(has, "net: as many parameters, under other names or in other shapes"));
   }
   if (theirs.chunk_floats != ours.chunk_floats) {
     return OneLine(
-        Cat(has, "chunk size: ", theirs.chunk_floats, " floats, here ", ours.chunk_floats));
+        StrCat(has, "chunk size: ", theirs.chunk_floats, " floats, here ", ours.chunk_floats));
   }
   if (theirs.topology_digest != ours.topology_digest) return OneLine(has + "topology file");
   // Its place is taken: by a later start, or by another process with the same clock.
   if (peer.known && in.incarnation <= peer.incarnation) {
-    return OneLine(Cat("node ", name, " is known by a start as late as this one: ",
-                       peer.incarnation, ", here ", in.incarnation));
+    return OneLine(StrCat("node ", name, " is known by a start as late as this one: ",
+                          peer.incarnation, ", here ", in.incarnation));
   }
   return "";
 }

@@ -49,9 +49,9 @@ void Handshake::LearnIncarnation(PeerState* peer, const HandshakeMessage& in, in
   }
   // More than a clock that went back: two processes run as this node, or somebody forges.
   peer->barred = true;
-  const std::string text = OneLine(Cat("node ", config_.names[peer->node],
-                                       " knows a later start of this node: ", in.known_incarnation,
-                                       ", here ", incarnation_));
+  const std::string text = OneLine(
+      StrCat("node ", config_.names[peer->node],
+             " knows a later start of this node: ", in.known_incarnation, ", here ", incarnation_));
   Record(text, true, now);
   Report(peer, {peer->node, text, true, in.session_id}, now);
 }

@@ -10,7 +10,7 @@ constexpr int64_t kMostHeld = 1 << 16;
 
 template <typename Value>
 void Expect(const char* field, Value value, Value least, Value most) {
-  ExpectRange("faulty", field, value, least, most, "a number");
+  CheckRange("faulty", field, value, least, most, "a number");
 }
 
 void Validate(const FaultRates& rates) {

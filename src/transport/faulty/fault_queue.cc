@@ -12,8 +12,8 @@ constexpr uint64_t kFaultStream = 0x6661756c7473;
 
 }  // namespace
 
-FaultLane::FaultLane(const FaultPlan& plan, Direction direction, const TransportInfo& info,
-                     size_t groups)
+FaultQueue::FaultQueue(const FaultPlan& plan, Direction direction, const TransportInfo& info,
+                       size_t groups)
     : plan_(plan),
       direction_(direction),
       rng_(plan.seed, {kFaultStream, info.node, static_cast<uint64_t>(direction)}),
@@ -29,7 +29,7 @@ FaultLane::FaultLane(const FaultPlan& plan, Direction direction, const Transport
   }
 }
 
-void FaultLane::Take(NodeId peer, const OutFrame& frame, bool cut, int64_t now_ns) {
+void FaultQueue::Take(NodeId peer, const OutFrame& frame, bool cut, int64_t now_ns) {
   ++taken_;
   Count(&counts_.taken);
   const FaultDecision decision = Decide(plan_, plan_.Rates(direction_, peer), frame.bytes(), &rng_);
@@ -59,7 +59,7 @@ void FaultLane::Take(NodeId peer, const OutFrame& frame, bool cut, int64_t now_n
   waiting_.push_back(slot);
 }
 
-void FaultLane::Schedule(Held* held, int64_t now_ns) {
+void FaultQueue::Schedule(Held* held, int64_t now_ns) {
   if (held->decision.delay) {
     held->due_ns = now_ns + held->decision.delay_ns;
     held->after_taken = UINT64_MAX;
@@ -74,7 +74,7 @@ void FaultLane::Schedule(Held* held, int64_t now_ns) {
   }
 }
 
-bool FaultLane::CopyPassed(Held* held, int64_t now_ns) {
+bool FaultQueue::CopyPassed(Held* held, int64_t now_ns) {
   Count(&counts_.passed);
   if (held->decision.truncate || held->decision.corrupt) Count(&counts_.altered);
   if (!held->decision.duplicate) return false;
@@ -87,17 +87,17 @@ bool FaultLane::CopyPassed(Held* held, int64_t now_ns) {
   return true;
 }
 
-bool FaultLane::HasReady(int64_t now_ns) const {
+bool FaultQueue::HasReady(int64_t now_ns) const {
   return std::any_of(waiting_.begin(), waiting_.end(),
                      [&](uint32_t slot) { return IsReady(slots_[slot], now_ns); });
 }
 
-void FaultLane::Free(uint32_t slot) {
+void FaultQueue::Free(uint32_t slot) {
   --in_use_[Index(slots_[slot].peer)];
   free_.push_back(slot);
 }
 
-int64_t FaultLane::NextDueNs(int64_t now_ns) const {
+int64_t FaultQueue::NextDueNs(int64_t now_ns) const {
   int64_t due = INT64_MAX;
   for (uint32_t slot : waiting_) {
     if (!IsReady(slots_[slot], now_ns)) due = std::min(due, slots_[slot].due_ns);

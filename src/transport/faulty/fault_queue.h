@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-class FaultLane {
+class FaultQueue {
  public:
   struct Held {
     std::byte* data = nullptr;
@@ -30,7 +30,7 @@ class FaultLane {
   };
 
   // `groups` is how many kinds of peer have hold_frames slots of their own.
-  FaultLane(const FaultPlan& plan, Direction direction, const TransportInfo& info, size_t groups);
+  FaultQueue(const FaultPlan& plan, Direction direction, const TransportInfo& info, size_t groups);
 
   // Frames of this peer that are held or in use; and of all peers.
   size_t InUse(NodeId peer) const { return in_use_[Index(peer)]; }
@@ -44,7 +44,7 @@ class FaultLane {
   // after the last, last(slot) is called and the slot is in use until Free(slot).
   enum class Outcome { kPassed, kCut, kNotNow, kStop };
   template <typename Pass, typename Last>
-  void Pump(int64_t now_ns, Pass pass, Last last);
+  void Poll(int64_t now_ns, Pass pass, Last last);
   bool HasReady(int64_t now_ns) const;
   void Free(uint32_t slot);
   // What frames lie in.
@@ -82,7 +82,7 @@ class FaultLane {
 };
 
 template <typename Pass, typename Last>
-void FaultLane::Pump(int64_t now_ns, Pass pass, Last last) {
+void FaultQueue::Poll(int64_t now_ns, Pass pass, Last last) {
   size_t kept = 0, i = 0;
   bool stopped = false;
   for (; i < waiting_.size(); ++i) {

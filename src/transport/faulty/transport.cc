@@ -39,7 +39,7 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPl
   refused_.reserve(info_.peers.size() + 1);
 }
 
-void FaultyTransport::Cut(NodeId peer, bool cut) {
+void FaultyTransport::Partition(NodeId peer, bool cut) {
   if (peer >= cut_.size() || cut_[peer].exchange(cut) == cut) return;
   cut_count_ += cut ? 1 : -1;
 }
@@ -79,8 +79,8 @@ uint64_t FaultyTransport::Reclaim() {
 
 void FaultyTransport::PumpSend(int64_t now_ns) {
   send_stuck_ = false;
-  send_.Pump(
-      now_ns, [this](FaultLane::Held* held) { return PassToInner(held); },
+  send_.Poll(
+      now_ns, [this](FaultQueue::Held* held) { return PassToInner(held); },
       [this](uint32_t slot) { in_flight_.push_back(slot); });
   const uint64_t done = inner_->Reclaim();
   size_t kept = 0;
@@ -94,36 +94,36 @@ void FaultyTransport::PumpSend(int64_t now_ns) {
   in_flight_.resize(kept);
 }
 
-FaultLane::Outcome FaultyTransport::PassToInner(FaultLane::Held* held) {
+FaultQueue::Outcome FaultyTransport::PassToInner(FaultQueue::Held* held) {
   if (held->peer == kAllNodes) {
     if (cut_count_.load() > 0) held->fan_out = true;
     if (held->fan_out) return FanOut(held);
   } else if (IsCut(held->peer)) {
-    return FaultLane::Outcome::kCut;
+    return FaultQueue::Outcome::kCut;
   }
   return SendInner(held->peer, held);
 }
 
-FaultLane::Outcome FaultyTransport::FanOut(FaultLane::Held* held) {
+FaultQueue::Outcome FaultyTransport::FanOut(FaultQueue::Held* held) {
   for (; held->fan_next < info_.peers.size(); ++held->fan_next) {
     const NodeId peer = info_.peers[held->fan_next];
     if (IsCut(peer)) {
       send_.CountCutFromMulticast();
-    } else if (SendInner(peer, held) == FaultLane::Outcome::kNotNow) {
-      return FaultLane::Outcome::kNotNow;
+    } else if (SendInner(peer, held) == FaultQueue::Outcome::kNotNow) {
+      return FaultQueue::Outcome::kNotNow;
     }
   }
-  return FaultLane::Outcome::kPassed;
+  return FaultQueue::Outcome::kPassed;
 }
 
-FaultLane::Outcome FaultyTransport::SendInner(NodeId to, FaultLane::Held* held) {
+FaultQueue::Outcome FaultyTransport::SendInner(NodeId to, FaultQueue::Held* held) {
   const OutFrame frame = {to, {}, held->view()};
   if (inner_->Send({&frame, 1}).accepted == 1) {
     held->inner_number = inner_->counters().frames_sent();
-    return FaultLane::Outcome::kPassed;
+    return FaultQueue::Outcome::kPassed;
   }
   send_stuck_ = true;
-  return FaultLane::Outcome::kNotNow;
+  return FaultQueue::Outcome::kNotNow;
 }
 
 void FaultyTransport::PumpReceive(int64_t now_ns) {
@@ -146,14 +146,14 @@ size_t FaultyTransport::Receive(std::span<InFrame> frames) {
   PumpReceive(now_ns);
   size_t count = 0;
   uint64_t bytes = 0;
-  receive_.Pump(
+  receive_.Poll(
       now_ns,
-      [&](FaultLane::Held* held) {
-        if (count == frames.size()) return FaultLane::Outcome::kStop;
-        if (IsCut(held->peer)) return FaultLane::Outcome::kCut;
+      [&](FaultQueue::Held* held) {
+        if (count == frames.size()) return FaultQueue::Outcome::kStop;
+        if (IsCut(held->peer)) return FaultQueue::Outcome::kCut;
         frames[count++] = {held->peer, held->view()};
         bytes += held->bytes;
-        return FaultLane::Outcome::kPassed;
+        return FaultQueue::Outcome::kPassed;
       },
       [this](uint32_t slot) { lent_.push_back(slot); });
   if (count) counters_.Received(count, bytes);

@@ -45,7 +45,7 @@ class FaultyTransport : public Transport {
 
   // From now on nothing passes to and from that peer (a multicast goes to each of
   // the others), or everything again. Any thread.
-  void Cut(NodeId peer, bool cut);
+  void Partition(NodeId peer, bool cut);
 
   // Any thread.
   const FaultCounts& faults(Direction direction) const {
@@ -59,9 +59,9 @@ class FaultyTransport : public Transport {
   }
   // Passes to the inner transport what is due and what it has room for.
   void PumpSend(int64_t now_ns);
-  FaultLane::Outcome PassToInner(FaultLane::Held* held);
-  FaultLane::Outcome FanOut(FaultLane::Held* held);
-  FaultLane::Outcome SendInner(NodeId to, FaultLane::Held* held);
+  FaultQueue::Outcome PassToInner(FaultQueue::Held* held);
+  FaultQueue::Outcome FanOut(FaultQueue::Held* held);
+  FaultQueue::Outcome SendInner(NodeId to, FaultQueue::Held* held);
   // Takes from the inner transport what there is room for.
   void PumpReceive(int64_t now_ns);
   bool Full(NodeId peer) const {
@@ -73,7 +73,7 @@ class FaultyTransport : public Transport {
 
   const FaultPlan plan_;
   std::unique_ptr<Transport> inner_;
-  FaultLane send_, receive_;
+  FaultQueue send_, receive_;
   std::vector<std::atomic<bool>> cut_;  // by peer
   std::atomic<int> cut_count_{0};
   std::vector<uint32_t> in_flight_;  // slots of send_ that the inner transport reads

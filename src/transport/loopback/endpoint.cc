@@ -170,7 +170,7 @@ void LoopbackEndpoint::Wake() {
 
 WaitResult LoopbackEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (;;) {
-    const uint32_t heard = place_.bell.Heard();
+    const uint32_t heard = place_.bell.OnFrame();
     WaitResult result;
     result.receivable = place_.ring->Ready();
     result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();

@@ -13,10 +13,10 @@ iovec Piece(std::span<const std::byte> bytes) {
 
 // `attempts` counts those of one frame. An interface that went down leaves an error for
 // the next call, though it may be up again: a second call tells.
-SendVerdict Judge(int error, int* attempts) {
-  const SendVerdict verdict = JudgeSend(error);
-  if (verdict != SendVerdict::kFailed) return verdict;
-  return ++*attempts < 2 ? SendVerdict::kAgain : SendVerdict::kFailed;
+SendErrorClass Judge(int error, int* attempts) {
+  const SendErrorClass verdict = ClassifySendError(error);
+  if (verdict != SendErrorClass::kFailed) return verdict;
+  return ++*attempts < 2 ? SendErrorClass::kAgain : SendErrorClass::kFailed;
 }
 
 }  // namespace
@@ -45,13 +45,13 @@ DatagramLink::Flushed PacketBatch::Flush() {
       continue;
     }
     const int error = errno;
-    const SendVerdict verdict = Judge(error, &attempts);
-    if (verdict == SendVerdict::kBusy) {
+    const SendErrorClass verdict = Judge(error, &attempts);
+    if (verdict == SendErrorClass::kBusy) {
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
     }
-    if (verdict == SendVerdict::kFailed) {
+    if (verdict == SendErrorClass::kFailed) {
       ++result.failed;
       ++result.frames;
       attempts = 0;
@@ -69,9 +69,9 @@ bool PacketBatch::SendNow(const PacketHead& head, std::span<const std::byte> byt
   message.msg_iovlen = 2;
   for (int attempts = 0;;) {
     if (sendmsg(fd_, &message, MSG_DONTWAIT) >= 0) return true;
-    const SendVerdict verdict = Judge(errno, &attempts);
-    if (verdict == SendVerdict::kBusy) return false;
-    if (verdict == SendVerdict::kFailed) return true;  // lost, as on any network
+    const SendErrorClass verdict = Judge(errno, &attempts);
+    if (verdict == SendErrorClass::kBusy) return false;
+    if (verdict == SendErrorClass::kFailed) return true;  // lost, as on any network
   }
 }
 

@@ -12,7 +12,7 @@ std::string Names(const std::vector<NetworkDevice>& devices) {
   std::string names;
   for (const NetworkDevice& device : devices) {
     if (!device.ethernet) continue;
-    names += Cat(names.empty() ? "" : ", ", device.name, " (", device.address->Text(), ")");
+    names += StrCat(names.empty() ? "" : ", ", device.name, " (", device.address->Text(), ")");
   }
   return names.empty() ? "none" : names;
 }
@@ -20,7 +20,7 @@ std::string Names(const std::vector<NetworkDevice>& devices) {
 }  // namespace
 
 PacketInterface FindPacketInterface(const std::string& text) {
-  const std::string field = Cat("transport packet: interface=", text, ": ");
+  const std::string field = StrCat("transport packet: interface=", text, ": ");
   const std::vector<NetworkDevice> devices = ListNetworkDevices();
   const auto address = ParseMacAddress(text);
   std::vector<NetworkDevice> found;

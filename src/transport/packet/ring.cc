@@ -24,7 +24,7 @@ std::atomic_ref<uint32_t> StatusOf(tpacket_block_desc* block) {
 PacketRing::PacketRing(FileDescriptor fd, size_t block_bytes, size_t blocks)
     : fd_(std::move(fd)), block_bytes_(block_bytes), blocks_(blocks) {
   const std::string field =
-      Cat("transport packet: ring_blocks=", blocks, " of block_bytes=", block_bytes, ": ");
+      StrCat("transport packet: ring_blocks=", blocks, " of block_bytes=", block_bytes, ": ");
   if (!SetSocketInt(this->fd(), SOL_PACKET, PACKET_VERSION, TPACKET_V3)) {
     throw Error(field, "this kernel has no such rings: ", ErrnoText(errno));
   }

@@ -52,7 +52,7 @@ void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilt
       BPF_STMT(BPF_RET | BPF_K, 0),
   };
   const sock_fprog attached = {sizeof(program) / sizeof(program[0]), program};
-  const std::string field = Cat("transport packet: interface=", interface.name, ": ");
+  const std::string field = StrCat("transport packet: interface=", interface.name, ": ");
   if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof(attached)) != 0) {
     throw Error(field, "no filter: ", ErrnoText(errno));
   }

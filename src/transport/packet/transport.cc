@@ -40,7 +40,7 @@ void ExpectRanges(const PacketOptions& options) {
 std::map<NodeId, MacAddress> ParseAddresses(const PacketOptions& options) {
   std::map<NodeId, MacAddress> addresses;
   for (const auto& [node, text] : options.peers) {
-    const std::string field = Cat("transport packet: peers: ", node, "=", text, ": ");
+    const std::string field = StrCat("transport packet: peers: ", node, "=", text, ": ");
     const auto address = ParseMacAddress(text);
     if (!address || !address->IsUnicast()) {
       throw Error(field, "expected the Ethernet address of a device, xx:xx:xx:xx:xx:xx");
@@ -134,7 +134,7 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
     throw Error("transport packet: peers: ", node, "=", address.Text(),
                 ": this is the address of this node's interface, ", plan.interface.name);
   }
-  WindowedPlan ends;
+  CreditedPlan ends;
   ends.info.name = "packet";
   ends.info.node = options.node;
   for (const auto& [node, address] : plan.peers) ends.info.peers.push_back(node);
@@ -156,7 +156,7 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   ends.inbox_frames = InboxFor(plan, ends.window_frames);
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
-  return std::make_unique<WindowedEndpoint>(std::make_unique<PacketLink>(plan), ends);
+  return std::make_unique<CreditedEndpoint>(std::make_unique<PacketLink>(plan), ends);
 }
 
 }  // namespace millrace

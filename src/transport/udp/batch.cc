@@ -18,7 +18,7 @@ iovec Piece(const void* data, size_t bytes) { return {const_cast<void*>(data), b
 UdpBatch::UdpBatch(UdpSocket* socket, size_t segment_bytes)
     : socket_(socket), segment_bytes_(socket->gso() ? segment_bytes : 0) {}
 
-void UdpBatch::Add(const UdpAddress& to, const UdpPrefix& prefix, const OutFrame& frame) {
+void UdpBatch::Add(const InetAddress& to, const UdpPrefix& prefix, const OutFrame& frame) {
   Frame& slot = frames_[count_];
   slot.prefix = prefix;
   slot.to = &to;
@@ -77,12 +77,12 @@ void UdpBatch::FillHeader(size_t index) {
   std::memcpy(CMSG_DATA(segment), &bytes, sizeof(bytes));
 }
 
-SendVerdict UdpBatch::Judge(int error, int* attempts) {
-  const SendVerdict verdict = JudgeSend(error);
-  if (verdict != SendVerdict::kFailed) return verdict;
+SendErrorClass UdpBatch::Judge(int error, int* attempts) {
+  const SendErrorClass verdict = ClassifySendError(error);
+  if (verdict != SendErrorClass::kFailed) return verdict;
   // Perhaps about an earlier datagram to somebody else.
   socket_->ForgetErrors();
-  return ++*attempts < kMostAttempts ? SendVerdict::kAgain : SendVerdict::kFailed;
+  return ++*attempts < kMostAttempts ? SendErrorClass::kAgain : SendErrorClass::kFailed;
 }
 
 DatagramLink::Flushed UdpBatch::Flush() {
@@ -109,9 +109,9 @@ DatagramLink::Flushed UdpBatch::Flush() {
       Group(result.frames);
       sent = 0;
     } else {
-      const SendVerdict verdict = Judge(error, &attempts);
-      if (verdict == SendVerdict::kFailed) finish(1, true);
-      if (verdict != SendVerdict::kBusy) continue;
+      const SendErrorClass verdict = Judge(error, &attempts);
+      if (verdict == SendErrorClass::kFailed) finish(1, true);
+      if (verdict != SendErrorClass::kBusy) continue;
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
@@ -122,14 +122,14 @@ DatagramLink::Flushed UdpBatch::Flush() {
   return result;
 }
 
-bool UdpBatch::SendNow(const UdpAddress& to, std::span<const std::byte> datagram) {
+bool UdpBatch::SendNow(const InetAddress& to, std::span<const std::byte> datagram) {
   for (int attempts = 0;;) {
     const ssize_t sent =
         sendto(socket_->fd(), datagram.data(), datagram.size(), 0, &to.any, to.length());
     if (sent >= 0) return true;
-    const SendVerdict verdict = Judge(errno, &attempts);
-    if (verdict == SendVerdict::kBusy) return false;
-    if (verdict == SendVerdict::kFailed) return true;  // lost, as on any network
+    const SendErrorClass verdict = Judge(errno, &attempts);
+    if (verdict == SendErrorClass::kBusy) return false;
+    if (verdict == SendErrorClass::kFailed) return true;  // lost, as on any network
   }
 }
 

@@ -26,13 +26,13 @@ class UdpBatch {
   UdpBatch(UdpSocket* socket, size_t segment_bytes);
 
   // There must be room. The memory of `to` and of the frame is read by Flush.
-  void Add(const UdpAddress& to, const UdpPrefix& prefix, const OutFrame& frame);
+  void Add(const InetAddress& to, const UdpPrefix& prefix, const OutFrame& frame);
 
   // Afterwards the batch is empty; frames that are not done with were not sent.
   DatagramLink::Flushed Flush();
 
   // Sends one short datagram; false if there is no room for it now.
-  bool SendNow(const UdpAddress& to, std::span<const std::byte> datagram);
+  bool SendNow(const InetAddress& to, std::span<const std::byte> datagram);
 
  private:
   // Prefix, header, payload and padding of each.
@@ -43,7 +43,7 @@ class UdpBatch {
 
   struct Frame {
     UdpPrefix prefix;
-    const UdpAddress* to = nullptr;
+    const InetAddress* to = nullptr;
     size_t bytes = 0;     // header and payload
     size_t datagram = 0;  // with prefix and padding
   };
@@ -58,7 +58,7 @@ class UdpBatch {
   void Group(size_t first);
   void FillHeader(size_t index);
   // What to do about the first message, which failed with `error`.
-  SendVerdict Judge(int error, int* attempts);
+  SendErrorClass Judge(int error, int* attempts);
 
   UdpSocket* const socket_;
   size_t segment_bytes_;

@@ -61,7 +61,7 @@ void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {
       arrival.bytes.empty() ? 1 : (arrival.bytes.size() + segment - 1) / segment;
   if (!(*arrival.from == peers_[last_peer_])) {
     const size_t peer = peers_.Find(*arrival.from);
-    if (peer == UdpPeers::kNone) {
+    if (peer == InetPeers::kNone) {
       sink->Drop(DropReason::kUnknownSender, datagrams);
       return;
     }

@@ -12,7 +12,7 @@ namespace millrace {
 
 // What ConnectUdp has found out.
 struct UdpPlan {
-  std::map<NodeId, UdpAddress> peers;
+  std::map<NodeId, InetAddress> peers;
   size_t most_segment_bytes = 0;   // of a datagram that needs no fragments
   size_t most_datagram_bytes = 0;  // of any
   size_t receive_buffers = 0;
@@ -41,7 +41,7 @@ class UdpLink : public DatagramLink {
   void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
 
   UdpSocket socket_;
-  const UdpPeers peers_;
+  const InetPeers peers_;
   UdpBatch batch_;
   UdpReceiver receiver_;
   size_t last_peer_ = 0;   // the one that the last datagram came from

@@ -19,7 +19,7 @@ namespace millrace {
 
 // What one buffer was filled with.
 struct UdpArrival {
-  const UdpAddress* from;
+  const InetAddress* from;
   // Datagrams one behind the other, each of `segment_bytes`, but for the last, which
   // may be shorter. `bytes` begins on a multiple of 8 bytes.
   std::span<const std::byte> bytes;
@@ -71,7 +71,7 @@ class UdpReceiver {
   uint32_t drops_ = 0, drops_taken_ = 0;  // as the kernel counts: modulo 2^32
   std::array<mmsghdr, kBatch> headers_{};
   std::array<iovec, kBatch> pieces_{};
-  std::array<UdpAddress, kBatch> from_;
+  std::array<InetAddress, kBatch> from_;
   std::array<UdpArrival, kBatch> arrivals_{};
   struct Control {
     alignas(cmsghdr) std::array<std::byte, kControlBytes> bytes{};

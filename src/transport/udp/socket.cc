@@ -82,20 +82,21 @@ void UdpSocket::OpenProbe() {
     setsockopt(probe_.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size());
   }
   // A route may depend on the address that is sent from.
-  UdpAddress from = local_;
+  InetAddress from = local_;
   (from.is_v6() ? from.v6.sin6_port : from.v4.sin_port) = 0;
   if (bind(probe_.get(), &from.any, from.length()) != 0) {
     throw Error("transport udp: address=", options_.address, ": ", ErrnoText(errno));
   }
 }
 
-size_t UdpSocket::PathPayloadBytes(const std::string& field, const UdpAddress& peer) const {
+size_t UdpSocket::PathPayloadBytes(const std::string& field, const InetAddress& peer) const {
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
   connect(probe_.get(), &nobody, sizeof(nobody));
   if (connect(probe_.get(), &peer.any, peer.length()) != 0) {
     const int reason = errno;
-    const std::string line = Cat(field, ": no route from ", local_.Text(), ": ", ErrnoText(reason));
+    const std::string line =
+        StrCat(field, ": no route from ", local_.Text(), ": ", ErrnoText(reason));
     if (reason == ENETUNREACH || reason == ENETDOWN || reason == EHOSTUNREACH) {
       throw NetworkDownError(line);
     }

@@ -32,16 +32,16 @@ class UdpSocket {
   explicit UdpSocket(const UdpSocketOptions& options);
 
   int fd() const { return fd_.get(); }
-  const UdpAddress& local() const { return local_; }  // with the port that it has
-  bool gso() const { return gso_; }                   // the kernel takes UDP_SEGMENT
-  bool gro() const { return gro_; }                   // UDP_GRO is on
+  const InetAddress& local() const { return local_; }  // with the port that it has
+  bool gso() const { return gso_; }                    // the kernel takes UDP_SEGMENT
+  bool gro() const { return gro_; }                    // UDP_GRO is on
   bool fragments() const { return options_.fragment; }
   // Bytes of queued datagrams, with the kernel's overhead, that it really holds.
   size_t receive_buffer_bytes() const { return receive_buffer_bytes_; }
 
   // The longest payload of a datagram that goes to `peer` in one piece now. Throws
   // Error, beginning with `field`, if there is no route.
-  size_t PathPayloadBytes(const std::string& field, const UdpAddress& peer) const;
+  size_t PathPayloadBytes(const std::string& field, const InetAddress& peer) const;
 
   // Of datagrams that the kernel dropped for this socket.
   UdpChecksumErrors& checksum_errors() { return checksum_errors_; }
@@ -61,7 +61,7 @@ class UdpSocket {
   UdpSocketOptions options_;
   FileDescriptor fd_;
   FileDescriptor probe_;  // connected to one peer after the other, to ask about the paths
-  UdpAddress local_;
+  InetAddress local_;
   bool gso_ = false, gro_ = false;
   size_t receive_buffer_bytes_ = 0;
   UdpChecksumErrors checksum_errors_;

@@ -47,7 +47,7 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
   size_t payload = kMostUdpPayloadBytes;
   std::string narrowest;
   for (const auto& [node, address] : plan->peers) {
-    const std::string field = Cat("transport udp: peers: ", node, "=", options.peers.at(node));
+    const std::string field = StrCat("transport udp: peers: ", node, "=", options.peers.at(node));
     const size_t bytes = socket.PathPayloadBytes(field, address);
     if (bytes < payload || narrowest.empty()) narrowest = address.Text();
     payload = std::min(payload, bytes);
@@ -106,7 +106,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
                   kMostUdpPayloadBytes);
   }
   UdpPlan plan;
-  WindowedPlan ends;
+  CreditedPlan ends;
   plan.peers = ResolveUdpPeers("udp", options.node, socket.local(), options.peers);
   plan.receive_buffers = options.receive_buffers;
   ends.info.name = "udp";
@@ -122,7 +122,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
   ends.inbox_frames = plan.receive_buffers * (socket.gro() ? kMostFramesPerBuffer : 1);
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
-  return std::make_unique<WindowedEndpoint>(std::make_unique<UdpLink>(std::move(socket), plan),
+  return std::make_unique<CreditedEndpoint>(std::make_unique<UdpLink>(std::move(socket), plan),
                                             ends);
 }
 

@@ -28,7 +28,7 @@ std::string AddressList(rdma_event_channel* channel) {
   std::string list;
   for (const ifaddrs* each = all; each; each = each->ifa_next) {
     if (!each->ifa_addr) continue;
-    UdpAddress address;
+    InetAddress address;
     const int family = each->ifa_addr->sa_family;
     if (family == AF_INET) {
       std::memcpy(&address.v4, each->ifa_addr, sizeof(address.v4));
@@ -42,7 +42,8 @@ std::string AddressList(rdma_event_channel* channel) {
     if (rdma_bind_addr(id.get(), &address.any) != 0 || !id->verbs) continue;
     std::string text = address.Text();
     text.resize(text.rfind(':'));
-    list += Cat(list.empty() ? "" : ", ", text, " (", ibv_get_device_name(id->verbs->device), ")");
+    list +=
+        StrCat(list.empty() ? "" : ", ", text, " (", ibv_get_device_name(id->verbs->device), ")");
   }
   freeifaddrs(all);
   return list.empty() ? "none, as no RDMA device of this machine has an address" : list;
@@ -58,7 +59,7 @@ size_t OverheadOf(bool ethernet, bool ipv6) {
 }  // namespace
 
 void ThrowVerbsError(const std::string& device, const std::string& what, int error) {
-  const std::string start = Cat("transport verbs: ", device, ": ", what, ": ");
+  const std::string start = StrCat("transport verbs: ", device, ": ", what, ": ");
   if (error == EACCES || error == EPERM) {
     throw Error(start, ErrnoText(error),
                 ": expected read and write permission for /dev/infiniband/*");
@@ -96,9 +97,9 @@ CmId MakeCmId(rdma_event_channel* channel, void* context) {
   return CmId(id);
 }
 
-VerbsDevice::VerbsDevice(const UdpAddress& address)
+VerbsDevice::VerbsDevice(const InetAddress& address)
     : local_(address), channel_(OpenCmChannel()), listener_(MakeCmId(channel_.get(), nullptr)) {
-  const std::string field = Cat("transport verbs: address=", address.Text(), ": ");
+  const std::string field = StrCat("transport verbs: address=", address.Text(), ": ");
   if (rdma_bind_addr(listener_.get(), &local_.any) != 0) {
     const int error = errno;
     if (error == ENODEV || error == EADDRNOTAVAIL) {
@@ -110,7 +111,7 @@ VerbsDevice::VerbsDevice(const UdpAddress& address)
   if (!listener_->verbs) {
     throw Error(field, "this is no device's: expected one of ", AddressList(channel_.get()));
   }
-  name_ = Cat(ibv_get_device_name(listener_->verbs->device), " port ", int{listener_->port_num});
+  name_ = StrCat(ibv_get_device_name(listener_->verbs->device), " port ", int{listener_->port_num});
   // librdmacm's own context is one for all endpoints of a process, and so are its events.
   context_.reset(ibv_open_device(listener_->verbs->device));
   if (!context_) ThrowVerbsError(name_, "it cannot be opened", errno);
@@ -150,7 +151,7 @@ MemoryRegion VerbsDevice::Register(std::span<const std::byte> memory, const char
   MemoryRegion region = TryRegister(memory);
   if (!region) {
     const int error = errno;
-    ThrowVerbsError(name_, Cat(memory.size() / 1024, " KiB for ", what), error);
+    ThrowVerbsError(name_, StrCat(memory.size() / 1024, " KiB for ", what), error);
   }
   return region;
 }

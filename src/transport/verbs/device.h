@@ -19,9 +19,9 @@ class VerbsDevice {
   // they ask arrives at channel()). Throws Error with one line: there is no such device
   // (lists the addresses of those there are), the port is down, the kernel or its
   // permissions lack something.
-  explicit VerbsDevice(const UdpAddress& address);
+  explicit VerbsDevice(const InetAddress& address);
 
-  const UdpAddress& local() const { return local_; }
+  const InetAddress& local() const { return local_; }
   const std::string& name() const { return name_; }  // "rxe0 port 1"
   size_t mtu() const { return mtu_; }                // bytes of a datagram
   // What the link puts before and behind a datagram's payload, in bytes.
@@ -49,7 +49,7 @@ class VerbsDevice {
   AddressHandle MakeAddress(const ibv_ah_attr& attributes) const;
 
  private:
-  UdpAddress local_;
+  InetAddress local_;
   std::string name_;
   CmChannel channel_;
   CmId listener_;

@@ -32,7 +32,7 @@ class VerbsProbes : public NicProbes {
     const DmaBuf exported = owner_.memory->ExportDmaBuf(memory_.data(), memory_.size(), &why);
     if (exported.file.get() < 0) return why;
     region_ = device_.TryRegisterDmaBuf(exported, memory_);
-    return region_ ? "" : Cat("the device takes none: ", ErrnoText(errno));
+    return region_ ? "" : StrCat("the device takes none: ", ErrnoText(errno));
   }
 
   std::string TryPeerMemory() override {
@@ -67,7 +67,7 @@ MemoryRegion RegisterGpuMemory(const VerbsDevice& device, const DeviceRegistry::
                                std::span<const std::byte> memory, const Clock& clock) {
   VerbsProbes probes(device, owner, memory, clock);
   const NicChoice choice = ChooseNicPath(device.name(), owner.memory->name(), &probes);
-  if (choice.path == NicPath::kStaged) {
+  if (choice.path == GpuDirectMode::kStaged) {
     LOG(WARNING) << choice.line;
   } else {
     LOG(INFO) << choice.line;

@@ -21,7 +21,7 @@ NodeId NodeOf(const rdma_cm_event& event) {
   return static_cast<NodeId>(reinterpret_cast<uintptr_t>(event.param.ud.private_data) - 1);
 }
 
-bool IsMulticast(const UdpAddress& address) {
+bool IsMulticast(const InetAddress& address) {
   if (address.is_v6()) return IN6_IS_ADDR_MULTICAST(&address.v6.sin6_addr);
   return IN_MULTICAST(ntohl(address.v4.sin_addr.s_addr));
 }
@@ -53,15 +53,15 @@ VerbsGroups::VerbsGroups(const VerbsDevice* device, const std::string& base, uin
   if (!IsMulticast(base_) || base_.is_v6() != ipv6) {
     throw Error(field, "=", text, ": expected a multicast address of IPv", ipv6 ? 6 : 4);
   }
-  UdpAddress local = device->local();
+  InetAddress local = device->local();
   (ipv6 ? local.v6.sin6_port : local.v4.sin_port) = 0;
   if (rdma_bind_addr(id_.get(), &local.any) != 0) {
     ThrowVerbsError(device->name(), "multicast groups", errno);
   }
 }
 
-UdpAddress VerbsGroups::AddressOf(NodeId of) const {
-  UdpAddress address = base_;
+InetAddress VerbsGroups::AddressOf(NodeId of) const {
+  InetAddress address = base_;
   uint8_t* const bytes = address.is_v6() ? address.v6.sin6_addr.s6_addr + 12
                                          : reinterpret_cast<uint8_t*>(&address.v4.sin_addr.s_addr);
   const unsigned low = (unsigned{bytes[2]} << 8 | bytes[3]) + of;
@@ -76,8 +76,8 @@ std::string VerbsGroups::NameOf(NodeId of) const {
   return text;
 }
 
-bool VerbsGroups::Ask(const UdpAddress& address, NodeId of, bool only_send) {
-  UdpAddress group = address;
+bool VerbsGroups::Ask(const InetAddress& address, NodeId of, bool only_send) {
+  InetAddress group = address;
   if (!only_send) return rdma_join_multicast(id_.get(), &group.any, ContextOf(of)) == 0;
   rdma_cm_join_mc_attr_ex how{};
   how.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
@@ -91,7 +91,7 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::s
     *why = "no answer";
     return std::nullopt;
   }
-  const UdpAddress address = AddressOf(of);
+  const InetAddress address = AddressOf(of);
   // As one that only sends, where that is known; its own copies would be of no use.
   for (const bool only_send : {true, false}) {
     if (only_send && !own) continue;
@@ -102,7 +102,7 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::s
     auto joined = Await(why);
     if (joined) return joined;
     if (!silent_) {
-      UdpAddress group = address;
+      InetAddress group = address;
       rdma_leave_multicast(id_.get(), &group.any);
     }
   }
@@ -132,7 +132,7 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Await(std::string* why) {
     joined->queue_pair = found.qp_num;
     joined->key = found.qkey;
     if (!joined->address) {
-      *why = Cat("no address handle: ", ErrnoText(errno));
+      *why = StrCat("no address handle: ", ErrnoText(errno));
       joined.reset();
     }
   } else {

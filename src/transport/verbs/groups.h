@@ -47,14 +47,14 @@ class VerbsGroups {
   std::string NameOf(NodeId of) const;
 
  private:
-  UdpAddress AddressOf(NodeId of) const;
-  bool Ask(const UdpAddress& address, NodeId of, bool only_send);
+  InetAddress AddressOf(NodeId of) const;
+  bool Ask(const InetAddress& address, NodeId of, bool only_send);
   std::optional<Joined> Await(std::string* why);
 
   const VerbsDevice& device_;
   CmChannel channel_;
   CmId id_;
-  UdpAddress base_;
+  InetAddress base_;
   bool silent_ = false;  // whoever grants groups does not answer
 };
 

@@ -37,7 +37,7 @@ VerbsLink::VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan)
     by_node_[node] = nodes_.size();
     nodes_.push_back(node);
   }
-  VerbsDirectoryPlan found;
+  VerbsResolverPlan found;
   found.node = plan.node;
   found.group = plan.group;
   found.peers = plan.peers;
@@ -45,7 +45,7 @@ VerbsLink::VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan)
   found.queue_pair = queue_.number();
   found.send_bytes = found.receive_bytes = plan.datagram_bytes;
   group_works_ = own_group_.has_value();
-  directory_ = std::make_unique<VerbsDirectory>(device_.get(), groups_.get(), found);
+  resolver_ = std::make_unique<VerbsResolver>(device_.get(), groups_.get(), found);
 }
 
 VerbsLink::~VerbsLink() = default;
@@ -58,8 +58,8 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   std::string why;
   own_group_ = groups_->Join(node_, true, &why);
   if (!own_group_) {
-    const std::string said = Cat("transport verbs: ", device_->name(), ": multicast group ",
-                                 groups_->NameOf(node_), " is refused: ", why);
+    const std::string said = StrCat("transport verbs: ", device_->name(), ": multicast group ",
+                                    groups_->NameOf(node_), " is refused: ", why);
     if (plan.multicast_required) {
       throw Error(said, ": expected a fabric with multicast, or multicast=auto");
     }
@@ -69,7 +69,7 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const auto joined = groups_->Join(nodes_[i], false, &why);
     heard[i] = joined && queue_.Attach(joined->group);
-    if (!heard[i]) refused += Cat(refused.empty() ? "" : ", ", nodes_[i]);
+    if (!heard[i]) refused += StrCat(refused.empty() ? "" : ", ", nodes_[i]);
   }
   if (!refused.empty()) {
     LOG(WARNING) << "transport verbs: " << device_->name() << ": not in the multicast groups of "
@@ -79,8 +79,8 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   return heard;
 }
 
-bool VerbsLink::Expose(std::span<const std::byte> memory) {
-  return memory.empty() || sender_.Expose(memory);
+bool VerbsLink::RegisterMemory(std::span<const std::byte> memory) {
+  return memory.empty() || sender_.RegisterMemory(memory);
 }
 
 uint64_t VerbsLink::Unfinished() {
@@ -185,12 +185,12 @@ bool VerbsLink::SendCredit(size_t peer, const ControlMessage& credit) {
 }
 
 bool VerbsLink::SendProbe(size_t peer, const ControlMessage& probe, bool to_all) {
-  if (++unanswered_[peer] % kProbesUntilSuspect == 0) directory_->Suspect(peer);
+  if (++unanswered_[peer] % kProbesUntilSuspect == 0) resolver_->Suspect(peer);
   return SendNow(peer, to_all ? kAllNodes : nodes_[peer], DatagramKind::kProbe, probe);
 }
 
 bool VerbsLink::Read(Sink* sink) {
-  const bool news = directory_->HasNews();
+  const bool news = resolver_->HasNews();
   if (news) TakeNews(sink);
   const bool read =
       receiver_.Read([&](std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position) {
@@ -218,14 +218,14 @@ bool VerbsLink::TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pa
   }
   unanswered_[datagram.peer] = 0;
   const VerbsRoute& route = routes_[datagram.peer];
-  if (route.address && route.queue_pair != queue_pair) directory_->Suspect(datagram.peer);
+  if (route.address && route.queue_pair != queue_pair) resolver_->Suspect(datagram.peer);
   datagram.position = position;
   return sink->Take(datagram);
 }
 
 void VerbsLink::TakeNews(Sink* sink) {
-  directory_->TakeNews(&fresh_);
-  group_works_ = own_group_ && !directory_->group_lost();
+  resolver_->TakeNews(&fresh_);
+  group_works_ = own_group_ && !resolver_->group_lost();
   std::erase_if(retired_, [&](const Retired& old) { return old.added <= sender_.sent(); });
   for (size_t i = 0; i < routes_.size(); ++i) {
     const bool changed = routes_[i].address != fresh_[i].address;
@@ -243,18 +243,18 @@ void VerbsLink::Mend() {
   if (!std::exchange(reported_broken_, true)) {
     LOG(WARNING) << "transport verbs: " << device_->name()
                  << ": the queue pair has failed; a new one is made";
-    directory_->ReportBroken();
+    resolver_->ReportBroken();
     return;
   }
-  if (!directory_->mends()) return;
+  if (!resolver_->mends()) return;
   if (!queue_.Renew()) {
-    directory_->ReportBroken();
+    resolver_->ReportBroken();
     return;
   }
   reported_broken_ = false;
   sender_.Restart();
   receiver_.Restart();
-  directory_->ReportRenewed(queue_.number());
+  resolver_->ReportRenewed(queue_.number());
 }
 
 DatagramLink::Polled VerbsLink::Poll(int wake, int64_t ns, bool wants_room) {
@@ -263,7 +263,7 @@ DatagramLink::Polled VerbsLink::Poll(int wake, int64_t ns, bool wants_room) {
   // What came before the queues were armed would not be told.
   const bool room = wants_room && SendsAgain();
   if (receiver_.Look() || room) ns = 0;
-  pollfd polled[3] = {{queue_.fd(), POLLIN, 0}, {wake, POLLIN, 0}, {directory_->fd(), POLLIN, 0}};
+  pollfd polled[3] = {{queue_.fd(), POLLIN, 0}, {wake, POLLIN, 0}, {resolver_->fd(), POLLIN, 0}};
   const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
   ppoll(polled, 3, &timeout, nullptr);
   if (polled[0].revents & POLLIN) queue_.TakeEvents();

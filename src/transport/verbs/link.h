@@ -22,7 +22,7 @@ namespace millrace {
 struct VerbsPlan {
   NodeId node = 0;
   uint16_t group = 0;
-  std::map<NodeId, UdpAddress> peers;
+  std::map<NodeId, InetAddress> peers;
   std::string multicast_base;
   bool multicast = false;           // groups are to be joined
   bool multicast_required = false;  // to be refused this node's own is an error
@@ -40,7 +40,7 @@ class VerbsLink : public DatagramLink {
   bool multicasts() const { return own_group_.has_value(); }
 
   bool Reaches(size_t peer) const override { return routes_[peer].address != nullptr; }
-  bool Expose(std::span<const std::byte> memory) override;
+  bool RegisterMemory(std::span<const std::byte> memory) override;
   uint64_t Unfinished() override;
   void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
   Flushed Flush() override;
@@ -93,7 +93,7 @@ class VerbsLink : public DatagramLink {
   std::vector<VerbsRoute> routes_, fresh_;
   std::vector<Retired> retired_;
   std::vector<uint32_t> unanswered_;  // probes to each peer
-  std::unique_ptr<VerbsDirectory> directory_;
+  std::unique_ptr<VerbsResolver> resolver_;
   bool reported_broken_ = false;
   size_t refused_ = 0;  // datagrams that there was no room for when it was last asked
   Flushed flushed_;     // what Flush will say

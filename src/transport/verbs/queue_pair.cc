@@ -26,7 +26,7 @@ VerbsQueuePair::VerbsQueuePair(const VerbsDevice* device, size_t sends, size_t r
     CompletionQueue queue(
         ibv_create_cq(device->context(), static_cast<int>(entries), nullptr, channel_.get(), 0));
     if (!queue)
-      ThrowVerbsError(device->name(), Cat("no queue of ", entries, " completions"), errno);
+      ThrowVerbsError(device->name(), StrCat("no queue of ", entries, " completions"), errno);
     return queue;
   };
   send_ = make(sends);
@@ -34,7 +34,8 @@ VerbsQueuePair::VerbsQueuePair(const VerbsDevice* device, size_t sends, size_t r
   queue_pair_ = Make();
   if (!queue_pair_) {
     ThrowVerbsError(device->name(),
-                    Cat("no queue pair of ", sends, " sends and ", receives, " receives"), errno);
+                    StrCat("no queue pair of ", sends, " sends and ", receives, " receives"),
+                    errno);
   }
 }
 

@@ -43,8 +43,8 @@ std::span<const std::byte> DataOf(const rdma_ud_param& param) {
 
 }  // namespace
 
-VerbsDirectory::VerbsDirectory(const VerbsDevice* device, VerbsGroups* groups,
-                               const VerbsDirectoryPlan& plan)
+VerbsResolver::VerbsResolver(const VerbsDevice* device, VerbsGroups* groups,
+                             const VerbsResolverPlan& plan)
     : device_(*device),
       groups_(groups),
       plan_(plan),
@@ -63,18 +63,18 @@ VerbsDirectory::VerbsDirectory(const VerbsDevice* device, VerbsGroups* groups,
   pthread_setname_np(thread_.native_handle(), "verbs peers");
 }
 
-VerbsDirectory::~VerbsDirectory() {
+VerbsResolver::~VerbsResolver() {
   stop_ = true;
   Ring(command_fd_);
   thread_.join();
 }
 
-void VerbsDirectory::Ring(const FileDescriptor& fd) {
+void VerbsResolver::Ring(const FileDescriptor& fd) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(fd.get(), &one, sizeof(one));
 }
 
-void VerbsDirectory::TakeNews(std::vector<VerbsRoute>* routes) {
+void VerbsResolver::TakeNews(std::vector<VerbsRoute>* routes) {
   Empty(fd());
   has_news_.store(false, std::memory_order_release);
   std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ void VerbsDirectory::TakeNews(std::vector<VerbsRoute>* routes) {
 }
 
 template <typename Change>
-void VerbsDirectory::Publish(size_t peer, Change change) {
+void VerbsResolver::Publish(size_t peer, Change change) {
   {
     std::lock_guard lock(mutex_);
     change(&routes_[peer]);
@@ -91,7 +91,7 @@ void VerbsDirectory::Publish(size_t peer, Change change) {
   Ring(news_fd_);
 }
 
-void VerbsDirectory::Suspect(size_t peer) {
+void VerbsResolver::Suspect(size_t peer) {
   {
     std::lock_guard lock(mutex_);
     if (suspects_[peer]) return;
@@ -100,25 +100,25 @@ void VerbsDirectory::Suspect(size_t peer) {
   Ring(command_fd_);
 }
 
-void VerbsDirectory::ReportBroken() {
+void VerbsResolver::ReportBroken() {
   mends_ = false;
   broken_ = true;
   Ring(command_fd_);
 }
 
-void VerbsDirectory::ReportRenewed(uint32_t queue_pair) {
+void VerbsResolver::ReportRenewed(uint32_t queue_pair) {
   mends_ = false;
   queue_pair_ = queue_pair;
   Ring(command_fd_);
 }
 
-size_t VerbsDirectory::IndexOf(NodeId node) const {
+size_t VerbsResolver::IndexOf(NodeId node) const {
   const auto found = std::find_if(peers_.begin(), peers_.end(),
                                   [&](const Peer& peer) { return peer.node == node; });
   return static_cast<size_t>(found - peers_.begin());
 }
 
-VerbsHello VerbsDirectory::HelloTo(size_t peer) const {
+VerbsHello VerbsResolver::HelloTo(size_t peer) const {
   VerbsHello hello;
   hello.group = plan_.group;
   hello.from = plan_.node;
@@ -129,7 +129,7 @@ VerbsHello VerbsDirectory::HelloTo(size_t peer) const {
   return hello;
 }
 
-void VerbsDirectory::Run() {
+void VerbsResolver::Run() {
   pollfd polled[] = {{command_fd_.get(), POLLIN, 0},
                      {device_.channel()->fd, POLLIN, 0},
                      {device_.context()->async_fd, POLLIN, 0},
@@ -145,7 +145,7 @@ void VerbsDirectory::Run() {
   for (Peer& peer : peers_) peer.id.reset();
 }
 
-int VerbsDirectory::Timeout() const {
+int VerbsResolver::Timeout() const {
   Time due = SteadyTime::now() + kLongestPause;
   if (broken_) due = SteadyTime::now() + kPortPause;
   for (const Peer& peer : peers_) {
@@ -155,7 +155,7 @@ int VerbsDirectory::Timeout() const {
   return static_cast<int>(std::max<int64_t>(left.count(), 0));
 }
 
-void VerbsDirectory::Commands() {
+void VerbsResolver::Commands() {
   Empty(command_fd_.get());
   std::vector<bool> suspects(peers_.size());
   {
@@ -178,7 +178,7 @@ void VerbsDirectory::Commands() {
   }
 }
 
-void VerbsDirectory::AskSoon(size_t index) {
+void VerbsResolver::AskSoon(size_t index) {
   Peer& peer = peers_[index];
   const Time now = SteadyTime::now();
   if (peer.state == State::kAsking) {
@@ -191,7 +191,7 @@ void VerbsDirectory::AskSoon(size_t index) {
   peer.pause = Milliseconds(0);
 }
 
-void VerbsDirectory::AskAll() {
+void VerbsResolver::AskAll() {
   for (size_t i = 0; i < peers_.size(); ++i) {
     peers_[i].id.reset();  // what is under way may have told what is no longer so
     peers_[i].state = State::kIdle;
@@ -199,7 +199,7 @@ void VerbsDirectory::AskAll() {
   }
 }
 
-void VerbsDirectory::AskDue() {
+void VerbsResolver::AskDue() {
   const Time now = SteadyTime::now();
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i].due > now) continue;
@@ -208,7 +208,7 @@ void VerbsDirectory::AskDue() {
   }
 }
 
-void VerbsDirectory::Ask(size_t index) {
+void VerbsResolver::Ask(size_t index) {
   Peer& peer = peers_[index];
   peer.state = State::kAsking;
   peer.due = SteadyTime::now() + kPatience;
@@ -218,12 +218,12 @@ void VerbsDirectory::Ask(size_t index) {
     return;
   }
   peer.id.reset(id);
-  UdpAddress from = device_.local();
+  InetAddress from = device_.local();
   (from.is_v6() ? from.v6.sin6_port : from.v4.sin_port) = 0;
   if (rdma_resolve_addr(id, &from.any, &peer.address.any, kResolveMs) != 0) Fail(index);
 }
 
-void VerbsDirectory::Fail(size_t index) {
+void VerbsResolver::Fail(size_t index) {
   Peer& peer = peers_[index];
   peer.id.reset();
   peer.state = State::kIdle;
@@ -231,7 +231,7 @@ void VerbsDirectory::Fail(size_t index) {
   peer.due = SteadyTime::now() + peer.pause;
 }
 
-void VerbsDirectory::TakeEvents() {
+void VerbsResolver::TakeEvents() {
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(device_.channel(), &event) == 0) {
     CmId request;
@@ -269,7 +269,7 @@ void VerbsDirectory::TakeEvents() {
   }
 }
 
-void VerbsDirectory::Connect(rdma_cm_id* id, size_t peer) {
+void VerbsResolver::Connect(rdma_cm_id* id, size_t peer) {
   const VerbsHello hello = HelloTo(peer);
   rdma_conn_param param{};
   param.private_data = &hello;
@@ -278,7 +278,7 @@ void VerbsDirectory::Connect(rdma_cm_id* id, size_t peer) {
   if (rdma_connect(id, &param) != 0) peers_[peer].due = SteadyTime::now();
 }
 
-void VerbsDirectory::Answer(const rdma_cm_event& event, rdma_cm_id* id) {
+void VerbsResolver::Answer(const rdma_cm_event& event, rdma_cm_id* id) {
   VerbsHello hello;
   const size_t peer =
       ParseVerbsHello(DataOf(event.param.ud), &hello) ? IndexOf(hello.from) : peers_.size();
@@ -301,7 +301,7 @@ void VerbsDirectory::Answer(const rdma_cm_event& event, rdma_cm_id* id) {
   if (is_new) AskSoon(peer);
 }
 
-bool VerbsDirectory::Fits(size_t index, const VerbsHello& hello) {
+bool VerbsResolver::Fits(size_t index, const VerbsHello& hello) {
   if (hello.datagram_bytes >= plan_.send_bytes) return true;
   Peer& peer = peers_[index];
   if (!peer.complained) {
@@ -314,7 +314,7 @@ bool VerbsDirectory::Fits(size_t index, const VerbsHello& hello) {
   return false;
 }
 
-void VerbsDirectory::Found(size_t index, const rdma_cm_event& event) {
+void VerbsResolver::Found(size_t index, const rdma_cm_event& event) {
   Peer& peer = peers_[index];
   const rdma_ud_param& found = event.param.ud;
   VerbsHello hello;
@@ -337,7 +337,7 @@ void VerbsDirectory::Found(size_t index, const rdma_cm_event& event) {
   peer.pause = Milliseconds(0);
 }
 
-void VerbsDirectory::TakeDeviceEvents() {
+void VerbsResolver::TakeDeviceEvents() {
   ibv_async_event event;
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     const ibv_event_type type = event.event_type;
@@ -360,7 +360,7 @@ void VerbsDirectory::TakeDeviceEvents() {
   }
 }
 
-void VerbsDirectory::TakeGroupEvents() {
+void VerbsResolver::TakeGroupEvents() {
   NodeId node = 0;
   while (groups_->TakeLoss(&node)) {
     LOG(WARNING) << "transport verbs: " << device_.name() << ": multicast group "

@@ -30,21 +30,21 @@ struct VerbsRoute {
   bool hears = false;  // gets what this node multicasts
 };
 
-struct VerbsDirectoryPlan {
+struct VerbsResolverPlan {
   NodeId node = 0;
   uint16_t group = 0;
-  std::map<NodeId, UdpAddress> peers;
+  std::map<NodeId, InetAddress> peers;
   std::vector<bool> heard;   // by index: this node has joined the peer's group
   uint32_t queue_pair = 0;   // this node's
   size_t send_bytes = 0;     // the longest datagrams that it sends ...
   size_t receive_bytes = 0;  // ... and takes
 };
 
-class VerbsDirectory {
+class VerbsResolver {
  public:
   // `device` outlives it; `groups` (null: none) too, and is the thread's from now on.
-  VerbsDirectory(const VerbsDevice* device, VerbsGroups* groups, const VerbsDirectoryPlan& plan);
-  ~VerbsDirectory();
+  VerbsResolver(const VerbsDevice* device, VerbsGroups* groups, const VerbsResolverPlan& plan);
+  ~VerbsResolver();
 
   // Readable while HasNews().
   int fd() const { return news_fd_.get(); }
@@ -67,7 +67,7 @@ class VerbsDirectory {
   enum class State { kIdle, kAsking, kKnown };
   struct Peer {
     NodeId node = 0;
-    UdpAddress address;
+    InetAddress address;
     CmId id;  // of the look-up under way
     State state = State::kIdle;
     Time due{};  // of the next look-up, or of giving this one up
@@ -100,7 +100,7 @@ class VerbsDirectory {
 
   const VerbsDevice& device_;
   VerbsGroups* const groups_;
-  VerbsDirectoryPlan plan_;
+  VerbsResolverPlan plan_;
   const FileDescriptor news_fd_, command_fd_;
   std::vector<Peer> peers_;
 

@@ -27,7 +27,7 @@ VerbsSender::VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_
       region_(device->Register({memory_.get<std::byte>(), stride_ * slots}, "send_slots")),
       frames_after_(slots) {}
 
-bool VerbsSender::Expose(std::span<const std::byte> memory) {
+bool VerbsSender::RegisterMemory(std::span<const std::byte> memory) {
   const DeviceRegistry::Owner owner = DeviceRegistry::Get().OwnerOf(memory.data());
   const bool on_host = owner.memory->on_host();
   MemoryRegion region = on_host ? device_.Register(memory, "the weights")

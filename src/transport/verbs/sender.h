@@ -30,7 +30,7 @@ class VerbsSender {
 
   // Payloads in `memory`, which outlives it, are sent from there. Throws Error. False if that
   // is a GPU's and the device cannot read it: then no payload may lie in it.
-  bool Expose(std::span<const std::byte> memory);
+  bool RegisterMemory(std::span<const std::byte> memory);
 
   // Whether there is room for so many datagrams, after a look at the device if need be.
   bool HasRoom(size_t datagrams);

@@ -88,7 +88,7 @@ const RegisterTransport verbs("verbs", MakeVerbs);
 
 std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   ExpectRanges(options);
-  const UdpAddress own = ResolveUdpAddress("transport verbs: address", options.address);
+  const InetAddress own = ResolveUdpAddress("transport verbs: address", options.address);
   VerbsPlan plan;
   plan.node = options.node;
   plan.group = static_cast<uint16_t>(options.group);
@@ -97,7 +97,7 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   plan.multicast_required = options.multicast == VerbsMulticast::kOn;
   plan.multicast_base = options.multicast_base;
   auto device = std::make_unique<VerbsDevice>(own);
-  WindowedPlan ends;
+  CreditedPlan ends;
   ends.info.name = "verbs";
   ends.info.node = options.node;
   for (const auto& [node, address] : plan.peers) ends.info.peers.push_back(node);
@@ -118,7 +118,7 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   ends.clock = options.clock;
   auto link = std::make_unique<VerbsLink>(std::move(device), plan);
   ends.info.multicast = link->multicasts();
-  return std::make_unique<WindowedEndpoint>(std::move(link), ends);
+  return std::make_unique<CreditedEndpoint>(std::move(link), ends);
 }
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ void FaultInjector::Begin(const Fault& planned, double now) {
   Fault fault = planned;
   if (fault.kind == kKillLeader) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i]->running() && nodes_[i]->view().leads) fault.first = static_cast<int>(i);
+      if (nodes_[i]->running() && nodes_[i]->view().is_leader) fault.first = static_cast<int>(i);
     }
   }
   if (!Apply(fault)) {
@@ -115,10 +115,10 @@ bool FaultInjector::MayDisturb(const std::vector<int>& disturbed) const {
 
 bool FaultInjector::Apply(const Fault& fault) {
   if (IsOfProcesses(fault.kind)) return ApplyToProcesses(fault, ProcessesOf(fault));
-  const std::string device = Network::DeviceOf(fault.first), port = Cat("port", fault.first);
+  const std::string device = Network::DeviceOf(fault.first), port = StrCat("port", fault.first);
   if (fault.kind == kRateLimit) {
     network_.Run(network_.bridge(), {"tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate",
-                                     Cat(static_cast<int>(fault.value * 1000), "kbit"), "burst",
+                                     StrCat(static_cast<int>(fault.value * 1000), "kbit"), "burst",
                                      "16kb", "limit", "100000"});
   } else if (fault.kind == kLinkDown) {
     network_.Run(fault.first, {"ip", "link", "set", device, "down"});
@@ -155,7 +155,7 @@ void FaultInjector::Revert(const Fault& fault) {
   } else if (fault.kind == kRateLimit) {
     // Two limits of one node may overlap: the first that ends takes away both.
     network_.Run(network_.bridge(),
-                 {"sh", "-c", Cat("tc qdisc del dev port", fault.first, " root; true")});
+                 {"sh", "-c", StrCat("tc qdisc del dev port", fault.first, " root; true")});
   } else if (fault.kind == kLinkDown) {
     network_.Run(fault.first, {"ip", "link", "set", Network::DeviceOf(fault.first), "up"});
   }

@@ -110,7 +110,7 @@ class Chaos {
         only_(Setting("ONLY", "")),
         without_(ExceptSetting()),
         build_(Setting("BUILD", "build")),
-        folder_(Cat(build_, "/chaos/", seed_)) {
+        folder_(StrCat(build_, "/chaos/", seed_)) {
     const bool known = std::any_of(kModes.begin(), kModes.end(),
                                    [&](const Mode& mode) { return mode.name == only_; });
     if (!only_.empty() && !known) {

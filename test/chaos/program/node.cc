@@ -27,7 +27,7 @@ constexpr size_t kLooksToJudge = 600;
 constexpr double kGrowthFactor = 1.25, kGrowthMib = 24;
 
 double RssMib(pid_t pid) {
-  std::ifstream file(Cat("/proc/", pid, "/statm"));
+  std::ifstream file(StrCat("/proc/", pid, "/statm"));
   double size = 0, resident = 0;
   file >> size >> resident;
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
@@ -42,7 +42,7 @@ ChaosNode::ChaosNode(const Network& network, int machine, std::vector<std::strin
       name_(1, static_cast<char>('a' + machine)),
       command_(std::move(command)),
       folder_(std::move(folder)),
-      shm_(Cat("millrace_chaos_", getpid(), "_", name_)) {}
+      shm_(StrCat("millrace_chaos_", getpid(), "_", name_)) {}
 
 ChaosNode::~ChaosNode() {
   if (running()) {
@@ -58,7 +58,7 @@ ChaosNode::~ChaosNode() {
 void ChaosNode::RemoveSharedMemory(pid_t pid) const {
   std::error_code ignored;
   std::filesystem::remove(ShmPath(shm_), ignored);
-  std::filesystem::remove(Cat("/dev/shm/millrace_board.", pid), ignored);
+  std::filesystem::remove(StrCat("/dev/shm/millrace_board.", pid), ignored);
 }
 
 void ChaosNode::Start(int64_t clock_shift) {
@@ -96,7 +96,7 @@ void ChaosNode::Exec(int64_t clock_shift) const {
   setenv("TZ", ":/etc/localtime", 0);
   if (clock_shift != 0) {
     const char* const build = getenv("BUILD");
-    setenv("LD_PRELOAD", Cat(build ? build : "build", "/test/set_clock.so").c_str(), 1);
+    setenv("LD_PRELOAD", StrCat(build ? build : "build", "/test/set_clock.so").c_str(), 1);
     setenv("CLOCK_SHIFT_SECONDS", std::to_string(clock_shift).c_str(), 1);
   }
   const std::string shm = "--shm=" + shm_;
@@ -152,15 +152,15 @@ void ChaosNode::JudgeMemory() {
   const double first = *std::max_element(begin, middle);
   const double second = *std::max_element(middle, rss_mib_.end());
   if (second <= kGrowthFactor * first + kGrowthMib) return;
-  growth_ = Cat("the memory of node ", name_, " grew from ", first, " to ", second, " MiB");
+  growth_ = StrCat("the memory of node ", name_, " grew from ", first, " to ", second, " MiB");
 }
 
-void ChaosNode::Look(const std::vector<BoardReading>& boards) {
-  for (const BoardReading& board : boards) {
-    if (board.pid != pid_) continue;
-    view_.members = static_cast<int>(board.Value("segment lan", "members"));
-    view_.in_sync = board.Value("segment lan", "in_sync") != 0;
-    view_.leads = board.Value("segment lan", "leads") != 0;
+void ChaosNode::Look(const std::vector<CounterFileReading>& counter_files) {
+  for (const CounterFileReading& counter_file : counter_files) {
+    if (counter_file.pid != pid_) continue;
+    view_.members = static_cast<int>(counter_file.Value("segment lan", "members"));
+    view_.in_sync = counter_file.Value("segment lan", "in_sync") != 0;
+    view_.is_leader = counter_file.Value("segment lan", "is_leader") != 0;
   }
   if (running()) {
     const double rss = RssMib(pid_);
@@ -192,7 +192,7 @@ std::vector<float> ChaosNode::Replica() const {
 
 bool ChaosNode::LeavesFiles() const {
   return !running() &&
-         (FileExists(ShmPath(shm_)) || FileExists(Cat("/dev/shm/millrace_board.", last_pid_)));
+         (FileExists(ShmPath(shm_)) || FileExists(StrCat("/dev/shm/millrace_board.", last_pid_)));
 }
 
 std::string ChaosNode::Log() const { return ReadFile(log_path()).substr(log_begin_); }

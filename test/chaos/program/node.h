@@ -21,7 +21,7 @@ namespace millrace::test {
 // What the node's process last said of itself, while it ran.
 struct NodeView {
   int members = 0;  // 0: it is not known yet
-  bool in_sync = false, leads = false;
+  bool in_sync = false, is_leader = false;
   int64_t global = -1;  // iterations of the run; -1: not known yet
   int64_t own = 0;      // of them done here, by this process
 };
@@ -62,7 +62,7 @@ class ChaosNode {
 
   // Reads what the process shows now, of one that has ended its last counts; `boards` are those
   // of all processes.
-  void Look(const std::vector<BoardReading>& boards);
+  void Look(const std::vector<CounterFileReading>& counter_files);
   const NodeView& view() const { return view_; }
   // The weights of the process, also after its end; empty if they were never to be seen.
   std::vector<float> Replica() const;

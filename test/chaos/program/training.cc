@@ -72,20 +72,21 @@ void Training::WriteFiles() {
   };
   std::string topology = "name: \"chaos\"\n";
   for (int i = 0; i < options_.nodes; ++i) {
-    topology +=
-        Cat("node { name: \"", static_cast<char>('a' + i), "\" address: \"", Network::AddressOf(i),
-            "\" interface: \"", Network::DeviceOf(i), "\" mac: \"", Network::MacOf(i), "\" }\n");
+    topology += StrCat("node { name: \"", static_cast<char>('a' + i), "\" address: \"",
+                       Network::AddressOf(i), "\" interface: \"", Network::DeviceOf(i),
+                       "\" mac: \"", Network::MacOf(i), "\" }\n");
   }
-  topology += Cat("segment { name: \"lan\" transport: \"", options_.transport,
-                  "\" heartbeat_ms: 50 suspect_ms: 1000 max_rate: 100 ",
-                  options_.with_key ? "key_file: \"key\"" : "", " }\n");
+  topology += StrCat("segment { name: \"lan\" transport: \"", options_.transport,
+                     "\" heartbeat_ms: 50 suspect_ms: 1000 max_rate: 100 ",
+                     options_.with_key ? "key_file: \"key\"" : "", " }\n");
   const std::string topology_file = write("topology.prototxt", topology);
   chmod(write("key", std::string(64, '7')).c_str(), 0600);
   for (int i = 0; i < options_.nodes; ++i) {
     const char name = static_cast<char>('a' + i);
     const std::string solver = write(
-        Cat(name, ".prototxt"),
-        Cat("net: \"", kNet, "\"\ntest_iter: 10\ntest_interval: ", options_.max_iter / 3,
+        StrCat(name, ".prototxt"),
+        StrCat(
+            "net: \"", kNet, "\"\ntest_iter: 10\ntest_interval: ", options_.max_iter / 3,
             "\ntest_initialization: false\nbase_lr: 0.002\nmomentum: 0.9\nweight_decay: 0.0005\n",
             "lr_policy: \"fixed\"\ndisplay: 50\nmax_iter: ", options_.max_iter,
             "\nsnapshot: ", options_.snapshot_interval, "\nsnapshot_prefix: \"",
@@ -94,8 +95,8 @@ void Training::WriteFiles() {
     nodes_.push_back(std::make_unique<ChaosNode>(
         network_, i,
         std::vector<std::string>{options_.millrace, "train", "--solver=" + solver,
-                                 "--topology=" + topology_file, Cat("--node=", name),
-                                 Cat("--metrics=", options_.folder, "/", name, ".jsonl")},
+                                 "--topology=" + topology_file, StrCat("--node=", name),
+                                 StrCat("--metrics=", options_.folder, "/", name, ".jsonl")},
         options_.folder));
   }
 }
@@ -145,8 +146,8 @@ TrainingResult Training::Run() {
 
 bool Training::Step() {
   std::this_thread::sleep_for(kStep);
-  const std::vector<BoardReading> boards = ReadBoards();
-  for (auto& node : nodes_) node->Look(boards);
+  const std::vector<CounterFileReading> counter_files = ReadCounterFiles();
+  for (auto& node : nodes_) node->Look(counter_files);
   Reap();
   if (Now() - pruned_ > 2) PruneSnapshots();
   if (Now() - timed_ > 1) TimeIterations();
@@ -159,7 +160,7 @@ void Training::Reap() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (const std::optional<int> status = nodes_[i]->Reap()) JudgeEnd(i, *status);
     if (nodes_[i]->StoppingFor() < kStopSeconds) continue;
-    Fail(Cat("node ", nodes_[i]->name(), " goes on ", kStopSeconds, " s after SIGTERM"));
+    Fail(StrCat("node ", nodes_[i]->name(), " goes on ", kStopSeconds, " s after SIGTERM"));
     nodes_[i]->Kill();
   }
 }
@@ -170,12 +171,12 @@ void Training::JudgeEnd(size_t i, int status) {
   log_ << Now() << " node " << node.name() << " has ended with status " << status << std::endl;
   if (node.was_stopped()) {
     if (status != 0)
-      Fail(Cat("node ", node.name(), " ends with status ", status, " after SIGTERM"));
+      Fail(StrCat("node ", node.name(), " ends with status ", status, " after SIGTERM"));
     return;
   }
   if (ending_) {
     ended_[i] = true;
-    if (status != 0) Fail(Cat("node ", node.name(), " ends with status ", status));
+    if (status != 0) Fail(StrCat("node ", node.name(), " ends with status ", status));
     return;
   }
   if (status == 0 && node.view().global >= options_.max_iter) {
@@ -186,8 +187,8 @@ void Training::JudgeEnd(size_t i, int status) {
   if (status == 1 && node.Log().find("No space left on device") != std::string::npos) {
     ++result_.full_disk_ends;
   } else {
-    Fail(Cat("at ", Now(), " s node ", node.name(), " ends with status ", status,
-             ", which nothing had asked for"));
+    Fail(StrCat("at ", Now(), " s node ", node.name(), " ends with status ", status,
+                ", which nothing had asked for"));
   }
   injector_->Lost(static_cast<int>(i));
 }
@@ -206,7 +207,7 @@ bool Training::InOneView() const {
     // What a process shows that is about to end says nothing of the next one.
     if (!node->running() || node->frozen() || node->ending()) return false;
     if (view.members != options_.nodes || !view.in_sync) return false;
-    leaders += view.leads;
+    leaders += view.is_leader;
     least = std::min(least, view.global);
   }
   return leaders == 1 && MostIterations() - least <= UnderWay();
@@ -218,7 +219,7 @@ bool Training::AwaitOneView(const std::string& when) {
     if (!Step()) return false;
     injector_->Poll();
     if (std::find(ended_.begin(), ended_.end(), true) != ended_.end()) {
-      Fail(Cat("the run has come to its end before all nodes were in one view ", when));
+      Fail(StrCat("the run has come to its end before all nodes were in one view ", when));
       return false;
     }
     if (!InOneView()) continue;
@@ -228,11 +229,11 @@ bool Training::AwaitOneView(const std::string& when) {
   std::string views;
   for (const auto& node : nodes_) {
     const NodeView& view = node->view();
-    views += Cat("; ", node->name(), node->running() ? "" : " (ended)", ": ", view.members,
-                 " members, ", view.in_sync ? "in sync" : "not in sync",
-                 view.leads ? ", leads" : "", ", iteration ", view.global);
+    views += StrCat("; ", node->name(), node->running() ? "" : " (ended)", ": ", view.members,
+                    " members, ", view.in_sync ? "in sync" : "not in sync",
+                    view.is_leader ? ", leads" : "", ", iteration ", view.global);
   }
-  Fail(Cat("the nodes are not in one view ", when, views));
+  Fail(StrCat("the nodes are not in one view ", when, views));
   return false;
 }
 
@@ -287,7 +288,7 @@ void Training::AwaitEnd() {
       result_.rate = static_cast<double>(MostIterations() - global_then_) / (Now() - time_then_);
     }
     if (Now() - moved < kStillSeconds) continue;
-    Fail(Cat("nothing has moved for ", kStillSeconds, " s at iteration ", MostIterations()));
+    Fail(StrCat("nothing has moved for ", kStillSeconds, " s at iteration ", MostIterations()));
     return;
   }
   for (auto& node : nodes_) node->Look({});

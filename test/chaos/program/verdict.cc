@@ -56,10 +56,10 @@ void Training::JudgeCounts() {
          << " of its own" << std::endl;
   }
   result_.iterations = most;
-  if (least != most) Fail(Cat("some node counts ", least, " iterations, another ", most));
+  if (least != most) Fail(StrCat("some node counts ", least, " iterations, another ", most));
   // Each solver may have begun its last iterations before it heard of the others'.
   if (least < options_.max_iter || most > options_.max_iter + UnderWay()) {
-    Fail(Cat("the nodes count ", least, " to ", most, " iterations of ", options_.max_iter));
+    Fail(StrCat("the nodes count ", least, " to ", most, " iterations of ", options_.max_iter));
   }
   if (own_then_.empty()) return;
   if (options_.fault_seconds == 0) {
@@ -74,8 +74,8 @@ void Training::JudgeCounts() {
   log_ << "since iteration " << global_then_ << " the nodes have done " << done
        << " iterations, and the run has advanced by " << advanced << std::endl;
   if (std::abs(advanced - done) > under_way) {
-    Fail(Cat("since iteration ", global_then_, " the nodes have done ", done,
-             " iterations, but count ", advanced));
+    Fail(StrCat("since iteration ", global_then_, " the nodes have done ", done,
+                " iterations, but count ", advanced));
   }
 }
 
@@ -94,8 +94,8 @@ void Training::JudgeReplicas() {
       most = std::max(most, std::fabs(static_cast<double>(replica[i]) - first[i]));
     }
     if (replica.size() != first.size() || differ != 0) {
-      Fail(Cat("the replicas of a and ", node->name(), " differ in ", differ, " of ", first.size(),
-               " weights, by up to ", most));
+      Fail(StrCat("the replicas of a and ", node->name(), " differ in ", differ, " of ",
+                  first.size(), " weights, by up to ", most));
     }
   }
 }
@@ -111,7 +111,7 @@ std::vector<std::string> Training::FinalModels() const {
 
 void Training::JudgeModel() {
   const std::vector<std::string> models = FinalModels();
-  if (models.size() != 1) return Fail(Cat(models.size(), " nodes have saved the final model"));
+  if (models.size() != 1) return Fail(StrCat(models.size(), " nodes have saved the final model"));
   const std::string kept = options_.folder + "/final.caffemodel";
   std::filesystem::copy_file(models[0], kept);
   if (!Holds(nodes_[0]->Replica(), LoadModel(models[0]))) {
@@ -123,8 +123,8 @@ void Training::JudgeModel() {
     const std::string path = NodeStatePath(paths.state, nodes_[i]->name());
     if (!FileExists(path) || !part.ParseFromString(ReadFile(path)) ||
         part.iter() != options_.max_iter) {
-      Fail(Cat(path, ": expected node ", nodes_[i]->name(), "'s part at iteration ",
-               options_.max_iter));
+      Fail(StrCat(path, ": expected node ", nodes_[i]->name(), "'s part at iteration ",
+                  options_.max_iter));
     }
   }
   const std::string output =
@@ -134,8 +134,8 @@ void Training::JudgeModel() {
   if (at == std::string::npos) return Fail("no accuracy: " + output);
   result_.accuracy = std::atof(output.c_str() + at + 11);
   if (result_.accuracy < options_.least_accuracy) {
-    Fail(Cat("the model's accuracy is ", result_.accuracy, ", expected ", options_.least_accuracy,
-             " or more"));
+    Fail(StrCat("the model's accuracy is ", result_.accuracy, ", expected ",
+                options_.least_accuracy, " or more"));
   }
 }
 
@@ -145,7 +145,7 @@ void Training::JudgeLogs() {
     const std::string text = ReadFile(node->log_path());
     for (const char* bad : kBadLines) {
       const std::string line = LineWith(text, bad);
-      if (!line.empty()) Fail(Cat(node->name(), ".log: ", line));
+      if (!line.empty()) Fail(StrCat(node->name(), ".log: ", line));
     }
     if (!node->growth().empty()) Fail(node->growth());
   }
@@ -155,7 +155,7 @@ void Training::JudgeLogs() {
 void Training::JudgeRemains() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (ended_[i] && nodes_[i]->LeavesFiles()) {
-      Fail(Cat("node ", nodes_[i]->name(), " has left files in /dev/shm"));
+      Fail(StrCat("node ", nodes_[i]->name(), " has left files in /dev/shm"));
     }
   }
 }

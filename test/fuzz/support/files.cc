@@ -21,7 +21,7 @@ void WriteAll(int fd, const std::string& content) {
 
 MemoryFile::MemoryFile(const std::string& content) : fd_(memfd_create("fuzz", 0)) {
   WriteAll(fd_, content);
-  path_ = Cat("/proc/self/fd/", fd_);
+  path_ = StrCat("/proc/self/fd/", fd_);
 }
 
 MemoryFile::~MemoryFile() { close(fd_); }

@@ -62,7 +62,7 @@ class FannedOut : public testing::Test {
   static constexpr size_t kPeers = 3, kFrames = 10;
 
   FannedOut() : texts_(kFrames) {
-    WindowedPlan plan;
+    CreditedPlan plan;
     plan.info.name = "full";
     plan.info.peers = {1, 2, 3};
     plan.info.max_frame_bytes = 64;
@@ -71,7 +71,7 @@ class FannedOut : public testing::Test {
     plan.inbox_frames = 1;
     plan.silence_ns = 1'000'000'000;
     plan.clock = &clock_;
-    endpoint_ = std::make_unique<WindowedEndpoint>(std::make_unique<FullLink>(&passed_), plan);
+    endpoint_ = std::make_unique<CreditedEndpoint>(std::make_unique<FullLink>(&passed_), plan);
     for (size_t i = 0; i < kFrames; ++i) texts_[i] = "frame " + std::to_string(i);
   }
   std::vector<OutFrame> Frames() const {
@@ -93,7 +93,7 @@ class FannedOut : public testing::Test {
   ManualClock clock_;
   FullLink::Passed passed_;
   std::vector<std::string> texts_;
-  std::unique_ptr<WindowedEndpoint> endpoint_;
+  std::unique_ptr<CreditedEndpoint> endpoint_;
 };
 
 TEST_F(FannedOut, FramesGoToOnePeerAfterTheOther) {

@@ -8,19 +8,20 @@
 
 #include "base/rng.h"
 #include "test/support/support.h"
-#include "test/train/departing_cluster.h"
+#include "test/train/leaving_cluster.h"
 
 namespace millrace::test {
 namespace {
 
 using Nodes = std::vector<int>;
-constexpr int64_t kHandOverMs = Departure::kHandOverNs / kMs, kTurnMs = Departure::kTurnNs / kMs,
-                  kAnswerEndMs = Departure::kAnswerEndNs / kMs,
-                  kLeastHandOverMs = Departure::kLeastHandOverNs / kMs;
+constexpr int64_t kHandOverMs = GracefulLeave::kHandOverNs / kMs,
+                  kTurnMs = GracefulLeave::kTurnNs / kMs,
+                  kAnswerEndMs = GracefulLeave::kAnswerEndNs / kMs,
+                  kLeastHandOverMs = GracefulLeave::kLeastHandOverNs / kMs;
 // Longer than anybody waits.
 constexpr int64_t kSlowNs = 60'000 * kMs;
 
-TEST(Departure, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
+TEST(GracefulLeave, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
   DepartingCluster cluster(3);
   for (int i : {0, 1, 2}) cluster.Stop(i);
   cluster.Run(300);
@@ -28,7 +29,7 @@ TEST(Departure, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
   EXPECT_EQ(cluster.Last(), Nodes{0});
 }
 
-TEST(Departure, IsBoundedWhereLinksAreSlow) {
+TEST(GracefulLeave, IsBoundedWhereLinksAreSlow) {
   DepartingCluster cluster(3);
   cluster.set_delay_ms(400);
   for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = kSlowNs;
@@ -38,7 +39,7 @@ TEST(Departure, IsBoundedWhereLinksAreSlow) {
   EXPECT_EQ(cluster.Last(), Nodes{0});
 }
 
-TEST(Departure, OfOneNodeLeavesTheSnapshotToTheOthers) {
+TEST(GracefulLeave, OfOneNodeLeavesTheSnapshotToTheOthers) {
   DepartingCluster cluster(3);
   cluster.Stop(1);
   cluster.Run(5000);
@@ -47,7 +48,7 @@ TEST(Departure, OfOneNodeLeavesTheSnapshotToTheOthers) {
   EXPECT_EQ(cluster.Last(), Nodes{});
 }
 
-TEST(Departure, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
+TEST(GracefulLeave, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
   DepartingCluster cluster(3);
   cluster.Stop(0);
   cluster.Run(5000);
@@ -57,7 +58,7 @@ TEST(Departure, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
   EXPECT_EQ(cluster.Last(), Nodes{});
 }
 
-TEST(Departure, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
+TEST(GracefulLeave, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
   DepartingCluster cluster(3);
   for (int i : {0, 2}) cluster.node(i).hand_over_ns = kSlowNs;
   for (int i : {0, 2}) cluster.Stop(i);
@@ -70,7 +71,7 @@ TEST(Departure, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
 }
 
 // As a script stops them.
-TEST(Departure, OfOneAfterTheOtherLeavesOneThatSaves) {
+TEST(GracefulLeave, OfOneAfterTheOtherLeavesOneThatSaves) {
   for (const int64_t between_ms : {100, 400, 700, 1400}) {
     for (const int64_t hand_over_ms : {20, 300, 60'000}) {
       DepartingCluster cluster(3);
@@ -83,7 +84,7 @@ TEST(Departure, OfOneAfterTheOtherLeavesOneThatSaves) {
   }
 }
 
-TEST(Departure, DoesNotCountOnTheDead) {
+TEST(GracefulLeave, DoesNotCountOnTheDead) {
   for (const int dead : {0, 1, 2}) {
     DepartingCluster cluster(3);
     cluster.node(dead).died_ns = cluster.Now();
@@ -97,7 +98,7 @@ TEST(Departure, DoesNotCountOnTheDead) {
 }
 
 // Each part may have done much since.
-TEST(Departure, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
+TEST(GracefulLeave, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
   DepartingCluster cluster(4);
   cluster.Part({1, 3});
   for (int i : {0, 1, 2, 3}) cluster.Stop(i);
@@ -105,7 +106,7 @@ TEST(Departure, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
   EXPECT_EQ(cluster.Last(), (Nodes{0, 1}));
 }
 
-TEST(Departure, HasTimeLeftAfterALongIteration) {
+TEST(GracefulLeave, HasTimeLeftAfterALongIteration) {
   DepartingCluster cluster(3);
   for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = 100 * kMs;
   for (int i : {0, 1, 2}) cluster.Stop(i, 0, 7000 + 20 * i);
@@ -119,7 +120,7 @@ TEST(Departure, HasTimeLeftAfterALongIteration) {
 
 // Whatever happens: a node waits no longer than it may, and where nobody has died, and all
 // are stopped at the same time, one saves.
-TEST(Departure, IsBoundedInAnyCase) {
+TEST(GracefulLeave, IsBoundedInAnyCase) {
   for (uint64_t round = 0; round < 2000; ++round) {
     Rng rng(Seed(), {round});
     const auto below = [&](int64_t n) {
@@ -152,9 +153,9 @@ TEST(Departure, IsBoundedInAnyCase) {
 }
 
 // One node, and a cluster that never lets it go.
-class StuckDeparture : public testing::Test {
+class StuckGracefulLeave : public testing::Test {
  protected:
-  StuckDeparture()
+  StuckGracefulLeave()
       : ending_({.self = 1,
                  .publish = [](auto) {},
                  .read = [] { return std::vector<GossipMessage>(); },
@@ -163,8 +164,8 @@ class StuckDeparture : public testing::Test {
                  .flush = [] {}},
                 {}, &clock_),
         departure_(
-            {.leads = [] { return true; },
-             .others_depend = [this] { return depend_; },
+            {.is_leader = [] { return true; },
+             .has_dependents = [this] { return depend_; },
              .alone = [this] { return alone_; },
              .all_acked = [] { return false; },
              .left = [] { return false; },
@@ -186,18 +187,18 @@ class StuckDeparture : public testing::Test {
   std::optional<int64_t> signal_ns_;
   bool depend_ = true, alone_ = false;
   std::vector<NodeId> heard_{0};
-  RunEnding ending_;
-  Departure departure_;
+  TerminationDetector ending_;
+  GracefulLeave departure_;
 };
 
 // No receipt comes, and no view without this node.
-TEST_F(StuckDeparture, LosesSomethingOnlyWhereReplicasAreApart) {
+TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
   depend_ = false;
   for (const bool same : {false, true}) {
     if (same) heard_.clear();
-    ASSERT_EQ(ending_.Look() == RunEnding::State::kSame, same);
+    ASSERT_EQ(ending_.Look() == TerminationDetector::State::kQuiescent, same);
     departure_.Begin(&ending_, false);
-    EXPECT_EQ(Until([&] { return departure_.Step(); }), 2 * Departure::kLeaveNs / kMs);
+    EXPECT_EQ(Until([&] { return departure_.Step(); }), 2 * GracefulLeave::kLeaveNs / kMs);
     EXPECT_FALSE(departure_.last());
     EXPECT_EQ(departure_.in_hurry(), !same);
   }
@@ -209,8 +210,8 @@ TEST_F(StuckDeparture, LosesSomethingOnlyWhereReplicasAreApart) {
 }
 
 // While it waits for others that depend on it, for receipts, and to be let go.
-TEST_F(StuckDeparture, AfterTheScheduleIsCutShortByASignal) {
-  constexpr int64_t kTellsMs = 1000, kLeaveMs = Departure::kLeaveNs / kMs;
+TEST_F(StuckGracefulLeave, AfterTheScheduleIsCutShortByASignal) {
+  constexpr int64_t kTellsMs = 1000, kLeaveMs = GracefulLeave::kLeaveNs / kMs;
   for (const int64_t signal_ms : {int64_t{5000}, kTellsMs + 500, kTellsMs + kLeaveMs + 500}) {
     signal_ns_.reset();
     depend_ = true;
@@ -228,14 +229,14 @@ TEST_F(StuckDeparture, AfterTheScheduleIsCutShortByASignal) {
   }
 }
 
-TEST_F(StuckDeparture, OfANodeThatNeverWasInSyncIsBounded) {
+TEST_F(StuckGracefulLeave, OfANodeThatNeverWasInSyncIsBounded) {
   signal_ns_ = clock_.NowNs();
   departure_.BeginUnsynced();
   EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);
   EXPECT_FALSE(departure_.last());
 }
 
-TEST_F(StuckDeparture, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
+TEST_F(StuckGracefulLeave, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
   signal_ns_ = clock_.NowNs();
   departure_.Begin(&ending_, true);
   EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);

@@ -30,39 +30,39 @@ NicChoice Choose(FakeProbes* probes) {
   return ChooseNicPath("mlx5_0 port 1", "cuda device 2", probes);
 }
 
-TEST(NicPath, IsADmaBufWhereThereIsOne) {
+TEST(GpuDirectMode, IsADmaBufWhereThereIsOne) {
   FakeProbes probes;
   const NicChoice choice = Choose(&probes);
-  EXPECT_EQ(choice.path, NicPath::kDmaBuf);
+  EXPECT_EQ(choice.path, GpuDirectMode::kDmaBuf);
   EXPECT_EQ(choice.line,
             "transport verbs: mlx5_0 port 1: reads the memory of cuda device 2 itself, by dma-buf");
   EXPECT_EQ(probes.tried, 1);  // nothing is registered twice
 }
 
-TEST(NicPath, IsPeerMemoryWhereThereIsNoDmaBuf) {
+TEST(GpuDirectMode, IsPeerMemoryWhereThereIsNoDmaBuf) {
   FakeProbes probes;
   probes.dma_buf = "the driver is old";
   const NicChoice choice = Choose(&probes);
-  EXPECT_EQ(choice.path, NicPath::kPeerMemory);
+  EXPECT_EQ(choice.path, GpuDirectMode::kPeerMemory);
   EXPECT_EQ(choice.line,
             "transport verbs: mlx5_0 port 1: reads the memory of cuda device 2 itself, by peer "
             "memory; no dma-buf: the driver is old");
   EXPECT_EQ(probes.tried, 2);
 }
 
-TEST(NicPath, IsTheHostWhereTheDeviceReachesNothingAndTheLineSaysHowFast) {
+TEST(GpuDirectMode, IsTheHostWhereTheDeviceReachesNothingAndTheLineSaysHowFast) {
   FakeProbes probes;
   probes.dma_buf = "the driver is old";
   probes.peer = "the module is not loaded";
   const NicChoice choice = Choose(&probes);
-  EXPECT_EQ(choice.path, NicPath::kStaged);
+  EXPECT_EQ(choice.path, GpuDirectMode::kStaged);
   EXPECT_EQ(choice.line,
             "transport verbs: mlx5_0 port 1: the memory of cuda device 2 is copied through the "
             "host, 12.3 GB/s out and 9 GB/s in; dma-buf: the driver is old; peer memory: the "
             "module is not loaded");
 }
 
-TEST(NicPath, ThatDoesNotExistIsOneLineWithAllReasons) {
+TEST(GpuDirectMode, ThatDoesNotExistIsOneLineWithAllReasons) {
   FakeProbes probes;
   probes.dma_buf = "A";
   probes.peer = "B";

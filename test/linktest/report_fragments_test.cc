@@ -27,7 +27,7 @@ class Reporting {
   }
   // One look at what all have published, which then do as they are asked.
   bool Round() {
-    Stages::Others others;
+    BenchPhases::Others others;
     BenchStatus leader;
     reader_.Ask(&leader);
     for (const auto& [node, writer] : writers_) {
@@ -47,7 +47,7 @@ class Reporting {
   ReportReader reader_;
 };
 
-TEST(ReportPages, BringOnePageAtOnce) {
+TEST(ReportFragments, BringOnePageAtOnce) {
   Reporting nodes;
   nodes.Add(1, test::ReportOfNode(1));
   nodes.Add(2, test::ReportOfNode(2));
@@ -58,7 +58,7 @@ TEST(ReportPages, BringOnePageAtOnce) {
   }
 }
 
-TEST(ReportPages, BringLongReportsPageByPage) {
+TEST(ReportFragments, BringLongReportsPageByPage) {
   Reporting nodes;
   nodes.Add(1, LongReport(3, "one"));
   nodes.Add(2, test::ReportOfNode(2));
@@ -82,7 +82,7 @@ BenchStatus Page(uint32_t page, uint32_t pages, const std::string& bytes) {
   return status;
 }
 
-TEST(ReportPages, DoNotWaitForWhatIsNoReport) {
+TEST(ReportFragments, DoNotWaitForWhatIsNoReport) {
   ReportReader reader;
   EXPECT_TRUE(reader.Read({{1, Page(0, 1, "\xff\xff")}}, {0, 1}, 0));
   EXPECT_TRUE(reader.reports().empty());
@@ -90,7 +90,7 @@ TEST(ReportPages, DoNotWaitForWhatIsNoReport) {
   EXPECT_TRUE(reader.reports().empty());
 }
 
-TEST(ReportPages, DoNotWaitForAReportThatChangesItsLengthOrHasNoEnd) {
+TEST(ReportFragments, DoNotWaitForAReportThatChangesItsLengthOrHasNoEnd) {
   ReportReader reader;
   EXPECT_FALSE(reader.Read({{1, Page(0, 3, "")}}, {0, 1}, 0));
   EXPECT_TRUE(reader.Read({{1, Page(1, 2, "")}}, {0, 1}, 0));
@@ -98,7 +98,7 @@ TEST(ReportPages, DoNotWaitForAReportThatChangesItsLengthOrHasNoEnd) {
   EXPECT_TRUE(reader.reports().empty());
 }
 
-TEST(ReportPages, WaitForWhoHasNotReportedButNotForWhoHasGone) {
+TEST(ReportFragments, WaitForWhoHasNotReportedButNotForWhoHasGone) {
   ReportReader reader;
   BenchStatus quiet = Page(0, 1, "");
   quiet.set_stage(BenchStatus::QUIET);

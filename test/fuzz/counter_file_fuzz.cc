@@ -25,12 +25,12 @@ const MemoryFolder& Folder() {
 }
 
 // That of this process: the writer of a file is alive unless the file says otherwise.
-std::string Name() { return Cat("millrace_board.", getpid()); }
+std::string Name() { return StrCat("millrace_board.", getpid()); }
 
 // The file of a board in another folder, as a process of this pid writes it.
-std::string FileOf(const std::string& title, const std::vector<BoardEntry>& entries) {
+std::string FileOf(const std::string& title, const std::vector<CounterEntry>& entries) {
   const MemoryFolder folder;
-  Board board(title, entries, folder.path());
+  CounterFile board(title, entries, folder.path());
   for (size_t i = 0; i < entries.size(); ++i) board.Set(i, std::exp(static_cast<double>(i)));
   return ReadFile(board.path());
 }
@@ -49,8 +49,8 @@ bool IsJsonOfOneLine(const std::string& text) {
          google::protobuf::util::JsonStringToMessage(text, &value).ok();
 }
 
-bool IsShownWell(const std::vector<BoardReading>& readings) {
-  for (const BoardReading& reading : readings) {
+bool IsShownWell(const std::vector<CounterFileReading>& readings) {
+  for (const CounterFileReading& reading : readings) {
     if (reading.pid != getpid() || reading.entries.size() != reading.values.size()) return false;
     if (reading.Groups().size() > reading.entries.size()) return false;
   }
@@ -61,7 +61,7 @@ bool IsShownWell(const std::vector<BoardReading>& readings) {
 }  // namespace
 
 std::vector<std::string> Corpus() {
-  using Kind = BoardEntry::Kind;
+  using Kind = CounterEntry::Kind;
   const std::vector<std::string> seeds = {
       FileOf("LeNet \"demo\"", {{"run", "iteration", Kind::kGauge},
                                 {"run", "iterations_here", Kind::kCount},
@@ -72,7 +72,7 @@ std::vector<std::string> Corpus() {
   // A seed that is skipped would test refusals only.
   for (const std::string& seed : seeds) {
     Folder().Write(Name(), seed);
-    if (ReadBoards(Folder().path()).size() != 1) abort();
+    if (ReadCounterFiles(Folder().path()).size() != 1) abort();
   }
   return seeds;
 }
@@ -87,7 +87,7 @@ bool Target(const std::string& input) {
   }
   Folder().Write(Name(), file);
   std::vector<std::string> skipped;
-  const std::vector<BoardReading> readings = ReadBoards(Folder().path(), &skipped);
+  const std::vector<CounterFileReading> readings = ReadCounterFiles(Folder().path(), &skipped);
   for (const std::string& line : skipped) {
     if (line.rfind(Folder() / Name(), 0) != 0 || OneLine(line) != line) return false;
   }

@@ -9,16 +9,16 @@
 namespace millrace {
 namespace {
 
-TEST(LossWindow, IsTheLastLossWhenItsSizeIsOne) {
-  LossWindow window(1);
+TEST(MovingAverage, IsTheLastLossWhenItsSizeIsOne) {
+  MovingAverage window(1);
   window.Add(3);
   EXPECT_EQ(window.Mean(), 3);
   window.Add(5);
   EXPECT_EQ(window.Mean(), 5);
 }
 
-TEST(LossWindow, IsTheMeanOfWhatThereIsUntilItIsFull) {
-  LossWindow window(3);
+TEST(MovingAverage, IsTheMeanOfWhatThereIsUntilItIsFull) {
+  MovingAverage window(3);
   EXPECT_EQ(window.Mean(), 0);
   window.Add(1);
   EXPECT_EQ(window.Mean(), 1);
@@ -28,14 +28,14 @@ TEST(LossWindow, IsTheMeanOfWhatThereIsUntilItIsFull) {
   EXPECT_EQ(window.Mean(), 3);
 }
 
-TEST(LossWindow, ForgetsTheOldestLossOnceItIsFull) {
-  LossWindow window(3);
+TEST(MovingAverage, ForgetsTheOldestLossOnceItIsFull) {
+  MovingAverage window(3);
   for (float loss : {100.0f, 1.0f, 2.0f, 6.0f}) window.Add(loss);
   EXPECT_EQ(window.Mean(), 3);
 }
 
-TEST(LossWindow, RecoversOnceALossThatIsNotANumberHasLeft) {
-  LossWindow window(2);
+TEST(MovingAverage, RecoversOnceALossThatIsNotANumberHasLeft) {
+  MovingAverage window(2);
   window.Add(std::numeric_limits<float>::quiet_NaN());
   window.Add(1);
   EXPECT_TRUE(std::isnan(window.Mean()));
@@ -45,10 +45,10 @@ TEST(LossWindow, RecoversOnceALossThatIsNotANumberHasLeft) {
 
 // Caffe keeps a running mean: grown while the window fills, then moved by the
 // difference between the new loss and the one whose place it takes.
-TEST(LossWindow, AgreesWithTheRunningMeanThatCaffeKeeps) {
+TEST(MovingAverage, AgreesWithTheRunningMeanThatCaffeKeeps) {
   Rng rng(test::Seed(), {1});
   const int size = 1 + static_cast<int>(rng.Below(20));
-  LossWindow window(size);
+  MovingAverage window(size);
   std::vector<double> held;
   double running = 0;
   for (int i = 0; i < 200; ++i) {

@@ -7,10 +7,12 @@
 namespace millrace {
 namespace {
 
-TEST(Inbox, FramesThatAreLentTakeTheirPlacesUntilTheyAreReleased) {
-  Inbox inbox(4);
+TEST(ReceiveQueue, FramesThatAreLentTakeTheirPlacesUntilTheyAreReleased) {
+  ReceiveQueue inbox(4);
   std::vector<uint64_t> released;
-  const auto release = [&](const Inbox::Entry& entry) { released.push_back(entry.position); };
+  const auto release = [&](const ReceiveQueue::Entry& entry) {
+    released.push_back(entry.position);
+  };
   uint64_t put = 0, taken = 0;
   for (int round = 0; round < 10; ++round) {
     while (!inbox.full()) inbox.Put({{}, put++, 0, false});

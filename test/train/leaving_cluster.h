@@ -1,7 +1,7 @@
-// A model of a cluster whose nodes leave, on a clock that tests turn: Departure and RunEnding
-// of each node, and in place of the exchange how its views change.
-#ifndef MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_
-#define MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_
+// A model of a cluster whose nodes leave, on a clock that tests turn: Departure and
+// TerminationDetector of each node, and in place of the exchange how its views change.
+#ifndef MILLRACE_TEST_TRAIN_LEAVING_CLUSTER_H_
+#define MILLRACE_TEST_TRAIN_LEAVING_CLUSTER_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -34,24 +34,26 @@ class DepartingCluster {
     int64_t over_ns = kNever;                     // waits no longer
     bool begun = false, last = false;
     std::vector<std::pair<int64_t, std::vector<std::byte>>> said;  // and when
-    std::unique_ptr<RunEnding> ending;
-    std::unique_ptr<Departure> departure;
+    std::unique_ptr<TerminationDetector> ending;
+    std::unique_ptr<GracefulLeave> departure;
   };
 
   explicit DepartingCluster(int count) : nodes_(count) {
     for (int i = 0; i < count; ++i) view_.insert(i);
     for (int i = 0; i < count; ++i) {
-      const EndPeers peers{.self = static_cast<NodeId>(i),
-                           .publish =
-                               [this, i](std::span<const std::byte> bytes) {
-                                 nodes_[i].said.push_back({Now(), {bytes.begin(), bytes.end()}});
-                               },
-                           .read = [this, i] { return Read(i); },
-                           .heard = [this, i](int64_t within) { return Heard(i, within); },
-                           .merges = [] { return uint64_t{0}; },
-                           .flush = [] {}};
-      nodes_[i].ending = std::make_unique<RunEnding>(peers, std::span<const float>(), &clock_);
-      nodes_[i].departure = std::make_unique<Departure>(
+      const TerminationPeers peers{
+          .self = static_cast<NodeId>(i),
+          .publish =
+              [this, i](std::span<const std::byte> bytes) {
+                nodes_[i].said.push_back({Now(), {bytes.begin(), bytes.end()}});
+              },
+          .read = [this, i] { return Read(i); },
+          .heard = [this, i](int64_t within) { return Heard(i, within); },
+          .merges = [] { return uint64_t{0}; },
+          .flush = [] {}};
+      nodes_[i].ending =
+          std::make_unique<TerminationDetector>(peers, std::span<const float>(), &clock_);
+      nodes_[i].departure = std::make_unique<GracefulLeave>(
           PeersOf(i), [this, i] { return SignalOf(i); }, &clock_);
     }
   }
@@ -94,8 +96,8 @@ class DepartingCluster {
   bool Parted(int i, int k) const { return parted_.contains(i) != parted_.contains(k); }
 
   LeavePeers PeersOf(int i) {
-    return {.leads = [this, i] { return Leader() == i; },
-            .others_depend = [this, i] { return view_.size() > 1 && Leader() == i; },
+    return {.is_leader = [this, i] { return Leader() == i; },
+            .has_dependents = [this, i] { return view_.size() > 1 && Leader() == i; },
             .alone = [this, i] { return view_ == std::set<int>{i}; },
             .all_acked = [] { return true; },
             .left = [this, i] { return nodes_[i].left_ns <= Now(); },
@@ -175,4 +177,4 @@ class DepartingCluster {
 
 }  // namespace millrace::test
 
-#endif  // MILLRACE_TEST_TRAIN_DEPARTING_CLUSTER_H_
+#endif  // MILLRACE_TEST_TRAIN_LEAVING_CLUSTER_H_

@@ -16,9 +16,9 @@
 namespace millrace {
 namespace {
 
-using Kind = BoardEntry::Kind;
+using Kind = CounterEntry::Kind;
 
-std::vector<BoardEntry> SomeEntries() {
+std::vector<CounterEntry> SomeEntries() {
   return {{"run", "iteration", Kind::kGauge},
           {"run", "iterations_here", Kind::kCount},
           {"segment lan", "members", Kind::kGauge}};
@@ -39,8 +39,9 @@ struct Number {
 };
 
 // Of process 7.
-BoardReading ReadingOf(const std::string& title, Kind kind, const std::vector<Number>& numbers) {
-  BoardReading reading;
+CounterFileReading ReadingOf(const std::string& title, Kind kind,
+                             const std::vector<Number>& numbers) {
+  CounterFileReading reading;
   reading.pid = 7;
   reading.user = geteuid();
   reading.title = title;
@@ -51,12 +52,12 @@ BoardReading ReadingOf(const std::string& title, Kind kind, const std::vector<Nu
   return reading;
 }
 
-TEST(Board, ShowsWhatWasSetUnderItsNames) {
+TEST(CounterFile, ShowsWhatWasSetUnderItsNames) {
   test::TempDir folder;
-  Board board("net on cluster/a", SomeEntries(), folder.path());
-  board.Set(0, 12.5);
-  board.Set(2, 3);
-  const std::vector<BoardReading> readings = ReadBoards(folder.path());
+  CounterFile counter_file("net on cluster/a", SomeEntries(), folder.path());
+  counter_file.Set(0, 12.5);
+  counter_file.Set(2, 3);
+  const std::vector<CounterFileReading> readings = ReadCounterFiles(folder.path());
   ASSERT_EQ(readings.size(), 1u);
   EXPECT_EQ(readings[0].pid, getpid());
   EXPECT_EQ(readings[0].title, "net on cluster/a");
@@ -69,55 +70,55 @@ TEST(Board, ShowsWhatWasSetUnderItsNames) {
   EXPECT_EQ(readings[0].entries[1].kind, Kind::kCount);
 }
 
-TEST(Board, CutsNamesToTheirRoom) {
+TEST(CounterFile, CutsNamesToTheirRoom) {
   test::TempDir folder;
   const std::string lots(500, 'x');
-  Board board(lots, {{lots, lots, Kind::kCount}}, folder.path());
-  const BoardReading reading = ReadBoards(folder.path()).at(0);
+  CounterFile counter_file(lots, {{lots, lots, Kind::kCount}}, folder.path());
+  const CounterFileReading reading = ReadCounterFiles(folder.path()).at(0);
   EXPECT_EQ(reading.title, lots.substr(0, 95));
   EXPECT_EQ(reading.entries[0].group, lots.substr(0, 47));
   EXPECT_EQ(reading.entries[0].name, lots.substr(0, 31));
 }
 
-TEST(Board, CutsNamesBetweenTwoCharacters) {
+TEST(CounterFile, CutsNamesBetweenTwoCharacters) {
   test::TempDir folder;
-  Board board(std::string(94, 'x') + "\u00e9", SomeEntries(), folder.path());
-  EXPECT_EQ(ReadBoards(folder.path()).at(0).title, std::string(94, 'x'));
+  CounterFile counter_file(std::string(94, 'x') + "\u00e9", SomeEntries(), folder.path());
+  EXPECT_EQ(ReadCounterFiles(folder.path()).at(0).title, std::string(94, 'x'));
 }
 
-TEST(Board, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
+TEST(CounterFile, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
   test::TempDir folder;
-  { Board board("gone", {}, folder.path()); }
+  { CounterFile counter_file("gone", {}, folder.path()); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   const pid_t child = fork();
   if (child == 0) {
-    new Board("killed", SomeEntries(), folder.path());
+    new CounterFile("killed", SomeEntries(), folder.path());
     _exit(0);
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
-  EXPECT_TRUE(ReadBoards(folder.path()).empty());
+  EXPECT_TRUE(ReadCounterFiles(folder.path()).empty());
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Board, IsOneLineWhereItCannotBeMade) {
-  EXPECT_CONTAINS(test::ErrorOf([] { Board board("t", {}, "/nowhere"); }),
+TEST(CounterFile, IsOneLineWhereItCannotBeMade) {
+  EXPECT_CONTAINS(test::ErrorOf([] { CounterFile counter_file("t", {}, "/nowhere"); }),
                   "/nowhere/millrace_board.");
 }
 
 TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
-  const BoardReading before = ReadingOf("LeNet on demo/a", Kind::kCount,
-                                        {{"run", "iteration", 100},
-                                         {"run", "loss", 0.25},
-                                         {"run", "iterations_here", 40},
-                                         {"run", "images_here", 2560},
-                                         {"segment lan", "members", 3},
-                                         {"segment lan", "in_sync", 1},
-                                         {"segment lan", "wire_bytes_out", 1e6},
-                                         {"segment lan", "dropped_filter", 5},
-                                         {"segment lan", "dropped_handshake", 2},
-                                         {"segment lan", "dropped_transport", 1}});
-  BoardReading now = before;
+  const CounterFileReading before = ReadingOf("LeNet on demo/a", Kind::kCount,
+                                              {{"run", "iteration", 100},
+                                               {"run", "loss", 0.25},
+                                               {"run", "iterations_here", 40},
+                                               {"run", "images_here", 2560},
+                                               {"segment lan", "members", 3},
+                                               {"segment lan", "in_sync", 1},
+                                               {"segment lan", "wire_bytes_out", 1e6},
+                                               {"segment lan", "dropped_filter", 5},
+                                               {"segment lan", "dropped_handshake", 2},
+                                               {"segment lan", "dropped_transport", 1}});
+  CounterFileReading now = before;
   now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 12, 3};
   const std::string table = BoardTable({before}, {now}, 2.0);
   EXPECT_CONTAINS(table,
@@ -129,7 +130,7 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
 }
 
 // A board of one process with two segments and three peers.
-BoardReading OfTwoSegments() {
+CounterFileReading OfTwoSegments() {
   return ReadingOf("LeNet \"demo\"", Kind::kGauge,
                    {{"run", "iteration", 100},
                     {"segment lan", "members", 3},
@@ -187,7 +188,7 @@ TEST(BoardTable, ShowsNothingThatATerminalObeys) {
   const std::string hostile =
       "a\033[2Jb\u009b2Jc\x9b"
       "d\r\n\u202ee";
-  const BoardReading reading = ReadingOf(
+  const CounterFileReading reading = ReadingOf(
       hostile, Kind::kGauge,
       {{"segment " + hostile, "members", 1},
        {"segment \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x\u00e9\u00e9", "members", 1}});
@@ -212,16 +213,17 @@ TEST(BoardTable, KeepsItsLinesWhateverTheNumbersAre) {
 }
 
 TEST(BoardTable, NamesTheOwnerOfAnotherUsersProcess) {
-  BoardReading reading = ReadingOf("LeNet", Kind::kGauge, {});
+  CounterFileReading reading = ReadingOf("LeNet", Kind::kGauge, {});
   reading.user = geteuid() + 1;
-  EXPECT_CONTAINS(BoardTable({}, {reading}, 1), Cat("LeNet (pid 7, user ", geteuid() + 1, "): "));
+  EXPECT_CONTAINS(BoardTable({}, {reading}, 1),
+                  StrCat("LeNet (pid 7, user ", geteuid() + 1, "): "));
 }
 
 // As many groups as a file has room for: nobody waits for them.
 TEST(BoardTable, IsMadeOfTheLargestFileThereMayBe) {
-  BoardReading reading;
+  CounterFileReading reading;
   for (int i = 0; i < 65536; ++i) {
-    reading.entries.push_back({Cat("segment ", i), "members", Kind::kGauge});
+    reading.entries.push_back({StrCat("segment ", i), "members", Kind::kGauge});
     reading.values.push_back(i);
   }
   EXPECT_CONTAINS(BoardTable({reading}, {reading}, 1), "\n  65535              65535 joining");
@@ -230,22 +232,22 @@ TEST(BoardTable, IsMadeOfTheLargestFileThereMayBe) {
 
 TEST(BoardJson, EscapesWhatIsNotPrintable) {
   const std::string hostile = "\033\177\u009b\x9b\u202e\xed\xa0\x80\U000e0041\u00e9\xc3";
-  const BoardReading reading = ReadingOf(hostile, Kind::kGauge, {{"g", "\n", 1}});
+  const CounterFileReading reading = ReadingOf(hostile, Kind::kGauge, {{"g", "\n", 1}});
   EXPECT_EQ(
       BoardJson({reading}),
-      Cat("[{\"pid\":7,\"user\":", geteuid(),
-          ",\"title\":\"\\u001b\\u007f\\u009b\\ufffd\\u202e\\ufffd\\ufffd\\ufffd\\udb40\\udc41"
-          "\u00e9\\ufffd\",\"groups\":{\"g\":{\"\\u000a\":1}}}]\n"));
+      StrCat("[{\"pid\":7,\"user\":", geteuid(),
+             ",\"title\":\"\\u001b\\u007f\\u009b\\ufffd\\u202e\\ufffd\\ufffd\\ufffd\\udb40\\udc41"
+             "\u00e9\\ufffd\",\"groups\":{\"g\":{\"\\u000a\":1}}}]\n"));
 }
 
 TEST(BoardJson, NamesNothingTwice) {
-  const BoardReading reading =
+  const CounterFileReading reading =
       ReadingOf("t", Kind::kGauge, {{"g", "a", 1}, {"h", "a", 2}, {"g", "a", 3}, {"g", "b", 4}});
   EXPECT_CONTAINS(BoardJson({reading}), R"("groups":{"g":{"a":1,"b":4},"h":{"a":2}})");
 }
 
 TEST(BoardJson, HoldsEverythingOnOneLine) {
-  BoardReading first = OfTwoSegments(), second;
+  CounterFileReading first = OfTwoSegments(), second;
   first.values[0] = 0.1;
   first.entries.resize(3);
   first.values.resize(3);
@@ -254,11 +256,11 @@ TEST(BoardJson, HoldsEverythingOnOneLine) {
   second.user = 1001;
   second.title = "a\nb\\";
   EXPECT_EQ(BoardJson({first, second}),
-            Cat("[{\"pid\":7,\"user\":", geteuid(),
-                ",\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
-                "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
-                "\"sweeps\":null}}},{\"pid\":8,\"user\":1001,\"title\":\"a\\u000ab\\\\\","
-                "\"groups\":{}}]\n"));
+            StrCat("[{\"pid\":7,\"user\":", geteuid(),
+                   ",\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
+                   "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
+                   "\"sweeps\":null}}},{\"pid\":8,\"user\":1001,\"title\":\"a\\u000ab\\\\\","
+                   "\"groups\":{}}]\n"));
   EXPECT_EQ(BoardJson({}), "[]\n");
 }
 

@@ -32,7 +32,7 @@ TestShare ShareWith(int64_t test, std::vector<BatchRange> nets) {
   return share;
 }
 
-TEST(TestShares, CoverAllBatchesEvenly) {
+TEST(EvaluationShards, CoverAllBatchesEvenly) {
   for (int batches : {0, 1, 7, 100}) {
     for (size_t n : {1u, 2u, 3u, 8u}) {
       int end = 0;
@@ -48,8 +48,9 @@ TEST(TestShares, CoverAllBatchesEvenly) {
   }
 }
 
-TEST(TestShares, AreOfThoseWhoTookPartLately) {
-  const TestShares shares = {{0, ShareWith(5, {})}, {2, ShareWith(2, {})}, {3, ShareWith(3, {})}};
+TEST(EvaluationShards, AreOfThoseWhoTookPartLately) {
+  const EvaluationShards shares = {
+      {0, ShareWith(5, {})}, {2, ShareWith(2, {})}, {3, ShareWith(3, {})}};
   EXPECT_EQ(Participants(shares, 1, 5), (std::vector<NodeId>{0, 1, 3}));
   EXPECT_EQ(Participants(shares, 2, 9), (std::vector<NodeId>{2}));
   EXPECT_TRUE(AllDone(shares, {0}, 5));
@@ -57,8 +58,8 @@ TEST(TestShares, AreOfThoseWhoTookPartLately) {
   EXPECT_FALSE(AllDone(shares, {0, 7}, 5));
 }
 
-TEST(TestShares, AreGatheredWithoutCountingABatchTwice) {
-  const TestShares shares = {
+TEST(EvaluationShards, AreGatheredWithoutCountingABatchTwice) {
+  const EvaluationShards shares = {
       {0, ShareWith(4, {{0, 3}})},  {1, ShareWith(4, {{2, 4}})},  // overlaps
       {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of another test
       {4, ShareWith(4, {{8, 5}})},                                // beyond the end
@@ -72,13 +73,13 @@ TEST(TestShares, AreGatheredWithoutCountingABatchTwice) {
   EXPECT_EQ(Gather(shares, 4, 1, 10, 1).missing, (std::vector<BatchRange>{{0, 10}}));
 }
 
-TEST(TestShares, SkipWhatIsNoShare) {
+TEST(EvaluationShards, SkipWhatIsNoShare) {
   const std::string good = ShareWith(4, {{0, 3}}).SerializeAsString();
   const auto gossip = [](NodeId node, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     return GossipMessage{node, 1, 1, {bytes.begin(), bytes.end()}};
   };
-  const TestShares shares = ReadShares({gossip(0, good), gossip(1, good.substr(0, 7))});
+  const EvaluationShards shares = ReadShares({gossip(0, good), gossip(1, good.substr(0, 7))});
   EXPECT_EQ(shares.size(), 1u);
 }
 
@@ -88,7 +89,7 @@ class SplitTests : public testing::Test {
   struct Node {
     Node(SplitTests* all, NodeId id) {
       static int made = 0;
-      const std::string name = Cat("node", id, "_", made++);
+      const std::string name = StrCat("node", id, "_", made++);
       data = std::make_unique<DataService>(DataOptions{.seed = 7});
       options.metrics = all->work_ / (name + ".jsonl");
       metrics = std::make_unique<MetricsWriter>(options.metrics);
@@ -106,9 +107,10 @@ class SplitTests : public testing::Test {
         for (const auto& [node, gossip] : all->heard_) heard.push_back(gossip);
         return heard;
       };
-      peers.leads = [=] { return id == all->leader_; };
+      peers.is_leader = [=] { return id == all->leader_; };
       peers.alone = [=] { return all->alone_; };
-      split = std::make_unique<SplitTest>(tester.get(), peers, &all->clock_, [] { return false; });
+      split = std::make_unique<DistributedEvaluation>(tester.get(), peers, &all->clock_,
+                                                      [] { return false; });
     }
     // What was logged of tests: iteration and outputs.
     std::vector<std::map<std::string, double>> Logged() const {
@@ -128,7 +130,7 @@ class SplitTests : public testing::Test {
     std::unique_ptr<MetricsWriter> metrics;
     std::unique_ptr<Reporter> reporter;
     std::unique_ptr<Tester> tester;
-    std::unique_ptr<SplitTest> split;
+    std::unique_ptr<DistributedEvaluation> split;
   };
 
   SplitTests() {
@@ -206,7 +208,7 @@ TEST_F(SplitTests, WaitForPartsOnlySoLong) {
   for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third is dead
   for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
   EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
-  clock_.AdvanceNs(SplitTest::kPatienceNs);
+  clock_.AdvanceNs(DistributedEvaluation::kPatienceNs);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
   ExpectSame(nodes_[0]->Logged()[1], Whole(100));
@@ -268,12 +270,12 @@ TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight += 1;
   nodes_[2]->split->BeginLast(500, 78, {0, 1, 2});
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight -= 1;
-  for (const auto& node : nodes_) EXPECT_TRUE(node->split->Told().empty());
+  for (const auto& node : nodes_) EXPECT_TRUE(node->split->Published().empty());
   const auto results = nodes_[0]->split->Finish();
   ASSERT_EQ(results.size(), 1u);
   ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
   for (const auto& node : nodes_) {
-    const auto told = node->split->Told();
+    const auto told = node->split->Published();
     ASSERT_EQ(told.size(), 1u);
     for (size_t i = 0; i < results[0].outputs.size(); ++i) {
       EXPECT_EQ(told[0].outputs[i].mean, results[0].outputs[i].mean);
@@ -291,7 +293,7 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   Make(2);
   leader_ = 0;
   const std::span weights(weights_->data(), static_cast<size_t>(weights_->size()));
-  const uint32_t checksum = RunEnding::Checksum(weights);
+  const uint32_t checksum = TerminationDetector::Checksum(weights);
   RunEnd leader;
   leader.set_weights(checksum);
   leader.set_heard(BitsOf(std::vector<NodeId>{1}));
@@ -300,13 +302,13 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
     const auto bytes = std::as_bytes(std::span(text));
     return std::vector<GossipMessage>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
   };
-  RunEnding ending({.self = 1,
-                    .publish = [](auto) {},
-                    .read = said,
-                    .heard = [](int64_t) { return std::vector<NodeId>{0}; },
-                    .merges = [] { return uint64_t{0}; },
-                    .flush = [] {}},
-                   weights, &clock_);
+  TerminationDetector ending({.self = 1,
+                              .publish = [](auto) {},
+                              .read = said,
+                              .heard = [](int64_t) { return std::vector<NodeId>{0}; },
+                              .merges = [] { return uint64_t{0}; },
+                              .flush = [] {}},
+                             weights, &clock_);
   // Of a cluster that never comes together, so that it does not lead.
   LoopbackHub hub({.nodes = 2});
   std::vector<SegmentEnd> ends;
@@ -314,29 +316,29 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   ends.back().config.exchange.bootstrap_after_ns = -1;
   ClusterNode node(std::move(ends), {0, 0});
 
-  SplitTest& first = *nodes_[0]->split;
+  DistributedEvaluation& first = *nodes_[0]->split;
   first.BeginLast(kEnd, checksum, {0, 1});
   int looks = 0, saves = 0;
-  ClusterEnd end({.cluster = &node.cluster(),
-                  .ending = &ending,
-                  .clock = &clock_,
-                  .names = {"a", "b"},
-                  .tester = nodes_[1]->tester.get(),
-                  .split_test = nodes_[1]->split.get(),
-                  .weights = weights_.get(),
-                  .layout = &net_->layout(),
-                  .save =
-                      [&](float*, bool leads) {
-                        EXPECT_FALSE(leads);
-                        ++saves;
-                      },
-                  .stopped =
-                      [&](int) {
-                        clock_.AdvanceNs(5'000'000);
-                        if (++looks == 10) leader.set_done(true);
-                        if (looks == 20) first.Finish();
-                        return looks > 1000;
-                      }});
+  RunFinalizer end({.cluster = &node.cluster(),
+                    .ending = &ending,
+                    .clock = &clock_,
+                    .names = {"a", "b"},
+                    .tester = nodes_[1]->tester.get(),
+                    .distributed_evaluation = nodes_[1]->split.get(),
+                    .weights = weights_.get(),
+                    .layout = &net_->layout(),
+                    .save =
+                        [&](float*, bool is_leader) {
+                          EXPECT_FALSE(is_leader);
+                          ++saves;
+                        },
+                    .stopped =
+                        [&](int) {
+                          clock_.AdvanceNs(5'000'000);
+                          if (++looks == 10) leader.set_done(true);
+                          if (looks == 20) first.Finish();
+                          return looks > 1000;
+                        }});
   EXPECT_TRUE(end.Run(kEnd));
   EXPECT_GE(looks, 20);
   EXPECT_EQ(saves, 1);

@@ -15,7 +15,7 @@ class TickingClock : public Clock {
   mutable int64_t now_ns_ = 0;
 };
 
-TEST(NetTimer, GivesMediansPerLayerAndTheirSums) {
+TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   const std::string text = R"(
     name: 'timed'
     layer { name: 'data' type: 'DummyData' top: 'data' top: 'label'

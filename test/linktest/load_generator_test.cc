@@ -16,7 +16,7 @@ namespace {
 
 using test::Eventually;
 
-TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
+TEST(LoadGenerator, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
   std::vector<float> weights(1000, 2.0f);
   HogwildUpdateEvery64th(weights.data(), 1000, 3);
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(weights[i] != 2.0f, i % 64 == 3) << i;
@@ -27,7 +27,7 @@ TEST(Load, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
 }
 
 // Where the processor may not touch the weights.
-TEST(Load, AddsTheSameToWeightsOnADevice) {
+TEST(LoadGenerator, AddsTheSameToWeightsOnADevice) {
   test::FakeDevice device;
   const ReplicaDevice home = {
       &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
@@ -52,11 +52,11 @@ TEST(Load, AddsTheSameToWeightsOnADevice) {
   }
 }
 
-TEST(Load, MakesProgressOnlyWhileItIsOn) {
+TEST(LoadGenerator, MakesProgressOnlyWhileItIsOn) {
   std::vector<float> weights(500, 0.0f);
   IterationClock clock;
   ErrorSink sink;
-  Load load(LoadStepOn(HostReplica(), weights.data(), 500), &clock, &sink);
+  LoadGenerator load(LoadStepOn(HostReplica(), weights.data(), 500), &clock, &sink);
   EXPECT_EQ(load.steps(), 0);
   load.Switch(true);
   ASSERT_TRUE(Eventually([&] { return load.steps() >= 100; }));
@@ -74,12 +74,12 @@ TEST(Load, MakesProgressOnlyWhileItIsOn) {
   EXPECT_TRUE(Eventually([&] { return load.steps() > steps; }));
 }
 
-TEST(Load, EndsWhileItIsOn) {
+TEST(LoadGenerator, EndsWhileItIsOn) {
   std::vector<float> weights(64);
   IterationClock clock;
   ErrorSink sink;
   {
-    Load load(LoadStepOn(HostReplica(), weights.data(), 64), &clock, &sink);
+    LoadGenerator load(LoadStepOn(HostReplica(), weights.data(), 64), &clock, &sink);
     load.Switch(true);
   }
   sink.RethrowIfFailed();

@@ -10,8 +10,8 @@
 namespace millrace {
 namespace {
 
-TEST(ReclaimQueue, FramesAreDoneWithWhenTheirTransmissionsAre) {
-  ReclaimQueue queue(4);
+TEST(CompletionQueue, FramesAreDoneWithWhenTheirTransmissionsAre) {
+  CompletionQueue queue(4);
   EXPECT_EQ(queue.Finish(0), 0u);
   queue.Accept(1);
   queue.Accept(1);  // went nowhere itself, but may not overtake the first
@@ -24,10 +24,10 @@ TEST(ReclaimQueue, FramesAreDoneWithWhenTheirTransmissionsAre) {
   EXPECT_EQ(queue.Finish(4), 4u);
 }
 
-TEST(ReclaimQueue, ManyFramesAreGivenBackLateButNeverEarlyOrNotAtAll) {
+TEST(CompletionQueue, ManyFramesAreGivenBackLateButNeverEarlyOrNotAtAll) {
   Rng rng(test::Seed(), {1});
   for (const size_t entries : {1, 2, 8, 64}) {
-    ReclaimQueue queue(entries);
+    CompletionQueue queue(entries);
     std::vector<uint64_t> needs;  // of each frame
     uint64_t sent = 0, finished = 0, done = 0;
     for (int step = 0; step < 5000; ++step) {

@@ -12,8 +12,8 @@ std::string Links(const std::vector<std::string>& links) {
   std::string text = kThree;
   int port = 1;
   for (const std::string& link : links) {
-    text += Cat("segment { name: '", link, "' transport: 'udp' port: ", port++);
-    for (const char node : link) text += Cat(" node: '", node, "'");
+    text += StrCat("segment { name: '", link, "' transport: 'udp' port: ", port++);
+    for (const char node : link) text += StrCat(" node: '", node, "'");
     text += " }\n";
   }
   return text;
@@ -81,11 +81,11 @@ TEST(Coverage, OfTheMostNodesIsChecked) {
   std::string text = "name: 'n'\n";
   constexpr int kNodes = 70;
   for (int i = 0; i < kNodes; ++i) {
-    text += Cat("node { name: 'n", i, "' address: '10.0.0.", i + 1, "' }\n");
+    text += StrCat("node { name: 'n", i, "' address: '10.0.0.", i + 1, "' }\n");
   }
   const auto link = [](int from, int to, int port) {
-    return Cat("segment { name: 's", port, "' transport: 'udp' node: 'n", from, "' node: 'n", to,
-               "' port: ", port, " }\n");
+    return StrCat("segment { name: 's", port, "' transport: 'udp' node: 'n", from, "' node: 'n", to,
+                  "' port: ", port, " }\n");
   };
   for (int i = 1; i < kNodes; ++i) text += link(i - 1, i, i);
   EXPECT_EQ(Parse(text).segments.size(), size_t{kNodes - 1});

@@ -12,8 +12,8 @@
 namespace millrace::test {
 namespace {
 
-using State = RunEnding::State;
-using Saver = RunEnding::Saver;
+using State = TerminationDetector::State;
+using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
 // Nodes whose gossip messages everybody has at once, and whose segments a test moves by hand.
 class RunEndings : public testing::Test {
@@ -23,7 +23,7 @@ class RunEndings : public testing::Test {
   // The solvers of `node` have ended; its segments join it with `neighbours`.
   void End(NodeId node, std::set<NodeId> neighbours) {
     neighbours_[node] = std::move(neighbours);
-    EndPeers peers;
+    TerminationPeers peers;
     peers.self = node;
     peers.publish = [this, node](std::span<const std::byte> bytes) {
       said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
@@ -39,7 +39,8 @@ class RunEndings : public testing::Test {
     };
     peers.merges = [this, node] { return merges_[node]; };
     peers.flush = [this, node] { flushed_.insert(node); };
-    nodes_[node] = std::make_unique<RunEnding>(peers, std::span(&weights_[node], 1), &clock_);
+    nodes_[node] =
+        std::make_unique<TerminationDetector>(peers, std::span(&weights_[node], 1), &clock_);
   }
   void Merge(NodeId node, float weight) {
     weights_[node] = weight;
@@ -54,9 +55,9 @@ class RunEndings : public testing::Test {
   int64_t GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells = true);
 
   // `node`, which leads or not, was stopped.
-  Saver LookStopped(NodeId node, bool leads = false, bool ended = true) {
+  FinalSnapshotOwner LookStopped(NodeId node, bool is_leader = false, bool ended = true) {
     clock_.AdvanceNs(30'000'000);
-    return nodes_[node]->LookStopped(leads, ended);
+    return nodes_[node]->LookStopped(is_leader, ended);
   }
 
   ManualClock clock_;
@@ -66,7 +67,7 @@ class RunEndings : public testing::Test {
   std::map<NodeId, std::set<NodeId>> neighbours_;
   std::map<NodeId, GossipMessage> said_;
   int times_said_[kNodes] = {};
-  std::map<NodeId, std::unique_ptr<RunEnding>> nodes_;
+  std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
 TEST_F(RunEndings, TellWhatChangesAllTheTimeFiftyTimesASecond) {
@@ -80,7 +81,7 @@ TEST_F(RunEndings, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   EXPECT_LE(times_said_[0], 51);
   Merge(1, 200);
   Look(0);
-  EXPECT_EQ(Look(1), State::kSame);
+  EXPECT_EQ(Look(1), State::kQuiescent);
 }
 
 TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
@@ -92,14 +93,14 @@ TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   EXPECT_EQ(Look(1), State::kTraining);
   EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{2}));
   End(2, {0, 1});
-  EXPECT_EQ(Look(2), State::kMoving);
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(2), State::kInFlight);
+  EXPECT_EQ(Look(0), State::kInFlight);
   Merge(0, 3);
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(0), State::kInFlight);
   Merge(2, 3);
-  EXPECT_EQ(Look(2), State::kSame);
-  for (NodeId node : {0, 1}) EXPECT_EQ(Look(node), State::kSame);
-  const uint32_t checksum = RunEnding::Checksum(std::span(weights_, 1));
+  EXPECT_EQ(Look(2), State::kQuiescent);
+  for (NodeId node : {0, 1}) EXPECT_EQ(Look(node), State::kQuiescent);
+  const uint32_t checksum = TerminationDetector::Checksum(std::span(weights_, 1));
   EXPECT_EQ(nodes_[0]->WithWeights(checksum), (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1, 2}));
 }
@@ -108,10 +109,10 @@ TEST_F(RunEndings, NoticeWeightsThatChangeUncounted) {
   End(0, {1});
   End(1, {0});
   for (NodeId node : {1, 0, 1}) Look(node);
-  EXPECT_EQ(Look(1), State::kSame);
+  EXPECT_EQ(Look(1), State::kQuiescent);
   weights_[0] = 1;
   Look(0, 1000);
-  EXPECT_EQ(Look(1), State::kMoving);
+  EXPECT_EQ(Look(1), State::kInFlight);
 }
 
 TEST_F(RunEndings, WaitForThoseThatOthersHear) {
@@ -122,10 +123,10 @@ TEST_F(RunEndings, WaitForThoseThatOthersHear) {
   End(2, {1});
   weights_[2] = 1;
   Look(2);
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(0), State::kInFlight);
   Merge(2, 0);
   Look(2);
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
 TEST_F(RunEndings, WaitForNobodyWhoIsNotHeard) {
@@ -137,10 +138,10 @@ TEST_F(RunEndings, WaitForNobodyWhoIsNotHeard) {
   EXPECT_EQ(Look(0), State::kTraining);  // for 3, beyond 2
   neighbours_[1].erase(2);               // is dead
   Look(1);
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1}));
   neighbours_[0].clear();
-  EXPECT_EQ(Look(0), State::kSame);  // alone
+  EXPECT_EQ(Look(0), State::kQuiescent);  // alone
 }
 
 TEST_F(RunEndings, WaitForNobodyWhoGoes) {
@@ -148,9 +149,9 @@ TEST_F(RunEndings, WaitForNobodyWhoGoes) {
   End(0, {1});
   End(1, {0});
   Look(1);
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(0), State::kInFlight);
   nodes_[1]->SayGone();
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
 TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
@@ -167,9 +168,9 @@ TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
 TEST_F(RunEndings, GiveUpOnLongLastIterations) {
   End(0, {1});
   EXPECT_EQ(Look(0), State::kTraining);
-  clock_.AdvanceNs(RunEnding::kTrainNs - 50'000'000);
+  clock_.AdvanceNs(TerminationDetector::kTrainNs - 50'000'000);
   EXPECT_EQ(Look(0), State::kTraining);
-  EXPECT_EQ(Look(0), State::kApart);
+  EXPECT_EQ(Look(0), State::kDiverged);
 }
 
 // Node 1 is in an iteration of which it has had one before that took `longest_ms`; node 0 has
@@ -183,7 +184,7 @@ int64_t RunEndings::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tell
   State state = Look(0, 0);
   int64_t waited_ms = 0;
   for (; state == State::kTraining; waited_ms += 1000) state = Look(0, 1000);
-  EXPECT_EQ(state, State::kApart);
+  EXPECT_EQ(state, State::kDiverged);
   return waited_ms;
 }
 
@@ -194,7 +195,8 @@ TEST_F(RunEndings, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
   // It may be in its first.
   EXPECT_EQ(GivesUpAfterMs(0, 50'000, false), 150'000);
   // Whatever a node says of itself.
-  EXPECT_EQ(GivesUpAfterMs(INT64_MAX / 1'000'000, 10), RunEnding::kMostTrainNs / 1'000'000);
+  EXPECT_EQ(GivesUpAfterMs(INT64_MAX / 1'000'000, 10),
+            TerminationDetector::kMostTrainNs / 1'000'000);
 }
 
 TEST_F(RunEndings, TakeTheLastStepOfAnIterationThatIsLong) {
@@ -205,10 +207,10 @@ TEST_F(RunEndings, TakeTheLastStepOfAnIterationThatIsLong) {
   EXPECT_EQ(nodes_[0]->Training(), std::vector<NodeId>{1});
   EXPECT_EQ(Look(0, 55'000), State::kTraining);
   weights_[1] = 3;
-  EXPECT_EQ(Look(1), State::kMoving);
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(1), State::kInFlight);
+  EXPECT_EQ(Look(0), State::kInFlight);
   Merge(0, 3);
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
 TEST_F(RunEndings, FlushWhatIsLeftOnceAllHaveEnded) {
@@ -217,9 +219,9 @@ TEST_F(RunEndings, FlushWhatIsLeftOnceAllHaveEnded) {
   weights_[1] = 1;
   EXPECT_EQ(Look(0), State::kTraining);
   EXPECT_TRUE(flushed_.empty());
-  EXPECT_EQ(Look(1), State::kMoving);
+  EXPECT_EQ(Look(1), State::kInFlight);
   EXPECT_EQ(flushed_, std::set<NodeId>{1});
-  EXPECT_EQ(Look(0), State::kMoving);
+  EXPECT_EQ(Look(0), State::kInFlight);
   EXPECT_EQ(flushed_, (std::set<NodeId>{0, 1}));
 }
 
@@ -229,14 +231,14 @@ TEST_F(RunEndings, ComeWhereZerosDifferInTheirSign) {
   weights_[1] = 0.0f;
   for (NodeId node : {0, 1}) End(node, {0, 1});
   for (NodeId node : {0, 1}) Look(node);
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
   EXPECT_TRUE(nodes_[0]->same());
   std::vector<float> many(5000, 1.0f), others = many;
   many[0] = many[1023] = many[1024] = many[4999] = -0.0f;
-  EXPECT_NE(RunEnding::Checksum(many), RunEnding::Checksum(others));
+  EXPECT_NE(TerminationDetector::Checksum(many), TerminationDetector::Checksum(others));
   others[0] = others[1023] = others[1024] = others[4999] = 0.0f;
-  EXPECT_EQ(RunEnding::Checksum(many), RunEnding::Checksum(others));
-  EXPECT_EQ(RunEnding::Checksum(others), Crc32c(std::as_bytes(std::span(others))));
+  EXPECT_EQ(TerminationDetector::Checksum(many), TerminationDetector::Checksum(others));
+  EXPECT_EQ(TerminationDetector::Checksum(others), Crc32c(std::as_bytes(std::span(others))));
 }
 
 TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
@@ -246,47 +248,48 @@ TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
   Look(1);
   for (int i = 0; i < 100; ++i) {
     Merge(1, static_cast<float>(2 + i));
-    Look(1, RunEnding::kStillNs / 4'000'000);
+    Look(1, TerminationDetector::kStillNs / 4'000'000);
     const State state = Look(0);
-    if (clock_.NowNs() < RunEnding::kMoveNs) {
-      ASSERT_EQ(state, State::kMoving) << i;
+    if (clock_.NowNs() < TerminationDetector::kMoveNs) {
+      ASSERT_EQ(state, State::kInFlight) << i;
     }
   }
-  EXPECT_EQ(Look(0), State::kApart);
+  EXPECT_EQ(Look(0), State::kDiverged);
   End(0, {1});
-  EXPECT_EQ(Look(0), State::kMoving);
-  EXPECT_EQ(Look(0, RunEnding::kStillNs / 1'000'000 - 10), State::kMoving);
-  EXPECT_EQ(Look(0), State::kApart);
+  EXPECT_EQ(Look(0), State::kInFlight);
+  EXPECT_EQ(Look(0, TerminationDetector::kStillNs / 1'000'000 - 10), State::kInFlight);
+  EXPECT_EQ(Look(0), State::kDiverged);
 }
 
 TEST_F(RunEndings, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   said_.clear();
-  EXPECT_EQ(LookStopped(1, true), Saver::kNobody);  // the others go on, for all it knows
-  EXPECT_EQ(LookStopped(0), Saver::kNobody);
-  EXPECT_EQ(LookStopped(2, false, false), Saver::kOther);
-  EXPECT_EQ(LookStopped(0), Saver::kOther);
-  EXPECT_EQ(LookStopped(1, true), Saver::kThis);
+  EXPECT_EQ(LookStopped(1, true),
+            FinalSnapshotOwner::kNobody);  // the others go on, for all it knows
+  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kNobody);
+  EXPECT_EQ(LookStopped(2, false, false), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kThis);
   nodes_[1]->SayGone();
-  EXPECT_EQ(LookStopped(2), Saver::kOther);
-  EXPECT_EQ(LookStopped(0), Saver::kThis);  // nobody leads: the lowest
-  neighbours_[2].erase(0);                  // is dead
+  EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kThis);  // nobody leads: the lowest
+  neighbours_[2].erase(0);                               // is dead
   neighbours_[2].erase(1);
-  EXPECT_EQ(LookStopped(2), Saver::kThis);
+  EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kThis);
 }
 
 TEST_F(RunEndings, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
-  EXPECT_EQ(LookStopped(1), Saver::kOther);
+  EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kOther);
   neighbours_[1].erase(0);  // has died; what 2 says is older
-  EXPECT_EQ(LookStopped(1), Saver::kThis);
+  EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kThis);
 }
 
 TEST_F(RunEndings, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   Look(0);
-  EXPECT_EQ(LookStopped(1, true), Saver::kNobody);
+  EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kNobody);
 }
 
 TEST_F(RunEndings, WaitForTheLastIterationOfANodeThatWasStopped) {
@@ -294,7 +297,7 @@ TEST_F(RunEndings, WaitForTheLastIterationOfANodeThatWasStopped) {
   LookStopped(1, false, false);
   EXPECT_EQ(Look(0), State::kTraining);
   LookStopped(1);
-  EXPECT_EQ(Look(0), State::kSame);
+  EXPECT_EQ(Look(0), State::kQuiescent);
   EXPECT_EQ(nodes_[0]->there(), std::vector<NodeId>{0});
 }
 

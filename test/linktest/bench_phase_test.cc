@@ -12,8 +12,8 @@ namespace {
 
 using Stage = BenchStatus::Stage;
 
-StagesConfig ConfigOf(NodeId node) {
-  StagesConfig config;
+BenchPhasesConfig ConfigOf(NodeId node) {
+  BenchPhasesConfig config;
   config.cluster = "three";
   config.node = node;
   config.names = {"a", "b", "c"};
@@ -30,12 +30,12 @@ class Nodes {
   explicit Nodes(const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) Add(node);
   }
-  void Add(NodeId node) { stages_[node] = std::make_unique<Stages>(ConfigOf(node), now_); }
+  void Add(NodeId node) { stages_[node] = std::make_unique<BenchPhases>(ConfigOf(node), now_); }
   void Remove(NodeId node) { stages_.erase(node); }
-  Stages& operator[](NodeId node) { return *stages_.at(node); }
+  BenchPhases& operator[](NodeId node) { return *stages_.at(node); }
 
-  Stages::Others OthersOf(NodeId node) const {
-    Stages::Others others;
+  BenchPhases::Others OthersOf(NodeId node) const {
+    BenchPhases::Others others;
     for (const auto& [other, stages] : stages_) {
       if (other == node) continue;
       others[other] = stages->status();
@@ -73,17 +73,17 @@ class Nodes {
 
  private:
   double now_ = 100;
-  std::map<NodeId, std::unique_ptr<Stages>> stages_;
+  std::map<NodeId, std::unique_ptr<BenchPhases>> stages_;
   std::map<NodeId, bool> stopped_;
 };
 
-TEST(Stages, GoTogetherFromTheFirstToTheLast) {
+TEST(BenchPhases, GoTogetherFromTheFirstToTheLast) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
   EXPECT_EQ(nodes[2].participants(), (std::vector<NodeId>{0, 1, 2}));
-  EXPECT_TRUE(nodes[0].leads());
-  EXPECT_FALSE(nodes[1].leads());
+  EXPECT_TRUE(nodes[0].is_leader());
+  EXPECT_FALSE(nodes[1].is_leader());
   EXPECT_EQ(nodes[1].leader(), 0);
   nodes.Pass(0.9);
   nodes.StepAll();
@@ -101,7 +101,7 @@ TEST(Stages, GoTogetherFromTheFirstToTheLast) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
 }
 
-TEST(Stages, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
+TEST(BenchPhases, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
   Nodes nodes({0, 1, 2});
   for (NodeId node : {0, 1, 0, 1}) nodes.Step(node);
   EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
@@ -115,7 +115,7 @@ TEST(Stages, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
 }
 
-TEST(Stages, WhoWasKeptFromRunningMeasuresAsLong) {
+TEST(BenchPhases, WhoWasKeptFromRunningMeasuresAsLong) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   nodes.Pass(50);
@@ -126,7 +126,7 @@ TEST(Stages, WhoWasKeptFromRunningMeasuresAsLong) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
 }
 
-TEST(Stages, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
+TEST(BenchPhases, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
@@ -138,7 +138,7 @@ TEST(Stages, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));
 }
 
-TEST(Stages, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
+TEST(BenchPhases, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
   Nodes nodes({1, 2});
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
@@ -149,11 +149,11 @@ TEST(Stages, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
   nodes.Pass(0.2);
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
-  EXPECT_TRUE(nodes[1].leads());  // the lowest that is there
+  EXPECT_TRUE(nodes[1].is_leader());  // the lowest that is there
   EXPECT_EQ(nodes[2].participants(), (std::vector<NodeId>{1, 2}));
 }
 
-TEST(Stages, WhoIsLowestDecidesHowLongIsWaited) {
+TEST(BenchPhases, WhoIsLowestDecidesHowLongIsWaited) {
   Nodes nodes({1});
   nodes.Pass(9);
   nodes.Add(0);
@@ -165,14 +165,14 @@ TEST(Stages, WhoIsLowestDecidesHowLongIsWaited) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
 }
 
-TEST(Stages, ANodeAloneSaysWhoIsMissing) {
+TEST(BenchPhases, ANodeAloneSaysWhoIsMissing) {
   Nodes nodes({1});
   nodes.Pass(11);
   const std::string error = test::ErrorOf([&] { nodes.Step(1); });
   EXPECT_EQ(error, "bench: no other node of cluster three came within 10 s: expected a and c");
 }
 
-TEST(Stages, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
+TEST(BenchPhases, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
@@ -182,7 +182,7 @@ TEST(Stages, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
   EXPECT_CONTAINS(error, "did not wait for node c");
 }
 
-TEST(Stages, TheOthersTakeTheTimesOfTheNodeThatLeads) {
+TEST(BenchPhases, TheOthersTakeTheTimesOfTheNodeThatLeads) {
   Nodes nodes({0, 1, 2});
   BenchStatus status = nodes[0].status();
   nodes.Step(0);
@@ -194,7 +194,7 @@ TEST(Stages, TheOthersTakeTheTimesOfTheNodeThatLeads) {
   EXPECT_EQ(nodes[1].warm_up_seconds(), 3);
 }
 
-TEST(Stages, GoOnWithoutANodeThatGoes) {
+TEST(BenchPhases, GoOnWithoutANodeThatGoes) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   nodes.Remove(1);
@@ -203,7 +203,7 @@ TEST(Stages, GoOnWithoutANodeThatGoes) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
 }
 
-TEST(Stages, GoOnWithoutANodeThatIsStopped) {
+TEST(BenchPhases, GoOnWithoutANodeThatIsStopped) {
   Nodes nodes({0, 1, 2});
   nodes.StepAll();
   nodes.Stop(2);
@@ -213,7 +213,7 @@ TEST(Stages, GoOnWithoutANodeThatIsStopped) {
   EXPECT_EQ(nodes[1].stage(), BenchStatus::DONE);
 }
 
-TEST(Stages, LosePatienceWithANodeThatStandsStill) {
+TEST(BenchPhases, LosePatienceWithANodeThatStandsStill) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
@@ -227,7 +227,7 @@ TEST(Stages, LosePatienceWithANodeThatStandsStill) {
   EXPECT_EQ(nodes[0].stage(), BenchStatus::QUIET);
 }
 
-TEST(Stages, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
+TEST(BenchPhases, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
   for (const bool stops : {false, true}) {
     Nodes nodes({0, 1, 2});
     nodes.StepAll();
@@ -243,7 +243,7 @@ TEST(Stages, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
   }
 }
 
-TEST(Stages, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
+TEST(BenchPhases, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
   Nodes nodes({0, 1});
   BenchStatus done = nodes[1].status();
   for (const Stage stage : {BenchStatus::DONE, BenchStatus::STOPPED}) {
@@ -252,26 +252,26 @@ TEST(Stages, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
   }
 }
 
-TEST(Stages, AcceptsOnlyWhatMakesSenseInTheCluster) {
+TEST(BenchPhases, AcceptsOnlyWhatMakesSenseInTheCluster) {
   Nodes nodes({0, 1, 2});
   nodes.Step(0);
   const BenchStatus good = nodes[0].status();
-  EXPECT_TRUE(Stages::Accepts(good, 3));
-  EXPECT_FALSE(Stages::Accepts(BenchStatus(), 3));
-  EXPECT_FALSE(Stages::Accepts(good, 2));  // it names node 2
+  EXPECT_TRUE(BenchPhases::Accepts(good, 3));
+  EXPECT_FALSE(BenchPhases::Accepts(BenchStatus(), 3));
+  EXPECT_FALSE(BenchPhases::Accepts(good, 2));  // it names node 2
   BenchStatus bad = good;
   bad.set_version(2);
-  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  EXPECT_FALSE(BenchPhases::Accepts(bad, 3));
   bad = good;
   bad.set_participants(std::string(2, 1));
-  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  EXPECT_FALSE(BenchPhases::Accepts(bad, 3));
   bad = good;
   bad.set_asked_node(3);
-  EXPECT_FALSE(Stages::Accepts(bad, 3));
+  EXPECT_FALSE(BenchPhases::Accepts(bad, 3));
   for (const float seconds : {-1.0f, 1e30f, std::numeric_limits<float>::quiet_NaN()}) {
     bad = good;
     bad.set_seconds(seconds);
-    EXPECT_FALSE(Stages::Accepts(bad, 3)) << seconds;
+    EXPECT_FALSE(BenchPhases::Accepts(bad, 3)) << seconds;
   }
 }
 
@@ -281,8 +281,8 @@ std::vector<std::byte> BytesOf(const BenchStatus& status) {
   return {begin, begin + text.size()};
 }
 
-TEST(Heard, ANodeThatSaysNothingNewHasGone) {
-  Heard heard(3, 0, 10);
+TEST(PeerTable, ANodeThatSaysNothingNewHasGone) {
+  PeerTable heard(3, 0, 10);
   BenchStatus status = Nodes({1})[1].status();
   heard.Take(1, BytesOf(status), 50);
   EXPECT_EQ(heard.there(59).count(1), 1u);
@@ -293,8 +293,8 @@ TEST(Heard, ANodeThatSaysNothingNewHasGone) {
   EXPECT_EQ(heard.there(63).count(1), 1u);
 }
 
-TEST(Heard, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
-  Heard heard(3, 0, 10);
+TEST(PeerTable, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
+  PeerTable heard(3, 0, 10);
   const BenchStatus status = Nodes({1})[1].status();
   heard.Take(0, BytesOf(status), 0);
   heard.Take(3, BytesOf(status), 0);

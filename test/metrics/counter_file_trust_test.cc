@@ -21,24 +21,24 @@
 namespace millrace::test {
 namespace {
 
-using Kind = BoardEntry::Kind;
+using Kind = CounterEntry::Kind;
 
-const std::vector<BoardEntry> kEntries = {{"run", "iteration", Kind::kGauge},
-                                          {"run", "loss", Kind::kGauge}};
+const std::vector<CounterEntry> kEntries = {{"run", "iteration", Kind::kGauge},
+                                            {"run", "loss", Kind::kGauge}};
 
 // A folder like /dev/shm: everybody may create files, and remove their own.
 class SharedFolder : public TempDir {
  public:
   SharedFolder() { EXPECT_EQ(chmod(path().c_str(), 01777), 0); }
   // Of the counter file of the process that asks.
-  std::string Name() const { return *this / Cat("millrace_board.", getpid()); }
+  std::string Name() const { return *this / StrCat("millrace_board.", getpid()); }
 };
 
 // The counter file of this process, as it would be in any folder.
 std::string SoundBytes() {
   TempDir folder;
-  Board board("sound", kEntries, folder.path());
-  return ReadFile(board.path());
+  CounterFile counter_file("sound", kEntries, folder.path());
+  return ReadFile(counter_file.path());
 }
 
 struct stat StatusOf(const std::string& path) {
@@ -47,10 +47,10 @@ struct stat StatusOf(const std::string& path) {
   return status;
 }
 
-// The lines about files that ReadBoards skips; it has to read none.
+// The lines about files that ReadCounterFiles skips; it has to read none.
 std::vector<std::string> Skipped(const std::string& folder) {
   std::vector<std::string> skipped;
-  EXPECT_TRUE(ReadBoards(folder, &skipped).empty());
+  EXPECT_TRUE(ReadCounterFiles(folder, &skipped).empty());
   return skipped;
 }
 
@@ -58,7 +58,7 @@ std::vector<std::string> Skipped(const std::string& folder) {
 void ExpectSkipped(const SharedFolder& folder, const std::string& reason) {
   EXPECT_EQ(InChild([&] {
               std::vector<std::string> skipped;
-              if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
+              if (!ReadCounterFiles(folder.path(), &skipped).empty()) return 1;
               if (skipped.size() != 1) return 2;
               if (skipped[0].rfind(folder.path(), 0) != 0) return 3;
               return skipped[0].find(reason) == std::string::npos ? 4 : 0;
@@ -77,9 +77,9 @@ TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
     WriteFile(target, "keep");
     ASSERT_EQ(symlink(target.c_str(), (folder.Name() + suffix).c_str()), 0);
     try {
-      Board board("run", kEntries, folder.path());
-      board.Set(0, 7);
-      EXPECT_TRUE(S_ISREG(StatusOf(board.path()).st_mode));
+      CounterFile counter_file("run", kEntries, folder.path());
+      counter_file.Set(0, 7);
+      EXPECT_TRUE(S_ISREG(StatusOf(counter_file.path()).st_mode));
     } catch (const Error& error) {
       EXPECT_CONTAINS(error.what(), folder.Name() + ": exists and is a symbolic link");
     }
@@ -91,7 +91,9 @@ TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
 
 TEST(CounterFileWriter, SaysWhatOccupiesItsName) {
   SharedFolder folder;
-  const auto refusal = [&] { return ErrorOf([&] { Board("run", kEntries, folder.path()); }); };
+  const auto refusal = [&] {
+    return ErrorOf([&] { CounterFile("run", kEntries, folder.path()); });
+  };
   ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
   EXPECT_CONTAINS(refusal(), folder.Name() + ": exists and is a folder");
   rmdir(folder.Name().c_str());
@@ -104,23 +106,23 @@ TEST(CounterFileWriter, ReplacesAFileThatAnEndedProcessOfItsUserLeft) {
   WriteFile(folder.Name(), "left");
   const ino_t left = StatusOf(folder.Name()).st_ino;
   const int kept = open(folder.Name().c_str(), O_RDONLY | O_CLOEXEC);  // so that it is not reused
-  Board board("run", kEntries, folder.path());
+  CounterFile counter_file("run", kEntries, folder.path());
   EXPECT_NE(StatusOf(folder.Name()).st_ino, left);
   close(kept);
-  EXPECT_EQ(ReadBoards(folder.path()).size(), 1u);
+  EXPECT_EQ(ReadCounterFiles(folder.path()).size(), 1u);
 }
 
 TEST(CounterFileWriter, CreatesAFileThatOtherUsersCannotOpen) {
   SharedFolder folder;
   const mode_t before = umask(0);
-  Board board("run", kEntries, folder.path());
+  CounterFile counter_file("run", kEntries, folder.path());
   umask(before);
-  EXPECT_EQ(StatusOf(board.path()).st_mode & 07777, 0600u);
-  EXPECT_EQ(StatusOf(board.path()).st_uid, geteuid());
+  EXPECT_EQ(StatusOf(counter_file.path()).st_mode & 07777, 0600u);
+  EXPECT_EQ(StatusOf(counter_file.path()).st_uid, geteuid());
   if (WhyNoOtherUser() != nullptr) return;
   EXPECT_EQ(AsOtherUser([&] {
-              if (truncate(board.path().c_str(), 0) == 0) return 1;
-              return open(board.path().c_str(), O_RDONLY | O_CLOEXEC) < 0 ? 0 : 2;
+              if (truncate(counter_file.path().c_str(), 0) == 0) return 1;
+              return open(counter_file.path().c_str(), O_RDONLY | O_CLOEXEC) < 0 ? 0 : 2;
             }),
             0);
 }
@@ -139,12 +141,12 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
           }) != 0) {
         return 1;
       }
-      std::unique_ptr<Board> board;
+      std::unique_ptr<CounterFile> counter_file;
       try {
-        board = std::make_unique<Board>("run", kEntries, folder.path());
+        counter_file = std::make_unique<CounterFile>("run", kEntries, folder.path());
       } catch (const Error& error) {
         const std::string expected =
-            Cat(planted, ": exists and belongs to user ", kOtherUser, ", expected user 0");
+            StrCat(planted, ": exists and belongs to user ", kOtherUser, ", expected user 0");
         if (std::string(error.what()).find(expected) == std::string::npos) return 2;
       }
       if (AsOtherUser([&] {
@@ -154,8 +156,8 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
           }) != 0) {
         return 3;
       }
-      if (board) board->Set(0, 7);
-      board.reset();
+      if (counter_file) counter_file->Set(0, 7);
+      counter_file.reset();
       return StatusOf(planted).st_uid == kOtherUser ? 0 : 4;
     });
     EXPECT_EQ(status, 0);
@@ -164,26 +166,26 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
 
 TEST(CounterFileWriter, RemovesItsOwnFileOnly) {
   SharedFolder folder;
-  auto board = std::make_unique<Board>("run", kEntries, folder.path());
-  const std::string path = board->path();
+  auto counter_file = std::make_unique<CounterFile>("run", kEntries, folder.path());
+  const std::string path = counter_file->path();
   ASSERT_EQ(rename(path.c_str(), (folder / "elsewhere").c_str()), 0);
   WriteFile(path, "of somebody else");
-  board.reset();
+  counter_file.reset();
   EXPECT_EQ(ReadFile(path), "of somebody else");
 }
 
 TEST(CounterFileWriter, LeavesNothingWhereItFails) {
   SharedFolder folder;
   ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
-  ErrorOf([&] { Board("run", kEntries, folder.path()); });
+  ErrorOf([&] { CounterFile("run", kEntries, folder.path()); });
   rmdir(folder.Name().c_str());
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(CounterFileWriter, RefusesMoreNumbersThanReadersTake) {
   SharedFolder folder;
-  const std::vector<BoardEntry> many(65537, {"group", "name", Kind::kCount});
-  EXPECT_CONTAINS(ErrorOf([&] { Board("run", many, folder.path()); }),
+  const std::vector<CounterEntry> many(65537, {"group", "name", Kind::kCount});
+  EXPECT_CONTAINS(ErrorOf([&] { CounterFile("run", many, folder.path()); }),
                   "65537 numbers, expected at most 65536");
 }
 
@@ -226,7 +228,7 @@ TEST(CounterFileReader, DoesNotWaitForALease) {
   EXPECT_EQ(InChild(
                 [&] {
                   std::vector<std::string> skipped;
-                  if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
+                  if (!ReadCounterFiles(folder.path(), &skipped).empty()) return 1;
                   return skipped.size() == 1 &&
                                  skipped[0].find("cannot be read: ") != std::string::npos
                              ? 0
@@ -260,7 +262,7 @@ TEST(CounterFileReader, SkipsAFileThatIsNone) {
   ExpectSkipped(folder, "begins with other letters than MILLBRD1");
   WriteFile(folder.Name(), SoundBytes());
   ASSERT_EQ(rename(folder.Name().c_str(), (folder / "millrace_board.1").c_str()), 0);
-  ExpectSkipped(folder, Cat("is of process ", getpid(), ", expected process 1"));
+  ExpectSkipped(folder, StrCat("is of process ", getpid(), ", expected process 1"));
 }
 
 TEST(CounterFileReader, LooksAtNoOtherNames) {
@@ -286,7 +288,7 @@ TEST(CounterFileReader, SurvivesFilesThatAreCutShortWhileItReads) {
     }
   }
   for (int i = 0; i < 3000; ++i) {
-    for (const BoardReading& reading : ReadBoards(folder.path())) {
+    for (const CounterFileReading& reading : ReadCounterFiles(folder.path())) {
       EXPECT_EQ(reading.entries.size(), kEntries.size());
     }
   }
@@ -297,19 +299,20 @@ TEST(CounterFileReader, SurvivesFilesThatAreCutShortWhileItReads) {
 TEST(CounterFileReader, ReadsFilesOfItsUserOnlyUnlessItIsRoot) {
   if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
   SharedFolder folder;
-  Board board("of root", kEntries, folder.path());
-  ASSERT_EQ(chmod(board.path().c_str(), 0644), 0);
+  CounterFile counter_file("of root", kEntries, folder.path());
+  ASSERT_EQ(chmod(counter_file.path().c_str(), 0644), 0);
   EXPECT_EQ(AsOtherUser([&] {
               std::vector<std::string> skipped;
-              if (!ReadBoards(folder.path(), &skipped).empty()) return 1;
-              const std::string expected = Cat(
-                  board.path(), ": belongs to user 0, and this process runs as user ", kOtherUser);
+              if (!ReadCounterFiles(folder.path(), &skipped).empty()) return 1;
+              const std::string expected =
+                  StrCat(counter_file.path(), ": belongs to user 0, and this process runs as user ",
+                         kOtherUser);
               return skipped == std::vector<std::string>{expected} ? 0 : 2;
             }),
             0);
   // Root reads it and says whose it is.
-  ASSERT_EQ(chown(board.path().c_str(), kOtherUser, kOtherUser), 0);
-  const std::vector<BoardReading> readings = ReadBoards(folder.path());
+  ASSERT_EQ(chown(counter_file.path().c_str(), kOtherUser, kOtherUser), 0);
+  const std::vector<CounterFileReading> readings = ReadCounterFiles(folder.path());
   ASSERT_EQ(readings.size(), 1u);
   EXPECT_EQ(readings[0].user, kOtherUser);
   EXPECT_EQ(readings[0].title, "of root");
@@ -319,7 +322,7 @@ TEST(CounterFileReader, RemovesWhatEndedProcessesOfItsUserLeftAndNoOthers) {
   if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
   SharedFolder folder;
   const auto leave = [&] {
-    new Board("killed", kEntries, folder.path());
+    new CounterFile("killed", kEntries, folder.path());
     return 0;
   };
   ASSERT_EQ(InChild(leave), 0);
@@ -329,7 +332,7 @@ TEST(CounterFileReader, RemovesWhatEndedProcessesOfItsUserLeftAndNoOthers) {
   const std::vector<std::string> skipped = Skipped(folder.path());
   ASSERT_EQ(skipped.size(), 1u);
   EXPECT_CONTAINS(skipped[0], "was left by a process that has ended");
-  EXPECT_CONTAINS(skipped[0], Cat("user ", kOtherUser));
+  EXPECT_CONTAINS(skipped[0], StrCat("user ", kOtherUser));
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -338,7 +341,7 @@ class LargestFile {
  public:
   explicit LargestFile(const std::string& folder) : pid_(fork()) {
     if (pid_ == 0) {
-      const std::string path = Cat(folder, "/millrace_board.", getpid());
+      const std::string path = StrCat(folder, "/millrace_board.", getpid());
       std::string head = SoundBytes().substr(0, 128);
       const uint32_t most = 65536;
       std::memcpy(head.data() + 8, &most, sizeof(most));
@@ -367,14 +370,14 @@ TEST(CounterFileReader, ReadsSoManyBytesOfAllFilesTogether) {
   std::vector<std::unique_ptr<LargestFile>> files;
   for (int i = 0; i < 9; ++i) files.push_back(std::make_unique<LargestFile>(folder.path()));
   std::vector<std::string> skipped;
-  EXPECT_EQ(ReadBoards(folder.path(), &skipped).size(), 7u);
+  EXPECT_EQ(ReadCounterFiles(folder.path(), &skipped).size(), 7u);
   ASSERT_EQ(skipped.size(), 2u);
   EXPECT_CONTAINS(skipped[0], "has 8388736 bytes, and there is room for 8387712 more");
 }
 
 TEST(CounterFileReader, SaysOfManyFilesHowManyMoreThereAre) {
   SharedFolder folder;
-  for (int i = 1; i <= 30; ++i) WriteFile(folder / Cat("millrace_board.", i), "");
+  for (int i = 1; i <= 30; ++i) WriteFile(folder / StrCat("millrace_board.", i), "");
   const std::vector<std::string> skipped = Skipped(folder.path());
   ASSERT_EQ(skipped.size(), 17u);
   EXPECT_CONTAINS(skipped[0], "millrace_board.1: ");

@@ -15,9 +15,9 @@ class TwoNodes : public testing::Test {
  protected:
   TwoNodes() {
     WriteFile(work_ / "cluster.prototxt",
-              Cat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
-                  " node { name: 'b' address: '127.0.0.2' }",
-                  " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+              StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                     " node { name: 'b' address: '127.0.0.2' }",
+                     " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
   }
   void Run(const caffe::SolverParameter& solver) { Run(solver, solver); }
   // An error of b is kept.
@@ -69,7 +69,7 @@ TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
   Run(Workspace::Tested(Workspace::Solver(kIterations), kIterations));
   for (const std::string& error : errors_) EXPECT_EQ(error, "");
   for (const Outcome& outcome : outcomes_) EXPECT_EQ(outcome.result.failure, "");
-  const std::string end = Cat("_iter_", kIterations);
+  const std::string end = StrCat("_iter_", kIterations);
   EXPECT_EQ(FilesWith(".caffemodel").size(), 1u);
   const std::vector<std::string> parts = {"a" + end + ".a.solverstate",
                                           "b" + end + ".b.solverstate"};
