@@ -107,7 +107,7 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = GatewayOf(topology, segment.segment);
     segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, gossip),
-                        {.spin = segment.spin,
+                        {.busy_poll = segment.busy_poll,
                          .pace = {.share = segment.solver_share / count},
                          .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
                         segment.begin == 0,

@@ -33,7 +33,7 @@ std::vector<std::string> StartCheck::Lines() const {
                         ? StrCat(begin, "at least ", Duration(segment.seconds), " at ",
                                  segment.megabits, " Mbit/s (", segment.source, ")")
                         : StrCat(begin,
-                                 "an unknown time: neither max_rate, nor millrace bench, nor ",
+                                 "an unknown time: neither max_mbps, nor millrace bench, nor ",
                                  "the interface says how fast the link is"));
   }
   return lines;
@@ -56,7 +56,7 @@ std::vector<std::string> StartCheck::Judge(int solvers, int64_t own, double seco
                   " weights takes at least ", Duration(segment.seconds), " at ", segment.megabits,
                   " Mbit/s (", segment.source, "), and the run only ", Duration(run_seconds),
                   ": expected time for ", kFewestExchanges,
-                  " exchanges; raise max_rate, use a faster link, codec \"bfloat16\" or \"int8\", ",
+                  " exchanges; raise max_mbps, use a faster link, codec \"bfloat16\" or \"int8\", ",
                   "fewer nodes, or a larger max_iter");
     }
     lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",

@@ -50,7 +50,7 @@ LinkRate RateOf(const Topology& topology, const NodePlan& node, const SegmentPla
     if (!(megabits > 0) || (rate.megabits > 0 && rate.megabits <= megabits)) return;
     rate = {megabits, source};
   };
-  consider(segment.max_bytes_per_second * 8e-6, "max_rate");
+  consider(segment.max_bytes_per_second * 8e-6, "max_mbps");
   const std::string path = topology.source.file() + ".bench.json";
   consider(MeasuredMegabits(topology, node, segment, path), path);
   consider(LinkMegabits(segment), "as its interface says");

@@ -21,7 +21,7 @@ struct LinkRate {
   std::string source;   // what says so, for messages
 };
 
-// The least of what is known of the segment at this node: `max_rate`, what `millrace bench --json`
+// The least of what is known of the segment at this node: `max_mbps`, what `millrace bench --json`
 // has measured, if its output lies beside the topology file as FILE.bench.json, and what the
 // driver of the interface says. Throws Error, one line with path, for a file there that is not one
 // of this cluster.

@@ -103,7 +103,7 @@ class SegmentSummer {
     result->set_transport(segment_.transport);
     result->set_codec(NameOf(segment_.codec.codec));
     result->set_mtu(segment_.mtu);
-    result->set_max_rate(segment_.max_megabits);
+    result->set_max_mbps(segment_.max_megabits);
     for (const NodeId from : nodes_) {
       for (const NodeId to : nodes_) {
         if (from != to) AddFlow(from, to, result);
@@ -184,7 +184,7 @@ class SegmentSummer {
     const double limit = paced ? pace : link;
     to->set_limit_megabits(limit);
     if (limit <= 0) return;
-    to->set_limited_by(paced ? "max_rate" : "link");
+    to->set_limited_by(paced ? "max_mbps" : "link");
     to->set_of_limit(to->wire_megabytes_out() * 8 / limit);
   }
 

@@ -72,8 +72,8 @@ class Table {
     return Format("segment %s: %s, mtu %d, %s, %u chunks of %u weights%s\n", segment.name().c_str(),
                   segment.transport().c_str(), segment.mtu(), segment.codec().c_str(),
                   segment.chunks(), segment.chunk_weights(),
-                  segment.max_rate() > 0
-                      ? Format(", max_rate %g Mbit/s a node", segment.max_rate()).c_str()
+                  segment.max_mbps() > 0
+                      ? Format(", max_mbps %g Mbit/s a node", segment.max_mbps()).c_str()
                       : "");
   }
 

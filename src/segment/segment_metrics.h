@@ -68,7 +68,7 @@ class SegmentMetrics {
   uint64_t idle_passes() const { return idle_passes_.Read(); }
   // Cluster iterations between two exchanges of a chunk, smoothed (staleness_watch.h).
   double staleness_iterations() const { return staleness_.load(std::memory_order_relaxed); }
-  // Bytes that were put on the wire, as `max_rate` counts them.
+  // Bytes that were put on the wire, as `max_mbps` counts them.
   uint64_t wire_bytes() const { return wire_bytes_.Read(); }
   // Pace::duty() and Pace::taken() of the segment's thread; 1 and 0 without a pace.
   double duty() const { return duty_.load(std::memory_order_relaxed); }

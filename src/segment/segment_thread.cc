@@ -46,7 +46,7 @@ SegmentThread::~SegmentThread() {
 void SegmentThread::Run() {
   Coalescing coalescing(options_.coalescing);
   Pace pace(options_.pace);
-  const bool paced = options_.solvers != nullptr && !options_.spin;
+  const bool paced = options_.solvers != nullptr && !options_.busy_poll;
   while (!stop_.load(std::memory_order_relaxed)) {
     before_pass_();
     const int64_t now = clock_.NowNs();
@@ -57,7 +57,7 @@ void SegmentThread::Run() {
       if (pace.Due(now)) Measure(now, cpu_ns, &pace);
       rest = pace.RestNs(now, cpu_ns);
     }
-    if (rest == 0 && (next.at_once || options_.spin)) continue;
+    if (rest == 0 && (next.at_once || options_.busy_poll)) continue;
     const int64_t gather = coalescing.Ns(now, segment_.state().progress());
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(gather, rest)));
     if (next.at_once) continue;

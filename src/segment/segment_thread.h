@@ -18,14 +18,14 @@ namespace millrace {
 
 struct SegmentThreadOptions {
   // Never sleep: for cores that are set aside for the segment.
-  bool spin = false;
+  bool busy_poll = false;
   // How long frames are let come together once there is nothing left to do.
   CoalescingLimits coalescing = {};
   // How often a sleeping segment looks whether the solvers have made progress.
   int64_t look_ns = 2'000'000;
   PaceConfig pace = {};
   // The solvers beside it, which it leaves their processors to; outlives the thread. Null: it
-  // works as fast as it can, as it does with `spin`.
+  // works as fast as it can, as it does with `busy_poll`.
   const ThreadLoad* solvers = nullptr;
 };
 

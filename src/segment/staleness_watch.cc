@@ -32,7 +32,7 @@ std::string StalenessWatch::Warning() const {
       "about ", std::lround(iterations_), " iterations of the cluster lie between two ",
       "exchanges of a chunk, more than the ", kFreshIterations, " that are fresh: nodes add ",
       "a share of their progress at a time, and the run learns more slowly. What helps: ",
-      "codec \"bfloat16\" or \"int8\", a faster link or a higher max_rate, fewer nodes on ",
+      "codec \"bfloat16\" or \"int8\", a faster link or a higher max_mbps, fewer nodes on ",
       "the segment");
 }
 

@@ -67,7 +67,7 @@ NodePlan Planner::Plan() {
   if (!plan.memory.on_host()) CheckDevice(plan.memory);
   plan.shard = topology_.shard_data ? node.shard : 0;
   plan.shards = topology_.shard_data ? static_cast<int>(topology_.nodes.size()) : 1;
-  plan.split_test = topology_.split_test;
+  plan.distributed_evaluation = topology_.distributed_evaluation;
   for (size_t i = 0; i < topology_.segments.size(); ++i) {
     if (topology_.segments[i].Joins(node_)) plan.segments.push_back(PlanSegment(i));
   }
@@ -98,7 +98,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.max_bytes_per_second = segment.max_megabits * kBytesPerMegabit;
   plan.begin = segment.begin;
   plan.end = segment.end;
-  plan.spin = segment.spin;
+  plan.busy_poll = segment.busy_poll;
   plan.solver_share = segment.solver_share;
   if (!segment.key_file.empty()) plan.key_file = FindKey(index);
 

@@ -31,7 +31,7 @@ struct SegmentPlan {
   double max_bytes_per_second = 0;  // of frames that this node sends; 0: no limit
   double begin = 0, end = 1;        // as RangeOf() takes them
   std::string key_file;             // whose key signs the frames, found and checked; "" for none
-  bool spin = false;
+  bool busy_poll = false;
   double solver_share = 1;  // of the solvers' time that the node's segments may take; 1: all
 };
 
@@ -41,7 +41,7 @@ struct NodePlan {
   int solvers = 1;
   TopologyMemory memory;      // of the weights; it is there
   int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
-  bool split_test = true;
+  bool distributed_evaluation = true;
   std::vector<SegmentPlan> segments;  // those that join this node, in the file's order
   std::vector<std::string> notices;   // lines that the caller logs
   std::vector<std::string> warnings;  // the same, as warnings

@@ -221,24 +221,25 @@ void SegmentReader::ReadCodec() {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
   }
-  if (message_->rule() != "additive") {
-    throw FieldError(Field("rule"), "\"", message_->rule(), "\" given, expected additive");
+  if (message_->merge_rule() != "additive") {
+    throw FieldError(Field("merge_rule"), "\"", message_->merge_rule(),
+                     "\" given, expected additive");
   }
 }
 
 void SegmentReader::ReadPacing() {
-  segment_.max_megabits = message_->max_rate();
+  segment_.max_megabits = message_->max_mbps();
   if (!(segment_.max_megabits >= 0 && std::isfinite(segment_.max_megabits))) {
-    throw FieldError(Field("max_rate"), segment_.max_megabits,
+    throw FieldError(Field("max_mbps"), segment_.max_megabits,
                      " given, expected Mbit/s, or 0 for no limit");
   }
   CheckRange(Field("heartbeat_ms"), message_->heartbeat_ms(), 1, 60'000);
   // Heartbeats come half as late again, and some are lost.
-  CheckRange(Field("suspect_ms"), message_->suspect_ms(), 3 * int64_t{message_->heartbeat_ms()},
-             3'600'000);
+  CheckRange(Field("peer_timeout_ms"), message_->peer_timeout_ms(),
+             3 * int64_t{message_->heartbeat_ms()}, 3'600'000);
   segment_.heartbeat_ns = message_->heartbeat_ms() * kNsPerMs;
-  segment_.peer_timeout_ns = message_->suspect_ms() * kNsPerMs;
-  segment_.spin = message_->spin();
+  segment_.peer_timeout_ns = message_->peer_timeout_ms() * kNsPerMs;
+  segment_.busy_poll = message_->busy_poll();
   segment_.damping = message_->damping();
   ReadPace();
   if (message_->has_key_file() && message_->key_file().empty()) {
@@ -264,17 +265,18 @@ void SegmentReader::ReadPace() {
 }
 
 void SegmentReader::ReadRange() {
-  segment_.begin = message_->begin();
-  segment_.end = message_->end();
+  segment_.begin = message_->range_begin();
+  segment_.end = message_->range_end();
   if (!(segment_.begin >= 0 && segment_.begin <= 1)) {
-    throw FieldError(Field("begin"), segment_.begin, " given, expected a share from 0 to 1");
+    throw FieldError(Field("range_begin"), segment_.begin, " given, expected a share from 0 to 1");
   }
   if (!(segment_.end >= 0 && segment_.end <= 1)) {
-    throw FieldError(Field("end"), segment_.end, " given, expected a share from 0 to 1");
+    throw FieldError(Field("range_end"), segment_.end, " given, expected a share from 0 to 1");
   }
   if (segment_.begin >= segment_.end) {
-    throw FieldError(Field(message_->has_begin() ? "begin" : "end"), "the range from ",
-                     segment_.begin, " to ", segment_.end, " is empty, expected begin below end");
+    throw FieldError(Field(message_->has_range_begin() ? "range_begin" : "range_end"),
+                     "the range from ", segment_.begin, " to ", segment_.end,
+                     " is empty, expected range_begin below range_end");
   }
 }
 

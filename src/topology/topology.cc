@@ -1,5 +1,7 @@
 #include "topology/topology.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +9,7 @@
 #include "base/fnv1a.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"
+#include "topology/deprecated_fields.h"
 #include "topology/reachability.h"
 #include "topology/read_fields.h"
 #include "transport/registry.h"
@@ -38,10 +41,14 @@ Topology ParseTopology(const std::string& text, const std::string& name,
   Topology topology;
   ParseText(text, name, &file, &topology.source);
   try {
+    for (const DeprecatedField& field : ReplaceDeprecatedFields(&file)) {
+      topology.warnings.push_back(StrCat(topology.source.Where(field.path), ": ", field.path,
+                                         " is deprecated, use ", field.name));
+    }
     CheckName("name", file.has_name(), file.name());
     topology.name = file.name();
     topology.shard_data = file.shard_data();
-    topology.split_test = file.split_test();
+    topology.distributed_evaluation = file.distributed_evaluation();
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
     CheckCoverage(topology);
@@ -53,7 +60,9 @@ Topology ParseTopology(const std::string& text, const std::string& name,
 }
 
 Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports) {
-  return ParseTopology(ReadFile(path), path, transports);
+  Topology topology = ParseTopology(ReadFile(path), path, transports);
+  for (const std::string& warning : topology.warnings) LOG(WARNING) << warning;
+  return topology;
 }
 
 uint64_t RunId(const Topology& topology, size_t segment) {

@@ -63,7 +63,7 @@ struct TopologySegment {
   double begin = 0, end = 1;    // the range, as shares of the weights
   int64_t heartbeat_ns = 0, peer_timeout_ns = 0;
   std::map<std::string, std::string> options;  // of the transport, beyond the above
-  bool spin = false;
+  bool busy_poll = false;
   bool damping = true;      // ExchangeConfig::damping
   double solver_share = 1;  // PaceConfig::share of all segments of a node; 1: full pace
 
@@ -77,7 +77,9 @@ struct Topology {
   std::vector<TopologyNode> nodes;  // a node's id is its index
   std::vector<TopologySegment> segments;
   bool shard_data = true;
-  bool split_test = true;
+  bool distributed_evaluation = true;
+  // Lines on deprecated fields of the file, which begin with the place.
+  std::vector<std::string> warnings;
   // Of all that the file says, but not of how it is laid out: nodes that were given
   // different files can tell. FNV-1a with 64 bits over the message in binary form.
   uint64_t digest = 0;

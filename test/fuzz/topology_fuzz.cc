@@ -70,17 +70,18 @@ std::vector<std::string> Corpus() {
       "name: 'rack' shard_data: false\n"
       "node { name: 'a' interface: 'eth1' mac: '02:00:00:00:00:01' }\n"
       "node { name: 'b' interface: '02:00:00:00:00:02' }\n"
-      "segment { name: 's' transport: 'packet' mtu: 9000 codec: 'int8' max_rate: 80.5 }\n",
+      "segment { name: 's' transport: 'packet' mtu: 9000 codec: 'int8' max_mbps: 80.5 }\n",
       "name: 'tree' node { name: 'a' address: 'a' mac: '02:00:00:00:00:01' }\n"
       "node { name: 'b' address: 'b' mac: '02:00:00:00:00:02' } node { name: 'c' address: 'c' }\n"
       "segment { name: 's' transport: 'packet' node: 'a' node: 'b' chunk_floats: 64 }\n"
       "segment { name: 't' transport: 'udp' node: 'b' node: 'c' codec: 'sparse' threshold: 0.1\n"
-      "  key_file: 'key' port: 7 heartbeat_ms: 50 suspect_ms: 500 spin: true }\n",
+      "  key_file: 'key' port: 7 heartbeat_ms: 50 peer_timeout_ms: 500 busy_poll: true }\n",
       "name: 'twin' node { name: 'a' address: 'a' adapter { name: 'x' address: 'a2' } }\n"
       "node { name: 'b' address: 'b' adapter { name: 'x' address: 'b2' } }\n"
-      "segment { name: 's' transport: 'udp' end: 0.5 option { key: 'gso' value: '0' } }\n"
-      "segment { name: 't' transport: 'udp' begin: 0.5 adapter: 'x' rule: 'additive' }\n",
-      "name: 'one' split_test: false node { name: 'a' }\n",
+      "segment { name: 's' transport: 'udp' range_end: 0.5 option { key: 'gso' value: '0' } }\n"
+      "segment { name: 't' transport: 'udp' range_begin: 0.5 adapter: 'x' merge_rule: 'additive' "
+      "}\n",
+      "name: 'one' distributed_evaluation: false node { name: 'a' }\n",
       "name: 'gpu' node { name: 'a' address: 'a' memory: 'cuda:1' }\n"
       "node { name: 'b' address: 'b' memory: 'host' } node { name: 'c' memory: 'cuda:2' }\n"
       "segment { name: 's' transport: 'udp' node: 'a' node: 'b' chunk_floats: 64 }\n",

@@ -22,10 +22,11 @@ inline Topology Three() {
       "node { name: 'a' address: '10.0.0.1' }\n"
       "node { name: 'b' address: '10.0.0.2' }\n"
       "node { name: 'c' address: '10.0.0.3' }\n"
-      "segment { name: 'lan' transport: 'udp' port: 7001 end: 0.75 max_rate: 800 }\n"
-      "segment { name: 'side' transport: 'udp' port: 7002 begin: 0.75 node: 'a' node: 'b'\n"
+      "segment { name: 'lan' transport: 'udp' port: 7001 range_end: 0.75 max_mbps: 800 }\n"
+      "segment { name: 'side' transport: 'udp' port: 7002 range_begin: 0.75 node: 'a' node: 'b'\n"
       "          codec: 'int8' }\n"
-      "segment { name: 'back' transport: 'udp' port: 7003 begin: 0.75 node: 'b' node: 'c' }\n",
+      "segment { name: 'back' transport: 'udp' port: 7003 range_begin: 0.75 node: 'b' node: 'c' "
+      "}\n",
       "f", {"udp"});
 }
 

@@ -31,7 +31,7 @@ TEST(BenchResult, HasEachPairOfEachSegmentBothWays) {
   EXPECT_EQ(result.segment(0).end_size(), 3);
   EXPECT_EQ(result.node_size(), 3);
   EXPECT_EQ(result.segment(1).codec(), "int8");
-  EXPECT_EQ(result.segment(0).max_rate(), 800);
+  EXPECT_EQ(result.segment(0).max_mbps(), 800);
 }
 
 TEST(BenchResult, TakesSendingFromOneEndAndArrivingFromTheOther) {
@@ -71,7 +71,7 @@ TEST(BenchResult, HoldsTheWireAgainstWhatIsLessThePaceOrTheLink) {
   measurement.reports[1].mutable_end(1)->set_link_megabits(0);
   const BenchResult result = ResultOf(Three(), measurement);
   const BenchEndResult& a = result.segment(0).end(0);
-  EXPECT_EQ(a.limited_by(), "max_rate");
+  EXPECT_EQ(a.limited_by(), "max_mbps");
   EXPECT_DOUBLE_EQ(a.wire_megabytes_out(), 50);
   EXPECT_DOUBLE_EQ(a.of_limit(), 0.5);  // 400 of 800 Mbit/s
   const BenchEndResult& c = result.segment(0).end(2);

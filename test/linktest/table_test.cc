@@ -26,7 +26,7 @@ TEST(BenchTable, SaysWhatWasMeasured) {
   EXPECT_EQ(TableOf(measurement),
 R"(cluster three: 4000 weights (0.0 MB) between 3 nodes, 2 s after 1 s of warm-up
 
-segment lan: udp, mtu 1500, float32, 30 chunks of 100 weights, max_rate 800 Mbit/s a node
+segment lan: udp, mtu 1500, float32, 30 chunks of 100 weights, max_mbps 800 Mbit/s a node
   from   to      positions      diffs       sent     frames      lost    resent   round trip, ms
                       MB/s       MB/s       MB/s      per s  of these     per s      p50     p99
   a      b            0.08       0.04       0.50        500   0.0001%       3.0     1.50   12.25
@@ -37,9 +37,9 @@ segment lan: udp, mtu 1500, float32, 30 chunks of 100 weights, max_rate 800 Mbit
   c      b            0.08       0.04       0.50        500     0.50%       3.0     1.50   12.25
   node     wire out         in            of the limit     sweeps     thread      CPU s
                MB/s       MB/s                              per s        CPU     per GB
-  a           50.00      50.00  50% of max_rate 800 Mb      15.00      25.0%      2.500
-  b           50.00      50.00  50% of max_rate 800 Mb      15.00      25.0%      2.500
-  c           50.00      50.00  50% of max_rate 800 Mb      15.00      25.0%      2.500
+  a           50.00      50.00  50% of max_mbps 800 Mb      15.00      25.0%      2.500
+  b           50.00      50.00  50% of max_mbps 800 Mb      15.00      25.0%      2.500
+  c           50.00      50.00  50% of max_mbps 800 Mb      15.00      25.0%      2.500
   dropped by b: overrun 12
 
 segment side: udp, mtu 1500, int8, 10 chunks of 100 weights

@@ -136,7 +136,7 @@ TEST_F(ClusterOnABadNetwork, NoNodeSendsMoreThanItsMaxRate) {
   for (const char* options :
        {"transport: \"udp\" option { key: \"gso\" value: \"0\" }", "transport: \"packet\""}) {
     Build(2);
-    WriteTopology(StrCat(options, " max_rate: ", kMbits));
+    WriteTopology(StrCat(options, " max_mbps: ", kMbits));
     StartAll(Endless());
     for (int i : {0, 1}) AwaitIteration(i, 200);
     // Before the first reading and after the last: the time is never too short.

@@ -30,7 +30,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   // Nobody is given up, however busy the machine that this runs on is. Without
   // segmentation by the kernel each frame is a packet of its own.
   text +=
-      "segment { name: \"lan\" transport: \"udp\" max_rate: 80 suspect_ms: 10000\n"
+      "segment { name: \"lan\" transport: \"udp\" max_mbps: 80 peer_timeout_ms: 10000\n"
       "option { key: \"silence_ms\" value: \"2000\" } option { key: \"gso\" value: \"0\" } }\n";
   WriteFile(topology, text);
   std::vector<std::unique_ptr<Process>> nodes;
@@ -65,7 +65,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   }
   // The interfaces say how fast they are; the pace is slower.
   for (const BenchEndResult& end : result.segment(0).end()) {
-    EXPECT_EQ(end.limited_by(), "max_rate");
+    EXPECT_EQ(end.limited_by(), "max_mbps");
     EXPECT_EQ(end.limit_megabits(), 80);
   }
 }

@@ -35,7 +35,7 @@ class ClusterOfMachines : public ClusterOfNodes {
                      const std::string& file = "topology.prototxt",
                      const std::string& fields = "") {
     WriteSegments(
-        "segment { name: \"lan\" heartbeat_ms: 50 suspect_ms: 1000 " + segment_fields + " }\n",
+        "segment { name: \"lan\" heartbeat_ms: 50 peer_timeout_ms: 1000 " + segment_fields + " }\n",
         cluster, file, fields);
   }
   // All machines are nodes; `segments` and `fields` as they stand in the file.

@@ -81,7 +81,7 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
   // says; no other may print anything.
   int TrainAndTestTheModel(const std::string& segment_fields, const std::string& fields = "") {
     Build(3);
-    WriteTopology("transport: \"udp\" max_rate: 0.5 " + segment_fields, "test", "topology.prototxt",
+    WriteTopology("transport: \"udp\" max_mbps: 0.5 " + segment_fields, "test", "topology.prototxt",
                   fields);
     return TrainAndTestTheModel();
   }
@@ -146,7 +146,8 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithSparseDifferences
 TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysThroughTwoSparseSegments) {
   Build(3);
   const std::string fields =
-      "transport: \"udp\" heartbeat_ms: 50 suspect_ms: 1000 codec: \"sparse\" threshold: 0.01 ";
+      "transport: \"udp\" heartbeat_ms: 50 peer_timeout_ms: 1000 codec: \"sparse\" threshold: "
+      "0.01 ";
   WriteSegments("segment { name: \"upper\" node: \"a\" node: \"b\" port: 29448 " + fields +
                 "}\nsegment { name: \"lower\" node: \"b\" node: \"c\" port: 29449 " + fields +
                 "}\n");
@@ -154,7 +155,7 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysThroughTwoSparseSegme
 }
 
 TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWhereOneNodeTests) {
-  EXPECT_EQ(TrainAndTestTheModel("", "split_test: false"), 1);
+  EXPECT_EQ(TrainAndTestTheModel("", "distributed_evaluation: false"), 1);
 }
 
 // One that comes to the end does not wait for ever for one that is there no more.

@@ -41,7 +41,8 @@ class ClusterOfDevices : public ClusterOfNodes {
   static std::string Segment(const std::string& fields = "", const std::string& name = "fabric") {
     return StrCat(
         "segment { name: \"", name, "\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 100 ",
-        fields.find("suspect_ms") == std::string::npos ? "suspect_ms: 20000 " : "", fields, " }\n");
+        fields.find("peer_timeout_ms") == std::string::npos ? "peer_timeout_ms: 20000 " : "",
+        fields, " }\n");
   }
   static std::string Multicast(const std::string& value) {
     return StrCat("option { key: \"multicast\" value: \"", value, "\" } ");

@@ -75,7 +75,7 @@ TEST_F(ClusterOverVerbs, SendsCopiesWhereGroupsAreRefusedAndSaysSo) {
 }
 
 TEST_F(ClusterOverVerbs, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
-  WriteTopology(Segment("suspect_ms: 5000"));
+  WriteTopology(Segment("peer_timeout_ms: 5000"));
   StartAll(Endless());
   for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
   Kill(1);
@@ -104,7 +104,7 @@ TEST_F(ClusterOverVerbs, ANodeThatStartsLateGetsTheWeights) {
 }
 
 TEST_F(ClusterOverVerbs, ALinkThatGoesDownAndUpLeavesAllInStep) {
-  WriteTopology(Segment("suspect_ms: 5000"));
+  WriteTopology(Segment("peer_timeout_ms: 5000"));
   StartAll(Endless());
   for (int i = 0; i < size_; ++i) AwaitIteration(i, 100);
   SetLink(2, false);
@@ -142,8 +142,8 @@ TEST_F(ClusterOverVerbs, TwoInOneFabricDoNotDisturbEachOther) {
 
 TEST_F(ClusterOverVerbs, SegmentsSideBySideHaveGroupsOfTheirOwn) {
   size_ = 2;
-  WriteTopology(Segment(Multicast("on") + "end: 0.5 ", "lower") +
-                Segment(Multicast("on") + "begin: 0.5 port: 29449 ", "upper"));
+  WriteTopology(Segment(Multicast("on") + "range_end: 0.5 ", "lower") +
+                Segment(Multicast("on") + "range_begin: 0.5 port: 29449 ", "upper"));
   StartAll(Endless());
   for (int i = 0; i < size_; ++i) AwaitIteration(i, 200);
   // Of each segment the other's; in its own a node is only to send.

@@ -77,7 +77,7 @@ TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
   for (int i = 0; i < 10; ++i) segment.Second(200, 4, 1, 0);
   EXPECT_NEAR(segment.watch().iterations(), 50, 1e-9);
   EXPECT_CONTAINS(segment.watch().Warning(), "about 50 iterations of the cluster lie between");
-  EXPECT_CONTAINS(segment.watch().Warning(), "max_rate");
+  EXPECT_CONTAINS(segment.watch().Warning(), "max_mbps");
   // Seconds without a sweep are part of the time between two.
   for (int i = 0; i < 20; ++i) {
     segment.Second(100, 0, 1, 0);

@@ -23,8 +23,8 @@ class Bench : public testing::Test {
                      "\" }\n");
     }
     text += StrCat("segment { name: \"lan\" transport: \"udp\" port: ", FreePort(),
-                   " suspect_ms: 10000 option { key: \"silence_ms\" value: \"", silence_ms, "\" } ",
-                   fields, " }\n");
+                   " peer_timeout_ms: 10000 option { key: \"silence_ms\" value: \"", silence_ms,
+                   "\" } ", fields, " }\n");
     WriteFile(work_ / "topology.prototxt", text);
   }
 
@@ -104,7 +104,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
 }
 
 TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
-  WriteTopology(3, "max_rate: 4");
+  WriteTopology(3, "max_mbps: 4");
   for (const char* node : {"c", "b", "a"}) StartBrief(node);
   const CommandResult a = FinishAll()["a"];
   EXPECT_CONTAINS(a.output, "cluster trial: 20000 weights");
@@ -113,7 +113,7 @@ TEST_F(Bench, PrintsATableOfThreeNodesThatKeepsToThePace) {
        {"a      b", "a      c", "b      a", "b      c", "c      a", "c      b"}) {
     EXPECT_CONTAINS(a.output, StrCat("\n  ", pair));
   }
-  const auto shares = Matches(a.output, R"((\d+)% of max_rate 4 Mb)");
+  const auto shares = Matches(a.output, R"((\d+)% of max_mbps 4 Mb)");
   ASSERT_EQ(shares.size(), 3u) << a.output;
   for (const std::string& share : shares) {
     EXPECT_GT(std::stoi(share), 10) << a.output;

@@ -69,14 +69,14 @@ TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther)
   WriteFile(work_ / "topology.prototxt",
             StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
                    " node { name: 'b' address: '127.0.0.2' }",
-                   " segment { name: 's' transport: 'udp' max_rate: 0.1 port: ", FreePort(), " }"));
+                   " segment { name: 's' transport: 'udp' max_mbps: 0.1 port: ", FreePort(), " }"));
   caffe::SolverParameter solver = Solver(200000);
   solver.set_display(0);
   Start(0, solver);
   const std::string line = FinishWithError(0);
   EXPECT_CONTAINS(line, "segment s: an exchange of its ");
-  EXPECT_CONTAINS(line, " at 0.1 Mbit/s (max_rate)");
-  EXPECT_CONTAINS(line, "expected time for 4 exchanges; raise max_rate");
+  EXPECT_CONTAINS(line, " at 0.1 Mbit/s (max_mbps)");
+  EXPECT_CONTAINS(line, "expected time for 4 exchanges; raise max_mbps");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ struct End {
   int64_t chunk_floats = 0;
   int64_t begin = 0, floats = -1;  // its range; -1: to the end
   bool above = false;
-  int64_t suspect_ms = 2000;
+  int64_t peer_timeout_ms = 2000;
 };
 
 std::unique_ptr<Transport> Connect(const End& end) {
@@ -54,7 +54,7 @@ std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
     config.exchange.bootstrap_after_ns = end.may_begin ? 200'000'000 : -1;
     if (end.sparse) config.exchange.codec = {Codec::kSparse, 0.01f};
     config.chunk_floats = end.chunk_floats;
-    config.exchange.peer_timeout_ns = end.suspect_ms * 1'000'000;
+    config.exchange.peer_timeout_ns = end.peer_timeout_ms * 1'000'000;
     connected.push_back({std::move(config), Connect(end), end.begin, end.floats, end.above});
   }
   return connected;
@@ -356,7 +356,7 @@ TEST(Cluster, ReadsMergedWeightsOfTheSegmentTowardsTheTop) {
                  .leader = static_cast<uint16_t>(hub == &lower ? 1 : 0),
                  .chunk_floats = 100,
                  .above = above,
-                 .suspect_ms = 3'600'000};
+                 .peer_timeout_ms = 3'600'000};
     };
     auto a = std::make_unique<Machine>(std::vector<End>{end(&upper, 0, true, false)}, 0, 2.0f);
     // The segments give their chunks to other nodes by the numbers of these.

@@ -111,8 +111,9 @@ TEST(Plan, OfAnotherTransportHasTheFilesOptions) {
 
 TEST(Plan, TellsTheExchangeItsNumbers) {
   const std::string text = WithUdp(
-      "codec: 'sparse' threshold: 0.5 heartbeat_ms: 20 suspect_ms: 90 max_rate: 80 begin: 0 end: 1 "
-      "chunk_floats: 64 spin: true");
+      "codec: 'sparse' threshold: 0.5 heartbeat_ms: 20 peer_timeout_ms: 90 max_mbps: 80 "
+      "range_begin: 0 range_end: 1 "
+      "chunk_floats: 64 busy_poll: true");
   const SegmentPlan segment = Plan(text, 2).segments[0];
   EXPECT_EQ(segment.exchange.run, RunId(Parse(text), 0));
   EXPECT_EQ(segment.exchange.node, 2);
@@ -128,7 +129,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.begin, 0);
   EXPECT_EQ(segment.end, 1);
   EXPECT_EQ(segment.key_file, "");
-  EXPECT_TRUE(segment.spin);
+  EXPECT_TRUE(segment.busy_poll);
 }
 
 TEST(Plan, HasTheSegmentsOfItsNodeOnly) {
@@ -161,11 +162,11 @@ TEST(Plan, ReadsAShardOfTheDataUnlessTheFileSaysNo) {
   const NodePlan sharded = Plan(WithUdp(""), 2);
   EXPECT_EQ(sharded.shard, 2);
   EXPECT_EQ(sharded.shards, 3);
-  EXPECT_TRUE(sharded.split_test);
-  const NodePlan whole = Plan(WithUdp("} shard_data: false split_test: false #"), 2);
+  EXPECT_TRUE(sharded.distributed_evaluation);
+  const NodePlan whole = Plan(WithUdp("} shard_data: false distributed_evaluation: false #"), 2);
   EXPECT_EQ(whole.shard, 0);
   EXPECT_EQ(whole.shards, 1);
-  EXPECT_FALSE(whole.split_test);
+  EXPECT_FALSE(whole.distributed_evaluation);
 }
 
 TEST(Plan, RefusesInterfacesThatThisMachineDoesNotHave) {

@@ -23,11 +23,11 @@ TEST(Coverage, TakesTrees) {
   EXPECT_EQ(Parse(Links({"ab", "bc"})).segments.size(), 2u);
   EXPECT_EQ(Parse(Links({"ca", "ab"})).segments.size(), 2u);
   // A path for each half, and not the same one.
-  const Topology halves =
-      Parse(kThree +
-            "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
-            "segment { name: 't' transport: 'udp' port: 1 node: 'b' node: 'c' end: 0.25 }\n"
-            "segment { name: 'u' transport: 'udp' port: 2 node: 'a' node: 'c' begin: 0.25 }\n");
+  const Topology halves = Parse(
+      kThree +
+      "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
+      "segment { name: 't' transport: 'udp' port: 1 node: 'b' node: 'c' range_end: 0.25 }\n"
+      "segment { name: 'u' transport: 'udp' port: 2 node: 'a' node: 'c' range_begin: 0.25 }\n");
   EXPECT_EQ(halves.segments.size(), 3u);
 }
 
@@ -39,7 +39,8 @@ TEST(Coverage, RefusesTwoSegmentsBetweenTheSameNodes) {
       "mastered twice");
   // Over another adapter or transport, it is the same.
   EXPECT_EQ(
-      ParseError(WithUdp("end: 0.75") + "segment { name: 't' transport: 'packet' begin: 0.5 }"),
+      ParseError(WithUdp("range_end: 0.75") +
+                 "segment { name: 't' transport: 'packet' range_begin: 0.5 }"),
       "f:6: segment[1]: segment \"t\" joins nodes \"a\" and \"b\", which are joined already by "
       "segment \"s\" (weights 0.5 to 0.75 of the array); expected one way only, or weights "
       "are mastered twice");
@@ -57,22 +58,23 @@ TEST(Coverage, RefusesNodesWithoutAPath) {
   EXPECT_EQ(ParseError(Links({"ab"})),
             "f:4: node[2]: there is no path between two replicas, \"a\" and \"c\", for weights 0 "
             "to 1 of the array; expected segments that join all nodes");
-  EXPECT_EQ(ParseError(kThree +
-                       "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
-                       "segment { name: 't' transport: 'packet' node: 'b' node: 'c' end: 0.5 }\n"),
-            "f:4: node[2]: there is no path between two replicas, \"a\" and \"c\", for weights 0.5 "
-            "to 1 of the array; expected segments that join all nodes");
+  EXPECT_EQ(
+      ParseError(kThree +
+                 "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
+                 "segment { name: 't' transport: 'packet' node: 'b' node: 'c' range_end: 0.5 }\n"),
+      "f:4: node[2]: there is no path between two replicas, \"a\" and \"c\", for weights 0.5 "
+      "to 1 of the array; expected segments that join all nodes");
 }
 
 TEST(Coverage, RefusesWeightsThatNoSegmentCarries) {
   EXPECT_EQ(ParseError(kThree),
             "f: segment: none carries weights 0 to 1 of the array, expected all of 0 to 1");
-  EXPECT_EQ(ParseError(WithUdp("begin: 0.25")),
+  EXPECT_EQ(ParseError(WithUdp("range_begin: 0.25")),
             "f:5: segment: none carries weights 0 to 0.25 of the array, expected all of 0 to 1");
-  EXPECT_EQ(
-      ParseError(WithUdp("end: 0.25") + "segment { name: 't' transport: 'packet' begin: 0.5 }"),
-      "f:5: segment: none carries weights 0.25 to 0.5 of the array, expected all of 0 to 1");
-  EXPECT_EQ(ParseError(WithUdp("end: 0.25")),
+  EXPECT_EQ(ParseError(WithUdp("range_end: 0.25") +
+                       "segment { name: 't' transport: 'packet' range_begin: 0.5 }"),
+            "f:5: segment: none carries weights 0.25 to 0.5 of the array, expected all of 0 to 1");
+  EXPECT_EQ(ParseError(WithUdp("range_end: 0.25")),
             "f:5: segment: none carries weights 0.25 to 1 of the array, expected all of 0 to 1");
 }
 

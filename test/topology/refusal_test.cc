@@ -205,7 +205,8 @@ TEST(TopologyRefusal, WantsOneListenerInOnePlace) {
                               "segment { name: 't' transport: 'udp' node: 'b' node: 'c' port: 9 }"),
             "f:3: node[1].address: [fd00::1]:9 of segment \"t\" is where node \"a\" listens for "
             "segment \"s\", expected another address for \"b\"");
-  EXPECT_EQ(ParseError(WithUdp("end: 0.5") + "segment { name: 't' transport: 'udp' begin: 0.5 }"),
+  EXPECT_EQ(ParseError(WithUdp("range_end: 0.5") +
+                       "segment { name: 't' transport: 'udp' range_begin: 0.5 }"),
             "f:6: segment[1].port: node \"a\" listens on 10.0.0.1:29448 for segment \"s\" already, "
             "expected another port");
 }
@@ -221,7 +222,7 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
     EXPECT_EQ(UdpError(StrCat("codec: 'sparse' threshold: ", bad)),
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
-  EXPECT_EQ(UdpError("rule: 'elastic'"), "rule: \"elastic\" given, expected additive");
+  EXPECT_EQ(UdpError("merge_rule: 'elastic'"), "merge_rule: \"elastic\" given, expected additive");
 }
 
 TEST(TopologyRefusal, WantsPortsForUdpOnly) {
@@ -234,8 +235,8 @@ TEST(TopologyRefusal, WantsPortsForUdpOnly) {
 
 TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
   for (const char* bad : {"-1", "nan", "inf"}) {
-    EXPECT_EQ(UdpError(StrCat("max_rate: ", bad)),
-              StrCat("max_rate: ", bad, " given, expected Mbit/s, or 0 for no limit"));
+    EXPECT_EQ(UdpError(StrCat("max_mbps: ", bad)),
+              StrCat("max_mbps: ", bad, " given, expected Mbit/s, or 0 for no limit"));
   }
   EXPECT_EQ(UdpError("heartbeat_ms: 0"), "heartbeat_ms: 0 given, expected 1 to 60000");
   EXPECT_EQ(UdpError("pace: 'fast'"), "pace: \"fast\" given, expected auto or full");
@@ -245,21 +246,23 @@ TEST(TopologyRefusal, WantsRatesAndTimesInTheirBounds) {
     EXPECT_EQ(UdpError(StrCat("solver_share: ", share)),
               StrCat("solver_share: ", share, " given, expected from 0.001 to below 1"));
   }
-  EXPECT_EQ(UdpError("heartbeat_ms: 10 suspect_ms: 29"),
-            "suspect_ms: 29 given, expected 30 to 3600000");
+  EXPECT_EQ(UdpError("heartbeat_ms: 10 peer_timeout_ms: 29"),
+            "peer_timeout_ms: 29 given, expected 30 to 3600000");
   EXPECT_EQ(UdpError("key_file: ''"), "key_file: is empty, expected the path of a file");
 }
 
 TEST(TopologyRefusal, WantsRangesWithinTheArray) {
   for (const char* bad : {"-0.5", "1.5", "nan"}) {
-    EXPECT_EQ(UdpError(StrCat("begin: ", bad)),
-              StrCat("begin: ", bad, " given, expected a share from 0 to 1"));
-    EXPECT_EQ(UdpError(StrCat("end: ", bad)),
-              StrCat("end: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(StrCat("range_begin: ", bad)),
+              StrCat("range_begin: ", bad, " given, expected a share from 0 to 1"));
+    EXPECT_EQ(UdpError(StrCat("range_end: ", bad)),
+              StrCat("range_end: ", bad, " given, expected a share from 0 to 1"));
   }
-  EXPECT_EQ(UdpError("begin: 0.5 end: 0.5"),
-            "begin: the range from 0.5 to 0.5 is empty, expected begin below end");
-  EXPECT_EQ(UdpError("end: 0"), "end: the range from 0 to 0 is empty, expected begin below end");
+  EXPECT_EQ(
+      UdpError("range_begin: 0.5 range_end: 0.5"),
+      "range_begin: the range from 0.5 to 0.5 is empty, expected range_begin below range_end");
+  EXPECT_EQ(UdpError("range_end: 0"),
+            "range_end: the range from 0 to 0 is empty, expected range_begin below range_end");
 }
 
 TEST(TopologyRefusal, WantsOptionsOnceAndNoneThatFollowFromTheFile) {

@@ -43,9 +43,10 @@ TEST(CanBootstrap, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
 
 TEST(CanBootstrap, LooksAtSegmentsOfTheSamePartOfTheWeightsOnly) {
   const Topology halves = Parse(
-      "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 end: 0.5 }\n"
-      "segment { name: 'bcd' transport: 'udp' node: 'b' node: 'c' node: 'd' port: 2 end: 0.5 }\n"
-      "segment { name: 'all' transport: 'udp' port: 3 begin: 0.5 }\n");
+      "segment { name: 'ab' transport: 'udp' node: 'a' node: 'b' port: 1 range_end: 0.5 }\n"
+      "segment { name: 'bcd' transport: 'udp' node: 'b' node: 'c' node: 'd' port: 2 range_end: 0.5 "
+      "}\n"
+      "segment { name: 'all' transport: 'udp' port: 3 range_begin: 0.5 }\n");
   EXPECT_EQ(GatewayOf(halves, 1), 1);
   EXPECT_FALSE(MayBeginAt(halves, 1, 2));
   EXPECT_TRUE(MayBeginAt(halves, 2, 3));

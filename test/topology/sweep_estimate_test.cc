@@ -80,7 +80,7 @@ TEST_F(LinkRateTest, IsTheLeastThatIsSaid) {
   segment_.max_bytes_per_second = 1e6;
   rate = RateOf(topology_, node_, segment_);
   EXPECT_EQ(rate.megabits, 8);
-  EXPECT_EQ(rate.source, "max_rate");
+  EXPECT_EQ(rate.source, "max_mbps");
   segment_.max_bytes_per_second = 1e9;
   EXPECT_EQ(RateOf(topology_, node_, segment_).megabits, 200);
 }

@@ -14,7 +14,7 @@ TEST(Topology, FillsInDefaults) {
   const Topology topology = Parse(WithUdp(""));
   EXPECT_EQ(topology.name, "cluster");
   EXPECT_TRUE(topology.shard_data);
-  EXPECT_TRUE(topology.split_test);
+  EXPECT_TRUE(topology.distributed_evaluation);
   ASSERT_EQ(topology.nodes.size(), 3u);
   EXPECT_EQ(topology.nodes[2].name, "c");
   EXPECT_EQ(topology.nodes[2].solvers, 1);
@@ -36,7 +36,7 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.heartbeat_ns, ExchangeConfig().heartbeat_ns);
   EXPECT_EQ(segment.peer_timeout_ns, ExchangeConfig().peer_timeout_ns);
   EXPECT_TRUE(segment.options.empty());
-  EXPECT_FALSE(segment.spin);
+  EXPECT_FALSE(segment.busy_poll);
   EXPECT_TRUE(segment.damping);
   EXPECT_EQ(segment.solver_share, 0.05);
 }
@@ -44,15 +44,16 @@ TEST(Topology, FillsInDefaults) {
 TEST(Topology, TakesEveryFieldOfASegment) {
   const Topology topology = Parse(
       kThree +
-      "shard_data: false split_test: false\n"
+      "shard_data: false distributed_evaluation: false\n"
       "segment { name: 's' transport: 'udp' node: 'c' node: 'a' codec: 'sparse'\n"
-      "  threshold: 0.25 rule: 'additive' chunk_floats: 100 max_rate: 2.5 port: 7\n"
-      "  key_file: 'k' mtu: 9000 heartbeat_ms: 10 suspect_ms: 30 spin: true damping: false\n"
+      "  threshold: 0.25 merge_rule: 'additive' chunk_floats: 100 max_mbps: 2.5 port: 7\n"
+      "  key_file: 'k' mtu: 9000 heartbeat_ms: 10 peer_timeout_ms: 30 busy_poll: true damping: "
+      "false\n"
       "  pace: 'auto' solver_share: 0.25\n"
       "  option { key: 'silence_ms' value: '9' } option { key: 'gso' value: '' } }\n"
       "segment { name: 't' transport: 'packet' node: 'b' node: 'c' codec: 'int8' pace: 'full' }\n");
   EXPECT_FALSE(topology.shard_data);
-  EXPECT_FALSE(topology.split_test);
+  EXPECT_FALSE(topology.distributed_evaluation);
   const TopologySegment& segment = topology.segments[0];
   EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 2}));
   EXPECT_TRUE(segment.Joins(2));
@@ -67,7 +68,7 @@ TEST(Topology, TakesEveryFieldOfASegment) {
   EXPECT_EQ(segment.mtu, 9000);
   EXPECT_EQ(segment.heartbeat_ns, 10'000'000);
   EXPECT_EQ(segment.peer_timeout_ns, 30'000'000);
-  EXPECT_TRUE(segment.spin);
+  EXPECT_TRUE(segment.busy_poll);
   EXPECT_FALSE(segment.damping);
   EXPECT_EQ(segment.solver_share, 0.25);
   EXPECT_EQ(topology.segments[1].solver_share, 1);
@@ -182,9 +183,10 @@ TEST(RunId, TellsClustersAndSegmentsApart) {
 }
 
 TEST(RangeOf, MeetsTheNextRangeInTheArray) {
-  const Topology topology = Parse(kThree +
-                                  "segment { name: 'x' transport: 'udp' end: 0.3333 }\n"
-                                  "segment { name: 'y' transport: 'packet' begin: 0.3333 }\n");
+  const Topology topology =
+      Parse(kThree +
+            "segment { name: 'x' transport: 'udp' range_end: 0.3333 }\n"
+            "segment { name: 'y' transport: 'packet' range_begin: 0.3333 }\n");
   EXPECT_EQ(RangeOf(topology.segments[0], 0), (WeightRange{0, 0}));
   EXPECT_EQ(RangeOf(topology.segments[0], 1000), (WeightRange{0, 333}));
   for (const int64_t size : {1, 2, 7, 431080, 60965224}) {
@@ -200,7 +202,7 @@ TEST(Digest, IsOfWhatTheFileSays) {
   const uint64_t digest = Parse(WithUdp("")).digest;
   EXPECT_EQ(Parse("# A comment\n\n" + WithUdp("")).digest, digest);
   EXPECT_NE(Parse(WithUdp("chunk_floats: 64")).digest, digest);
-  EXPECT_NE(Parse(WithUdp("spin: true")).digest, Parse(WithUdp("spin: false")).digest);
+  EXPECT_NE(Parse(WithUdp("busy_poll: true")).digest, Parse(WithUdp("busy_poll: false")).digest);
 }
 
 TEST(TransportsForTopologies, AreThoseBetweenMachines) {

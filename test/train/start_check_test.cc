@@ -10,7 +10,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // 2 s for an exchange.
-const ExpectedSegment kSlow{"lan", 2, 1000, 2, 0.25, "max_rate"};
+const ExpectedSegment kSlow{"lan", 2, 1000, 2, 0.25, "max_mbps"};
 
 TEST(StartCheck, SaysHowLongAnExchangeTakes) {
   const ExpectedSegment fast{"fast", 5, 431080, 0.01384, 1000, "as its interface says"};
@@ -19,9 +19,9 @@ TEST(StartCheck, SaysHowLongAnExchangeTakes) {
             (Lines{"Segment fast: an exchange of 431080 weights between 5 nodes takes at least 14 "
                    "ms at 1000 Mbit/s (as its interface says)",
                    "Segment lan: an exchange of 1000 weights between 2 nodes takes at least 2 s at "
-                   "0.25 Mbit/s (max_rate)",
+                   "0.25 Mbit/s (max_mbps)",
                    "Segment dark: an exchange of 10 weights between 2 nodes takes an unknown time: "
-                   "neither max_rate, nor millrace bench, nor the interface says how fast the link "
+                   "neither max_mbps, nor millrace bench, nor the interface says how fast the link "
                    "is"}));
 }
 
@@ -51,7 +51,7 @@ TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "segment lan: an exchange of its 1000 weights takes at least 2 s at 0.25 Mbit/s "
-                 "(max_rate), and the run only 8 s: expected time for 4 exchanges; raise max_rate, "
+                 "(max_mbps), and the run only 8 s: expected time for 4 exchanges; raise max_mbps, "
                  "use a faster link, codec \"bfloat16\" or \"int8\", fewer nodes, or a larger "
                  "max_iter");
   }
