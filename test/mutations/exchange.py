@@ -1,11 +1,12 @@
 """The planted bugs: name, and edits of (file, exact old text, new text).
 
-An old text must occur exactly once in its file, so that the table cannot rot. A bug
+An old text must occur exactly once in its file, whatever the line breaks, so that the table cannot
+rot. A bug
 belongs here if a protocol that has it is wrong; edits that change nothing that
 anybody could observe are listed at the end with the reason.
 """
 
-EXCHANGE, WORKER, MASTER = (f"src/exchange/{name}.cc" for name in ("exchange", "worker", "master"))
+EXCHANGE, WORKER, MASTER = (f"src/exchange/protocol/{name}.cc" for name in ("exchange", "worker", "master"))
 RECOVERY, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
 PROPOSE = "src/exchange/protocol/membership_propose.cc"
 FRAME, VIEW = "src/exchange/protocol/frame.cc", "src/exchange/protocol/view.cc"
@@ -323,10 +324,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
          (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
 """)]),
-    ("waits-for-a-silent-joiner", [(PROPOSE, """\
-    if (peers_[node].silent && !with_silent) {
+    ("waits-for-an-unresponsive-joiner", [(PROPOSE, """\
+    if (peers_[node].unresponsive && !with_silent) {
 """, """\
-    if (peers_[node].silent && !with_silent && node >= config_.max_nodes) {
+    if (peers_[node].unresponsive && !with_silent && node >= config_.max_nodes) {
 """)]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
@@ -383,10 +384,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 
     # ---- A new master -------------------------------------------------------
     ("recovery-waits-for-one-pledge", [(RECOVERY, """\
-  if (std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
+  if (std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """, """\
   if (node != x_.config.node ||
-      std::all_of(missing.begin(), missing.end(), [](uint64_t word) { return word == 0; })) {
+      std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
     ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
   x_.table.OnPosition(op.chunk, context.number, context.acks);
@@ -561,13 +562,13 @@ Codec Worker::codec() const { return x_.config.codec.codec; }
     return member.node == x_.config.node || End(chunk, member.node).seen + 1 >= chunk.content;
 """)]),
     ("nothing-is-repeated", [(MASTER, """\
-bool Master::Settled(const Chunk& chunk) {
+bool Master::AllSeen(const Chunk& chunk) {
 """, """\
-bool Master::Settled(const Chunk& chunk) {
+bool Master::AllSeen(const Chunk& chunk) {
   if (chunk.number > 0) return true;
 """)]),
-    ("never-settled", [(MASTER, """\
-    if (!fresh && Settled(chunk)) {
+    ("never-all-seen", [(MASTER, """\
+    if (!fresh && AllSeen(chunk)) {
 """, """\
     if (false) {
 """)]),
@@ -603,7 +604,7 @@ bool Master::Settled(const Chunk& chunk) {
 }
 """)]),
     ("sends-before-it-has-all", [(WORKER, """\
-bool Worker::MaySend() const { return x_.membership.view().id && x_.table.missing == 0; }
+bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsynced == 0; }
 """, """\
 bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 """)]),

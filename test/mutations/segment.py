@@ -42,11 +42,11 @@ MUTANTS = [
   if (theirs.layout_digest != ours.layout_digest && theirs.parameters != ours.parameters) {
 """)]),
     ("is-done-before-the-peer-knows-it", [(INTRODUCTIONS, """\
-  peer->confirmed = in.known == life_;
-  peer->life = in.life;
+  peer->confirmed = in.known == session_id_;
+  peer->session_id = in.session_id;
 """, """\
   peer->confirmed = true;
-  peer->life = in.life;
+  peer->session_id = in.session_id;
 """)]),
     ("answers-as-often-as-it-is-asked", [(INTRODUCTIONS, """\
     if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns) {
@@ -65,7 +65,7 @@ MUTANTS = [
   incarnation_ = known;
 """)]),
     ("sessions-on-after-a-raise", [(REFUSED, """\
-  life_ = DrawNonce(random_);
+  session_id_ = DrawNonce(random_);
 """, "")]),
     ("peers-know-the-life-before-a-raise", [(REFUSED, """\
     each.confirmed = false;
@@ -94,25 +94,25 @@ MUTANTS = [
 
     # ---- Seals and the filter -------------------------------------------------
     ("all-sessions-have-one-key", [(KEY, """\
-  Put<Nonce>(purpose.data(), kName.size() + 10, life);
+  Put<Nonce>(purpose.data(), kName.size() + 10, session_id);
 """, "")]),
     ("all-nodes-have-one-key", [(KEY, """\
   Put<uint16_t>(purpose.data(), kName.size() + 8, node);
 """, "")]),
     ("a-life-admitted-again-forgets-what-was-seen", [(SEAL, """\
-  if (sessions_[node] != nullptr && sessions_[node]->nonce == life) return;
+  if (sessions_[node] != nullptr && sessions_[node]->nonce == session_id) return;
 """, "")]),
     ("a-repeat-is-opened", [(SEAL, """\
-  if (life.window.Seen(number)) return VerifyResult::kReplayed;
+  if (session.window.Seen(number)) return VerifyResult::kReplayed;
 """, "")]),
     ("a-frame-behind-the-window-is-opened", [(SEAL, """\
-  if (life.window.Old(number)) return VerifyResult::kOld;
+  if (session.window.Old(number)) return VerifyResult::kOld;
 """, "")]),
     ("a-forged-number-moves-the-window", [(SEAL, """\
-  if (life.window.Seen(number)) return VerifyResult::kReplayed;
+  if (session.window.Seen(number)) return VerifyResult::kReplayed;
 """, """\
-  if (life.window.Seen(number)) return VerifyResult::kReplayed;
-  life.window.Mark(number);
+  if (session.window.Seen(number)) return VerifyResult::kReplayed;
+  session.window.Mark(number);
 """)]),
     ("places-of-old-numbers-are-used-as-they-are", [(REPLAY, """\
         for (uint64_t n = newest_ + 1; n <= number; ++n) words_[Word(n)] &= ~(1ull << (n % 64));
@@ -135,29 +135,29 @@ MUTANTS = [
 
     # ---- Gossip ----------------------------------------------------------
     ("a-receipt-for-an-earlier-edition-counts", [(BULLETINS, """\
-  if (head.edition < store_.Newest(entry)) return;
+  if (head.version < store_.Newest(entry)) return;
 """, "")]),
     ("parts-of-two-editions-make-one", [(BULLETINS, """\
     assembly = {};
-    assembly.edition""", """\
-    assembly.edition""")]),
+    assembly.version""", """\
+    assembly.version""")]),
     ("gossip-go-back-where-they-came-from", [(BULLETINS, """\
-    ours_to_send_[entry] = is.edition.number > 0 && is.via != link_;
+    ours_to_send_[entry] = is.version.number > 0 && is.via != link_;
 """, """\
-    ours_to_send_[entry] = is.edition.number > 0;
+    ours_to_send_[entry] = is.version.number > 0;
 """)]),
     ("a-peers-new-life-is-told-nothing", [(BULLETINS, """\
-  peer->lacks = ours_to_send_;
+  peer->pending = ours_to_send_;
 """, "")]),
     ("a-gossip-without-room-waits-its-time", [(BULLETINS, """\
   peer->next_round = now;
   next_event_ = std::min(next_event_, now);
 """, "")]),
     ("what-an-earlier-life-published-stays", [(STORE, """\
-      if (entries_[old].entry.edition.number > 0) Set(old, {edition.incarnation, 0}, {}, link);
+      if (entries_[old].entry.version.number > 0) Set(old, {version.incarnation, 0}, {}, link);
 """, "")]),
     ("an-older-edition-is-taken", [(STORE, """\
-  if (edition <= GossipVersion{incarnations_[node], entries_[entry].entry.edition.number}) return false;
+  if (version <= GossipVersion{incarnations_[node], entries_[entry].entry.version.number}) return false;
 """, "")]),
 
     # ---- The segment --------------------------------------------------------
@@ -211,9 +211,9 @@ MUTANTS = [
     const PostedFrame& frame = held_[begin++];
 """)]),
     ("gossip-are-not-paced", [(SEGMENT, """\
-    const size_t room = std::min(news_.size(), Affordable(now_ns));
+    const size_t room = std::min(gossip_out_.size(), Affordable(now_ns));
 """, """\
-    const size_t room = news_.size();
+    const size_t room = gossip_out_.size();
 """)]),
     ("is-all_acked-before-all-members-are", [(SEGMENT, """\
                        return m.node == config_.exchange.node || gossip_->Has(m.node, seen);

@@ -4,7 +4,8 @@ ENDING, END = "src/cluster/termination_detector.cc", "src/train/run_finalizer.cc
 DEPARTURE = "src/cluster/graceful_leave.cc"
 DUTY, WRITER = "src/cluster/snapshot_duty.cc", "src/train/snapshot_writer.cc"
 TAKEOVER = "src/cluster/shard_takeover.cc"
-SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation", "test_shares", "tester"))
+SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
+                                                             "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 REPORTER = "src/train/reporter.cc"
 FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
@@ -215,8 +216,11 @@ MUTANTS = [
                       net_->BindWeights(run_.merged->data());
 """, "")]),
     ("a-solver-trains-on-merged-weights", [(WORKER, """\
+                      snapshot = StartSnapshot(iteration, true);
                       net_->BindWeights(run_.weights.data());
-""", "")]),
+""", """\
+                      snapshot = StartSnapshot(iteration, true);
+""")]),
 
     # ---- Failures -----------------------------------------------------------
     ("a-failure-is-not-told", [(RUN, """\

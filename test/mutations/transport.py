@@ -7,7 +7,8 @@ SEND, RECEIVE = "src/transport/credited_send.cc", "src/transport/credited_receiv
 INBOX, RECLAIM = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
 RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback/transport.cc"
 LOOPBACK_END = "src/transport/loopback/endpoint.cc"
-LANE, PLAN, FAULTY = (f"src/transport/{name}.cc" for name in ("fault_lane", "fault_plan", "faulty"))
+LANE, PLAN, FAULTY = (f"src/transport/faulty/{name}.cc"
+                      for name in ("fault_queue", "fault_plan", "transport"))
 UDP_BATCH, UDP_LINK = "src/transport/udp/batch.cc", "src/transport/udp/link.cc"
 UDP_PEERS, CHECKSUMS = "src/transport/inet_peers.cc", "src/transport/udp/checksum_errors.cc"
 PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/packet/wire.h"

@@ -21,7 +21,7 @@ void FrameSigner::Sign(std::span<const std::byte> header, std::span<const std::b
 }
 
 const char* VerifyResultName(VerifyResult result) {
-  static constexpr const char* kNames[] = {"opened", "short", "stranger", "old", "replayed", "tag"};
+  static constexpr const char* kNames[] = {"verified", "short", "stranger", "old", "replayed", "tag"};
   static_assert(std::size(kNames) == static_cast<size_t>(VerifyResult::kCount));
   return kNames[static_cast<size_t>(result)];
 }
@@ -31,35 +31,35 @@ FrameVerifier::FrameVerifier(const SecretKey& cluster, uint64_t run, uint16_t ma
 
 void FrameVerifier::Admit(NodeId node, const Nonce& session_id) {
   CHECK_LT(node, sessions_.size());
-  // Its window must not be opened anew: that would let the life's frames in again.
+  // Its window must not be verified anew: that would let the life's frames in again.
   if (sessions_[node] != nullptr && sessions_[node]->nonce == session_id) return;
   sessions_[node] =
       std::make_unique<Session>(SessionKey(cluster_, run_, node, session_id), session_id);
 }
 
 Verified FrameVerifier::Verify(std::span<const std::byte> signed_frame) {
-  Verified opened;
+  Verified verified;
   if (signed_frame.size() >= kFrameHeaderBytes + kFrameTagBytes) {
     const auto frame = signed_frame.first(signed_frame.size() - kFrameTagBytes);
-    opened.result = VerifyTrailer(frame, signed_frame.last(kFrameTagBytes));
-    if (opened.result == VerifyResult::kVerified) opened.frame = frame;
+    verified.result = VerifyTrailer(frame, signed_frame.last(kFrameTagBytes));
+    if (verified.result == VerifyResult::kVerified) verified.frame = frame;
   }
-  ++counts_[static_cast<size_t>(opened.result)];
-  return opened;
+  ++counts_[static_cast<size_t>(verified.result)];
+  return verified;
 }
 
 VerifyResult FrameVerifier::VerifyTrailer(std::span<const std::byte> frame,
                                           std::span<const std::byte> trailer) {
   const NodeId source = FrameSource(frame);
   if (source >= sessions_.size() || sessions_[source] == nullptr) return VerifyResult::kStranger;
-  Session& session_id = *sessions_[source];
+  Session& session = *sessions_[source];
   const uint64_t number = Get<uint64_t>(trailer.data(), 0);
-  if (session_id.window.Old(number)) return VerifyResult::kOld;
-  if (session_id.window.Seen(number)) return VerifyResult::kReplayed;
+  if (session.window.Old(number)) return VerifyResult::kOld;
+  if (session.window.Seen(number)) return VerifyResult::kReplayed;
   Tag tag;
-  session_id.mac.Make(number, frame, {}, tag);
+  session.mac.Make(number, frame, {}, tag);
   if (!SameTag(tag, trailer.last<kTagBytes>())) return VerifyResult::kTag;
-  session_id.window.Mark(number);
+  session.window.Mark(number);
   return VerifyResult::kVerified;
 }
 

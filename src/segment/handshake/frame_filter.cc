@@ -51,10 +51,10 @@ std::optional<FilterDrop> FrameFilter::Check(const InFrame& in, std::span<const 
     *frame = in.bytes;
     return std::nullopt;
   }
-  const Verified opened = verifier_->Verify(in.bytes);
-  switch (opened.result) {
+  const Verified verified = verifier_->Verify(in.bytes);
+  switch (verified.result) {
     case VerifyResult::kVerified:
-      *frame = opened.frame;
+      *frame = verified.frame;
       return std::nullopt;
     case VerifyResult::kStranger:
       return FilterDrop::kNoSession;
