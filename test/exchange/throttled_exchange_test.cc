@@ -1,6 +1,7 @@
 // Exchanges that cannot send all that there is to send.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "test/exchange/exchange_harness.h"
@@ -150,6 +151,90 @@ int TicksToJoin(bool throttled) {
 TEST(ThrottledExchange, LetsANodeInAsSoonAsAnother) {
   EXPECT_LT(TicksToJoin(false), 1000);
   EXPECT_LE(TicksToJoin(true), TicksToJoin(false) + 10);
+}
+
+// Chunks of node 2 that have no other master yet, as nodes 0 and 1 see it.
+int WithoutMaster(Joined& x) {
+  int count = 0;
+  for (size_t node : {0, 1}) {
+    for (const Chunk& chunk : x.exchange(node).table().chunks) {
+      count += chunk.owner == 2 || chunk.state == ChunkState::kRecovering || chunk.handed_over;
+    }
+  }
+  return count;
+}
+
+// Diffs and positions that always wait must hold up no takeover.
+TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
+  auto joined = Joined::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
+  Joined& x = *joined;
+  x.SetRoom(4);
+  Throttle(x);
+  const auto train = [&](int ticks) {
+    for (int tick = 0; tick < ticks; ++tick) {
+      for (size_t node : {0, 1}) x.Step(node);
+      x.Tick();
+    }
+  };
+  train(50);
+  x[2].stopped = true;
+  int ticks = 0;
+  for (; ticks < 1000 && (x.exchange(0).view().members.size() > 2 || WithoutMaster(x) > 0);
+       ticks += 10) {
+    train(10);
+  }
+  EXPECT_LE(ticks, 300);
+}
+
+// Nor a diff that is to be sent again.
+TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
+  auto joined = Joined::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
+  Joined& x = *joined;
+  x.SetRoom(4);
+  Throttle(x);
+  int lost = 0;
+  std::vector<int> lost_at(60, -1);
+  int tick = 0, longest = 0;
+  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    const FrameHeader header = frame.decoded().header;
+    if (header.type != FrameType::kDiff || header.source != 0) return true;
+    int& at = lost_at[header.chunk];
+    if (at >= 0) {
+      longest = std::max(longest, tick - at);
+      at = -1;
+      return true;
+    }
+    if (tick < 100 || tick >= 400 || header.seq % 4 != 0) return true;
+    at = tick;
+    ++lost;
+    return false;
+  };
+  for (; tick < 1000; ++tick) {
+    for (size_t node = 0; node < 3; ++node) x.Step(node);
+    x.Tick();
+  }
+  EXPECT_GE(lost, 20);
+  EXPECT_EQ(std::count_if(lost_at.begin(), lost_at.end(), [](int at) { return at >= 0; }), 0);
+  EXPECT_LE(longest, 200);
+}
+
+// However long answers took while links were busy.
+TEST(ThrottledExchange, FlushSendsAgainAtOnceWhatIsPending) {
+  auto joined = Joined::Ready({.nodes = 2, .size = 600, .chunk_floats = 10});
+  Joined& x = *joined;
+  Throttle(x);
+  x.delivers = [](uint16_t, const FrameBytes& frame) {
+    return frame.decoded().header.type != FrameType::kDiff;
+  };
+  for (int tick = 0; tick < 200; ++tick) {
+    x.Step(0);
+    x.Tick();
+  }
+  x.delivers = nullptr;
+  const uint64_t before = x.exchange(0).stats().resends;
+  x.exchange(0).Flush();
+  x.Run(3);
+  EXPECT_GE(x.exchange(0).stats().resends - before, 30u);  // node 1 masters half of the chunks
 }
 
 }  // namespace

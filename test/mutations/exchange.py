@@ -42,6 +42,27 @@ MUTANTS = [
 """, """\
   const bool in_order = true;
 """)]),
+    ("control-frames-wait-for-weights", [(EXCHANGE, """\
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.control_posted());
+""", """\
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
+""")]),
+    ("lost-diffs-wait-for-weights", [(EXCHANGE, """\
+  worker_.Poll(now, budget(Outbox::Use::kDiff, (room.size() + 7) / 8));
+""", """\
+  worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
+""")]),
+    ("flush-waits-for-answers", [(WORKER, """\
+    chunk.sent_at = kLongAgo;
+""", "")]),
+    ("a-takeover-counts-as-a-slow-answer", [(ANSWER_TIMES, """\
+    if (!Measures(first)) return;
+""", "")]),
+    ("one-late-answer-is-remembered", [(ANSWER_TIMES, """\
+    if (now - round_at_ < std::min(usual_.mean(), kMostRoundNs)) return false;
+""", """\
+    if (now - round_at_ < usual_.mean()) return false;
+""")]),
     ("diffs-take-all-room", [(OUTBOX, """\
 void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 : 0; }
 """, """\

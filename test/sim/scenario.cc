@@ -11,7 +11,7 @@ namespace millrace::sim {
 namespace {
 
 // The streams of random numbers.
-constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8;
+constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10;
 // Of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
@@ -117,6 +117,9 @@ void DrawLater(Scenario* s) {
   }
   Rng pace(s->seed, {kPace});
   if (Chance(pace, 0.4)) s->throttled = Chance(pace, 0.3) ? 1 : Real(pace, 1.0);
+  if (s->throttled > 0 && Chance(pace, 0.3)) s->faults.rate = Between(pace, 3, 8);
+  Rng damping(s->seed, {kDamping});
+  s->damping = Chance(damping, 0.3);
   Rng links(s->seed, {kLinks});
   if (s->nodes > 2 && Chance(links, 0.25)) DrawBrokenLinks(links, s);
   SortEvents(s);
@@ -167,7 +170,7 @@ std::string ToText(const Scenario& s) {
       << ",codec=" << static_cast<int>(s.codec) << ",threshold=" << s.threshold
       << ",direct=" << s.direct << ",linger=" << s.linger << ",wild=" << s.wild
       << ",active=" << s.active << ",busy=" << s.busy << ",slots=" << s.slots
-      << ",throttled=" << s.throttled << ",loss=" << s.faults.loss
+      << ",throttled=" << s.throttled << ",damping=" << s.damping << ",loss=" << s.faults.loss
       << ",duplicate=" << s.faults.duplicate << ",corrupt=" << s.faults.corrupt
       << ",delay_min=" << s.faults.delay_min << ",delay_max=" << s.faults.delay_max
       << ",rate=" << s.faults.rate << ",queue=" << s.faults.queue;
@@ -221,6 +224,8 @@ void SetField(Scenario* s, const std::string& name, const std::string& value) {
     in >> s->slots;
   else if (name == "throttled")
     in >> s->throttled;
+  else if (name == "damping")
+    in >> s->damping;
   else if (name == "loss")
     in >> s->faults.loss;
   else if (name == "duplicate")
@@ -277,6 +282,7 @@ std::vector<Scenario> Smaller(const Scenario& s) {
   add([](Scenario& n) { n.wild = 0; });
   add([](Scenario& n) { n.slots = 64; });
   add([](Scenario& n) { n.throttled = 0; });
+  add([](Scenario& n) { n.damping = false; });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks / 2); });
   add([](Scenario& n) { n.chunks = std::max(1, n.chunks - 1); });
   add([](Scenario& n) { n.active = std::max<int64_t>(40, n.active / 2); });

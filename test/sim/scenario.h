@@ -56,6 +56,7 @@ struct Scenario {
   double busy = 0.5;     // chance that a solver makes a step in a tick
   uint32_t slots = 64;
   double throttled = 0;  // share of the time in which a node sends no more than it must
+  bool damping = false;  // stale progress is damped; training ends with Exchange::Flush
   LinkFaults faults;
   std::vector<Event> events;
 

@@ -46,6 +46,9 @@ class SimNode {
   void FreezeUntil(int64_t tick) { frozen_until_ = tick; }
   bool leaving() const { return leaving_; }
   void Leave();
+  // Training has ended.
+  void Flush();
+  bool flushed() const { return flushed_; }
 
   Exchange& exchange() { return *node_.exchange; }
   const Exchange& exchange() const { return *node_.exchange; }
@@ -76,7 +79,7 @@ class SimNode {
   uint64_t wild_steps() const { return wild_steps_; }
   uint64_t lives_lost() const { return lives_lost_; }  // by crashes and resets
   bool has_left() const { return has_left_; }          // ever
-  // Whether codecs may round, so that lanes are exact only in the end.
+  // Whether neither codec nor damping rounds; where they do, lanes are exact only in the end.
   bool exact() const;
 
  private:
@@ -103,7 +106,7 @@ class SimNode {
   uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
   uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, lives_lost_ = 0;
   int64_t frozen_until_ = 0;
-  bool leaving_ = false;
+  bool leaving_ = false, flushed_ = false;
   bool has_trained_ = false;  // since it was started; its solver runs from then on
   bool has_left_ = false;
   bool synced_ = false;               // in this life; then origin_ and last_ hold

@@ -108,6 +108,7 @@ bool World::Step(uint16_t id, Failure* failure) {
   for (const FrameBytes& frame : arrived) frames.push_back(frame.view());
   node.Receive(frames, now);
   if (training_) node.Train();
+  if (!training_ && scenario_.damping && !node.flushed()) node.Flush();
   if (tick_ % kThrottleTicks == 0 && scenario_.throttled > 0) {
     Rng rng(scenario_.seed, {kThrottle, id, static_cast<uint64_t>(tick_)});
     node.exchange().SetThrottled(rng.Uniform() < scenario_.throttled);
@@ -235,7 +236,8 @@ bool World::CheckReplicas(Failure* failure) const {
 }
 
 // Everything that nodes made which did not lose a life is everywhere; of the others
-// not more than they made. What a node left with others counts as theirs.
+// not more than they made. What a node left with others counts as theirs. Damping drops a rest of
+// what was made last.
 bool World::CheckConservation(Failure* failure) const {
   const auto running = Running();
   const bool any_lost = std::any_of(all_.begin(), all_.end(),
@@ -244,7 +246,8 @@ bool World::CheckConservation(Failure* failure) const {
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
       const double made = node->made(c), value = running[0]->lane(c, node->id());
-      const bool lost_nothing = node->lives_lost() == 0 && (!node->has_left() || !any_lost);
+      const bool lost_nothing =
+          node->lives_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
       // What a codec rounded up goes back with the next diff, which a lost life does not send.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : 4 + 0.05 * made;
       const double tolerance = sparse + (node->exact() ? 0 : rounded);

@@ -355,20 +355,25 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   ReportToMembership();
   context_.ReadClock();
   FollowThrottle();
-  const auto budget = [&](Outbox::Use use, size_t keep) {
-    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
-    const size_t free = outbox_.Room(use);
+  // Control frames do not wait for positions and diffs: where these always wait, nothing would be
+  // taken over, acknowledged or sent again.
+  const auto control_budget = [&](size_t keep) {
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.control_posted());
+    const size_t free = outbox_.Room(Outbox::Use::kRest);
     return std::min(wanted, free - std::min(free, keep));
   };
-  SendMembership(now, budget(Outbox::Use::kRest, 0));
-  takeover_.Poll(now, budget(Outbox::Use::kRest, kSlotsForMembership));
-  replies_.Poll(budget(Outbox::Use::kRest, kSlotsForMembership));
-  worker_.Poll(now, budget(Outbox::Use::kDiff, 0));
+  // `least`: also where as many frames wait already as can leave.
+  const auto budget = [&](Outbox::Use use, size_t least) {
+    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
+    return std::min(std::max(wanted, least), outbox_.Room(use));
+  };
+  SendMembership(now, control_budget(0));
+  recovery_.Poll(now, control_budget(kSlotsForMembership));
+  answers_.Poll(control_budget(kSlotsForMembership));
+  worker_.Poll(now, budget(Outbox::Use::kDiff, (room.size() + 7) / 8));
   RunBatch(now);
   // Where diffs always wait already, they must not leave positions without room.
-  const size_t least = context_.throttled ? room.size() / 2 : 0;
-  master_.Poll(now, std::max(budget(Outbox::Use::kPosition, 0),
-                             std::min(least, outbox_.Room(Outbox::Use::kPosition))));
+  master_.Poll(now, budget(Outbox::Use::kPosition, context_.throttled ? room.size() / 2 : 0));
   return outbox_.Drain(room);
 }
 

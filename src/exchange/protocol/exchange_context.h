@@ -196,8 +196,11 @@ struct ExchangeContext {
   }
   // A diff was acknowledged.
   void Answered(const Chunk& chunk, int64_t now) {
-    masters[chunk.owner].Answered(now, chunk.taken_at, chunk.sent_at);
-    if (chunk.retries == 0) round_trip.Sample(now, now - chunk.sent_at);
+    MasterAnswers& master = masters[chunk.owner];
+    master.Answered(now, chunk.taken_at, chunk.sent_at);
+    if (chunk.retries == 0 && master.Measures(chunk.taken_at)) {
+      round_trip.Sample(now, now - chunk.sent_at);
+    }
   }
   // One that was sent once has not been answered in time.
   void TimedOut(uint16_t master, int64_t now) {

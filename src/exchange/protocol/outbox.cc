@@ -21,7 +21,8 @@ Outbox::Outbox(size_t slots, size_t ack_bytes, size_t payload_bytes, size_t trai
       chunk_in_(slots, kNoChunk),
       left_{slots / 2, slots * 5 / 8, slots},
       weights_left_(slots * 7 / 8),
-      posted_(slots) {
+      control_(slots),
+      weights_(slots) {
   memory.Fill(payloads_.get(), 0, payloads_.bytes());
   free_.reserve(slots);
   for (size_t slot = slots; slot-- > 0;) {
@@ -53,18 +54,16 @@ void Outbox::Post(uint32_t slot, const FrameHeader& header, std::span<const std:
     const bool in_slot = payload.data() == this->payload(slot);
     frame.room = {this->payload(slot) + payload.size(), in_slot ? trailer_bytes_ : 0};
   }
-  posted_[Wrapped(posted_begin_ + posted_count_++)] = slot;
+  (uses_[slot] == Use::kRest ? control_ : weights_).Push(slot);
 }
 
 void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 : 0; }
 
 size_t Outbox::Drain(std::span<PostedFrame> out) {
-  const size_t count = std::min(out.size(), posted_count_);
-  for (size_t i = 0; i < count; ++i) {
-    out[i] = frames_[posted_[posted_begin_]];
-    posted_begin_ = Wrapped(posted_begin_ + 1);
+  const size_t count = std::min(out.size(), posted());
+  for (PostedFrame& frame : out.first(count)) {
+    frame = frames_[(control_.count > 0 ? control_ : weights_).Pop()];
   }
-  posted_count_ -= count;
   return count;
 }
 

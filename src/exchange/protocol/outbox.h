@@ -3,8 +3,9 @@
 //
 // A slot holds a frame's head (header and acknowledgement vector) and room for one
 // payload. Whoever makes a frame takes a slot, may fill its payload, and posts it;
-// Drain hands posted frames out, first posted first; the transport gives each slot
-// back when the frame's bytes have left.
+// Drain hands posted frames out: control frames (all but positions and diffs) before the
+// others, in each group first posted first. The transport gives each slot back when the frame's
+// bytes have left.
 //
 // Positions, diffs and all the rest share the slots so that none of them can take
 // them all, however long its frames wait for a transport. Not thread-safe.
@@ -46,7 +47,9 @@ class Outbox {
 
   size_t free() const { return free_.size(); }
   size_t slots() const { return frames_.size(); }
-  size_t posted() const { return posted_count_; }
+  // Frames that wait for Drain; of these, control frames.
+  size_t posted() const { return control_.count + weights_.count; }
+  size_t control_posted() const { return control_.count; }
   size_t payload_bytes() const { return payload_bytes_; }
 
   // How many slots may be taken for it now.
@@ -81,8 +84,24 @@ class Outbox {
   }
 
  private:
-  // A place in the ring; `at` is less than twice its size. A division costs more.
-  size_t Wrapped(size_t at) const { return at < posted_.size() ? at : at - posted_.size(); }
+  // Slots of posted frames.
+  struct Queue {
+    explicit Queue(size_t size) : ring(size) {}
+    void Push(uint32_t slot) { ring[Wrapped(begin + count++)] = slot; }
+    // The first one; there must be one.
+    uint32_t Pop() {
+      const uint32_t slot = ring[begin];
+      begin = Wrapped(begin + 1);
+      --count;
+      return slot;
+    }
+    // A place in the ring; `at` is less than twice its size. A division costs more.
+    size_t Wrapped(size_t at) const { return at < ring.size() ? at : at - ring.size(); }
+
+    std::vector<uint32_t> ring;
+    size_t begin = 0, count = 0;
+  };
+
   std::byte* head(uint32_t slot) { return heads_.data() + slot * head_stride_; }
 
   const size_t head_stride_, payload_bytes_, trailer_bytes_, payload_stride_;
@@ -95,8 +114,7 @@ class Outbox {
   size_t weights_left_;              // the same of positions and diffs together
   size_t reserved_diffs_ = 0;        // slots that diffs may not take now
   std::vector<uint32_t> free_;       // a stack
-  std::vector<uint32_t> posted_;     // a ring
-  size_t posted_begin_ = 0, posted_count_ = 0;
+  Queue control_, weights_;
 };
 
 }  // namespace millrace

@@ -40,7 +40,7 @@ class RetransmitTimer {
   bool Sample(int64_t now, int64_t ns) {
     doublings_ = 0;
     usual_.Measured(ns);
-    if (now - round_at_ < usual_.mean()) return false;
+    if (now - round_at_ < std::min(usual_.mean(), kMostRoundNs)) return false;
     round_at_ = now;
     usual_.EndRound();
     return true;
@@ -60,6 +60,8 @@ class RetransmitTimer {
 
  private:
   static constexpr int kMostDoublings = 10;
+  // Rounds are not longer, so that one very late answer is forgotten in time.
+  static constexpr int64_t kMostRoundNs = 1'000'000'000;
 
   RttEstimator usual_;
   int64_t round_at_ = 0;
@@ -75,9 +77,15 @@ class MasterReplies {
  public:
   RetransmitTimer round_trip;
 
-  // A diff that was sent at `first`, and again, if at all, at `last`.
+  // It has become master of a chunk, after this node began to send it differences of that: what
+  // was sent before waited for this, which says nothing of how long answers take.
+  void BecameMaster(int64_t now) { since_ = now; }
+  // Whether what was sent at `first` measures how long its answers take.
+  bool Measures(int64_t first) const { return first >= since_; }
+  // A difference that was sent at `first`, and again, if at all, at `last`.
   void Answered(int64_t now, int64_t first, int64_t last) {
     newest_ = std::max(newest_, first);
+    if (!Measures(first)) return;
     if (first != last) {
       probes_ = std::min(probes_ + 2, kMostProbes);
       return;
@@ -108,10 +116,11 @@ class MasterReplies {
   // times as many after each round trip.
   static constexpr int kProbes = 8, kMostProbes = 1024;
 
-  RttEstimator overtaken_;
-  int64_t newest_ = 0;  // when what is answered was sent
-  int64_t probes_at_ = 0;
-  int probes_ = 0;
+  LongestUsual overtaken_;
+  int64_t newest_ = 0;         // when what is answered was sent
+  int64_t since_ = INT64_MIN;  // BecameMaster
+  int64_t trials_at_ = 0;
+  int trials_ = 0;
 };
 
 }  // namespace millrace

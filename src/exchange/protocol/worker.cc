@@ -8,6 +8,7 @@ namespace {
 
 // Chunks looked at in one Poll for progress that nothing has asked for.
 constexpr uint32_t kScan = 256;
+constexpr int64_t kLongAgo = INT64_MIN / 4;
 
 }  // namespace
 
@@ -15,8 +16,17 @@ bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsync
 
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 
+// A diff that was lost must not wait for as long as answers took while all were busy.
 void Worker::Flush() {
-  if (!std::exchange(exact_, true)) LookAgain();
+  if (std::exchange(exact_, true)) return;
+  for (uint32_t index = x_.table.pending.front(); index != kNoChunk;) {
+    Chunk& chunk = x_.table.chunks[index];
+    chunk.sent_at = kLongAgo;
+    x_.Count(&chunk.retries);  // its answer measures nothing
+    index = chunk.next;
+  }
+  resend_at_ = 0;
+  LookAgain();
 }
 
 Drop Worker::OnPosition(const FrameView& frame) {
@@ -125,7 +135,7 @@ inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext&
                                   int64_t now) {
   x_.table.OnPosition(index, context.number, context.acks);
   chunk->heard_at = now;
-  chunk->awaiting_master = false;
+  if (std::exchange(chunk->handed_over, false)) x_.masters[chunk->owner].BecameMaster(now);
   ++x_.stats.positions_taken;
   x_.metrics.TookPosition(chunk);
 }
@@ -197,7 +207,7 @@ size_t Worker::Resend(int64_t now, size_t budget) {
     SendAgain(index, now);
     ++sent;
   }
-  resend_at_ = std::max(resend_at_, now + x_.answer_wait());
+  if (sent < budget) resend_at_ = std::max(resend_at_, now + x_.answer_wait());
   return sent;
 }
 

@@ -49,8 +49,9 @@ constexpr int64_t kUndisturbedIterations = 1500;
 constexpr double kLeastMinutes = 1;
 // Of a run's time, what is not for faults: its start and its end.
 constexpr double kForEndSeconds = 12;
-// At full speed, after the faults.
-constexpr double kAfterFaultsSeconds = 16;
+// At full speed, after the faults: a tenth of the run, within these bounds; all but the last few of
+// them are for nodes to come together, one that was just killed included.
+constexpr double kLeastAfterFaults = 16, kMostAfterFaults = 40, kAfterOneView = 6;
 // Of all: the undisturbed run.
 constexpr double kUndisturbedSeconds = 10;
 
@@ -193,7 +194,9 @@ class Chaos {
     options.fault_seconds = plan.seconds;
     options.rate = rate_;
     // As far as the nodes come while faults slow them down, and then some more.
-    options.max_iter = static_cast<int64_t>(rate_ * (plan.seconds + kAfterFaultsSeconds));
+    const double after = std::clamp(SecondsOfARun() / 10, kLeastAfterFaults, kMostAfterFaults);
+    options.max_iter = static_cast<int64_t>(rate_ * (plan.seconds + after));
+    options.reserve_seconds = after - kAfterOneView;
     // About every three seconds, so that a full disk matters.
     options.snapshot_interval = std::max<int64_t>(100, static_cast<int64_t>(3 * rate_));
     options.least_accuracy = least_accuracy_;

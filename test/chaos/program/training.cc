@@ -20,8 +20,6 @@ constexpr char kNet[] = "test/chaos/fashion_net.prototxt";
 constexpr double kViewSeconds = 90;    // to come together after the faults
 constexpr double kStillSeconds = 150;  // without an iteration, a node's end or the like
 constexpr double kStopSeconds = 60;    // from SIGTERM
-// Iterations that a run has left when its faults end, in seconds of its best speed.
-constexpr double kReserveSeconds = 10;
 constexpr auto kStep = std::chrono::milliseconds(20);
 constexpr size_t kKeptSnapshots = 4;
 
@@ -263,7 +261,7 @@ void Training::InjectFaults() {
 }
 
 int64_t Training::Reserve() const {
-  return static_cast<int64_t>(kReserveSeconds * std::max(options_.rate, fastest_));
+  return static_cast<int64_t>(options_.reserve_seconds * std::max(options_.rate, fastest_));
 }
 
 void Training::TimeIterations() {

@@ -25,7 +25,9 @@ struct TrainingOptions {
   bool with_key = false;
   int64_t max_iter = 0;
   int64_t snapshot_interval = 0;
-  double rate = 0;           // iterations a second that may be expected; of this machine now
+  double rate = 0;  // iterations a second that may be expected; of this machine now
+  // Iterations that are left when the faults end, in seconds of the best speed.
+  double reserve_seconds = 10;
   double fault_seconds = 0;  // 0: it is not disturbed
   int first_kind = 0;        // see PlanOptions
   uint32_t without = 0;
