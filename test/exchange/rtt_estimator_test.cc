@@ -91,24 +91,24 @@ TEST(MasterReplies, BeginEachSilenceWithAFewTrials) {
   EXPECT_EQ(Tries(&master, 2000 * kMs, 20 * kMs), 8);
 }
 
-// A difference waited for a takeover; that its answer took long says nothing of the next ones.
-TEST(MasterAnswers, DoNotMeasureWhatWasSentBeforeItBecameMaster) {
-  MasterAnswers master;
+// A diff waited for a takeover; that its answer took long says nothing of the next ones.
+TEST(MasterReplies, DoNotMeasureWhatWasSentBeforeItBecameMaster) {
+  MasterReplies master;
   master.Answered(60 * kMs, 50 * kMs, 50 * kMs);
-  const int64_t before = master.round_trip.Patience(kMs);
+  const int64_t before = master.round_trip.Timeout(kMs);
   master.BecameMaster(15'000 * kMs);
   EXPECT_FALSE(master.Measures(70 * kMs));
   master.Answered(15'010 * kMs, 70 * kMs, 70 * kMs);
-  EXPECT_EQ(master.round_trip.Patience(kMs), before);
+  EXPECT_EQ(master.round_trip.Timeout(kMs), before);
   EXPECT_TRUE(master.Measures(15'000 * kMs));
 }
 
-TEST(RoundTrip, ForgetsOneVeryLateAnswer) {
-  RoundTrip trip;
+TEST(RetransmitTimer, ForgetsOneVeryLateAnswer) {
+  RetransmitTimer trip;
   trip.Sample(15'000 * kMs, 14'000 * kMs);
-  EXPECT_GT(trip.Patience(kMs), 14'000 * kMs);
+  EXPECT_GT(trip.Timeout(kMs), 14'000 * kMs);
   for (int64_t now = 15'000; now < 75'000; now += 20) trip.Sample(now * kMs, 20 * kMs);
-  EXPECT_LT(trip.Patience(kMs), 1'000 * kMs);
+  EXPECT_LT(trip.Timeout(kMs), 1'000 * kMs);
 }
 
 }  // namespace

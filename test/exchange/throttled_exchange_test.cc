@@ -154,11 +154,11 @@ TEST(ThrottledExchange, LetsANodeInAsSoonAsAnother) {
 }
 
 // Chunks of node 2 that have no other master yet, as nodes 0 and 1 see it.
-int WithoutMaster(Joined& x) {
+int WithoutMaster(ExchangeHarness& x) {
   int count = 0;
   for (size_t node : {0, 1}) {
     for (const Chunk& chunk : x.exchange(node).table().chunks) {
-      count += chunk.owner == 2 || chunk.state == ChunkState::kRecovering || chunk.handed_over;
+      count += chunk.owner == 2 || chunk.state == ChunkState::kTakingOver || chunk.awaiting_master;
     }
   }
   return count;
@@ -166,8 +166,8 @@ int WithoutMaster(Joined& x) {
 
 // Diffs and positions that always wait must hold up no takeover.
 TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
-  auto joined = Joined::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
+  ExchangeHarness& x = *joined;
   x.SetRoom(4);
   Throttle(x);
   const auto train = [&](int ticks) {
@@ -188,8 +188,8 @@ TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
 
 // Nor a diff that is to be sent again.
 TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
-  auto joined = Joined::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
+  ExchangeHarness& x = *joined;
   x.SetRoom(4);
   Throttle(x);
   int lost = 0;
@@ -220,8 +220,8 @@ TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
 
 // However long answers took while links were busy.
 TEST(ThrottledExchange, FlushSendsAgainAtOnceWhatIsPending) {
-  auto joined = Joined::Ready({.nodes = 2, .size = 600, .chunk_floats = 10});
-  Joined& x = *joined;
+  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 600, .chunk_floats = 10});
+  ExchangeHarness& x = *joined;
   Throttle(x);
   x.delivers = [](uint16_t, const FrameBytes& frame) {
     return frame.decoded().header.type != FrameType::kDiff;

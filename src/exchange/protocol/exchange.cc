@@ -368,8 +368,8 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
     return std::min(std::max(wanted, least), outbox_.Room(use));
   };
   SendMembership(now, control_budget(0));
-  recovery_.Poll(now, control_budget(kSlotsForMembership));
-  answers_.Poll(control_budget(kSlotsForMembership));
+  takeover_.Poll(now, control_budget(kSlotsForMembership));
+  replies_.Poll(control_budget(kSlotsForMembership));
   worker_.Poll(now, budget(Outbox::Use::kDiff, (room.size() + 7) / 8));
   RunBatch(now);
   // Where diffs always wait already, they must not leave positions without room.

@@ -196,7 +196,7 @@ struct ExchangeContext {
   }
   // A diff was acknowledged.
   void Answered(const Chunk& chunk, int64_t now) {
-    MasterAnswers& master = masters[chunk.owner];
+    MasterReplies& master = masters[chunk.owner];
     master.Answered(now, chunk.taken_at, chunk.sent_at);
     if (chunk.retries == 0 && master.Measures(chunk.taken_at)) {
       round_trip.Sample(now, now - chunk.sent_at);

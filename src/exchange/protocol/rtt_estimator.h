@@ -77,12 +77,12 @@ class MasterReplies {
  public:
   RetransmitTimer round_trip;
 
-  // It has become master of a chunk, after this node began to send it differences of that: what
+  // It has become master of a chunk, after this node began to send it diffs of that: what
   // was sent before waited for this, which says nothing of how long answers take.
   void BecameMaster(int64_t now) { since_ = now; }
   // Whether what was sent at `first` measures how long its answers take.
   bool Measures(int64_t first) const { return first >= since_; }
-  // A difference that was sent at `first`, and again, if at all, at `last`.
+  // A diff that was sent at `first`, and again, if at all, at `last`.
   void Answered(int64_t now, int64_t first, int64_t last) {
     newest_ = std::max(newest_, first);
     if (!Measures(first)) return;
@@ -116,11 +116,11 @@ class MasterReplies {
   // times as many after each round trip.
   static constexpr int kProbes = 8, kMostProbes = 1024;
 
-  LongestUsual overtaken_;
+  RttEstimator overtaken_;
   int64_t newest_ = 0;         // when what is answered was sent
   int64_t since_ = INT64_MIN;  // BecameMaster
-  int64_t trials_at_ = 0;
-  int trials_ = 0;
+  int64_t probes_at_ = 0;
+  int probes_ = 0;
 };
 
 }  // namespace millrace

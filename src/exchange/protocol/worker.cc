@@ -135,7 +135,7 @@ inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext&
                                   int64_t now) {
   x_.table.OnPosition(index, context.number, context.acks);
   chunk->heard_at = now;
-  if (std::exchange(chunk->handed_over, false)) x_.masters[chunk->owner].BecameMaster(now);
+  if (std::exchange(chunk->awaiting_master, false)) x_.masters[chunk->owner].BecameMaster(now);
   ++x_.stats.positions_taken;
   x_.metrics.TookPosition(chunk);
 }

@@ -21,7 +21,8 @@ void FrameSigner::Sign(std::span<const std::byte> header, std::span<const std::b
 }
 
 const char* VerifyResultName(VerifyResult result) {
-  static constexpr const char* kNames[] = {"verified", "short", "stranger", "old", "replayed", "tag"};
+  static constexpr const char* kNames[] = {"verified", "short",    "stranger",
+                                           "old",      "replayed", "tag"};
   static_assert(std::size(kNames) == static_cast<size_t>(VerifyResult::kCount));
   return kNames[static_cast<size_t>(result)];
 }
