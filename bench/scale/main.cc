@@ -15,7 +15,7 @@
 #include "bench/scale/row.h"
 #include "exchange/protocol/membership.h"
 #include "test/fabric/bound.h"
-#include "test/fabric/fleet.h"
+#include "test/fabric/sim_cluster.h"
 
 DEFINE_string(wire, "roce", "roce, infiniband or udp");
 DEFINE_double(gbit, 25, "rate of every port, each way, Gbit/s");
@@ -47,8 +47,8 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kJoinWithin = 60'000 * kMs, kSettleWithin = 20'000 * kMs;
 constexpr int kMarks = 16;
-fabric::FleetOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
-  fabric::FleetOptions options;
+fabric::SimClusterOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
+  fabric::SimClusterOptions options;
   options.shape = shape;
   options.carrier.wire = fabric::WireNamed(FLAGS_wire);
   options.carrier.multicast = multicast;
@@ -61,7 +61,7 @@ fabric::FleetOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
   return options;
 }
 
-void Shape(const fabric::FleetOptions& options, Row* row) {
+void Shape(const fabric::SimClusterOptions& options, Row* row) {
   row->nodes = options.shape.nodes;
   row->segments = static_cast<int>(options.shape.segments.size());
   row->members = static_cast<int>(options.shape.most_members());
@@ -81,12 +81,12 @@ void Read(const fabric::Reading& reading, Row* row) {
   row->queue = static_cast<double>(reading.deepest_queue_bytes) * kMb;
 }
 
-Row Simulate(const std::string& kind, const fabric::FleetOptions& options) {
+Row Simulate(const std::string& kind, const fabric::SimClusterOptions& options) {
   const double begin = bench::Seconds();
   Row row;
   row.kind = kind;
   Shape(options, &row);
-  fabric::Fleet fleet(options);
+  fabric::SimCluster fleet(options);
   fleet.Join(kJoinWithin);
   const fabric::PortRates& rates = options.carrier.rates;
   row.bound = fabric::MostSweeps(fabric::CutOf(options), options.shape, 0, rates);
@@ -107,14 +107,14 @@ Row Simulate(const std::string& kind, const fabric::FleetOptions& options) {
 
 // A cluster of more nodes than are simulated: by the bytes that have to pass its busiest port,
 // as far from them as the largest that was simulated, `like` of the options `simulated`, was.
-Row Compute(const fabric::FleetOptions& options, const fabric::FleetOptions& simulated,
+Row Compute(const fabric::SimClusterOptions& options, const fabric::SimClusterOptions& simulated,
             const Row& like) {
   Row row;
   row.kind = like.kind;
   row.computed = 1;
   Shape(options, &row);
   const fabric::PortRates& rates = options.carrier.rates;
-  const auto most = [&](const fabric::FleetOptions& of, double answered) {
+  const auto most = [&](const fabric::SimClusterOptions& of, double answered) {
     return fabric::MostSweeps(fabric::CutOf(of), of.shape, answered, rates);
   };
   const double answered = std::min(like.merges / like.sweeps, 1.0);
@@ -122,7 +122,7 @@ Row Compute(const fabric::FleetOptions& options, const fabric::FleetOptions& sim
   row.bound_answered = most(options, 1);
   row.sweeps = most(options, answered) * like.sweeps / most(simulated, answered);
   row.merges = answered * row.sweeps;
-  const auto cost = [&](const fabric::FleetOptions& of) {
+  const auto cost = [&](const fabric::SimClusterOptions& of) {
     return fabric::CostOfBusiest(fabric::CutOf(of), of.shape, answered);
   };
   const fabric::SweepCost here = cost(options), there = cost(simulated);
@@ -178,7 +178,7 @@ std::vector<Row> SimulateAll() {
     const auto known = std::find_if(given.begin(), given.end(), [&](const Row& row) {
       return row.kind == kind && row.nodes == nodes && !row.computed;
     });
-    const fabric::FleetOptions options = OptionsOf(shape(nodes), multicast);
+    const fabric::SimClusterOptions options = OptionsOf(shape(nodes), multicast);
     if (nodes > most && like != rows.rend()) {
       const auto before = static_cast<uint16_t>(like->nodes);
       rows.push_back(Compute(options, OptionsOf(shape(before), multicast), *like));

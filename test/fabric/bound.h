@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "exchange/kernels/chunk_op.h"
-#include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"
+#include "test/fabric/sim_port.h"
 #include "test/fabric/wire.h"
 
 namespace millrace::fabric {

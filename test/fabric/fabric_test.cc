@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "exchange/protocol/frame.h"
-#include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"
+#include "test/fabric/sim_port.h"
 #include "test/fabric/wire.h"
 #include "test/support/support.h"
 
@@ -156,35 +156,35 @@ class Posted {
   PostedFrame frame_;
 };
 
-CarrierOptions WithWire(bool multicast) {
-  CarrierOptions options;
+SimPortOptions WithWire(bool multicast) {
+  SimPortOptions options;
   options.wire = RoceWire();
   options.multicast = multicast;
   options.chunk_floats = 1000;
   return options;
 }
 
-TEST(Carrier, CountsAChunkAsLongAsOneOnTheWire) {
+TEST(SimPort, CountsAChunkAsLongAsOneOnTheWire) {
   for (const auto& [type, bytes] : {std::pair{FrameType::kPosition, 64 + 4000},
                                     {FrameType::kDiff, 64 + 4000},
                                     {FrameType::kPositionAck, 64 + 16}}) {
-    Carrier carrier(Flat(2), WithWire(false));
+    SimPort carrier(Flat(2), WithWire(false));
     EXPECT_TRUE(carrier.Send(0, *Posted(type, 0, 1, 16), 0));
     EXPECT_EQ(carrier.fabric().counts(0).bytes_out, RoceWire().BytesOf(bytes));
   }
 }
 
 // What a position costs its sender: one frame, or one for each of the others.
-TEST(Carrier, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
+TEST(SimPort, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
   for (const uint16_t nodes : {2, 3, 17, 64}) {
-    Carrier once(Flat(nodes), WithWire(true)), copies(Flat(nodes), WithWire(false));
+    SimPort once(Flat(nodes), WithWire(true)), copies(Flat(nodes), WithWire(false));
     const Posted position(FrameType::kPosition, 0, kAllNodes, 16);
     EXPECT_TRUE(once.Send(0, *position, 0));
     EXPECT_TRUE(copies.Send(0, *position, 0));
     EXPECT_EQ(copies.fabric().counts(0).bytes_out, (nodes - 1) * once.fabric().counts(0).bytes_out);
     for (uint16_t node = 1; node < nodes; ++node) {
-      for (Carrier* carrier : {&once, &copies}) {
-        Carrier::Arrived arrived;
+      for (SimPort* carrier : {&once, &copies}) {
+        SimPort::Arrived arrived;
         carrier->fabric().Advance(1'000'000'000);
         EXPECT_TRUE(carrier->Take(node, 1'000'000'000, &arrived));
         EXPECT_FALSE(carrier->Take(node, 1'000'000'000, &arrived));
@@ -196,20 +196,20 @@ TEST(Carrier, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
 }
 
 // Until the first credit the real windows allow SendWindow::kFirstWindow frames.
-TEST(Carrier, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
+TEST(SimPort, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
   for (const bool multicast : {false, true}) {
-    Carrier carrier(Flat(3), WithWire(multicast));
+    SimPort carrier(Flat(3), WithWire(multicast));
     const Posted position(FrameType::kPosition, 0, kAllNodes, 16);
     uint32_t accepted = 0;
     while (carrier.Send(0, *position, 0)) ++accepted;
     EXPECT_EQ(accepted, SendWindow::kFirstWindow);
     const auto drain = [&](uint16_t node, int64_t now) {
-      Carrier::Arrived arrived;
+      SimPort::Arrived arrived;
       carrier.fabric().Advance(now);
       while (carrier.Take(node, now, &arrived)) carrier.Release(arrived, now);
     };
     drain(1, 1'000'000);
-    Carrier::Arrived arrived;
+    SimPort::Arrived arrived;
     carrier.fabric().Advance(2'000'000);
     EXPECT_FALSE(carrier.Take(0, 2'000'000, &arrived)) << "a credit is no frame";
     // The other one has not taken its frames yet.
@@ -221,11 +221,11 @@ TEST(Carrier, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
   }
 }
 
-TEST(Carrier, RefusesMulticastOnAWireWithout) {
-  CarrierOptions options;
+TEST(SimPort, RefusesMulticastOnAWireWithout) {
+  SimPortOptions options;
   options.wire = UdpWire();
   options.multicast = true;
-  EXPECT_EQ(test::ErrorOf([&] { Carrier(Flat(2), options); }), "fabric: udp does not multicast");
+  EXPECT_EQ(test::ErrorOf([&] { SimPort(Flat(2), options); }), "fabric: udp does not multicast");
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 has them.
 """
 
-INTRODUCTIONS = "src/segment/handshake/handshake.cc"
+HANDSHAKE = "src/segment/handshake/handshake.cc"
 REFUSED = "src/segment/handshake/handshake_refused.cc"
 INTRO_FRAME, KEY = "src/segment/handshake/handshake_message.cc", "src/segment/auth/key_file.cc"
 GATE, SEAL, REPLAY = "src/segment/handshake/frame_filter.cc", "src/segment/auth/frame_auth.cc", "src/segment/auth/replay_window.h"
-BULLETINS, STORE = "src/segment/gossip/gossip.cc", "src/segment/gossip/gossip_store.cc"
+GOSSIP, STORE = "src/segment/gossip/gossip.cc", "src/segment/gossip/gossip_store.cc"
 GATHERING, PACER = "src/segment/coalescing.cc", "src/segment/pacer.cc"
 LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/segment_metrics.cc"
 MERGED, STALENESS = "src/segment/merged_reader.cc", "src/segment/staleness_watch.cc"
@@ -15,48 +15,48 @@ SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/divergence_sampler.
 
 MUTANTS = [
     # ---- Handshake and proofs -------------------------------------------
-    ("a-recorded-handshake-is-believed", [(INTRODUCTIONS, """\
+    ("a-recorded-handshake-is-believed", [(HANDSHAKE, """\
   } else if (!fresh) {
 """, """\
   } else if (!fresh && in.echo == kNoNonce) {
 """)]),
-    ("a-challenge-proves-more-than-one-thing", [(INTRODUCTIONS, """\
+    ("a-challenge-proves-more-than-one-thing", [(HANDSHAKE, """\
   if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
 """, "")]),
-    ("handshake-of-another-key-are-believed", [(INTRODUCTIONS, """\
+    ("handshake-of-another-key-are-believed", [(HANDSHAKE, """\
   return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 """, """\
   return SameTag(tag, tag) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 """)]),
-    ("speaks-for-others", [(INTRODUCTIONS, """\
+    ("speaks-for-others", [(HANDSHAKE, """\
   if (from != in.source) return HandshakeDrop::kSource;
 """, "")]),
-    ("an-earlier-start-replaces-a-later-one", [(INTRODUCTIONS, """\
+    ("an-earlier-start-replaces-a-later-one", [(HANDSHAKE, """\
   if (peer.known && in.incarnation <= peer.incarnation) {
 """, """\
   if (peer.known && in.incarnation == peer.incarnation) {
 """)]),
-    ("nets-of-other-shapes-are-alike", [(INTRODUCTIONS, """\
+    ("nets-of-other-shapes-are-alike", [(HANDSHAKE, """\
   if (theirs.layout_digest != ours.layout_digest) {
 """, """\
   if (theirs.layout_digest != ours.layout_digest && theirs.parameters != ours.parameters) {
 """)]),
-    ("is-done-before-the-peer-knows-it", [(INTRODUCTIONS, """\
+    ("is-done-before-the-peer-knows-it", [(HANDSHAKE, """\
   peer->confirmed = in.known == session_id_;
   peer->session_id = in.session_id;
 """, """\
   peer->confirmed = true;
   peer->session_id = in.session_id;
 """)]),
-    ("answers-as-often-as-it-is-asked", [(INTRODUCTIONS, """\
+    ("answers-as-often-as-it-is-asked", [(HANDSHAKE, """\
     if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns) {
 """, """\
     if (paid - now > (kAnswersAtOnce - 1) * config_.slow_ns && now < 0) {
 """)]),
-    ("the-first-peers-take-all-the-room", [(INTRODUCTIONS, """\
+    ("the-first-peers-take-all-the-room", [(HANDSHAKE, """\
   if (!peers_.empty()) first_ = (first_ + turn) % peers_.size();
 """, "")]),
-    ("tells-of-a-mismatch-that-is-repaired", [(INTRODUCTIONS, """\
+    ("tells-of-a-mismatch-that-is-repaired", [(HANDSHAKE, """\
   peer->mismatch.reset();
 """, "")]),
     ("takes-the-incarnation-that-is-known", [(REFUSED, """\
@@ -134,22 +134,22 @@ MUTANTS = [
 """.rstrip("\n"))]),
 
     # ---- Gossip ----------------------------------------------------------
-    ("a-receipt-for-an-earlier-edition-counts", [(BULLETINS, """\
+    ("a-receipt-for-an-earlier-edition-counts", [(GOSSIP, """\
   if (head.version < store_.Newest(entry)) return;
 """, "")]),
-    ("parts-of-two-editions-make-one", [(BULLETINS, """\
+    ("parts-of-two-editions-make-one", [(GOSSIP, """\
     assembly = {};
     assembly.version""", """\
     assembly.version""")]),
-    ("gossip-go-back-where-they-came-from", [(BULLETINS, """\
+    ("gossip-go-back-where-they-came-from", [(GOSSIP, """\
     ours_to_send_[entry] = is.version.number > 0 && is.via != link_;
 """, """\
     ours_to_send_[entry] = is.version.number > 0;
 """)]),
-    ("a-peers-new-life-is-told-nothing", [(BULLETINS, """\
+    ("a-peers-new-life-is-told-nothing", [(GOSSIP, """\
   peer->pending = ours_to_send_;
 """, "")]),
-    ("a-gossip-without-room-waits-its-time", [(BULLETINS, """\
+    ("a-gossip-without-room-waits-its-time", [(GOSSIP, """\
   peer->next_round = now;
   next_event_ = std::min(next_event_, now);
 """, "")]),

@@ -34,7 +34,7 @@ class Pages {
   void* at_[2] = {};
 };
 
-class PlayedMemory : public MemorySpace {
+class FakeMemory : public MemorySpace {
  public:
   std::string name() const override { return "played device 0"; }
   bool on_host() const override { return false; }
@@ -60,7 +60,7 @@ class PlayedMemory : public MemorySpace {
 };
 
 // Owns what a test says it owns.
-class PlayedDriver : public DeviceDriver {
+class FakeDriver : public DeviceDriver {
  public:
   DeviceType type() const override { return DeviceType::kCuda; }
   std::vector<DeviceInfo> List() override { return {}; }
@@ -71,13 +71,13 @@ class PlayedDriver : public DeviceDriver {
     return at >= owned.data() && at < owned.data() + owned.size() ? 0 : -1;
   }
   std::span<const std::byte> owned;
-  PlayedMemory memory;
+  FakeMemory memory;
 };
 
-PlayedDriver& Played() {
-  static PlayedDriver* const driver = [] {
-    auto made = std::make_unique<PlayedDriver>();
-    PlayedDriver* const raw = made.get();
+FakeDriver& Fake() {
+  static FakeDriver* const driver = [] {
+    auto made = std::make_unique<FakeDriver>();
+    FakeDriver* const raw = made.get();
     DeviceRegistry::Get().Register(std::move(made));
     return raw;
   }();
@@ -92,10 +92,10 @@ class VerbsGpuMemory : public testing::Test {
     VerbsOptions options;
     options.silence_ms = 1000 * Patience();
     group_ = ConnectVerbsGroup(2, options);
-    Played().owned = pages_.gpu();
-    Played().memory.exhausted = false;
+    Fake().owned = pages_.gpu();
+    Fake().memory.exhausted = false;
   }
-  void TearDown() override { Played().owned = {}; }
+  void TearDown() override { Fake().owned = {}; }
 
   Pages pages_{1 << 16};  // outlive the group
   Group group_;
@@ -133,7 +133,7 @@ TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
 
 TEST_F(VerbsGpuMemory, WithoutAnyWayToTheDeviceIsOneLine) {
   pages_.Forbid();
-  Played().memory.exhausted = true;
+  Fake().memory.exhausted = true;
   const std::string said = ErrorOf([&] { group_[0]->RegisterMemory(pages_.gpu()); });
   EXPECT_EQ(said,
             "transport verbs: rxe1 port 1: no way from the memory of played device 0 to this "

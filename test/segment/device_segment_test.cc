@@ -233,13 +233,13 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     SCOPED_TRACE(says_where);
     executors_.clear();
     streams_.clear();
-    std::vector<PlayedNic*> nics(2);
+    std::vector<FakeNic*> nics(2);
     LoopbackHub hub({.queue_frames = 4096, .max_frame_bytes = 1024});
     SegmentNodes segment(2, 200'000);
     PutOnDevice(&segment, {0, 1});
     segment.connect = [&](int node) {
-      auto nic = std::make_unique<PlayedNic>(hub.Connect(node),
-                                             PlayedNicOptions{.says_where = says_where});
+      auto nic =
+          std::make_unique<FakeNic>(hub.Connect(node), FakeNicOptions{.says_where = says_where});
       nics[node] = nic.get();
       return nic;
     };
@@ -287,12 +287,12 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceSegment, testing::ValuesIn(DeviceKinds()
 
 // ---- What only a played device shows ----
 
-class PlayedSegment : public DeviceSegment {};
-INSTANTIATE_TEST_SUITE_P(Played, PlayedSegment, testing::Values(DeviceKind{"played"}),
+class FakeSegment : public DeviceSegment {};
+INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"played"}),
                          [](const auto& info) { return info.param.name; });
 
 // That is what makes the others mean something.
-TEST_P(PlayedSegment, StraysOntoADeviceEndTheProgram) {
+TEST_P(FakeSegment, StraysOntoADeviceEndTheProgram) {
   Buffer memory(device_, 64);
   memory.get<float>();
   EXPECT_DEATH(
@@ -304,18 +304,17 @@ TEST_P(PlayedSegment, StraysOntoADeviceEndTheProgram) {
       "");
 }
 
-TEST_P(PlayedSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
+TEST_P(FakeSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
   for (const bool with_key : {false, true}) {
     SCOPED_TRACE(with_key);
     NetSegmentConfig config;
     if (with_key) config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
-    std::vector<PlayedNic*> nics(2);
+    std::vector<FakeNic*> nics(2);
     LoopbackHub hub(LoopbackOptions{});
     SegmentNodes segment(2, 5000, config);
     PutOnDevice(&segment, {0, 1});
     segment.connect = [&](int node) {
-      auto nic =
-          std::make_unique<PlayedNic>(hub.Connect(node), PlayedNicOptions{.reads = &device_});
+      auto nic = std::make_unique<FakeNic>(hub.Connect(node), FakeNicOptions{.reads = &device_});
       nics[node] = nic.get();
       return nic;
     };
@@ -330,7 +329,7 @@ TEST_P(PlayedSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
   }
 }
 
-TEST_P(PlayedSegment, EndsWhileKernelsAreUnderWay) {
+TEST_P(FakeSegment, EndsWhileKernelsAreUnderWay) {
   SegmentNodes segment(2, 20000);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
@@ -339,7 +338,7 @@ TEST_P(PlayedSegment, EndsWhileKernelsAreUnderWay) {
   segment.Kill(1);
 }
 
-TEST_P(PlayedSegment, SaysWhyItsDeviceHasFailed) {
+TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
   SegmentNodes segment(2, 3000);
   PutOnDevice(&segment, {1});
   segment.StartAll();

@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-struct PlayedNicOptions {
+struct FakeNicOptions {
   size_t buffers = 2048;              // frames that are lent at once at most
   bool says_where = true;             // where received frames lie
   const FakeDevice* reads = nullptr;  // sends payloads from there, without a copy
@@ -23,9 +23,9 @@ struct PlayedNicOptions {
   const NodeId* full_to = nullptr;    // nor for any to this node
 };
 
-class PlayedNic : public Transport {
+class FakeNic : public Transport {
  public:
-  PlayedNic(std::unique_ptr<Transport> inner, const PlayedNicOptions& options)
+  FakeNic(std::unique_ptr<Transport> inner, const FakeNicOptions& options)
       : Transport(inner->info()),
         options_(options),
         inner_(std::move(inner)),
@@ -91,7 +91,7 @@ class PlayedNic : public Transport {
   // What a kernel that is late would take for numbers that are none.
   void Spoil() { std::memset(memory_.get(), 0xff, std::max<size_t>(lent_, 1) * stride_); }
 
-  const PlayedNicOptions options_;
+  const FakeNicOptions options_;
   const std::unique_ptr<Transport> inner_;
   const size_t stride_;
   Buffer memory_;

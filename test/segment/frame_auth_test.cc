@@ -39,9 +39,9 @@ Bytes Sealed(FrameSigner* signer, NodeId source, uint8_t content = 7,
   return frame;
 }
 
-class Sign : public testing::Test {
+class FrameAuthentication : public testing::Test {
  protected:
-  Sign() { verifier.Admit(1, kLife); }
+  FrameAuthentication() { verifier.Admit(1, kLife); }
   VerifyResult Verify(const Bytes& frame) { return verifier.Verify(frame).result; }
   uint64_t Count(VerifyResult result) const {
     return verifier.counts()[static_cast<size_t>(result)];
@@ -52,7 +52,7 @@ class Sign : public testing::Test {
   FrameVerifier verifier{key, kRun, 4};
 };
 
-TEST_F(Sign, AFrameIsOpenedAsItWasSealed) {
+TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
   for (size_t bytes : {0, 1, 12, 1400, 8896}) {
     const Bytes frame = Sealed(&signer, 1, 9, bytes);
     const Verified opened = verifier.Verify(frame);
@@ -66,16 +66,16 @@ TEST_F(Sign, AFrameIsOpenedAsItWasSealed) {
   EXPECT_EQ(Count(VerifyResult::kVerified), 5u);
 }
 
-TEST_F(Sign, AHeaderAndAPayloadAreSealedAsTheOnePieceThatArrives) {
+TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives) {
   Bytes frame = Sealed(&signer, 1);
   FrameSigner again(key, kRun, 1, kLife);
   Bytes trailer(kFrameTagBytes);
   again.Sign(std::span(frame).first(kFrameHeaderBytes + kPayload), {},
-             std::span(trailer).first<kFrameTagBytes>());
+                            std::span(trailer).first<kFrameTagBytes>());
   EXPECT_EQ(Bytes(frame.end() - kFrameTagBytes, frame.end()), trailer);
 }
 
-TEST_F(Sign, AnyFlippedBitIsRefused) {
+TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
   const Bytes good = Sealed(&signer, 1);
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
     Bytes frame = good;
@@ -85,7 +85,7 @@ TEST_F(Sign, AnyFlippedBitIsRefused) {
   EXPECT_EQ(Verify(good), VerifyResult::kVerified);  // no forgery has used up its number
 }
 
-TEST_F(Sign, FramesOfOtherLengthsAreRefused) {
+TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
   const Bytes good = Sealed(&signer, 1);
   for (size_t size = 0; size < good.size(); ++size) {
     EXPECT_NE(Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
@@ -97,7 +97,7 @@ TEST_F(Sign, FramesOfOtherLengthsAreRefused) {
   EXPECT_EQ(Verify(longer), VerifyResult::kTag);
 }
 
-TEST_F(Sign, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
+TEST_F(FrameAuthentication, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
   FrameSigner other_life(key, kRun, 1, kNextLife), other_run(key, kRun + 1, 1, kLife);
   FrameSigner other_node(key, kRun, 2, kLife), other_key(KeyOf(2), kRun, 1, kLife);
   for (FrameSigner* wrong : {&other_life, &other_run, &other_node, &other_key}) {
@@ -111,7 +111,7 @@ TEST_F(Sign, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
   EXPECT_EQ(Count(VerifyResult::kStranger), 3u);
 }
 
-TEST_F(Sign, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
+TEST_F(FrameAuthentication, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
   const Bytes recorded = Sealed(&signer, 1), kept = Sealed(&signer, 1);
   EXPECT_EQ(Verify(recorded), VerifyResult::kVerified);
   verifier.Admit(1, kNextLife);
@@ -121,7 +121,7 @@ TEST_F(Sign, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
   EXPECT_EQ(Verify(Sealed(&next, 1)), VerifyResult::kVerified);
 }
 
-TEST_F(Sign, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
+TEST_F(FrameAuthentication, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
   const Bytes frame = Sealed(&signer, 1);
   EXPECT_EQ(Verify(frame), VerifyResult::kVerified);
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
@@ -130,7 +130,7 @@ TEST_F(Sign, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
   EXPECT_EQ(Count(VerifyResult::kReplayed), 2u);
 }
 
-TEST_F(Sign, TheWindowEndsAfter4096Frames) {
+TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   std::vector<Bytes> frames;
   for (int i = 0; i < 4098; ++i) frames.push_back(Sealed(&signer, 1, 7, 0));
   EXPECT_EQ(Verify(frames[4096]), VerifyResult::kVerified);  // number 4097
@@ -144,7 +144,7 @@ TEST_F(Sign, TheWindowEndsAfter4096Frames) {
   EXPECT_EQ(Count(VerifyResult::kOld), 2u);
 }
 
-TEST_F(Sign, EveryFrameIsSealedDifferently) {
+TEST_F(FrameAuthentication, EveryFrameIsSealedDifferently) {
   std::set<Bytes> trailers;
   for (int i = 0; i < 100; ++i) {
     const Bytes frame = Sealed(&signer, 1);
@@ -154,7 +154,7 @@ TEST_F(Sign, EveryFrameIsSealedDifferently) {
   EXPECT_EQ(signer.sealed(), 100u);
 }
 
-TEST_F(Sign, ANodeThatHasIntroducedItselfIsOpened) {
+TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
   test::Meeting meeting(2);
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));

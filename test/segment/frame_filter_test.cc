@@ -49,7 +49,7 @@ struct Leaving {
 };
 
 // Carries handshake messages to and fro for five seconds.
-void Introduce(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t begin = 0) {
+void Establish(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t begin = 0) {
   for (int64_t now = begin; now < begin + 5'000 * test::kMs; now += 50 * test::kMs) {
     for (const auto& [from, from_id, to, to_id] :
          {std::tuple(a, a_id, b, b_id), std::tuple(b, b_id, a, a_id)}) {
@@ -67,13 +67,13 @@ uint64_t Drops(const FrameFilter& filter, FilterDrop drop) {
   return filter.drops()[static_cast<size_t>(drop)];
 }
 
-TEST(FrameFilter, LetsInWhoHasIntroducedItselfAndNobodyElse) {
+TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
   for (char key : {'\0', 'k'}) {
     FrameFilter a(ConfigFor(0, 1, key)), b(ConfigFor(1, 1, key));
     const Bytes early = Leaving(1, &b).OnTheWire();
     EXPECT_FALSE(a.Enter({1, early}, 0));
     EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 1u);
-    Introduce(&a, 0, &b, 1);
+    Establish(&a, 0, &b, 1);
     const Bytes sent = Leaving(1, &b).OnTheWire();
     EXPECT_EQ(sent.size(), kFrameHeaderBytes + 40 + (key ? kFrameTagBytes : 0));
     const auto entered = a.Enter({1, sent}, 0);
@@ -101,7 +101,7 @@ TEST(FrameFilter, LetsInWhoHasIntroducedItselfAndNobodyElse) {
 TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
   FrameFilter a(ConfigFor(0, 1, 'k'));
   auto b = std::make_unique<FrameFilter>(ConfigFor(1, 1, 'k'));
-  Introduce(&a, 0, b.get(), 1);
+  Establish(&a, 0, b.get(), 1);
   const Bytes sent = Leaving(1, b.get()).OnTheWire();
   for (size_t at = 0; at < sent.size(); ++at) {
     Bytes altered = sent;
@@ -116,18 +116,18 @@ TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
   EXPECT_EQ(Drops(a, FilterDrop::kReplayed), before + 1);
   const Bytes unused = Leaving(1, b.get()).OnTheWire();
   b = std::make_unique<FrameFilter>(ConfigFor(1, 2, 'k'));
-  Introduce(&a, 0, b.get(), 1);
+  Establish(&a, 0, b.get(), 1);
   EXPECT_FALSE(a.Enter({1, unused}, 0));
   EXPECT_TRUE(a.Enter({1, Leaving(1, b.get()).OnTheWire()}, 0));
 }
 
 TEST(FrameFilter, SealsAnewAfterItHasTakenALaterIncarnation) {
   FrameFilter a(ConfigFor(0, 1, 'k')), earlier(ConfigFor(1, 7, 'k'));
-  Introduce(&a, 0, &earlier, 1);
+  Establish(&a, 0, &earlier, 1);
   FrameFilter b(ConfigFor(1, 5, 'k'));
   const Nonce session_id = b.handshake().session_id();
   const Bytes before = Leaving(1, &b).OnTheWire();
-  Introduce(&a, 0, &b, 1, 5'000 * test::kMs);
+  Establish(&a, 0, &b, 1, 5'000 * test::kMs);
   EXPECT_EQ(b.handshake().incarnation(), 8u);
   EXPECT_NE(b.handshake().session_id(), session_id);
   EXPECT_FALSE(a.Enter({1, before}, 0));
@@ -138,12 +138,12 @@ TEST(FrameFilter, SaysWhyItRefuses) {
   FrameFilterConfig other = ConfigFor(1, 1, '\0');
   other.handshake.settings.parameters += 5;
   FrameFilter a(ConfigFor(0, 1, '\0')), b(other);
-  Introduce(&a, 0, &b, 1);
+  Establish(&a, 0, &b, 1);
   const int64_t now = 5'000 * test::kMs;
   EXPECT_EQ(a.Verdict(now), JoinVerdict::kWait);
   EXPECT_EQ(a.refusal(), "");
-  Introduce(&a, 0, &b, 1, now);
-  Introduce(&a, 0, &b, 1, 2 * now);
+  Establish(&a, 0, &b, 1, now);
+  Establish(&a, 0, &b, 1, 2 * now);
   EXPECT_EQ(a.Verdict(3 * now), JoinVerdict::kGiveUp);
   EXPECT_EQ(b.Verdict(3 * now), JoinVerdict::kGiveUp);
   EXPECT_EQ(a.refusal(),

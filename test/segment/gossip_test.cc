@@ -48,7 +48,7 @@ class Post {
                    [&](NodeId peer) { return peer != node; });
       one.links[s] = std::make_unique<Gossip>(config, one.store.get());
     }
-    Introduce();
+    Establish();
   }
   void StartAll() {
     for (size_t i = 0; i < nodes_.size(); ++i) Start(static_cast<NodeId>(i));
@@ -114,7 +114,7 @@ class Post {
     const auto& on = segments_[segment];
     return std::find(on.begin(), on.end(), node) != on.end();
   }
-  void Introduce() {
+  void Establish() {
     for (size_t s = 0; s < segments_.size(); ++s) {
       for (NodeId a : segments_[s]) {
         for (NodeId b : segments_[s]) {

@@ -165,7 +165,7 @@ TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   Segment segment(2, 15000);
   const auto connect = segment.connect;
   segment.connect = [connect](int node) {
-    return std::make_unique<test::PlayedNic>(connect(node), test::PlayedNicOptions{.buffers = 2});
+    return std::make_unique<test::FakeNic>(connect(node), test::FakeNicOptions{.buffers = 2});
   };
   segment.StartAll();
   segment.Run(100);
@@ -239,8 +239,8 @@ TEST(NetSegment, AFullDestinationHoldsUpNoOther) {
   NodeId full_to = kAllNodes - 1;
   const auto connect = segment.connect;
   segment.connect = [&](int node) -> std::unique_ptr<Transport> {
-    return std::make_unique<test::PlayedNic>(connect(node),
-                                             test::PlayedNicOptions{.full_to = &full_to});
+    return std::make_unique<test::FakeNic>(connect(node),
+                                           test::FakeNicOptions{.full_to = &full_to});
   };
   segment.StartAll();
   segment.Run(100);
@@ -303,8 +303,7 @@ class FullTransport : public testing::Test {
     const auto connect = segment_->connect;
     segment_->connect = [this, connect](int node) -> std::unique_ptr<Transport> {
       if (node != 0) return connect(node);
-      return std::make_unique<test::PlayedNic>(connect(node),
-                                               test::PlayedNicOptions{.full = &full_});
+      return std::make_unique<test::FakeNic>(connect(node), test::FakeNicOptions{.full = &full_});
     };
     segment_->gossip = [this](int node) {
       const auto id = static_cast<NodeId>(node);

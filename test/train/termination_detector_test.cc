@@ -16,7 +16,7 @@ using State = TerminationDetector::State;
 using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
 // Nodes whose gossip messages everybody has at once, and whose segments a test moves by hand.
-class RunEndings : public testing::Test {
+class TerminationDetectors : public testing::Test {
  protected:
   static constexpr size_t kNodes = 4;
 
@@ -70,7 +70,7 @@ class RunEndings : public testing::Test {
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
-TEST_F(RunEndings, TellWhatChangesAllTheTimeFiftyTimesASecond) {
+TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   End(0, {1});
   End(1, {0});
   for (int i = 1; i <= 200; ++i) {
@@ -84,7 +84,7 @@ TEST_F(RunEndings, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   EXPECT_EQ(Look(1), State::kQuiescent);
 }
 
-TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
+TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   weights_[1] = 3;
   End(0, {1, 2});
   EXPECT_EQ(Look(0), State::kTraining);
@@ -105,7 +105,7 @@ TEST_F(RunEndings, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1, 2}));
 }
 
-TEST_F(RunEndings, NoticeWeightsThatChangeUncounted) {
+TEST_F(TerminationDetectors, NoticeWeightsThatChangeUncounted) {
   End(0, {1});
   End(1, {0});
   for (NodeId node : {1, 0, 1}) Look(node);
@@ -115,7 +115,7 @@ TEST_F(RunEndings, NoticeWeightsThatChangeUncounted) {
   EXPECT_EQ(Look(1), State::kInFlight);
 }
 
-TEST_F(RunEndings, WaitForThoseThatOthersHear) {
+TEST_F(TerminationDetectors, WaitForThoseThatOthersHear) {
   End(0, {1});
   End(1, {0, 2});
   Look(1);
@@ -129,7 +129,7 @@ TEST_F(RunEndings, WaitForThoseThatOthersHear) {
   EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
-TEST_F(RunEndings, WaitForNobodyWhoIsNotHeard) {
+TEST_F(TerminationDetectors, WaitForNobodyWhoIsNotHeard) {
   End(0, {1});
   End(1, {0, 2});
   End(2, {1, 3});
@@ -144,7 +144,7 @@ TEST_F(RunEndings, WaitForNobodyWhoIsNotHeard) {
   EXPECT_EQ(Look(0), State::kQuiescent);  // alone
 }
 
-TEST_F(RunEndings, WaitForNobodyWhoGoes) {
+TEST_F(TerminationDetectors, WaitForNobodyWhoGoes) {
   weights_[1] = 1;
   End(0, {1});
   End(1, {0});
@@ -154,7 +154,7 @@ TEST_F(RunEndings, WaitForNobodyWhoGoes) {
   EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
-TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
+TEST_F(TerminationDetectors, TellThatWhatIsDoneOnceIsDone) {
   End(0, {1});
   End(1, {0});
   Look(0);
@@ -165,7 +165,7 @@ TEST_F(RunEndings, TellThatWhatIsDoneOnceIsDone) {
   EXPECT_TRUE(nodes_[0]->done());
 }
 
-TEST_F(RunEndings, GiveUpOnLongLastIterations) {
+TEST_F(TerminationDetectors, GiveUpOnLongLastIterations) {
   End(0, {1});
   EXPECT_EQ(Look(0), State::kTraining);
   clock_.AdvanceNs(TerminationDetector::kTrainNs - 50'000'000);
@@ -175,7 +175,7 @@ TEST_F(RunEndings, GiveUpOnLongLastIterations) {
 
 // Node 1 is in an iteration of which it has had one before that took `longest_ms`; node 0 has
 // ended. Returns after how many ms, in steps of a second, node 0 gives up.
-int64_t RunEndings::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
+int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
   clock_.AdvanceNs(1'000'000'000);
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
@@ -188,7 +188,7 @@ int64_t RunEndings::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tell
   return waited_ms;
 }
 
-TEST_F(RunEndings, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
+TEST_F(TerminationDetectors, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
   EXPECT_EQ(GivesUpAfterMs(50'000, 10), 150'000);
   EXPECT_EQ(GivesUpAfterMs(10, 50'000), 150'000);  // this is the slower one
   EXPECT_EQ(GivesUpAfterMs(10, 10), 30'000);
@@ -199,7 +199,7 @@ TEST_F(RunEndings, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
             TerminationDetector::kMostTrainNs / 1'000'000);
 }
 
-TEST_F(RunEndings, TakeTheLastStepOfAnIterationThatIsLong) {
+TEST_F(TerminationDetectors, TakeTheLastStepOfAnIterationThatIsLong) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
   nodes_[1]->TellTraining(60'000'000'000);
@@ -213,7 +213,7 @@ TEST_F(RunEndings, TakeTheLastStepOfAnIterationThatIsLong) {
   EXPECT_EQ(Look(0), State::kQuiescent);
 }
 
-TEST_F(RunEndings, FlushWhatIsLeftOnceAllHaveEnded) {
+TEST_F(TerminationDetectors, FlushWhatIsLeftOnceAllHaveEnded) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
   weights_[1] = 1;
@@ -226,7 +226,7 @@ TEST_F(RunEndings, FlushWhatIsLeftOnceAllHaveEnded) {
 }
 
 // A master keeps the sign of a zero that was loaded, its workers do not.
-TEST_F(RunEndings, ComeWhereZerosDifferInTheirSign) {
+TEST_F(TerminationDetectors, ComeWhereZerosDifferInTheirSign) {
   weights_[0] = -0.0f;
   weights_[1] = 0.0f;
   for (NodeId node : {0, 1}) End(node, {0, 1});
@@ -241,7 +241,7 @@ TEST_F(RunEndings, ComeWhereZerosDifferInTheirSign) {
   EXPECT_EQ(TerminationDetector::Checksum(others), Crc32c(std::as_bytes(std::span(others))));
 }
 
-TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
+TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
   weights_[1] = 1;
   End(0, {1});
   End(1, {0});
@@ -261,7 +261,7 @@ TEST_F(RunEndings, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) {
   EXPECT_EQ(Look(0), State::kDiverged);
 }
 
-TEST_F(RunEndings, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
+TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   said_.clear();
   EXPECT_EQ(LookStopped(1, true),
@@ -278,7 +278,7 @@ TEST_F(RunEndings, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
   EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kThis);
 }
 
-TEST_F(RunEndings, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
+TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
   EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kOther);
@@ -286,13 +286,13 @@ TEST_F(RunEndings, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysIt
   EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kThis);
 }
 
-TEST_F(RunEndings, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
+TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   Look(0);
   EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kNobody);
 }
 
-TEST_F(RunEndings, WaitForTheLastIterationOfANodeThatWasStopped) {
+TEST_F(TerminationDetectors, WaitForTheLastIterationOfANodeThatWasStopped) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   LookStopped(1, false, false);
   EXPECT_EQ(Look(0), State::kTraining);

@@ -4,8 +4,8 @@
 //
 // The weights of a simulated chunk are few; on the fabric its frames are as long as those of
 // a chunk of `chunk_floats`.
-#ifndef MILLRACE_TEST_FABRIC_CARRIER_H_
-#define MILLRACE_TEST_FABRIC_CARRIER_H_
+#ifndef MILLRACE_TEST_FABRIC_SIM_PORT_H_
+#define MILLRACE_TEST_FABRIC_SIM_PORT_H_
 
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@
 
 namespace millrace::fabric {
 
-struct CarrierOptions {
+struct SimPortOptions {
   Wire wire;
   // Frames to all leave once; else as a copy to each. Only where the wire can.
   bool multicast = false;
@@ -37,9 +37,9 @@ struct CarrierOptions {
 int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes, int64_t chunk_floats);
 
 // Not thread-safe. Ends are numbered segment by segment, in the order of the nodes.
-class Carrier {
+class SimPort {
  public:
-  Carrier(const Shape& shape, const CarrierOptions& options);
+  SimPort(const Shape& shape, const SimPortOptions& options);
 
   struct End {
     size_t segment;
@@ -99,7 +99,7 @@ class Carrier {
   static uint64_t SessionOf(size_t place, bool to_all) { return 2 * place + (to_all ? 1 : 0); }
 
   const Shape shape_;
-  const CarrierOptions options_;
+  const SimPortOptions options_;
   Fabric fabric_;
   std::vector<End> ends_;
   std::vector<std::vector<size_t>> ends_of_;  // by node
@@ -112,4 +112,4 @@ class Carrier {
 
 }  // namespace millrace::fabric
 
-#endif  // MILLRACE_TEST_FABRIC_CARRIER_H_
+#endif  // MILLRACE_TEST_FABRIC_SIM_PORT_H_

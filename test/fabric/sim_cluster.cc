@@ -1,4 +1,4 @@
-#include "test/fabric/fleet.h"
+#include "test/fabric/sim_cluster.h"
 
 #include <algorithm>
 
@@ -18,48 +18,48 @@ constexpr int64_t kMostUnsent = 256;
 constexpr uint64_t kRun = 0x5ca1e000;
 
 // Floats of a chunk whose position is as long as the longest frame.
-int64_t ChunkFloats(const FleetOptions& options) {
+int64_t ChunkFloats(const SimClusterOptions& options) {
   if (options.carrier.chunk_floats > 0) return options.carrier.chunk_floats;
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes));
   return (options.carrier.wire.most_frame_bytes - head) / 4;
 }
 
-CarrierOptions Filled(const FleetOptions& options) {
-  CarrierOptions carrier = options.carrier;
+SimPortOptions Filled(const SimClusterOptions& options) {
+  SimPortOptions carrier = options.carrier;
   carrier.chunk_floats = ChunkFloats(options);
   return carrier;
 }
 
 }  // namespace
 
-Partition CutOf(const FleetOptions& options) {
+Partition CutOf(const SimClusterOptions& options) {
   return {options.carrier.wire, options.chunks, ChunkFloats(options), options.codec,
           options.carrier.multicast};
 }
 
-struct Fleet::Totals {
+struct SimCluster::Totals {
   std::vector<PortCounts> ports;
   std::vector<ExchangeStats> ends;
   int64_t position_bytes = 0;
 };
 
-Fleet::Fleet(const FleetOptions& options)
+SimCluster::SimCluster(const SimClusterOptions& options)
     : options_(options),
       chunk_floats_(ChunkFloats(options)),
       most_backlog_ns_(static_cast<int64_t>(
           static_cast<double>(kMostUnsent *
                               options.carrier.wire.BytesOf(options.carrier.wire.most_frame_bytes)) /
           options.carrier.rates.out_bytes_per_second * 1e9)),
-      carrier_(options.shape, Filled(options)),
+      port_(options.shape, Filled(options)),
       nodes_(options.shape.nodes),
-      ends_(carrier_.ends().size()),
+      ends_(port_.ends().size()),
       room_(kBatch) {
   for (Node& node : nodes_) node.weights.assign(options.chunks * kFloats, 0.0f);
   for (size_t end = 0; end < ends_.size(); ++end) Start(end);
 }
 
-void Fleet::Start(size_t index) {
-  const Carrier::End& place = carrier_.ends()[index];
+void SimCluster::Start(size_t index) {
+  const SimPort::End& place = port_.ends()[index];
   Node& node = nodes_[place.node];
   const int64_t size = options_.chunks * kFloats;
   node.memory.emplace_back(new float[2 * size]());
@@ -88,30 +88,30 @@ void Fleet::Start(size_t index) {
 
 // ---- One node ---------------------------------------------------------------
 
-void Fleet::Receive(uint16_t node) {
-  const std::vector<size_t>& ends = carrier_.ends_of(node);
+void SimCluster::Receive(uint16_t node) {
+  const std::vector<size_t>& ends = port_.ends_of(node);
   // Also without frames: time has passed.
   for (const size_t end : ends) ends_[end].exchange->Receive({}, now_);
   for (bool more = true; more;) {
     arrived_.clear();
-    Carrier::Arrived arrived;
-    while (arrived_.size() < kBatch && (more = carrier_.Take(node, now_, &arrived))) {
+    SimPort::Arrived arrived;
+    while (arrived_.size() < kBatch && (more = port_.Take(node, now_, &arrived))) {
       arrived_.push_back(arrived);
     }
     for (const size_t end : ends) {
       frames_.clear();
-      for (const Carrier::Arrived& each : arrived_) {
+      for (const SimPort::Arrived& each : arrived_) {
         if (each.end == end) frames_.push_back(each.bytes);
       }
       if (!frames_.empty()) ends_[end].exchange->Receive(frames_, now_);
     }
-    for (const Carrier::Arrived& each : arrived_) carrier_.Release(each, now_);
+    for (const SimPort::Arrived& each : arrived_) port_.Release(each, now_);
   }
 }
 
 // What one segment merged goes on through the others (Cluster does so in the program).
-void Fleet::PassOnMerges(uint16_t node) {
-  const std::vector<size_t>& ends = carrier_.ends_of(node);
+void SimCluster::PassOnMerges(uint16_t node) {
+  const std::vector<size_t>& ends = port_.ends_of(node);
   if (ends.size() < 2) return;
   for (const size_t end : ends) {
     const ExchangeStats& stats = ends_[end].exchange->stats();
@@ -125,16 +125,15 @@ void Fleet::PassOnMerges(uint16_t node) {
 }
 
 // Frames whose windows have room now. A destination without room holds up no other.
-void Fleet::Offer(size_t index) {
+void SimCluster::Offer(size_t index) {
   End& end = ends_[index];
   size_t kept = 0;
   full_.clear();
   for (const PostedFrame& frame : end.held) {
     const uint16_t to = frame.destination;
     const bool tried = std::find(full_.begin(), full_.end(), to) != full_.end();
-    const bool busy =
-        carrier_.fabric().BacklogNs(carrier_.ends()[index].node, now_) >= most_backlog_ns_;
-    if (!tried && !busy && carrier_.Send(index, frame, now_)) {
+    const bool busy = port_.fabric().BacklogNs(port_.ends()[index].node, now_) >= most_backlog_ns_;
+    if (!tried && !busy && port_.Send(index, frame, now_)) {
       end.exchange->Release(frame.slot);
       continue;
     }
@@ -145,19 +144,19 @@ void Fleet::Offer(size_t index) {
 }
 
 // Whether there may be more to send at once.
-bool Fleet::Send(uint16_t node, size_t index) {
+bool SimCluster::Send(uint16_t node, size_t index) {
   End& end = ends_[index];
   Offer(index);
   const size_t before = end.held.size(), room = std::min(kBatch, options_.slots - before);
-  if (carrier_.fabric().BacklogNs(node, now_) >= most_backlog_ns_ || room == 0) return false;
+  if (port_.fabric().BacklogNs(node, now_) >= most_backlog_ns_ || room == 0) return false;
   const size_t count = end.exchange->Send({room_.data(), room}, now_);
   end.held.insert(end.held.end(), room_.begin(), room_.begin() + static_cast<ptrdiff_t>(count));
   Offer(index);
   return count == room && end.held.size() < before + count;
 }
 
-void Fleet::Pass(uint16_t node) {
-  const std::vector<size_t>& ends = carrier_.ends_of(node);
+void SimCluster::Pass(uint16_t node) {
+  const std::vector<size_t>& ends = port_.ends_of(node);
   Node& self = nodes_[node];
   if (busy_) {
     ++self.iterations;
@@ -180,35 +179,35 @@ void Fleet::Pass(uint16_t node) {
 
 // ---- All --------------------------------------------------------------------
 
-void Fleet::Step() {
-  int64_t next = carrier_.fabric().NextEvent();
+void SimCluster::Step() {
+  int64_t next = port_.fabric().NextEvent();
   for (const Node& node : nodes_) next = std::min(next, node.due);
   const int64_t passes =
       std::max<int64_t>((next - now_ + options_.pass_ns - 1) / options_.pass_ns, 1);
   now_ += passes * options_.pass_ns;
-  carrier_.fabric().Advance(now_);
+  port_.fabric().Advance(now_);
   for (uint16_t node = 0; node < nodes_.size(); ++node) {
-    if (nodes_[node].due <= now_ || carrier_.fabric().NextArrival(node) <= now_) Pass(node);
+    if (nodes_[node].due <= now_ || port_.fabric().NextArrival(node) <= now_) Pass(node);
   }
 }
 
-bool Fleet::InSync() const {
+bool SimCluster::InSync() const {
   for (size_t end = 0; end < ends_.size(); ++end) {
     const Exchange& exchange = *ends_[end].exchange;
     if (!exchange.in_sync() ||
-        exchange.view().synced() != options_.shape.segments[carrier_.ends()[end].segment].size()) {
+        exchange.view().synced() != options_.shape.segments[port_.ends()[end].segment].size()) {
       return false;
     }
   }
   return true;
 }
 
-bool Fleet::Quiescent() const {
+bool SimCluster::Quiescent() const {
   return std::all_of(ends_.begin(), ends_.end(),
                      [](const End& end) { return end.held.empty() && end.exchange->quiescent(); });
 }
 
-void Fleet::Join(int64_t within_ns) {
+void SimCluster::Join(int64_t within_ns) {
   const int64_t until = now_ + within_ns;
   while (!(InSync() && Quiescent())) {
     if (now_ > until) {
@@ -221,33 +220,33 @@ void Fleet::Join(int64_t within_ns) {
   }
 }
 
-void Fleet::Work(bool busy) {
+void SimCluster::Work(bool busy) {
   busy_ = busy;
   for (uint16_t node = 0; node < nodes_.size(); ++node) {
     // What came last has to be looked at, too.
     ++nodes_[node].iterations;
-    for (const size_t end : carrier_.ends_of(node)) {
+    for (const size_t end : port_.ends_of(node)) {
       ends_[end].exchange->SetProgress(nodes_[node].iterations);
     }
     nodes_[node].due = now_;
   }
 }
 
-void Fleet::Run(int64_t ns) {
+void SimCluster::Run(int64_t ns) {
   for (const int64_t until = now_ + ns; now_ < until;) Step();
 }
 
-Fleet::Totals Fleet::Read() const {
+SimCluster::Totals SimCluster::Read() const {
   Totals totals;
   for (uint16_t node = 0; node < nodes_.size(); ++node) {
-    totals.ports.push_back(carrier_.fabric().counts(node));
+    totals.ports.push_back(port_.fabric().counts(node));
   }
   for (const End& end : ends_) totals.ends.push_back(end.exchange->stats());
-  totals.position_bytes = carrier_.position_bytes();
+  totals.position_bytes = port_.position_bytes();
   return totals;
 }
 
-Reading Fleet::Measure(int64_t ns) {
+Reading SimCluster::Measure(int64_t ns) {
   const int64_t begin = now_;
   const Totals before = Read();
   Run(ns);
@@ -278,7 +277,7 @@ Reading Fleet::Measure(int64_t ns) {
     reading.positions_taken += taken;
     reading.diffs_merged += merged;
     reading.resends += b.resends - a.resends;
-    const size_t segment = carrier_.ends()[end].segment;
+    const size_t segment = port_.ends()[end].segment;
     const auto members = static_cast<double>(options_.shape.segments[segment].size());
     const auto owned = static_cast<double>(exchange.table().owned.size());
     const auto others = static_cast<double>(options_.chunks) - owned;
@@ -300,7 +299,7 @@ Reading Fleet::Measure(int64_t ns) {
   return reading;
 }
 
-Spread Fleet::MeasureSpread(int marks, uint64_t seed, int64_t within_ns) {
+Spread SimCluster::MeasureSpread(int marks, uint64_t seed, int64_t within_ns) {
   struct Mark {
     int64_t chunk;
     uint16_t from;
@@ -345,16 +344,16 @@ Spread Fleet::MeasureSpread(int marks, uint64_t seed, int64_t within_ns) {
   return {sum / replicas / marks, last / marks};
 }
 
-bool Fleet::Settle(int64_t within_ns) {
+bool SimCluster::Settle(int64_t within_ns) {
   const int64_t until = now_ + within_ns;
-  while (!(Quiescent() && carrier_.fabric().idle())) {
+  while (!(Quiescent() && port_.fabric().idle())) {
     if (now_ > until) return false;
     Step();
   }
   return true;
 }
 
-bool Fleet::Conserved() const {
+bool SimCluster::Conserved() const {
   double made = 0, held = 0;
   for (const Node& node : nodes_) {
     made += static_cast<double>(node.made);

@@ -6,8 +6,8 @@
 // What is simulated is the fabric, the time, and solvers that have new progress in every
 // chunk whenever the exchange looks (busy_executor.h): the most traffic that there can be.
 // A chunk holds kFloats weights in memory, and counts as `chunk_floats` on the fabric.
-#ifndef MILLRACE_TEST_FABRIC_FLEET_H_
-#define MILLRACE_TEST_FABRIC_FLEET_H_
+#ifndef MILLRACE_TEST_FABRIC_SIM_CLUSTER_H_
+#define MILLRACE_TEST_FABRIC_SIM_CLUSTER_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,14 +15,14 @@
 
 #include "exchange/protocol/exchange.h"
 #include "test/fabric/bound.h"
-#include "test/fabric/carrier.h"
 #include "test/fabric/shape.h"
+#include "test/fabric/sim_port.h"
 
 namespace millrace::fabric {
 
-struct FleetOptions {
+struct SimClusterOptions {
   Shape shape;
-  CarrierOptions carrier;  // chunk_floats 0: as many as a frame holds
+  SimPortOptions carrier;  // chunk_floats 0: as many as a frame holds
   int64_t chunks = 2048;   // of the weights; all segments carry all of them
   Codec codec = Codec::kFloat32;
   int64_t pass_ns = 10'000;  // how often a node looks at what has come
@@ -30,7 +30,7 @@ struct FleetOptions {
 };
 
 // What travels between such nodes, for the bounds of bound.h.
-Partition CutOf(const FleetOptions& options);
+Partition CutOf(const SimClusterOptions& options);
 
 // Of a stretch of time; per second, or counts.
 struct Reading {
@@ -54,12 +54,12 @@ struct Spread {
 };
 
 // Not thread-safe; a function of its options.
-class Fleet {
+class SimCluster {
  public:
   // Floats of a chunk in memory: one for tokens, one for marks.
   static constexpr int64_t kFloats = 4;
 
-  explicit Fleet(const FleetOptions& options);
+  explicit SimCluster(const SimClusterOptions& options);
 
   // Until all are in sync; solvers rest meanwhile. Throws Error if that takes longer than
   // `within_ns` of simulated time.
@@ -79,7 +79,7 @@ class Fleet {
   int64_t now() const { return now_; }
   int64_t chunk_floats() const { return chunk_floats_; }
   const Exchange& exchange(size_t end) const { return *ends_[end].exchange; }
-  const Carrier& carrier() const { return carrier_; }
+  const SimPort& carrier() const { return port_; }
   Partition cut() const { return CutOf(options_); }
 
  private:
@@ -109,13 +109,13 @@ class Fleet {
   bool Quiescent() const;
   Totals Read() const;
 
-  const FleetOptions options_;
+  const SimClusterOptions options_;
   const int64_t chunk_floats_;
   const int64_t most_backlog_ns_;
-  Carrier carrier_;
+  SimPort port_;
   std::vector<Node> nodes_;
   std::vector<End> ends_;
-  std::vector<Carrier::Arrived> arrived_;
+  std::vector<SimPort::Arrived> arrived_;
   std::vector<std::span<const std::byte>> frames_;
   std::vector<PostedFrame> room_;
   std::vector<uint16_t> full_;  // destinations without room, of one Offer
@@ -125,4 +125,4 @@ class Fleet {
 
 }  // namespace millrace::fabric
 
-#endif  // MILLRACE_TEST_FABRIC_FLEET_H_
+#endif  // MILLRACE_TEST_FABRIC_SIM_CLUSTER_H_

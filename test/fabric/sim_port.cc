@@ -1,4 +1,4 @@
-#include "test/fabric/carrier.h"
+#include "test/fabric/sim_port.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +30,7 @@ int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes,
   return LeastPayloadBytes(codec, chunk_floats);
 }
 
-Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
+SimPort::SimPort(const Shape& shape, const SimPortOptions& options)
     : shape_(shape),
       options_(options),
       fabric_(shape.nodes, options.rates, options.latency_ns),
@@ -61,7 +61,7 @@ Carrier::Carrier(const Shape& shape, const CarrierOptions& options)
   }
 }
 
-bool Carrier::HasRoom(size_t end, bool to_all) {
+bool SimPort::HasRoom(size_t end, bool to_all) {
   const size_t members = MembersOf(end);
   for (size_t peer = 0; peer < members; ++peer) {
     if (peer != ends_[end].place && At(end, peer, to_all).send.Room() == 0) return false;
@@ -69,7 +69,7 @@ bool Carrier::HasRoom(size_t end, bool to_all) {
   return true;
 }
 
-uint32_t Carrier::Load(size_t end, const PostedFrame& frame, bool to_all) {
+uint32_t SimPort::Load(size_t end, const PostedFrame& frame, bool to_all) {
   uint32_t index;
   if (free_.empty()) {
     index = static_cast<uint32_t>(cargo_.size());
@@ -91,16 +91,16 @@ uint32_t Carrier::Load(size_t end, const PostedFrame& frame, bool to_all) {
   return index;
 }
 
-void Carrier::Unload(uint32_t cargo) {
+void SimPort::Unload(uint32_t cargo) {
   if (--cargo_[cargo].left == 0) free_.push_back(cargo);
 }
 
-void Carrier::SendTo(size_t end, size_t peer, int64_t bytes, uint32_t cargo, int64_t now) {
+void SimPort::SendTo(size_t end, size_t peer, int64_t bytes, uint32_t cargo, int64_t now) {
   cargo_[cargo].left = 1;
   fabric_.Send(ends_[end].node, NodeAt(end, peer), bytes, cargo, now);
 }
 
-bool Carrier::Send(size_t end, const PostedFrame& frame, int64_t now) {
+bool SimPort::Send(size_t end, const PostedFrame& frame, int64_t now) {
   const int64_t payload = NominalPayload(frame.head, frame.payload.size(), options_.chunk_floats);
   const int64_t bytes = options_.wire.BytesOf(static_cast<int64_t>(frame.head.size()) + payload);
   const size_t self = ends_[end].place, members = MembersOf(end);
@@ -137,7 +137,7 @@ bool Carrier::Send(size_t end, const PostedFrame& frame, int64_t now) {
   return true;
 }
 
-bool Carrier::Take(uint16_t node, int64_t now, Arrived* arrived) {
+bool SimPort::Take(uint16_t node, int64_t now, Arrived* arrived) {
   for (uint32_t index; fabric_.Take(node, now, &index);) {
     Cargo& cargo = cargo_[index];
     const auto& ends = ends_of_[node];
@@ -156,7 +156,7 @@ bool Carrier::Take(uint16_t node, int64_t now, Arrived* arrived) {
   return false;
 }
 
-void Carrier::Release(const Arrived& arrived, int64_t now) {
+void SimPort::Release(const Arrived& arrived, int64_t now) {
   const size_t peer = cargo_[arrived.cargo].from;
   const bool to_all = cargo_[arrived.cargo].to_all;
   Unload(arrived.cargo);

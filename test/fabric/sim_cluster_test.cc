@@ -1,5 +1,5 @@
 // Whole clusters on the simulated fabric, beside what arithmetic says.
-#include "test/fabric/fleet.h"
+#include "test/fabric/sim_cluster.h"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kJoin = 20'000 * kMs, kSettle = 20'000 * kMs;
 
-FleetOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks = 256) {
-  FleetOptions options;
+SimClusterOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks = 256) {
+  SimClusterOptions options;
   options.shape = shape;
   options.carrier.wire = RoceWire();
   options.carrier.multicast = multicast;
@@ -28,14 +28,14 @@ FleetOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks = 256)
 }
 
 // Joined and at work, and queues have filled.
-void WarmUp(const FleetOptions& options, Fleet* fleet) {
+void WarmUp(const SimClusterOptions& options, SimCluster* fleet) {
   fleet->Join(kJoin);
   fleet->Work(true);
   const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
   fleet->Run(static_cast<int64_t>(10 / most * 1e9));
 }
 
-Reading ReadingOf(const FleetOptions& options, Fleet* fleet) {
+Reading ReadingOf(const SimClusterOptions& options, SimCluster* fleet) {
   WarmUp(options, fleet);
   const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
   return fleet->Measure(static_cast<int64_t>(20 / most * 1e9));
@@ -45,7 +45,7 @@ double Answered(const Reading& reading) { return reading.merges / reading.sweeps
 
 // A segment of so many nodes at work, measured once.
 struct Case {
-  FleetOptions options;
+  SimClusterOptions options;
   Reading reading;
 };
 const Case& CaseOf(uint16_t nodes, bool multicast) {
@@ -53,7 +53,7 @@ const Case& CaseOf(uint16_t nodes, bool multicast) {
   const auto [found, is_new] = cases.try_emplace({nodes, multicast});
   if (is_new) {
     found->second.options = OptionsOf(Flat(nodes), multicast);
-    Fleet fleet(found->second.options);
+    SimCluster fleet(found->second.options);
     found->second.reading = ReadingOf(found->second.options, &fleet);
   }
   return found->second;
@@ -66,7 +66,7 @@ SweepCost CostOf(const Case& one, double answered) {
 }
 
 // The closed form knows nothing of heartbeats and credits, which are the tolerance.
-TEST(Fleet, PassesTheBytesThatArithmeticExpects) {
+TEST(SimCluster, PassesTheBytesThatArithmeticExpects) {
   for (const uint16_t nodes : kSizes) {
     for (const bool multicast : {false, true}) {
       const Case& one = CaseOf(nodes, multicast);
@@ -83,7 +83,7 @@ TEST(Fleet, PassesTheBytesThatArithmeticExpects) {
 }
 
 // What a position costs its master: one frame, or one to each of the others.
-TEST(Fleet, SendsPositionsOnceByMulticastAndToEachPeerByCopies) {
+TEST(SimCluster, SendsPositionsOnceByMulticastAndToEachPeerByCopies) {
   for (const uint16_t nodes : kSizes) {
     double bytes[2];  // of a position
     for (const bool multicast : {false, true}) {
@@ -98,7 +98,7 @@ TEST(Fleet, SendsPositionsOnceByMulticastAndToEachPeerByCopies) {
 }
 
 // The ports are what limits: nothing gets past them, and little of them is left.
-TEST(Fleet, IsNeverBetterThanItsPortsAndNotMuchWorse) {
+TEST(SimCluster, IsNeverBetterThanItsPortsAndNotMuchWorse) {
   for (const uint16_t nodes : kSizes) {
     for (const bool multicast : {false, true}) {
       const Case& one = CaseOf(nodes, multicast);
@@ -118,10 +118,10 @@ TEST(Fleet, IsNeverBetterThanItsPortsAndNotMuchWorse) {
   }
 }
 
-TEST(Fleet, OfATreeIsBoundByTheNodesInTwoSegments) {
-  const FleetOptions options = OptionsOf(Tree(24, 6), true, 256);
+TEST(SimCluster, OfATreeIsBoundByTheNodesInTwoSegments) {
+  const SimClusterOptions options = OptionsOf(Tree(24, 6), true, 256);
   ASSERT_EQ(options.shape.segments.size(), 5u);
-  Fleet fleet(options);
+  SimCluster fleet(options);
   const Reading reading = ReadingOf(options, &fleet);
   const double most = MostSweeps(fleet.cut(), options.shape, 0, options.carrier.rates);
   EXPECT_LE(reading.least_sweeps, 1.01 * most);
@@ -130,11 +130,11 @@ TEST(Fleet, OfATreeIsBoundByTheNodesInTwoSegments) {
 }
 
 // Real merges: nothing that a solver made is lost or counted twice on its way.
-TEST(Fleet, EndsWithEqualReplicasThatHoldAllProgressOnce) {
+TEST(SimCluster, EndsWithEqualReplicasThatHoldAllProgressOnce) {
   for (const Shape& shape : {Flat(2), Flat(9), Tree(9, 3), Tree(20, 3)}) {
     for (const bool multicast : {false, true}) {
-      const FleetOptions options = OptionsOf(shape, multicast, 128);
-      Fleet fleet(options);
+      const SimClusterOptions options = OptionsOf(shape, multicast, 128);
+      SimCluster fleet(options);
       WarmUp(options, &fleet);
       fleet.Work(false);
       EXPECT_TRUE(fleet.Settle(kSettle));
@@ -143,10 +143,10 @@ TEST(Fleet, EndsWithEqualReplicasThatHoldAllProgressOnce) {
   }
 }
 
-TEST(Fleet, SpreadsAStepFurtherThroughATree) {
-  const FleetOptions flat = OptionsOf(Flat(27), true, 256),
-                     tree = OptionsOf(Tree(27, 3), true, 256);
-  Fleet one(flat), three(tree);
+TEST(SimCluster, SpreadsAStepFurtherThroughATree) {
+  const SimClusterOptions flat = OptionsOf(Flat(27), true, 256),
+                          tree = OptionsOf(Tree(27, 3), true, 256);
+  SimCluster one(flat), three(tree);
   WarmUp(flat, &one);
   WarmUp(tree, &three);
   const Spread near = one.MeasureSpread(8, 1, kSettle), far = three.MeasureSpread(8, 1, kSettle);
@@ -157,11 +157,11 @@ TEST(Fleet, SpreadsAStepFurtherThroughATree) {
 
 // Where nodes master few chunks each, what waits for a window is soon out of date: were more
 // of a chunk's positions to wait, few of them would find their workers' diffs answered.
-TEST(Fleet, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
+TEST(SimCluster, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
   for (const bool multicast : {false, true}) {
-    FleetOptions options = OptionsOf(Flat(32), multicast, 128);
+    SimClusterOptions options = OptionsOf(Flat(32), multicast, 128);
     options.carrier.under_way = 256;
-    Fleet fleet(options);
+    SimCluster fleet(options);
     WarmUp(options, &fleet);
     fleet.Run(50 * kMs);  // queues have filled, also those that fill slowly
     const Reading reading = fleet.Measure(50 * kMs);
@@ -172,9 +172,9 @@ TEST(Fleet, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
   }
 }
 
-TEST(Fleet, IsTheSameEachTime) {
-  const FleetOptions options = OptionsOf(Tree(12, 4), true, 64);
-  Fleet one(options), two(options);
+TEST(SimCluster, IsTheSameEachTime) {
+  const SimClusterOptions options = OptionsOf(Tree(12, 4), true, 64);
+  SimCluster one(options), two(options);
   const Reading a = ReadingOf(options, &one), b = ReadingOf(options, &two);
   EXPECT_EQ(a.positions_taken, b.positions_taken);
   EXPECT_EQ(a.diffs_merged, b.diffs_merged);
