@@ -1,5 +1,5 @@
-// What processors fetch at once: pieces that threads or devices write side by side begin on
-// one each.
+// Cache line size. Data that different threads or devices write starts on separate cache lines,
+// which avoids false sharing.
 #ifndef MILLRACE_BASE_CACHE_LINE_H_
 #define MILLRACE_BASE_CACHE_LINE_H_
 
@@ -9,7 +9,7 @@ namespace millrace {
 
 inline constexpr size_t kCacheLine = 64;
 
-// `bytes`, and what is missing to whole lines.
+// Rounds `bytes` up to a multiple of kCacheLine.
 constexpr size_t WholeCacheLines(size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }

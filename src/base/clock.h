@@ -1,5 +1,5 @@
-// Time as a dependency: what measures or waits takes a Clock, so that tests
-// decide what time it is. Thread-safe.
+// Clock interface. Code that measures time or waits takes a Clock, so that tests control the time.
+// Thread-safe.
 #ifndef MILLRACE_BASE_CLOCK_H_
 #define MILLRACE_BASE_CLOCK_H_
 
@@ -12,7 +12,7 @@ namespace millrace {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Nanoseconds since an arbitrary origin; never goes back.
+  // Nanoseconds since an arbitrary origin. Monotonic: never decreases.
   virtual int64_t NowNs() const = 0;
 
   double NowSeconds() const { return static_cast<double>(NowNs()) * 1e-9; }
@@ -27,7 +27,7 @@ class SteadyClock : public Clock {
   }
 };
 
-// A clock that stands still until it is told to advance.
+// Advances only when AdvanceNs() or AdvanceSeconds() is called.
 class ManualClock : public Clock {
  public:
   int64_t NowNs() const override { return now_ns_.load(); }

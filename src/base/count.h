@@ -1,4 +1,4 @@
-// A counter that one thread writes and any thread reads at any time.
+// Counter with a single writer thread. Any thread may read it at any time.
 #ifndef MILLRACE_BASE_COUNT_H_
 #define MILLRACE_BASE_COUNT_H_
 
@@ -9,10 +9,11 @@ namespace millrace {
 
 class Count {
  public:
-  // From any thread.
+  // Callable from any thread.
   uint64_t Read() const { return value_.load(std::memory_order_relaxed); }
 
-  // For the one that writes, which therefore needs no locked instruction.
+  // Writer thread only. With a single writer, a relaxed load and store suffice: no locked
+  // instruction.
   void Add(uint64_t n = 1) { Set(Read() + n); }
   void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
 

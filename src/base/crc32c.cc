@@ -8,10 +8,10 @@
 namespace millrace {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;  // its bits reflected
+constexpr uint32_t kPolynomial = 0x82f63b78;  // bit-reflected
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[n][byte] is what a byte adds to the checksum that has n bytes behind it.
+// tables[n][byte]: contribution of a byte that is followed by n more bytes.
 constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -30,7 +30,7 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-// QEMU without KVM says so in the leaf that hypervisors have.
+// Detects QEMU without KVM (TCG) by its signature in the hypervisor CPUID leaf.
 bool IsEmulated() {
   unsigned eax, ebx, ecx, edx;
   constexpr unsigned kHypervisor = 1u << 31;
@@ -64,7 +64,7 @@ uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc) {
   if (bytes.size() < crc32c::kLongBytes) {
     return ~crc32c::Short(bytes.data(), bytes.size(), ~crc);
   }
-  // The library neither inverts at the start nor at the end, and reads only.
+  // crc32_iscsi() does not invert the checksum at start and end, and only reads the data.
   auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));
   return ~crc32_iscsi(data, static_cast<int>(bytes.size()), ~crc);
 }

@@ -12,21 +12,21 @@
 
 namespace millrace {
 
-// The checksum of what `crc` is the checksum of, followed by `bytes`; 0 is the
-// checksum of nothing. Crc32c("123456789") is 0xe3069283.
+// Returns the CRC-32C of `bytes`, continued from `crc`: the checksum of the preceding data, or 0 if
+// there is none. Crc32c("123456789") is 0xe3069283.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
-// Internal: without inversions at the start and at the end.
+// Internal functions: they do not invert the checksum at the start and at the end.
 namespace crc32c {
 
-// From here on, the library's interleaving gains more than it costs to begin.
+// Size in bytes from which ISA-L's interleaved loop outweighs its start-up cost.
 inline constexpr size_t kLongBytes = 192;
-// Whether the processor has an instruction for it, and is quick with that: QEMU without KVM
-// takes a turn of a loop for each bit, four times as long as tables do.
+// True if the processor has the SSE 4.2 CRC instruction and executes it quickly. QEMU without KVM
+// emulates it with one loop iteration per bit, four times slower than tables.
 extern const bool instruction_pays;
 
-// Eight bytes at a time, with a table for each of them ("slicing"; Kounavis and Berry,
-// ISCC 2005): for any processor.
+// Slicing-by-8 (Kounavis and Berry, ISCC 2005): eight bytes per step with one table each. Runs on
+// any processor.
 uint32_t ByTables(const std::byte* at, size_t bytes, uint32_t crc);
 
 template <typename T>
@@ -65,8 +65,8 @@ __attribute__((target("sse4.2"))) uint32_t Shorts(const std::byte* at, const std
 
 }  // namespace crc32c
 
-// Of a short piece of known length and what comes behind it: in less time than one by one
-// where that is short, too.
+// CRC-32C of `first`, a short block of constant length, followed by `second`. If `second` is short
+// too, this is faster than two separate calls.
 template <size_t kFirst>
 uint32_t Crc32c(std::span<const std::byte, kFirst> first, std::span<const std::byte> second) {
   static_assert(kFirst < crc32c::kLongBytes);

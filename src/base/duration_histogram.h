@@ -1,6 +1,6 @@
-// Durations counted by size, so that a percentile of very many takes little memory: four
-// buckets a power of two, from 256 ns to about 275 s. What is shorter or longer counts
-// as that.
+// Histogram of durations: percentiles of any number of samples in constant memory. It has four
+// buckets per power of two, from 256 ns to about 275 s. Shorter durations count in the first
+// bucket, longer ones in the last.
 #ifndef MILLRACE_BASE_DURATION_HISTOGRAM_H_
 #define MILLRACE_BASE_DURATION_HISTOGRAM_H_
 
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// A value: copied, added and subtracted.
+// A value type: copyable, addable and subtractable. Not thread-safe; see DurationCount.
 class DurationHistogram {
  public:
   static constexpr size_t kBuckets = 116;
@@ -23,11 +23,11 @@ class DurationHistogram {
   static size_t BucketOf(int64_t ns) {
     const uint64_t units = ns > 0 ? static_cast<uint64_t>(ns) >> kUnitBits : 0;
     if (units < 4) return units;
-    const int octave = std::bit_width(units) - 3;  // of which units >> octave is 4 to 7
+    const int octave = std::bit_width(units) - 3;  // chosen so that units >> octave is 4 to 7
     const size_t bucket = static_cast<size_t>(4 * octave) + (units >> octave);
     return std::min(bucket, kBuckets - 1);
   }
-  // The first duration, ns, of a bucket; of kBuckets: where the last one ends.
+  // Lower bound of `bucket` in ns. BeginOf(kBuckets) is the upper bound of the last bucket.
   static int64_t BeginOf(size_t bucket) {
     const uint64_t units = bucket < 4 ? bucket : (4 + bucket % 4) << (bucket / 4 - 1);
     return static_cast<int64_t>(units << kUnitBits);
@@ -40,8 +40,8 @@ class DurationHistogram {
     for (const uint64_t each : counts_) sum += each;
     return sum;
   }
-  // The middle of the bucket that holds the duration, ns, which a part `q` (0 to 1) of all
-  // do not exceed: right to within an eighth, or 128 ns. 0 if there are none.
+  // The `q`-quantile (0 to 1) in ns, reported as the middle of its bucket. The error is at most one
+  // eighth of the value, or 128 ns for small values. 0 if the histogram is empty.
   int64_t Quantile(double q) const {
     const uint64_t all = count();
     const auto rank = static_cast<uint64_t>(std::ceil(q * static_cast<double>(all)));
@@ -56,7 +56,7 @@ class DurationHistogram {
     for (size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
     return *this;
   }
-  // `earlier` is an earlier reading of the same durations.
+  // `earlier` is an earlier snapshot of this histogram.
   DurationHistogram& operator-=(const DurationHistogram& earlier) {
     for (size_t i = 0; i < kBuckets; ++i) counts_[i] -= earlier.counts_[i];
     return *this;
@@ -69,7 +69,7 @@ class DurationHistogram {
   std::array<uint64_t, kBuckets> counts_{};
 };
 
-// One that one thread writes and any thread reads at any time.
+// Histogram with a single writer thread. Any thread may call Read() at any time.
 class DurationCount {
  public:
   void Add(int64_t ns) { counts_[DurationHistogram::BucketOf(ns)].Add(); }

@@ -1,6 +1,6 @@
-// Errors that a user can cause: one line, naming the file, the field and what
-// was expected. Set-up code throws Error; main() prints it and exits with 1.
-// For our own invariants use glog's CHECK.
+// Errors caused by the user's input or environment. The message is one line that names the file,
+// the field and the expected value. Set-up code throws Error; main() prints it and exits with
+// status 1. Internal invariants use glog's CHECK instead.
 #ifndef MILLRACE_BASE_ERROR_H_
 #define MILLRACE_BASE_ERROR_H_
 
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// Concatenates anything that can be streamed.
+// Concatenates values of any streamable types.
 template <typename... Parts>
 std::string StrCat(const Parts&... parts) {
   std::ostringstream out;
@@ -22,8 +22,9 @@ std::string StrCat(const Parts&... parts) {
   return out.str();
 }
 
-// `text` with a '?' for each character that is not printable (base/utf8.h) and for each byte
-// that is no UTF-8: names read from files may hold line breaks and what a terminal would obey.
+// Returns `text` with '?' in place of each non-printable character (base/utf8.h) and of each byte
+// that is not valid UTF-8. Names read from files may contain line breaks and terminal control
+// sequences.
 std::string OneLine(std::string_view text);
 
 class Error : public std::runtime_error {
@@ -32,26 +33,25 @@ class Error : public std::runtime_error {
   explicit Error(const Parts&... parts) : std::runtime_error(OneLine(StrCat(parts...))) {}
 };
 
-// What is missing may come by itself: an interface is down, or there is no route to a peer. Who
-// sets up may wait and try again.
+// A network interface is down or there is no route to a peer. The condition may clear by itself, so
+// set-up code may wait and retry.
 class NetworkDownError : public Error {
  public:
   using Error::Error;
 };
 
-// The reason that errno gives, as text.
+// The message for an errno value. Thread-safe.
 std::string ErrnoText(int error_number);
 
-// Where the threads of a run leave the error that ended them. The first one is
-// kept; `on_error` is called once, from the failing thread, so that the run can
-// be asked to stop. Thread-safe.
+// Collects the error that ends a run from any of its threads. Keeps the first one and calls
+// `on_error` once, on the thread that reports it, so that it can stop the run. Thread-safe.
 class ErrorSink {
  public:
   explicit ErrorSink(std::function<void()> on_error = [] {}) : on_error_(std::move(on_error)) {}
 
   void Report(std::exception_ptr error);
   bool failed() const;
-  // Throws the first error reported, if there was one.
+  // Throws the first reported error; returns if there is none.
   void RethrowIfFailed() const;
 
  private:

@@ -45,7 +45,8 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp";
 
-// Tells systems apart that may use the same process ids in the same folder. "0": not known.
+// Identifies the boot and the PID namespace, because systems that share a folder may use the same
+// pids. All zeros if unknown.
 std::string SystemTag() {
   std::string name;
   try {
@@ -64,18 +65,18 @@ std::string OwnTemporaryEnding() {
   uint64_t start = 0;
   try {
     start = ThisProcess().start_time;
-  } catch (const Error&) {  // without /proc, where the system is not known either
+  } catch (const Error&) {  // no /proc: the system tag is unknown as well
   }
   return StrCat(".", system, ".", getpid(), ".", start, kTemporary);
 }
 
-// The name of a temporary file, in its parts.
+// Parts of the name of a temporary file.
 struct TemporaryName {
   std::string_view target, system;
   ProcessIdentity writer;
 };
 
-// Takes the part behind the last dot off `name`.
+// Removes the part after the last dot from `name` and returns it.
 std::string_view TakeFragment(std::string_view* name) {
   const size_t dot = name->rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -134,8 +135,8 @@ int RemoveStaleTemporaries(const std::string& folder,
 
 AtomicFile::AtomicFile(const std::string& path)
     : path_(path), temporary_(StrCat(path, OwnTemporaryEnding())) {
-  // A file that is there was left by a process of the same pid, or put there by another user: it
-  // is removed, never written to.
+  // An existing file with this name is a leftover or was planted by another user. It is removed,
+  // never written to.
   const auto create = [&] {
     fd_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     return fd_ >= 0;
@@ -168,7 +169,7 @@ void AtomicFile::Commit() {
   }
   close(fd_);
   fd_ = -1;
-  // The rename itself survives a power cut only once the folder is synced.
+  // The rename survives a power failure only after the directory is synced.
   const std::string folder = Dirname(path_);
   const int directory = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
   if (directory >= 0) {

@@ -1,5 +1,5 @@
-// Files as users meet them: errors name the path, and a file that is replaced
-// is either the old one or the whole new one, whatever happens in between.
+// File access with errors that name the path, and atomic replacement: a replaced file has either
+// its old or its complete new contents, even after a crash.
 #ifndef MILLRACE_BASE_FILE_H_
 #define MILLRACE_BASE_FILE_H_
 
@@ -11,13 +11,14 @@
 
 namespace millrace {
 
-// The whole file. Throws Error naming the path; a directory is an error.
+// Returns the whole file. Throws Error naming the path; a directory is an error.
 std::string ReadFile(const std::string& path);
 
-// Writes to a temporary name beside `path`; Commit() syncs and renames. Without
-// Commit() the temporary file is removed and `path` is as it was. A process that is killed
-// leaves the temporary file, PATH.SYSTEM.PID.START.tmp: SYSTEM is 16 hexadecimal digits for the
-// boot and the namespace of process ids, START when the process started (ProcessIdentity).
+// Writes to a temporary file beside `path`. Commit() syncs it and renames it to `path`. Without
+// Commit() the destructor removes the temporary file and leaves `path` unchanged. A process that is
+// killed leaves the temporary file PATH.SYSTEM.PID.START.tmp. SYSTEM is 16 hexadecimal digits that
+// identify the boot and the PID namespace; START is the start time of the process
+// (ProcessIdentity).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -25,11 +26,11 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Throws Error naming the path and the reason (a full disk, for example).
+  // Throws Error naming the path and the reason, for example a full disk.
   void Write(std::string_view bytes);
   void Commit();
 
-  // For writers that take a descriptor; owned by this object.
+  // Descriptor for writers that need one. This object keeps ownership.
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
 
@@ -38,24 +39,25 @@ class AtomicFile {
   int fd_;
 };
 
-// Removes temporary files in `folder` that killed processes have left of those AtomicFiles whose
-// path's last component `is_meant` says; returns how many. A file of this user's is removed if
-// its writer was of this SYSTEM and runs no more, or was of another (another machine, container or
-// boot) and has not written for kForeignTemporarySeconds. "": the working directory.
+// Removes temporary files in `folder` that killed processes left behind and returns their number.
+// "" is the working directory. `is_meant` selects the AtomicFiles by the last component of their
+// path. A file is removed only if the effective user owns it and its writer is gone: either the
+// writer belongs to this SYSTEM and no longer runs, or it belongs to another one (another machine,
+// container or boot) and the file has not been modified for kForeignTemporarySeconds.
 inline constexpr int64_t kForeignTemporarySeconds = 3600;
 int RemoveStaleTemporaries(const std::string& folder,
                            const std::function<bool(std::string_view name)>& is_meant);
 
-// Creates `path` and its parents as needed.
+// Creates the directory `path` and its parents. Throws Error.
 void MakeDirectories(const std::string& path);
 
-// The folder part of a path: "" when there is none, else ending in '/'.
+// The directory part of `path`, ending in '/'; "" if there is none.
 std::string Dirname(const std::string& path);
 
 bool FileExists(const std::string& path);
 
-// As Caffe does, paths inside a prototxt are relative to the working directory;
-// if nothing is there, the folder of the file that names it is tried.
+// Resolves a path found in the file `named_in`. As in Caffe, it is relative to the working
+// directory. If nothing exists there, the directory of `named_in` is tried.
 std::string ResolveBeside(const std::string& path, const std::string& named_in);
 
 }  // namespace millrace

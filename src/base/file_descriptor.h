@@ -1,4 +1,4 @@
-// A descriptor that is closed with its owner; -1 is none. Moves, is not copied.
+// Owning file descriptor: closed by the destructor. -1 means none. Move-only.
 #ifndef MILLRACE_BASE_FILE_DESCRIPTOR_H_
 #define MILLRACE_BASE_FILE_DESCRIPTOR_H_
 

@@ -1,5 +1,5 @@
-// FNV-1a of 64 bits (Fowler, Noll, Vo; RFC 9923): a digest that tells different texts
-// apart, and is no defence against somebody who makes them equal. Thread-safe.
+// 64-bit FNV-1a hash (Fowler, Noll, Vo; RFC 9923). Not cryptographic: it detects accidental
+// differences between texts but not collisions made on purpose. Thread-safe.
 #ifndef MILLRACE_BASE_FNV1A_H_
 #define MILLRACE_BASE_FNV1A_H_
 

@@ -1,6 +1,6 @@
-// Marks a small function that both processors compile: by nvcc for the host and
-// the GPU; by the host's compiler always inline, so that it takes on the
-// instruction set of the loop around it (base/simd.h).
+// MILLRACE_HOST_DEVICE marks a small function for both CPU and GPU. nvcc compiles it for host and
+// device. The host compiler always inlines it, so that it uses the instruction set of the enclosing
+// loop (base/simd.h).
 #ifndef MILLRACE_BASE_HOST_DEVICE_H_
 #define MILLRACE_BASE_HOST_DEVICE_H_
 

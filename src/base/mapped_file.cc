@@ -13,12 +13,12 @@
 
 namespace millrace {
 
-// Registrations are never freed, so the handler may walk over all of them at any time; those of
-// closed files are used again.
+// Registrations are never freed, so the signal handler may traverse the list at any time. Those of
+// closed files are reused.
 struct MappedFile::Registration {
-  std::atomic<uintptr_t> begin{0}, end{0};  // end is 0 while there is no mapping
+  std::atomic<uintptr_t> begin{0}, end{0};  // end is 0 while nothing is mapped
   std::atomic<int64_t> lost{-1};
-  bool in_use = true;  // under registry_mutex
+  bool in_use = true;  // guarded by registry_mutex
   Registration* next = nullptr;
 };
 
@@ -31,27 +31,28 @@ std::atomic<Registration*> registrations{nullptr};
 struct sigaction previous;
 const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
 
-// The handler reads these: a model of thread-local storage that never allocates.
+// The signal handler reads these variables. The initial-exec TLS model never allocates.
 __attribute__((tls_model("initial-exec"))) thread_local volatile sig_atomic_t guards = 0;
 __attribute__((tls_model("initial-exec"))) thread_local volatile sig_atomic_t guard_hit = 0;
 
-// The system call itself: a library that has an mmap of its own (a sanitizer, which takes it for a
-// write to all of the pages) is no place for a signal handler to be in.
+// Calls the kernel directly: an intercepted mmap is not async-signal-safe. A sanitizer's, for
+// example, treats the call as a write to all pages.
 bool ReplaceByZeros(uintptr_t begin, uintptr_t end, int protection) {
   return syscall(SYS_mmap, begin, end - begin, protection,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
 }
 
-// Whether the thread can go on.
+// Returns true if the faulting thread can continue.
 bool Absorb(uintptr_t address) {
   const uintptr_t page = address & ~(page_size - 1);
   for (Registration* each = registrations; each != nullptr; each = each->next) {
     const uintptr_t end = each->end, begin = each->begin;
     if (address < begin || address >= end) continue;
-    // Used for another file meanwhile: neither is the one that this thread reads.
+    // The registration was reused for another file between the loads. The faulting thread reads
+    // neither file.
     if (each->end != end) continue;
     int64_t none = -1;
-    // Before the zeros can be read.
+    // Record the offset before any thread can read the zeros.
     each->lost.compare_exchange_strong(none, static_cast<int64_t>(page - begin));
     return ReplaceByZeros(page, end, PROT_READ);
   }
@@ -66,8 +67,8 @@ void Forward(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signal);
   } else if (previous.sa_handler == SIG_DFL || info->si_code > 0) {
-    // The kernel lets nobody ignore a fault of its own. It is repeated, or the signal sent again,
-    // when this handler returns.
+    // The kernel does not allow a process to ignore a fault. After this handler returns, the fault
+    // repeats or the raised signal is delivered, with the default action.
     ::signal(signal, SIG_DFL);
     if (info->si_code <= 0) raise(signal);
   }
@@ -89,7 +90,7 @@ void InstallOnce() {
     action.sa_sigaction = OnBusError;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigemptyset(&action.sa_mask);
-    // First to know the old one: a signal may come as soon as the new one is there.
+    // Read the previous handler first: a signal may arrive as soon as the new handler is installed.
     sigaction(SIGBUS, nullptr, &previous);
     sigaction(SIGBUS, &action, nullptr);
   });

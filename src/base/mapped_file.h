@@ -1,13 +1,12 @@
-// A file mapped for reading that may be truncated, or fail, while it is read.
+// Read-only file mapping that survives truncation of the file and I/O errors during reads.
 //
-// The kernel answers a read of a mapped page that cannot be had with SIGBUS. The first MappedFile
-// or BusErrorGuard of a process installs a handler for that signal, for all threads and until the
-// process ends. Where the address belongs to a MappedFile, the handler notes it, puts pages of
-// zeros in place of the rest of the mapping, and the read goes on: no thread is unwound, so the
-// handler may interrupt any code. Every other SIGBUS goes to the handler that was installed before,
-// with its arguments, or ends the process as it would without this one. A program that installs a
-// SIGBUS handler of its own later replaces this one, unless its handler passes on what it does not
-// know.
+// The kernel raises SIGBUS when a mapped page cannot be read. The first MappedFile or BusErrorGuard
+// of a process installs a SIGBUS handler for all threads; it stays until the process ends. If the
+// address belongs to a MappedFile, the handler records the offset and replaces the rest of the
+// mapping by zero pages, and the read continues. No stack is unwound, so the handler may interrupt
+// any code. Any other SIGBUS goes to the previously installed handler with its arguments, or
+// terminates the process as it would without this handler. If the program installs its own SIGBUS
+// handler later, that one replaces this one unless it forwards the signals that it does not handle.
 #ifndef MILLRACE_BASE_MAPPED_FILE_H_
 #define MILLRACE_BASE_MAPPED_FILE_H_
 
@@ -21,21 +20,21 @@ namespace millrace {
 // Thread-safe.
 class MappedFile {
  public:
-  // Maps the first `size` > 0 bytes of the open file `fd`, which may be closed afterwards. Throws
-  // Error, without naming the file.
+  // Maps the first `size` > 0 bytes of the open file `fd`. The caller keeps `fd` and may close it
+  // afterwards. Throws Error, which does not name the file.
   MappedFile(int fd, size_t size);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // May change while they are read, if somebody writes to the file.
+  // The mapped bytes. They change during reads if another process writes to the file.
   std::string_view bytes() const { return {address_, size_}; }
-  // Offset of the page that a thread was the first to find missing; none if no thread has. Whoever
-  // has read bytes and finds none afterwards has read no zeros in place of missing pages. What lies
-  // behind the end of the file in its last page is not missing but zero: ask for its size too.
+  // Offset of the first page that a thread found missing; nullopt if there is none. If it is
+  // nullopt after a read, that read returned no substituted zeros. Bytes of the last page beyond
+  // the end of the file read as zero and do not count as missing, so compare the file size as well.
   std::optional<uint64_t> lost() const;
 
-  struct Registration;  // what the handler knows
+  struct Registration;  // entry read by the signal handler
 
  private:
   const char* address_;
@@ -43,8 +42,9 @@ class MappedFile {
   Registration* registration_;
 };
 
-// While it lives, pages that the calling thread finds missing in any mapping are replaced by zeros:
-// around calls of a library that maps files by itself. Guards may be nested.
+// While a guard exists, pages that the calling thread finds missing in any mapping are replaced by
+// zeros. For calls into libraries that map files themselves. Guards nest; each belongs to one
+// thread.
 class BusErrorGuard {
  public:
   BusErrorGuard();
@@ -52,7 +52,7 @@ class BusErrorGuard {
   BusErrorGuard(const BusErrorGuard&) = delete;
   BusErrorGuard& operator=(const BusErrorGuard&) = delete;
 
-  // A page was missing since the outermost guard of this thread began.
+  // True if a page was missing since the outermost guard of this thread was created.
   bool hit() const;
 };
 

@@ -1,5 +1,5 @@
-// Sets of nodes as bytes, for messages: node n is bit n % 8 of byte n / 8, and the last byte
-// is the one of the largest node.
+// Sets of nodes as bitmaps for messages. Node n is bit n % 8 of byte n / 8. The last byte holds the
+// largest node: there are no trailing zero bytes.
 #ifndef MILLRACE_BASE_NODE_BITS_H_
 #define MILLRACE_BASE_NODE_BITS_H_
 
@@ -11,7 +11,7 @@
 namespace millrace {
 
 std::string BitsOf(const std::vector<NodeId>& nodes);
-// Ascending.
+// In ascending order.
 std::vector<NodeId> NodesOf(const std::string& bits);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// How nodes of a run are named on the wire and between the parts of the program.
+// Node numbers, as used on the wire and between modules.
 #ifndef MILLRACE_BASE_NODE_ID_H_
 #define MILLRACE_BASE_NODE_ID_H_
 
@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-// The number of a node in its cluster, from 0.
+// Number of a node in its cluster, starting at 0.
 using NodeId = uint16_t;
-// As a destination: every node but the sender.
+// Destination address: every node except the sender.
 inline constexpr NodeId kAllNodes = 0xffff;
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Numbers that are all of a text.
+// Strict number parsing.
 #ifndef MILLRACE_BASE_PARSE_NUMBER_H_
 #define MILLRACE_BASE_PARSE_NUMBER_H_
 
@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// The number that `text` is, decimal and without blanks; none if it is anything else
-// or does not fit.
+// Parses all of `text` as a decimal number. Returns nullopt if it contains anything else, including
+// blanks, or if the number does not fit `Value`.
 template <typename Value>
 std::optional<Value> ParseNumber(std::string_view text) {
   Value value{};

@@ -1,4 +1,4 @@
-// The clocks that POSIX numbers: processor time of a thread, of the process, and others.
+// Reads POSIX clocks, such as the CPU-time clocks of threads and processes.
 #ifndef MILLRACE_BASE_POSIX_CLOCK_H_
 #define MILLRACE_BASE_POSIX_CLOCK_H_
 
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// What it shows, in ns; 0 if there is no such clock. Thread-safe.
+// The current value of `clock` in ns; 0 if it does not exist. Thread-safe.
 inline int64_t PosixClockNs(clockid_t clock) {
   timespec now{};
   if (clock_gettime(clock, &now) != 0) return 0;

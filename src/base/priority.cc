@@ -6,7 +6,7 @@ namespace millrace {
 
 bool RunBeforeOthers() {
   constexpr int kAhead = 10;
-  // Of this thread alone: on Linux they have a nice value each.
+  // Affects only the calling thread: on Linux every thread has its own nice value.
   return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - kAhead) == 0;
 }
 

@@ -1,13 +1,12 @@
-// Which threads the kernel lets run first.
+// Scheduling priority of threads.
 #ifndef MILLRACE_BASE_PRIORITY_H_
 #define MILLRACE_BASE_PRIORITY_H_
 
 namespace millrace {
 
-// Puts the calling thread ahead of the others of its process: its nice value becomes 10 less
-// than it is, so that it runs soon after it wakes up, however busy the processors are. For
-// threads that do little each time. Returns false, and changes nothing, without the
-// permission (CAP_SYS_NICE, or a limit on nice values that allows it: RLIMIT_NICE).
+// Lowers the nice value of the calling thread by 10, so that it runs soon after a wake-up even when
+// the processors are busy. For threads that do little work per wake-up. Returns false and changes
+// nothing without permission (CAP_SYS_NICE, or a sufficient RLIMIT_NICE).
 bool RunBeforeOthers();
 
 }  // namespace millrace

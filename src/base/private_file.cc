@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The name of an open file that has none, or whose name may lead elsewhere by now.
+// Path of an open file that has no name, or whose name may refer to another file by now.
 std::string NameOfDescriptor(int fd) { return StrCat("/proc/self/fd/", fd); }
 
 }  // namespace
@@ -43,7 +43,7 @@ FileDescriptor OpenFound(const FoundFile& found, const std::string& path) {
   if (!S_ISREG(found.status.st_mode)) {
     throw Error(path, ": is ", FileKind(found.status.st_mode), ", expected a regular file");
   }
-  // Its owner may hold a lease, for which an open would wait.
+  // O_NONBLOCK: if the owner holds a lease on the file, open() would otherwise block.
   constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
   FileDescriptor file(open(NameOfDescriptor(found.at.get()).c_str(), kFlags));
   if (file.get() < 0) throw Error(path, ": cannot be read: ", ErrnoText(errno));

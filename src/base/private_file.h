@@ -1,6 +1,5 @@
-// Files of one user in a folder where everybody may create files, such as /dev/shm. Nothing
-// here follows a symbolic link, waits for another process or writes to a file that was there
-// before.
+// Private files in a world-writable directory such as /dev/shm. No function here follows a symbolic
+// link, blocks on another process or writes to an existing file.
 #ifndef MILLRACE_BASE_PRIVATE_FILE_H_
 #define MILLRACE_BASE_PRIVATE_FILE_H_
 
@@ -13,31 +12,31 @@
 
 namespace millrace {
 
-// The descriptor, which the caller closes, of a new empty file of this user (mode 0600) in
-// `folder`, open for reading and writing. It has no name: a process that is killed leaves
-// nothing behind. -1 with errno if it cannot be made.
+// Creates an unnamed empty file (O_TMPFILE, mode 0600) in `folder`. Returns a read-write
+// descriptor, which the caller closes, or -1 with errno. A process that is killed leaves nothing
+// behind.
 int CreateNameless(const std::string& folder);
 
-// Gives a file of CreateNameless the name `path`. False with errno if it cannot: EEXIST if
-// anything has that name.
+// Gives a file made by CreateNameless() the name `path`. Returns false with errno on failure:
+// EEXIST if the name is taken.
 bool LinkNameless(int fd, const std::string& path);
 
-// Removes the name `path` if it leads to the file that `fd` is open for.
+// Unlinks `path` if it names the file that `fd` refers to.
 void UnlinkIfSame(int fd, const std::string& path);
 
-// Whatever has the name `path`, found without opening it.
+// A directory entry of any kind, found without opening the file.
 struct FoundFile {
   FileDescriptor at;  // O_PATH
   struct stat status;
 };
-// Nothing if nothing has that name. Throws Error naming the path.
+// Looks up `path`. Returns nullopt if it does not exist. Throws Error naming the path.
 std::optional<FoundFile> FindFile(const std::string& path);
 
-// Opens the file that was found, if it is a regular one, for reading. Throws Error naming
-// `path`, which does not need to lead to it any more.
+// Opens the found file for reading; it must be a regular file. Throws Error naming `path`, which
+// need not refer to that file any more.
 FileDescriptor OpenFound(const FoundFile& found, const std::string& path);
 
-// "a regular file", "a symbolic link", "a FIFO", ... by stat's st_mode.
+// Describes the file type in st_mode: "a regular file", "a symbolic link", "a FIFO", ...
 const char* FileKind(mode_t mode);
 
 }  // namespace millrace

@@ -17,7 +17,7 @@ struct Stat {
   uint64_t start_time;
 };
 
-// Nothing when there is no such process.
+// Returns nullopt if the process does not exist.
 std::optional<Stat> ReadStat(int32_t pid) {
   if (pid <= 0) return std::nullopt;
   const int fd = open(StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC);
@@ -27,8 +27,8 @@ std::optional<Stat> ReadStat(int32_t pid) {
   close(fd);
   if (length <= 0) return std::nullopt;
   text[length] = 0;
-  // The second field is the program's name in parentheses; the name may hold
-  // spaces and parentheses itself, the fields after it cannot.
+  // The second field is the program name in parentheses. The name may contain spaces and
+  // parentheses; the later fields cannot.
   const char* field = strrchr(text, ')');
   if (!field || field[1] != ' ' || !field[2]) return std::nullopt;
   field += 2;  // field 3

@@ -1,5 +1,4 @@
-// Which process is meant: a pid alone is used again by the kernel, so a process
-// is named by its pid together with the time at which it started.
+// Identity of a process: its pid together with its start time, because the kernel reuses pids.
 #ifndef MILLRACE_BASE_PROCESS_IDENTITY_H_
 #define MILLRACE_BASE_PROCESS_IDENTITY_H_
 
@@ -17,8 +16,8 @@ struct ProcessIdentity {
 // The calling process. Throws Error when /proc is not mounted.
 ProcessIdentity ThisProcess();
 
-// Whether that very process is still running. A zombie is not, although its pid
-// is still taken. Thread-safe; sends no signal.
+// True if that process is still running. A zombie is not running, although its pid is still taken.
+// Thread-safe; sends no signal.
 bool IsAlive(const ProcessIdentity& process);
 
 }  // namespace millrace

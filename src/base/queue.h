@@ -1,6 +1,5 @@
-// A bounded queue between threads. Waiting is an interruption point, and
-// Close() wakes everybody, so shutdown never hangs on a full or empty queue.
-// Thread-safe.
+// Bounded queue between threads. Waiting is a Boost.Thread interruption point, and Close() wakes
+// all waiting threads, so that shutdown never hangs on a full or empty queue. Thread-safe.
 #ifndef MILLRACE_BASE_QUEUE_H_
 #define MILLRACE_BASE_QUEUE_H_
 
@@ -19,7 +18,7 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Waits for room; false (and `item` is dropped) once the queue is closed.
+  // Blocks while the queue is full. Returns false and drops `item` if the queue is closed.
   bool Push(T item) {
     boost::unique_lock<boost::mutex> lock(mutex_);
     while (items_.size() >= capacity_ && !closed_) has_room_.wait(lock);
@@ -29,14 +28,14 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits for an item; nothing once the queue is closed and drained.
+  // Blocks while the queue is empty. Returns nullopt once the queue is closed and empty.
   std::optional<T> Pop() {
     boost::unique_lock<boost::mutex> lock(mutex_);
     while (items_.empty() && !closed_) has_item_.wait(lock);
     return TakeFront();
   }
 
-  // An item if there is one now.
+  // Does not block: returns nullopt if the queue is empty.
   std::optional<T> TryPop() {
     boost::unique_lock<boost::mutex> lock(mutex_);
     return TakeFront();

@@ -13,15 +13,15 @@ constexpr int64_t kUnitFloats = 16;
 uint64_t BeginOf(uint64_t range) { return range >> 32; }
 uint64_t EndOf(uint64_t range) { return range & UINT32_MAX; }
 
-// False if either is none.
+// An empty range (0) overlaps nothing.
 bool Overlap(uint64_t a, uint64_t b) { return BeginOf(a) < EndOf(b) && BeginOf(b) < EndOf(a); }
 
 bool IsIn(const RangeSlot& slot, uint64_t range) { return Overlap(slot.range.load(), range); }
 
 void Pause() { __builtin_ia32_pause(); }
 
-// Takes a free slot. `end` rises before the slot's first range is published: whoever still reads
-// the old end after it has published a range is seen by that slot's holder.
+// Claims a free slot. `end` is raised before the slot publishes its first range. A holder that
+// publishes a range and then still reads the old `end` is therefore seen by the new slot's holder.
 RangeSlot& Register(std::span<RangeSlot> slots, std::atomic<uint32_t>* end, uint32_t owner,
                     const char* what) {
   for (uint32_t i = 0; i < slots.size(); ++i) {
@@ -51,7 +51,7 @@ RangeLock::RangeLock(RangeLockTable* table, const float* array, uint32_t owner,
 
 RangeLock::~RangeLock() = default;
 
-// Whole units, so that neighbours within one count as overlapping.
+// Rounds outward to whole units, so adjacent ranges within one unit count as overlapping.
 uint64_t RangeLock::RangeOf(const float* begin, int64_t count) const {
   const int64_t first = begin - array_, end = first + count;
   return static_cast<uint64_t>(first / kUnitFloats) << 32 |
@@ -105,7 +105,7 @@ void RangeLock::Shared::Lock(const float* begin, int64_t count) {
         if (pauses < Exclusive::kPauses) {
           Pause();
         } else if (!lock_.ClearIfDead(&other)) {
-          std::this_thread::yield();  // it does not run, perhaps for want of this processor
+          std::this_thread::yield();  // descheduled, perhaps for lack of this processor
         }
       }
     }
@@ -139,7 +139,7 @@ bool RangeLock::Exclusive::TryLock(const float* begin, int64_t count, int pauses
     const auto first =
         std::find_if(all.begin(), own, [&](const RangeSlot& other) { return IsIn(other, range); });
     if (first == own) {
-      // Of the slots before it, any that is in the range from now on has seen this one.
+      // A lower slot that enters the range from now on sees this slot and withdraws.
       if (std::all_of(own + 1, all.end(), left) && std::ranges::all_of(lock_.SharedSlots(), left)) {
         return true;
       }

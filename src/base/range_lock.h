@@ -1,21 +1,18 @@
-// A lock on ranges of one float array, for writers of two kinds: shared holders do not exclude
-// each other (Hogwild solvers), an exclusive holder (an exchange) excludes everybody from its
-// range.
+// Lock on ranges of one float array with two modes. Shared holders (Hogwild solvers) do not exclude
+// each other. An exclusive holder (an exchange) excludes all other holders from its range.
 //
-// Every holder has a slot of its own and publishes there the range that it is in, then reads
-// the slots that could conflict, as with hazard pointers. Of two holders that publish
-// overlapping ranges at the same time, at least one sees the other's, because both steps are
-// sequentially consistent:
-//   - a shared holder that sees an exclusive one withdraws, and waits;
-//   - an exclusive holder that sees a shared one waits until that one has left, for a bounded
-//     number of pauses: a thread that does not run stays in its range. Then it withdraws, and
-//     says so;
-//   - of two exclusive holders, the one with the higher slot withdraws.
-// Without contention, locking costs one atomic exchange in the holder's own cache line, and a
-// read of each slot of the other kind in use.
+// Every holder owns a slot. To lock a range, it publishes the range in its slot and then reads the
+// slots that may conflict, as with hazard pointers. Both steps are sequentially consistent, so of
+// two holders that publish overlapping ranges at the same time, at least one sees the other:
+//   - A shared holder that sees an exclusive one withdraws its range and waits.
+//   - An exclusive holder that sees a shared one waits for it to leave, for a bounded number of
+//     pauses, because a descheduled thread stays in its range. Then it withdraws and fails.
+//   - Of two exclusive holders, the one with the higher slot index withdraws.
+// Without contention, locking costs one atomic exchange in the holder's own cache line and one read
+// per slot in use that may conflict.
 //
-// The slots may lie in memory that processes share. A process that dies inside a range leaves it
-// published; whoever finds it in the way clears it.
+// The slots may lie in memory shared between processes. A process that dies inside a range leaves
+// it published; the first holder that conflicts with it clears it.
 #ifndef MILLRACE_BASE_RANGE_LOCK_H_
 #define MILLRACE_BASE_RANGE_LOCK_H_
 
@@ -27,49 +24,51 @@
 
 namespace millrace {
 
-// Zero: free, and in no range.
+// All zero: free, without a range.
 struct alignas(64) RangeSlot {
-  // The range, in units of 16 floats: begin << 32 | end; 0 = none.
+  // Range in units of 16 floats: begin << 32 | end. 0 means none.
   std::atomic<uint64_t> range;
-  std::atomic<uint32_t> owner;  // as RangeLock was told; 0 = free
+  std::atomic<uint32_t> owner;  // owner id passed to RangeLock; 0 = free
   char reserved[52];
 };
 
-// All zero at first. Standard layout: processes may share one.
+// Initially all zero. Standard layout, so that processes can share a table.
 struct RangeLockTable {
   static constexpr int kExclusive = 64, kShared = 256;
 
-  // Slots from these on have never been used.
+  // One past the highest slot index ever used, per mode.
   alignas(64) std::atomic<uint32_t> exclusive_end;
   std::atomic<uint32_t> shared_end;
   RangeSlot exclusive[kExclusive];
   RangeSlot shared[kShared];
 };
 
-// A process's handle on a table. Thread-safe.
+// One process's handle to a table. Thread-safe.
 class RangeLock {
  public:
-  // A table of this process alone. Ranges are of `array`, which is compared, never read.
+  // Creates a table private to this process. `array` only serves to compute offsets and is never
+  // read.
   explicit RangeLock(const float* array);
-  // `table` outlives this; `owner` > 0 is this process, and `is_alive` says whether another
-  // owner's process runs.
+  // `table` must outlive this object. `owner` > 0 identifies this process. `is_alive` reports
+  // whether the process of another owner is running; any holder's thread may call it.
   RangeLock(RangeLockTable* table, const float* array, uint32_t owner,
             std::function<bool(uint32_t owner)> is_alive);
   ~RangeLock();
   RangeLock(const RangeLock&) = delete;
   RangeLock& operator=(const RangeLock&) = delete;
 
-  // A shared holder, used by one thread at a time. Throws Error when all slots are taken.
+  // A shared holder. One thread uses it at a time. The constructor throws Error if no slot is free.
   class Shared {
    public:
-    // `lock` outlives this.
+    // `lock` must outlive this object.
     explicit Shared(RangeLock* lock);
     ~Shared();
     Shared(const Shared&) = delete;
     Shared& operator=(const Shared&) = delete;
 
-    // `count` > 0 floats from `begin` on; not while it holds some. Waits while an exclusive
-    // holder is in them whose process runs.
+    // Locks `count` > 0 floats starting at `begin`. The holder must not hold a range already.
+    // Lock() blocks while an exclusive holder of a running process is in the range. TryLock() does
+    // not block: it returns false if an exclusive holder is in the range.
     void Lock(const float* begin, int64_t count);
     bool TryLock(const float* begin, int64_t count);
     void Unlock();
@@ -81,20 +80,21 @@ class RangeLock {
     RangeSlot& slot_;
   };
 
-  // An exclusive holder, used by one thread at a time. Throws Error when all slots are taken.
+  // An exclusive holder. One thread uses it at a time. The constructor throws Error if no slot is
+  // free.
   class Exclusive {
    public:
-    // Pauses of the processor in which a running thread leaves a range of some KiB.
+    // Number of PAUSE instructions within which a running thread leaves a range of some KiB.
     static constexpr int kPauses = 512;
 
-    // `lock` outlives this.
+    // `lock` must outlive this object.
     explicit Exclusive(RangeLock* lock);
     ~Exclusive();
     Exclusive(const Exclusive&) = delete;
     Exclusive& operator=(const Exclusive&) = delete;
 
-    // `count` > 0 floats from `begin` on; not while it holds some. False if another holder was in
-    // them all of `pauses`.
+    // Locks `count` > 0 floats starting at `begin`. The holder must not hold a range already.
+    // Returns false if a conflicting holder remains after `pauses` pauses in total.
     bool TryLock(const float* begin, int64_t count, int pauses = kPauses);
     void Unlock();
 
@@ -107,7 +107,7 @@ class RangeLock {
   uint64_t RangeOf(const float* begin, int64_t count) const;
   std::span<RangeSlot> ExclusiveSlots() const;
   std::span<RangeSlot> SharedSlots() const;
-  // Frees the slot's range if its process is gone.
+  // Clears the slot's range if the owning process has died. Returns true if it did so.
   bool ClearIfDead(RangeSlot* slot) const;
 
   const std::unique_ptr<RangeLockTable> own_;
@@ -117,7 +117,7 @@ class RangeLock {
   const std::function<bool(uint32_t)> is_alive_;
 };
 
-// Frees the slots of `owner`, whose process is gone or holds no range.
+// Frees all slots of `owner`. Its process must have died or hold no range.
 void ReleaseRangesOf(RangeLockTable* table, uint32_t owner);
 
 }  // namespace millrace

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// The finaliser of MurmurHash3 (Appleby): spreads a name over 64 bits.
+// Finaliser of MurmurHash3 (Appleby): spreads a stream name over 64 bits.
 uint64_t Mix(uint64_t x) {
   x ^= x >> 33;
   x *= 0xff51afd7ed558ccdULL;

@@ -1,9 +1,9 @@
-// Loops compiled for several instruction sets and chosen at run time.
+// Vector loops compiled for several instruction sets and selected at run time.
 //
-// A loop is written once over vectors of a set (Sse, Avx2, Avx512), as an
-// always_inline template, and instantiated in one function per set that carries
-// the matching target attribute (MILLRACE_KERNEL); VisitSimd calls one of them. Done by
-// hand and not by target_clones, whose resolvers run before a sanitizer is ready.
+// A loop is an always_inline template over the vector types of a set (Sse, Avx2, Avx512). One
+// function per set instantiates it and carries the matching target attribute (MILLRACE_KERNEL);
+// VisitSimd calls one of these functions. target_clones is not used: its resolvers run before a
+// sanitizer is initialised.
 #ifndef MILLRACE_BASE_SIMD_H_
 #define MILLRACE_BASE_SIMD_H_
 
@@ -11,15 +11,15 @@
 
 namespace millrace {
 
-// The instruction sets that loops are compiled for.
+// Instruction sets for which loops are compiled.
 enum class Simd { kBaseline, kAvx2, kAvx512 };
 
 bool SimdSupported(Simd simd);
-// The widest one that this processor has.
+// The widest set that this processor supports.
 Simd BestSimd();
 
-// A register's worth of floats, or of 32-bit integers, at any address that one
-// of them may have.
+// Vector types of one register: floats or 32-bit integers. Loads and stores need only 4-byte
+// alignment.
 template <int kBytes>
 struct SimdVectors {
   typedef float Float __attribute__((vector_size(kBytes), aligned(4), may_alias));
@@ -34,17 +34,16 @@ using Avx512 = SimdVectors<64>;
 #define MILLRACE_TARGET_Avx2 "avx2,fma,popcnt"
 #define MILLRACE_TARGET_Avx512 "avx512f,fma,popcnt"
 
-// Before a function that is compiled for `Set` and called from one that is not.
+// For a function compiled for `Set` and called from code that is not.
 #define MILLRACE_KERNEL(Set) __attribute__((noinline, target(MILLRACE_TARGET_##Set)))
-// Before functions that are only written for AVX2, and before their parts.
+// For functions that exist only for AVX2; MILLRACE_INLINE_AVX2 is for their helpers.
 #define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
 #define MILLRACE_INLINE_AVX2 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx2)))
 // The same for AVX-512.
 #define MILLRACE_AVX512 __attribute__((target(MILLRACE_TARGET_Avx512)))
 #define MILLRACE_INLINE_AVX512 inline __attribute__((always_inline, target(MILLRACE_TARGET_Avx512)))
 
-// Calls `visit` with the set of `simd`, a value that says nothing but its type, and
-// returns what it returns.
+// Calls `visit` with a tag value of the vector set that matches `simd` and returns its result.
 template <typename Visit>
 auto VisitSimd(Simd simd, Visit visit) {
   switch (simd) {

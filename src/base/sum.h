@@ -1,4 +1,4 @@
-// The sum of counts of several kinds.
+// Sum over a range of counters.
 #ifndef MILLRACE_BASE_SUM_H_
 #define MILLRACE_BASE_SUM_H_
 
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// 0 of none. `Counts`: a range of unsigned integers, such as the frames of each type.
+// `Counts` is a range of unsigned integers, such as frame counts by type. An empty range sums to 0.
 template <typename Counts>
 uint64_t Sum(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});

@@ -30,7 +30,7 @@ int64_t Thread::cpu_ns() const {
 }
 
 void Thread::Join() {
-  // A stop in progress must not be cut short by an interruption of the caller.
+  // An interruption of the calling thread must not abort the join.
   boost::this_thread::disable_interruption no_interruption;
   if (thread_.joinable()) thread_.join();
 }

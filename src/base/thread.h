@@ -1,6 +1,6 @@
-// A named thread that can always be stopped: Stop() interrupts whatever queue
-// or condition it waits on (Boost.Thread interruption points) and joins it. An
-// exception that leaves the body goes to the sink with the thread's name.
+// Named thread that can always be stopped. Stop() interrupts the queue or condition on which the
+// thread waits (Boost.Thread interruption points) and joins it. An exception that leaves the body
+// goes to the error sink.
 #ifndef MILLRACE_BASE_THREAD_H_
 #define MILLRACE_BASE_THREAD_H_
 
@@ -18,32 +18,31 @@ namespace millrace {
 
 class Thread {
  public:
-  // Runs `body` at once. `name` is what debuggers and `top -H` show (the first
-  // 15 bytes). `sink` outlives the thread.
+  // Starts `body` immediately. Debuggers and `top -H` show the first 15 bytes of `name`. `sink`
+  // must outlive the thread.
   Thread(std::string name, std::function<void()> body, ErrorSink* sink);
-  // Stops and joins.
+  // Calls Stop().
   ~Thread();
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
 
-  // Asks the body to end at its next interruption point, without waiting.
+  // Requests that the body end at its next interruption point. Does not wait.
   void Interrupt();
-  // Waits for the body's own end.
+  // Waits until the body returns.
   void Join();
   void Stop() {
     Interrupt();
     Join();
   }
-  // Processor time that it has used so far, in ns; 0 before it runs, and soon after its end.
-  // Thread-safe.
+  // CPU time used so far, in ns. 0 before the thread runs and soon after it ends. Thread-safe.
   int64_t cpu_ns() const;
 
  private:
-  std::atomic<clockid_t> cpu_clock_{0};  // its own, once it runs
+  std::atomic<clockid_t> cpu_clock_{0};  // CPU-time clock of the thread; 0 until it runs
   boost::thread thread_;
 };
 
-// Called by a body that computes for long: throws if the thread is to stop.
+// For bodies that compute for long: throws if the thread has been asked to stop.
 inline void InterruptionPoint() { boost::this_thread::interruption_point(); }
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// How much processor time a group of threads gets, and how long its threads wait for a processor
-// that others have, as the kernel counts it (/proc/PID/task/TID/schedstat).
+// CPU time and run-queue waiting time of a group of threads, as counted by the kernel
+// (/proc/PID/task/TID/schedstat).
 #ifndef MILLRACE_BASE_THREAD_LOAD_H_
 #define MILLRACE_BASE_THREAD_LOAD_H_
 
@@ -11,20 +11,19 @@
 
 namespace millrace {
 
-// Sums over the threads of a group since each of them joined it; never fall.
+// Sums over all threads of a group, each counted from the time it joined. Never decreases.
 struct ThreadTimes {
-  int64_t cpu_ns = 0;      // on a processor
-  int64_t waiting_ns = 0;  // ready to run, while all processors that it may use were taken
+  int64_t cpu_ns = 0;      // running on a processor
+  int64_t waiting_ns = 0;  // runnable, while all processors allowed to the thread were busy
 };
 
 // Thread-safe.
 class ThreadLoad {
  public:
-  // A thread's membership, from its construction to its destruction, which both happen on that
-  // thread.
+  // Membership of one thread. Constructed and destroyed on that thread.
   class Member {
    public:
-    // `load` outlives the member.
+    // `load` must outlive the member.
     explicit Member(ThreadLoad* load);
     ~Member();
     Member(const Member&) = delete;
@@ -32,28 +31,28 @@ class ThreadLoad {
 
    private:
     friend class ThreadLoad;
-    // Adds what the thread has had since it joined.
+    // Adds the times since the thread joined.
     void AddTo(ThreadTimes* times) const;
     ThreadLoad& load_;
     FileDescriptor schedstat_;
-    ThreadTimes joined_;  // the thread's times when it joined
+    ThreadTimes joined_;  // times of the thread when it joined
     std::list<Member*>::iterator place_;
   };
 
-  // Of all members, those that have left included. Costs a system call for each member.
+  // Times of current and former members. Costs one system call per current member.
   ThreadTimes Read() const;
-  // Members at present.
+  // Number of current members.
   int threads() const;
-  // Whether the kernel counts waiting times. Without it waiting_ns stays 0.
+  // True if the kernel counts waiting time. Otherwise waiting_ns stays 0.
   static bool Supported();
 
  private:
-  // False if the file cannot be read.
+  // Returns false if the file cannot be read.
   static bool ReadTimes(int fd, ThreadTimes* times);
 
   mutable std::mutex mutex_;
   std::list<Member*> members_;
-  ThreadTimes left_;  // of members that have left
+  ThreadTimes left_;  // times of former members
 };
 
 }  // namespace millrace

@@ -13,16 +13,16 @@ struct CodeRange {
 constexpr CodeRange kNotPrintable[] = {
     {0x0000, 0x001f},    // C0
     {0x007f, 0x009f},    // DEL, C1
-    {0x061c, 0x061c},    // a mark of direction
-    {0x200b, 0x200f},    // zero width, marks of direction
-    {0x2028, 0x202e},    // line separators, embeddings and overrides of direction
-    {0x2060, 0x206f},    // invisible operators, isolates of direction
+    {0x061c, 0x061c},    // directional mark
+    {0x200b, 0x200f},    // zero width, directional marks
+    {0x2028, 0x202e},    // line separators, directional embeddings and overrides
+    {0x2060, 0x206f},    // invisible operators, directional isolates
     {0xfeff, 0xfeff},    // zero width
-    {0xfff9, 0xfffb},    // annotations
+    {0xfff9, 0xfffb},    // interlinear annotations
     {0xe0000, 0xe007f},  // tags
 };
 
-// By the number of bytes: the smallest code that needs so many.
+// Smallest code that needs the given number of bytes; a smaller one is an overlong encoding.
 constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
 
 }  // namespace

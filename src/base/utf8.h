@@ -1,4 +1,4 @@
-// UTF-8 text of unknown origin, taken apart so that it can be shown safely.
+// Safe display of untrusted UTF-8 text.
 #ifndef MILLRACE_BASE_UTF8_H_
 #define MILLRACE_BASE_UTF8_H_
 
@@ -10,18 +10,18 @@ namespace millrace {
 
 struct Utf8Character {
   char32_t code;
-  size_t bytes;  // that encode it: 1 to 4
+  size_t bytes;  // length of its encoding: 1 to 4
 };
 
-// The first character of `text`; nothing if `text` is empty or does not begin with valid UTF-8
-// (RFC 3629: no surrogates, no longer encoding than needed).
+// The first character of `text`. nullopt if `text` is empty or does not begin with valid UTF-8 (RFC
+// 3629: no surrogates, no overlong encoding).
 std::optional<Utf8Character> FirstCharacter(std::string_view text);
 
-// False for characters that a terminal obeys or that change how other text is shown: controls
-// (C0, DEL, C1), line separators, zero-width characters, marks of direction, tags.
+// False for characters that control a terminal or change how other text is displayed: controls (C0,
+// DEL, C1), line separators, zero-width characters, directional marks and tags.
 bool IsPrintable(char32_t code);
 
-// The beginning of `text`, at most `most` bytes, cut between two characters.
+// The longest prefix of `text` with at most `most` bytes that does not split a character.
 std::string_view CutText(std::string_view text, size_t most);
 
 }  // namespace millrace

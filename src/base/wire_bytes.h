@@ -1,4 +1,4 @@
-// Little-endian integers at any address.
+// Little-endian integers at unaligned addresses.
 #ifndef MILLRACE_BASE_WIRE_BYTES_H_
 #define MILLRACE_BASE_WIRE_BYTES_H_
 

@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kBytes = size_t{8} << 20;
 constexpr int kTimes = 4;
 
-// Of the fastest of some copies; the first one also finds pages and connections.
+// Rate of the fastest of kTimes copies. The first copy also pays for page faults and set-up.
 template <typename Copy>
 double BestRate(const Clock& clock, Copy copy) {
   int64_t best = INT64_MAX;

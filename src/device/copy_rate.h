@@ -1,4 +1,4 @@
-// How fast a device's memory is copied to and from the host.
+// Measures the copy bandwidth between a device's memory and the host.
 #ifndef MILLRACE_DEVICE_COPY_RATE_H_
 #define MILLRACE_DEVICE_COPY_RATE_H_
 
@@ -8,11 +8,11 @@
 namespace millrace {
 
 struct CopyRate {
-  double to_host = 0, from_host = 0;  // bytes a second
+  double to_host = 0, from_host = 0;  // bytes per second
 };
 
-// Copies some tens of MB each way between `memory` and `staging`, which is host memory. Takes
-// a moment; throws Error as these do.
+// Copies 32 MiB in each direction between `memory` and `staging`, which must be host memory. Throws
+// Error as the memory spaces do.
 CopyRate MeasureCopies(MemorySpace& memory, MemorySpace& staging, const Clock& clock);
 
 }  // namespace millrace

@@ -13,8 +13,7 @@
 namespace millrace {
 namespace {
 
-// Large blocks get transparent huge pages: fewer TLB misses in passes over a
-// whole weight array.
+// Large blocks use transparent huge pages: fewer TLB misses in passes over a whole weight array.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 class Host : public MemorySpace {

@@ -1,5 +1,5 @@
-// NVIDIA GPUs as devices: their memory, and page-locked host memory for copies to
-// and from them. Without a driver or a GPU there are no devices of this type.
+// NVIDIA GPUs as devices: device memory, and page-locked host memory for copies to and from it.
+// Without a driver or a GPU, List() is empty.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <glog/logging.h>
@@ -15,23 +15,23 @@
 namespace millrace {
 namespace {
 
-// `device` names the culprit: "cuda device 0".
+// Throws Error unless `status` is cudaSuccess. `device` names the failing device: "cuda device 0".
 template <typename... Parts>
 void Check(cudaError_t status, const std::string& device, const Parts&... doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // or the next call would report it again
+  cudaGetLastError();  // clears the error, which the next call would report again
   throw Error(device, ": ", doing..., ": ", cudaGetErrorString(status));
 }
 
-// What a destructor may do with an error: say it, unless the program is ending
-// and the runtime has gone already.
+// For destructors: logs an error instead of throwing. Ignores errors after the runtime has shut
+// down at program exit.
 void CheckFree(cudaError_t status, const std::string& device) {
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
   cudaGetLastError();
   LOG(ERROR) << device << ": cannot free memory: " << cudaGetErrorString(status);
 }
 
-// Number of usable GPUs: any error means that there is none. `why` may be null.
+// Number of usable GPUs. On any error it is 0 and `*why` receives the reason; `why` may be null.
 int CountDevices(std::string* why = nullptr) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -41,17 +41,17 @@ int CountDevices(std::string* why = nullptr) {
   return 0;
 }
 
-// Memory is asked for in whole pieces of this, so that an array ends with a page: a dma-buf has
-// whole pages. (Large arrays also begin with one.)
+// Allocation granularity in bytes. A dma-buf consists of whole pages, so an array must end on a
+// page boundary. Large arrays also begin on one.
 constexpr size_t kPiece = size_t{64} << 10;
 
 size_t WholePieces(size_t bytes) {
   const size_t whole = (std::max<size_t>(bytes, 1) + kPiece - 1) / kPiece * kPiece;
-  return whole < bytes ? bytes : whole;  // overflown: let the driver refuse it
+  return whole < bytes ? bytes : whole;  // overflow: let the driver refuse the size
 }
 
-// The driver's own interface, found at run time: a program that needs it at its start would
-// not start on machines without a driver.
+// Driver API function, resolved at run time: a program linked against the driver would not start on
+// machines without one.
 using ExportRange = CUresult (*)(void* handle, CUdeviceptr from, size_t bytes,
                                  CUmemRangeHandleType type, unsigned long long flags);
 ExportRange FindExport() {
@@ -107,7 +107,7 @@ class CudaMemory : public MemorySpace {
   void Fill(void* pointer, int byte, size_t bytes) override {
     Select();
     Check(cudaMemset(pointer, byte, bytes), name_, "cannot fill memory");
-    // The runtime may return before the GPU has finished.
+    // cudaMemset() may return before the GPU has finished.
     Check(cudaStreamSynchronize(cudaStreamLegacy), name_, "cannot fill memory");
   }
   void CopyFromHost(void* destination, const void* host, size_t bytes) override {
@@ -118,7 +118,7 @@ class CudaMemory : public MemorySpace {
   }
 
  private:
-  // The current device belongs to the calling thread.
+  // The current device is a property of the calling thread.
   void Select() { Check(cudaSetDevice(ordinal_), name_, "cannot be used"); }
 
   void Copy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
@@ -131,7 +131,7 @@ class CudaMemory : public MemorySpace {
   const std::string name_;
 };
 
-// Page-locked, and usable with every GPU of the machine.
+// Page-locked memory, usable with every GPU of the machine.
 class PinnedMemory : public MemorySpace {
  public:
   std::string name() const override { return kName; }
@@ -192,7 +192,7 @@ class CudaDriver : public DeviceDriver {
 
   int OwnerOf(const void* pointer) override {
     {
-      // Asking the runtime sets up a GPU for this process, which may never use one.
+      // Avoid the query if this process uses no GPU: the runtime would initialise a GPU for it.
       std::lock_guard lock(mutex_);
       if (memories_.empty()) return -1;
     }

@@ -1,6 +1,5 @@
-// Devices and the memory that belongs to them. Each kind of device registers a
-// factory from a file of its own; a build without CUDA is the same program with
-// one entry less.
+// Devices and their memory. Each device type registers a driver from its own source file; a build
+// without CUDA only lacks that registration.
 #ifndef MILLRACE_DEVICE_DEVICE_H_
 #define MILLRACE_DEVICE_DEVICE_H_
 
@@ -19,32 +18,32 @@ enum class DeviceType { kCpu, kCuda };
 // "cpu", "cuda".
 const char* DeviceTypeName(DeviceType type);
 
-// A file by which other devices reach a piece of a device's memory; it begins `offset` bytes
-// before the piece.
+// A dma-buf file through which other devices access a block of device memory. The block begins
+// `offset` bytes into the file.
 struct DmaBuf {
   FileDescriptor file{-1};
   size_t offset = 0;
 };
 
-// Memory that one device computes on. Thread-safe.
+// Memory local to one device. Thread-safe.
 class MemorySpace {
  public:
   virtual ~MemorySpace() = default;
 
   // For messages: "host memory", "cuda device 0".
   virtual std::string name() const { return "host memory"; }
-  // Whether the processor's own instructions reach it.
+  // True if CPU instructions can access this memory.
   virtual bool on_host() const { return true; }
-  // Of `bytes` > 0 that were allocated here. Without a file if there is no such way, and
-  // then `*why` says so.
+  // Exports `bytes` > 0 bytes at `pointer`, which was allocated here. If this is not possible,
+  // returns a DmaBuf without a file and sets `*why`.
   virtual DmaBuf ExportDmaBuf(const void* pointer, size_t bytes, std::string* why) {
     (void)pointer, (void)bytes;
     *why = "host memory needs none";
     return DmaBuf{};
   }
 
-  // At least 64-byte aligned; contents undefined. Throws Error when there is
-  // not enough memory. `bytes` may be 0 (returns a pointer that Free takes).
+  // Returns memory with at least 64-byte alignment and undefined contents; the caller passes it to
+  // Free(). `bytes` may be 0. Throws Error if there is not enough memory.
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* pointer) = 0;
   virtual void Fill(void* pointer, int byte, size_t bytes) = 0;
@@ -52,48 +51,47 @@ class MemorySpace {
   virtual void CopyToHost(void* host, const void* source, size_t bytes) = 0;
 };
 
-// Pageable host memory: every CPU solver's, and the staging of everyone else.
+// Pageable host memory. CPU solvers compute in it.
 MemorySpace& HostMemory();
 
 struct DeviceInfo {
   DeviceType type;
   int ordinal;              // index among the devices of its type
-  std::string description;  // for people
+  std::string description;  // human-readable
   size_t memory_bytes;
 };
 
-// One kind of device.
+// Driver for one type of device.
 class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
   virtual DeviceType type() const = 0;
-  // The devices present now; empty when there is no hardware.
+  // Devices present now; empty if there is no hardware.
   virtual std::vector<DeviceInfo> List() = 0;
-  // The memory of one of them; owned by the driver. Throws Error for an ordinal
-  // that List() does not name.
+  // Memory of device `ordinal`; the driver owns it. Throws Error if List() has no such device.
   virtual MemorySpace& Memory(int ordinal) = 0;
-  // Host memory that copies to and from that device are fastest with: page-locked
-  // for a GPU. Owned and refused as above.
+  // Host memory with the fastest copies to and from device `ordinal`: page-locked for a GPU. The
+  // driver owns it. Throws Error as Memory() does.
   virtual MemorySpace& Staging(int ordinal) = 0;
-  // The ordinal of the device whose memory `pointer` lies in; -1 if it is none of these.
+  // Ordinal of the device whose memory contains `pointer`; -1 if none of this type does.
   virtual int OwnerOf(const void* pointer) {
     (void)pointer;
     return -1;
   }
 };
 
-// The drivers compiled into this program, by type.
+// All drivers compiled into this program.
 class DeviceRegistry {
  public:
   static DeviceRegistry& Get();
 
   void Register(std::unique_ptr<DeviceDriver> driver);
-  // nullptr when this build has no such driver.
+  // nullptr if this build has no such driver.
   DeviceDriver* Find(DeviceType type);
   std::vector<DeviceInfo> List();
 
-  // The memory that `pointer` lies in, and what it is copied through. Host memory, however it
-  // was allocated, is HostMemory().
+  // The memory that contains `pointer`, and the staging memory for copies to and from it. All host
+  // memory is reported as HostMemory(), however it was allocated.
   struct Owner {
     MemorySpace* memory;
     MemorySpace* staging;
@@ -104,14 +102,14 @@ class DeviceRegistry {
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
 };
 
-// Put one at namespace scope in the driver's file.
+// Define one at namespace scope in the driver's source file.
 struct RegisterDevice {
   explicit RegisterDevice(std::unique_ptr<DeviceDriver> driver) {
     DeviceRegistry::Get().Register(std::move(driver));
   }
 };
 
-// An owned block of some memory space.
+// Owns a block of a memory space, which must outlive it. Move-only.
 class Buffer {
  public:
   Buffer() = default;

@@ -7,8 +7,8 @@
 namespace millrace {
 namespace {
 
-constexpr double kShare = 1.0 / 16;  // of the time between iterations
-// Of a new interval in the smoothed one.
+constexpr double kShare = 1.0 / 16;  // of the interval between iterations
+// Weight of a new interval in the smoothed one.
 constexpr double kNew = 1.0 / 4;
 
 }  // namespace

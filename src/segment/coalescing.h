@@ -1,11 +1,10 @@
-// How long a segment lets frames come together before it looks at them.
+// Frame coalescing: how long a segment lets frames accumulate before it handles them.
 //
-// Each time that its thread wakes it takes the processor from a solver, twice over: by what
-// it costs, and by what it leaves of the solver's caches. What it brings is of use once an
-// iteration. So it waits for a small part of one: late enough to find many frames, early
-// enough that a step arrives hardly later than it would.
+// Each wakeup of its thread costs a solver twice: processor time, and cache contents. The received
+// weights matter once per iteration. So the thread waits for a small fraction of an iteration: long
+// enough to find many frames, short enough to delay a step very little.
 //
-// Pure logic: the time is given. Not thread-safe.
+// Pure logic: the time is an argument. Not thread-safe.
 #ifndef MILLRACE_SEGMENT_COALESCING_H_
 #define MILLRACE_SEGMENT_COALESCING_H_
 
@@ -22,15 +21,15 @@ class Coalescing {
  public:
   explicit Coalescing(const CoalescingLimits& limits);
 
-  // The wait from `now_ns` on: a sixteenth of the time between iterations, within the limits;
-  // the least until there have been some. `iterations`: that the segment counts as this node's.
-  // Neither ever falls.
+  // Wait from `now_ns` on: a sixteenth of the smoothed interval between iterations, within the
+  // limits; least_ns until that interval is known. `iterations`: those that the segment counts as
+  // this node's. Neither argument may decrease.
   int64_t Ns(int64_t now_ns, uint64_t iterations);
 
  private:
   const CoalescingLimits limits_;
-  uint64_t counted_ = 0;    // iterations when one was last seen to be done
-  int64_t counted_at_ = 0;  // and when that was; 0: not yet
+  uint64_t counted_ = 0;    // iterations at the last observed progress
+  int64_t counted_at_ = 0;  // time of that observation; 0: none yet
   double interval_ns_ = 0;  // between iterations, smoothed; 0: not known
 };
 

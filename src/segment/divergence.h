@@ -1,4 +1,4 @@
-// How close a replica is to its masters: what one look over its chunks has found.
+// Divergence of a replica from its masters, as measured by one sampling round over its chunks.
 #ifndef MILLRACE_SEGMENT_DIVERGENCE_H_
 #define MILLRACE_SEGMENT_DIVERGENCE_H_
 
@@ -6,23 +6,21 @@
 
 namespace millrace {
 
-// Of the chunks that one peer masters, or all peers together. Times are in ns; medians
-// and percentiles are right to within an eighth.
+// Over the chunks that one peer masters, or over those of all peers. Times are in ns. Medians and
+// percentiles are accurate to an eighth.
 struct Divergence {
-  uint64_t rounds = 0;  // that have ended; 0: nothing is known yet, and all is 0
-  uint64_t chunks = 0;  // that were looked at: others master them, a position was taken
-  // Age of the newest position taken of a chunk. Without progress no positions come, so
-  // it grows while everything rests.
+  uint64_t rounds = 0;  // completed; 0: no data yet, all fields are 0
+  uint64_t chunks = 0;  // sampled: mastered by a peer, with a position taken
+  // Age of the newest position taken of a chunk. Masters send no positions without progress, so it
+  // grows while nothing trains.
   int64_t age_p50_ns = 0, age_max_ns = 0;
-  // Iterations that all nodes together do in the median age, as fast as during the survey.
+  // Iterations of all nodes within the median age, at their rate during the round.
   double age_iterations = 0;
-  // Between this replica's weights and the positions last taken, over `sampled` weights:
-  // root of the mean of the squared diffs, and the largest diff. This is the
-  // progress made here that the master is not known to have.
+  // Distance between this replica's weights and the positions last taken, over `sampled` weights:
+  // root mean square and maximum. It is the local progress that the master is not known to have.
   uint64_t sampled = 0;
   double distance_rms = 0, distance_max = 0;
-  // Diffs that were acknowledged during the survey, and how long that took; 0 when
-  // there were none.
+  // Diffs acknowledged during the round, and their round trips; 0 if there were none.
   uint64_t answered = 0;
   int64_t round_trip_p50_ns = 0, round_trip_p99_ns = 0;
 };

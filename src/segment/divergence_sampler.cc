@@ -34,7 +34,7 @@ DivergenceSampler::DivergenceSampler(const Exchange* exchange, ChunkExecutor* ex
   const NodeId most = peers.empty() ? NodeId{0} : *std::max_element(peers.begin(), peers.end());
   index_.assign(size_t{most} + 1, static_cast<uint32_t>(peers.size()));
   for (uint32_t i = 0; i < peers.size(); ++i) index_[peers[i]] = i;
-  executor_.Share({copies_.get<std::byte>(), copies_.bytes()});
+  executor_.RegisterMemory({copies_.get<std::byte>(), copies_.bytes()});
 }
 
 bool DivergenceSampler::Sample(int64_t now_ns) {
@@ -52,7 +52,7 @@ bool DivergenceSampler::Sample(int64_t now_ns) {
   return true;
 }
 
-// The weights of one of these chunks are sampled, of another one in each survey.
+// Samples the weights of one of these chunks, of another one in each round.
 void DivergenceSampler::SampleChunks(uint32_t begin, uint32_t end, int64_t now_ns) {
   bool sampled = false;
   for (uint32_t i = begin; i < end; ++i) {
@@ -69,7 +69,7 @@ void DivergenceSampler::SampleChunks(uint32_t begin, uint32_t end, int64_t now_n
   }
 }
 
-// Another node masters it, and has sent a position since it does.
+// Whether a peer masters the chunk and has sent a position since it became master.
 bool DivergenceSampler::Counts(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.awaiting_master &&
          chunk.owner < index_.size() && index_[chunk.owner] < nodes_.size();
@@ -104,7 +104,7 @@ void DivergenceSampler::Tally::Add(const Tally& other) {
 void DivergenceSampler::End(int64_t now_ns) {
   ++rounds_;
   step_ = 0;
-  // The count of all nodes may fall at a change of view.
+  // The iterations of all nodes may decrease at a change of view.
   const uint64_t iterations = exchange_.global_iterations();
   const uint64_t done = iterations - std::min(iterations, begin_iterations_);
   const double rate =
@@ -131,7 +131,7 @@ Divergence DivergenceSampler::Conclude(const Tally& tally, const DurationHistogr
   Divergence found;
   found.rounds = rounds_;
   found.chunks = tally.chunks;
-  // The middle of a bucket may lie beyond all that is in it.
+  // The middle of a histogram bucket may exceed all its values.
   found.age_p50_ns = std::min(tally.ages.Quantile(0.5), tally.oldest_ns);
   found.age_max_ns = tally.oldest_ns;
   found.age_iterations = static_cast<double>(found.age_p50_ns) * iterations_per_ns;

@@ -1,6 +1,6 @@
-// Walks over the chunks of a replica, a few at a time, and finds out how close it is to
-// its masters. It only looks: at the exchange's table, and at copies of about a hundred
-// chunks a second, which it asks the executor for, wherever they are.
+// Samples how far a replica diverges from its masters, a few chunks at a time. Sampling changes no
+// state: it reads the exchange's table, and copies of about 100 chunks a second that the executor
+// makes, in any memory.
 #ifndef MILLRACE_SEGMENT_DIVERGENCE_SAMPLER_H_
 #define MILLRACE_SEGMENT_DIVERGENCE_SAMPLER_H_
 
@@ -16,27 +16,27 @@
 
 namespace millrace {
 
-// For the thread that runs the exchange.
+// For the thread that runs the exchange only.
 class DivergenceSampler {
  public:
-  // A survey has so many steps, which are so far apart.
+  // Number of steps in a round over all chunks, and the interval between steps.
   static constexpr int64_t kSteps = 100, kStepNs = 10'000'000;
 
-  // `executor` outlives this object, and `exchange`, which works with it, does so too.
-  // `peers` are nodes below its max_nodes.
+  // `executor` and the `exchange` that uses it outlive this object. `peers` are below its
+  // max_nodes.
   DivergenceSampler(const Exchange* exchange, ChunkExecutor* executor,
                     std::span<const NodeId> peers);
 
-  // Goes on with the survey if it is time for a step, which takes some microseconds. True
-  // when that was the last one: there are new results. Allocates nothing. Not between a
-  // Receive and what ends it (Exchange::has_inflight). Throws Error as the executor does.
+  // Performs the next step if it is due, which takes some microseconds. True after the last step of
+  // a round: there are new results. Allocates nothing. Not between Exchange::Receive and the end of
+  // its batch (Exchange::has_inflight). Throws Error as the executor does.
   bool Sample(int64_t now_ns);
-  // What the last survey found: of all peers' chunks, and by peer in the order given.
+  // Results of the last round: over the chunks of all peers, and by peer in the order given.
   const Divergence& all() const { return all_; }
   std::span<const Divergence> peers() const { return peers_; }
 
  private:
-  // What the survey under way has found of a peer's chunks.
+  // Results of the current round for the chunks of one peer.
   struct Tally {
     uint64_t chunks = 0, sampled = 0;
     int64_t oldest_ns = 0;
@@ -55,11 +55,11 @@ class DivergenceSampler {
 
   const Exchange& exchange_;
   ChunkExecutor& executor_;
-  Buffer copies_;  // of a chunk's weights, and of its master's as this node knows them
+  Buffer copies_;  // of a chunk's weights, and of its master's as last received
   const std::vector<NodeId> nodes_;
-  std::vector<uint32_t> index_;                 // by node: of nodes_, or as many as there are
-  std::vector<Tally> tallies_;                  // by the index in nodes_
-  std::vector<DurationHistogram> round_trips_;  // up to the end of the last survey
+  std::vector<uint32_t> index_;                 // by node: index in nodes_; nodes_.size(): no peer
+  std::vector<Tally> tallies_;                  // by index in nodes_
+  std::vector<DurationHistogram> round_trips_;  // by index in nodes_, as of the last round
   std::vector<Divergence> peers_;
   Divergence all_;
   uint64_t rounds_ = 0;

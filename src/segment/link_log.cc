@@ -32,30 +32,30 @@ std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_n
   std::vector<std::string> lines;
   if (links.broken().empty() && broken_.empty()) return lines;
   for (const BrokenLink& link : links.broken()) {
-    const auto told = std::find_if(broken_.begin(), broken_.end(),
-                                   [&](const Told& each) { return each.link == link; });
-    if (told != broken_.end()) continue;
+    const auto reported = std::find_if(broken_.begin(), broken_.end(),
+                                       [&](const Reported& each) { return each.link == link; });
+    if (reported != broken_.end()) continue;
     lines.push_back(BrokenLine(links, link, now_ns));
     broken_.push_back({link, now_ns});
   }
   for (uint16_t node = 0; node < names_.size(); ++node) {
-    const bool told = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
-    if (!links.IsExcluded(node) || told) continue;
+    const bool reported = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
+    if (!links.IsExcluded(node) || reported) continue;
     lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(node),
                            " is left out until all members and it hear each other"));
     left_out_.push_back(node);
   }
-  std::erase_if(broken_, [&](Told& told) {
-    const BrokenLink& link = told.link;
-    if (links.Reports(link.from, link.to)) told.reported_ns = now_ns;
-    if (now_ns - told.reported_ns < kMendedNs) return false;
+  std::erase_if(broken_, [&](Reported& reported) {
+    const BrokenLink& link = reported.link;
+    if (links.Reports(link.from, link.to)) reported.reported_ns = now_ns;
+    if (now_ns - reported.reported_ns < kMendedNs) return false;
     lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(link.from), " hears node ",
                            NameOf(link.to), " again"));
     return true;
   });
   std::erase_if(left_out_, [&](uint16_t node) {
-    return std::none_of(broken_.begin(), broken_.end(), [node](const Told& told) {
-      return told.link.from == node || told.link.to == node;
+    return std::none_of(broken_.begin(), broken_.end(), [node](const Reported& reported) {
+      return reported.link.from == node || reported.link.to == node;
     });
   });
   return lines;

@@ -1,5 +1,4 @@
-// Log lines about links between members that do not carry frames
-// (exchange/protocol/link_monitor.h).
+// Log lines about broken links between members (exchange/protocol/link_monitor.h).
 #ifndef MILLRACE_SEGMENT_LINK_LOG_H_
 #define MILLRACE_SEGMENT_LINK_LOG_H_
 
@@ -15,15 +14,15 @@ namespace millrace {
 // Not thread-safe.
 class LinkLog {
  public:
-  // A link that was broken counts as mended once nobody has reported it for so long: around a
-  // change of view reports come and go within milliseconds.
+  // A broken link counts as restored when no node has reported it for this long: around a change of
+  // view, reports come and go within milliseconds.
   static constexpr int64_t kMendedNs = 1'000'000'000;
 
-  // `names` by node; of the node `self`, whose largest frames have `frame_bytes`.
+  // `names` are by node. `self` is this node; its largest frames have `frame_bytes`.
   LinkLog(std::string segment, std::vector<std::string> names, uint16_t self, size_t frame_bytes);
 
-  // What has changed since the last call: a line for each link that is broken or has been
-  // mended, and for each node that is left out. Cheap when there is none.
+  // Changes since the last call: a line for each link that broke or was restored, and for each node
+  // that was excluded. Cheap if there are none.
   std::vector<std::string> Update(const LinkMonitor& links, int64_t now_ns);
 
  private:
@@ -34,12 +33,12 @@ class LinkLog {
   const std::vector<std::string> names_;
   const uint16_t self_;
   const size_t frame_bytes_;
-  struct Told {
+  struct Reported {
     BrokenLink link;
-    int64_t reported_ns;  // when it was last reported
+    int64_t reported_ns;  // time of the last report
   };
-  std::vector<Told> broken_;        // that were told of and are not mended
-  std::vector<uint16_t> left_out_;  // that were told of and still have a broken link
+  std::vector<Reported> broken_;    // logged and not restored yet
+  std::vector<uint16_t> left_out_;  // logged, with a link that is still broken
 };
 
 }  // namespace millrace

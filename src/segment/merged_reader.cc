@@ -7,7 +7,8 @@
 namespace millrace {
 namespace {
 
-// Rows of chunks that need no copy cost little, but large models have many.
+// Maximum chunks visited per step: a chunk that needs no copy costs little, but large models have
+// many.
 constexpr uint32_t kMostRows = 1 << 14;
 
 size_t BatchOf(const ChunkExecutor& executor) {
@@ -78,8 +79,8 @@ bool MergedReader::Step() {
   return false;
 }
 
-// Another node masters the chunk, and `base` and `pending` hold a position of it. A chunk that is
-// freezing was this node's until now, and its base is not set yet.
+// Whether another node masters the chunk, and `base` and `pending` hold a position of it. A chunk
+// that is being demoted was this node's until now; its base is not set yet.
 bool MergedReader::HasMerged(uint32_t index) const {
   const Chunk& chunk = exchange_.table().chunks[index];
   return chunk.state != ChunkState::kMaster && chunk.number > 0 && !chunk.demoting;

@@ -9,22 +9,24 @@
 namespace millrace {
 namespace {
 
-// Batches of one pass, so that sending gets its turn.
+// Maximum receive or send batches in one pass, so that both directions make progress.
 constexpr int kMostBatches = 8;
-// Where so many came in a pass, as many come meanwhile.
+// Received frames in one pass from which on the next pass follows at once: about as many have
+// arrived meanwhile.
 constexpr size_t kBusyFrames = 64;
 constexpr size_t kSendBatch = 64;
-// Of frames that are not the exchange's.
+// Marks accepted frames that do not occupy an outbox slot.
 constexpr uint32_t kForeignSlot = UINT32_MAX;
-// What is offered to the exchange if anything is: some of its answers come in threes. The
-// pace makes up for it.
+// Minimum budget of a fetch from the exchange, in frames, if any is left: some replies of the
+// exchange take three frames. The pacer compensates for the excess.
 constexpr double kLeastFrames = 4;
-// A transport without room says when it has some; this is in case it says nothing.
+// Retry interval of a full transport, in case it does not report free room.
 constexpr int64_t kTryAgainNs = 1'000'000;
-// After that they are made anew: they may say more by then.
+// How long unsent gossip frames are retried. New frames replace them after that, because the store
+// may have newer messages.
 constexpr int64_t kKeepNewsNs = 20'000'000;
 
-// Of the members that are in sync; kNoNode without one.
+// Leader among the synced members; kNoNode if there are none.
 uint16_t LeaderOf(const View& view, NodeId preferred) {
   const auto synced = [](const Member& m) { return m.role == Role::kSynced; };
   const Member* first = view.Find(preferred);
@@ -56,11 +58,11 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
     const JoinVerdict verdict = filter_->Verdict(now_ns);
     if (verdict != JoinVerdict::kMayJoin) return HoldBack(verdict, now_ns);
   }
-  told_ = state_.progress();
-  exchange_->SetProgress(told_);
+  reported_progress_ = state_.progress();
+  exchange_->SetProgress(reported_progress_);
   const uint64_t other_merges = state_.other_merges_.load(std::memory_order_acquire);
-  if (other_merges != told_merges_) exchange_->WeightsChanged();
-  told_merges_ = other_merges;
+  if (other_merges != reported_merges_) exchange_->WeightsChanged();
+  reported_merges_ = other_merges;
   if (state_.may_bootstrap_.load(std::memory_order_relaxed)) exchange_->AllowBootstrap();
   if (state_.flush_.load(std::memory_order_relaxed)) exchange_->Flush();
   leaving_ = state_.leave_.load(std::memory_order_relaxed);
@@ -76,7 +78,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
   next.deadline_ns = std::min(exchange_->NextEvent(now_ns), filter_->handshake().NextEvent());
   if (gossip_) next.deadline_ns = std::min(next.deadline_ns, gossip_->NextEvent());
   if (paced_) next.deadline_ns = std::max(next.deadline_ns, pacer_.ReadyNs(most_wire_bytes_));
-  // Slots that the transport still holds, or frames that it had no room for.
+  // The transport still holds slots, or had no room for frames.
   const bool waits = busy_ || !unsent_gossip_.empty() || accepted_count_ != reclaimed_;
   next.what = waits ? WaitFor::kReceiveOrSend : WaitFor::kReceive;
   if (waits) next.deadline_ns = std::max(next.deadline_ns, now_ns + kTryAgainNs);
@@ -95,9 +97,9 @@ double NetSegment::MeanExchanges() const {
   return static_cast<double>(sent + stats.positions_taken) / exchange_->table().size();
 }
 
-// Differs from those that are there, as far as it has heard: neither joins them nor begins a
-// run of its own. It goes on to complete the handshake, so that it may meet one that is set up
-// alike, and others can say whom they refused.
+// A pass while the peers found so far refuse this node's settings: it neither joins them nor
+// bootstraps a run. It continues the handshake, because a compatible peer may appear and because
+// refusing peers report the node that they refused.
 NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   if (verdict == JoinVerdict::kGiveUp) {
     std::lock_guard lock(state_.mutex_);
@@ -113,14 +115,14 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
     transport_->Release();
   }
   Reclaim();
-  Introduce(now_ns);
+  SendHandshakes(now_ns);
   metrics_->Publish(*filter_);
   const Handshake& handshake = filter_->handshake();
   return {.at_once = received > 0,
           .deadline_ns = std::min(handshake.NextEvent(), handshake.wait_ends() + 1)};
 }
 
-// What this node says from now on is of a later incarnation than it was started with.
+// Propagates an incarnation raise of the handshake to the exchange and gossip.
 void NetSegment::FollowIncarnation() {
   const uint32_t incarnation = filter_->handshake().incarnation();
   if (incarnation == incarnation_) return;
@@ -129,8 +131,8 @@ void NetSegment::FollowIncarnation() {
   if (gossip_) gossip_->RaiseIncarnation(incarnation);
 }
 
-// Frames from the transport: returns how many got in, as the first of `views_`. They are
-// there until the transport's Release.
+// Receives a batch from the transport. Returns the number of exchange frames that passed the
+// filter, stored at the front of `views_` and valid until Transport::Release.
 size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
   *received = transport_->Receive(in_);
   size_t entered = 0;
@@ -140,7 +142,7 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
     if (!frame) continue;
     heard = true;
     if (gossip_ && IsGossip(*frame)) {
-      Admit();  // it may be of a life that has just completed the handshake
+      Admit();  // the frame may belong to a session that was just established
       gossip_->Receive(in_[i].from, *frame, now_ns);
     } else {
       views_[entered++] = *frame;
@@ -151,18 +153,18 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
   return entered;
 }
 
-// Whether there may be more.
+// Returns whether more frames may be available.
 bool NetSegment::Receive(int64_t now_ns) {
   size_t all = 0;
   for (int batch = 0; batch < kMostBatches; ++batch) {
     size_t received;
     const size_t entered = TakeBatch(now_ns, &received);
-    // Also without frames: time has passed.
+    // Also without frames, to report the time.
     if (entered > 0 || batch == 0) exchange_->Receive({views_.data(), entered}, now_ns);
-    // What kernels read stays lent, and all else with it, until FinishReceived.
+    // While kernels read received frames, FinishReceived releases all buffers.
     if (!exchange_->has_inflight()) transport_->Release();
     all += received;
-    // Fewer than there is room for may be all that the transport has buffers for.
+    // A batch that is not full may only mean that the transport has no more buffers.
     if (received == 0) return all >= kBusyFrames;
   }
   return true;
@@ -174,11 +176,11 @@ void NetSegment::FinishReceived(int64_t now_ns) {
   transport_->Release();
 }
 
-// Whether there is more that would be let through now.
+// Returns whether more frames could be sent now.
 bool NetSegment::Send(int64_t now_ns) {
   Reclaim();
   busy_ = paced_ = false;
-  Introduce(now_ns);
+  SendHandshakes(now_ns);
   if (gossip_) SendGossip(now_ns);
   Offer();
   FinishReceived(now_ns);
@@ -193,8 +195,8 @@ bool NetSegment::Send(int64_t now_ns) {
   return !busy_;
 }
 
-// Offers a frame that is not of the exchange. The bytes that it takes on the wire; 0 if the
-// transport has no room for it.
+// Offers a handshake or gossip frame to the transport. Returns its bytes on the wire; 0 if the
+// transport has no room.
 uint64_t NetSegment::SendForeign(const OutFrame& frame) {
   if (transport_->Send({&frame, 1}).accepted == 0) return 0;
   accepted_[accepted_count_++ % accepted_.size()] = kForeignSlot;
@@ -206,9 +208,9 @@ void NetSegment::Spend(uint64_t wire_bytes) {
   metrics_->AddWireBytes(wire_bytes);
 }
 
-// Handshake messages do not wait: what the transport has no room for is thrown away, and made
-// anew when it is due. Their memory is used again once all of them have left.
-void NetSegment::Introduce(int64_t now_ns) {
+// Sends due handshake messages. Messages that the transport has no room for are dropped: the
+// handshake makes new ones when they are due. Their memory is reused once all of them have left.
+void NetSegment::SendHandshakes(int64_t now_ns) {
   if (reclaimed_ < handshakes_sent_at_) return;
   Handshake& handshake = filter_->handshake();
   for (size_t count; (count = handshake.Send(handshake_, now_ns)) > 0;) {
@@ -223,34 +225,34 @@ void NetSegment::Introduce(int64_t now_ns) {
   }
 }
 
-// Tells the gossip messages of peers that live anew.
+// Reports new sessions of peers to gossip.
 void NetSegment::Admit() {
   const Handshake& handshake = filter_->handshake();
-  if (handshake.stats().sessions == admitted_lives_) return;
-  admitted_lives_ = handshake.stats().sessions;
+  if (handshake.stats().sessions == admitted_sessions_) return;
+  admitted_sessions_ = handshake.stats().sessions;
   for (NodeId node : transport_->info().peers) {
     const auto peer = handshake.Peer(node);
     if (peer) gossip_->Admit(node, peer->incarnation);
   }
 }
 
-// As Introduce, but within the pace; and what there is no room for is offered again for a while,
-// before frames of the exchange: on a full link these take whatever becomes free.
+// Sends gossip frames within the rate limit. Frames without room are retried for kKeepNewsNs, ahead
+// of exchange frames: on a full link the exchange takes all room that becomes free.
 void NetSegment::SendGossip(int64_t now_ns) {
   Admit();
-  if (!OfferNews(now_ns)) return;
+  if (!OfferGossip(now_ns)) return;
   while (reclaimed_ >= gossip_seen_) {
     const size_t room = std::min(gossip_out_.size(), Affordable(now_ns));
     const size_t count = gossip_->Send({gossip_out_.data(), room}, now_ns);
     if (count == 0) return;
     for (size_t i = 0; i < count; ++i) unsent_gossip_.push_back(i);
     drop_gossip_ns_ = now_ns + kKeepNewsNs;
-    if (!OfferNews(now_ns)) return;
+    if (!OfferGossip(now_ns)) return;
   }
 }
 
-// Whether none is left to be offered again.
-bool NetSegment::OfferNews(int64_t now_ns) {
+// Retries unsent gossip frames. Returns whether none are left.
+bool NetSegment::OfferGossip(int64_t now_ns) {
   if (unsent_gossip_.empty()) return true;
   uint64_t bytes = 0;
   size_t kept = 0;
@@ -273,7 +275,7 @@ bool NetSegment::OfferNews(int64_t now_ns) {
   return unsent_gossip_.empty();
 }
 
-// Frames from the exchange, as many as the pace lets through.
+// Fetches and signs as many frames of the exchange as the pacer allows.
 void NetSegment::Fetch(int64_t now_ns) {
   const size_t begin = held_.size(), affordable = Affordable(now_ns);
   const size_t room = std::min({kSendBatch, config_.exchange.slots - begin, affordable});
@@ -301,8 +303,8 @@ uint64_t NetSegment::WireBytes(NodeId to, size_t frame_bytes) const {
   return to == kAllNodes ? one * transmissions_of_multicast_ : one;
 }
 
-// Offers what is held to the transport. One that has no room for a frame may have it
-// for those behind, which go to others; those to the same destination are not tried.
+// Offers the held frames to the transport. A transport without room for one frame may have room for
+// later frames to other destinations; frames to a full destination are skipped.
 void NetSegment::Offer() {
   full_.clear();
   size_t kept = 0;
@@ -319,12 +321,12 @@ void NetSegment::Offer() {
     if (begin == held_.size()) break;
     const PostedFrame& frame = held_[begin++];
     if (!out_.empty() && sent.status == SendStatus::kAccepted) {
-      --begin;  // the one behind is to a full destination: it is next
+      --begin;  // its destination is full: the next iteration keeps it
     } else if (out_.empty() || sent.status == SendStatus::kBusy) {
       if (!out_.empty()) full_.push_back(frame.destination);
       held_[kept++] = frame;
     } else {
-      exchange_->Release(frame.slot);  // it can never be sent; the transport counts it
+      exchange_->Release(frame.slot);  // the transport can never send it, and counts it
     }
   }
   busy_ = kept > 0;
@@ -375,12 +377,12 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.merges_.store(exchange_->stats().merges(), std::memory_order_release);
   const uint64_t global = exchange_->global_iterations();
   state_.global_.store(global, std::memory_order_release);
-  state_.others_.store(global - std::min(global, told_), std::memory_order_release);
+  state_.others_.store(global - std::min(global, reported_progress_), std::memory_order_release);
   state_.members_.store(static_cast<uint32_t>(view.members.size()), std::memory_order_relaxed);
   state_.bootstrapped_ = exchange_->bootstrapped();
   state_.leads_ = in_sync && LeaderOf(view, config_.leader) == config_.exchange.node;
   state_.in_sync_ = in_sync;
-  // Members that are dead or busy may keep it from being let go; it has sent all the same.
+  // Failed or busy members may delay the view without this node, but it has sent everything.
   state_.delivered_ = exchange_->delivered() || (leaving_ && exchange_->quiescent());
   state_.left_ = exchange_->left();
 }

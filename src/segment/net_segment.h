@@ -1,13 +1,13 @@
-// A segment between the weights of machines: one exchange over one transport, on a range of
-// this machine's weight array, which lies in host memory or in a device's (replica_home.h).
+// A network segment: one exchange over one transport, on a range of this node's weight array. The
+// array lies in host memory or in a device's memory (replica_device.h).
 //
-// The logic of one pass is here, without a thread: segment_thread.h runs it. A pass
-// takes what has arrived, tells the exchange how far this node's solvers are, sends
-// what the pace and the transport let through, and says when to look again.
+// This file has the logic of one pass, without a thread; segment_thread.h runs it. A pass takes in
+// received frames, reports the solvers' progress to the exchange, sends as many frames as the pacer
+// and the transport allow, and returns the time of the next pass.
 //
-// On a device kernels work on what has arrived while a pass takes in more and offers what it
-// still holds; it waits for them before it asks the exchange for frames, and gives received
-// frames back to the transport after that (docs/gpu.md).
+// On a device, kernels process received frames while the pass takes in more frames and offers the
+// frames that it still holds to the transport. The pass waits for the kernels, returns the receive
+// buffers to the transport, and only then fetches frames from the exchange (docs/gpu.md).
 #ifndef MILLRACE_SEGMENT_NET_SEGMENT_H_
 #define MILLRACE_SEGMENT_NET_SEGMENT_H_
 
@@ -34,71 +34,74 @@
 namespace millrace {
 
 struct NetSegmentConfig {
-  std::string name;  // of the segment, for messages
+  std::string name;  // for log lines and errors
   ExchangeConfig exchange;
   MergeRuleConfig rule;
-  // 0: as many as the transport's frames carry. Equal on all nodes of the segment.
+  // Floats of a chunk. 0: as many as the transport's frames carry. Equal on all nodes of the
+  // segment.
   int64_t chunk_floats = 0;
-  double max_bytes_per_second = 0;  // that this node puts on the wire; 0: no limit
-  // The node that leads while it is a member in sync: the one through which the others reach
-  // the rest of the cluster. Else the lowest that is.
+  double max_bytes_per_second = 0;  // limit for this node, on the wire; 0: none
+  // Preferred leader: the gateway node of the segment. It leads while it is a synced member.
+  // Otherwise the synced member with the lowest id leads.
   NodeId leader = 0;
-  // Names, digests and key; the rest is filled in from the above.
+  // The caller sets names, digests and key. The constructor sets run, node, incarnation and segment
+  // parameters from the fields above and the transport.
   FrameFilterConfig filter;
-  // Of this node, which its segments share; null: the segment carries no gossip messages.
+  // Gossip store of this node, shared by its segments. Null: the segment carries no gossip
+  // messages.
   std::shared_ptr<GossipStore> gossip;
 };
 
-// The most floats of a chunk for frames of `max_frame_bytes`; 0 if not even one fits
-// or a heartbeat does not.
+// Maximum floats of a chunk in frames of `max_frame_bytes`. 0 if a chunk of one float or a
+// heartbeat does not fit.
 int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config);
 
-// What the segment and the solvers tell each other. Thread-safe.
+// State shared between the segment's thread and the rest of the node. Thread-safe.
 class SegmentState {
  public:
-  // Iterations that the segment is to count as this node's; never falls.
+  // Iterations that the segment reports as this node's, including remote iterations that other
+  // segments brought. Never decreases.
   void SetProgress(uint64_t iterations) { progress_.store(iterations, std::memory_order_release); }
   uint64_t progress() const { return progress_.load(std::memory_order_acquire); }
 
-  // Merges that this segment has made into the weights so far.
+  // Merges into the weights by this segment so far.
   uint64_t merges() const { return merges_.load(std::memory_order_acquire); }
-  // Those of all other segments on the same weights: what they merged goes on through
-  // this one. Never falls.
+  // Merges into the same weights by all other segments. This segment has to pass them on. Never
+  // decreases.
   void SetOtherMerges(uint64_t count) { other_merges_.store(count, std::memory_order_release); }
 
-  // This node's weights are those of the run as far as other segments bring them, so a segment
-  // that bootstraps_when_allowed may begin with them.
+  // This node's weights are those of the run, as far as other segments supply them. A segment with
+  // ExchangeConfig::bootstraps_when_allowed may bootstrap from now on.
   void AllowBootstrap() { may_bootstrap_ = true; }
 
-  // This node's weights are those of the run.
+  // Whether this node's weights are those of the run.
   bool in_sync() const { return in_sync_; }
-  // It is so because this node began the run, with its own weights.
+  // Whether the run began with this node's weights and this node has been a member since.
   bool bootstrapped() const { return bootstrapped_; }
-  // Iterations of all nodes together, as far as this one knows.
+  // Iterations of all nodes together, as far as this node knows.
   uint64_t global_iterations() const { return global_; }
-  // Of these, those that are not this node's own, nor what SetProgress was given for
-  // others.
+  // Global iterations beyond SetProgress: those of other nodes that this segment brought.
   uint64_t others() const { return others_; }
-  // Of the members in sync the one that does what is to be done once.
+  // Whether this node is the leader: the synced member that does work which must be done once.
   bool is_leader() const { return leads_; }
-  // Of the view, also those that join or leave; 0 while this node is in none.
+  // Members of the view, including joining and leaving ones; 0 while this node is in no view.
   uint32_t members() const { return members_; }
 
-  // When a frame of another node of the segment last came in; 0 if none has.
+  // Time of the last frame accepted from another node of the segment; 0: none yet.
   int64_t heard_ns() const { return heard_ns_; }
 
-  // Asks for Exchange::Flush.
+  // Requests Exchange::Flush.
   void RequestFlush() { flush_ = true; }
   void RequestLeave() { leave_ = true; }
   bool left() const { return left_; }
-  // All that this node had is with the others, as far as it knows: while it leaves, or once it
-  // has left.
+  // While this node leaves or after it has left: whether the other members have all its progress,
+  // as far as it knows.
   bool delivered() const { return delivered_; }
-  // How many of GossipStore::changes() the other members have, as far as they get them
-  // from here.
-  uint64_t all_acked() const { return gossip_seen_; }
-  // Why this node, which has not joined yet, gives up; "" if it does not. Then the segment
-  // does nothing more.
+  // Value of GossipStore::changes() up to which all other members have acknowledged the messages
+  // that they receive over this segment.
+  uint64_t gossip_acked() const { return gossip_seen_; }
+  // Reason why this node, which has not joined yet, gives up; "": it does not. After that the
+  // segment never joins.
   std::string refusal() const {
     std::lock_guard lock(mutex_);
     return refusal_;
@@ -117,31 +120,31 @@ class SegmentState {
   std::string refusal_;
 };
 
-// Not thread-safe, but for names, state(), meters(), what merged() says, and transport()'s Wake
-// and counters.
+// Not thread-safe, except for names, state(), metrics(), the functions of merged() that any thread
+// may call, and transport()'s Wake and counters.
 class NetSegment {
  public:
   struct Next {
-    bool at_once = false;     // there is more to do now
-    int64_t deadline_ns = 0;  // else: at this time, if nothing arrives before
+    bool at_once = false;     // another pass has work now
+    int64_t deadline_ns = 0;  // otherwise: time of the next pass if nothing arrives before
     WaitFor what = WaitFor::kReceive;
   };
 
-  // `weights`: `count` floats in the memory of `home`, which outlive the segment and which
-  // solvers change meanwhile. Allocates twice as much there. Throws Error for settings that
-  // make no sense.
+  // `weights`: `count` floats in the memory of `home`. They outlive the segment; solvers change
+  // them concurrently. The constructor allocates 2 * `count` floats in the same memory. Throws
+  // Error if a setting is invalid.
   NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
              int64_t count, const ReplicaDevice& home = HostReplica());
-  // Waits until no kernel of the segment's touches any memory.
+  // Waits until no kernel of this segment accesses memory.
   ~NetSegment();
 
-  // Throws Error when the replica's device has failed, and from then on always.
+  // Throws Error when the replica's device has failed, and on every later call.
   Next Pass(int64_t now_ns);
-  // The thread that calls Pass may use `duty` of a processor, and took `taken` of the solvers'
-  // time: for the meters, and below a duty of 1 for the order in which weights travel.
+  // `duty`: share of a processor that the thread which calls Pass may use. `taken`: share of the
+  // solvers' time that it took. Both are published as metrics. A duty below 1 throttles the
+  // exchange (Exchange::SetThrottled).
   void SetPace(double duty, double taken);
-  // Times that a chunk was exchanged so far (exchange/protocol/peer_metrics.h), on average over the
-  // chunks.
+  // Exchanges of a chunk so far (exchange/protocol/peer_metrics.h), averaged over the chunks.
   double MeanExchanges() const;
 
   const std::string& name() const { return config_.name; }
@@ -150,17 +153,17 @@ class NetSegment {
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
   const SegmentMetrics& metrics() const { return *metrics_; }
-  // Passes serve its requests; Wake the transport after a Begin.
+  // Pass serves its requests. Wake the transport after MergedReader::Begin.
   MergedReader& merged() { return *merged_; }
-  // As the topology has it; "" if there is no such node.
+  // The node's name in the topology; "" if there is no such node.
   std::string NameOf(NodeId node) const;
   const Exchange& exchange() const { return *exchange_; }
   const FrameFilter& filter() const { return *filter_; }
   int64_t heartbeat_ns() const { return config_.exchange.heartbeat_ns; }
-  // Null if it carries none.
+  // Null if the segment carries no gossip messages.
   const Gossip* gossip() const { return gossip_.get(); }
   int64_t chunk_floats() const { return arrays_.chunk_floats; }
-  // Of its range.
+  // Floats of the segment's range.
   int64_t floats() const { return arrays_.size; }
 
  private:
@@ -175,10 +178,10 @@ class NetSegment {
   bool Send(int64_t now_ns);
   uint64_t SendForeign(const OutFrame& frame);
   void Spend(uint64_t wire_bytes);
-  void Introduce(int64_t now_ns);
+  void SendHandshakes(int64_t now_ns);
   void Admit();
   void SendGossip(int64_t now_ns);
-  bool OfferNews(int64_t now_ns);
+  bool OfferGossip(int64_t now_ns);
   void Fetch(int64_t now_ns);
   void Offer();
   bool IsFull(NodeId destination) const;
@@ -190,7 +193,7 @@ class NetSegment {
 
   const NetSegmentConfig config_;
   const ReplicaDevice home_;
-  Buffer memory_;  // base and pending; the transport may read it where it is the host's
+  Buffer memory_;  // base and pending; the transport may read it if it is host memory
   const std::unique_ptr<Transport> transport_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;
@@ -199,29 +202,29 @@ class NetSegment {
   std::unique_ptr<Gossip> gossip_;
   std::unique_ptr<LinkLog> link_log_;
   const size_t transmissions_of_multicast_;
-  const double most_wire_bytes_;  // of one frame
+  const double most_wire_bytes_;  // upper bound for one frame, all its transmissions included
   Pacer pacer_;
 
   std::vector<InFrame> in_;
   std::vector<std::span<const std::byte>> views_;
-  std::vector<PostedFrame> held_;  // fetched from the exchange, not accepted yet
-  std::vector<NodeId> full_;       // destinations without room, of one Offer
-  std::vector<OutFrame> out_;      // the same, for the transport
+  std::vector<PostedFrame> held_;  // fetched from the exchange, not accepted by the transport yet
+  std::vector<NodeId> full_;       // destinations without room, during one Offer
+  std::vector<OutFrame> out_;      // batch for Transport::Send
   std::vector<OutHandshake> handshake_;
-  uint64_t handshakes_sent_at_ = 0;    // frames accepted up to the last handshake message
-  std::vector<OutGossip> gossip_out_;  // under way
-  std::vector<size_t> unsent_gossip_;  // those of them that the transport had no room for
-  int64_t drop_gossip_ns_ = 0;         // until then they are offered again
-  uint64_t gossip_seen_ = 0;           // frames accepted up to the last of these
-  uint64_t admitted_lives_ = 0;        // of the peers, to the gossip messages
-  uint32_t incarnation_ = 0;           // of the handshake messages, as the others were told
-  bool held_back_ = false;             // this node has been, and the log says so
-  std::vector<uint32_t> accepted_;     // slots by the order in which frames were accepted
+  uint64_t handshakes_sent_at_ = 0;    // accepted_count_ after the last handshake message
+  std::vector<OutGossip> gossip_out_;  // frames in flight
+  std::vector<size_t> unsent_gossip_;  // indices in gossip_out_ that the transport had no room for
+  int64_t drop_gossip_ns_ = 0;         // when retries of unsent_gossip_ end
+  uint64_t gossip_seen_ = 0;           // accepted_count_ after the last gossip frame
+  uint64_t admitted_sessions_ = 0;     // HandshakeStats::sessions at the last Admit
+  uint32_t incarnation_ = 0;        // of the handshake, as last reported to exchange_ and gossip_
+  bool held_back_ = false;          // HoldBack has logged its warning
+  std::vector<uint32_t> accepted_;  // ring of outbox slots, in order of acceptance
   uint64_t accepted_count_ = 0, reclaimed_ = 0;
   bool busy_ = false, paced_ = false, leaving_ = false;
-  bool has_pace_ = false, slowed_ = false;  // SetPace was called, with a duty below 1
-  uint64_t told_ = 0;                       // of this node's progress, to the exchange
-  uint64_t told_merges_ = 0;                // of the other segments
+  bool has_pace_ = false, slowed_ = false;  // SetPace was called; with a duty below 1
+  uint64_t reported_progress_ = 0;          // progress last reported to exchange_
+  uint64_t reported_merges_ = 0;            // other segments' merges, last reported to exchange_
 
   SegmentState state_;
   std::unique_ptr<DivergenceSampler> sampler_;

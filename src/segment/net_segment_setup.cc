@@ -1,4 +1,4 @@
-// How a segment is made: out of a transport, weights and the home that they lie in.
+// Construction of a segment from a transport, weights and their device.
 #include <algorithm>
 #include <span>
 
@@ -10,11 +10,10 @@ namespace {
 
 constexpr size_t kHandshakeBatch = 16;
 constexpr size_t kGossipBatch = 16;
-// A burst is what a rate allows in this time, so that a thread that sleeps now and
-// then still comes to its rate.
+// Burst of the pacer, as time at the full rate. A thread with short sleeps still reaches the rate.
 constexpr double kBurstSeconds = 0.004;
 
-// What a node says of itself to the others of its segment.
+// Adds the fields that this node announces to its peers in the handshake.
 FrameFilterConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info,
                          int64_t chunk_floats) {
   FrameFilterConfig filter = config.filter;
@@ -28,7 +27,7 @@ FrameFilterConfig GateOf(const NetSegmentConfig& config, const TransportInfo& in
   return filter;
 }
 
-// Ascending.
+// Peers below `max_nodes`, ascending.
 std::vector<NodeId> PeersOf(const TransportInfo& info, uint16_t max_nodes) {
   std::vector<NodeId> peers = info.peers;
   std::erase_if(peers, [&](NodeId peer) { return peer >= max_nodes; });
@@ -51,7 +50,7 @@ ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats 
 }  // namespace
 
 int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
-  // The exchange says how long its frames are; what they carry is the rest.
+  // Only MaxFrameBytes knows the overhead of a frame, so search for the largest chunk that fits.
   const auto least = static_cast<int64_t>(MaxFrameBytes(config, ShapeOnly(1)));
   const auto most = static_cast<int64_t>(max_frame_bytes);
   if (most < least) return 0;
@@ -114,12 +113,13 @@ NetSegment::~NetSegment() {
   try {
     executor_->Finish();
   } catch (const Error&) {
-    // The device has failed, as Pass has said: it touches nothing any more.
+    // The device has failed, as Pass has reported, and accesses no memory any more.
   }
 }
 
-// A seal is of the bytes that travel, and so needs a copy of weights that change. Of a device's
-// memory positions alone are sent from where they are.
+// Whether payloads are sent from where they lie. A frame tag covers the bytes on the wire, so
+// signed frames need a copy of the changing weights. From device memory only positions are sent
+// directly.
 bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   if (config_.filter.key) return false;
   if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
@@ -139,7 +139,7 @@ void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count
     throw Error("segment ", config_.name, ": ", error.what());
   }
   for (const std::span<const std::byte> memory : transport_->ReceiveMemory()) {
-    executor_->Share(memory);  // else kernels get copies
+    executor_->RegisterMemory(memory);  // if it fails, kernels get copies
   }
   in_.resize(executor_->batch_ops());
   views_.resize(in_.size());

@@ -8,17 +8,16 @@
 namespace millrace {
 namespace {
 
-// A new period counts so much in smoothed numbers.
+// Weight of a new period in smoothed numbers.
 constexpr double kNew = 0.25;
-// The duty rises and falls by these factors at most in a period.
+// Maximum factors by which the duty rises and falls in one period.
 constexpr double kMostRise = 1.25, kMostFall = 0.6;
-// What solvers lose to caches that the segment has filled with its own, beside the processor time:
-// 0.5 to 0.8 of it, by the images that they train per second of processor time
-// (docs/benchmarks.md).
+// Cost of the solver cache contents that the segment evicts, relative to the lost processor time.
+// Measured 0.5 to 0.8, by images trained per second of processor time (docs/benchmarks.md).
 constexpr double kCacheCost = 0.6;
-// Solvers that use less of a period compute nothing, so nothing is taken from them.
+// Solvers that use a smaller share of a period are idle and lose nothing.
 constexpr double kTrains = 0.02;
-// What a rest lets come together, in processor time.
+// Processor time that the thread can save up by resting, ns.
 constexpr double kBurstNs = 1'000'000;
 
 }  // namespace
@@ -51,10 +50,10 @@ double Pace::Wanted(int64_t elapsed_ns, const PaceCounters& since) {
   const double lost = std::min(static_cast<double>(since.segment_cpu_ns), waited);
   const double taken = (1 + kCacheCost) * lost / std::max(solvers + lost, 1.0);
   taken_ += kNew * (taken - taken_);
-  // The root: what follows from a change is measured before the rest of it is made.
+  // The square root makes a part of the correction; its effect is measured before the rest is made.
   const double share = std::max(taken, config_.share / 100);
   double factor = std::clamp(std::sqrt(config_.share / share), kMostFall, kMostRise);
-  // Without an exchange in the period, at least as many as in it.
+  // Without an exchange in the period, staleness is at least the period's iterations.
   const auto iterations = static_cast<double>(since.iterations);
   const double stale = iterations / std::max(since.exchanges, 1e-3);
   stale_ += kNew * (stale - stale_);

@@ -1,24 +1,25 @@
-// How much processor time a segment may use, so that the solvers beside it keep theirs.
+// Controls how much processor time a segment may use, to leave processors to the solvers beside it.
 //
-// A segment that streams as fast as its link and its processor allow takes a quarter of the
-// processor of a small net's solver, for weights that are hardly fresher. The controller lets the
-// segment's thread use a *duty*: a share of the time of one processor. It measures what the
-// solvers lose by it, and moves the duty so that they lose at most `share` of their time:
+// A segment that streams as fast as its link and processor allow takes a quarter of the processor
+// time of a small net's solver, for weights that are hardly fresher. The controller therefore
+// limits the segment's thread to a *duty*: a share of one processor's time. It measures the
+// solvers' loss and adjusts the duty so that they lose at most `share` of their time:
 //
 //   lost = min(processor time of the segment's thread, time that solvers waited for a processor)
 //   taken = 1.6 * lost / (processor time of the solvers + lost)
 //
-// where 0.6 of it stands for the caches that the segment fills with its own.
+// The additional 0.6 accounts for the solvers' cache contents that the segment evicts.
 //
-// While a processor is idle solvers do not wait, `lost` is about 0, and the duty rises to 1: there
-// is no limit. Where solvers wait for other threads than the segment's, its own time is the bound.
+// While a processor is idle, solvers do not wait, `lost` is about 0, and the duty rises to 1: no
+// limit. Where solvers wait for threads other than the segment's, the segment's own time bounds
+// `lost`.
 //
 // The duty does not fall so low that exchanges become stale: if more than `stale_iterations`
-// iterations of the cluster lie between two exchanges of a chunk, it rises again, whatever the
-// solvers lose. It paces both directions: a thread that rests takes nothing in, and then transports
-// give no credits to the peers that send to it.
+// cluster iterations lie between two exchanges of a chunk, the duty rises again, whatever the
+// solvers lose. It limits both directions: a resting thread receives nothing, and transports then
+// give no credits to the sending peers.
 //
-// Pure logic: time and counters are given. Not thread-safe.
+// Pure logic: time and counters are arguments. Not thread-safe.
 #ifndef MILLRACE_SEGMENT_PACE_H_
 #define MILLRACE_SEGMENT_PACE_H_
 
@@ -29,39 +30,39 @@
 namespace millrace {
 
 struct PaceConfig {
-  // Of the solvers' processor time, that the segment may take; above 0. 1 or more: no limit.
+  // Share of the solvers' processor time that the segment may take; above 0. 1 or more: no limit.
   double share = 0.05;
   double stale_iterations = 64;
 };
 
-// Counted since the segment began; nothing falls.
+// Counters since the segment's start. They never decrease, except `iterations` at a change of view.
 struct PaceCounters {
   int64_t segment_cpu_ns = 0;  // of the segment's thread
   ThreadTimes solvers;
-  double exchanges = 0;     // of a chunk, on average over the chunks
+  double exchanges = 0;     // per chunk, averaged over the chunks
   uint64_t iterations = 0;  // of the cluster
 };
 
 class Pace {
  public:
-  // The duty is moved so often.
+  // Interval between updates of the duty.
   static constexpr int64_t kPeriodNs = 100'000'000;
   static constexpr double kLeastDuty = 0.005;
-  // The thread rests no longer than this at once, so that it is there for heartbeats and signals.
+  // Longest rest at once, so that the thread still serves heartbeats and signals.
   static constexpr int64_t kMostRestNs = 20'000'000;
 
   explicit Pace(const PaceConfig& config);
 
-  // Whether Update has to be called.
+  // Whether Update is due.
   bool Due(int64_t now_ns) const { return now_ns >= due_ns_; }
   void Update(int64_t now_ns, const PaceCounters& counters);
-  // How long the thread has to rest from `now_ns` on, having used `cpu_ns` in all so far; 0: it may
-  // go on. Neither ever falls.
+  // How long the thread must rest from `now_ns` on; 0: it may continue. `cpu_ns`: its processor
+  // time so far. Neither argument may decrease.
   int64_t RestNs(int64_t now_ns, int64_t cpu_ns);
 
-  // Of the time of one processor, that the thread may use; 1: no limit.
+  // Share of one processor's time that the thread may use; 1: no limit.
   double duty() const { return duty_; }
-  // Of the solvers' time, that the segment took lately.
+  // Share of the solvers' time that the segment took recently, smoothed.
   double taken() const { return taken_; }
 
  private:
@@ -72,7 +73,7 @@ class Pace {
   PaceCounters last_;
   double duty_ = 1, taken_ = 0;
   double stale_ = 0;  // iterations between exchanges, smoothed
-  // Processor time that the thread may use at once, in ns.
+  // Token bucket: processor time that the thread may use at once, ns; negative if overdrawn.
   double level_ns_ = 0;
   int64_t filled_ns_ = 0, used_ns_ = 0;
 };

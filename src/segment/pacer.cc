@@ -10,7 +10,7 @@ namespace millrace {
 
 Pacer::Pacer(double bytes_per_second, double burst_bytes)
     : rate_(bytes_per_second), burst_(burst_bytes), level_(burst_bytes) {
-  // Written so that NaN is refused too.
+  // This form of the condition also rejects NaN.
   if (!(rate_ >= 0 && std::isfinite(rate_))) {
     throw Error("max_mbps: ", rate_, " bytes/s: expected 0 (no limit) or more");
   }

@@ -1,5 +1,5 @@
-// Keeps what is sent to a rate: a bucket that fills at that rate, holds no more than
-// a burst, and may be overdrawn by what was taken at once.
+// Limits a data rate with a token bucket. It fills at that rate, holds at most one burst, and may
+// be overdrawn.
 #ifndef MILLRACE_SEGMENT_PACER_H_
 #define MILLRACE_SEGMENT_PACER_H_
 
@@ -10,15 +10,16 @@ namespace millrace {
 // Not thread-safe.
 class Pacer {
  public:
-  // 0 bytes per second: no limit.
+  // 0 bytes per second: no limit. Throws Error if the rate is negative or not finite.
   Pacer(double bytes_per_second, double burst_bytes);
 
   bool limited() const { return rate_ > 0; }
-  // Bytes that may be taken at `now`, never negative. `now` must not go back.
+  // Bytes that may be taken at `now_ns`, never negative. `now_ns` must not decrease.
   double Available(int64_t now_ns);
-  // Takes them, and more than there are if it must be.
+  // Takes `bytes`, even if fewer are available.
   void Spend(double bytes) { level_ -= bytes; }
-  // When `bytes` (at most a burst) will be there; `now` or earlier if they are.
+  // When `bytes` (at most one burst) are available: the time of the last Available call if they are
+  // now.
   int64_t ReadyNs(double bytes) const;
 
  private:

@@ -1,5 +1,5 @@
-// Where a replica lies, and who works on it there: the host's memory with vectors, or a
-// device's with kernels. All that a segment needs to know of either.
+// Location of a replica: host memory, updated with vector instructions, or a device's memory,
+// updated with kernels. A segment depends on nothing else of either.
 #ifndef MILLRACE_SEGMENT_REPLICA_DEVICE_H_
 #define MILLRACE_SEGMENT_REPLICA_DEVICE_H_
 
@@ -13,19 +13,20 @@
 
 namespace millrace {
 
-// Copies are the same home. Thread-safe.
+// Copies denote the same device. Thread-safe.
 struct ReplicaDevice {
-  // Of the weights, and of what else a segment keeps of each; outlives all of these.
+  // Memory of the weights and of the segment's own arrays; outlives all of them.
   MemorySpace* memory = nullptr;
-  // An executor on arrays in that memory. Throws Error with one line.
+  // Makes an executor on arrays in that memory. Throws Error with one line.
   std::function<std::unique_ptr<ChunkExecutor>(
       const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig& rule)>
       make_executor;
 };
 
-// `lock`: of the array that the weights are in, outlives all; null where no solver writes them.
+// `lock`: of the array that holds the weights, outlives the replica and its executors; null if no
+// solver writes the weights.
 ReplicaDevice HostReplica(RangeLock* lock = nullptr);
-// Throws Error with one line: this build knows no such devices, or this machine has no such one.
+// Throws Error with one line if this build lacks the device type or this machine lacks the device.
 ReplicaDevice DeviceReplica(DeviceType type, int ordinal);
 
 }  // namespace millrace

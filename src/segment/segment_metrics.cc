@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// " name n" if there were any.
+// " name count"; "" if the count is 0.
 std::string Part(const std::string& name, uint64_t count) {
   return count == 0 ? "" : StrCat(" ", name, " ", count);
 }
@@ -87,7 +87,7 @@ std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMetrics& metr
     const auto drop = static_cast<FilterDrop>(i);
     drops.emplace_back(FilterDropName(drop), metrics.filter_drops(drop));
   }
-  // The first stands for none.
+  // Index 0 is kNone.
   for (size_t i = 1; i < std::tuple_size_v<HandshakeDrops>; ++i) {
     const auto drop = static_cast<HandshakeDrop>(i);
     drops.emplace_back(StrCat("handshake_", HandshakeDropName(drop)),

@@ -1,5 +1,5 @@
-// What a segment counts, for those who watch: written by its thread, read from any
-// thread. Each number is exact; two need not be of one instant.
+// Metrics of a segment. Its thread writes them; any thread reads them. Each number is exact, but
+// two numbers need not be of the same instant.
 #ifndef MILLRACE_SEGMENT_SEGMENT_METRICS_H_
 #define MILLRACE_SEGMENT_SEGMENT_METRICS_H_
 
@@ -25,61 +25,61 @@ namespace millrace {
 
 class SegmentMetrics {
  public:
-  // `exchange` outlives this object; `peers` ascending, below its max_nodes.
+  // `exchange` outlives this object; `peers` are ascending and below its max_nodes.
   SegmentMetrics(const PeerMetrics* exchange, std::vector<NodeId> peers);
 
-  // The segment's nodes but this one, ascending; never change.
+  // All nodes of the segment except this one, ascending; constant.
   std::span<const NodeId> peers() const { return peers_; }
 
-  // As of the last pass, but not read in one instant.
+  // Values of the last pass, not read as one atomic snapshot.
   ExchangeStats exchange() const {
     ExchangeStats stats;
     Visit(stats, slots_, [](uint64_t* value, const Count& slot) { *value = slot.Read(); });
     return stats;
   }
-  // Times that every chunk of the segment was exchanged; see exchange/protocol/peer_metrics.h.
+  // Sweeps over all chunks of the segment; see exchange/protocol/peer_metrics.h.
   double sweeps() const { return exchange_.sweeps(); }
-  // From a difference to the position that acknowledges it, to whichever peer.
+  // Time from a diff to the position that acknowledges it, over all peers.
   DurationHistogram round_trip() const;
-  // What went to one of peers() and came from it.
+  // Traffic with one of peers().
   PeerStats peer(NodeId node) const { return exchange_.peer(node); }
-  // How close the replica is to all its masters, or to one of peers(), as the last survey
-  // found it; there is one a second. All numbers are of the same survey.
+  // Divergence of the replica from all its masters, or from one of peers(), as of the last sampling
+  // round; rounds take about a second. All numbers are of the same round.
   Divergence divergence() const;
   Divergence divergence(NodeId node) const;
 
-  // Frames that did not get in: for one reason, for all of them, from one of peers().
+  // Frames that the filter dropped: for one reason, for all reasons, from one of peers().
   uint64_t filter_drops(FilterDrop drop) const {
     return filter_drops_[static_cast<size_t>(drop)].Read();
   }
   uint64_t filter_drops() const;
   uint64_t filter_drops_of(NodeId peer) const { return peer_filter_drops_[IndexOf(peer)].Read(); }
-  // Handshake messages that had no effect: for one reason, for all of them.
+  // Dropped handshake messages: for one reason, for all reasons.
   uint64_t handshake_drops(HandshakeDrop drop) const {
     return handshake_drops_[static_cast<size_t>(drop)].Read();
   }
   uint64_t handshake_drops() const { return all_handshake_drops_.Read(); }
-  // Frames of gossip messages that were refused, by reason.
+  // Dropped gossip frames, by reason.
   uint64_t gossip_drops(GossipDrop drop) const {
     return gossip_drops_[static_cast<size_t>(drop)].Read();
   }
-  // Passes made, and those of them that found nothing to do.
+  // All passes, and those that found no work.
   uint64_t passes() const { return passes_.Read(); }
   uint64_t idle_passes() const { return idle_passes_.Read(); }
   // Cluster iterations between two exchanges of a chunk, smoothed (staleness_watch.h).
   double staleness_iterations() const { return staleness_.load(std::memory_order_relaxed); }
-  // Bytes that were put on the wire, as `max_mbps` counts them.
+  // Bytes put on the wire, as `max_mbps` counts them.
   uint64_t wire_bytes() const { return wire_bytes_.Read(); }
   // Pace::duty() and Pace::taken() of the segment's thread; 1 and 0 without a pace.
   double duty() const { return duty_.load(std::memory_order_relaxed); }
   double taken() const { return taken_.load(std::memory_order_relaxed); }
 
-  // For the segment's own thread.
+  // For the segment's thread only.
   void Publish(const ExchangeStats& stats) {
     Visit(stats, slots_, [](const uint64_t* value, Count& slot) { slot.Set(*value); });
   }
   void Publish(const FrameFilter& filter);
-  // `peers` in the order of peers().
+  // `peers` are in the order of peers().
   void Publish(const Divergence& all, std::span<const Divergence> peers);
   void Publish(const GossipDrops& drops) {
     for (size_t i = 0; i < drops.size(); ++i) gossip_drops_[i].Set(drops[i]);
@@ -101,7 +101,7 @@ class SegmentMetrics {
   static constexpr size_t kDrops = static_cast<size_t>(Drop::kCount);
   static constexpr size_t kSlots = 16 + 16 + kDrops + 10;
 
-  // each(&number, slot) of every number in `stats`.
+  // Calls each(&number, slot) for every number in `stats`.
   template <typename Stats, typename Slots, typename Each>
   static void Visit(Stats& stats, Slots& slots, Each each) {
     size_t next = 0;
@@ -124,22 +124,22 @@ class SegmentMetrics {
   std::array<Count, std::tuple_size_v<HandshakeDrops>> handshake_drops_;
   Count all_handshake_drops_;
   std::array<Count, std::tuple_size_v<GossipDrops>> gossip_drops_;
-  std::vector<Count> peer_filter_drops_;  // by the index in peers_
+  std::vector<Count> peer_filter_drops_;  // by index in peers_
   Count passes_, idle_passes_, wire_bytes_;
   std::atomic<double> staleness_{0};
   std::atomic<double> duty_{1}, taken_{0};
 
   mutable std::mutex mutex_;
   Divergence divergence_;
-  std::vector<Divergence> peer_divergence_;  // by the index in peers_
+  std::vector<Divergence> peer_divergence_;  // by index in peers_
 };
 
-// Frames that did not get through, by the name of the reason, those that never occurred
-// included: of the exchange, of the gate, of handshakes and of the transport.
+// Dropped frames by name of the reason, including reasons that never occurred: of the exchange, the
+// filter, the handshake and the transport.
 std::vector<std::pair<std::string, uint64_t>> DropsOf(const SegmentMetrics& metrics,
                                                       const TransportCounters& counters);
 
-// One line: what went out and came in, and what was dropped by which reason.
+// One line: traffic in both directions, and drops by reason.
 std::string SummaryOf(const SegmentMetrics& metrics, const TransportCounters& counters);
 
 }  // namespace millrace

@@ -12,8 +12,8 @@
 namespace millrace {
 namespace {
 
-// Solvers keep processors busy without a pause. A segment that queues behind them sends and
-// takes changes late, and late steps are what momentum turns into divergence.
+// Solvers keep all processors busy. A segment that queues behind them sends and receives late, and
+// momentum turns late steps into divergence.
 void GoFirst(const NetSegment& segment) {
   if (RunBeforeOthers()) return;
   LOG(INFO) << "Segment " << segment.name() << " may not run before the solvers (that takes "

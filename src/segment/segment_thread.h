@@ -1,5 +1,5 @@
-// The thread of a segment. It leaves the cores to the solvers: between passes it
-// sleeps until there is something to do, and wakes for several frames at once.
+// The thread of a segment. It sleeps between passes until there is work and handles several frames
+// per wakeup, which leaves the processors to the solvers.
 #ifndef MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 #define MILLRACE_SEGMENT_SEGMENT_THREAD_H_
 
@@ -17,29 +17,29 @@
 namespace millrace {
 
 struct SegmentThreadOptions {
-  // Never sleep: for cores that are set aside for the segment.
+  // Polls without sleeping, for processors reserved for the segment.
   bool busy_poll = false;
-  // How long frames are let come together once there is nothing left to do.
+  // Bounds of the pause in which frames accumulate between two passes.
   CoalescingLimits coalescing = {};
-  // How often a sleeping segment looks whether the solvers have made progress.
+  // Longest wait of a sleeping segment, ns: the interval at which it polls the solvers' progress.
   int64_t look_ns = 2'000'000;
   PaceConfig pace = {};
-  // The solvers beside it, which it leaves their processors to; outlives the thread. Null: it
-  // works as fast as it can, as it does with `busy_poll`.
+  // Processor times of the solvers beside it, from which the pace is controlled; outlives the
+  // thread. Null: no limit, as with `busy_poll`.
   const ThreadLoad* solvers = nullptr;
 };
 
 class SegmentThread {
  public:
-  // Starts at once. All references outlive the thread; `sink` gets what goes wrong.
-  // `before_pass` is called on the thread before each pass.
+  // Starts the thread. All references outlive it. `sink` receives its errors. The thread calls
+  // `before_pass` before each pass.
   SegmentThread(
       NetSegment* segment, const SegmentThreadOptions& options, const Clock* clock, ErrorSink* sink,
       std::function<void()> before_pass = [] {});
-  // Ends the thread after its present pass. Frames that are under way may be lost.
+  // Ends the thread after the current pass. Frames in flight may be lost.
   ~SegmentThread();
 
-  // Processor time that the thread has used so far, in ns. Thread-safe.
+  // Processor time of the thread so far, ns. Thread-safe.
   int64_t cpu_ns() const { return thread_.cpu_ns(); }
 
  private:

@@ -13,8 +13,8 @@ bool StalenessWatch::Update(int64_t now_ns, const StalenessCounts& counts) {
   const StalenessCounts before = before_;
   begin_ns_ = now_ns;
   before_ = counts;
-  if (first || counts.iterations <= before.iterations) return false;  // nobody trains
-  // Halving both smooths, and bridges steps in which few chunks were exchanged.
+  if (first || counts.iterations <= before.iterations) return false;  // no training
+  // Halving smooths the sums, and bridges steps with few exchanges.
   recent_iterations_ =
       recent_iterations_ / 2 + static_cast<double>(counts.iterations - before.iterations);
   recent_sweeps_ = recent_sweeps_ / 2 + (counts.sweeps - before.sweeps);

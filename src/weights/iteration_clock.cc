@@ -43,8 +43,8 @@ int IterationClock::RegisterSolver() {
 
 void IterationClock::Done(int slot) {
   DCHECK(slot >= 0 && slot < kMaxSolvers) << slot;
-  // Its owner is the only one to write it; the release lets whoever reads the
-  // count see what was done before.
+  // Only the slot's owner writes the counter. The release order makes the writes of the completed
+  // iteration visible to threads that read the count.
   header_->solvers[slot].done.fetch_add(1, std::memory_order_release);
 }
 
@@ -60,7 +60,7 @@ int64_t IterationClock::TakeRemote(int64_t iterations) {
 }
 
 int64_t IterationClock::global() const {
-  // Unsigned: a damaged file may hold any numbers.
+  // Unsigned arithmetic: a damaged file may hold any values, and signed overflow is undefined.
   return static_cast<int64_t>(static_cast<uint64_t>(start()) + static_cast<uint64_t>(own()) +
                               static_cast<uint64_t>(header_->clock.elsewhere.load()));
 }

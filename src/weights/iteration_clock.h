@@ -1,7 +1,6 @@
-// How far a run has come, counted by all its solvers together, on this machine and
-// on others. Schedules
-// (learning rate, tests, snapshots, the end) run on this clock, so N solvers
-// follow the schedule that one solver would.
+// Iteration clock: counts the iterations of all solvers of a run together, on this machine and on
+// others. Schedules (learning rate, tests, snapshots, the end) follow this clock, so N solvers
+// follow the schedule of a single solver.
 //
 //   const int slot = clock.RegisterSolver();
 //   while (auto iteration = clock.Claim(max_iter)) {
@@ -24,49 +23,47 @@ namespace millrace {
 
 class IterationClock {
  public:
-  // A clock in memory of its own, at iteration 0.
+  // A clock in private memory, at iteration 0.
   IterationClock();
-  // A clock in the header of a weight buffer, which outlives it; `owner` is what
-  // registered slots are marked with: this process's index in the table + 1.
+  // A clock in the header of a weight buffer; `header` must outlive it. `owner` marks the slots
+  // that this process registers: its index in the process table + 1.
   IterationClock(ShmHeader* header, uint32_t owner);
   ~IterationClock();
   IterationClock(const IterationClock&) = delete;
   IterationClock& operator=(const IterationClock&) = delete;
 
-  // Sets the clock back to `iteration` (>= 0): nothing claimed or done beyond
-  // it. For whoever prepares a run, before any solver claims.
+  // Resets the clock to `iteration` (>= 0), with no iteration claimed or done beyond it. Call this
+  // while preparing a run, before any solver claims.
   void StartAt(int64_t iteration);
 
-  // The next iteration that nobody has claimed yet, if it is below `limit`. Each
-  // number is handed out exactly once. One whose solver dies before Done() is
-  // lost: it is not handed out again, and global() stays behind by one.
+  // Claims the next unclaimed iteration; nullopt if it is not below `limit`. Each number is handed
+  // out exactly once. If its solver dies before Done(), the iteration is lost: it is not handed out
+  // again, and global() stays one behind.
   std::optional<int64_t> Claim(int64_t limit);
 
-  // A counter for one solver thread; throws Error when all kMaxSolvers are
-  // taken. The counters of processes that died are free again as soon as
-  // another process attaches.
+  // Allocates a counter for one solver thread and returns its index. Throws Error if all
+  // kMaxSolvers are taken. The counters of processes that died are freed when another process
+  // attaches.
   int RegisterSolver();
-  // `iterations` (>= 0) more have been completed by solvers of other machines. The
-  // numbers up to so many are nobody's here: returns the first of them, they are
-  // consecutive.
+  // Counts `iterations` (>= 0) completed by solvers of other machines. As many consecutive numbers
+  // are withdrawn from Claim() on this machine; returns the first of them.
   int64_t TakeRemote(int64_t iterations);
 
-  // Counts one iteration of the solver as completed.
+  // Counts one completed iteration of the solver.
   void Done(int slot);
-  // Gives the counter back; what it has counted stays in global().
+  // Frees the counter. The iterations that it has counted remain part of global().
   void ReleaseSolver(int slot);
 
-  // Iterations completed by all solvers, those before the start and those of other
-  // machines included.
+  // Iterations completed by all solvers, including those before start() and those of other
+  // machines.
   int64_t global() const;
-  // Iterations completed by the solvers of this clock since its start.
+  // Iterations completed since start() by the solvers that share this clock.
   int64_t own() const;
-  // Solvers that are registered, of all processes.
+  // Number of registered solvers, over all processes.
   int solvers() const;
-  // The number that Claim would hand out next: global() plus what is being
-  // computed right now.
+  // The next number that Claim() would hand out: global() plus the iterations in progress or lost.
   int64_t claimed() const;
-  // Where this run began: the iteration of the snapshot it continues, or 0.
+  // Iteration at which this run began: that of the snapshot from which it continues, or 0.
   int64_t start() const;
 
  private:
@@ -75,7 +72,7 @@ class IterationClock {
   const uint32_t owner_;
 };
 
-// Frees the counters of `owner`, whose process has gone.
+// Frees the counters of `owner`, whose process has ended.
 void ReleaseSolversOf(ShmHeader* header, uint32_t owner);
 
 }  // namespace millrace

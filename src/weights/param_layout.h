@@ -1,4 +1,4 @@
-// Where each learnable parameter lives in the flat weight array.
+// Position of each learnable parameter in the flat weight array.
 #ifndef MILLRACE_WEIGHTS_PARAM_LAYOUT_H_
 #define MILLRACE_WEIGHTS_PARAM_LAYOUT_H_
 
@@ -15,10 +15,10 @@ struct ParamEntry {
   int64_t count = 0;           // product of shape
 };
 
-// Immutable once built; safe to read from any thread.
+// Immutable once built; then readable from any thread.
 class ParamLayout {
  public:
-  // Entries begin on cache lines (16 floats): two parameters never share one.
+  // Entries begin on cache lines (16 floats), so two parameters never share one.
   static constexpr int64_t kAlignment = 16;
 
   // Appends an entry and returns its index.
@@ -27,11 +27,10 @@ class ParamLayout {
   const std::vector<ParamEntry>& entries() const { return entries_; }
   // Length of the array in floats, padding included; the padding stays zero.
   int64_t size() const { return size_; }
-  // The index of `name`, or -1.
+  // Index of the entry `name`; -1 if there is none.
   int Find(const std::string& name) const;
 
-  // FNV-1a (64 bit) over names and shapes in order: equal digests mean that one
-  // array can serve both nets.
+  // 64-bit FNV-1a over names and shapes in order. Nets with equal digests can share one array.
   uint64_t Digest() const;
 
  private:

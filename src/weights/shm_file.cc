@@ -24,10 +24,10 @@ namespace {
 
 constexpr char kFolder[] = "/dev/shm";
 constexpr size_t kHugePage = size_t{2} << 20;
-// More than any machine has, and far from overflowing when counted in bytes.
+// Exceeds the memory of any machine, and its size in bytes does not overflow.
 constexpr uint64_t kMaxFloats = uint64_t{1} << 56;
 
-// An array of no floats still has an address.
+// Never 0, so that even an array without floats has an address.
 size_t ArrayBytes(uint64_t floats) { return std::max<size_t>(floats * sizeof(float), 64); }
 
 constexpr char kNotABuffer[] =
@@ -49,7 +49,7 @@ std::string ShmPath(const std::string& name) {
 }
 
 Mapping Mapping::Anonymous(size_t bytes, const char* what) {
-  // Twice a huge page at least, or alignment would cost more than it brings.
+  // For smaller blocks the alignment would waste more memory than huge pages save.
   const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : 1;
   Mapping mapping;
   mapping.mapped_ = std::max<size_t>(bytes, 1) + alignment - 1;
@@ -61,7 +61,7 @@ Mapping Mapping::Anonymous(size_t bytes, const char* what) {
   }
   const auto address = reinterpret_cast<uintptr_t>(mapping.base_);
   mapping.pointer_ = reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
-  // Refused where the kernel has none: then there are small pages.
+  // Fails if the kernel has no huge pages; the mapping then uses small pages.
   madvise(mapping.base_, mapping.mapped_, MADV_HUGEPAGE);
   return mapping;
 }
@@ -92,7 +92,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 std::unique_ptr<ShmFile> ShmFile::Open(const std::string& path) {
-  // No links, so that nobody can lend us a file; no waiting on a FIFO.
+  // O_NOFOLLOW: a symbolic link could lead to another user's file. O_NONBLOCK: do not block on a
+  // FIFO.
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) {
     if (errno == ENOENT) return nullptr;
@@ -111,7 +112,7 @@ std::unique_ptr<ShmFile> ShmFile::Open(const std::string& path) {
 
 std::unique_ptr<ShmFile> ShmFile::Create(const std::string& path,
                                          const std::function<void(ShmHeader*)>& fill) {
-  // The file gets its name only when its header is complete.
+  // The file is named only after its header is complete.
   const int fd = CreateNameless(kFolder);
   if (fd < 0) throw Error(path, ": cannot be created: ", ErrnoText(errno));
   std::unique_ptr<ShmFile> file(new ShmFile(path, fd));
@@ -176,7 +177,7 @@ Mapping ShmFile::MapArray(bool writable) const {
   }
   const size_t bytes = ArrayBytes(floats);
   Mapping mapping = Mapping::OfFile(fd_, kShmArrayOffset, bytes, writable, path_);
-  madvise(mapping.get(), bytes, MADV_HUGEPAGE);  // where /dev/shm is mounted to have them
+  madvise(mapping.get(), bytes, MADV_HUGEPAGE);  // effective if /dev/shm is mounted with huge pages
   return mapping;
 }
 
@@ -188,7 +189,7 @@ void ShmFile::CheckOwner() const {
     throw Error(path_, " belongs to user ", status.st_uid, ", and this process runs as user ",
                 geteuid(), "; choose another name");
   }
-  // Whoever may write the file may also cut it short, which would end this process by SIGBUS.
+  // A user who may write the file may also truncate it, which would end this process by SIGBUS.
   if (status.st_mode & (S_IWGRP | S_IWOTH)) {
     throw Error(path_, " can be written by other users (mode ", std::oct, status.st_mode & 07777,
                 ", expected 600); choose another name, or remove it");

@@ -1,5 +1,5 @@
-// A file under /dev/shm that holds a header and a weight array: created, checked,
-// locked, mapped and removed. What the header says is weight_buffer.h's affair.
+// A file under /dev/shm that holds a header and a weight array: creation, validation, locking,
+// mapping and removal. weight_buffer.h interprets the header.
 #ifndef MILLRACE_WEIGHTS_SHM_FILE_H_
 #define MILLRACE_WEIGHTS_SHM_FILE_H_
 
@@ -14,18 +14,18 @@
 
 namespace millrace {
 
-// "/dev/shm/NAME". Throws Error unless `name` is 1 to 200 letters, digits, '.',
-// '_' or '-', and does not begin with '.'.
+// Returns "/dev/shm/NAME". Throws Error unless `name` is 1 to 200 letters, digits, '.', '_' or '-'
+// and does not begin with '.'.
 std::string ShmPath(const std::string& name);
 
-// An mmap that ends with its scope. Movable, owned by one thread at a time.
+// Owns an mmap region. Movable; used by one thread at a time.
 class Mapping {
  public:
   Mapping() = default;
-  // Memory of this process alone, zero, page-aligned; huge pages where the
-  // kernel has them. `what` is named in the Error when there is no memory.
+  // Private zeroed memory, page-aligned, on huge pages where the kernel has them. Throws Error
+  // naming `what` if there is no memory.
   static Mapping Anonymous(size_t bytes, const char* what);
-  // `bytes` of a file from `offset` on. Throws Error naming `path`.
+  // Maps `bytes` of the file `fd`, starting at `offset`. Throws Error naming `path`.
   static Mapping OfFile(int fd, uint64_t offset, size_t bytes, bool writable,
                         const std::string& path);
   ~Mapping();
@@ -37,19 +37,19 @@ class Mapping {
  private:
   void* base_ = nullptr;
   size_t mapped_ = 0;
-  void* pointer_ = nullptr;  // base_, aligned
+  void* pointer_ = nullptr;  // base_, rounded up to the alignment
 };
 
-// Every member may be called from any thread.
+// Thread-safe.
 class ShmFile {
  public:
-  // The file at `path`, if there is one. Throws Error when it cannot be opened,
-  // belongs to another user or may be written by one, is shorter than a header, or
-  // its header is not one of this version of Millrace.
+  // Opens the file at `path`; nullptr if it does not exist. Throws Error if it cannot be opened,
+  // belongs to or is writable by another user, is shorter than a header, or has a header of another
+  // program or version.
   static std::unique_ptr<ShmFile> Open(const std::string& path);
-  // A new file with room for the header only, which `fill` completes before any
-  // other process can see it. nullptr when another process was faster. Throws
-  // Error when it cannot be created.
+  // Creates a file that has room for the header only. `fill` completes the header before any other
+  // process can see the file. Returns nullptr if another process created `path` first. Throws Error
+  // if the file cannot be created.
   static std::unique_ptr<ShmFile> Create(const std::string& path,
                                          const std::function<void(ShmHeader*)>& fill);
   ~ShmFile();
@@ -59,7 +59,7 @@ class ShmFile {
   const std::string& path() const { return path_; }
   ShmHeader* header() const { return static_cast<ShmHeader*>(header_.get()); }
 
-  // Excludes other threads and other processes while it lives.
+  // Excludes other threads and other processes (flock) while it exists. `file` must outlive it.
   class Lock {
    public:
     explicit Lock(ShmFile* file);
@@ -70,15 +70,15 @@ class ShmFile {
     const int fd_;
   };
 
-  // Whether some name still leads to the file; false once it has been removed.
+  // False once the file has been unlinked.
   bool linked() const;
-  // Removes the name, if it still leads to this file.
+  // Unlinks path() if it still names this file.
   void Unlink();
 
-  // Reserves memory for the array that the header announces, so that its lack
-  // shows here as an Error and not later as SIGBUS.
+  // Reserves memory for the array described by the header. Throws Error if there is not enough,
+  // which would otherwise raise SIGBUS later.
   void AllocateArray();
-  // Throws Error when the file is shorter than its header says.
+  // Throws Error if the file is shorter than its header says.
   Mapping MapArray(bool writable) const;
 
  private:

@@ -1,8 +1,8 @@
-// The bytes in front of a weight array, byte by byte as docs/shm.md has them. A
-// file under /dev/shm begins with one; a private buffer has one of its own.
+// Header of a weight array; docs/shm.md specifies its bytes. A file under /dev/shm begins with it;
+// a private buffer has its own copy.
 //
-// Plain fields are written by the creator before any other process can see the
-// file, the process table only under flock(2); atomics may change at any time.
+// The creator writes the plain fields before any other process can see the file. The process table
+// changes only under flock(2). Atomics may change at any time.
 #ifndef MILLRACE_WEIGHTS_SHM_HEADER_H_
 #define MILLRACE_WEIGHTS_SHM_HEADER_H_
 
@@ -18,8 +18,7 @@ namespace millrace {
 constexpr char kShmMagic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
 constexpr uint32_t kShmVersion = 3;
 constexpr uint32_t kShmFloat32 = 1;
-// Where the array begins: a whole number of pages wherever pages have at most
-// 64 KiB.
+// File offset of the array in bytes: a multiple of the page size for pages of up to 64 KiB.
 constexpr uint64_t kShmArrayOffset = 65536;
 constexpr int kMaxProcesses = 64;
 constexpr int kMaxSolvers = 256;
@@ -30,10 +29,10 @@ enum ShmRole : uint32_t {
   kShmFree = 0,
   kShmTrainer = 1,
   kShmReader = 2,
-  kShmFinishing = 3,  // a trainer that has stopped but may still be saving
+  kShmFinishing = 3,  // trainer that has stopped but may still be saving
 };
 
-// One attached process.
+// Entry of the process table: one attached process.
 struct ShmProcess {
   uint64_t start_time;  // see ProcessIdentity
   int32_t pid;
@@ -41,15 +40,15 @@ struct ShmProcess {
   char reserved[48];
 };
 
-// One solver's counter, on a cache line of its own. `done` outlives its owner:
-// the next owner goes on counting where the last one stopped.
+// Counter of one solver, in its own cache line. `done` persists when the slot is freed; the next
+// owner continues from it.
 struct alignas(64) ClockSlot {
   std::atomic<int64_t> done;    // iterations completed
   std::atomic<uint32_t> owner;  // index in the process table + 1; 0 = free
   char reserved[52];
 };
 
-// The iteration clock's three words; see iteration_clock.h.
+// Words of the iteration clock (iteration_clock.h), in separate cache lines.
 struct ClockWords {
   alignas(64) std::atomic<int64_t> start;
   alignas(64) std::atomic<int64_t> claimed;
@@ -61,9 +60,9 @@ struct ShmHeader {
   uint32_t version;
   uint32_t dtype;
   uint64_t layout_digest;
-  uint64_t param_count;  // arrays in the layout
+  uint64_t param_count;  // number of arrays in the layout
   uint64_t array_floats;
-  uint64_t array_offset;  // bytes
+  uint64_t array_offset;  // in bytes
   uint32_t max_processes;
   uint32_t max_solvers;
   std::atomic<uint32_t> state;
@@ -71,7 +70,7 @@ struct ShmHeader {
   ClockWords clock;
   alignas(4096) ShmProcess processes[kMaxProcesses];
   alignas(4096) ClockSlot solvers[kMaxSolvers];
-  // Who writes which of the weights; see range_lock.h.
+  // Ranges of the weights that are being written; see range_lock.h.
   alignas(4096) RangeLockTable ranges;
 };
 

@@ -19,7 +19,8 @@ bool IsAttached(const ShmProcess& process) {
   return process.role != kShmFree && IsAlive(IdentityOf(process));
 }
 
-// The pid of the youngest process that ever trained here, by the table.
+// Pid of the trainer with the latest start time in the process table, dead or alive; 0 if there is
+// none.
 int32_t LastTrainer(const ShmHeader& header) {
   const ShmProcess* last = nullptr;
   for (const ShmProcess& process : header.processes) {
@@ -35,7 +36,7 @@ void Describe(const ParamLayout& layout, ShmHeader* header) {
   header->array_floats = static_cast<uint64_t>(layout.size());
 }
 
-// What the tables of a header still say of a process that is gone.
+// Releases the clock and range slots of an owner whose process has ended.
 void ReleaseSlotsOf(uint32_t owner, ShmHeader* header) {
   ReleaseSolversOf(header, owner);
   ReleaseRangesOf(&header->ranges, owner);
@@ -75,14 +76,14 @@ std::unique_ptr<WeightBuffer> WeightBuffer::JoinTraining(const std::string& name
     if (std::unique_ptr<ShmFile> file = ShmFile::Open(path)) {
       auto buffer = Attach(std::move(file), kShmTrainer, &layout, wait);
       if (buffer) return buffer;
-      continue;  // it was removed meanwhile
+      continue;  // removed while attaching
     }
     std::unique_ptr<ShmFile> file = ShmFile::Create(path, [&](ShmHeader* header) {
       const ProcessIdentity self = ThisProcess();
       Describe(layout, header);
       header->processes[0] = {self.start_time, self.pid, kShmTrainer, {}};
     });
-    if (!file) continue;  // another process was faster
+    if (!file) continue;  // another process created it first
     std::unique_ptr<WeightBuffer> buffer(new WeightBuffer(std::move(file)));
     buffer->slot_ = 0;
     buffer->created_ = true;
@@ -119,7 +120,7 @@ WeightBuffer::~WeightBuffer() {
   if (trainer && !AnyAlive(kShmTrainer) && !AnyAlive(kShmFinishing)) file_->Unlink();
 }
 
-// nullptr when the file was removed while waiting.
+// Returns nullptr if the file was removed during the wait.
 std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file, ShmRole role,
                                                    const ParamLayout* layout,
                                                    const JoinWait& wait) {
@@ -142,7 +143,7 @@ std::unique_ptr<WeightBuffer> WeightBuffer::Attach(std::unique_ptr<ShmFile> file
   }
 }
 
-// Under the lock. False while the weights are not ready yet.
+// Requires the file lock. Returns false if the weights are not published yet.
 bool WeightBuffer::TryAttach(ShmRole role, const ParamLayout* layout) {
   RefuseIfEnded(role);
   if (layout) RefuseOtherLayout(*layout);
@@ -191,7 +192,7 @@ void WeightBuffer::RefuseOtherLayout(const ParamLayout& layout) const {
               layout.size(), " floats)");
 }
 
-// Under the lock: an entry for this process, a dead one's if need be.
+// Requires the file lock. Takes a free entry of the process table, or that of a dead process.
 void WeightBuffer::TakeSlot(ShmRole role) {
   int free = -1, dead = -1;
   for (int i = kMaxProcesses - 1; i >= 0; --i) {

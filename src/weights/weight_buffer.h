@@ -1,15 +1,14 @@
-// The one array that all solvers of a run write: private memory, or a file under
-// /dev/shm that several processes map. The bytes of the file are in docs/shm.md.
+// The weight array that all solvers of a run share: private memory, or a file under /dev/shm that
+// several processes map. docs/shm.md specifies the file format.
 //
-// A run's first process creates the file, fills the weights and publishes them;
-// others join it; evaluators and monitors attach as readers and do not keep it
-// alive. The last trainer to leave removes the file. A process that is killed is
-// recognised as dead, and a file that only dead trainers left is refused with
-// the command that removes it.
+// The first process of a run creates the file, fills the weights and publishes them. Other trainers
+// join it. Evaluators and monitors attach as readers, which do not keep the file in existence. The
+// last trainer to leave removes the file. Processes that were killed are detected as dead. A file
+// left by dead trainers only is refused with an error that names the command to remove it.
 //
-// Solvers read and write the array without excluding each other (Hogwild): two reads of a
-// weight need not agree, and a reader may see any mixture of old and new ones. Of writers,
-// solvers and exchanges keep out of each other's way by locks().
+// Solvers read and write the array without mutual exclusion (Hogwild). Two reads of a weight may
+// differ, and a reader may see any mixture of old and new weights. locks() keeps the writes of
+// solvers and of exchanges apart.
 #ifndef MILLRACE_WEIGHTS_WEIGHT_BUFFER_H_
 #define MILLRACE_WEIGHTS_WEIGHT_BUFFER_H_
 
@@ -28,18 +27,18 @@
 
 namespace millrace {
 
-// How long to wait for another process that is still filling the weights. The
-// default gives up after a minute; its pauses are interruption points.
+// How to wait for another process that is still filling the weights. By default the wait ends after
+// one minute, and its pauses are interruption points.
 struct JoinWait {
   JoinWait();
 
   double timeout_seconds = 60;
   std::shared_ptr<const Clock> clock;
-  std::function<bool()> should_stop;  // asked before each pause: true gives up
-  std::function<void()> pause;        // lets a little time pass
+  std::function<bool()> should_stop;  // called before each pause; true ends the wait
+  std::function<void()> pause;        // blocks for a short time
 };
 
-// Thread-safe, apart from the plain floats of the array.
+// Thread-safe, except for plain access to the floats of the array.
 class WeightBuffer {
  public:
   enum class Role { kTrainer, kReader, kFinishing };
@@ -48,58 +47,55 @@ class WeightBuffer {
     Role role;
   };
 
-  // An array for this process alone, all zeros; `created()` is true.
+  // An array for this process only, all zeros. created() is true.
   static std::unique_ptr<WeightBuffer> CreatePrivate(const ParamLayout& layout);
 
-  // The array that the file /dev/shm/NAME holds. When there is no such file, it
-  // is created (mode 0600, all zeros) and `created()` is true: the caller fills
-  // the weights, sets the clock and calls Publish(). Otherwise waits until its
-  // creator has published it. Of several processes that start at once exactly
-  // one creates.
+  // Attaches to the array in /dev/shm/NAME as a trainer. If the file does not exist, it is created
+  // (mode 0600, all zeros) and created() is true: the caller then fills the weights, sets the clock
+  // and calls Publish(). Otherwise the call waits until the creator has published. Of several
+  // processes that start at the same time, exactly one creates the file.
   //
-  // Throws Error when: `name` is no file name; the file holds weights of another
-  // layout, another version, or no weights; it is truncated or another user's;
-  // the run that made it has ended; its table of processes is full; there is no
-  // room in /dev/shm; the wait ended without success.
+  // Throws Error if `name` is not a valid file name; the file holds weights of another layout,
+  // another version, or no weights; the file is truncated or belongs to another user; the run that
+  // created it has ended; its process table is full; /dev/shm has no room; or the wait ended
+  // without success.
   static std::unique_ptr<WeightBuffer> JoinTraining(const std::string& name,
                                                     const ParamLayout& layout,
                                                     const JoinWait& wait = {});
 
-  // The array of a running training, mapped read-only: writing it is SIGSEGV.
-  // Throws as JoinTraining does, and when there is no such file. `expected` may
-  // be null: any layout will do.
+  // Attaches to the array of a run in progress. The mapping is read-only: a write raises SIGSEGV.
+  // Throws as JoinTraining() does, and if the file does not exist. If `expected` is null, any
+  // layout is accepted.
   static std::unique_ptr<WeightBuffer> AttachReader(const std::string& name,
                                                     const ParamLayout* expected,
                                                     const JoinWait& wait = {});
 
-  // Leaves; the last living trainer removes the file. In a child that was forked
-  // off after attaching, only unmaps.
+  // Detaches; the last running trainer removes the file. In a child forked after attaching, only
+  // unmaps.
   ~WeightBuffer();
   WeightBuffer(const WeightBuffer&) = delete;
   WeightBuffer& operator=(const WeightBuffer&) = delete;
 
-  // size() floats, page-aligned, laid out as the ParamLayout says. Valid as long
-  // as this object.
+  // size() floats, page-aligned, in the order of the ParamLayout. Valid during the lifetime of this
+  // object.
   float* data() const { return static_cast<float*>(array_.get()); }
   int64_t size() const { return static_cast<int64_t>(header_->array_floats); }
 
-  // Whether this process has to fill the weights, and Publish() them.
+  // True if this process must fill the weights and call Publish().
   bool created() const { return created_; }
-  // Lets those who wait in.
+  // Marks the weights as ready, so that waiting processes can attach. Creator only.
   void Publish();
 
   IterationClock& clock() { return *clock_; }
-  // Of ranges of the array: solvers update under a shared lock, exchanges under an exclusive one.
+  // Locks on ranges of the array: shared for solver updates, exclusive for exchanges.
   RangeLock& locks() { return *locks_; }
 
-  // This process trains no more (but may still save). True if no other living
-  // trainer remains: the caller writes the final snapshot. Of several processes
-  // that stop at the same time exactly one gets true. Called again, it says the
-  // same again; readers get false.
+  // Marks this process as no longer training; it may still save. Returns true if no other running
+  // trainer remains: the caller then writes the final snapshot. Of several processes that stop at
+  // the same time, exactly one gets true. Repeated calls return the same result. Readers get false.
   bool StopTraining();
 
-  // The living processes that are attached, this one included; empty for a
-  // private buffer.
+  // The running processes that are attached, including this one. Empty for a private buffer.
   std::vector<Attached> Processes();
 
  private:
@@ -111,7 +107,7 @@ class WeightBuffer {
   void RefuseIfEnded(ShmRole role) const;
   void RefuseOtherLayout(const ParamLayout& layout) const;
   void TakeSlot(ShmRole role);
-  // As the process of place `slot_` in the table.
+  // Opens clock and locks for the process table entry `slot_`.
   void OpenTables();
   bool AnyAlive(ShmRole role) const;
 
@@ -120,7 +116,7 @@ class WeightBuffer {
   ShmHeader* header_;
   Mapping array_;
   ProcessIdentity self_;
-  int slot_ = -1;  // in the table of processes; -1 while not attached
+  int slot_ = -1;  // index in the process table; -1 if not attached
   bool created_ = false;
   bool stopped_ = false;
   bool stopped_last_ = false;

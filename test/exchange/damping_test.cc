@@ -37,23 +37,23 @@ TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
 
 TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
   TakeDelay delay;
-  EXPECT_LT(delay.RegisterMemory({100, 50, 2}), 0.3f);
+  EXPECT_LT(delay.Share({100, 50, 2}), 0.3f);
   delay.Took({100, 50, 2});
-  const float next = delay.RegisterMemory({101, 50, 2});
+  const float next = delay.Share({101, 50, 2});
   EXPECT_LT(next, 0.3f);
   uint64_t clock = 101;
   for (int takes = 0; takes < 20; ++takes, ++clock) {
     delay.Took({clock, 50, 2});
-    delay.RegisterMemory({clock + 1, 50, 2});
+    delay.Share({clock + 1, 50, 2});
   }
   EXPECT_EQ(delay.Last(2), 1);  // but many
 }
 
 TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
   TakeDelay delay;
-  EXPECT_EQ(delay.RegisterMemory({10, 10, 5}), DampedShare(50, 5));
+  EXPECT_EQ(delay.Share({10, 10, 5}), DampedShare(50, 5));
   TakeDelay slow;
-  EXPECT_EQ(slow.RegisterMemory({200, 10, 5}), DampedShare(200, 5));  // these were heard
+  EXPECT_EQ(slow.Share({200, 10, 5}), DampedShare(200, 5));  // these were heard
 }
 
 TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {

@@ -21,7 +21,7 @@ MUTANTS = [
   } else if (!fresh && in.echo == kNoNonce) {
 """)]),
     ("a-challenge-proves-more-than-one-thing", [(HANDSHAKE, """\
-  if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
+  if (fresh) peer->challenge = DrawNonce(random_);
 """, "")]),
     ("handshake-of-another-key-are-believed", [(HANDSHAKE, """\
   return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
@@ -184,7 +184,7 @@ MUTANTS = [
   });
   std::erase_if(left_out_""")]),
     ("left-out-for-ever", [(LINK_LOG, """\
-      return told.link.from == node || told.link.to == node;
+      return reported.link.from == node || reported.link.to == node;
 """, """\
       return link.from == node || link.to != node;
 """)]),
@@ -199,7 +199,7 @@ MUTANTS = [
   if (first) return first->node;
 """)]),
     ("slots-of-frames-that-can-never-be-sent-are-lost", [(SEGMENT, """\
-      exchange_->Release(frame.slot);  // it can never be sent; the transport counts it
+      exchange_->Release(frame.slot);
 """, "")]),
     ("a-full-destination-stops-all-others", [(SEGMENT, """\
     const PostedFrame& frame = held_[begin++];

@@ -1,6 +1,6 @@
-// Additive merging, the default: all of a worker's progress travels, and the
-// master adds it up. With one master and no losses it is asynchronous SGD with
-// the sum of all workers' updates (Recht, Re, Wright, Niu: "Hogwild!", NIPS 2011).
+// Additive merge rule, the default: a worker sends all of its progress and the master adds it. With
+// one master and no losses this is asynchronous SGD with the sum of all workers' updates (Recht,
+// Re, Wright, Niu: "Hogwild!", NIPS 2011).
 #ifndef MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_ADDITIVE_RULE_H_
 

@@ -1,14 +1,14 @@
-// What the exchange asks of memory: batches of operations on the chunks of one
-// replica. The protocol decides which operations; an executor carries them out
-// where the weights are: host_executor.h with vectors, a GPU with one kernel
-// launch for a batch. All executors share one element function per codec and
-// merge rule (codec.h, merge_rule.h), so that their results agree bit by bit.
+// Interface between the exchange protocol and memory: batches of operations on the chunks of one
+// replica. The protocol chooses the operations. An executor performs them where the weights are: on
+// the host with vectors (host_executor.h), on a GPU with one kernel launch per batch. All executors
+// share one element function per codec and merge rule (codec.h, merge_rule.h), so their results are
+// identical bit by bit.
 //
-// The algebra (docs/exchange.md), per element, for a worker end:
-//   w        the live weights, which solvers change at any time
-//   base     what this end knows of the master's chunk, its own `pending` included
-//   pending  the diff that was sent and may not have been applied yet
-//   u        = w - base: progress that was not sent yet
+// Per element, a worker keeps (docs/exchange.md):
+//   w        the live weight, which solvers change at any time
+//   base     the master's weight as known to this worker, including its own `pending`
+//   pending  the diff that was sent and may not have been merged yet
+//   u        w - base: the progress that has not been sent
 #ifndef MILLRACE_EXCHANGE_KERNELS_CHUNK_OP_H_
 #define MILLRACE_EXCHANGE_KERNELS_CHUNK_OP_H_
 
@@ -20,30 +20,30 @@
 
 namespace millrace {
 
-// How a diff travels; the numbers are those of the wire format.
+// Encoding of a diff. The values are part of the wire format.
 enum class Codec : uint8_t {
-  kFloat32 = 0,   // 4 bytes an element
-  kBfloat16 = 1,  // the upper half of a float32, rounded to nearest even; 2 bytes
-  kInt8 = 2,      // float32 scale, then one signed byte an element: value = scale * byte
-  kSparse = 3,    // bitmap of the elements present, then a float32 for each of them
+  kFloat32 = 0,   // 4 bytes per element
+  kBfloat16 = 1,  // upper half of a float32, rounded to nearest even; 2 bytes per element
+  kInt8 = 2,      // float32 scale, then one signed byte per element: value = scale * byte
+  kSparse = 3,    // bitmap of the present elements, then one float32 for each of them
 };
 
-// What a segment's diffs are encoded with, and the rule's constants.
+// Codec of a segment's diffs and its parameters.
 struct CodecConfig {
   Codec codec = Codec::kFloat32;
-  // kSparse: only elements with |u| >= threshold (> 0) travel, the rest stays in
-  // u and accumulates.
+  // kSparse: only elements with |offer| >= threshold (> 0) are sent; see kExchange for the offer.
+  // The rest stays in u and accumulates.
   float threshold = 0;
 };
 
-// The memory of one replica, in one memory space; owned by whoever made it and
-// alive as long as the executor. Each array has `size` floats, all laid out as
-// the weights are; chunk i is [i * chunk_floats, min((i + 1) * chunk_floats, size)).
+// Arrays of one replica, all in one memory space. The creator owns them; they must outlive the
+// executor. Each array has `size` floats in the layout of the weights. Chunk i is the range
+// [i * chunk_floats, min((i + 1) * chunk_floats, size)).
 struct ReplicaArrays {
   float* weights = nullptr;
   float* base = nullptr;
   float* pending = nullptr;
-  float* rule_state = nullptr;  // for merge rules that keep something; else null
+  float* rule_state = nullptr;  // for merge rules with state; otherwise null
   int64_t size = 0;
   int64_t chunk_floats = 0;
 
@@ -55,104 +55,108 @@ struct ReplicaArrays {
 };
 
 enum class ChunkOpKind : uint8_t {
-  // out := w (float32). What a master sends.
+  // out := w (float32). A master reads the payload of a position.
   kRead,
-  // A worker takes a position `in` (float32 position `pos`). With
-  //   p = acknowledged ? 0 : pending
-  //   d = take ? codec(share * offer(u)) : 0  (take only if acknowledged or none pending)
-  //   p' = take ? d : p
-  // does
-  //   base' = pos + p',   w' = base' + keep(u, d),   pending' = p'
-  // For the additive rule offer(u) = u and keep(u, d) = u - d, so that
-  // w' = w + (pos + p - base), and w' == base' bit by bit when nothing remains. With a share
-  // of 1 it is as if there were none.
-  // An element whose offer is not finite, or has no finite d in that codec, is not
-  // taken: d = 0 there, it stays in w, and the others travel.
-  // When the encoded d is all zero nothing is taken (kNonZero is not set).
+  // A worker applies a position `pos`, the float32 payload `in`. With
+  //   offer    = share * Select(u)
+  //   p        = acknowledged ? 0 : pending
+  //   d        = take ? codec(offer) : 0  (take only if acknowledged or nothing is pending)
+  //   pending' = take ? d : p
+  // it computes
+  //   base' = pos + pending',   w' = base' + Residual(u, d)
+  // Select() and Residual() belong to the merge rule. For the additive rule Select(u) = u and
+  // Residual(u, d) = u - d, hence w' = w + (pos + p - base), and w' == base' bit by bit if no
+  // progress remains. A share of 1 changes no bit of the result. An element whose offer is not
+  // finite, or for which the codec has no finite d, is not taken: its d is 0 and its progress stays
+  // in w. The other elements are taken. If the encoded d is zero in all elements, no diff is taken
+  // and kNonZero is not set.
   kExchange,
-  // The same without a position: d = codec(share * offer(u)); base' = base + d;
-  // w' = base' + keep(u, d); pending' = d. Only when nothing is pending.
+  // kExchange without a position: d = codec(offer); base' = base + d; w' = base' + Residual(u, d);
+  // pending' = d. Only if nothing is pending.
   kTake,
-  // out := encode(pending) as it was taken, from `codec` and `scale`; decodes to
-  // exactly `pending`. What is sent again.
+  // out := encode(pending), with the `codec` and `scale` with which it was taken. It decodes to
+  // exactly `pending`. For retransmission.
   kEncodePending,
-  // A master merges a received diff: w := rule(w, decode(in)). Of kSparse and
-  // a rule by which zero changes nothing (merge_rule.h), only elements present.
+  // A master merges a received diff: w := Apply(w, decode(in)). For kSparse and a rule with
+  // kZeroChangesNothing (merge_rule.h), only the present elements are touched.
   kMerge,
-  // A worker that has nothing of its own takes a position: w = base = pos, pending = 0.
+  // A worker without progress of its own loads a position: w = base = pos, pending = 0.
   kLoad,
-  // out := base - pending (float32): the master's chunk as this end last saw it.
+  // out := base - pending (float32): the master's weights as last received by this worker.
   kReturn,
-  // A master becomes a worker: base = w, pending = 0.
+  // A master becomes a worker of the chunk: base = w, pending = 0.
   kDemote,
 };
 
 // Bits of ChunkOp::result.
 inline constexpr uint8_t kNonZero = 1;    // kExchange, kTake: a diff was taken
-inline constexpr uint8_t kNonFinite = 2;  // `in` holds NaN or Inf: nothing was done
-inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: nothing was done
-inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' somewhere after it
-inline constexpr uint8_t kBusy = 16;      // a solver is in these weights: nothing was done
-// Nothing was done, and nothing written.
+inline constexpr uint8_t kNonFinite = 2;  // `in` contains NaN or infinity: not performed
+inline constexpr uint8_t kMalformed = 4;  // `in` is not a payload of that codec: not performed
+inline constexpr uint8_t kRemainder = 8;  // kExchange, kTake: w' != base' in some element
+inline constexpr uint8_t kBusy = 16;      // a solver is writing these weights: not performed
+// Any of these bits: the operation was not performed and wrote nothing.
 inline constexpr uint8_t kRefused = kNonFinite | kMalformed | kBusy;
 
-// Whether an operation stores to w, which loses what others store there meanwhile.
+// True if the operation stores to w. Such a store overwrites concurrent stores of solvers.
 inline constexpr bool WritesWeights(ChunkOpKind kind) {
   return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kTake ||
          kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kLoad;
 }
 
-// One operation. `in` and `out` are host memory, or whatever the executor's own
-// space can reach, with the alignment of a float at least.
+// One operation. `in` and `out` are host memory or other memory that the executor's space can
+// access, with at least the alignment of a float.
 struct ChunkOp {
   ChunkOpKind kind = ChunkOpKind::kRead;
-  // kExchange, kTake: how to encode. kMerge: how `in` is encoded. kEncodePending:
-  // how it was encoded.
+  // kExchange, kTake: codec for the diff. kMerge: codec of `in`. kEncodePending: codec with which
+  // the diff was taken.
   Codec codec = Codec::kFloat32;
   bool acknowledged = false;  // kExchange
   bool take = false;          // kExchange
   uint8_t result = 0;         // set by the executor
-  // kExchange, kTake: the codec that `out` is really encoded with: kFloat32 when a
-  // sparse diff would take more bytes than a dense one.
+  // kExchange, kTake: the codec actually used for `out`: kFloat32 if a sparse diff would not be
+  // smaller than a dense one.
   Codec out_codec = Codec::kFloat32;
   uint32_t chunk = 0;
   uint32_t in_bytes = 0;
-  // Room before; after it, the bytes of the payload. The room behind these may have
-  // been written, too.
+  // In: capacity of `out`. Out: size of the payload. Bytes beyond the payload, up to the capacity,
+  // may have been overwritten.
   uint32_t out_bytes = 0;
-  // kExchange, kTake: how much of what is offered travels, over 0 and at most 1 (damping.h).
+  // kExchange, kTake: the share of Select(u) that is sent, greater than 0 and at most 1
+  // (damping.h).
   float share = 1;
-  // kExchange, kTake: set to the scale of an int8 diff: that of the largest
-  // offer that can travel. kEncodePending: that.
+  // kExchange, kTake: output, the scale of an int8 diff, derived from the largest offer that int8
+  // can encode. kEncodePending: input, the same value.
   float scale = 0;
-  // kMerge: how many positions the master had sent since the one that this
-  // diff was computed against (>= 0); for rules that damp stale diffs.
+  // kMerge: number of positions (>= 0) that the master has sent since the one from which this diff
+  // was computed. For merge rules that damp stale diffs.
   uint32_t staleness = 0;
   const std::byte* in = nullptr;
-  // May be null for a float32 diff: then the caller sends it from
-  // ReplicaArrays::pending, which stays as it is until it is acknowledged.
+  // May be null for a float32 diff. The caller then sends it from ReplicaArrays::pending, which
+  // does not change until it is acknowledged.
   std::byte* out = nullptr;
 };
 
-// Carries out operations on one replica. Not thread-safe: one thread at a time,
-// while solvers write the weights (and only these) from others.
+// Executes operations on one replica. Not thread-safe: one thread at a time. Solvers may write the
+// weights, but no other array, concurrently.
 class ChunkExecutor {
  public:
   virtual ~ChunkExecutor() = default;
-  // In order, all of them; no chunk occurs twice in a batch with one exception:
-  // any number of kMerge of one chunk. Sets result, out_bytes, out_codec, scale.
+  // Executes all operations in order. A batch contains each chunk at most once, except that it may
+  // contain any number of kMerge operations of one chunk. Sets result, out_bytes, out_codec and
+  // scale.
   virtual void Run(std::span<ChunkOp> ops) = 0;
-  // Begins with `ops`. These, and the memory that they name, are the executor's until Finish()
-  // has returned; what is started in between counts as one batch.
+  // Starts `ops`. The executor owns them and the memory to which they point until Finish() returns.
+  // All operations started before that count as one batch.
   virtual void Start(std::span<ChunkOp> ops) { Run(ops); }
   virtual void Finish() {}
-  // Whether Start may return before all is done, so that there is something to do meanwhile.
+  // True if Start() may return before the operations are complete.
   virtual bool is_async() const { return false; }
-  // How many operations one call had better be given, if there are so many.
+  // Preferred number of operations per call, if that many are available.
   virtual size_t batch_ops() const { return 64; }
 
-  // Set-up. Memory for payloads that operations reach best; and: payloads will lie in `memory`,
-  // which outlives the executor. Whether they are reached there, without a copy.
+  // For set-up: payload_memory() is the memory in which operations access payloads fastest.
+  // RegisterMemory() announces that payloads will lie in `memory`, which must outlive the executor.
+  // It returns true if they are accessed there without a copy.
   virtual MemorySpace& payload_memory() { return HostMemory(); }
   virtual bool RegisterMemory(std::span<const std::byte> memory) {
     (void)memory;
@@ -161,7 +165,7 @@ class ChunkExecutor {
   virtual const ReplicaArrays& arrays() const = 0;
 };
 
-// The room that a payload of `floats` elements needs at most, in any codec.
+// Upper bound in bytes for an encoded payload of `floats` elements, in any codec.
 inline constexpr uint32_t MaxPayloadBytes(int64_t floats) {
   return static_cast<uint32_t>(floats < 2 ? 8 : 4 * floats);
 }

@@ -1,23 +1,23 @@
-// What a diff becomes when it travels: the payload of each codec, and the
-// functions of one element that every executor shares.
+// Diff encoding: the payload format of each codec, and the element functions that all executors
+// share.
 //
-// Payloads of n elements; little-endian, integers and IEEE 754 floats packed
-// without gaps; no other size is accepted:
+// Payloads of n elements. Values are little-endian, integers or IEEE 754 floats, packed without
+// gaps. Any other size is rejected.
 //   kFloat32   float32[n]                                   4 n bytes
-//   kBfloat16  uint16[n]: the upper halves of float32       2 n bytes
+//   kBfloat16  uint16[n]: upper halves of float32           2 n bytes
 //   kInt8      float32 scale, int8[n]                       4 + n bytes
 //              value i = scale * int8 i, one float32 product. 128 |scale| is finite.
 //   kSparse    bitmap, float32[k]                           4 ceil(n / 32) + 4 k bytes
-//              bitmap: uint8[4 ceil(n / 32)]; element i is present when bit i % 8
-//              (from the lowest) of byte i / 8 is set; k are set, none from bit n
-//              on. Then the present elements in order; the others are 0.
-// Every value is finite: a payload with another one is refused as a whole.
-// A diff that would take 4 n bytes or more as kSparse travels as kFloat32,
-// with the elements below the threshold 0.
+//              bitmap: uint8[4 ceil(n / 32)]. Element i is present if bit i % 8 (from
+//              the lowest) of byte i / 8 is set. k bits are set; bits from n on are 0.
+//              The k present elements follow in order; absent elements are 0.
+// Every value is finite: a payload that contains another one is rejected as a whole. A diff that
+// would take 4 n bytes or more as kSparse is sent as kFloat32, with the elements below the
+// threshold set to 0.
 //
-// The functions take a float, or a vector of floats (T) in host loops. Products
-// must be rounded before they are added to: compile with -ffp-contract=off, and
-// with -fmad=false for a GPU; results would differ by machine otherwise.
+// The functions take a float, or a vector of floats (T) in host loops. A product must be rounded
+// before it is added to, because contraction would make results differ between machines. Compile
+// with -ffp-contract=off, and with -fmad=false for a GPU.
 #ifndef MILLRACE_EXCHANGE_KERNELS_CODEC_H_
 #define MILLRACE_EXCHANGE_KERNELS_CODEC_H_
 
@@ -28,11 +28,11 @@
 
 namespace millrace {
 
-inline constexpr int32_t kMagnitudeBits = 0x7fffffff;  // of a float32: all but the sign
+inline constexpr int32_t kMagnitudeBits = 0x7fffffff;  // all bits of a float32 except the sign
 inline constexpr int32_t kInfinityBits = 0x7f800000;
-// The least magnitude that rounds to a bfloat16 infinity.
+// Smallest magnitude that rounds to infinity in bfloat16.
 inline constexpr int32_t kBfloat16OverflowBits = 0x7f7f8000;
-// The least magnitude whose scale is not safe (Int8ScaleIsSafe()): 127 * 2^121.
+// Smallest magnitude for which Int8ScaleIsSafe(Int8Scale()) is false: 127 * 2^121.
 inline constexpr int32_t kInt8OverflowBits = 0x7f7e0000;
 inline constexpr float kInt8Levels = 127;
 inline constexpr uint32_t kInt8ScaleBytes = 4;
@@ -59,15 +59,15 @@ MILLRACE_HOST_DEVICE T FromBits(BitsOf<T> bits) {
   return __builtin_bit_cast(T, bits);
 }
 
-// |x| as an integer: ordered as magnitudes are, with kInfinityBits and above for
-// what is not finite.
+// |x| as an integer, in the order of magnitudes. For a value that is not finite it is at least
+// kInfinityBits.
 template <typename T>
 MILLRACE_HOST_DEVICE BitsOf<T> Magnitude(T x) {
   return ToBits(x) & kMagnitudeBits;
 }
 
-// Each of these gives d, the value that travels, for a finite u. A u of at least
-// `overflow` by magnitude has no finite d and does not travel.
+// Each codec's Round() maps a finite u to d, the value that is sent. A u with a magnitude of at
+// least overflow() has no finite d and is not sent.
 struct Float32Codec {
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInfinityBits; }
   template <typename T>
@@ -78,7 +78,7 @@ struct Float32Codec {
 
 struct Bfloat16Codec {
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kBfloat16OverflowBits; }
-  // To the nearest, ties to even.
+  // Rounds to nearest, ties to even.
   template <typename T>
   MILLRACE_HOST_DEVICE T Round(T u) const {
     const BitsOf<T> bits = ToBits(u);
@@ -86,15 +86,15 @@ struct Bfloat16Codec {
   }
 };
 
-// d = scale * q with q = u / scale rounded to the nearest integer, ties to even,
-// and clamped to +-127. Applied to d it gives d and the same q again.
+// d = scale * q, where q is u / scale rounded to the nearest integer, ties to even, and clamped to
+// +-127. Idempotent: applied to d, it yields d and the same q.
 struct Int8Codec {
   float scale = 0;  // >= 0; Int8Scale()
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt8OverflowBits; }
-  // Infinite for a scale of 0, by which nothing travels.
+  // Infinity for a scale of 0, so that every q is 0.
   MILLRACE_HOST_DEVICE float divisor() const { return scale > 0 ? scale : __builtin_inff(); }
-  // q as a float. Adding 1.5 * 2^23 leaves no room for a fraction, so that the
-  // addition rounds.
+  // q as a float. Adding 1.5 * 2^23 rounds to an integer, because no mantissa bits remain for a
+  // fraction.
   template <typename T>
   MILLRACE_HOST_DEVICE T Level(T u) const {
     constexpr float kRounds = 12582912;
@@ -118,12 +118,12 @@ struct SparseCodec {
   }
 };
 
-// The scale for diffs of at most `largest` by magnitude, which is below
-// Int8Codec::overflow(). 0 when that is so small that the quotient underflows: nothing travels
-// until it grows.
+// Scale for values with a magnitude of at most `largest`, which must be below
+// Int8Codec::overflow(). If the quotient underflows, the scale is 0 and nothing is sent until the
+// values grow.
 MILLRACE_HOST_DEVICE float Int8Scale(float largest) { return largest / kInt8Levels; }
 
-// Whether every byte times `scale` is finite.
+// True if `scale` times any int8 value is finite.
 MILLRACE_HOST_DEVICE bool Int8ScaleIsSafe(float scale) {
   return Magnitude(128 * scale) < kInfinityBits;
 }
@@ -132,7 +132,7 @@ MILLRACE_HOST_DEVICE float Bfloat16Value(uint16_t half) {
   return FromBits<float>(static_cast<int32_t>(uint32_t{half} << 16));
 }
 
-// Of a d that Bfloat16Codec has rounded.
+// `d` must have been rounded by Bfloat16Codec.
 MILLRACE_HOST_DEVICE uint16_t Bfloat16Half(float d) {
   return static_cast<uint16_t>(static_cast<uint32_t>(ToBits(d)) >> 16);
 }
@@ -141,7 +141,8 @@ MILLRACE_HOST_DEVICE constexpr uint32_t SparseBitmapBytes(int64_t floats) {
   return static_cast<uint32_t>((floats + 31) / 32 * 4);
 }
 
-// The bytes of a payload; kSparse with all elements absent.
+// Minimum payload size in bytes: exact for the dense codecs; for kSparse, that without present
+// elements.
 MILLRACE_HOST_DEVICE constexpr uint32_t LeastPayloadBytes(Codec codec, int64_t floats) {
   switch (codec) {
     case Codec::kFloat32:

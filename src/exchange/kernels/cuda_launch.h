@@ -1,4 +1,4 @@
-// The exchange's CUDA kernels, as the host starts them.
+// Host-side launch of the exchange's CUDA kernels.
 #ifndef MILLRACE_EXCHANGE_KERNELS_CUDA_LAUNCH_H_
 #define MILLRACE_EXCHANGE_KERNELS_CUDA_LAUNCH_H_
 
@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Queues a kernel that carries out `batch`, one block of threads for each of its chains.
-// Returns what cudaGetLastError() says of the launch.
+// Queues a kernel for `batch` on `stream`, with one thread block per chain. Returns
+// cudaGetLastError() after the launch.
 cudaError_t LaunchExchangeKernel(const KernelBatch& batch, const MergeRuleConfig& rule,
                                  cudaStream_t stream);
 

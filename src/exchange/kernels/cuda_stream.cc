@@ -1,5 +1,5 @@
-// A GPU's stream of exchange kernels: a CUDA stream of the lowest priority, so that a solver's
-// layers come first, with an event for each mark.
+// KernelStream of a GPU: a CUDA stream with one event per mark. The stream has the lowest priority,
+// so that solver kernels run first.
 #include <cuda_runtime.h>
 #include <glog/logging.h>
 
@@ -26,7 +26,7 @@ class CudaStream : public KernelStream {
     Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "no stream priorities");
     Check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, least), "no stream");
     for (cudaEvent_t& event : events_) {
-      // Waiting for it sleeps, and leaves the processor to solvers.
+      // Blocking sync: a waiting thread sleeps and leaves the processor to solvers.
       Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
             "no event");
     }
@@ -44,7 +44,7 @@ class CudaStream : public KernelStream {
   const std::string& name() const override { return name_; }
   MemorySpace& shared() override { return shared_; }
 
-  std::byte* Share(std::span<const std::byte> memory) override {
+  std::byte* RegisterMemory(std::span<const std::byte> memory) override {
     auto* const pointer = const_cast<std::byte*>(memory.data());
     Check(cudaSetDevice(ordinal_), "cannot be used");
     cudaPointerAttributes attributes{};
@@ -100,11 +100,11 @@ class CudaStream : public KernelStream {
     throw Error(name_, ": ", what, ": ", cudaGetErrorString(status));
   }
 
-  // The current device belongs to the calling thread.
+  // The current device is a property of the calling thread.
   void Select() { Note(cudaSetDevice(ordinal_)); }
 
-  // The first failure is the one that is told; what follows comes of it. The device has
-  // stopped: its work is thrown away, and it touches no memory any more.
+  // Records the first failure; later ones are its consequences. The device has then stopped: it
+  // discards its work and accesses no memory.
   void Note(cudaError_t status) {
     if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
     cudaGetLastError();

@@ -1,4 +1,4 @@
-// The kernel body (kernel_body.h) with a block of threads as its team.
+// CUDA kernel of the exchange: kernel_body.h with a thread block as its team.
 #include "exchange/kernels/cuda_launch.h"
 #include "exchange/kernels/kernel_block.h"
 #include "exchange/kernels/kernel_body.h"
@@ -24,7 +24,7 @@ constexpr uint32_t kThreads = CudaLanes::kWarp * CudaLanes::kWarps;
 template <typename Rule>
 __global__ void __launch_bounds__(kThreads)
     ExchangeKernel(const KernelBatch batch, const Rule rule) {
-  extern __shared__ uint4 stage[];  // 16 bytes each, for the alignment
+  extern __shared__ uint4 stage[];  // uint4 for 16-byte alignment
   __shared__ WarpSums<CudaLanes> sums;
   KernelBlock<CudaLanes> block(reinterpret_cast<std::byte*>(stage), &sums, CudaLanes{});
   KernelBody<KernelBlock<CudaLanes>, Rule>(batch, rule, block).RunChain(batch.chains[blockIdx.x]);

@@ -20,7 +20,7 @@ MILLRACE_SSE __m128i Get(const std::byte* in) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
 }
 
-// ---- One by one: what is left at the end. ----
+// ---- Scalar: the remaining elements. ----
 
 MILLRACE_SSE void PackBfloat16Rest(const float* d, int64_t i, int64_t count, std::byte* out) {
   for (; i < count; ++i) {
@@ -35,7 +35,7 @@ MILLRACE_SSE void PackInt8Rest(float scale, const float* d, int64_t i, int64_t c
   for (; i < count; ++i) out[i] = static_cast<std::byte>(static_cast<int8_t>(codec.Level(d[i])));
 }
 
-// The bits of at most 32 elements.
+// Bitmap word of `count` <= 32 elements.
 MILLRACE_SSE uint32_t BitmapRest(const float* d, int64_t count) {
   uint32_t bits = 0;
   for (int64_t i = 0; i < count; ++i) bits |= uint32_t{d[i] != 0} << i;
@@ -62,10 +62,10 @@ MILLRACE_SSE int64_t Present(const std::byte* bitmap, int64_t count) {
   return last >> count % 32 != 0 ? -1 : present + std::popcount(last);
 }
 
-// d is a whole number of scales but for its rounding, so that a product with the
-// reciprocal finds the number that Int8Codec::Level() found by division: 127 times
-// three roundings of 2^-24 are far below one half. The reciprocal must be finite
-// and exact to a rounding; other scales go one by one.
+// d is q * scale, rounded, with the q of Int8Codec::Level(). Multiplication by the reciprocal
+// recovers q: the error is at most 127 times three roundings of 2^-24, far below one half. This
+// requires a finite reciprocal with a single rounding; for other scales, elements are packed one at
+// a time.
 bool ReciprocalIsSafe(float scale) { return scale > 0x1p-125f && scale < 0x1p125f; }
 
 // ---- SSE2 ----
@@ -142,7 +142,7 @@ void PackInt8Sse(float scale, const float* d, int64_t count, std::byte* out) {
 MILLRACE_AVX2 void PackInt8Avx2(float scale, const float* d, int64_t count, std::byte* out) {
   int64_t i = 0;
   const __m256 inverse = _mm256_set1_ps(1 / scale);
-  // Packing works within halves of 128 bits; this puts the fours in order again.
+  // The pack instructions work within 128-bit lanes; this permutation restores the element order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   for (; ReciprocalIsSafe(scale) && i + 32 <= count; i += 32) {
     const __m256i low =

@@ -1,14 +1,15 @@
-// Carries out operations (chunk_op.h) in host memory, on the calling thread, with
-// vectors of the given instruction set. No allocation after construction.
+// Executes operations (chunk_op.h) in host memory, on the calling thread, with vectors of a given
+// instruction set. Allocates no memory after construction.
 //
-// What is received is looked at in a first pass, which finds out whether all of it
-// is finite; int8 looks how large the diff is. The pass that moves then finds
-// that in the first-level cache. (Of merges in a row, each looks at the next one's
-// diff on the way.) It reads each weight once, right before it writes
-// it, and takes all of that element's results from this one reading, the payload's
-// too. Solvers are kept out of a chunk by a range lock while an operation writes its
-// weights; one whose chunk a solver does not leave is refused with kBusy. What does not fit the
-// first pass then stays in w - base: a value beyond the int8 scale is clamped.
+// A first pass checks that a received payload is finite; for an int8 diff it also finds the largest
+// offer. The second pass then finds this data in the first-level cache. In a run of merges, each
+// merge also checks the payload of the next one. The second pass reads each weight once, right
+// before it writes it, and computes all results for the element from this value, including the
+// payload.
+//
+// A range lock keeps solvers out of a chunk while an operation writes its weights. If a solver does
+// not leave the chunk, the operation is refused with kBusy. Where solvers change weights between
+// the two passes, an offer may exceed the int8 scale; it is clamped and the rest stays in w - base.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_EXECUTOR_H_
 
@@ -21,12 +22,12 @@
 
 namespace millrace {
 
-// `arrays` stay the caller's and outlive the executor; weights, base and pending
-// are not null (a master that never freezes, merges or reads only, may leave base
-// and pending null), rule_state is not null if the rule has state. `codec` gives
-// the threshold of kSparse. `simd` must be supported. `lock`: of the array that the weights are
-// in, outlives the executor; null where no solver writes them meanwhile. Throws Error where it has
-// no place left.
+// The caller owns `arrays`, which must outlive the executor. weights, base and pending must not be
+// null; a master that only merges and reads, and is never demoted, may leave base and pending null.
+// rule_state must not be null if the rule has state. `codec` provides the threshold of kSparse.
+// `simd` must be supported. `lock` is the range lock of the array that contains the weights and
+// must outlive the executor; it is null if no solver writes them concurrently. Throws Error if the
+// lock has no free slot.
 std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const CodecConfig& codec = {},
                                                 const MergeRuleConfig& rule = {},

@@ -16,8 +16,8 @@ inline __attribute__((always_inline)) float FloatAt(const std::byte* floats, int
   return x;
 }
 
-// Of eight floats from element i on: x - x is 0, or NaN where x is not finite; and so is what ors
-// these.
+// x - x for the eight floats from element i on: 0, or NaN where x is not finite. A bitwise OR of
+// results preserves a NaN.
 MILLRACE_INLINE_AVX2 __m256 NothingIfFinite(const std::byte* floats, int64_t i) {
   const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(floats + 4 * i));
   return _mm256_sub_ps(x, x);
@@ -26,7 +26,7 @@ MILLRACE_INLINE_AVX2 bool IsNothing(__m256 x) {
   return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) == 0;
 }
 
-// Zeros where no element is.
+// Pads with zeros.
 MILLRACE_INLINE_AVX2 __m256i HalfMagnitudesRest(const std::byte* halves, int64_t i, int64_t count) {
   alignas(32) std::byte rest[32] = {};
   std::memcpy(rest, halves + 2 * i, 2 * (count - i));
@@ -47,8 +47,7 @@ bool AllFiniteSse(const std::byte* floats, int64_t count) {
   return finite;
 }
 
-// Four registers, none of which waits for another. The last vector overlaps the one
-// before it.
+// Four independent accumulators hide the latency. The last vector overlaps the one before it.
 MILLRACE_AVX2 bool AllFiniteAvx2(const std::byte* floats, int64_t count) {
   if (count < 8) return AllFiniteSse(floats, count);
   __m256 a = _mm256_setzero_ps(), b = a, c = a, d = NothingIfFinite(floats, count - 8);
@@ -63,7 +62,7 @@ MILLRACE_AVX2 bool AllFiniteAvx2(const std::byte* floats, int64_t count) {
   return IsNothing(_mm256_or_ps(_mm256_or_ps(a, b), _mm256_or_ps(c, d)));
 }
 
-// As AllFiniteAvx2().
+// Like AllFiniteAvx2(), with wider vectors.
 MILLRACE_AVX512 bool AllFiniteAvx512(const std::byte* floats, int64_t count) {
   if (count < 16) return AllFiniteAvx2(floats, count);
   const auto not_finite =

@@ -1,6 +1,5 @@
-// Whether a payload's floats are all finite: what is looked at before anything is
-// written. Each function has the same result in all instruction sets. The floats
-// may lie anywhere; `count` >= 0 elements.
+// Checks whether all floats of a payload are finite, before anything is written. All instruction
+// sets return the same result. The floats need no alignment; `count` >= 0 elements.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_FINITE_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_FINITE_H_
 
@@ -18,12 +17,12 @@ bool AllFiniteSse(const std::byte* floats, int64_t count);
 bool AllFiniteAvx2(const std::byte* floats, int64_t count);
 bool AllFiniteAvx512(const std::byte* floats, int64_t count);
 
-// Of bfloat16, two bytes each.
+// The same for bfloat16, two bytes per element.
 bool AllFiniteBfloat16Sse(const std::byte* halves, int64_t count);
 bool AllFiniteBfloat16Avx2(const std::byte* halves, int64_t count);
 
-// The pieces: of sixteen halves from element i on. The largest of these tells whether all
-// are finite.
+// Building blocks for 16 bfloat16 values from element i on. All values are finite if the largest
+// magnitude is.
 MILLRACE_INLINE_AVX2 __m256i HalfMagnitudes(const std::byte* halves, int64_t i) {
   return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 2 * i)),
                           _mm256_set1_epi16(0x7fff));

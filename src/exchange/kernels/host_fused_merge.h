@@ -1,7 +1,6 @@
-// Merging straight from packed payloads, for AVX2: a dense copy in between costs as
-// much as the merge itself where the weights are in cache. The bodies stand in
-// functions of that instruction set, and not in templates over sets like those of
-// host_loops.h, because only there may they use intrinsics.
+// Merging directly from packed payloads with AVX2. A dense intermediate copy costs as much as the
+// merge itself if the weights are in cache. These functions carry the AVX2 target attribute, unlike
+// the set-independent templates of host_loops.h, because only such functions may use intrinsics.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_MERGE_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_MERGE_H_
 
@@ -18,9 +17,8 @@
 
 namespace millrace {
 
-// For each byte of a bitmap, which of the elements present each of its lanes is;
-// negative for a lane that is absent,
-// also with 8 added.
+// For each byte of a bitmap: the index of each lane's element among the present ones. An absent
+// lane has a value that remains negative when up to 8 is added.
 inline constexpr auto kRanksOfBits = [] {
   std::array<std::array<int8_t, 8>, 256> ranks{};
   for (unsigned bits = 0; bits < 256; ++bits) {
@@ -34,7 +32,7 @@ inline constexpr auto kRanksOfBits = [] {
   return ranks;
 }();
 
-// Eight elements of bfloat16.
+// Merges eight bfloat16 elements.
 template <typename Rule>
 MILLRACE_INLINE_AVX2 void MergeHalves(const Rule& rule, const ChunkSpan& chunk,
                                       const std::byte* halves, uint32_t staleness, int64_t i) {
@@ -43,7 +41,7 @@ MILLRACE_INLINE_AVX2 void MergeHalves(const Rule& rule, const ChunkSpan& chunk,
   MergeOne<Avx2>(rule, chunk, Avx2::Float(bits), staleness, i);
 }
 
-// `bytes`: one for each element; a checked payload behind its scale.
+// Merges a checked int8 payload. `bytes` follows its scale: one byte per element.
 template <typename Rule>
 MILLRACE_KERNEL(Avx2)
 void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_chunk, float scale,
@@ -64,12 +62,12 @@ void HogwildExchangeMergeInt8(const Rule& shared_rule, const ChunkSpan& shared_c
   }
 }
 
-// The merge of bfloat16 looks, as that of float32 does (HogwildExchangeMergeAhead()),
-// whether the payload `next`, of the same size, is finite. A chunk has at least so many
-// elements.
+// Minimum chunk size in elements for HogwildExchangeMergeBfloat16().
 inline constexpr int64_t kLeastToLookAhead = 16;
 
-// `in` and `next`: two bytes for each element.
+// Merges the bfloat16 payload `in`. Returns whether the payload `next`, of the same size, is
+// finite, as HogwildExchangeMergeAhead() does for float32. Both have two bytes per element;
+// chunk.count must be at least kLeastToLookAhead.
 template <typename Rule>
 MILLRACE_KERNEL(Avx2)
 bool HogwildExchangeMergeBfloat16(const Rule& shared_rule, const ChunkSpan& shared_chunk,
@@ -96,14 +94,14 @@ bool HogwildExchangeMergeBfloat16(const Rule& shared_rule, const ChunkSpan& shar
   return HalvesAreFinite(largest);
 }
 
-// The bitmap of a sparse payload, and its elements as they are used up.
+// Bitmap of a sparse payload, and the range of its elements that are not consumed yet.
 struct SparseElements {
   const std::byte* bitmap;
   const float* next;
   const float* end;
 };
 
-// Merges the elements that a word of the bitmap names, one by one.
+// Merges the elements marked in one bitmap word, one at a time.
 template <typename Rule>
 MILLRACE_HOST_DEVICE void MergeBits(const Rule& rule, const ChunkSpan& chunk, uint32_t bits,
                                     int64_t i, uint32_t staleness, const float** next) {
@@ -118,7 +116,7 @@ inline uint32_t BitmapWord(const std::byte* bitmap, int64_t i) {
   return bits;
 }
 
-// A checked payload; for rules of which zero changes nothing.
+// Merges a checked sparse payload. For rules with kZeroChangesNothing.
 template <typename Rule>
 void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
                                 const SparseElements& elements, uint32_t staleness) {
@@ -128,9 +126,9 @@ void HogwildExchangeMergeSparse(Sse, const Rule& rule, const ChunkSpan& chunk,
   }
 }
 
-// The same by eights: which elements are present is hard to predict, and a blend
-// need not. Words with none are skipped, so that their memory is not touched. Eight
-// elements are read where fewer are used; at the end, the last eight.
+// The same, eight lanes at a time with a blend, because branches on the bitmap are hard to predict.
+// Bitmap words of 0 are skipped, so that their weights are not touched. Each step loads eight
+// elements even if it uses fewer; near the end it loads the last eight.
 template <typename Rule>
 MILLRACE_KERNEL(Avx2)
 void HogwildExchangeMergeSparse(Avx2, const Rule& shared_rule, const ChunkSpan& shared_chunk,

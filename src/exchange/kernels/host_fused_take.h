@@ -1,7 +1,7 @@
-// Taking diffs straight into packed payloads, for AVX2 and AVX-512: packing
-// `pending` in a pass of its own costs as much as half the move where the weights are
-// in cache. As in host_fused_merge.h, what uses intrinsics stands in functions of
-// their instruction set: a Packing rounds offers, packs them, and gives d.
+// Taking diffs directly into packed payloads with AVX2 and AVX-512. A separate pass that packs
+// `pending` costs half as much as the move if the weights are in cache. As in host_fused_merge.h,
+// code with intrinsics is in functions of the matching instruction set. A `Packing` class
+// (Bfloat16Encoder, Int8Encoder, SparseEncoder) rounds offers, writes them packed, and returns d.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_TAKE_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_FUSED_TAKE_H_
 
@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-// A mask that leaves nothing out: GCC 12 warns of its own intrinsics without one.
+// Full mask: GCC 12 warns about its own unmasked intrinsics.
 inline constexpr __mmask16 kAll16 = 0xffff;
 
 class Bfloat16Encoder {
@@ -52,12 +52,11 @@ class Bfloat16Encoder {
 
 class Int8Encoder {
  public:
-  // `out`: behind the scale.
+  // `out` points behind the scale.
   Int8Encoder(float scale, std::byte* out) : codec_{scale}, out_(out) {}
   static constexpr int32_t overflow() { return Int8Codec::overflow(); }
 
-  // Int8Codec::Round() with integers: the conversion rounds to the nearest, ties to
-  // even, too.
+  // Int8Codec::Round() with integers. The conversion also rounds to nearest, ties to even.
   MILLRACE_INLINE_AVX2 Avx2::Float Take(Avx2, Avx2::Float offer, int64_t i) {
     const __m256 most = _mm256_set1_ps(kInt8Levels), least = _mm256_set1_ps(-kInt8Levels);
     const __m256 q = _mm256_div_ps(offer, _mm256_set1_ps(codec_.divisor()));
@@ -87,7 +86,7 @@ class Int8Encoder {
   std::byte* out_;
 };
 
-// For each byte of a bitmap, the lanes of its elements, in order.
+// For each byte of a bitmap: the lanes of its present elements, in order.
 inline constexpr auto kLanesOfBits = [] {
   std::array<std::array<uint8_t, 8>, 256> lanes{};
   for (unsigned bits = 0; bits < 256; ++bits) {
@@ -99,13 +98,14 @@ inline constexpr auto kLanesOfBits = [] {
   return lanes;
 }();
 
-// Appends the elements of eight at once, and behind them what happens to be there,
-// as long as there is room for eight. For AVX2 alone.
+// Writes a bitmap and appends the present elements. Each step stores eight floats and advances past
+// the present ones only, so the next step overwrites the others. It stops appending when fewer than
+// 32 bytes of room remain. Only for AVX2.
 class SparseEncoder {
  public:
   SparseEncoder(float threshold, int64_t count, std::byte* out, int64_t room)
       : codec_{threshold}, out_(out), at_(SparseBitmapBytes(count)), last_(room - 32) {
-    std::memset(out + at_ - 4, 0, 4);  // the last word may have more bytes than elements
+    std::memset(out + at_ - 4, 0, 4);  // the last bitmap word may extend beyond the last element
   }
   static constexpr int32_t overflow() { return SparseCodec::overflow(); }
 
@@ -130,7 +130,7 @@ class SparseEncoder {
     at_ += 4 * present;
     return d;
   }
-  // The bytes of the payload; 0 if there may have been no room for it.
+  // Size of the payload in bytes; 0 if it may not have fit.
   uint32_t bytes() const { return at_ > last_ ? 0 : static_cast<uint32_t>(at_); }
 
  private:
@@ -139,7 +139,7 @@ class SparseEncoder {
   int64_t at_, last_;
 };
 
-// Elements from i on, whole vectors of `Set`.
+// Processes whole vectors of `Set` from element i on.
 #define MILLRACE_TAKE_VECTORS(Set)                                               \
   for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                     \
     const Set::Float u = Progress<Set>(chunk, i);                                \
@@ -150,8 +150,8 @@ class SparseEncoder {
     StoreFloats<Set>(chunk.pending + i, d);                                      \
   }
 
-// As HogwildExchangeMove<Pending::kTaken>(), by `vectors` and then one by one. What is at
-// `packing`'s output is of no use if nothing is taken.
+// HogwildExchangeMove<Pending::kTaken>() that also packs the diff: whole vectors first, then single
+// elements. If nothing is taken, the output of `packing` is meaningless.
 #define MILLRACE_TAKE_PACKED(Set, vectors)                                                   \
   template <typename Rule, typename Packing>                                                 \
   MILLRACE_KERNEL(Set)                                                                       \

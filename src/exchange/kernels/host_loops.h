@@ -1,10 +1,10 @@
-// The vector loops of the host executor, each compiled for every instruction set
-// (base/simd.h) and chosen by its first argument: Sse{}, Avx2{} or Avx512{}.
+// Vector loops of the host executor. Each is compiled for every instruction set (base/simd.h); the
+// first argument selects one: Sse{}, Avx2{} or Avx512{}.
 //
-// Functions that touch the live weights are named HogwildExchange..., the name by
-// which the thread sanitizer is told that they race, by design: those that only read with
-// solvers, all of them where an executor was made without a lock. They use plain loads and
-// stores. No pointer needs more alignment than a float.
+// Functions that access the live weights are named HogwildExchange... The suppressions of the
+// thread sanitizer match this name, because these functions race with solvers by design: those that
+// only read always do, the others if the executor has no lock. They use plain loads and stores.
+// Pointers need only the alignment of a float.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_LOOPS_H_
 
@@ -15,14 +15,14 @@
 
 namespace millrace {
 
-// A set of one lane, for what is left at the end of a chunk.
+// A set with one lane, for the last elements of a chunk.
 struct Scalar {
   typedef float Float __attribute__((may_alias));
   using Int = int32_t;
   static constexpr int64_t kLanes = 1;
 };
 
-// The set that goes on where a set no longer fits.
+// The next narrower set, for elements that do not fill a vector.
 template <typename Set>
 struct HalfWidth {
   using Type = Scalar;
@@ -46,7 +46,7 @@ MILLRACE_HOST_DEVICE void StoreFloats(float* to, typename Set::Float value) {
   *reinterpret_cast<typename Set::Float*>(to) = value;
 }
 
-// step(set, i) for each vector from element i on, the last ones of narrower sets.
+// Calls step(set, i) for each vector from element i on, with narrower sets for the last elements.
 template <typename Set, typename Step>
 MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0) {
 #pragma GCC unroll 4
@@ -56,8 +56,8 @@ MILLRACE_HOST_DEVICE void ForEachVector(int64_t count, Step step, int64_t i = 0)
   }
 }
 
-// The same, but that vectors of `Set` begin where they do not cross lines of memory, if
-// `aligned` is where they are stored: a store across two takes as long as two.
+// The same, with the vectors of `Set` placed so that they do not cross cache lines of `aligned`,
+// the array that is stored to: a store that crosses a line takes as long as two.
 template <typename Set, typename Step>
 MILLRACE_HOST_DEVICE void ForEachAlignedVector(const float* aligned, int64_t count, Step step) {
   const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(aligned) / sizeof(float));
@@ -67,23 +67,23 @@ MILLRACE_HOST_DEVICE void ForEachAlignedVector(const float* aligned, int64_t cou
   ForEachVector<Set>(count, step, head);
 }
 
-// The arrays of one chunk, from its first element on.
+// Arrays of one chunk; each pointer refers to the chunk's first element.
 struct ChunkSpan {
   float* weights;
   float* base;
   float* pending;
   float* rule_state;
   int64_t count;
-  float share;  // of what is offered (chunk_op.h)
+  float share;  // share of Select(u) that is sent (chunk_op.h)
 };
 
-// u of elements i on: the weights' one reading.
+// u from element i on. Loads each weight once.
 template <typename Set>
 MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_t i) {
   return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
 }
 
-// What is to travel of u: nothing of an element without a finite d.
+// The offer for progress u: 0 for elements without a finite d.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE typename Set::Float Selected(const Rule& rule, const ChunkSpan& chunk,
                                                   typename Set::Float u, int32_t overflow) {
@@ -91,11 +91,11 @@ MILLRACE_HOST_DEVICE typename Set::Float Selected(const Rule& rule, const ChunkS
   return Magnitude(offer) < overflow ? offer : typename Set::Float{};
 }
 
-// Bits of an element's floats, gathered over a chunk.
+// Reduces float bit patterns over a chunk, per lane.
 template <typename Set>
 struct LaneAccumulator {
   typename Set::Int bits = {};
-  // The largest magnitude (codec.h).
+  // Tracks the largest magnitude (codec.h).
   MILLRACE_HOST_DEVICE void Largest(typename Set::Float x) {
     const auto magnitude = Magnitude(x);
     bits = magnitude > bits ? magnitude : bits;
@@ -103,7 +103,7 @@ struct LaneAccumulator {
   MILLRACE_HOST_DEVICE void Any(typename Set::Float x) { bits |= ToBits(x); }
 };
 
-// One for each set that takes part in a chunk, so that each stays in registers.
+// One accumulator per vector width used in a chunk, so that each stays in a register.
 template <typename Set>
 struct Accumulator : Accumulator<typename HalfWidth<Set>::Type> {
   LaneAccumulator<Set> own;
@@ -111,19 +111,19 @@ struct Accumulator : Accumulator<typename HalfWidth<Set>::Type> {
   MILLRACE_HOST_DEVICE LaneAccumulator<Which>& Of(Which) {
     return static_cast<Accumulator<Which>*>(this)->own;
   }
-  // Of all sets; the vectors by halves, down to the narrowest.
+  // Reduces over all widths, by splitting vectors down to the narrowest.
   MILLRACE_HOST_DEVICE int32_t Largest() {
     Split([](auto* to, auto x) __attribute__((always_inline)) { to->Largest(x); });
     return Accumulator<typename HalfWidth<Set>::Type>::Largest();
   }
-  // Whether any float was neither 0 nor -0.
+  // True if any accumulated float was neither 0 nor -0.
   MILLRACE_HOST_DEVICE bool Any() {
     Split([](auto* to, auto x) __attribute__((always_inline)) { to->Any(x); });
     return Accumulator<typename HalfWidth<Set>::Type>::Any();
   }
 
  private:
-  // add(to, part) of every part of `own`, to what gathers parts of that width.
+  // Calls add(to, part) for each part of `own`, with the accumulator of the part's width.
   template <typename Add>
   MILLRACE_HOST_DEVICE void Split(Add add) {
     using Part = typename HalfWidth<Set>::Type;
@@ -145,7 +145,7 @@ struct Accumulator<Scalar> {
   MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
 };
 
-// The largest magnitude that is offered, of those below `overflow`.
+// The largest magnitude of all offers below `overflow`.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
                                               const ChunkSpan& shared_chunk, int32_t overflow) {
@@ -160,11 +160,11 @@ MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
   return offers.Largest();
 }
 
-// What a worker's chunk does with `pending`.
+// What happens to a worker's `pending`.
 enum class Pending {
-  kTaken,    // a new diff takes its place
-  kCleared,  // it was acknowledged, and none is taken
-  kHeld,     // it is not acknowledged yet
+  kTaken,    // replaced by a new diff
+  kCleared,  // acknowledged, and no new diff is taken
+  kHeld,     // not acknowledged yet
 };
 
 struct MoveResult {
@@ -172,7 +172,8 @@ struct MoveResult {
   bool remainder = false;
 };
 
-// Moves elements i on, of progress u, by `pending`; d of it travels.
+// Updates w and base from element i on: progress u, of which d is sent; `pending` is the new
+// pending diff.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, const float* position,
                                   int64_t i, typename Set::Float u, typename Set::Float d,
@@ -184,8 +185,8 @@ MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, cons
   StoreFloats<Set>(chunk.base + i, new_base);
 }
 
-// kExchange of elements i on; kTake with `position` = base. `out`: null, or where
-// a diff is copied to.
+// kExchange from element i on; kTake if `position` is base. `out` receives a copy of the diff; it
+// may be null.
 template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
 MILLRACE_HOST_DEVICE void MoveStep(const Rule& rule, const ElementCodec& codec,
                                    const ChunkSpan& chunk, const float* position, float* out,
@@ -208,7 +209,7 @@ template <typename Set, Pending kPending, typename Rule, typename ElementCodec>
 MILLRACE_HOST_DEVICE MoveResult MoveLoop(const Rule& shared_rule, const ElementCodec& shared_codec,
                                          const ChunkSpan& shared_chunk, const float* position,
                                          float* out) {
-  // Copies, that no store can be thought to change.
+  // Local copies, so that the compiler knows that no store changes them.
   const Rule rule = shared_rule;
   const ElementCodec codec = shared_codec;
   const ChunkSpan chunk = shared_chunk;
@@ -233,7 +234,7 @@ MILLRACE_HOST_DEVICE void MergeOne(const Rule& rule, const ChunkSpan& chunk, typ
   if constexpr (Rule::kHasState) StoreFloats<Set>(chunk.rule_state + i, state);
 }
 
-// Merges the diffs d of those elements that are present.
+// Merges diffs d of the present elements: those with absent >= 0.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MergePresent(const Rule& rule, const ChunkSpan& chunk,
                                        typename Set::Float d, typename Set::Int absent,
@@ -261,14 +262,14 @@ MILLRACE_HOST_DEVICE void MergeLoop(const Rule& shared_rule, const ChunkSpan& sh
       });
 }
 
-// Whether a vector is a line of memory.
+// True if a vector fills a cache line.
 template <typename Set>
 inline constexpr bool kOneLine = Set::kLanes * sizeof(float) == 64;
 
-// The same, and looks meanwhile whether the floats of `next`, as many, are all finite: a
-// pass of its own would have to fetch them from far away with nothing else to do. Asks for
-// memory ahead, which is the next chunks' and payloads' where these lie behind one another;
-// narrower vectors were not faster for it, nor for beginning with a line.
+// MergeLoop() that also returns whether all floats of `next`, of the same count, are finite. A
+// separate pass would wait for this memory with nothing else to do. Prefetches ahead, which reaches
+// into the following chunks and payloads if they are contiguous. Vectors narrower than a cache line
+// gain neither from the prefetch nor from alignment.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE bool MergeAheadLoop(const Rule& shared_rule, const ChunkSpan& shared_chunk,
                                          const float* diff, uint32_t staleness, const float* next) {

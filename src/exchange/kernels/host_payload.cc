@@ -18,7 +18,7 @@ uint64_t BitmapWord(const std::byte* bitmap, int64_t word) {
   return bits;
 }
 
-// The wide one wherever it runs: whoever has AVX-512 has AVX2.
+// True for AVX2 and wider: every processor with AVX-512 has AVX2.
 bool Wide(Simd simd) { return simd != Simd::kBaseline; }
 
 bool AllFinite(const std::byte* floats, int64_t count, Simd simd) {
@@ -105,7 +105,7 @@ uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t c
     case Codec::kSparse:
       break;
   }
-  return kMalformed;  // a codec of a later version
+  return kMalformed;  // codec of a newer version
 }
 
 const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch) {

@@ -1,5 +1,4 @@
-// Payloads (codec.h) to and from dense floats, in host memory, with the
-// instruction sets of this processor.
+// Conversion between payloads (codec.h) and dense floats in host memory.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_PAYLOAD_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_PAYLOAD_H_
 
@@ -12,21 +11,21 @@
 namespace millrace {
 
 struct Encoded {
-  Codec codec;     // kFloat32 for a kSparse that would not be smaller, else as asked
-  uint32_t bytes;  // that were written
+  Codec codec;     // as requested, or kFloat32 if kSparse would not be smaller
+  uint32_t bytes;  // bytes written
 };
 
-// Writes the payload of `count` > 0 diffs d that the codec has rounded; with
-// kInt8, by `scale`. `room` bytes at `out` suffice: MaxPayloadBytes() does always.
+// Encodes `count` > 0 diffs d, which the codec has rounded; for kInt8, with `scale`. `out` has
+// `room` bytes; MaxPayloadBytes() is always enough.
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd);
 
-// Checks the payload of `count` elements at `in`: 0, kMalformed or kNonFinite. Reads
-// `bytes` bytes at most.
+// Validates a payload of `count` elements. Returns 0, kMalformed or kNonFinite. Reads at most
+// `bytes` bytes.
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
-// The elements of a payload that was checked: `scratch`, which has room for them,
-// or `in` itself.
+// Decodes a validated payload. Returns `scratch`, which must have room for `count` floats, or `in`
+// itself.
 const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// The host executor of one merge rule: what host_executor.h makes, and what a test
-// instantiates with a rule of its own. Host code only.
+// Host executor for one merge rule. MakeHostExecutor() (host_executor.h) instantiates it; tests
+// also instantiate it with their own rules. Host code only.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 
@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-// One operation at a time; see host_executor.h for what the arguments promise.
+// Executes one operation at a time. host_executor.h states the requirements for the arguments.
 template <MergeRuleType Rule>
 class HostRuleExecutor : public ChunkExecutor {
  public:
@@ -63,8 +63,7 @@ class HostRuleExecutor : public ChunkExecutor {
     }
   }
 
-  // Asks for the payload of the next operation while this one is carried out: it is
-  // looked at from end to end before anything else is done.
+  // Prefetches the payload of the next operation, which starts by reading all of it.
   static void Prefetch(const ChunkOp& op) {
     for (uint32_t i = 0; i < op.in_bytes; i += 64) __builtin_prefetch(op.in + i);
   }
@@ -103,7 +102,7 @@ class HostRuleExecutor : public ChunkExecutor {
     return reinterpret_cast<const float*>(payload);
   }
 
-  // Where a chunk of float32 is written.
+  // Checks that `out` has room for a float32 chunk, sets out_bytes and returns `out`.
   static float* Floats(const ChunkSpan& chunk, ChunkOp* op) {
     const uint32_t bytes = LeastPayloadBytes(Codec::kFloat32, chunk.count);
     CHECK_GE(op->out_bytes, bytes);
@@ -111,14 +110,14 @@ class HostRuleExecutor : public ChunkExecutor {
     return reinterpret_cast<float*>(op->out);
   }
 
-  // Whether `in` is a position; refuses it if not.
+  // Validates `in` as a position; refuses the operation if it is not valid.
   bool TakesPosition(const ChunkSpan& chunk, ChunkOp* op) const {
     const uint8_t result = CheckPayload(Codec::kFloat32, op->in, op->in_bytes, chunk.count, simd_);
     if (result != 0) Refuse(result, op);
     return result == 0;
   }
 
-  // Nothing is done, and nothing written.
+  // Marks the operation as not performed.
   static void Refuse(uint8_t why, ChunkOp* op) {
     op->result = why;
     op->out_bytes = 0;
@@ -190,7 +189,7 @@ class HostRuleExecutor : public ChunkExecutor {
     move(SparseCodec{threshold_});
   }
 
-  // Sets the results of a move; `bytes` were written of the diff.
+  // Sets the results of a move that wrote `bytes` of payload.
   static void Finish(const MoveResult& moved, uint32_t bytes, ChunkOp* op) {
     op->result =
         static_cast<uint8_t>((moved.taken ? kNonZero : 0) | (moved.remainder ? kRemainder : 0));
@@ -198,7 +197,7 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = moved.taken ? bytes : 0;
   }
 
-  // The same, and writes the diff that was taken.
+  // The same; then encodes the diff from `pending`.
   void FinishByPacking(const ChunkSpan& chunk, const MoveResult& moved, ChunkOp* op) {
     const uint32_t room = op->out_bytes;
     Finish(moved, room, op);
@@ -218,7 +217,7 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = encoded.bytes;
   }
 
-  // Whether the operation is a merge that looks at the payload of the next one meanwhile.
+  // True for a merge that can validate the payload of the next merge during its own pass.
   template <typename Set>
   static bool LooksAhead(Set, const ChunkOp& op) {
     return op.kind == ChunkOpKind::kMerge &&
@@ -227,8 +226,8 @@ class HostRuleExecutor : public ChunkExecutor {
              op.in_bytes >= LeastPayloadBytes(op.codec, kLeastToLookAhead)));
   }
 
-  // Such a merge and those behind it that are like it, as far as their payloads are good.
-  // Returns how many were carried out.
+  // Executes such a merge and the similar ones that follow, up to the first invalid payload or
+  // refused lock. Returns the number of operations executed.
   template <typename Set>
   size_t MergeRun(Set set, std::span<ChunkOp> ops) {
     const Codec codec = ops[0].codec;
@@ -285,7 +284,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const Rule rule_;
   const Simd simd_;
   OpLock lock_;
-  const std::unique_ptr<float[]> scratch_;  // a decoded diff
+  const std::unique_ptr<float[]> scratch_;  // holds a decoded diff
 };
 
 }  // namespace millrace

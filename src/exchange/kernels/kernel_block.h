@@ -1,14 +1,13 @@
-// A team (kernel_body.h) of threads that run at the same time, in warps: a block of a GPU's, or
-// (in tests) threads of the host.
+// A team (kernel_body.h) of concurrent threads in warps: a GPU thread block, or host threads in
+// tests.
 //
-// Lanes are what such threads have:
-//   static constexpr uint32_t kWarp, kWarps   threads of a warp, warps of the block
-//   index()          this thread's number in the block
-//   Sync()           returns when all threads of the block have called it; each then sees what
-//                    the others wrote before
-//   Up(x, n)         x of the thread n places below in the warp; anything if there is none
-//   Across(x, n)     x of the thread whose place in the warp differs by the bit n
-// Up and Across are called by all threads of a warp together.
+// The `Lanes` parameter provides:
+//   static constexpr uint32_t kWarp, kWarps   threads per warp, warps per block
+//   index()          number of this thread in the block
+//   Sync()           barrier for all threads of the block; writes before it are visible after it
+//   Up(x, n)         x of the thread n lanes below in the warp; undefined if there is none
+//   Across(x, n)     x of the thread whose lane number differs in bit n
+// All threads of a warp call Up and Across together.
 #ifndef MILLRACE_EXCHANGE_KERNELS_KERNEL_BLOCK_H_
 #define MILLRACE_EXCHANGE_KERNELS_KERNEL_BLOCK_H_
 
@@ -19,13 +18,13 @@
 
 namespace millrace {
 
-// What the warps of a block tell each other, in memory that they share.
+// Exchange area of the warps of a block, in shared memory.
 template <typename Lanes>
 struct WarpSums {
   uint32_t of_warp[Lanes::kWarps];
 };
 
-// One for each thread.
+// One instance per thread.
 template <typename Lanes>
 class KernelBlock {
  public:
@@ -55,7 +54,7 @@ class KernelBlock {
     return static_cast<uint32_t>(Combine(own, [](int32_t a, int32_t b) { return a | b; }));
   }
 
-  // A tile of as many values as there are threads at a time.
+  // Processes tiles of kThreads values.
   template <typename Value, typename Word>
   MILLRACE_HOST_DEVICE uint32_t Scan(int64_t n, Value value, Word* to) {
     const uint32_t lane = lanes_.index() % Lanes::kWarp, warp = lanes_.index() / Lanes::kWarp;
@@ -63,7 +62,7 @@ class KernelBlock {
     for (int64_t tile = 0; tile < n; tile += kThreads) {
       const int64_t i = tile + lanes_.index();
       const uint32_t own = i < n ? value(i) : 0;
-      uint32_t sum = own;  // of this warp's lanes up to this one
+      uint32_t sum = own;  // inclusive sum over the lanes of this warp
       for (uint32_t step = 1; step < Lanes::kWarp; step *= 2) {
         const uint32_t below = lanes_.Up(sum, step);
         if (lane >= step) sum += below;
@@ -94,7 +93,7 @@ class KernelBlock {
  private:
   static constexpr uint32_t kThreads = Lanes::kWarp * Lanes::kWarps;
 
-  // What the threads have found, combined; the same for all of them.
+  // Reduces the values of all threads; returns the result to each of them.
   template <typename Both>
   MILLRACE_HOST_DEVICE int32_t Combine(int32_t own, Both both) {
     for (uint32_t step = Lanes::kWarp / 2; step > 0; step /= 2) {

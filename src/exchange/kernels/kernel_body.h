@@ -1,21 +1,21 @@
-// What a kernel does for one chain of operations (kernel_op.h), for any processor: the
-// same element functions (codec.h, merge_rule.h) as the host executor's, so that results
-// agree bit by bit (but for the payload of a NaN that a weight holds).
+// Executes one chain of operations (kernel_op.h) in a kernel, on any processor. It uses the element
+// functions of the host executor (codec.h, merge_rule.h), so results are identical bit by bit,
+// except for the payload bits of a NaN weight.
 //
-// It is written for a team of lanes, which a GPU's block of threads is:
-//   team.ForEach(n, step)   step(i) for each i in [0, n), by any lane, in any order
-//   team.Max(n, value)      the largest of value(i) >= 0; 0 if n is 0
-//   team.Or(n, value)       all bits of value(i)
-//   team.Scan(n, value, to) to[i] = the sum of value(j) for j < i; returns the whole sum
-//   team.Once(step)         step() by one lane, once all have come to it: what others read
-//                           before it may be overwritten
-//   team.stage()            scratch, StageBytes() of the largest chunk, on 16 bytes
-// Each of these ends when all lanes have done their part and see what the others wrote.
-// n is the same for all lanes, and so is what is returned: all lanes take the same way.
+// The code is written for a team of lanes, such as a GPU thread block:
+//   team.ForEach(n, step)   calls step(i) for each i in [0, n), on any lane, in any order
+//   team.Max(n, value)      the largest value(i), which must be >= 0; 0 if n is 0
+//   team.Or(n, value)       bitwise OR of all value(i)
+//   team.Scan(n, value, to) to[i] = the sum of value(j) for j < i; returns the total
+//   team.Once(step)         calls step() on one lane after all lanes have arrived, so it may
+//                           overwrite data that other lanes read before
+//   team.stage()            scratch of StageBytes() for the largest chunk, 16-byte aligned
+// Each call except stage() ends with a barrier, after which all lanes see all writes. n and the
+// returned value are the same on all lanes, so all lanes take the same branches.
 //
-// A payload is copied to the stage and checked there before anything is written; it is
-// read once, since it may lie across a bus. Each weight is read once, right before it
-// is written (int8 takes: looked at once before that, for the scale).
+// A payload is copied to the stage and validated there before anything is written. It is read once,
+// because it may lie across a bus. Each weight is read once, right before it is written; taking an
+// int8 diff reads it once more before that, to find the scale.
 #ifndef MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_
 #define MILLRACE_EXCHANGE_KERNELS_KERNEL_BODY_H_
 
@@ -25,18 +25,18 @@
 
 namespace millrace {
 
-// Of a word of a bitmap.
+// Population count of a bitmap word.
 MILLRACE_HOST_DEVICE uint32_t CountBits(uint32_t x) {
   x = x - ((x >> 1) & 0x55555555u);
   x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
   return (((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24;
 }
 
-// Of memory that is read and written as other types, too.
+// A word of memory that is also accessed as other types.
 typedef uint32_t KernelWord __attribute__((may_alias));
 
-// A function of its own, for nvcc 13.0 ends with an internal error where FromBits is called
-// with what depends on a template's arguments.
+// Wraps FromBits: nvcc 13.0 fails with an internal error if FromBits is called with an argument
+// that depends on template parameters.
 MILLRACE_HOST_DEVICE float FloatOfMagnitude(int32_t magnitude) {
   return FromBits<float>(magnitude);
 }
@@ -104,12 +104,12 @@ class KernelBody {
     }
   }
 
-  // A weight that solvers change meanwhile: one reading, that is not repeated.
+  // Loads a weight that solvers change concurrently. volatile prevents a repeated load.
   static MILLRACE_HOST_DEVICE float Live(const float* w) {
     return *static_cast<const volatile float*>(w);
   }
 
-  // ---- The stage: first the payload, or a diff as floats; then bitmap and offsets.
+  // ---- Stage: a payload, or a diff as floats; behind it a bitmap and offsets.
 
   MILLRACE_HOST_DEVICE std::byte* Payload() const { return team_.stage(); }
   MILLRACE_HOST_DEVICE float* Staged() const { return reinterpret_cast<float*>(team_.stage()); }
@@ -144,7 +144,7 @@ class KernelBody {
     return op.result == 0;
   }
 
-  // Stages the payload and says what is wrong with it.
+  // Copies the payload to the stage and validates it. Returns 0, kMalformed or kNonFinite.
   MILLRACE_HOST_DEVICE uint8_t CheckPayload(const KernelOp& op, Codec codec) {
     const uint32_t least = LeastPayloadBytes(codec, op.count);
     const bool sparse = codec == Codec::kSparse;
@@ -186,16 +186,16 @@ class KernelBody {
     return AllFinite(Staged() + words_, present) ? 0 : kNonFinite;
   }
 
-  // ---- Worker ends.
+  // ---- Worker operations.
 
-  // What is to travel of u: nothing of an element without a finite d.
+  // The offer for progress u: 0 if it has no finite d.
   static MILLRACE_HOST_DEVICE float Selected(const Rule& rule, float share, float u,
                                              int32_t overflow) {
     const float offer = share * rule.Select(u);
     return Magnitude(offer) < overflow ? offer : 0.0f;
   }
 
-  // By magnitude, of those that int8 can say.
+  // The largest magnitude of all offers that int8 can encode.
   MILLRACE_HOST_DEVICE float LargestOffer(const KernelOp& op) {
     const float *const w = w_, *const base = base_;
     const Rule rule = rule_;
@@ -221,7 +221,7 @@ class KernelBody {
     }
   }
 
-  // d goes to the stage, in place of the position's element.
+  // Writes d to the stage, in place of the same element of the position.
   template <Pending kPending, typename ElementCodec>
   MILLRACE_HOST_DEVICE void Move(KernelOp& op, const ElementCodec& codec, const float* position) {
     float *const w = w_, *const base = base_, *const pending = pending_, *const d_out = Staged();
@@ -258,7 +258,7 @@ class KernelBody {
     Encode(op);
   }
 
-  // Writes the diffs on the stage as op.codec to op.out, which may be null for float32.
+  // Encodes the diffs on the stage as op.codec into op.out, which may be null for float32.
   MILLRACE_HOST_DEVICE void Encode(KernelOp& op) {
     op.out_codec = op.codec;
     op.out_bytes = LeastPayloadBytes(op.codec, op.count);
@@ -282,7 +282,7 @@ class KernelBody {
     }
   }
 
-  // False if a dense payload is not longer.
+  // Returns false if the sparse payload would not be shorter than a dense one.
   MILLRACE_HOST_DEVICE bool EncodeSparse(KernelOp& op) {
     const float* const d = Staged();
     KernelWord *const bits = Bits(op), *const offsets = Offsets(op);
@@ -291,7 +291,7 @@ class KernelBody {
         words,
         [=](int64_t word) {
           uint32_t found = 0;
-          // Each lane begins at another element, so that they do not all want the same bank.
+          // Each lane starts at a different element, to avoid shared-memory bank conflicts.
           for (uint32_t step = 0; step < 32; ++step) {
             const auto bit = (step + static_cast<uint32_t>(word)) % 32;
             const int64_t i = 32 * word + bit;
@@ -314,7 +314,7 @@ class KernelBody {
     return true;
   }
 
-  // ---- Masters, and the rest.
+  // ---- Master operations and others.
 
   MILLRACE_HOST_DEVICE void Merge(KernelOp& op) {
     op.result = CheckPayload(op, op.codec);
@@ -391,7 +391,7 @@ class KernelBody {
   const KernelBatch& batch_;
   const Rule& rule_;
   Team& team_;
-  // Of the operation's chunk.
+  // Arrays of the current operation's chunk.
   float *w_ = nullptr, *base_ = nullptr, *pending_ = nullptr, *state_ = nullptr;
   uint32_t words_ = 0;
 };

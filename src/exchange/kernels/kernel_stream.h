@@ -1,6 +1,6 @@
-// A queue of kernels on one device: all that stream_executor.h needs of a GPU. CUDA's is in
-// cuda_stream.cc, found by the kind of device; tests have one that runs the same kernel
-// body (kernel_body.h) on the host.
+// A stream of kernels on one device: the interface between stream_executor.h and a GPU.
+// cuda_stream.cc implements it for CUDA; it is found by device type. Tests use an implementation
+// that runs the same kernel body (kernel_body.h) on the host.
 #ifndef MILLRACE_EXCHANGE_KERNELS_KERNEL_STREAM_H_
 #define MILLRACE_EXCHANGE_KERNELS_KERNEL_STREAM_H_
 
@@ -15,46 +15,49 @@
 
 namespace millrace {
 
-// One thread at a time. Constructors and Share throw Error with one line; the rest does not
-// throw and allocates nothing.
+// Not thread-safe. Constructors and the registration of memory throw Error with a one-line message.
+// The other functions neither throw nor allocate.
 class KernelStream {
  public:
-  // Kernels that may be under way at once.
+  // Maximum number of kernels in flight.
   static constexpr size_t kMostLaunches = 8;
 
-  // The device works on nothing that was launched any more when this returns.
+  // Returns only after the device has finished all launched work.
   virtual ~KernelStream() = default;
 
   // "cuda device 0", for messages.
   virtual const std::string& name() const = 0;
-  // Memory that host and kernels both reach under one address, as fast as any; the stream's.
+  // Memory that host and kernels access at the same address with the best speed. Valid for the
+  // lifetime of the stream.
   virtual MemorySpace& shared() = 0;
-  // Set-up: lets kernels reach `memory`, which outlives the stream: the device's own, or the
-  // host's. The address by which they do; null if they cannot, and the call changes nothing.
-  virtual std::byte* Share(std::span<const std::byte> memory) = 0;
+  // For set-up: makes `memory`, which must outlive the stream, accessible to kernels. It is the
+  // device's own memory or host memory. Returns its address on the device; null, without effect, if
+  // it cannot be made accessible.
+  virtual std::byte* RegisterMemory(std::span<const std::byte> memory) = 0;
 
-  // Queues a kernel for `batch`, and behind it the mark `slot` (below kMostLaunches, not under
-  // way), which it reaches once the kernel has written all its results and reads nothing of
-  // the batch any more. The batch and what it names stay as they are until then.
+  // Queues a kernel for `batch`, followed by the mark `slot` (below kMostLaunches, not in flight).
+  // The mark is reached once the kernel has written all results and no longer reads the batch.
+  // Until then the caller must not change the batch or the memory to which it points.
   virtual void Launch(const KernelBatch& batch, size_t slot) = 0;
-  // Whether the mark has been reached. After a failure: true.
+  // True if the mark has been reached, or after a failure.
   virtual bool Reached(size_t slot) = 0;
-  // Returns when it has been. After a failure: at once, or once the device has stopped.
+  // Waits until the mark is reached. After a failure, returns immediately or once the device has
+  // stopped.
   virtual void Wait(size_t slot) = 0;
-  // Why the device has failed, in one line; "" if it has not. Nothing that was under way
-  // then has a result that could be used, and the device touches its memory no more.
+  // One-line reason of the device's failure; "" if there is none. After a failure, operations in
+  // flight have no usable results and the device no longer accesses their memory.
   virtual const std::string& failure() const = 0;
 };
 
-// The streams that are compiled into this program, by kind of device.
+// Stream implementations compiled into this program, by device type.
 class KernelStreamRegistry {
  public:
   using Maker = std::unique_ptr<KernelStream> (*)(int ordinal, const MergeRuleConfig& rule);
 
   static KernelStreamRegistry& Get();
   void Register(DeviceType type, Maker maker);
-  // For chunks merged by `rule`. Throws Error: this build has no kernels for such devices, or
-  // this machine no such device.
+  // Creates a stream for chunks that are merged by `rule`. Throws Error if this build has no
+  // kernels for the device type or the machine has no such device.
   std::unique_ptr<KernelStream> Make(DeviceType type, int ordinal, const MergeRuleConfig& rule);
 
  private:

@@ -1,22 +1,22 @@
-// How diffs are offered, kept and merged. A rule is one header with a small
-// struct (additive_rule.h), one value of MergeRule and one line of
-// VisitMergeRule; executors take it as a template argument.
+// Merge rules: how diffs are selected by workers and merged by masters. A rule is a header with a
+// small struct (additive_rule.h), a value of MergeRule and a line of VisitMergeRule. Executors take
+// it as a template argument.
 //
-// A rule has, for T = float and for vectors of floats in host loops, const and
-// MILLRACE_HOST_DEVICE (names as in chunk_op.h):
-//   static constexpr bool kHasState   it keeps one float an element at the master,
-//                                     in ReplicaArrays::rule_state, zero at first
-//   static constexpr bool kZeroChangesNothing   Merge() by d = 0 leaves w (but for
-//                                     the sign of a 0) and the state as they are:
-//                                     a sparse difference touches what is present
-//   T Select(T u)                      worker: what is to travel of the progress u
-//   T Residual(T u, T d)                  worker: what stays in w - base when d travels
-//                                     (d = 0 when nothing does)
+// A rule has the following members. The functions are const and MILLRACE_HOST_DEVICE; T is float,
+// or a vector of floats in host loops. For w, u and d see chunk_op.h.
+//   static constexpr bool kHasState   the master keeps one float per element in
+//                                     ReplicaArrays::rule_state, initially zero
+//   static constexpr bool kZeroChangesNothing   Apply() with d = 0 does not change the state
+//                                     or w, except for the sign of a 0; a sparse diff then
+//                                     touches only the present elements
+//   T Select(T u)                     worker: the part of progress u to send
+//   T Residual(T u, T d)              worker: the part of u that stays in w - base when d
+//                                     is sent (d = 0 if nothing is sent)
 //   T Apply(T w, T d, T& state, uint32_t staleness)
-//                                     master: the new w; may change state if
-//                                     kHasState. staleness: ChunkOp::staleness
-// Its parameters are its members. An element whose Offer is not finite, or rounds
-// to what is not, is not taken: d = 0.
+//                                     master: the new w; may change `state` if kHasState.
+//                                     staleness: see ChunkOp::staleness
+// Parameters of a rule are data members. An element is not taken (d = 0) if the result of Select()
+// is not finite or rounds to a value that is not finite.
 #ifndef MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_H_
 
@@ -40,12 +40,12 @@ enum class MergeRule : uint8_t {
   kAdditive = 0,
 };
 
-// A rule by name, with the parameters of all rules; each reads its own.
+// A merge rule and the parameters of all rules; each rule reads its own.
 struct MergeRuleConfig {
   MergeRule rule = MergeRule::kAdditive;
 };
 
-// visit(rule) with the struct that `config` names.
+// Calls visit(rule) with the struct that `config` selects.
 template <typename Visitor>
 auto VisitMergeRule(const MergeRuleConfig& config, Visitor visit) {
   switch (config.rule) {

@@ -1,5 +1,5 @@
-// What a host executor holds of the weights while it carries out operations: exclusively, so that
-// no solver's update is between its load and its store there (docs/exchange.md).
+// Exclusive range lock of a host executor. While it is held, no solver's update is between its load
+// and its store in these weights (docs/exchange.md).
 #ifndef MILLRACE_EXCHANGE_KERNELS_OP_LOCK_H_
 #define MILLRACE_EXCHANGE_KERNELS_OP_LOCK_H_
 
@@ -12,14 +12,15 @@
 
 namespace millrace {
 
-// Locks ranges of several chunks, as operations come in their order more often than not. For one
-// thread.
+// Locks the chunks of several operations at once, because consecutive operations usually affect
+// adjacent chunks. Not thread-safe.
 class OpLock {
  public:
-  // The chunks of a range together: what a solver may have to wait for.
+  // Maximum size of a locked range. Bounds the time for which a solver may have to wait.
   static constexpr int64_t kMostFloats = 32768;
 
-  // `lock`: of the array that the weights are in; outlives this. Null: nobody else writes them.
+  // `lock` is the range lock of the array that contains the weights and must outlive this object.
+  // Null means that no other thread writes them.
   OpLock(const ReplicaArrays& arrays, RangeLock* lock) : arrays_(arrays) {
     if (lock == nullptr) {
       end_ = arrays.chunks();
@@ -28,11 +29,12 @@ class OpLock {
     }
   }
 
-  // Whether the first of `ops` may be carried out now. If not, a solver is in its weights.
+  // True if the first of `ops` may be executed now; takes the lock if necessary. False if a solver
+  // is writing its weights.
   bool Admits(std::span<const ChunkOp> ops) {
     return Holds(ops[0].chunk) || !WritesWeights(ops[0].kind) || LockFor(ops);
   }
-  // When all are done.
+  // Call after all operations are done.
   void Release() {
     if (!holder_ || begin_ == end_) return;
     begin_ = end_ = 0;
@@ -53,7 +55,7 @@ class OpLock {
       begin = std::min(begin, chunk);
       end = std::max(end, chunk + 1);
     }
-    // Whoever was in the range of several for so long does not run.
+    // A holder that stayed in the combined range for all pauses is not running: do not wait again.
     const int pauses = alone_ > 0 ? 0 : RangeLock::Exclusive::kPauses;
     if (alone_ > 0) --alone_;
     if (TryLock(begin, end, pauses)) return true;
@@ -73,8 +75,8 @@ class OpLock {
 
   const ReplicaArrays arrays_;
   std::optional<RangeLock::Exclusive> holder_;
-  int64_t begin_ = 0, end_ = 0;  // chunks that it holds
-  size_t alone_ = 0;             // operations that get a range of their own
+  int64_t begin_ = 0, end_ = 0;  // locked chunks
+  size_t alone_ = 0;             // number of next operations that are locked one at a time
 };
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ T At(const std::byte* from, int64_t index) {
   return value;
 }
 
-// The mean of |value(i)| over indices below `count`, evenly spread.
+// Mean of |value(i)| over at most kSamples evenly spaced indices below `count`.
 template <typename Value>
 float MeanOf(int64_t count, Value value) {
   const int64_t samples = std::min(count, kSamples);

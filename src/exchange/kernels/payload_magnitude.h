@@ -1,4 +1,4 @@
-// How large the elements of an encoded diff are, from a few of them.
+// Estimates the magnitude of an encoded diff from a sample of its elements.
 #ifndef MILLRACE_EXCHANGE_KERNELS_PAYLOAD_MAGNITUDE_H_
 #define MILLRACE_EXCHANGE_KERNELS_PAYLOAD_MAGNITUDE_H_
 
@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-// An estimate of the mean of |d| over the `floats` elements of a payload that an executor has
-// accepted: from up to 16 elements, evenly spread; of kSparse from the first 16 present ones and
-// their number. Reads host memory; takes some 20 ns.
+// Estimates the mean of |d| over the `floats` elements of a payload that an executor has accepted.
+// Uses up to 16 evenly spaced elements; for kSparse, the first 16 present elements and the number
+// of present ones. The payload must be in host memory. Takes about 20 ns.
 float SampledMagnitude(Codec codec, std::span<const std::byte> payload, int64_t floats);
 
 }  // namespace millrace

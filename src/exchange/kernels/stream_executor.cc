@@ -23,7 +23,7 @@ StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
   CHECK_GE(limits.launches, 1u);
   CHECK_LE(limits.launches, KernelStream::kMostLaunches);
   StreamLimits checked = limits;
-  // One operation's input and output fit in any case.
+  // The staging area always holds the input and output of one operation.
   const size_t least = 2 * WholeCacheLines(LongestPayloadBytes(arrays.chunk_floats));
   checked.stage_bytes =
       static_cast<uint32_t>(std::max<size_t>(WholeCacheLines(limits.stage_bytes), least));
@@ -89,7 +89,7 @@ uint32_t StreamExecutor::InBytes(const ChunkOp& op) {
   return ReadsPayload(op.kind) ? op.in_bytes : 0;
 }
 
-// The room that the operation may write, which must be there; 0 if it writes none.
+// Bytes that the operation may write, 0 if none. Checks that `out` has this capacity.
 uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
   const int64_t floats = arrays_.floats_of(op.chunk);
   const bool takes =
@@ -100,7 +100,7 @@ uint32_t StreamExecutor::OutBytes(const ChunkOp& op) const {
       CHECK(op.codec == Codec::kFloat32);
       return 0;
     }
-    // A sparse diff may have to be written as a dense one.
+    // A sparse diff may fall back to a dense one.
     bytes = LeastPayloadBytes(op.codec == Codec::kSparse ? Codec::kFloat32 : op.codec, floats);
     if (op.codec == Codec::kSparse) bytes = std::max(bytes, SparseBitmapBytes(floats));
   } else if (op.kind == ChunkOpKind::kRead || op.kind == ChunkOpKind::kReturn) {
@@ -121,14 +121,13 @@ void StreamExecutor::Start(std::span<ChunkOp> ops) {
   if (open().size() > 0) Enqueue();
 }
 
-// Whether kernels read what is no payload is for them to say; what is longer than any is not
-// copied for them.
+// Kernels validate payloads. A payload longer than any valid one is not copied.
 void StreamExecutor::Add(ChunkOp* op) {
   CHECK_LT(int64_t{op->chunk}, arrays_.chunks());
   const uint32_t count = static_cast<uint32_t>(arrays_.floats_of(op->chunk));
   const uint32_t out_bytes = OutBytes(*op);
   uint32_t in_bytes = InBytes(*op);
-  if (in_bytes > LongestPayloadBytes(count)) in_bytes = 0;  // kMalformed, as a payload of none
+  if (in_bytes > LongestPayloadBytes(count)) in_bytes = 0;  // empty: the kernel reports kMalformed
   const Shared* const in = in_bytes > 0 ? Find(op->in, in_bytes) : nullptr;
   const Shared* const out = out_bytes > 0 ? Find(op->out, out_bytes) : nullptr;
   const size_t copied =
@@ -183,7 +182,7 @@ std::byte* StreamExecutor::Stage(Launch* launch, uint32_t bytes) {
   return at;
 }
 
-// Launches what is open, and makes room for the next.
+// Launches the open batch and makes a ring entry available for the next one.
 void StreamExecutor::Enqueue() {
   Launch& launch = open();
   KernelBatch batch;
@@ -208,7 +207,7 @@ void StreamExecutor::ReclaimOldest() {
   Conclude(&ring_[concluded_ % ring_.size()]);
 }
 
-// What the kernel found is told to whoever asked.
+// Copies the kernel's results to the caller's operations.
 void StreamExecutor::Conclude(Launch* launch) {
   for (uint32_t i = 0; i < launch->size(); ++i) {
     const KernelOp& from = launch->ops[i];
@@ -245,7 +244,7 @@ void StreamExecutor::Finish() {
 
 void StreamExecutor::ThrowIfFailed() {
   if (stream_->failure().empty()) return;
-  // The device touches none of it any more: there is nothing to wait for.
+  // The device accesses none of this memory any more, so there is nothing to wait for.
   concluded_ = launched_;
   reclaimed_ = started_;
   throw Error(stream_->name(), ": ", stream_->failure());

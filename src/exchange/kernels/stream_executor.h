@@ -1,17 +1,18 @@
-// Carries out operations (chunk_op.h) on a replica in a device's memory: many operations per
-// kernel, several kernels under way on one stream, in the order in which they were asked for.
+// Executes operations (chunk_op.h) on a replica in device memory. Each kernel executes many
+// operations. Several kernels may be in flight on one stream and run in the order in which they
+// were started.
 //
-// Whose memory is what, by the number of an operation (1, 2, ... in the order of Start):
-//   op.in, op.out   lent by the caller from Start on; the kernel's from the launch on; the
-//                   caller's again when Reclaim() has reached the operation's number, which is
-//                   after the mark behind its kernel, and never falls
-//   the ChunkOp     the executor's just as long; its results are there with Reclaim()
-// Memory that was shown (Share) is reached by kernels where it is. What lies elsewhere is
-// copied: into pinned staging when it is started, out of it when it is reclaimed.
+// Operations are numbered 1, 2, ... in the order of Start(). Ownership of their memory:
+//   op.in, op.out   lent by the caller from Start() on; used by the kernel from the launch on;
+//                   returned to the caller when Reclaim() returns at least the operation's
+//                   number, after the mark behind its kernel. This number never decreases.
+//   the ChunkOp     lent to the executor for the same time; Reclaim() sets its results
+// Kernels access memory registered with RegisterMemory() in place. Other payloads are copied into
+// page-locked staging memory on Start() and out of it on reclaim.
 //
-// Not thread-safe. Start, Reclaim, Finish and Run throw Error when the device has failed, and
-// from then on always: everything belongs to the caller again, and no result means anything.
-// Nothing is allocated after construction.
+// Not thread-safe. Start, Reclaim, Finish and Run throw Error after the device has failed, then and
+// on every later call. After that the caller owns all memory again and no results are valid.
+// Allocates no memory after construction.
 #ifndef MILLRACE_EXCHANGE_KERNELS_STREAM_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_STREAM_EXECUTOR_H_
 
@@ -27,39 +28,40 @@
 namespace millrace {
 
 struct StreamLimits {
-  uint32_t launch_ops = 256;       // operations of one kernel at most, at least 1
-  uint32_t launches = 4;           // kernels under way at once; 1 to kMostLaunches
-  uint32_t stage_bytes = 1 << 20;  // of payloads copied for one kernel; one operation's at least
+  uint32_t launch_ops = 256;       // maximum operations per kernel, at least 1
+  uint32_t launches = 4;           // maximum kernels in flight, 1 to kMostLaunches
+  uint32_t stage_bytes = 1 << 20;  // staging bytes per kernel; raised to fit one operation
 };
 
 class StreamExecutor : public ChunkExecutor {
  public:
-  // `arrays` are memory that the stream's kernels reach, and outlive the executor. Of at most
-  // kMostKernelFloats a chunk. Throws Error.
+  // `arrays` must be accessible to the stream's kernels and outlive the executor. A chunk has at
+  // most kMostKernelFloats elements; otherwise throws Error.
   StreamExecutor(std::unique_ptr<KernelStream> stream, const ReplicaArrays& arrays,
                  const CodecConfig& codec = {}, const StreamLimits& limits = {});
-  // Waits until the device touches no memory of an operation any more.
+  // Waits until the device no longer accesses the memory of any operation.
   ~StreamExecutor() override;
 
-  // Set-up: payloads will lie in `memory`, which outlives the executor. Whether they are
-  // reached there, without a copy.
+  // For set-up: announces that payloads will lie in `memory`, which must outlive the executor.
+  // Returns true if kernels access them there without a copy.
   bool RegisterMemory(std::span<const std::byte> memory) override;
   MemorySpace& payload_memory() override { return stream_->shared(); }
 
-  // All of them, to their end.
+  // Executes `ops` and waits for all started operations to complete.
   void Run(std::span<ChunkOp> ops) override;
   const ReplicaArrays& arrays() const override { return arrays_; }
 
-  // Begins with `ops`, which need not be from one batch: what follows on the same chunk sees
-  // what came before. Waits only when all launches are under way.
+  // Starts `ops`, which may span several batches: an operation sees the results of earlier ones on
+  // its chunk. Blocks only if all launches are in flight.
   void Start(std::span<ChunkOp> ops) override;
   bool is_async() const override { return true; }
   size_t batch_ops() const override { return limits_.launch_ops; }
-  // The last number given out.
+  // Number of the last operation started.
   uint64_t started() const { return started_; }
-  // Looks which kernels have ended; the number up to which operations are done with.
+  // Collects the results of completed kernels without waiting. Returns the number of the last
+  // completed operation.
   uint64_t Reclaim();
-  // Waits until all are.
+  // Waits for all started operations to complete.
   void Finish() override;
 
   uint64_t launches() const { return launched_; }
@@ -71,17 +73,17 @@ class StreamExecutor : public ChunkExecutor {
     const std::byte* end;
     std::byte* device;
   };
-  // What one launch is made of; its memory is used again when it is reclaimed.
+  // Memory of one launch; reused after the launch has been reclaimed.
   struct Launch {
     KernelOp* ops = nullptr;
     uint32_t* chains = nullptr;
     std::byte* stage = nullptr;
     uint32_t chain_count = 0, staged_bytes = 0;
-    std::vector<ChunkOp*> asked;  // by index in ops
+    std::vector<ChunkOp*> asked;  // by index in `ops`
     std::vector<bool> copied_out;
     uint32_t size() const { return static_cast<uint32_t>(asked.size()); }
   };
-  // The last operation on a chunk in launch `launch`.
+  // The last operation on a chunk, valid within launch number `launch`.
   struct LastOp {
     uint64_t launch = 0;
     uint32_t index = 0;
@@ -102,12 +104,12 @@ class StreamExecutor : public ChunkExecutor {
   const ReplicaArrays arrays_;
   const float threshold_;
   const StreamLimits limits_;
-  Buffer memory_;  // of all launches, shared
+  Buffer memory_;  // of all launches, accessible to host and kernels
   std::vector<Launch> ring_;
   std::vector<LastOp> last_;  // by chunk
   std::vector<Shared> shared_;
-  uint64_t launched_ = 0, concluded_ = 0;  // launches; the next one is open
-  uint64_t started_ = 0, reclaimed_ = 0;   // operations
+  uint64_t launched_ = 0, concluded_ = 0;  // numbers of launches; the next one is open
+  uint64_t started_ = 0, reclaimed_ = 0;   // numbers of operations
   uint64_t copied_bytes_ = 0;
 };
 

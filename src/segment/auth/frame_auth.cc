@@ -32,7 +32,7 @@ FrameVerifier::FrameVerifier(const SecretKey& cluster, uint64_t run, uint16_t ma
 
 void FrameVerifier::Admit(NodeId node, const Nonce& session_id) {
   CHECK_LT(node, sessions_.size());
-  // Its window must not be verified anew: that would let the life's frames in again.
+  // The session keeps its replay window: a new one would accept its old frames again.
   if (sessions_[node] != nullptr && sessions_[node]->nonce == session_id) return;
   sessions_[node] =
       std::make_unique<Session>(SessionKey(cluster_, run_, node, session_id), session_id);

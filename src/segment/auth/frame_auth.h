@@ -1,12 +1,12 @@
-// Authentication of frames: a trailer of 24 bytes behind each, which says under the key of
-// its sender's life that these bytes are what was sent, and as which number. What is
-// forged, altered, foreign, of another life or a repeat is not opened.
+// Frame authentication: a trailer of 24 bytes behind each frame, with a sequence number and a tag
+// under the key of the sender's session. Frames that are forged, altered, replayed or of another
+// key or session fail verification.
 //
-// A trailer is of bytes that do not change until they have left: a position must be sent
-// from a copy (ExchangeConfig::direct is false). All nodes have the cluster's key, so this
-// guards against those who do not have it, not against each other.
+// The tag covers bytes that must not change until they have left, so a position must be sent from a
+// copy (ExchangeConfig::direct is false). All nodes have the cluster's key: authentication protects
+// against outsiders, not against other nodes.
 //
-// Nothing is allocated per frame. Not thread-safe. docs/handshake.md has the bytes.
+// Allocates nothing per frame. Not thread-safe. docs/handshake.md specifies the format.
 #ifndef MILLRACE_SEGMENT_AUTH_FRAME_AUTH_H_
 #define MILLRACE_SEGMENT_AUTH_FRAME_AUTH_H_
 
@@ -24,60 +24,61 @@
 
 namespace millrace {
 
-// The frame's number (8, little-endian, from 1 on), then the tag (16). A multiple of 8, so
-// that a frame of whole words stays one.
+// The frame's number (8 bytes, little-endian, from 1 on), then the tag (16 bytes). A multiple of 8,
+// so that a frame of whole 8-byte words remains one.
 inline constexpr size_t kFrameTagBytes = 8 + kTagBytes;
 
-// Makes the trailers of one node in one life.
+// Signs the frames of one node in one session.
 class FrameSigner {
  public:
-  // `cluster` is not needed after the call. `life` is that of this node's handshake messages;
-  // no two sealers may be made for the same one.
+  // `cluster` is not needed after the call. `session_id` is that of this node's handshake; at most
+  // one FrameSigner may be made for it, because numbers must not repeat under a key.
   FrameSigner(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& session_id);
 
-  // Of the frame that `header` and `payload` (either may be empty) are on the wire. Each
-  // call takes a number; the trailer is sent once, or to all nodes, or not at all.
+  // Writes the trailer of the frame that consists of `header` and `payload`; either may be empty.
+  // Each call uses a new number. Send the trailer at most once; a multicast counts as once.
   void Sign(std::span<const std::byte> header, std::span<const std::byte> payload,
             std::span<std::byte, kFrameTagBytes> trailer);
-  uint64_t signed_frame() const { return number_; }
+  // Number of frames signed so far.
+  uint64_t signed_count() const { return number_; }
 
  private:
   Gmac mac_;
   uint64_t number_ = 0;
 };
 
-// Why frames are not opened; what the counters are indexed by.
+// Result of verification; index of the counters.
 enum class VerifyResult : uint8_t {
   kVerified,
-  kShort,     // less than a header of the exchange and a trailer
-  kStranger,  // from a node that has not been admitted
-  kOld,       // its number is more than the window behind the newest
-  kReplayed,  // its number was opened before
-  kTag,       // not what its sender sealed in the life that was admitted
+  kShort,     // shorter than an exchange header and a trailer
+  kStranger,  // no session of the source was admitted
+  kOld,       // number is 0, or ReplayWindow::kNumbers or more behind the newest
+  kReplayed,  // number was accepted before
+  kTag,       // wrong tag for the admitted session
   kCount
 };
 const char* VerifyResultName(VerifyResult result);
 
 struct Verified {
   VerifyResult result = VerifyResult::kShort;
-  std::span<const std::byte> frame;  // within what was given, without trailer; if kVerified
+  std::span<const std::byte> frame;  // without trailer, in the memory given; if kVerified
 };
 
-// Verifies the trailers of all peers.
+// Verifies the frames of all peers.
 class FrameVerifier {
  public:
-  // `cluster` is used by Admit and outlives this object; ids of peers are below max_nodes.
+  // Admit uses `cluster`, which outlives this object. Peer ids are below max_nodes.
   FrameVerifier(const SecretKey& cluster, uint64_t run, uint16_t max_nodes);
 
-  // From now on frames of `node` (below max_nodes) are those of its life `life`, which it
-  // has proven (Handshake messages); those of an earlier one are not opened any more. Does
-  // nothing if that life was admitted last.
+  // From now on frames of `node` (below max_nodes) must belong to the session `session_id`, which
+  // the handshake has verified. Frames of an earlier session fail. No effect if that session was
+  // admitted last.
   void Admit(NodeId node, const Nonce& session_id);
 
-  // The sender is the source that the frame's own header names. Trusts no byte.
+  // Takes the sender from the frame's own header. Accepts bytes of any content.
   Verified Verify(std::span<const std::byte> signed_frame);
 
-  // By VerifyResult.
+  // Frames by VerifyResult.
   const std::array<uint64_t, static_cast<size_t>(VerifyResult::kCount)>& counts() const {
     return counts_;
   }

@@ -16,14 +16,14 @@
 namespace millrace {
 namespace {
 
-// What a key file may hold and a little more; wiped.
+// Content of a key file, with room to detect one that is too long; wiped on destruction.
 struct Content {
   std::array<std::byte, 80> bytes{};
   size_t size = 0;
   ~Content() { Wipe(bytes); }
 };
 
-// Asked of the open file, so that what is checked is what is read.
+// Checks the open file rather than the path, so that the file checked is the file read.
 void CheckFile(const std::string& path, int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) throw Error(path, ": ", ErrnoText(errno));
@@ -62,7 +62,7 @@ int DigitValue(std::byte digit) {
 }  // namespace
 
 SecretKey ReadKeyFile(const std::string& path) {
-  // A pipe would make an open wait that does not expect one.
+  // O_NONBLOCK: opening a FIFO must not block.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw Error(path, ": ", ErrnoText(errno));
   CheckFile(path, file.get());
@@ -86,10 +86,10 @@ SecretKey ReadKeyFile(const std::string& path) {
   return key;
 }
 
-// The purposes differ in their first letters, so no two of them are equal.
+// Purposes begin with different labels, so no two of them are equal.
 
 SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run) {
-  constexpr std::string_view kName = "millrace handshake message 1";
+  constexpr std::string_view kName = "millrace introduction 1";
   std::array<std::byte, kName.size() + 8> purpose;
   std::copy_n(reinterpret_cast<const std::byte*>(kName.data()), kName.size(), purpose.begin());
   Put<uint64_t>(purpose.data(), kName.size(), run);

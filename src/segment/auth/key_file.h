@@ -1,4 +1,4 @@
-// The secret that the nodes of a cluster share, and the keys made from it.
+// The secret that the nodes of a cluster share, and the keys derived from it.
 #ifndef MILLRACE_SEGMENT_AUTH_KEY_FILE_H_
 #define MILLRACE_SEGMENT_AUTH_KEY_FILE_H_
 
@@ -11,16 +11,16 @@
 
 namespace millrace {
 
-// 32 raw bytes, or 64 hexadecimal digits that may end with a line break. Throws Error with
-// one line that begins with `path` and holds nothing of the content: it cannot be read, is
-// no regular file, is of another length, has something else than digits, or grants its
-// group or others anything.
+// Reads 32 raw bytes, or 64 hexadecimal digits with an optional line break. Throws Error with one
+// line that begins with `path` and reveals nothing of the content, if the file cannot be read, is
+// not a regular file, has another length or other characters, or grants any permission to group or
+// others.
 SecretKey ReadKeyFile(const std::string& path);
 
-// Authenticates the handshake messages of a run.
+// Key of the handshake messages of a run.
 SecretKey HandshakeKey(const SecretKey& cluster, uint64_t run);
 
-// Authenticates the frames that a node sends in one life.
+// Key of the frames that a node sends in one session.
 SecretKey SessionKey(const SecretKey& cluster, uint64_t run, NodeId node, const Nonce& session_id);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Random values that name a life of a node, or that a challenge consists of.
+// Random values: session ids and challenges.
 #ifndef MILLRACE_SEGMENT_AUTH_NONCE_H_
 #define MILLRACE_SEGMENT_AUTH_NONCE_H_
 
@@ -9,11 +9,11 @@
 
 namespace millrace {
 
-// Zeros stand for none.
+// All zero: none.
 using Nonce = std::array<std::byte, 16>;
 inline constexpr Nonce kNoNonce{};
 
-// Fills the span with bytes that nobody can predict; called by one thread at a time.
+// Fills the span with unpredictable bytes. Called by one thread at a time.
 using RandomBytes = std::function<void(std::span<std::byte>)>;
 
 // 127 random bits; never kNoNonce.

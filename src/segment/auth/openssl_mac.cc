@@ -18,7 +18,7 @@ const unsigned char* Raw(const std::byte* bytes) {
 }
 unsigned char* Raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-char kSha256[] = "SHA256";  // OpenSSL's parameters are not const
+char kSha256[] = "SHA256";  // OSSL_PARAM takes no const pointers
 
 }  // namespace
 
@@ -97,7 +97,7 @@ void HmacSha256::Make(std::span<const std::byte> message, std::span<std::byte, k
   EVP_MAC_CTX* context = context_.get();
   unsigned char whole[32];
   size_t done = 0;
-  // Without a key it starts again under the one that it has.
+  // A null key restarts the context with its present key.
   bool ok = EVP_MAC_init(context, nullptr, 0, nullptr) == 1;
   ok = ok && EVP_MAC_update(context, Raw(message.data()), message.size()) == 1;
   ok = ok && EVP_MAC_final(context, whole, &done, sizeof(whole)) == 1;

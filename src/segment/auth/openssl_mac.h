@@ -1,8 +1,8 @@
-// Authentication tags and keys, by OpenSSL: the only files that know the library.
+// Authentication tags and keys by OpenSSL. No other file depends on the library.
 //
-// Contexts are made by the constructors; a numbered tag, which frames get, allocates
-// nothing, OpenSSL's HMAC does. What fails in here is a defect of ours or of the library's
-// installation: CHECK. Not thread-safe; two objects may be used by two threads.
+// Constructors create the OpenSSL contexts. Gmac::Make, used per frame, allocates nothing;
+// OpenSSL's HMAC allocates. A failure is a defect of this code or of the OpenSSL installation and
+// fails a CHECK. Not thread-safe, but two threads may use two objects.
 #ifndef MILLRACE_SEGMENT_AUTH_OPENSSL_MAC_H_
 #define MILLRACE_SEGMENT_AUTH_OPENSSL_MAC_H_
 
@@ -20,16 +20,17 @@ namespace millrace {
 inline constexpr size_t kTagBytes = 16;
 using Tag = std::array<std::byte, kTagBytes>;
 
-// Overwrites memory in a way that no compiler leaves out.
+// Overwrites memory in a way that compilers do not optimize away.
 void Wipe(std::span<std::byte> secret);
 
-// Takes as long for equal tags as for others.
+// Compares in constant time.
 bool SameTag(std::span<const std::byte, kTagBytes> a, std::span<const std::byte, kTagBytes> b);
 
-// The operating system's generator, for programs; tests inject their own.
+// OpenSSL's random generator, which the operating system seeds. For programs; tests inject their
+// own.
 void SystemRandom(std::span<std::byte> out);
 
-// 32 secret bytes, wiped when they go.
+// 32 secret bytes, wiped on destruction and after a move.
 class SecretKey {
  public:
   SecretKey() = default;
@@ -45,16 +46,16 @@ class SecretKey {
   std::array<std::byte, 32> bytes_{};
 };
 
-// HKDF with SHA-256 (RFC 5869), without salt: one key for each `purpose`.
+// HKDF-SHA-256 (RFC 5869) without salt. Each `purpose` (the info) gives another key.
 SecretKey DeriveKey(const SecretKey& key, std::span<const std::byte> purpose);
 
-// AES-256-GCM without a text, which is GMAC: fast, and safe only while no number is used
-// twice to make a tag under one key.
+// GMAC: AES-256-GCM without plaintext. Fast, but secure only while no number is used twice under
+// one key.
 class Gmac {
  public:
   explicit Gmac(const SecretKey& key);
 
-  // Of `first` followed by `second`.
+  // Writes the tag of `first` followed by `second`.
   void Make(uint64_t number, std::span<const std::byte> first, std::span<const std::byte> second,
             std::span<std::byte, kTagBytes> tag);
 
@@ -65,7 +66,7 @@ class Gmac {
   std::unique_ptr<evp_cipher_ctx_st, Free> context_;
 };
 
-// HMAC with SHA-256, its first 16 bytes: slower, needs no number.
+// HMAC-SHA-256 (RFC 2104), truncated to its first 16 bytes. Slower than GMAC, but needs no number.
 class HmacSha256 {
  public:
   explicit HmacSha256(const SecretKey& key);

@@ -1,5 +1,5 @@
-// Which numbers of a stream were seen already: of the last 4,096 exactly, of those before
-// not at all. Not thread-safe.
+// Replay window (RFC 4303): remembers which of the last 4,096 sequence numbers were received. Not
+// thread-safe.
 #ifndef MILLRACE_SEGMENT_AUTH_REPLAY_WINDOW_H_
 #define MILLRACE_SEGMENT_AUTH_REPLAY_WINDOW_H_
 
@@ -13,18 +13,18 @@ class ReplayWindow {
  public:
   static constexpr uint64_t kNumbers = 4096;
 
-  // Too far behind the newest to be told from a repeat. No stream uses the number 0.
+  // Too far behind the newest number to detect a replay, or 0, which no stream uses.
   bool Old(uint64_t number) const {
     return number == 0 || (number <= newest_ && newest_ - number >= kNumbers);
   }
-  // Of a number that is not old.
+  // Whether `number`, which is not old, was received.
   bool Seen(uint64_t number) const {
     return number <= newest_ && (words_[Word(number)] >> (number % 64) & 1) != 0;
   }
-  // A number that is not old was seen.
+  // Records `number`, which is not old, as received.
   void Mark(uint64_t number) {
     if (number > newest_) {
-      // The places between were those of numbers that are old from now on.
+      // Clears the bits in between: they belong to numbers that are old now.
       if (number - newest_ >= kNumbers) {
         words_.fill(0);
       } else {

@@ -74,7 +74,7 @@ bool Gossip::Has(NodeId node, uint64_t changes) const {
   return peer != nullptr && peer->incarnation != 0 && seen_ >= changes && peer->pending_count == 0;
 }
 
-// ---- What comes in. ---------------------------------------------------------
+// ---- Receiving. -------------------------------------------------------------
 
 GossipDrop Gossip::Receive(NodeId from, std::span<const std::byte> frame, int64_t now) {
   const GossipDrop drop = Take(from, frame, now);
@@ -148,15 +148,15 @@ void Gossip::TakeAck(PeerState* peer, const GossipHead& head, int64_t now) {
   if (head.version < store_.Newest(entry)) return;
   if (!peer->pending[entry]) return;
   SetPending(peer, entry, false, now);
-  // It listens, so the rest need not be held back.
+  // The peer responds, so the rest need not wait.
   if (Slow(*peer)) peer->next_round = now;
   peer->interval = config_.first_ns;
   next_event_ = INT64_MIN;
 }
 
-// ---- What goes out. ---------------------------------------------------------
+// ---- Sending. ---------------------------------------------------------------
 
-// What was published here, and what other segments have brought.
+// Marks as pending what was published here or received over other segments.
 void Gossip::Refresh(int64_t now) {
   if (store_.changes() == seen_) return;
   next_event_ = INT64_MIN;
@@ -164,7 +164,7 @@ void Gossip::Refresh(int64_t now) {
     ours_to_send_[entry] = is.version.number > 0 && is.via != link_;
     for (PeerState& peer : peers_) {
       SetPending(&peer, entry, ours_to_send_[entry], now);
-      // The part that a round has come to may be of an edition that is gone.
+      // The offset may belong to a version that was replaced.
       if (peer.entry == entry) peer.offset = 0;
     }
   });
@@ -172,7 +172,7 @@ void Gossip::Refresh(int64_t now) {
 
 void Gossip::SetPending(PeerState* peer, size_t entry, bool pending, int64_t now) {
   if (pending) {
-    // A peer that leaves everything unanswered is not hurried.
+    // A peer that acknowledges nothing keeps its long interval.
     if (peer->pending_count == 0) peer->interval = config_.first_ns;
     if (!Slow(*peer)) peer->next_round = std::min(peer->next_round, now);
   }
@@ -231,7 +231,8 @@ size_t Gossip::SendAcks(PeerState* peer, std::span<OutGossip> room) {
   return count;
 }
 
-// Goes on with the peer's round, and ends it where it was all or there is nobody to hear.
+// Continues the peer's round. The round ends after the last pending entry, or after one frame if
+// the peer is unresponsive.
 size_t Gossip::SendFragments(PeerState* peer, std::span<OutGossip> room, int64_t now) {
   size_t count = 0;
   while (count < room.size()) {
@@ -246,14 +247,14 @@ size_t Gossip::SendFragments(PeerState* peer, std::span<OutGossip> room, int64_t
       return count;
     }
     const GossipStore::Entry is = store_.Copy(peer->entry, copy_);
-    if (is.version.number == 0) {  // gone since the last look at the changes
+    if (is.version.number == 0) {  // removed since Refresh
       SetPending(peer, peer->entry, false, now);
       if (peer->pending_count == 0) return count;
       continue;
     }
     OutGossip& out = room[count++];
     GossipHead head = HeadFor(*peer, peer->entry, GossipKind::kFragment);
-    // It may have become shorter.
+    // A new version may be shorter.
     head.offset = static_cast<uint16_t>(peer->offset < is.bytes ? peer->offset : 0);
     head.version = is.version;
     head.total = static_cast<uint16_t>(is.bytes);

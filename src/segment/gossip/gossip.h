@@ -1,20 +1,21 @@
-// Brings gossip messages (gossip_store.h) over one segment: each peer that has established
-// itself gets the newest of this node's, and of those that came by its other segments,
-// again and again until it has sent a acknowledgement.
+// Gossip protocol over one segment. Each peer with an established session gets the newest messages
+// (gossip_store.h) of this node and those that arrived over this node's other segments. Each
+// message is repeated until the peer acknowledges it.
 //
-// Pure logic: frames and the time go in, frames come out; no sockets, no clock, no threads.
-// docs/gossip.md has the rules and the bytes.
+// Pure logic: frames and the time are inputs, frames are the output. There are no sockets, clocks
+// or threads. docs/gossip.md specifies the rules and the format.
 //
+//   Gossip gossip(config, &store);
 //   for (;;) {
-//     for each peer newly established: gossip messages.Admit(peer.node, peer.incarnation);
-//     for each frame that came:
-//       if (IsGossip(frame.bytes)) gossip messages.Receive(frame.from, frame.bytes, now);
-//     const size_t count = gossip messages.Send(room, now);
+//     for each newly established peer: gossip.Admit(peer.node, peer.incarnation);
+//     for each frame received:
+//       if (IsGossip(frame.bytes)) gossip.Receive(frame.from, frame.bytes, now);
+//     const size_t count = gossip.Send(room, now);
 //     ... transmit room[0 ... count) ...
 //   }
 //
-// Not thread-safe, but for the store, which others may use meanwhile. Allocates nothing
-// after it was made: kMaxGossipBytes and some for each node and topic of the cluster.
+// Not thread-safe; other threads may use the store at the same time. Allocates nothing after
+// construction: a little more than kMaxGossipBytes for each node and key of the cluster.
 #ifndef MILLRACE_SEGMENT_GOSSIP_GOSSIP_H_
 #define MILLRACE_SEGMENT_GOSSIP_GOSSIP_H_
 
@@ -32,20 +33,21 @@ namespace millrace {
 
 struct GossipConfig {
   uint64_t run = 0;          // of the segment
-  NodeId node = 0;           // this one
-  uint32_t incarnation = 1;  // larger each time that this node is started
+  NodeId node = 0;           // this node
+  uint32_t incarnation = 1;  // larger at each start of this node
   std::vector<NodeId> peers;
-  // The longest frame that the segment carries, without a trailer; longer gossip messages are
-  // cut. At least kGossipHeadBytes + kGossipFragmentUnit.
+  // Largest frame of the segment, without a trailer. Longer messages are sent in fragments. At
+  // least kGossipHeadBytes + kGossipFragmentUnit.
   size_t max_frame_bytes = 0;
 
-  // Without a acknowledgement everything is sent again after the first; after twice as long each
-  // time, and after the second only one frame, until one comes.
+  // Retransmit interval without an acknowledgement, before jitter of up to a half: starts at
+  // first_ns and doubles up to slow_ns. From then on only one frame is sent each time, until an
+  // acknowledgement arrives.
   int64_t first_ns = 20'000'000;
   int64_t slow_ns = 1'000'000'000;
 };
 
-// A frame to send, in memory of the caller's, with room behind it.
+// A frame to send, in the caller's memory, with room for a trailer.
 struct OutGossip {
   static constexpr size_t kTrailerRoom = 24;
   NodeId to = 0;
@@ -66,41 +68,41 @@ struct OutGossip {
   }
 };
 
-// Counted since the object was made.
+// Counters since construction.
 struct GossipStats {
   uint64_t fragments_sent = 0, acks_sent = 0;
   uint64_t fragments_received = 0, acks_received = 0;
-  uint64_t taken = 0;  // gossip messages that were new
+  uint64_t taken = 0;  // new messages received
   GossipDrops drops{};
 };
 
 class Gossip {
  public:
-  // `store` outlives this object. Throws Error if a frame has no room.
+  // `store` outlives this object. Throws Error if max_frame_bytes is too small.
   Gossip(const GossipConfig& config, GossipStore* store);
 
-  // `peer` (of the config's) lives in `incarnation` and has nothing of what an earlier life
-  // had. Does nothing if that is known.
+  // `peer`, one of GossipConfig::peers, has a session as `incarnation`. It has none of the messages
+  // that an earlier incarnation had. No effect if that incarnation is admitted already.
   void Admit(NodeId peer, uint32_t incarnation);
-  // This node has completed the handshake anew, by a larger incarnation.
+  // The handshake has raised this node's incarnation.
   void RaiseIncarnation(uint32_t incarnation);
 
-  // Takes one frame, whatever it holds. `from`: the sender as the transport knows it. The
+  // Handles a received frame of any content. `from`: the sender according to the transport. The
   // bytes are not needed after the call.
   GossipDrop Receive(NodeId from, std::span<const std::byte> frame, int64_t now);
-  // Fills the front of `room` and returns how many. A frame that cannot be transmitted may
-  // be thrown away.
+  // Writes due frames to the front of `room` and returns their number. The caller may drop frames
+  // that it cannot transmit.
   size_t Send(std::span<OutGossip> room, int64_t now);
-  // A frame of Send's to `peer` never left: what it lacks is due again, as if never sent.
+  // A frame of Send to `peer` was not transmitted: all that the peer lacks is due now.
   void NotSent(NodeId peer, int64_t now);
-  // When Send may have something to do if nothing comes and nothing is published before:
-  // INT64_MIN or any time that has passed for at once, INT64_MAX for never.
+  // Earliest time at which Send may have frames if nothing is received or published before.
+  // INT64_MIN or a time in the past: now. INT64_MAX: never.
   int64_t NextEvent() const { return store_.changes() != seen_ ? INT64_MIN : next_event_; }
 
-  // The peer has sent acknowledgements for all that it is to have, of the first changes() of the
-  // store.
+  // Whether the peer has acknowledged all messages that it should get from here, as of the store's
+  // first `changes` changes.
   bool Has(NodeId peer, uint64_t changes) const;
-  // Changes of the store that Send has looked at.
+  // Value of GossipStore::changes() that Send has processed.
   uint64_t seen() const { return seen_; }
 
   const GossipStats& stats() const { return stats_; }
@@ -109,12 +111,12 @@ class Gossip {
   struct PeerState {
     NodeId node = 0;
     uint32_t incarnation = 0;            // 0: not admitted
-    std::vector<bool> pending, ack_due;  // by entry: it is to have it; a acknowledgement for it
-    size_t pending_count = 0, acks = 0;  // how many
+    std::vector<bool> pending, ack_due;  // by entry: the peer lacks it; acknowledgement due
+    size_t pending_count = 0, acks = 0;  // number of bits set in each
     int64_t next_round = INT64_MIN, interval = 0;
-    size_t entry = 0, offset = 0;  // how far the present round is
+    size_t entry = 0, offset = 0;  // progress of the current round
   };
-  // What has come of a gossip message in several parts.
+  // Fragments of one message received so far.
   struct Assembly {
     GossipVersion version;
     uint16_t total = 0;
@@ -127,7 +129,7 @@ class Gossip {
   GossipDrop Take(NodeId from, std::span<const std::byte> frame, int64_t now);
   void TakeFragment(PeerState* peer, const GossipHead& head, std::span<const std::byte> part);
   void TakeAck(PeerState* peer, const GossipHead& head, int64_t now);
-  // The whole gossip message, once all parts are there.
+  // The whole message once all fragments have arrived; empty before.
   std::span<const std::byte> Assemble(size_t entry, const GossipHead& head,
                                       std::span<const std::byte> part);
   void Refresh(int64_t now);
@@ -140,14 +142,14 @@ class Gossip {
   int64_t DueAt(const PeerState& peer) const;
 
   const GossipConfig config_;
-  uint32_t incarnation_;  // this node's, as it has completed the handshake
+  uint32_t incarnation_;  // of this node, as raised by the handshake
   const size_t fragment_bytes_;
   GossipStore& store_;
   const int link_;
   uint64_t seen_ = 0;
   std::vector<PeerState> peers_;
-  size_t first_ = 0;                // the peer whose turn is first
-  std::vector<bool> ours_to_send_;  // by entry: there is one, and it came by no peer of here
+  size_t first_ = 0;                // peer served first
+  std::vector<bool> ours_to_send_;  // by entry: exists and was not received over this segment
   std::vector<Assembly> assemblies_;
   std::vector<std::byte> assembled_;
   std::array<std::byte, kMaxGossipBytes> copy_;

@@ -11,12 +11,12 @@
 namespace millrace {
 namespace {
 
-// The run and the source lie where the exchange's frames have them.
+// Run and source have the same offsets as in exchange frames.
 enum : size_t {
   kAtMagic = 0,
   kAtVersion = 4,
   kAtKind = 5,
-  kAtTopic = 6,
+  kAtKey = 6,
   kAtReserved = 7,
   kAtRun = 8,
   kAtSource = 16,
@@ -28,7 +28,7 @@ enum : size_t {
   kAtReservedToo = 30,
   kAtOriginIncarnation = 32,
   kAtReservedLast = 36,
-  kAtEdition = 40,
+  kAtVersionNumber = 40,
   kAtZeros = 48,
   kAtChecksum = 60,
 };
@@ -55,9 +55,9 @@ bool PartFits(const GossipHead& head, size_t bytes) {
 }  // namespace
 
 const char* GossipDropName(GossipDrop drop) {
-  static constexpr const char* kNames[] = {"none",    "length",   "magic", "checksum",
-                                           "version", "field",    "run",   "destination",
-                                           "life",    "stranger", "self"};
+  static constexpr const char* kNames[] = {"none",        "length",   "magic", "checksum",
+                                           "version",     "field",    "run",   "destination",
+                                           "incarnation", "stranger", "self"};
   static_assert(std::size(kNames) == static_cast<size_t>(GossipDrop::kCount));
   return kNames[static_cast<size_t>(drop)];
 }
@@ -73,7 +73,7 @@ void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
   Put<uint32_t>(p, kAtMagic, kGossipMagic);
   Put<uint8_t>(p, kAtVersion, kGossipVersion);
   Put<uint8_t>(p, kAtKind, static_cast<uint8_t>(head.kind));
-  Put<uint8_t>(p, kAtTopic, static_cast<uint8_t>(head.key));
+  Put<uint8_t>(p, kAtKey, static_cast<uint8_t>(head.key));
   Put<uint64_t>(p, kAtRun, head.run);
   Put<uint16_t>(p, kAtSource, head.source);
   Put<uint16_t>(p, kAtDestination, head.destination);
@@ -82,7 +82,7 @@ void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
   Put<uint16_t>(p, kAtTotal, head.total);
   Put<uint16_t>(p, kAtOffset, head.offset);
   Put<uint32_t>(p, kAtOriginIncarnation, head.version.incarnation);
-  Put<uint64_t>(p, kAtEdition, head.version.number);
+  Put<uint64_t>(p, kAtVersionNumber, head.version.number);
   Put<uint32_t>(p, kAtChecksum, Checksum(out, part));
 }
 
@@ -95,7 +95,7 @@ GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
   const std::byte* p = frame.data();
   if (Get<uint32_t>(p, kAtChecksum) != Checksum(bytes, *part)) return GossipDrop::kChecksum;
   if (Get<uint8_t>(p, kAtVersion) != kGossipVersion) return GossipDrop::kVersion;
-  const uint8_t kind = Get<uint8_t>(p, kAtKind), key = Get<uint8_t>(p, kAtTopic);
+  const uint8_t kind = Get<uint8_t>(p, kAtKind), key = Get<uint8_t>(p, kAtKey);
   const bool known_kind = kind == static_cast<uint8_t>(GossipKind::kFragment) ||
                           kind == static_cast<uint8_t>(GossipKind::kAck);
   const bool zeros = Get<uint8_t>(p, kAtReserved) == 0 && Get<uint16_t>(p, kAtReservedToo) == 0 &&
@@ -109,7 +109,7 @@ GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
   head->destination = Get<uint16_t>(p, kAtDestination);
   head->incarnation = Get<uint32_t>(p, kAtIncarnation);
   head->origin = Get<uint16_t>(p, kAtOrigin);
-  head->version = {Get<uint32_t>(p, kAtOriginIncarnation), Get<uint64_t>(p, kAtEdition)};
+  head->version = {Get<uint32_t>(p, kAtOriginIncarnation), Get<uint64_t>(p, kAtVersionNumber)};
   head->total = Get<uint16_t>(p, kAtTotal);
   head->offset = Get<uint16_t>(p, kAtOffset);
   return PartFits(*head, part->size()) ? GossipDrop::kNone : GossipDrop::kField;

@@ -1,6 +1,6 @@
-// Gossip messages on the wire, byte by byte as docs/gossip.md has them: a head of 64 bytes,
-// little-endian, and behind it a part of a gossip message or, in a acknowledgement, nothing.
-// Nothing here keeps state; decoding trusts no byte.
+// Wire format of gossip frames (docs/gossip.md): a head of 64 bytes, little-endian, then a fragment
+// of a message, or nothing in an acknowledgement. The functions keep no state. Decoding accepts
+// bytes of any content.
 #ifndef MILLRACE_SEGMENT_GOSSIP_GOSSIP_MESSAGE_H_
 #define MILLRACE_SEGMENT_GOSSIP_GOSSIP_MESSAGE_H_
 
@@ -16,33 +16,33 @@ namespace millrace {
 
 inline constexpr uint32_t kGossipMagic = 0x42524c4d;  // "MLRB"
 inline constexpr uint8_t kGossipVersion = 1;
-inline constexpr size_t kGossipHeadBytes = 64;  // as those of the exchange: seals ask for it
+inline constexpr size_t kGossipHeadBytes = 64;  // kFrameHeaderBytes, which the frame tag requires
 inline constexpr size_t kMaxGossipBytes = 1024;
-// Parts begin at multiples of this within their gossip message.
+// Fragments begin at multiples of this within their message.
 inline constexpr size_t kGossipFragmentUnit = 8;
 
-// What gossip messages are about; each node has one of each.
+// Subjects of messages. Each node has at most one message per key.
 enum class GossipKey : uint8_t {
-  kTest = 0,      // results of its share of a test
-  kReport = 1,    // what it has measured
-  kEnd = 2,       // how it stands at the end of a run
-  kPresence = 3,  // which nodes it hears
-  kSnapshot = 4,  // the newest snapshot that it has written
+  kTest = 0,      // results of the node's evaluation shard
+  kReport = 1,    // measurements of the node
+  kEnd = 2,       // the node's state at the end of a run
+  kPresence = 3,  // nodes that the node receives frames from
+  kSnapshot = 4,  // the newest snapshot that the node has written
   kCount
 };
 inline constexpr size_t kGossipKeys = static_cast<size_t>(GossipKey::kCount);
 
-// Orders the gossip messages of one node on one topic: a later life's come after all of those
-// before it. {0, 0} comes before any.
+// Orders the messages of one node and key: those of a later incarnation follow all earlier ones.
+// {0, 0} precedes every version.
 struct GossipVersion {
-  uint32_t incarnation = 0;  // of the node that it is from
-  uint64_t number = 0;       // from 1 on in each life
+  uint32_t incarnation = 0;  // of the origin
+  uint64_t number = 0;       // from 1 on in each incarnation
   auto operator<=>(const GossipVersion&) const = default;
 };
 
 enum class GossipKind : uint8_t {
-  kFragment = 1,  // of a gossip message
-  kAck = 2,       // the sender has this edition
+  kFragment = 1,  // part of a message
+  kAck = 2,       // the sender has this version
 };
 
 struct GossipHead {
@@ -51,38 +51,39 @@ struct GossipHead {
   uint64_t run = 0;
   NodeId source = 0, destination = 0;  // of the frame, on this segment
   uint32_t incarnation = 0;            // of the source
-  NodeId origin = 0;                   // whose gossip message it is
+  NodeId origin = 0;                   // node that published the message
   GossipVersion version;
-  uint16_t total = 0;   // bytes of the whole gossip message
-  uint16_t offset = 0;  // of this part within it
+  uint16_t total = 0;   // bytes of the whole message
+  uint16_t offset = 0;  // of this fragment within the message
 };
 
-// Why frames have no effect; what the counters are indexed by.
+// Why a gossip frame was dropped; index of the counters.
 enum class GossipDrop : uint8_t {
-  kNone,         // taken
-  kLength,       // less than a head
-  kMagic,        // not of a gossip message
-  kChecksum,     // damaged on the way
-  kVersion,      // another version
-  kField,        // a field holds a value that no sender writes
-  kRun,          // another run's
-  kDestination,  // for another node
-  kIncarnation,  // of a peer's life that has not completed the handshake
+  kNone,         // accepted
+  kLength,       // shorter than a head
+  kMagic,        // not a gossip frame
+  kChecksum,     // corrupted
+  kVersion,      // another version of the format
+  kField,        // a field has an invalid value
+  kRun,          // of another run
+  kDestination,  // addressed to another node
+  kIncarnation,  // of a peer or incarnation without a session
   kStranger,     // no node of the cluster has the origin's id
-  kSelf,         // a gossip message of this node's own
+  kSelf,         // a message of this node
   kCount
 };
 using GossipDrops = std::array<uint64_t, static_cast<size_t>(GossipDrop::kCount)>;
 const char* GossipDropName(GossipDrop drop);
 
-// Whether a frame is for DecodeGossip rather than for the exchange.
+// Whether DecodeGossip handles the frame, instead of the exchange.
 bool IsGossip(std::span<const std::byte> frame);
 
-// Writes the head of a frame that goes on with `part`.
+// Writes the head of a frame; `part` follows it.
 void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
                   std::span<std::byte, kGossipHeadBytes> out);
 
-// kLength to kField, or kNone; else `head` and `part`, which lies in `frame`, are undefined.
+// Returns kNone or one of kLength to kField. `part` lies in `frame`. Both outputs are undefined
+// unless kNone is returned.
 GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
                         std::span<const std::byte>* part);
 

@@ -1,7 +1,7 @@
-// The newest gossip message of every node of a cluster on every topic, as far as this node has
-// heard: what its segments fill and pass on, and what its program reads and writes.
+// The newest known gossip message of each node of a cluster, by key. The node's segments add and
+// forward messages; the program publishes and reads them.
 //
-// Thread-safe. All memory is set aside once: kGossipKeys * (kMaxGossipBytes + 40) bytes for
+// Thread-safe. Message memory is allocated once: kGossipKeys * (kMaxGossipBytes + 40) bytes for
 // each node of the cluster.
 #ifndef MILLRACE_SEGMENT_GOSSIP_GOSSIP_STORE_H_
 #define MILLRACE_SEGMENT_GOSSIP_GOSSIP_STORE_H_
@@ -20,38 +20,37 @@
 namespace millrace {
 
 struct GossipMessage {
-  NodeId node = 0;           // whose it is
-  uint32_t incarnation = 0;  // the life in which it published this
-  uint64_t version = 0;      // counted by it from 1 on, over all topics
+  NodeId node = 0;           // origin
+  uint32_t incarnation = 0;  // of the origin when it published the message
+  uint64_t version = 0;      // counts the origin's messages from 1 on, over all keys
   std::vector<std::byte> bytes;
 };
 
 class GossipStore {
  public:
-  // Segments are numbered as they are added; this is where own gossip messages come from.
+  // Link of this node's own messages. Segments are numbered from 0 by AddLink.
   static constexpr int kOwn = -1;
 
-  // What a segment wants to know of an entry.
+  // Metadata of an entry.
   struct Entry {
-    GossipVersion version;  // version 0: there is no gossip message
-    int via = kOwn;         // the link that it came by
+    GossipVersion version;  // number 0: there is no message
+    int via = kOwn;         // link over which it arrived
     size_t bytes = 0;
   };
 
-  // Of the cluster's nodes [0, nodes) this one is `node`, in its life `incarnation`.
+  // For a cluster with the nodes [0, nodes). This one is `node`, with this incarnation.
   GossipStore(size_t nodes, NodeId node, uint32_t incarnation);
 
-  // Replaces this node's gossip message on `topic`. Throws Error if it is longer than
-  // kMaxGossipBytes.
+  // Replaces this node's message under `key`. Throws Error if it is longer than kMaxGossipBytes.
   void Publish(GossipKey key, std::span<const std::byte> bytes);
-  // The newest of every node that has one on `topic`, this one's included; by node.
+  // The newest message under `key` of every node that has one, this node included; ordered by node.
   std::vector<GossipMessage> Read(GossipKey key) const;
 
-  // Own gossip messages are of this life from now on, if it is a later one: others know of one
-  // before it.
+  // Raises the incarnation of this node's messages, if it is larger: other nodes know an earlier
+  // start of this node.
   void RaiseIncarnation(uint32_t incarnation);
 
-  // ---- For segments, which name entries by number; nothing of this allocates. ----
+  // ---- For segments, which identify entries by number. Nothing here allocates. ----
 
   size_t nodes() const { return incarnations_.size(); }
   NodeId node() const { return node_; }
@@ -63,17 +62,18 @@ class GossipStore {
   static GossipKey KeyOf(size_t entry) { return static_cast<GossipKey>(entry % kGossipKeys); }
 
   int AddLink() { return links_.fetch_add(1); }
-  // Of the entry; where its node lives again and has no gossip message yet, {its life, 0}.
+  // Version of the entry; {incarnation, 0} if its node has a new incarnation but no message yet.
   GossipVersion Newest(size_t entry) const;
-  // Takes what `link` has brought, unless there is as new an edition. A node's new life
-  // also does away with what it published before.
+  // Stores a message received over `link`, unless the entry has one at least as new; returns
+  // whether it did. A new incarnation of a node also removes all its earlier messages.
   bool Take(size_t entry, const GossipVersion& version, std::span<const std::byte> bytes, int link);
-  // The entry, and its bytes in the front of `out`.
+  // Returns the entry and copies its bytes to the front of `out`.
   Entry Copy(size_t entry, std::span<std::byte, kMaxGossipBytes> out) const;
 
-  // Grows with every change.
+  // Increases with every change.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
-  // each(entry number, entry) of those that changed after `since`; returns changes().
+  // Calls each(entry number, entry), under the store's lock, for the entries that changed after
+  // `since`. Returns changes().
   template <typename Each>
   uint64_t Changed(uint64_t since, Each each) const {
     std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ class GossipStore {
   std::atomic<uint64_t> changes_{0};
   mutable std::mutex mutex_;
   uint64_t published_ = 0;
-  std::vector<uint32_t> incarnations_;  // by node: the newest life heard of
+  std::vector<uint32_t> incarnations_;  // by node: the newest known
   std::vector<Slot> entries_;
   std::vector<std::byte> bytes_;
 };

@@ -43,7 +43,7 @@ std::optional<std::span<const std::byte>> FrameFilter::Enter(const InFrame& in, 
 }
 
 std::optional<FilterDrop> FrameFilter::Check(const InFrame& in, std::span<const std::byte>* frame) {
-  // Too short to name a sender: the exchange counts those.
+  // A frame too short to name a source is left to the exchange, which counts it.
   const bool named = in.bytes.size() >= kFrameHeaderBytes;
   if (named && FrameSource(in.bytes) != in.from) return FilterDrop::kSourceMismatch;
   if (!handshake_.IsEstablished(in.from)) return FilterDrop::kNoSession;

@@ -1,5 +1,5 @@
-// What lets frames into a segment and out of it: a peer's are believed once it has
-// completed the handshake, and with a key every frame is sealed (docs/handshake.md).
+// Filter for all frames of a segment. A peer's frames pass once its session is established. With a
+// key, it verifies received frames and signs frames to send (docs/handshake.md).
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_FRAME_FILTER_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_FRAME_FILTER_H_
 
@@ -21,16 +21,16 @@ namespace millrace {
 
 struct FrameFilterConfig {
   HandshakeConfig handshake;
-  std::shared_ptr<const SecretKey> key;  // null: frames are not sealed
+  std::shared_ptr<const SecretKey> key;  // null: frames are not authenticated
   RandomBytes random = SystemRandom;
 };
 
-// Why frames of the exchange did not get in; what the counters are indexed by.
+// Why a received frame other than a handshake message was dropped; index of the counters.
 enum class FilterDrop : uint8_t {
-  kNoSession,       // of a node that has not completed the handshake, or of an earlier life
-  kSourceMismatch,  // came from another node than it says
-  kBadTag,          // forged, altered, foreign, or without a seal
-  kReplayed,        // sealed, but seen before or too old to tell
+  kNoSession,       // no session with the sender is established
+  kSourceMismatch,  // the transport received it from another node than the source
+  kBadTag,          // forged, altered, of another key or session, or without a tag
+  kReplayed,        // its number was accepted before, or is too old to check
   kCount
 };
 const char* FilterDropName(FilterDrop drop);
@@ -39,24 +39,24 @@ using FilterDrops = std::array<uint64_t, static_cast<size_t>(FilterDrop::kCount)
 // Not thread-safe.
 class FrameFilter {
  public:
-  // Throws Error as Handshake messages does.
+  // Throws Error as Handshake does.
   explicit FrameFilter(const FrameFilterConfig& config);
 
-  // The frame that is for the exchange, in the memory of `in`; none if `in` was for the
-  // gate itself, or did not get in. Logs whom it believes and whom it refuses.
+  // Handles a received frame. Returns the frame without its tag, in the memory of `in`; none if
+  // `in` was a handshake message or was dropped. Logs new sessions, mismatches and raises.
   std::optional<std::span<const std::byte>> Enter(const InFrame& in, int64_t now_ns);
-  // Seals what goes out, in the room of kFrameTagBytes behind its payload; once for each
-  // frame. Without a key it does nothing, and needs no room.
+  // Writes the frame's tag to the kFrameTagBytes of room behind its payload, and extends the
+  // payload by it. Called once per frame. Without a key it does nothing and needs no room.
   void Sign(PostedFrame* frame);
 
   Handshake& handshake() { return handshake_; }
   const Handshake& handshake() const { return handshake_; }
-  // Whether this node, which is no member yet, may go on. kGiveUp is final.
+  // Whether this node, which is not a member yet, may join a run. kGiveUp is final.
   JoinVerdict Verdict(int64_t now_ns);
-  // One line: why the verdict was kGiveUp; "" if it was not.
+  // One line: the reason for kGiveUp; "" before.
   const std::string& refusal() const { return refusal_; }
   const FilterDrops& drops() const { return drops_; }
-  // Of these, what came from one node, which is below max_nodes.
+  // Dropped frames of one node, which is below max_nodes.
   uint64_t drops_of(NodeId node) const { return drops_of_[node]; }
 
  private:

@@ -11,10 +11,10 @@
 namespace millrace {
 namespace {
 
-// Answers that a peer may have at once; it earns another every slow_ns. A peer that is
-// met for the first time needs two.
+// Replies that a peer may get in a burst; it earns another one every slow_ns. A first handshake
+// needs two.
 constexpr int64_t kAnswersAtOnce = 4;
-// Upper bound on the pause between two mismatches told of one peer, in multiples of slow_ns.
+// Upper bound on the interval between mismatches reported for one peer, in multiples of slow_ns.
 constexpr int64_t kSlowestMismatch = 512;
 
 const HandshakeConfig& Checked(const HandshakeConfig& config) {
@@ -94,14 +94,14 @@ bool Handshake::NextMismatch(ConfigMismatch* mismatch) {
     PeerState* peer = Find(mismatched_.front());
     mismatched_.pop_front();
     peer->in_mismatched = false;
-    if (!peer->mismatch.has_value()) continue;  // it was believed since
+    if (!peer->mismatch.has_value()) continue;  // its session was accepted since
     *mismatch = *peer->mismatch;
     return true;
   }
   return false;
 }
 
-// ---- What comes in. ---------------------------------------------------------
+// ---- Receiving. -------------------------------------------------------------
 
 HandshakeDrop Handshake::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
   const HandshakeDrop drop = Take(from, bytes, now);
@@ -116,7 +116,7 @@ HandshakeDrop Handshake::Take(NodeId from, std::span<const std::byte> bytes, int
   if (drop != HandshakeDrop::kNone && drop != HandshakeDrop::kVersion) return drop;
   if (in.run != config_.run) return HandshakeDrop::kRun;
   if (in.source == config_.node) return HandshakeDrop::kSelf;
-  // Of another version nothing but its sender can be read.
+  // In another version only the run and the source can be read.
   const bool to_us = in.destination == config_.node || in.destination == kAllNodes;
   if (drop == HandshakeDrop::kNone && !to_us) return HandshakeDrop::kDestination;
   PeerState* peer = Find(in.source);
@@ -137,12 +137,12 @@ HandshakeDrop Handshake::CheckKey(const HandshakeMessage& in, std::span<const st
   return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
 }
 
-// An handshake message in the peer's name, made with the run's key if there is one. It may
-// still be a recording, unless it echoes the challenge.
+// Handles a message in the peer's name, authenticated if there is a key. It may be a recording
+// unless it echoes the challenge.
 HandshakeDrop Handshake::Validate(PeerState* peer, const HandshakeMessage& in, int64_t now) {
   if (in.challenge != kNoNonce) peer->theirs = in.challenge;
   const bool fresh = in.echo == peer->challenge;
-  if (fresh) peer->challenge = DrawNonce(random_);  // each proves one thing, once
+  if (fresh) peer->challenge = DrawNonce(random_);  // each challenge counts once
   HandshakeDrop drop = HandshakeDrop::kNone;
   if (peer->known && in.session_id == peer->session_id) {
     peer->confirmed = peer->confirmed || in.known == session_id_;
@@ -157,7 +157,7 @@ HandshakeDrop Handshake::Validate(PeerState* peer, const HandshakeMessage& in, i
   }
   if (drop == HandshakeDrop::kNone && fresh) LearnIncarnation(peer, in, now);
   const bool done = drop == HandshakeDrop::kNone && peer->complete();
-  // Who is done with this node wrote to all because of others.
+  // An established and confirmed peer multicasts for the sake of others and needs no reply.
   const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
   if (owed) ScheduleReply(peer, !done, now);
   return drop;
@@ -188,7 +188,7 @@ std::string Handshake::MismatchText(const PeerState& peer, const HandshakeMessag
         StrCat(has, "chunk size: ", theirs.chunk_floats, " floats, here ", ours.chunk_floats));
   }
   if (theirs.topology_digest != ours.topology_digest) return OneLine(has + "topology file");
-  // Its place is taken: by a later start, or by another process with the same clock.
+  // The node id is in use: by a later start, or by another process with the same clock.
   if (peer.known && in.incarnation <= peer.incarnation) {
     return OneLine(StrCat("node ", name, " is known by a start as late as this one: ",
                           peer.incarnation, ", here ", in.incarnation));
@@ -233,7 +233,7 @@ void Handshake::RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop,
     peer->unauthenticated_reported |= kind;
     Report(peer, std::move(mismatch), now);
   }
-  // So that the other one, which may be the one that is set up wrongly, hears of it too.
+  // The peer may be the misconfigured one: a reply lets it detect the mismatch too.
   if (in.wants_answer || drop == HandshakeDrop::kVersion) ScheduleReply(peer, false, now);
 }
 
@@ -263,7 +263,7 @@ void Handshake::ScheduleReply(PeerState* peer, bool ask, int64_t now) {
   peer->ask = peer->ask || ask;
 }
 
-// ---- What goes out. ---------------------------------------------------------
+// ---- Sending. ---------------------------------------------------------------
 
 int64_t Handshake::DueAt(const PeerState& peer) const {
   if (peer.answer) return INT64_MIN;
@@ -286,8 +286,8 @@ size_t Handshake::Send(std::span<OutHandshake> room, int64_t now) {
   return count;
 }
 
-// One frame instead of one for each peer that is not known; it holds no challenge, so
-// they answer with one.
+// Multicasts one frame instead of one to each peer without a session. It has no challenge, so the
+// peers reply with theirs.
 bool Handshake::SendToAll(OutHandshake* out, int64_t now) {
   size_t unknown = 0;
   bool due = false;

@@ -1,21 +1,21 @@
-// How the nodes of a run come to believe each other: who is there, in which life, and
-// whether both are set up alike. Frames of a peer are for the exchange only after Knows.
+// Handshake between the nodes of a run: establishes a session with each peer and checks that both
+// nodes have compatible settings. Frames of a peer reach the exchange only after IsEstablished.
 //
-// Pure logic: frames, random bytes and the time go in, frames come out; no sockets, no
-// clock, no threads. docs/handshake.md has the rules and the bytes.
+// Pure logic: frames, random bytes and the time are inputs, frames are the output. There are no
+// sockets, clocks or threads. docs/handshake.md specifies the rules and the format.
 //
-//   Handshake messages handshake messages(config, &key, SystemRandom);
+//   Handshake handshake(config, &key, SystemRandom);
 //   for (;;) {
-//     for each frame that came:
-//       if (IsHandshake(frame.bytes)) handshake messages.Receive(frame.from, frame.bytes, now);
-//     while (handshake messages.NextSession(&peer)) opener.Admit(peer.node, peer.life);
-//     while (handshake messages.NextMismatch(&mismatch)) LOG(WARNING) << mismatch.text;
-//     if (handshake messages.TakeRaise(&raise)) ... frames are of handshake messages.life() from
-//     now on const size_t count = handshake messages.Send(room, now);
+//     for each frame received:
+//       if (IsHandshake(frame.bytes)) handshake.Receive(frame.from, frame.bytes, now);
+//     while (handshake.NextSession(&peer)) verifier.Admit(peer.node, peer.session_id);
+//     while (handshake.NextMismatch(&mismatch)) LOG(WARNING) << mismatch.text;
+//     if (handshake.TakeRaise(&raise)) ... make a new FrameSigner for handshake.session_id() ...
+//     const size_t count = handshake.Send(room, now);
 //     ... transmit room[0 ... count) ...
 //   }
 //
-// Not thread-safe. An handshake message that is taken may allocate.
+// Not thread-safe. Receive may allocate when it accepts a message.
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_H_
 
@@ -37,135 +37,135 @@ namespace millrace {
 
 struct HandshakeConfig {
   uint64_t run = 0;  // equal on all nodes of a run, different between runs
-  NodeId node = 0;   // this one
-  // Larger each time that this node is started; where a peer knows a later one, the node goes
-  // on with the one after that.
+  NodeId node = 0;   // this node
+  // Larger at each start of this node. If a peer knows an earlier start by one at least as large,
+  // the node takes the next larger one (TakeRaise).
   uint32_t incarnation = 1;
-  // By node id, this one's included; empty: there is no such node.
+  // Names by node id, including this node's. Empty: there is no such node.
   std::vector<std::string> names;
   CompatibilityInfo settings;
-  // A frame to all nodes costs one transmission: TransportInfo::multicast.
+  // One transmission reaches all peers: TransportInfo::multicast.
   bool multicast = false;
 
-  // A peer that is not known is written to after this long, then after twice as long,
-  // until it is the longer of the two.
+  // Retransmit interval to a peer whose session is not confirmed, before jitter of up to a half:
+  // starts at first_ns and doubles up to slow_ns.
   int64_t first_ns = 100'000'000;
   int64_t slow_ns = 1'000'000'000;
 
-  // A node that hears only of mismatches gives up after this long. A mismatch counts until it
-  // has not been heard of for as long.
+  // A node that receives only mismatches gives up after this time. Mismatches expire when none is
+  // received for as long.
   int64_t patience_ns = 10'000'000'000;
 };
 
-// No node takes a later incarnation because of what a peer says: the exchange needs those
-// beyond, one each time that a node begins anew.
+// Upper bound on an incarnation that a node takes because of a peer's message. The exchange needs
+// the values above it, one for each ExchangeStats::resets.
 inline constexpr uint32_t kLatestIncarnation = UINT32_MAX - (uint32_t{1} << 24);
 
-// A peer that has completed the handshake.
+// A peer whose session is established.
 struct PeerSession {
   NodeId node = 0;
   uint32_t incarnation = 0;
   Nonce session_id = kNoNonce;
 };
 
-// Why a peer is not believed.
+// Why a peer is refused.
 struct ConfigMismatch {
   NodeId node = 0;
-  // One line: "node b has another net: 431080 parameters, here 430500".
+  // One line, such as "node b has another net: 431080 parameters, here 430500".
   std::string text;
-  // The peer has answered this life's challenge (under the key, if there is one). Else,
-  // where keys or versions differ, anyone may have sent it.
+  // The peer has echoed a challenge of this node's session, under the key if there is one. False if
+  // keys or versions differ: anyone may have sent the message.
   bool proven = false;
-  Nonce session_id = kNoNonce;  // the peer's, as it says; none if its version is another
+  Nonce session_id = kNoNonce;  // as the peer states it; none if its version differs
 };
 
-// Whether a node that is no member of a run yet may become one.
+// Whether a node that is not a member of a run may join one.
 enum class JoinVerdict : uint8_t {
   kMayJoin,
-  kWait,    // peers refuse it, and it has not met any that is set up alike
-  kGiveUp,  // it has been so for patience_ns
+  kWait,    // peers refuse this node, and it has found no compatible peer
+  kGiveUp,  // kWait has lasted for patience_ns
 };
 
-// A peer knows an earlier start of this node by an incarnation as late as this one's, so this
-// node has taken a later one.
+// An incarnation raise of this node: a peer knew an earlier start of it by an incarnation at least
+// as large.
 struct IncarnationRaise {
   NodeId peer = 0;
   uint32_t refused = 0;  // this node's until now
-  uint32_t known = 0;    // the peer's of this node
+  uint32_t known = 0;    // this node's, as the peer knew it
 };
 
-// A frame to send, in memory of the caller's.
+// A frame to send, in the caller's memory.
 struct OutHandshake {
   NodeId to = kAllNodes;
   HandshakeBytes bytes;
 };
 
-// Counted since the object was made.
+// Counters since construction.
 struct HandshakeStats {
   uint64_t sent = 0;
-  uint64_t rate_limited = 0;  // answers not given, because the peer had had enough of them
-  uint64_t sessions = 0;      // of peers that have proven themselves
-  uint64_t refused = 0;       // received for which the reason was not kNone
+  uint64_t rate_limited = 0;  // replies withheld because the peer's allowance was used up
+  uint64_t sessions = 0;      // sessions established with peers
+  uint64_t refused = 0;       // messages received with a drop reason other than kNone
   HandshakeDrops received{};  // by HandshakeDrop
 };
 
 class Handshake {
  public:
-  // `cluster`: null for a run without a key; not needed after the call. `random` has to be
-  // unpredictable where it matters: SystemRandom. Throws Error if a name is too long, this
-  // node has none, or there are more names than max_nodes.
+  // `cluster`: the cluster's key, null for a run without a key; not needed after the call. `random`
+  // must be unpredictable in production: SystemRandom. Throws Error if a name is too long, this
+  // node has no name, or max_nodes is below the number of names or above kMaxNodes.
   Handshake(const HandshakeConfig& config, const SecretKey* cluster, RandomBytes random);
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
-  // This node's life: what its Sealer is made for. Both change when a raise is taken.
+  // Names this node's session; its FrameSigner is made for it. Both values change with a raise.
   const Nonce& session_id() const { return session_id_; }
   uint32_t incarnation() const { return incarnation_; }
 
-  // Takes one frame, whatever it holds. `from`: the sender as the transport knows it. The
+  // Handles a received frame of any content. `from`: the sender according to the transport. The
   // bytes are not needed after the call.
   HandshakeDrop Receive(NodeId from, std::span<const std::byte> bytes, int64_t now);
-  // Fills the front of `room` and returns how many. A frame that cannot be transmitted may
-  // be thrown away.
+  // Writes due frames to the front of `room` and returns their number. The caller may drop frames
+  // that it cannot transmit.
   size_t Send(std::span<OutHandshake> room, int64_t now);
-  // When Send may have something to do if nothing comes before: INT64_MIN or any time that
-  // has passed for at once, INT64_MAX for never.
+  // Earliest time at which Send may have frames if nothing is received before. INT64_MIN or a time
+  // in the past: now. INT64_MAX: never.
   int64_t NextEvent() const { return next_event_; }
 
-  // The peer has proven itself and is set up as this node is.
+  // The peer has echoed a challenge, and its settings are compatible.
   bool IsEstablished(NodeId node) const;
-  // It has also said that it knows this node's life.
+  // The peer has also accepted this node's session.
   bool IsConfirmed(NodeId node) const;
-  // All peers are known.
+  // All peers are established.
   bool AllEstablished() const { return known_ == peers_.size(); }
-  // The life that is believed; none unless Knows.
+  // The established session; none unless IsEstablished.
   std::optional<PeerSession> Peer(NodeId node) const;
-  // Why the last handshake message in that name was refused; none if it was not, or another
-  // was believed since.
+  // The last mismatch recorded for the peer; none if there was none or a session was accepted
+  // since.
   std::optional<ConfigMismatch> MismatchOf(NodeId node) const;
 
-  // Peers newly believed, each once a life, as they are now; false: no more. A peer that
-  // was replaced before it was asked for is told of once.
+  // Takes the next new session, with its current state; false: no more. Each session is returned
+  // once. A session that was replaced before the call is skipped.
   bool NextSession(PeerSession* introduced);
-  // Mismatches not told of yet: each once a peer and life, and of one peer at most one in
-  // slow_ns, then in twice as long each time, up to 512 times; what nobody has proven, once
-  // until the peer proves itself.
+  // Takes the next mismatch; false: no more. A proven mismatch is returned once per session of the
+  // peer; an unproven one once per kind until the peer's session is accepted. Mismatches of one
+  // peer are at least slow_ns apart, then twice as long each time, up to 512 times slow_ns.
   bool NextMismatch(ConfigMismatch* mismatch);
-  // True once after a raise. In the life of this object each peer can cause one, and none
-  // goes beyond kLatestIncarnation.
+  // True once after each raise. Each peer can cause one raise in the lifetime of this object, and
+  // none exceeds kLatestIncarnation.
   bool TakeRaise(IncarnationRaise* raise);
 
-  // For a node that is no member yet. One peer that is set up alike suffices for kMayJoin.
+  // For a node that is not a member yet. One compatible peer suffices for kMayJoin.
   JoinVerdict Verdict(int64_t now) const;
-  // One line: the mismatch behind kWait and kGiveUp, a proven one if there was any.
+  // One line: the mismatch behind kWait or kGiveUp, a proven one if there was any.
   const std::string& verdict_reason() const { return unresolved_.reason; }
-  // When kWait will be over if nothing is received until then.
+  // When kWait ends if nothing is received before.
   int64_t wait_ends() const { return unresolved_.last + config_.patience_ns; }
 
   const HandshakeStats& stats() const { return stats_; }
 
  private:
-  // Where keys and versions differ, nothing can be proven.
+  // Kinds of unproven mismatches: where keys or versions differ, a peer cannot be authenticated.
   enum Unauthenticated : uint8_t {
     kVersionDiffers = 1,
     kNoKey = 2,
@@ -175,32 +175,32 @@ class Handshake {
 
   struct PeerState {
     NodeId node = 0;
-    bool known = false;      // `life` and `incarnation` are believed
-    bool confirmed = false;  // that life has said that it knows this node's
-    bool raised = false;     // it has caused a raise
-    bool barred = false;     // it knows a later start of this node, which can not raise again
+    bool known = false;      // `session_id` and `incarnation` are accepted
+    bool confirmed = false;  // that session has accepted this node's
+    bool raised = false;     // the peer has caused a raise
+    bool barred = false;     // it knows a later start of this node, which cannot raise again
     Nonce session_id = kNoNonce;
     uint32_t incarnation = 0;
-    Nonce challenge = kNoNonce;  // this node's to it, until it was echoed
-    Nonce theirs = kNoNonce;     // its last one to this node
+    Nonce challenge = kNoNonce;  // to the peer, until it is echoed
+    Nonce theirs = kNoNonce;     // the peer's last challenge
 
-    int64_t next_send = INT64_MIN;  // unless complete
+    int64_t next_send = INT64_MIN;  // unless complete()
     int64_t interval = 0;
-    bool answer = false;               // it is owed one
-    bool ask = false;                  // and is to answer that
-    int64_t answers_paid = INT64_MIN;  // until when its share of answers is used up
+    bool answer = false;               // a reply is due
+    bool ask = false;                  // the reply requests a reply
+    int64_t answers_paid = INT64_MIN;  // its reply allowance is used up to this time
 
     std::optional<ConfigMismatch> mismatch;
-    bool in_established = false, in_mismatched = false;  // of the queues below
-    uint8_t unauthenticated_reported = 0;                // of Unproven
+    bool in_established = false, in_mismatched = false;  // in the queues below
+    uint8_t unauthenticated_reported = 0;                // bits of Unauthenticated
     int64_t next_mismatch = INT64_MIN, mismatch_interval = 0;
 
     bool complete() const { return known && confirmed; }
   };
 
-  // Mismatches heard of without a gap of patience_ns.
+  // Mismatches received without a gap of patience_ns.
   struct Unresolved {
-    std::string reason;  // "": there was none
+    std::string reason;  // "": none
     bool proven = false;
     int64_t since = 0, last = 0;
   };
@@ -229,15 +229,15 @@ class Handshake {
 
   const HandshakeConfig config_;
   const RandomBytes random_;
-  std::optional<HmacSha256> mac_;  // if there is a key
+  std::optional<HmacSha256> mac_;  // only with a key
   Nonce session_id_;
   uint32_t incarnation_;
   std::vector<PeerState> peers_;
-  std::vector<size_t> index_;  // by node: of peers_, or as many as there are
+  std::vector<size_t> index_;  // by node: index in peers_; SIZE_MAX: no peer
   size_t known_ = 0;
-  size_t first_ = 0;  // the peer whose turn is first, so that little room starves nobody
+  size_t first_ = 0;  // peer served first, so that a small `room` starves none
   int64_t next_event_ = INT64_MIN;
-  std::deque<NodeId> established_, mismatched_;  // to tell of, each node once
+  std::deque<NodeId> established_, mismatched_;  // to be reported, each node once
   Unresolved unresolved_;
   std::optional<IncarnationRaise> raise_;
   HandshakeStats stats_;

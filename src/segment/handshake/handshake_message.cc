@@ -29,7 +29,7 @@ enum : size_t {
   kAtParameters = 32,
   kAtLayoutDigest = 40,
   kAtTopologyDigest = 48,
-  kAtLife = 56,
+  kAtSessionId = 56,
   kAtChallenge = 72,
   kAtEcho = 88,
   kAtKnown = 104,
@@ -47,7 +47,7 @@ bool AllZero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// What only makes sense to one receiver.
+// Whether the message has fields that address one receiver.
 bool Personal(const HandshakeMessage& in) {
   return in.challenge != kNoNonce || in.echo != kNoNonce || in.known != kNoNonce;
 }
@@ -100,7 +100,7 @@ void EncodeHandshake(const HandshakeMessage& in, HandshakeBytes* out) {
   Put<uint64_t>(p, kAtParameters, in.settings.parameters);
   Put<uint64_t>(p, kAtLayoutDigest, in.settings.layout_digest);
   Put<uint64_t>(p, kAtTopologyDigest, in.settings.topology_digest);
-  Put<Nonce>(p, kAtLife, in.session_id);
+  Put<Nonce>(p, kAtSessionId, in.session_id);
   Put<Nonce>(p, kAtChallenge, in.challenge);
   Put<Nonce>(p, kAtEcho, in.echo);
   Put<Nonce>(p, kAtKnown, in.known);
@@ -130,7 +130,7 @@ HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage
   in->settings.parameters = Get<uint64_t>(p, kAtParameters);
   in->settings.layout_digest = Get<uint64_t>(p, kAtLayoutDigest);
   in->settings.topology_digest = Get<uint64_t>(p, kAtTopologyDigest);
-  in->session_id = Get<Nonce>(p, kAtLife);
+  in->session_id = Get<Nonce>(p, kAtSessionId);
   in->challenge = Get<Nonce>(p, kAtChallenge);
   in->echo = Get<Nonce>(p, kAtEcho);
   in->known = Get<Nonce>(p, kAtKnown);

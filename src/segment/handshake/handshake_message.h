@@ -1,5 +1,5 @@
-// Handshake messages on the wire, byte by byte as docs/handshake.md has them: 208 bytes,
-// little-endian. Nothing here keeps state; decoding trusts no byte.
+// Wire format of handshake messages: 208 bytes, little-endian (docs/handshake.md). The functions
+// keep no state. Decoding accepts bytes of any content.
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_MESSAGE_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_HANDSHAKE_MESSAGE_H_
 
@@ -18,13 +18,13 @@ namespace millrace {
 
 inline constexpr uint32_t kHandshakeMagic = 0x49524c4d;  // "MLRI"
 inline constexpr uint8_t kHandshakeVersion = 2;
-inline constexpr size_t kNodeNameBytes = 64;     // the longest name
+inline constexpr size_t kNodeNameBytes = 64;     // maximum length of a name
 inline constexpr size_t kHandshakeBytes = 208;   // tag included
-inline constexpr size_t kHandshakeTagged = 192;  // what the tag is of
+inline constexpr size_t kHandshakeTagged = 192;  // bytes that the tag covers
 
 using HandshakeBytes = std::array<std::byte, kHandshakeBytes>;
 
-// What has to be equal on two nodes for their exchanges to understand each other.
+// Settings that must be equal on two nodes for their exchanges to interoperate.
 struct CompatibilityInfo {
   uint8_t frame_version = kFrameVersion;
   uint16_t max_nodes = 0;
@@ -37,49 +37,49 @@ struct CompatibilityInfo {
 
 struct HandshakeMessage {
   bool wants_answer = false;
-  bool keyed = false;  // its last bytes are a tag
+  bool keyed = false;  // the message ends with a tag
   uint64_t run = 0;
   NodeId source = 0, destination = kAllNodes;
   uint32_t incarnation = 0;
   CompatibilityInfo settings;
-  Nonce session_id = kNoNonce;     // of the sender
-  Nonce challenge = kNoNonce;      // to the receiver, which echoes it; none in a multicast
-  Nonce echo = kNoNonce;           // the last challenge of the receiver's
-  Nonce known = kNoNonce;          // the receiver's life that the sender believes in
-  uint32_t known_incarnation = 0;  // of that life; 0 if there is none
-  std::string name;                // of the sender; at most kNodeNameBytes, without zeros
+  Nonce session_id = kNoNonce;     // the sender's
+  Nonce challenge = kNoNonce;      // for the receiver to echo; none in a multicast
+  Nonce echo = kNoNonce;           // the receiver's last challenge
+  Nonce known = kNoNonce;          // the receiver's session, as accepted by the sender
+  uint32_t known_incarnation = 0;  // of that session; 0: none
+  std::string name;                // the sender's; at most kNodeNameBytes, without zero bytes
 };
 
-// Why handshake messages have no effect; what the counters are indexed by.
+// Why a handshake message was dropped; index of the counters.
 enum class HandshakeDrop : uint8_t {
-  kNone,             // taken
-  kLength,           // not kHandshakeBytes
-  kMagic,            // not an handshake message
-  kChecksum,         // damaged on the way
-  kVersion,          // another version
-  kField,            // a field holds a value that no sender writes
-  kRun,              // another run's
-  kSelf,             // our own, looped back
-  kDestination,      // for another node
-  kStranger,         // no node of this run has that id
-  kSource,           // came from another node than it says
-  kNoKey,            // without a tag, and we have a key
-  kForeignKey,       // with a tag, and we have no key
+  kNone,             // accepted
+  kLength,           // length is not kHandshakeBytes
+  kMagic,            // not a handshake message
+  kChecksum,         // corrupted
+  kVersion,          // another version of the format
+  kField,            // a field has an invalid value
+  kRun,              // of another run
+  kSelf,             // from this node, looped back
+  kDestination,      // addressed to another node
+  kStranger,         // no node of this run has the source's id
+  kSource,           // the transport received it from another node than the source
+  kNoKey,            // no tag, but this node has a key
+  kForeignKey,       // a tag, but this node has no key
   kTag,              // made with another key, or forged
-  kUnauthenticated,  // does not echo our challenge: perhaps a recording. It may be answered
-  kDiffers,          // proven, but not of our settings
+  kUnauthenticated,  // does not echo the challenge, may be a replay; may be answered
+  kDiffers,          // authenticated, but the settings differ
   kCount
 };
 const char* HandshakeDropName(HandshakeDrop drop);
 using HandshakeDrops = std::array<uint64_t, static_cast<size_t>(HandshakeDrop::kCount)>;
 
-// Whether a frame is for DecodeHandshake rather than for the exchange.
+// Whether DecodeHandshake handles the frame, instead of the exchange.
 bool IsHandshake(std::span<const std::byte> frame);
 
-// All but the tag, which is left zero. CHECKs that the name fits.
+// Writes all but the tag, which stays zero. CHECKs the length of the name.
 void EncodeHandshake(const HandshakeMessage& handshake, HandshakeBytes* out);
 
-// kLength to kField, or kNone. With kVersion source and run are set, and nothing else is.
+// Returns kNone or one of kLength to kField. With kVersion only source and run are set.
 HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* handshake);
 
 }  // namespace millrace

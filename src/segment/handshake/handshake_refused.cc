@@ -1,5 +1,5 @@
-// What it means for this node that peers refuse it: whether it may join or begin a run, and
-// by which incarnation.
+// Effects of refusals by peers: whether this node may join or bootstrap a run, and which
+// incarnation it uses.
 #include <algorithm>
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ void Handshake::Record(const std::string& text, bool proven, int64_t now) {
   unresolved_.proven = proven;
 }
 
-// ---- A later incarnation. ---------------------------------------------------
+// ---- Incarnation raise. -----------------------------------------------------
 
 bool Handshake::TakeRaise(IncarnationRaise* raise) {
   if (!raise_.has_value()) return false;
@@ -38,8 +38,8 @@ bool Handshake::TakeRaise(IncarnationRaise* raise) {
   return true;
 }
 
-// For an handshake message of the life that is believed, which has echoed this life's challenge:
-// neither forged, where there is a key, nor a recording.
+// `in` belongs to the accepted session and echoes this node's challenge. So it is not a replay and,
+// if there is a key, not forged.
 void Handshake::LearnIncarnation(PeerState* peer, const HandshakeMessage& in, int64_t now) {
   if (in.known == session_id_) peer->barred = false;
   if (in.known == kNoNonce || in.known == session_id_ || in.known_incarnation < incarnation_)
@@ -47,7 +47,8 @@ void Handshake::LearnIncarnation(PeerState* peer, const HandshakeMessage& in, in
   if (!peer->raised && in.known_incarnation < kLatestIncarnation) {
     return Raise(peer, in.known_incarnation, now);
   }
-  // More than a clock that went back: two processes run as this node, or somebody forges.
+  // A clock that was set back does not explain this: two processes run as this node, or messages
+  // are forged.
   peer->barred = true;
   const std::string text = OneLine(
       StrCat("node ", config_.names[peer->node],
@@ -56,8 +57,8 @@ void Handshake::LearnIncarnation(PeerState* peer, const HandshakeMessage& in, in
   Report(peer, {peer->node, text, true, in.session_id}, now);
 }
 
-// This node lives anew for all peers: none may take its frames for those of the start that
-// it was until now.
+// Begins a new session with all peers: none may take its frames for those of the earlier
+// incarnation.
 void Handshake::Raise(PeerState* peer, uint32_t known, int64_t now) {
   raise_ = {peer->node, incarnation_, known};
   peer->raised = true;
