@@ -1,4 +1,4 @@
-// What every transport says of a setting that is out of its range.
+// Range checks for transport options, with one error format for all transports.
 #ifndef MILLRACE_TRANSPORT_CHECK_RANGE_H_
 #define MILLRACE_TRANSPORT_CHECK_RANGE_H_
 
@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Throws Error unless least <= value <= most; NaN is refused too. `kind` is what the
-// value is to be: "a number".
+// Throws Error unless least <= value <= most; rejects NaN. `kind` describes the value in the
+// message, for example "a number".
 template <typename Value>
 void CheckRange(const char* transport, const char* field, Value value, Value least, Value most,
                 const char* kind) {

@@ -1,4 +1,4 @@
-// What to do about a datagram that the kernel did not take.
+// Classifies the errno of a failed send call.
 #ifndef MILLRACE_TRANSPORT_CLASSIFY_SEND_ERROR_H_
 #define MILLRACE_TRANSPORT_CLASSIFY_SEND_ERROR_H_
 
@@ -8,8 +8,9 @@ namespace millrace {
 
 enum class SendErrorClass { kAgain, kBusy, kFailed };
 
-// By the errno of the call. kFailed may also be what an earlier datagram left behind for
-// this call: the caller tries again before it gives the datagram up.
+// kAgain: repeat the call. kBusy: a queue is full; retry later. kFailed: the datagram cannot be
+// sent, or the call reports the pending error of an earlier datagram; callers therefore retry
+// before they drop the datagram.
 inline SendErrorClass ClassifySendError(int error) {
   switch (error) {
     case EINTR:

@@ -1,6 +1,7 @@
-// Which accepted frames are the caller's again, where what was sent is read later: each
-// accepted frame is done with once a number of transmissions are. Both are counted from 1
-// in order, so a ring of a size set when it is made is enough. Not thread-safe.
+// Maps finished transmissions to reclaimable frames, for links that read a frame after Send
+// returns. Each accepted frame is complete once a given number of transmissions have finished.
+// Frames and transmissions are both counted from 1 in order, so a ring of fixed size suffices.
+// Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_COMPLETION_QUEUE_H_
 #define MILLRACE_TRANSPORT_COMPLETION_QUEUE_H_
 
@@ -13,12 +14,12 @@ namespace millrace {
 
 class CompletionQueue {
  public:
-  // As exact as it can be while `entries` transmissions at most are unfinished; beyond
-  // that frames are given back later.
+  // Exact while at most `entries` transmissions are unfinished; beyond that, frames are reported
+  // complete later than necessary, never earlier.
   explicit CompletionQueue(size_t entries) : entries_(std::bit_ceil(entries)) {}
 
-  // One more frame was accepted; done with once `transmissions` are finished, a number
-  // that never falls.
+  // Records one more accepted frame, which is complete once `transmissions` have finished.
+  // `transmissions` must not decrease from call to call.
   void Accept(uint64_t transmissions) {
     ++accepted_;
     const bool full = end_ - begin_ == entries_.size();
@@ -26,7 +27,7 @@ class CompletionQueue {
     At(end_ - 1) = {transmissions, accepted_};
   }
 
-  // So many transmissions are finished. Returns how many frames are done with.
+  // `transmissions` have finished in total. Returns the number of complete frames.
   uint64_t Finish(uint64_t transmissions) {
     for (; begin_ != end_ && At(begin_).transmissions <= transmissions; ++begin_) {
       done_ = At(begin_).accepted;

@@ -1,4 +1,4 @@
-// Making an endpoint, waiting and waking.
+// CreditedEndpoint: construction, waiting and waking.
 #include "transport/credited_endpoint.h"
 
 #include <sys/eventfd.h>
@@ -13,17 +13,18 @@
 namespace millrace {
 namespace {
 
-// How long a device queue that was full is left alone.
+// Pause before a full device queue is tried again.
 constexpr int64_t kDevicePauseNs = 50'000;
 
-// Frames to all that go out together, at most: as many as a kernel takes as one message.
+// Maximum multicast frames fanned out in one run: as many as fit the kernel's largest message.
 size_t RunFrames(size_t frame_bytes) {
   constexpr size_t kBytes = 65536, kMost = 32;
   return std::clamp<size_t>(kBytes / frame_bytes, 1, kMost);
 }
 
-// Tells an endpoint from the one that had its address before it, and what has seen its datagrams
-// from what has not. Neither 0 nor 1, so that both of its streams have one that is not 0.
+// Draws a session id. It distinguishes this endpoint from a predecessor at the same address, and
+// hosts that see its datagrams from hosts that do not. Neither 0 nor 1, so that the ids of both
+// streams (SessionOf) are nonzero.
 uint64_t DrawSession() {
   uint64_t session = 0;
   while (session <= 1 && getrandom(&session, sizeof(session), 0) != sizeof(session)) {
@@ -68,7 +69,7 @@ CreditedEndpoint::CreditedEndpoint(std::unique_ptr<DatagramLink> link, const Cre
 void CreditedEndpoint::Wake() {
   if (woken_.exchange(true, std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
-  // Cannot fail: the counter is far from its end.
+  // Cannot fail: the eventfd's counter is far from overflow.
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
@@ -83,13 +84,13 @@ WaitResult CreditedEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (bool last = false;;) {
     SendHeld();
     SendCredits();
-    // Also when there is something to receive: that may be so for ever.
+    // Probe even if a frame is receivable: that may hold forever.
     const int64_t now = clock_.NowNs();
     const int64_t next_probe = ProbePeers(now);
     const WaitResult result = Look(what);
     if (result.receivable || result.sendable || result.woken || last) return result;
     const int64_t ns = SleepNs(clock_, std::min(deadline_ns, next_probe));
-    // A deadline that is over is still worth one look at the socket.
+    // Poll the link once more after the deadline.
     last = now >= deadline_ns;
     Sleep(last ? 0 : ns);
   }

@@ -1,8 +1,7 @@
-// One node's end of a transport that carries datagrams over a link: numbers, windows
-// of unconfirmed frames for each peer, credits and probes (stream_window.h). Where the
-// link multicasts, frames to all nodes are a stream of their own, which is numbered once
-// and confirmed by each peer; elsewhere they are fanned out. What the link's carrier is
-// makes no other diff here.
+// An endpoint with credit-based flow control over a datagram link: frame numbers, a window of
+// unacknowledged frames per peer, credits and probes (stream_window.h). If the link multicasts,
+// frames to all nodes form a stream of their own, numbered once and acknowledged by each peer;
+// otherwise they are fanned out. Nothing else here depends on the kind of link.
 #ifndef MILLRACE_TRANSPORT_CREDITED_ENDPOINT_H_
 #define MILLRACE_TRANSPORT_CREDITED_ENDPOINT_H_
 
@@ -21,17 +20,18 @@
 namespace millrace {
 
 struct CreditedPlan {
-  TransportInfo info;          // peers in the order of their ids
-  uint32_t window_frames = 0;  // unconfirmed frames to and from each peer
-  size_t inbox_frames = 0;     // most frames that lie in the link's buffers
-  size_t most_unfinished = 1;  // frames that the link reads later, unless info.copies
-  int64_t silence_ns = 0;      // a peer asked in vain for so long is taken to be gone
+  TransportInfo info;          // peers in ascending order of node id
+  uint32_t window_frames = 0;  // unacknowledged frames to and from each peer
+  size_t inbox_frames = 0;     // capacity of the receive queue: frames in the link's buffers
+  size_t most_unfinished = 1;  // frames that the link reads after Flush; unused if info.copies
+  int64_t silence_ns = 0;      // peer timeout, by `clock`
   const Clock* clock = nullptr;
 };
 
 class CreditedEndpoint : public Transport, private DatagramLink::Sink {
  public:
-  // `link` knows the peers of plan.info. Throws Error if there are no descriptors left.
+  // `link` reaches the peers of plan.info, in that order. Throws Error if no file descriptor is
+  // available.
   CreditedEndpoint(std::unique_ptr<DatagramLink> link, const CreditedPlan& plan);
 
   SendResult Send(std::span<const OutFrame> frames) override;
@@ -40,8 +40,8 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   void Release() override;
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override;
   void Wake() override;
-  // Whether frames can be sent to all peers: a link may have to find them first, and
-  // learns that it has in the calls of the above.
+  // Whether frames can be sent to all peers. A link may have to resolve peers first; Send,
+  // Receive and Wait process its results.
   bool ReachesAll() const;
   bool RegisterMemory(std::span<const std::byte> memory) override {
     return link_->RegisterMemory(memory);
@@ -51,16 +51,16 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   }
 
  private:
-  // What goes to a peer and comes from there, under one numbering each.
+  // The two directions of a stream, each with its own numbering.
   struct Stream {
     SendWindow send;
     ReceiveWindow receive;
-    bool credit_wanted = false;  // is in the list of those to be sent
+    bool credit_wanted = false;  // is in credits_wanted_
   };
   struct Peer {
     NodeId node;
-    uint64_t session;  // of its endpoint, for probes to echo; 0: not known
-    // What is addressed to one, and what was multicast.
+    uint64_t session;  // id of the peer's session, which probes echo; 0: unknown
+    // Unicast and multicast stream.
     std::array<Stream, 2> streams;
 
     Stream& stream(bool to_all) { return streams[to_all ? 1 : 0]; }
@@ -73,50 +73,53 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
     size_t peer, frame;
   };
 
-  // How often one call reads what has arrived, at most: it ends however much arrives.
+  // Upper bound on link reads per call, so that a call returns however much arrives.
   static constexpr int kMostLooks = 64;
 
-  // Sending (windowed_send.cc). How a frame was taken in:
+  // Sending (credited_send.cc).
+  // kBatched: the frame is in the batch. kDone: accepted without a transmission. kBusy: not
+  // accepted.
   enum class Taken { kBatched, kDone, kBusy };
   bool CanEverSend(const OutFrame& frame) const;
   bool IsFannedOut(const OutFrame& frame) const {
     return frame.to == kAllNodes && !info_.multicast;
   }
-  Taken TakeOne(const OutFrame& frame);  // by one transmission
+  Taken TakeOne(const OutFrame& frame);  // with one transmission
   Taken TakeUnicast(const OutFrame& frame);
   Taken TakeMulticast(const OutFrame& frame);
   size_t RunLength(std::span<const OutFrame> frames, size_t* live);
-  // How many frames from the front were taken; 0: none could be.
+  // Returns how many leading frames were accepted; 0: none.
   size_t TakeFannedOut(std::span<const OutFrame> frames);
-  // Whether a frame may go to the peer now, after a look at what it has said.
+  // Whether a frame may go to the peer now. Reads the link for credits if the window is full.
   bool HasRoom(StreamName name);
   void AddToBatch(size_t peer, const OutFrame& frame);
-  // Sends the batch. Frames that are not done with have given their numbers back.
+  // Sends the batch. Frames that were not sent return their numbers to the stream.
   DatagramLink::Flushed Flush();
-  // A stream's first frame is in the batch; asks about it after that.
+  // The batch contains a stream's first frame: a probe must follow it.
   void Begin(size_t peer);
   void ProbeBegun();
-  size_t FlushBatch();  // and counts its frames; how many are done with
+  size_t FlushBatch();  // as Flush, and counts the frames; returns how many were processed
   void GiveBackNumber(size_t peer);
   void DropToSilent(StreamName name);
   void DropToAllSilent();
-  // Counts a frame as accepted, after all its transmissions.
+  // Counts a frame as accepted; it is complete once all transmissions so far have finished.
   void Accept(const OutFrame& frame, uint64_t transmissions);
-  uint64_t Finish();  // as Reclaim, without saying so
-  // Makes the transmissions in copies_, of these frames; those that remain stay there.
+  uint64_t Finish();  // as Reclaim, but leaves reclaimed_ unchanged
+  // Makes the transmissions listed in copies_, which index `frames`; removes those that were
+  // made.
   void SendCopies(std::span<const OutFrame> frames);
   void Hold(std::span<const OutFrame> frames);
-  bool SendHeld();  // false while a multicast is still held
+  bool SendHeld();  // false while part of a multicast is still held
 
-  // Receiving (windowed_receive.cc).
-  // Reads once; false if nothing was there or there was nowhere to put it.
+  // Receiving (credited_receive.cc).
+  // Reads the link once. False if nothing was there, or no buffer was free.
   bool Poll();
   bool Take(const Datagram& datagram) override;
   bool TakeFrame(const Datagram& datagram);
   void TakeCredit(size_t peer, const ControlMessage& credit);
   void TakeProbe(StreamName name, const ControlMessage& probe);
-  // The peer has shown that it is there. Asks it about streams that it fell silent in, but for
-  // one that it has just told of.
+  // Records that the peer is alive. Probes its streams that were marked unresponsive, except
+  // `told` (may be null), whose state the peer has just reported.
   void OnFrame(size_t peer, const Stream* told);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void Reached(size_t peer) override;
@@ -124,42 +127,44 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   void SendCredits();
   void SendProbe(StreamName name);
   Stream& At(StreamName name) { return peers_[name.peer].stream(name.to_all); }
-  // What the frames of this node's stream are told by.
+  // Session id of this node's unicast or multicast stream.
   uint64_t SessionOf(bool to_all) const { return session_ ^ (to_all ? 1 : 0); }
-  // Calls visit(name, stream) for each that is in use.
+  // Calls visit(name, stream) for each stream in use.
   template <typename Visit>
   void ForEachStream(Visit visit);
 
-  // Waiting (windowed_endpoint.cc).
-  // What is so now.
+  // Waiting (credited_endpoint.cc).
+  // Evaluates the wait conditions once and clears woken_.
   WaitResult Look(WaitFor what);
   bool RoomAppeared();
-  // Asks the peers that it is time to ask; when the next is due.
+  // Sends the probes that are due. Returns the time of the next one; INT64_MAX: none.
   int64_t ProbePeers(int64_t now_ns);
-  // Sleeps until the kernel has something to say, and takes it in.
+  // Sleeps until the link has an event or Wake() is called, for at most `ns` real nanoseconds.
   void Sleep(int64_t ns);
 
   const std::unique_ptr<DatagramLink> link_;
   const Clock& clock_;
-  const FileDescriptor wake_;  // an eventfd: readable once Wake was called
+  const FileDescriptor wake_;  // an eventfd: readable once Wake() was called
   std::atomic<bool> woken_{false};
   const uint64_t session_;
   std::vector<Peer> peers_;
-  std::vector<size_t> by_node_;  // the index of a peer
-  // The peers that the frames added to the link since the last Flush go to.
+  std::vector<size_t> by_node_;  // peer index, by node id
+  // Destinations of the frames added to the link since the last Flush: peer indices or kAllPeers.
   std::array<size_t, DatagramLink::kMostBatch> batch_;
   size_t batch_size_ = 0;
   ReceiveQueue receive_queue_;
   std::vector<StreamName> credits_wanted_;
   std::vector<StreamName> begun_;  // streams whose first frame is in the batch
-  // Transmissions, and which frames are done with by how many of them.
+  // reclaim_ maps the transmissions made so far (transmitted_) to complete frames; reclaimed_ is
+  // the last result of Reclaim().
   uint64_t transmitted_ = 0, reclaimed_ = 0;
   CompletionQueue reclaim_;
-  bool waits_for_reclaim_ = false;  // a sleep ends when more frames are done with
-  // The kernel had no room for a frame; of_device: nor will it say when there is.
+  bool waits_for_reclaim_ = false;  // completion of more frames ends the sleep
+  // kernel_full_: the last Flush met a full queue. device_full_: the queue is the device's, and
+  // no event reports when it has room.
   bool kernel_full_ = false, device_full_ = false;
-  // Transmissions of a run of fanned-out frames that are still to be made, in order; and
-  // the frames, once the caller has been told that they are taken.
+  // Outstanding transmissions of a fanned-out run, in order. Once Send has accepted the run,
+  // held_frames_ lists its frames and held_ stores their bytes.
   std::vector<Copy> copies_;
   std::vector<std::byte> held_;
   std::vector<OutFrame> held_frames_;

@@ -1,4 +1,4 @@
-// Receiving: datagrams into frames, credits and answers to probes.
+// CreditedEndpoint: receiving of frames, credits and probes.
 #include <algorithm>
 #include <utility>
 
@@ -54,7 +54,7 @@ bool CreditedEndpoint::Take(const Datagram& datagram) {
   return false;
 }
 
-// One that names no session of this endpoint is old, or of somebody who guesses.
+// Ignores a credit that echoes no session id of this endpoint: it is outdated or forged.
 void CreditedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
   const bool to_all = credit.echo == SessionOf(true);
   if (!to_all && credit.echo != SessionOf(false)) return;
@@ -62,7 +62,7 @@ void CreditedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
   Stream& stream = peers_[peer].stream(to_all);
   OnFrame(peer, &stream);
   if (credit.window > 0) stream.send.Credit(credit.sequence, credit.window);
-  // For the receiver to know that this node has not been made up.
+  // Confirms this node's session to the receiver.
   if (credit.window == 0 || is_new) SendProbe({peer, to_all});
 }
 
@@ -75,7 +75,7 @@ void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   if (At(name).receive.Probed(probe.session, probe.sequence, proven)) {
     WantCredit(name);
   } else {
-    // A challenge. If it is lost, the next probe leads to another.
+    // A challenge. If it is lost, the next probe triggers another.
     link_->SendCredit(name.peer, {0, session_, probe.session, 0});
   }
 }
@@ -83,7 +83,7 @@ void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
 void CreditedEndpoint::OnFrame(size_t peer, const Stream* told) {
   for (const bool to_all : {false, true}) {
     Stream& stream = peers_[peer].stream(to_all);
-    // How far it is with what was sent before it fell silent is not known.
+    // The peer's progress in this stream is unknown after it was unresponsive.
     if (stream.send.OnFrame() && &stream != told) SendProbe({peer, to_all});
   }
 }
@@ -97,7 +97,7 @@ bool CreditedEndpoint::TakeFrame(const Datagram& datagram) {
   ReceiveWindow& window = At(name).receive;
   if (window.Arrived(datagram.tag, datagram.sequence)) OnFrame(datagram.peer, nullptr);
   receive_queue_.Put({datagram.bytes, datagram.position, datagram.peer, datagram.to_all});
-  // Others may have been lost before it.
+  // The frame may reveal that earlier ones were lost.
   if (window.CreditDue()) WantCredit(name);
   return true;
 }
@@ -106,7 +106,7 @@ void CreditedEndpoint::Reached(size_t peer) {
   for (const bool to_all : {false, true}) {
     Stream& stream = peers_[peer].stream(to_all);
     stream.send.SetReached(true);
-    // It is not known to be there, but it is worth asking.
+    // The peer may still be unresponsive; ask it.
     if (stream.send.silent()) SendProbe({peer, to_all});
   }
 }
@@ -122,7 +122,7 @@ void CreditedEndpoint::SendCredits() {
     const StreamName name = credits_wanted_.back();
     Stream& stream = At(name);
     const ReceiveWindow& window = stream.receive;
-    // Tried again in a later call; a peer that waits for it will also ask.
+    // On failure, a later call retries; a peer that waits for the credit also sends a probe.
     const ControlMessage credit = {window.freed(), session_, window.session(), window.window()};
     if (!link_->SendCredit(name.peer, credit)) return;
     stream.receive.Announced();
@@ -132,13 +132,13 @@ void CreditedEndpoint::SendCredits() {
 }
 
 void CreditedEndpoint::SendProbe(StreamName name) {
-  // It would overtake what is still in the batch.
+  // The probe overtakes frames that are still in the batch, so it must not cover them.
   const auto batch = std::span(batch_).first(batch_size_);
   const size_t to = name.to_all ? DatagramLink::kAllPeers : name.peer;
   const auto unsent = static_cast<uint32_t>(std::count(batch.begin(), batch.end(), to));
   const ControlMessage probe = {At(name).send.sent() - unsent, SessionOf(name.to_all),
                                 peers_[name.peer].session, 0};
-  // One that finds no room is as one that is lost.
+  // A probe that finds no room counts as lost.
   link_->SendProbe(name.peer, probe, name.to_all);
 }
 

@@ -1,4 +1,4 @@
-// Sending: frames into windows and batches.
+// CreditedEndpoint: sending of frames through windows and batches.
 #include <algorithm>
 
 #include "transport/credited_endpoint.h"
@@ -15,7 +15,7 @@ SendResult CreditedEndpoint::Send(std::span<const OutFrame> frames) {
     const bool batches = possible && !fanned_out && batch_size_ < batch_.size();
     Taken how = batches ? TakeOne(frame) : Taken::kBusy;
     if (how != Taken::kBatched) {
-      // Frames are accepted in order, so what is in the batch goes first.
+      // Frames are accepted in order, so the batch goes first.
       result.accepted += FlushBatch();
       if ((busy = result.accepted < taken)) break;
     }
@@ -54,7 +54,7 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeOne(const OutFrame& frame) {
 CreditedEndpoint::Taken CreditedEndpoint::TakeUnicast(const OutFrame& frame) {
   const StreamName name = {by_node_[frame.to], false};
   if (At(name).send.silent()) {
-    if (batch_size_ > 0) return Taken::kBusy;  // until those before it are sent
+    if (batch_size_ > 0) return Taken::kBusy;  // until the frames before it are sent
     Accept(frame, 0);
     DropToSilent(name);
     return Taken::kDone;
@@ -64,7 +64,7 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeUnicast(const OutFrame& frame) {
   return Taken::kBatched;
 }
 
-// Waits for all peers that are there; those that are silent may hear it too.
+// Requires room at all responsive peers. Unresponsive peers may receive the frame too.
 CreditedEndpoint::Taken CreditedEndpoint::TakeMulticast(const OutFrame& frame) {
   bool wanted = false;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
@@ -98,7 +98,7 @@ void CreditedEndpoint::AddToBatch(size_t peer, const OutFrame& frame) {
   const bool to_all = peer == DatagramLink::kAllPeers;
   uint32_t number = 0;
   if (to_all) {
-    // The same for all of them.
+    // All peers use the same number.
     for (Peer& each : peers_) number = each.stream(true).send.Take();
   } else {
     number = peers_[peer].stream(false).send.Take();
@@ -128,7 +128,7 @@ DatagramLink::Flushed CreditedEndpoint::Flush() {
   return flushed;
 }
 
-// Credits come only from a receiver that has been told the session.
+// A receiver sends credits only for a session that a probe has announced.
 void CreditedEndpoint::Begin(size_t peer) {
   if (peer != DatagramLink::kAllPeers) {
     begun_.push_back({peer, false});
@@ -162,7 +162,7 @@ void CreditedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
 void CreditedEndpoint::DropToSilent(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
   if (!At(name).send.Dropped()) return;
-  // For a caller that does nothing but send: the answer to the last probe.
+  // Reads the answer to the last probe, for callers that only send.
   for (int looks = 0; looks < kMostLooks && Poll(); ++looks) {
   }
   if (At(name).send.silent()) SendProbe(name);
@@ -175,8 +175,8 @@ void CreditedEndpoint::DropToAllSilent() {
   }
 }
 
-// Of the frames to all at the front of `frames`, how many may go out together: that all
-// peers that are there, `live` of them, have room for. 0: somebody has none.
+// Number of leading multicast frames that can be fanned out together: all responsive peers have
+// room for them. 0 if a responsive peer has no room. `*live` is the number of responsive peers.
 size_t CreditedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* live) {
   size_t most = std::min(frames.size(), held_.size() / info_.max_frame_bytes);
   *live = 0;
@@ -193,8 +193,8 @@ size_t CreditedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* liv
   return run;
 }
 
-// Each peer gets the whole run before the next one does: links can put frames together
-// that go the same way. All peers that are there get a frame or none does.
+// Sends the whole run to one peer before the next, so that the link can coalesce datagrams to the
+// same destination. A frame is accepted for all responsive peers or for none.
 size_t CreditedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
   size_t live = 0;
   const auto run = frames.first(RunLength(frames, &live));

@@ -1,5 +1,5 @@
-// What follows the prefix of a datagram, in all transports that have credits and probes.
-// Numbers are little-endian.
+// Datagram contents after the prefix, common to all transports with credits and probes. Numbers
+// are little-endian.
 #ifndef MILLRACE_TRANSPORT_DATAGRAM_BODY_H_
 #define MILLRACE_TRANSPORT_DATAGRAM_BODY_H_
 
@@ -13,11 +13,11 @@ namespace millrace {
 
 static_assert(std::endian::native == std::endian::little, "prefixes are copied as they are");
 
-// All that follows the prefix of a credit or a probe, which are of one length: an answer is no
-// longer than the question.
+// Body of a credit or a probe. Both have the same length, so that a reply is never longer than
+// the request.
 struct DatagramControl {
-  uint64_t session = 0, echo = 0;  // as ControlMessage says
-  uint32_t window = 0;             // of a credit; of a probe 0, ignored
+  uint64_t session = 0, echo = 0;  // see ControlMessage
+  uint32_t window = 0;             // in a credit; in a probe 0, ignored
   uint32_t reserved = 0;           // sent as 0, ignored
 
   DatagramControl() = default;
@@ -26,8 +26,9 @@ struct DatagramControl {
 };
 static_assert(sizeof(DatagramControl) == 24);
 
-// Reads `datagram->bytes`, which follow the prefix, as `datagram->kind` says, and fills in what
-// a credit or a probe says. False if no endpoint sends such a datagram.
+// Parses `datagram->bytes`, the bytes after the prefix, according to `datagram->kind`. Fills in
+// `datagram->control` for a credit or a probe. Returns false if no endpoint sends such a
+// datagram.
 inline bool ParseDatagramBody(Datagram* datagram) {
   switch (datagram->kind) {
     case DatagramKind::kFrame:

@@ -17,9 +17,9 @@ long Futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const tim
 
 }  // namespace
 
-// Either the sleeper's store of sleeping_ comes before our load of it, and we
-// wake it; or our increment comes before the kernel compares the word, and it
-// does not sleep. This needs one order of all four: seq_cst.
+// Either the sleeper's store to sleeping_ precedes the load here, and Ring wakes it; or the
+// increment precedes the kernel's comparison of the word, and the sleeper does not sleep. This
+// requires a total order of all four operations: seq_cst.
 void Doorbell::Ring() {
   rings_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst)) Futex(&rings_, FUTEX_WAKE_PRIVATE, 1, nullptr);

@@ -1,10 +1,10 @@
-// Wakes one sleeping thread from any other, with no lost wake-up and, as long as
-// nobody sleeps, no system call. The sleeper's pattern:
+// Wakes one sleeping thread from any other thread. No wake-up is lost, and no system call is made
+// while nobody sleeps. The sleeper's pattern:
 //
-//   const uint32_t heard = bell.Heard();
+//   const uint32_t heard = bell.rings();
 //   if (!there_is_something()) bell.Sleep(heard, ns);
 //
-// Whoever makes something there then calls Ring().
+// A producer calls Ring() after it has made something available.
 #ifndef MILLRACE_TRANSPORT_DOORBELL_H_
 #define MILLRACE_TRANSPORT_DOORBELL_H_
 
@@ -18,10 +18,10 @@ class Doorbell {
   // Any thread.
   void Ring();
 
-  // One thread.
-  uint32_t OnFrame() const { return rings_.load(std::memory_order_seq_cst); }
-  // Sleeps until somebody has rung since Heard() gave `heard`, or for `ns` real
-  // nanoseconds; may return early for no reason.
+  // Number of rings so far. Sleeping thread only.
+  uint32_t rings() const { return rings_.load(std::memory_order_seq_cst); }
+  // Sleeps until Ring() is called after the rings() call that returned `heard`, for at most
+  // `ns` real nanoseconds. May wake spuriously. Sleeping thread only.
   void Sleep(uint32_t heard, int64_t ns);
 
  private:

@@ -9,7 +9,7 @@ namespace millrace {
 
 FrameRing::FrameRing(size_t frames, size_t max_frame_bytes)
     : mask_(std::bit_ceil(frames) - 1),
-      // Whole cache lines, so that two producers never write to the same one.
+      // Whole cache lines, so that two producers never write to the same line.
       stride_(WholeCacheLines(sizeof(Slot) + max_frame_bytes)),
       memory_(HostMemory(), (mask_ + 1) * stride_),
       credits_(frames) {
@@ -20,7 +20,7 @@ size_t FrameRing::TakeCredits(size_t wanted) {
   uint64_t credits = credits_.load(std::memory_order_seq_cst);
   while (credits > 0) {
     const uint64_t taken = credits < wanted ? credits : wanted;
-    // Synchronises with ReturnCredits: the consumer is done with as many slots.
+    // Synchronizes with ReturnCredits: the consumer has released as many slots.
     if (credits_.compare_exchange_weak(credits, credits - taken, std::memory_order_seq_cst)) {
       return taken;
     }

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// "12.3" of 12.3e9 bytes a second.
+// Formats bytes per second in GB/s: "12.3" for 12.3e9.
 std::string Gigabytes(double bytes_per_second) {
   return StrCat(std::round(bytes_per_second / 1e8) / 10);
 }

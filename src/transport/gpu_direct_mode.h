@@ -1,5 +1,5 @@
-// By which way a network device gets at the memory of a GPU. The choice is pure logic over
-// attempts that somebody else makes (verbs_gpu_memory.h).
+// How a network device accesses the memory of a GPU. The choice is pure logic over probes that
+// the caller implements (verbs/gpu_memory.cc).
 #ifndef MILLRACE_TRANSPORT_GPU_DIRECT_MODE_H_
 #define MILLRACE_TRANSPORT_GPU_DIRECT_MODE_H_
 
@@ -10,29 +10,29 @@
 namespace millrace {
 
 enum class GpuDirectMode {
-  kDmaBuf,      // the device reads the memory itself, by a file that the GPU's driver gives
-  kPeerMemory,  // the same, by a kernel module that knows both (nvidia_peermem)
-  kStaged,      // it does not: whoever sends copies through page-locked host memory
+  kDmaBuf,      // the device reads GPU memory through a file exported by the GPU's driver
+  kPeerMemory,  // the device reads GPU memory through a kernel module (nvidia_peermem)
+  kStaged,      // no direct access: the sender copies through page-locked host memory
 };
 
-// Attempts, in the order in which they are made. Each is made once at most.
+// Probes, in the order in which they are made. Each is made at most once.
 class NicProbes {
  public:
   virtual ~NicProbes() = default;
-  // Register the memory. "" if that is done, else why not.
+  // Register the memory. Return "" on success, else the reason.
   virtual std::string TryDmaBuf() = 0;
   virtual std::string TryPeerMemory() = 0;
-  // Copies through page-locked memory, to see how fast that is. "" if that works, else why not.
+  // Measures copies through page-locked memory. Returns "" on success, else the reason.
   virtual std::string TryStaging(CopyRate* rate) = 0;
 };
 
 struct NicChoice {
   GpuDirectMode path;
-  std::string line;  // for the log
+  std::string line;  // log line
 };
 
-// The first that works. `nic` and `memory` are names, for messages. Throws Error with one line
-// if none does: there is no way from this memory to that device.
+// Returns the first mode that works. `nic` and `memory` are names for messages. Throws Error with
+// one line if none works: the device cannot use this memory at all.
 NicChoice ChooseNicPath(const std::string& nic, const std::string& memory, NicProbes* probes);
 
 }  // namespace millrace

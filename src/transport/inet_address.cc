@@ -14,7 +14,7 @@ struct HostAndPort {
   std::string host, port;
 };
 
-// Both empty if `text` is not of the form.
+// Both parts are empty if `text` has the wrong format.
 HostAndPort Split(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
@@ -24,7 +24,7 @@ HostAndPort Split(const std::string& text) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find_first_of(":[]") != std::string::npos) {
-    return {};  // an IPv6 address without brackets: where its port begins is a guess
+    return {};  // IPv6 without brackets: the start of the port is ambiguous
   }
   return {host, port};
 }
@@ -47,7 +47,7 @@ bool InetAddress::operator==(const InetAddress& other) const {
 uint64_t InetAddress::Hash() const {
   uint64_t words[2] = {v4.sin_addr.s_addr, 0};
   if (is_v6()) std::memcpy(words, &v6.sin6_addr, sizeof(words));
-  // An odd multiplier spreads neighbours over the upper bits.
+  // The odd multiplier spreads adjacent addresses over the upper bits.
   const uint64_t mixed = (words[0] ^ words[1] * 31 ^ port()) * 0x9e3779b97f4a7c15;
   return mixed ^ mixed >> 32;
 }

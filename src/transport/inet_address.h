@@ -1,4 +1,4 @@
-// The address of a UDP socket, IPv4 or IPv6, as text and as the kernel has it.
+// The address of a UDP socket, IPv4 or IPv6, as text and as a kernel structure.
 #ifndef MILLRACE_TRANSPORT_INET_ADDRESS_H_
 #define MILLRACE_TRANSPORT_INET_ADDRESS_H_
 
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// What IP and UDP put before each datagram's payload.
+// Bytes of the IP and UDP headers of a datagram.
 inline constexpr size_t kIpv4UdpBytes = 20 + 8, kIpv6UdpBytes = 40 + 8;
 
 struct InetAddress {
@@ -28,14 +28,14 @@ struct InetAddress {
   size_t header_bytes() const { return is_v6() ? kIpv6UdpBytes : kIpv4UdpBytes; }
   // "10.0.0.1:7777", "[::1]:7777".
   std::string Text() const;
-  // Of family, address and port; of the scope too where the address has one.
+  // Compares family, address and port, and the scope of IPv6 addresses.
   bool operator==(const InetAddress& other) const;
   uint64_t Hash() const;
 };
 
-// The address that "10.0.0.1:7777", "[fe80::1%eth0]:7777" or "host:7777" names: the
-// first that the resolver gives. Throws Error with one line that begins with
-// `field` (which says whose address it is) and holds `text`.
+// Resolves "10.0.0.1:7777", "[fe80::1%eth0]:7777" or "host:7777" to the first address that the
+// system resolver returns. Throws Error with one line that begins with `field` (the name of the
+// setting) and contains `text`.
 InetAddress ResolveUdpAddress(const std::string& field, const std::string& text);
 
 }  // namespace millrace

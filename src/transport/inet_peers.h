@@ -1,4 +1,4 @@
-// The addresses of a UDP endpoint's peers. Does not change once it is made.
+// The addresses of a UDP endpoint's peers. Immutable after construction.
 #ifndef MILLRACE_TRANSPORT_INET_PEERS_H_
 #define MILLRACE_TRANSPORT_INET_PEERS_H_
 
@@ -16,22 +16,23 @@ class InetPeers {
  public:
   static constexpr size_t kNone = SIZE_MAX;
 
-  // Addresses differ.
+  // All addresses must differ.
   explicit InetPeers(const std::map<NodeId, InetAddress>& addresses);
 
-  // Peers are known by their index, [0, size()), in the order of their ids.
+  // A peer is identified by its index in [0, size()), in ascending order of node ids.
   size_t size() const { return addresses_.size(); }
   const InetAddress& operator[](size_t index) const { return addresses_[index]; }
-  size_t Find(const InetAddress& address) const;  // kNone if it is nobody's
+  size_t Find(const InetAddress& address) const;  // kNone if the address belongs to no peer
 
  private:
   std::vector<InetAddress> addresses_;
-  std::vector<size_t> by_hash_;  // open addressing, a power of two, half empty at least
+  std::vector<size_t> by_hash_;  // open addressing; a power of two, at most half full
 };
 
-// What the option `peers` of that transport names, for node `self` at `own`. Throws Error,
-// one line with the peer, for one that is this node, is of another family of addresses, has
-// no port, or has an address that is somebody's already; and without any.
+// Resolves option `peers` of `transport` for node `self` at address `own`. Throws Error with one
+// line that names the peer if its id is not that of another node, its address family differs from
+// that of `own`, its port is 0, or its address is already in use. Throws Error if `peers` is
+// empty.
 std::map<NodeId, InetAddress> ResolveUdpPeers(const std::string& transport, NodeId self,
                                               const InetAddress& own,
                                               const std::map<NodeId, std::string>& peers);

@@ -70,12 +70,12 @@ std::vector<NetworkDevice> ListNetworkDevices() {
     throw Error("the network interfaces cannot be listed: ", ErrnoText(errno));
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, freeifaddrs);
-  // Any socket answers questions about interfaces.
+  // A socket of any family supports interface ioctls.
   const FileDescriptor any(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (any.get() < 0) throw Error("the network interfaces cannot be read: ", ErrnoText(errno));
   std::vector<NetworkDevice> devices;
   for (const ifaddrs* each = first; each; each = each->ifa_next) {
-    // Each device has one entry of this family, beside those of its addresses.
+    // Each device has one AF_PACKET entry, besides one per IP address.
     if (!each->ifa_addr || each->ifa_addr->sa_family != AF_PACKET) continue;
     devices.push_back(DeviceOf(*each, any.get()));
   }

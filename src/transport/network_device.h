@@ -1,5 +1,4 @@
-// Ethernet addresses, and the network devices of this machine (of the calling thread's
-// network namespace), whatever is to be done with them.
+// Ethernet addresses, and the network devices in the calling thread's network namespace.
 #ifndef MILLRACE_TRANSPORT_NETWORK_DEVICE_H_
 #define MILLRACE_TRANSPORT_NETWORK_DEVICE_H_
 
@@ -16,20 +15,20 @@ struct MacAddress {
   std::array<uint8_t, 6> bytes{};
 
   bool operator==(const MacAddress& other) const = default;
-  // Of one device, not of a group, and not zero.
+  // True for the address of a single device: not a group address and not zero.
   bool IsUnicast() const { return (bytes[0] & 1) == 0 && *this != MacAddress{}; }
   std::string Text() const;  // "02:00:5e:00:53:01"
 };
 
-// The address that `text` is, as Text() writes it, in small or capital letters.
+// Parses the format of Text(), in lower or upper case.
 std::optional<MacAddress> ParseMacAddress(const std::string& text);
 
 struct NetworkDevice {
   std::string name;
   int index = 0;
-  // Of 6 bytes; the loopback device's is zero, a tunnel may have none.
+  // 6-byte addresses only. Zero for the loopback device; a tunnel may have none.
   std::optional<MacAddress> address;
-  size_t mtu = 0;  // bytes that a packet may have; 0: the device has gone meanwhile
+  size_t mtu = 0;  // largest packet in bytes; 0: the device has disappeared
   bool up = false, ethernet = false, loopback = false;
 };
 

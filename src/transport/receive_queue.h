@@ -1,5 +1,5 @@
-// Frames that have arrived: first waiting to be handed out, then lent to the caller.
-// A ring of descriptions, of a size set when it is made. Not thread-safe.
+// Received frames: first waiting for Receive, then lent to the caller. A ring of descriptors of
+// fixed size. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_
 #define MILLRACE_TRANSPORT_RECEIVE_QUEUE_H_
 
@@ -15,7 +15,7 @@ class ReceiveQueue {
  public:
   struct Entry {
     std::span<const std::byte> bytes;
-    uint64_t position = 0;  // of the buffer that it lies in
+    uint64_t position = 0;  // of the buffer that holds `bytes`
     size_t peer = 0;
     bool to_all = false;
   };
@@ -25,10 +25,10 @@ class ReceiveQueue {
   bool full() const { return end_ - released_ == entries_.size(); }
   bool waiting() const { return end_ != taken_; }
 
-  void Put(const Entry& entry) { At(end_++) = entry; }  // not if full()
-  const Entry& Take() { return At(taken_++); }          // if waiting()
-  const Entry& Next() { return At(taken_); }            // if waiting()
-  // Calls done(entry) for each that is lent; they are forgotten.
+  void Put(const Entry& entry) { At(end_++) = entry; }  // requires !full()
+  const Entry& Take() { return At(taken_++); }          // requires waiting()
+  const Entry& Next() { return At(taken_); }            // requires waiting()
+  // Calls done(entry) for each lent entry and removes it.
   template <typename Done>
   void Release(Done done) {
     for (; released_ != taken_; ++released_) done(At(released_));

@@ -11,13 +11,13 @@
 namespace millrace {
 namespace {
 
-// The value of `text` if all of it is a number from `least` to `most`.
+// Parses `text` as a number in [least, most].
 template <typename Value>
 Value Parse(const TransportConfig& config, const std::string& key, Value least, Value most,
             const char* kind) {
   const std::string& text = config.options.at(key);
   const auto value = ParseNumber<Value>(text);
-  // Written so that NaN is refused too.
+  // This form of the comparison also rejects NaN.
   if (value && *value >= least && *value <= most) return *value;
   throw Error("transport ", config.transport, ": ", key, "=", text, ": expected ", kind, " from ",
               least, " to ", most);

@@ -1,5 +1,4 @@
-// The transports of this build, by name. A new one is a file in this folder that
-// registers a factory:
+// The transports of this build, by name. A source file of each transport registers its factory:
 //
 //   std::unique_ptr<Transport> MakeFoo(const TransportConfig& config);
 //   const RegisterTransport foo("foo", MakeFoo);
@@ -18,21 +17,21 @@
 
 namespace millrace {
 
-// What an endpoint is made from. Options are text, as a topology file has them;
-// every error names the transport and the option.
+// Settings of an endpoint. Option values are text, as in a topology file. Every error names the
+// transport and the option.
 struct TransportConfig {
-  std::string transport;  // its registered name
+  std::string transport;  // registered name
   NodeId node = 0;
   std::map<std::string, std::string> options;
   const Clock* clock = &DefaultClock();  // outlives the endpoint
 
   bool Has(const std::string& key) const { return options.count(key) != 0; }
-  // These throw Error if the value is not of the kind, or out of [least, most].
-  std::string Text(const std::string& key) const;  // must be there
+  // The getters throw Error if the value has the wrong type or is outside [least, most].
+  std::string Text(const std::string& key) const;  // throws Error if missing
   std::string Text(const std::string& key, const std::string& fallback) const;
   int64_t Int(const std::string& key, int64_t fallback, int64_t least, int64_t most) const;
   double Number(const std::string& key, double fallback, double least, double most) const;
-  // Throws Error naming the first option that is none of `known`.
+  // Throws Error that names the first option not in `known`.
   void ExpectOnly(std::initializer_list<const char*> known) const;
 };
 
@@ -43,8 +42,8 @@ class TransportRegistry {
   static TransportRegistry& Get();
 
   void Register(const std::string& name, Factory factory);
-  // Throws Error if there is no such transport (naming those there are), if an
-  // option is wrong, or if the transport cannot be had on this machine.
+  // Throws Error if the transport is unknown (lists the known ones), an option is wrong, or this
+  // machine does not support the transport.
   std::unique_ptr<Transport> Create(const TransportConfig& config) const;
   // Sorted.
   std::vector<std::string> Names() const;
@@ -53,7 +52,7 @@ class TransportRegistry {
   std::map<std::string, Factory> factories_;
 };
 
-// Put one at namespace scope in the transport's file.
+// Registers a factory; define one at namespace scope in the transport's source file.
 struct RegisterTransport {
   RegisterTransport(const std::string& name, TransportRegistry::Factory factory) {
     TransportRegistry::Get().Register(name, std::move(factory));

@@ -17,7 +17,7 @@ int GetSocketInt(int fd, int level, int name) {
 
 void SetSocketBuffer(int fd, int name, int force_name, int64_t bytes) {
   SetSocketInt(fd, SOL_SOCKET, name, static_cast<int>(bytes));
-  // The kernel doubles what is asked for, and reports that.
+  // The kernel doubles the requested size and reports the doubled size.
   if (GetSocketInt(fd, SOL_SOCKET, name) < 2 * bytes) {
     SetSocketInt(fd, SOL_SOCKET, force_name, static_cast<int>(bytes));
   }

@@ -1,4 +1,4 @@
-// Options of sockets that are numbers. Nothing here throws.
+// Integer socket options. Nothing here throws.
 #ifndef MILLRACE_TRANSPORT_SOCKET_OPTION_H_
 #define MILLRACE_TRANSPORT_SOCKET_OPTION_H_
 
@@ -6,12 +6,12 @@
 
 namespace millrace {
 
-// False if the kernel refuses.
+// Returns false if the kernel rejects the option.
 bool SetSocketInt(int fd, int level, int name, int value);
-// -1 if the kernel does not say.
+// Returns -1 on failure.
 int GetSocketInt(int fd, int level, int name);
-// Of SO_SNDBUF or SO_RCVBUF: grants up to the machine's limit, and beyond it (by
-// `force_name`, SO_SNDBUFFORCE or SO_RCVBUFFORCE) with the privilege.
+// Sets SO_SNDBUF or SO_RCVBUF (`name`). The system limit caps the size, unless the process has
+// the privilege for `force_name` (SO_SNDBUFFORCE or SO_RCVBUFFORCE).
 void SetSocketBuffer(int fd, int name, int force_name, int64_t bytes);
 
 }  // namespace millrace

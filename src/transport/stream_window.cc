@@ -3,8 +3,8 @@
 namespace millrace {
 
 void SendWindow::Credit(uint32_t freed, uint32_t window) {
-  // Counted from the oldest unconfirmed frame, so that numbers may wrap; what was
-  // never sent, or is behind another credit, lies outside.
+  // Distances from the oldest unacknowledged frame are correct when numbers wrap. A number that
+  // was never sent, or that precedes an earlier credit, is out of range.
   if (freed - freed_ > sent_ - freed_) return;
   freed_ = freed;
   window_ = std::clamp(window, 1u, limit_);
@@ -48,13 +48,13 @@ bool SendWindow::ProbeDue(int64_t now_ns) {
 }
 
 bool ReceiveWindow::Probed(uint64_t session, uint32_t sequence, bool proven) {
-  const bool begins = !known_ || session != session_;  // for the first time, or anew
+  const bool begins = !known_ || session != session_;  // first session, or a new one
   if (known_ && !proven && (proven_ || begins)) return false;
   known_ = true;
   proven_ = proven;
   session_ = session;
   highest_ = sequence;
-  if (begins) announced_ = freed() - Quarter();  // a credit is due
+  if (begins) announced_ = freed() - Quarter();  // makes a credit due
   return true;
 }
 

@@ -1,9 +1,8 @@
-// How many frames may be on their way to a peer, without sockets or clocks: the
-// two ends of a stream of numbered frames. The receiver says up to which number
-// frames are done with (handed out and released, or lost), the sender keeps at most
-// a window of frames beyond it. Both are cumulative, so any later credit makes up
-// for a lost one, and any later frame for lost frames; where nothing is later, the
-// sender asks (a probe).
+// Credit-based flow control of one stream of numbered frames, without sockets or clocks. The
+// receiver acknowledges all frames up to a number: they were received and released, or lost. The
+// sender has at most a window of frames beyond it in flight. Both numberings are cumulative: any
+// later credit replaces a lost one, and any later frame reveals lost frames. If nothing later
+// follows, the sender sends a probe.
 //
 // Numbers are 32 bits and wrap. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_STREAM_WINDOW_H_
@@ -16,49 +15,49 @@
 
 namespace millrace {
 
-// The sender's end.
+// Sender side.
 class SendWindow {
  public:
-  // `limit`: the most frames that this end leaves unconfirmed, whatever the
-  // receiver allows. `silence_ns`: a peer that says nothing for so long while it is
-  // being asked is taken to be gone.
+  // `limit`: maximum unacknowledged frames, whatever the receiver allows. `silence_ns`: a peer
+  // that sends nothing for this long while it is probed is unresponsive.
   SendWindow(uint32_t limit, int64_t silence_ns)
       : limit_(limit), window_(std::min(limit, kFirstWindow)), silence_ns_(silence_ns) {}
 
-  // Frames that may go out now. None to a silent peer, or one that is out of reach.
+  // Frames that may be sent now; 0 if the peer is unresponsive or unreachable.
   uint32_t Room() const {
     const uint32_t unconfirmed = sent_ - freed_;
     return unconfirmed < window_ && !silent_ && reached_ ? window_ - unconfirmed : 0;
   }
   void SetReached(bool reached) { reached_ = reached; }
-  // The number of the frame that goes out now. There must be room, but in a stream to
-  // several peers, where those that are silent get the same numbers.
+  // Returns the number of the frame that is sent now. Requires room, except in a multicast
+  // stream, where unresponsive peers use the same numbers.
   uint32_t Take() { return ++sent_; }
-  // The last `count` frames did not go out after all.
+  // The last `count` frames were not sent after all.
   void GiveBack(uint32_t count) { sent_ -= count; }
   uint32_t sent() const { return sent_; }
 
-  // What a credit for this stream says. Ignored if it is older than another.
+  // Applies a credit for this stream. Ignores one that is older than a previous credit.
   void Credit(uint32_t freed, uint32_t window);
 
-  // A frame met no room; asks the peer until there is. True if a probe should go out at
-  // once: now and then, so that a caller who never waits is not stuck either.
+  // A frame met no room; from now on the peer is probed until there is room. Returns true if a
+  // probe should be sent at once: every kTriesPerProbe-th time, so that a caller that never waits
+  // makes progress too.
   bool Refuse();
   bool refused() const { return refused_; }
   void ClearRefused() { refused_ = false; }
-  // A frame to a silent peer was dropped; as Refuse.
+  // A frame to an unresponsive peer was dropped. Returns as Refuse does.
   bool Dropped() { return ++tries_ % kTriesPerProbe == 0; }
 
   bool silent() const { return silent_; }
-  // Anything came from the peer, which says nothing for one that is out of reach. True if
-  // it was silent.
+  // The peer has sent something; ignored while it is unreachable. Returns true if it was
+  // unresponsive.
   bool OnFrame();
-  // True if a probe should go out now. May find that the peer is silent.
+  // Returns true if a probe should be sent now. May mark the peer unresponsive.
   bool ProbeDue(int64_t now_ns);
-  // When to call ProbeDue again; INT64_MAX if there is nothing to ask.
+  // When to call ProbeDue again; INT64_MAX if no probe is pending.
   int64_t NextProbeNs() const { return asking_ ? next_probe_ns_ : INT64_MAX; }
 
-  // What is allowed until the receiver has said more.
+  // Window until the first credit.
   static constexpr uint32_t kFirstWindow = 24;
 
  private:
@@ -71,37 +70,38 @@ class SendWindow {
   uint32_t sent_ = 0, freed_ = 0;
   uint32_t tries_ = 0;
   bool refused_ = false, silent_ = false, reached_ = true;
-  bool heard_ = false;   // since ProbeDue was called last
-  bool asking_ = false;  // the next three mean something
+  bool heard_ = false;   // the peer has sent something since the last call of ProbeDue
+  bool asking_ = false;  // probing; the next three members are valid
   int64_t since_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;
 };
 
-// The receiver's end.
+// Receiver side.
 class ReceiveWindow {
  public:
   explicit ReceiveWindow(uint32_t window)
       : window_(window), reach_(2 * std::max(window, SendWindow::kFirstWindow)) {}
 
-  // A frame has arrived, and is kept until Released(). It counts only in the session that
-  // Probed has told, and if its number is one that the sender may use: frames are not
-  // authenticated here. True if it counts, and the session is proven.
+  // A frame has arrived; it occupies a buffer until Released(). It counts only if it belongs to
+  // the session that Probed recorded and its number is one that the sender may use: frames are
+  // not authenticated here. Returns true if it counts and the session is confirmed.
   bool Arrived(uint16_t tag, uint32_t sequence) {
     ++kept_;
     if (!known_ || tag != TagOf(session_) || sequence - highest_ - 1 >= reach_) return false;
     highest_ = sequence;
     return proven_;
   }
-  // The sender says that `sequence` is the last number it has used: what has not arrived is
-  // lost, since a probe overtakes nothing. It is believed downwards as well: a number that was
-  // damaged on its way may lie ahead, and the sender ignores credits for what it has not sent.
-  // (So it does those that an old probe leads to.) `proven`: it has echoed this node's session.
-  // One that has not is believed only where it is the first, and none has proven itself since;
-  // false for others.
+  // Handles a probe: `sequence` is the last number that the sender has used. A probe does not
+  // overtake frames, so every frame up to it that has not arrived is lost. A lower number than
+  // the highest seen is accepted too: a number corrupted in transit may lie ahead, and the sender
+  // ignores credits for frames that it has not sent. (It likewise ignores credits caused by an
+  // old probe.) `proven`: the probe echoes this node's session id. Without the echo, a probe is
+  // accepted only if it is the first or of the same session, and no session has been confirmed.
+  // Returns false if the probe is not accepted.
   bool Probed(uint64_t session, uint32_t sequence, bool proven);
   void Released() { --kept_; }
 
-  // Whether the sender should be told how far we are: a quarter of the window has
-  // been freed, or it knows nothing yet.
+  // Whether a credit should be sent: a quarter of the window was freed since the last one, or the
+  // sender has received none yet.
   bool CreditDue() const {
     return known_ && static_cast<int32_t>(freed() - announced_) >= static_cast<int32_t>(Quarter());
   }
@@ -114,10 +114,10 @@ class ReceiveWindow {
   uint32_t Quarter() const { return std::max(window_ / 4, 1u); }
 
   const uint32_t window_;
-  // No frame is further ahead of the newest: a window, and another since an old probe may
-  // have set `highest_` back.
+  // Bound on how far a number may lie ahead of the highest: one window, plus one more because an
+  // old probe may have lowered `highest_`.
   const uint32_t reach_;
-  bool known_ = false;  // a probe of this session has come
+  bool known_ = false;  // a probe of session_ was accepted
   bool proven_ = false;
   uint64_t session_ = 0;
   uint32_t highest_ = 0, kept_ = 0, announced_ = 0;

@@ -43,7 +43,7 @@ const Clock& DefaultClock() {
 
 int64_t SleepNs(const Clock& clock, int64_t deadline_ns) {
   const int64_t now = clock.NowNs();
-  // Not a diff: a deadline of INT64_MAX is "never", and now may be negative.
+  // Compares before subtracting: `deadline_ns` may be INT64_MAX ("never") and `now` negative.
   if (now >= deadline_ns) return 0;
   if (deadline_ns > now + kLongestSleepNs) return kLongestSleepNs;
   return deadline_ns - now;

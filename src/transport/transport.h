@@ -1,17 +1,17 @@
-// Frames between the nodes of a run: what every transport implements.
+// The interface that every transport implements: frames between the nodes of a run.
 //
-// An endpoint belongs to one node and reaches its peers by node id. All calls
-// are made per batch of frames. A transport may lose, duplicate and reorder what
-// it has accepted (the exchange lives with that); it never delivers a frame to a
-// node that it was not addressed to, and it counts what it drops on purpose.
+// An endpoint belongs to one node and addresses its peers by node id. All calls take batches of
+// frames. A transport may lose, duplicate and reorder accepted frames; the exchange tolerates
+// this. It never delivers a frame to a node that the frame is not addressed to. It counts the
+// frames that it drops deliberately.
 //
-// Threads: one thread at a time calls everything; Wake() and counters() may be
-// called from any thread at any time while the endpoint lives.
+// Thread-safety: one thread at a time calls an endpoint. Wake() and counters() may be called from
+// any thread during the endpoint's lifetime.
 //
-// Set-up throws Error with one line. Send, Reclaim, Receive, Release and Wake
-// never throw, allocate or read a clock; Wait reads the injected one.
+// Set-up throws Error with one line. Send, Reclaim, Receive, Release and Wake never throw,
+// allocate or read a clock; Wait reads the injected clock.
 //
-// docs/transport.md is the contract in prose; test/conformance checks it.
+// Specification: docs/transport.md. Conformance tests: test/conformance.
 #ifndef MILLRACE_TRANSPORT_TRANSPORT_H_
 #define MILLRACE_TRANSPORT_TRANSPORT_H_
 
@@ -27,34 +27,32 @@
 
 namespace millrace {
 
-// A frame to send: `payload` follows `header` on the wire. Either may be empty.
-// Both stay the caller's memory, which must keep its address (and, unless the
-// payload is live memory whose value may change while it is read, its bytes)
-// until Reclaim() says that the frame is done with.
+// A frame to send: `header`, then `payload`; either may be empty. The caller owns both and must
+// keep them at the same address until Reclaim() reports the frame complete. Their bytes must not
+// change either, unless the payload is live memory whose value may change while it is read.
 struct OutFrame {
   NodeId to = kAllNodes;
   std::span<const std::byte> header;
   std::span<const std::byte> payload;
 
   size_t bytes() const { return header.size() + payload.size(); }
-  // Writes both pieces to `out`, which has room for bytes().
+  // Writes header and payload to `out`, which must have room for bytes().
   void CopyTo(std::byte* out) const;
 };
 
-// A frame that has arrived: header and payload in one piece, in the transport's
-// memory, valid until Release(). Begins on a multiple of 8 bytes, so a payload
-// behind a header of 4 n bytes is aligned for floats.
+// A received frame: header and payload in one piece, in the transport's memory, valid until
+// Release(). Aligned to 8 bytes, so a payload after a header of 4 n bytes is aligned for floats.
 struct InFrame {
-  NodeId from = 0;  // as the transport knows it; not authenticated
+  NodeId from = 0;  // as the transport identifies the sender; not authenticated
   std::span<const std::byte> bytes;
 };
 
-// Why Send stopped. All but kAccepted are about the first frame not accepted.
+// Why Send stopped. All values but kAccepted describe the first frame not accepted.
 enum class SendStatus : uint8_t {
   kAccepted,    // all frames were accepted
-  kBusy,        // no room for it now: keep it and try again later
-  kTooLong,     // longer than max_frame_bytes: it will never be accepted
-  kNoSuchNode,  // not to a peer: neither will this
+  kBusy,        // no room now: keep the frame and retry later
+  kTooLong,     // longer than max_frame_bytes: never accepted
+  kNoSuchNode,  // the destination is not a peer: never accepted
 };
 
 struct SendResult {
@@ -64,79 +62,78 @@ struct SendResult {
 
 enum class WaitFor : uint8_t { kReceive, kReceiveOrSend };
 
-// What was so when Wait returned; nothing: its deadline has passed.
+// Conditions that ended the wait; none set means timeout.
 struct WaitResult {
-  bool receivable = false;  // Receive is worth a call; it may drop all that it finds
-  // If that was waited for. After a Send that was busy: it is worth another try.
-  // Else: Reclaim would say more than it last did, or has nothing left to say.
+  bool receivable = false;  // call Receive; it may drop everything that it finds
+  // Only with kReceiveOrSend. If the last Send was busy: retry it. Otherwise: Reclaim would
+  // return more than last time, or every accepted frame is complete.
   bool sendable = false;
-  bool woken = false;  // Wake() was called since the last Wait that said so
+  bool woken = false;  // Wake() was called since the last Wait that reported it
 };
 
-// What an endpoint is; does not change while it lives.
+// Properties of an endpoint; constant during its lifetime.
 struct TransportInfo {
-  std::string name;  // of the transport, as it is registered
-  NodeId node = 0;   // this endpoint's
+  std::string name;  // registered name of the transport
+  NodeId node = 0;   // this endpoint's node
   std::vector<NodeId> peers;
-  size_t max_frame_bytes = 0;  // header and payload together
-  // What the network adds to a frame, down to the Ethernet header.
+  size_t max_frame_bytes = 0;  // header plus payload
+  // Bytes that the network adds to a frame, including the Ethernet header.
   size_t overhead_bytes = 0;
-  // A frame to kAllNodes costs one transmission, not one for each peer.
+  // A frame to kAllNodes costs one transmission instead of one per peer.
   bool multicast = false;
-  // Send copies: what it accepts is done with when it returns.
+  // Send copies: an accepted frame is complete when Send returns.
   bool copies = false;
-  // What is accepted for a live endpoint arrives there, once.
+  // Every frame accepted for an open endpoint arrives there exactly once.
   bool lossless = false;
 };
 
 class Transport {
  public:
   explicit Transport(TransportInfo info) : info_(std::move(info)) {}
-  // Frames in flight may be lost; every frame given to Send is the caller's again.
+  // Frames in flight may be lost. All frames given to Send belong to the caller again.
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // Takes frames from the front of the batch until one cannot be accepted. The
-  // caller keeps that one; the order of frames means nothing, so it may call
-  // again at once with those behind it, and a destination without room does not
-  // hold up the others. What was accepted may need later calls (Reclaim, Receive or
-  // Wait) to go out.
+  // Accepts frames from the front of the batch until one cannot be accepted; the caller keeps
+  // that one. The order of frames has no meaning: the caller may continue at once with the frames
+  // behind it, and a destination without room does not block others. Accepted frames may need
+  // later calls of Reclaim, Receive or Wait before they are transmitted.
   virtual SendResult Send(std::span<const OutFrame> frames) = 0;
 
-  // How many frames are done with: accepted frames are numbered 1, 2, ... in the
-  // order in which they were accepted, and those up to the number returned belong
-  // to the caller again. Never falls; ends at the number of frames accepted if
-  // called (with Wait in between) often enough.
+  // Returns the number of complete frames. Accepted frames are numbered 1, 2, ... in order of
+  // acceptance; frames up to the returned number belong to the caller again. Never decreases.
+  // Reaches the number of accepted frames if called often enough, with Wait in between.
   virtual uint64_t Reclaim() = 0;
 
-  // Fills the front of `frames` with what has arrived and returns how many;
-  // 0 at once if there is nothing. May be called again before Release(), as long
-  // as the transport has buffers left.
+  // Fills the front of `frames` with received frames and returns how many; returns 0 at once if
+  // there are none. May be called again before Release() as long as the transport has buffers
+  // left.
   virtual size_t Receive(std::span<InFrame> frames) = 0;
 
-  // Gives back the buffers of all frames received so far.
+  // Frees the buffers of all frames received so far.
   virtual void Release() = 0;
 
-  // Blocks until something can be received (or, if that is waited for, sent), or
-  // Wake() is or was called, or the clock reaches `deadline_ns`; at once if one
-  // of these is so already. A call of Wake ends one Wait.
+  // Blocks until a frame can be received, a frame can be sent (with kReceiveOrSend), Wake() is
+  // called, or the clock reaches `deadline_ns`. Returns at once if one of these holds already.
+  // One call of Wake ends one Wait.
   virtual WaitResult Wait(int64_t deadline_ns, WaitFor what) = 0;
 
-  // Ends the Wait in progress, else the next one. Any thread.
+  // Ends the Wait in progress, or else the next one. Any thread.
   virtual void Wake() = 0;
 
-  // Set-up: payloads will lie in `memory`, which outlives the endpoint. True if the
-  // transport sends them from there, without a copy; else the call changes nothing.
-  // Throws Error if it would but must not (not enough memory may be locked).
+  // Set-up: registers `memory`, which holds payloads and outlives the endpoint. Returns true if
+  // the transport sends payloads from there without a copy; otherwise the call has no effect.
+  // Throws Error if the transport supports this but registration fails (such as for the limit of
+  // locked memory).
   virtual bool RegisterMemory(std::span<const std::byte> memory) {
     (void)memory;
     return false;
   }
 
-  // Set-up: the memory that received frames will lie in, the host's, so that it can be shown to
-  // a device. Stays where it is while the endpoint lives; nobody else may write to it. Empty:
-  // that is not known, and frames are taken from wherever they are.
+  // Set-up: the host memory that holds received frames, so that it can be registered with a
+  // device. Its address is constant during the endpoint's lifetime; only the transport writes to
+  // it. Empty: unknown; receivers then accept frames at any address.
   virtual std::vector<std::span<const std::byte>> ReceiveMemory() const { return {}; }
 
   const TransportInfo& info() const { return info_; }
@@ -145,10 +142,10 @@ class Transport {
   const TransportCounters& counters() const { return counters_; }
 
  protected:
-  // kAccepted, or why `frame` can never be sent; counts it.
+  // Returns kAccepted, or why `frame` can never be sent; counts the latter.
   SendStatus Check(const OutFrame& frame);
   bool HasPeer(NodeId node) const { return node < is_peer_.size() && is_peer_[node]; }
-  // Called by constructors once info_.peers is known.
+  // Constructors call this once info_.peers is set.
   void IndexPeers();
 
   TransportInfo info_;
@@ -158,15 +155,14 @@ class Transport {
   std::vector<bool> is_peer_;  // by node id
 };
 
-// One more than the largest id among the peers.
+// Largest peer id plus one.
 size_t PeerLimit(const TransportInfo& info);
 
-// The machine's steady clock: what transports wait by unless they are given another.
+// The machine's steady clock: the default clock of transports.
 const Clock& DefaultClock();
 
-// How long to sleep, in real nanoseconds, before looking at `clock` again; 0 once
-// it has reached the deadline. At most 5 ms, since an injected clock need not run
-// at the speed of the machine's.
+// How long to sleep, in real nanoseconds, before reading `clock` again; 0 once it has reached the
+// deadline. At most 5 ms, since an injected clock may run at a different speed than real time.
 int64_t SleepNs(const Clock& clock, int64_t deadline_ns);
 
 }  // namespace millrace

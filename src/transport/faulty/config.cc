@@ -1,4 +1,4 @@
-// "faulty" as the registry makes it: its options read, the rest handed on.
+// Registers "faulty": parses its own options and passes the others to the inner transport.
 #include <string>
 #include <vector>
 
@@ -32,7 +32,7 @@ std::vector<std::string> SplitAtDots(const std::string& key) {
   return parts;
 }
 
-// Sets what `parts` of an option's key name; false if they name no rate.
+// Sets the rate that `parts` of an option key name. Returns false if they name no rate.
 bool SetRate(const std::vector<std::string>& parts, double rate, FaultPlan* plan) {
   FaultRates unused;
   if (!RateOf(&unused, parts.back())) return false;
@@ -54,8 +54,8 @@ bool SetRate(const std::vector<std::string>& parts, double rate, FaultPlan* plan
   return true;
 }
 
-// Reads the rates out of the options of `config`, the less precise first, and
-// takes them out of those of `inner`.
+// Reads the rates from the options of `config`, the least specific first, and removes them from
+// those of `inner`.
 void ReadRates(const TransportConfig& config, FaultPlan* plan, TransportConfig* inner) {
   for (size_t precision = 1; precision <= 3; ++precision) {
     for (const auto& [key, value] : config.options) {

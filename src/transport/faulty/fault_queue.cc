@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Names the stream of random numbers among others of the same seed.
+// Selects the random stream among those of the same seed.
 constexpr uint64_t kFaultStream = 0x6661756c7473;
 
 }  // namespace

@@ -1,6 +1,5 @@
-// One direction of a faulty transport: takes copies of frames, decides about
-// each, and gives them back when their time has come. Bounded: all its memory is
-// allocated when it is made. One thread; counts() from any.
+// One direction of a faulty transport: copies frames in, decides about each, and passes them on
+// when they are due. All memory is allocated at construction. Not thread-safe, except counts().
 #ifndef MILLRACE_TRANSPORT_FAULTY_FAULT_QUEUE_H_
 #define MILLRACE_TRANSPORT_FAULTY_FAULT_QUEUE_H_
 
@@ -19,39 +18,39 @@ class FaultQueue {
   struct Held {
     std::byte* data = nullptr;
     size_t bytes = 0;
-    NodeId peer = 0;            // where it goes to, or came from
-    int64_t due_ns = 0;         // passed on then at the latest
-    uint64_t after_taken = 0;   // passed on once so many were taken
-    FaultDecision decision;     // duplicate: a second copy is still to follow
-    bool fan_out = false;       // a multicast that is being sent to each peer
-    size_t fan_next = 0;        // index of the peer that is next
-    uint64_t inner_number = 0;  // of its last copy, as the inner transport counts
+    NodeId peer = 0;            // destination or source
+    int64_t due_ns = 0;         // pass at this time at the latest
+    uint64_t after_taken = 0;   // pass once this many frames were taken
+    FaultDecision decision;     // .duplicate: a second copy still follows
+    bool fan_out = false;       // a multicast that is sent to each peer separately
+    size_t fan_next = 0;        // index of the next peer
+    uint64_t inner_number = 0;  // number of its last copy in the inner transport
     std::span<const std::byte> view() const { return {data, bytes}; }
   };
 
-  // `groups` is how many kinds of peer have hold_frames slots of their own.
+  // The queue has `groups` times plan.hold_frames slots. `plan` outlives the queue.
   FaultQueue(const FaultPlan& plan, Direction direction, const TransportInfo& info, size_t groups);
 
-  // Frames of this peer that are held or in use; and of all peers.
+  // Slots in use, for frames to or from this peer; and free slots.
   size_t InUse(NodeId peer) const { return in_use_[Index(peer)]; }
   size_t FreeSlots() const { return free_.size(); }
 
-  // Copies the frame, unless it is to be dropped. There must be a free slot.
+  // Copies the frame into a slot, unless it is cut or dropped. Requires a free slot.
   void Take(NodeId peer, const OutFrame& frame, bool cut, int64_t now_ns);
 
-  // Calls pass(held) for each frame whose time has come, oldest first. It returns
-  // what became of it. Of a frame that was passed a second copy may follow later;
-  // after the last, last(slot) is called and the slot is in use until Free(slot).
+  // Calls pass(held) for each frame that is due, oldest first; its result says how to proceed. A
+  // second copy of a passed frame may follow later. After the last copy, Poll calls last(slot),
+  // and the slot stays in use until Free(slot).
   enum class Outcome { kPassed, kCut, kNotNow, kStop };
   template <typename Pass, typename Last>
   void Poll(int64_t now_ns, Pass pass, Last last);
   bool HasReady(int64_t now_ns) const;
   void Free(uint32_t slot);
-  // What frames lie in.
+  // Memory of all slots.
   std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
   const Held& held(uint32_t slot) const { return slots_[slot]; }
 
-  // When the next frame that has to wait is due; INT64_MAX if none has to.
+  // When the next frame that is not ready is due; INT64_MAX: none.
   int64_t NextDueNs(int64_t now_ns) const;
   const FaultCounts& counts() const { return counts_; }
   void CountCutFromMulticast() { Count(&counts_.cut_from_multicast); }
@@ -65,7 +64,7 @@ class FaultQueue {
     return taken_ >= held.after_taken || now_ns >= held.due_ns;
   }
   void Schedule(Held* held, int64_t now_ns);
-  // Whether a copy is still to follow; schedules it.
+  // Returns whether a second copy follows, and schedules it.
   bool CopyPassed(Held* held, int64_t now_ns);
 
   const FaultPlan& plan_;
@@ -76,7 +75,7 @@ class FaultQueue {
   std::vector<Held> slots_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> waiting_;  // slots in the order in which they were taken
-  std::vector<size_t> in_use_;     // slots, by peer; the last is for kAllNodes
+  std::vector<size_t> in_use_;     // slots in use, by peer; the last entry is for kAllNodes
   uint64_t taken_ = 0;
   FaultCounts counts_;
 };

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// How long to sleep while the inner transport has frames that there is no room for.
+// Longest sleep while the inner transport may have frames for which no slot is free.
 constexpr int64_t kFullSleepNs = 1'000'000;
 
 TransportInfo InfoOf(const Transport& inner) {
@@ -29,7 +29,7 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPl
     : Transport(InfoOf(*inner)),
       plan_(Valid(plan)),
       inner_(std::move(inner)),
-      // One more group than there are peers: multicasts.
+      // One group per peer, and one for multicasts.
       send_(plan_, Direction::kSend, info_, info_.peers.size() + 1),
       receive_(plan_, Direction::kReceive, info_, info_.peers.size()),
       cut_(PeerLimit(info_)) {
@@ -180,7 +180,7 @@ WaitResult FaultyTransport::Wait(int64_t deadline_ns, WaitFor what) {
     result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
     const bool over = result.receivable || result.sendable || result.woken;
     if (over || now_ns >= deadline_ns) {
-      // Without waiting: whether Wake() was called, which only the inner one knows.
+      // A zero-timeout Wait: only the inner transport knows whether Wake() was called.
       result.woken |= inner_->Wait(INT64_MIN, WaitFor::kReceive).woken;
       return result;
     }
@@ -188,7 +188,7 @@ WaitResult FaultyTransport::Wait(int64_t deadline_ns, WaitFor what) {
         std::min({deadline_ns, send_.NextDueNs(now_ns), receive_.NextDueNs(now_ns)});
     int64_t inner_until_ns = until_ns;
     if (receive_.FreeSlots() == 0) {
-      // The inner one would return at once with frames that there is no room for.
+      // The inner Wait would return at once for frames for which no slot is free.
       const timespec pause = {0, std::min(kFullSleepNs, SleepNs(*plan_.clock, until_ns))};
       nanosleep(&pause, nullptr);
       inner_until_ns = INT64_MIN;

@@ -1,12 +1,12 @@
-// A transport that misbehaves as a network may: decorates any other, and drops,
-// duplicates, reorders, delays, truncates and corrupts frames by a FaultPlan, in
-// both directions, or cuts peers off. The same plan, clock readings and sequence
-// of calls (of this endpoint and of its peers) give the same faults.
+// Decorates another transport with the faults of a network: drops, duplicates, reorders, delays,
+// truncates and corrupts frames by a FaultPlan, in both directions, and partitions peers. The
+// same plan, clock readings and sequence of calls (of this endpoint and its peers) give the same
+// faults.
 //
-// It copies every frame that passes, into memory allocated when it is made, so it
-// takes what the caller sends at once and gives out buffers of its own; a frame
-// that the inner transport has no room for is kept and tried again in each later
-// call, and counts as held. A peer with hold_frames frames held is busy.
+// Every frame is copied into memory allocated at construction: Send copies, and received frames
+// lie in buffers of this transport. If the inner transport has no room for a frame, the frame
+// stays held and each later call tries it again. Send is busy for a peer with hold_frames frames
+// held.
 #ifndef MILLRACE_TRANSPORT_FAULTY_TRANSPORT_H_
 #define MILLRACE_TRANSPORT_FAULTY_TRANSPORT_H_
 
@@ -20,17 +20,16 @@
 
 namespace millrace {
 
-// Registered as "faulty": option over names the transport to decorate, which gets
-// all options but these: seed, delay_min_us, delay_max_us, reorder_frames,
-// hold_frames, and FAULT, DIRECTION.FAULT or DIRECTION.PEER.FAULT with FAULT one
-// of drop, duplicate, reorder, delay, truncate, corrupt, and DIRECTION one of
-// send, receive; the more precise of two counts (send.3.drop=0.1).
+// Registered as "faulty". Option `over` names the inner transport, which gets all options except
+// seed, delay_min_us, delay_max_us, reorder_frames, hold_frames and the rates. A rate is FAULT,
+// DIRECTION.FAULT or DIRECTION.PEER.FAULT; FAULT is drop, duplicate, reorder, delay, truncate or
+// corrupt, DIRECTION is send or receive. The most specific rate applies (send.3.drop=0.1).
 class FaultyTransport : public Transport {
  public:
-  // Throws Error if the plan is not valid. Its clock must be that of `inner`.
+  // Throws Error if the plan is invalid. The plan's clock must be that of `inner`.
   FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan);
 
-  // The inner transport first: until then it may read the lanes' memory.
+  // Destroys the inner transport first: it may still read the memory of the queues.
   ~FaultyTransport() override { inner_.reset(); }
 
   SendResult Send(std::span<const OutFrame> frames) override;
@@ -43,8 +42,8 @@ class FaultyTransport : public Transport {
     return {receive_.memory()};
   }
 
-  // From now on nothing passes to and from that peer (a multicast goes to each of
-  // the others), or everything again. Any thread.
+  // While `cut`, drops all frames to and from the peer; multicasts go to each other peer
+  // separately. Any thread.
   void Partition(NodeId peer, bool cut);
 
   // Any thread.
@@ -57,12 +56,12 @@ class FaultyTransport : public Transport {
   bool IsCut(NodeId peer) const {
     return peer < cut_.size() && cut_[peer].load(std::memory_order_relaxed);
   }
-  // Passes to the inner transport what is due and what it has room for.
+  // Passes to the inner transport the frames that are due, as far as it has room.
   void PumpSend(int64_t now_ns);
   FaultQueue::Outcome PassToInner(FaultQueue::Held* held);
   FaultQueue::Outcome FanOut(FaultQueue::Held* held);
   FaultQueue::Outcome SendInner(NodeId to, FaultQueue::Held* held);
-  // Takes from the inner transport what there is room for.
+  // Takes frames from the inner transport while slots are free.
   void PumpReceive(int64_t now_ns);
   bool Full(NodeId peer) const {
     return send_.InUse(peer) >= static_cast<size_t>(plan_.hold_frames);
@@ -78,7 +77,7 @@ class FaultyTransport : public Transport {
   std::atomic<int> cut_count_{0};
   std::vector<uint32_t> in_flight_;  // slots of send_ that the inner transport reads
   std::vector<uint32_t> lent_;       // slots of receive_ that the caller reads
-  std::vector<NodeId> refused_;      // destinations whose frames met kBusy; room for all
+  std::vector<NodeId> refused_;      // destinations that Send was busy for; capacity for all
   bool send_stuck_ = false;          // the inner transport was busy
 };
 

@@ -33,7 +33,7 @@ LoopbackEndpoint::~LoopbackEndpoint() {
   std::lock_guard<std::mutex> lock(hub_->connecting);
   place_.open = false;
   LoopbackHub::State::Drain(&place_);
-  // Whoever waits for room here learns that frames are dropped from now on.
+  // Senders that wait for room here must learn that frames are dropped from now on.
   hub_->AnnounceRoom(&place_);
 }
 
@@ -93,7 +93,7 @@ size_t LoopbackEndpoint::SendTo(NodeId node, std::span<const OutFrame> frames, T
 }
 
 bool LoopbackEndpoint::SendToAll(const OutFrame& frame, Tally* tally) {
-  // A credit of every receiver first, so that all get the frame or none does.
+  // Take a credit of every receiver first, so that all receive the frame or none does.
   credited_.clear();
   uint64_t unreachable = 0;
   for (NodeId peer : info_.peers) {
@@ -124,7 +124,7 @@ bool LoopbackEndpoint::SendToAll(const OutFrame& frame, Tally* tally) {
 void LoopbackEndpoint::GiveBack(NodeId node) {
   LoopbackPlace& place = hub_->places[node];
   place.ring->ReturnCredits(1);
-  // Another sender may have found the queue full meanwhile.
+  // Another sender may have found the queue full in the meantime.
   hub_->AnnounceRoom(&place);
 }
 
@@ -170,7 +170,7 @@ void LoopbackEndpoint::Wake() {
 
 WaitResult LoopbackEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (;;) {
-    const uint32_t heard = place_.bell.OnFrame();
+    const uint32_t heard = place_.bell.rings();
     WaitResult result;
     result.receivable = place_.ring->Ready();
     result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
@@ -188,7 +188,7 @@ bool LoopbackEndpoint::RoomAppeared() {
   for (NodeId peer : info_.peers) {
     if (!full_[peer]) continue;
     LoopbackPlace& place = hub_->places[peer];
-    // Before looking: who makes room afterwards will see that it is wanted.
+    // Set before the check: a receiver that frees slots afterwards sees the request.
     place.wanted.store(true, std::memory_order_seq_cst);
     if (place.open.load(std::memory_order_seq_cst) && !place.ring->HasCredit()) continue;
     SetFull(peer, false);

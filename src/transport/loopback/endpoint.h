@@ -1,5 +1,5 @@
-// The two halves of the loopback transport: the place of each node in a hub,
-// shared by all, and the endpoint that one node's thread calls.
+// The two parts of the loopback transport: the hub's shared state with one place per node, and
+// the endpoint that a node's thread calls.
 #ifndef MILLRACE_TRANSPORT_LOOPBACK_ENDPOINT_H_
 #define MILLRACE_TRANSPORT_LOOPBACK_ENDPOINT_H_
 
@@ -14,14 +14,14 @@
 
 namespace millrace {
 
-// A node's queue and what wakes its thread.
+// A node's receive queue and the doorbell of its thread.
 struct LoopbackPlace {
-  // Made at the first Connect and kept: a sender may still be copying into it
-  // when its endpoint goes.
+  // Created by the first Connect and kept, since a sender may still copy into it when the
+  // endpoint is destroyed.
   std::unique_ptr<FrameRing> ring;
-  std::atomic<bool> open{false};  // set after `ring` is made; cleared with the endpoint
+  std::atomic<bool> open{false};  // set after `ring` is created; cleared with the endpoint
   Doorbell bell;
-  // Somebody waits for room in this queue.
+  // A sender waits for room in this queue.
   std::atomic<bool> wanted{false};
 };
 
@@ -29,9 +29,9 @@ class LoopbackHub::State {
  public:
   explicit State(const LoopbackOptions& options) : options(options), places(options.nodes) {}
 
-  // Wakes whoever waits for room in the queue of `place`.
+  // If a sender waits for room in the queue of `place`, wakes all nodes.
   void AnnounceRoom(LoopbackPlace* place);
-  // Drops what is in the queue of `place`, whose endpoint is gone or not there yet.
+  // Drops all frames in the queue of `place`. Requires that `place` is not open.
   static void Drain(LoopbackPlace* place);
 
   const LoopbackOptions options;
@@ -50,38 +50,37 @@ class LoopbackEndpoint : public Transport {
   void Release() override;
   WaitResult Wait(int64_t deadline_ns, WaitFor what) override;
   void Wake() override;
-  // The ring outlives the endpoint: a node that connects again gets the same.
+  // The ring outlives the endpoint: a node that connects again gets the same ring.
   std::vector<std::span<const std::byte>> ReceiveMemory() const override {
     return {place_.ring->memory()};
   }
 
  private:
-  // What one call of Send adds to the counters.
+  // Contribution of one Send call to the counters.
   struct Tally {
     uint64_t bytes = 0, transmissions = 0, unreachable = 0;
   };
 
-  // How many of the frames, all to one node, were accepted.
+  // Returns how many leading frames were accepted. All frames have the destination `node`.
   size_t SendTo(NodeId node, std::span<const OutFrame> frames, Tally* tally);
   bool SendToAll(const OutFrame& frame, Tally* tally);
-  // The beginning of `frames` that can be sent as one run: to the same node and not
-  // too long.
+  // Length of the leading run of frames to one node, none of them too long.
   static size_t Run(std::span<const OutFrame> frames, size_t max_frame_bytes);
   void SetFull(NodeId node, bool full);
   void RingLater(NodeId node);
   void RingReceivers();
   void GiveBack(NodeId node);  // one credit
-  // Whether a queue that refused a frame has room; else asks to be told.
+  // Returns whether a queue that refused a frame has room. Otherwise requests a wake-up.
   bool RoomAppeared();
 
   std::shared_ptr<LoopbackHub::State> hub_;
   LoopbackPlace& place_;
   std::atomic<bool> woken_{false};
-  std::vector<bool> full_;  // by node: refused a frame, and no room was seen since
-  size_t full_count_ = 0;   // of them set
-  // Their capacities are those of all nodes from the start.
-  std::vector<NodeId> credited_;  // receivers that have room for the multicast being sent
-  std::vector<NodeId> to_ring_;   // receivers of the batch being sent
+  std::vector<bool> full_;  // by node: refused a frame and has had no room since
+  size_t full_count_ = 0;   // number of entries set
+  // The capacity of these vectors is reserved for all nodes at construction.
+  std::vector<NodeId> credited_;  // receivers of the current multicast whose credit was taken
+  std::vector<NodeId> to_ring_;   // receivers of the current batch
   std::vector<bool> will_ring_;   // by node: is in to_ring_
 };
 

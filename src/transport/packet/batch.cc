@@ -11,8 +11,8 @@ iovec Piece(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
-// `attempts` counts those of one frame. An interface that went down leaves an error for
-// the next call, though it may be up again: a second call tells.
+// `attempts` counts the failed attempts for one frame. An interface that went down leaves an
+// error for the next call even if it is up again, so a first failure is retried.
 SendErrorClass Judge(int error, int* attempts) {
   const SendErrorClass verdict = ClassifySendError(error);
   if (verdict != SendErrorClass::kFailed) return verdict;

@@ -1,6 +1,6 @@
-// Ethernet frames on their way into the kernel: gathered from the memory of frames,
-// sent with one call for all, through the interface's queue (so that traffic shaping
-// holds). Sends in order. All memory is set aside when it is made. Not thread-safe.
+// A batch of outgoing Ethernet frames: gathers them from the caller's memory and sends them in
+// order with one system call, through the interface's queue (so that traffic shaping applies).
+// All memory is allocated at construction. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_PACKET_BATCH_H_
 #define MILLRACE_TRANSPORT_PACKET_BATCH_H_
 
@@ -19,14 +19,15 @@ class PacketBatch {
  public:
   static constexpr size_t kMostFrames = DatagramLink::kMostBatch;
 
-  // `fd` is a bound packet socket that outlives it.
+  // `fd`: a bound packet socket that outlives the batch.
   explicit PacketBatch(int fd) : fd_(fd) {}
 
-  // There must be room. The frame's memory is read by Flush.
+  // Requires fewer than kMostFrames frames in the batch. The frame's memory must stay valid until
+  // Flush returns.
   void Add(const PacketHead& head, const OutFrame& frame);
-  // Afterwards the batch is empty; frames that are not done with were not sent.
+  // Sends the frames and empties the batch. Frames that it did not process were not sent.
   DatagramLink::Flushed Flush();
-  // Sends one frame at once; false if there is no room for it now.
+  // Sends one frame at once. Returns false if there is no room now.
   bool SendNow(const PacketHead& head, std::span<const std::byte> bytes);
 
  private:

@@ -1,4 +1,4 @@
-// Which of this machine's network interfaces the packet transport uses.
+// Selects the network interface of the packet transport.
 #ifndef MILLRACE_TRANSPORT_PACKET_INTERFACE_H_
 #define MILLRACE_TRANSPORT_PACKET_INTERFACE_H_
 
@@ -13,14 +13,13 @@ struct PacketInterface {
   std::string name;
   int index = 0;
   MacAddress address;
-  size_t mtu = 0;  // bytes that a frame may have after its Ethernet header
+  size_t mtu = 0;  // largest Ethernet payload, in bytes
 };
 
-// The interface that `text` names, by its name or by its Ethernet address; with or
-// without IP addresses. Throws Error with one line beginning "transport packet:
-// interface=": there is none (lists those there are), several have the address, it is no
-// Ethernet device (the loopback device is none), or it is down; as ListNetworkDevices
-// does where the kernel lists none.
+// Finds an interface by its name or Ethernet address, with or without IP addresses. Throws Error
+// with one line that begins with "transport packet: interface=" if there is none (lists the
+// available ones), several have the address, it is not an Ethernet device (nor is the loopback
+// device), or it is down. Also throws as ListNetworkDevices does.
 PacketInterface FindPacketInterface(const std::string& text);
 
 }  // namespace millrace

@@ -11,11 +11,11 @@
 namespace millrace {
 namespace {
 
-// While blocks are held, the kernel calls the ring readable all the time: looked at anew
-// after as long as it keeps a block open.
+// Maximum sleep while blocks are held: the kernel then reports the ring readable at all times, so
+// the link does not poll the ring but checks it once per block timeout.
 constexpr int64_t kHoldingPauseNs = 1'000'000;
-// Credits are looked for once in so many blocks, where there are that many: far less than a
-// quarter of a window, which a credit is for.
+// While blocks keep arriving, credits are read once per this many blocks. These are far fewer
+// frames than the quarter of a window that a credit covers.
 constexpr uint32_t kBlocksPerLook = 8;
 
 }  // namespace
@@ -76,7 +76,7 @@ bool PacketLink::Read(Sink* sink) {
   const bool block = ring_.ReadBlock([&](std::span<const std::byte> packet, uint64_t position) {
     return TakePacket(packet, position, sink);
   });
-  // Blocks are found in memory, credits by a system call.
+  // Reading a block needs no system call, reading credits does.
   const bool look = !block || ++blocks_read_ % kBlocksPerLook == 0;
   const bool credits = look && ReadCredits(sink);
   if (const uint64_t overruns = ring_.TakeOverruns()) sink->Drop(DropReason::kOverrun, overruns);
@@ -116,7 +116,7 @@ DatagramLink::Polled PacketLink::Poll(int wake, int64_t ns, bool wants_room) {
                       {wake, POLLIN, 0}};
   const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
   ppoll(polled, 3, &timeout, nullptr);
-  // That the interface went down; would end every sleep at once.
+  // Clears errors (interface down), which would otherwise end every sleep at once.
   for (const pollfd& each : {polled[0], polled[1]}) {
     if (each.revents & POLLERR) GetSocketInt(each.fd, SOL_SOCKET, SO_ERROR);
   }

@@ -1,6 +1,6 @@
-// Raw Ethernet as a link: two sockets on one interface. Frames and probes arrive in a
-// ring, whose blocks the kernel hands over once they are full or a millisecond old;
-// credits, which a sender waits for, arrive at once, at the socket that also sends.
+// The raw Ethernet link: two sockets on one interface. Frames and probes arrive in a ring, whose
+// blocks the kernel hands over when they are full or have been open for a millisecond. Credits,
+// which senders wait for, arrive without this delay at the other socket, which also sends.
 #ifndef MILLRACE_TRANSPORT_PACKET_LINK_H_
 #define MILLRACE_TRANSPORT_PACKET_LINK_H_
 
@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-// What ConnectPacket has found out.
+// Parameters determined by ConnectPacket.
 struct PacketPlan {
   PacketInterface interface;
   NodeId node = 0;
@@ -31,7 +31,7 @@ struct PacketPlan {
 
 class PacketLink : public DatagramLink {
  public:
-  // Throws Error with one line if there are no such sockets.
+  // Throws Error with one line if the sockets cannot be opened.
   explicit PacketLink(const PacketPlan& plan);
 
   void Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame& frame) override;
@@ -52,19 +52,20 @@ class PacketLink : public DatagramLink {
     NodeId node;
   };
   static constexpr size_t kNone = SIZE_MAX;
-  static constexpr size_t kCredits = 16, kCreditRoom = 64;  // read at once; bytes of each
+  // Maximum credits per read, and bytes of each buffer.
+  static constexpr size_t kCredits = 16, kCreditRoom = 64;
 
   PacketHead HeadFor(size_t peer, DatagramKind kind, uint16_t tag, size_t bytes,
                      uint32_t sequence) const;
   bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
-  // What Sink::Take says of it; false if it was dropped.
+  // Returns the result of Sink::Take; false if the packet was dropped.
   bool TakePacket(std::span<const std::byte> packet, uint64_t position, Sink* sink);
   bool ReadCredits(Sink* sink);
 
   const NodeId node_;
   const uint16_t group_;
   std::vector<Peer> peers_;
-  std::vector<size_t> by_node_;  // kNone: no peer
+  std::vector<size_t> by_node_;  // kNone: not a peer
   const FileDescriptor socket_;  // sends, and receives credits
   PacketBatch batch_;
   PacketRing ring_;

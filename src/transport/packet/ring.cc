@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The shortest that the kernel has.
+// The kernel's shortest block timeout.
 constexpr unsigned kBlockOpenMs = 1;
 
 std::atomic_ref<uint32_t> StatusOf(tpacket_block_desc* block) {
@@ -28,7 +28,7 @@ PacketRing::PacketRing(FileDescriptor fd, size_t block_bytes, size_t blocks)
   if (!SetSocketInt(this->fd(), SOL_PACKET, PACKET_VERSION, TPACKET_V3)) {
     throw Error(field, "this kernel has no such rings: ", ErrnoText(errno));
   }
-  // Frames are laid one behind the other, so their size is only what the kernel checks.
+  // TPACKET_V3 packs frames back to back; the kernel only validates tp_frame_size.
   constexpr unsigned kFrameBytes = 2048;
   tpacket_req3 request{};
   request.tp_block_size = static_cast<unsigned>(block_bytes);
@@ -63,7 +63,7 @@ void PacketRing::GiveBack(uint64_t position) {
 uint64_t PacketRing::TakeOverruns() {
   if (!losing_) return 0;
   losing_ = false;
-  tpacket_stats_v3 counts{};  // the kernel begins anew
+  tpacket_stats_v3 counts{};  // reading resets the kernel's counters
   socklen_t length = sizeof(counts);
   getsockopt(fd(), SOL_PACKET, PACKET_STATISTICS, &counts, &length);
   return counts.tp_drops;

@@ -1,7 +1,7 @@
-// What arrives at a raw socket, in memory that is shared with the kernel
-// (TPACKET_V3): it lays packets into blocks one behind the other, and hands a block over
-// when it is full or has been open for a millisecond. Blocks form a ring, used and given
-// back in order; while none is free, the kernel drops what arrives. Not thread-safe.
+// The receive ring of a raw socket, in memory shared with the kernel (TPACKET_V3). The kernel
+// packs packets back to back into blocks and hands a block over when it is full or has been open
+// for a millisecond. Blocks form a ring; they are used and released in order. While no block is
+// free, the kernel drops packets. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_PACKET_RING_H_
 #define MILLRACE_TRANSPORT_PACKET_RING_H_
 
@@ -17,33 +17,33 @@ namespace millrace {
 
 class PacketRing {
  public:
-  // `fd` is a packet socket that is not bound yet, which is then owned. `block_bytes` is
-  // a multiple of the page. Throws Error with one line if there is no such ring.
+  // Takes ownership of `fd`, a packet socket that is not bound yet. `block_bytes` is a multiple
+  // of the page size. Throws Error with one line if the ring cannot be created.
   PacketRing(FileDescriptor fd, size_t block_bytes, size_t blocks);
   ~PacketRing();
   PacketRing(const PacketRing&) = delete;
   PacketRing& operator=(const PacketRing&) = delete;
 
   int fd() const { return fd_.get(); }
-  // All blocks. (These are pages of the kernel's: a device may not be able to map them.)
+  // Memory of all blocks. The pages belong to the kernel; a device may be unable to map them.
   std::span<const std::byte> memory() const { return {memory_, block_bytes_ * blocks_}; }
 
-  // Calls take(packet, position) for each packet of the next block, if there is one, and
-  // returns whether there was. A packet begins with its Ethernet header, which ends on a
-  // multiple of 8 bytes; empty: it was longer than a block. The block stays in use until
-  // it is given back if `take` has returned true for one of its packets.
+  // Calls take(packet, position) for each packet of the next block. Returns false if there is no
+  // block. A packet starts with its Ethernet header, which ends at a multiple of 8 bytes; it is
+  // empty if the packet did not fit into a block. If `take` returns true for any packet, the
+  // block stays in use until GiveBack.
   template <typename Take>
   bool ReadBlock(Take take);
-  // All blocks before `position` are free again.
+  // Frees all blocks before `position`.
   void GiveBack(uint64_t position);
-  uint64_t head() const { return head_; }  // the position of the block to be read next
+  uint64_t head() const { return head_; }  // position of the next block to read
   bool holding() const { return tail_ != head_; }
-  // Packets that the kernel dropped for lack of a block since the last call, as far as
-  // the blocks that were read tell.
+  // Packets that the kernel dropped for lack of a free block since the last call, as far as the
+  // blocks read so far report them.
   uint64_t TakeOverruns();
 
-  // What a packet of `bytes` (with its Ethernet header) takes up in a block, and what a
-  // block takes up itself, at most.
+  // Upper bounds on the space in a block: for a packet of `bytes` (with its Ethernet header), and
+  // for the block's own header.
   static constexpr size_t BytesInBlock(size_t bytes) { return bytes + 104; }
   static constexpr size_t kBlockHeadBytes = 64;
 
@@ -51,7 +51,7 @@ class PacketRing {
   tpacket_block_desc* BlockAt(uint64_t position) const {
     return reinterpret_cast<tpacket_block_desc*>(memory_ + position % blocks_ * block_bytes_);
   }
-  // The next block if the kernel has handed it over; else null.
+  // The next block if the kernel has handed it over, else null.
   tpacket_block_desc* Next() const;
 
   FileDescriptor fd_;

@@ -21,7 +21,7 @@ constexpr uint32_t OffsetOf(size_t in_prefix) {
 }  // namespace
 
 FileDescriptor OpenPacketSocket() {
-  // Protocol 0: nothing arrives before the filter is there.
+  // Protocol 0: nothing arrives before the filter is attached.
   FileDescriptor fd(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() >= 0) return fd;
   if (errno == EPERM || errno == EACCES) {
@@ -33,13 +33,14 @@ FileDescriptor OpenPacketSocket() {
 }
 
 void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilter& filter) {
-  // The kernel loads numbers as big-endian, the prefix has little-endian ones.
+  // BPF loads 16-bit values as big-endian; the prefix is little-endian.
   const uint32_t group = htons(filter.group), node = htons(filter.node);
   const auto credit = static_cast<uint32_t>(DatagramKind::kCredit);
-  constexpr uint8_t kDrop = 9;  // the last statement, counted from the first
+  constexpr uint8_t kDrop = 9;  // index of the last statement
   const uint8_t not_credit = filter.credits ? 1 : 0, is_credit = filter.credits ? 0 : 1;
   sock_filter program[] = {
-      // PACKET_HOST, PACKET_BROADCAST, PACKET_MULTICAST: not for others, not from us.
+      // Accept PACKET_HOST, PACKET_BROADCAST and PACKET_MULTICAST: drop frames for other hosts
+      // and frames that this machine sends.
       BPF_STMT(BPF_LD | BPF_B | BPF_ABS, static_cast<uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE)),
       BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_MULTICAST, kDrop - 2, 0),
       BPF_STMT(BPF_LD | BPF_H | BPF_ABS, OffsetOf(offsetof(PacketPrefix, group))),
@@ -48,7 +49,7 @@ void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilt
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, node, 0, kDrop - 6),
       BPF_STMT(BPF_LD | BPF_B | BPF_ABS, OffsetOf(offsetof(PacketPrefix, kind))),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, credit, is_credit, not_credit),
-      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  // all of it
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),  // the whole frame
       BPF_STMT(BPF_RET | BPF_K, 0),
   };
   const sock_fprog attached = {sizeof(program) / sizeof(program[0]), program};

@@ -1,5 +1,5 @@
-// Raw sockets on one network interface, which get only the Ethernet frames that are
-// meant for one node of one group.
+// Raw sockets on one network interface that receive only the Ethernet frames for one node of one
+// group.
 #ifndef MILLRACE_TRANSPORT_PACKET_SOCKET_H_
 #define MILLRACE_TRANSPORT_PACKET_SOCKET_H_
 
@@ -13,18 +13,18 @@ namespace millrace {
 
 struct PacketFilter {
   uint16_t group = 0;
-  NodeId node = 0;       // frames to it
-  bool credits = false;  // credits only; else all but credits
+  NodeId node = 0;       // the destination node
+  bool credits = false;  // true: only credits; false: everything but credits
 };
 
-// A raw socket that gets nothing until it is bound. Throws Error with one line: without
-// CAP_NET_RAW it says how to grant it.
+// Opens a raw socket that receives nothing until it is bound. Throws Error with one line; if
+// CAP_NET_RAW is missing, the line says how to grant it.
 FileDescriptor OpenPacketSocket();
 
-// From now on the socket gets what passes `filter` (checked by the kernel) of what
-// arrives at `interface` for this machine: never what this machine sends, nor what a
-// promiscuous interface takes in for others. What it sends goes out there. Throws Error
-// with one line.
+// Binds the socket to `interface`, for sending and receiving. From now on it receives the frames
+// that arrive there for this machine and pass `filter`, which the kernel applies. It never
+// receives frames that this machine sends, or frames for other machines that a promiscuous
+// interface picks up. Throws Error with one line.
 void BindPacketSocket(int fd, const PacketInterface& interface, const PacketFilter& filter);
 
 }  // namespace millrace

@@ -18,10 +18,10 @@ namespace {
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 65535;
 constexpr int64_t kMostWindow = 1 << 20;
 constexpr int64_t kMostRingBytes = 1 << 30;
-// A wake-up less for each more, but the window is of whole blocks (WindowFor), so fewer make
-// more of the same memory.
+// More frames per block save wake-ups, but the window counts whole blocks (WindowFor), so fewer
+// frames per block allow a larger window in the same memory.
 constexpr size_t kFramesInBlock = 3;
-constexpr size_t kLeastPacketBytes = 60;  // shorter ones are padded on the wire
+constexpr size_t kLeastPacketBytes = 60;  // devices pad shorter packets
 
 void ExpectRanges(const PacketOptions& options) {
   ExpectInteger("packet", "group", options.group, 0, UINT16_MAX);
@@ -36,7 +36,7 @@ void ExpectRanges(const PacketOptions& options) {
   }
 }
 
-// But for what only the interface tells.
+// Checks and parses all that does not depend on the interface.
 std::map<NodeId, MacAddress> ParseAddresses(const PacketOptions& options) {
   std::map<NodeId, MacAddress> addresses;
   for (const auto& [node, text] : options.peers) {
@@ -85,14 +85,14 @@ size_t BlockBytesFor(size_t frame_bytes, int64_t wanted) {
   return bytes;
 }
 
-// A frame that comes alone has a block for itself, so the ring surely holds as many frames
-// as blocks. A quarter is for probes.
+// A frame that arrives alone takes a whole block, so the ring is certain to hold as many frames
+// as it has blocks. One quarter is reserved for probes.
 uint32_t WindowFor(size_t blocks, size_t peers) {
   return static_cast<uint32_t>(std::clamp<size_t>(blocks / 4 * 3 / peers, 1, 1024));
 }
 
-// Frames that can lie in the ring if peers keep to their windows, even where one has
-// begun anew.
+// Upper bound on frames in the ring if peers respect their windows. The factor 2 allows for peers
+// that have restarted.
 size_t InboxFor(const PacketPlan& plan, uint32_t window) {
   const size_t in_block = plan.block_bytes / PacketRing::BytesInBlock(kLeastPacketBytes);
   const size_t sent = 2 * plan.peers.size() * std::max(window, SendWindow::kFirstWindow);
@@ -103,7 +103,7 @@ std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
   config.ExpectOnly({"interface", "peers", "group", "max_frame_bytes", "window_frames",
                      "block_bytes", "ring_blocks", "send_buffer_bytes", "silence_ms"});
   PacketOptions options;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectPacket knows the bounds
+  constexpr int64_t kMost = INT64_MAX;  // ConnectPacket checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.interface = config.Text("interface");

@@ -1,5 +1,5 @@
-// The Ethernet frames of the packet transport, byte by byte as docs/packet.md has
-// them. Numbers are little-endian but for the EtherType.
+// Wire format of the packet transport, specified in docs/packet.md. Numbers are little-endian,
+// except the EtherType.
 #ifndef MILLRACE_TRANSPORT_PACKET_WIRE_H_
 #define MILLRACE_TRANSPORT_PACKET_WIRE_H_
 
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// IEEE 802, local experimental EtherType 1.
+// IEEE 802 Local Experimental EtherType 1.
 inline constexpr uint16_t kPacketEtherType = 0x88b5;
 inline constexpr uint8_t kPacketMagic = 0xd6;
 
@@ -26,15 +26,15 @@ struct EthernetHeader {
 };
 static_assert(sizeof(EthernetHeader) == 14);
 
-// What follows it.
+// Follows the Ethernet header.
 struct PacketPrefix {
   uint8_t magic = kPacketMagic;
   uint8_t kind = 0;    // DatagramKind
-  uint16_t group = 0;  // the cluster
+  uint16_t group = 0;  // cluster
   NodeId from = 0, to = 0;
-  uint16_t tag = 0;       // of the sender's session
-  uint16_t bytes = 0;     // that follow the prefix; more than that is padding
-  uint32_t sequence = 0;  // as DatagramKind says
+  uint16_t tag = 0;       // of the sender's session id
+  uint16_t bytes = 0;     // length after the prefix; the rest is padding
+  uint32_t sequence = 0;  // see DatagramKind
 };
 static_assert(sizeof(PacketPrefix) == 16);
 
@@ -50,9 +50,9 @@ inline PacketHead MakePacketHead(const EthernetHeader& ethernet, const PacketPre
   return head;
 }
 
-// Reads a whole Ethernet frame, padded or not. Fills in all of `datagram` but peer and
-// position; its bytes are the part of `packet` that is no padding. False if no endpoint
-// of this version sends such a frame.
+// Parses a whole Ethernet frame, with or without padding. Fills in all of `datagram` except
+// `peer` and `position`; its bytes are the part of `packet` after the prefix, without padding.
+// Returns false if no endpoint of this version sends such a frame.
 inline bool ParsePacket(std::span<const std::byte> packet, EthernetHeader* ethernet,
                         PacketPrefix* prefix, Datagram* datagram) {
   if (packet.size() < kPacketHeadBytes) return false;

@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 constexpr std::byte kPadding[kUdpAlign] = {};
-// Of one message; ICMP may leave an error for the socket between any two.
+// Attempts per message: ICMP may leave an error on the socket between any two.
 constexpr int kMostAttempts = 8;
 
 iovec Piece(const void* data, size_t bytes) { return {const_cast<void*>(data), bytes}; }
@@ -35,7 +35,7 @@ void UdpBatch::Add(const InetAddress& to, const UdpPrefix& prefix, const OutFram
 bool UdpBatch::Extends(const Message& message, const Frame& frame) const {
   const Frame& first = frames_[message.first];
   const Frame& last = frames_[message.first + message.count - 1];
-  // All segments are of the length of the first, but for the last.
+  // All segments have the length of the first; the last may be shorter.
   return frame.to == first.to && first.datagram <= segment_bytes_ &&
          last.datagram == first.datagram && frame.datagram <= first.datagram &&
          message.count < kMostSegments &&
@@ -80,7 +80,7 @@ void UdpBatch::FillHeader(size_t index) {
 SendErrorClass UdpBatch::Judge(int error, int* attempts) {
   const SendErrorClass verdict = ClassifySendError(error);
   if (verdict != SendErrorClass::kFailed) return verdict;
-  // Perhaps about an earlier datagram to somebody else.
+  // The error may concern an earlier datagram to another peer.
   socket_->ForgetErrors();
   return ++*attempts < kMostAttempts ? SendErrorClass::kAgain : SendErrorClass::kFailed;
 }
@@ -104,7 +104,7 @@ DatagramLink::Flushed UdpBatch::Flush() {
     if (count >= 0) {
       finish(count, false);
     } else if (messages_[sent].count > 1 && (error == EINVAL || error == EIO)) {
-      // No segmentation on this path, whatever the kernel said at the start.
+      // This path does not support segmentation, although the socket accepted the option.
       segment_bytes_ = 0;
       Group(result.frames);
       sent = 0;

@@ -1,7 +1,7 @@
-// Datagrams on their way into the kernel: gathered from the memory of frames, sent
-// with one call for all; frames to the same peer that fill datagrams of the same
-// length become one message that the kernel or the device segments (GSO). Sends in
-// order. All memory is set aside when it is made. Not thread-safe.
+// A batch of outgoing datagrams: gathers them from the caller's memory and sends them in order
+// with one system call. Consecutive datagrams of the same length to the same peer form one
+// message that the kernel or the device segments (GSO). All memory is allocated at construction.
+// Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_UDP_BATCH_H_
 #define MILLRACE_TRANSPORT_UDP_BATCH_H_
 
@@ -21,31 +21,32 @@ class UdpBatch {
  public:
   static constexpr size_t kMostFrames = DatagramLink::kMostBatch;
 
-  // `socket` outlives it. Datagrams above `segment_bytes` are not segments: they
-  // would not fit the path.
+  // `socket` outlives the batch. Datagrams longer than `segment_bytes` are not sent as segments,
+  // since they do not fit the path.
   UdpBatch(UdpSocket* socket, size_t segment_bytes);
 
-  // There must be room. The memory of `to` and of the frame is read by Flush.
+  // Requires fewer than kMostFrames frames in the batch. `to` and the frame's memory must stay
+  // valid until Flush returns.
   void Add(const InetAddress& to, const UdpPrefix& prefix, const OutFrame& frame);
 
-  // Afterwards the batch is empty; frames that are not done with were not sent.
+  // Sends the datagrams and empties the batch. Frames that it did not process were not sent.
   DatagramLink::Flushed Flush();
 
-  // Sends one short datagram; false if there is no room for it now.
+  // Sends one short datagram at once. Returns false if there is no room now.
   bool SendNow(const InetAddress& to, std::span<const std::byte> datagram);
 
  private:
-  // Prefix, header, payload and padding of each.
+  // Prefix, header, payload and padding of a datagram.
   static constexpr size_t kPieces = 4;
-  // Few enough for a message of packets of 1,500 bytes to pass a shaper whose burst is 64 KiB:
-  // what is longer it takes apart again.
+  // Keeps a message of 1500-byte packets below 64 KiB: a traffic shaper with a burst of that size
+  // splits longer messages.
   static constexpr size_t kMostSegments = 32;
 
   struct Frame {
     UdpPrefix prefix;
     const InetAddress* to = nullptr;
     size_t bytes = 0;     // header and payload
-    size_t datagram = 0;  // with prefix and padding
+    size_t datagram = 0;  // `bytes` plus prefix and padding
   };
   struct Message {
     size_t first = 0, count = 0;  // frames
@@ -54,10 +55,10 @@ class UdpBatch {
   };
 
   bool Extends(const Message& message, const Frame& frame) const;
-  // Makes messages of frames [first, count_), put behind those there are.
+  // Rebuilds the messages from frames [first, count_).
   void Group(size_t first);
   void FillHeader(size_t index);
-  // What to do about the first message, which failed with `error`.
+  // Classifies `error` of the first unsent message and counts the attempt.
   SendErrorClass Judge(int error, int* attempts);
 
   UdpSocket* const socket_;

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The next word of `text`, which is cut off; "" at its end.
+// Removes the next word from `text` and returns it; "" at the end.
 std::string_view TakeWord(std::string_view* text) {
   constexpr std::string_view kSpace = " \t\n";
   text->remove_prefix(std::min(text->find_first_not_of(kSpace), text->size()));
@@ -47,7 +47,7 @@ struct Found {
 std::optional<UdpErrorCounts> ParseUdpErrors(std::string_view text, bool is_v6) {
   Found found;
   if (is_v6) {
-    // A name and a number in each line.
+    // One name and one number per line.
     constexpr std::string_view kPrefix = "Udp6";
     while (!text.empty()) {
       std::string_view line = TakeLine(&text);
@@ -56,7 +56,7 @@ std::optional<UdpErrorCounts> ParseUdpErrors(std::string_view text, bool is_v6) 
     }
     return found.Get();
   }
-  // A line of names and a line of numbers for each protocol.
+  // Per protocol, one line of names and one line of numbers.
   while (!text.empty()) {
     std::string_view names = TakeLine(&text), numbers = TakeLine(&text);
     if (TakeWord(&names) != "Udp:" || TakeWord(&numbers) != "Udp:") continue;

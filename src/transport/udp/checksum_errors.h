@@ -1,6 +1,6 @@
-// Which of the datagrams that the kernel dropped for a UDP socket had a wrong checksum. It counts
-// all of a socket's drops in one number, and checksum errors for its network namespace only, so
-// the two are compared. Not thread-safe.
+// Determines how many of the datagrams that the kernel dropped for a UDP socket had a wrong
+// checksum. The kernel has one drop counter per socket, but counts checksum errors only per
+// network namespace, so the two are compared. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_UDP_CHECKSUM_ERRORS_H_
 #define MILLRACE_TRANSPORT_UDP_CHECKSUM_ERRORS_H_
 
@@ -12,36 +12,39 @@
 
 namespace millrace {
 
-// Of all UDP sockets of a network namespace and one version of IP, since it began.
+// Counters of all UDP sockets of a network namespace for one IP version, since its creation.
 struct UdpErrorCounts {
   uint64_t checksum = 0;  // InCsumErrors
   uint64_t no_room = 0;   // RcvbufErrors
 };
 
-// Reads /proc/net/snmp, or /proc/net/snmp6 where `is_v6`. Nothing if it does not say.
+// Parses the text of /proc/net/snmp, or /proc/net/snmp6 if `is_v6`. Empty if the counters are
+// missing.
 std::optional<UdpErrorCounts> ParseUdpErrors(std::string_view text, bool is_v6);
 
-// Tells apart what a socket's drops were.
+// Classifies the drops of one socket.
 class UdpDropJudge {
  public:
   explicit UdpDropJudge(const UdpErrorCounts& now) : last_(now) {}
 
-  // Of `drops` of the socket since the last call, how many were checksum errors; `now`: the
-  // namespace's counts. What is not certain, since other sockets drop datagrams too, is none.
+  // Returns how many of the socket's `drops` since the last call were certainly checksum errors.
+  // `now` holds the namespace's counters. Drops that may be due to other causes, since other
+  // sockets drop datagrams too, do not count.
   uint64_t Judge(uint64_t drops, const UdpErrorCounts& now);
 
  private:
   UdpErrorCounts last_;
-  // Counted after the drops that were judged last had been: a socket's own may be among them.
+  // Errors counted since the previous call that no drop explains. They may belong to drops of
+  // this socket that the next call reports.
   UdpErrorCounts left_;
 };
 
-// The same for a socket of this thread's network namespace.
+// Applies UdpDropJudge to a socket in this thread's network namespace.
 class UdpChecksumErrors {
  public:
-  UdpChecksumErrors() = default;  // the kernel does not say
+  UdpChecksumErrors() = default;  // no counters available
   explicit UdpChecksumErrors(bool is_v6);
-  // As UdpDropJudge::Judge; 0 where the kernel does not say.
+  // See UdpDropJudge::Judge. Returns 0 if the kernel does not provide the counters.
   uint64_t Judge(uint64_t drops);
 
  private:

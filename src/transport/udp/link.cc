@@ -10,8 +10,8 @@
 namespace millrace {
 namespace {
 
-// While datagrams keep coming, the kernel is asked so seldom why it dropped others: it makes some
-// kilobytes of text for the answer.
+// While datagrams keep arriving, drops are classified once per this many reads: the kernel
+// generates kilobytes of text for each query.
 constexpr uint32_t kReadsPerJudgement = 64;
 
 }  // namespace
@@ -71,7 +71,7 @@ void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {
     sink->Drop(DropReason::kMalformed, 1);
     return;
   }
-  // A peer's datagrams are multiples of 8 bytes, and so each begins on one.
+  // Datagrams of peers are multiples of 8 bytes, so each one is aligned to 8 bytes.
   for (size_t at = 0; at < arrival.bytes.size(); at += segment) {
     const auto rest = arrival.bytes.subspan(at);
     TakeDatagram(rest.first(std::min(segment, rest.size())), arrival.position, sink);
@@ -90,7 +90,7 @@ void UdpLink::TakeDatagram(std::span<const std::byte> bytes, uint64_t position, 
 }
 
 DatagramLink::Polled UdpLink::Poll(int wake, int64_t ns, bool wants_room) {
-  // Without a buffer to read into, what is readable would end every sleep at once.
+  // Without a free buffer, a readable socket would end every sleep at once.
   const short events =
       static_cast<short>((receiver_.HasFree() ? POLLIN : 0) | (wants_room ? POLLOUT : 0));
   pollfd polled[2] = {{socket_.fd(), events, 0}, {wake, POLLIN, 0}};

@@ -1,4 +1,4 @@
-// UDP as a link: socket, addresses, batch and buffers put together.
+// The UDP link: combines socket, peer addresses, send batch and receive buffers.
 #ifndef MILLRACE_TRANSPORT_UDP_LINK_H_
 #define MILLRACE_TRANSPORT_UDP_LINK_H_
 
@@ -10,11 +10,11 @@
 
 namespace millrace {
 
-// What ConnectUdp has found out.
+// Parameters determined by ConnectUdp.
 struct UdpPlan {
   std::map<NodeId, InetAddress> peers;
-  size_t most_segment_bytes = 0;   // of a datagram that needs no fragments
-  size_t most_datagram_bytes = 0;  // of any
+  size_t most_segment_bytes = 0;   // largest datagram that needs no IP fragments
+  size_t most_datagram_bytes = 0;  // largest datagram
   size_t receive_buffers = 0;
 };
 
@@ -44,9 +44,9 @@ class UdpLink : public DatagramLink {
   const InetPeers peers_;
   UdpBatch batch_;
   UdpReceiver receiver_;
-  size_t last_peer_ = 0;   // the one that the last datagram came from
-  uint64_t unjudged_ = 0;  // drops by the kernel that are not counted yet
-  uint32_t reads_ = 0;     // since one was seen
+  size_t last_peer_ = 0;   // sender of the last datagram
+  uint64_t unjudged_ = 0;  // kernel drops not yet classified and counted
+  uint32_t reads_ = 0;     // reads while unjudged_ > 0
 };
 
 }  // namespace millrace

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What the kernel coalesces is at most an IP packet.
+// Maximum bytes that the kernel coalesces: one IP packet.
 constexpr size_t kCoalescedBytes = 1 << 16;
 
 size_t StrideFor(const UdpSocket& socket, size_t most_datagram_bytes) {
@@ -31,7 +31,7 @@ std::span<const UdpArrival> UdpReceiver::Read() {
   const size_t most = std::min<size_t>(kBatch, buffers_ - (head_ - tail_));
   if (most == 0) return {};
   for (size_t i = 0; i < most; ++i) Prepare(i);
-  // An error that ICMP left is about something that was sent.
+  // An ICMP error concerns an earlier send; clear it and retry.
   for (int attempt = 0; attempt < 8; ++attempt) {
     const int count = recvmmsg(socket_->fd(), headers_.data(), most, MSG_DONTWAIT, nullptr);
     if (count >= 0) {

@@ -1,6 +1,6 @@
-// Datagrams out of the kernel, into buffers set aside when it was made: several
-// with one call and, where the kernel coalesces (GRO), several in one buffer. The
-// buffers form a ring, used and given back in order. Not thread-safe.
+// Receives datagrams into preallocated buffers: several per system call and, if the kernel
+// coalesces (GRO), several per buffer. The buffers form a ring; they are used and released in
+// order. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_UDP_RECEIVER_H_
 #define MILLRACE_TRANSPORT_UDP_RECEIVER_H_
 
@@ -17,11 +17,10 @@
 
 namespace millrace {
 
-// What one buffer was filled with.
+// Contents of one buffer.
 struct UdpArrival {
   const InetAddress* from;
-  // Datagrams one behind the other, each of `segment_bytes`, but for the last, which
-  // may be shorter. `bytes` begins on a multiple of 8 bytes.
+  // Consecutive datagrams of `segment_bytes` each; the last may be shorter. Aligned to 8 bytes.
   std::span<const std::byte> bytes;
   size_t segment_bytes;
   bool truncated;     // the datagram was longer than the buffer
@@ -30,28 +29,27 @@ struct UdpArrival {
 
 class UdpReceiver {
  public:
-  // `socket` outlives it. Throws Error if there is not enough memory.
+  // `socket` outlives the receiver. Throws Error if memory is short.
   UdpReceiver(UdpSocket* socket, size_t most_datagram_bytes, size_t buffers);
 
-  // Reads what is there, into as many free buffers as one call fills. They are
-  // free for the next Read again unless Keep() is called. Empty: nothing is there,
-  // or no buffer is free.
+  // Reads pending datagrams into free buffers, with one system call. The next Read reuses the
+  // buffers unless Keep() is called. Empty: no datagram is pending, or no buffer is free.
   std::span<const UdpArrival> Read();
-  // The buffers up to this position are in use until GiveBack.
+  // Marks the buffers up to `position` as in use until GiveBack.
   void Keep(uint64_t position) { head_ = position + 1; }
-  // All buffers before `position` are free again. If that is all there are, the next
-  // Read begins with the first, which is the likeliest to be in the cache.
+  // Frees all buffers before `position`. If none remains in use, the next Read starts with the
+  // first buffer, which is most likely in the cache.
   void GiveBack(uint64_t position) {
     tail_ = position;
     if (tail_ == head_) head_ = tail_ = 0;
   }
-  // All buffers.
+  // Memory of all buffers.
   std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
-  // The position that the next Read begins with.
+  // Position at which the next Read starts.
   uint64_t head() const { return head_; }
   bool HasFree() const { return head_ - tail_ < buffers_; }
-  // Datagrams that the kernel dropped since the last call, as far as those that were read tell:
-  // its queue was full, or their checksums were wrong.
+  // Datagrams that the kernel dropped since the last call because its queue was full or their
+  // checksum was wrong, as far as the datagrams read so far report them.
   uint64_t TakeDrops();
 
  private:
@@ -68,7 +66,7 @@ class UdpReceiver {
   const size_t stride_, buffers_;
   Buffer memory_;
   uint64_t head_ = 0, tail_ = 0;
-  uint32_t drops_ = 0, drops_taken_ = 0;  // as the kernel counts: modulo 2^32
+  uint32_t drops_ = 0, drops_taken_ = 0;  // the kernel's counter, modulo 2^32
   std::array<mmsghdr, kBatch> headers_{};
   std::array<iovec, kBatch> pieces_{};
   std::array<InetAddress, kBatch> from_;

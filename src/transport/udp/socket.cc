@@ -65,7 +65,7 @@ void UdpSocket::SetPathMtuDiscovery() {
     SetSocketInt(fd(), IPPROTO_IPV6, IPV6_RECVERR, 1);
   } else {
     SetSocketInt(fd(), IPPROTO_IP, IP_MTU_DISCOVER, fragment ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO);
-    // Without it a full device queue drops datagrams and says nothing.
+    // Without this option, a full device queue drops datagrams without an error.
     SetSocketInt(fd(), IPPROTO_IP, IP_RECVERR, 1);
   }
 }
@@ -81,7 +81,7 @@ void UdpSocket::OpenProbe() {
   if (!interface.empty()) {
     setsockopt(probe_.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), interface.size());
   }
-  // A route may depend on the address that is sent from.
+  // The route may depend on the source address.
   InetAddress from = local_;
   (from.is_v6() ? from.v6.sin6_port : from.v4.sin_port) = 0;
   if (bind(probe_.get(), &from.any, from.length()) != 0) {
@@ -111,7 +111,7 @@ size_t UdpSocket::PathPayloadBytes(const std::string& field, const InetAddress& 
 }
 
 void UdpSocket::ForgetErrors() {
-  // What is queued and what the next call would fail with.
+  // Clear the error queue, then the pending error of the next call.
   for (int i = 0; i < 64; ++i) {
     msghdr message{};
     if (recvmsg(fd(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) break;

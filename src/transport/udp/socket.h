@@ -1,4 +1,4 @@
-// A bound UDP socket, and what the kernel can do for it. Not thread-safe.
+// A bound UDP socket and the kernel features available for it. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_UDP_SOCKET_H_
 #define MILLRACE_TRANSPORT_UDP_SOCKET_H_
 
@@ -17,12 +17,12 @@ namespace millrace {
 
 struct UdpSocketOptions {
   std::string address;         // this node's: HOST:PORT or [IPV6]:PORT; port 0: any
-  std::string interface = {};  // if not empty, datagrams pass through this one only
-  // Asked of the kernel, which may grant less; from 4096 to 2^30.
+  std::string interface = {};  // not empty: use only this network interface
+  // Requested from the kernel, which may grant less; 4096 to 2^30.
   int64_t receive_buffer_bytes = 4 << 20;
   int64_t send_buffer_bytes = 128 << 10;
-  bool fragment = false;  // datagrams longer than the MTU go out in fragments
-  // Segmentation and coalescing by the kernel or the device, where there is such.
+  bool fragment = false;  // datagrams longer than the MTU are sent as IP fragments
+  // Use segmentation and coalescing by the kernel or the device, if available.
   bool gso = true, gro = true;
 };
 
@@ -32,22 +32,21 @@ class UdpSocket {
   explicit UdpSocket(const UdpSocketOptions& options);
 
   int fd() const { return fd_.get(); }
-  const InetAddress& local() const { return local_; }  // with the port that it has
-  bool gso() const { return gso_; }                    // the kernel takes UDP_SEGMENT
+  const InetAddress& local() const { return local_; }  // with the port assigned
+  bool gso() const { return gso_; }                    // UDP_SEGMENT is available
   bool gro() const { return gro_; }                    // UDP_GRO is on
   bool fragments() const { return options_.fragment; }
-  // Bytes of queued datagrams, with the kernel's overhead, that it really holds.
+  // Granted size: bytes of queued datagrams, including the kernel's overhead.
   size_t receive_buffer_bytes() const { return receive_buffer_bytes_; }
 
-  // The longest payload of a datagram that goes to `peer` in one piece now. Throws
-  // Error, beginning with `field`, if there is no route.
+  // Largest payload of a datagram that currently reaches `peer` without fragmentation. Throws
+  // Error that begins with `field` if there is no route or the path's MTU is unknown.
   size_t PathPayloadBytes(const std::string& field, const InetAddress& peer) const;
 
-  // Of datagrams that the kernel dropped for this socket.
+  // Classifies datagrams that the kernel dropped for this socket.
   UdpChecksumErrors& checksum_errors() { return checksum_errors_; }
 
-  // Takes the errors that ICMP left for this socket off its queue, which would be
-  // reported by every later call otherwise.
+  // Clears the errors that ICMP left on this socket; otherwise later calls would report them.
   void ForgetErrors();
 
  private:
@@ -60,14 +59,14 @@ class UdpSocket {
 
   UdpSocketOptions options_;
   FileDescriptor fd_;
-  FileDescriptor probe_;  // connected to one peer after the other, to ask about the paths
+  FileDescriptor probe_;  // connected to one peer at a time, to read its path MTU
   InetAddress local_;
   bool gso_ = false, gro_ = false;
   size_t receive_buffer_bytes_ = 0;
   UdpChecksumErrors checksum_errors_;
 };
 
-// No datagram has a longer payload.
+// Largest payload of a datagram: the limit of IPv4, used for IPv6 too.
 inline constexpr size_t kMostUdpPayloadBytes = 65507;
 
 }  // namespace millrace

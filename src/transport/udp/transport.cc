@@ -18,14 +18,13 @@ namespace {
 constexpr int64_t kLeastFrameBytes = 64;
 constexpr int64_t kMostWindow = 1 << 20;
 constexpr size_t kEthernetHeaderBytes = 14;
-constexpr size_t kMostFramesPerBuffer = 128;  // where the kernel coalesces
+constexpr size_t kMostFramesPerBuffer = 128;  // if the kernel coalesces
 
-// The longest frame in a datagram of `payload` bytes, padded as it travels.
+// The longest frame, with its padding, in a datagram of `payload` bytes.
 size_t FrameBytesIn(size_t payload) { return payload / kUdpAlign * kUdpAlign - kUdpPrefixBytes; }
 
-// What the kernel may count against the receive buffer for a datagram: the memory it
-// lies in, which is a page, a power of two or (above 16 KiB) whole pages, and the
-// descriptions around it.
+// Upper bound on the kernel's charge against the receive buffer for one datagram: its memory (a
+// page, a power of two, or above 16 KiB whole pages) and the descriptors.
 size_t KernelCost(size_t datagram_bytes) {
   constexpr size_t kDescriptions = 1024, kPage = 4096, kLargestBlock = 16384;
   const size_t bytes = std::max(datagram_bytes + 512, kPage);
@@ -33,15 +32,15 @@ size_t KernelCost(size_t datagram_bytes) {
   return std::bit_ceil(bytes) + kDescriptions;
 }
 
-// Frames of every peer that the receive buffer surely holds at once. The kernel
-// takes what was read off the account only in steps of a quarter of the buffer, and
-// credits and probes need room too.
+// Frames per peer that the receive buffer is certain to hold at once. The kernel releases the
+// charge of read datagrams only in steps of a quarter of the buffer, and credits and probes need
+// room too.
 uint32_t WindowFor(size_t buffer_bytes, size_t datagram_bytes, size_t peers) {
   const size_t frames = buffer_bytes / 8 * 5 / KernelCost(datagram_bytes) / peers;
   return static_cast<uint32_t>(std::clamp<size_t>(frames, 1, 1024));
 }
 
-// Fills in what the paths to the peers decide.
+// Sets the frame and datagram sizes, which depend on the paths to the peers.
 void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* plan,
                 TransportInfo* info) {
   size_t payload = kMostUdpPayloadBytes;
@@ -73,7 +72,7 @@ std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
                      "window_frames", "silence_ms"});
   UdpOptions options;
   UdpSocketOptions& socket = options.socket;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectUdp knows the bounds
+  constexpr int64_t kMost = INT64_MAX;  // ConnectUdp checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.peers = ParsePeerList(config, "HOST:PORT");

@@ -1,10 +1,9 @@
-// Frames as UDP datagrams between machines: no privilege, any network that routes.
-// docs/udp.md has the datagrams byte by byte and the options with their defaults.
+// The UDP transport: UDP datagrams between machines, without privileges, over any routed network.
+// docs/udp.md specifies the wire format and the options with their defaults.
 //
-// A window of unconfirmed frames for each peer keeps a receiver that falls behind
-// from losing what is sent to it: its sender becomes busy. A peer that does not
-// answer for silence_ms is taken to be gone: frames to it are accepted and dropped
-// (kUnreachable), and it is asked again now and then.
+// A window of unacknowledged frames per peer protects a slow receiver from overruns: its senders
+// become busy instead. A peer that answers no probe for silence_ms is unresponsive: frames to it
+// are accepted and dropped (kUnreachable), and probes continue.
 #ifndef MILLRACE_TRANSPORT_UDP_TRANSPORT_H_
 #define MILLRACE_TRANSPORT_UDP_TRANSPORT_H_
 
@@ -20,19 +19,20 @@ namespace millrace {
 struct UdpOptions {
   NodeId node = 0;
   UdpSocketOptions socket;
-  std::map<NodeId, std::string> peers;  // their addresses, as UdpSocketOptions::address
-  // 0: the most that fits the path to every peer, read when the endpoint is made. More
-  // than that only with socket.fragment.
+  std::map<NodeId, std::string> peers;  // in the format of UdpSocketOptions::address
+  // 0: the most that fits the path to every peer when the endpoint is created. A larger value
+  // requires socket.fragment.
   int64_t max_frame_bytes = 0;
-  int64_t window_frames = 0;     // unconfirmed frames to and from each peer; 0: as
-                                 // many as the socket's receive buffer surely holds
-  int64_t receive_buffers = 32;  // 2 to 4096, each of one datagram or, with GRO, 64 KiB
-  int64_t silence_ms = 2000;     // 1 to 3600000, by `clock`
+  // Unacknowledged frames to and from each peer; 0: the most that is certain to fit the socket's
+  // receive buffer.
+  int64_t window_frames = 0;
+  int64_t receive_buffers = 32;  // 2 to 4096; one datagram each, or 64 KiB with GRO
+  int64_t silence_ms = 2000;     // peer timeout; 1 to 3600000, by `clock`
   const Clock* clock = &DefaultClock();
 };
 
-// The endpoint of options.node on a socket that is bound already (options.socket is
-// not read). Throws Error with one line that names the option.
+// Creates the endpoint of options.node on `socket`, which is bound already (options.socket is
+// ignored). Throws Error with one line that names the option.
 std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& options);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// The datagrams of the UDP transport, byte by byte as docs/udp.md has them. All
-// numbers are little-endian; every datagram is a multiple of 8 bytes long.
+// Wire format of the UDP transport, specified in docs/udp.md. All numbers are little-endian; the
+// length of every datagram is a multiple of 8 bytes.
 #ifndef MILLRACE_TRANSPORT_UDP_WIRE_H_
 #define MILLRACE_TRANSPORT_UDP_WIRE_H_
 
@@ -19,13 +19,12 @@ static_assert(std::endian::native == std::endian::little, "prefixes are copied a
 inline constexpr uint8_t kUdpMagic = 0xd5;
 inline constexpr size_t kUdpAlign = 8;
 
-// What every datagram begins with.
+// First bytes of every datagram.
 struct UdpPrefix {
   uint8_t magic = kUdpMagic;
   uint8_t kind_and_pad = 0;  // upper four bits: DatagramKind; lower four: bytes of padding, 0 to 7
-  uint16_t tag = 0;          // of the sender's session
-  uint32_t sequence = 0;     // kFrame: its number; kProbe: the last number used;
-                             // kCredit: the last number that is done with
+  uint16_t tag = 0;          // of the sender's session id
+  uint32_t sequence = 0;     // see DatagramKind
 
   DatagramKind kind() const { return static_cast<DatagramKind>(kind_and_pad >> 4); }
   size_t pad() const { return kind_and_pad & 15; }
@@ -50,11 +49,12 @@ inline UdpControl MakeUdpControl(DatagramKind kind, const ControlMessage& messag
           DatagramControl(message)};
 }
 
-// How many bytes make `frame_bytes` a whole number of words.
+// Bytes of padding after a frame of `frame_bytes`, to a multiple of kUdpAlign.
 inline size_t UdpPad(size_t frame_bytes) { return -frame_bytes % kUdpAlign; }
 
-// Reads a whole datagram. Fills in all of `datagram` but peer and position; its bytes are what
-// follows the prefix, without padding. False if no endpoint of this version sends such a datagram.
+// Parses a whole datagram. Fills in all of `datagram` except `peer` and `position`; its bytes
+// follow the prefix, without padding. Returns false if no endpoint of this version sends such a
+// datagram.
 inline bool ParseUdpDatagram(std::span<const std::byte> bytes, Datagram* datagram) {
   if (bytes.size() < kUdpPrefixBytes || bytes.size() % kUdpAlign != 0) return false;
   UdpPrefix prefix;

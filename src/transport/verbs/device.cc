@@ -15,13 +15,14 @@ namespace {
 
 constexpr int kListenBacklog = 256;
 
-// What a datagram travels in, but for its payload: on Ethernet RoCE v2 (Ethernet, IP, UDP,
-// base and datagram transport headers, checksum), else local, global and the same.
+// Overhead of a datagram. RoCE v2: Ethernet, IP and UDP headers, base (12) and datagram (8)
+// transport headers, invariant CRC (4). InfiniBand: local and global route headers, the same
+// transport bytes, and the variant CRC (2).
 constexpr size_t kTransportBytes = 12 + 8 + 4;
 constexpr size_t kEthernetBytes = 14, kUdpBytes = 8, kIpv4Bytes = 20, kIpv6Bytes = 40;
 constexpr size_t kLocalRouteBytes = 8, kGlobalRouteBytes = 40, kLinkChecksumBytes = 2;
 
-// "10.0.0.1 (rxe0), ..." of all addresses by which an RDMA port can be found.
+// All addresses that identify an RDMA port: "10.0.0.1 (rxe0), ...".
 std::string AddressList(rdma_event_channel* channel) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "none";
@@ -112,7 +113,7 @@ VerbsDevice::VerbsDevice(const InetAddress& address)
     throw Error(field, "this is no device's: expected one of ", AddressList(channel_.get()));
   }
   name_ = StrCat(ibv_get_device_name(listener_->verbs->device), " port ", int{listener_->port_num});
-  // librdmacm's own context is one for all endpoints of a process, and so are its events.
+  // All endpoints of a process share librdmacm's own context and its events, so open another one.
   context_.reset(ibv_open_device(listener_->verbs->device));
   if (!context_) ThrowVerbsError(name_, "it cannot be opened", errno);
   ibv_port_attr port{};

@@ -15,37 +15,37 @@ namespace millrace {
 
 class VerbsDevice {
  public:
-  // The port that has `address`, where others can look this node up from now on (what
-  // they ask arrives at channel()). Throws Error with one line: there is no such device
-  // (lists the addresses of those there are), the port is down, the kernel or its
-  // permissions lack something.
+  // Opens the port that has `address` and listens there: peers resolve this node through it, and
+  // their requests arrive at channel(). Throws Error with one line if no device has the address
+  // (lists those available), the port is down, or the kernel lacks support or permissions.
   explicit VerbsDevice(const InetAddress& address);
 
   const InetAddress& local() const { return local_; }
   const std::string& name() const { return name_; }  // "rxe0 port 1"
   size_t mtu() const { return mtu_; }                // bytes of a datagram
-  // What the link puts before and behind a datagram's payload, in bytes.
+  // Bytes that the network adds before and after a datagram's payload.
   size_t overhead_bytes() const { return overhead_bytes_; }
-  size_t most_requests() const { return most_requests_; }  // in a queue
+  size_t most_requests() const { return most_requests_; }  // per queue
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   rdma_event_channel* channel() const { return channel_.get(); }
   uint8_t port() const { return listener_->port_num; }
-  // As of now. Any thread.
+  // Queries the port's current state. Any thread.
   bool IsActive() const;
 
-  // The attributes that a queue pair for datagrams begins with (state INIT). False if the
-  // device is gone.
+  // Gets the attributes for the first transition (to INIT) of a datagram queue pair. Returns
+  // false if the device is gone.
   bool FirstAttributes(ibv_qp_attr* attributes, int* mask) const;
 
-  // Lets the device read and write `memory`. Throws Error, which says how much memory may
-  // be locked if that is why; `what` it is for.
+  // Registers `memory` for reading and writing by the device. `what` names its purpose in errors.
+  // Throws Error; if the limit of locked memory is the reason, the message states the limit.
   MemoryRegion Register(std::span<const std::byte> memory, const char* what) const;
-  // The same of memory that the device may be unable to reach: null, with errno set, if it is.
+  // As Register, for memory that the device may be unable to access. Returns null with errno set
+  // on failure.
   MemoryRegion TryRegister(std::span<const std::byte> memory) const;
-  // By a file of `memory`, which another device's driver gave.
+  // As TryRegister, through a file that the driver of another device exported for `memory`.
   MemoryRegion TryRegisterDmaBuf(const DmaBuf& file, std::span<const std::byte> memory) const;
-  // The address handle for what rdma_cm has found; null if there is none. Any thread.
+  // Creates an address handle from attributes that rdma_cm resolved; null on failure. Any thread.
   AddressHandle MakeAddress(const ibv_ah_attr& attributes) const;
 
  private:
@@ -58,8 +58,8 @@ class VerbsDevice {
   size_t mtu_ = 0, overhead_bytes_ = 0, most_requests_ = 0;
 };
 
-// Throws Error: `what` failed with `error` (an errno) on `device`. Where the reason may be
-// the limit of locked memory, says what it is and how to raise it.
+// Throws Error: `what` failed on `device` with errno `error`. If the limit of locked memory may
+// be the reason, the message states the limit and how to raise it.
 [[noreturn]] void ThrowVerbsError(const std::string& device, const std::string& what, int error);
 
 CmChannel OpenCmChannel();

@@ -13,8 +13,8 @@
 namespace millrace {
 namespace {
 
-// Whether a kernel module is loaded that lets RDMA devices read this GPU's memory. One that is
-// loaded under another name only makes the reason less clear.
+// Whether a kernel module that lets RDMA devices read GPU memory is loaded. A module under
+// another name only makes the error message less precise.
 bool PeerModuleLoaded() {
   struct stat found;
   return stat("/sys/module/nvidia_peermem", &found) == 0 ||

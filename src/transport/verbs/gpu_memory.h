@@ -1,4 +1,4 @@
-// A GPU's memory, shown to an RDMA device.
+// Registration of GPU memory with an RDMA device.
 #ifndef MILLRACE_TRANSPORT_VERBS_GPU_MEMORY_H_
 #define MILLRACE_TRANSPORT_VERBS_GPU_MEMORY_H_
 
@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-// Lets the device read `memory`, which lies in `owner.memory`, and says in the log by which way
-// it does. Null: it cannot; payloads have to be copied to host memory. Throws Error where they
-// could not be copied either.
+// Registers `memory`, which lies in `owner.memory`, for reading by the device, and logs the
+// access mode. Returns null if the device cannot read it: payloads must be copied to host memory.
+// Throws Error if they cannot be copied either.
 MemoryRegion RegisterGpuMemory(const VerbsDevice& device, const DeviceRegistry::Owner& owner,
                                std::span<const std::byte> memory, const Clock& clock);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(5);
 
-// Groups are told apart by node; the event's context says which one it is about.
+// The context of an rdma_cm event identifies the group by its node; never null.
 void* ContextOf(NodeId node) { return reinterpret_cast<void*>(uintptr_t{node} + 1); }
 
 NodeId NodeOf(const rdma_cm_event& event) {
@@ -28,8 +28,8 @@ bool IsMulticast(const InetAddress& address) {
 
 }  // namespace
 
-// Of IPv4 a quarter of what is kept for private use, the one whose Ethernet addresses are
-// none that switches send everywhere (those of 224.0.0.x).
+// The IPv4 addresses are a quarter of the administratively scoped block 239.0.0.0/8 (RFC 2365).
+// Their Ethernet addresses differ from those of 224.0.0.x, which switches flood to all ports.
 std::string DefaultMulticastBase(bool ipv6, uint16_t group) {
   constexpr unsigned kNodes = 64;
   char text[INET6_ADDRSTRLEN];
@@ -92,7 +92,8 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::s
     return std::nullopt;
   }
   const InetAddress address = AddressOf(of);
-  // As one that only sends, where that is known; its own copies would be of no use.
+  // For its own group, prefer a send-only membership if supported: the node's own copies are
+  // useless.
   for (const bool only_send : {true, false}) {
     if (only_send && !own) continue;
     if (!Ask(address, of, only_send)) {

@@ -1,6 +1,6 @@
-// The multicast groups of a fabric: each node has one of its own, whose number follows
-// from its id, sends to it and hears those of its peers. Joined through rdma_cm, which
-// asks the subnet manager (InfiniBand) or tells switches and interfaces (RoCE).
+// Multicast groups of a fabric. Each node has its own group, whose address follows from the node
+// id; it sends to that group and receives from those of its peers. Groups are joined through
+// rdma_cm, which asks the subnet manager (InfiniBand) or informs switches and interfaces (RoCE).
 #ifndef MILLRACE_TRANSPORT_VERBS_GROUPS_H_
 #define MILLRACE_TRANSPORT_VERBS_GROUPS_H_
 
@@ -15,33 +15,33 @@
 
 namespace millrace {
 
-// The group of node 0 where no option names it. Clusters and segments of different `group`
-// have different ones, so that no device passes on what is another's: up to 64 nodes of
-// IPv4, any number of IPv6. (With more, the last nodes of one use groups that are also of
-// another, which costs both the datagrams that they pass over.)
+// Default multicast address of node 0. Clusters and segments with different `group` get disjoint
+// addresses, so that no device receives datagrams of another cluster: with IPv4 for up to 64
+// nodes, with IPv6 for any number. With more nodes, the last nodes share addresses with another
+// group; both then receive and discard each other's datagrams.
 std::string DefaultMulticastBase(bool ipv6, uint16_t group);
 
 class VerbsGroups {
  public:
   struct Joined {
     VerbsGroup group;
-    // How to send to it.
+    // Destination for sending to the group.
     AddressHandle address;
     uint32_t queue_pair = 0, key = 0;
   };
 
-  // `device` outlives it. `base` as VerbsOptions::multicast_base, `group` as its group.
-  // Throws Error.
+  // `device` outlives this object. `base`: see VerbsOptions::multicast_base; `group`: see
+  // VerbsOptions::group. Throws Error.
   VerbsGroups(const VerbsDevice* device, const std::string& base, uint16_t group);
 
-  // The group of node `of`, which stays joined while this lives; to send to it if `own`,
-  // else to hear it. None if it is refused: `why` says so in a few words. Waits for the
-  // answer, for a few seconds at most.
+  // Joins the group of node `of` for the lifetime of this object: to send to it if `own`, else to
+  // receive from it. Returns nothing on failure, with a short reason in `*why`. Blocks for a few
+  // seconds at most.
   std::optional<Joined> Join(NodeId of, bool own, std::string* why);
 
-  // Readable when there may be news.
+  // Readable when there may be an event.
   int fd() const { return channel_->fd; }
-  // Takes the news in; true if a group was lost, that of `*of`.
+  // Processes pending events. Returns true if a group was lost, and sets `*of` to its node.
   bool TakeLoss(NodeId* of);
 
   std::string NameOf(NodeId of) const;
@@ -55,7 +55,7 @@ class VerbsGroups {
   CmChannel channel_;
   CmId id_;
   InetAddress base_;
-  bool silent_ = false;  // whoever grants groups does not answer
+  bool silent_ = false;  // group management does not answer
 };
 
 }  // namespace millrace

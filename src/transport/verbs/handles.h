@@ -1,4 +1,4 @@
-// What libibverbs and librdmacm allocate, owned: destroyed with its holder.
+// Owning handles for objects of libibverbs and librdmacm.
 #ifndef MILLRACE_TRANSPORT_VERBS_HANDLES_H_
 #define MILLRACE_TRANSPORT_VERBS_HANDLES_H_
 
@@ -26,7 +26,7 @@ using VerbsContext = VerbsHandle<ibv_context, ibv_close_device>;
 using ProtectionDomain = VerbsHandle<ibv_pd, ibv_dealloc_pd>;
 using MemoryRegion = VerbsHandle<ibv_mr, ibv_dereg_mr>;
 using CompletionChannel = VerbsHandle<ibv_comp_channel, ibv_destroy_comp_channel>;
-using CompletionQueue = VerbsHandle<ibv_cq, ibv_destroy_cq>;
+using CompletionQueueHandle = VerbsHandle<ibv_cq, ibv_destroy_cq>;
 using QueuePair = VerbsHandle<ibv_qp, ibv_destroy_qp>;
 using AddressHandle = VerbsHandle<ibv_ah, ibv_destroy_ah>;
 

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// A peer that leaves so many probes without an answer is looked up again.
+// After this many probes without an answer, the peer is looked up again.
 constexpr uint32_t kProbesUntilSuspect = 16;
 
 template <typename Object>
@@ -50,7 +50,7 @@ VerbsLink::VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan)
 
 VerbsLink::~VerbsLink() = default;
 
-// Which peers this node hears.
+// Returns, by peer index, whether this node receives the peer's multicasts.
 std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   std::vector<bool> heard(nodes_.size(), false);
   if (!plan.multicast) return heard;
@@ -121,7 +121,7 @@ bool VerbsLink::HasRoom(size_t datagrams) {
   return has;
 }
 
-// Room for what was refused; else, that more has been sent than was known.
+// Whether there is room for the refused datagrams; if none were refused, whether more were sent.
 bool VerbsLink::SendsAgain() {
   if (queue_.broken()) return true;
   return refused_ > 0 ? HasRoom(refused_) : sender_.Reap();
@@ -209,7 +209,8 @@ bool VerbsLink::TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pa
     sink->Drop(DropReason::kMalformed, 1);
     return false;
   }
-  // Another cluster's; or this node's own, which some devices return to a member.
+  // Ignore other clusters, and this node's own multicasts, which some devices return to group
+  // members.
   if (prefix.group != group_ || prefix.from == node_) return false;
   datagram.peer = prefix.from < by_node_.size() ? by_node_[prefix.from] : kNone;
   if (datagram.peer == kNone || (prefix.to != node_ && prefix.to != kAllNodes)) {
@@ -237,8 +238,8 @@ void VerbsLink::TakeNews(Sink* sink) {
   }
 }
 
-// The device has failed to do something: once its port is active (again), a new queue pair
-// takes the place of this one, and the peers are told.
+// Recovers from a device failure: once the port is active (again), replaces the queue pair and
+// reports the new number to the peers.
 void VerbsLink::Mend() {
   if (!std::exchange(reported_broken_, true)) {
     LOG(WARNING) << "transport verbs: " << device_->name()
@@ -260,7 +261,7 @@ void VerbsLink::Mend() {
 DatagramLink::Polled VerbsLink::Poll(int wake, int64_t ns, bool wants_room) {
   queue_.ArmReceive();
   if (wants_room) queue_.ArmSend();
-  // What came before the queues were armed would not be told.
+  // Completions before the queues were armed raise no event, so check for them.
   const bool room = wants_room && SendsAgain();
   if (receiver_.Look() || room) ns = 0;
   pollfd polled[3] = {{queue_.fd(), POLLIN, 0}, {wake, POLLIN, 0}, {resolver_->fd(), POLLIN, 0}};

@@ -1,5 +1,5 @@
-// RDMA as a link: a device's port, a queue pair with its two ends, multicast groups and the
-// directory of peers put together.
+// The RDMA link: combines a device's port, a queue pair with its sender and receiver, multicast
+// groups and the peer resolver.
 #ifndef MILLRACE_TRANSPORT_VERBS_LINK_H_
 #define MILLRACE_TRANSPORT_VERBS_LINK_H_
 
@@ -18,25 +18,25 @@
 
 namespace millrace {
 
-// What ConnectVerbs has found out.
+// Parameters determined by ConnectVerbs.
 struct VerbsPlan {
   NodeId node = 0;
   uint16_t group = 0;
   std::map<NodeId, InetAddress> peers;
   std::string multicast_base;
-  bool multicast = false;           // groups are to be joined
-  bool multicast_required = false;  // to be refused this node's own is an error
-  size_t datagram_bytes = 0;        // the longest
+  bool multicast = false;           // join multicast groups
+  bool multicast_required = false;  // failure to join this node's own group is an error
+  size_t datagram_bytes = 0;        // largest datagram
   size_t send_slots = 0, receive_buffers = 0;
 };
 
 class VerbsLink : public DatagramLink {
  public:
-  // Throws Error with one line. What of the groups is refused is said in the log, once.
+  // Throws Error with one line. Logs once which groups could not be joined.
   VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan);
   ~VerbsLink() override;
 
-  // Whether Add takes kAllPeers.
+  // Whether Add supports kAllPeers.
   bool multicasts() const { return own_group_.has_value(); }
 
   bool Reaches(size_t peer) const override { return routes_[peer].address != nullptr; }
@@ -56,16 +56,16 @@ class VerbsLink : public DatagramLink {
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
-  // An address that requests which are on their way may still name.
+  // An address handle that requests in flight may still use.
   struct Retired {
     std::shared_ptr<ibv_ah> address;
-    uint64_t added;  // datagrams that had been added by then
+    uint64_t added;  // datagrams added up to its retirement
   };
 
   std::vector<bool> JoinGroups(const VerbsPlan& plan);
   VerbsPrefix PrefixFor(NodeId to, DatagramKind kind, uint16_t tag, uint32_t sequence) const;
   bool HearsGroup(size_t peer) const { return group_works_ && routes_[peer].hears; }
-  // Datagrams that a frame to that peer (or to all) takes.
+  // Number of datagrams for a frame to that peer (or to kAllPeers).
   size_t DatagramsFor(size_t peer) const;
   bool HasRoom(size_t datagrams);
   bool SendsAgain();
@@ -75,28 +75,28 @@ class VerbsLink : public DatagramLink {
   VerbsDestination Destination(size_t peer) const;
   bool TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position,
                     Sink* sink);
-  // What the directory has found, and a broken queue pair.
+  // TakeNews applies the resolver's updates. Mend replaces a broken queue pair.
   void TakeNews(Sink* sink);
   void Mend();
 
   const NodeId node_;
   const uint16_t group_;
-  std::vector<NodeId> nodes_;    // by index
-  std::vector<size_t> by_node_;  // kNone: no peer
+  std::vector<NodeId> nodes_;    // by peer index
+  std::vector<size_t> by_node_;  // kNone: not a peer
   const std::unique_ptr<VerbsDevice> device_;
   VerbsQueuePair queue_;
   VerbsSender sender_;
   VerbsReceiver receiver_;
-  std::unique_ptr<VerbsGroups> groups_;  // null: copies are sent
+  std::unique_ptr<VerbsGroups> groups_;  // null: multicast is off
   std::optional<VerbsGroups::Joined> own_group_;
   bool group_works_ = false;
   std::vector<VerbsRoute> routes_, fresh_;
   std::vector<Retired> retired_;
-  std::vector<uint32_t> unanswered_;  // probes to each peer
+  std::vector<uint32_t> unanswered_;  // probes since the peer's last datagram
   std::unique_ptr<VerbsResolver> resolver_;
   bool reported_broken_ = false;
-  size_t refused_ = 0;  // datagrams that there was no room for when it was last asked
-  Flushed flushed_;     // what Flush will say
+  size_t refused_ = 0;  // datagrams that the last request for room was for; 0: it succeeded
+  Flushed flushed_;     // the next result of Flush
 };
 
 }  // namespace millrace

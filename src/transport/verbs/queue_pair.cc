@@ -9,8 +9,8 @@
 namespace millrace {
 namespace {
 
-// Prefix and header of a frame, and frames that are little more. Devices that carry less
-// are asked for less.
+// Inline sizes to request, in order: room for prefix and header of a frame, or for a short frame;
+// less for devices with a smaller limit.
 constexpr uint32_t kInlineBytes[] = {128, 64, 0};
 
 }  // namespace
@@ -23,7 +23,7 @@ VerbsQueuePair::VerbsQueuePair(const VerbsDevice* device, size_t sends, size_t r
   if (!channel_) ThrowVerbsError(device->name(), "no completion channel", errno);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   const auto make = [&](size_t entries) {
-    CompletionQueue queue(
+    CompletionQueueHandle queue(
         ibv_create_cq(device->context(), static_cast<int>(entries), nullptr, channel_.get(), 0));
     if (!queue)
       ThrowVerbsError(device->name(), StrCat("no queue of ", entries, " completions"), errno);
@@ -85,8 +85,11 @@ bool VerbsQueuePair::Renew() {
   QueuePair made = Make();
   if (!made) return false;
   Detach();
-  for (const VerbsGroup& group : groups_) {
-    if (ibv_attach_mcast(made.get(), &group.gid, group.lid) != 0) return false;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (ibv_attach_mcast(made.get(), &groups_[i].gid, groups_[i].lid) == 0) continue;
+    // A queue pair that is attached to a group cannot be destroyed.
+    while (i-- > 0) ibv_detach_mcast(made.get(), &groups_[i].gid, groups_[i].lid);
+    return false;
   }
   queue_pair_ = std::move(made);
   ibv_wc completion;

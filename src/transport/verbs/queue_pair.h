@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// A multicast group as the device knows it.
+// A multicast group in the device's terms.
 struct VerbsGroup {
   ibv_gid gid{};
   uint16_t lid = 0;
@@ -18,7 +18,8 @@ struct VerbsGroup {
 
 class VerbsQueuePair {
  public:
-  // `device` outlives it. Queues for so many requests. Throws Error with one line.
+  // `device` outlives this object. `sends` and `receives` are queue lengths, in requests. Throws
+  // Error with one line.
   VerbsQueuePair(const VerbsDevice* device, size_t sends, size_t receives);
   ~VerbsQueuePair() { Detach(); }
   VerbsQueuePair(const VerbsQueuePair&) = delete;
@@ -26,38 +27,38 @@ class VerbsQueuePair {
 
   ibv_qp* get() const { return queue_pair_.get(); }
   uint32_t number() const { return queue_pair_->qp_num; }
-  // Bytes that a send request may carry itself.
+  // Maximum bytes of inline data per send request.
   size_t most_inline() const { return most_inline_; }
-  // From now on, also after Renew, it gets what is sent to the group. False if refused.
+  // Joins the multicast group, also for queue pairs that Renew creates. Returns false on failure.
   bool Attach(const VerbsGroup& group);
 
-  // After a request that failed: nothing more comes of this queue pair but completions
-  // without success. Said once, by whoever sees it.
+  // Called after a failed request: from then on the queue pair only delivers completions with an
+  // error.
   void SetBroken() { broken_ = true; }
   bool broken() const { return broken_; }
-  // Puts a new one, of another number, in its place; requests and completions of the old
-  // one are gone. False, and it stays broken, if the device will not.
+  // Replaces the queue pair by a new one with another number; requests and completions of the old
+  // one are lost. Returns false if the device refuses; the queue pair then stays broken.
   bool Renew();
 
   ibv_cq* send_completions() const { return send_.get(); }
   ibv_cq* receive_completions() const { return receive_.get(); }
-  // Readable once the completions that were armed have come.
+  // Readable once an armed completion queue has a completion.
   int fd() const { return channel_->fd; }
   void ArmSend() { Arm(send_.get(), &send_armed_); }
   void ArmReceive() { Arm(receive_.get(), &receive_armed_); }
   void TakeEvents();
 
  private:
-  // Null if the device refuses, with errno set.
+  // Returns null with errno set if the device refuses.
   QueuePair Make();
-  // One that is in a group cannot be destroyed.
+  // Leaves all groups: a queue pair cannot be destroyed while it is in a group.
   void Detach();
   void Arm(ibv_cq* queue, bool* armed);
 
   const VerbsDevice& device_;
   const size_t sends_, receives_;
   CompletionChannel channel_;
-  CompletionQueue send_, receive_;
+  CompletionQueueHandle send_, receive_;
   size_t most_inline_ = 0;
   QueuePair queue_pair_;
   std::vector<VerbsGroup> groups_;

@@ -1,5 +1,5 @@
-// Datagrams out of a device: a deep ring of buffers that it fills, handed back to it many
-// at a time. All memory is set aside when it is made. Not thread-safe.
+// Receives datagrams into a ring of buffers that the device fills; buffers are returned to the
+// device in batches. All memory is allocated at construction. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_VERBS_RECEIVER_H_
 #define MILLRACE_TRANSPORT_VERBS_RECEIVER_H_
 
@@ -16,42 +16,43 @@ namespace millrace {
 
 class VerbsReceiver {
  public:
-  // Both outlive it. Throws Error with one line.
+  // `device` and `queue` outlive the receiver. Throws Error with one line.
   VerbsReceiver(const VerbsDevice* device, VerbsQueuePair* queue, size_t buffers,
                 size_t datagram_bytes);
 
-  // Calls take(datagram, queue pair that it came from, position) for what has arrived, as
-  // far as one look finds; false if nothing has. A datagram begins on a multiple of 8
-  // bytes. True from `take`: its buffer stays in use until the position is given back.
+  // Calls take(datagram, source queue pair, position) for one batch of received datagrams.
+  // Returns false if there are none. A datagram is aligned to 8 bytes. If `take` returns true,
+  // the buffer stays in use until GiveBack.
   template <typename Take>
   bool Read(Take take);
-  // Whether the next Read would find something.
+  // Whether the next Read would find a datagram.
   bool Look();
-  // All buffers that were kept before `position` are free again.
+  // Frees all kept buffers before `position`.
   void GiveBack(uint64_t position);
-  // All buffers.
+  // Memory of all buffers.
   std::span<const std::byte> memory() const { return {memory_.get<std::byte>(), memory_.bytes()}; }
-  // The position that is given to the next datagram that is kept.
+  // Position of the next datagram that is kept.
   uint64_t head() const { return kept_; }
-  // The queue pair is another now: it gets all buffers that are not in use.
+  // Call after VerbsQueuePair::Renew: posts all buffers that are not in use to the new queue
+  // pair.
   void Restart();
 
  private:
   static constexpr size_t kBatch = 32;
-  // The device writes the global route header there, if there is one.
+  // Space for the global route header, which the device writes if there is one.
   static constexpr size_t kRouteBytes = 40;
 
   std::byte* BufferAt(uint32_t index) const { return memory_.get<std::byte>() + index * stride_; }
   void Free(uint32_t index);
-  // Hands the free buffers to the device.
+  // Posts the free buffers to the device.
   void Post();
 
   VerbsQueuePair& queue_;
   const size_t buffers_, stride_, refill_;
   Buffer memory_;
   MemoryRegion region_;
-  std::vector<uint32_t> free_;    // not in use, and not with the device
-  std::vector<uint32_t> in_use_;  // by position, a ring
+  std::vector<uint32_t> free_;    // neither in use nor posted to the device
+  std::vector<uint32_t> in_use_;  // ring, by position
   uint64_t kept_ = 0, given_back_ = 0;
   size_t found_ = 0, next_ = 0;
   std::array<ibv_wc, kBatch> completions_;
@@ -67,7 +68,7 @@ bool VerbsReceiver::Read(Take take) {
     const auto index = static_cast<uint32_t>(completion.wr_id);
     if (completion.status != IBV_WC_SUCCESS) {
       queue_.SetBroken();
-      continue;  // Restart finds the buffer
+      continue;  // Restart reclaims the buffer
     }
     const size_t bytes = completion.byte_len - kRouteBytes;
     if (take(std::span(BufferAt(index) + kRouteBytes, bytes), completion.src_qp, kept_)) {

@@ -17,10 +17,10 @@ using Milliseconds = std::chrono::milliseconds;
 using SteadyTime = std::chrono::steady_clock;
 
 constexpr int kResolveMs = 1000;
-// A look-up that has no answer by then is begun anew (the kernel would go on for a minute),
-// at growing intervals.
+// A look-up without an answer after kPatience is abandoned and retried, at growing intervals.
+// (The kernel would continue it for a minute.)
 constexpr Milliseconds kPatience(1500), kFirstPause(50), kLongestPause(2000);
-// How often a port that is down is looked at.
+// Polling interval for a port that is down.
 constexpr Milliseconds kPortPause(100);
 
 int MakeEventFd() {
@@ -182,7 +182,7 @@ void VerbsResolver::AskSoon(size_t index) {
   Peer& peer = peers_[index];
   const Time now = SteadyTime::now();
   if (peer.state == State::kAsking) {
-    // An answer may be on its way; if not, the peer was not there yet when it was asked.
+    // An answer may still arrive. Otherwise the peer was not up yet when the look-up began.
     if (peer.due - now > kPatience - kFirstPause) return;
     peer.id.reset();
   }
@@ -193,7 +193,7 @@ void VerbsResolver::AskSoon(size_t index) {
 
 void VerbsResolver::AskAll() {
   for (size_t i = 0; i < peers_.size(); ++i) {
-    peers_[i].id.reset();  // what is under way may have told what is no longer so
+    peers_[i].id.reset();  // a look-up in progress may have sent outdated data
     peers_[i].state = State::kIdle;
     AskSoon(i);
   }
@@ -257,7 +257,7 @@ void VerbsResolver::TakeEvents() {
         default:
           if (copy.status == 0) copy.status = -ECONNREFUSED;
       }
-      // An identifier may go only when its events have been given back.
+      // An identifier may be destroyed only after its events are acknowledged.
       if (peers_[peer].state == State::kKnown || copy.status != 0) {
         over.push_back(std::move(peers_[peer].id));
       }
@@ -274,7 +274,7 @@ void VerbsResolver::Connect(rdma_cm_id* id, size_t peer) {
   rdma_conn_param param{};
   param.private_data = &hello;
   param.private_data_len = sizeof(hello);
-  // Fails by a time-out otherwise.
+  // On failure, make the look-up time out at once.
   if (rdma_connect(id, &param) != 0) peers_[peer].due = SteadyTime::now();
 }
 
@@ -291,7 +291,7 @@ void VerbsResolver::Answer(const rdma_cm_event& event, rdma_cm_id* id) {
   param.private_data = &own;
   param.private_data_len = sizeof(own);
   param.qp_num = told_queue_pair_;
-  rdma_accept(id, &param);  // if it fails, it is asked again
+  rdma_accept(id, &param);  // on failure, the peer asks again
   if (!Fits(peer, hello)) return;
   bool is_new = false;
   Publish(peer, [&](VerbsRoute* route) {
@@ -327,7 +327,7 @@ void VerbsResolver::Found(size_t index, const rdma_cm_event& event) {
   }
   if (!address) {
     peer.pause = kLongestPause;
-    peer.due = SteadyTime::now();  // fails
+    peer.due = SteadyTime::now();  // AskDue then calls Fail
     return;
   }
   Publish(index, [&](VerbsRoute* route) {

@@ -1,9 +1,9 @@
-// Where an endpoint's peers are: a thread of its own looks them up through rdma_cm, answers
-// those that look this node up, watches the port, and looks again whenever something may
-// have changed. By real time, as the kernel's side of it.
+// Resolves the peers of an endpoint. A separate thread looks up peers through rdma_cm, answers
+// the look-ups of peers, monitors the port, and looks up again whenever something may have
+// changed. It uses real time, as the kernel's part of the protocol does.
 //
-// Its owner, one thread, calls everything but the constructor's thread; nothing but the
-// constructor throws.
+// Thread-safety: one thread, the owner's, calls all public functions. Only the constructor
+// throws.
 #ifndef MILLRACE_TRANSPORT_VERBS_RESOLVER_H_
 #define MILLRACE_TRANSPORT_VERBS_RESOLVER_H_
 
@@ -25,9 +25,9 @@ namespace millrace {
 
 // How to reach a peer.
 struct VerbsRoute {
-  std::shared_ptr<ibv_ah> address;  // null: it has not been found yet
+  std::shared_ptr<ibv_ah> address;  // null: not resolved yet
   uint32_t queue_pair = 0, key = 0;
-  bool hears = false;  // gets what this node multicasts
+  bool hears = false;  // the peer has joined this node's multicast group
 };
 
 struct VerbsResolverPlan {
@@ -36,30 +36,31 @@ struct VerbsResolverPlan {
   std::map<NodeId, InetAddress> peers;
   std::vector<bool> heard;   // by index: this node has joined the peer's group
   uint32_t queue_pair = 0;   // this node's
-  size_t send_bytes = 0;     // the longest datagrams that it sends ...
-  size_t receive_bytes = 0;  // ... and takes
+  size_t send_bytes = 0;     // largest datagram sent ...
+  size_t receive_bytes = 0;  // ... and received
 };
 
 class VerbsResolver {
  public:
-  // `device` outlives it; `groups` (null: none) too, and is the thread's from now on.
+  // `device` and `groups` (may be null) outlive the resolver. From now on only the resolver's
+  // thread uses `groups`.
   VerbsResolver(const VerbsDevice* device, VerbsGroups* groups, const VerbsResolverPlan& plan);
   ~VerbsResolver();
 
   // Readable while HasNews().
   int fd() const { return news_fd_.get(); }
   bool HasNews() const { return has_news_.load(std::memory_order_acquire); }
-  // Copies what has changed since the last call; `routes` has one for each peer.
+  // Copies the current routes, one per peer, and clears HasNews().
   void TakeNews(std::vector<VerbsRoute>* routes);
-  // Whether this node's own group is lost: multicasts reach nobody.
+  // This node's own group is lost: its multicasts reach nobody.
   bool group_lost() const { return group_lost_.load(std::memory_order_relaxed); }
 
-  // The peer may be elsewhere, or anew.
+  // The peer may have moved or restarted: looks it up again.
   void Suspect(size_t peer);
-  // The queue pair is broken: from then on mends() tells once the port is active.
+  // The queue pair is broken. mends() becomes true once the port is active.
   void ReportBroken();
   bool mends() const { return mends_.load(std::memory_order_relaxed); }
-  // It was replaced by another, which the peers must be told.
+  // The queue pair was replaced; peers learn the new number.
   void ReportRenewed(uint32_t queue_pair);
 
  private:
@@ -68,9 +69,9 @@ class VerbsResolver {
   struct Peer {
     NodeId node = 0;
     InetAddress address;
-    CmId id;  // of the look-up under way
+    CmId id;  // of the look-up in progress
     State state = State::kIdle;
-    Time due{};  // of the next look-up, or of giving this one up
+    Time due{};  // time of the next look-up, or timeout of the current one
     std::chrono::milliseconds pause{};
     bool complained = false;
   };
@@ -93,7 +94,7 @@ class VerbsResolver {
   void TakeGroupEvents();
   size_t IndexOf(NodeId node) const;
   VerbsHello HelloTo(size_t peer) const;
-  // Publishes a change of a route.
+  // Applies `change` to the peer's route and signals news.
   template <typename Change>
   void Publish(size_t peer, Change change);
   void Ring(const FileDescriptor& fd);
@@ -104,7 +105,7 @@ class VerbsResolver {
   const FileDescriptor news_fd_, command_fd_;
   std::vector<Peer> peers_;
 
-  std::mutex mutex_;  // of routes_ and suspects_
+  std::mutex mutex_;  // guards routes_ and suspects_
   std::vector<VerbsRoute> routes_;
   std::vector<bool> suspects_;
   std::atomic<bool> has_news_{false}, group_lost_{false};

@@ -58,7 +58,7 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
   std::byte* end = std::copy(prefix.begin(), prefix.end(), slot);
   end = std::copy(header.begin(), header.end(), end);
   bool is_short = prefix.size() + header.size() + payload.size() <= queue_.most_inline();
-  // What is short is copied, unless it is where only the device can read it.
+  // A short payload is copied, unless it lies in memory that only the device can read.
   const bool looks = !payload.empty() && (!is_short || !all_on_host_);
   const Exposed* from = looks ? Find(payload) : nullptr;
   if (is_short && from && from->on_host) from = nullptr;
@@ -96,7 +96,7 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
 void VerbsSender::Post() {
   const size_t count = std::exchange(chained_, 0);
   if (count == 0) return;
-  // Somebody waits for this memory; for slots alone nobody does before the ring is full.
+  // The caller waits for this memory. Slots alone need no completion until the ring is full.
   if (direct_unsignaled_) {
     requests_[count - 1].send_flags |= IBV_SEND_SIGNALED;
     unsignaled_ = 0;
@@ -104,7 +104,7 @@ void VerbsSender::Post() {
   }
   ibv_send_wr* refused = nullptr;
   if (ibv_post_send(queue_.get(), requests_.data(), &refused) == 0) return;
-  queue_.SetBroken();  // Restart counts them
+  queue_.SetBroken();  // Restart counts the lost frames
 }
 
 bool VerbsSender::Reap() {
@@ -137,7 +137,7 @@ void VerbsSender::Skip() {
   if (sent_ == added_) {
     frames_sent_ = frames_;
   } else {
-    frames_after_[(added_ - 1) % slots_] = frames_;  // done with along with the one before
+    frames_after_[(added_ - 1) % slots_] = frames_;  // complete together with the previous one
   }
 }
 

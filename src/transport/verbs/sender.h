@@ -1,8 +1,7 @@
-// Datagrams on their way into a device: prefix and header from a ring of slots, payload
-// from where it lies if the device has been shown that memory, else from a copy in the
-// slot; what is short goes along with the request itself. Sends in order and learns what
-// has been sent from few completions. All memory is set aside when it is made. Not
-// thread-safe.
+// Sends datagrams through a device. Prefix and header are copied into a ring of slots. The
+// payload is sent in place if it lies in registered memory, and is copied into the slot
+// otherwise. Short datagrams travel inline in the send request. Datagrams are sent in order; few
+// of them request a completion. All memory is allocated at construction. Not thread-safe.
 #ifndef MILLRACE_TRANSPORT_VERBS_SENDER_H_
 #define MILLRACE_TRANSPORT_VERBS_SENDER_H_
 
@@ -24,39 +23,39 @@ struct VerbsDestination {
 
 class VerbsSender {
  public:
-  // Both outlive it. Throws Error with one line.
+  // `device` and `queue` outlive the sender. Throws Error with one line.
   VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_t slots,
               size_t datagram_bytes);
 
-  // Payloads in `memory`, which outlives it, are sent from there. Throws Error. False if that
-  // is a GPU's and the device cannot read it: then no payload may lie in it.
+  // Registers `memory`, which outlives the sender; payloads in it are sent in place. Returns
+  // false if it is GPU memory that the device cannot read: then no payload may lie in it. Throws
+  // Error.
   bool RegisterMemory(std::span<const std::byte> memory);
 
-  // Whether there is room for so many datagrams, after a look at the device if need be.
+  // Whether there are free slots for `datagrams`. Polls for completions if necessary.
   bool HasRoom(size_t datagrams);
-  // There must be room. The pieces' memory is read until the datagram is sent, but for
-  // `prefix`. `ends_frame`: the last, or only, datagram of a frame.
+  // Requires room. `header` and `prefix` are copied; payload in registered memory is read until
+  // the datagram has been sent. `ends_frame`: this is the last (or only) datagram of a frame.
   void Add(const VerbsDestination& to, std::span<const std::byte> prefix,
            std::span<const std::byte> header, std::span<const std::byte> payload, bool ends_frame);
-  // A frame that goes nowhere, but is counted among the others.
+  // Counts a frame that is not sent.
   void Skip();
-  // Hands what was added to the device. What it does not take is lost, and the queue pair
-  // broken.
+  // Posts the added datagrams to the device. If the device refuses some, they are lost and the
+  // queue pair is broken.
   void Post();
 
-  // Looks which datagrams have been sent. True if any have.
+  // Polls for completions. Returns true if more datagrams have been sent.
   bool Reap();
-  // Frames added, and how many of the last of them are still read from the caller's
-  // memory as far as Reap has seen.
+  // Frames added; and how many of the latest may still be read from the caller's memory, as of
+  // the last Reap.
   uint64_t frames() const { return frames_; }
   uint64_t Unfinished() const;
-  // Frames that the device has not, or may not have, sent because it failed, since the
-  // last call.
+  // Frames since the last call that a device failure lost, or may have lost.
   uint64_t TakeFailed();
-  // The queue pair is another now: nothing is on its way any more.
+  // Call after VerbsQueuePair::Renew: no datagram is in flight any more.
   void Restart();
-  // So many datagrams have been added, and sent. (An address may go once all that were
-  // added before are sent.)
+  // Datagrams added and sent so far. An address handle may be destroyed once all datagrams added
+  // before its retirement have been sent.
   uint64_t added() const { return added_; }
   uint64_t sent() const { return sent_; }
 
@@ -65,12 +64,12 @@ class VerbsSender {
     const std::byte* begin;
     const std::byte* end;
     MemoryRegion region;
-    bool on_host;  // else the processor cannot read it
+    bool on_host;  // false: the processor cannot read it
   };
-  static constexpr size_t kChain = 64;  // requests in one call
+  static constexpr size_t kChain = 64;  // requests per ibv_post_send call
   static constexpr uint32_t kMostUnsignaled = 16;
 
-  // The region that `piece` lies in; null if there is none.
+  // The registered region that contains `piece`; null if none does.
   const Exposed* Find(std::span<const std::byte> piece) const;
   std::byte* SlotAt(uint64_t number) const {
     return memory_.get<std::byte>() + number % slots_ * stride_;
@@ -86,7 +85,7 @@ class VerbsSender {
   std::vector<uint64_t> frames_after_;  // by slot: frames that have ended with it
   uint64_t added_ = 0, sent_ = 0;       // datagrams
   uint64_t frames_ = 0, frames_sent_ = 0;
-  uint64_t last_direct_ = 0;  // the number of the last datagram sent from elsewhere
+  uint64_t last_direct_ = 0;  // number of the last datagram whose payload is sent in place
   uint64_t failed_ = 0;
   uint32_t unsignaled_ = 0;
   bool direct_unsignaled_ = false;  // ... of which one reads the caller's memory

@@ -44,7 +44,8 @@ size_t FrameBytesFor(const VerbsDevice& device, int64_t wanted) {
   return wanted ? static_cast<size_t>(wanted) : fits;
 }
 
-// A request for `wanted` of the field's, or as many of `usual` as the device has.
+// Length of the queue set by `field`: `wanted`, or by default (0) `usual` within the device's
+// limit.
 size_t QueueFor(const VerbsDevice& device, const char* field, int64_t wanted, size_t usual) {
   if (wanted == 0) return std::min(usual, device.most_requests());
   if (static_cast<size_t>(wanted) > device.most_requests()) {
@@ -66,7 +67,7 @@ std::unique_ptr<Transport> MakeVerbs(const TransportConfig& config) {
   config.ExpectOnly({"address", "peers", "group", "multicast", "multicast_base", "max_frame_bytes",
                      "window_frames", "receive_buffers", "send_slots", "silence_ms"});
   VerbsOptions options;
-  constexpr int64_t kMost = INT64_MAX;  // ConnectVerbs knows the bounds
+  constexpr int64_t kMost = INT64_MAX;  // ConnectVerbs checks the bounds
   options.node = config.node;
   options.clock = config.clock;
   options.address = config.Text("address");
@@ -105,7 +106,7 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
   ends.info.overhead_bytes = device->overhead_bytes() + sizeof(VerbsPrefix);
   const size_t peers = plan.peers.size();
   plan.datagram_bytes = sizeof(VerbsPrefix) + ends.info.max_frame_bytes;
-  // A frame to all may take a datagram for each of them.
+  // A frame to all peers may take one datagram per peer.
   const auto least_slots = static_cast<int64_t>(2 * (peers + 1));
   plan.send_slots = QueueFor(*device, "send_slots", std::max(options.send_slots, least_slots), 0);
   plan.receive_buffers =

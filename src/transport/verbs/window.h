@@ -1,5 +1,5 @@
-// How many receive buffers the verbs transport takes by default, and how many frames to and
-// from each peer they hold. Also for builds without verbs: what simulates its windows.
+// Default number of receive buffers of the verbs transport, and the window that they allow.
+// Separate from the transport so that builds without verbs can simulate its windows.
 #ifndef MILLRACE_TRANSPORT_VERBS_WINDOW_H_
 #define MILLRACE_TRANSPORT_VERBS_WINDOW_H_
 
@@ -11,13 +11,13 @@ namespace millrace {
 
 inline constexpr size_t kMostVerbsQueue = 32768;
 
-// Of `peers` >= 1; a device may have fewer.
+// Requires peers >= 1. A device may support fewer.
 constexpr size_t UsualVerbsBuffers(size_t peers) {
   constexpr size_t kBuffersPerPeer = 128, kLeastBuffers = 1024;
   return std::clamp(kBuffersPerPeer * peers, kLeastBuffers, kMostVerbsQueue);
 }
 
-// Frames of both streams of every peer that the buffers surely hold; a quarter is for
+// Window per peer and stream that is certain to fit the buffers; one quarter is reserved for
 // credits and probes.
 constexpr uint32_t VerbsWindowFor(size_t buffers, size_t peers) {
   return static_cast<uint32_t>(std::clamp<size_t>(buffers / 4 * 3 / (2 * peers), 1, 1024));

@@ -1,5 +1,4 @@
-// The datagrams of the verbs transport, byte by byte as docs/rdma.md has them. Numbers
-// are little-endian.
+// Wire format of the verbs transport, specified in docs/rdma.md. Numbers are little-endian.
 #ifndef MILLRACE_TRANSPORT_VERBS_WIRE_H_
 #define MILLRACE_TRANSPORT_VERBS_WIRE_H_
 
@@ -16,32 +15,32 @@ namespace millrace {
 
 inline constexpr uint8_t kVerbsMagic = 0xd7;
 
-// What every datagram begins with.
+// First bytes of every datagram.
 struct VerbsPrefix {
   uint8_t magic = kVerbsMagic;
   uint8_t kind = 0;    // DatagramKind
-  uint16_t group = 0;  // the cluster
+  uint16_t group = 0;  // cluster
   NodeId from = 0;
-  NodeId to = 0;          // kAllNodes: of the stream to all peers
-  uint16_t tag = 0;       // of the sender's session for that stream
+  NodeId to = 0;          // kAllNodes: belongs to the stream to all peers
+  uint16_t tag = 0;       // of the sender's session id for that stream
   uint16_t reserved = 0;  // sent as 0, ignored
-  uint32_t sequence = 0;  // as DatagramKind says
+  uint32_t sequence = 0;  // see DatagramKind
 };
 static_assert(sizeof(VerbsPrefix) == 16);
 
-// What nodes tell each other when they look each other up.
+// Exchanged when nodes look each other up.
 struct VerbsHello {
   uint32_t magic = 0x31767262;  // "brv1"
-  uint16_t group = 0;           // the cluster
+  uint16_t group = 0;           // cluster
   NodeId from = 0, to = 0;
-  uint16_t hears = 0;           // 1: `from` gets what `to` multicasts
+  uint16_t hears = 0;           // 1: `from` has joined the multicast group of `to`
   uint32_t queue_pair = 0;      // of `from`
-  uint32_t datagram_bytes = 0;  // the longest that it takes
+  uint32_t datagram_bytes = 0;  // largest datagram that `from` receives
 };
 static_assert(sizeof(VerbsHello) == 20);
 
-// Reads a whole datagram. Fills in all of `datagram` but peer and position; its bytes are
-// what follows the prefix. False if no endpoint of this version sends such a datagram.
+// Parses a whole datagram. Fills in all of `datagram` except `peer` and `position`; its bytes
+// follow the prefix. Returns false if no endpoint of this version sends such a datagram.
 inline bool ParseVerbsDatagram(std::span<const std::byte> bytes, VerbsPrefix* prefix,
                                Datagram* datagram) {
   if (bytes.size() < sizeof(*prefix)) return false;
@@ -55,7 +54,7 @@ inline bool ParseVerbsDatagram(std::span<const std::byte> bytes, VerbsPrefix* pr
   return ParseDatagramBody(datagram);
 }
 
-// Reads what came with a look-up; the buffer may be longer. False if it is none.
+// Parses the data of a look-up; the buffer may be longer. Returns false if it is invalid.
 inline bool ParseVerbsHello(std::span<const std::byte> bytes, VerbsHello* hello) {
   if (bytes.size() < sizeof(*hello)) return false;
   std::memcpy(hello, bytes.data(), sizeof(*hello));
