@@ -8,9 +8,9 @@
 namespace millrace {
 namespace {
 
-// Who is not heard for so many has gone.
+// Heartbeat intervals without any frame after which no peer waits for a reply.
 constexpr int64_t kQuietHeartbeats = 4;
-// How often one that waits for merged weights asks whether it is to stop.
+// Interval, in ms, at which a wait for merged weights polls `stop`.
 constexpr int kStopMs = 10;
 
 template <typename Predicate>
@@ -97,7 +97,7 @@ bool Cluster::left() const {
 
 bool Cluster::delivered() const {
   return All(segments_, [](const SegmentState& state) {
-    // Where nobody else is left, there is nobody to be told.
+    // A node that is alone has no one to deliver to.
     return state.delivered() || state.members() == 1;
   });
 }
@@ -116,7 +116,7 @@ bool Cluster::all_acked() const {
   CHECK(gossip_ != nullptr);
   const uint64_t changes = gossip_->changes();
   return std::all_of(segments_.begin(), segments_.end(), [&](const ClusterSegment& segment) {
-    return segment.net->gossip() == nullptr || segment.net->state().all_acked() >= changes;
+    return segment.net->gossip() == nullptr || segment.net->state().gossip_acked() >= changes;
   });
 }
 
@@ -131,8 +131,8 @@ void Cluster::Count() {
   uint64_t beyond = 0;
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].counts) continue;
-    // A count that falls, because a member died before it had told all, is made up for
-    // by what comes.
+    // The count falls if a member dies before it has reported all of its iterations. Keeping the
+    // maximum lets later iterations make up for that.
     others_[i] = std::max(others_[i], segments_[i].net->state().others());
     beyond += others_[i];
   }
@@ -153,8 +153,8 @@ void Cluster::Count() {
   }
 }
 
-// The segments below this node begin with its weights, which are the run's once it is in sync in
-// those above: what nodes below did before would be overwritten.
+// Nodes on the segments for which this node is the gateway start with its weights. These must first
+// be in sync on the segments towards node 0: otherwise progress made below would be overwritten.
 void Cluster::LetWeightsDown() {
   const bool has_weights =
       std::all_of(segments_.begin(), segments_.end(), [](const ClusterSegment& segment) {
@@ -166,9 +166,9 @@ void Cluster::LetWeightsDown() {
   }
 }
 
-// What one segment merged has to go out through the others of the same weights, also when the
-// iterations that it comes from were counted long before. Two segments of other weights between
-// the same nodes would never come to rest: each would send for what the other has merged.
+// Merges of one segment must travel on through the other segments that carry the same weights, even
+// if their iterations were counted long before. Only overlapping segments count: two segments with
+// disjoint ranges between the same nodes would otherwise trigger each other endlessly.
 void Cluster::PassOnMerges() {
   for (size_t i = 0; i < segments_.size(); ++i) merges_[i] = segments_[i].net->state().merges();
   for (size_t i = 0; i < segments_.size(); ++i) {
@@ -180,8 +180,8 @@ void Cluster::PassOnMerges() {
   }
 }
 
-// Once this node is in sync: whether the run begins with its weights is known then,
-// and so is where the clock starts.
+// Waits until this node is in sync, because only then it is known whether the run was bootstrapped
+// with its weights, and so at which iteration the clock starts.
 bool Cluster::Begin(uint64_t beyond) {
   if (!in_sync()) return false;
   own_start_ = bootstrapped() ? static_cast<uint64_t>(start_) : 0;
@@ -191,7 +191,7 @@ bool Cluster::Begin(uint64_t beyond) {
   return true;
 }
 
-// What the segment towards node 0 says is written last.
+// Reads the segments towards node 0 last, so that their weights take precedence.
 bool Cluster::ReadMerged(float* to, const std::function<bool()>& stop) {
   std::lock_guard lock(reading_);
   bool whole = true;

@@ -1,5 +1,5 @@
-// This machine's part of a cluster: its segments at work on one weight array, and
-// the clock that all machines share.
+// A node's view of its cluster: the segments that work on its weight array, and the iteration clock
+// of the whole cluster.
 #ifndef MILLRACE_CLUSTER_CLUSTER_H_
 #define MILLRACE_CLUSTER_CLUSTER_H_
 
@@ -21,103 +21,105 @@
 
 namespace millrace {
 
-// One segment, ready to be started.
+// A segment that is ready to start.
 struct ClusterSegment {
   std::unique_ptr<NetSegment> net;
   SegmentThreadOptions thread;
-  // Iterations are counted through it: so they are through all segments that carry
-  // the first weight, which join the nodes as a tree. Others only move weights.
+  // Iterations are counted on this segment. True for the segments that carry weight 0, which join
+  // all nodes as a tree. The other segments only carry weights.
   bool counts = true;
-  // This node is the one through which the others of the segment reach node 0.
+  // This node is the segment's gateway towards node 0.
   bool above = false;
-  // The first weight of its range.
+  // First weight of the segment's range.
   int64_t begin = 0;
   WeightRange range() const { return {begin, begin + net->floats()}; }
 };
 
-// Iterations [first, end) that were done on other machines.
+// Iterations [first, end) that other nodes completed.
 struct IterationRange {
   int64_t first = 0, end = 0;
-  // Whether it has a multiple of `interval`; 0 has none.
+  // True if the range contains a multiple of `interval`; false if `interval` is 0.
   bool HoldsMultiple(int64_t interval) const {
     return interval > 0 && first < end && (end - 1) / interval * interval >= first;
   }
-  // The last one; there must be one.
+  // The largest multiple of `interval` in the range. Requires HoldsMultiple(interval).
   int64_t LastMultiple(int64_t interval) const { return (end - 1) / interval * interval; }
 };
 
 // Thread-safe.
 class Cluster {
  public:
-  // `start`: the iteration that this node's own weights are of, which counts if the
-  // run begins with them. All pointers outlive the cluster.
-  // `gossip messages`: what the segments that count were made with; null for a cluster without.
+  // `start`: iteration of this node's own weights; it is used only if the run bootstraps with them.
+  // `gossip`: the store with which the counting segments were created; null for a cluster without
+  // gossip. All pointers outlive the cluster.
   Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
           const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip = nullptr);
-  // Ends all segments at once; Leave() first, to go in order.
+  // Stops all segments at once. Call Leave() first for a graceful leave.
   ~Cluster();
 
-  // Throws Error if the others refuse this node, which has not joined yet: "segment lan:
-  // node b has another net: ...".
+  // Throws Error if the other nodes refuse this node before it has joined: "segment lan: node b has
+  // another net: ...".
   void ThrowIfRefused() const;
-  // This node has been in sync, and its clock is set: it may train.
+  // This node has been in sync and its clock is set, so it may train.
   bool begun();
-  // All replicas of this node are those of the run.
+  // This node is in sync on every segment.
   bool in_sync() const;
-  // The run began with this node's weights.
+  // The run was bootstrapped with this node's weights.
   bool bootstrapped() const;
-  // Of the members, exactly one does what is to be done once: tests and snapshots.
+  // This node is the leader: the one member that tests and takes the cluster's snapshots.
   bool is_leader() const;
-  // No other node is left on any segment.
+  // No segment has another member.
   bool alone() const;
-  // Nothing is heard of others any more, not even of those that have left: these know
-  // that they may go.
+  // No frame of another node arrived for 4 heartbeat intervals on any segment, not even from nodes
+  // that have left. So no peer waits for a reply any more.
   bool quiet() const;
-  // A node that stops waits for these before it goes: others send through this node, or
-  // it leads the run and others go on.
+  // A leaving node waits while this is true: other members use this node as their gateway, or this
+  // node is the leader and other members remain.
   bool has_dependents() const;
-  // Nodes on the first segment, this one included.
+  // Members of the first segment, including this node.
   uint32_t members() const { return segments_.front().net->state().members(); }
 
-  // The solvers have ended: all segments send what is left exactly (Exchange::Flush).
+  // For use after the solvers have ended: all segments send the remaining progress exactly
+  // (Exchange::Flush).
   void Flush();
-  // Asks all segments to go on without this node; left() is true in the end.
+  // Requests a graceful leave on all segments. left() becomes true when it is complete.
   void Leave();
   bool left() const;
-  // Everything that this node did is with the others.
+  // The other nodes have all progress of this node.
   bool delivered() const;
 
-  // Writes to `to`, an array laid out as the weights are, the merged weights: where another node
-  // masters a chunk, its weights as this node last saw them (segment/merged_reader.h). All other
-  // weights of `to`, which the caller fills with a copy of this node's before, stay as they are.
-  // In a tree of segments the one towards node 0 decides. Waits for the segments' threads, until
-  // `stop` returns true. True: every segment was read; else a part of `to` may be.
+  // Writes the merged weights to `to`, which has the layout of the weight array. For a chunk that
+  // another node masters, the merged weights are the master's weights as this node last received
+  // them (segment/merged_reader.h). All other elements of `to` keep their values; the caller fills
+  // `to` with a copy of this node's weights first. Where segments overlap, the segment towards node
+  // 0 takes precedence. Blocks until the segments' threads have served the requests, or until
+  // `stop` returns true. Returns true if every segment was read completely; on false, a part of
+  // `to` may be merged.
   bool ReadMerged(float* to, const std::function<bool()>& stop);
 
-  // Iterations done elsewhere since the last call, in ascending order.
+  // Iterations that other nodes completed since the last call, ascending.
   std::vector<IterationRange> TakeRemoteIterations();
 
-  // ---- Gossip messages: small messages to all other nodes (docs/gossip.md). ----
+  // ---- Gossip: small messages to all other nodes (docs/gossip.md). ----
 
-  // Every other node of the cluster will have this as the newest that this one says on
-  // `topic`; what it said before may never arrive. At most kMaxGossipBytes, else throws
-  // Error. Returns at once; works from the start of the cluster to its end, also while this
-  // node joins and after it has left.
+  // Replaces this node's message on `topic` and distributes it to every other node. Only the newest
+  // message is guaranteed to arrive. Does not block. Works at any time, including while the node
+  // joins and after it has left. Throws Error for more than kMaxGossipBytes bytes.
   void Publish(GossipKey topic, std::span<const std::byte> bytes);
-  // The newest on `topic` of each node that was heard to say something, by node, this one
-  // included. Of a node that was started anew only what it has said since.
+  // The newest message on `topic` of every node that published one, ascending by node, including
+  // this node. A restarted node's messages from earlier incarnations are left out.
   std::vector<GossipMessage> Read(GossipKey topic) const;
-  // The other members of all segments have sent acknowledgements for what was published or passed
-  // on until now.
+  // The other members of all segments have acknowledged all messages that this node has published
+  // or forwarded so far.
   bool all_acked() const;
-  // This node's id, which is its place in the topology.
+  // This node's id: its index in the topology.
   NodeId node() const;
 
   const std::vector<ClusterSegment>& segments() const { return segments_; }
-  // Processor time that the thread of segments()[i] has used so far, in ns.
+  // Processor time that the thread of segments()[i] has used, in ns.
   int64_t segment_cpu_ns(size_t i) const { return threads_[i]->cpu_ns(); }
 
-  // Moves the counts between segments and clock. Called by the segments' threads.
+  // Transfers iteration counts between the segments and the clock. Called by the segments' threads.
   void Count();
 
  private:
@@ -130,15 +132,15 @@ class Cluster {
   const int64_t start_;
   IterationClock& iterations_;
   const Clock& clock_;
-  const std::shared_ptr<GossipStore> gossip_;  // null: none
+  const std::shared_ptr<GossipStore> gossip_;  // null: no gossip
   std::mutex mutex_;
-  std::vector<uint64_t> others_;  // by segment: iterations of the nodes beyond it
-  std::vector<uint64_t> merges_;  // by segment, as last told to the others
+  std::vector<uint64_t> others_;  // by segment: iterations of the nodes reached through it
+  std::vector<uint64_t> merges_;  // by segment: merges as last forwarded to the other segments
   bool begun_ = false;
   uint64_t own_start_ = 0;
-  uint64_t counted_ = 0;  // of others_, what the clock was told
+  uint64_t counted_ = 0;  // the part of others_ that the clock has received
   std::vector<IterationRange> untold_;
-  std::mutex reading_;  // held by the one that reads merged weights
+  std::mutex reading_;  // held while merged weights are read
   std::vector<std::unique_ptr<SegmentThread>> threads_;
 };
 

@@ -8,9 +8,10 @@
 namespace millrace {
 namespace {
 
-// Peers may be a thousand.
+// Interval between samples. A scan visits up to a thousand peers.
 constexpr int64_t kListenNs = 100'000'000;
-// Who is silent for so many has gone; by default as long as the exchange waits.
+// Heartbeat intervals without a frame after which a peer is unresponsive. With default settings
+// this equals the exchange's peer timeout.
 constexpr int64_t kSilentHeartbeats = 20;
 
 }  // namespace
@@ -24,8 +25,8 @@ void FailureDetector::Listen() {
   next_ns_ = now + kListenNs;
   for (size_t i = 0; i < cluster_.segments().size(); ++i) {
     const NetSegment& net = *cluster_.segments()[i].net;
-    for (const NodeId node : net.meters().peers()) {
-      const uint64_t frames = net.meters().peer(node).frames_in;
+    for (const NodeId node : net.metrics().peers()) {
+      const uint64_t frames = net.metrics().peer(node).frames_in;
       if (frames == 0) continue;
       PeerActivity& voice = activity_[{i, node}];
       if (frames > voice.frames) voice.last_ns = now;

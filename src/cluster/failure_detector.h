@@ -1,4 +1,4 @@
-// Which nodes of a cluster this one hears.
+// Detects which peers of this node are alive, from the frames that arrive.
 #ifndef MILLRACE_CLUSTER_FAILURE_DETECTOR_H_
 #define MILLRACE_CLUSTER_FAILURE_DETECTOR_H_
 
@@ -15,23 +15,25 @@ namespace millrace {
 // Not thread-safe.
 class FailureDetector {
  public:
-  // Both outlive this object.
+  // Both pointers outlive this object.
   FailureDetector(const Cluster* cluster, const Clock* clock);
 
   static constexpr int64_t kAnyRecent = INT64_MAX;
 
-  // Notes who was heard, and logs who is no more, or is again; to be called now and then, else
-  // Heard() knows only what it finds.
+  // Samples the frame counts of all peers, at most every 100 ms, and logs peers that become
+  // unresponsive or responsive again. Call it regularly: frames that arrived since the previous
+  // sample count as received now.
   void Listen();
-  // The nodes on this node's segments of which frames came lately, and within `within_ns` (give
-  // or take 100 ms), or have come at all if nobody has listened since; ascending.
+  // Responsive peers on this node's segments whose last frames arrived within `within_ns`
+  // (accuracy: the interval between Listen calls, at least 100 ms), ascending. kAnyRecent: all
+  // responsive peers.
   std::vector<NodeId> Heard(int64_t within_ns);
 
  private:
   struct PeerActivity {
     uint64_t frames = 0;
-    int64_t last_ns = 0;        // when there were more of them
-    bool unresponsive = false;  // for so long that it counts as gone
+    int64_t last_ns = 0;        // when `frames` last grew
+    bool unresponsive = false;  // no frames for the timeout
   };
 
   const Cluster& cluster_;

@@ -59,7 +59,7 @@ bool GracefulLeave::Step() {
                    << kFinishNs / 1'000'000'000 << " s; going on without what they still have";
       End(true);
     } else {
-      // What this node has said at the end of the run goes before it does.
+      // The final state that this node has published must be acknowledged before it leaves.
       Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
     }
   }
@@ -70,7 +70,7 @@ bool GracefulLeave::Step() {
   return phase_ == Phase::kOver;
 }
 
-// Whether this node waits for others before it goes.
+// Whether this node still waits for others before it leaves.
 bool GracefulLeave::Stays(int64_t now) const {
   if (peers_.alone()) return false;
   if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
@@ -80,14 +80,14 @@ bool GracefulLeave::Stays(int64_t now) const {
 
 void GracefulLeave::EndGone() {
   const bool synced = ending_ != nullptr;
-  // Those that leave at the same time may leave this one alone.
+  // Nodes that leave at the same time may leave this one as the last member.
   if (synced && peers_.alone()) return End(true);
   if (stopped_ && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
     LOG(WARNING) << "Saves, since all others stop too and nobody else will";
     return End(true);
   }
-  // At the end of a schedule, replicas that are the same have all that any node did, however
-  // slowly the others let this one go.
+  // At the end of a schedule, equal replicas include all progress of all nodes, even if the others
+  // have not yet confirmed that this node may leave.
   in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
   if (in_hurry_) {
     LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";

@@ -1,14 +1,15 @@
-// How a node leaves its cluster: who waits for whom, how long, and which node has the last word
-// and saves. Pure logic on the time that it is told; cluster_part.h drives it.
+// How a node leaves its cluster: for which peers it waits, how long, and which node writes the
+// final snapshot. Pure logic on injected peers and time; train/cluster_session.h drives it.
 //
-// A node that others send through, or that leads them, waits for these; then it hands over what
-// the others do not have yet, and goes. The last one has the last word, and answers for a moment
-// more, until those that left have heard that they may.
+// A node that is the gateway of other members, or their leader, waits until those have left. Then
+// it hands over the progress that the others lack, and leaves. The last member writes the final
+// snapshot. It keeps replying for a moment, so that the nodes that left before learn that their
+// leave is complete.
 //
-// A node that was stopped by a signal has until kHandOverNs after the signal for all of that.
-// What it has not handed over then is lost. If all nodes were stopped, the one that
-// TerminationDetector::LookStopped names stays, and has the last word then even if others are still
-// there.
+// After a signal, a node completes all of this within kHandOverNs; progress that is not handed over
+// by then is lost. If all nodes were stopped, the final snapshot owner
+// (TerminationDetector::LookStopped) stays, and writes the snapshot even if other members are still
+// present.
 #ifndef MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 #define MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 
@@ -22,51 +23,54 @@
 
 namespace millrace {
 
-// What Departure asks a cluster for (cluster/cluster.h says what each is); tests put another in
-// its place.
+// The parts of Cluster that GracefulLeave uses (cluster/cluster.h documents each). Tests replace
+// them.
 struct LeavePeers {
   std::function<bool()> is_leader, has_dependents, alone, all_acked, left, delivered, quiet;
   std::function<uint32_t()> members;
   std::function<void()> leave;
 };
-// `cluster` outlives it.
+// `cluster` outlives the result.
 LeavePeers LeavePeersOf(Cluster* cluster);
 
 // Not thread-safe.
 class GracefulLeave {
  public:
-  // After the signal: how long the others are given to say that they were stopped too; until when
-  // the node hands over; until when it answers. Each a little later where the last iterations of
-  // the solvers end too late for that.
+  // Deadlines after the signal: to learn that the other nodes were stopped as well; to hand over;
+  // to reply to peers. Each deadline is at least the minimum below after Begin, for solvers whose
+  // last iterations end late.
   static constexpr int64_t kTurnNs = 500'000'000, kHandOverNs = 1'500'000'000,
                            kAnswerEndNs = 1'800'000'000;
-  // From the end of those iterations at least.
+  // Minimum times from Begin to the same deadlines.
   static constexpr int64_t kLeastTurnNs = 250'000'000, kLeastHandOverNs = 500'000'000,
                            kLeastAnswerNs = 800'000'000;
-  // Without a signal: for others that depend on this node, for each of the other steps, and
-  // to answer.
+  // Timeouts without a signal: for dependent nodes, for each of the other phases, and for replies
+  // to peers.
   static constexpr int64_t kFinishNs = 30'000'000'000, kLeaveNs = 1'500'000'000,
                            kAnswerNs = 1'000'000'000;
 
-  // `stopped_ns`: when a signal to stop came, none if none has yet; it may come at any time.
+  // `stopped_ns`: time of the stop signal, or none before a signal; it may appear at any time.
   // `clock` outlives this object.
   GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
                 const Clock* clock);
 
-  // The solvers have ended; `ending`, which outlives this object, is what the node tells of
-  // that. `stopped`: before the run was complete.
+  // Starts leaving, after the solvers have ended. `ending` publishes this node's state and outlives
+  // this object. `stopped`: a signal ended the run before it was complete.
   void Begin(TerminationDetector* ending, bool stopped);
-  // Instead of Begin for a node that never was in sync.
+  // Replaces Begin for a node that was never in sync.
   void BeginUnsynced();
-  // To be called every few ms until it returns true: the node has left, or is the last one, or
-  // waits no longer.
+  // Call every few ms until it returns true: the node has left, is the last member, or has given up
+  // waiting.
   bool Step();
-  // This node has the last word: the others have gone or may not save. After Step.
+  // This node writes the final snapshot: the others have left or must not write it. Valid after
+  // Step has returned true.
   bool last() const { return last_; }
-  // It has gone, and the others may not have all that it did. After Step.
+  // This node has left, and the others may lack some of its progress. Valid after Step has returned
+  // true.
   bool in_hurry() const { return in_hurry_; }
 
-  // To be called every few ms after that, and after the snapshot, until it returns true.
+  // Call every few ms after that and after the snapshot, until it returns true: no peer needs
+  // replies any more, or the deadline has passed.
   bool Answered();
 
  private:
@@ -76,23 +80,24 @@ class GracefulLeave {
   void Enter(Phase phase, int64_t now);
   void End(bool last);
   void EndGone();
-  // Whether the time of a phase is over, which without a signal is `ns`.
+  // Whether the current phase has timed out: after `ns` unless the run was stopped, and always at
+  // the hand-over deadline of a signal.
   bool Late(int64_t now, int64_t ns) const;
-  // `ns` after the signal, but no sooner than `least_ns` after Begin; for ever without one.
+  // Later of `ns` after the signal and `least_ns` after Begin; INT64_MAX without a signal.
   int64_t AfterSignal(int64_t ns, int64_t least_ns) const;
 
   const LeavePeers peers_;
   const std::function<std::optional<int64_t>()> stopped_ns_;
   const Clock& clock_;
-  TerminationDetector* ending_ = nullptr;  // null: never was in sync
+  TerminationDetector* ending_ = nullptr;  // null: never in sync
   bool stopped_ = false;
   int64_t begin_ns_ = 0;
   Phase phase_ = Phase::kOver;
-  int64_t entered_ns_ = 0;  // when this phase began
+  int64_t entered_ns_ = 0;  // start of the current phase
   TerminationDetector::FinalSnapshotOwner snapshot_owner_ =
       TerminationDetector::FinalSnapshotOwner::kNobody;
   bool last_ = false, in_hurry_ = false;
-  int64_t answering_ns_ = -1;  // since when; -1: not yet
+  int64_t answering_ns_ = -1;  // start of the reply phase; -1: not started
 };
 
 }  // namespace millrace

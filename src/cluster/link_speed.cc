@@ -28,7 +28,7 @@ bool SameAddress(const sockaddr* a, const sockaddr* b) {
                      &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-// Of "HOST:PORT" or "[HOST]:PORT"; "" if none has it.
+// Name of the interface that has the host of "HOST:PORT" or "[HOST]:PORT"; "" if none has it.
 std::string InterfaceWith(const std::string& address) {
   std::string host = address.substr(0, address.rfind(':'));
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);

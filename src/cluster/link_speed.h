@@ -1,4 +1,4 @@
-// How fast the network interface of a segment says that it is.
+// The speed of a segment's network interface as its driver reports it.
 #ifndef MILLRACE_CLUSTER_LINK_SPEED_H_
 #define MILLRACE_CLUSTER_LINK_SPEED_H_
 
@@ -8,10 +8,10 @@
 
 namespace millrace {
 
-// Megabits a second, as the driver of the interface that the plan's transport sends
-// through has it (ETHTOOL_GSET, which needs no privilege); a veth pair says 10,000
-// whatever it does. 0 where nothing is said: loopback, most virtual machines, a link that
-// is down, an address that no interface has. Never throws.
+// Speed of the interface through which the plan's transport sends, in Mbit/s, as its driver reports
+// it (ETHTOOL_GSET, which needs no privilege). A veth pair always reports 10,000. Returns 0 if the
+// speed is unknown: loopback, most virtual machines, a link that is down, or an address that no
+// interface has. Never throws.
 uint32_t LinkMegabits(const SegmentPlan& plan);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// Merged weights in an array of their own, which the periodic tests and snapshots of a cluster
-// use: what the cluster has of each chunk as far as this node knows, without the progress of this
+// A separate array of merged weights, for the periodic tests and snapshots of a cluster. Merged
+// weights are the masters' weights as this node last received them, without the progress of this
 // node that no master has merged yet.
 #ifndef MILLRACE_CLUSTER_MERGED_WEIGHTS_H_
 #define MILLRACE_CLUSTER_MERGED_WEIGHTS_H_
@@ -14,20 +14,21 @@
 
 namespace millrace {
 
-// Copies `from`, which solvers and segments may write meanwhile, to as many floats at `to`.
+// Copies all of `from`, which solvers and segments may write concurrently, to `to`.
 void HogwildReadWeights(const WeightBuffer& from, float* to);
 
 // Thread-safe.
 class MergedWeights {
  public:
-  // `weights`: of the node, laid out as `layout` says. The array is as large as these; its memory
-  // is used from the first Read on. `cluster` and `weights` outlive this object.
+  // `weights`: this node's weights, with the layout `layout`. The array has the same size; its
+  // memory is first touched by Read. `cluster` and `weights` outlive this object.
   MergedWeights(Cluster* cluster, const WeightBuffer* weights, const ParamLayout& layout);
 
-  // The array; its address never changes.
+  // The array. Its address never changes.
   float* data() const { return merged_->data(); }
-  // Fills the array with the merged weights of this moment, then calls `use`; no other Read
-  // changes it meanwhile. Where `stop` returns true before all are read, the rest are the node's.
+  // Fills the array with the current merged weights, then calls `use`. No other Read changes the
+  // array until `use` returns. If `stop` returns true first, the elements not yet read hold this
+  // node's own weights.
   void Read(
       const std::function<bool()>& stop, const std::function<void()>& use = [] {});
 

@@ -28,7 +28,7 @@ std::vector<std::string> PeerFailures::Look() {
     const bool is_known = known != failures_.end();
     if (is_known && gossip.incarnation < known->second.incarnation) continue;
     if (!end.has_failure()) {
-      // A later incarnation has come to its end without one.
+      // A later incarnation has ended a run without an error.
       if (is_known && gossip.incarnation > known->second.incarnation) failures_.erase(known);
       continue;
     }

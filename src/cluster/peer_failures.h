@@ -1,5 +1,5 @@
-// Which other nodes of a cluster have ended with an error, by what they told of it
-// (RunEnd.failure), for the log and for the exit status of those that go on.
+// Collects the errors with which other nodes have ended (RunEnd.failure), for the log and for this
+// node's exit status.
 #ifndef MILLRACE_CLUSTER_PEER_FAILURES_H_
 #define MILLRACE_CLUSTER_PEER_FAILURES_H_
 
@@ -16,23 +16,26 @@
 
 namespace millrace {
 
-// A message holds so many bytes at most.
+// Maximum length of a published error, in bytes.
 inline constexpr size_t kMostFailureBytes = 200;
-// The first line of `error`, cut to that.
+// The first line of `error`, truncated to kMostFailureBytes.
 std::string FailureText(std::string_view error);
 
 // Not thread-safe.
 class PeerFailures {
  public:
-  // `read`: the newest RunEnd of each node. `names`: of the cluster's nodes, by id.
+  // `read`: returns the newest RunEnd message of each node. `names`: names of the cluster's nodes,
+  // by id.
   PeerFailures(NodeId self, std::vector<std::string> names,
                std::function<std::vector<GossipMessage>()> read);
 
-  // What others have told since the last call: "node b has failed: ...", once for each
-  // incarnation of a node. In printable characters, whatever a node sends.
+  // Errors published since the last call, one line each: "node b has failed: ...". Each incarnation
+  // of a node is listed once. The text consists of printable characters only, whatever a node
+  // sends.
   std::vector<std::string> Look();
-  // One line that names the nodes which ended with a loss that is not finite, and have not come
-  // to the end of a run in a later incarnation; "" if there are none. As of the last Look.
+  // One line that names the nodes that ended with a non-finite loss; "" if there are none. A node
+  // is dropped once a later incarnation of it has reached the end of a run without an error. As of
+  // the last Look.
   std::string NotFinite() const;
 
  private:

@@ -1,4 +1,4 @@
-// What the nodes of a cluster have told each other on one topic.
+// Decodes the gossip messages of one key.
 #ifndef MILLRACE_CLUSTER_READ_GOSSIP_H_
 #define MILLRACE_CLUSTER_READ_GOSSIP_H_
 
@@ -11,14 +11,14 @@
 
 namespace millrace {
 
-// By node; gossip messages that are no `Message` (a protobuf one) are left out.
+// By node. Gossip messages that do not parse as `Message` (a protobuf type) are left out.
 template <typename Message>
 std::map<NodeId, Message> ReadGossip(const std::vector<GossipMessage>& gossip) {
   std::map<NodeId, Message> messages;
-  for (const GossipMessage& gossip : gossip) {
+  for (const GossipMessage& entry : gossip) {
     Message message;
-    if (message.ParseFromArray(gossip.bytes.data(), static_cast<int>(gossip.bytes.size()))) {
-      messages[gossip.node] = std::move(message);
+    if (message.ParseFromArray(entry.bytes.data(), static_cast<int>(entry.bytes.size()))) {
+      messages[entry.node] = std::move(message);
     }
   }
   return messages;

@@ -60,7 +60,7 @@ std::vector<bool> ShardTakeover::There() const {
 void ShardTakeover::Look() {
   const int64_t now = clock_.NowNs();
   if (looked_ns_ && now - *looked_ns_ < kLookNs) return;
-  // If this node itself stood still, it knows nothing of the others yet.
+  // After a stall of its own, this node has no current information on the others.
   const bool stood_still = looked_ns_ && now - *looked_ns_ >= kMissingNs;
   const bool first = !looked_ns_;
   looked_ns_ = now;

@@ -1,10 +1,10 @@
-// Which shards of the data nobody reads, because their nodes are gone: the nodes that are there
-// read them. Pure logic on injected peers and time.
+// Reassigns the data shards of absent nodes to the nodes that are present. Pure logic on injected
+// peers and time.
 //
-// Each node tells the others whom it hears on its segments. A node is there if this one hears it,
-// or one that is there does; so nodes that are joined agree within moments, and those of a cluster
-// that is divided each take all data. What a node reads follows from who is there alone
-// (data/schedule.h), and nobody waits for anybody.
+// Each node publishes which peers it receives frames from. The nodes that are present are the
+// transitive closure of these sets from this node. Connected nodes therefore agree within moments,
+// and each part of a partitioned cluster reads all data. The records that a node reads follow from
+// the set of absent shards alone (data/schedule.h), so no node waits for another.
 #ifndef MILLRACE_CLUSTER_SHARD_TAKEOVER_H_
 #define MILLRACE_CLUSTER_SHARD_TAKEOVER_H_
 
@@ -23,39 +23,40 @@
 
 namespace millrace {
 
-// What ShardTakeover asks a cluster for; tests put another in its place.
+// The parts of a cluster that ShardTakeover uses. Tests replace them.
 struct PresencePeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes
-  std::function<std::vector<NodeId>()> heard;        // on this node's segments, lately
+  std::function<std::vector<NodeId>()> heard;        // responsive peers on this node's segments
 };
-// Both outlive it.
+// Both pointers outlive the result.
 PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* neighbours);
 
 // Not thread-safe.
 class ShardTakeover {
  public:
-  // Of each node, by its id; every shard has one.
+  // A node and the data shard that it reads. Indexed by node id; each shard belongs to one node.
   struct Reader {
     std::string name;
     uint64_t shard = 0;
   };
-  // A node that was there is absent when it has been missing for so long, which begins when it
-  // counts as silent (cluster/failure_detector.h); one that never was, so long after the start.
+  // kMissingNs: time that a node is missing before it counts as absent, from the moment at which it
+  // is unresponsive (cluster/failure_detector.h). kStartNs: the same for a node that was never
+  // present, from the start.
   static constexpr int64_t kMissingNs = 1'000'000'000, kStartNs = 10'000'000'000;
 
-  // `apply` is called with the absent shards, ascending, at the first Look and whenever they
-  // change. `clock` outlives this object.
+  // `apply` receives the absent shards, ascending, at the first Look and after each change. `clock`
+  // outlives this object.
   ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
                 std::function<void(const std::vector<uint64_t>& absent)> apply, const Clock* clock);
 
-  // Tells the others whom this node hears, hears them, and logs what changes. To be called every
-  // few ms; acts ten times a second.
+  // Publishes the responsive peers, reads the other nodes' messages, and logs changes. Call it
+  // every few ms; it acts every 100 ms.
   void Look();
 
  private:
-  // By node.
+  // Which nodes are present, by node id.
   std::vector<bool> There() const;
   void Log(const std::vector<bool>& absent) const;
 
@@ -64,10 +65,11 @@ class ShardTakeover {
   const std::function<void(const std::vector<uint64_t>&)> apply_;
   const Clock& clock_;
   std::optional<int64_t> looked_ns_;
-  std::vector<NodeId> heard_;  // by this node
+  std::vector<NodeId> heard_;  // responsive peers of this node
   std::optional<std::string> published_;
-  std::vector<int64_t> there_ns_;  // by node: when it was there last, or later if it never was
-  std::vector<bool> absent_;       // by node
+  // By node: when it was last present; initially start + kStartNs - kMissingNs.
+  std::vector<int64_t> there_ns_;
+  std::vector<bool> absent_;  // by node
 };
 
 }  // namespace millrace

@@ -10,8 +10,7 @@
 namespace millrace {
 namespace {
 
-// How many segments lie between node 0 and each node, over those segments that share
-// a part of the weights with `of`.
+// Hops from node 0 to each node, over the segments that overlap `of`.
 std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegment& of) {
   constexpr int kFar = std::numeric_limits<int>::max();
   std::vector<int> distances(topology.nodes.size(), kFar);
@@ -33,9 +32,10 @@ std::vector<int> DistancesFromTop(const Topology& topology, const TopologySegmen
   return distances;
 }
 
-// Larger each time that this node is started, as long as its clock is right; where it is not,
-// the others say so, and the node takes a later one. Quarters of a second since 2020, which
-// last until 2053; 1 where the clock shows an earlier time.
+// A number that is larger at each start of this node while its clock is right: quarters of a second
+// since 2020-01-01 UTC, sufficient until 2053; 1 for an earlier clock. If the clock is wrong, a
+// peer reports its known incarnation and this node takes a later one
+// (segment/handshake/handshake.h).
 uint32_t NewIncarnation() {
   constexpr int64_t k2020 = 1'577'836'800;
   timespec now{};
@@ -51,7 +51,7 @@ bool SharesWeights(const NodePlan& node, const SegmentPlan& segment) {
   });
 }
 
-// `top`: the node of the segment that is nearest to node 0.
+// `top`: GatewayOf() of the segment.
 std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan& node,
                                         const SegmentPlan& plan, NodeId top, uint32_t incarnation,
                                         const ClusterReplica& replica,
@@ -63,21 +63,23 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
   if (!CanBootstrap(top, plan.exchange.node)) config.exchange.bootstrap_after_ns = -1;
   config.exchange.sole_bootstrapper = top != 0 && top == plan.exchange.node;
   config.exchange.bootstraps_when_allowed = config.exchange.sole_bootstrapper;
-  // Else what one segment's end drops would be brought back by the other's, for ever.
+  // Otherwise the remainder that this segment drops would return through the overlapping segment,
+  // endlessly.
   config.exchange.passes_all_on = top == node.node && SharesWeights(node, plan);
   config.rule = plan.rule;
   config.leader = top;
   config.chunk_floats = plan.chunk_floats;
   config.max_bytes_per_second = plan.max_bytes_per_second;
-  // Only these join the nodes as a tree; around a ring gossip messages would be sent twice.
+  // Only the segments that carry weight 0 join the nodes as a tree. On a ring, gossip messages
+  // would be sent twice.
   if (plan.begin == 0) config.gossip = gossip;
-  HandshakeConfig& own = config.gate.handshake;
+  HandshakeConfig& own = config.filter.handshake;
   own.names = plan.names;
   own.settings.parameters = static_cast<uint64_t>(replica.size);
   own.settings.layout_digest = replica.layout_digest;
   own.settings.topology_digest = topology.digest;
   if (!plan.key_file.empty()) {
-    config.gate.key = std::make_shared<const SecretKey>(ReadKeyFile(plan.key_file));
+    config.filter.key = std::make_shared<const SecretKey>(ReadKeyFile(plan.key_file));
   }
   const WeightRange range = RangeOf(topology.segments[plan.segment], replica.size);
   if (range.size() == 0) {

@@ -1,4 +1,4 @@
-// Starts a node's segments as its plan says.
+// Starts a node's segments according to its plan.
 #ifndef MILLRACE_CLUSTER_START_H_
 #define MILLRACE_CLUSTER_START_H_
 
@@ -13,28 +13,28 @@
 
 namespace millrace {
 
-// The node of a segment that is nearest to node 0, through which the segment gets the weights.
+// The gateway of a segment: its node nearest to node 0, through which the segment gets the weights.
 NodeId GatewayOf(const Topology& topology, size_t segment);
-// Whether a run may begin with the weights that `node` brings to a segment whose GatewayOf() is
-// `top`. Weights come down the tree of segments from node 0: every node of its segments may
-// begin, so that the first to start need not wait for it; of any other segment only the top.
+// Whether `node` may bootstrap the run on a segment whose GatewayOf() is `top`. Weights spread from
+// node 0 down the tree of segments. On the segments of node 0 every node may bootstrap, so that the
+// first node to start need not wait for node 0. On any other segment only the gateway may.
 bool CanBootstrap(NodeId top, NodeId node);
 
-// What a cluster works on; all of it outlives the cluster.
+// The replica that a cluster works on. All pointers outlive the cluster.
 struct ClusterReplica {
   float* weights = nullptr;
   int64_t size = 0;            // floats
   uint64_t layout_digest = 0;  // ParamLayout::Digest()
-  int64_t start = 0;           // the iteration that these weights are of
+  int64_t start = 0;           // iteration of these weights
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;
-  ReplicaDevice home = HostReplica();  // where the weights lie
-  // The solvers on them; null: segments leave nobody a processor.
+  ReplicaDevice home = HostReplica();  // memory of the weights
+  // The solvers on these weights; null: segments do not yield processor time to solvers.
   const ThreadLoad* solvers = nullptr;
 };
 
-// Throws Error with one line that names the segment.
+// Creates and starts the segments of `plan`. Throws Error with one line that names the segment.
 std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& plan,
                                       const ClusterReplica& replica);
 

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Two digits, which is as much as an estimate holds.
+// Rounds to two digits, the precision of an estimate.
 std::string Rounded(double value) {
   if (!(value > 0)) return "0";
   const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
@@ -46,7 +46,7 @@ std::vector<std::string> StartCheck::Judge(int solvers, int64_t own, double seco
   std::vector<std::string> lines;
   for (const ExpectedSegment& segment : segments_) {
     if (segment.seconds <= 0) continue;
-    // The others are taken to be as fast as this node.
+    // Assumes that all nodes are as fast as this one.
     const double per_second =
         static_cast<double>(own) / seconds * static_cast<double>(segment.members);
     const double iterations = per_second * segment.seconds;

@@ -1,6 +1,7 @@
-// What a node expects of its segments when a run starts, and whether the run can learn at all.
+// Logs the expected exchange time of each segment at the start of a run, and stops a run whose
+// nodes cannot learn from each other.
 //
-// Pure logic, but for what it is made of. Not thread-safe.
+// Pure logic. Not thread-safe.
 #ifndef MILLRACE_CLUSTER_START_CHECK_H_
 #define MILLRACE_CLUSTER_START_CHECK_H_
 
@@ -10,33 +11,34 @@
 
 namespace millrace {
 
-// A segment, as far as the check needs to know it.
+// The facts about a segment that the check uses.
 struct ExpectedSegment {
   std::string name;
   size_t members = 2;
-  int64_t weights = 0;  // that it carries
-  double seconds = 0;   // of one exchange of all of them (cluster/sweep_estimate.h); 0: not known
-  double megabits = 0;  // the rate that this is at
-  std::string source;   // of the rate
+  int64_t weights = 0;  // floats in the segment's range
+  double seconds = 0;   // of one exchange of all weights (cluster/sweep_estimate.h); 0: unknown
+  double megabits = 0;  // link rate behind `seconds`, Mbit/s
+  std::string source;   // origin of the rate, for messages
 };
 
 class StartCheck {
  public:
-  // Iterations of each solver after which the time of one counts as known, and the least time.
+  // Minimum iterations of each solver, and minimum time, before the time of an iteration counts as
+  // known.
   static constexpr int64_t kIterations = 20;
   static constexpr double kSeconds = 1;
-  // Fewer exchanges of all weights than this in a whole run, and its nodes hardly learn from each
-  // other: what one of them did is averaged in at the end.
+  // Minimum exchanges of all weights in a run. With fewer, the nodes train nearly independently and
+  // their weights are only averaged at the end.
   static constexpr double kFewestExchanges = 4;
 
   explicit StartCheck(std::vector<ExpectedSegment> segments);
 
-  // Lines for the log before training starts.
+  // Log lines for the start of training.
   std::vector<std::string> Lines() const;
-  // While `solvers` of this node train: `own` iterations done here in `seconds`, `whole` iterations
-  // of the cluster in the run. Lines for the log, once, as soon as the time of an iteration is
-  // known. Throws Error, one line with the remedy, if the run is over before its nodes could have
-  // learned from each other.
+  // Compares the training speed with the exchange times. `solvers`: of this node; `own`: iterations
+  // done here in `seconds`; `whole`: iterations of the whole cluster in this run. Returns log lines
+  // once, as soon as the time of an iteration is known. Throws Error with one line, which includes
+  // the remedy, if the run would end before its nodes could learn from each other.
   std::vector<std::string> Judge(int solvers, int64_t own, double seconds, int64_t whole);
 
  private:

@@ -14,11 +14,11 @@
 namespace millrace {
 namespace {
 
-// Around a frame: Ethernet, IP, UDP and what transports put before it.
+// Bytes added to each frame by Ethernet, IP, UDP and the transport's prefix.
 constexpr double kAroundFrame = 78;
 constexpr double kSparsePresent = 0.1;
 
-// What `millrace bench` found that this node put on the wire; 0 without its file.
+// Send rate of this node that `millrace bench` measured, Mbit/s on the wire; 0 without a result.
 double MeasuredMegabits(const Topology& topology, const NodePlan& node, const SegmentPlan& segment,
                         const std::string& path) {
   if (!FileExists(path)) return 0;

@@ -1,5 +1,5 @@
-// How long a segment takes to exchange all of its weights once, by arithmetic: for a line at the
-// start of a run, and to refuse a run that could not learn.
+// Computes how long a segment takes to exchange all of its weights once. The result is logged at
+// the start of a run, and serves to refuse a run whose nodes could not learn from each other.
 #ifndef MILLRACE_CLUSTER_SWEEP_ESTIMATE_H_
 #define MILLRACE_CLUSTER_SWEEP_ESTIMATE_H_
 
@@ -12,29 +12,29 @@
 
 namespace millrace {
 
-// Up to so many iterations of the cluster between two exchanges progress is not damped.
+// Up to this many cluster iterations between two exchanges, progress is not damped.
 inline constexpr double kFreshExchange = kFreshIterations;
 
-// What a node of a segment can send.
+// Send rate of a node on a segment.
 struct LinkRate {
-  double megabits = 0;  // per second; 0: not known
-  std::string source;   // what says so, for messages
+  double megabits = 0;  // Mbit/s; 0: unknown
+  std::string source;   // origin of the rate, for messages
 };
 
-// The least of what is known of the segment at this node: `max_mbps`, what `millrace bench --json`
-// has measured, if its output lies beside the topology file as FILE.bench.json, and what the
-// driver of the interface says. Throws Error, one line with path, for a file there that is not one
-// of this cluster.
+// The minimum of the known rates of the segment at this node: `max_mbps`; the rate that `millrace
+// bench --json` measured, if its output is at FILE.bench.json beside the topology file FILE; and
+// the speed that the interface's driver reports. Throws Error with one line that starts with the
+// path if that file does not belong to this cluster.
 LinkRate RateOf(const Topology& topology, const NodePlan& node, const SegmentPlan& segment);
 
 struct SweepEstimate {
   double bytes_out = 0, bytes_in = 0;  // on the wire, at this node
-  // At the rate given, both directions at once; 0 if it is not known.
+  // At the given rate, both directions at once; 0 if the rate is unknown.
   double seconds = 0;
 };
 
-// One exchange of each of `floats` weights: this node sends positions of its share to all peers,
-// and a diff of every other chunk. A sparse diff counts as if a tenth of its elements were present.
+// Estimates one exchange of each of `floats` weights. This node sends positions of the chunks that
+// it masters to all peers, and one diff of every other chunk. A sparse diff counts as 10 % full.
 SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double megabits);
 
 }  // namespace millrace

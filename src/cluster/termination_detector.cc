@@ -14,20 +14,20 @@
 namespace millrace {
 namespace {
 
-// Weights are looked at again when something was merged, and so often in any case.
+// Maximum age of the checksum. It is also recomputed after each merge.
 constexpr int64_t kCheckNs = 250'000'000;
-// What changes all the time is told so often.
+// Minimum interval between messages, so that continuous changes do not flood the cluster.
 constexpr int64_t kTellNs = 20'000'000;
 
 }  // namespace
 
-// Solvers and segments may write meanwhile.
+// Reads concurrently with solvers and segments that write.
 __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> weights) {
   std::array<float, 1024> part;
   uint32_t checksum = Crc32c({});
   while (!weights.empty()) {
     const size_t count = std::min(weights.size(), part.size());
-    // -0 + 0 is 0, and all else stays what it is.
+    // Adding 0 turns -0 into 0 and leaves all other values unchanged.
     for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
     checksum = Crc32c(std::as_bytes(std::span(part).first(count)), checksum);
     weights = weights.subspan(count);
@@ -72,7 +72,7 @@ TerminationDetector::State TerminationDetector::Look() {
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
     own_.set_weights(Checksum(weights_));
-    merges_ = merges;  // those that came meanwhile are seen the next time
+    merges_ = merges;  // the next Look sees merges that came meanwhile
     checked_ns_ = now;
   }
   own_.set_heard(BitsOf(peers_.heard(FailureDetector::kAnyRecent)));
@@ -99,7 +99,7 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::LookStopped(bool is
                  std::back_inserter(all));
   neighbours_ = std::move(all);
   Hear(true);
-  // What others say of whom they hear may be old: of its own neighbours a node knows better.
+  // Other nodes' sets may be outdated; this node's own observation of its peers takes precedence.
   std::erase_if(
       there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
   FinalSnapshotOwner saver = FinalSnapshotOwner::kThis;
@@ -139,8 +139,8 @@ void TerminationDetector::Tell(bool at_once) {
   peers_.publish(std::as_bytes(std::span(told_)));
 }
 
-// Who is there: whom this node hears, whom these hear, and so on; of those that go only who
-// may save, if this node is `stopped` as well.
+// Computes the transitive closure of reachable nodes. Leaving nodes are excluded; if this node is
+// `stopped` too, those that may still become final snapshot owner are included.
 void TerminationDetector::Hear(bool stopped) {
   statements_ = ReadGossip<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
@@ -184,8 +184,8 @@ TerminationDetector::State TerminationDetector::Judge() {
   return patient ? State::kInFlight : State::kDiverged;
 }
 
-// For a node that has not told yet how long its iterations take, this node's have to do. One
-// that takes longer than any before counts as stuck.
+// Nodes that have not yet published their longest iteration are assumed to be as fast as this node.
+// A node that exceeds the longest iteration kIterations times counts as stuck.
 int64_t TerminationDetector::TrainingPatience() const {
   constexpr uint64_t kMost = kMostTrainNs / kIterations;
   auto longest = static_cast<uint64_t>(longest_ns_);
@@ -210,7 +210,7 @@ std::vector<NodeId> TerminationDetector::Training() const {
   std::vector<NodeId> nodes;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
-    // Who was stopped may have an iteration to finish.
+    // A stopped node may still finish an iteration.
     if (found == statements_.end() || found->second.claim() > 0 ||
         found->second.has_iteration_ns()) {
       nodes.push_back(node);

@@ -1,13 +1,12 @@
-// How the nodes of a cluster come to rest when their solvers have ended: when all of them
-// have the same weights.
+// Detects that all nodes of a cluster have ended and hold the same weights (quiescence detection).
 //
-// Each node tells the others the checksum of its weights, whenever that changes, and whom
-// it hears. A node's own progress is in its weights from the start, so weights that all
-// nodes have are those of all diffs: nothing is under way any more. A node that has
-// died or is cut off is heard by nobody, and not waited for.
+// Each node publishes the checksum of its weights whenever it changes, and the peers from which it
+// receives frames. A node's own progress is in its weights from the start. Equal checksums on all
+// nodes therefore mean that the weights include all diffs, and that no diff is in flight. A node
+// that has died or is cut off is in no peer's set, and no node waits for it.
 //
-// Nodes that are stopped before that tell each other so, and if all of them are, agree on which
-// one saves.
+// Nodes that are stopped earlier publish that. If all nodes were stopped, they agree on the final
+// snapshot owner.
 #ifndef MILLRACE_CLUSTER_TERMINATION_DETECTOR_H_
 #define MILLRACE_CLUSTER_TERMINATION_DETECTOR_H_
 
@@ -26,76 +25,80 @@
 
 namespace millrace {
 
-// What TerminationDetector asks a cluster for; tests put another in its place.
+// The parts of a cluster that TerminationDetector uses. Tests replace them.
 struct TerminationPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
-  // Who is on this node's segments and alive, and was heard within so many ns.
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
+  // Responsive peers on this node's segments that sent a frame within `within_ns`.
   std::function<std::vector<NodeId>(int64_t within_ns)> heard;
-  std::function<uint64_t()> merges;  // into this node's weights so far
-  std::function<void()> flush;       // has this node send exactly what it has not sent yet
+  std::function<uint64_t()> merges;  // merges into this node's weights so far
+  std::function<void()> flush;       // makes this node send its remaining progress exactly
 };
-// `neighbours` and `cluster` outlive it.
+// `neighbours` and `cluster` outlive the result.
 TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* neighbours);
 
 // Not thread-safe.
 class TerminationDetector {
  public:
   enum class State {
-    kTraining,   // not all solvers have ended
-    kInFlight,   // diffs are under way
-    kQuiescent,  // all nodes that are there have the weights of this one
-    kDiverged,   // they never will, or only after too long
+    kTraining,   // some solvers have not ended
+    kInFlight,   // all solvers have ended, diffs are in flight
+    kQuiescent,  // all reachable nodes have this node's weights
+    kDiverged,   // a timeout has passed without quiescence
   };
-  // Of nodes that were stopped.
+  // The node that writes the final snapshot of a stopped run.
   enum class FinalSnapshotOwner {
-    kNobody,  // some node goes on
+    kNobody,  // some node continues to train
     kOther,
     kThis,
   };
-  // How long a node that has ended waits: for the others' last iterations, or kIterations times
-  // as long as the longest iteration of those that train, if that is more, up to kMostTrainNs;
-  // then for the same weights, as long as some node's change, but no longer than kMoveNs in all.
+  // Timeouts of a node that has ended. For the other nodes' last iterations: kTrainNs, or
+  // kIterations times the longest iteration of the nodes that still train if that is longer, at
+  // most kMostTrainNs. Then for equal weights: kStillNs since the last change of any node's
+  // checksum, at most kMoveNs in all.
   static constexpr int64_t kTrainNs = 30'000'000'000, kIterations = 3,
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
-  // A node that has not been heard for so long saves nothing.
+  // A node from which no frame arrived for this long cannot be the final snapshot owner.
   static constexpr int64_t kSilentNs = 1'000'000'000;
 
-  // `weights`, which the segments change meanwhile, and `clock` outlive this object.
+  // `weights` (which the segments change concurrently) and `clock` outlive this object.
   TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
 
-  // In place of Look while this node's solvers train their last iterations: tells the others so.
-  // No iteration of theirs has taken longer than `longest_ns`.
+  // Replaces Look while this node's solvers train their last iterations, and publishes that.
+  // `longest_ns`: longest iteration of these solvers so far.
   void TellTraining(int64_t longest_ns);
-  // The solvers have ended; none of their iterations has taken longer. Before the first Look.
+  // Sets the longest iteration of this node's solvers, which have ended. Call it before the first
+  // Look.
   void SetLongest(int64_t longest_ns) { longest_ns_ = longest_ns; }
-  // Tells the others what has changed, and hears them. To be called every few ms, until this
-  // node has gone.
+  // Publishes changes of this node's state, reads the other nodes' states, and returns the result.
+  // Call it every few ms until this node has left.
   State Look();
-  // In place of Look for a node that was stopped, `leads` or not: tells the others that it
-  // was, and, if its solvers have `ended`, that it goes. Which node saves, by what is known now.
+  // Replaces Look on a node that was stopped by a signal: publishes the stop, and, once its solvers
+  // have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot owner.
+  // Returns the owner as currently known.
   FinalSnapshotOwner LookStopped(bool is_leader, bool ended);
-  // This node has done what is done once.
+  // Publishes that this node, as leader, has saved the model and finished the last test.
   void SayDone();
-  // It goes; the others no longer wait for it.
+  // Publishes that this node leaves, so that the others do not wait for it.
   void SayGone();
-  // It goes because of this error, which is a loss that is `not_finite` or not.
+  // Publishes that this node leaves because of `error`. `not_finite`: the error is a non-finite
+  // loss.
   void SayFailed(const std::string& error, bool not_finite);
 
-  // As of the last Look, ascending and with this node: those that are there; of these, those
-  // that have weights of this checksum; those whose solvers train.
+  // As of the last Look, ascending and including this node: all reachable nodes; those with weights
+  // of this checksum; those whose solvers still train.
   const std::vector<NodeId>& there() const { return there_; }
   std::vector<NodeId> WithWeights(uint32_t checksum) const;
   std::vector<NodeId> WithOwnWeights() const { return WithWeights(own_.weights()); }
   std::vector<NodeId> Training() const;
-  // As of the last Look, all that are there had the weights of this node.
+  // At the last Look all reachable nodes had this node's weights.
   bool same() const { return same_; }
-  // Some node has done what is done once.
+  // Some node has published SayDone.
   bool done() const;
 
-  // The same of weights that are equal: of -0 and 0, which replicas need not agree on.
+  // CRC-32C of the weights, with -0 counted as 0: replicas may differ in the sign of zero.
   static uint32_t Checksum(std::span<const float> weights);
 
  private:
@@ -107,20 +110,20 @@ class TerminationDetector {
   const TerminationPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
-  int64_t begin_ns_ = -1;  // of the first Look
+  int64_t begin_ns_ = -1;  // time of the first Look
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  uint64_t merges_ = 0;             // that own_.weights() has at least
-  int64_t checked_ns_ = -1;         // when it was made; -1: never
-  std::string told_;                // what was published last,
-  int64_t told_ns_ = 0;             // and when
-  std::vector<NodeId> neighbours_;  // whom it has heard since it was stopped; ascending
+  uint64_t merges_ = 0;             // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;         // time of that checksum; -1: never
+  std::string told_;                // last published message
+  int64_t told_ns_ = 0;             // when it was published
+  std::vector<NodeId> neighbours_;  // peers that sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;
-  std::vector<uint32_t> moving_;  // checksums of there_, when they changed last,
-  int64_t moved_ns_ = 0;          // which was then
-  int64_t all_ended_ns_ = -1;     // -1: not yet
+  std::vector<uint32_t> moving_;  // checksums of there_ at their last change
+  int64_t moved_ns_ = 0;          // time of that change
+  int64_t all_ended_ns_ = -1;     // when all solvers had ended; -1: not yet
 };
 
 }  // namespace millrace

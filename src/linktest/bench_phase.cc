@@ -12,10 +12,10 @@ namespace {
 constexpr uint32_t kBenchVersion = 1;
 constexpr double kLongest = 1e6;  // seconds
 
-// Takes part or wants to.
+// The node takes part or wants to.
 bool Active(const BenchStatus& status) { return status.stage() < BenchStatus::DONE; }
 
-// Of a node that has named who takes part.
+// The node has named the participants.
 bool Announces(const BenchStatus& status) {
   return !status.participants().empty() && status.stage() != BenchStatus::WAITING && Active(status);
 }
@@ -91,8 +91,8 @@ bool BenchPhases::Follow(NodeId leader, const BenchStatus& status, double now, b
   return Go(BenchStatus::READY, now);
 }
 
-// The first to be followed is who has named the nodes; while nobody has, the lowest
-// node that is there decides.
+// Follows a leader that has already named the participants. Before that, the lowest present node
+// becomes the leader.
 bool BenchPhases::Begin(double now, const Others& others, bool ready) {
   std::vector<NodeId> there = {config_.node};
   for (const auto& [node, status] : others) {
@@ -112,9 +112,10 @@ bool BenchPhases::Begin(double now, const Others& others, bool ready) {
   return Go(BenchStatus::READY, now);
 }
 
-// What the node that leads waits for, and what the others wait for.
+// Whether the stage is complete: on the leader for all participants, elsewhere because the leader
+// has advanced.
 bool BenchPhases::MayGoOn(double now, const Others& others, bool ready) const {
-  // Who follows gives the one that leads time to lose patience with somebody else first.
+  // Followers wait three times as long, so that the leader can time out on another node first.
   const double patience = config_.patience_seconds * (is_leader() ? 1 : 3);
   const bool impatient = now - since_ > patience;
   if (!is_leader()) {

@@ -1,24 +1,23 @@
-// How the nodes of a cluster go through a measurement together: who takes part, when
-// all of them are quiet, when they load their segments, when the reports are there.
+// The phases of a cluster measurement, which all nodes pass together: who takes part, when the
+// segments are quiescent, when they are loaded, and when the reports are complete.
 //
-// Pure logic: it is given the time and what the other nodes have published, and says
-// what this node is to do and what it publishes. The lowest node that is there leads:
-// it says who takes part, and goes on when all of these have done their part; the
-// others follow it.
+// Pure logic: the input is the time and the other nodes' published states; the output is this
+// node's stage and the state that it publishes. The lowest present node is the leader. It names the
+// participants, and advances when all of them have completed a stage; the others follow.
 //
-//   stage      what a node does in it             goes on when
-//   WAITING    nothing                            all are there, or enough was waited: the
-//                                                 node that leads says who takes part
-//   READY      reads its counters, at rest        all are
-//   LOADED     load on: warms up, measures        its own time is up
-//   MEASURED   load off                           all have measured
-//   QUIET      lets what is under way arrive      nothing moves any more
-//   REPORTED   reads its counters, at rest        all have reported
+//   stage      action of a node                   advances when
+//   WAITING    none                               all nodes are present, or wait_seconds are over;
+//                                                 the leader names the participants
+//   READY      reads its counters, quiescent      all participants are in the stage
+//   LOADED     load on: warms up, measures        its own time has passed
+//   MEASURED   load off                           all participants are in the stage
+//   QUIET      waits for frames in flight         its segments are quiescent
+//   REPORTED   reads its counters, quiescent      the leader has all reports
 //   DONE       leaves
 //
-// Counters that two nodes compare (sent by one, received by the other) are read in READY
-// and in REPORTED, when no frames are under way: between these two, frames that are
-// missing are lost. Rates are measured in LOADED.
+// Counters that are compared between two nodes (frames sent by one, received by the other) are read
+// in READY and in REPORTED, when no frames are in flight: frames missing between these two readings
+// are lost. Rates are measured in LOADED.
 //
 // Not thread-safe.
 #ifndef MILLRACE_LINKTEST_BENCH_PHASE_H_
@@ -36,50 +35,50 @@
 namespace millrace {
 
 struct BenchPhasesConfig {
-  std::string cluster;             // its name, for messages
-  NodeId node = 0;                 // this one
+  std::string cluster;             // name, for messages
+  NodeId node = 0;                 // this node
   std::vector<std::string> names;  // of the cluster's nodes, by id
-  double wait_seconds = 60;        // for nodes that are not there
+  double wait_seconds = 60;        // time to wait for absent nodes
   double warm_up_seconds = 1;
   double seconds = 5;
-  // How long the others may take to come to a stage, beyond what it takes by itself.
+  // Time that other nodes may need to reach a stage, beyond the stage's own duration.
   double patience_seconds = 30;
 };
 
 class BenchPhases {
  public:
   using Stage = BenchStatus::Stage;
-  // By node id; this node's own is not among them. A node that has gone is left out.
+  // Published states by node id, without this node and without nodes that have gone.
   using Others = std::map<NodeId, BenchStatus>;
 
   BenchPhases(const BenchPhasesConfig& config, double now_seconds);
 
-  // Goes at most one stage on; true if it did: then the caller does what the new stage()
-  // asks, publishes status(), and calls again. `others`: as they published it, with
-  // Accepts() true. `ready`: in WAITING and QUIET, nothing has moved on this node's
-  // segments for a while; in REPORTED, if this node leads, the reports of all that have
-  // not gone are here. Throws Error if the measurement cannot be: nobody else is there, it
-  // is under way without this node, the node that leads has gone.
+  // Advances by at most one stage. On true the caller performs the action of the new stage(),
+  // publishes status(), and calls again. `others`: published states for which Accepts() is true.
+  // `ready`: in WAITING and QUIET, this node's segments are quiescent; in REPORTED on the leader,
+  // the reports of all participants that have not gone are complete. Throws Error if the
+  // measurement is impossible: no other node is present, the others already measure without this
+  // node, or the leader has gone.
   bool Step(double now_seconds, const Others& others, bool ready);
 
   Stage stage() const { return stage_; }
-  // In LOADED, once Step has seen that the warm-up is over; then the stage lasts as long as
-  // is to be measured, however late this was seen.
+  // Whether to measure now: in LOADED, once Step has seen the end of the warm-up. From that moment
+  // the stage lasts `seconds`, however late it came.
   bool measures() const { return stage_ == BenchStatus::LOADED && measuring_; }
-  // What this node publishes, but for its beat, and what has to do with pages.
+  // The state that this node publishes, without its beat and its report pages.
   BenchStatus status() const;
-  // From READY on.
+  // Valid from READY on.
   NodeId leader() const { return leader_; }
   bool is_leader() const { return leader_ == config_.node; }
-  // Those that take part, ascending, this node included; empty in WAITING.
+  // All participants, ascending, including this node; empty in WAITING.
   const std::vector<NodeId>& participants() const { return participants_; }
-  // Of the topology's nodes, those that are not there: the names, in order.
+  // Names of the topology's nodes that are absent, by id.
   std::vector<std::string> Missing(const Others& others) const;
   double warm_up_seconds() const { return warm_up_seconds_; }
   double seconds() const { return seconds_; }
 
-  // Whether `status`, which came from the node `from`, is of this program and makes sense
-  // in a cluster of so many nodes; what the functions above are given has to.
+  // Whether `status` has this program's version and valid values for a cluster of `nodes` nodes.
+  // The functions above require this of their input.
   static bool Accepts(const BenchStatus& status, size_t nodes);
 
  private:
@@ -90,22 +89,22 @@ class BenchPhases {
 
   const BenchPhasesConfig config_;
   Stage stage_ = BenchStatus::WAITING;
-  double since_;  // when the stage began; in LOADED, when measuring did
+  double since_;  // start of the stage; in LOADED, of the measurement
   bool measuring_ = false;
   NodeId leader_;
   std::vector<NodeId> participants_;
   double warm_up_seconds_, seconds_;
 };
 
-// What other nodes have published last. A node that has published nothing new for a
-// while, though it should, has gone.
+// The last published state of each other node. A node that has published nothing new for
+// `silence_seconds` counts as gone.
 class PeerTable {
  public:
   PeerTable(size_t nodes, NodeId self, double silence_seconds);
 
-  // Takes what `node` has as its newest gossip message; what is not a status is left out.
+  // Stores the newest gossip message of `node`. Ignores messages that are not a valid status.
   void Take(NodeId node, std::span<const std::byte> bytes, double now_seconds);
-  // Those that have not gone.
+  // States of the nodes that have not gone.
   BenchPhases::Others there(double now_seconds) const;
 
  private:

@@ -22,11 +22,11 @@ constexpr int kStride = 64;
 constexpr float kStep = 1.0f / 1024;
 constexpr int64_t kPauseNs = 200'000;
 constexpr int64_t kPausePerWork = 20;
-constexpr int64_t kMostPauseNs = 100'000'000;  // or sweeps would find nothing to take along
+constexpr int64_t kMostPauseNs = 100'000'000;  // longer pauses would leave sweeps without progress
 constexpr int64_t kOffPauseNs = 5'000'000;
 
-// The same step where only kernels reach the weights: every chunk merges the same sparse
-// difference, of which the last chunk may be too short for.
+// The step for weights that only kernels can access: merges the same sparse diff into every chunk.
+// The last chunk has its own diff, because it may be shorter.
 class DeviceStep {
  public:
   DeviceStep(const ReplicaDevice& home, float* weights, int64_t count)
@@ -57,7 +57,7 @@ class DeviceStep {
  private:
   size_t room() const { return WholeCacheLines(LongestPayloadBytes(arrays_.chunk_floats)); }
 
-  // A difference of `floats` elements; its bytes.
+  // Writes a sparse diff of `floats` elements. Returns its length in bytes.
   static uint32_t Write(int64_t floats, int phase, std::byte* out) {
     const uint32_t bitmap = SparseBitmapBytes(floats);
     std::memset(out, 0, bitmap);
@@ -72,13 +72,13 @@ class DeviceStep {
 
   const ReplicaArrays arrays_;
   const std::unique_ptr<ChunkExecutor> executor_;
-  Buffer payloads_;  // of a whole chunk, and of the last one
+  Buffer payloads_;  // of a full chunk, and of the last one
   std::vector<ChunkOp> ops_;
 };
 
 }  // namespace
 
-// Not inlined: the thread sanitizer is told of it by name.
+// Not inlined: the thread sanitizer's suppressions match this function by its name.
 __attribute__((noinline)) void HogwildUpdateEvery64th(float* weights, int64_t count, int phase) {
   for (int64_t i = phase; i < count; i += kStride) weights[i] += kStep;
 }

@@ -24,11 +24,11 @@ namespace {
 
 constexpr int kStepMs = 10;
 constexpr double kBeatSeconds = 1, kSilenceSeconds = 10;
-// How long a node that goes waits for the others: until they know that it does, then until
-// they go on without it.
+// Maximum waits of a leaving node: for acknowledgement of its last state, then for its peers to let
+// it leave; after an error, for each of the two.
 constexpr int kTellMs = 2000, kLeaveMs = 1500, kStopTellMs = 300;
 
-// No net has a parameter of this name, so whoever trains refuses whoever measures.
+// No net has a parameter of this name, so a node that trains refuses a node that measures.
 ParamLayout LayoutOf(int64_t weights) {
   ParamLayout layout;
   layout.Add("millrace bench", {weights});
@@ -46,7 +46,8 @@ BenchPhasesConfig StagesOf(const MeasureOptions& options, const Topology& topolo
   return config;
 }
 
-// The weights that are measured with, all zero, where the topology wants them; and their clock.
+// The weights of the measurement, initially zero, in the memory that the topology names, and their
+// clock.
 class MeasuredWeights {
  public:
   MeasuredWeights(const ReplicaDevice& home, int64_t count) : size_(count) {
@@ -144,7 +145,7 @@ class MeasureRun {
     others_ = heard_.there(Now());
   }
 
-  // Goes through as many stages as it can.
+  // Advances by as many stages as possible.
   void Follow() {
     if (!cluster_->begun()) {
       const double waited = Now() - began_;
@@ -164,7 +165,7 @@ class MeasureRun {
     }
   }
 
-  // What the stage asks for that this node has come to.
+  // Performs the action of the stage just entered.
   void Enter(const MetricsSnapshot& reading) {
     switch (stages_.stage()) {
       case BenchStatus::READY:
@@ -255,7 +256,7 @@ class MeasureRun {
                 " s: expected ", AndList(stages_.Missing(others_)));
   }
 
-  // Waits until `done` or `ms` have passed; a signal ends it too.
+  // Waits until `done` returns true, `ms` have passed, or a signal arrives.
   template <typename Done>
   void WaitFor(int ms, Done done) {
     const double end = Now() + ms * 1e-3;
@@ -265,14 +266,14 @@ class MeasureRun {
   void Leave() {
     LOG(INFO) << (result_ ? "The result is there"
                           : "Reported to node " + topology_.nodes[stages_.leader()].name);
-    // Nobody goes before the others know that they are done, and those that the others
-    // reach each other through go last.
+    // A node leaves only after the others have acknowledged that it is done. Gateway nodes leave
+    // last.
     WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->has_dependents(); });
     cluster_->Leave();
     WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
 
-  // Tells the others, so that they need not find out.
+  // Publishes the stop, so that the others need not wait for a timeout.
   void GiveUp() {
     load_->Switch(false);
     BenchStatus status = stages_.status();
@@ -306,7 +307,7 @@ class MeasureRun {
   std::string published_;
   std::vector<std::string> missing_;
   std::unique_ptr<LoadGenerator> load_;
-  std::unique_ptr<Cluster> cluster_;  // after what its threads work on
+  std::unique_ptr<Cluster> cluster_;  // declared last: its threads use the members above
 };
 
 }  // namespace

@@ -11,19 +11,19 @@ namespace {
 constexpr double kRestSeconds = 1, kMostMovingSeconds = 10;
 
 EndReading ReadEnd(const NetSegment& segment) {
-  const SegmentMetrics& meters = segment.meters();
-  const ExchangeStats stats = meters.exchange();
+  const SegmentMetrics& metrics = segment.metrics();
+  const ExchangeStats stats = metrics.exchange();
   EndReading end;
-  end.wire_bytes_out = meters.wire_bytes();
+  end.wire_bytes_out = metrics.wire_bytes();
   end.bytes_in = stats.bytes_received;
   for (size_t type = 0; type < static_cast<size_t>(FrameType::kHeartbeat); ++type) {
     end.moved += stats.sent[type] + stats.received[type];
   }
-  end.sweeps = meters.sweeps();
-  for (const auto& [reason, frames] : DropsOf(meters, segment.transport().counters())) {
-    end.drops[reason] += frames;  // two may have the same name
+  end.sweeps = metrics.sweeps();
+  for (const auto& [reason, frames] : DropsOf(metrics, segment.transport().counters())) {
+    end.drops[reason] += frames;  // two counters may have the same name
   }
-  for (const NodeId peer : meters.peers()) end.peers[peer] = meters.peer(peer);
+  for (const NodeId peer : metrics.peers()) end.peers[peer] = metrics.peer(peer);
   return end;
 }
 

@@ -24,7 +24,7 @@ void ReportReader::Take(NodeId node, const BenchStatus& status) {
     partial.broken = true;
     return;
   }
-  if (status.page() != partial.next) return;  // it has not seen yet what it is asked for
+  if (status.page() != partial.next) return;  // it has not seen the request yet
   partial.bytes += status.page_bytes();
   if (++partial.next < partial.pages) return;
   BenchReport report;

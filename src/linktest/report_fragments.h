@@ -1,7 +1,7 @@
-// A report in pages: gossip messages are short, and reports grow with the cluster. The node that
-// leads finds everybody's first page in REPORTED, and asks for the others one by one: it
-// names a node and a page (BenchStatus::asked_node and asked_page), which that node then
-// publishes instead of the first.
+// Transfers reports in pages, because gossip messages are short and reports grow with the cluster.
+// In REPORTED the leader finds the first page of each node, and requests the others one by one: it
+// publishes a node and a page number (BenchStatus::asked_node and asked_page), and that node
+// publishes that page instead of the first.
 //
 // Not thread-safe.
 #ifndef MILLRACE_LINKTEST_REPORT_FRAGMENTS_H_
@@ -22,13 +22,13 @@ namespace millrace {
 inline constexpr size_t kReportPageBytes = 800;
 inline constexpr size_t kMostReportPages = 1000;
 
-// Of the node that reports.
+// The reporting node's side.
 class ReportWriter {
  public:
   ReportWriter(NodeId node, const BenchReport& report);
 
-  // Adds the page that the node that leads asks for, or the first, to what this node
-  // publishes.
+  // Adds a page to the state that this node publishes: the page that the leader requests from this
+  // node, else the first. `leader`: the leader's state, or null.
   void Write(const BenchStatus* leader, BenchStatus* status) const;
 
  private:
@@ -36,17 +36,18 @@ class ReportWriter {
   std::string bytes_;
 };
 
-// Of the node that collects.
+// The collecting node's side.
 class ReportReader {
  public:
-  // Takes a page of each of `participants` that is in REPORTED. True: whole reports of all
-  // but `self` and those that have gone are here. A report that is not one counts as gone.
+  // Takes a page of each of `participants` that is in REPORTED. Returns true if the reports of all
+  // participants are complete, except `self` and nodes that have gone. A malformed report counts as
+  // gone.
   bool Read(const BenchPhases::Others& others, const std::vector<NodeId>& participants,
             NodeId self);
-  // Adds what this node asks for next.
+  // Adds the next page request to `status`.
   void Ask(BenchStatus* status) const;
 
-  // Those that are whole, as they came: nobody has looked at what they say.
+  // Complete reports as received; their contents are not validated.
   const std::map<NodeId, BenchReport>& reports() const { return reports_; }
 
  private:
@@ -54,13 +55,13 @@ class ReportReader {
     std::string bytes;
     uint32_t pages = 0;
     uint32_t next = 0;    // page
-    bool broken = false;  // not a report, whatever comes
+    bool broken = false;  // malformed; further pages are ignored
   };
   void Take(NodeId node, const BenchStatus& status);
 
   std::map<NodeId, Partial> partials_;
   std::map<NodeId, BenchReport> reports_;
-  std::optional<NodeId> asked_;  // the first of those that have more pages
+  std::optional<NodeId> asked_;  // first participant with missing pages
 };
 
 }  // namespace millrace

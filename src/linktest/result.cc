@@ -77,7 +77,7 @@ const BenchPeer* FindPeer(const BenchEnd* end, NodeId peer) {
   return nullptr;
 }
 
-// Of the time that the node measured; 0 of none.
+// Rate over the time that the node measured; 0 if that is 0.
 double PerSecond(double amount, const BenchReport& report) {
   return report.seconds() > 0 ? amount / report.seconds() : 0;
 }
@@ -92,7 +92,7 @@ class SegmentSummer {
         index_(index),
         segment_(topology.segments[index]) {}
 
-  // False if no participant has an end of it.
+  // Returns false if no participant reports this segment.
   bool Sum(BenchSegmentResult* result) {
     for (const NodeId node : measurement_.participants) {
       if (const BenchEnd* end = FindEnd(measurement_, node, index_)) SetChunks(*end, result);

@@ -1,5 +1,5 @@
-// From what the nodes of a cluster report to what an operator asks: what each pair of
-// nodes moves each way, what is lost on the way, what it costs. Pure functions.
+// Computes the result of a measurement from the nodes' reports: throughput, loss and cost for each
+// pair of nodes and each segment. Pure functions.
 #ifndef MILLRACE_LINKTEST_RESULT_H_
 #define MILLRACE_LINKTEST_RESULT_H_
 
@@ -14,8 +14,7 @@
 
 namespace millrace {
 
-// What was measured; reports come from the network, so only those with FitsTopology()
-// may be in here.
+// Input of the computation. Reports come from the network: each must satisfy FitsTopology().
 struct Measurement {
   int64_t weights = 0;
   double warm_up_seconds = 0, seconds = 0;
@@ -24,16 +23,16 @@ struct Measurement {
   std::map<NodeId, BenchReport> reports;
 };
 
-// Whether this can be a report of `node`: its segments are those of the node, its peers
-// theirs, each once, and all numbers are finite and not negative.
+// Whether `report` is plausible for `node`: its segments are segments of the node, its peers are
+// nodes of these, each occurs once, and all numbers are finite and not negative.
 bool FitsTopology(const BenchReport& report, NodeId node, const Topology& topology);
 
-// Of segments that no participant reports, nothing. What only one of two nodes could say
-// is left out where it did not report.
+// Segments that no participant reports are left out. A value that only one node of a pair can
+// supply is absent if that node did not report.
 BenchResult ResultOf(const Topology& topology, const Measurement& measurement);
 
-// One line, ended: the result as a JSON object with the names of bench.proto; fields that
-// are not known are absent.
+// The result as a JSON object with the field names of bench.proto, on one line with a line break.
+// Unknown fields are absent.
 std::string ResultJson(const BenchResult& result);
 
 }  // namespace millrace

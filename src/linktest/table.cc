@@ -19,12 +19,12 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
   return line;
 }
 
-// A number of `digits` behind the point, or "-".
+// `value` with `digits` decimals, or "-" if unknown.
 std::string Number(bool known, double value, int digits) {
   return known ? Format("%.*f", digits, value) : "-";
 }
 
-// As many digits as tell small losses from none.
+// Uses four decimals below 0.1 %, so that small losses differ from none.
 std::string Percent(bool known, double share) {
   const double percent = 100 * share;
   return known ? Format("%.*f%%", percent > 0 && percent < 0.1 ? 4 : 2, percent) : "-";
@@ -139,7 +139,7 @@ class Table {
   }
 
   const BenchResult& result_;
-  int width_ = 6;  // of names
+  int width_ = 6;  // of the name columns
   std::string text_;
 };
 

@@ -1,4 +1,4 @@
-// What `millrace bench` prints for people.
+// The text output of `millrace bench`.
 #ifndef MILLRACE_LINKTEST_TABLE_H_
 #define MILLRACE_LINKTEST_TABLE_H_
 
@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Some lines on the whole, then for each segment a table of what each node sends to each
-// other and one of its ends, then one of the nodes. At most 100 columns, unless names are
-// longer than 12 characters. What is not known is "-".
+// Summary lines, then for each segment a table of its flows between nodes and a table of its ends,
+// then a table of the nodes. At most 100 columns unless names exceed 12 characters. "-" stands for
+// an unknown value.
 std::string BenchTable(const BenchResult& result);
 
 }  // namespace millrace

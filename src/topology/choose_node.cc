@@ -23,8 +23,8 @@ NodeId FindNode(const Topology& topology, const std::string& name) {
 }
 
 std::optional<NodeId> NodeByRank(const Topology& topology, const GetEnvironment& environment) {
-  // A batch script sets Slurm's variable for all that it runs, mpirun's ranks included, so
-  // it is asked last.
+  // SLURM_PROCID comes last: a batch script sets it for all of its processes, including those that
+  // mpirun starts.
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* text = environment(variable);
     if (!text) continue;

@@ -1,4 +1,4 @@
-// Which node of a topology this process is.
+// Determines which node of a topology this process is.
 #ifndef MILLRACE_TOPOLOGY_CHOOSE_NODE_H_
 #define MILLRACE_TOPOLOGY_CHOOSE_NODE_H_
 
@@ -10,20 +10,20 @@
 
 namespace millrace {
 
-// The value of an environment variable, null if it is not set: std::getenv, or a test's.
+// Returns the value of an environment variable, or null if it is not set: std::getenv, or a test's
+// replacement.
 using GetEnvironment = std::function<const char*(const char* name)>;
 
-// Throws Error naming the file and the nodes that there are.
+// The node named `name`. Throws Error with the file name and the existing nodes if there is none.
 NodeId FindNode(const Topology& topology, const std::string& name);
 
-// The node whose place in the file is the rank that a launcher gave this process: the
-// first variable set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK (mpirun) and
-// SLURM_PROCID (srun). None if no launcher did. Throws Error if the rank is no number or
-// there are not so many nodes.
+// The node whose index in the file is the rank that a launcher gave this process: the first of
+// OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK (mpirun) and SLURM_PROCID (srun) that is set. None if
+// none is set. Throws Error if the value is not a number or not below the number of nodes.
 std::optional<NodeId> NodeByRank(const Topology& topology, const GetEnvironment& environment);
 
-// By name if one is given (not empty), else by rank, else the only node of the file.
-// Throws Error if all of that fails.
+// The node by `name` if it is not empty, else by rank, else the only node of the file. Throws Error
+// if none of these applies.
 NodeId ChooseNode(const Topology& topology, const std::string& name,
                   const GetEnvironment& environment);
 

@@ -10,7 +10,7 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Moves the value of a scalar field to another one of the same type.
+// Moves the value of a scalar field to another field of the same type.
 void Move(google::protobuf::Message* message, const FieldDescriptor* from,
           const FieldDescriptor* to) {
   const google::protobuf::Reflection& access = *message->GetReflection();
@@ -33,7 +33,7 @@ void Move(google::protobuf::Message* message, const FieldDescriptor* from,
   access.ClearField(message, from);
 }
 
-// `prefix`: of the message's fields, "" or "segment[0].".
+// `prefix`: path of the message, "" or "segment[0].".
 void Replace(google::protobuf::Message* message, const std::string& prefix, const char* old_name,
              const char* name, std::vector<DeprecatedField>* replaced) {
   const FieldDescriptor* const from = message->GetDescriptor()->FindFieldByName(old_name);

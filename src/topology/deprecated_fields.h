@@ -1,4 +1,4 @@
-// Former names of fields of a topology file, which are still read.
+// Support for the deprecated field names of topology files.
 #ifndef MILLRACE_TOPOLOGY_DEPRECATED_FIELDS_H_
 #define MILLRACE_TOPOLOGY_DEPRECATED_FIELDS_H_
 
@@ -10,12 +10,12 @@
 namespace millrace {
 
 struct DeprecatedField {
-  std::string path;  // as given: "segment[0].max_rate"
-  std::string name;  // of the field to use: "max_mbps"
+  std::string path;  // in the file: "segment[0].max_rate"
+  std::string name;  // of the replacement: "max_mbps"
 };
 
-// Moves the values of deprecated fields to the fields that replace them, and returns what was
-// moved, in the order of the file's messages. Throws FieldError if a message gives both names.
+// Moves the values of deprecated fields to the fields that replace them. Returns the moved fields,
+// in the order of the file's messages. Throws FieldError if a message contains both names.
 std::vector<DeprecatedField> ReplaceDeprecatedFields(topology::Topology* file);
 
 }  // namespace millrace

@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// RDMA datagrams have 256, 512, 1024, 2048 or 4096 bytes: the most that an Ethernet device
-// leaves room for with what it puts around them.
+// The RDMA path MTU: the largest of 256, 512, 1024, 2048 and 4096 bytes that fits into an Ethernet
+// packet of `mtu` bytes with its headers; at least 256.
 int64_t RdmaMtu(int64_t mtu) {
   constexpr int64_t kLeast = 256, kMost = 4096, kHeaders = 80;
   int64_t bytes = kMost;
@@ -20,7 +20,7 @@ int64_t RdmaMtu(int64_t mtu) {
   return bytes;
 }
 
-// As far as the lengths of its frames depend on it.
+// The settings on which the lengths of frames depend.
 ExchangeConfig ExchangeOf(const FrameUse& use) {
   ExchangeConfig config;
   config.max_nodes = use.max_nodes;
@@ -42,7 +42,7 @@ int64_t FrameSize(const std::string& transport, int64_t mtu, bool ipv4) {
 }
 
 int64_t HeartbeatBytes(const FrameUse& use) {
-  // Longer than a frame of one float, whatever the number of nodes.
+  // Exceeds the frame of a single float for any number of nodes.
   return static_cast<int64_t>(MaxFrameBytes(ExchangeOf(use), {.size = 1, .chunk_floats = 1}));
 }
 

@@ -1,5 +1,5 @@
-// How long the frames of a segment may be, and how long they have to be. Both follow
-// from the file alone, so that all nodes cut the weights into the same chunks.
+// Maximum and minimum length of a segment's frames. Both depend on the topology file only, so that
+// all nodes divide the weights into the same chunks.
 #ifndef MILLRACE_TOPOLOGY_FRAME_SIZE_H_
 #define MILLRACE_TOPOLOGY_FRAME_SIZE_H_
 
@@ -9,23 +9,23 @@
 
 namespace millrace {
 
-// The longest frame (header and payload, bytes; below 0 if not even the transport's own
-// prefix fits) in a packet of `mtu` bytes. `ipv4`: every node's address is surely of
-// IPv4, whose headers are shorter; only udp asks.
+// Maximum frame length (header and payload), in bytes, for packets of `mtu` bytes; negative if not
+// even the transport's own prefix fits. `ipv4`: all node addresses are known to be IPv4, whose
+// headers are shorter; used by udp only.
 int64_t FrameSize(const std::string& transport, int64_t mtu, bool ipv4);
 
-// Whose frames they are: ids of a segment's nodes are below `max_nodes`, of which `members`
-// take part; `has_key`: frames are sealed.
+// Properties of a segment that determine the lengths of its frames: node ids are below `max_nodes`;
+// `members` nodes take part; with `has_key`, each frame carries a frame tag.
 struct FrameUse {
   uint16_t max_nodes = 2;
   uint16_t members = 2;
   bool has_key = false;
 };
 
-// The longest frame that holds no weights (bytes): a heartbeat that names all members.
+// Length, in bytes, of the longest frame without weights: a heartbeat that lists all members.
 int64_t HeartbeatBytes(const FrameUse& use);
-// The most floats of a chunk for frames of `room` bytes; 0 if not even one fits, or a
-// heartbeat does not.
+// Maximum floats of a chunk for frames of `room` bytes; 0 if not even one float or a heartbeat
+// fits.
 int64_t ChunkFloatsIn(int64_t room, const FrameUse& use);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What a plan asks of the machine that it is made on; tests put their own in its place.
+// Access to the machine on which a plan is made. Tests replace it.
 #ifndef MILLRACE_TOPOLOGY_MACHINE_H_
 #define MILLRACE_TOPOLOGY_MACHINE_H_
 
@@ -12,25 +12,25 @@ namespace millrace {
 
 struct NetworkInterface {
   std::string name;
-  std::string mac;  // "52:54:00:12:34:56", lower case; "" if it has none
+  std::string mac;  // "52:54:00:12:34:56", lower case; "" if none
   int mtu = 0;      // bytes of a packet
 };
 
 struct Machine {
-  // Those of this process's network namespace, in the kernel's order. Throws Error.
+  // Interfaces of this process's network namespace, in the kernel's order. Throws Error.
   std::function<std::vector<NetworkInterface>()> interfaces;
-  // Where the key file `path` that the topology file `named_in` names lies. Throws Error if
-  // there is none that can be used (ReadKeyFile).
+  // Resolves the key file `path` as given in the topology file `named_in`. Throws Error if there is
+  // no usable key file (ReadKeyFile).
   std::function<std::string(const std::string& path, const std::string& named_in)> find_key;
 
-  // Throws Error if no replica can lie in the memory of that device: this build or this machine
-  // has no such one.
+  // Throws Error if the device's memory cannot hold a replica, because this build or this machine
+  // has no such device.
   std::function<void(DeviceType type, int ordinal)> check_device;
 
   static Machine This();
 };
 
-// The interfaces of this process's network namespace. Throws Error.
+// Interfaces of this process's network namespace, in the kernel's order. Throws Error.
 std::vector<NetworkInterface> ListInterfaces();
 
 }  // namespace millrace

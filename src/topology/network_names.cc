@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Not those of <cctype>: what a file means does not depend on the locale.
+// Replaces <cctype>: the meaning of a file must not depend on the locale.
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool IsLetterOrDigit(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'z'); }
@@ -32,8 +32,8 @@ std::optional<NetworkHost> ParseIpv6(const std::string& text) {
   return NetworkHost{HostKind::kIpv6, printed + zone};
 }
 
-// RFC 1123, and underscores, which some networks have in their names. A name of digits
-// and dots alone is an IPv4 address with a mistake in it.
+// RFC 1123, and underscores, which some networks use. A name of digits and dots only is a malformed
+// IPv4 address.
 bool IsHostName(const std::string& text) {
   constexpr size_t kMostChars = 253, kMostLabelChars = 63;
   if (text.empty() || text.size() > kMostChars) return false;
@@ -90,7 +90,7 @@ bool LooksLikeMac(const std::string& text) { return text.find(':') != std::strin
 bool IsInterfaceName(const std::string& text) {
   if (text.empty() || text.size() >= IFNAMSIZ || text == "." || text == "..") return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
-    // '%' would be filled in by the kernel; a comma separates a transport's options.
+    // The kernel expands '%'; a comma separates transport options.
     return c > ' ' && c < 0x7f && c != '/' && c != ':' && c != '%' && c != ',';
   });
 }

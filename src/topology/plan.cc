@@ -14,7 +14,7 @@ namespace {
 constexpr double kBytesPerMegabit = 1e6 / 8;
 constexpr int kDefaultMtu = 1500;
 
-// "1=X,2=Y" for all peers, X and Y from what `of` says of their adapters.
+// "1=X,2=Y" for all peers, where X and Y are `of(adapter)` of the peers' adapters.
 template <typename Of>
 std::string PeersOption(const Topology& topology, const SegmentPlan& plan, Of of) {
   std::string text;
@@ -26,8 +26,8 @@ std::string PeersOption(const Topology& topology, const SegmentPlan& plan, Of of
   return text;
 }
 
-// A number of 16 bits that tells clusters and segments on one wire apart before their
-// frames are looked at: run ids, folded.
+// 16-bit number that separates clusters and segments on a shared network before their frames are
+// decoded: the run id, folded by XOR.
 uint16_t GroupOf(uint64_t run) {
   return static_cast<uint16_t>(run ^ run >> 16 ^ run >> 32 ^ run >> 48);
 }
@@ -52,7 +52,7 @@ class Planner {
   const Topology& topology_;
   const Machine& machine_;
   const NodeId node_;
-  std::vector<NetworkInterface> interfaces_;  // listed once, when a segment asks for one
+  std::vector<NetworkInterface> interfaces_;  // listed on first use
   bool listed_ = false;
   std::vector<std::string> notices_, warnings_;
 };
@@ -106,9 +106,9 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.transport.node = node_;
   plan.transport.options = segment.options;
   plan.transport.options["max_frame_bytes"] = StrCat(segment.max_frame_bytes);
-  // A frame to all waits for a peer that is full until that is taken to be gone: no
-  // longer than makes no difference to the others. It is asked again, and what it
-  // missed costs nothing but being sent again.
+  // A frame to all peers waits for a peer without credit until that peer counts as unresponsive.
+  // 100 ms hardly delays the other peers. The transport keeps probing the peer, and the only cost
+  // of the frames that it missed is their retransmission.
   const bool windowed =
       segment.transport == "udp" || segment.transport == "packet" || segment.transport == "verbs";
   if (windowed) plan.transport.options.emplace("silence_ms", "100");
@@ -128,7 +128,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   return plan;
 }
 
-// Whether only processes of this machine can send to the segment, as far as the file tells.
+// Whether only processes of this machine can send to the segment, as far as the file shows.
 bool Planner::StaysOnThisMachine(const SegmentPlan& plan) const {
   const TopologySegment& segment = topology_.segments[plan.segment];
   const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);

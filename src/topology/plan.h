@@ -1,5 +1,4 @@
-// What one node of a topology has to set up: its endpoints and exchanges, segment by
-// segment.
+// Configuration of one node: the transport endpoint and the exchange of each of its segments.
 #ifndef MILLRACE_TOPOLOGY_PLAN_H_
 #define MILLRACE_TOPOLOGY_PLAN_H_
 
@@ -17,38 +16,39 @@ namespace millrace {
 
 struct SegmentPlan {
   std::string name;
-  size_t segment = 0;         // its index in Topology::segments
-  std::vector<NodeId> peers;  // ascending; one at least
-  // By node id, this one's included; "": a node that the segment does not join.
+  size_t segment = 0;         // index in Topology::segments
+  std::vector<NodeId> peers;  // ascending; at least one
+  // By node id, including this node; "" for nodes that are not on the segment.
   std::vector<std::string> names;
   // transport, node and options are set; the clock is the default one.
   TransportConfig transport;
-  // run, node, max_nodes, max_members, codec, heartbeat_ns and peer_timeout_ns are set. The caller
-  // sets incarnation, and what depends on the transport it gets.
+  // run, node, max_nodes, max_members, codec, damping, heartbeat_ns and peer_timeout_ns are set.
+  // The caller sets incarnation, and the fields that depend on the transport.
   ExchangeConfig exchange;
   MergeRuleConfig rule;
   int64_t chunk_floats = 0;         // ReplicaArrays::chunk_floats
-  double max_bytes_per_second = 0;  // of frames that this node sends; 0: no limit
-  double begin = 0, end = 1;        // as RangeOf() takes them
-  std::string key_file;             // whose key signs the frames, found and checked; "" for none
+  double max_bytes_per_second = 0;  // of frames sent by this node; 0: no limit
+  double begin = 0, end = 1;        // shares, see RangeOf()
+  std::string key_file;             // resolved and checked key for frame authentication; "": none
   bool busy_poll = false;
-  double solver_share = 1;  // of the solvers' time that the node's segments may take; 1: all
+  double solver_share = 1;  // share of the solvers' time for all segments of the node; 1: no limit
 };
 
 struct NodePlan {
   NodeId node = 0;
   std::string name;
   int solvers = 1;
-  TopologyMemory memory;      // of the weights; it is there
+  TopologyMemory memory;      // of the weights; checked to exist
   int shard = 0, shards = 1;  // reads part `shard` of `shards` of the data; 0 of 1: all
   bool distributed_evaluation = true;
-  std::vector<SegmentPlan> segments;  // those that join this node, in the file's order
-  std::vector<std::string> notices;   // lines that the caller logs
-  std::vector<std::string> warnings;  // the same, as warnings
+  std::vector<SegmentPlan> segments;  // the node's segments, in the file's order
+  std::vector<std::string> notices;   // info lines for the caller to log
+  std::vector<std::string> warnings;  // warnings for the caller to log
 };
 
-// Checks what only this node can: interfaces, their MTUs, key files. Throws Error, one
-// line: file, line, field, what was expected. `node` is below topology.nodes.size().
+// Makes the plan of `node`, which is below topology.nodes.size(). Checks what only this node can
+// check: interfaces, their MTUs, devices and key files. Throws Error with one line: file, line,
+// field, and expected value.
 NodePlan PlanFor(const Topology& topology, NodeId node, const Machine& machine = Machine::This());
 
 }  // namespace millrace

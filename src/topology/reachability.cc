@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The nodes of one piece of the weights, joined by one segment after the other.
+// Union-find over the nodes for one range of the weights. Segments are joined one by one.
 class Forest {
  public:
   Forest(const Topology& topology, double begin, double end)
@@ -37,7 +37,7 @@ class Forest {
 
 void Forest::Join(size_t segment) {
   const TopologySegment& joining = topology_.segments[segment];
-  // By tree, the node that is of it.
+  // Pairs of a tree's root and the segment's node in that tree.
   std::vector<std::pair<NodeId, NodeId>> roots;
   for (NodeId node : joining.nodes) roots.emplace_back(Root(node), node);
   std::sort(roots.begin(), roots.end());
@@ -66,9 +66,9 @@ void Forest::ExpectOneTree() {
   }
 }
 
-// The segments, by name, on the way between two nodes of one tree.
+// Names of the segments on the path between two nodes of one tree.
 std::vector<std::string> Forest::Path(NodeId from, NodeId to) const {
-  // A flood from `to`; each node remembers the segment that it came by, and from where.
+  // Breadth-first search from `to`. Each node records the segment and the node that reached it.
   struct Step {
     bool reached = false;
     size_t segment = 0;

@@ -1,4 +1,4 @@
-// The rule between segments: every weight reaches every node, and by one way only.
+// Checks that every weight reaches every node by exactly one route.
 #ifndef MILLRACE_TOPOLOGY_REACHABILITY_H_
 #define MILLRACE_TOPOLOGY_REACHABILITY_H_
 
@@ -6,10 +6,9 @@
 
 namespace millrace {
 
-// For every piece of the weights, the segments that carry it have to join all nodes as a
-// tree: without a path, two replicas drift apart; with two, what a node has added comes
-// back to it as if another had, and is added again and again. Throws FieldError, its
-// field a path from the file's root.
+// For every range of the weights, the segments that carry it must join all nodes as a tree. Without
+// a path, two replicas drift apart. With two paths, a node's progress returns to it as if it came
+// from another node, and is added repeatedly. Throws FieldError with a path from the file's root.
 void CheckCoverage(const Topology& topology);
 
 }  // namespace millrace

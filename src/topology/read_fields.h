@@ -1,6 +1,5 @@
-// Reading the messages of a topology file into the plain values of topology.h. Every
-// mistake is a FieldError whose field is a path from the file's root; the caller adds
-// the place.
+// Converts the messages of a topology file to the plain values of topology.h. Each error is a
+// FieldError with a path from the file's root; the caller adds the file and line.
 #ifndef MILLRACE_TOPOLOGY_READ_FIELDS_H_
 #define MILLRACE_TOPOLOGY_READ_FIELDS_H_
 
@@ -13,29 +12,29 @@
 
 namespace millrace {
 
-// Of nodes, and of segments.
+// Maximum number of nodes, and of segments.
 inline constexpr int kMostTopologyEntries = 4096;
 
-// "a, b, c", or the first sixteen and how many more there are.
+// "a, b, c": at most 16 names, then the number of the remaining ones.
 std::string NameList(const std::vector<std::string>& names);
 
-// Throws unless `value` is given, and a name (network_names.h).
+// Throws FieldError unless `value` is given and is a valid name (network_names.h).
 void CheckName(const std::string& field, bool given, const std::string& value);
 void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most);
 
-// The nodes, in the order of the file.
+// Reads the nodes, in the order of the file.
 std::vector<TopologyNode> ReadNodes(const topology::Topology& file);
 
-// The segments; `nodes` as ReadNodes gave them.
+// Reads the segments. `nodes`: the result of ReadNodes.
 std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports);
 
-// The path of the message that `adapter`, one of `owner.adapters`, was read from.
+// Path of the message from which `adapter`, an element of `owner.adapters`, was read.
 std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter);
 
-// Whether plan.h makes that option of a transport from other fields, so that a segment's
-// `option` may not.
+// Whether plan.h derives this transport option from other fields, so that a segment's `option` must
+// not set it.
 bool IsReservedOption(const std::string& transport, const std::string& key);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostSolvers = 1024;
 
-// Of a topology::Node or a topology::Adapter: both have these fields.
+// Reads a topology::Node or a topology::Adapter; both have these fields.
 template <typename Message>
 TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
   TopologyAdapter adapter;
@@ -80,8 +80,8 @@ void ReadAdapters(const std::string& path, const topology::Node& message, Topolo
   }
 }
 
-// Shards default to places in the file, so a node whose shard is taken may be one that
-// says nothing about it.
+// The default shard is the node's index, so the node whose shard is taken may be one without a
+// `shard` field.
 void ReadShards(const topology::Topology& file, std::vector<TopologyNode>* nodes) {
   const int count = static_cast<int>(nodes->size());
   std::vector<int> owner(count, -1);

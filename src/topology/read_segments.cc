@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kLeastChunkFloats = 16;
 constexpr int64_t kNsPerMs = 1'000'000;
 
-// Reads the segments of one file, one after the other.
+// Reads the segments of a file in order.
 class SegmentReader {
  public:
   SegmentReader(const topology::Topology& file, const std::vector<TopologyNode>& nodes,
@@ -44,14 +44,14 @@ class SegmentReader {
   const std::vector<TopologyNode>& nodes_;
   const std::vector<std::string>& transports_;
   std::unordered_map<std::string, NodeId> ids_;
-  std::unordered_map<std::string, int> places_;  // of segments, by name
+  std::unordered_map<std::string, int> places_;  // indices of segments, by name
   struct Listener {
     NodeId node;
     std::string segment;
   };
-  std::unordered_map<std::string, Listener> listeners_;  // by address and port, in all segments
+  std::unordered_map<std::string, Listener> listeners_;  // by address and port, over all segments
 
-  // Of the segment at hand.
+  // State of the current segment.
   std::string path_;
   const topology::Segment* message_ = nullptr;
   TopologySegment segment_;
@@ -216,7 +216,7 @@ void SegmentReader::ReadCodec() {
     throw FieldError(Field("threshold"), "missing, expected a number above 0 for codec \"sparse\"");
   }
   segment_.codec.threshold = message_->threshold();
-  // Written so that NaN is refused too, here and below.
+  // Negated so that NaN is refused, here and below.
   if (sparse && !(segment_.codec.threshold > 0 && std::isfinite(segment_.codec.threshold))) {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
@@ -234,7 +234,7 @@ void SegmentReader::ReadPacing() {
                      " given, expected Mbit/s, or 0 for no limit");
   }
   CheckRange(Field("heartbeat_ms"), message_->heartbeat_ms(), 1, 60'000);
-  // Heartbeats come half as late again, and some are lost.
+  // Heartbeats may come half an interval late, and some are lost.
   CheckRange(Field("peer_timeout_ms"), message_->peer_timeout_ms(),
              3 * int64_t{message_->heartbeat_ms()}, 3'600'000);
   segment_.heartbeat_ns = message_->heartbeat_ms() * kNsPerMs;
@@ -332,7 +332,7 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
 
 bool IsReservedOption(const std::string& transport, const std::string& key) {
   if (key == "max_frame_bytes") return true;
-  // Of udp, `interface` is a setting of its own: which way datagrams have to go.
+  // udp has its own option `interface`: the interface that its datagrams must use.
   if (transport == "udp") return key == "address" || key == "peers";
   if (transport == "verbs") return key == "address" || key == "peers" || key == "group";
   return transport == "packet" && (key == "interface" || key == "peers" || key == "group");

@@ -29,7 +29,7 @@ bool TopologySegment::Joins(NodeId node) const {
 
 std::vector<std::string> TransportsForTopologies() {
   std::vector<std::string> names = TransportRegistry::Get().Names();
-  // One reaches the threads of this process only, the other needs a transport below it.
+  // loopback reaches only the threads of this process; faulty needs another transport below it.
   std::erase_if(names,
                 [](const std::string& name) { return name == "loopback" || name == "faulty"; });
   return names;

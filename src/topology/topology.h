@@ -1,9 +1,8 @@
-// A cluster as its topology.prototxt describes it: nodes, and the segments between
-// them, checked and with every default filled in. docs/topology.md has the rules.
+// A cluster as described by its topology.prototxt: nodes and the segments between them, validated
+// and with all defaults filled in. docs/topology.md has the rules.
 //
-// Plain values; reading a file is the only thing here that touches the machine. What
-// only one of the nodes can check (its interfaces, its keys) is plan.h's business.
-// Thread-safe as values are.
+// Plain values: only reading a file accesses the machine. Checks that only one of the nodes can
+// make (interfaces, keys) are in plan.h. Thread-safe as values are.
 #ifndef MILLRACE_TOPOLOGY_TOPOLOGY_H_
 #define MILLRACE_TOPOLOGY_TOPOLOGY_H_
 
@@ -21,18 +20,18 @@
 
 namespace millrace {
 
-// A network adapter of a node; texts are empty where the file has none.
+// A network adapter of a node. Fields that the file omits are empty.
 struct TopologyAdapter {
-  std::string name;       // "" for the one that stands in the node itself
+  std::string name;       // "" for the node's own address, interface and mac
   std::string address;    // host name or IP address
   std::string interface;  // name or MAC address
-  std::string mac;        // of `mac`, else of `interface`; lower case; "" if neither is one
+  std::string mac;        // from `mac`, else from `interface`; lower case; "" if neither is one
 };
 
-// Whose memory a node's weights lie in.
+// The memory that holds a node's weights.
 struct TopologyMemory {
   DeviceType type = DeviceType::kCpu;
-  int ordinal = 0;  // among the devices of that type
+  int ordinal = 0;  // index among the devices of that type
   bool on_host() const { return type == DeviceType::kCpu; }
 };
 
@@ -40,35 +39,35 @@ struct TopologyNode {
   std::string name;
   TopologyMemory memory;
   int solvers = 1;                        // on CPUs
-  int shard = 0;                          // of the data, from 0 to the number of nodes - 1
-  std::vector<TopologyAdapter> adapters;  // the node's own one, then those with names
+  int shard = 0;                          // data shard, from 0 to the number of nodes - 1
+  std::vector<TopologyAdapter> adapters;  // the node's own, then the named ones
 
-  // Null if there is none of that name.
+  // Null if there is no adapter of that name.
   const TopologyAdapter* FindAdapter(const std::string& adapter_name) const;
 };
 
 struct TopologySegment {
   std::string name;
   std::string transport;      // a registered name
-  std::vector<NodeId> nodes;  // those it joins, ascending, two at least
-  std::string adapter;        // "" for the nodes' own ones
+  std::vector<NodeId> nodes;  // ascending, at least two
+  std::string adapter;        // "": each node's own
   CodecConfig codec;
   MergeRule rule = MergeRule::kAdditive;
   int mtu = 1500;               // bytes
-  int64_t max_frame_bytes = 0;  // header and payload, what fits the MTU
-  int64_t chunk_floats = 0;     // 16 at least; equal on all nodes
-  double max_megabits = 0;      // a second that each node sends at most; 0: no limit
-  std::string key_file;         // as written; "" for none
-  int port = 0;                 // udp: 1 to 65535; else 0
-  double begin = 0, end = 1;    // the range, as shares of the weights
+  int64_t max_frame_bytes = 0;  // header and payload that fit the MTU
+  int64_t chunk_floats = 0;     // at least 16; equal on all nodes
+  double max_megabits = 0;      // send limit of each node, Mbit/s; 0: no limit
+  std::string key_file;         // as in the file; "": none
+  int port = 0;                 // udp, verbs: 1 to 65535; else 0
+  double begin = 0, end = 1;    // range as shares of the weights
   int64_t heartbeat_ns = 0, peer_timeout_ns = 0;
-  std::map<std::string, std::string> options;  // of the transport, beyond the above
+  std::map<std::string, std::string> options;  // further options of the transport
   bool busy_poll = false;
   bool damping = true;      // ExchangeConfig::damping
   double solver_share = 1;  // PaceConfig::share of all segments of a node; 1: full pace
 
   bool Joins(NodeId node) const;
-  // Ids of its nodes are below this: ExchangeConfig::max_nodes.
+  // Upper bound of its node ids: ExchangeConfig::max_nodes.
   uint16_t max_nodes() const { return static_cast<uint16_t>(nodes.back() + 1); }
 };
 
@@ -78,27 +77,27 @@ struct Topology {
   std::vector<TopologySegment> segments;
   bool shard_data = true;
   bool distributed_evaluation = true;
-  // Lines on deprecated fields of the file, which begin with the place.
+  // Warnings on deprecated fields of the file, each with its file and line.
   std::vector<std::string> warnings;
-  // Of all that the file says, but not of how it is laid out: nodes that were given
-  // different files can tell. FNV-1a with 64 bits over the message in binary form.
+  // Identifies the file's content, independent of its formatting, so that nodes with different
+  // files detect the mismatch. 64-bit FNV-1a over the message in binary form.
   uint64_t digest = 0;
-  SourceMap source;  // of the file, for errors that come later
+  SourceMap source;  // of the file, for later errors
 };
 
-// The names of transports that a file may use: those registered that reach other
+// Names of the transports that a topology file may use: all registered ones that reach other
 // machines by themselves.
 std::vector<std::string> TransportsForTopologies();
 
-// Reads and checks a file. Throws Error, one line: file, line, field, what was expected.
-// `transports`: the names that a segment's `transport` may have.
+// Reads and checks a file, and logs its warnings. Throws Error with one line: file, line, field,
+// and expected value. `transports`: the accepted values of a segment's `transport`.
 Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports);
-// The same for text already in memory; `name` stands for the file.
+// The same for text in memory, without logging; `name` replaces the file name.
 Topology ParseTopology(const std::string& text, const std::string& name,
                        const std::vector<std::string>& transports);
 
-// What frames of this segment carry as their run, so that neither two clusters nor two
-// segments mix: FNV-1a with 64 bits over the cluster's name, a zero byte, the segment's.
+// The run id in the frames of this segment, which keeps clusters and segments apart. 64-bit FNV-1a
+// over the cluster's name, a zero byte, and the segment's name.
 uint64_t RunId(const Topology& topology, size_t segment);
 
 // Elements [begin, end) of the weights.
@@ -107,14 +106,14 @@ struct WeightRange {
   int64_t size() const { return end - begin; }
   bool operator==(const WeightRange&) const = default;
 };
-// Whether two ranges [begin, end) have something in common.
+// Whether two ranges [begin, end) intersect.
 template <typename A, typename B>
 bool Overlap(const A& a, const B& b) {
   return a.begin < b.end && b.begin < a.end;
 }
-// The part of `weights` elements that a segment carries. Shares are rounded to the
-// nearest element, so ranges that meet in the file meet in the array. It is empty if
-// the share is less than about an element.
+// The range of `weights` elements that a segment carries. Shares are rounded to the nearest
+// element, so ranges that are adjacent in the file are adjacent in the array. The range is empty if
+// the share is less than about one element.
 WeightRange RangeOf(const TopologySegment& segment, int64_t weights);
 
 }  // namespace millrace

@@ -14,14 +14,13 @@
 namespace millrace {
 namespace {
 
-// How often a node that leaves looks whether it may.
+// Polling interval of a node that leaves.
 constexpr int kStepMs = 5;
-// How often and how long a node tries to start its segments while its network is down.
+// Retry interval and timeout for starting the segments while the network is down.
 constexpr int kRetryMs = 250;
 constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
 
-// Throws Error with the last reason when the network stays down for too long, or a signal stops
-// the run meanwhile.
+// Throws the last Error if the network stays down for too long, or if a signal stops the run.
 std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterReplica& replica,
                                      SignalWatch* signals) {
   const int64_t begin = replica.clock->NowNs();
@@ -132,7 +131,7 @@ bool ClusterSession::Leave(bool stopped) {
   WaitFor([this] { return departure_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": "
-              << SummaryOf(segment.net->meters(), segment.net->transport().counters());
+              << SummaryOf(segment.net->metrics(), segment.net->transport().counters());
   }
   return departure_.last();
 }
@@ -141,7 +140,7 @@ void ClusterSession::Answer() {
   WaitFor([this] { return departure_.Answered(); });
 }
 
-// Signals come to departure_ by signals_.
+// signals_.Next() receives stop signals; departure_ reads them from SignalWatch::stopped_ns().
 void ClusterSession::WaitFor(const std::function<bool()>& done) {
   while (!done() && !errors_.failed()) signals_.Next(kStepMs);
 }

@@ -1,4 +1,4 @@
-// A node's place in a cluster, and its part in one run: how it comes and how it goes.
+// A node's participation in a cluster during one run: join, failure reports, and leave.
 #ifndef MILLRACE_TRAIN_CLUSTER_SESSION_H_
 #define MILLRACE_TRAIN_CLUSTER_SESSION_H_
 
@@ -22,17 +22,18 @@ struct NodeConfig {
   NodePlan plan;
 };
 
-// As --topology and --node say; null for a machine alone. Throws Error with one line.
+// The node selected by --topology and --node; null without --topology. Throws Error with one line.
 std::unique_ptr<NodeConfig> FindPlace(const TrainOptions& options);
 
-// By id.
+// Names of the nodes, by id.
 std::vector<std::string> NodeNames(const Topology& topology);
 
-// For the run's main thread only, but for cluster(), which is thread-safe.
+// For the run's main thread only, except that cluster() is thread-safe.
 class ClusterSession {
  public:
-  // Starts the segments; waits up to a minute for a network that is down. `place`, what `replica`
-  // points to and `signals` outlive this object. Throws Error with one line that names the segment.
+  // Starts the segments. If the network is down, retries for up to a minute. `place`, the data of
+  // `replica`, and `signals` outlive this object. Throws Error with one line that names the
+  // segment.
   ClusterSession(const NodeConfig& place, const ClusterReplica& replica, SignalWatch* signals);
 
   static constexpr int64_t kTellNs = 300'000'000;
@@ -40,28 +41,28 @@ class ClusterSession {
   Cluster& cluster() { return *cluster_; }
   FailureDetector& neighbours() { return neighbours_; }
 
-  // Waits until the weights are those of the cluster. False if a signal stops the run
-  // meanwhile. Throws Error if the others refuse this node.
+  // Waits until this node has the run's weights. Returns false if a signal stops the run first.
+  // Throws Error if the other nodes refuse this node.
   bool Join();
-  // What this node tells the others about its end.
+  // Publishes this node's state at the end of the run.
   TerminationDetector& ending() { return ending_; }
-  // A signal has stopped the run and solvers finish their iterations: tells the others. To be
-  // called every few ms.
+  // Publishes that a signal has stopped the run while solvers finish their iterations. Call every
+  // few ms.
   void TellStopped();
-  // This node has failed with `error`: tells the others, and waits until they know, but no longer
-  // than kTellNs if it is to `wait`.
+  // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
+  // acknowledged it, at most kTellNs.
   void TellFailed(std::exception_ptr error, bool wait);
-  // Logs which other nodes have failed since the last call.
+  // Logs the failures that other nodes have published since the last call.
   void LogFailures();
   const PeerFailures& failures() const { return failures_; }
-  // Ends this node's part (cluster/graceful_leave.h); `stopped`: by a signal, before the run was
-  // complete. True if it is the one that has the last word.
+  // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a signal ended the run before it was
+  // complete. Returns true if this node writes the final snapshot.
   bool Leave(bool stopped);
-  // Answers for a while those that have not heard yet that they may go.
+  // Replies for a moment to nodes that do not yet know that they may leave.
   void Answer();
 
  private:
-  // Errors end it too.
+  // Calls `done` until it returns true, or until a thread has failed.
   void WaitFor(const std::function<bool()>& done);
 
   const NodeConfig& place_;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Those of the next net, of batches from `first` on.
+// Appends the sums of the next net, over batches from `first` on.
 void AddSums(int first, const TestSums& sums, TestShare* share) {
   TestNetSums* out = share->add_net();
   out->set_first(first);
@@ -37,7 +37,7 @@ DistributedEvaluation::DistributedEvaluation(Tester* tester, TestPeers peers, co
     : tester_(*tester), peers_(std::move(peers)), clock_(*clock), stop_(std::move(stop)) {}
 
 bool DistributedEvaluation::Fits(const Tester& tester) {
-  // The most that protobuf takes: tag and value of each number.
+  // Upper bound of the protobuf encoding: tag and value of each number.
   size_t bytes = 18;
   for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
   return bytes <= kMaxGossipBytes;
@@ -45,7 +45,8 @@ bool DistributedEvaluation::Fits(const Tester& tester) {
 
 void DistributedEvaluation::Join(int64_t iteration) {
   TestShare share;
-  // What is due at this very iteration it will do its part of.
+  // Announces the number of the previous test, so that this node takes part in a test due at
+  // `iteration` itself.
   share.set_test(iteration > 0 ? tester_.NumberOf(iteration - 1) : tester_.NumberOf(0) - 1);
   Publish(peers_, share);
 }
@@ -83,7 +84,7 @@ void DistributedEvaluation::Share(int64_t iteration) {
   for (int net = 0; net < tester_.nets(); ++net) {
     const BatchRange part = ShareOf(place, participants_.size(), tester_.batches(net));
     const TestSums sums = tester_.Part(number_, net, part.first, part.count, stop_);
-    if (sums.batches < part.count) return;  // given up
+    if (sums.batches < part.count) return;  // abandoned
     AddSums(part.first, sums, &share);
   }
   Publish(peers_, share);
@@ -140,7 +141,7 @@ void DistributedEvaluation::Close() {
   CloseLocked();
 }
 
-// Who does not log a test knows its results all the same, if all parts have come.
+// A node that does not log the test still stores its results if all parts have arrived.
 void DistributedEvaluation::CloseLocked() {
   if (!open_) return;
   if (Logs()) return FinishLocked();
@@ -154,7 +155,7 @@ void DistributedEvaluation::Poll() {
   if (lock && open_) FinishIfReady();
 }
 
-// Who does not lead keeps an open test until then, in case that the leader dies.
+// A node that is not the leader keeps the test open until then, in case the leader dies.
 void DistributedEvaluation::FinishIfReady() {
   if (Ready()) CloseLocked();
 }
@@ -180,7 +181,7 @@ void DistributedEvaluation::FinishLocked() {
     Gathered gathered = Gather(shares, number_, net, tester_.batches(net), tester_.outputs(net));
     for (const BatchRange& missing : gathered.missing) {
       const TestSums sums = tester_.Part(number_, net, missing.first, missing.count, stop_);
-      if (sums.batches < missing.count) return;  // given up
+      if (sums.batches < missing.count) return;  // abandoned
       gathered.sums.Add(sums);
       filled += missing.count;
     }

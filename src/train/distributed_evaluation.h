@@ -1,12 +1,12 @@
-// Tests that the nodes of a cluster share: each evaluates its part of the batches on merged
-// weights as it knows them when its part begins, and the one that leads logs what they add up to.
+// Distributed evaluation: each node of a cluster evaluates a part of a test's batches, on the
+// merged weights at the start of its part. The leader combines and logs the results.
 //
-// Nobody waits. A node publishes its part and trains on; the leader looks at each of its
-// iterations whether all parts are there. Those that are missing after some time (a node
-// has died, or is slow) it evaluates itself, so that every result rests on all batches.
+// No node waits for another. A node publishes its part and trains on; at each of its iterations the
+// leader checks whether all parts have arrived. After a timeout the leader evaluates missing parts
+// itself (their node has died or is slow), so that every result includes all batches.
 //
-// The last test of a run is of weights that no longer change. It counts only parts that were
-// evaluated on the very weights that the leader has, and the leader tells all what came out.
+// The last test of a run uses weights that no longer change. It counts only parts evaluated on
+// exactly the leader's weights, and the leader publishes the combined results.
 #ifndef MILLRACE_TRAIN_DISTRIBUTED_EVALUATION_H_
 #define MILLRACE_TRAIN_DISTRIBUTED_EVALUATION_H_
 
@@ -25,67 +25,68 @@
 
 namespace millrace {
 
-// What DistributedEvaluation asks a cluster for; tests put another in its place.
+// The parts of a cluster that DistributedEvaluation uses. Tests replace them.
 struct TestPeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
-  std::function<std::vector<GossipMessage>()> read;  // of all nodes, this one's included
-  std::function<bool()> is_leader;                   // this node logs
-  std::function<bool()> alone;                       // nobody else is left
+  std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
+  std::function<bool()> is_leader;                   // the leader logs the results
+  std::function<bool()> alone;                       // no other member is left
 };
 TestPeers TestPeersOf(Cluster* cluster);
 
 // Thread-safe.
 class DistributedEvaluation {
  public:
-  // How long the leader waits for parts: this, and three times what its own has taken.
+  // Timeout for missing parts: this, plus three times the duration of this node's own part.
   static constexpr int64_t kPatienceNs = 10'000'000'000;
 
-  // All outlive this object. `stop`: tests are given up.
+  // All pointers outlive this object. `stop`: returns true if tests are to be abandoned.
   DistributedEvaluation(Tester* tester, TestPeers peers, const Clock* clock,
                         std::function<bool()> stop);
 
-  // Whether parts of these test nets fit into gossip messages; the nets must be those of `tester`.
+  // Whether results of the test nets of `tester` fit into gossip messages.
   static bool Fits(const Tester& tester);
 
-  // This node takes part in the tests that are due from `iteration` on.
+  // Announces that this node takes part in the tests due from `iteration` on.
   void Join(int64_t iteration);
-  // A test is due at `iteration`: evaluates and publishes this node's part, and finishes
-  // the test before, if it is still open.
+  // Starts the test due at `iteration`: finishes the previous test if it is still open, then
+  // evaluates and publishes this node's part.
   void Begin(int64_t iteration);
-  // Finishes the open test, if it is time. One atomic load while there is none.
+  // Finishes the open test if it is complete or has timed out. One atomic load while no test is
+  // open.
   void Poll();
-  // Finishes the open test with what is there, where it is on this node to log it.
+  // Closes the open test. If this node is to log it, finishes it with the parts available.
   void Close();
 
-  // The last test is due at `iteration`: evaluates this node's part on weights of the
-  // checksum `weights`, which the tester was given before, and publishes it. `nodes`,
-  // ascending and this one among them, have the same weights. Finishes the test before.
+  // Starts the last test, due at `iteration`: finishes the previous test, then evaluates and
+  // publishes this node's part. `weights`: checksum of the weights, which the tester already has.
+  // `nodes`: the nodes with equal weights, ascending, including this one.
   void BeginLast(int64_t iteration, uint32_t weights, std::vector<NodeId> nodes);
-  // For who leads, which then calls Finish: all parts of the last test are there, or those
-  // that are not are waited for no longer. `there`: nodes that still are.
+  // For the leader, which then calls Finish: all parts of the last test have arrived, or the
+  // timeout has passed. Only the parts of nodes in `there` are awaited.
   bool LastIsReady(const std::vector<NodeId>& there) const;
-  // The results of the last test, if a node has put it together and told them; or empty.
+  // The results of the last test as published by the leader; empty before that.
   std::vector<Evaluation> Published() const;
 
-  // Finishes the open test with what is there, whoever leads; the results of the last test
-  // that was finished here, once.
+  // Finishes the open test with the parts available, on any node. Returns the results of the test
+  // that was last finished here; a second call returns none.
   std::vector<Evaluation> Finish();
 
  private:
   // Evaluates and publishes this node's part of the open test.
   void Share(int64_t iteration);
   EvaluationShards Shares() const;  // those that count for the open test
-  // What the parts of the open test add up to, if all are there.
+  // The combined results of the open test, if all parts are available.
   std::optional<TestScores> Whole() const;
   void CloseLocked();
   void FinishLocked();
-  // The others what came out of the last test, by net.
+  // Publishes the combined results of the last test. `all`: by net.
   void Tell(const std::vector<TestSums>& all) const;
   void FinishIfReady();
   bool Ready() const;
-  // Whether it is on this node to log the open test: a node that joins meanwhile and leads
-  // then has heard nothing of it, and one that led may have died.
+  // Whether this node logs the open test. A node that joined and became leader after the start does
+  // not know the test, and the leader at the start may have died.
   bool Logs() const { return led_ || peers_.is_leader(); }
 
   Tester& tester_;
@@ -93,13 +94,13 @@ class DistributedEvaluation {
   const Clock& clock_;
   const std::function<bool()> stop_;
 
-  mutable std::mutex mutex_;  // of what follows; held while batches are evaluated
+  mutable std::mutex mutex_;  // guards the members below; held while batches are evaluated
   std::atomic<bool> open_{false};
   int64_t iteration_ = 0, number_ = 0;  // of the open test
   std::vector<NodeId> participants_;
-  std::optional<uint32_t> weights_;  // in the last test: their checksum
-  bool led_ = false;                 // this node did when it began
-  int64_t late_ns_ = 0;              // when parts that are missing are given up
+  std::optional<uint32_t> weights_;  // checksum of the weights; set in the last test only
+  bool led_ = false;                 // this node was the leader at the start
+  int64_t late_ns_ = 0;              // deadline for missing parts
   std::vector<Evaluation> results_;
 };
 

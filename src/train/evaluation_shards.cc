@@ -48,7 +48,7 @@ Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batch
                    [](auto* a, auto* b) { return a->first() < b->first(); });
   Gathered gathered;
   gathered.sums.outputs.resize(outputs);
-  int end = 0;  // all before it is in, or missing
+  int end = 0;  // batches below it are combined or missing
   for (const TestNetSums* part : parts) {
     if (part->first() < end) continue;
     if (part->first() > end) gathered.missing.push_back({end, part->first() - end});

@@ -1,8 +1,8 @@
-// How a test is divided over nodes, and put together again: pure logic.
+// Divides a test over nodes and combines their results. Pure logic.
 //
-// Each node takes its part by what it has heard of the others, so two may take the same
-// batches, and some may be left over: whoever puts the parts together takes of them what
-// fits, and evaluates the rest itself.
+// Each node chooses its part from what it knows of the others. Parts may therefore overlap or leave
+// gaps. The node that combines them takes parts that do not overlap, and evaluates the missing
+// batches itself.
 #ifndef MILLRACE_TRAIN_EVALUATION_SHARDS_H_
 #define MILLRACE_TRAIN_EVALUATION_SHARDS_H_
 
@@ -23,27 +23,28 @@ struct BatchRange {
   bool operator==(const BatchRange&) const = default;
 };
 
-// The part that falls to place `k` of `n`: parts do not overlap, cover [0, batches), and
-// differ by one batch at most.
+// The part of node `k` of `n` nodes. Parts are disjoint, cover [0, batches), and differ by at most
+// one batch.
 BatchRange ShareOf(size_t k, size_t n, int batches);
 
-// By node, the newest that each has told; what is no TestShare is left out.
+// The newest message of each node. Messages that are not a TestShare are left out.
 using EvaluationShards = std::map<NodeId, TestShare>;
 EvaluationShards ReadShares(const std::vector<GossipMessage>& gossip);
 
-// Who takes part in test `test`, ascending: `self`, and who has told of one of the two
-// tests before it, or of this or a later one. Who is dead or slow drops out that way.
+// Participants of test `test`, ascending: `self`, and each node whose newest message is of one of
+// the two tests before it or later. Dead and slow nodes drop out that way.
 std::vector<NodeId> Participants(const EvaluationShards& shares, NodeId self, int64_t test);
 
-// All of these have told of `test` or a later one.
+// Whether all `nodes` have published `test` or a later test.
 bool AllDone(const EvaluationShards& shares, const std::vector<NodeId>& nodes, int64_t test);
 
-// A test net's test as far as it can be put together.
+// The combined results of one test net.
 struct Gathered {
   TestSums sums;
   std::vector<BatchRange> missing;  // ascending
 };
-// Of test `test` and net `net` of `batches` batches, each with `outputs` values.
+// Combines the parts of test `test` for net `net`, which has `batches` batches with `outputs`
+// values each.
 Gathered Gather(const EvaluationShards& shares, int64_t test, int net, int batches, size_t outputs);
 
 }  // namespace millrace

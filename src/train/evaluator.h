@@ -1,4 +1,4 @@
-// Runs a net over test batches and averages what it says.
+// Runs a net over test batches and averages its outputs.
 #ifndef MILLRACE_TRAIN_EVALUATOR_H_
 #define MILLRACE_TRAIN_EVALUATOR_H_
 
@@ -20,36 +20,36 @@ struct OutputMean {
 struct Evaluation {
   std::vector<OutputMean> outputs;
   double loss = 0;  // mean objective
-  int batches = 0;  // fewer than asked for if it was stopped
+  int batches = 0;  // fewer than requested if stopped
 };
 
-// What some batches of a test add up to.
+// Sums over batches of a test.
 struct TestSums {
-  std::vector<double> outputs;  // as Evaluation::outputs
+  std::vector<double> outputs;  // in the order of Evaluation::outputs
   double loss = 0;
   int batches = 0;
 
-  // Both of the same net, or one of them without batches.
+  // Both sums belong to the same net, or one has no batches.
   void Add(const TestSums& other);
 };
 
-// Called after each batch with its outputs' values, in the order of
-// Evaluation::outputs.
+// Called after each batch with its output values, in the order of Evaluation::outputs.
 using BatchObserver = std::function<void(int batch, const std::vector<OutputMean>& outputs)>;
 
-// `stop` is asked before each batch.
+// `stop` is called before each batch; true ends the evaluation.
 Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
                     const BatchObserver& observe = {});
 
-// The sums over batches [first, first + count) of a test, from where the net's data stands;
-// `first` names random streams. `stop` is asked before each batch.
+// Sums over batches [first, first + count) of a test, read from the current position of the net's
+// data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
+// evaluation.
 TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>& stop,
                     const BatchObserver& observe = {});
-// The means of a test of `net`.
+// Means over a test of `net`.
 Evaluation MeansOf(const Net& net, const TestSums& sums);
 
-// " (* 1 = 0.05 loss)", as Caffe appends to outputs that count in the objective;
-// "" for others.
+// " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
+// outputs.
 std::string LossNote(float loss_weight, double value);
 
 }  // namespace millrace

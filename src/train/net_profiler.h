@@ -1,4 +1,4 @@
-// How long each layer of a net takes.
+// Measures the time of each layer of a net.
 #ifndef MILLRACE_TRAIN_NET_PROFILER_H_
 #define MILLRACE_TRAIN_NET_PROFILER_H_
 
@@ -10,11 +10,11 @@
 
 namespace millrace {
 
-// Runs `iterations` (at least 1) forward and backward passes after one that
-// does not count. The net's weights are bound.
+// Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones. The
+// net's weights must be bound.
 TimeReport TimeNet(Net* net, int iterations, const Clock& clock);
 
-// A table for people: a line per layer, then the sums.
+// A text table: a line per layer, then the sums.
 std::string TimeTable(const TimeReport& report);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What a user asks of one training run, beyond the solver file.
+// Settings of one training run beyond the solver file.
 #ifndef MILLRACE_TRAIN_OPTIONS_H_
 #define MILLRACE_TRAIN_OPTIONS_H_
 
@@ -13,15 +13,14 @@ namespace millrace {
 
 struct TrainOptions {
   std::string solver_file;
-  std::optional<int> solvers;        // threads that share the weights; none: as the
-                                     // topology says, or 1
+  std::optional<int> solvers;        // threads that share the weights; none: topology's value or 1
   std::vector<std::string> weights;  // .caffemodel files to start from
   std::string snapshot;              // .solverstate to continue
-  std::string shm;                   // name under /dev/shm; "" for private weights
-  std::string metrics;               // JSON lines file; "" for none
-  std::string topology;              // the cluster's file; "" for this machine alone
-  std::string node;                  // which of its nodes; "": the rank tells
-  // Of the training data; 0 of 0: as the topology says, or all of it.
+  std::string shm;                   // name under /dev/shm; "": private weights
+  std::string metrics;               // JSON lines file; "": none
+  std::string topology;              // path of the topology file; "": no cluster
+  std::string node;                  // name of this node; "": chosen by rank
+  // Shard of the training data; 0 of 0: the topology's shard, or all data.
   uint64_t shard_index = 0, shard_count = 0;
   SignalEffect on_int = SignalEffect::kStop;
   SignalEffect on_hup = SignalEffect::kSnapshot;

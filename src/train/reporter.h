@@ -1,5 +1,5 @@
-// What a run tells the world: log lines in the form that Caffe's log parsers
-// read, rows of the metrics file, and the progress line at a terminal.
+// Output of a run: log lines in the format of Caffe's log parsers, rows of the metrics file, and
+// the progress line on a terminal.
 #ifndef MILLRACE_TRAIN_REPORTER_H_
 #define MILLRACE_TRAIN_REPORTER_H_
 
@@ -28,22 +28,21 @@ class Reporter {
   Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
            MetricsWriter* metrics);
 
-  // Rows are to tell of these segments, too; before Start. The cluster outlives the
-  // threads that report.
+  // Adds the metrics of the cluster's segments to the rows. Call before Start. `cluster` outlives
+  // the threads that report.
   void Watch(const Cluster* cluster) { cluster_ = cluster; }
-  // The run begins to train at global iteration `start`; `images` per iteration.
+  // Training starts at global iteration `start`, with `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
-  // A solver has computed iteration `iteration` with this loss and learning
-  // rate; `net` shows its outputs (the calling solver's own net). `display`: log it,
-  // even if its number is no multiple of the interval.
+  // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
+  // outputs. `display`: log it even if it is not a multiple of the interval.
   void Iteration(int64_t iteration, float loss, float rate, const Net& net, bool display = false);
-  // What test net `index` said at iteration `iteration`.
+  // Report a test of test net `index` at iteration `iteration`.
   void BeginTest(int64_t iteration, int index);
   void Test(int64_t iteration, int index, const Evaluation& evaluation);
-  // Takes the progress line away.
+  // Removes the progress line.
   void Finish();
 
-  // The newest smoothed loss.
+  // The current smoothed loss.
   float loss() const;
 
  private:
@@ -62,7 +61,7 @@ class Reporter {
   mutable std::mutex mutex_;
   MovingAverage losses_;
   int64_t done_ = 0;            // iterations reported by this process
-  int64_t displayed_done_ = 0;  // of these, when the last line was displayed
+  int64_t displayed_done_ = 0;  // value of done_ at the last displayed line
   double displayed_seconds_ = 0;
   std::unique_ptr<ProgressLine> progress_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = CounterEntry::Kind;
 
-// Of all segments together: a board has room for about 65,000 numbers.
+// Limit over all segments: a counter file has at most 65,536 entries.
 constexpr size_t kMostPeers = 1024;
 
 void Append(const std::string& group, const std::vector<Metric>& numbers,
@@ -43,7 +43,7 @@ RunCounters::RunCounters(const std::string& title, const IterationClock* iterati
 void RunCounters::Watch(const NetSegment& segment, std::vector<CounterEntry>* entries) {
   Watched watched{&segment, {}};
   Append("segment " + segment.name(), MetricsOf(segment), entries);
-  for (const NodeId peer : segment.meters().peers()) {
+  for (const NodeId peer : segment.metrics().peers()) {
     if (peers_ == kMostPeers) break;
     ++peers_;
     watched.peers.push_back(peer);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kStepMs = 5;
 constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
-// How long a node waits for the one that leads to save and to put the test together, beside
-// some times what this node thinks that the whole test takes.
+// Maximum wait for the leader to save and to combine the test: kPatienceNs plus kTestPatience times
+// this node's estimate for the whole test.
 constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
 
 }  // namespace
@@ -27,8 +27,8 @@ bool RunFinalizer::Run(int64_t iteration) {
   return Settle() && SaveAndTest();
 }
 
-// Until frozen_ has the weights of all nodes, or waiting does not help. False if the run is
-// stopped.
+// Waits until frozen_ holds the weights of all nodes, or until more waiting is useless. Returns
+// false if the run is stopped.
 bool RunFinalizer::Settle() {
   while (!parts_.stopped(kStepMs)) {
     switch (ending_.Look()) {
@@ -40,7 +40,7 @@ bool RunFinalizer::Settle() {
         break;
       case TerminationDetector::State::kQuiescent:
         Demote();
-        // They may have changed since.
+        // The weights may have changed since Look.
         if (ending_.WithWeights(checksum_) == ending_.there()) return true;
         break;
       case TerminationDetector::State::kDiverged:
@@ -61,7 +61,7 @@ void RunFinalizer::Demote() {
       TerminationDetector::Checksum({frozen_->data(), static_cast<size_t>(parts_.weights->size())});
 }
 
-// Once, of the same nodes, if it takes long.
+// Logs each set of nodes once, if the wait is long.
 void RunFinalizer::LogTraining() {
   const std::vector<NodeId> training = ending_.Training();
   const bool long_ago = parts_.clock->NowNs() - began_ns_ >= kLongNs;
@@ -84,10 +84,10 @@ void RunFinalizer::LogMoving() {
             << ending_.WithOwnWeights().size() << " have this node's";
 }
 
-// False if the run is stopped.
+// Returns false if the run is stopped.
 bool RunFinalizer::SaveAndTest() {
   if (parts_.cluster->is_leader()) Save();
-  // What is missing of a test before belongs to the weights of that one.
+  // Missing parts of the previous test must be evaluated on the weights of that test.
   if (parts_.distributed_evaluation != nullptr) parts_.distributed_evaluation->Close();
   before_ = parts_.tester->last();
   parts_.tester->BindWeights(frozen_->data());
@@ -120,7 +120,7 @@ void RunFinalizer::Save() {
   parts_.save(frozen_->data(), true);
 }
 
-// For who leads; whether no test is due any more.
+// For the leader. Returns true if no test remains to be done.
 bool RunFinalizer::TestIfReady() {
   if (!due_) return true;
   if (parts_.distributed_evaluation == nullptr) {
@@ -131,7 +131,7 @@ bool RunFinalizer::TestIfReady() {
   return !tests_.empty();
 }
 
-// For the others; whether the one that leads has done all.
+// For the other nodes. Returns true if the leader has completed its work.
 bool RunFinalizer::Follow() {
   if (!ending_.done()) return false;
   if (due_ && parts_.distributed_evaluation != nullptr) {

@@ -1,8 +1,8 @@
-// The end of a schedule in a cluster: all nodes come to the same weights, which the node
-// that leads saves and all of them test.
+// Ends a complete schedule in a cluster: all nodes reach the same weights, the leader saves them,
+// and all nodes test them.
 //
-// Nobody waits for a node that is dead or cut off, and for others not for ever. If the one
-// that leads dies meanwhile, the next does what it has not done.
+// Dead or unreachable nodes are not awaited, and all other waits have an upper bound. If the leader
+// dies, the next leader completes its remaining work.
 #ifndef MILLRACE_TRAIN_RUN_FINALIZER_H_
 #define MILLRACE_TRAIN_RUN_FINALIZER_H_
 
@@ -20,35 +20,36 @@
 
 namespace millrace {
 
-// What RunFinalizer works with; all of it outlives it.
+// The parts that RunFinalizer uses. All pointers outlive it.
 struct RunFinalizerParts {
   Cluster* cluster;
   TerminationDetector* ending;
   const Clock* clock;
   std::vector<std::string> names;  // of the cluster's nodes
   Tester* tester;
-  DistributedEvaluation* distributed_evaluation;  // null: who leads tests alone
+  DistributedEvaluation* distributed_evaluation;  // null: the leader tests alone
   const WeightBuffer* weights;
   const ParamLayout* layout;  // of the weights
-  // Saves these weights, or without `leads` what a node keeps of its own.
+  // Saves `weights` as the final snapshot. Without `is_leader`, saves only the node's own part.
   std::function<void(float* weights, bool is_leader)> save;
-  // Waits a few ms, if it is to; whether the run is to stop.
+  // Waits at most `ms` ms. Returns true if the run is to stop.
   std::function<bool(int ms)> stopped;
 };
 
-// For the run's main thread, after its solvers have ended.
+// For the run's main thread, after the solvers have ended.
 class RunFinalizer {
  public:
   explicit RunFinalizer(RunFinalizerParts parts);
 
-  // Ends the run at `iteration`. False if it was stopped before this was done. Throws what
-  // saving and testing throw.
+  // Ends the run at `iteration`. Returns false if the run was stopped first. Throws the errors of
+  // saving and testing.
   bool Run(int64_t iteration);
-  // The weights at the end have been saved, by this node or another.
+  // The final weights have been saved, by this node or another.
   bool saved() const { return saved_; }
-  // Of the last test, if one was due; empty also where only the node that leads knows.
+  // Results of the last test, if one was due. Empty on nodes that do not have them, because the
+  // leader tested alone.
   std::vector<Evaluation> tests() { return std::move(tests_); }
-  // The last periodic test that this node knows the results of.
+  // The last periodic test whose results this node knows.
   const std::optional<TestScores>& before() const { return before_; }
 
  private:
@@ -68,8 +69,8 @@ class RunFinalizer {
   std::unique_ptr<WeightBuffer> frozen_;
   uint32_t checksum_ = 0;  // of frozen_
   bool due_ = false, saved_ = false;
-  std::vector<NodeId> training_;  // as logged
-  int64_t log_moving_ns_ = -1;    // when to say next that weights move; -1: they do not yet
+  std::vector<NodeId> training_;  // as last logged
+  int64_t log_moving_ns_ = -1;    // next time to log that weights still change; -1: not yet set
   std::vector<Evaluation> tests_;
   std::optional<TestScores> before_;
 };

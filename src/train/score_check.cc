@@ -16,7 +16,7 @@ bool IsShare(double value) { return value >= 0 && value <= 1; }
 bool IsFarWorse(const OutputMean& before, const OutputMean& last) {
   if (!std::isfinite(before.mean)) return false;
   if (last.loss_weight > 0) {
-    // Of a negative loss, which some objectives have, the distance counts.
+    // Uses the absolute value because some objectives have negative losses.
     const double most = before.mean + (kLossFactor - 1) * std::abs(before.mean) + kLossSlack;
     return last.mean > most;
   }

@@ -1,4 +1,4 @@
-// Whether the last test of a run says that its model is much worse than the run was.
+// Checks whether the last test of a run is much worse than the test before it.
 #ifndef MILLRACE_TRAIN_SCORE_CHECK_H_
 #define MILLRACE_TRAIN_SCORE_CHECK_H_
 
@@ -11,17 +11,17 @@
 
 namespace millrace {
 
-// What all test nets said at one iteration.
+// Results of all test nets at one iteration.
 struct TestScores {
   int64_t iteration = 0;
   std::vector<Evaluation> nets;
 };
 
-// One line that names the first output which is far below `before`, the last periodic test, and
-// what helps; "" if none is. `model`: what was saved, for the message. An output of the objective
-// is if it is not finite, or more than twice the earlier one and 0.1; an accuracy if it falls by
-// more than 0.1 and the errors grow to 1.5 times at least. Without `before` only values that are
-// not finite count.
+// Returns one line that names the first output far below `before`, the last periodic test, and the
+// remedy; "" if there is none. `model`: the saved model, for the message. An output that counts in
+// the objective fails if it is not finite, or exceeds twice its earlier value by more than 0.1. An
+// accuracy fails if it is not finite, or if it drops by more than 0.1 and its error is at least 1.5
+// times the earlier error. Without `before`, only values that are not finite fail.
 std::string ScoreLoss(const std::optional<TestScores>& before, const TestScores& last,
                       const std::string& model);
 

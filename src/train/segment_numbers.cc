@@ -20,7 +20,7 @@ class List {
   void Gauge(const char* name, Number value) {
     metrics_.push_back({name, CounterEntry::Kind::kGauge, static_cast<double>(value)});
   }
-  // How close the replica is, which is said in the same words of all peers and of one.
+  // Adds the divergence metrics, with the same names for a segment and for a peer.
   void Add(const Divergence& found) {
     constexpr double kMs = 1e-6;
     Gauge("age_p50_ms", static_cast<double>(found.age_p50_ns) * kMs);
@@ -37,7 +37,7 @@ class List {
   std::vector<Metric> metrics_;
 };
 
-// "handshake_tag"; the text lives as long as the program.
+// For example "handshake_tag". The text has static storage.
 const char* HandshakeCounter(HandshakeDrop drop) {
   static const auto names = [] {
     std::array<std::string, std::tuple_size_v<HandshakeDrops>> all;
@@ -75,7 +75,7 @@ std::vector<Metric> MetricsOf(const NetSegment& segment) {
   list.Count("dropped_exchange", Sum(stats.drops));
   list.Count("dropped_filter", metrics.filter_drops());
   list.Count("dropped_handshake", metrics.handshake_drops());
-  for (size_t i = 1; i < std::tuple_size_v<HandshakeDrops>; ++i) {  // the first stands for none
+  for (size_t i = 1; i < std::tuple_size_v<HandshakeDrops>; ++i) {  // index 0 is kNone
     const auto drop = static_cast<HandshakeDrop>(i);
     list.Count(HandshakeCounter(drop), metrics.handshake_drops(drop));
   }

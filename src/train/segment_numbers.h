@@ -1,6 +1,5 @@
-// What a segment tells those who watch a run, as named numbers: the one list from which
-// both the board and the metrics file are written. docs/operations.md says what each of
-// them means.
+// The metrics of a segment: the common source of the counter file and the metrics file.
+// docs/operations.md defines each metric.
 #ifndef MILLRACE_TRAIN_SEGMENT_NUMBERS_H_
 #define MILLRACE_TRAIN_SEGMENT_NUMBERS_H_
 
@@ -18,10 +17,9 @@ struct Metric {
   double value;
 };
 
-// Always the same names in the same order. May be called from any thread while the segment
-// lives.
+// Always returns the same names in the same order. Thread-safe while the segment exists.
 std::vector<Metric> MetricsOf(const NetSegment& segment);
-// Of what passes between this node and one of the segment's peers.
+// Metrics of the traffic between this node and one peer of the segment.
 std::vector<Metric> MetricsOf(const NetSegment& segment, NodeId peer);
 
 }  // namespace millrace

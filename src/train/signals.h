@@ -1,5 +1,4 @@
-// SIGINT and SIGHUP as Caffe understands them: stop cleanly after a snapshot,
-// or take a snapshot and go on.
+// SIGINT and SIGHUP with Caffe's semantics: stop after a snapshot, or take a snapshot and continue.
 #ifndef MILLRACE_TRAIN_SIGNALS_H_
 #define MILLRACE_TRAIN_SIGNALS_H_
 
@@ -15,25 +14,24 @@ namespace millrace {
 
 enum class SignalEffect { kNone, kStop, kSnapshot };
 
-// "none", "stop" or "snapshot"; throws Error naming `flag` for anything else.
+// Parses "none", "stop" or "snapshot". Throws Error that names `flag` for any other text.
 SignalEffect ParseSignalEffect(const std::string& flag, const std::string& text);
 
-// While it exists, SIGINT, SIGTERM and SIGHUP do not act on the process but wait
-// for Next(). Construct it before any thread starts: threads inherit the mask. For one thread
-// at a time.
+// Blocks SIGINT, SIGTERM and SIGHUP while it exists; Next() receives them. Construct it before any
+// thread starts, because threads inherit the signal mask. Not thread-safe.
 class SignalWatch {
  public:
-  // `clock` outlives it.
+  // `clock` outlives this object.
   SignalWatch(SignalEffect on_int, SignalEffect on_hup, const Clock* clock);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // Waits up to `milliseconds` for a signal and returns what it asks for.
-  // SIGTERM stops, as schedulers expect.
+  // Waits up to `milliseconds` for a signal and returns its effect. SIGTERM always stops, as
+  // schedulers expect.
   SignalEffect Next(int milliseconds);
 
-  // When Next first returned kStop; none: it has not.
+  // When Next first returned kStop; none before that.
   std::optional<int64_t> stopped_ns() const { return stopped_ns_; }
 
  private:

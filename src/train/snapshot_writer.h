@@ -1,5 +1,5 @@
-// Writes the snapshots of a run. One that cannot be written (a full disk, a folder that is gone)
-// does not end the training: it costs a warning, is kept, and is tried again.
+// Writes the snapshots of a run. If a snapshot cannot be written (disk full, missing folder),
+// training continues: the writer logs a warning, keeps the snapshot, and retries.
 #ifndef MILLRACE_TRAIN_SNAPSHOT_WRITER_H_
 #define MILLRACE_TRAIN_SNAPSHOT_WRITER_H_
 
@@ -15,46 +15,47 @@
 
 namespace millrace {
 
-// Thread-safe. At most one snapshot is kept, the newest that could not be written: memory for a
+// Thread-safe. Keeps at most one snapshot, the newest that could not be written; its memory is a
 // copy of the weights and the histories.
 class SnapshotWriter {
  public:
-  // Before a snapshot is tried again: this long, twice as long after each failure in a row.
+  // Pause before a retry: kRetryNs, doubled after each consecutive failure, at most kMostRetryNs.
   static constexpr int64_t kRetryNs = 5'000'000'000, kMostRetryNs = 320'000'000'000;
-  // Pauses before the last snapshot of a run is tried again; then it counts as lost.
+  // Pauses between attempts for the last snapshot of a run; after the last attempt it is lost.
   static constexpr int kLastPausesMs[] = {1000, 2000, 4000};
 
-  // `node`: of the cluster, which keeps a part of its own of each snapshot; "" without a cluster.
-  // `clock` outlives this object. `wrote_model` is told of each model that has been written.
+  // `node`: name of this node, which adds its own part to each snapshot; "" without a cluster.
+  // `clock` outlives this object. `wrote_model` is called after the model and state of an iteration
+  // have been written.
   SnapshotWriter(std::string prefix, std::string node, const Clock* clock,
                  std::function<void(int64_t iteration)> wrote_model);
 
-  // Writes the snapshot; without a model, only the node's part.
+  // Writes a snapshot. If it has no model, writes only the node's part.
   void Write(Snapshot snapshot);
-  // Tries again to write what is kept, if it is time. One atomic load otherwise.
+  // Retries the kept snapshot if its pause has passed. One atomic load otherwise.
   void Poll();
 
-  // The run has ended at `iteration`, with `last` or what is kept as its last snapshot. Tries to
-  // write it, and again after each pause for as long as `pause(ms)` returns true. Throws Error
-  // naming file and reason if it cannot be written. What is kept of an earlier iteration is tried
-  // once.
+  // Writes the final snapshot of a run that ended at `iteration`: `last`, else a kept snapshot of
+  // that iteration. Retries after each of kLastPausesMs while `pause(ms)` returns true. Throws
+  // Error with file and reason if it cannot be written. A kept snapshot of an earlier iteration is
+  // tried once more.
   void Finish(int64_t iteration, std::optional<Snapshot> last,
               const std::function<bool(int ms)>& pause);
 
-  // Attempts that have failed.
+  // Failed attempts.
   uint64_t failures() const { return failures_; }
 
  private:
-  // A snapshot and what of it is still to be written.
+  // A snapshot, and the files of it that remain to be written.
   struct Job {
     Snapshot snapshot;
     bool model = false, state = false, part = false;
   };
 
   Job JobOf(Snapshot snapshot) const;
-  // Throws Error; what has been written is not written again.
+  // Writes the remaining files, and marks each as written. Throws Error.
   void WriteParts(Job* job) const;
-  // Writes it, or else warns and keeps it.
+  // Writes the snapshot; on failure logs a warning and keeps it.
   void Try(Job job);
   void Keep(Job job, const std::string& why);
   std::optional<Job> TakeKept();
@@ -63,10 +64,10 @@ class SnapshotWriter {
   const Clock& clock_;
   const std::function<void(int64_t)> wrote_model_;
   std::atomic<uint64_t> failures_{0};
-  std::atomic<int64_t> retry_ns_{INT64_MAX};  // when what is kept is due; INT64_MAX: nothing is
-  std::mutex mutex_;                          // of what follows; not held while writing
+  std::atomic<int64_t> retry_ns_{INT64_MAX};  // when the kept snapshot is due; INT64_MAX: none
+  std::mutex mutex_;                          // guards the members below; not held while writing
   std::optional<Job> kept_;
-  int64_t pause_ns_ = kRetryNs;  // after the next failure
+  int64_t pause_ns_ = kRetryNs;  // pause after the next failure
 };
 
 }  // namespace millrace

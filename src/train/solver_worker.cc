@@ -24,7 +24,7 @@ SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net>
 void SolverWorker::Run() {
   std::optional<ThreadLoad::Member> member;
   if (run_.load != nullptr) member.emplace(run_.load);
-  // Parallelism comes from solvers, not from inside one.
+  // Solvers run in parallel; each one computes on one thread.
   omp_set_num_threads(1);
   if (!net_) {
     net_ = std::make_unique<Net>(run_.config.train.param, run_.config.train.source,
@@ -64,8 +64,8 @@ bool SolverWorker::CatchUp() {
   const auto& param = run_.config.param;
   for (const IterationRange& range : run_.cluster->TakeRemoteIterations()) {
     display |= range.HoldsMultiple(param.display());
-    // The last test is run after all solvers, so of what was heard at once up to the end, the
-    // one before it is due.
+    // RunFinalizer runs the last test after all solvers have ended. If all iterations up to the end
+    // arrive at once, the test before it is due here.
     const IterationRange before_end{range.first, std::min<int64_t>(range.end, param.max_iter())};
     if (before_end.HoldsMultiple(param.test_interval())) {
       RunTest(before_end.LastMultiple(param.test_interval()));
@@ -107,7 +107,7 @@ float SolverWorker::ComputeGradients(int64_t iteration) {
     net_->set_pass(iteration * passes + pass);
     loss += net_->Forward();
     if (!std::isfinite(loss)) {
-      // Stop before the gradient reaches the weights that others train on.
+      // Throw before the gradient reaches the shared weights.
       const std::string where = net_->FindNonFinite();
       throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
                           where.empty() ? "all layers are finite" : where);
@@ -121,7 +121,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
   const bool scheduled = interval > 0 && completed % interval == 0;
   const bool requested = run_.snapshot_requested.exchange(false);
-  // Those of a cluster save the end of a run when all of them have the same weights.
+  // In a cluster, RunFinalizer takes the final snapshot once all nodes have the same weights.
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {
     Open(completed, requested || IsLeader());

@@ -1,5 +1,5 @@
-// One solver: a net instance, a momentum history and a stream of batches of its
-// own, on weights that it shares with all others.
+// A solver: its own net instance, momentum history and stream of batches, on weights shared with
+// all other solvers.
 #ifndef MILLRACE_TRAIN_SOLVER_WORKER_H_
 #define MILLRACE_TRAIN_SOLVER_WORKER_H_
 
@@ -27,7 +27,7 @@
 
 namespace millrace {
 
-// What the solvers of a process share. Everything outlives the workers.
+// State shared by the solvers of a process. Everything outlives the workers.
 struct SharedRun {
   const SolverConfig& config;
   const LrPolicy& policy;
@@ -40,60 +40,59 @@ struct SharedRun {
   const Clock& clock;
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
-  const ResumePoint* resume = nullptr;                      // null for a run from the start
-  Cluster* cluster = nullptr;                               // null for a machine alone
-  DistributedEvaluation* distributed_evaluation = nullptr;  // null: who leads tests alone
-  SnapshotDuty* duty = nullptr;                             // null for a machine alone
-  ThreadLoad* load = nullptr;       // that solvers are members of; null: none
-  MergedWeights* merged = nullptr;  // for snapshots; null for a machine alone
+  const ResumePoint* resume = nullptr;                      // null: the run starts anew
+  Cluster* cluster = nullptr;                               // null: no cluster
+  DistributedEvaluation* distributed_evaluation = nullptr;  // null: the leader tests alone
+  SnapshotDuty* duty = nullptr;                             // null: no cluster
+  ThreadLoad* load = nullptr;                               // joined by each solver; null: none
+  MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
 };
 
-// A loss, or what it is made of, is NaN or infinite.
+// A loss or one of its inputs is NaN or infinite.
 class NonFiniteLoss : public Error {
  public:
   using Error::Error;
 };
 
-// Options of the train net of a run.
+// Options of a run's train net.
 NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
 
 class SolverWorker {
  public:
-  // `index` counts from 0. `net` may be given where it exists already.
+  // `index`: from 0. `net`: an existing train net, or null to create one.
   SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net = nullptr);
 
-  // Trains until the schedule ends or the run is to stop. Called once, by the
-  // solver's own thread. Throws Error: a loss that is not finite (naming the
-  // layer, as NonFiniteLoss), bad data.
+  // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.
+  // Throws Error: for bad data, or as NonFiniteLoss, naming the layer, for a loss that is not
+  // finite.
   void Run();
-  // The longest iteration so far, the test that it made included; from any thread.
+  // Longest iteration so far, including its test, in ns. Thread-safe.
   int64_t longest_ns() const { return longest_ns_.load(std::memory_order_relaxed); }
 
-  // After all solvers have ended: the snapshot of `iteration`, none if it was opened on the way;
-  // its model are `weights`, which outlive this object. Without model only what a node of a
-  // cluster keeps of its own.
+  // The snapshot of `iteration` with `weights` as its model, after all solvers have ended; none if
+  // that snapshot was already opened. `weights` outlive this object. Without `with_model`, only
+  // this node's own part.
   std::optional<Snapshot> FinalSnapshot(int64_t iteration, float* weights, bool with_model);
 
-  // Of the weights that solvers share; once the net is there.
+  // Layout of the shared weights. Valid once the net exists.
   const ParamLayout& layout() const { return net_->layout(); }
-  // Of this solver's net, after Run.
+  // Of this solver's net. Valid after Run.
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:
-  // Everything a snapshot at `iteration` holds but the histories; without model only what
-  // this node keeps of its own.
+  // A snapshot of `iteration` without histories. Without `with_model`, only this node's own part.
   Snapshot StartSnapshot(int64_t iteration, bool with_model) const;
-  // Does what fell due in iterations that other machines have done. Returns whether
-  // one of them was to be displayed.
+  // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
+  // these iterations was to be displayed.
   bool CatchUp();
-  // Whether this machine is the one to test and to save the model.
+  // Whether this node tests and saves the model; true without a cluster.
   bool IsLeader() const { return run_.cluster == nullptr || run_.cluster->is_leader(); }
-  // The test that is due at this iteration, if one is: all of it, or this node's part.
+  // Runs the test if one is due at this iteration: all of it, or this node's part.
   void RunTest(int64_t iteration);
-  // One whole iteration, the test that is due before it included; `display` even if
-  // its number does not ask for it.
+  // Runs one iteration, including a test that is due before it. `display`: log it even if it is not
+  // a multiple of the interval.
   void Train(int64_t iteration, bool display);
-  // Returns the loss of one iteration: the mean over iter_size passes.
+  // Returns the loss of the iteration: the mean over iter_size passes.
   float ComputeGradients(int64_t iteration);
   void TakeSnapshots(int64_t completed);
   void Open(int64_t iteration, bool with_model) const;

@@ -1,4 +1,4 @@
-// The test nets of a run: on the live weights, or in a cluster on merged ones.
+// The test nets of a run. They use the live weights, or in a cluster the merged weights.
 #ifndef MILLRACE_TRAIN_TESTER_H_
 #define MILLRACE_TRAIN_TESTER_H_
 
@@ -17,48 +17,48 @@
 
 namespace millrace {
 
-// One set of test nets serves all solvers of a process: the solver that claims
-// a test's iteration runs it, while the others train on. Thread-safe.
+// All solvers of a process share one set of test nets. The solver that claims a test's iteration
+// runs the test while the others train. Thread-safe.
 class Tester {
  public:
-  // `layout` and `weights` are the train net's. Everything outlives the tester.
+  // `layout` and `weights`: of the train net. Everything outlives the tester.
   Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
          Reporter* reporter);
 
-  // Whether a test is due before iteration `iteration` is trained.
+  // Whether a test is due before `iteration` is trained.
   bool Due(int64_t iteration) const;
-  // Runs all test nets; gives up between batches when `stop` says so, and then
-  // returns an empty list.
+  // Runs all test nets. If `stop` returns true between batches, abandons the test and returns an
+  // empty list.
   std::vector<Evaluation> Run(int64_t iteration, const std::function<bool()>& stop);
 
   bool empty() const { return nets_.empty(); }
 
-  // Fills the weights that are tested; gives up where the function it is given returns true.
+  // Fills the tested weights. Ends early if `stop` returns true.
   using Refresh = std::function<void(const std::function<bool()>& stop)>;
-  // From now on tests these weights, laid out as those before; they outlive the tester.
-  // `refresh`: called before each test, unless null.
+  // Replaces the tested weights by `weights`, which have the same layout and outlive the tester.
+  // `refresh`: called before each test; may be null.
   void BindWeights(float* weights, Refresh refresh = nullptr);
-  // The last whole test that this node knows the results of.
+  // The last complete test whose results this node knows.
   std::optional<TestScores> last() const;
 
-  // ---- Tests in parts, which several machines evaluate. ----
+  // ---- Parts of a test, for distributed evaluation. ----
 
   int nets() const { return static_cast<int>(nets_.size()); }
   int batches(int net) const { return config_.tests[net].test_iter; }
-  // Values that each batch gives.
+  // Number of output values per batch.
   size_t outputs(int net) const;
-  // The last test that falls due up to `iteration`, counted from 0 through the run; -1: none.
+  // Number of the last test due up to `iteration`, counted from 0 in the run; -1: none.
   int64_t NumberOf(int64_t iteration) const;
-  // Before the parts of a test: the weights are to be those of this moment.
+  // Refreshes the tested weights. Call before the parts of a test.
   void RefreshWeights(const std::function<bool()>& stop);
-  // Batches [first, first + count) of what test `number` of a run reads, whatever was read
-  // before; fewer if `stop` says so.
+  // Sums over batches [first, first + count) of test `number` of the run, independent of the
+  // batches read before. Fewer batches if `stop` returns true.
   TestSums Part(int64_t number, int net, int first, int count, const std::function<bool()>& stop);
-  // What the sums over a whole test say.
+  // Means from the sums over a complete test.
   Evaluation Means(int net, const TestSums& sums) const { return MeansOf(*nets_[net], sums); }
-  // This is what all nodes together have found.
+  // Sets last() to the combined results of all nodes.
   void SetLast(TestScores scores);
-  // Logs a whole test.
+  // Logs a complete test and returns its means.
   Evaluation Report(int64_t iteration, int net, const TestSums& sums);
 
  private:
@@ -70,7 +70,7 @@ class Tester {
   Refresh refresh_;
   std::optional<TestScores> last_;
   std::vector<std::unique_ptr<Net>> nets_;
-  std::vector<uint64_t> next_batch_;  // by net: where its data stands
+  std::vector<uint64_t> next_batch_;  // by net: position of its data
 };
 
 }  // namespace millrace

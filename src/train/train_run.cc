@@ -41,7 +41,7 @@ void CheckOptions(const TrainOptions& options) {
   }
 }
 
-// What was not asked for, as the place or else the habit has it.
+// Fills unset options from the node's plan, else with defaults.
 TrainOptions Resolved(TrainOptions options, const NodeConfig* place) {
   if (!options.solvers) options.solvers = place ? place->plan.solvers : 1;
   if (options.shard_count == 0) {
@@ -53,8 +53,7 @@ TrainOptions Resolved(TrainOptions options, const NodeConfig* place) {
 
 double MiB(double bytes) { return bytes / (1 << 20); }
 
-// Everything that one run consists of, in the order in which it is built; torn
-// down in reverse.
+// The parts of a run in order of construction; destroyed in reverse.
 class TrainRun {
  public:
   explicit TrainRun(const TrainOptions& options)
@@ -79,7 +78,7 @@ class TrainRun {
     if (!options_.snapshot.empty()) Resume();
     data_ = std::make_unique<DataService>(
         DataOptions{config_.seed, options_.shard_index, options_.shard_count, nullptr});
-    // Tests see all of their data, whatever this process's share of the training.
+    // Tests use all of their data, whatever the process's shard of the training data.
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
@@ -159,7 +158,7 @@ class TrainRun {
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
     LOG(INFO) << "Resuming from " << path << " at iteration " << resume_->iteration();
     if (!own) {
-      // What it says of data and momentum is another node's.
+      // Data positions and momentum in this file belong to another node.
       resume_->state.clear_stream();
       resume_->state.clear_history();
       resume_->state.clear_solver_history();
@@ -171,8 +170,8 @@ class TrainRun {
     if (!notice.empty()) LOG(INFO) << notice;
   }
 
-  // In a cluster: makes `path` that of what this node has saved beside the snapshot there,
-  // which it may be already. False if there is no such part.
+  // In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that
+  // part already. Returns false if there is no such part.
   bool FindOwnPart(std::string* path) const {
     if (!place_ || path->ends_with(NodeStatePath(".solverstate", place_->plan.name))) return true;
     const std::string own = NodeStatePath(*path, place_->plan.name);
@@ -181,8 +180,7 @@ class TrainRun {
     return true;
   }
 
-  // Fresh weights are filled, loaded or resumed; weights that others train
-  // already are joined as they are.
+  // Fills, loads or resumes new weights. Weights of a running training are used as they are.
   void MakeWeights() {
     weights_ = options_.shm.empty() ? WeightBuffer::CreatePrivate(net_->layout())
                                     : WeightBuffer::JoinTraining(options_.shm, net_->layout());
@@ -216,7 +214,7 @@ class TrainRun {
     if (!place_) weights_->Publish();
   }
 
-  // False if the run was stopped before the weights were there.
+  // Returns false if the run was stopped before this node had the run's weights.
   bool JoinCluster() {
     for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
     for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
@@ -253,7 +251,8 @@ class TrainRun {
     for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
   }
 
-  // Ends the run if it cannot learn. A node that joins it late judges the whole run, too.
+  // Ends the run if its nodes cannot learn from each other. A node that joins late judges the whole
+  // run as well.
   void CheckStart(double seconds) {
     const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
     try {
@@ -266,7 +265,7 @@ class TrainRun {
     }
   }
 
-  // Null for a machine alone.
+  // Null without a cluster.
   Cluster* cluster() { return part_ ? &part_->cluster() : nullptr; }
 
   void UseMergedWeights() {
@@ -289,7 +288,7 @@ class TrainRun {
     distributed_evaluation_->Join(weights_->clock().claimed());
   }
 
-  // Where this node reads the shard that the topology gives it, and others read theirs.
+  // Watches for absent shards, if this node reads the shard that the topology assigns to it.
   void WatchShards() {
     if (!place_ || place_->plan.shards == 1) return;
     const NodePlan& plan = place_->plan;
@@ -306,15 +305,15 @@ class TrainRun {
         [this](const std::vector<uint64_t>& absent) { data_->SetAbsentShards(absent); }, &clock_);
   }
 
-  // Whether the run is to stop. Once the solvers have ended, when only the main thread asks,
-  // waits up to `ms` for signals.
+  // Whether the run is to stop. After the solvers have ended, when only the main thread calls this,
+  // also waits up to `ms` ms for a signal.
   bool Stopped(int ms) {
     if (solvers_ended_ && !stop_ && signals_.Next(ms) == SignalEffect::kStop) Stop();
     return stop_;
   }
   void Stop() { stop_ = stopped_ = true; }
 
-  // What runs, for those who watch.
+  // Title of the counter file: net, cluster and node.
   std::string Title() const {
     return place_ ? StrCat(net_->name(), " on ", place_->topology.name, "/", place_->plan.name)
                   : net_->name();
@@ -336,7 +335,7 @@ class TrainRun {
               << " MiB per solver";
   }
 
-  // Of all iterations of the solvers.
+  // Longest iteration over all solvers.
   static int64_t LongestNs(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
     int64_t longest = 0;
     for (const auto& worker : workers) longest = std::max(longest, worker->longest_ns());
@@ -375,7 +374,7 @@ class TrainRun {
         case SignalEffect::kNone:
           break;
       }
-      // A solver that waits for data sees no flag.
+      // A solver that waits for data does not check stop_.
       if (stop_) data_->Stop();
       if (part_) part_->LogFailures();
       if (errors_.failed()) {
@@ -412,7 +411,7 @@ class TrainRun {
     return result;
   }
 
-  // Of several processes on the same weights the last one has the last word.
+  // Of several processes on the same weights, the last to end saves them.
   bool LastProcess() {
     const bool last = weights_->StopTraining();
     if (!last) LOG(INFO) << "Other processes train on these weights: the last one saves them";
@@ -427,14 +426,13 @@ class TrainRun {
     result->state = paths.state;
   }
 
-  // A signal to stop ends the waiting for a disk that takes nothing.
+  // A stop signal ends the retries.
   void WriteLast(int64_t iteration, std::optional<Snapshot> last) {
     writer_->Finish(iteration, std::move(last),
                     [this](int ms) { return signals_.Next(ms) != SignalEffect::kStop; });
   }
 
-  // A schedule that has come to its end is ended by all nodes together; of those that are
-  // stopped the last one saves.
+  // All nodes end a complete schedule together. Of stopped nodes, the final snapshot owner saves.
   void FinishInCluster(SolverWorker* worker, bool complete, TrainResult* result) {
     const int interval = config_.param.snapshot();
     const bool saves = config_.param.snapshot_after_train() ||
@@ -472,7 +470,8 @@ class TrainRun {
     }
   }
 
-  // The others need not wait until all solvers of this node have ended.
+  // Publishes the failure at once, so that other nodes need not wait for this node's solvers to
+  // end.
   void TellFailed() {
     try {
       errors_.RethrowIfFailed();
@@ -481,7 +480,7 @@ class TrainRun {
     }
   }
 
-  const std::unique_ptr<NodeConfig> place_;  // null for a machine alone
+  const std::unique_ptr<NodeConfig> place_;  // null: no cluster
   const TrainOptions options_;
   SteadyClock clock_;
   SolverConfig config_;
@@ -502,10 +501,10 @@ class TrainRun {
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunCounters> counter_file_;
-  std::unique_ptr<ClusterSession> part_;  // after the weights, on which its threads work; or null
-  std::unique_ptr<StartCheck> start_check_;  // null for a machine alone
-  std::unique_ptr<ShardTakeover> takeover_;  // null: the shards that are read do not change
-  std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null for a machine alone
+  std::unique_ptr<ClusterSession> part_;  // after the weights, which its threads use; may be null
+  std::unique_ptr<StartCheck> start_check_;  // null: no cluster
+  std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
+  std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null: no cluster
   std::unique_ptr<DistributedEvaluation> distributed_evaluation_;
   std::unique_ptr<SnapshotDuty> duty_;
 };

@@ -101,7 +101,7 @@ void ExpectSums(SegmentNodes* segment, int nodes, const std::vector<double>& sum
 
 void ExpectNothingRefused(SegmentNodes* segment, int nodes) {
   for (int node = 0; node < nodes; ++node) {
-    const ExchangeStats stats = segment->net(node).meters().exchange();
+    const ExchangeStats stats = segment->net(node).metrics().exchange();
     for (const Drop drop : {Drop::kNonFinite, Drop::kPayload, Drop::kChecksum, Drop::kMagic}) {
       EXPECT_EQ(stats.drops[static_cast<size_t>(drop)], 0u) << node << ' ' << DropName(drop);
     }
@@ -273,12 +273,12 @@ TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
   // Progress that the other has not been told of.
   for (int64_t i = 0; i < 20000; ++i) segment.Add(0, i, 0.5f);
   segment.Run(1100);
-  const Divergence apart = segment.net(0).meters().divergence();
+  const Divergence apart = segment.net(0).metrics().divergence();
   EXPECT_GT(apart.sampled, 0u);
   EXPECT_EQ(apart.distance_max, 0.5);
   segment.net(0).state().SetProgress(1);
   segment.Run(3000);
-  EXPECT_EQ(segment.net(0).meters().divergence().distance_max, 0);
+  EXPECT_EQ(segment.net(0).metrics().divergence().distance_max, 0);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 
@@ -323,7 +323,7 @@ TEST_P(FakeSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
     ExpectNothingRefused(&segment, 2);
     // Every position, and nothing else: diffs have a checksum, seals need copies.
     const uint64_t positions =
-        segment.net(0).meters().exchange().sent[static_cast<size_t>(FrameType::kPosition)];
+        segment.net(0).metrics().exchange().sent[static_cast<size_t>(FrameType::kPosition)];
     EXPECT_GT(positions, 0u);
     EXPECT_EQ(nics[0]->from_device, with_key ? 0 : positions);
   }

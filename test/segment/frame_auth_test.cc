@@ -71,7 +71,7 @@ TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives)
   FrameSigner again(key, kRun, 1, kLife);
   Bytes trailer(kFrameTagBytes);
   again.Sign(std::span(frame).first(kFrameHeaderBytes + kPayload), {},
-                            std::span(trailer).first<kFrameTagBytes>());
+             std::span(trailer).first<kFrameTagBytes>());
   EXPECT_EQ(Bytes(frame.end() - kFrameTagBytes, frame.end()), trailer);
 }
 

@@ -89,11 +89,11 @@ TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
     EXPECT_EQ(a.drops_of(1), 1u);  // the early one
     EXPECT_EQ(a.drops_of(2), 2u);
     const PeerMetrics exchange(3, 1);
-    SegmentMetrics meters(&exchange, {1, 2});
-    meters.Publish(a);
-    EXPECT_EQ(meters.filter_drops(), 3u);
-    EXPECT_EQ(meters.filter_drops_of(1), 1u);
-    EXPECT_EQ(meters.filter_drops_of(2), 2u);
+    SegmentMetrics metrics(&exchange, {1, 2});
+    metrics.Publish(a);
+    EXPECT_EQ(metrics.filter_drops(), 3u);
+    EXPECT_EQ(metrics.filter_drops_of(1), 1u);
+    EXPECT_EQ(metrics.filter_drops_of(2), 2u);
     EXPECT_EQ(a.refusal(), "");
   }
 }

@@ -153,15 +153,15 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     segment.Start(0);
     segment.Start(2);
     segment.Run(3000);
-    const SegmentMetrics& meters = segment.net(2).meters();
-    const uint64_t before = meters.handshake_drops();
+    const SegmentMetrics& metrics = segment.net(2).metrics();
+    const uint64_t before = metrics.handshake_drops();
     constexpr int kMany = 10'000;
     segment.frames.assign(kMany, forgery.bytes);
     segment.Run(3000);
     ASSERT_TRUE(segment.frames.empty());
-    EXPECT_EQ(meters.handshake_drops(), before + kMany);
-    EXPECT_EQ(meters.handshake_drops(forgery.reason), kMany);
-    const std::string total = SummaryOf(meters, segment.net(2).transport().counters());
+    EXPECT_EQ(metrics.handshake_drops(), before + kMany);
+    EXPECT_EQ(metrics.handshake_drops(forgery.reason), kMany);
+    const std::string total = SummaryOf(metrics, segment.net(2).transport().counters());
     EXPECT_CONTAINS(total, StrCat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
     std::map<std::string, double> numbers;  // of the board and the metrics file
     for (const Metric& each : MetricsOf(segment.net(2))) numbers[each.name] = each.value;
@@ -177,7 +177,7 @@ TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
   segment.frames.assign(5, ForgedBytes(false));
   segment.Run(100);
   EXPECT_EQ(segment.net(2).state().members(), 0u);
-  EXPECT_EQ(segment.net(2).meters().handshake_drops(HandshakeDrop::kNoKey), 5u);
+  EXPECT_EQ(segment.net(2).metrics().handshake_drops(HandshakeDrop::kNoKey), 5u);
 }
 
 // One of three is set up differently, and speaks first.

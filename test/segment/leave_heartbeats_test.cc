@@ -24,7 +24,7 @@ TEST_P(Leaving, SendsNoMoreHeartbeatsThanItsPaceAndAFewAtOnce) {
   }
   const SegmentState& state = nodes.net(1).state();
   const auto heartbeats = [&] {
-    return nodes.net(1).meters().exchange().sent[static_cast<size_t>(FrameType::kHeartbeat)];
+    return nodes.net(1).metrics().exchange().sent[static_cast<size_t>(FrameType::kHeartbeat)];
   };
   const uint64_t before = heartbeats();
   const int64_t begin = nodes.now();

@@ -34,7 +34,7 @@ inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnat
   config.exchange.max_nodes = nodes;
   config.exchange.incarnation = incarnation;
   config.exchange.heartbeat_ns = 20'000'000;
-  for (int i = 0; i < nodes; ++i) config.gate.handshake.names.push_back(StrCat("n", i));
+  for (int i = 0; i < nodes; ++i) config.filter.handshake.names.push_back(StrCat("n", i));
   return config;
 }
 

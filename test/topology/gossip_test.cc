@@ -25,7 +25,7 @@ std::vector<test::SegmentEnd> EndsOf(NodeId node, uint32_t incarnation,
   for (auto& transport : transports) {
     NetSegmentConfig config = test::EndConfig(node, kNodes, incarnation);
     config.exchange.bootstrap_after_ns = node == 0 ? 50'000'000 : -1;
-    if (keyed) config.gate.key = std::make_shared<const SecretKey>();
+    if (keyed) config.filter.key = std::make_shared<const SecretKey>();
     config.gossip = store;
     ends.push_back({std::move(config), std::move(transport)});
   }
