@@ -34,7 +34,7 @@ int64_t WeightsOf(const caffe::NetParameter& param, const SourceMap& source,
   return Net(param, source, options).layout().size();
 }
 
-// Of the net that is named, as training would have it.
+// The number of weights: --floats, or that of the given net as in training, or a default.
 int64_t WeightsFromFlags() {
   if (FLAGS_floats != 0) {
     if (!FLAGS_model.empty() || !FLAGS_solver.empty()) {
@@ -64,7 +64,7 @@ int64_t WeightsFromFlags() {
 }
 
 double Duration(const char* flag, double seconds, double least, double most) {
-  // Written so that NaN is refused too.
+  // This form of the comparison also rejects NaN.
   if (!(seconds >= least && seconds <= most)) {
     throw Error("--", flag, "=", seconds, ": expected ", least, " to ", most, " seconds");
   }
@@ -81,7 +81,7 @@ int RunBench(const std::vector<std::string>& arguments) {
   options.warm_up_seconds = Duration("warmup", FLAGS_warmup, 0, 3600);
   options.wait_seconds = Duration("wait", FLAGS_wait, 1, 86400);
   options.weights = WeightsFromFlags();
-  // Before the first thread, so that all inherit its mask.
+  // Before the first thread, so that all threads inherit its signal mask.
   const SteadyClock clock;
   SignalWatch signals(SignalEffect::kStop, SignalEffect::kStop, &clock);
   const std::optional<BenchResult> result = MeasureCluster(

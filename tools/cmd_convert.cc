@@ -1,4 +1,4 @@
-// The data set converters, under Caffe's names.
+// The data set converters, with Caffe's names.
 #include "data/convert.h"
 
 #include <gflags/gflags.h>
@@ -25,7 +25,7 @@ int RunMnist(const std::vector<std::string>& arguments) {
 }
 
 int RunCifar(const std::vector<std::string>& arguments) {
-  // Caffe's tool takes the kind of database as a third argument.
+  // Caffe's tool takes the kind of database as the third argument.
   if (arguments.size() == 3) {
     FLAGS_backend = arguments[2];
   } else {

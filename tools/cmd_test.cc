@@ -1,4 +1,4 @@
-// millrace test: scores saved or live weights.
+// millrace test: scores saved weights, or those of a running training.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// Binds the weights of a running training. Their layout is the train net's: the
-// test net takes the parameters that it knows by name.
+// Binds the weights of a running training. Their layout is that of the train net; the test net uses
+// the parameters whose names it knows.
 std::unique_ptr<WeightBuffer> BindLive(Net* net) {
   auto live = WeightBuffer::AttachReader(FLAGS_shm, &net->layout());
   net->BindWeights(live->data());

@@ -1,4 +1,4 @@
-// millrace time: where a net's time goes.
+// millrace time: measures the time of each layer of a net.
 #include <gflags/gflags.h>
 #include <google/protobuf/util/json_util.h>
 

@@ -1,4 +1,4 @@
-// millrace top: what the training processes of this machine are doing, live.
+// millrace top: shows the training processes of this machine, live.
 #include <gflags/gflags.h>
 #include <unistd.h>
 
@@ -20,8 +20,8 @@ DEFINE_double(interval, 1, "seconds between two looks");
 namespace millrace {
 namespace {
 
-// On a screen all of them, below what is shown; otherwise on stderr those that are new since the
-// look before.
+// On a screen, prints all lines below the table. Otherwise prints to stderr the lines that are new
+// since the last reading.
 void TellSkipped(const std::vector<std::string>& skipped, const std::vector<std::string>& before,
                  bool screen) {
   for (const std::string& line : skipped) {

@@ -1,4 +1,4 @@
-// millrace train: trains a net as its solver file says.
+// millrace train: trains a net as configured by its solver file.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
@@ -27,8 +27,8 @@ namespace {
 void ParseShard(const std::string& text, TrainOptions* options) {
   unsigned long long index = 0, count = 0;
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%llu/%llu%c", &index, &count, &rest) != 2 || text[0] == '-' ||
-      index >= count) {
+  if (text.find_first_not_of("0123456789/") != std::string::npos ||
+      std::sscanf(text.c_str(), "%llu/%llu%c", &index, &count, &rest) != 2 || index >= count) {
     throw Error("--shard=", text, ": expected i/n with 0 <= i < n");
   }
   options->shard_index = index;

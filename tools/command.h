@@ -11,17 +11,17 @@ struct Command {
   std::string name;
   std::string arguments;  // for the usage line
   std::string summary;
-  std::vector<std::string> flags;  // the gflags that it takes
-  // Gets what is left after the flags; returns the exit status. Throws Error.
+  std::vector<std::string> flags;  // the gflags that it accepts
+  // Receives the arguments after the flags; returns the exit status. Throws Error.
   int (*run)(const std::vector<std::string>& arguments);
 };
 
-// Adds itself to the program's table.
+// Adds a command to the program's table.
 struct RegisterCommand {
   explicit RegisterCommand(Command command);
 };
 
-// Throws Error unless `arguments` has exactly this many entries.
+// Throws Error unless `arguments` has exactly `count` entries.
 void ExpectArguments(const std::vector<std::string>& arguments, size_t count, const char* usage);
 
 }  // namespace millrace

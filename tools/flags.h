@@ -17,13 +17,13 @@ DECLARE_int32(iterations);
 
 namespace millrace {
 
-// Throws Error when a flag that a command cannot do without is empty.
+// Throws Error if `value`, of a flag that a command requires, is empty.
 void RequireFlag(const char* name, const std::string& value);
 
-// "a,b" as {"a", "b"}; empty parts are dropped.
+// Splits "a,b" into {"a", "b"}; empty parts are dropped.
 std::vector<std::string> SplitList(const std::string& text);
 
-// --phase (TRAIN unless `fallback` says otherwise), --level and --stage.
+// The net state from --phase (default: `fallback`), --level and --stage.
 caffe::NetState NetStateFromFlags(caffe::Phase fallback = caffe::TRAIN);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// The millrace program: finds the subcommand, parses its flags, turns errors
-// into one line and exit status 1.
+// The millrace program: finds the subcommand, parses its flags, and turns errors into one line and
+// exit status 1.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <omp.h>
@@ -21,7 +21,7 @@ std::map<std::string, Command>& Commands() {
   return commands;
 }
 
-// Flags of the logging library that every command takes.
+// Flags of the logging library that every command accepts.
 const std::vector<std::string> kCommonFlags = {"minloglevel",     "v",   "logtostderr", "log_dir",
                                                "alsologtostderr", "help"};
 
@@ -53,7 +53,7 @@ std::string Joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// gflags knows the flags of all commands: here each is held to its own.
+// gflags accepts the flags of all commands. This limits each command to its own.
 void CheckFlags(const Command& command, int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     std::string flag = argv[i];
@@ -92,14 +92,14 @@ int Main(int argc, char** argv) {
   }
   CheckFlags(command, argc, argv);
   FLAGS_logtostderr = true;
-  // The command's name takes the place of the program's.
+  // The name of the command replaces the name of the program.
   char** rest = argv + 1;
   int count = argc - 1;
   gflags::ParseCommandLineFlags(&count, &rest, true);
   google::InitGoogleLogging("millrace");
-  // Once, before there are threads: every log line asks for the local time.
+  // Once, before there are threads: every log line needs the local time.
   tzset();
-  // Solvers are single-threaded inside: parallelism comes from solvers.
+  // Each solver is single-threaded; parallelism comes from several solvers.
   omp_set_num_threads(1);
   return command.run(std::vector<std::string>(rest + 1, rest + count));
 }

@@ -22,7 +22,7 @@ ScheduleOptions ScheduleOf(const BatchStreamOptions& options, const std::vector<
   return schedule;
 }
 
-// Page faults shall happen on the reader's thread, not on the one that computes.
+// Takes page faults on the reader's thread instead of the thread that computes.
 void TouchPages(std::string_view bytes) {
   constexpr size_t kPage = 4096;
   volatile char sink = 0;
@@ -31,7 +31,7 @@ void TouchPages(std::string_view bytes) {
   (void)sink;
 }
 
-// A position beyond this is damage, not training; its items fit in 64 bits.
+// A position beyond this is damaged. Items up to it fit in 64 bits.
 constexpr uint64_t kMostBatches = uint64_t{1} << 40;
 
 }  // namespace
@@ -90,8 +90,7 @@ void BatchStream::MarkConsumed(uint64_t number) {
 
 void BatchStream::Read(int source) {
   try {
-    // Going back and forth is cheap only with an index; a few steps forward are
-    // cheap without.
+    // Random access is cheap only with an index; a few steps forward are cheap without.
     const bool indexed = options_.shuffle || options_.shard_count > 1;
     LmdbDatabase::Cursor cursor(options_.sources[source], indexed);
     Assignment assignment;
@@ -107,7 +106,7 @@ void BatchStream::Read(int source) {
       if (!error_) error_ = std::current_exception();
       complete_.notify_all();
     }
-    throw;  // to the sink
+    throw;  // to errors_
   }
 }
 
@@ -122,7 +121,7 @@ bool BatchStream::WaitForRoom(uint64_t step, Assignment* assignment) {
 
 void BatchStream::FillShare(int source, uint64_t step, const Assignment& assignment,
                             LmdbDatabase::Cursor* cursor) {
-  // No lock: nobody else touches these items until all readers have delivered.
+  // No lock: no other thread accesses these items until all readers have delivered.
   std::vector<RecordView>& records = SlotOf(step).records;
   const uint64_t first_place =
       assignment.place + (NumberOf(step) - assignment.first_batch) * options_.batch_size;
@@ -155,7 +154,7 @@ caffe::StreamPosition BatchStream::Position() const {
   for (uint64_t number : outstanding) position.add_outstanding(number);
   const Assignments needed = Needed();
   if (needed.size() == 1 && needed[0].first_batch == 0 && needed[0].schedule->absent().empty()) {
-    return position;  // as at the start
+    return position;  // the same as at the start
   }
   for (const Assignment& each : needed) {
     caffe::ShardAssignment* const assignment = position.add_assignment();
@@ -193,7 +192,7 @@ void BatchStream::SetAbsent(const std::vector<uint64_t>& absent) {
   const uint64_t number =
       first_batch_ + (begun_ > repeated_.size() ? begun_ - repeated_.size() : 0);
   const Assignment last = assignments_.back();
-  // One that no batch has been read by is taken back.
+  // Removes the last assignment if no batch has been read with it.
   const uint64_t batches = number - std::min(number, last.first_batch);
   if (batches == 0) assignments_.pop_back();
   const uint64_t place = last.place + batches * options_.batch_size;

@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// A file read from front to end, unpacked if it is gzipped.
+// A file that is read sequentially; decompressed if it is gzipped.
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path) {
@@ -31,7 +31,7 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // Fills `buffer`; `what` names it in the error when the file ends before.
+  // Fills `buffer`. `what` names it in the error if the file ends before.
   void Read(std::string* buffer, const char* what) {
     const int got = TryRead(buffer->data(), buffer->size());
     if (got != static_cast<int>(buffer->size())) {
@@ -95,7 +95,7 @@ constexpr uint64_t kCifarSide = 32;
 constexpr uint64_t kCifarImageBytes = 3 * kCifarSide * kCifarSide;
 constexpr uint8_t kCifarClasses = 10;
 
-// Appends one of CIFAR's files; keys go on from `first`.
+// Appends one of CIFAR's files. Its keys begin at `first`.
 void AddCifarFile(const std::string& path, uint64_t records, uint64_t first, LmdbWriter* writer) {
   InputFile file(path);
   const std::string length = StrCat(records, " records of ", 1 + kCifarImageBytes, " bytes");
@@ -227,7 +227,7 @@ uint64_t ComputeImageMean(const std::string& database, const std::string& output
   try {
     sums = SumImages(database, images);
   } catch (const Error&) {
-    images->ThrowIfDamaged();  // the cause, if it is
+    images->ThrowIfDamaged();  // throws the cause if it is damage
     throw;
   }
   images->ThrowIfDamaged();

@@ -1,6 +1,6 @@
-// From published data sets to databases of Datums, with the keys that Caffe's
-// converters give. An output that exists is refused; a failure leaves nothing
-// behind; every mistake in an input is one line naming the file. Thread-safe.
+// Converts published data sets to databases of Datums, with the keys of Caffe's converters. An
+// output that exists already is an error. A failure leaves no output. Every error in an input is
+// one line that names the file. Thread-safe.
 #ifndef MILLRACE_DATA_CONVERT_H_
 #define MILLRACE_DATA_CONVERT_H_
 
@@ -9,23 +9,22 @@
 
 namespace millrace {
 
-// MNIST and its kin: IDX files of unsigned bytes, images (N x rows x columns)
-// and labels (N), each plain or gzipped. Keys "%08d". Returns N.
+// MNIST and data sets in its format: IDX files of unsigned bytes, images (N x rows x columns) and
+// labels (N), each plain or gzipped. Keys "%08d". Returns N.
 uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
                       const std::string& output_db);
 
-// CIFAR-10's binary version: data_batch_1.bin to data_batch_5.bin and
-// test_batch.bin in `input_folder`, each of `records_per_file` records (a label
-// 0 to 9 and 3 x 32 x 32 bytes), become cifar10_train_lmdb and cifar10_test_lmdb
-// in `output_folder`, which must exist. Keys "%05d", in the files' order. Both
-// databases appear or none. Returns the number of records of both together.
+// CIFAR-10's binary version. Converts data_batch_1.bin to data_batch_5.bin and test_batch.bin in
+// `input_folder`, each of `records_per_file` records (a label 0 to 9 and 3 x 32 x 32 bytes), to
+// cifar10_train_lmdb and cifar10_test_lmdb in `output_folder`, which must exist. Keys "%05d", in
+// the order of the files. Creates both databases or none. Returns the number of records of both
+// together.
 uint64_t ConvertCifar(const std::string& input_folder, const std::string& output_folder,
                       uint64_t records_per_file = 10000);
 
-// The mean of all images of a database (raw or encoded, see
-// data/pixel_reader.h), which must be of one size, as a
-// BlobProto of shape 1 x channels x height x width, which is what `mean_file`
-// reads. Returns the number of images.
+// Writes the mean of all images of a database (raw or encoded, see data/pixel_reader.h), which must
+// have one size, as a BlobProto of shape 1 x channels x height x width, the format of `mean_file`.
+// Returns the number of images.
 uint64_t ComputeImageMean(const std::string& database, const std::string& output_file);
 
 }  // namespace millrace

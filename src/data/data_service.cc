@@ -12,8 +12,7 @@
 namespace millrace {
 namespace {
 
-// Caffe's `backend` defaults to LEVELDB: a file that does not set it gets what
-// the path holds.
+// Caffe's `backend` defaults to LEVELDB. If it is not set, the contents of the path decide.
 std::shared_ptr<LmdbDatabase> OpenSource(const caffe::DataParameter& param, int index) {
   const std::string& path = param.source(index);
   const bool is_lmdb = FileExists(path + "/data.mdb");
@@ -139,7 +138,7 @@ void DataService::Stop() {
     stopped_ = true;
     for (auto& [key, stream] : streams_) streams.push_back(stream);
   }
-  // Readers are joined without the lock, so that nobody waits for them in vain.
+  // Joins readers without the lock, so that no other caller waits for them.
   for (auto& stream : streams) stream->Stop();
 }
 

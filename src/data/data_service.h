@@ -1,6 +1,5 @@
-// The data wing of one process: opens each source once, whatever the number of
-// solvers, and gives every data layer of the same name and scope the same
-// stream of batches.
+// The data sources of one process. Opens each source once for all solvers, and gives all data
+// layers of the same name and scope the same stream of batches.
 #ifndef MILLRACE_DATA_DATA_SERVICE_H_
 #define MILLRACE_DATA_DATA_SERVICE_H_
 
@@ -19,10 +18,10 @@
 namespace millrace {
 
 struct DataOptions {
-  uint64_t seed = 0;            // names the random streams (shuffle, crop, mirror)
+  uint64_t seed = 0;            // part of the key of the random streams (shuffle, crop, mirror)
   uint64_t shard_index = 0;     // this process reads records r with
   uint64_t shard_count = 1;     // r % shard_count == shard_index
-  ErrorSink* errors = nullptr;  // outlives the service; null: errors surface in Next()
+  ErrorSink* errors = nullptr;  // outlives the service; null: only Next() reports errors
 };
 
 // Thread-safe.
@@ -31,29 +30,28 @@ class DataService {
   explicit DataService(const DataOptions& options);
   ~DataService();
 
-  // The stream of `layer` (type Data) in `scope` ("train", "test0", ...). Opens
-  // its sources on the first call. Throws FieldError for what is wrong with the
-  // layer's fields or its sources, Error if a position given to Restore does not
-  // fit.
+  // Returns the stream of `layer` (type Data) in `scope` ("train", "test0", ...). The first call
+  // opens its sources. Throws FieldError for errors in the layer's fields or its sources, Error if
+  // a position given to Restore does not fit.
   std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);
 
-  // Where the streams of `scope` stand, for a snapshot.
+  // The positions of the streams of `scope`, for a snapshot.
   std::vector<caffe::StreamPosition> Positions(const std::string& scope) const;
-  // Makes streams of `scope`, opened or yet to be opened, continue from there.
-  // A stream that has handed out batches cannot be moved (throws Error).
+  // Makes the streams of `scope`, open now or later, continue from `positions`. Throws Error if a
+  // stream has handed out batches already.
   void Restore(const std::string& scope, const std::vector<caffe::StreamPosition>& positions);
 
-  // Moves the streams of `scope` that are open to batch `number`, however far they are
-  // (BatchStream::Seek): no net may hold batches that it has not marked as consumed.
+  // Moves the open streams of `scope` to batch `number`, whatever their positions
+  // (BatchStream::Seek). No net may hold batches that it has not marked as consumed.
   void Seek(const std::string& scope, uint64_t number);
 
-  // Of all streams, open or yet to be opened: shards that nobody reads, whose records they share
-  // with the other shards' readers (BatchStream::SetAbsent).
+  // Sets the shards without a reader, for all streams, open now or later. Each stream reads its
+  // part of their records (BatchStream::SetAbsent).
   void SetAbsentShards(const std::vector<uint64_t>& absent);
 
-  // Wakes everyone who waits for data and joins the reader threads; streams that
-  // are opened afterwards give nothing either. Not from a reader thread: an
-  // ErrorSink's callback may not call it.
+  // Wakes all threads that wait for data and joins the reader threads. Streams that are opened
+  // afterwards return no data either. Must not be called by a reader thread, and therefore not by
+  // an ErrorSink's callback.
   void Stop();
 
   const DataOptions& options() const { return options_; }
@@ -63,7 +61,7 @@ class DataService {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<BatchStream>> streams_;
   std::map<std::pair<std::string, std::string>, caffe::StreamPosition> restored_;
-  std::optional<std::vector<uint64_t>> absent_;  // none: nobody has said
+  std::optional<std::vector<uint64_t>> absent_;  // empty: SetAbsentShards was not called
   bool stopped_ = false;
 };
 

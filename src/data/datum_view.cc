@@ -29,11 +29,11 @@ enum DatumField : uint32_t {
   kEncoded = 7,
 };
 
-// Groups inside groups that protobuf follows before it gives up.
+// The depth of nested groups that protobuf accepts.
 constexpr int kMaxDepth = 100;
 
-// Takes values from the front of the bytes. Every method returns false, once and
-// for all, when what it was asked for is not there.
+// Reads values from the front of the bytes. A method returns false if the requested value is not
+// there; the reader is then unusable.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes)
@@ -41,7 +41,7 @@ class WireReader {
 
   bool done() const { return at_ == end_; }
 
-  // At most ten bytes; bits beyond the 64th are lost, as in protobuf.
+  // At most ten bytes; drops bits beyond the 64th, as protobuf does.
   bool Varint(uint64_t* value) {
     *value = 0;
     for (int i = 0; i < 10 && at_ < end_; ++i) {
@@ -52,7 +52,7 @@ class WireReader {
     return false;
   }
 
-  // At most five bytes; bits beyond the 32nd are lost, as in protobuf.
+  // At most five bytes; drops bits beyond the 32nd, as protobuf does.
   bool Tag(uint32_t* field, uint32_t* type) {
     uint32_t tag = 0;
     for (int i = 0; i < 5 && at_ < end_; ++i) {
@@ -81,7 +81,7 @@ class WireReader {
     return Bytes(size, bytes);
   }
 
-  // Passes over a value of a field that nobody asked for.
+  // Skips a value of a field that is not used.
   bool Skip(uint32_t field, uint32_t type) {
     uint64_t number;
     std::string_view bytes;

@@ -16,7 +16,7 @@ struct Format {
 
 constexpr Format kFormats[] = {{"\xff\xd8\xff", DecodeJpeg}, {"\x89PNG\r\n\x1a\n", DecodePng}};
 
-// With the number of channels known, the compiler unrolls the inner loop.
+// With a constant number of channels, the compiler unrolls the inner loop.
 template <int kChannels>
 void SplitPlanes(const uint8_t* in, int64_t plane, uint8_t* out) {
   for (int64_t i = 0; i < plane; ++i) {

@@ -1,19 +1,17 @@
-// JPEG and PNG files, as `convert_imageset --encoded` puts them into Datums,
-// to the pixels that Caffe gets from OpenCV's imdecode: 8 bits a value, colours
-// in the order blue, green, red.
+// Decodes JPEG and PNG files, as `convert_imageset --encoded` stores them in Datums, to the pixels
+// that Caffe gets from OpenCV's imdecode: 8 bits per value, colours in the order blue, green, red.
 //
 //              native (neither force field)      force_color     force_gray
 //   JPEG       1 channel if grey, 3 otherwise    3               1 (luma)
 //   PNG        1 if grey, 3 if colour or palette 3, alpha and    1, alpha and
 //              4 with alpha (B,G,R,A)            transparency    transparency
 //                                                dropped         dropped
-//   PNG of 16  refused (Caffe stops at them too) the upper 8     the upper 8
+//   16-bit PNG rejected (as in Caffe)            upper 8 bits    upper 8 bits
 //
-// Refused by name: CMYK and YCCK JPEGs, other formats, images of more than
-// kMostImagePixels. A damaged image is refused even where libjpeg would paint
-// over the damage; stray bytes between its segments, which real data sets
-// contain, change no pixel and are let pass. A JPEG's EXIF orientation is not
-// applied.
+// Rejected with a specific error: CMYK and YCCK JPEGs, other formats, images of more than
+// kMostImagePixels. A damaged image is rejected even where libjpeg would conceal the damage. Stray
+// bytes between its segments, which occur in real data sets, change no pixel and are accepted. The
+// EXIF orientation of a JPEG is ignored.
 #ifndef MILLRACE_DATA_IMAGE_DECODER_H_
 #define MILLRACE_DATA_IMAGE_DECODER_H_
 
@@ -37,17 +35,17 @@ class ImageDecoder {
  public:
   explicit ImageDecoder(ImageColor color) : color_(color) {}
 
-  // Values in (C, H, W) order; valid until the next call. Throws Error, without
-  // naming the record, for what is no image that is supported.
+  // Returns values in (C, H, W) order, valid until the next call. Throws Error, without naming the
+  // record, if `file` is not a supported image.
   const Image& Decode(std::string_view file);
 
  private:
   const ImageColor color_;
-  Image interleaved_, planar_;  // reused from call to call
+  Image interleaved_, planar_;  // memory reused by every call
 };
 
-// For the decoders of formats: sizes `image` for their rows, in (H, W, C) order.
-// Throws Error if that is too much.
+// For the decoders of formats: sets the size of `image` for rows in (H, W, C) order. Throws Error
+// if the image is empty or too large.
 void ResizeImage(int channels, int64_t height, int64_t width, Image* image);
 
 }  // namespace millrace

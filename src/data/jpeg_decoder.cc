@@ -2,7 +2,7 @@
 
 #include <csetjmp>
 #include <cstdio>
-// After cstdio, which it needs and does not include.
+// After cstdio, which jpeglib.h needs and does not include.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -11,9 +11,9 @@
 namespace millrace {
 namespace {
 
-// libjpeg reports errors through callbacks that must not return. They jump back
-// into the method that called the library; no such method has locals with
-// destructors, and none throws while the library is on the stack.
+// libjpeg reports errors through callbacks that must not return. They jump back into the method
+// that called the library. Such a method has no locals with destructors, and nothing throws while
+// the library is on the stack.
 class JpegReader {
  public:
   explicit JpegReader(std::string_view file) : file_(file) {
@@ -39,7 +39,7 @@ class JpegReader {
 
  private:
   struct Errors {
-    jpeg_error_mgr base;  // first: the library knows this part only
+    jpeg_error_mgr base;  // first member: the library accesses this part only
     jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
   };
@@ -70,7 +70,7 @@ class JpegReader {
     longjmp(errors->escape, 1);
   }
 
-  // Warnings (level -1) mean that pixels are lost, but for these.
+  // Warnings (level -1) mean lost pixels, except for the codes below.
   static void OnMessage(j_common_ptr info, int level) {
     if (level >= 0) return;
     const int code = info->err->msg_code;

@@ -1,5 +1,5 @@
-// JPEG, by libjpeg-turbo with its defaults, which are OpenCV's too: the accurate
-// integer transform and smooth upsampling of colours.
+// Decodes JPEG with libjpeg-turbo and its defaults, which are also OpenCV's: the accurate integer
+// transform and smooth upsampling of colours.
 #ifndef MILLRACE_DATA_JPEG_DECODER_H_
 #define MILLRACE_DATA_JPEG_DECODER_H_
 
@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Gives `image` rows of pixels in (H, W, C) order. Throws Error, without naming
-// the record. Thread-safe.
+// Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record.
+// Thread-safe.
 void DecodeJpeg(std::string_view file, ImageColor color, Image* image);
 
 }  // namespace millrace

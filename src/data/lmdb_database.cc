@@ -18,8 +18,8 @@
 namespace millrace {
 namespace {
 
-// LMDB forbids opening one file twice in a process: closing either would drop
-// the other's locks.
+// LMDB forbids opening one file twice in a process: closing one environment would drop the locks of
+// the other.
 struct Registry {
   using Identity = std::pair<dev_t, ino_t>;
 
@@ -28,7 +28,7 @@ struct Registry {
   std::map<Identity, std::weak_ptr<LmdbDatabase>> open;
 
   static Registry& Get() {
-    static auto* registry = new Registry;  // outlives databases in static objects
+    static auto* registry = new Registry;  // never destroyed: databases may be in static objects
     return *registry;
   }
 };
@@ -64,7 +64,7 @@ std::shared_ptr<LmdbDatabase> LmdbDatabase::Open(const std::string& path) {
     const auto found = registry.open.find(identity);
     if (found == registry.open.end()) break;
     if (auto database = found->second.lock()) return database;
-    registry.closed.wait(lock);  // its last user is about to close it
+    registry.closed.wait(lock);  // its last user is closing it
   }
   std::shared_ptr<LmdbDatabase> database(new LmdbDatabase(path), [identity](LmdbDatabase* last) {
     Registry& registry = Registry::Get();
@@ -81,7 +81,7 @@ LmdbDatabase::LmdbDatabase(const std::string& path) : path_(path) {
   const BusErrorGuard guard;  // LMDB reads its own mappings
   try {
     {
-      // LMDB believes what these pages say.
+      // LMDB trusts the meta pages, so check them first.
       const FileDescriptor file(open((path_ + "/data.mdb").c_str(), O_RDONLY | O_CLOEXEC));
       if (file.get() < 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
       ReadMeta(file.get());
@@ -117,13 +117,13 @@ void LmdbDatabase::OpenEnvironment(unsigned flags) {
   struct stat status;
   if (stat((path_ + "/data.mdb").c_str(), &status) != 0) throw Error(path_, ": ", ErrnoText(errno));
   int result = mdb_env_create(&environment_);
-  // Databases written by Caffe ask for a map of 1 TB; what is there is enough.
+  // Databases written by Caffe request a map of 1 TB; the size of the file suffices.
   if (result == 0) result = mdb_env_set_mapsize(environment_, status.st_size);
   if (result == 0) result = mdb_env_open(environment_, path_.c_str(), flags, 0644);
   if (result == 0) return;
   if (environment_) mdb_env_close(environment_);
   environment_ = nullptr;
-  // No lock file can be made on read-only media; nor can anybody write there.
+  // On read-only media no lock file can be created, and no process can write.
   const bool refused = result == EACCES || result == EROFS || result == EPERM;
   if (refused && !(flags & MDB_NOLOCK)) return OpenEnvironment(flags | MDB_NOLOCK);
   if (result == MDB_INVALID) {
@@ -151,7 +151,7 @@ LmdbMeta LmdbDatabase::ReadMeta(int fd) const {
     at = meta.page_size;
     if (i == 0 || meta.transaction > newest.transaction) newest = meta;
   }
-  // Writers write pages first: what is looked at later is longer.
+  // Writers extend the file before they write a meta page, and the size is read after it.
   struct stat status;
   if (fstat(fd, &status) != 0) throw Error(path_, ": data.mdb: ", ErrnoText(errno));
   if (static_cast<uint64_t>(status.st_size) < newest.file_size()) {
@@ -162,7 +162,7 @@ LmdbMeta LmdbDatabase::ReadMeta(int fd) const {
 }
 
 void LmdbDatabase::BeginTransaction() {
-  // Writers may have gone on when the state is looked at.
+  // Writers may commit between mdb_txn_begin and ReadMeta.
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
     const int result = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction_);
@@ -194,7 +194,7 @@ RecordView LmdbDatabase::Next(LmdbWalk* walk) const {
     const LmdbWalk::Record record = walk->Next();
     return {record.key, record.value, 0};
   } catch (const Error& error) {
-    ThrowIfDamaged();  // the cause, if it is
+    ThrowIfDamaged();  // throws the cause if it is damage
     throw Error(path_, ": cannot be read: ", error.what());
   }
 }

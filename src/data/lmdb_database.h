@@ -1,10 +1,11 @@
-// An LMDB database opened for reading: one environment and one long read
-// transaction per file and process, so that views into the mapped file stay
-// valid as long as the database object lives, whatever writers do meanwhile.
+// An LMDB database opened for reading. One environment and one long read transaction per file and
+// process keep views of the mapped file valid as long as the database object exists, whatever
+// writers do.
 //
-// LMDB keeps the transaction; records are found by data/lmdb_tree.h in a mapping of our own
-// (base/mapped_file.h). So a file that is damaged, or truncated while it is in use, ends no
-// process: views stay readable, as zeros where bytes are gone, and ThrowIfDamaged() says so.
+// LMDB holds the transaction. Records are found by data/lmdb_tree.h in a separate mapping
+// (base/mapped_file.h), so that a file that is damaged, or truncated while in use, does not end the
+// process: views stay readable, with zeros for missing bytes, and ThrowIfDamaged() reports the
+// damage.
 #ifndef MILLRACE_DATA_LMDB_DATABASE_H_
 #define MILLRACE_DATA_LMDB_DATABASE_H_
 
@@ -23,7 +24,7 @@
 
 namespace millrace {
 
-// Points into the mapped file of an LmdbDatabase, which must outlive it.
+// Refers to the mapped file of an LmdbDatabase, which must outlive the view.
 struct RecordView {
   std::string_view key, value;
   int source = 0;  // index among the sources of a stream
@@ -32,9 +33,9 @@ struct RecordView {
 // Thread-safe.
 class LmdbDatabase {
  public:
-  // The database in folder `path`; the one that this process has open already,
-  // if it has. Throws Error in one line when there is none, when it is empty,
-  // truncated, damaged, or a LevelDB.
+  // Opens the database in folder `path`, or returns the object if this process has it open already.
+  // Throws Error in one line if there is no database, or if it is empty, truncated, damaged, or a
+  // LevelDB.
   static std::shared_ptr<LmdbDatabase> Open(const std::string& path);
   // Closes the environment.
   ~LmdbDatabase();
@@ -42,23 +43,22 @@ class LmdbDatabase {
   LmdbDatabase& operator=(const LmdbDatabase&) = delete;
 
   const std::string& path() const { return path_; }
-  // Number of records; at least one.
+  // Number of records, at least one.
   uint64_t size() const { return meta_.entries; }
 
-  // To be called after bytes of records have been read, before they are made use of: throws Error
-  // if some of them were not the file's, because it was truncated or cannot be read.
+  // Call after reading bytes of records and before using them. Throws Error if some of them were
+  // not the file's, because it was truncated or cannot be read.
   void ThrowIfDamaged() const;
 
   // Reads records by number, in the order of their keys. Used by one thread.
   class Cursor {
    public:
-    // With `indexed`, any record is found at once, at the price of one walk over
-    // all keys when the first such cursor of the database is made (interruptible)
-    // and 24 bytes a record. Without, going forward by n costs n small steps, and
-    // going back starts at the first record.
+    // With `indexed`, any record is found at once. The first such cursor of a database walks over
+    // all keys (interruptible) and stores 24 bytes per record. Without, moving forward by n takes n
+    // small steps, and moving back restarts at the first record.
     Cursor(std::shared_ptr<LmdbDatabase> database, bool indexed);
 
-    // Record `index`, below the database's size(). Throws Error if the database
+    // Returns record `index`, which is below the database's size(). Throws Error if the database
     // cannot be read.
     RecordView At(uint64_t index);
 
@@ -66,7 +66,7 @@ class LmdbDatabase {
     const std::shared_ptr<LmdbDatabase> database_;
     const bool indexed_;
     std::optional<LmdbWalk> walk_;
-    uint64_t next_ = 0;  // the record that walk_ gives
+    uint64_t next_ = 0;  // number of the record that walk_ returns next
     RecordView current_;
   };
 
@@ -78,19 +78,19 @@ class LmdbDatabase {
 
   explicit LmdbDatabase(const std::string& path);
   void OpenEnvironment(unsigned flags);
-  // The newest state in the open file; throws Error if that cannot be it, or the file is too short.
+  // The newest state in the open file. Throws Error if it is not valid or the file is too short.
   LmdbMeta ReadMeta(int fd) const;
-  // Begins the transaction, and finds the state of the file that it holds.
+  // Begins the transaction and reads the state of the file that it refers to.
   void BeginTransaction();
   void Close();
   void BuildIndex();
-  // The next record; throws Error naming the database.
+  // Returns the next record. Throws Error naming the database.
   RecordView Next(LmdbWalk* walk) const;
 
   const std::string path_;
   MDB_env* environment_ = nullptr;
   MDB_txn* transaction_ = nullptr;
-  mdb_filehandle_t file_ = -1;  // the environment's
+  mdb_filehandle_t file_ = -1;  // owned by the environment
   LmdbMeta meta_;
   std::optional<MappedFile> mapping_;
 

@@ -11,14 +11,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "as the files are");
 
-// All pages: number (8 bytes), 2 unused, flags, then lower and upper, the ends of the space between
-// the places of nodes, which follow, and nodes.
+// A page: number (8 bytes), 2 unused bytes, flags, then lower and upper, the bounds of the free
+// space between the offsets of the nodes, which follow, and the nodes.
 constexpr size_t kPageHead = 16, kFlags = 10, kLower = 12;
 constexpr uint16_t kBranch = 1, kLeaf = 2, kMetaPage = 8;
-constexpr uint16_t kKinds = 0x6f;  // those and overflow, leaf2, subpage
+constexpr uint16_t kKinds = 0x6f;  // those, overflow, leaf2 and subpage
 
-// Nodes: of a leaf the size of the value, of a branch the page below, in the first 4 or 6 bytes;
-// flags; the size of the key; the key; the value, or the number of its page.
+// A node: in a leaf the size of the value (4 bytes), in a branch the page below (6 bytes); flags;
+// the size of the key; the key; the value, or the number of its page.
 constexpr size_t kNodeHead = 8;
 constexpr uint16_t kBigValue = 1;
 
@@ -26,8 +26,8 @@ constexpr uint32_t kMagic = 0xBEEFC0DE, kVersion = 1;
 constexpr uint16_t kSeveralValues = 4;  // flag of a database (MDB_DUPSORT)
 constexpr uint32_t kSmallestPage = 256, kLargestPage = 32768;
 
-// Reads a number once, whatever the compiler would like: what is checked is what is used, even if
-// the file is being changed. Nodes stand at even addresses.
+// Reads a number exactly once, so that the checked value is the value used, even if the file
+// changes meanwhile. Nodes are at even addresses.
 template <typename T>
 T Load(const char* at) {
   T value = 0;
@@ -52,8 +52,8 @@ LmdbMeta ParseLmdbMeta(std::string_view page) {
   if (const auto version = Load<uint32_t>(at + 4); version != kVersion) {
     throw Error("data.mdb has version ", version, " of LMDB's format, expected ", kVersion);
   }
-  // Two databases, the free pages and the records: pad (of the first one, the size of a page),
-  // flags, levels, numbers of branch, leaf and overflow pages, entries, root.
+  // Two databases, the free pages and the records. Fields of each: pad (in the first one, the page
+  // size), flags, levels, numbers of branch, leaf and overflow pages, entries, root.
   const char* const free_pages = at + 24;
   const char* const records = free_pages + 48;
   LmdbMeta meta;
@@ -80,7 +80,7 @@ LmdbMeta ParseLmdbMeta(std::string_view page) {
   if (meta.levels == 0 || meta.levels > LmdbMeta::kMostLevels) {
     throw Error(damaged, "a tree of ", meta.levels, " levels");
   }
-  // A record takes a node's head and its place at least.
+  // A record takes at least the head of a node and an offset.
   if (meta.entries > meta.file_size() / (kNodeHead + sizeof(uint16_t))) {
     throw Error(damaged, meta.entries, " records in ", meta.file_size(), " bytes");
   }
@@ -135,10 +135,10 @@ LmdbWalk::Record LmdbWalk::RecordAt(const Step& step) const {
   const std::string_view key(node + kNodeHead, key_size);
   const char* const value = node + kNodeHead + key_size;
   if (!big) return {key, {value, size}};
-  uint64_t page = 0;  // as Load, but keys may have an odd number of bytes
+  uint64_t page = 0;  // as Load, but at any address: keys may have an odd number of bytes
   const auto* bytes = reinterpret_cast<const volatile uint8_t*>(value);
   for (size_t i = 0; i < sizeof(page); ++i) page |= uint64_t{bytes[i]} << (8 * i);
-  // Its pages are not looked at: who walks over the keys shall not read all values.
+  // Does not read the pages of the value: a walk over the keys must not read all values.
   const uint64_t pages = (kPageHead + uint64_t{size} + meta_.page_size - 1) / meta_.page_size;
   if (page > meta_.last_page || pages > meta_.last_page + 1 - page) {
     throw Damaged(step.page, "node ", step.node, " has a value of ", size, " bytes on page ", page,

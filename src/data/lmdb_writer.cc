@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kFirstMapBytes = size_t{16} << 20;
-// One transaction's worth: its dirty pages are held in memory.
+// Bytes per transaction, whose dirty pages stay in memory.
 constexpr size_t kFlushBytes = size_t{8} << 20;
 
 void SyncFolder(const std::string& path) {
@@ -41,7 +41,7 @@ LmdbWriter::LmdbWriter(const std::string& path)
   if (mkdir(temporary_.c_str(), 0755) != 0) {
     throw Error(path_, ": cannot be created: ", ErrnoText(errno));
   }
-  // Nobody else knows the file yet: no lock; synced once, at the end.
+  // No other process knows the file yet, so there is no lock, and one sync at the end.
   int result = mdb_env_create(&environment_);
   if (result == 0) result = mdb_env_set_mapsize(environment_, map_bytes_);
   if (result == 0) {
@@ -118,7 +118,7 @@ void LmdbWriter::Finish() {
 void LmdbWriter::Commit() {
   Finish();
   SyncFolder(temporary_);
-  // rename would replace an empty folder that has appeared meanwhile, and only that.
+  // rename replaces an empty folder that has appeared meanwhile, but nothing else.
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     throw Error(path_, ": cannot be written: ", ErrnoText(errno));
   }

@@ -1,6 +1,6 @@
-// Writes a new LMDB database from records in the order of their keys. It grows
-// under a temporary name beside its own and gets its name at the end: nobody
-// ever sees a part of it. The same records give the same bytes.
+// Writes a new LMDB database from records in the order of their keys. The database grows under a
+// temporary name beside its own and is renamed at the end, so that no process ever sees a part of
+// it. The same records give the same bytes.
 #ifndef MILLRACE_DATA_LMDB_WRITER_H_
 #define MILLRACE_DATA_LMDB_WRITER_H_
 
@@ -19,18 +19,18 @@ class LmdbWriter {
  public:
   // Throws Error if `path` exists or its folder does not.
   explicit LmdbWriter(const std::string& path);
-  // Without Commit, leaves nothing behind.
+  // Without Commit, leaves no files.
   ~LmdbWriter();
   LmdbWriter(const LmdbWriter&) = delete;
   LmdbWriter& operator=(const LmdbWriter&) = delete;
 
-  // Keys must ascend. Throws Error (a full disk, for example).
+  // Keys must ascend. Throws Error (disk full, for example).
   void Add(std::string_view key, std::string_view value);
-  // Writes what is pending and syncs it; nothing may be added afterwards.
+  // Writes and syncs all pending records. Nothing may be added afterwards.
   void Finish();
-  // Finish, unless done, and the renaming.
+  // Calls Finish if that was not done, then renames the database.
   void Commit();
-  // Removes the database that Commit made.
+  // Removes the database that Commit created.
   void Withdraw();
 
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// From a record of a database to the raw pixels that a Transformer takes:
-// Datums of pixels as they lie, encoded ones decoded (data/image_decoder.h).
+// Reads a record of a database as the raw pixels that a Transformer takes: raw Datums in place,
+// encoded Datums decoded (data/image_decoder.h).
 #ifndef MILLRACE_DATA_PIXEL_READER_H_
 #define MILLRACE_DATA_PIXEL_READER_H_
 
@@ -14,19 +14,19 @@ namespace millrace {
 // Used by one thread at a time; copies are independent.
 class PixelReader {
  public:
-  // Images keep the channels that they have.
+  // Images keep their channels.
   PixelReader() : PixelReader(caffe::TransformationParameter()) {}
-  // As force_color or force_gray say. Throws FieldError if both are set.
+  // Decodes as force_color or force_gray require. Throws FieldError if both are set.
   explicit PixelReader(const caffe::TransformationParameter& param);
 
-  // The image's channels, height and width are its own, whatever the Datum says
-  // of them. Valid until the next call and as long as `bytes`. Throws Error
-  // naming `database` and `key`: not a Datum, sizes that do not fit, an image
-  // that cannot be decoded, raw pixels where a force field wants an image.
+  // Returns raw pixels. Channels, height and width of an encoded image are those of the image,
+  // whatever the Datum states. Valid until the next call and as long as `bytes`. Throws Error
+  // naming `database` and `key` if the record is not a Datum, if its sizes do not fit, if an image
+  // cannot be decoded, or if a force field is set and the record holds raw pixels.
   DatumView Read(std::string_view database, std::string_view key, std::string_view bytes);
 
  private:
-  const char* forced_by_ = nullptr;  // the field that is set
+  const char* forced_by_ = nullptr;  // the force field that is set, or null
   ImageDecoder decoder_;
 };
 

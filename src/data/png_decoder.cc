@@ -11,9 +11,9 @@
 namespace millrace {
 namespace {
 
-// libpng reports errors through a callback that must not return. It jumps back
-// into the method that called the library; no such method has locals with
-// destructors, and none throws while the library is on the stack.
+// libpng reports errors through a callback that must not return. It jumps back into the method that
+// called the library. Such a method has no locals with destructors, and nothing throws while the
+// library is on the stack.
 class PngReader {
  public:
   explicit PngReader(std::string_view file) : left_(file) {
@@ -51,7 +51,7 @@ class PngReader {
   int ChannelsFor(ImageColor color) const {
     if (color == ImageColor::kGray) return 1;
     if (color == ImageColor::kColor) return 3;
-    // Where the file marks one shade of grey as transparent, OpenCV ignores it.
+    // OpenCV ignores a transparent shade of grey.
     const bool transparent = HasColor() && png_get_valid(png_, info_, PNG_INFO_tRNS);
     const bool alpha = png_get_color_type(png_, info_) & PNG_COLOR_MASK_ALPHA;
     if (alpha || transparent) return 4;
@@ -103,7 +103,8 @@ class PngReader {
     png_longjmp(png, 1);
   }
 
-  // Of unusual, not of damaged files: what matters to the pixels is an error.
+  // Warnings concern unusual files, not damaged ones: libpng reports an error if pixels are
+  // affected.
   static void OnWarning(png_structp, png_const_charp) {}
 
   static void OnRead(png_structp png, png_bytep out, size_t size) {
@@ -113,7 +114,7 @@ class PngReader {
     reader->left_.remove_prefix(size);
   }
 
-  std::string_view left_;  // of the file
+  std::string_view left_;  // unread part of the file
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;

@@ -1,4 +1,4 @@
-// PNG, by libpng with the conversions that OpenCV asks of it.
+// Decodes PNG with libpng and the conversions that OpenCV requests.
 #ifndef MILLRACE_DATA_PNG_DECODER_H_
 #define MILLRACE_DATA_PNG_DECODER_H_
 
@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Gives `image` rows of pixels in (H, W, C) order. Throws Error, without naming
-// the record. Thread-safe.
+// Writes rows of pixels in (H, W, C) order to `image`. Throws Error, without naming the record.
+// Thread-safe.
 void DecodePng(std::string_view file, ImageColor color, Image* image);
 
 }  // namespace millrace

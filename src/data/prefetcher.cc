@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-// One buffer more than are ready: the one that the net computes on.
+// `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
                        const Transformer& transformer, int depth)
     : stream_(std::move(stream)),
@@ -36,7 +36,7 @@ ReadyBatch* Prefetcher::Next() {
   }
   while (const auto batch = ready_.Pop()) {
     if ((*batch)->seeks == stream_->seeks()) return *batch;
-    Recycle(*batch);  // fetched before the stream was moved
+    Recycle(*batch);  // fetched before a Seek of the stream
   }
   if (error_) std::rethrow_exception(error_);
   throw boost::thread_interrupted();
@@ -45,14 +45,14 @@ ReadyBatch* Prefetcher::Next() {
 void Prefetcher::Recycle(ReadyBatch* batch) { free_.Push(batch); }
 
 void Prefetcher::Run() {
-  // Whatever ends the thread, nobody shall wait for it in vain.
+  // Closes ready_ however the thread ends, so that Next() never waits forever.
   try {
     while (const auto buffer = free_.Pop()) {
       if (!stream_->Next(&batch_)) break;
       try {
         Fill(*buffer);
       } catch (const Error&) {
-        stream_->ThrowIfDamaged();  // the cause, if it is
+        stream_->ThrowIfDamaged();  // throws the cause if it is damage
         throw;
       }
       stream_->ThrowIfDamaged();
@@ -65,7 +65,7 @@ void Prefetcher::Run() {
   } catch (...) {
     error_ = std::current_exception();
     ready_.Close();
-    throw;  // to the sink
+    throw;  // to the stream's ErrorSink
   }
 }
 

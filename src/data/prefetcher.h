@@ -1,6 +1,5 @@
-// One solver's thread between a stream of records and its net: takes batches
-// from the stream, decodes and transforms them into float buffers, and keeps a bounded
-// number of them ready.
+// One solver's thread between a stream of records and its net. It takes batches from the stream,
+// decodes and transforms them into float buffers, and keeps a bounded number of them ready.
 #ifndef MILLRACE_DATA_PREFETCHER_H_
 #define MILLRACE_DATA_PREFETCHER_H_
 
@@ -28,22 +27,22 @@ struct ReadyBatch {
   float* label_data() const { return labels.get<float>(); }
 };
 
-// Next and Recycle are for one thread, the solver's.
+// Only one thread, the solver's, may call Next and Recycle.
 class Prefetcher {
  public:
-  // Keeps at most `depth` >= 1 batches ready; the thread starts at the first Next.
+  // Keeps at most `depth` >= 1 batches ready. The first Next starts the thread.
   Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
              const Transformer& transformer, int depth);
-  // Stops the thread, whatever it waits for. Batches that were not consumed stay
-  // outstanding in the stream.
+  // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
+  // stream.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for a batch (an interruption point); the caller gives it back with
-  // Recycle, and holds at most one. Throws the error that ended this thread or a
-  // reader, or boost::thread_interrupted once the stream has been stopped. After a Seek
-  // of the stream it is one from there.
+  // Waits for a batch (an interruption point). The caller holds at most one and returns it with
+  // Recycle. Throws the error that ended this thread or a reader, or boost::thread_interrupted
+  // after the stream has been stopped. After a Seek of the stream, returns only batches from the
+  // new position.
   ReadyBatch* Next();
   void Recycle(ReadyBatch* batch);
 
@@ -57,8 +56,8 @@ class Prefetcher {
   const int depth_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;
   BoundedQueue<ReadyBatch*> free_, ready_;
-  Batch batch_;               // the thread's
-  std::exception_ptr error_;  // written before ready_ is closed, read after
+  Batch batch_;               // used by the thread only
+  std::exception_ptr error_;  // written before ready_ is closed, read afterwards
   std::unique_ptr<Thread> thread_;
 };
 

@@ -25,9 +25,9 @@ uint64_t Interleave::Rank(size_t source, uint64_t index) const {
   uint64_t rank = index;
   for (size_t other = 0; other < sizes_.size(); ++other) {
     if (other == source) continue;
-    // Records j of `other` with (2j+1)/(2 s_other) before (2 index+1)/(2 s_source):
-    // odd numbers 2j+1 not above (2 index+1) s_other / s_source. The product is
-    // below 2 s_other s_source <= (s_other + s_source)^2 / 2 <= 2^63.
+    // Counts the records j of `other` with (2j+1)/(2 s_other) before (2 index+1)/(2 s_source): the
+    // odd numbers 2j+1 up to (2 index+1) s_other / s_source. The product is below
+    //   2 s_other s_source <= (s_other + s_source)^2 / 2 <= 2^63.
     const uint64_t product = (2 * index + 1) * sizes_[other];
     const uint64_t tie_is_mine = other > source ? 1 : 0;
     if (product < tie_is_mine) continue;  // `other` is empty
@@ -38,15 +38,15 @@ uint64_t Interleave::Rank(size_t source, uint64_t index) const {
 
 RecordLocation Interleave::At(uint64_t number) const {
   if (sizes_.size() == 1) return {0, number};
-  // Of the first `number` records, a source has its share to within half a
-  // record per source and one half (rounding); one more is to be safe.
+  // Of the first `number` records, a source has its share to within half a record per source plus
+  // one half (rounding). One more is a safety margin.
   const uint64_t slack = sizes_.size() + 1;
   for (size_t source = 0; source < sizes_.size(); ++source) {
     const uint64_t size = sizes_[source];
     const uint64_t share = number * size / total_;
     uint64_t low = share > slack ? share - slack : 0;
     uint64_t high = std::min(share + slack + 1, size);
-    while (low < high) {  // the first index whose rank is not below `number`
+    while (low < high) {  // the first index whose rank is at least `number`
       const uint64_t middle = (low + high) / 2;
       if (Rank(source, middle) < number) {
         low = middle + 1;
@@ -104,8 +104,8 @@ Dealt::Dealt(std::vector<uint64_t> absent, uint64_t shard_index, uint64_t shard_
 }
 
 uint64_t Dealt::At(uint64_t position) const {
-  // Of the absent shards' records in the order of all; the last block of shard_count records may
-  // have the first ones of these shards only.
+  // `number` counts the absent shards' records in the order of all records. The last block of
+  // shard_count records may be incomplete.
   const uint64_t number = position * readers_ + rank_;
   return number / absent_.size() * shard_count_ + absent_[number % absent_.size()];
 }
@@ -136,7 +136,8 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
   const bool own = item.source == 0;
   uint64_t position = item.index;
   if (options_.shuffle) {
-    // Others' records are permuted by themselves, so that the shard's own order does not change.
+    // The absent shards' records have a permutation of their own, so that the order of the shard's
+    // own records does not change.
     constexpr uint64_t kOthers = 0x9e3779b97f4a7c15;
     const uint64_t stream = own ? options_.stream : options_.stream ^ kOthers;
     const uint64_t size = own ? records_ : dealt_->records();
@@ -149,7 +150,7 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
 uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {
   CHECK_EQ(records_, before.records_);
   const uint64_t epoch = place / before.epoch_items_;
-  uint64_t own = place % before.epoch_items_;  // of the shard's records, before it
+  uint64_t own = place % before.epoch_items_;  // number of the shard's own records before `place`
   if (before.mix_) {
     const RecordLocation item = before.mix_->At(own);
     own = item.source == 0 ? item.index : own - item.index;

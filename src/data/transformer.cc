@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The mean as a row's worth of values: the same for all, or one for each.
+// The mean of a row of values: one constant, or one mean per value.
 struct ConstantMean {
   float value;
   float operator[](int64_t) const { return value; }
@@ -18,7 +18,7 @@ using MeanRow = const float*;
 
 template <typename T, typename Mean>
 void CopyRow(const T* __restrict in, Mean mean, float scale, int64_t n, float* __restrict out) {
-  // Blocks of constant size, because the compiler vectorises only those at -O2.
+  // Blocks of constant size: at -O2 the compiler vectorises only these.
   constexpr int kBlock = 16;
   int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
@@ -131,7 +131,7 @@ Transformer::Choice Transformer::Choose(const DatumView& datum, uint64_t item) c
 template <typename T>
 void Transformer::Copy(const T* in, const DatumView& datum, const Choice& choice,
                        float* out) const {
-  // What lies in one piece in both is copied in one piece.
+  // An area that is contiguous in both arrays is copied as one row.
   const bool whole = !choice.mirror && datum.width == output_.width;
   const int64_t rows = whole ? 1 : output_.height;
   const int64_t length = whole ? int64_t{output_.height} * output_.width : output_.width;

@@ -1,10 +1,10 @@
-// From a stored image to what a net computes on (TransformationParameter):
+// Transforms a stored image to the input of a net (TransformationParameter):
 //
 //   out[c][y][x] = (in[c][y0 + y][x0 + x'] - mean) * scale
 //
-// with x' = x, or width - 1 - x when mirrored; (x0, y0) the corner of the crop,
-// random in TRAIN and central in TEST; `mean` one number, one per channel, or an
-// image of the input's size taken at the same place as the input value.
+// where x' = x, or width - 1 - x if mirrored; (x0, y0) is the corner of the crop, random in TRAIN
+// and central in TEST; `mean` is one number, one per channel, or an image of the input's size,
+// taken at the position of the input value.
 #ifndef MILLRACE_DATA_TRANSFORMER_H_
 #define MILLRACE_DATA_TRANSFORMER_H_
 
@@ -24,18 +24,17 @@ struct ImageSize {
 // Used by one thread at a time; copies are independent.
 class Transformer {
  public:
-  // Reads the mean file and learns sizes from `first`, raw pixels that passed
-  // CheckDatum (as from a PixelReader). Throws FieldError for what does not fit together.
+  // Reads the mean file and takes the sizes from `first`, raw pixels that passed CheckDatum (as
+  // from a PixelReader). Throws FieldError if the settings do not fit each other or `first`.
   Transformer(const caffe::TransformationParameter& param, caffe::Phase phase, uint64_t seed,
               uint64_t stream, const DatumView& first);
 
   const ImageSize& output() const { return output_; }
 
-  // Writes output().count() floats to `out`. `datum` is raw pixels that passed
-  // CheckDatum. The
-  // random choices are a function of the seed, the stream and `item`, the
-  // datum's number in the stream. Throws Error, without naming the record, when
-  // its size differs from what the net was built for.
+  // Writes output().count() floats to `out`. `datum` is raw pixels that passed CheckDatum. The
+  // random choices are a function of the seed, the stream and `item`, the datum's number in the
+  // stream. Throws Error, without naming the record, if the size of `datum` differs from the size
+  // that the net was built for.
   void Apply(const DatumView& datum, uint64_t item, float* out);
 
  private:

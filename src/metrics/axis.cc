@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// to_chars: the same whatever the locale.
+// Uses to_chars, which does not depend on the locale.
 std::string Fixed(double value, int decimals) {
   char text[400];
   const auto end =
@@ -28,7 +28,7 @@ std::string Scientific(double value) {
 
 std::string TwoDigits(long long value) { return StrCat(value < 10 ? "0" : "", value); }
 
-// The decimals that a multiple of 10^exponent needs.
+// The number of decimals of a multiple of 10^exponent.
 int Decimals(int exponent) { return std::max(0, -exponent); }
 
 }  // namespace
@@ -52,7 +52,7 @@ Axis Axis::Logarithmic(double low, double high) { return Axis(low, high, true); 
 
 Axis::Axis(double low, double high, bool logarithmic)
     : low_(std::min(low, high)), high_(std::max(low, high)), logarithmic_(logarithmic) {
-  // Ends that a figure could not tell apart would put every value at one place.
+  // Ends that a figure cannot distinguish would put all values at one place.
   const double middle = (low_ + high_) / 2;
   if (high_ - low_ <= 1e-9 * std::abs(middle) || high_ == low_) {
     const double around = middle == 0 ? 1 : 0.1 * std::abs(middle);
@@ -68,7 +68,7 @@ double Axis::Fraction(double value) const {
   return std::log(value / low_) / std::log(high_ / low_);
 }
 
-// Multiples of 1, 2 or 5 times a power of ten.
+// Adds ticks at multiples of 1, 2 or 5 times a power of ten.
 void Axis::AddRoundTicks() {
   const double rough = (high_ - low_) / 6;
   int exponent = static_cast<int>(std::floor(std::log10(rough)));
@@ -90,8 +90,8 @@ void Axis::AddRoundTicks() {
   }
 }
 
-// Powers of ten, or 1, 2 and 5 times them, or all digits times them: the first
-// of these that gives enough. False when the axis is too short for any.
+// Adds ticks at powers of ten, or at 1, 2 and 5 times them, or at all digits times them: the first
+// of these that gives at least three. Returns false if the axis is too short for all of them.
 bool Axis::AddDecadeTicks() {
   using Digits = std::initializer_list<int>;
   const int first = static_cast<int>(std::floor(std::log10(low_)));
@@ -128,7 +128,7 @@ TimeUnit UnitFor(double seconds) {
 }
 
 std::string DurationText(double seconds) {
-  if (!(seconds < 1e12)) return "?";  // and NaN
+  if (!(seconds < 1e12)) return "?";  // also for NaN
   if (seconds < 59.95) return StrCat(Fixed(std::max(seconds, 0.0), 1), " s");
   const long long whole = std::llround(seconds);
   if (whole < 3600) return StrCat(whole / 60, " min ", TwoDigits(whole % 60), " s");

@@ -1,5 +1,5 @@
-// Axes of a figure: where a value lies between two ends, and round numbers to
-// put beside it. Pure functions of the numbers given.
+// Axes of a figure: the relative position of a value between two ends, and round numbers for the
+// ticks. Pure functions of the numbers given.
 #ifndef MILLRACE_METRICS_AXIS_H_
 #define MILLRACE_METRICS_AXIS_H_
 
@@ -15,22 +15,21 @@ class Axis {
     std::string label;
   };
 
-  // From `low` to `high`, both finite; equal or swapped ends are widened. A
+  // From `low` to `high`, both finite; equal ends are widened, swapped ends exchanged. A
   // logarithmic axis needs low > 0.
   static Axis Linear(double low, double high);
   static Axis Logarithmic(double low, double high);
 
-  // 0 at the low end, 1 at the high end, beyond them outside: rises strictly
-  // with `value`. Values that a logarithmic axis cannot show (<= 0) give a
-  // number far below 0.
+  // 0 at the low end, 1 at the high end, outside [0, 1] beyond them; strictly increasing in
+  // `value`. Values that a logarithmic axis cannot show (<= 0) give a number far below 0.
   double Fraction(double value) const;
 
   bool logarithmic() const { return logarithmic_; }
   double low() const { return low_; }
   double high() const { return high_; }
-  // Between the ends, rising: between two and about eight of them.
+  // Between the ends, ascending: two to about eight ticks.
   const std::vector<Tick>& ticks() const { return ticks_; }
-  // Lines without numbers between them (logarithmic axes).
+  // Grid lines without labels between the ticks (logarithmic axes).
   const std::vector<double>& minor() const { return minor_; }
 
  private:
@@ -44,12 +43,12 @@ class Axis {
   std::vector<double> minor_;
 };
 
-// A number as short as it can be: "0.001", "2.5", "10,000", "1e-07".
+// A number in short form: "0.001", "2.5", "10,000", "1e-07".
 std::string NumberText(double value, int decimals);
 // "12,345".
 std::string GroupedText(long long value);
 
-// The unit that makes times up to `seconds` readable.
+// A unit in which times up to `seconds` are readable.
 struct TimeUnit {
   const char* name;  // "s", "min", "h", "days"
   double seconds;

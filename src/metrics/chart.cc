@@ -14,13 +14,13 @@ constexpr char kPale[] = "#666666";
 constexpr char kGrid[] = "#e4e4e4";
 constexpr char kMinorGrid[] = "#f3f3f3";
 
-// Okabe and Ito's palette ("Color Universal Design", 2008) without its yellow,
-// which is hard to see on white.
+// The palette of Okabe and Ito ("Color Universal Design", 2008) without its yellow, which is hard
+// to see on white.
 constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                     "#E69F00", "#56B4E9", "#000000"};
 constexpr const char* kDashes[] = {"", "7 3", "2 2", "8 3 2 3"};
 
-// From data to pixels.
+// Maps data to pixels.
 class Place {
  public:
   Place(const ChartSpec& spec, const Axis& x_axis, const Axis& y_axis)
@@ -37,15 +37,15 @@ class Place {
   }
 
  private:
-  // What lies outside is clipped; far outside, renderers lose precision.
+  // Values outside the frame are clipped. Far outside, renderers lose precision.
   static double Bounded(double fraction) { return std::clamp(fraction, -2.0, 3.0); }
   const ChartSpec& spec_;
   const Axis& x_axis_;
   const Axis& y_axis_;
 };
 
-// Lines through the points, interrupted at gaps. A point between two gaps
-// becomes a dot (lines have round ends).
+// Lines through the points, interrupted at gaps. A single point between two gaps becomes a dot
+// (lines have round ends).
 std::string PathThrough(const Curve& curve, const Place& place) {
   std::string path;
   bool begun = false;
@@ -71,7 +71,7 @@ void DrawCurve(const Curve& curve, const Place& place, const char* kind, Svg::At
   svg->Element("path", style);
 }
 
-// At most `most` of the tests, evenly chosen, the last one always among them.
+// At most `most` of the tests, evenly spaced, always including the last one.
 Curve Marked(const Curve& points, size_t most) {
   const size_t stride = (points.size() + most - 1) / most;
   Curve marked;
@@ -123,21 +123,20 @@ void DrawCurves(const ChartSpec& spec, const Place& place, const std::vector<Cha
                         {"height", Coordinate(spec.height)}});
   svg->Close("clipPath");
   svg->Open("g", {{"clip-path", StrCat("url(#", clip, ")")}});
-  // Noise lies under everything, so that it hides no other run; the more runs,
-  // the paler.
+  // Draws the noise first, so that it hides no other run. More runs make it paler.
   const double opacity = std::clamp(0.7 / static_cast<double>(runs.size()), 0.06, 0.22);
   for (size_t i = 0; i < runs.size(); ++i) {
     DrawCurve(runs[i].raw, place, "raw", RunStyle(i).Line(0.8, opacity), svg);
   }
   for (size_t i = 0; i < runs.size(); ++i) {
-    const double width = runs[i].smooth.size() == 1 ? 5 : 1.8;  // a dot must be seen
+    const double width = runs[i].smooth.size() == 1 ? 5 : 1.8;  // makes a single dot visible
     DrawCurve(runs[i].smooth, place, "smooth", RunStyle(i).Line(width, 1), svg);
     if (spec.join_points) {
       DrawCurve(runs[i].points, place, "tests", RunStyle(i).Line(1.8, 1), svg);
     }
   }
   svg->Close("g");
-  // More markers would run into each other.
+  // More markers would overlap.
   const size_t most = runs.size() <= 3 ? 30 : 14;
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const Point& point : Marked(runs[i].points, most)) {
@@ -162,7 +161,7 @@ Svg::Attributes RunStyle::Line(double width, double opacity) const {
 }
 
 void RunStyle::DrawMarker(Svg* svg, double x, double y) const {
-  // Outlines whose areas look alike; the white rim lifts them off their lines.
+  // Outlines of about equal area. The white border separates them from their lines.
   static constexpr double kOutlines[5][5][2] = {
       {{-3.3, -3.3}, {3.3, -3.3}, {3.3, 3.3}, {-3.3, 3.3}, {-3.3, -3.3}},
       {{0, -4.6}, {4.3, 3.2}, {-4.3, 3.2}, {0, -4.6}, {0, -4.6}},

@@ -1,4 +1,4 @@
-// The ranges of a graph's axes.
+// The ranges of a chart's axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,12 +14,12 @@ void AddFinite(const Curve& curve, std::vector<double>* values) {
   }
 }
 
-// Of sorted values.
+// `sorted` is ascending and not empty.
 double Quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
-// The highest loss that a run starts with.
+// The highest first loss of all runs.
 double HighestStart(const std::vector<ChartCurves>& runs) {
   double highest = 0;
   for (const ChartCurves& run : runs) {
@@ -46,7 +46,7 @@ Axis RangeOfX(const std::vector<ChartCurves>& runs, double unit) {
   if (low > high) return Axis::Linear(0, 1);
   if (low > 0 && (low < 0.5 * high || low == high)) low = 0;
   if (low == high) high = low + unit;
-  // A little room, so that the last marker stands inside.
+  // A margin keeps the last marker inside.
   return Axis::Linear(low / unit, (high + 0.015 * (high - low)) / unit);
 }
 

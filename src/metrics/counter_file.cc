@@ -47,8 +47,8 @@ void Fill(void* memory, const std::string& title, const std::vector<CounterEntry
   }
 }
 
-// Removes a file of this user: one that an ended process of the same pid left. Throws Error
-// for anything else.
+// Removes a file of this user that an ended process with the same pid left. Throws Error for any
+// other file.
 void RemoveLeftover(const std::string& path) {
   const std::optional<FoundFile> found = FindFile(path);
   if (!found) return;
@@ -89,7 +89,7 @@ CounterFile::CounterFile(const std::string& title, const std::vector<CounterEntr
   }
 }
 
-// Gives the file its name: readers see it whole or not at all.
+// Gives the file its name: readers see it complete or not at all.
 void CounterFile::Publish() const {
   if (LinkNameless(file_.get(), path_)) return;
   if (errno == EEXIST) {

@@ -1,6 +1,6 @@
-// Numbers of a running process that others can watch: a board of named counters and
-// gauges in a counter file under /dev/shm, which the process writes without locks and its user
-// reads at any time. docs/operations.md has the bytes.
+// Counters and gauges of a running process that other processes can watch: a counter file under
+// /dev/shm, which the process writes without locks and its user can read at any time.
+// docs/operations.md describes the format.
 #ifndef MILLRACE_METRICS_COUNTER_FILE_H_
 #define MILLRACE_METRICS_COUNTER_FILE_H_
 
@@ -15,24 +15,23 @@
 
 namespace millrace {
 
-// A number's name and kind. Names are cut to what the file has room for: 47 bytes of
-// a group, 31 of a name.
+// Name and kind of a number. The file truncates names: to 47 bytes for a group, 31 for a name.
 struct CounterEntry {
-  enum class Kind : uint32_t { kCount = 0, kGauge = 1 };  // kCount only grows
+  enum class Kind : uint32_t { kCount = 0, kGauge = 1 };  // kCount never decreases
   std::string group, name;
   Kind kind = Kind::kCount;
 };
 
-// The writer's end. Set may be called from any thread.
+// The writer. Any thread may call Set.
 class CounterFile {
  public:
-  // FOLDER/millrace_board.PID, of mode 0600; replaces one of this user that an earlier process
-  // of this pid left. `title` says what runs, at most 95 bytes of it. Throws Error if the file
-  // cannot be made, or if its name is taken by another user's file or by no regular file: this
-  // process maps its own new file only, so no other user can cut it short.
+  // Creates FOLDER/millrace_board.PID with mode 0600; replaces a file of this user that an earlier
+  // process with this pid left. `title` describes the run; at most 95 bytes are stored. Throws
+  // Error if the file cannot be created, or if its name belongs to another user's file or is not a
+  // regular file. This process maps only its own new file, so no other user can truncate it.
   CounterFile(const std::string& title, const std::vector<CounterEntry>& entries,
               const std::string& folder = "/dev/shm");
-  // Removes the file, unless its name leads elsewhere by now.
+  // Removes the file, unless its name refers to another file by now.
   ~CounterFile();
   CounterFile(const CounterFile&) = delete;
   CounterFile& operator=(const CounterFile&) = delete;
@@ -49,24 +48,25 @@ class CounterFile {
   size_t bytes_ = 0;
 };
 
-// What a board shows at one moment.
+// The contents of a counter file at one moment.
 struct CounterFileReading {
   int pid = 0;
   uid_t user = 0;     // the file's owner
-  std::string title;  // like all text any bytes: OneLine makes it fit for a terminal
+  std::string title;  // any bytes, as all text here: OneLine makes it safe for a terminal
   std::vector<CounterEntry> entries;
-  std::vector<double> values;  // by entry
+  std::vector<double> values;  // one per entry
 
-  // The value of the first entry of that name; `fallback` if there is none. Looks through all.
+  // The value of the first entry of that name, or `fallback` if there is none. Linear in the
+  // entries.
   double Value(const std::string& group, const std::string& name, double fallback = 0) const;
-  // The groups, each once, in the order of their entries.
+  // Each group once, in the order of the entries.
   std::vector<std::string> Groups() const;
 };
 
-// The boards of the living processes of this user, or of all users if this one is root, by pid.
-// Files that dead processes of this user left are removed. `skipped`, if not null, gets a line
-// for each file that has a board's name and is not read, with the reason; of many the first 16
-// and how many more there are. No more than 64 MiB are read, this user's files first.
+// Reads the counter files of the running processes of this user, or of all users if this user is
+// root, by pid. Removes files that ended processes of this user left. `skipped`, if not null,
+// receives a line with the reason for each counter file that is not read: the first 16, then the
+// number of others. Reads at most 64 MiB in total, this user's files first.
 std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder = "/dev/shm",
                                                  std::vector<std::string>* skipped = nullptr);
 

@@ -1,4 +1,4 @@
-// Boards as JSON for programs.
+// Counter files as JSON.
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -24,7 +24,7 @@ void AppendEscaped(char32_t code, std::string* to) {
   append(0xdc00 + ((code - 0x10000) & 0x3ff));
 }
 
-// Printable ASCII and UTF-8, whatever `text` is: a byte that is no UTF-8 becomes U+FFFD.
+// Printable ASCII and UTF-8 for any `text`; a byte that is not UTF-8 becomes U+FFFD.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
@@ -40,7 +40,7 @@ std::string Quoted(std::string_view text) {
   return quoted + '"';
 }
 
-// With the digits that tell it from all others.
+// 17 digits distinguish all doubles.
 std::string Number(double value) {
   if (!std::isfinite(value)) return "null";
   char digits[32];
@@ -48,12 +48,12 @@ std::string Number(double value) {
   return digits;
 }
 
-// The groups in the order of their first entries, each with all of its entries; of those of the
-// same name the first, since names in JSON are to differ.
+// The groups in the order of their first entries, each with all of its entries. Of entries with the
+// same name only the first is kept, since names in a JSON object must differ.
 std::string GroupsJson(const CounterFileReading& reading) {
   std::vector<std::string> groups;
-  std::unordered_map<std::string, size_t> places;    // in `groups`, by name
-  std::set<std::pair<size_t, std::string>> numbers;  // place and name
+  std::unordered_map<std::string, size_t> places;    // index in `groups`, by name
+  std::set<std::pair<size_t, std::string>> numbers;  // index in `groups`, and name
   for (size_t i = 0; i < reading.entries.size(); ++i) {
     const std::string group = Quoted(reading.entries[i].group);
     const auto [place, is_new] = places.try_emplace(group, groups.size());

@@ -1,5 +1,5 @@
-// The bytes of a board's file, as docs/operations.md has them, and its name. Shared by the
-// writer (board.cc) and the reader (board_reader.cc).
+// The format of a counter file, as described in docs/operations.md, and its name. Shared by the
+// writer (counter_file.cc) and the reader (counter_file_reader.cc).
 #ifndef MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_
 #define MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_
 
@@ -10,7 +10,7 @@
 namespace millrace::board_file {
 
 constexpr char kMagic[8] = {'M', 'I', 'L', 'L', 'B', 'R', 'D', '1'};
-// Followed by the pid, in decimal digits.
+// Followed by the pid in decimal digits.
 constexpr char kPrefix[] = "millrace_board.";
 constexpr uint32_t kMostEntries = 65536;
 

@@ -1,5 +1,5 @@
-// Reads counter files in a folder where everybody may create files: nothing in a file is
-// trusted, no file makes the reader wait, and none is mapped, since its owner may cut it short.
+// Reads counter files in a folder where all users may create files. The reader does not trust the
+// contents of a file, never waits for a file, and maps none, since its owner may truncate it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,18 +23,18 @@ namespace {
 using board_file::Head;
 using board_file::Row;
 
-// Of all files together. A user may have a large file of holes for each of his processes.
+// For all files together. A user may have a large sparse file for each of their processes.
 constexpr uint64_t kMostBytesOfAll = uint64_t{64} << 20;
-// Lines about files that are skipped.
+// Maximum number of lines about skipped files.
 constexpr size_t kMostLines = 16;
 
 struct Candidate {
   std::string path;
   int32_t pid;
-  bool own;  // by its owner when it was listed: decides the order only
+  bool own;  // owned by this user when listed; affects the order only
 };
 
-// The pid that a file is named for; nothing if it is not named as a counter file is.
+// The pid in the name of a counter file; nullopt for any other name.
 std::optional<int32_t> PidOf(const std::string& name) {
   constexpr std::string_view kPrefix = board_file::kPrefix;
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<int32_t> PidOf(const std::string& name) {
   return pid;
 }
 
-// Those of this user first, so that others cannot take their room; by pid.
+// Sorted by owner, this user's files first, so that others cannot use up the limit; then by pid.
 std::vector<Candidate> CandidatesIn(const std::string& folder) {
   std::vector<Candidate> candidates;
   std::error_code error;
@@ -76,7 +76,7 @@ void CheckFile(const struct stat& status, const std::string& path) {
   }
 }
 
-// From the file's beginning. Throws Error if it has fewer bytes by now.
+// Reads from the beginning of the file. Throws Error if it has fewer bytes by now.
 void ReadBytes(int fd, void* to, size_t bytes, const std::string& path) {
   size_t done = 0;
   while (done < bytes) {
@@ -113,7 +113,7 @@ std::string TextAt(const char* bytes) {
   return std::string(bytes, strnlen(bytes, kBytes));
 }
 
-// The writer may write meanwhile.
+// The writer may write at the same time.
 void ReadRows(const char* rows, uint32_t entries, CounterFileReading* reading) {
   for (uint32_t i = 0; i < entries; ++i) {
     const char* const row = rows + i * sizeof(Row);
@@ -129,7 +129,7 @@ void ReadRows(const char* rows, uint32_t entries, CounterFileReading* reading) {
   }
 }
 
-// Removes a file of this user, whose process has ended; throws Error for one of another user.
+// Removes a file of this user whose process has ended. Throws Error for another user's file.
 void RemoveEnded(const FoundFile& found, const std::string& path) {
   if (found.status.st_uid != geteuid()) {
     throw Error(path, ": was left by a process that has ended; user ", found.status.st_uid,
@@ -138,8 +138,8 @@ void RemoveEnded(const FoundFile& found, const std::string& path) {
   UnlinkIfSame(found.at.get(), path);
 }
 
-// Nothing if the file, or the process that wrote it, is gone. Throws Error if it is not one to
-// be read. `room`: bytes that may still be read, of all files.
+// Returns nullopt if the file, or the process that wrote it, is gone. Throws Error if the file must
+// not be read. `room`: bytes that may still be read, over all files.
 std::optional<CounterFileReading> ReadBoard(const std::string& path, int32_t pid, uint64_t* room) {
   const std::optional<FoundFile> found = FindFile(path);
   if (!found) return std::nullopt;

@@ -23,8 +23,8 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
   return line;
 }
 
-// The numbers of a reading, which outlives it. Files of other users may have as many groups as
-// numbers: one is not looked for among all.
+// The numbers of a reading, which outlives this object. Indexed, because files of other users may
+// have as many groups as numbers.
 class Numbers {
  public:
   explicit Numbers(const CounterFileReading& reading) {
@@ -57,7 +57,7 @@ class Rates {
 
 bool BeginsWith(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-// "segment lan": "lan". "peer b on lan": "  b", which stands below its segment.
+// "segment lan" becomes "lan". "peer b on lan" becomes "  b", the row below its segment.
 std::string RowName(const std::string& group) {
   std::string name = OneLine(group.substr(group.find(' ') + 1));
   if (BeginsWith(group, "peer ")) name = "  " + name.substr(0, name.find(' '));
@@ -99,8 +99,8 @@ std::string TrafficTable(const Rates& rates, const std::vector<std::string>& gro
   return table;
 }
 
-// Of the diffs that a segment took since the last look, those that were damped. Peers' are not
-// counted.
+// The share of the diffs sent since the last reading that were damped. Empty for peers, which do
+// not count them.
 std::string DampedShare(const Rates& rates, const std::string& group) {
   if (BeginsWith(group, "peer ")) return "";
   const double diffs = rates.PerSecond(group, "diffs_sent");
@@ -132,7 +132,7 @@ const CounterFileReading& Find(const std::vector<CounterFileReading>& readings, 
   return kNone;
 }
 
-// Whose process it is, if it is another user's.
+// The owner of the process, if it is another user.
 std::string Owner(const CounterFileReading& reading) {
   return reading.user == geteuid() ? "" : StrCat(", user ", reading.user);
 }

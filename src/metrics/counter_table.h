@@ -1,4 +1,4 @@
-// Boards as a table for people: rates between two looks.
+// Text tables of counter files, with rates between two readings.
 #ifndef MILLRACE_METRICS_COUNTER_TABLE_H_
 #define MILLRACE_METRICS_COUNTER_TABLE_H_
 
@@ -9,17 +9,18 @@
 
 namespace millrace {
 
-// What the processes on `now` did since `before`, `seconds` (> 0) ago; a process that is
-// on `now` only shows rates since it began to count, over that time. `peers`: below each
-// segment a line for each of its peers. Names hold printable text only (OneLine).
+// Shows the changes of the processes in `now` since `before`, `seconds` (> 0) ago. For a process
+// that is only in `now`, the rates are its counts since its start, divided by `seconds`. With
+// `peers`, a row for each peer follows the row of its segment. Names contain printable text only
+// (OneLine).
 std::string BoardTable(const std::vector<CounterFileReading>& before,
                        const std::vector<CounterFileReading>& now, double seconds,
                        bool peers = false);
 
-// For programs: one line of JSON, with what is on the boards as it is,
+// One line of JSON with the unmodified values, for programs:
 //   [{"pid":7,"user":1000,"title":"LeNet","groups":{"run":{"iteration":100,"loss":0.25}}}]
-// Numbers that are not finite are null; characters that are not printable are escaped, bytes
-// that are no UTF-8 are U+FFFD.
+// Numbers that are not finite are null. Characters that are not printable are escaped; bytes that
+// are not UTF-8 become U+FFFD.
 std::string BoardJson(const std::vector<CounterFileReading>& now);
 
 }  // namespace millrace

@@ -18,8 +18,7 @@ namespace {
 constexpr char kExpected[] =
     "; expected a metrics row such as {\"time\":1.5,\"iter\":\"100\",\"train\":{\"loss\":0.3}}";
 
-// The reason that the parser gives, without the excerpts that it adds on lines of
-// their own.
+// The parser's reason, without the excerpts that it adds on further lines.
 std::string FirstLine(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
@@ -74,7 +73,7 @@ std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& n
 
 MetricsWriter::MetricsWriter(const std::string& path) : path_(path) {
   fd_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  // A pipe or a terminal may be writable only.
+  // A pipe or a terminal may be write-only.
   if (fd_ < 0) fd_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd_ < 0) throw Error(path, ": cannot be written: ", ErrnoText(errno));
   struct stat status;
@@ -92,7 +91,7 @@ MetricsWriter::~MetricsWriter() {
   if (lost_ > 0) LOG(WARNING) << path_ << ": " << lost_ << " metrics rows could not be written";
 }
 
-// Looks at the first and the last line of a file that exists already.
+// Checks the first and the last line of an existing file.
 void MetricsWriter::Continue() {
   const std::string content = ReadFile(path_);
   const size_t first = std::min(content.find('\n'), content.size());
@@ -102,7 +101,7 @@ void MetricsWriter::Continue() {
     throw Error(error.what(), "; choose another file for the metrics");
   }
   if (content.back() == '\n') return;
-  const size_t last = content.rfind('\n') + 1;  // 0 if there is but one line
+  const size_t last = content.rfind('\n') + 1;  // 0 if there is only one line
   try {
     ParseMetricsLine(std::string_view(content).substr(last), path_);
     Put("\n");  // only its line break was missing
@@ -125,7 +124,8 @@ void MetricsWriter::Write(const MetricsRow& row) {
   }
 }
 
-// All of `line` or nothing of it; false with errno when nothing.
+// Writes all of `line`. On failure, returns false with errno, and removes a part written to a
+// regular file.
 bool MetricsWriter::Put(std::string_view line) {
   size_t done = 0;
   while (done < line.size()) {

@@ -1,6 +1,6 @@
-// The metrics file of a run (`--metrics=run.jsonl`): one JSON object a line, a
-// MetricsRow of proto/metrics.proto with its field names. A resumed run appends
-// to the file of the run that it continues.
+// The metrics file of a run (`--metrics=run.jsonl`): one JSON object per line, a MetricsRow of
+// proto/metrics.proto with its field names. A resumed run appends to the file of the run that it
+// continues.
 #ifndef MILLRACE_METRICS_METRICS_WRITER_H_
 #define MILLRACE_METRICS_METRICS_WRITER_H_
 
@@ -17,18 +17,17 @@ namespace millrace {
 // Appends rows to a file. Thread-safe.
 class MetricsWriter {
  public:
-  // Creates the file, or continues it: a row at its end that a killed run left
-  // unfinished is taken off. Throws Error naming `path` when it cannot be
-  // written, or holds something else than metrics.
+  // Creates or continues the file. Removes an unfinished row that a killed run left at its end.
+  // Throws Error naming `path` if the file cannot be written or holds anything else than metrics.
   explicit MetricsWriter(const std::string& path);
-  // Logs how many rows were lost, if any were.
+  // Logs the number of lost rows, if any.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  // Hands the row to the system before it returns. Training is worth more than
-  // its log: when the row cannot be written (a full disk), the reason goes to
-  // the log, once, and the row is lost; a part of it is taken back.
+  // Passes the row to the operating system before it returns. A row that cannot be written (disk
+  // full) does not stop the training: the reason is logged once, the row is lost, and a part
+  // already written is removed.
   void Write(const MetricsRow& row);
 
  private:
@@ -45,14 +44,13 @@ class MetricsWriter {
 // The row as one line of JSON, without a line break.
 std::string MetricsLine(const MetricsRow& row);
 
-// One line back. Throws Error beginning with `place` ("run.jsonl:7") that says
-// what is wrong and what was expected.
+// Parses one line. Throws Error that begins with `place` ("run.jsonl:7") and states the error and
+// the expected format.
 MetricsRow ParseMetricsLine(std::string_view line, const std::string& place);
 
-// All rows of a file, or of text in memory that `name` stands for in errors. A
-// last line without a line break that cannot be parsed is what a killed run
-// leaves: it is passed over. Throws Error for any other line that is no row, and
-// when there is no row at all.
+// All rows of a file, or of text in memory; `name` stands for the file in errors. Ignores a last
+// line without a line break that cannot be parsed, which a killed run leaves. Throws Error for any
+// other line that is not a row, and if there are no rows.
 std::vector<MetricsRow> ReadMetrics(const std::string& path);
 std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& name);
 

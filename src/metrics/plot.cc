@@ -17,17 +17,17 @@ namespace {
 constexpr double kWidth = 1100;
 constexpr double kPanelWidth = 440, kPanelHeight = 262;
 constexpr double kLeft = 78, kRightColumn = 630;
-constexpr double kRowPitch = 356;  // from frame to frame
+constexpr double kRowPitch = 356;  // from the frame of one row to the next
 constexpr double kLegendRow = 22, kCaptionRow = 19;
 constexpr size_t kNameCharacters = 44;
-// Twice as many as there are pixels: no difference can be seen.
+// Twice the number of pixels: more points make no visible difference.
 constexpr size_t kRawPoints = 1800;
 // The moving average spans a fortieth of the run.
 constexpr int kSmoothParts = 40;
 constexpr char kInk[] = "#222222";
 constexpr char kPale[] = "#555555";
 
-// About what it takes in the fonts that renderers have.
+// The approximate width in the fonts that renderers have.
 double TextWidth(const std::string& text, double size) {
   return 0.52 * size * static_cast<double>(CharacterCount(text));
 }
@@ -47,13 +47,13 @@ ChartCurves AccuracyCurves(const CurveSet& set) { return {{}, {}, set.test_accur
 
 // ---- Legend ----
 
-// What belongs together in the legend: its width, and how it is drawn at a place.
+// A unit of the legend: its width, and a function that draws it.
 struct LegendEntry {
   double width;
   std::function<void(double x, double y)> draw;
 };
 
-// Rows of entries, each row centred; returns the y below the last one.
+// Draws rows of entries, each row centred. Returns the y below the last one.
 double DrawRows(const std::vector<LegendEntry>& entries, double y) {
   constexpr double kGap = 28;
   for (size_t begin = 0; begin < entries.size();) {
@@ -87,7 +87,7 @@ std::vector<LegendEntry> RunEntries(const std::vector<RunCurves>& runs, Svg* svg
   return entries;
 }
 
-// What thin, thick and marked mean.
+// Legend entries that explain thin lines, thick lines and markers.
 std::vector<LegendEntry> StyleEntries(Svg* svg) {
   const auto entry = [svg](const char* text, const char* width, const char* opacity, bool dot) {
     return LegendEntry{
@@ -134,7 +134,7 @@ void DrawCaption(const std::vector<RunCurves>& runs, double y, Svg* svg) {
 
 // ---- The page ----
 
-// Loss on the left, accuracy on the right, over the same x axis.
+// Draws loss on the left and accuracy on the right, over the same x axis.
 void DrawRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, ChartSpec spec,
              const std::string& over, Svg* svg) {
   std::vector<ChartCurves> loss, accuracy, all;
@@ -184,7 +184,7 @@ std::string PlotRuns(const std::vector<Run>& runs) {
   if (std::none_of(curves.begin(), curves.end(), HasPoints)) {
     throw Error("nothing to plot: the runs given hold no training loss and no test");
   }
-  // The legend decides where everything else goes.
+  // The height of the legend determines all other positions.
   Svg measured(kWidth, 0, "");
   std::vector<LegendEntry> rows = RunEntries(curves, &measured);
   const double top = DrawRows(StyleEntries(&measured), DrawRows(rows, 30)) + 22;

@@ -1,5 +1,4 @@
-// The figure of one or several runs: loss and test accuracy against wall time
-// and against iterations.
+// A figure of one or several runs: loss and test accuracy over wall time and over iterations.
 #ifndef MILLRACE_METRICS_PLOT_H_
 #define MILLRACE_METRICS_PLOT_H_
 
@@ -10,10 +9,9 @@
 
 namespace millrace {
 
-// An SVG document of 1100 pixels by about 800 (more for many runs), the runs
-// overlaid in the order given. Runs without tests, with single points, with
-// numbers that are not finite, or with hundreds of thousands of rows are drawn
-// as well as can be. Throws Error when `runs` is empty or has no point at all.
+// Returns an SVG document of 1100 by about 800 pixels (more for many runs), with the runs overlaid
+// in the order given. Accepts runs without tests, with single points, with numbers that are not
+// finite, and with hundreds of thousands of rows. Throws Error if `runs` is empty or has no points.
 std::string PlotRuns(const std::vector<Run>& runs);
 
 }  // namespace millrace

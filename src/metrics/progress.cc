@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// A terminal that can go back to the beginning of a line and erase it.
+// A terminal that can return to the beginning of a line and erase it.
 bool IsTerminal(int fd) {
   const char* term = getenv("TERM");
   return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
@@ -50,7 +50,7 @@ std::optional<double> SecondsLeft(const Progress& progress) {
 void RecentRate::Add(int64_t count) {
   const double now = clock_->NowSeconds();
   if (!samples_.empty() && count < samples_.back().count) samples_.clear();
-  // One sample for each hundredth of the window is enough.
+  // One sample per hundredth of the window is enough.
   const bool close =
       samples_.size() > 1 && now - samples_[samples_.size() - 2].seconds < window_seconds_ / 100;
   if (close) samples_.pop_back();
@@ -79,12 +79,11 @@ std::string RemainingText(double seconds) {
 }
 
 std::string ProgressText(const Progress& progress, int width) {
-  // In the order in which they are shown, and in which they are dropped from
-  // the end when the line is too narrow.
+  // In the order in which they are shown. If the line is too narrow, parts at the end are dropped.
   std::vector<std::string> parts = {GroupedText(progress.iteration)};
   if (progress.max_iteration > 0) {
     parts[0] += "/" + GroupedText(progress.max_iteration);
-    // Rounded down: 100 % is shown when it is done.
+    // Rounded down, so that 100 % appears only at the end.
     const double share =
         static_cast<double>(progress.iteration) / static_cast<double>(progress.max_iteration);
     parts.push_back(NumberText(std::floor(1000 * share) / 10, 1) + " %");
@@ -109,9 +108,9 @@ std::string ProgressText(const Progress& progress, int width) {
   return text;
 }
 
-// Stands between glog and the terminal: takes the line away, prints the message,
-// draws the line again. glog itself would print in the middle of the line, and
-// tells its sinks only afterwards; so its own output to stderr is off meanwhile.
+// Writes glog's messages to the terminal: erases the line, prints the message, and draws the line
+// again. glog itself would print in the middle of the line, and calls its sinks only afterwards.
+// Its own stderr output is therefore off while this object exists.
 class ProgressLine::Log : public google::LogSink {
  public:
   explicit Log(ProgressLine* line)
@@ -120,7 +119,7 @@ class ProgressLine::Log : public google::LogSink {
         also_to_stderr_(FLAGS_alsologtostderr),
         threshold_(FLAGS_stderrthreshold) {
     if (to_stderr_) {
-      // Without this the messages would go to files in /tmp instead.
+      // Otherwise glog would write the messages to files in /tmp.
       for (int severity = 0; severity < google::NUM_SEVERITIES; ++severity) {
         google::SetLogDestination(severity, "");
       }
@@ -186,7 +185,7 @@ void ProgressLine::Update(int64_t global_iteration, std::optional<double> loss) 
 }
 
 void ProgressLine::Draw() {
-  // The last column stays free: some terminals wrap as soon as it is written.
+  // The last column stays empty: some terminals wrap when it is written.
   Put("\r" + ProgressText(progress_, Columns(options_.fd) - 1) + "\x1b[K");
   visible_ = true;
 }
@@ -201,7 +200,7 @@ void ProgressLine::Put(const std::string& text) {
   while (done < text.size()) {
     const ssize_t put = write(options_.fd, text.data() + done, text.size() - done);
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return;  // the terminal has gone; training has not
+    if (put <= 0) return;  // the terminal is gone, but training continues
     done += static_cast<size_t>(put);
   }
 }

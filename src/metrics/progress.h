@@ -1,8 +1,8 @@
-// The live line of a run at a terminal:
+// The progress line of a run on a terminal:
 //
 //   1,240/10,000  12.4 %  loss 0.1234  ETA 1:23  10,250 img/s
 //
-// What it says is pure (RecentRate, ProgressText); ProgressLine draws it.
+// RecentRate and ProgressText compute its text without side effects; ProgressLine draws it.
 #ifndef MILLRACE_METRICS_PROGRESS_H_
 #define MILLRACE_METRICS_PROGRESS_H_
 
@@ -17,16 +17,17 @@
 
 namespace millrace {
 
-// How fast a count has risen lately. Not thread-safe.
+// The recent rate of increase of a count. Not thread-safe.
 class RecentRate {
  public:
-  // Over the last `window_seconds`; `clock` outlives it.
+  // Measures over the last `window_seconds`. `clock` outlives this object.
   RecentRate(const Clock* clock, double window_seconds)
       : clock_(clock), window_seconds_(window_seconds) {}
 
-  // The count stands at `count` now. One that is lower than before starts anew.
+  // Records that the count is `count` now. A count lower than the last one restarts the
+  // measurement.
   void Add(int64_t count);
-  // Per second; nothing before two counts at different times.
+  // Per second; nullopt before two counts at different times.
   std::optional<double> PerSecond() const;
 
  private:
@@ -36,27 +37,27 @@ class RecentRate {
   };
   const Clock* clock_;
   const double window_seconds_;
-  std::deque<Sample> samples_;  // within the window, and one older
+  std::deque<Sample> samples_;  // within the window, and one older sample
 };
 
 struct Progress {
   int64_t iteration = 0;                        // global, completed
   int64_t max_iteration = 0;                    // 0: unknown
-  std::optional<double> iterations_per_second;  // lately
+  std::optional<double> iterations_per_second;  // recent
   double images_per_iteration = 0;              // 0: unknown
   std::optional<double> loss;
 };
 
-// The line, in at most `width` columns: what matters least is left out first.
+// The line, in at most `width` columns. The least important parts are left out first.
 std::string ProgressText(const Progress& progress, int width);
 
 // "45 s", "1:23", "2:03:45", "3 d 04 h".
 std::string RemainingText(double seconds);
 
-// Draws the line at the bottom of a terminal, over and over, and keeps it below
-// the log: while one lives on a terminal, glog's stderr output goes through it.
-// On anything else than a terminal it draws nothing and leaves logging as it is.
-// Make at most one at a time, while no other thread logs; then thread-safe.
+// Redraws the line at the bottom of a terminal and keeps it below the log: while an instance exists
+// on a terminal, glog's stderr output goes through it. If `fd` is not a terminal, it draws nothing
+// and leaves logging unchanged. Construct at most one at a time, while no other thread logs.
+// Afterwards thread-safe.
 class ProgressLine {
  public:
   struct Options {
@@ -66,15 +67,15 @@ class ProgressLine {
     double rate_window_seconds = 10;
     int fd = 2;  // stderr
   };
-  // `clock` outlives it.
+  // `clock` outlives this object.
   ProgressLine(const Clock* clock, const Options& options);
-  // Takes the line off the terminal.
+  // Erases the line.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Where the run stands. Cheap: draws only every draw_every_seconds, and at the
-  // last iteration.
+  // Sets the state of the run. Cheap: draws only every draw_every_seconds, and at the last
+  // iteration.
   void Update(int64_t global_iteration, std::optional<double> loss);
 
   bool draws() const { return terminal_; }
@@ -82,7 +83,7 @@ class ProgressLine {
  private:
   class Log;
 
-  // With mutex_ held.
+  // Called with mutex_ held.
   void Draw();
   void Erase();
   void Put(const std::string& text);

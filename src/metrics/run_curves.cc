@@ -10,15 +10,15 @@ namespace millrace {
 namespace {
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
-// Beyond these, sums and ratios of values would overflow: such numbers count as
-// not finite, and their inverses as 0.
+// Beyond these, sums and ratios of values would overflow. Such numbers count as not finite, and
+// their inverses as 0.
 constexpr double kMostValue = 1e30, kMostSeconds = 1e15;
 
 bool Drawable(double value) { return std::abs(value) <= kMostValue; }
 double Rounded(double value) { return std::abs(value) < 1 / kMostValue ? 0 : value; }
 
-// The value of the output called `name`, or of the first, in alphabetical order,
-// whose name has one of `parts` in it.
+// The value of the output called `name`, or else of the first output in alphabetical order whose
+// name contains one of `parts`, tried in order.
 std::optional<double> Output(const TestPoint& test, const std::string& name,
                              std::initializer_list<const char*> parts) {
   const auto exact = test.outputs().find(name);
@@ -51,7 +51,7 @@ void SortByX(CurveSet* set) {
   }
 }
 
-// Goes through the rows of a file.
+// Builds the curves from the rows of a file.
 class Builder {
  public:
   explicit Builder(const Run& run) : run_(run), test_net_(FirstTestNet(run)) {
@@ -62,7 +62,7 @@ class Builder {
     for (size_t i = 0; i < run_.rows.size(); ++i) {
       const MetricsRow& row = run_.rows[i];
       if (row.has_run()) BeginPart(i);
-      // Nobody can draw a point at no place.
+      // A time that is not finite, or too large, cannot be drawn.
       if (!(std::abs(before_ + row.time()) <= kMostSeconds)) continue;
       seconds_ = std::max(seconds_, before_ + row.time());
       if (row.has_train()) AddTrain(row);
@@ -114,8 +114,8 @@ class Builder {
   const Run& run_;
   const int test_net_;
   RunCurves curves_;
-  double before_ = 0;   // seconds of the parts that came before
-  double seconds_ = 0;  // where the run stands
+  double before_ = 0;   // duration of the earlier parts of the run
+  double seconds_ = 0;  // latest time so far
 };
 
 }  // namespace
@@ -147,7 +147,7 @@ Curve Envelope(const Curve& curve, size_t limit) {
 
 namespace {
 
-// The mean of the points [begin, end) that are no gaps; nothing if all are.
+// The mean of the points [begin, end) that are not gaps; nullopt if all are gaps.
 std::optional<Point> Mean(const Curve& curve, size_t begin, size_t end) {
   Point sum;
   double count = 0;
@@ -174,8 +174,8 @@ Curve Smooth(const Curve& curve, int parts) {
   const size_t half = means.size() / static_cast<size_t>(2 * parts);
   Curve smooth;
   for (size_t i = 0; i < means.size(); ++i) {
-    // Symmetric where the loss falls fast, at the beginning; at the end, where it
-    // is flat, half a window is better than the noise of a few points.
+    // The window is symmetric at the beginning, where the loss falls fast. At the end, where the
+    // loss is flat, half a window is better than the noise of a few points.
     const size_t before = std::min(half, i);
     const size_t after = std::min(std::max(before, half / 4), means.size() - 1 - i);
     smooth.push_back({means[i].x, Mean(means, i - before, i + after + 1)->y});

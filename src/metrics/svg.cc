@@ -12,8 +12,8 @@ namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";
 
-// The length of the well-formed UTF-8 sequence at the front, 0 if there is none;
-// `code` gets its number.
+// The length of the well-formed UTF-8 sequence at the front, 0 if there is none. Sets `code` to its
+// code point.
 size_t Decode(std::string_view text, uint32_t* code) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -60,7 +60,7 @@ std::string XmlText(std::string_view text) {
 }
 
 std::string Coordinate(double value) {
-  // Beyond any page, and short whatever came in.
+  // The bounds are beyond any page and keep the text short for any value.
   const double bounded = std::isfinite(value) ? std::clamp(value, -1e5, 1e5) : 0;
   char text[32];
   const double rounded = std::round(bounded * 100) / 100;

@@ -1,5 +1,5 @@
-// Writing SVG: shapes and text as presentation attributes, without style sheets
-// or references, so that every renderer draws the same.
+// Writes SVG: shapes and text with presentation attributes, without style sheets or references, so
+// that all renderers draw the same.
 #ifndef MILLRACE_METRICS_SVG_H_
 #define MILLRACE_METRICS_SVG_H_
 
@@ -10,23 +10,23 @@
 
 namespace millrace {
 
-// Text for XML content and attribute values: markup escaped, and what XML 1.0
-// does not allow (control characters, broken UTF-8) replaced by U+FFFD.
+// Text for XML content and attribute values. Escapes markup, and replaces input that XML 1.0 does
+// not allow (control characters, broken UTF-8) by U+FFFD.
 std::string XmlText(std::string_view text);
 
-// A coordinate, in at most two decimals.
+// A coordinate with at most two decimals.
 std::string Coordinate(double value);
 
-// `text` with at most `characters` characters (not bytes), the last an ellipsis
-// if some are left out.
+// `text`, shortened to at most `characters` characters (not bytes). The last one is an ellipsis if
+// characters are left out.
 std::string Shortened(std::string_view text, size_t characters);
-// The number of characters.
+// The number of characters (not bytes).
 size_t CharacterCount(std::string_view text);
 
 // Collects elements. Lengths are in pixels. Not thread-safe.
 class Svg {
  public:
-  // The attributes of one element; values are escaped.
+  // The attributes of one element. Values are escaped.
   using Attributes = std::vector<std::pair<const char*, std::string>>;
 
   Svg(double width, double height, const std::string& title);
@@ -39,7 +39,7 @@ class Svg {
   void Text(double x, double y, double size, const char* anchor, const std::string& text,
             const Attributes& attributes = {});
 
-  // The finished document.
+  // Returns the complete document.
   std::string Finish() &&;
 
  private:

@@ -14,7 +14,7 @@ std::string ShapeText(const Shape& shape) {
 }
 
 int64_t ShapeCount(const Shape& shape) {
-  uint64_t count = 1;  // wraps, without harm, for the absurd shapes of a damaged file
+  uint64_t count = 1;  // wraps around harmlessly for the absurd shapes of a damaged file
   for (int64_t dim : shape) count *= static_cast<uint64_t>(dim);
   return static_cast<int64_t>(count);
 }
@@ -22,7 +22,7 @@ int64_t ShapeCount(const Shape& shape) {
 void Blob::Reshape(const Shape& shape, Layout layout) {
   const int64_t count = ShapeCount(shape);
   const size_t bytes = count * sizeof(float);
-  // Too small: let go of it; data() allocates anew.
+  // Releases memory that is too small; data() and diff() allocate it again.
   if (data_owner_ && data_owner_->bytes() < bytes) data_owner_.reset(), data_ = nullptr;
   if (diff_owner_ && diff_owner_->bytes() < bytes) diff_owner_.reset(), diff_ = nullptr;
   shape_ = shape;

@@ -1,5 +1,5 @@
-// An array with a shape, values and gradients: what flows between layers, and
-// what a layer learns.
+// An array with a shape, values and gradients. Layers exchange blobs and keep their learnable
+// parameters in blobs.
 #ifndef MILLRACE_NN_BLOB_H_
 #define MILLRACE_NN_BLOB_H_
 
@@ -19,8 +19,7 @@ namespace millrace {
 
 using Shape = std::vector<int64_t>;
 
-// The order of a 4-axis (N, C, H, W) activation in memory. Blobs of other ranks
-// are always kPlain.
+// Memory order of a 4-axis (N, C, H, W) activation. Blobs of other ranks are always kPlain.
 enum class Layout : uint8_t {
   kPlain,      // row-major in the order of the axes: NCHW
   kNhwc,       // channels innermost
@@ -31,15 +30,15 @@ enum class Layout : uint8_t {
 std::string ShapeText(const Shape& shape);  // "64 1 28 28 (50176)", as in Caffe's logs
 int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
 
-// Memory is owned by the blob (allocated on first use), by another blob
-// (Share*), or by somebody else who outlives it (Bind*). Not thread-safe, but
-// bound weights may be written by other threads at any time (Hogwild).
+// The memory belongs to the blob (allocated on first use), to several blobs together (Share*), or
+// to another object that outlives the blob (Bind*). Not thread-safe. With Hogwild, other threads
+// may write bound weights at any time.
 class Blob {
  public:
   Blob() = default;
   explicit Blob(const Shape& shape) { Reshape(shape); }
 
-  // Keeps owned memory when it is large enough; contents are then undefined.
+  // Keeps owned memory if it is large enough; its contents are then undefined.
   void Reshape(const Shape& shape, Layout layout = Layout::kPlain);
   void ReshapeLike(const Blob& other) { Reshape(other.shape_, other.layout_); }
 
@@ -50,28 +49,28 @@ class Blob {
   // The product of axes [begin, end).
   int64_t count(int begin, int end) const;
   int64_t count(int begin) const { return count(begin, num_axes()); }
-  // `axis` may be negative (from the end); Canonical throws Error naming `what`
-  // when the blob has no such axis.
+  // `axis` may be negative, counted from the end. CanonicalAxis throws Error naming `what` if the
+  // blob has no such axis.
   int CanonicalAxis(int axis, const char* what) const;
   int64_t dim(int axis) const { return shape_[axis < 0 ? axis + num_axes() : axis]; }
   // dim(axis), or 1 beyond the last axis: the legacy N, C, H, W view.
   int64_t LegacyDim(int axis) const { return axis < num_axes() ? shape_[axis] : 1; }
 
-  // Values and gradients, count() floats each, in layout() order.
+  // Values and gradients: count() floats each, in layout() order.
   float* data() const;
   float* diff() const;
   bool has_diff() const { return diff_ != nullptr; }
 
-  // Uses the memory of `other`, which keeps it alive.
+  // Uses the memory of `other`. If `other` owns it, both blobs do afterwards.
   void ShareData(const Blob& other);
   void ShareDiff(const Blob& other);
-  // Uses memory that somebody else owns.
+  // Uses memory of another owner, which must outlive the blob.
   void BindData(float* data);
   void BindDiff(float* diff);
 
-  // Conversion to and from the file format; values in plain order.
-  // FromProto throws Error(`what`, ...) if the shape or the amount of data does
-  // not fit this blob; legacy 4-D shapes match with leading ones ignored.
+  // Conversion to and from the file format, values in plain order. FromProto throws Error(`what`,
+  // ...) if the shape or the number of values does not fit this blob. Legacy 4-D shapes are
+  // compared without leading dimensions of 1.
   void ToProto(caffe::BlobProto* proto, bool with_diff) const;
   void FromProto(const caffe::BlobProto& proto, const std::string& what);
 
@@ -87,7 +86,7 @@ class Blob {
   mutable float* diff_ = nullptr;
 };
 
-// The shape of a stored blob, whichever way the file gives it.
+// The shape of a stored blob, in any of the forms that the file format allows.
 Shape ShapeOf(const caffe::BlobProto& proto);
 Shape ShapeOf(const caffe::BlobShape& proto);
 

@@ -12,7 +12,7 @@ namespace {
 
 using caffe::FillerParameter;
 
-// ---- What each filler demands; `at` makes the path of a field. ----
+// ---- Requirements of each filler; `at` makes the path of a field. ----
 
 class Field {
  public:
@@ -58,7 +58,7 @@ void CheckBilinear(const FillerParameter& param, const Shape& shape, const Field
   }
 }
 
-// ---- What each filler writes. ----
+// ---- Values of each filler. ----
 
 void DrawUniform(double low, double high, int64_t count, Rng* rng, float* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -72,7 +72,7 @@ void DrawGaussian(double mean, double std, int64_t count, Rng* rng, float* out) 
   }
 }
 
-// The number that divides the variance of xavier and msra.
+// The divisor in the variance of xavier and msra.
 double Fan(const FillerParameter& param, const Shape& shape) {
   const double count = static_cast<double>(ShapeCount(shape));
   const double fan_in = count / shape[0];
@@ -122,7 +122,7 @@ void FillPositiveUnitball(const FillerParameter&, const Shape& shape, Rng* rng, 
   for (float* begin = out; begin != out + count; begin += row) {
     double sum = 0;
     for (int64_t i = 0; i < row; ++i) sum += begin[i];
-    // A row of zeros has no direction: it becomes the centre of the simplex.
+    // A row of zeros cannot be normalised: it becomes the centre of the simplex.
     for (int64_t i = 0; i < row; ++i) {
       begin[i] = static_cast<float>(sum > 0 ? begin[i] / sum : 1.0 / row);
     }

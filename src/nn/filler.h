@@ -1,5 +1,5 @@
-// Start values of learnable parameters, by the names and formulas of Caffe's
-// fillers. For an array of shape (d0, d1, ...) and count() values,
+// Initial values of learnable parameters, with the names and formulas of Caffe's fillers. For an
+// array of shape (d0, d1, ...) and count() values,
 //   fan_in = count / d0,   fan_out = count / d1 (count if there is one axis)
 // and n is one of them or their mean (variance_norm):
 //   constant            value
@@ -22,15 +22,14 @@
 
 namespace millrace {
 
-// Throws FieldError for an unknown type, for numbers out of range, and for a
-// shape that the filler cannot fill. `field` is where the filler stands
-// ("convolution_param.weight_filler"); errors name "<field>.type" and so on.
+// Throws FieldError for an unknown type, for numbers out of range, and for a shape that the filler
+// cannot fill. `field` is the path of the filler ("convolution_param.weight_filler"); errors name
+// "<field>.type" and so on.
 void CheckFiller(const caffe::FillerParameter& param, const Shape& shape,
                  const std::string& field = "");
 
-// Writes ShapeCount(shape) values to `out`, row-major. Takes the same numbers
-// from `rng` whatever the build or machine. Throws as CheckFiller does, with
-// `out` untouched.
+// Writes ShapeCount(shape) values to `out`, row-major. Draws the same numbers from `rng` on every
+// build and machine. Throws as CheckFiller does and then leaves `out` unchanged.
 void Fill(const caffe::FillerParameter& param, const Shape& shape, Rng* rng, float* out);
 
 }  // namespace millrace

@@ -1,7 +1,6 @@
-// What a layer is: shapes at set-up, then Forward and Backward over blobs. A
-// layer type is a folder entry under nn/layers: <name>_layer.h with its maths,
-// <name>_layer.cc with its shapes, <name>_layer_cpu.cc with its CPU code and its
-// registration.
+// Interface of a layer: SetUp and Reshape set the shapes, Forward and Backward compute on blobs.
+// The files of a layer type are in nn/layers: <name>_layer.h has the formulas, <name>_layer.cc the
+// shapes, <name>_layer_cpu.cc the CPU code and its registration.
 //
 // A layer belongs to one net and is used by one thread at a time.
 #ifndef MILLRACE_NN_LAYER_H_
@@ -26,10 +25,10 @@ class DataService;
 
 using Blobs = std::vector<Blob*>;
 
-// Memory that every layer of a net may use within one call, and not beyond.
+// Scratch memory that all layers of a net share. Its contents are valid within one layer call only.
 class Scratchpad {
  public:
-  // At least `bytes`; valid until the next Get by anybody.
+  // Returns at least `bytes` bytes, valid until the next Get by any layer.
   void* Get(size_t bytes) {
     if (buffer_.bytes() < bytes) buffer_ = Buffer(HostMemory(), bytes);
     return buffer_.get();
@@ -40,27 +39,26 @@ class Scratchpad {
   Buffer buffer_;
 };
 
-// What a net tells its layers. Everything pointed to outlives the layer.
+// Data that a net passes to its layers. All pointers outlive the layer.
 struct LayerContext {
   caffe::Phase phase = caffe::TRAIN;
-  uint64_t seed = 0;                         // of the run; names every random stream
+  uint64_t seed = 0;                         // of the run; part of the key of every random stream
   uint64_t layer_id = 0;                     // of this layer in its net
   Layout preferred_layout = Layout::kPlain;  // for 4-axis activations
   Scratchpad* scratch = nullptr;
   DataService* data = nullptr;     // null in nets that read no data
   std::string data_scope;          // distinguishes the streams of different nets
-  const uint64_t* pass = nullptr;  // number of the current forward pass: names random streams
+  const uint64_t* pass = nullptr;  // number of the current forward pass: part of random stream keys
 };
 
 // A learnable array.
 struct Param {
   std::shared_ptr<Blob> blob;
   caffe::FillerParameter filler;
-  // Whether diff() already holds a part of this iteration's gradient, to which
-  // Backward adds; otherwise Backward overwrites it. Shared by all layers that
-  // share the parameter.
+  // Whether diff() already holds a part of this iteration's gradient. If so, Backward adds to it;
+  // otherwise Backward overwrites it. Shared by all layers that share the parameter.
   std::shared_ptr<bool> has_gradient = std::make_shared<bool>(false);
-  bool wanted = true;  // lr_mult != 0: compute its gradient
+  bool wanted = true;  // lr_mult != 0: Backward computes the gradient
 };
 
 struct Arity {
@@ -76,44 +74,43 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // How many blobs it takes and gives.
+  // The numbers of bottoms and tops that the layer accepts.
   virtual Arity arity() const { return {}; }
-  // The type-specific fields of LayerParameter that it reads; any other one is
-  // a mistake in the net ("pooling_param" on a convolution).
+  // The type-specific fields of LayerParameter that the layer reads. Any other such field is an
+  // error in the net ("pooling_param" on a convolution).
   virtual std::set<std::string> fields() const { return {}; }
-  // The order in memory that bottom[i] must have, given its shape and present
-  // order; the net converts where they differ. The default accepts 4-axis
-  // blobs in plain order only.
+  // The memory order that bottom[i] must have, given its shape and current order. The net inserts a
+  // conversion where they differ. The default accepts 4-axis blobs in plain order only.
   virtual Layout BottomLayout(int i, const Blob& bottom) const {
     (void)i, (void)bottom;
     return Layout::kPlain;
   }
 
-  // Reads the layer's parameters and declares params(). Shapes of the bottoms
-  // are set. Throws FieldError.
+  // Reads the layer's parameters and declares params(). The shapes of the bottoms are set. Throws
+  // FieldError.
   virtual void SetUp(const Blobs& bottom, const Blobs& top) { (void)bottom, (void)top; }
-  // Shapes the tops and prepares to compute; called after SetUp and after every
-  // change of a bottom's shape. Throws Error if the shapes do not fit.
+  // Sets the shapes of the tops and prepares to compute. Called after SetUp and after every change
+  // of a bottom's shape. Throws Error if the shapes do not fit.
   virtual void Reshape(const Blobs& bottom, const Blobs& top) = 0;
 
   // Writes top[..]->data().
   virtual void Forward(const Blobs& bottom, const Blobs& top) = 0;
-  // From top[..]->diff(): writes bottom[i]->diff() where propagate_down[i], and
-  // the gradients of the wanted params (see Param::has_gradient).
+  // Given top[..]->diff(), writes bottom[i]->diff() where propagate_down[i] is true, and the
+  // gradients of the wanted params (see Param::has_gradient).
   virtual void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                         const Blobs& bottom) = 0;
 
-  // The solver has finished an iteration (or a test its batch): what the passes
-  // since the last call took from a data source is used up.
+  // Called when the solver has finished an iteration, or a test one batch. The data that the passes
+  // since the last call took from a data source then counts as consumed.
   virtual void EndIteration() {}
 
   // The default weight of top[i] in the objective: 1 for a loss's first top.
   virtual float DefaultLossWeight(int top) const { return (void)top, 0; }
-  // Whether a gradient can flow to bottom[i] at all (not to labels).
+  // Whether a gradient can flow to bottom[i] (false for labels).
   virtual bool AllowBackward(int bottom) const { return (void)bottom, true; }
-  // Whether a top may be the bottom of the same number.
+  // Whether top[i] may be the same blob as bottom[i].
   virtual bool MayWorkInPlace() const { return false; }
-  // Whether missing tops are created without a name.
+  // Whether the net creates missing tops, with generated names.
   virtual bool AutoTop() const { return false; }
   // Examples that one pass takes from a data source; 0 for other layers.
   virtual int64_t batch_size() const { return 0; }
@@ -124,7 +121,7 @@ class Layer {
   std::vector<Param>& params() { return params_; }
 
  protected:
-  // Declares a learnable array; index 0 is the weights, 1 the bias.
+  // Declares a learnable array. Index 0 is the weights, 1 the bias.
   void AddParam(const Shape& shape, const caffe::FillerParameter& filler) {
     Param param;
     param.blob = std::make_shared<Blob>(shape);
@@ -137,7 +134,7 @@ class Layer {
   std::vector<Param> params_;
 };
 
-// Layer types by (type, device).
+// Factories of layers by (type, device).
 class LayerRegistry {
  public:
   using Factory =
@@ -154,7 +151,8 @@ class LayerRegistry {
   std::map<std::pair<std::string, DeviceType>, Factory> factories_;
 };
 
-// Put one at namespace scope in the file with the layer's code for a device.
+// Registers a layer class. Define one at namespace scope in the file with the layer's code for a
+// device.
 template <typename LayerClass>
 struct RegisterLayer {
   RegisterLayer(const std::string& type, DeviceType device) {

@@ -1,4 +1,4 @@
-// Helpers for the order of 4-axis activations in memory.
+// Helpers for the memory order of 4-axis activations.
 #ifndef MILLRACE_NN_LAYOUT_H_
 #define MILLRACE_NN_LAYOUT_H_
 
@@ -6,18 +6,18 @@
 
 namespace millrace {
 
-// Channels per block: 1 for kPlain and kNhwc.
+// Channels per block; 1 for kPlain and kNhwc.
 inline int BlockOf(Layout layout) {
   return layout == Layout::kBlocked8 ? 8 : layout == Layout::kBlocked16 ? 16 : 1;
 }
 
-// `preferred` if a blob of this shape can have it, else kPlain.
+// `preferred` if a blob of this shape supports it, else kPlain.
 inline Layout FittingLayout(Layout preferred, const Shape& shape) {
   if (shape.size() != 4 || shape[1] % BlockOf(preferred) != 0) return Layout::kPlain;
   return preferred;
 }
 
-// Any order of a 4-axis blob is, in memory, [outer][H][W][inner].
+// In memory, a 4-axis blob of any order is [outer][height][width][inner].
 struct SpatialView {
   int64_t outer, height, width, inner;
 };

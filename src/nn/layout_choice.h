@@ -1,4 +1,4 @@
-// Which memory order the 4-axis activations of a net take on this CPU.
+// Chooses the memory order of a net's 4-axis activations on this CPU.
 #ifndef MILLRACE_NN_LAYOUT_CHOICE_H_
 #define MILLRACE_NN_LAYOUT_CHOICE_H_
 
@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// Blocks of channels where every convolution's channels fill whole blocks of
-// this CPU's vectors; channels innermost otherwise. A function of the net and
-// the CPU alone, so that a run repeats bit for bit.
+// Blocks of channels if the outputs of every convolution fill whole blocks of this CPU's vectors;
+// channels innermost otherwise. A function of the net and the CPU alone, so that runs are
+// reproducible bit for bit.
 Layout ChooseLayout(const std::vector<PlacedLayer>& layers);
 
 }  // namespace millrace

@@ -86,8 +86,8 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   proto->Clear();
   proto->set_name(name_);
   for (const Node& node : nodes_) {
-    // Splits are part of the net, as in Caffe's files; conversions between
-    // memory orders are this program's own business.
+    // Splits are part of the net, as in Caffe's files. Conversions between memory orders are
+    // internal to this program.
     if (IsInsertedReorder(node)) continue;
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
@@ -210,7 +210,7 @@ size_t Net::activation_bytes() const {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
-      // A split passes its bottom's values on; gradients are each blob's own.
+      // A split shares its bottom's values; each blob has its own gradient.
       const int arrays = (node.layer->type() != "Split") + node.need_backward;
       bytes += arrays * top->count() * sizeof(float);
     }

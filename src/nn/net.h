@@ -1,5 +1,5 @@
-// A directed acyclic graph of layers, as a net.prototxt describes it, with its
-// learnable parameters laid out in one flat array.
+// A directed acyclic graph of layers, built from a net description (net.prototxt), with its
+// learnable parameters in one flat array.
 #ifndef MILLRACE_NN_NET_H_
 #define MILLRACE_NN_NET_H_
 
@@ -20,29 +20,29 @@ namespace millrace {
 
 struct NetOptions {
   caffe::NetState state;        // phase, level, stages: decides include/exclude
-  uint64_t seed = 0;            // names every random stream of the net
+  uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
   DeviceType device = DeviceType::kCpu;
-  // The order in memory that 4-axis activations take where their shape allows
-  // it; unset: what suits the net and this processor best.
+  // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
+  // this processor.
   std::optional<Layout> layout;
 };
 
-// A learnable parameter as the solver sees it.
+// A learnable parameter as the solver accesses it.
 struct NetParam {
-  int entry = 0;  // in layout().entries()
+  int entry = 0;  // index in layout().entries()
   float lr_mult = 1;
   float decay_mult = 1;
   Param* owner = nullptr;
   std::string display_name;
 };
 
-// One instance belongs to one solver: no member is thread-safe, and the thread
-// that constructs a net is the one that runs it.
+// One instance belongs to one solver. Not thread-safe: the thread that constructs a net must also
+// run it.
 class Net {
  public:
-  // Throws Error with the place in the file for every mistake in `param`.
+  // Throws Error with the position in the file for any error in `param`.
   Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options);
   ~Net();
   Net(const Net&) = delete;
@@ -51,42 +51,42 @@ class Net {
   // ---- Weights ----
   const ParamLayout& layout() const { return layout_; }
   const std::vector<NetParam>& params() const { return params_; }
-  // Uses the flat array `weights` (layout().size() floats; outlives the net).
+  // Binds the parameters to the flat array `weights` (layout().size() floats), which must outlive
+  // the net.
   void BindWeights(float* weights);
-  // For test nets: parameters that `other` has under the same layer name live
-  // in its array `weights`; the rest in memory of this net's own, filled by
-  // their fillers. Throws Error where shapes differ.
+  // For test nets. A parameter that `other` also has, under the same layer name, uses its part of
+  // the array `weights`. All other parameters use memory of this net and are initialised by their
+  // fillers. Throws Error where shapes differ.
   void BindWeights(const ParamLayout& other, float* weights);
   // Runs the fillers over the bound weights.
   void FillWeights();
-  // Copies weights from a saved net by layer name, as Caffe does: layers that
-  // only one of the two has are left alone. Throws Error(`what`, ...) where
-  // numbers or shapes of blobs differ. Returns how many layers matched.
+  // Copies weights from a saved net by layer name, as Caffe does. Layers that only one of the two
+  // has are left unchanged. Throws Error(`what`, ...) where numbers or shapes of blobs differ.
+  // Returns the number of layers that matched.
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
 
   // ---- Computing ----
-  // Number of the pass that follows: names random streams (dropout masks).
+  // Sets the number of the next pass, a part of random stream keys (dropout masks).
   void set_pass(uint64_t pass) { pass_ = pass; }
   // Returns the loss: the sum of tops times their loss weights.
   float Forward();
   void Backward();
-  // One layer's part of these, by its index in nodes(). ForwardNode returns its
-  // contribution to the loss.
+  // Runs one layer's part of Forward or Backward, by its index in nodes(). ForwardNode returns the
+  // layer's contribution to the loss.
   float ForwardNode(size_t index);
   void BackwardNode(size_t index);
-  // Tells the layers that an iteration is complete (Layer::EndIteration).
+  // Notifies the layers that an iteration is complete (Layer::EndIteration).
   void EndIteration();
-  // The next Backward starts the gradients anew instead of adding to them.
+  // Makes the next Backward overwrite the gradients instead of adding to them.
   void ClearGradients();
-  // Gradients of all parameters, laid out as the weights.
+  // Gradients of all parameters, laid out like the weights.
   float* gradients();
 
-  // The first layer whose weights or tops are not finite, and which; "" if all
-  // are finite.
+  // Describes the first layer whose weights or tops are not finite; "" if all are finite.
   std::string FindNonFinite() const;
 
-  // ---- Looking inside ----
+  // ---- Inspection ----
   const std::string& name() const { return name_; }
   struct Node {
     std::unique_ptr<Layer> layer;
@@ -95,27 +95,27 @@ class Net {
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
     bool need_backward = false;
-    int source_index = -1;  // in the file's layers; -1 if inserted
+    int source_index = -1;  // index among the file's layers; -1 if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Blobs that no layer consumes: what test prints.
+  // Blobs that no layer consumes. A test reports them.
   struct Output {
     std::string name;
     Blob* blob;
     float loss_weight;
-    std::string layer_type;  // of the layer that makes it
+    std::string layer_type;  // of the layer that writes it
   };
   const std::vector<Output>& outputs() const { return outputs_; }
-  // What the last layer of the net file that makes `name` writes (an input is
-  // filled there), in whichever order of memory; an output is in plain order.
-  // nullptr if there is none of that name.
+  // The blob that the last layer of the net file with a top `name` writes, in any memory order; an
+  // output is in plain order. Callers write the values of an input to this blob. nullptr if there
+  // is no such blob.
   Blob* FindBlob(const std::string& name) const;
   Layer* FindLayer(const std::string& name) const;
-  // Examples per forward pass: the batch size of the data layers, or the first
-  // axis of the first input.
+  // Examples per forward pass: the batch size of the data layers, or the first axis of the first
+  // input.
   int64_t batch_size() const;
-  // Bytes of activations and their gradients, scratch included: what the passes
-  // take, whether or not there has been one.
+  // Bytes of activations, their gradients and scratch memory that the passes need, whether or not
+  // one has run.
   size_t activation_bytes() const;
 
  private:
@@ -140,8 +140,8 @@ class Net {
 
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Blob>> blobs_;
-  std::map<std::string, Blob*> blob_by_name_;   // what the next consumer of a name reads
-  std::map<std::string, Blob*> found_by_name_;  // what FindBlob gives
+  std::map<std::string, Blob*> blob_by_name_;   // blob that the next consumer of a name reads
+  std::map<std::string, Blob*> found_by_name_;  // result of FindBlob
   std::map<std::string, bool> blob_needs_backward_;
   std::vector<Output> outputs_;
 

@@ -1,5 +1,5 @@
-// Constructing a net: layers in order, memory orders converted where they
-// differ, parameters laid out, gradients routed.
+// Construction of a net: creates the layers in order, converts memory orders where they differ,
+// lays out the parameters and routes the gradients.
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Adds "file:line: layer 'name': field: " to what a layer complains of.
+// Prefixes a layer's errors with "file:line: layer 'name': field: ".
 class Complaint {
  public:
   Complaint(const SourceMap& source, int source_index, const caffe::LayerParameter& layer)
@@ -86,8 +86,8 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
   multipliers_by_share_name_ = SharedMultipliers(layers);
   std::set<std::string> names;
-  // Counts the net's own layers only: random streams must not depend on where
-  // this processor's memory orders need a conversion.
+  // Counts only the layers of the net description: random streams must not depend on the
+  // conversions that this processor's memory orders need.
   context_.layer_id = 0;
   for (const PlacedLayer& layer : layers) {
     if (!names.insert(layer.param.name()).second) {
@@ -99,7 +99,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     ++context_.layer_id;
   }
 
-  // What nobody consumes is an output, in plain order for whoever prints it.
+  // Blobs without a consumer are outputs, in plain order for the callers.
   std::set<std::string> consumed;
   struct Top {
     std::string name;
@@ -110,7 +110,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   for (const Node& node : nodes_) {
     for (const std::string& name : node.bottom_names) consumed.insert(name);
     for (size_t i = 0; i < node.top.size(); ++i) {
-      // A layer that works in place makes its blob anew.
+      // A layer that works in place writes its blob again.
       consumed.erase(node.top_names[i]);
       std::erase_if(tops, [&](const auto& top) { return top.name == node.top_names[i]; });
       tops.push_back({node.top_names[i], node.loss_weight[i], node.layer->param().type()});
@@ -240,7 +240,7 @@ void Net::AddOwnParam(Param* param, const std::string& entry_name, const caffe::
   Multipliers multipliers{spec.lr_mult(), spec.decay_mult()};
   if (!spec.name().empty()) {
     param_by_share_name_[spec.name()] = index;
-    // What only a layer that comes later states, too.
+    // Includes multipliers that only a later layer states.
     const auto shared = multipliers_by_share_name_.find(spec.name());
     if (shared != multipliers_by_share_name_.end()) multipliers = shared->second;
   }
@@ -298,8 +298,8 @@ void Net::FinishLayer(Node* node) {
 }
 
 void Net::MarkBackward() {
-  // Reorders were inserted before it was known whether a gradient comes back
-  // through them: they follow what consumes them.
+  // When the reorders were inserted, it was not known whether a gradient flows back through them.
+  // Here they take that from their consumers.
   std::set<const Blob*> wanted;      // blobs whose diff a consumer writes
   std::set<const Blob*> under_loss;  // blobs that the objective depends on
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {

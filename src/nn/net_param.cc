@@ -78,7 +78,7 @@ std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caff
 
 std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
                                       const SourceMap& source) {
-  // A top is identified by (layer, index): names repeat where layers work in place.
+  // A top is identified by (layer, index): layers that work in place repeat names.
   using Top = std::pair<int, int>;
   std::map<std::string, Top> latest;
   std::map<Top, int> consumers;
@@ -139,7 +139,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
         split.param.add_top(StrCat(split_base(top), "_", k));
       }
       if (const auto weight = loss_weight.find(top); weight != loss_weight.end()) {
-        // The objective takes the first copy; consumers take the others.
+        // The objective takes the first copy, the consumers take the others.
         split.param.mutable_loss_weight()->Resize(consumers[top], 0);
         split.param.set_loss_weight(0, weight->second);
         next_split[top] = 1;

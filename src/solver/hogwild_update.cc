@@ -9,15 +9,13 @@ constexpr int64_t kSquaresBlock = 4096;
 
 }  // namespace
 
-// The loops are written once, over vectors, so that they are vectorised at any
-// optimisation level, and forced into one function per instruction set
-// (base/simd.h).
+// The loops are written once, over vectors, so that they are vectorised at any optimisation level.
+// They are forced inline into one function per instruction set (base/simd.h).
 //
-// Measured on one core (20 bytes an element): 160 GB/s with the arrays in L2, 97
-// in L3, 42 in memory with AVX2, against 86, 83 and 41 with SSE. Prefetching
-// 128 bytes to 2 KiB ahead changed nothing beyond the noise; non-temporal stores
-// of the history, the weights or both lost 10 to 25 % out of cache (the lines
-// have just been read) and two thirds within it.
+// Measured on one core (20 bytes per element): with AVX2, 160 GB/s with the arrays in L2, 97 in L3,
+// 42 in memory; with SSE, 86, 83 and 41. Prefetching 128 bytes to 2 KiB ahead made no difference
+// beyond the noise. Non-temporal stores of the history, the weights or both lost 10 to 25 % out of
+// cache (the lines have just been read) and two thirds within it.
 
 template <typename Set, bool kL1>
 inline __attribute__((always_inline)) void HogwildUpdateSgdLoop(const SgdStep& step, int64_t count,
@@ -54,7 +52,7 @@ inline __attribute__((always_inline)) double SumOfSquaresLoop(int64_t count, con
   double total = 0;
   for (int64_t begin = 0; begin < count; begin += kSquaresBlock) {
     const int64_t end = std::min(begin + kSquaresBlock, count);
-    Vector even = {}, odd = {};  // two chains hide the latency of the additions
+    Vector even = {}, odd = {};  // two accumulators hide the latency of the additions
     int64_t i = begin;
     for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
       const Vector a = *reinterpret_cast<const Vector*>(values + i);
@@ -68,8 +66,8 @@ inline __attribute__((always_inline)) double SumOfSquaresLoop(int64_t count, con
   return total;
 }
 
-// Not static: the thread sanitizer knows a static function by its bare name, and
-// would miss the one that it was told of.
+// Not static: the thread sanitizer names a static function without its namespace, and the
+// suppression would not match.
 #define MILLRACE_KERNELS(Set)                                                              \
   MILLRACE_KERNEL(Set)                                                                     \
   void HogwildUpdateSgdL2(Set, const SgdStep& step, int64_t count, const float* gradients, \

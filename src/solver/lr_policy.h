@@ -1,5 +1,5 @@
-// Learning-rate schedules, as pure functions of the global iteration: solvers
-// claim iterations out of one clock in any order, so a schedule keeps no state.
+// Learning-rate schedules as pure functions of the global iteration. Solvers take iterations from
+// one clock in any order, so a schedule has no state.
 #ifndef MILLRACE_SOLVER_LR_POLICY_H_
 #define MILLRACE_SOLVER_LR_POLICY_H_
 
@@ -18,22 +18,22 @@ namespace millrace {
 //   step       b * gamma ^ floor(i / stepsize)
 //   exp        b * gamma ^ i
 //   inv        b * (1 + gamma * i) ^ -power
-//   multistep  b * gamma ^ (how many of the stepvalues are <= i)
+//   multistep  b * gamma ^ (number of stepvalues that are <= i)
 //   poly       b * (1 - i / max_iter) ^ power; 0 from max_iter on
 //   sigmoid    b / (1 + exp(-gamma * (i - stepsize)))
-// Immutable; safe to use from any thread.
+// Immutable and thread-safe.
 class LrPolicy {
  public:
-  // Throws FieldError when the policy is unknown, or when a field that it needs
-  // is missing or out of range.
+  // Throws FieldError if the policy is unknown, or if a field that it needs is missing or out of
+  // range.
   explicit LrPolicy(const caffe::SolverParameter& param);
 
   // The rate at `iteration` >= 0.
   float Rate(int64_t iteration) const;
-  // How many steps down the rate has taken by then (step, multistep), else 0:
-  // what a solverstate calls current_step.
+  // The number of steps that the schedule has taken by then (step, multistep), else 0: current_step
+  // in a solverstate.
   int32_t Step(int64_t iteration) const;
-  // The line to log when a multistep schedule steps at `iteration`, else "".
+  // The line to log if a multistep schedule steps at `iteration`, else "".
   std::string Notice(int64_t iteration) const;
 
  private:

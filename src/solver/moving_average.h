@@ -1,5 +1,5 @@
-// The smoothed loss that a run displays: the mean over the last `average_loss`
-// iterations, or over as many as there have been.
+// The smoothed loss that a run displays: the mean over the last `average_loss` iterations, or over
+// all if there are fewer.
 #ifndef MILLRACE_SOLVER_MOVING_AVERAGE_H_
 #define MILLRACE_SOLVER_MOVING_AVERAGE_H_
 
@@ -15,9 +15,9 @@ class MovingAverage {
   explicit MovingAverage(int size);
 
   void Add(float loss);
-  // The mean of what the window holds; 0 while it is empty. Summed anew on each
-  // call: rounding does not pile up over a run, and a loss that was not finite
-  // is forgotten once it leaves the window.
+  // The mean of the window; 0 while it is empty. Each call computes the sum again, so that rounding
+  // errors do not accumulate over a run and a non-finite loss has no effect after it leaves the
+  // window.
   float Mean() const;
 
  private:

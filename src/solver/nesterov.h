@@ -1,9 +1,8 @@
-// Nesterov's accelerated gradient in the form that Caffe has it: SGD (sgd.h) of which step 4
-// always is
+// Nesterov's accelerated gradient in Caffe's form: SGD (sgd.h) whose step 4 is always
 //   h' = momentum * h + rate * lr_mult * g
 //   w  = w - ((1 + momentum) * h' - momentum * h); h = h'
-// (Sutskever, Martens, Dahl, Hinton: "On the importance of initialization and momentum in
-// deep learning", ICML 2013).
+// (Sutskever, Martens, Dahl, Hinton: "On the importance of initialization and momentum in deep
+// learning", ICML 2013).
 #ifndef MILLRACE_SOLVER_NESTEROV_H_
 #define MILLRACE_SOLVER_NESTEROV_H_
 

@@ -30,7 +30,7 @@ float SgdRule::ClipScale(const float* gradients) const {
     if (param.lr_mult != 0) squares += SumOfSquares(param.count, gradients + param.offset);
   }
   const auto norm = static_cast<float>(std::sqrt(squares));
-  // A norm that is not a number scales nothing: the trouble shows in the loss.
+  // A NaN norm does not scale the gradient: the problem shows in the loss.
   if (!(norm > clip_gradients_)) return 1;
   const float scale = clip_gradients_ / norm;
   LOG_EVERY_T(INFO, 10) << "Gradient clipping: L2 norm " << norm << " > " << clip_gradients_

@@ -1,21 +1,21 @@
-// Stochastic gradient descent with momentum, step by step as Caffe takes them:
-//   1. clip: where the L2 norm n of the whole gradient exceeds clip_gradients c
-//      (c >= 0), the gradient is scaled by c / n
+// Stochastic gradient descent with momentum, in the same steps as Caffe:
+//   1. clip: if the L2 norm n of the whole gradient exceeds clip_gradients c
+//      (c >= 0), scale the gradient by c / n
 //   2. normalise: g = g / iter_size
 //   3. regularise: g = g + weight_decay * decay_mult * w            (L2)
 //                  g = g + weight_decay * decay_mult * sign(w)      (L1)
 //   4. h' = momentum * h + rate * lr_mult * g; w = w - h'; h = h'
-// Steps 1 (but for the norm) to 4 are one pass over memory.
+// Steps 1 (except for the norm) to 4 are one pass over memory.
 //
-// Where solvers train the same weights together, each with a history of its own, the
-// others move the weights on while one computes its gradient; with momentum, where they
-// move is known in advance. Then step 4 is, as in Nesterov's method,
+// If several solvers train the same weights, each with its own history, the others change the
+// weights while one computes its gradient. With momentum, the direction of that change is known in
+// advance. Step 4 then uses Nesterov look-ahead,
 //   w = w - (h' + momentum * (h' - h))
-// so that the weights which all of them read are one step of every history ahead (Hakimi,
-// Barkai, Gabel, Schuster: "Taming Momentum in a Distributed Asynchronous Environment",
-// 2019, there DANA-Slim). Without it, momentum on weights that move meanwhile rings:
-// with momentum 0.9 and three solvers in turn, curvatures above 0.092 / rate diverge; so,
-// those above 0.32 / rate. `momentum_lookahead: false` keeps the plain step.
+// so that the weights that all solvers read are one step of every history ahead (Hakimi, Barkai,
+// Gabel, Schuster: "Taming Momentum in a Distributed Asynchronous Environment", 2019, there
+// DANA-Slim). Plain momentum oscillates on stale weights: with momentum 0.9 and three solvers in
+// turn, it diverges for curvatures above 0.092 / rate, with look-ahead only above 0.32 / rate.
+// `momentum_lookahead: false` selects plain momentum.
 #ifndef MILLRACE_SOLVER_SGD_H_
 #define MILLRACE_SOLVER_SGD_H_
 

@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// Whether a field that `message` declares stood in the file with another wire
-// type: the sign of another kind of file, since parsing alone forgives that.
+// Whether the file had a field that `message` declares, but with another wire type. This indicates
+// another kind of file; the parser alone accepts it.
 bool HasForeignField(const google::protobuf::Message& message) {
   const auto& unknown = message.GetReflection()->GetUnknownFields(message);
   for (int i = 0; i < unknown.field_count(); ++i) {
@@ -27,7 +27,7 @@ void RefuseHdf5(const std::string& path) {
 
 std::string Basename(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Appends the histories, in the order of the solvers, for as long as they fit.
+// Appends the histories that fit, in the order of the solvers.
 void AddHistories(const Snapshot& snapshot, const std::string& path, size_t most_bytes,
                   caffe::SolverState* state) {
   size_t bytes = state->ByteSizeLong();
@@ -108,7 +108,7 @@ int RemoveStaleSnapshotFiles(const std::string& prefix) {
     const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
     if (digits == 0) return false;
     name.remove_prefix(digits);
-    // Of a model, a state, or a node's state.
+    // The ending of a model, a state, or a node's state.
     return name == ".caffemodel" || (name.starts_with('.') && name.ends_with(".solverstate"));
   });
 }

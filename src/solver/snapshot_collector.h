@@ -1,9 +1,8 @@
-// Gathers a snapshot from solvers that never wait for each other. The solver
-// that claims the snapshot iteration opens a collection with a copy of the
-// weights; each of the others, when it next passes an iteration boundary, leaves
-// a copy of its history; whoever completes it gets the snapshot to write. The
-// histories are thus those of slightly different moments, as the weights in the
-// copy are: Hogwild has no instant at which all solvers agree.
+// Collects a snapshot from solvers that never wait for each other. The solver that takes the
+// snapshot iteration opens a collection with a copy of the weights. Each of the others deposits a
+// copy of its history at its next iteration boundary. The solver that completes the collection
+// receives the snapshot to write. The histories are therefore from slightly different moments, as
+// are the weights in the copy: with Hogwild there is no instant at which all solvers agree.
 #ifndef MILLRACE_SOLVER_SNAPSHOT_COLLECTOR_H_
 #define MILLRACE_SOLVER_SNAPSHOT_COLLECTOR_H_
 
@@ -17,29 +16,26 @@
 
 namespace millrace {
 
-// Thread-safe. No member waits for another solver or touches the disk.
+// Thread-safe. No member function waits for another solver or accesses the disk.
 class SnapshotCollector {
  public:
   // For solvers 0 to `solvers` - 1.
   explicit SnapshotCollector(int solvers);
 
-  // Opens a collection with all of `start` but its histories. At most one stays
-  // open: if another one is (some solver has taken very long over an iteration,
-  // or tests), the one with the earlier iteration is handed out as it stands,
-  // without the histories that it still lacks. An iteration that is open, or was
-  // collected before, is not collected again (a request by signal may fall on a
-  // scheduled one).
-  // Returns what is ready to be written, if anything. Solvers that have all left
-  // complete it at once, as at the end of a run.
+  // Opens a collection with everything in `start` except its histories. At most one collection
+  // stays open. If another one is open (because a solver takes very long over an iteration or a
+  // test), the one with the earlier iteration is returned as it is, without the missing histories.
+  // Does not collect an iteration that is open, or that is not later than a completed one (a
+  // request by signal may coincide with a scheduled one). Returns a snapshot that is ready to be
+  // written, if any. If all solvers have left, the collection completes at once, as at the end of a
+  // run.
   std::optional<Snapshot> Open(Snapshot start);
 
-  // Whether `solver` should Deposit now. One atomic load while nothing is open.
+  // Whether `solver` should call Deposit now. Costs one atomic load while no collection is open.
   bool Wants(int solver) const;
-  // `solver` leaves its history, if it is wanted. Returns a complete snapshot to
-  // the last one that was awaited.
+  // Adds the history of `solver` if it is needed. Returns the complete snapshot to the last solver.
   std::optional<Snapshot> Deposit(int solver, History history);
-  // As Deposit, by a solver that ends: the history also goes into all
-  // collections to come.
+  // As Deposit, for a solver that ends: the history also becomes part of all later collections.
   std::optional<Snapshot> Leave(int solver, History history);
 
  private:

@@ -24,7 +24,7 @@ void RequireAtLeast(const char* field, int64_t value, int64_t least) {
   if (value < least) throw FieldError(field, value, " given, expected >= ", least);
 }
 
-// The text format lets "nan" and "inf" through.
+// The text format accepts "nan" and "inf".
 void CheckFinite(const SolverParameter& param) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   param.GetReflection()->ListFields(param, &fields);
@@ -101,8 +101,8 @@ std::string WithoutExtension(const std::string& path) {
   return std::filesystem::path(path).replace_extension().string();
 }
 
-// As Caffe does, a solver without a prefix saves beside its own file, under its
-// name, and a prefix that is a folder means files of that name in there.
+// As in Caffe, a solver without a prefix saves beside its own file, under its name. If the prefix
+// is a folder, it saves in that folder under the same name.
 void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
   SolverParameter& param = config->param;
   if (param.snapshot_format() == SolverParameter::HDF5) {
@@ -130,7 +130,7 @@ void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
   }
 }
 
-// A net written into the solver file itself.
+// A net that is written in the solver file itself.
 SolverNet Embedded(const SolverConfig& config, const std::string& field,
                    const caffe::NetParameter& net) {
   return {net, config.source.Nested(field), {}, field, 0};
@@ -182,7 +182,7 @@ void ReadTrainNet(const SolverFiles& files, SolverConfig* config) {
   }
 }
 
-// The number of test nets, once the fields that must agree with it do.
+// Returns the number of test nets. Throws FieldError if the fields that must agree do not.
 int CountTestNets(const SolverParameter& param) {
   const int named = param.test_net_param_size() + param.test_net_size();
   const bool generic = param.has_net() || param.has_net_param();
@@ -216,7 +216,7 @@ void ReadTestNets(const SolverFiles& files, SolverConfig* config) {
   for (int i = 0; i < param.test_net_size(); ++i) {
     tests.push_back(FromFile(*config, files, StrCat("test_net[", i, "]"), param.test_net(i)));
   }
-  // The generic net has been read for training, and has no state merged yet.
+  // The generic net has been read for training, and no state is merged into it yet.
   tests.resize(count, config->train);
   for (int i = 0; i < count; ++i) {
     tests[i].test_iter = param.test_iter(i);
@@ -230,7 +230,7 @@ void ChooseSeed(SolverConfig* config) {
     config->seed = config->param.random_seed();
     return;
   }
-  // The device may be the same generator after every boot; the clock is not.
+  // The device may be the same generator after every boot; the clock differs.
   std::random_device device;
   const uint64_t now = std::chrono::system_clock::now().time_since_epoch().count();
   const uint64_t drawn = (uint64_t{device()} << 32 | device()) ^ now;
@@ -240,7 +240,7 @@ void ChooseSeed(SolverConfig* config) {
 }
 
 void CheckMode(SolverConfig* config) {
-  // GPU is the format's default: only who asks for one is told that there is none.
+  // GPU is the format's default: only an explicit request for it gives a notice.
   if (!config->param.has_solver_mode() || config->param.solver_mode() != SolverParameter::GPU) {
     return;
   }

@@ -1,5 +1,5 @@
-// Update rules: what a solver does with a gradient. Each rule is a file of its
-// own that registers itself by the name that SolverParameter.type gives.
+// Update rules: how a solver applies a gradient to the weights. Each rule is a file of its own that
+// registers itself under its name in SolverParameter.type.
 #ifndef MILLRACE_SOLVER_UPDATE_RULE_H_
 #define MILLRACE_SOLVER_UPDATE_RULE_H_
 
@@ -30,46 +30,44 @@ struct UpdateParam {
   float decay_mult = 1;
 };
 
-// The parameters of a net in the order of net.params(), which is also the order
-// of the blobs of a solverstate.
+// The parameters of a net in the order of net.params(), which is also the order of the blobs in a
+// solverstate.
 std::vector<UpdateParam> UpdateParamsOf(const Net& net);
 
-// The history of one solver, as files keep it.
+// The history of one solver in the file format.
 using History = google::protobuf::RepeatedPtrField<caffe::BlobProto>;
 
-// One instance belongs to one solver thread, which also constructs it: the
-// history is memory of its own, zero at first, and not thread-safe. The weights
-// may be written by others at any time.
+// One instance belongs to one solver thread, which also constructs it. The history is memory of the
+// instance, initially zero, and not thread-safe. Other threads may write the weights at any time.
 class UpdateRule {
  public:
-  // `slots` numbers are kept per weight (SGD keeps one, its momentum). `size`
-  // is the length of the flat arrays in floats. Throws Error when there is not
-  // enough memory.
+  // The rule keeps `slots` numbers per weight (SGD keeps one, its momentum). `size` is the length
+  // of the flat arrays in floats. Throws Error if there is not enough memory.
   UpdateRule(const std::vector<UpdateParam>& params, int64_t size, int slots);
   virtual ~UpdateRule() = default;
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 
-  // One iteration's update. `gradients` holds the sum over iter_size batches.
-  // Both arrays have `size` floats. `together`: others train these weights as well,
-  // threads, processes or machines. Neither throws nor allocates.
+  // Applies one iteration's update. `gradients` holds the sum over iter_size batches. Both arrays
+  // have `size` floats. `together`: other threads, processes or machines train these weights as
+  // well. Does not throw or allocate.
   virtual void Apply(float rate, bool together, const float* gradients, float* weights) = 0;
 
-  // Updates under `holder`, of the weights' array, which outlives the rule's last update. Without
-  // one, what others store meanwhile may be lost.
+  // Makes updates hold the shared lock `holder` of the weights' array, which outlives the rule's
+  // last update. Without a lock, concurrent stores by exchanges may be lost.
   void LockWith(RangeLock::Shared* holder) { holder_ = holder; }
 
-  // How many blobs a solverstate holds for this rule: slots times parameters,
-  // all parameters of a slot together, as in Caffe.
+  // The number of blobs in a solverstate for this rule: slots times parameters, all parameters of a
+  // slot together, as in Caffe.
   int history_blobs() const { return slots_ * static_cast<int>(params_.size()); }
   void ExportHistory(History* history) const;
-  // Throws Error(`what`, ...) naming the parameter when number or shapes of the
-  // blobs do not fit; the history is then undefined.
+  // Throws Error(`what`, ...) naming the parameter if the number or the shapes of the blobs do not
+  // fit. The history is then undefined.
   void ImportHistory(const History& history, const std::string& what);
 
  protected:
-  // update(offset, count) for all elements of a parameter, so few at a time that whoever needs
-  // them exclusively need not wait for long: each takes about a microsecond.
+  // Calls update(offset, count) for all elements of a parameter. With a lock, it does so in blocks
+  // of about a microsecond each, so that an exclusive holder does not wait for long.
   template <typename Update>
   void ForEachBlock(const UpdateParam& param, const float* weights, Update update) const {
     if (holder_ == nullptr) return update(param.offset, param.count);
@@ -83,7 +81,7 @@ class UpdateRule {
   }
 
   const std::vector<UpdateParam>& params() const { return params_; }
-  // The history of slot `slot`, laid out as the weights.
+  // The history of slot `slot`, laid out like the weights.
   float* history(int slot) const { return history_.get<float>() + slot * size_; }
 
  private:
@@ -96,7 +94,7 @@ class UpdateRule {
   RangeLock::Shared* holder_ = nullptr;
 };
 
-// Rules by the name that SolverParameter.type gives.
+// Rules by their name in SolverParameter.type.
 class UpdateRuleRegistry {
  public:
   using Factory = std::function<std::unique_ptr<UpdateRule>(
@@ -104,9 +102,9 @@ class UpdateRuleRegistry {
   static UpdateRuleRegistry& Get();
 
   void Register(const std::string& name, Factory factory);
-  // Throws FieldError("type", ...) listing the known rules.
+  // Throws FieldError("type", ...) that lists the known rules.
   void CheckKnown(const std::string& name) const;
-  // Throws as CheckKnown. The parameter has been validated (solver_config.h).
+  // Throws as CheckKnown does. `param` has been validated (solver_config.h).
   std::unique_ptr<UpdateRule> Create(const caffe::SolverParameter& param,
                                      const std::vector<UpdateParam>& params, int64_t size) const;
 
@@ -114,7 +112,7 @@ class UpdateRuleRegistry {
   std::map<std::string, Factory> factories_;
 };
 
-// Put one at namespace scope in the rule's file.
+// Registers a rule. Define one at namespace scope in the rule's file.
 template <typename Rule>
 struct RegisterUpdateRule {
   explicit RegisterUpdateRule(const std::string& name) {

@@ -59,6 +59,7 @@ TEST(CommandLine, ValuesThatAreNoneAreNamedWithTheirFlag) {
   ExpectOneLine(Millrace({"train", "--solver=x", "--cpu"}), {"cpu"});
   ExpectOneLine(Millrace({"train", "--solver=x", "--shard=2/2"}), {"--shard=2/2", "i < n"});
   ExpectOneLine(Millrace({"train", "--solver=x", "--shard=-1/2"}), {"--shard=-1/2"});
+  ExpectOneLine(Millrace({"train", "--solver=x", "--shard=0/-1"}), {"--shard=0/-1", "i < n"});
   ExpectOneLine(Millrace({"train", "--solver=x", "--shard=1"}), {"--shard=1"});
   ExpectOneLine(Millrace({"train", "--solver=x", "--sigint_effect=halt"}),
                 {"--sigint_effect=halt", "stop, snapshot or none"});

@@ -1,11 +1,10 @@
-// The fraction of positions whose label is among the top_k best scores. Bottoms:
-// scores, labels (one per position, see Labels), classes along
-// accuracy_param.axis.
-//   top[0] = right / counted positions           (0 if none is counted)
-//   top[1], if wanted: the same for each class   (0 for a class without labels)
-// A position is right if fewer than top_k other classes score at least as much
-// as the label does: ties count against it, and so does a score that is not a
-// number. Positions with accuracy_param.ignore_label do not count.
+// The fraction of positions whose label is among the top_k best scores. Bottoms: scores, labels
+// (one per position, see Labels); classes along accuracy_param.axis.
+//   top[0] = correct / counted positions         (0 if none is counted)
+//   top[1], optional: the same for each class    (0 for a class without labels)
+// A position is correct if fewer than top_k other classes score at least as much as the label does.
+// Ties and NaN scores therefore count against the label. Positions with accuracy_param.ignore_label
+// are not counted.
 #ifndef MILLRACE_NN_LAYERS_ACCURACY_LAYER_H_
 #define MILLRACE_NN_LAYERS_ACCURACY_LAYER_H_
 
@@ -27,7 +26,7 @@ class AccuracyLayer : public Layer {
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
-  // There is no gradient: it must not be asked for one.
+  // An accuracy has no gradient. Every propagate_down must be false.
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
 

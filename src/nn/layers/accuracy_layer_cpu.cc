@@ -33,10 +33,10 @@ class AccuracyLayerCpu : public AccuracyLayer {
   }
 
  private:
-  // `scores` of one position, view_.inner apart.
+  // `scores` points to the first class of one position; classes are view_.inner apart.
   bool IsRight(const float* scores, int64_t label) const {
     const float own = scores[label * view_.inner];
-    int64_t not_worse = -1;  // the label itself is found, too
+    int64_t not_worse = -1;  // the loop also counts the label itself
     for (int64_t c = 0; c < view_.classes; ++c) not_worse += !(scores[c * view_.inner] < own);
     return not_worse < top_k_;
   }

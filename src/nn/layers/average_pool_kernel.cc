@@ -8,16 +8,16 @@
 namespace millrace {
 namespace {
 
-// A set of one lane, for the channels that fill no vector.
+// A one-lane vector set, for channels that do not fill a vector.
 struct One {
   using Float = float;
 };
 
-// What both passes need to know of one axis.
+// The tables for one axis that both passes use.
 struct Axis {
-  std::vector<Range> windows;  // of each top position, in the bottom
-  std::vector<Range> over;     // of each bottom position, in the top
-  std::vector<float> scale;    // of each top position: 1 / the window's length
+  std::vector<Range> windows;  // per top position: the part of the bottom in its window
+  std::vector<Range> over;     // per bottom position: the top positions whose windows contain it
+  std::vector<float> scale;    // per top position: 1 / length of the window, clipped as Caffe does
 };
 
 Axis AxisOf(const PoolingGeometry& g, int axis, int64_t bottom, int64_t top) {
@@ -32,9 +32,9 @@ Axis AxisOf(const PoolingGeometry& g, int axis, int64_t bottom, int64_t top) {
   return result;
 }
 
-// A rectangle of rows and columns of `plane`, whose rows are `width` positions
-// long: to = the sum of its positions, each times row_scale * column_scale
-// where kScaled; else the plain sum times `factor`.
+// Sums a rectangle of rows and columns of `plane`, whose rows are `width` positions long, into
+// `to`. With kScaled, multiplies each value by row_scale * column_scale of its position; otherwise
+// multiplies the sum by `factor`.
 template <typename Set, bool kScaled>
 inline __attribute__((always_inline)) void SumOne(Range rows, Range columns, int64_t width,
                                                   int64_t inner, const float* plane,
@@ -56,7 +56,7 @@ inline __attribute__((always_inline)) void SumOne(Range rows, Range columns, int
   *reinterpret_cast<Vector*>(to) = kScaled ? sum : sum * factor;
 }
 
-// All positions of `to`, from the rectangles that `rows` and `columns` name.
+// Computes all positions of `to` from the rectangles given by `rows` and `columns`.
 template <typename Set, bool kScaled>
 inline __attribute__((always_inline)) void SumLoop(
     const std::vector<Range>& rows, const std::vector<Range>& columns, const SpatialView& from_view,

@@ -1,6 +1,5 @@
-// Average pooling where channels are innermost in memory, as Caffe divides
-// (pooling_layer.h). oneDNN 2.6's kernels for processors without AVX-512 take
-// three times as long.
+// Average pooling for channels-innermost memory orders, with Caffe's divisors (pooling_layer.h).
+// oneDNN 2.6's kernels for processors without AVX-512 take three times as long.
 #ifndef MILLRACE_NN_LAYERS_AVERAGE_POOL_KERNEL_H_
 #define MILLRACE_NN_LAYERS_AVERAGE_POOL_KERNEL_H_
 
@@ -9,8 +8,7 @@
 
 namespace millrace {
 
-// `bottom` and `top` are [outer][height][width][inner] with the same outer and
-// inner.
+// `bottom` and `top` are [outer][height][width][inner] with the same outer and inner.
 void AveragePoolForward(const PoolingGeometry& geometry, const SpatialView& bottom_view,
                         const SpatialView& top_view, const float* bottom, float* top);
 

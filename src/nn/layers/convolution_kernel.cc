@@ -12,27 +12,27 @@ namespace millrace {
 namespace {
 
 using Float = Avx2::Float;
-constexpr int64_t kBlock = Avx2::kLanes;   // channels of the top that lie together
-constexpr int64_t kPair = 2 * kBlock;      // outputs that are worked on together
-constexpr int64_t kWindows = 6;            // 6 x 2 sums fill 12 of 16 registers
-constexpr int64_t kTogetherBytes = 65536;  // of weights, in an L2 cache with their planes
+constexpr int64_t kBlock = Avx2::kLanes;   // output channels per block
+constexpr int64_t kPair = 2 * kBlock;      // outputs that are processed together
+constexpr int64_t kWindows = 6;            // per tile: 6 x 2 sums fill 12 of 16 registers
+constexpr int64_t kTogetherBytes = 65536;  // of weights; they share an L2 cache with their planes
 
 using Window = ConvolutionKernel::Window;
 using Tap = ConvolutionKernel::Tap;
 
-// Some taps of windows of an image, and two blocks of the top.
+// The arguments of a tile: some taps of an image's windows, and two blocks of the top.
 struct Sums {
   const float* image;
   const Tap* taps;
   int64_t count;
   const float* weights;
-  const float* bias;  // sums begin with it; else (null) with what the top has
+  const float* bias;  // initial value of the sums; null: the values in the top
   float* top;
-  int64_t next_block;  // of the top, in floats
+  int64_t next_block;  // distance between blocks of the top, in floats
 };
 
-// top[window][output] = sum over taps of image[window + tap] * weights[tap][output].
-// kFollowing: the weights of the taps follow on each other.
+// top[window][output] = sum over taps of image[window + tap] * weights[tap][output]. kFollowing:
+// the weights of the taps are consecutive in memory.
 template <int kCount, bool kFollowing>
 MILLRACE_AVX2 void Tile(const Sums& s, const Window* windows) {
   Float sum[kCount][2];
@@ -68,7 +68,7 @@ MILLRACE_AVX2 void Tile(const Sums& s, const Window* windows) {
   }
 }
 
-// All windows, in tiles of nearly the same size.
+// Computes all windows, in tiles of nearly equal size.
 template <bool kFollowing>
 void AllWindows(const Sums& sums, const std::vector<Window>& windows) {
   static constexpr decltype(&Tile<1, true>) kTiles[] = {Tile<1, kFollowing>, Tile<2, kFollowing>,
@@ -99,8 +99,8 @@ bool ConvolutionKernelFits(const ConvolutionShape& s) {
 }
 
 bool ConvolutionKernelPays(const ConvolutionShape& s) {
-  // One column that remains of three is what costs oneDNN most. It has other kernels
-  // for 1x1 windows, and for the few channels of a picture.
+  // oneDNN loses most where one of three columns remains. It has other kernels for 1x1 windows and
+  // for the few channels of an image.
   return BestSimd() == Simd::kAvx2 && ConvolutionKernelFits(s) && s.block == kBlock &&
          s.out_w % 3 == 1 && s.kernel_h * s.kernel_w > 1 && s.out_h * s.out_w >= 36;
 }
@@ -110,7 +110,7 @@ ConvolutionKernel::ConvolutionKernel(const ConvolutionShape& s)
       height_(s.padded_height()),
       width_(s.padded_width()),
       planes_(HostMemory(), s.channels * height_ * width_ * sizeof(float)) {
-  std::fill_n(planes_.get<float>(), s.channels * height_ * width_, 0.0f);  // the padding stays
+  std::fill_n(planes_.get<float>(), s.channels * height_ * width_, 0.0f);  // the padding stays zero
   MakeParts();
 }
 
@@ -121,7 +121,7 @@ void ConvolutionKernel::MakeParts() {
   for (int64_t y = 0; y < s.out_h; ++y) {
     for (int64_t x = 0; x < s.out_w; ++x) {
       const Range on_x = TapsOf(x, s.stride_w, s.pad_w, s.width, s.kernel_w);
-      // Corners go with their columns, lest they make tiles of their own.
+      // Corners join the windows of their columns: alone they would not fill tiles.
       const Range on_y =
           on_x == all_x ? TapsOf(y, s.stride_h, s.pad_h, s.height, s.kernel_h) : all_y;
       parts[{on_y, on_x}].windows.push_back(

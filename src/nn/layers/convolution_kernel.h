@@ -1,8 +1,8 @@
-// A convolution for processors with AVX2 but not AVX-512.
+// A convolution kernel for processors with AVX2 but not AVX-512.
 //
-// oneDNN 2.6's kernels work on columns of one row of the top, three at a time, and
-// leave the arithmetic units half idle for those that remain: 1 of 13, say. These
-// tiles run on from row to row, and leave out the padding.
+// oneDNN 2.6's kernels process columns of one row of the top, three at a time. The remaining
+// columns (1 of 13, for example) leave the arithmetic units half idle. The tiles of this kernel
+// continue from row to row and skip the padding.
 #ifndef MILLRACE_NN_LAYERS_CONVOLUTION_KERNEL_H_
 #define MILLRACE_NN_LAYERS_CONVOLUTION_KERNEL_H_
 
@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-// Whether the kernel can do it: this processor has AVX2, a group's channels fill
-// blocks, and its outputs pairs of blocks.
+// Whether the kernel supports the shape: this processor has AVX2, the channels of a group fill
+// whole blocks, and its outputs fill pairs of blocks.
 bool ConvolutionKernelFits(const ConvolutionShape& shape);
-// Whether it also takes less time here than oneDNN's primitives.
+// Whether the kernel is also faster on this processor than oneDNN's primitives.
 bool ConvolutionKernelPays(const ConvolutionShape& shape);
 
 // Used by one thread at a time.
@@ -25,21 +25,21 @@ class ConvolutionKernel {
  public:
   explicit ConvolutionKernel(const ConvolutionShape& shape);
 
-  // Weights {outputs / 16, channels / groups, kernel_h, kernel_w, 16}. Writes all of
-  // `top`. `bias` {outputs} may be null.
+  // Weights are {outputs / 16, channels / groups, kernel_h, kernel_w, 16}. Writes all of `top`.
+  // `bias` {outputs} may be null.
   void Run(const float* bottom, const float* weights, const float* bias, float* top);
 
   struct Window {
-    int64_t image, top;  // where it is in planes_ and in a block of the top
+    int64_t image, top;  // offsets in planes_ and in a block of the top
   };
   struct Tap {
-    int64_t image;    // in planes_, from a window's corner in a group
-    int64_t weights;  // its place among those of 16 outputs
+    int64_t image;    // offset in planes_ from a window's corner, within a group
+    int64_t weights;  // offset among the weights of 16 outputs
   };
-  // Windows of which the same taps lie on the image and not on its padding.
+  // Windows that use the same taps; their other taps lie on padding.
   struct Part {
     std::vector<Window> windows;
-    std::vector<Tap> taps;  // {channels / groups, those of one channel}
+    std::vector<Tap> taps;  // {channels / groups, taps of one channel}
     bool all_taps;
   };
 
@@ -47,7 +47,7 @@ class ConvolutionKernel {
   void MakeParts();
 
   const ConvolutionShape shape_;
-  const int64_t height_, width_;  // of an image with its padding, as far as windows reach
+  const int64_t height_, width_;  // of an image including the padding that windows reach
   Buffer planes_;                 // {channels / block, height, width, block}: one image
   std::vector<Part> parts_;
 };

@@ -7,8 +7,8 @@
 namespace millrace {
 namespace {
 
-// A spatial setting is given as a repeated field (one value for both axes, or
-// one per axis) or as a pair of _h and _w fields.
+// A spatial setting is given as a repeated field (one value for both axes, or one per axis) or as a
+// pair of _h and _w fields.
 void ReadPair(const std::string& name, const google::protobuf::RepeatedField<uint32_t>& both,
               bool has_h, uint32_t h, bool has_w, uint32_t w, int64_t fallback, int64_t least,
               int64_t out[2]) {

@@ -4,13 +4,12 @@
 //       weight[o, c, i, j] * bottom[n, C_g*g + c, y*stride_h - pad_h + i*dilation_h,
 //                                                 x*stride_w - pad_w + j*dilation_w]
 //
-// with zeros outside of the bottom; output channel o belongs to group
-// g = o / (num_output/group), which sees C_g = channels/group input channels.
-// Output size per axis: (in + 2 pad - (dilation (kernel - 1) + 1)) / stride + 1,
-// rounded down.
+// with zeros outside the bottom. Output channel o belongs to group g = o / (num_output/group),
+// which reads C_g = channels/group input channels. Output size per axis, rounded down:
+//   (in + 2 pad - (dilation (kernel - 1) + 1)) / stride + 1
 //
-// Learns weight {num_output, channels/group, kernel_h, kernel_w} and, unless
-// bias_term is false, bias {num_output}.
+// The parameters are weight {num_output, channels/group, kernel_h, kernel_w} and, unless bias_term
+// is false, bias {num_output}.
 #ifndef MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
 #define MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
 
@@ -23,12 +22,12 @@ struct ConvolutionGeometry {
   int64_t kernel[2], stride[2], pad[2], dilation[2];  // height, width
   bool bias;
 
-  // How many rows (axis 0) or columns of the bottom a window reaches over.
+  // Number of rows (axis 0) or columns (axis 1) of the bottom that a window spans.
   int64_t Extent(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
-  // Throws FieldError when the kernel does not fit into the padded bottom.
+  // Throws FieldError if the kernel does not fit into the padded bottom.
   Shape TopShape(const Shape& bottom) const;
-  // {group, num_output/group, channels/group, kh, kw}, or without the group
-  // axis when there is one group.
+  // {group, num_output/group, channels/group, kh, kw}; without the group axis if there is one
+  // group.
   Shape GroupedWeightShape() const;
 };
 
@@ -36,14 +35,14 @@ class ConvolutionLayer : public Layer {
  public:
   using Layer::Layer;
 
-  // One top per bottom; all bottoms share the weights and have one shape.
+  // One top per bottom. All bottoms have the same shape and share the weights.
   Arity arity() const override;
   std::set<std::string> fields() const override { return {"convolution_param"}; }
   void SetUp(const Blobs& bottom, const Blobs& top) override;
 
  protected:
-  // What the layer's fields say for a bottom of this shape; may be asked before SetUp. Throws
-  // FieldError.
+  // The geometry that the layer's fields give for a bottom of this shape. May be called before
+  // SetUp. Throws FieldError.
   ConvolutionGeometry ReadGeometry(const Blob& bottom) const;
 
   ConvolutionGeometry geometry_;

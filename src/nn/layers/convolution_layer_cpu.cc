@@ -12,15 +12,15 @@ using onednn::AnyDesc;
 using onednn::Desc;
 using onednn::DescOf;
 
-// Weights stay in the flat array in plain order; each pass converts them to the
-// order that the primitive likes best, which costs under 1 % of it.
+// The weights stay in plain order in the flat array. Each pass converts them to the order that the
+// primitive prefers, which costs under 1 % of the pass.
 class ConvolutionCpu : public ConvolutionLayer {
  public:
   using ConvolutionLayer::ConvolutionLayer;
 
   Layout BottomLayout(int, const Blob& bottom) const override {
-    if (bottom.num_axes() != 4) return Layout::kPlain;  // SetUp refuses it
-    // One channel is the same in both orders.
+    if (bottom.num_axes() != 4) return Layout::kPlain;  // SetUp rejects it
+    // With one channel, plain and channels-innermost order are the same.
     if (bottom.dim(1) == 1 && bottom.layout() == Layout::kPlain) return Layout::kPlain;
     return LayoutFor(ReadGeometry(bottom), bottom.shape(), bottom.shape());
   }
@@ -124,15 +124,16 @@ class ConvolutionCpu : public ConvolutionLayer {
     return windows;
   }
 
-  // Of a bottom or top of `shape`, where bottoms have the shape `bottom`.
+  // The order of a blob of shape `shape`, the bottom or the top of a convolution whose bottoms have
+  // the shape `bottom`.
   Layout LayoutFor(const ConvolutionGeometry& g, const Shape& bottom, const Shape& shape) const {
     if (BetterInPlainOrder(g, bottom)) return Layout::kPlain;
     return FittingLayout(context_.preferred_layout, shape);
   }
 
-  // Groups that fill no vectors and dilated windows have no kernels of oneDNN's in some orders,
-  // but its reference code, which takes hundreds of times as long; in plain order it has matrix
-  // products for them. Other convolutions take the net's order unasked.
+  // In some orders oneDNN computes dilated windows, and groups that do not fill vectors, only with
+  // its reference code, which takes hundreds of times as long. In plain order it uses matrix
+  // products for them. All other convolutions use the net's order.
   bool BetterInPlainOrder(const ConvolutionGeometry& g, const Shape& bottom) const {
     const Layout preferred = context_.preferred_layout;
     const bool usual = g.group == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
@@ -148,7 +149,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     return plain_is_better_;
   }
 
-  // How many of the three passes oneDNN computes by its reference code.
+  // The number of the three passes that oneDNN computes with its reference code.
   static int ReferencePasses(const ConvolutionGeometry& g, const Shape& bottom, Layout layout) {
     const Shape top = g.TopShape(bottom);
     const Windows w = WindowsOf(g, bottom, top);
@@ -173,7 +174,7 @@ class ConvolutionCpu : public ConvolutionLayer {
     return reference(forward) + reference(data) + reference(gradient);
   }
 
-  // The bottom as the primitives see it: with one channel, plain order is
+  // The descriptor of the bottom for the primitives. With one channel, plain order is
   // channels-innermost order.
   Desc SourceDesc(const Blob& bottom, const Blob& top) const {
     const bool one_channel = bottom.dim(1) == 1 && top.layout() == Layout::kNhwc;
@@ -205,7 +206,7 @@ class ConvolutionCpu : public ConvolutionLayer {
                                                   context_.scratch);
   }
 
-  // Where a matrix product is the faster way back (gemm_convolution.h).
+  // Selects matrix products for the backward pass where they are faster (gemm_convolution.h).
   void ConsiderGemm(const Blob& bottom, const Blob& top) {
     const ConvolutionGeometry& g = geometry_;
     const onednn::GemmConvolutionShape shape{bottom.dim(0), bottom.dim(1), bottom.dim(2),
@@ -228,8 +229,8 @@ class ConvolutionCpu : public ConvolutionLayer {
     bias_target_ = onednn::GradientTarget(bias_, bias_, context_.scratch);
   }
 
-  // Where our own kernels compute it, or the gradient of the weights
-  // (convolution_kernel.h, weight_gradient_kernel.h).
+  // Selects this project's own kernels for the forward pass and the weight gradient where they are
+  // faster (convolution_kernel.h, weight_gradient_kernel.h).
   void ConsiderOwnKernels(const Blob& bottom, const Blob& top) {
     const ConvolutionGeometry& g = geometry_;
     const ConvolutionShape shape{bottom.dim(0), g.group,       BlockOf(bottom.layout()),
@@ -301,10 +302,10 @@ class ConvolutionCpu : public ConvolutionLayer {
         context_.scratch);
   }
 
-  // Where channels are innermost and fewer than a vector's lanes, oneDNN's kernels
-  // for 1x1 convolutions gather the bottom of a strided one into scratch memory
-  // at the distance of whole vectors, but reserve that of the channels alone:
-  // they write beyond it, and the gradient is wrong (2.6 to at least 3.12).
+  // Works around a oneDNN bug (2.6 to at least 3.12). If channels are innermost and fewer than a
+  // vector's lanes, the kernels for strided 1x1 convolutions gather the bottom into scratch memory
+  // at intervals of whole vectors, but reserve memory for the channels alone. They write beyond it,
+  // and the gradient is wrong.
   bool WritesBeyondScratch() const {
     constexpr int64_t kMostLanes = 16;
     return described_[1] < kMostLanes && geometry_.kernel[0] * geometry_.kernel[1] == 1 &&
@@ -318,13 +319,13 @@ class ConvolutionCpu : public ConvolutionLayer {
   Layout described_layout_ = Layout::kPlain;
   Desc source_, destination_, bias_;
   Windows windows_;
-  mutable Shape compared_;  // what the next was found for
+  mutable Shape compared_;  // bottom shape that plain_is_better_ holds for
   mutable bool plain_is_better_ = false;
   dnnl::convolution_forward::primitive_desc forward_pd_;
   onednn::Op forward_, backward_data_, backward_weights_;
-  std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // in place of the last two
-  std::unique_ptr<ConvolutionKernel> own_forward_;         // in place of the first one
-  std::unique_ptr<WeightGradient> own_gradient_;           // in place of the last one
+  std::unique_ptr<onednn::GemmConvolutionBackward> gemm_;  // replaces the last two
+  std::unique_ptr<ConvolutionKernel> own_forward_;         // replaces forward_
+  std::unique_ptr<WeightGradient> own_gradient_;           // replaces backward_weights_
   onednn::Reorder weights_in_, weights_back_;
   onednn::GradientTarget weight_target_, bias_target_;
   Buffer weights_, weights_for_data_;

@@ -1,11 +1,11 @@
-// Batches of images and labels from the data wing.
+// Batches of images and labels from the data service (data/data_service.h).
 //
-//   top[0]  N x C x H x W images, transformed as transform_param says
+//   top[0]  N x C x H x W images, transformed according to transform_param
 //   top[1]  N labels (optional)
 //
-// All solvers' layers of one name and scope take their batches from one stream.
-// The tops' memory is the prefetched batch itself, held until the next Forward:
-// data() of the tops changes with every Forward.
+// Layers with the same name and scope, of all solvers, take their batches from one stream. The tops
+// use the memory of the prefetched batch, which the layer holds until the next Forward. data() of
+// the tops therefore changes with every Forward.
 #ifndef MILLRACE_NN_LAYERS_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DATA_LAYER_H_
 
@@ -24,18 +24,18 @@ class DataLayer : public Layer {
 
   Arity arity() const override { return {0, 0, 1, 2}; }
   std::set<std::string> fields() const override { return {"data_param", "transform_param"}; }
-  // Opens the stream and reads one record, for the shape. Throws FieldError.
+  // Opens the stream and reads one record to get the shape. Throws FieldError.
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
-  // Throws what ended the data's threads, naming the record if there is one, and
-  // boost::thread_interrupted once the data service has been stopped.
+  // Throws the error that ended a data thread, naming the record if there is one, and
+  // boost::thread_interrupted after the data service has been stopped.
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
   int64_t batch_size() const override { return param_.data_param().batch_size(); }
 
-  // All batches of past Forwards have been trained on. Until the first call each
-  // Forward marks the batches before it; from then on only this does, so that a
-  // snapshot in the midst of an iteration repeats the whole iteration.
+  // Marks the batches of all past Forwards as consumed. Until the first call, each Forward marks
+  // the batches before it. From then on only EndIteration marks batches, so that after a snapshot
+  // in the middle of an iteration the whole iteration is repeated.
   void EndIteration() override;
 
  private:
@@ -44,8 +44,8 @@ class DataLayer : public Layer {
   std::shared_ptr<BatchStream> stream_;
   ImageSize image_;
   std::unique_ptr<Prefetcher> prefetcher_;
-  ReadyBatch* current_ = nullptr;   // what the tops show
-  std::vector<uint64_t> unmarked_;  // batches of past Forwards
+  ReadyBatch* current_ = nullptr;   // the batch whose memory the tops use
+  std::vector<uint64_t> unmarked_;  // batches of past Forwards, not marked as consumed yet
   bool mark_in_forward_ = true;
 };
 

@@ -1,10 +1,10 @@
-// Dropout (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014), with
-// the scaling done in training. With p = dropout_ratio, 0 <= p < 1:
+// Dropout (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014), scaled during training.
+// With p = dropout_ratio, 0 <= p < 1:
 //   training:  y = m x / (1 - p),   dE/dx = m dE/dy / (1 - p),
 //              where m is 0 with probability p and 1 otherwise
 //   testing:   y = x
-// The mask is a function of (seed, layer, pass) alone. Any memory order goes
-// through unchanged; the layer may work in place.
+// The mask is a function of (seed, layer, pass) alone. The layer accepts any memory order and may
+// work in place.
 #ifndef MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_
 #define MILLRACE_NN_LAYERS_DROPOUT_LAYER_H_
 
@@ -25,11 +25,11 @@ class DropoutLayer : public Layer {
 
  protected:
   bool training() const { return context_.phase == caffe::TRAIN; }
-  // Names the random numbers of the present pass.
+  // Key of the random numbers of the current pass.
   uint64_t MaskKey() const;
 
-  // A value is dropped when its 32 random bits, as a number, are below this:
-  // p in units of 2^-32.
+  // A value is dropped if its 32 random bits, as a number, are below this threshold: p in units of
+  // 2^-32.
   uint32_t threshold_ = 0;
   float scale_ = 1;  // 1 / (1 - p)
 };

@@ -6,10 +6,10 @@
 namespace millrace {
 namespace {
 
-// Philox4x32-10 (see base/rng.h) for this many consecutive counters at once, so
-// that the compiler computes them in the lanes of vectors.
+// Computes Philox4x32-10 (see base/rng.h) for kCounters consecutive counters at once, so that the
+// compiler can use vectors.
 constexpr int kCounters = 16;
-constexpr int kGroup = 4 * kCounters;  // values per group: 4 words a counter
+constexpr int kGroup = 4 * kCounters;  // values per group: 4 words per counter
 
 // words[kCounters * j + c] is word j of the block of counter `first` + c.
 void PhiloxGroup(uint64_t key, uint64_t first, uint32_t* __restrict words) {
@@ -44,7 +44,7 @@ class DropoutLayerCpu : public DropoutLayer {
   void Reshape(const Blobs& bottom, const Blobs& top) override {
     DropoutLayer::Reshape(bottom, top);
     if (!training()) return;
-    // In whole groups, so that the mask is written without a rest.
+    // Whole groups, so that the mask is written without a remainder loop.
     const size_t bytes = (bottom[0]->count() + kGroup - 1) / kGroup * kGroup;
     if (mask_.bytes() < bytes) mask_ = Buffer(HostMemory(), bytes);
   }
@@ -86,14 +86,14 @@ class DropoutLayerCpu : public DropoutLayer {
     }
   }
 
-  // `out` may be `in`.
+  // `out` may equal `in`.
   void Mask(const float* in, int64_t count, float* out) const {
     const auto* mask = mask_.get<uint8_t>();
     const float scale = scale_;
     ForEachLane(count, [=](int64_t i) { out[i] = in[i] * (static_cast<float>(mask[i]) * scale); });
   }
 
-  Buffer mask_;  // one byte a value: 1 = kept
+  Buffer mask_;  // one byte per value: 1 = kept
 };
 
 const RegisterLayer<DropoutLayerCpu> registered("Dropout", DeviceType::kCpu);

@@ -10,7 +10,7 @@ using Dims = google::protobuf::RepeatedField<uint32_t>;
 
 std::string At(const char* field) { return StrCat("dummy_data_param.", field); }
 
-// Whether a field is there once for all `tops` or once for each.
+// Throws FieldError unless a field is given once for all `tops` or once per top.
 void CheckGiven(const std::string& field, int given, int tops) {
   if (given == 1 || given == tops) return;
   throw FieldError(field, given, " given, expected 1",

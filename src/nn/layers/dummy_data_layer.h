@@ -1,10 +1,9 @@
-// Made-up data: every top is filled by a filler. A constant top is filled once;
-// the others anew in every pass, from the stream of random numbers that
-// (seed, layer, pass) names.
+// Synthetic data: a filler fills every top. A constant top is filled once. The other tops are
+// filled in every pass, from the random stream with the key (seed, layer, pass).
 //
-// Shapes come from `shape`, or from the legacy num, channels, height and width;
-// each is given once for all tops or once per top, and so is `data_filler`
-// (none: zeros).
+// Shapes come from `shape`, or from the legacy num, channels, height and width. Each field,
+// including `data_filler`, is given once for all tops or once per top. Without a `data_filler` the
+// tops are zero.
 #ifndef MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DUMMY_DATA_LAYER_H_
 
@@ -30,9 +29,9 @@ class DummyDataLayer : public Layer {
   }
 
  protected:
-  // Of each top, set by SetUp.
+  // One per top, set by SetUp.
   std::vector<caffe::FillerParameter> fillers_;
-  // Whether the constant tops still have to be written.
+  // Whether the constant tops are still unwritten.
   bool first_pass_ = true;
 
  private:

@@ -9,14 +9,14 @@ namespace {
 
 using Float = Avx2::Float;
 constexpr int64_t kLanes = Avx2::kLanes;
-constexpr int64_t kColumns = 2 * kLanes;  // of a tile: a cache line
-constexpr int64_t kRows = 6;              // 6 x 2 sums fill 12 of 16 registers
+constexpr int64_t kColumns = 2 * kLanes;  // per tile: one cache line
+constexpr int64_t kRows = 6;              // per tile: 6 x 2 sums fill 12 of 16 registers
 
 // One function for each height of a tile, 1 to kRows.
 #define MILLRACE_HEIGHTS(of) \
   { of<1>, of<2>, of<3>, of<4>, of<5>, of<6> }
 
-// {rows / kColumns, columns, kColumns} from {rows, columns}, filled up with zeros.
+// Packs {rows, columns} as {rows / kColumns, columns, kColumns}, padded with zeros.
 void PackTransposed(int64_t rows, int64_t columns, const float* from, float* to) {
   for (int64_t i = 0; i < rows; i += kColumns, from += kColumns * columns) {
     const int64_t height = std::min(kColumns, rows - i);
@@ -27,8 +27,8 @@ void PackTransposed(int64_t rows, int64_t columns, const float* from, float* to)
   }
 }
 
-// {columns / width, rows, width} from {rows, columns} whose rows lie `distance`
-// apart; the last part may be narrower.
+// Packs {rows, columns}, whose rows are `distance` apart, as {columns / width, rows, width}; the
+// last part may be narrower.
 void PackParts(int64_t rows, int64_t columns, int64_t width, const float* from, int64_t distance,
                float* to) {
   for (int64_t j = 0; j < columns; j += width) {
@@ -39,14 +39,14 @@ void PackParts(int64_t rows, int64_t columns, int64_t width, const float* from, 
   }
 }
 
-// Parts of the bottom of so many inputs stay in an L2 cache beside the weights
-// that pass by.
+// Number of inputs processed together: their part of the bottom stays in an L2 cache beside the
+// weights that are read past it.
 constexpr int64_t kInputsTogether = 2048;
 int64_t PaddedRows(const InnerProductShape& s) {
   return (s.rows + kColumns - 1) / kColumns * kColumns;
 }
 
-// sums[i][j] (+)= sum over k < steps of weights[i][k] * bottom[k][j], for kColumns j.
+// sums[i][j] (+)= sum over k < steps of weights[i][k] * bottom[k][j], for kColumns values of j.
 template <int kOutputs>
 MILLRACE_AVX2 void ForwardTile(const InnerProductShape& s, int64_t steps, const float* bottom,
                                const float* weights, float* sums, bool add) {
@@ -70,7 +70,7 @@ MILLRACE_AVX2 void ForwardTile(const InnerProductShape& s, int64_t steps, const 
   }
 }
 
-// Transposed: the sums of a tile are those of 6 outputs for 16 rows.
+// The result is transposed: a tile has the sums of 6 outputs for 16 rows.
 void Forward(const InnerProductShape& s, const float* packed, const float* weights, float* sums) {
   static constexpr decltype(&ForwardTile<1>) kTiles[] = MILLRACE_HEIGHTS(ForwardTile);
   for (int64_t k = 0; k < s.inputs; k += kInputsTogether) {
@@ -85,20 +85,19 @@ void Forward(const InnerProductShape& s, const float* packed, const float* weigh
   }
 }
 
-// On the way back so many inputs are worked on together that what belongs to them,
-// of all rows, stays in an L1 cache while all outputs pass by.
+// Number of inputs processed together in the backward passes: their values, of all rows, stay in an
+// L1 cache during the loop over all outputs.
 int64_t InputsPassed(const InnerProductShape& s) {
   constexpr int64_t kFloats = 4096;
   return std::max(kFloats / s.rows / kColumns, int64_t{1}) * kColumns;
 }
 
-// Prefetch so many rows of weights ahead: twice as many as are worked on.
+// Number of weight rows to prefetch ahead: twice the rows of a tile.
 constexpr int64_t kAhead = 2 * kRows;
 
-// sums[m][j] += sum over o < kOutputs of top_diff[m][o] * weights[o][j], for kColumns j.
-// The weights stay in registers, so that they are read once and in their order;
-// rows of them at distances that are powers of two would displace each other in a
-// cache.
+// sums[m][j] += sum over o < kOutputs of top_diff[m][o] * weights[o][j], for kColumns values of j.
+// The weights stay in registers, so that they are read once and in memory order. In a cache, rows
+// whose distances are powers of two would evict each other.
 template <int kOutputs>
 MILLRACE_INLINE_AVX2 void DataTile(const InnerProductShape& s, const float* top_diff,
                                    const float* weights, float* sums) {
@@ -132,12 +131,12 @@ MILLRACE_AVX2 void DataTiles(const InnerProductShape& s, int64_t inputs, const f
   }
 }
 
-// weight_diff[o][j] = sum over rows m of top_diff[m][o] * bottom[m][j], for kColumns j.
+// weight_diff[o][j] = sum over rows m of top_diff[m][o] * bottom[m][j], for kColumns values of j.
 template <int kOutputs>
 MILLRACE_INLINE_AVX2 void WeightTile(const InnerProductShape& s, const float* top_diff,
                                      const float* bottom, float* weight_diff) {
   Float sum[kOutputs][2] = {};
-  // A store waits for its cache line; streaming stores take longer yet.
+  // A store waits for its cache line, hence the prefetch; streaming stores take even longer.
 #pragma GCC unroll 8
   for (int o = 0; o < kOutputs; ++o) {
     __builtin_prefetch(weight_diff + (o + kAhead) * s.inputs, /*to write*/ 1);
@@ -173,8 +172,8 @@ bool InnerProductKernelFits(const InnerProductShape& s) {
 }
 
 bool InnerProductKernelPays(const InnerProductShape& s) {
-  // With more rows arithmetic counts, with fewer oneDNN multiplies by a vector.
-  // Small weights stay in cache, and gain nothing.
+  // With more rows arithmetic dominates; with fewer oneDNN uses matrix-vector products. Small
+  // weights stay in cache and gain nothing.
   const bool large = s.inputs * s.outputs >= int64_t{1} << 20;
   return BestSimd() == Simd::kAvx2 && InnerProductKernelFits(s) && large && s.rows >= 8 &&
          s.rows <= 64;

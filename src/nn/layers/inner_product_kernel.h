@@ -1,10 +1,9 @@
-// Products of small batches with the weights of an inner product, for processors
-// with AVX2 but not AVX-512.
+// Inner products of small batches, for processors with AVX2 but not AVX-512.
 //
-// With few rows what counts is to pass over the weights once, in the order that
-// they lie in. oneDNN 2.6's matrix product copies them into another order first,
-// into memory that it allocates anew in each call. The gradient of the weights is
-// what is then written once, each line of it asked for long before.
+// With few rows, reading the weights takes most of the time. These functions read the weights once,
+// in memory order. oneDNN 2.6's matrix product first copies them into another order, into memory
+// that it allocates in each call. The gradient of the weights is written once, and each of its
+// cache lines is prefetched well before.
 #ifndef MILLRACE_NN_LAYERS_INNER_PRODUCT_KERNEL_H_
 #define MILLRACE_NN_LAYERS_INNER_PRODUCT_KERNEL_H_
 
@@ -18,13 +17,13 @@ struct InnerProductShape {
   int64_t rows, inputs, outputs;
 };
 
-// Whether the functions below can do it: this processor has AVX2, and `inputs` is
-// a multiple of 16.
+// Whether the functions below support the shape: this processor has AVX2, and `inputs` is a
+// multiple of 16.
 bool InnerProductKernelFits(const InnerProductShape& shape);
-// Whether they also take less time here than oneDNN's primitives.
+// Whether they are also faster on this processor than oneDNN's primitives.
 bool InnerProductKernelPays(const InnerProductShape& shape);
 
-// What each function needs as `scratch`.
+// The bytes of `scratch` that each function needs.
 size_t InnerProductScratchBytes(const InnerProductShape& shape);
 
 // `bias` {outputs} may be null.

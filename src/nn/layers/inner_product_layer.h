@@ -1,8 +1,8 @@
 // A fully connected layer: top = bottom W^T + bias.
 //
-// The bottom's axes before `axis` count M rows, those from it on K columns;
-// top has the leading axes and num_output. W is {num_output, K}, or
-// {K, num_output} with `transpose`; bias {num_output} unless bias_term is false.
+// The axes of the bottom before `axis` form M rows, the axes from `axis` on form K columns. The top
+// has the axes of the rows, then num_output. W is {num_output, K}, or {K, num_output} with
+// `transpose`. The bias is {num_output}, absent if bias_term is false.
 #ifndef MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
 #define MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
 

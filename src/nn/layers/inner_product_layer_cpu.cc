@@ -8,8 +8,7 @@ namespace {
 using onednn::Desc;
 using onednn::DescOf;
 
-// Works on the weights where they are: converting them would cost more than a
-// better order gains.
+// Uses the weights in place: converting them would cost more than a better order gains.
 class InnerProductCpu : public InnerProductLayer {
  public:
   using InnerProductLayer::InnerProductLayer;
@@ -21,7 +20,7 @@ class InnerProductCpu : public InnerProductLayer {
     described_rows_ = rows;
     shape_ = {rows, inputs_, outputs_};
     by_hand_ = !transpose() && InnerProductKernelPays(shape_);
-    if (by_hand_) scratch();  // reserve now: computing allocates nothing
+    if (by_hand_) scratch();  // reserve now, so that the passes do not allocate
     onednn::Describe("inner product", [&] { DescribeAll(rows); });
   }
 
@@ -114,7 +113,7 @@ class InnerProductCpu : public InnerProductLayer {
 
   int64_t described_rows_ = -1;
   InnerProductShape shape_{};
-  bool by_hand_ = false;  // by the functions of inner_product_kernel.h, not by primitives
+  bool by_hand_ = false;  // use inner_product_kernel.h instead of primitives
   onednn::Op forward_, backward_data_, backward_weights_;
   onednn::GradientTarget weight_target_, bias_target_;
 };

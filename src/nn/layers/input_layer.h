@@ -1,5 +1,5 @@
-// Tops of given shapes whose values somebody else writes: the inputs of a net
-// that is fed by hand. input_param.shape: one for all tops, or one for each.
+// Tops of given shapes whose values the caller writes: the inputs of a net without a data layer.
+// input_param.shape is given once for all tops or once per top.
 #ifndef MILLRACE_NN_LAYERS_INPUT_LAYER_H_
 #define MILLRACE_NN_LAYERS_INPUT_LAYER_H_
 
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// There is nothing to compute, so one class serves every device.
+// The layer computes nothing, so one class serves every device.
 class InputLayer : public Layer {
  public:
   using Layer::Layer;
@@ -18,7 +18,7 @@ class InputLayer : public Layer {
   std::set<std::string> fields() const override { return {"input_param"}; }
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
-  // Leaves the tops as they are: whoever feeds the net may have changed them.
+  // Keeps the shapes of the tops: the caller may have changed them.
   void Reshape(const Blobs& bottom, const Blobs& top) override { (void)bottom, (void)top; }
   void Forward(const Blobs& bottom, const Blobs& top) override { (void)bottom, (void)top; }
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,

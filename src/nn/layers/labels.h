@@ -1,5 +1,5 @@
-// Class labels as layers read them: floats that stand for small integers, one
-// for each (outer, inner) position of the scores (see AxisView).
+// Class labels as layers read them: floats that hold small integers, one for each (outer, inner)
+// position of the scores (see AxisView).
 #ifndef MILLRACE_NN_LAYERS_LABELS_H_
 #define MILLRACE_NN_LAYERS_LABELS_H_
 
@@ -16,16 +16,16 @@ class Labels {
  public:
   static constexpr int64_t kIgnored = -1;
 
-  // `layer` is what errors call the reader.
+  // `layer` is the layer's name in error messages.
   Labels(std::string layer, std::optional<int> ignored)
       : layer_(std::move(layer)), ignored_(ignored) {}
 
   // Throws Error unless `labels` holds one value for each position of `view`.
   void CheckShape(const Blob& labels, const AxisView& view) const;
 
-  // The class at (outer, inner) of `labels`, a plain array in host memory, or
-  // kIgnored. Throws Error naming the layer, the label, its position and the
-  // number of classes if it is not a class.
+  // Returns the class at (outer, inner) of `labels`, a plain array in host memory, or kIgnored.
+  // Throws Error naming the layer, the label, its position and the number of classes if the label
+  // is not a class.
   int64_t Class(const float* labels, const AxisView& view, int64_t outer, int64_t inner) const {
     const float value = labels[outer * view.inner + inner];
     if (ignored_ && value == static_cast<float>(*ignored_)) return kIgnored;

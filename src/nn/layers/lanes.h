@@ -1,5 +1,5 @@
-// Loops over arrays in a form that the compiler turns into vector code at -O2:
-// it does so only where the trip count is a constant.
+// Loops over arrays that the compiler vectorises at -O2, which it does only if the trip count is a
+// constant.
 #ifndef MILLRACE_NN_LAYERS_LANES_H_
 #define MILLRACE_NN_LAYERS_LANES_H_
 
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// Calls body(0), ..., body(count - 1), 16 at a time. The calls may happen in any
-// order: none may depend on another.
+// Calls body(0), ..., body(count - 1), 16 at a time. The calls may happen in any order and must be
+// independent.
 template <typename Body>
 inline void ForEachLane(int64_t count, Body body) {
   constexpr int64_t kLanes = 16;

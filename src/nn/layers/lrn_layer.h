@@ -2,9 +2,9 @@
 //
 //   top = bottom / (k + alpha/n * sum of bottom^2 over the region)^beta
 //
-// ACROSS_CHANNELS: the region is local_size channels around this one, n =
-// local_size. WITHIN_CHANNEL: a local_size x local_size window around this
-// value, n = local_size^2. Beyond the edges there are zeros; n stays.
+// ACROSS_CHANNELS: the region is local_size channels around this one, n = local_size.
+// WITHIN_CHANNEL: the region is a local_size x local_size window around this value, n =
+// local_size^2. Values beyond the edges are zero; n does not change there.
 #ifndef MILLRACE_NN_LAYERS_LRN_LAYER_H_
 #define MILLRACE_NN_LAYERS_LRN_LAYER_H_
 

@@ -43,8 +43,8 @@ class LrnCpu : public LrnLayer {
  private:
   void DescribeBoth(const Desc& data) {
     const caffe::LRNParameter& param = param_.lrn_param();
-    // A region of one value is the same either way, and oneDNN 2.6 crashes when it makes
-    // its AVX-512 kernel across so few channels.
+    // Both algorithms give the same result for a region of one value, and oneDNN 2.6 crashes when
+    // it creates its AVX-512 across-channels kernel for one.
     const dnnl::algorithm algorithm = across() && param.local_size() > 1
                                           ? dnnl::algorithm::lrn_across_channels
                                           : dnnl::algorithm::lrn_within_channel;

@@ -9,10 +9,10 @@
 namespace millrace {
 namespace {
 
-// The loops take kLanes channels at a time, and the last kLanes together with some
-// once more; where there are fewer, one by one.
+// The loops process kLanes channels at a time. The last vector may overlap the one before. With
+// fewer than kLanes channels, they process one channel at a time.
 
-// Takes `value`, of window position `position`, where it is larger than `best`.
+// Replaces `best` with `value`, of window position `position`, where `value` is larger.
 template <typename Set>
 inline __attribute__((always_inline)) void TakeLarger(typename Set::Float value, int32_t position,
                                                       typename Set::Float* best,
@@ -22,7 +22,7 @@ inline __attribute__((always_inline)) void TakeLarger(typename Set::Float value,
   *best_at = larger ? typename Set::Int{} + position : *best_at;
 }
 
-// A whole window of kSide x kSide from `corner` on: no bounds to compute.
+// Computes a complete kSide x kSide window that starts at `corner`: no bounds to compute.
 template <typename Set, int kSide>
 inline __attribute__((always_inline)) void ForwardSquare(int64_t row, int64_t inner,
                                                          const float* corner, float* top,
@@ -47,7 +47,7 @@ inline __attribute__((always_inline)) void ForwardSquare(int64_t row, int64_t in
   }
 }
 
-// One top position.
+// Computes one top position. `first` is the window position of its first bottom value.
 template <typename Set>
 inline __attribute__((always_inline)) void ForwardWindow(const PoolingGeometry& g,
                                                          const SpatialView& bottom_view, Range rows,
@@ -126,8 +126,8 @@ inline __attribute__((always_inline)) void ForwardLoop(const PoolingGeometry& g,
   }
 }
 
-// One bottom position: gathers from the windows over it. `first`: its place in the
-// first of them.
+// Computes one bottom position: sums over the windows that contain it. `first` is its window
+// position in the first of them.
 template <typename Set>
 inline __attribute__((always_inline)) void BackwardPosition(const PoolingGeometry& g,
                                                             const SpatialView& top_view, Range rows,
@@ -217,7 +217,7 @@ void MaxPoolForward(const PoolingGeometry& g, const SpatialView& bottom_view,
 void MaxPoolBackward(const PoolingGeometry& g, const SpatialView& bottom_view,
                      const SpatialView& top_view, const float* top_diff, const int32_t* which,
                      float* diff) {
-  std::vector<Range> columns;  // found once: a division takes longer than a position
+  std::vector<Range> columns;  // computed once: a division takes longer than a position
   for (int64_t x = 0; x < bottom_view.width; ++x) {
     columns.push_back(WindowsOver(g, 1, x, top_view.width));
   }

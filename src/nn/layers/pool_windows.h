@@ -1,6 +1,6 @@
-// Which part of the bottom a pooling window covers, and which windows cover a
-// position of the bottom; along one axis (0: height, 1: width). For the kernels
-// that pool where channels are innermost.
+// The part of the bottom that a pooling window covers, and the windows that cover a position of the
+// bottom, along one axis (0: height, 1: width). For the pooling kernels for channels-innermost
+// memory orders.
 #ifndef MILLRACE_NN_LAYERS_POOL_WINDOWS_H_
 #define MILLRACE_NN_LAYERS_POOL_WINDOWS_H_
 
@@ -16,13 +16,14 @@ struct Range {
   int64_t begin, end;
 };
 
-// The part of window `index` that lies in the bottom.
+// The part of window `index` that lies inside the bottom.
 inline Range WindowOf(const PoolingGeometry& g, int axis, int64_t index, int64_t size) {
   const int64_t begin = index * g.stride[axis] - g.pad[axis];
   return {std::max<int64_t>(begin, 0), std::min(begin + g.kernel[axis], size)};
 }
 
-// The windows that hold bottom position `position`. Divides: hoist it.
+// The windows that contain bottom position `position`. Divides, so callers hoist it out of inner
+// loops.
 inline Range WindowsOver(const PoolingGeometry& g, int axis, int64_t position, int64_t windows) {
   const int64_t shifted = position + g.pad[axis];
   const int64_t first =
@@ -30,7 +31,7 @@ inline Range WindowsOver(const PoolingGeometry& g, int axis, int64_t position, i
   return {first, std::min(shifted / g.stride[axis] + 1, windows)};
 }
 
-// The widest instruction set that is not wider than a position's channels.
+// The best instruction set, except AVX-512 if a position's channels do not fill one of its vectors.
 inline Simd FittingSimd(int64_t inner) {
   const Simd best = BestSimd();
   return best == Simd::kAvx512 && inner < Avx512::kLanes ? Simd::kAvx2 : best;

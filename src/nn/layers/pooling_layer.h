@@ -1,15 +1,15 @@
 // Max and average pooling over the last two axes of a 4-axis blob.
 //
-// Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded
-// up (or down with round_mode: FLOOR); a last window that would begin beyond the
-// bottom and its leading padding is dropped. (Without padding Caffe keeps such a
-// window, which only a stride above the kernel can make; it holds no values.)
+// Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded up (or down with
+// round_mode: FLOOR). A last window that would begin beyond the bottom and its leading padding is
+// dropped. (Without padding Caffe keeps such a window. It occurs only with a stride above the
+// kernel size and contains no values.)
 //
-//   MAX: top = the largest bottom value in the window; the gradient goes to it.
+//   MAX: top = the largest bottom value in the window; its gradient goes to that value.
 //   AVE: top = the sum of the window over the bottom, divided by the size of the
 //        window clipped to the padded bottom, [-pad, in + pad).
 //
-// global_pooling takes the whole bottom as one window.
+// With global_pooling the whole bottom is one window.
 #ifndef MILLRACE_NN_LAYERS_POOLING_LAYER_H_
 #define MILLRACE_NN_LAYERS_POOLING_LAYER_H_
 
@@ -19,7 +19,7 @@ namespace millrace {
 
 struct PoolingGeometry {
   int64_t kernel[2], stride[2], pad[2];  // height, width
-  int64_t overhang[2];  // how far the last window reaches beyond the bottom; may be negative
+  int64_t overhang[2];  // extent of the last window beyond the bottom; may be negative
 };
 
 class PoolingLayer : public Layer {
@@ -30,7 +30,7 @@ class PoolingLayer : public Layer {
   void SetUp(const Blobs& bottom, const Blobs& top) override;
 
  protected:
-  // Also completes geometry_ for this bottom.
+  // Also sets the fields of geometry_ that depend on the bottom.
   Shape TopShape(const Shape& bottom);
   bool is_max() const { return param_.pooling_param().pool() == caffe::PoolingParameter::MAX; }
 

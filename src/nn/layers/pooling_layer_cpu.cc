@@ -78,10 +78,10 @@ class PoolingCpu : public PoolingLayer {
   }
 
  private:
-  // Caffe divides an average by the window clipped to [-pad, in + pad). oneDNN
-  // divides by the whole window, or by its part inside the bottom. With pad 0
-  // the latter agrees everywhere; otherwise the former does, but for the last
-  // windows that reach beyond the trailing padding: these get a factor.
+  // Caffe divides an average by the size of the window clipped to [-pad, in + pad). oneDNN divides
+  // by the size of the whole window, or of its part inside the bottom. With pad 0, the part inside
+  // the bottom always agrees with Caffe. With padding, the whole window agrees except for the last
+  // windows, which reach beyond the trailing padding: these need a correction factor.
   void FindCorrections(const Blob& bottom, const Blob& top) {
     const PoolingGeometry& g = geometry_;
     const bool padded = g.pad[0] > 0 || g.pad[1] > 0;
@@ -145,7 +145,7 @@ class PoolingCpu : public PoolingLayer {
   Shape described_;
   Layout described_layout_ = Layout::kPlain;
   SpatialView bottom_view_{}, top_view_{};
-  bool by_hand_ = false;  // channels are innermost: our own kernels
+  bool by_hand_ = false;  // channels are innermost: use this project's kernels
   bool exclude_padding_ = true, corrected_ = false;
   std::vector<float> factor_[2];  // per output row, per output column
   onednn::Op forward_, backward_;

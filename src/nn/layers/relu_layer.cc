@@ -4,7 +4,7 @@ namespace millrace {
 
 void ReluLayer::SetUp(const Blobs& bottom, const Blobs& top) {
   if (bottom[0] == top[0] && slope() < 0) {
-    // The sign of the input could not be told from the output.
+    // The output does not determine the sign of the input.
     throw FieldError("relu_param.negative_slope", slope(),
                      " given, but in place it must not be negative");
   }

@@ -1,5 +1,5 @@
-// Rectified linear unit: top = max(0, bottom) + negative_slope * min(0, bottom).
-// Works in place, and in any order in memory.
+// Rectified linear unit: top = max(0, bottom) + negative_slope * min(0, bottom). May work in place;
+// accepts any memory order.
 #ifndef MILLRACE_NN_LAYERS_RELU_LAYER_H_
 #define MILLRACE_NN_LAYERS_RELU_LAYER_H_
 

@@ -12,7 +12,7 @@ class ReluCpu : public ReluLayer {
     ReluLayer::Reshape(bottom, top);
     if (bottom[0]->count() == described_count_) return;
     described_count_ = bottom[0]->count();
-    // Elementwise: the order in memory does not matter, so one long axis will do.
+    // Elementwise: the memory order does not matter, so one axis suffices.
     const onednn::Desc data = onednn::DescOf({described_count_});
     const dnnl::eltwise_forward::desc forward(dnnl::prop_kind::forward_training,
                                               dnnl::algorithm::eltwise_relu, data, slope());
@@ -32,7 +32,7 @@ class ReluCpu : public ReluLayer {
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()}, {DNNL_ARG_DST, top[0]->data()}});
   }
 
-  // In place the bottom holds the output by now, which has the input's sign.
+  // In place, the bottom already holds the output, which has the sign of the input.
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;

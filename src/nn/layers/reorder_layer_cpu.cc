@@ -1,6 +1,5 @@
-// Converts a 4-axis blob between orders in memory. Nets insert it by themselves
-// where a layer needs another order than its bottom has; the order it converts
-// to is context.preferred_layout.
+// Converts a 4-axis blob between memory orders. Nets insert this layer where a layer needs another
+// order than its bottom has. The target order is the context's preferred_layout.
 #include "nn/onednn/onednn.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-// Shapes that a net's description gives outright.
+// Checks of the shapes that a net description gives explicitly.
 #ifndef MILLRACE_NN_LAYERS_SHAPE_FIELD_H_
 #define MILLRACE_NN_LAYERS_SHAPE_FIELD_H_
 
@@ -12,11 +12,11 @@
 
 namespace millrace {
 
-// The format's own bound on the values of one blob.
+// Caffe's limit on the number of values in one blob.
 inline constexpr int64_t kMaxBlobCount = std::numeric_limits<int32_t>::max();
 
-// Throws FieldError(`field`, ...) if a blob of `dim` times `count` values is
-// larger than the format allows, or `dim` is not positive; returns the product.
+// Returns `count` * `dim`. Throws FieldError(`field`, ...) if a blob of that many values is larger
+// than the format allows, or if `dim` is not positive.
 inline int64_t CheckedProduct(int64_t count, int64_t dim, const std::string& field) {
   if (dim <= 0) throw FieldError(field, dim, " given, expected a positive number");
   if (dim > kMaxBlobCount / count) {
@@ -25,7 +25,7 @@ inline int64_t CheckedProduct(int64_t count, int64_t dim, const std::string& fie
   return count * dim;
 }
 
-// `shape` as a Shape. Throws FieldError("<field>.dim[i]", ...).
+// Converts `shape` to a Shape. Throws FieldError("<field>.dim[i]", ...).
 inline Shape CheckedShape(const caffe::BlobShape& shape, const std::string& field) {
   int64_t count = 1;
   for (int i = 0; i < shape.dim_size(); ++i) {

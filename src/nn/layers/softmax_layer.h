@@ -1,9 +1,8 @@
-// Softmax along one axis. The axes before it are the outer ones, those after it
-// the inner ones; for every outer i, inner j and class c
+// Softmax along one axis. The axes before it are the outer ones, those after it the inner ones. For
+// every outer i, inner j and class c
 //   y[i][c][j] = exp(x[i][c][j]) / sum over k of exp(x[i][k][j])
 //   dE/dx[i][c][j] = y[i][c][j] (dE/dy[i][c][j] - sum over k of dE/dy[i][k][j] y[i][k][j])
-// The largest x is subtracted first, which changes nothing but the range. The
-// layer may work in place.
+// The largest x is subtracted first, which only prevents overflow. The layer may work in place.
 #ifndef MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_
 #define MILLRACE_NN_LAYERS_SOFTMAX_LAYER_H_
 
@@ -11,16 +10,16 @@
 
 namespace millrace {
 
-// A blob seen from one of its axes.
+// A blob viewed along one of its axes.
 struct AxisView {
   AxisView() = default;
-  // `axis` may be negative; throws FieldError(`field`, ...) if it does not exist.
+  // `axis` may be negative. Throws FieldError(`field`, ...) if the axis does not exist.
   AxisView(const Blob& blob, int axis, const char* field);
 
   int64_t outer = 0, classes = 0, inner = 0;
 };
 
-// Softmax of plain arrays in host memory; `out` may be `in`.
+// Softmax of plain arrays in host memory. `out` may equal `in`.
 void SoftmaxCpu(const AxisView& view, const float* in, float* out);
 
 class SoftmaxLayer : public Layer {

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Inner positions that are worked on together; their sums stay on the stack.
+// Inner positions that are processed together; their sums stay on the stack.
 constexpr int64_t kTile = 64;
 
 // One row whose classes are consecutive.
@@ -23,8 +23,7 @@ void SoftmaxRow(const float* in, int64_t classes, float* out) {
   ForEachLane(classes, [=](int64_t c) { out[c] *= factor; });
 }
 
-// `width` <= kTile rows whose values of one class are consecutive and whose
-// classes are `stride` apart.
+// `width` <= kTile rows. The values of one class are consecutive; the classes are `stride` apart.
 void SoftmaxTile(const float* in, int64_t classes, int64_t stride, int64_t width, float* out) {
   float largest[kTile], sum[kTile] = {};
   std::copy_n(in, width, largest);
@@ -43,7 +42,7 @@ void SoftmaxTile(const float* in, int64_t classes, int64_t stride, int64_t width
   }
 }
 
-// Gradient of rows as in SoftmaxTile; `out` may be `top_diff`.
+// Gradient of rows laid out as in SoftmaxTile. `out` may equal `top_diff`.
 void GradientTile(const float* top, const float* top_diff, int64_t classes, int64_t stride,
                   int64_t width, float* out) {
   float dot[kTile] = {};

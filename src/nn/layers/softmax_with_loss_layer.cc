@@ -38,7 +38,7 @@ double SoftmaxWithLossLayer::Normalizer(int64_t valid) const {
     case caffe::LossParameter::NONE:
       break;
   }
-  // A batch whose labels are all ignored has no loss rather than no number.
+  // The loss of a batch whose labels are all ignored is 0, not NaN.
   return static_cast<double>(std::max<int64_t>(normalizer, 1));
 }
 

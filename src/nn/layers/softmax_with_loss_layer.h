@@ -1,15 +1,15 @@
-// Multinomial logistic loss of the softmax of the scores. Bottoms: scores x,
-// labels l (one per position, see Labels). With p the softmax of x along
-// softmax_param.axis,
+// Multinomial logistic loss of the softmax of the scores. Bottoms: scores x, labels l (one per
+// position, see Labels). With p the softmax of x along softmax_param.axis,
 //   top[0] = 1/Z sum over positions of -log max(p[l], FLT_MIN)
 //   dE/dx[c] = w/Z (p[c] - [c = l]),   w = dE/dtop[0] (the loss weight)
-// Positions with loss_param.ignore_label count neither in the sum nor in the
-// gradient. Z, at least 1, by loss_param.normalization:
-//   FULL all positions; VALID those not ignored (the default); BATCH_SIZE the
-//   outer positions; NONE 1
-// The legacy loss_param.normalize means VALID (true) or BATCH_SIZE (false) where
-// normalization is not given.
-// top[1], if wanted, is p; no gradient flows back from it.
+// Positions with loss_param.ignore_label count neither in the sum nor in the gradient. Z is at
+// least 1. loss_param.normalization selects it:
+//   FULL        all positions
+//   VALID       positions that are not ignored (the default)
+//   BATCH_SIZE  outer positions
+//   NONE        1
+// Without normalization, the legacy loss_param.normalize means VALID (true) or BATCH_SIZE (false).
+// top[1] (optional) is p; no gradient flows back from it.
 #ifndef MILLRACE_NN_LAYERS_SOFTMAX_WITH_LOSS_LAYER_H_
 #define MILLRACE_NN_LAYERS_SOFTMAX_WITH_LOSS_LAYER_H_
 
@@ -35,7 +35,7 @@ class SoftmaxWithLossLayer : public Layer {
   void Reshape(const Blobs& bottom, const Blobs& top) override;
 
  protected:
-  // Z, given how many positions are not ignored.
+  // Returns Z for `valid` positions that are not ignored.
   double Normalizer(int64_t valid) const;
 
   AxisView view_;

@@ -25,7 +25,7 @@ class SoftmaxWithLossLayerCpu : public SoftmaxWithLossLayer {
         const int64_t label = labels_->Class(labels, view_, i, j);
         if (label == Labels::kIgnored) continue;
         const float p = probability[(i * view_.classes + label) * view_.inner + j];
-        // In this order a probability that is not a number stays visible.
+        // With this order of arguments, std::max returns a NaN probability.
         loss -= std::log(std::max(p, FLT_MIN));
         ++valid;
       }

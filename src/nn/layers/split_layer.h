@@ -1,8 +1,8 @@
-// One blob for several consumers, inserted by the net where a blob is consumed
-// more than once:
-//   top[i] = bottom                        (the same memory, nothing is copied)
+// Distributes one blob to several consumers. The net inserts it where a blob is consumed more than
+// once:
+//   top[i] = bottom                        (shared memory, no copy)
 //   dE/dbottom = sum over i of dE/dtop[i]
-// Any memory order goes through unchanged.
+// Accepts any memory order.
 #ifndef MILLRACE_NN_LAYERS_SPLIT_LAYER_H_
 #define MILLRACE_NN_LAYERS_SPLIT_LAYER_H_
 

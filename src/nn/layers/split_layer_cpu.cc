@@ -13,7 +13,7 @@ class SplitLayerCpu : public SplitLayer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     if (!propagate_down[0]) return;
-    // A top without a diff has a consumer that no gradient comes from (Accuracy).
+    // A top without a diff has a consumer that computes no gradient (Accuracy).
     std::vector<const float*> parts;
     for (const Blob* blob : top) {
       if (blob->has_diff()) parts.push_back(blob->diff());

@@ -8,25 +8,25 @@ namespace millrace {
 namespace {
 
 using Float = Avx2::Float;
-constexpr int64_t kBlock = Avx2::kLanes;   // channels of the top that lie together
-constexpr int64_t kPair = 2 * kBlock;      // outputs that are worked on together
-constexpr int64_t kTaps = 6;               // 6 x 2 sums fill 12 of 16 registers
-constexpr int64_t kTogetherBytes = 16384;  // of the top's gradient, in an L1 cache
+constexpr int64_t kBlock = Avx2::kLanes;   // output channels per block
+constexpr int64_t kPair = 2 * kBlock;      // outputs that are processed together
+constexpr int64_t kTaps = 6;               // per tile: 6 x 2 sums fill 12 of 16 registers
+constexpr int64_t kTogetherBytes = 16384;  // of the top's gradient, which stay in an L1 cache
 constexpr int64_t kManyChannels = 4 * kTaps;
-constexpr int64_t kOnes = -1;  // in place of an offset
+constexpr int64_t kOnes = -1;  // offset that marks the tap of the bias
 
-// Some windows: a rectangle of the top's gradient and the part of the image under
-// its first window.
+// A rectangle of windows: its part of the top's gradient, and the part of the image under its first
+// window.
 struct Rows {
   const float* image;
-  int64_t down, right;  // from a window to the next, in floats of the image
+  int64_t down, right;  // from a window to the next one, in floats of the image
   const float* top;
-  int64_t next_row, next_block;  // of the top, in floats
+  int64_t next_row, next_block;  // distances in the top, in floats
   int64_t rows, width;
 };
 
-// sums[tap][output] += sum over the windows of image[offset of tap] * top[output],
-// for kCount taps and kBlocks blocks of outputs.
+// sums[tap][output] += sum over the windows of image[offset of tap] * top[output], for kCount taps
+// and kBlocks blocks of outputs.
 template <int kCount, int kBlocks>
 MILLRACE_INLINE_AVX2 void Tile(const Rows& r, const int64_t* offsets, float* sums) {
   Float sum[kCount][kBlocks];
@@ -81,7 +81,7 @@ MILLRACE_AVX2 void TileOf(int64_t count, const Rows& rows, const int64_t* offset
   }
 }
 
-// These taps of these windows, in tiles of nearly the same size.
+// Adds these windows to the sums of these taps, in tiles of nearly equal size.
 void AllTaps(const Rows& rows, bool two_blocks, int64_t taps, const int64_t* offsets, float* sums) {
   const int64_t tiles = (taps + kTaps - 1) / kTaps;
   for (int64_t i = 0; i < tiles; ++i) {
@@ -90,8 +90,8 @@ void AllTaps(const Rows& rows, bool two_blocks, int64_t taps, const int64_t* off
   }
 }
 
-// Which of `count` windows have the tap `at` on the `size` pixels of an image, not on
-// its padding.
+// The range of the `count` windows whose tap `at` lies on the `size` pixels of an image, not on its
+// padding.
 WeightGradient::Range WithTap(int64_t at, int64_t pad, int64_t stride, int64_t size,
                               int64_t count) {
   const int64_t before = std::max<int64_t>(pad - at, 0), within = size + pad - at;
@@ -110,8 +110,8 @@ bool WeightGradientFits(const ConvolutionShape& s) {
 }
 
 bool WeightGradientPays(const ConvolutionShape& s) {
-  // Few taps alone do not keep the arithmetic units busy, nor does a lone block of
-  // outputs; a few positions do not pay for loading and storing the sums.
+  // A few taps, or one block of outputs, do not keep the arithmetic units busy. With few positions,
+  // loading and storing the sums costs more than the kernel saves.
   const bool taps = s.channels / s.groups * s.kernel_h * s.kernel_w > kBlock;
   const bool window = s.kernel_h * s.kernel_w > 1;  // oneDNN treats 1x1 specially
   return BestSimd() == Simd::kAvx2 && WeightGradientFits(s) && taps && window &&
@@ -127,7 +127,7 @@ WeightGradient::WeightGradient(const ConvolutionShape& s)
       planes_(HostMemory(), (s.channels + s.block) * height_ * width_ * sizeof(float)),
       sums_(HostMemory(), s.groups * PairsOf(outputs_) * taps_ * kPair * sizeof(float)) {
   const int64_t area = height_ * width_;
-  std::fill_n(planes_.get<float>(), s.channels * area, 0.0f);  // the padding stays
+  std::fill_n(planes_.get<float>(), s.channels * area, 0.0f);  // the padding stays zero
   std::fill_n(planes_.get<float>() + s.channels * area, s.block * area, 1.0f);
   OrderTaps();
 }
@@ -135,12 +135,12 @@ WeightGradient::WeightGradient(const ConvolutionShape& s)
 void WeightGradient::OrderTaps() {
   const ConvolutionShape& s = shape_;
   const int64_t channels = s.channels / s.groups, area = height_ * width_;
-  // With few channels tiles would not fill up: better to multiply padding too.
+  // Few channels would not fill the tiles; multiplying padding as well is faster.
   const bool skip = channels >= kManyChannels;
   struct Tap {
     Windows windows;
     int64_t offset;  // in the planes of the first group
-    int64_t place;   // among a window's weights
+    int64_t place;   // index among a window's weights
   };
   std::vector<Tap> taps;
   for (int64_t c = 0; c < channels; ++c) {

@@ -1,9 +1,8 @@
-// The gradient of a convolution's weights and bias, for processors with AVX2 but
-// not AVX-512.
+// The gradient of a convolution's weights and bias, for processors with AVX2 but not AVX-512.
 //
-// oneDNN 2.6's kernels reach 70 to 85 % of the arithmetic peak here, and half of it
-// where the bottom has the few channels of a picture: they have too few sums under
-// way for each vector of the top's gradient that they load.
+// oneDNN 2.6's kernels reach 70 to 85 % of the arithmetic peak here, and half of it where the
+// bottom has only the few channels of an image: they accumulate too few sums per vector of the
+// top's gradient that they load.
 #ifndef MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 #define MILLRACE_NN_LAYERS_WEIGHT_GRADIENT_KERNEL_H_
 
@@ -16,10 +15,10 @@
 
 namespace millrace {
 
-// Whether the kernel can do it: this processor has AVX2, blocks of channels fill
-// groups.
+// Whether the kernel supports the shape: this processor has AVX2, and the channels and outputs of a
+// group fill whole blocks.
 bool WeightGradientFits(const ConvolutionShape& shape);
-// Whether it also takes less time here than oneDNN's convolution primitives.
+// Whether the kernel is also faster on this processor than oneDNN's convolution primitives.
 bool WeightGradientPays(const ConvolutionShape& shape);
 
 // Used by one thread at a time.
@@ -40,7 +39,7 @@ class WeightGradient {
     Range y, x;
     auto operator<=>(const Windows&) const = default;
   };
-  // Some taps, for which only these windows count: for others they lie on padding.
+  // A range of taps that use these windows only; in the other windows they lie on padding.
   struct Part {
     Windows windows;
     int64_t begin, end;  // of the taps in `offsets_`
@@ -48,19 +47,19 @@ class WeightGradient {
   void OrderTaps();
   void AddRows(int64_t group, int64_t y, int64_t rows, const float* top_diff);
   void WriteResult(float* weight_diff, float* bias_diff) const;
-  // Those of the pair of blocks of outputs that begins with output `o` of a group.
+  // The sums of the pair of output blocks that begins with output `o` of a group.
   float* SumsOf(int64_t group, int64_t o) const;
 
   const ConvolutionShape shape_;
-  const int64_t height_, width_;  // of an image with its padding, as far as windows reach
+  const int64_t height_, width_;  // of an image including the padding that windows reach
   const int64_t outputs_;         // of a group
   const int64_t taps_;            // of a window on a group's channels; the last one is the bias
-  // {channels / block, height, width, block}: one image with its padding, and one
-  // plane more, of ones: the tap that makes the bias.
+  // {channels / block, height, width, block}: one image with its padding, followed by one block of
+  // planes filled with ones: the tap of the bias.
   Buffer planes_;
-  std::vector<Part> parts_;       // of the taps, which are ordered by them
-  std::vector<int64_t> order_;    // {taps}: where each one of a window's weights is then
-  std::vector<int64_t> offsets_;  // {groups, taps}: in planes_, from a window's corner
+  std::vector<Part> parts_;       // of the taps, which are sorted by part
+  std::vector<int64_t> order_;    // {taps}: index of a window's weights in the sorted taps
+  std::vector<int64_t> offsets_;  // {groups, taps}: offset in planes_ from a window's corner
   Buffer sums_;                   // {groups, pairs of blocks, taps, 16}
 };
 

@@ -9,7 +9,7 @@
 namespace millrace::onednn {
 namespace {
 
-// The patches of so many images stay in an L2 cache of 512 KiB.
+// Images whose patches are processed together and stay in an L2 cache of 512 KiB.
 constexpr int64_t kTogether = 2;
 
 template <typename Set>
@@ -22,8 +22,8 @@ inline __attribute__((always_inline)) void AddLoop(int64_t count, const float* f
   for (; i < count; ++i) to[i] += from[i];
 }
 
-// Calls `visit(row of patches, row of the image)` for each row of each window;
-// a row is kernel_w * channels values, which lie together in both.
+// Calls `visit(row of patches, row of the image)` for each row of each window. A row is kernel_w *
+// channels values, consecutive in both.
 template <typename Patch, typename Image, typename Visit>
 inline __attribute__((always_inline)) void ForEachRow(const GemmConvolutionShape& s, int64_t images,
                                                       Patch* patches, Image* image, Visit visit) {
@@ -81,9 +81,9 @@ void Unfold(const GemmConvolutionShape& s, int64_t images, const float* image, f
 }  // namespace
 
 bool GemmConvolutionPays(const GemmConvolutionShape& shape) {
-  // oneDNN's kernels are for channels that fill vectors: with LeNet's conv2 they take a
-  // third more time, with AVX2 and with AVX-512. Few input channels (a first layer) make
-  // patches too thin for a matrix product.
+  // oneDNN's kernels are made for channels that fill vectors. On LeNet's conv2 they take a third
+  // more time, with AVX2 and with AVX-512. Few input channels (a first layer) make the patches too
+  // thin for a matrix product.
   return BestSimd() != Simd::kBaseline && shape.channels % 8 != 0 && shape.channels > 8 &&
          shape.kernel_h * shape.kernel_w > 1;
 }

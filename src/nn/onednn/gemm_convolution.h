@@ -1,9 +1,7 @@
-// The backward pass of a convolution over channels-innermost activations as
-// matrix products.
+// The backward pass of a convolution, for channels-innermost activations, as matrix products.
 //
-// oneDNN 2.6's direct kernels lose up to half of their speed where the input channels
-// fill no whole vectors (LeNet's second convolution has 20); its matrix product does
-// not mind.
+// oneDNN 2.6's direct kernels lose up to half of their speed if the input channels do not fill
+// whole vectors (LeNet's second convolution has 20). Its matrix product keeps its speed.
 #ifndef MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
 #define MILLRACE_NN_ONEDNN_GEMM_CONVOLUTION_H_
 
@@ -22,11 +20,11 @@ struct GemmConvolutionShape {
   int64_t image() const { return height * width * channels; }
 };
 
-// Whether this takes less time here than oneDNN's convolution primitives.
+// Whether this is faster on this processor than oneDNN's convolution primitives.
 bool GemmConvolutionPays(const GemmConvolutionShape& shape);
 
-// Used by one thread at a time. Activations {N, H, W, C}, weights and their
-// gradient {outputs, kernel_h, kernel_w, channels}, row-major.
+// Used by one thread at a time. Activations are {N, H, W, C}, weights and their gradient {outputs,
+// kernel_h, kernel_w, channels}, row-major.
 class GemmConvolutionBackward {
  public:
   explicit GemmConvolutionBackward(const GemmConvolutionShape& shape);
@@ -38,7 +36,7 @@ class GemmConvolutionBackward {
 
  private:
   const GemmConvolutionShape shape_;
-  Buffer patches_;  // of the images that are worked on together
+  Buffer patches_;  // of the images that are processed together
 };
 
 }  // namespace millrace::onednn

@@ -51,7 +51,7 @@ Op::Op(const dnnl::primitive& primitive, const Desc& scratchpad, Args args, Scra
     args_.emplace(index, Memory(desc, Engine(), DNNL_MEMORY_NONE));
   }
   args_.emplace(DNNL_ARG_SCRATCHPAD, Memory(scratchpad, Engine(), DNNL_MEMORY_NONE));
-  scratch_->Get(scratchpad.get_size());  // reserve now: computing allocates nothing
+  scratch_->Get(scratchpad.get_size());  // reserve now, so that the passes do not allocate
 }
 
 void Op::Run(Pointers pointers) {

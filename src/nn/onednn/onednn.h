@@ -1,9 +1,8 @@
-// What layers need of oneDNN: descriptors for blobs, and primitives whose
-// memory is named at each call.
+// Access to oneDNN for layers: descriptors of blobs, and primitives that take their memory at each
+// call.
 //
-// Debian's oneDNN is built without concurrent execution, so every primitive
-// works in the net's own scratchpad (scratchpad_mode::user) and may then be run
-// by any one thread at a time.
+// Debian's oneDNN is built without concurrent execution. Every primitive therefore uses the net's
+// own scratchpad (scratchpad_mode::user); any thread may then run it, one at a time.
 #ifndef MILLRACE_NN_ONEDNN_ONEDNN_H_
 #define MILLRACE_NN_ONEDNN_ONEDNN_H_
 
@@ -24,17 +23,17 @@ const dnnl::engine& Engine();
 // The calling thread's stream.
 dnnl::stream& Stream();
 
-// A blob of this shape in this order; up to 6 axes, float32. The empty shape
+// The descriptor of a float32 blob with this shape and order, of up to 6 axes. The empty shape
 // becomes {1}.
 Desc DescOf(const Shape& shape, Layout layout = Layout::kPlain);
 inline Desc DescOf(const Blob& blob) { return DescOf(blob.shape(), blob.layout()); }
-// Any order that the primitive likes best.
+// A descriptor that leaves the order to the primitive.
 Desc AnyDesc(const Shape& shape);
 
-// Attributes that every primitive here is made with.
+// Attributes of every primitive created here.
 dnnl::primitive_attr Attributes();
 
-// A primitive with its arguments' descriptors.
+// A primitive with the descriptors of its arguments.
 class Op {
  public:
   using Args = std::initializer_list<std::pair<int, Desc>>;
@@ -44,7 +43,7 @@ class Op {
   // `scratch` outlives the op.
   Op(const dnnl::primitive& primitive, const Desc& scratchpad, Args args, Scratchpad* scratch);
 
-  // Runs on memory given by pointer for each argument of the constructor.
+  // Runs the primitive with one memory pointer for each argument of the constructor.
   void Run(Pointers pointers);
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 
@@ -54,13 +53,13 @@ class Op {
   Scratchpad* scratch_ = nullptr;
 };
 
-// Creates a primitive of descriptor `pd`, whose type is Primitive.
+// Creates a primitive of type Primitive from the descriptor `pd`.
 template <typename Primitive, typename PrimitiveDesc>
 Op MakeOp(const PrimitiveDesc& pd, Op::Args args, Scratchpad* scratch) {
   return Op(Primitive(pd), pd.scratchpad_desc(), args, scratch);
 }
 
-// Converts between orders; `beta` 1 adds to the destination instead.
+// Converts between memory orders. With `beta` 1 it adds to the destination instead.
 class Reorder {
  public:
   Reorder() = default;
@@ -72,20 +71,20 @@ class Reorder {
   Op op_;
 };
 
-// Where a backward pass puts the gradient of one parameter: straight into the
-// parameter's diff when the primitive writes plain order and nothing is there
-// yet, else into a buffer that is then converted or added. What a primitive
-// writes of a parameter that is not wanted stays in the buffer: do not call End.
+// The destination of one parameter's gradient in a backward pass. The primitive writes directly to
+// the parameter's diff if it writes plain order and the diff holds no gradient yet. Otherwise it
+// writes to a buffer, which End converts or adds. For a parameter that is not wanted, the result
+// stays in the buffer: do not call End.
 class GradientTarget {
  public:
   GradientTarget() = default;
-  // `computed`: what the primitive writes; `plain`: the parameter in the flat
-  // array's order.
+  // `computed`: the order that the primitive writes; `plain`: the order of the parameter in the
+  // flat array.
   GradientTarget(const Desc& computed, const Desc& plain, Scratchpad* scratch);
 
-  // Where the primitive shall write.
+  // Returns the array that the primitive must write to.
   float* Begin(const Param& param);
-  // After it has written.
+  // Call after the primitive has written.
   void End(const Param& param);
 
  private:
@@ -96,7 +95,7 @@ class GradientTarget {
   Reorder copy_, add_;
 };
 
-// Throws Error for a shape that oneDNN has no primitive for; `what` names it.
+// Returns body(). Throws Error, naming `what`, for a shape that oneDNN has no primitive for.
 template <typename Body>
 auto Describe(const char* what, Body body) {
   try {
