@@ -106,7 +106,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
 """, "")]),
     ("answers-claims-while-being-read", [(RECOVERY, """\
-    if (chunk.demoting) return Drop::kNone;  // it will ask again
+    if (chunk.demoting) return Drop::kNone;  // the new master will ask again
 """, "")]),
     ("freezes-while-being-read", [(RECOVERY, """\
     if (chunk.demoting && x_.IsBeingRead(index)) return false;
@@ -460,7 +460,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 
     # ---- Views --------------------------------------------------------------
     ("batch-outlives-its-view", [(EXCHANGE, """\
-    RunBatch(now);  // what came before belongs to the view that may end here
+    RunBatch(now);  // frames before this one belong to the view that may end here
 """, "")]),
     ("joins-without-a-reset", [(EXCHANGE, """\
   if (reset) {
@@ -508,7 +508,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
     ("corrupt-return-counts", [(RECOVERY, """\
-    // No answer: what it would say is not known.
+    // Refused: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
 """, """\
@@ -613,7 +613,7 @@ bool Master::AllSeen(const Chunk& chunk) {
 """)]),
     ("progress-not-looked-for-again", [(WORKER, """\
     chunk.swept = x_.table.version - 1;
-    Wake();  // to look for progress later
+    Wake();  // Push will look for progress
 """, """\
     chunk.swept = x_.table.version;
     Wake();

@@ -38,7 +38,7 @@ void ChunkTable::ForgetOwed() {
 
 void ChunkTable::Reset() {
   for (Chunk& chunk : chunks) {
-    const uint32_t slot = chunk.slot;  // a frame in it may still have to leave
+    const uint32_t slot = chunk.slot;  // its frame may still be in the outbox
     chunk = Chunk();
     chunk.slot = slot;
   }

@@ -1,5 +1,5 @@
-// What one end of an exchange knows of every chunk: a row per chunk, and lists of
-// chunks threaded through the rows, so that nothing is allocated while it runs.
+// Per-chunk state of one node in an exchange: one row per chunk, and intrusive lists through the
+// rows, so that the exchange allocates nothing while it runs.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_CHUNK_TABLE_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_CHUNK_TABLE_H_
 
@@ -14,49 +14,51 @@
 namespace millrace {
 
 enum class ChunkState : uint8_t {
-  kWorker,      // another node masters it, or will
-  kMaster,      // this node masters it
-  kTakingOver,  // this node will, and is asking who saw the newest position
+  kWorker,      // another node is the master, or becomes it
+  kMaster,      // this node is the master
+  kTakingOver,  // this node becomes the master and asks all members for their newest position
 };
 
-// A row lies in two cache lines.
+// A row occupies two cache lines. Times are the exchange's `now`, in ns.
 struct alignas(32) Chunk {
-  // The newest position of it that this end has sent or taken; 0: none, and then a
-  // worker end holds nothing.
+  // Number of the newest position that this node has sent (master) or taken (worker). 0: none; a
+  // worker then has no weights of the chunk.
   uint64_t number = 0;
-  // Master: the first position that held all it holds now.
+  // Master: number of the first position with the current content.
   uint64_t content = 0;
-  // The progress counter when the chunk was last read (master) or a diff was
-  // last looked for (worker).
+  // ChunkTable::version when the chunk was last read (master) or last checked for progress
+  // (worker).
   uint64_t swept = 0;
-  // Master: when its position was sent last. Worker: when its diff was.
+  // When the last position (master) or the last diff (worker) was last sent.
   int64_t sent_at = 0;
-  int64_t heard_at = 0;  // worker: when the last position came
-  int64_t taken_at = 0;  // worker: when the last diff was taken, and sent first
+  int64_t heard_at = 0;  // worker: when the last position arrived
+  int64_t taken_at = 0;  // worker: when the last diff was taken and first sent
   uint32_t seq = 0;      // worker: number of the last diff taken
-  float scale = 0;       // worker: of the pending diff
-  uint32_t slot = 0;     // of the outbox: what its last position or diff was posted in
-  uint32_t row = 0;      // master, recovering: index among the chunks owned
-  uint32_t previous = kNoChunk, next = kNoChunk;  // in the list of pending ones
-  uint32_t next_owed = kNoChunk;                  // in its owner's list of answers owed
-  uint16_t owner = kNoNode;                       // its master
+  float scale = 0;       // worker: scale of the pending diff (kInt8)
+  uint32_t slot = 0;     // outbox slot of the last position or diff
+  uint32_t row = 0;      // kMaster, kTakingOver: index in ChunkTable::owned
+  uint32_t previous = kNoChunk, next = kNoChunk;  // links of PendingList
+  uint32_t next_owed = kNoChunk;                  // next in the list of replies owed to `owner`
+  uint16_t owner = kNoNode;                       // the chunk's master
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
-  uint8_t retries = 0;      // since content was sent, or the diff taken, first
-  uint8_t unanswered = 0;   // master: positions since somebody has said to have a newer one
-  uint8_t sweep_marks = 0;  // of the sweeps that it has been exchanged in (peer_metrics.h)
-  bool pending = false;     // worker: a diff may not have been applied yet
-  bool dirty = false;       // master: merged something since the last position
-  // Worker: answers to a position, to a claim, to a claim with an older position.
+  uint8_t retries = 0;      // retransmissions of the current content (master) or diff (worker)
+  uint8_t unanswered = 0;   // master: positions sent since a worker last acknowledged a newer one
+  uint8_t sweep_marks = 0;  // sweeps in which the chunk was exchanged (peer_metrics.h)
+  bool pending = false;     // worker: the last diff may not have been merged yet
+  bool dirty = false;       // master: merge or takeover since the last position
+  // Worker: replies owed to `owner`: position acknowledgement, takeover acknowledgement, takeover
+  // state.
   bool owes_ack = false, owes_takeover_ack = false, owes_takeover_state = false;
-  bool awaiting_master = false;  // no position of its new master has come yet
-  // Worker: was its master until the view changed, and a position has not left that is read from
-  // the weights then: nothing is answered or sent before base is set to what was read.
+  bool awaiting_master = false;  // no position of the new master has arrived yet
+  // Worker: this node was the master until the view changed, and a position that is read directly
+  // from the weights is still in the outbox. The node answers no takeover request and sends no diff
+  // until that position has left and base is set to the weights (kDemote).
   bool demoting = false;
-  uint32_t batch = 0;  // the last batch of operations that it occurs in
+  uint32_t batch = 0;  // the last OpBatch with an operation on the chunk
 };
 
-// The chunks with a diff pending, the one sent longest ago first.
+// The chunks with a pending diff, ordered by last transmission, oldest first.
 class PendingList {
  public:
   uint32_t front() const { return head_; }
@@ -84,14 +86,14 @@ class ChunkTable {
 
   std::vector<Chunk> chunks;
   PendingList pending;
-  std::vector<uint32_t> owned;  // chunks mastered or being recovered, ascending
-  // Chunks whose owner awaits an answer, by owner: heads of lists, kNoChunk if empty.
+  std::vector<uint32_t> owned;  // chunks in kMaster or kTakingOver, ascending
+  // By owner: first chunk of the list of replies owed to it; kNoChunk if empty.
   std::vector<uint32_t> owed;
   int64_t unsynced;      // chunks whose number is 0 and that this node does not master
-  uint64_t version = 0;  // of the weights: grows when anybody but this exchange changes them
+  uint64_t version = 0;  // incremented when a writer other than this exchange changes the weights
 
   uint32_t size() const { return size_; }
-  // The acknowledgement vector of the newest position, or of the next one.
+  // Acknowledgement vector of the newest position (worker) or the next position (master).
   std::span<uint64_t> acks(uint32_t chunk) {
     return {acks_.data() + size_t{chunk} * ack_words_, ack_words_};
   }
@@ -99,10 +101,10 @@ class ChunkTable {
   bool ack(uint32_t chunk, uint16_t node) { return TestBit(ack_bytes(chunk), node); }
   void SetAck(uint32_t chunk, uint16_t node, bool bit) { SetBit(acks(chunk), node, bit); }
   size_t ack_words() const { return ack_words_; }
-  // Clears the bits outside `keep` (ack_words() words) for all chunks.
+  // Clears the bits outside `keep` (ack_words() words) in the vectors of all chunks.
   void KeepAcks(std::span<const uint64_t> keep);
 
-  // The position `number` of a chunk has been taken, with its acknowledgement vector, of
+  // Records that position `number` of the chunk was taken. `acks` is its acknowledgement vector of
   // 8 * ack_words() bytes.
   void OnPosition(uint32_t chunk, uint64_t number, std::span<const std::byte> acks) {
     if (chunks[chunk].number == 0) --unsynced;
@@ -110,18 +112,18 @@ class ChunkTable {
     const std::span<uint64_t> kept = this->acks(chunk);
     for (size_t i = 0; i < kept.size(); ++i) kept[i] = Get<uint64_t>(acks.data(), 8 * i);
   }
-  // Nothing is pending any more in a chunk where something was.
+  // Ends the pending state of a chunk. REQUIRES: the chunk has a pending diff.
   void ClearPending(uint32_t chunk) {
     chunks[chunk].pending = false;
     pending.Remove(chunks, chunk);
   }
 
-  // An answer is owed to the chunk's owner: marks which one, and puts the chunk on
-  // its owner's list if it is not there yet.
+  // Marks the reply `answer` as owed to the chunk's owner. Adds the chunk to the owner's list
+  // unless it is listed already.
   void Owe(uint32_t chunk, bool Chunk::*answer);
   void ForgetOwed();
   bool owes() const;
-  // Back to a node that has nothing.
+  // Returns to the state of a node without any chunk. Keeps each chunk's `slot`.
   void Reset();
 
  private:

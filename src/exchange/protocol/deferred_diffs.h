@@ -1,6 +1,7 @@
-// Diffs that their master may not merge yet: a position of the chunk, sent from the weights
-// themselves, waits to leave. Its header says which diffs the weights held when the frame was
-// made, so they must hold no others until the bytes have been read.
+// Received diffs that the master must not merge yet, because a position of the chunk that is sent
+// directly from the weights is still in the outbox. The position's header states which diffs the
+// weights contained when the frame was made. The weights must contain no others until the
+// transport has read them.
 //
 // Internal to exchange/; not thread-safe. Allocates nothing after construction.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_DEFERRED_DIFFS_H_
@@ -18,22 +19,23 @@ namespace millrace {
 
 class DeferredDiffs {
  public:
-  // Room for `capacity` diffs of at most `payload_bytes` each, in `memory`, the host's, which
-  // outlives this object.
+  // Room for `capacity` diffs of at most `payload_bytes` each. `memory` is host memory and outlives
+  // this object.
   DeferredDiffs(size_t capacity, size_t payload_bytes, MemorySpace& memory);
 
   bool empty() const { return waiting_.empty(); }
   bool full() const { return free_.empty(); }
-  // All payloads.
+  // Memory of all payloads, for registration.
   std::span<const std::byte> payloads() const {
     return {payloads_.get<std::byte>(), payloads_.bytes()};
   }
-  // Copies the diff. REQUIRES: !full(), a payload of at most `payload_bytes`.
+  // Copies header and payload. REQUIRES: !full(), and a payload of at most `payload_bytes`.
   void Add(const FrameView& frame);
 
-  // The diffs that wait, oldest first; their payloads are this object's.
+  // Deferred diffs, oldest first. This object owns their payloads.
   std::span<const FrameView> waiting() const { return waiting_; }
-  // Gives the memory of all that wait back and keeps those for which `stays` returns true.
+  // Calls `stays` for each diff, oldest first, and removes the diffs for which it returns false. A
+  // removed payload stays intact until the next Add.
   template <typename Stays>
   void Keep(Stays stays) {
     size_t kept = 0;
@@ -53,8 +55,8 @@ class DeferredDiffs {
   const size_t stride_;
   Buffer payloads_;
   std::vector<FrameView> waiting_;
-  std::vector<uint32_t> places_;  // by index in waiting_: where its payload lies
-  std::vector<uint32_t> free_;    // places, a stack
+  std::vector<uint32_t> places_;  // by index in waiting_: index of its payload in payloads_
+  std::vector<uint32_t> free_;    // stack of free payload indices
 };
 
 }  // namespace millrace

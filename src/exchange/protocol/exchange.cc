@@ -9,13 +9,14 @@
 namespace millrace {
 namespace {
 
-// Where the executor starts ahead, so many of its batches may be under way at once.
+// Maximum batches in flight on an asynchronous executor.
 constexpr size_t kBatchesAhead = 4;
 constexpr uint32_t kFewestSlots = 8;
 constexpr size_t kRowsAhead = 4;
-// Of the next frame: what is longer, the processor itself fetches ahead of its checksum.
+// Bytes of the next frame to prefetch. The hardware prefetcher fetches the rest ahead of the
+// checksum.
 constexpr size_t kBytesAhead = 2048;
-// That answers leave to it.
+// Slots that takeovers and replies leave for membership messages.
 constexpr size_t kSlotsForMembership = 2;
 
 MembershipConfig MembershipPart(const ExchangeConfig& config) {
@@ -63,13 +64,13 @@ const ExchangeConfig& Checked(const ExchangeConfig& config) {
   return config;
 }
 
-// The largest payload: a chunk, or a heartbeat, whichever is larger.
+// Size of the largest payload, a chunk or a heartbeat, in bytes.
 size_t PayloadRoom(const ExchangeConfig& config, const ReplicaArrays& arrays) {
   const size_t chunk = MaxPayloadBytes(arrays.floats_of(0));
   return std::max(chunk, Membership::MaxPayloadBytes(MaxMembers(config)));
 }
 
-// Asks for a frame's bytes: another processor's kernel may have written them.
+// Prefetches a frame's bytes, which the kernel may have written on another core.
 void FetchBytes(std::span<const std::byte> frame) {
   const size_t bytes = std::min(frame.size(), kBytesAhead);
   for (size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(&frame[at]);
@@ -134,7 +135,8 @@ void Exchange::SetThrottled(bool throttled) {
   FollowThrottle();
 }
 
-// A member that joins needs every chunk once, whatever progress is in it.
+// Throttling waits until all members are synced: a joining member needs every chunk once, however
+// small its progress.
 void Exchange::FollowThrottle() {
   const View& view = membership_.view();
   const bool all_synced = view.synced() == view.members.size();
@@ -144,7 +146,7 @@ void Exchange::FollowThrottle() {
   outbox_.ShareEvenly(throttled);
 }
 
-// Whoever leaves sends all it has, to the last bit.
+// Flush makes a leaving node send its progress as float32, including what the codec held back.
 void Exchange::Leave() {
   Flush();
   membership_.Leave();
@@ -154,10 +156,10 @@ bool Exchange::in_sync() const {
   return membership_.view().id && membership_.synced() && table_.unsynced == 0;
 }
 
-// ---- In ---------------------------------------------------------------------
+// ---- Receiving --------------------------------------------------------------
 
 void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
-  // What is under way was asked for in the present view.
+  // Operations in flight belong to the current view, which must not change before they end.
   if (batch_.empty()) {
     membership_.Tick(now);
     FollowView();
@@ -176,7 +178,7 @@ void Exchange::Receive(std::span<const std::span<const std::byte>> frames, int64
   if (batch_.empty()) ReportToMembership();
 }
 
-// Asks for the row of the chunk that a frame names: rows of large models are in memory.
+// Prefetches the row of a frame's chunk: the rows of large models do not fit into the caches.
 inline void Exchange::FetchRow(std::span<const std::byte> frame) const {
   if (frame.size() < kFrameHeaderBytes) return;
   const uint32_t chunk = FrameChunk(frame);
@@ -205,7 +207,7 @@ inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   if (batch_.Full()) RunBatch(now);
 }
 
-// Why a frame is not one of a peer to this node.
+// Returns why a frame is not from a peer to this node; kNone if it is.
 inline Drop Exchange::CheckSource(const FrameHeader& h) const {
   if (h.run != config_.run) return Drop::kRun;
   if (h.source == config_.node) return Drop::kSelf;
@@ -218,7 +220,7 @@ inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
   const bool heard = membership_.OnFrame(h, is_largest, now);
   if (h.type >= FrameType::kHeartbeat) {
-    RunBatch(now);  // what came before belongs to the view that may end here
+    RunBatch(now);  // frames before this one belong to the view that may end here
     const bool understood = membership_.Receive(frame, now);
     FollowView();
     return understood ? Drop::kNone : Drop::kPayload;
@@ -274,14 +276,15 @@ void Exchange::RunBatch(int64_t now) {
   batch_.Clear();
 }
 
-// Before positions are made, so that the next one of a chunk holds what waited for the last.
+// Runs before positions are made, so that the next position of a chunk contains the diffs that
+// waited for the last one to leave.
 void Exchange::MergeDeferred(int64_t now) {
   while (master_.AddDeferred()) RunBatch(now);
 }
 
 // ---- Views ------------------------------------------------------------------
 
-// Adjusts the tables when the view has changed. The batch must be empty.
+// Adapts the tables to a change of view. REQUIRES: the batch is empty.
 void Exchange::FollowView() {
   bool reset;
   if (!membership_.TakeChange(&reset)) return;
@@ -317,7 +320,7 @@ void Exchange::ReportToMembership() {
   if (membership_.role() == Role::kLeaving && worker_.Drained()) membership_.SetDrained();
 }
 
-// ---- Out --------------------------------------------------------------------
+// ---- Sending ----------------------------------------------------------------
 
 void Exchange::SendMembership(int64_t now, size_t budget) {
   MembershipMessage message;
@@ -336,8 +339,8 @@ void Exchange::SendMembership(int64_t now, size_t budget) {
   }
 }
 
-// Zeros behind a heartbeat's payload that make it as large as a position, if all others have
-// had none of that size for a while: what carries small frames only must not pass for a link.
+// Returns the number of zeros that pad a heartbeat to the size of a full position; 0 if a full-size
+// frame went to all nodes recently. Padding exposes links that carry small frames only.
 uint32_t Exchange::PaddingOf(uint32_t payload_bytes, int64_t now) {
   const int64_t pause = config_.peer_timeout_ns / LinkMonitor::kLargestPerTimeout;
   const bool in_view = bool{membership_.view().id};
@@ -355,14 +358,14 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   ReportToMembership();
   context_.ReadClock();
   FollowThrottle();
-  // Control frames do not wait for positions and diffs: where these always wait, nothing would be
-  // taken over, acknowledged or sent again.
+  // Control frames do not wait for positions and diffs. Otherwise a permanent backlog of these
+  // would block takeovers, acknowledgements and retransmissions.
   const auto control_budget = [&](size_t keep) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.control_posted());
     const size_t free = outbox_.Room(Outbox::Use::kRest);
     return std::min(wanted, free - std::min(free, keep));
   };
-  // `least`: also where as many frames wait already as can leave.
+  // `least`: frames allowed even if the posted frames already fill `room`.
   const auto budget = [&](Outbox::Use use, size_t least) {
     const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
     return std::min(std::max(wanted, least), outbox_.Room(use));
@@ -372,7 +375,7 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   replies_.Poll(control_budget(kSlotsForMembership));
   worker_.Poll(now, budget(Outbox::Use::kDiff, (room.size() + 7) / 8));
   RunBatch(now);
-  // Where diffs always wait already, they must not leave positions without room.
+  // A permanent backlog of diffs must not leave positions without room.
   master_.Poll(now, budget(Outbox::Use::kPosition, context_.throttled ? room.size() / 2 : 0));
   return outbox_.Drain(room);
 }

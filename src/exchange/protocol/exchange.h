@@ -1,19 +1,19 @@
-// One node's part in an exchange: keeps its weights and those of all other nodes
-// close to each other by streaming positions and diffs.
+// One node's part in an exchange: keeps its weights close to those of all other nodes by streaming
+// positions and diffs.
 //
-// Pure logic: it is handed frames and the time, and hands out frames and memory
-// operations. No sockets, no clock, no threads; nothing is allocated between two
-// changes of the view. docs/exchange.md has the algebra and why it is safe.
+// Pure logic: takes frames and the time, and produces frames and memory operations. Uses no
+// sockets, clocks or threads, and allocates nothing between two view changes. docs/exchange.md
+// describes the algebra and why it is safe.
 //
 //   Exchange exchange(config, &executor);
 //   for (;;) {
 //     exchange.SetProgress(iterations);
-//     exchange.Receive(frames_that_came, now);
+//     exchange.Receive(received_frames, now);
 //     const size_t count = exchange.Send(room, now);
-//     ... transmit room[0 ... count); Release each when its bytes have left ...
+//     ... transmit room[0 ... count); call Release(slot) for each when its bytes have left ...
 //   }
 //
-// Not thread-safe: one thread, while solvers write the weights from others.
+// Not thread-safe: one thread calls it while solvers write the weights from other threads.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_H_
 
@@ -35,74 +35,75 @@
 
 namespace millrace {
 
-// The largest frame that an exchange of `arrays` with this configuration sends, bytes,
-// with its trailer.
+// Size of the largest frame that an exchange of `arrays` sends with this configuration, in bytes,
+// including the trailer.
 size_t MaxFrameBytes(const ExchangeConfig& config, const ReplicaArrays& arrays);
 
 class Exchange {
  public:
-  // `executor` outlives this object; its weights are what the node starts from.
-  // Throws Error for settings that make no sense.
+  // `executor` outlives this object; the node starts with its weights. Throws Error for invalid
+  // settings.
   Exchange(const ExchangeConfig& config, ChunkExecutor* executor);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // `iterations` this node's solvers have done so far; never falls. Called after
-  // the weights were written and before Send.
+  // Reports the total iterations of this node's solvers, which never decrease. Call it after the
+  // weights were written and before Send.
   void SetProgress(uint64_t iterations);
-  // Others than this node's solvers have changed its weights: another segment, whose
-  // iterations may have been told before.
+  // Reports that a writer other than this node's solvers changed the weights: another segment. Its
+  // iterations may have been reported earlier, so SetProgress alone would miss the change.
   void WeightsChanged();
-  // From now on diffs travel as float32, whatever the codec, and so does the progress that the
-  // codec has held back: replicas come to the same bits. For the end of a run.
+  // For the end of a run: sends all further diffs as float32, whatever the codec, including
+  // progress that the codec has held back. All replicas then converge to the same bits.
   void Flush();
-  // Not all that there is to send can be sent: from now on this node sends those chunks first in
-  // which progress is large (send_priority.h), and none again before it was answered. Not after
-  // Flush, nor while a member joins.
+  // Reports whether pace or transport hold frames back. If so, the node sends chunks with large
+  // progress first (send_priority.h), and a chunk again only after its last frame was answered or
+  // may be lost. No effect after Flush, or while a member of the view is not synced.
   void SetThrottled(bool throttled);
-  // Takes all frames, whatever they hold: those that are not valid are counted and
-  // dropped. Frames must be 8-byte aligned; they are not needed after the call, unless
-  // has_inflight() says so.
+  // Handles all frames, whatever their content: invalid ones are counted and dropped. Frames must
+  // be 8-byte aligned. They must stay valid until the call returns; longer if has_inflight().
   void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
-  // The executor is still at work on what Receive was given (where it starts ahead): all those
-  // frames stay as they are until Finish or Send has returned, whichever comes first.
+  // Whether an asynchronous executor still works on received frames. All frames passed to Receive
+  // must then stay unchanged until Finish or Send has returned, whichever comes first.
   bool has_inflight() const { return !batch_.empty(); }
   void Finish(int64_t now) { RunBatch(now); }
-  // Makes up to room.size() frames. Their bytes stay until Release.
+  // Makes up to room.size() frames and returns their number. Their bytes stay valid until Release.
   size_t Send(std::span<PostedFrame> room, int64_t now);
   void Release(uint32_t slot) { outbox_.Release(slot); }
-  // With bootstraps_when_allowed: from now on the run may begin with this node's weights.
+  // With bootstraps_when_allowed: from now on this node may form the first view with its weights.
   void AllowBootstrap() { membership_.AllowBootstrap(); }
-  // Others have seen a start of this node before the one with this incarnation.
+  // Sets a lower bound on this node's incarnation, because peers know an earlier start of the node.
+  // It applies to the next incarnation, or to the current one while the node is in no view.
   void RaiseIncarnation(uint32_t least) { membership_.RaiseIncarnation(least); }
-  // Asks the others to go on without this node, which from now on makes no
-  // progress. When left() is true this node may go; if delivered() is too, all that it
-  // had is with the masters of its chunks.
+  // Asks the other members to continue without this node, which makes no progress from now on. The
+  // node may stop when left() is true; if delivered() is true too, the masters hold all its
+  // progress.
   void Leave();
 
-  // May train: this node's weights are those of the run.
+  // Whether this node may train: its weights are those of the run.
   bool in_sync() const;
-  // The run began with this node's weights, and it has been a member since.
+  // Whether the run began with this node's weights, and the node has been a member ever since.
   bool bootstrapped() const { return bootstrapped_; }
   bool left() const { return membership_.left(); }
-  // Left in order, and not because the others took this node for dead.
+  // Left in order, not because the other members suspected this node.
   bool delivered() const { return membership_.delivered(); }
-  // Nothing is under way or waits for an answer, as far as this node knows.
+  // Whether this node is in sync and no frame, diff, reply or takeover is outstanding, as far as it
+  // knows.
   bool quiescent() const;
-  // When Send will have something to do, if neither a frame nor progress comes
-  // before; `now` or earlier if at once.
+  // Time at which Send next has work if neither a frame nor progress arrives before; `now` or
+  // earlier if immediately.
   int64_t NextEvent(int64_t now) const;
 
   const View& view() const { return membership_.view(); }
   uint32_t incarnation() const { return membership_.incarnation(); }
-  // Iterations done by all nodes of the run together.
+  // Iterations of all nodes of the run together.
   uint64_t global_iterations() const { return membership_.global_clock(); }
   const ExchangeStats& stats() const { return stats_; }
-  // May be read from any thread, as long as the exchange lives.
+  // Readable from any thread during the lifetime of the exchange.
   const PeerMetrics& metrics() const { return metrics_; }
-  // The others have gone on in another view, which this node waits to be let into.
+  // Whether other nodes continue in another view, and this node waits to join it.
   bool waits_to_join() const { return membership_.waits_to_join(); }
-  // Which members do not hear each other.
+  // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return membership_.links(); }
   const ChunkTable& table() const { return table_; }
 
@@ -134,10 +135,10 @@ class Exchange {
   Takeover takeover_;
   ReplyQueue replies_;
 
-  FrameView frame_;          // that is being handled
-  View followed_;            // the view that the tables are made for
-  uint64_t progress_ = 0;    // as last told
-  uint64_t clock_base_ = 0;  // the same when this incarnation began
+  FrameView frame_;          // the frame being handled
+  View followed_;            // the view that the tables correspond to
+  uint64_t progress_ = 0;    // iterations as of the last SetProgress
+  uint64_t clock_base_ = 0;  // progress_ at the start of this incarnation
   bool bootstrapped_ = false;
   bool flushed_ = false, asked_to_throttle_ = false;
 };

@@ -1,4 +1,4 @@
-// The settings of an exchange, and what it counts.
+// Settings and counters of an exchange.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONFIG_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONFIG_H_
 
@@ -12,39 +12,38 @@ namespace millrace {
 
 struct ExchangeConfig {
   uint64_t run = 0;        // equal on all nodes of a run, different between runs
-  uint16_t node = 0;       // this one; each node has its own, below max_nodes
+  uint16_t node = 0;       // id of this node, unique and below max_nodes
   uint16_t max_nodes = 2;  // equal on all nodes; at most kMaxNodes
-  // Of these, how many there are at most at once; what heartbeats have room for. Equal on
-  // all nodes. 0: max_nodes.
+  // Maximum number of members at a time; bounds the size of heartbeats. Equal on all nodes.
+  // 0: max_nodes.
   uint16_t max_members = 0;
-  uint32_t incarnation = 1;  // larger each time that this node is started
-  CodecConfig codec;         // of the diffs that this node sends
-  bool damping = false;      // takes less of stale progress at once (damping.h)
-  // With damping: after Flush takes all the same. For a node that passes on, to the others of a
-  // segment, what another exchange of the same weights brings.
+  uint32_t incarnation = 1;  // larger on each start of this node
+  CodecConfig codec;         // for the diffs that this node sends
+  bool damping = false;      // takes a smaller share of stale progress (damping.h)
+  // With damping: takes all progress after Flush. For a node that forwards to this segment the
+  // progress that another exchange of the same weights receives.
   bool passes_all_on = false;
 
   int64_t heartbeat_ns = 100'000'000;
   int64_t peer_timeout_ns = 2'000'000'000;
-  int64_t bootstrap_after_ns = 1'000'000'000;  // see MembershipConfig, as the next
+  int64_t bootstrap_after_ns = 1'000'000'000;  // see MembershipConfig, as for the next two
   bool sole_bootstrapper = false;
   bool bootstraps_when_allowed = false;
 
-  // What was not answered is sent again after this long at the soonest; twice as long each time.
+  // Minimum time before an unanswered frame is sent again; doubles with each retry.
   int64_t resend_ns = 20'000'000;
-  // A chunk with progress that has had no position for so long sends its diff
-  // unasked.
+  // A worker sends the diff of a chunk unsolicited if it has received no position for this time.
   int64_t push_after_ns = 5'000'000;
 
-  // Room behind each payload for whoever transmits the frames; not with `direct`.
+  // Room behind each payload for a trailer that the sender of the frames adds; 0 with `direct`.
   uint32_t trailer_bytes = 0;
-  uint32_t slots = 256;  // frames that may be under way out of this node at once; >= 8
-  // Send positions and float32 diffs from where they are, instead of from a
-  // copy: for transports that gather. A position's payload is then left out of the
-  // checksum, because solvers change it meanwhile.
+  uint32_t slots = 256;  // outgoing frames in flight at a time, at least 8
+  // Send positions and float32 diffs directly from the arrays instead of from a copy, for
+  // transports with gather. The checksum then leaves out a position's payload, because solvers
+  // change it until it is sent.
   bool direct = false;
-  // With `direct`: float32 diffs are sent from a copy all the same, because the processor
-  // cannot read them where they are, and a diff has a checksum.
+  // With `direct`: send float32 diffs from a copy nevertheless, because the CPU cannot read them in
+  // place to compute their checksum.
   bool copy_diffs = false;
 };
 
@@ -52,23 +51,23 @@ inline uint16_t MaxMembers(const ExchangeConfig& config) {
   return config.max_members > 0 ? config.max_members : config.max_nodes;
 }
 
-// Counted since the exchange was made.
+// Counted since construction of the exchange.
 struct ExchangeStats {
   std::array<uint64_t, 16> sent{};      // frames by FrameType
   std::array<uint64_t, 16> received{};  // valid ones, by FrameType
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
   uint64_t bytes_sent = 0, bytes_received = 0;
   uint64_t positions_taken = 0;
-  uint64_t takeover_states_taken = 0;  // newer positions that members returned in a takeover
+  uint64_t takeover_states_taken = 0;  // newer positions received in takeovers
   uint64_t diffs_taken = 0;            // made from this node's progress
-  uint64_t diffs_damped = 0;           // of these, less than all that there was to send (damping.h)
+  uint64_t diffs_damped = 0;           // of these, with a share below 1 (damping.h)
   uint64_t diffs_merged = 0;           // into chunks that this node masters
-  uint64_t resends = 0;                // of diffs
-  uint64_t repeats = 0;                // of positions that hold nothing new
-  uint64_t takeovers = 0;              // chunks that this node has become master of
-  uint64_t resets = 0;                 // times that it had to begin anew
+  uint64_t resends = 0;                // retransmitted diffs
+  uint64_t repeats = 0;                // positions sent again with unchanged content
+  uint64_t takeovers = 0;              // chunks of which this node became the master
+  uint64_t resets = 0;                 // times that this node joined again as a new incarnation
 
-  // Times that others' progress came into this node's weights.
+  // Number of times that other nodes' progress was added to this node's weights.
   uint64_t merges() const { return positions_taken + takeover_states_taken + diffs_merged; }
 };
 

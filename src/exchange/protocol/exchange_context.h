@@ -1,4 +1,4 @@
-// What the parts of an exchange share. Internal to exchange/.
+// State and helpers shared by the parts of an exchange. Internal to exchange/; not thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONTEXT_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_EXCHANGE_CONTEXT_H_
 
@@ -23,7 +23,7 @@ namespace millrace {
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
-// What is needed to go on once an operation has been carried out.
+// Data needed to continue after an operation has been carried out.
 struct OpContext {
   enum class Purpose : uint8_t { kPosition, kPush, kDiff, kTakeoverState };
   Purpose purpose = Purpose::kPosition;
@@ -34,7 +34,7 @@ struct OpContext {
   std::span<const std::byte> acks;
 };
 
-// Operations to be carried out together, and what they are for.
+// Operations to be carried out together, each with its context.
 class OpBatch {
  public:
   explicit OpBatch(size_t room) : room_(room), ops_(room), contexts_(room) {}
@@ -42,12 +42,12 @@ class OpBatch {
   bool Holds(const Chunk& chunk) const { return chunk.batch == id_; }
   bool Full() const { return count_ == room_; }
   bool empty() const { return count_ == 0; }
-  // A new operation on the chunk `index`, and what it is for, to be filled in where they are;
-  // there must be room.
+  // An operation and its context, to be filled in place.
   struct Entry {
     ChunkOp& op;
     OpContext& context;
   };
+  // Adds an operation on the chunk `index`, whose row is `chunk`. REQUIRES: !Full().
   Entry Add(Chunk* chunk, uint32_t index) {
     chunk->batch = id_;
     ChunkOp& op = ops_[count_] = {};
@@ -55,7 +55,7 @@ class OpBatch {
     return {op, contexts_[count_++] = {}};
   }
   std::span<ChunkOp> ops() { return {ops_.data(), count_}; }
-  // What was added since the last call.
+  // Operations added since the last call.
   std::span<ChunkOp> TakeFresh() {
     const size_t begin = std::exchange(taken_, count_);
     return {ops_.data() + begin, count_ - begin};
@@ -75,7 +75,7 @@ class OpBatch {
 };
 
 struct ExchangeContext {
-  // Nothing is waited for longer than in so many times as long as the silent are found dead.
+  // Upper bound on any retransmit timeout, in multiples of the peer timeout.
   static constexpr int64_t kMostPeerTimeouts = 16;
   // answer_wait(), in multiples of ExchangeConfig::resend_ns.
   static constexpr int64_t kAnswerWaits = 5;
@@ -89,30 +89,30 @@ struct ExchangeContext {
   OpBatch& batch;
   ExchangeStats& stats;
   PeerMetrics& metrics;
-  RetransmitTimer round_trip;               // of any answer: for what goes to all
-  std::vector<MasterReplies> masters;       // to diffs, by the master that they go to
-  int64_t largest_sent_at = INT64_MIN / 2;  // when the last of the largest frames went to all
-  TrainingClock clock = {};                 // when frames were last handled
+  RetransmitTimer round_trip;               // replies of any node; for frames that go to all
+  std::vector<MasterReplies> masters;       // by master: its replies to this node's diffs
+  int64_t largest_sent_at = INT64_MIN / 2;  // when a full-size frame was last sent to all, ns
+  TrainingClock clock = {};                 // as of the last Receive or Send
   bool throttled = false;                   // Exchange::SetThrottled
 
   int64_t floats_of(uint32_t chunk) const { return arrays.floats_of(chunk); }
   uint16_t ack_bytes() const { return static_cast<uint16_t>(table.ack_words() * 8); }
-  // Of a position of a whole chunk, behind its header.
+  // Size of a full chunk's position without its header, in bytes.
   size_t largest_bytes() const { return ack_bytes() + static_cast<size_t>(4 * floats_of(0)); }
-  // A diff is acknowledged by its seq's lowest bit: a worker has at most one
-  // under way per chunk, so the master has applied that one or the one before.
+  // The lowest bit of its seq acknowledges a diff (alternating-bit protocol): a worker has at most
+  // one diff in flight per chunk, so the master has merged either that one or the one before.
   static bool Parity(uint32_t seq) { return seq & 1; }
-  // Whether `acks` of a position say that what is pending is contained in it.
+  // Whether the vector `acks` of a position acknowledges the chunk's pending diff.
   bool Acknowledged(const Chunk& chunk, std::span<const std::byte> acks) const {
     return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
   }
-  // Why a frame does not hold a position of a chunk, if it does not.
+  // Returns why a frame does not contain a valid position; kNone if it does.
   Drop CheckPosition(const FrameHeader& h) const {
     if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return Drop::kChunk;
     return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? Drop::kField : Drop::kNone;
   }
-  // Goes through the list of a kPositionAck, kTakeoverRequest or kTakeoverAck frame up to the first
-  // entry for which `visit(entry, chunk)` returns something else than kNone.
+  // Calls `visit(entry, chunk)` for the entries of a kPositionAck, kTakeoverRequest or kTakeoverAck
+  // frame, in order. Stops at the first invalid entry or result other than kNone, and returns it.
   template <typename Visit>
   Drop ForEachEntry(const FrameView& frame, Visit visit) const {
     if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
@@ -124,7 +124,8 @@ struct ExchangeContext {
     }
     return Drop::kNone;
   }
-  // A new operation on the chunk that `frame` names, which takes in its payload.
+  // Adds an operation to the batch, on the chunk and with the payload of `frame`. REQUIRES: room in
+  // the batch.
   OpBatch::Entry AddOp(Chunk* chunk, OpContext::Purpose purpose, const FrameView& frame) const {
     const auto [op, context] = batch.Add(chunk, frame.header.chunk);
     op.in = frame.payload.data();
@@ -136,29 +137,30 @@ struct ExchangeContext {
     context.acks = frame.acks;
     return {op, context};
   }
-  // The operation writes to the slot's payload.
+  // Makes the slot's payload the output of the operation.
   void WriteTo(uint32_t slot, ChunkOp* op) const {
     op->out = outbox.payload(slot);
     op->out_bytes = static_cast<uint32_t>(outbox.payload_bytes());
   }
 
-  // A position of the chunk that is sent from the weights themselves has not left.
+  // Whether a frame of the chunk that may be read directly from the replica's arrays is still in
+  // the outbox.
   bool IsBeingRead(uint32_t index) const {
     return config.direct && outbox.Holds(table.chunks[index].slot, index);
   }
 
-  // Where not all can be sent, how long the answer to a frame of weights is waited for before
-  // another one of the same chunk goes out; else 0. Frames may have been refused, because a solver
-  // was in those weights.
+  // While throttled: how long to wait for the reply to a position or diff before another one of the
+  // same chunk is sent, in ns. Otherwise 0. Bounded, because the receiver may have refused the
+  // frame while a solver was in those weights (kBusy).
   int64_t answer_wait() const { return throttled ? kAnswerWaits * config.resend_ns : 0; }
-  // How long after the last position of a chunk its progress is sent unasked.
+  // Time after a chunk's last position at which its progress is sent unsolicited, in ns.
   int64_t push_after() const { return std::max(config.push_after_ns, answer_wait()); }
 
   void ReadClock() {
     clock = {membership.global_clock(), membership.clock(), membership.view().members.size()};
   }
 
-  // A header with all that does not depend on what the frame says.
+  // Returns a header with all fields that do not depend on the frame's content.
   FrameHeader Header(FrameType type, uint16_t destination) const {
     FrameHeader header;
     header.type = type;
@@ -178,23 +180,23 @@ struct ExchangeContext {
     metrics.Sent(header.destination, bytes);
     outbox.Post(slot, header, acks, payload);
   }
-  // Why the frame is dropped of which an executor has refused the operation.
+  // Returns the reason to drop a frame whose operation the executor refused with `result`.
   static Drop WhyRefused(uint8_t result) {
     if (result & kBusy) return Drop::kBusy;
     return result & kMalformed ? Drop::kPayload : Drop::kNonFinite;
   }
   void Dropped(Drop drop) { ++stats.drops[static_cast<size_t>(drop)]; }
-  // Of a node's frame; `source` is below max_nodes.
+  // Counts a dropped frame of node `source`, which is below max_nodes.
   void Dropped(Drop drop, uint16_t source) {
     Dropped(drop);
     metrics.Dropped(source, drop);
   }
-  // The shortest pause before something is sent again. On a slow link, or with many weights,
-  // answers take as long as a sweep.
+  // Time before the first retransmission of a frame, in ns. On a slow link, or with many weights,
+  // replies take as long as a sweep.
   int64_t RetransmitTimeout(const RetransmitTimer& trip) const {
-    return std::min(trip.Patience(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
+    return std::min(trip.Timeout(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
   }
-  // A diff was acknowledged.
+  // Records that the chunk's pending diff was acknowledged.
   void Answered(const Chunk& chunk, int64_t now) {
     MasterReplies& master = masters[chunk.owner];
     master.Answered(now, chunk.taken_at, chunk.sent_at);
@@ -202,7 +204,7 @@ struct ExchangeContext {
       round_trip.Sample(now, now - chunk.sent_at);
     }
   }
-  // One that was sent once has not been answered in time.
+  // Records that `master` has not answered a diff in time that was sent once.
   void TimedOut(uint16_t master, int64_t now) {
     for (RetransmitTimer* trip : {&round_trip, &masters[master].round_trip}) {
       trip->TimedOut(now, RetransmitTimeout(*trip));
@@ -215,9 +217,10 @@ struct ExchangeContext {
   static void Count(uint8_t* times) {
     if (*times < UINT8_MAX) ++*times;
   }
-  // The pause before `what`, sent again `retries` times already, is sent once more; `least`
-  // before it is the first time. Not much longer than the time in which the silent are found
-  // dead, if answers are faster: who was only frozen must not wait for long.
+  // Time before item `what`, retransmitted `retries` times already, is sent once more, in ns, with
+  // jitter. `least`: the time before the first retransmission. Doubles with each retry, up to 64
+  // times `least` and at most max(peer_timeout_ns, least): a peer that was only stalled gets the
+  // frame soon after it resumes.
   int64_t RetryAfter(int64_t least, uint8_t retries, uint64_t what) const {
     const int64_t pause = least << (retries < 6 ? retries : 6);
     const int64_t most = std::max(config.peer_timeout_ns, least);

@@ -32,14 +32,14 @@ enum : size_t {
 
 constexpr uint8_t kFlagPayloadUnchecked = 1;
 
-// Of a frame in one or two pieces, the first of which begins with the header.
+// Checksum of a frame in one or two pieces. `head` begins with the header.
 uint32_t Checksum(std::span<const std::byte> head, std::span<const std::byte> payload) {
   const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(kFrameHeaderBytes));
   return payload.empty() ? crc : Crc32c(payload, crc);
 }
 
-// Puts fields that share eight bytes with one store: the checksum reads them right after
-// as a word, and would wait for several.
+// Writes the fields of an 8-byte word with one store. The checksum reads the word right after, and
+// would stall on several narrower stores.
 template <size_t... kAt, typename... T>
 void PutWord(std::byte* out, T... fields) {
   constexpr size_t kFirst = std::min({kAt...});

@@ -1,9 +1,8 @@
-// Frames: what travels between nodes, byte by byte as docs/wire.md says.
+// Encoding and decoding of frames, the messages between nodes. docs/wire.md specifies every byte.
 //
-// A frame is a header of 64 bytes, an acknowledgement vector, and a payload, all
-// little-endian. On the way out header and vector form one piece and the payload
-// another, so that a payload may be sent from where it is. Nothing here keeps
-// state; decoding trusts no byte.
+// A frame is a header of 64 bytes, an acknowledgement vector, and a payload, all little-endian. An
+// outgoing frame has two pieces, header with vector and payload, so that a payload can be sent in
+// place. The functions are stateless. The decoder validates all input.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_FRAME_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_FRAME_H_
 
@@ -22,26 +21,26 @@ inline constexpr uint8_t kFrameVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr uint16_t kNoNode = 0xfffe;
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
-// Ids of nodes are below this.
+// Upper bound of node ids, exclusive.
 inline constexpr uint16_t kMaxNodes = 4096;
-// Epochs are not above this, so that the next one always exists.
+// Largest valid epoch, below the type's maximum so that a next epoch always exists.
 inline constexpr uint32_t kMaxEpoch = 0xefffffff;
 
 enum class FrameType : uint8_t {
-  kPosition = 1,         // master to all: a chunk's weights, and what has been merged
-  kDiff = 2,             // worker to master: what its side has added
+  kPosition = 1,         // master to all: a chunk's weights, and which diffs they contain
+  kDiff = 2,             // worker to master: progress since its last diff
   kPositionAck = 3,      // worker to master: list of positions received
-  kTakeoverRequest = 4,  // new master to all: list of chunks it takes over, its newest position
-  kTakeoverAck = 5,    // answer to a claim: nothing newer here, and no old master is heard any more
-  kTakeoverState = 6,  // answer to a claim: a newer position
-  kHeartbeat = 7,      // to all: alive, in this view
-  kPropose = 8,        // coordinator to all: the next view
-  kAccept = 9,         // answer to a proposal
+  kTakeoverRequest = 4,  // new master to all: list of chunks and its newest position of each
+  kTakeoverAck = 5,      // reply to a request: no newer position; the old master is ignored
+  kTakeoverState = 6,    // reply to a request: a newer position
+  kHeartbeat = 7,        // to all: the sender is alive, with its status and view
+  kPropose = 8,          // coordinator to all: the next view
+  kAccept = 9,           // reply to a proposal
 };
 
-// Names a membership view: the epoch, the node that formed it, because two halves
-// of a divided cluster may reach the same epoch, and that node's incarnation, because
-// it forgets which epochs it has used when it starts again. Epoch 0 is no view.
+// Identifies a membership view by epoch, coordinator and the coordinator's incarnation (`life`).
+// The coordinator is part of it because two sides of a partition may reach the same epoch, the
+// incarnation because a restarted coordinator has forgotten which epochs it used. Epoch 0: no view.
 struct ViewId {
   uint32_t epoch = 0;
   uint16_t coordinator = 0;
@@ -54,70 +53,68 @@ struct FrameHeader {
   FrameType type = FrameType::kHeartbeat;
   Codec codec = Codec::kFloat32;   // of the payload
   bool payload_unchecked = false;  // positions: the checksum covers all but the payload
-  uint64_t run = 0;                // of the training run: two clusters on one wire never mix
+  uint64_t run = 0;                // id of the training run; separates clusters on one network
   uint16_t source = 0;
   uint16_t destination = kAllNodes;
-  uint32_t incarnation = 0;  // of the source: rises whenever it begins anew
-  ViewId view;               // the source's
+  uint32_t incarnation = 0;  // of the source; increases with each start and each new join
+  ViewId view;               // the source's view
   uint16_t ack_bytes = 0;    // length of the acknowledgement vector, a multiple of 8
   uint32_t chunk = 0;
-  uint32_t length = 0;  // of the payload, bytes; not sent: what the frame's own leaves
-  // Position, return: its number. Diff: the number of the position it was computed
-  // against. Heartbeat: how many zeros are behind its payload.
+  uint32_t length = 0;  // bytes of the payload; not on the wire, follows from the frame's size
+  // Position, takeover state: its number. Diff: number of the position it was computed against.
+  // Heartbeat: number of zeros behind its payload.
   uint64_t number = 0;
-  uint64_t clock = 0;  // iterations that the source's solvers have done in this incarnation
-  uint32_t seq = 0;    // diff: its number within its chunk and worker
+  uint64_t clock = 0;  // iterations of the source's solvers in this incarnation
+  uint32_t seq = 0;    // diff: its number for this chunk and worker
 };
 
-// A frame that was decoded; acks and payload point into the bytes received.
+// A decoded frame. `acks` and `payload` point into the received bytes.
 struct FrameView {
   FrameHeader header;
   std::span<const std::byte> acks;
   std::span<const std::byte> payload;
 };
 
-// Why frames are dropped; what the counters are indexed by.
+// Reasons to drop a frame; indices of the drop counters.
 enum class Drop : uint8_t {
   kNone,         // not dropped
-  kShort,        // less than a header
-  kMagic,        // not ours
-  kVersion,      // another version
-  kField,        // a field holds a value that no sender writes
-  kLength,       // less than its acknowledgement vector takes
-  kChecksum,     // damaged on the way
-  kRun,          // another run's
-  kSelf,         // our own, looped back
+  kShort,        // shorter than a header
+  kMagic,        // not a frame of this protocol
+  kVersion,      // another version of the wire format
+  kField,        // a field has a value that no sender writes
+  kLength,       // invalid length of the acknowledgement vector, or frame shorter than it
+  kChecksum,     // corrupted
+  kRun,          // of another run
+  kSelf,         // sent by this node and looped back
   kDestination,  // for another node
-  kStranger,     // not from a member of our view, or from an earlier life of one
+  kStranger,     // source is no member of this view, or an earlier incarnation of one
   kView,         // sent in another view
-  kChunk,        // no such chunk, or of another size
-  kNotMaster,    // a position from a node that is not the chunk's master, or a diff
-                 // to one that is not
-  kOld,          // overtaken: a position or diff that was already taken
-  kNonFinite,    // NaN or Inf inside
-  kPayload,      // the payload is not what its codec says
-  kBeingRead,    // a frame that is read from the chunk's weights has not left yet
-  kBusy,         // a solver was in the chunk's weights; to its sender, it was lost
+  kChunk,        // no such chunk, or wrong size of the chunk
+  kNotMaster,    // position from, or diff to, a node that is not the chunk's master
+  kOld,          // a position or diff that is out of date or was already taken
+  kNonFinite,    // contains NaN or Inf
+  kPayload,      // malformed payload
+  kBeingRead,    // a frame read directly from the chunk's weights is still in the outbox
+  kBusy,         // a solver was in the chunk's weights; same effect as a lost frame
   kCount
 };
 const char* DropName(Drop drop);
 
-// Writes the header's 64 bytes and `acks` (header.ack_bytes of them) to `out`
-// (kFrameHeaderBytes + header.ack_bytes), with the checksum over these and, unless
-// payload_unchecked, over `payload` (header.length bytes).
+// Writes the header and `acks` (header.ack_bytes bytes) to `out` (kFrameHeaderBytes +
+// header.ack_bytes bytes). The checksum covers both and, unless payload_unchecked, `payload`
+// (header.length bytes).
 void EncodeFrame(const FrameHeader& header, std::span<const std::byte> acks,
                  std::span<const std::byte> payload, std::span<std::byte> out);
 
-// Decodes all that `bytes` hold: one frame, no more and no less. kNone on success;
-// otherwise `frame` is undefined.
+// Decodes `bytes`, which must contain exactly one frame. Returns kNone on success; otherwise
+// `frame` is unspecified.
 Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame);
 
-// The source and the chunk that a frame's first kFrameHeaderBytes name, which have not
-// been checked.
+// Source and chunk in a frame's first kFrameHeaderBytes bytes. Not validated.
 uint16_t FrameSource(std::span<const std::byte> header);
 uint32_t FrameChunk(std::span<const std::byte> header);
 
-// An entry of the lists that kPositionAck, kTakeoverRequest and kTakeoverAck frames carry.
+// Entry of the list in a kPositionAck, kTakeoverRequest or kTakeoverAck frame.
 struct ChunkNumber {
   uint32_t chunk = 0;
   uint64_t number = 0;
@@ -126,8 +123,8 @@ inline constexpr size_t kChunkNumberBytes = 12;
 void EncodeChunkNumber(const ChunkNumber& entry, std::byte* out);
 ChunkNumber DecodeChunkNumber(const std::byte* in);
 
-// Acknowledgement vectors, and other sets of nodes: one bit a node, bit n % 64 of the
-// little-endian word n / 64.
+// Acknowledgement vectors and other sets of nodes: one bit per node n, bit n % 64 of the
+// little-endian word n / 64. "Ack words" are AckWords(max_nodes) such words.
 inline constexpr size_t AckWords(uint16_t max_nodes) { return (max_nodes + 63u) / 64u; }
 inline bool TestBit(std::span<const std::byte> words, uint16_t node) {
   return std::to_integer<int>(words[node / 8] >> node % 8) & 1;

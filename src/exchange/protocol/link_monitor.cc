@@ -7,7 +7,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kLooksPerTimeout = 32;
-// Kept in `broken`.
+// Capacity of `broken_`.
 constexpr size_t kMostBroken = 256;
 
 }  // namespace
@@ -99,8 +99,10 @@ void LinkMonitor::FindBroken(const View& view, std::span<const uint64_t> alive) 
   }
 }
 
-// The member that most others cannot do with. Of several: one that has less to lose, then the
-// one with the larger id, which is never the coordinator.
+// Returns the remaining member with the most broken links; nullptr if there is none. Ties: a
+// joining member before a leaving one before a synced one, because it has less to lose; then the
+// larger id, which is never the coordinator's. Never the last synced member, so that a node with
+// the weights remains.
 LinkMonitor::Vertex* LinkMonitor::Worst() {
   const auto weight = [](Role role) {
     return role == Role::kJoining ? 2 : role == Role::kLeaving ? 1 : 0;
@@ -120,8 +122,8 @@ LinkMonitor::Vertex* LinkMonitor::Worst() {
   return worst;
 }
 
-// A vertex cover of the broken links, by the greedy rule: it is small where one node is at
-// fault, and the same on all nodes that know the same reports.
+// Excludes a greedy vertex cover of the broken links. It is small if one node is at fault, and
+// identical on all nodes that have the same reports.
 void LinkMonitor::Exclude() {
   for (;;) {
     for (Vertex& vertex : vertices_) {

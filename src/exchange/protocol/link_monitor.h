@@ -1,12 +1,12 @@
-// Which nodes do not hear each other, and which members the view has to do without because
-// of it.
+// Detects broken links between nodes, and determines which members the next view must exclude
+// because of them.
 //
-// A failure detector tells a node which peers are silent to it. That is not enough where a
-// link is broken between two nodes and a third hears both, or where only small frames pass
-// (an MTU black hole): both would stay members, and each would miss what the other sends.
-// Every node therefore notes which peers it does not hear, or hears in small frames only, and
-// reports them to all in its heartbeats. From the reports each node computes the same set of
-// members without which the rest hear each other.
+// A failure detector finds peers that are unresponsive to one node. It does not suffice if a link
+// between two nodes is broken while a third node reaches both, or if only small frames pass (an MTU
+// black hole): both nodes would stay members, and each would miss frames of the other. Therefore
+// every node records from which peers it receives no frames, or small frames only, and reports them
+// to all nodes in its heartbeats. From these reports each node computes the same set of members to
+// exclude, such that the remaining members receive frames of all sizes from each other.
 //
 // Pure logic: times are the exchange's `now`, in ns. Not thread-safe.
 // Allocates nothing after construction.
@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-// Node `from` does not hear node `to`.
+// Node `from` receives no frames, or small frames only, from node `to`.
 struct BrokenLink {
   uint16_t from = 0, to = 0;
   bool operator==(const BrokenLink&) const = default;
@@ -30,66 +30,67 @@ struct BrokenLink {
 
 class LinkMonitor {
  public:
-  // After how many peer timeouts a link counts as broken. A peer that is silent to all is
-  // dropped after one, so only a link that is broken for some stays so for longer.
+  // Peer timeouts without a frame after which a link counts as broken. A peer that is unresponsive
+  // to all nodes is dropped after one, so a longer silence means a link that is broken for some.
   static constexpr int64_t kSilentTimeouts = 2;
-  // The same where only small frames come; largest frames are rarer than heartbeats.
+  // The same without a full-size frame. Full-size frames are less frequent than heartbeats.
   static constexpr int64_t kSmallOnlyTimeouts = 3;
-  // How many of its largest frames a node sends to all in a peer timeout, at least.
+  // Minimum number of full-size frames that a node sends to all nodes per peer timeout.
   static constexpr int64_t kLargestPerTimeout = 8;
-  // Broken links with one cause come to light one after the other. The view changes when the
-  // first has been known for 1 / kEvidencePerTimeout of a peer timeout.
+  // Broken links with a common cause are detected one after the other. Members are excluded when
+  // the first one has been known for 1 / kEvidencePerTimeout of a peer timeout.
   static constexpr int64_t kEvidencePerTimeout = 2;
 
   LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout_ns);
 
-  // A valid frame of `node` has come, whatever it says; `is_largest`: of the size of the
-  // largest frames that nodes send. Returns whether that mends a link which this node has
-  // reported as broken.
+  // Records a valid frame of `node`, of any type. `is_largest`: the frame has full size, that of
+  // the position of a full chunk. Returns whether the frame repairs a link that this node reported
+  // as broken; only a full-size frame does.
   bool OnFrame(uint16_t node, bool is_largest, int64_t now);
-  // A heartbeat of `node` has come, with its report (ack words).
+  // Records the report (ack words) in a heartbeat of `node`.
   void OnReport(uint16_t node, std::span<const std::byte> report);
-  // This node did not run for `ns`, and so could hear nobody.
+  // Extends all deadlines by `ns`, during which this node did not run and could not receive frames.
   void Skip(int64_t ns);
-  // `view` follows `previous`. A peer that was dropped because this node does not hear it
-  // counts as not heard at once.
+  // Records that `view` replaces `previous`. Reports a dropped peer as broken at once if it was
+  // unresponsive to this node.
   void OnView(const View& view, const View& previous, int64_t now);
 
   // Whether it is time for Look.
   bool IsDue(int64_t now) const { return now >= next_look_; }
-  // Looks for members that are not heard, and evaluates all reports. `alive`: the nodes that
-  // the failure detector believes in, this one included (ack words).
+  // Updates this node's report and evaluates the reports of all nodes. `alive`: the nodes that the
+  // failure detector considers alive, including this one (ack words).
   void Look(const View& view, std::span<const uint64_t> alive, int64_t now);
 
-  // This node's report: a bit for each node that it does not hear.
+  // This node's report (ack words): a bit for each node to which its link is broken.
   std::span<const std::byte> report() const { return std::as_bytes(Row(node_)); }
-  // Whether `from` says that it does not hear `to`.
+  // Whether `from` reports that it receives no frames, or small frames only, from `to`.
   bool Reports(uint16_t from, uint16_t to) const { return TestBit(std::as_bytes(Row(from)), to); }
-  // At least one of the two does not hear the other.
+  // Whether at least one of the two reports the other.
   bool IsBroken(uint16_t a, uint16_t b) const { return Reports(a, b) || Reports(b, a); }
-  // The next view has to do without this member, as of the last Look.
+  // Whether the next view must exclude this member, as of the last Look.
   bool IsExcluded(uint16_t node) const {
     return TestBit(std::as_bytes(std::span(excluded_)), node);
   }
-  // The broken links between members that are alive, as of the last Look; not all, if there
-  // are very many.
+  // Broken links between members that are alive, as of the last Look; truncated if there are very
+  // many.
   std::span<const BrokenLink> broken() const { return broken_; }
-  // Whether small frames of a node come that this node reports.
+  // Whether a frame of `node` arrived within kSilentTimeouts peer timeouts. If this node reports
+  // `node`, only small frames pass.
   bool HearsSmallFrames(uint16_t node, int64_t now) const {
     return now - peers_[node].heard_at < kSilentTimeouts * peer_timeout_ns_;
   }
 
  private:
   struct Peer {
-    int64_t heard_at = 0;    // any frame
-    int64_t largest_at = 0;  // one of the largest
+    int64_t heard_at = 0;    // last frame of any size
+    int64_t largest_at = 0;  // last full-size frame
   };
-  // A member, while members are excluded.
+  // A live member, in the graph of broken links.
   struct Vertex {
     uint16_t node = 0;
     Role role = Role::kSynced;
-    uint32_t degree = 0;  // broken links to others that are left
-    bool is_left = true;
+    uint32_t degree = 0;  // broken links to members that remain
+    bool is_left = true;  // not excluded so far
   };
 
   std::span<const uint64_t> Row(uint16_t node) const {
@@ -105,12 +106,12 @@ class LinkMonitor {
   const size_t words_;
   const int64_t peer_timeout_ns_;
   std::vector<Peer> peers_;
-  std::vector<uint64_t> rows_;  // by node: the last report; this node's own, too
+  std::vector<uint64_t> rows_;  // by node: its last report, including this node's own
   std::vector<uint64_t> excluded_;
   std::vector<BrokenLink> broken_;
   std::vector<Vertex> vertices_;
   int64_t next_look_ = 0;
-  int64_t broken_since_ = -1;  // when the first of `broken_` came to light; -1: there is none
+  int64_t broken_since_ = -1;  // when the first link of `broken_` was detected; -1: none
 };
 
 }  // namespace millrace

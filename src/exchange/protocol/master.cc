@@ -7,10 +7,11 @@
 namespace millrace {
 namespace {
 
-// A chunk of which nobody answers so many positions is sent less often: whoever there is
-// does not get them.
+// Positions of a chunk without any acknowledgement after which it is sent at the pace of
+// retransmissions only: no member receives them.
 constexpr uint8_t kMostUnanswered = 8;
-// Chunks looked at in one Poll where most of them wait for an answer or for their turn.
+// Maximum chunks checked in one Poll while throttled, when most of them wait for a reply or for
+// their turn.
 constexpr uint32_t kScan = 1024;
 
 }  // namespace
@@ -54,7 +55,8 @@ Drop Master::OnDiff(const FrameView& frame) {
   if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
   WorkerEnd& end = End(chunk, h.source);
   if (!end.known) {
-    // The vector says whether this one, or the one before it, is in the weights.
+    // The acknowledgement vector states whether the weights contain this diff or only the one
+    // before.
     end.known = true;
     end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
   }
@@ -87,8 +89,8 @@ bool Master::HasDeferredToMerge() const {
                      [&](const FrameView& diff) { return !x_.IsBeingRead(diff.header.chunk); });
 }
 
-// Payloads that are given back stay as they are until the next diff is deferred, which is
-// after the batch has been run.
+// The batch refers to removed payloads. They stay intact until the next diff is deferred, which
+// happens only after the batch has been run.
 bool Master::AddDeferred() {
   bool added = false;
   deferred_.Keep([&](const FrameView& diff) {
@@ -132,7 +134,7 @@ Drop Master::OnPositionAck(const FrameView& frame) {
   });
 }
 
-// A worker says that it has this position.
+// Records that a worker has taken position `number`.
 inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
   if (number > chunk->number || number <= end->seen) return;
   end->seen = number;
@@ -162,7 +164,7 @@ void Master::Poll(int64_t now, size_t budget) {
     }
     Chunk& chunk = table.chunks[index];
     if (chunk.state != ChunkState::kMaster) {
-      clean_ = 0;  // being recovered
+      clean_ = 0;  // being taken over
       continue;
     }
     const bool fresh = NeedsPosition(chunk);
@@ -171,7 +173,7 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     clean_ = 0;
-    // What it holds by then goes out when the one before has left.
+    // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
     const bool unheard = chunk.unanswered >= kMostUnanswered;
     const bool waits = !fresh || unheard;

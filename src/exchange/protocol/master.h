@@ -1,5 +1,5 @@
-// The master end of the chunks that this node owns: sends their positions, merges
-// what workers have added. Internal to exchange/; not thread-safe.
+// Master side of the chunks that this node owns: sends their positions and merges the diffs of
+// workers. Internal to exchange/; not thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_MASTER_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_MASTER_H_
 
@@ -16,39 +16,39 @@ class Master {
  public:
   explicit Master(ExchangeContext* context);
 
-  // After table.owned has changed from `before`: moves what is known of the workers
-  // of those chunks that stay, forgets about nodes outside `continuing` (ack words).
+  // Adapts to a change of table.owned from `before`: keeps the worker state of chunks that this
+  // node still masters, and discards the state of nodes outside `continuing` (ack words).
   void OnView(const std::vector<uint32_t>& before, std::span<const uint64_t> continuing);
 
-  // The view is about to change: forgets deferred diffs, which their workers send again.
+  // Discards deferred diffs before a change of view. Their workers send them again.
   void DropDeferred();
-  // From members of the view. A diff that is new is added to the batch, or deferred while a
-  // position that is sent from the weights themselves has not left.
+  // Handles a diff from a member of the view. Adds a new diff to the batch, or defers it while a
+  // position that is sent directly from the weights is still in the outbox.
   Drop OnDiff(const FrameView& frame);
-  // Adds deferred diffs to the batch whose chunks' positions have left, as many as it has room
-  // for. Returns whether it added any; then the batch has to be run before the next call.
+  // Adds deferred diffs whose chunk's position has left to the batch, as many as fit. Returns
+  // whether it added any; if so, the batch must be run before the next call.
   bool AddDeferred();
   // Whether AddDeferred would add any.
   bool HasDeferredToMerge() const;
   Drop OnPositionAck(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
-  // Sends at most `budget` positions of chunks that have changed or that somebody
-  // may have missed.
+  // Sends at most `budget` positions, of chunks that have changed or that a member has not
+  // acknowledged.
   void Poll(int64_t now, size_t budget);
-  // Looks at all chunks again.
+  // Makes Poll check all chunks again.
   void Wake() { clean_ = 0; }
-  // All that this node masters has been seen by everybody.
+  // Whether all members have acknowledged the current content of all chunks that this node masters.
   bool idle() const {
     return x_.membership.view().members.size() < 2 ||
            (clean_ >= x_.table.owned.size() && deferred_.empty());
   }
 
  private:
-  // What a master knows of one worker of one chunk.
+  // State that a master keeps per chunk and worker.
   struct WorkerEnd {
-    uint64_t seen = 0;     // the newest position that it is known to have taken
-    uint32_t applied = 0;  // its last diff merged; valid if `known`
-    bool known = false;    // else only the parity is, from the acknowledgement vector
+    uint64_t seen = 0;     // the newest position that the worker is known to have taken
+    uint32_t applied = 0;  // seq of its last merged diff; valid if `known`
+    bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
 
   WorkerEnd& End(const Chunk& chunk, uint16_t node) {
@@ -66,11 +66,11 @@ class Master {
   std::vector<WorkerEnd> ends_;
   SendPriority priority_;  // by row
   DeferredDiffs deferred_;
-  std::vector<uint32_t> sending_;  // chunks of the positions being made
+  std::vector<uint32_t> sending_;  // chunks whose positions are being made
   std::vector<ChunkOp> reads_;
   std::vector<uint32_t> slots_;
   uint32_t cursor_ = 0;
-  uint32_t clean_ = 0;
+  uint32_t clean_ = 0;  // consecutive chunks passed by Poll that need no position
 };
 
 }  // namespace millrace

@@ -74,7 +74,7 @@ void Membership::Tick(int64_t now) {
     started_ = true;
     started_at_ = heartbeat_due_ = now_ = now;
   }
-  // Whoever was stopped for long has heard nobody, which says nothing about them.
+  // A node that was stalled for long received no frames. That is no evidence against its peers.
   if (now - now_ > config_.peer_timeout_ns / 2) {
     for (Peer& peer : peers_) peer.heard_at += now - now_;
     links_.Skip(now - now_);
@@ -118,7 +118,7 @@ int64_t Membership::NextEvent() const {
   return accept_due_ ? now_ : next;
 }
 
-// ---- Hearing ----------------------------------------------------------------
+// ---- Receiving --------------------------------------------------------------
 
 bool Membership::Alive(uint16_t node) const {
   if (node == config_.node) return true;
@@ -177,7 +177,8 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
     return false;
   }
   Peer& peer = peers_[frame.header.source];
-  // An earlier life; unless the later one is gone, and this is a new one.
+  // Ignores an earlier incarnation, unless the later one is gone: then the node has started again
+  // with a lower number.
   const bool remembered =
       Recent(peer.heartbeat_at) || view_.Has(frame.header.source, peer.incarnation);
   if (peer.known && frame.header.incarnation < peer.incarnation && remembered) return true;
@@ -194,9 +195,9 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
   return true;
 }
 
-// A view that names a later life of this node than it knows of itself is about the
-// time before it was started; so is one that names this life, if it never promised to
-// be part of it.
+// A view that names a later incarnation of this node than it has used itself stems from an earlier
+// start. So does a view that names the incarnation with which this node would join, if the node is
+// in no view and never promised to be part of that one. The node then takes the next incarnation.
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
@@ -210,7 +211,7 @@ void Membership::RaiseIncarnation(uint32_t least) {
   if (!view_.id) incarnation_ = std::max(incarnation_, least_incarnation_);
 }
 
-// What the view in scratch_, in which another node is, means for this one.
+// Decides what the view in scratch_, which node `source` is in, means for this node.
 void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t now) {
   if (!scratch_.id || scratch_.id == view_.id) return;
   if (view_.id && scratch_.id > view_.id && scratch_.predecessor() == view_.id &&
@@ -222,23 +223,23 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
     return Install(scratch_, true, now);
   }
   if (intent_ == Intent::kLeave) {
-    // Dropped from the view, as asked, or because it was thought dead.
+    // Dropped from the view, as requested or because it was suspected.
     if (scratch_.DescendsFrom(view_.id) && !scratch_.Has(config_.node, incarnation_)) {
       left_ = true;
       delivered_ = drained_ && role() == Role::kLeaving;
     }
     return;
   }
-  if (view_.DescendsFrom(scratch_.id)) return;  // it will hear of ours
-  // It would not hear the wish to join. That is waited for by whom the others had to leave out,
-  // not by those that had to leave out the source.
+  if (view_.DescendsFrom(scratch_.id)) return;  // `source` will receive this node's newer view
+  // `source` would not receive a request to join. Only a node that the others had to exclude waits
+  // for the link to be repaired; nodes that had to exclude `source` do not.
   if (links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
       !links_.IsExcluded(config_.node)) {
     return;
   }
   const Rank theirs{status.global_clock, status.live, scratch_.id};
-  // Whoever is about to join another is followed only if its view outranks: what follows
-  // from what and what outranks what may differ, and would lead around in a circle.
+  // A node that itself intends to join another view is followed only if its view outranks this
+  // node's. Descent and rank may disagree, and following both could lead around in a circle.
   const bool stays = status.intent != Intent::kJoin;
   const bool evicted = stays && scratch_.DescendsFrom(view_.id);
   if (view_.id && !evicted && !theirs.Precedes(OwnRank())) {
@@ -254,14 +255,15 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
   target_heard_at_ = now;
 }
 
-// Of several other views, the best; for the one in scratch_.
+// Whether the view in scratch_ is at least as good to join as the current target.
 bool Membership::BetterThanTarget(const Rank& theirs, bool stays) const {
   if (scratch_.id == target_) return true;
   if (stays != target_stays_) return stays;
   return (stays && scratch_.DescendsFrom(target_)) || !target_rank_.Precedes(theirs);
 }
 
-// The one that has done more work goes on, then the one with more members alive.
+// The view with more iterations precedes; then the one with more live synced members, the higher
+// epoch, the lower coordinator.
 bool Membership::Rank::Precedes(const Rank& other) const {
   if (clock != other.clock) return clock > other.clock;
   if (live != other.live) return live > other.live;
@@ -269,7 +271,7 @@ bool Membership::Rank::Precedes(const Rank& other) const {
   return id.coordinator < other.id.coordinator;
 }
 
-// ---- Agreeing ---------------------------------------------------------------
+// ---- Agreement --------------------------------------------------------------
 
 void Membership::Promise(ViewId id) {
   promised_ = id;
@@ -277,9 +279,10 @@ void Membership::Promise(ViewId id) {
   if (proposing_ && proposal_.id != id) proposing_ = false;
 }
 
-// For the proposal in scratch_. Whoever would come before the one that proposes may be
-// dropped only if it is dead to this node too, or excluded by its links; of the others the
-// coordinator decides, or one broken link would keep all from going on.
+// Whether this node, as a member, accepts the proposal in scratch_. A member with a lower id than
+// the proposer may be dropped only if this node suspects it too, or if it is drained or excluded
+// for its links. On members with higher ids the proposer decides alone; otherwise one broken link
+// could block all changes.
 bool Membership::AcceptableAsMember() const {
   if (!view_.id || scratch_.predecessor() != view_.id ||
       !scratch_.Has(config_.node, incarnation_)) {
@@ -366,7 +369,7 @@ void Membership::Install(const View& view, bool reset, int64_t now) {
   next_proposal_at_ = now;
 }
 
-// ---- Speaking ---------------------------------------------------------------
+// ---- Sending ----------------------------------------------------------------
 
 size_t Membership::MaxPayloadBytes(uint16_t max_members) {
   return kStatusBytes + MaxViewBytes(max_members);

@@ -1,14 +1,12 @@
-// Who takes part: failure detection, and the agreement on a sequence of views.
-// Pure logic; docs/exchange.md tells why it is safe.
+// Membership: failure detection, and agreement on a sequence of views. Pure logic. docs/exchange.md
+// describes why it is safe.
 //
-// Every node tells all others regularly that it lives, which view it is in and
-// what it wishes. The lowest synced member that is alive, the coordinator,
-// proposes the next view when somebody has to be added, dropped, or changes its
-// role; when all whom it names have accepted, the view holds, and heartbeats carry
-// it to its members. A member goes from a view only to one of its successors. A
-// node that finds itself outside (too late, frozen, cut off, in the smaller part of
-// a divided cluster) asks to join as a new incarnation, and gives up what it has
-// only when a view that names it so is agreed on.
+// Every node sends heartbeats with its view and its intent. The coordinator, the lowest synced
+// member that is alive, proposes the next view when a member must be added, dropped or given
+// another role. The view is agreed on when all members that it names have accepted it; heartbeats
+// then distribute it. A member moves from a view only to one of its successors. A node outside the
+// view (late, stalled, disconnected, or on the smaller side of a partition) asks to join as a new
+// incarnation. It discards its state only when a view that names that incarnation is agreed on.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_MEMBERSHIP_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_MEMBERSHIP_H_
 
@@ -26,42 +24,42 @@ namespace millrace {
 struct MembershipConfig {
   uint16_t node = 0;
   uint16_t max_nodes = 2;  // ids are below this
-  // Larger each time that this node is started. (Where the others have seen a larger
-  // one, because it had to begin anew meanwhile, the node takes the next.)
+  // Larger on each start of this node. If peers have seen this one or a larger one, because the
+  // node joined again before, the node takes the next.
   uint32_t incarnation = 1;
-  int64_t heartbeat_ns = 100'000'000;       // at least; at most half as much again
-  int64_t peer_timeout_ns = 2'000'000'000;  // silent for so long: dead
-  // A node that hears of no view for so long forms one of its own, with its own
-  // weights, if no node with a lower id is about to. Negative: never.
+  int64_t heartbeat_ns = 100'000'000;       // minimum interval; jitter adds up to half of it
+  int64_t peer_timeout_ns = 2'000'000'000;  // a peer without frames for this time is suspected
+  // A node that has found no view to join within this time forms one with its own weights, unless
+  // it receives heartbeats from a node with a lower id. Negative: never.
   int64_t bootstrap_after_ns = 1'000'000'000;
-  // No other node ever does, so that this one need not wait for those with lower ids.
+  // No other node bootstraps, so that this one need not wait for nodes with lower ids.
   bool sole_bootstrapper = false;
-  // Forms none before AllowBootstrap.
+  // Bootstraps only after AllowBootstrap.
   bool bootstraps_when_allowed = false;
-  // Of a view, those that join included; a node beyond waits until there is room. The same
-  // on all nodes: a larger view is refused. 0: max_nodes.
+  // Maximum size of a view, joining members included; further nodes wait until there is room. Equal
+  // on all nodes: a larger view is rejected. 0: max_nodes.
   uint16_t max_members = 0;
 };
 
-// What a node says of itself in a heartbeat.
+// Status of a node, as sent in its heartbeats.
 struct NodeStatus {
   enum class Intent : uint8_t { kNone = 0, kJoin = 1, kLeave = 2 };
   Intent intent = Intent::kNone;
   bool synced = false;        // has every chunk
   bool drained = false;       // leaving, and has nothing left to send
-  uint16_t live = 0;          // synced members of its view that it hears, itself included
-  uint64_t global_clock = 0;  // iterations that its view's members have done together
-  uint32_t joining_incarnation = 0;
-  ViewId target;                // the view it asks to join
-  uint32_t promised_epoch = 0;  // it accepts no proposal below this
+  uint16_t live = 0;          // synced members of its view that it considers alive, itself included
+  uint64_t global_clock = 0;  // iterations of all members together, past members included
+  uint32_t joining_incarnation = 0;  // the incarnation with which it would join
+  ViewId target;                     // the view that it asks to join
+  uint32_t promised_epoch = 0;       // it accepts no proposal with a lower epoch
 };
 
-// What has to be sent: a frame of this type with this payload.
+// A frame to send; Poll writes its payload separately.
 struct MembershipMessage {
   FrameType type = FrameType::kHeartbeat;
   uint16_t destination = kAllNodes;
   uint32_t payload_bytes = 0;
-  // Heartbeat: which nodes the sender does not hear; valid until the next call.
+  // Heartbeat: the sender's link report (LinkMonitor::report). Valid until the next call.
   std::span<const std::byte> report = {};
 };
 
@@ -70,87 +68,88 @@ class Membership {
  public:
   explicit Membership(const MembershipConfig& config);
 
-  // The view that this node is in; its id is {0, 0} while it is in none.
+  // The view that this node is in; epoch 0 while it is in none.
   const View& view() const { return view_; }
   uint32_t incarnation() const { return incarnation_; }
   Role role() const { return role_; }
   bool synced() const { return synced_; }
   bool left() const { return left_; }
-  // Left, and the others have all that this node had.
+  // Left, and the other members have all of this node's progress.
   bool delivered() const { return delivered_; }
-  // True once after the view has changed. `reset` says whether this node joined it
-  // anew: it is a new incarnation and has to give up what it had.
+  // Returns true once after the view has changed. `*reset`: this node joined the view as a new
+  // incarnation and must discard its state.
   bool TakeChange(bool* reset);
 
-  // The rest of the exchange reports: every chunk is here; nothing is left to send;
-  // this node's own iterations in this incarnation.
+  // Reports that this node has every chunk.
   void SetSynced();
-  // In this view; a new one has to be told again.
+  // Reports that nothing is left to send in this view. Call it again in each new view.
   void SetDrained();
+  // Reports this node's own iterations in this incarnation.
   void SetClock(uint64_t clock) { clock_ = clock; }
   uint64_t clock() const { return clock_; }
-  // The next life of this node, or this one while it is in no view, has at least this
-  // incarnation.
+  // Sets a lower bound on the next incarnation of this node, or on the current one while it is in
+  // no view.
   void RaiseIncarnation(uint32_t least);
-  // From now on this node may form a view of its own.
+  // From now on this node may bootstrap.
   void AllowBootstrap() { may_bootstrap_ = true; }
-  // Asks to be let go; left() is true in the end.
+  // Asks to leave the view. left() becomes true eventually.
   void Leave();
 
-  // To be called before anything else whenever time has passed.
+  // Advances the time. Call it before anything else whenever time has passed.
   void Tick(int64_t now);
-  // A valid frame of another node of this run, of any type; `is_largest`: of the size of the
-  // largest frames that nodes send. False when it is not from a member of this view in its
-  // present incarnation.
+  // Records a valid frame of another node of this run, of any type. `is_largest`: see
+  // LinkMonitor::OnFrame. Returns false unless a member, in the incarnation that the view names,
+  // sent the frame in this view.
   bool OnFrame(const FrameHeader& header, bool is_largest, int64_t now);
-  // The three types of frame that are for membership. False: not a payload of that
-  // type.
+  // Handles a kHeartbeat, kPropose or kAccept frame. Returns false if the payload is not valid.
   bool Receive(const FrameView& frame, int64_t now);
 
-  // The next message that is due; its payload is written to `payload` (room for
-  // MaxPayloadBytes of max_members). False when none is.
+  // Returns the next message that is due and writes its payload to `payload` (room for
+  // MaxPayloadBytes(max_members) bytes). Returns false if none is due.
   bool Poll(int64_t now, MembershipMessage* message, std::byte* payload);
-  // When Poll will next have something if nothing is received until then.
+  // Time at which Poll next has a message if nothing is received before.
   int64_t NextEvent() const;
   static size_t MaxPayloadBytes(uint16_t max_members);
 
-  // Iterations done by all members together, past ones included.
+  // Iterations of all members together, past members included.
   uint64_t global_clock() const;
-  // Is in a view that another one outranks or has followed, and waits to be let in there.
+  // Whether this node is in a view that another view has superseded or outranks, and waits to join
+  // that view.
   bool waits_to_join() const { return view_.id && intent_ == NodeStatus::Intent::kJoin; }
-  // Whether a member has been heard lately.
+  // Whether a frame of the member arrived within the peer timeout. Always true of this node.
   bool Alive(uint16_t node) const;
-  // Which members do not hear each other.
+  // Which members do not receive frames from each other.
   const LinkMonitor& links() const { return links_; }
 
  private:
   static constexpr uint16_t kNoPlace = UINT16_MAX;
 
   struct Peer {
-    uint16_t place = kNoPlace;  // among the view's members
+    uint16_t place = kNoPlace;  // index in the view's members
     bool known = false;         // a heartbeat has been received
-    bool replaced = false;      // lives on as another incarnation than the view says
-    bool accepted = false;      // the proposal under way
-    bool unresponsive = false;  // it was asked to join, and did not answer
-    int64_t heard_at = 0;       // as the member that the view names
-    int64_t heartbeat_at = 0;   // as anything
-    uint32_t incarnation = 0;
+    bool replaced = false;      // a later incarnation than the view names is running
+    bool accepted = false;      // accepted the current proposal
+    bool unresponsive = false;  // did not answer a proposal that asked it to join
+    int64_t heard_at = 0;       // last frame as the member that the view names
+    int64_t heartbeat_at = 0;   // last heartbeat, member or not
+    uint32_t incarnation = 0;   // of the last heartbeat, as `view` and `status`
     uint64_t clock = 0;
     ViewId view;
     NodeStatus status;
   };
 
-  // What decides between two views neither of which follows from the other.
+  // Decides between two views if neither descends from the other.
   struct Rank {
     uint64_t clock = 0;
     uint16_t live = 0;
     ViewId id;
-    // Both sides of a divided cluster must come to the same result.
+    // Both sides of a partition must reach the same result.
     bool Precedes(const Rank& other) const;
   };
   Rank OwnRank() const { return {global_clock(), LiveSynced(), view_.id}; }
 
-  // Into scratch_; false if it is no view, or one that this node could not pass on.
+  // Decodes a view into scratch_. Returns false if it is invalid, or too large for this node to
+  // forward.
   bool ReadView(std::span<const std::byte> in);
   bool OnHeartbeat(const FrameView& frame, int64_t now);
   bool OnPropose(const FrameView& frame);
@@ -186,10 +185,10 @@ class Membership {
   View view_, proposal_, scratch_;
   std::vector<Peer> peers_;
   LinkMonitor links_;
-  std::vector<uint64_t> alive_;  // while links are looked at
+  std::vector<uint64_t> alive_;  // scratch of LookAtLinks
   Role role_ = Role::kJoining;   // in view_
   uint32_t incarnation_;
-  uint32_t least_incarnation_ = 0;  // others know of the one before
+  uint32_t least_incarnation_ = 0;  // lower bound on the next incarnation
   bool synced_ = false, drained_ = false, left_ = false, delivered_ = false;
   bool changed_ = false, reset_ = false;
   uint64_t clock_ = 0;
@@ -197,13 +196,13 @@ class Membership {
   NodeStatus::Intent intent_ = NodeStatus::Intent::kNone;
   ViewId target_;
   Rank target_rank_;
-  bool target_stays_ = false;  // is not about to join another in turn
+  bool target_stays_ = false;  // the target's sender does not itself intend to join another view
   int64_t target_heard_at_ = 0;
 
-  ViewId promised_;         // nothing below it will be accepted
-  uint32_t max_epoch_ = 0;  // of the views heard of and the promise given
+  ViewId promised_;         // proposals below it are not accepted
+  uint32_t max_epoch_ = 0;  // largest epoch received or promised
   bool proposing_ = false, proposed_to_all_ = false;
-  uint16_t propose_next_ = 0;  // the first node that this round has not asked yet
+  uint16_t propose_next_ = 0;  // lowest node that this round has not asked yet
   int64_t proposed_at_ = 0, propose_due_ = 0, next_proposal_at_ = 0;
   bool accept_due_ = false;
   uint16_t accept_to_ = 0;

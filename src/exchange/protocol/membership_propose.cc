@@ -1,5 +1,4 @@
-// The coordinator's part of membership: what the next view ought to be, and asking for
-// it.
+// The coordinator's part of membership: composes and proposes the next view.
 #include <algorithm>
 
 #include "exchange/protocol/membership.h"
@@ -9,7 +8,7 @@ namespace {
 
 using Intent = NodeStatus::Intent;
 
-// Whether two views differ in more than how far their members' clocks are.
+// Whether two views have the same members, clocks aside.
 bool SameMembers(const View& a, const View& b) {
   return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
                     [](const Member& x, const Member& y) {
@@ -22,7 +21,8 @@ bool SameMembers(const View& a, const View& b) {
 bool Membership::IsCoordinator() const {
   const bool anybody_synced = LiveSynced() > 0;
   for (const Member& member : view_.members) {
-    // Without a synced member the first one takes over with what it has.
+    // Without a live synced member, the lowest live member coordinates, with the chunks that it
+    // has.
     const bool may = anybody_synced ? member.role == Role::kSynced : true;
     if (may && Alive(member.node) && !links_.IsExcluded(member.node)) {
       return member.node == config_.node;
@@ -31,15 +31,15 @@ bool Membership::IsCoordinator() const {
   return false;
 }
 
-// Whether a node would accept the next view to join it. It knows the view that it asked
-// for by the ancestors of the one that is proposed, which are not all: one that is asked in
-// vain keeps the others from going on.
+// Whether a node would accept an invitation to join `next`. The node recognizes the view that it
+// asked for among the ancestors of the proposal, whose number is limited. An invitation that the
+// node cannot accept would block the other members.
 bool Membership::WantsToJoin(const Peer& peer, const View& next) const {
   return peer.known && Recent(peer.heartbeat_at) && peer.status.intent == Intent::kJoin &&
          next.DescendsFrom(peer.status.target);
 }
 
-// Whether a node hears all members of the next view, and they hear it.
+// Whether no link between the node and a member of `next` is broken.
 bool Membership::IsLinked(uint16_t node, const View& next) const {
   return std::none_of(next.members.begin(), next.members.end(),
                       [&](const Member& member) { return links_.IsBroken(node, member.node); });
@@ -67,8 +67,8 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   next->members.push_back(kept);
 }
 
-// The view as it ought to be, by what this node knows now; all but its name. With those
-// who did not answer when they were asked to join, or without; false if that leaves out any.
+// Composes the next view, except its id, from what this node knows now. `with_silent`: includes
+// joining nodes that did not answer an earlier proposal. Returns false if any was left out.
 bool Membership::Compose(bool with_silent, View* next) const {
   next->ancestors = view_.ancestors;
   next->ancestors.insert(next->ancestors.begin(), view_.id);
@@ -87,7 +87,7 @@ bool Membership::Compose(bool with_silent, View* next) const {
     }
     next->Insert({node, Role::kJoining, peers_[node].status.joining_incarnation, 0});
   }
-  // Somebody has to hold the weights.
+  // A view needs a synced member: without one, this node becomes it, with its own weights.
   if (next->synced() == 0) {
     for (Member& member : next->members) {
       if (member.node != config_.node) continue;
@@ -119,8 +119,9 @@ void Membership::ProposeIfNeeded(int64_t now) {
   CommitIfAccepted(now);
 }
 
-// Whoever would join and does not answer must not keep the others from changing anything:
-// it may be heard, and not hear this node. It is asked again when nothing else is to change.
+// Marks joining nodes that did not answer as unresponsive, so that they do not block other changes:
+// they may not receive this node's frames although it receives theirs. They are asked again when
+// nothing else is to change.
 void Membership::GiveUpProposal() {
   proposing_ = false;
   for (const Member& member : proposal_.members) {
@@ -129,8 +130,8 @@ void Membership::GiveUpProposal() {
   }
 }
 
-// To all at first, then to those who have not answered, one by one: asked together,
-// all would answer together again, and overrun the same queue.
+// Sends the proposal to all nodes first, then to each member that has not answered, one at a time.
+// Simultaneous retries would cause simultaneous answers, which overrun the same queue again.
 bool Membership::PollProposal(int64_t now, MembershipMessage* message, std::byte* payload) {
   if (!proposing_ || now < propose_due_) return false;
   uint16_t to = kAllNodes;

@@ -43,7 +43,7 @@ void PeerMetrics::BeginSweeps(ChunkTable* table, bool all) {
   }
   for (Peer& peer : peers_) {
     peer.left = peer.owned;
-    peer.share = 1.0 / peer.owned;  // not used when it owns none
+    peer.share = 1.0 / peer.owned;  // unused if the peer owns none
   }
 }
 

@@ -1,13 +1,11 @@
-// What an exchange counts of each of its peers, and how often it goes round its chunks.
-// Written by the exchange's thread, read from any thread; each number is exact, two need
-// not be of one instant.
+// Counters of an exchange per peer, and its number of sweeps. The exchange's thread writes, any
+// thread may read. Each number is exact; two numbers need not be of the same instant.
 //
-// A *sweep* is over when every chunk has been exchanged at least once since it began; the
-// next one begins then. A chunk is exchanged when this node takes a position of it, or
-// sends one of a chunk that it masters itself. A peer's sweep is that over the chunks
-// which the peer masters: it is over when a position of each has been taken. It begins
-// anew when the view changes. Sweeps are counted in parts: a chunk adds 1 / chunks when it
-// is exchanged for the first time within the sweep.
+// A *sweep* ends when every chunk has been exchanged at least once since its begin; the next sweep
+// begins then. A chunk is exchanged when this node takes a position of it, or sends one as its
+// master. A peer's sweep covers the chunks that the peer masters, and ends when a position of each
+// has been taken. It restarts when the view changes. Sweeps are counted in fractions: a chunk adds
+// 1 / chunks when it is exchanged for the first time within the sweep.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 
@@ -23,38 +21,38 @@
 
 namespace millrace {
 
-// Counted since the exchange was made. Bytes are those of the exchange's frames, without
-// what seals and transports add.
+// Counted since construction of the exchange. Bytes are those of the exchange's frames, without
+// frame tags and transport headers.
 struct PeerStats {
-  uint64_t frames_out = 0, bytes_out = 0;  // to it; a multicast is one to each peer
-  // From it: undamaged frames of this run, those among `drops` included.
+  uint64_t frames_out = 0, bytes_out = 0;  // to the peer; a multicast counts for each peer
+  // From the peer: intact frames of this run, including those in `drops`.
   uint64_t frames_in = 0, bytes_in = 0;
-  uint64_t positions_taken = 0;  // of chunks that it masters
-  uint64_t diffs_sent = 0;       // to it, each once
-  uint64_t resends = 0;          // of these
-  uint64_t diffs_merged = 0;     // of its diffs, here
-  double sweeps = 0;             // over the chunks that it masters
-  // Its frames that went no further. What is damaged, or of another run, names no peer
-  // and is counted by ExchangeStats only.
+  uint64_t positions_taken = 0;  // of chunks that the peer masters
+  uint64_t diffs_sent = 0;       // to the peer, without retransmissions
+  uint64_t resends = 0;          // retransmissions of these
+  uint64_t diffs_merged = 0;     // diffs of the peer that this node merged
+  double sweeps = 0;             // over the chunks that the peer masters
+  // Dropped frames of the peer, by reason. Corrupted frames and frames of another run name no peer;
+  // only ExchangeStats counts them.
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
-  // From a diff's first sending to the position that acknowledges it.
+  // From the first transmission of a diff to the position that acknowledges it.
   DurationHistogram round_trip;
 
-  uint64_t dropped() const;  // for all reasons together
+  uint64_t dropped() const;  // sum over all reasons
 };
 
 class PeerMetrics {
  public:
-  // For nodes below `max_nodes`; `chunks` of one replica, 1 at least.
+  // For nodes below `max_nodes`. `chunks`: number of chunks, at least 1.
   PeerMetrics(uint16_t max_nodes, uint32_t chunks);
   PeerMetrics(const PeerMetrics&) = delete;
   PeerMetrics& operator=(const PeerMetrics&) = delete;
 
   PeerStats peer(uint16_t node) const;
-  // Over all chunks.
+  // Sweeps over all chunks.
   double sweeps() const { return static_cast<double>(steps_.Read()) / chunks_; }
 
-  // For the exchange. Nodes are below max_nodes, or kAllNodes as a destination.
+  // Exchange's thread only. Nodes are below max_nodes; `destination` may also be kAllNodes.
   void Sent(uint16_t destination, size_t bytes) {
     Traffic& out = destination == kAllNodes ? to_all_ : peers_[destination].out;
     out.frames.Add();
@@ -71,9 +69,9 @@ class PeerMetrics {
   void Resent(uint16_t master) { peers_[master].resends.Add(); }
   void MergedDiff(uint16_t worker) { peers_[worker].diffs_merged.Add(); }
   void Answered(uint16_t master, int64_t ns) { peers_[master].round_trip.Add(ns); }
-  // A position of a chunk was sent.
+  // This node sent a position of the chunk.
   void SentPosition(Chunk* chunk) { Step(chunk); }
-  // A position of it was taken from its owner.
+  // This node took a position of the chunk from its owner.
   void TookPosition(Chunk* chunk) {
     Step(chunk);
     Peer& peer = peers_[chunk->owner];
@@ -86,11 +84,12 @@ class PeerMetrics {
     peer.mark = !peer.mark;
     peer.left = peer.owned;
   }
-  // Owners have changed: peers' sweeps begin anew. `all`: the sweep over all chunks, too.
+  // Restarts the peers' sweeps after a change of owners; with `all`, also the sweep over all
+  // chunks.
   void BeginSweeps(ChunkTable* table, bool all);
 
  private:
-  static constexpr uint8_t kMark = 1, kPeerMark = 2;  // of Chunk::sweep_marks
+  static constexpr uint8_t kMark = 1, kPeerMark = 2;  // bits of Chunk::sweep_marks
 
   struct Traffic {
     Count frames, bytes;
@@ -99,10 +98,10 @@ class PeerMetrics {
     Traffic in, out;
     Count positions_taken, diffs_sent, resends, diffs_merged;
     std::atomic<double> sweeps{0};
-    // A sweep under way: how its chunks are marked, how many are not yet, of how many.
+    // Current sweep: value of kPeerMark in exchanged chunks, chunks left, chunks in total.
     bool mark = true;
     uint32_t left = 0, owned = 0;
-    double share = 0;  // of a sweep: 1 / owned
+    double share = 0;  // fraction of a sweep per chunk: 1 / owned
     std::array<Count, static_cast<size_t>(Drop::kCount)> drops;
     DurationCount round_trip;
   };

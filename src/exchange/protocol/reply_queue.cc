@@ -45,7 +45,7 @@ void ReplyQueue::Poll(size_t budget) {
     const uint16_t node = static_cast<uint16_t>((next_ + i) % nodes);
     if (table.owed[node] == kNoChunk) continue;
     List seen{FrameType::kPositionAck}, pledges{FrameType::kTakeoverAck};
-    // Two lists may be open, and one return posted, in each step.
+    // Each step may leave two lists open and post one takeover state: 3 frames.
     while (table.owed[node] != kNoChunk && posted_ + 3 <= budget) {
       const uint32_t index = table.owed[node];
       Chunk& chunk = table.chunks[index];

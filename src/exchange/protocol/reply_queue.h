@@ -1,5 +1,6 @@
-// The short answers that a worker end owes: positions seen, claims granted, newer
-// positions returned. Many fit into one frame. Internal to exchange/; not thread-safe.
+// Sends the replies that this node owes to masters: position acknowledgements and takeover
+// acknowledgements, many of which share a frame, and takeover states. Internal to exchange/; not
+// thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_
 
@@ -13,7 +14,7 @@ class ReplyQueue {
  public:
   explicit ReplyQueue(ExchangeContext* context) : x_(*context) {}
 
-  // Sends what is owed, at most `budget` frames (0 or at least 3).
+  // Sends owed replies, at most `budget` frames; none if `budget` is below 3.
   void Poll(size_t budget);
 
  private:
@@ -31,7 +32,7 @@ class ReplyQueue {
 
   ExchangeContext& x_;
   size_t posted_ = 0;
-  uint16_t next_ = 0;  // the node whose list is served first
+  uint16_t next_ = 0;  // the node that the next Poll serves first
 };
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// How long answers take, and how long to wait for one before something is sent again.
-// Internal to exchange/; not thread-safe. Times are those of the exchange's `now`, in ns.
+// Round-trip estimation and retransmit timeouts. Internal to exchange/; not thread-safe. Times are
+// the exchange's `now`, in ns.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_RTT_ESTIMATOR_H_
 
@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// A time after which few of the times measured are left (RFC 6298: smoothed mean plus four
-// deviations). That is meant for one measurement a round trip; of the many answers in one,
-// the longest is it.
+// Estimates a duration that few measurements exceed: smoothed mean plus four mean deviations (RFC
+// 6298). RFC 6298 assumes one measurement per round trip; of the many in a round, the longest
+// counts.
 class RttEstimator {
  public:
   void Measured(int64_t ns) { longest_ = std::max(longest_, ns); }
@@ -30,13 +30,13 @@ class RttEstimator {
 
  private:
   int64_t mean_ = 0, deviation_ = 0;
-  int64_t longest_ = 0;  // of this round
+  int64_t longest_ = 0;  // longest measurement of this round
 };
 
-// How long answers take.
+// Retransmit timeout, from the times that replies take.
 class RetransmitTimer {
  public:
-  // Returns whether that ends a round.
+  // Adds the reply time `ns`, which ends the backoff. Returns whether it ends a round.
   bool Sample(int64_t now, int64_t ns) {
     doublings_ = 0;
     usual_.Measured(ns);
@@ -45,22 +45,22 @@ class RetransmitTimer {
     usual_.EndRound();
     return true;
   }
-  // Something was given up waiting for, for the first time. Until something else is
-  // answered in time, waiting longer is all that can tell a lost frame from a slow answer
-  // (RFC 6298, 5.5): what was sent twice measures nothing.
+  // Records that a frame timed out for the first time. Doubles the timeout (RFC 6298, 5.5), at most
+  // once per `pause`. Frames that were sent twice give no measurement, so until another frame is
+  // answered in time only a longer wait can distinguish a lost frame from a late reply.
   void TimedOut(int64_t now, int64_t pause) {
     if (now - doubled_at_ < pause || doublings_ == kMostDoublings) return;
     doubled_at_ = now;
     ++doublings_;
   }
-  // There are others to wait for.
+  // Ends the backoff after a change of view, as the set of peers has changed.
   void Forgive() { doublings_ = 0; }
-  // Of waiting for something the first time; `least` is the shortest for a good link.
+  // Timeout of the first transmission. `least`: its lower bound before backoff.
   int64_t Timeout(int64_t least) const { return std::max(least, usual_.value()) << doublings_; }
 
  private:
   static constexpr int kMostDoublings = 10;
-  // Rounds are not longer, so that one very late answer is forgotten in time.
+  // Upper bound on a round, so that one very late reply loses its weight in time.
   static constexpr int64_t kMostRoundNs = 1'000'000'000;
 
   RttEstimator usual_;
@@ -69,20 +69,20 @@ class RetransmitTimer {
   int doublings_ = 0;
 };
 
-// What a master's answers tell of the diffs that it has not answered. One that was
-// sent long before another one that is answered is lost; where nothing is answered, the
-// master may be away, or its answers late, and to send all again would only make it later:
-// a few are sent to see (RFC 8985 does so for segments of TCP).
+// Loss detection for the diffs sent to one master, as RFC 8985 (RACK-TLP) does for TCP segments. A
+// diff is lost if the master has answered another diff that was sent much later. If the master
+// answers nothing, it may be stalled or its replies late. Retransmission of all diffs would delay
+// it further, so only a few are sent as probes.
 class MasterReplies {
  public:
   RetransmitTimer round_trip;
 
-  // It has become master of a chunk, after this node began to send it diffs of that: what
-  // was sent before waited for this, which says nothing of how long answers take.
+  // Records that the node completed the takeover of a chunk. Diffs sent to it earlier waited for
+  // the takeover and do not measure its reply time.
   void BecameMaster(int64_t now) { since_ = now; }
-  // Whether what was sent at `first` measures how long its answers take.
+  // Whether a diff that was first sent at `first` measures the reply time.
   bool Measures(int64_t first) const { return first >= since_; }
-  // A diff that was sent at `first`, and again, if at all, at `last`.
+  // Records the answer to a diff that was first sent at `first` and last sent at `last`.
   void Answered(int64_t now, int64_t first, int64_t last) {
     newest_ = std::max(newest_, first);
     if (!Measures(first)) return;
@@ -94,13 +94,13 @@ class MasterReplies {
     overtaken_.Measured(newest_ - first);
     if (round_trip.Sample(now, now - first)) overtaken_.EndRound();
   }
-  // How much later those were sent at most that are answered and overtook the one sent at
-  // `sent`.
+  // How much later than `sent` the newest answered diff was first sent; negative if it was earlier.
   int64_t Overtaken(int64_t sent) const { return newest_ - sent; }
-  // By how much one is overtaken that is not lost.
+  // Reordering window, at least `least`: by how much later diffs usually overtake one that is not
+  // lost.
   int64_t UsuallyOvertaken(int64_t least) const { return std::max(least, overtaken_.value()); }
-  // Whether one more may be sent again without a sign that it is lost; `pause` is the time
-  // after which there may be a few more.
+  // Takes a probe: returns whether one more diff may be retransmitted without a sign of loss. The
+  // allowance is refilled to kProbes after each `pause`.
   bool Probe(int64_t now, int64_t pause) {
     if (now >= probes_at_) {
       probes_ = std::max(probes_, kProbes);
@@ -112,14 +112,14 @@ class MasterReplies {
   }
 
  private:
-  // At a time. Where only what was tried is answered, there is little else under way: three
-  // times as many after each round trip.
+  // Probes allowed at a time. While only retransmitted diffs are answered, few others are in
+  // flight: each such answer permits two more probes.
   static constexpr int kProbes = 8, kMostProbes = 1024;
 
   RttEstimator overtaken_;
-  int64_t newest_ = 0;         // when what is answered was sent
-  int64_t since_ = INT64_MIN;  // BecameMaster
-  int64_t probes_at_ = 0;
+  int64_t newest_ = 0;         // latest first transmission of an answered diff
+  int64_t since_ = INT64_MIN;  // time of the last BecameMaster
+  int64_t probes_at_ = 0;      // when probes_ is refilled next
   int probes_ = 0;
 };
 

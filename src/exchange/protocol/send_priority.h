@@ -1,10 +1,10 @@
-// Which chunks a master sends where not all can be sent: those first in which progress is large.
+// Order in which a throttled master sends its chunks: chunks with large progress more often.
 //
-// A chunk whose weights change by rate r per second and that is sent every t seconds is wrong by
-// r t / 2 on average. Under a bound on the frames sent per second, the sum of these errors over all
-// chunks is least with t proportional to 1 / sqrt(r) (Lagrange: the derivative of r t + q / t with
-// respect to t is 0). So in each round over its chunks a master sends a chunk of which the rate is
-// a part p of the largest with frequency sqrt(p), at least in one round of kMostRounds.
+// A chunk whose weights change by rate r per second and that is sent every t seconds has a mean
+// error of r t / 2. Under a bound on the frames per second, the sum of these errors over all chunks
+// is minimal with t proportional to 1 / sqrt(r) (Lagrange: the derivative of r t + q / t with
+// respect to t is 0). So in its rounds over the chunks, a master sends a chunk whose rate is a
+// fraction p of the largest rate with frequency sqrt(p), and at least once in kMostRounds rounds.
 //
 // Internal to exchange/; not thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_SEND_PRIORITY_H_
@@ -22,20 +22,20 @@ class SendPriority {
  public:
   static constexpr float kMostRounds = 4;
 
-  // All chunks count alike until progress is known.
+  // Starts with `chunks` rows, all with the same priority until progress is known.
   void Reset(size_t chunks) {
     rows_.assign(chunks, {});
     largest_ = largest_now_ = 0;
   }
-  // Progress whose mean magnitude is `magnitude` was merged into the chunk `row`.
+  // Records that a diff with mean magnitude `magnitude` was merged into the chunk of `row`.
   void Merged(size_t row, float magnitude) { rows_[row].merged += magnitude; }
-  // The chunk has come up in a round: whether it is to be sent in this one.
+  // Call once per round for a chunk that could be sent: returns whether to send it in this round.
   bool IsTurn(size_t row) {
     Row& r = rows_[row];
     r.credit = std::min(r.credit + Weight(r), 1.0f);
     return r.credit >= 1;
   }
-  // It is sent, `elapsed_ns` after it was sent last.
+  // Records that the chunk is sent, `elapsed_ns` after its previous transmission.
   void Sent(size_t row, int64_t elapsed_ns) {
     Row& r = rows_[row];
     r.credit = 0;
@@ -44,7 +44,7 @@ class SendPriority {
     r.merged = 0;
     largest_now_ = std::max(largest_now_, r.rate);
   }
-  // A round has ended.
+  // Ends a round over all chunks.
   void EndRound() {
     largest_ = std::max(largest_now_, kKept * largest_);
     largest_now_ = 0;
@@ -54,9 +54,9 @@ class SendPriority {
   static constexpr float kNew = 0.25f, kKept = 0.9f;
 
   struct Row {
-    float merged = 0;  // since it was sent last
-    float rate = 0;    // per ns, smoothed
-    float credit = 0;  // of a turn
+    float merged = 0;  // sum of magnitudes since the last transmission
+    float rate = 0;    // magnitude per ns, smoothed
+    float credit = 0;  // at 1 the chunk is sent
   };
   float Weight(const Row& row) const {
     if (!(largest_ > 0)) return 1;
@@ -64,8 +64,8 @@ class SendPriority {
   }
 
   std::vector<Row> rows_;
-  float largest_ = 0;      // rate of all chunks
-  float largest_now_ = 0;  // of those sent in this round
+  float largest_ = 0;      // largest rate of all chunks
+  float largest_now_ = 0;  // largest rate of the chunks sent in this round
 };
 
 }  // namespace millrace

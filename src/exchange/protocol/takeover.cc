@@ -41,7 +41,8 @@ void Takeover::OnView(std::span<const uint16_t> owners) {
   round_open_ = taking_over_ > 0;
 }
 
-// What is in the weights now is the last position; nothing of it is one's own.
+// The current weights become the node's last position of the chunk; none of them counts as unsent
+// progress.
 void Takeover::GiveUp(uint32_t index) {
   Chunk& chunk = x_.table.chunks[index];
   chunk.demoting = true;
@@ -53,13 +54,14 @@ void Takeover::GiveUp(uint32_t index) {
   chunk.retries = 0;
 }
 
-// What a position that is read late shows of this node's own progress must be in what it hands
-// over: else the others would see it, and then not see it for a while.
+// Waits for positions that are still read directly from the weights. Such a position may contain
+// later progress of this node, so the state that the node hands over must contain it too. Otherwise
+// the other nodes would see that progress and then miss it for a while.
 void Takeover::Demote() {
   std::erase_if(demoting_, [&](uint32_t index) {
     Chunk& chunk = x_.table.chunks[index];
     if (chunk.demoting && x_.IsBeingRead(index)) return false;
-    if (!chunk.demoting) return true;  // this node has begun anew
+    if (!chunk.demoting) return true;  // the table was reset for a new incarnation
     chunk.demoting = false;
     ChunkOp op;
     op.kind = ChunkOpKind::kDemote;
@@ -77,8 +79,8 @@ void Takeover::RequestTakeover(uint32_t index) {
   ++taking_over_;
 }
 
-// Rows of the master's table exist only after OnView, so chunks that nobody else has
-// to be asked about are promoted here and not there.
+// Takeovers that need no reply are completed here and not in OnView, because the rows of Master
+// exist only after Master::OnView.
 void Takeover::Poll(int64_t now, size_t budget) {
   if (!demoting_.empty()) Demote();
   if (taking_over_ == 0) return;
@@ -96,7 +98,7 @@ void Takeover::Poll(int64_t now, size_t budget) {
       const uint32_t index = table.owned[cursor_];
       const Chunk& chunk = table.chunks[index];
       if (chunk.state != ChunkState::kTakingOver || chunk.demoting) continue;
-      Answered(index, x_.config.node);  // promotes it if there is nobody to ask
+      Answered(index, x_.config.node);  // becomes the master if no other member is to be asked
       if (chunk.state != ChunkState::kTakingOver) continue;
       EncodeChunkNumber({index, chunk.number},
                         x_.outbox.payload(slot) + kChunkNumberBytes * entries++);
@@ -119,7 +121,7 @@ void Takeover::Poll(int64_t now, size_t budget) {
 Drop Takeover::OnTakeoverRequest(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.owner != frame.header.source) return Drop::kNotMaster;
-    if (chunk.demoting) return Drop::kNone;  // it will ask again
+    if (chunk.demoting) return Drop::kNone;  // the new master will ask again
     x_.table.Owe(entry.chunk, chunk.number > entry.number ? &Chunk::owes_takeover_state
                                                           : &Chunk::owes_takeover_ack);
     return Drop::kNone;
@@ -151,7 +153,7 @@ Drop Takeover::OnTakeoverState(const FrameView& frame) {
 
 void Takeover::Finish(const ChunkOp& op, const OpContext& context) {
   if (op.result & kRefused) {
-    // No answer: what it would say is not known.
+    // Refused: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
   }
@@ -169,7 +171,7 @@ void Takeover::Answered(uint32_t index, uint16_t node) {
   }
 }
 
-// What was pending is in the weights already, and goes out with the next position.
+// The pending diff is in this node's weights already, and leaves with the next position.
 void Takeover::BecomeMaster(uint32_t index) {
   ChunkTable& table = x_.table;
   Chunk& chunk = table.chunks[index];

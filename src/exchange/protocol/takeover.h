@@ -1,13 +1,13 @@
-// How a chunk gets another master without losing anything but what a dead node had
-// not sent. Internal to exchange/; not thread-safe.
+// Takeover of a chunk by a new master. Only progress that a crashed node had not sent is lost.
+// Internal to exchange/; not thread-safe.
 //
-// Whoever is to master a chunk claims it from all members of the view, saying which
-// position it saw last. Each member answers with the position it saw last if that is
-// newer, or else with a pledge. An old master that is alive counts as one that has
-// seen its own state. When all have answered, the newest position that anybody saw
-// is the claimer's, together with its acknowledgement vector, which says of every
-// worker's diff whether it is contained; the claimer goes on from there.
-// Members take no position of the old master any more, since they are in the view.
+// The new master sends a takeover request with the number of its newest position to all members of
+// the view. Each member replies with its own newest position (takeover state) if that is newer, or
+// else with a takeover acknowledgement. An old master that is alive replies with its own state.
+// When all members have replied, the new master has the newest position that any member had, with
+// its acknowledgement vector, and continues from there. The vector states for every worker's diff
+// whether the position contains it. Members ignore positions of the old master from then on,
+// because they are in the new view.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_TAKEOVER_H_
 
@@ -22,14 +22,14 @@ class Takeover {
  public:
   explicit Takeover(ExchangeContext* context);
 
-  // The view has changed; `owners` are the masters in the new one. Gives up, keeps,
-  // and begins to claim chunks; sets table.owned.
+  // Adapts to a change of view. `owners`: master of each chunk in the new view. Gives up chunks,
+  // keeps chunks, or starts their takeover; sets table.owned.
   void OnView(std::span<const uint16_t> owners);
 
-  // From members of the view.
+  // Handle frames from members of the view.
   Drop OnTakeoverRequest(const FrameView& frame);
   Drop OnTakeoverAck(const FrameView& frame);
-  // May add an operation to the batch, which must not hold the chunk yet.
+  // May add an operation to the batch. REQUIRES: the batch has none on the chunk.
   Drop OnTakeoverState(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   void Poll(int64_t now, size_t budget);
@@ -46,12 +46,12 @@ class Takeover {
   }
 
   ExchangeContext& x_;
-  std::vector<uint64_t> waiting_;  // by chunk: the members whose answer is missing
-  std::vector<uint64_t> everybody_;
-  std::vector<uint32_t> demoting_;  // chunks that were given up and are not frozen yet
-  std::vector<ChunkOp> demotions_;  // of one call
-  size_t taking_over_ = 0;
-  uint32_t cursor_ = 0;  // index into table.owned of the next claim
+  std::vector<uint64_t> waiting_;    // by chunk: members whose reply is missing (ack words)
+  std::vector<uint64_t> everybody_;  // all other members (ack words)
+  std::vector<uint32_t> demoting_;   // chunks that were given up and wait for kDemote
+  std::vector<ChunkOp> demotions_;   // scratch of Demote
+  size_t taking_over_ = 0;           // chunks in kTakingOver
+  uint32_t cursor_ = 0;              // index in table.owned of the next request
   bool round_open_ = false;
   uint8_t rounds_ = 0;
   int64_t round_at_ = 0;

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// Chunks looked at in one Poll for progress that nothing has asked for.
+// Maximum chunks checked for unsolicited diffs in one Poll.
 constexpr uint32_t kScan = 256;
 constexpr int64_t kLongAgo = INT64_MIN / 4;
 
@@ -16,13 +16,14 @@ bool Worker::MaySend() const { return x_.membership.view().id && x_.table.unsync
 
 Codec Worker::codec() const { return exact_ ? Codec::kFloat32 : x_.config.codec.codec; }
 
-// A diff that was lost must not wait for as long as answers took while all were busy.
+// Makes all pending diffs due at once: a lost one must not wait for a timeout that was estimated
+// while all nodes were busy.
 void Worker::Flush() {
   if (std::exchange(exact_, true)) return;
   for (uint32_t index = x_.table.pending.front(); index != kNoChunk;) {
     Chunk& chunk = x_.table.chunks[index];
     chunk.sent_at = kLongAgo;
-    x_.Count(&chunk.retries);  // its answer measures nothing
+    x_.Count(&chunk.retries);  // excludes its reply from round-trip estimation
     index = chunk.next;
   }
   resend_at_ = 0;
@@ -37,7 +38,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
   if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
   if (h.number <= chunk.number) {
-    table.Owe(h.chunk, &Chunk::owes_ack);  // the answer may have been lost
+    table.Owe(h.chunk, &Chunk::owes_ack);  // the last acknowledgement may have been lost
     return Drop::kOld;
   }
   const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
@@ -55,7 +56,7 @@ Drop Worker::OnPosition(const FrameView& frame) {
   op.kind = ChunkOpKind::kExchange;
   if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
     chunk.swept = x_.table.version - 1;
-    Wake();  // to look for progress later
+    Wake();  // Push will look for progress
     return Drop::kNone;
   }
   chunk.swept = x_.table.version;
@@ -78,14 +79,14 @@ bool Worker::DropsRest(uint32_t index) const {
   return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
 }
 
-// Something may have been taken.
+// Updates the damping state after a take or load.
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   if (delays_.empty()) return;
   TakeDelay& delay = delays_[op.chunk];
   delay.Took(x_.clock);
   if (!exact_) return;
   delay.TookLast(x_.table.version);
-  // So little that its share is nothing: as a whole it is something.
+  // The progress is so small that its share encodes to zero: the next take gets all of it.
   if ((op.result & (kNonZero | kRemainder)) == kRemainder) {
     delay.Forget();
     chunk->swept = x_.table.version - 1;
@@ -93,7 +94,7 @@ void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   }
 }
 
-// What `op` takes is to go out of the slot that this returns.
+// Prepares `op` to take `share` of the progress. Returns the outbox slot for the diff.
 inline uint32_t Worker::PrepareTake(float share, ChunkOp* op) {
   op->share = share;
   const uint32_t slot = x_.outbox.Take(Outbox::Use::kDiff);
@@ -109,7 +110,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool asked = context.purpose == OpContext::Purpose::kPosition;
   if (refused) {
     if (asked) x_.Dropped(x_.WhyRefused(op.result), context.source);
-    chunk.swept = x_.table.version - 1;  // progress was not taken, if there was any
+    chunk.swept = x_.table.version - 1;  // any progress was not taken
     Wake();
   }
   const bool position = !refused && asked;
@@ -179,18 +180,19 @@ void Worker::Poll(int64_t now, size_t budget) {
   Push(now, budget);
 }
 
-// Goes through the list, where who was sent last is last; not again before somebody may be due.
+// Scans the pending list, which is ordered by last transmission. Does nothing before the earliest
+// time at which a diff may be due.
 size_t Worker::Resend(int64_t now, size_t budget) {
   if (now < resend_at_ || budget == 0) return 0;
   ChunkTable& table = x_.table;
   size_t sent = 0;
-  resend_at_ = now + x_.config.resend_ns;  // what is sent from now on is not due before
+  resend_at_ = now + x_.config.resend_ns;  // diffs sent from now on are not due before
   for (uint32_t index = table.pending.front(), next; index != kNoChunk; index = next) {
     const Chunk& chunk = table.chunks[index];
     next = chunk.next;
     if (chunk.owner == kNoNode) continue;
     const int64_t due = MayBeLostAt(chunk, index);
-    // One that still waits to leave need not be sent again.
+    // A diff that is still in the outbox need not be sent again.
     if (now >= due && x_.outbox.Holds(chunk.slot, index)) continue;
     if (now < due) {
       resend_at_ = std::min(resend_at_, due);
@@ -211,8 +213,8 @@ size_t Worker::Resend(int64_t now, size_t budget) {
   return sent;
 }
 
-// The earliest that one that waits may be found to be lost, or be tried again: by no more can
-// it have been overtaken than has gone by since it was sent.
+// Earliest time at which the pending diff can be declared lost or sent as a probe: other diffs
+// cannot have overtaken it by more than the time since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterReplies& master = x_.masters[chunk.owner];
   const int64_t patience = x_.RetransmitTimeout(master.round_trip);
@@ -225,12 +227,13 @@ bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   MasterReplies& master = x_.masters[chunk.owner];
   const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
   const int64_t overtaken = master.Overtaken(chunk.sent_at);
-  // Where masters send chunks in the order of their progress, answers come in that order.
+  // Throttled masters send chunks in the order of their progress, so a reply to a later diff is no
+  // sign of loss.
   const bool in_order = !x_.throttled;
   if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
   const int64_t patience = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
   if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
-  if (!master.Try(now, patience)) return false;
+  if (!master.Probe(now, patience)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
   return true;
 }
@@ -262,8 +265,8 @@ bool Worker::OwesDiff(const Chunk& chunk) const {
          !chunk.demoting && chunk.swept != x_.table.version;
 }
 
-// Goes round the chunks; not again before one of them can be due. Positions only make that
-// later, and one that is pending now will have been heard of since.
+// Scans the chunks in a circle. Does nothing before the earliest time at which a chunk may be due.
+// Positions only postpone that time, and a pending diff ends with a position.
 void Worker::Push(int64_t now, size_t budget) {
   if (now < look_at_) return;
   ChunkTable& table = x_.table;
