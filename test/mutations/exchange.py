@@ -499,9 +499,9 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   Consider""", """\
   Consider""")]),
     ("frozen-for-long-waits-for-ever", [(CONTEXT, """\
-    return std::min(trip.Patience(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
+    return std::min(trip.Timeout(config.resend_ns), kMostPeerTimeouts * config.peer_timeout_ns);
 """, """\
-    return trip.Patience(config.resend_ns);
+    return trip.Timeout(config.resend_ns);
 """), (CONTEXT, """\
     return Spread(std::min(pause, most), config.node, what << 8 | retries);
 """, """\
