@@ -214,7 +214,7 @@ objects_in = $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc))
 $(eval $(call bundle_binary,exchange_test,$(call objects_in,test/exchange) $(bundle_support) $(bundle_kernels)))
 $(eval $(call bundle_binary,device_test,$(call objects_in,test/device) $(bundle_support) $(bundle_kernels)))
 $(eval $(call bundle_binary,kernel_bench,$(call objects_in,bench/kernel_bench) $(bundle_kernels)))
-bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/segment/%.o,device_segment_test meeting)
+bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/segment/%.o,device_segment_test handshake_harness)
 $(eval $(call bundle_binary,segment_test,$(bundle_device_segment) $(bundle_support) $(bundle_segments),-lprotobuf -lcrypto))
 $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench) $(BUILD)/obj/bench/network/segment_nodes.o $(bundle_segments),-lprotobuf -lcrypto))
 bundle_programs := exchange_test device_test segment_test kernel_bench segment_bench
