@@ -1,8 +1,8 @@
 // Ways to authenticate a frame that were not taken, so that the choice can be measured
 // again: each makes a tag of 16 bytes over a header and a payload, under a key of its own
 // and with a nonce that no two frames share where the algorithm needs one.
-#ifndef MILLRACE_BENCH_SEAL_BENCH_ALTERNATIVES_H_
-#define MILLRACE_BENCH_SEAL_BENCH_ALTERNATIVES_H_
+#ifndef MILLRACE_BENCH_AUTH_BENCH_ALTERNATIVES_H_
+#define MILLRACE_BENCH_AUTH_BENCH_ALTERNATIVES_H_
 
 #include <cstddef>
 #include <memory>
@@ -29,4 +29,4 @@ std::vector<std::unique_ptr<Alternative>> Alternatives();
 
 }  // namespace auth_bench
 
-#endif  // MILLRACE_BENCH_SEAL_BENCH_ALTERNATIVES_H_
+#endif  // MILLRACE_BENCH_AUTH_BENCH_ALTERNATIVES_H_

@@ -102,14 +102,14 @@ bool Cluster::delivered() const {
   });
 }
 
-void Cluster::Publish(GossipKey topic, std::span<const std::byte> bytes) {
+void Cluster::Publish(GossipKey key, std::span<const std::byte> bytes) {
   CHECK(gossip_ != nullptr);
-  gossip_->Publish(topic, bytes);
+  gossip_->Publish(key, bytes);
 }
 
-std::vector<GossipMessage> Cluster::Read(GossipKey topic) const {
+std::vector<GossipMessage> Cluster::Read(GossipKey key) const {
   CHECK(gossip_ != nullptr);
-  return gossip_->Read(topic);
+  return gossip_->Read(key);
 }
 
 bool Cluster::all_acked() const {

@@ -105,10 +105,10 @@ class Cluster {
   // Replaces this node's message on `topic` and distributes it to every other node. Only the newest
   // message is guaranteed to arrive. Does not block. Works at any time, including while the node
   // joins and after it has left. Throws Error for more than kMaxGossipBytes bytes.
-  void Publish(GossipKey topic, std::span<const std::byte> bytes);
+  void Publish(GossipKey key, std::span<const std::byte> bytes);
   // The newest message on `topic` of every node that published one, ascending by node, including
   // this node. A restarted node's messages from earlier incarnations are left out.
-  std::vector<GossipMessage> Read(GossipKey topic) const;
+  std::vector<GossipMessage> Read(GossipKey key) const;
   // The other members of all segments have acknowledged all messages that this node has published
   // or forwarded so far.
   bool all_acked() const;

@@ -450,9 +450,9 @@ std::vector<std::byte> Intent(uint16_t node, uint32_t incarnation, ViewId target
 // know what it is asked to join, and a proposal that names it would wait for it for ever.
 TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   auto m = Agreed(3);
-  for (uint32_t life = 2; m->view(0).ancestors.size() < View::kAncestors; ++life) {
-    ASSERT_LT(life, 20u);
-    m->Start(1, life);
+  for (uint32_t incarnation = 2; m->view(0).ancestors.size() < View::kAncestors; ++incarnation) {
+    ASSERT_LT(incarnation, 20u);
+    m->Start(1, incarnation);
     m->Run(150);
   }
   m->Kill(2);

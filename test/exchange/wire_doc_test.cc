@@ -85,7 +85,7 @@ std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
           {"coordinator", h.view.coordinator},
           {"ack_bytes", h.ack_bytes},
           {"chunk", h.chunk},
-          {"life", h.view.life},
+          {"coordinator_incarnation", h.view.incarnation},
           {"number", h.number},
           {"clock", h.clock},
           {"seq", h.seq},
@@ -180,7 +180,7 @@ TEST(WireDoc, HeartbeatIsWhatThePageSays) {
   EXPECT_EQ(view.past_clock, 300u);
   std::vector<std::vector<double>> values;
   for (const ViewId& id : view.ancestors) {
-    values.push_back({double(id.epoch), double(id.coordinator), double(id.life)});
+    values.push_back({double(id.epoch), double(id.coordinator), double(id.incarnation)});
   }
   for (const Member& m : view.members) {
     values.push_back({double(m.node), double(m.role), double(m.incarnation), double(m.clock)});

@@ -60,7 +60,7 @@ bool DecodesSafely(std::span<const std::byte> frame) {
   if (DecodeGossip(frame, &head, &part) != GossipDrop::kNone) return true;
   std::array<std::byte, kGossipHeadBytes> again;
   EncodeGossip(head, part, again);
-  return head.offset + part.size() <= kMaxGossipBytes && head.topic < GossipKey::kCount &&
+  return head.offset + part.size() <= kMaxGossipBytes && head.key < GossipKey::kCount &&
          std::equal(again.begin(), again.end(), frame.begin());
 }
 
@@ -80,8 +80,8 @@ std::span<std::byte> Repaired(uint8_t how, std::span<std::byte> frame) {
 }
 
 bool AllWellFormed(const GossipStore& store) {
-  for (size_t topic = 0; topic < kGossipKeys; ++topic) {
-    for (const GossipMessage& each : store.Read(static_cast<GossipKey>(topic))) {
+  for (size_t key = 0; key < kGossipKeys; ++key) {
+    for (const GossipMessage& each : store.Read(static_cast<GossipKey>(key))) {
       if (each.node >= kNodes || each.version == 0 || each.bytes.size() > kMaxGossipBytes) {
         return false;
       }

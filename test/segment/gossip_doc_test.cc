@@ -26,8 +26,8 @@ TEST(GossipDoc, TheExampleIsWhatThePageSays) {
   std::span<const std::byte> part;
   ASSERT_EQ(DecodeGossip(example.bytes, &head, &part), GossipDrop::kNone);
   EXPECT_EQ(static_cast<uint64_t>(head.kind), value_of("kind"));
-  EXPECT_EQ(static_cast<uint64_t>(head.topic), value_of("topic"));
-  EXPECT_EQ(head.topic, GossipKey::kReport);
+  EXPECT_EQ(static_cast<uint64_t>(head.key), value_of("key"));
+  EXPECT_EQ(head.key, GossipKey::kReport);
   EXPECT_EQ(head.run, value_of("run"));
   EXPECT_EQ(head.source, value_of("source"));
   EXPECT_EQ(head.destination, value_of("destination"));
@@ -36,7 +36,7 @@ TEST(GossipDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(head.total, value_of("total"));
   EXPECT_EQ(head.offset, value_of("offset"));
   EXPECT_EQ(head.version.incarnation, value_of("origin_incarnation"));
-  EXPECT_EQ(head.version.number, value_of("edition"));
+  EXPECT_EQ(head.version.number, value_of("number"));
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(part.data()), part.size()), "17.5\n");
   std::array<std::byte, kGossipHeadBytes> again;
   EncodeGossip(head, part, again);

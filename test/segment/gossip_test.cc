@@ -56,12 +56,12 @@ class Post {
   void Stop(NodeId node) { nodes_[node] = {}; }
   void set_faults(const Faults& faults) { links_.set_faults(faults); }
 
-  void Say(NodeId node, const std::string& text, GossipKey topic = GossipKey::kReport) {
-    nodes_[node].store->Publish(topic, std::as_bytes(std::span(text)));
+  void Say(NodeId node, const std::string& text, GossipKey key = GossipKey::kReport) {
+    nodes_[node].store->Publish(key, std::as_bytes(std::span(text)));
   }
   // Of `who`, as `node` has heard; "-" for nothing.
-  std::string Heard(NodeId node, NodeId who, GossipKey topic = GossipKey::kReport) const {
-    for (const GossipMessage& each : nodes_[node].store->Read(topic)) {
+  std::string Heard(NodeId node, NodeId who, GossipKey key = GossipKey::kReport) const {
+    for (const GossipMessage& each : nodes_[node].store->Read(key)) {
       if (each.node != who) continue;
       return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
     }
@@ -297,8 +297,8 @@ TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
   Post post(2, kPair, {}, 100);
   post.StartAll();
   post.set_faults({.loss = 1});
-  for (GossipKey topic : {GossipKey::kTest, GossipKey::kReport})
-    post.Say(0, std::string(100, 'x'), topic);
+  for (GossipKey key : {GossipKey::kTest, GossipKey::kReport})
+    post.Say(0, std::string(100, 'x'), key);
   post.Run(30'000);
   post.set_faults({});
   ASSERT_TRUE(post.Settles(8'000));
@@ -321,7 +321,7 @@ TEST(Gossip, AreRefusedForTheReasonThatIsCounted) {
   // A acknowledgement of node 1's.
   GossipHead good;
   good.kind = GossipKind::kAck;
-  good.topic = GossipKey::kReport;
+  good.key = GossipKey::kReport;
   good.run = kRun;
   good.source = 1;
   good.incarnation = 1;
@@ -342,7 +342,7 @@ TEST(Gossip, AreRefusedForTheReasonThatIsCounted) {
   EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), GossipDrop::kIncarnation);
   EXPECT_EQ(with([](auto* head) { head->source = 2; }), GossipDrop::kIncarnation);
   EXPECT_EQ(with([](auto* head) { head->origin = 3; }), GossipDrop::kStranger);
-  EXPECT_EQ(with([](auto* head) { head->topic = GossipKey::kCount; }), GossipDrop::kField);
+  EXPECT_EQ(with([](auto* head) { head->key = GossipKey::kCount; }), GossipDrop::kField);
   EXPECT_EQ(with([](auto* head) { head->total = 8; }), GossipDrop::kField);
   EXPECT_EQ(with([](auto*) {}, "text"), GossipDrop::kField);
   EXPECT_EQ(with(part, "12345678"), GossipDrop::kNone);

@@ -52,7 +52,7 @@ TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(in.settings.parameters, IntegerOf(example, "parameters"));
   EXPECT_EQ(in.settings.layout_digest, IntegerOf(example, "layout_digest"));
   EXPECT_EQ(in.settings.topology_digest, IntegerOf(example, "topology_digest"));
-  EXPECT_EQ(in.session_id, NonceOf(example, "life"));
+  EXPECT_EQ(in.session_id, NonceOf(example, "session_id"));
   EXPECT_EQ(in.challenge, NonceOf(example, "challenge"));
   EXPECT_EQ(in.echo, NonceOf(example, "echo"));
   EXPECT_EQ(in.known, NonceOf(example, "known"));

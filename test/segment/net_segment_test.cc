@@ -150,8 +150,8 @@ TEST(NetSegment, KeepsToItsRateHoweverManyGossipThereAre) {
   const uint64_t before = segment.net(0).metrics().wire_bytes();
   std::vector<std::byte> text(kMaxGossipBytes);
   for (int ms = 0; ms < 1000; ++ms) {
-    for (const GossipKey topic : {GossipKey::kReport, GossipKey::kEnd, GossipKey::kTest}) {
-      stores[0]->Publish(topic, text);
+    for (const GossipKey key : {GossipKey::kReport, GossipKey::kEnd, GossipKey::kTest}) {
+      stores[0]->Publish(key, text);
     }
     segment.Run(1);
   }

@@ -23,7 +23,7 @@ enum : size_t {
   kAtCoordinator = 28,
   kAtAckBytes = 30,
   kAtChunk = 32,
-  kAtLife = 36,
+  kAtCoordinatorIncarnation = 36,
   kAtNumber = 40,
   kAtClock = 48,
   kAtSeq = 56,
@@ -73,7 +73,7 @@ void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
   Put<uint64_t>(p, kAtRun, h.run);
   PutWord<kAtSource, kAtDestination, kAtIncarnation>(p, h.source, h.destination, h.incarnation);
   PutWord<kAtEpoch, kAtCoordinator, kAtAckBytes>(p, h.view.epoch, h.view.coordinator, h.ack_bytes);
-  PutWord<kAtChunk, kAtLife>(p, h.chunk, h.view.life);
+  PutWord<kAtChunk, kAtCoordinatorIncarnation>(p, h.chunk, h.view.incarnation);
   Put<uint64_t>(p, kAtNumber, h.number);
   Put<uint64_t>(p, kAtClock, h.clock);
   Put<uint32_t>(p, kAtSeq, h.seq);
@@ -104,7 +104,7 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.destination = Get<uint16_t>(p, kAtDestination);
   h.incarnation = Get<uint32_t>(p, kAtIncarnation);
   h.view = {Get<uint32_t>(p, kAtEpoch), Get<uint16_t>(p, kAtCoordinator),
-            Get<uint32_t>(p, kAtLife)};
+            Get<uint32_t>(p, kAtCoordinatorIncarnation)};
   h.ack_bytes = Get<uint16_t>(p, kAtAckBytes);
   h.chunk = Get<uint32_t>(p, kAtChunk);
   h.number = Get<uint64_t>(p, kAtNumber);

@@ -44,7 +44,7 @@ enum class FrameType : uint8_t {
 struct ViewId {
   uint32_t epoch = 0;
   uint16_t coordinator = 0;
-  uint32_t life = 0;
+  uint32_t incarnation = 0;
   auto operator<=>(const ViewId&) const = default;
   explicit operator bool() const { return epoch != 0; }
 };

@@ -16,7 +16,7 @@ bool Before(const Member& member, uint16_t node) { return member.node < node; }
 void PutViewId(const ViewId& id, std::byte* out) {
   Put<uint32_t>(out, 0, id.epoch);
   Put<uint16_t>(out, 4, id.coordinator);
-  Put<uint32_t>(out, 6, id.life);
+  Put<uint32_t>(out, 6, id.incarnation);
 }
 
 ViewId GetViewId(const std::byte* in) {
