@@ -35,7 +35,7 @@ SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
                                  .clock = &clock_,
                                  .sink = &errors_,
                                  .home = home});
-    made.load = std::make_unique<millrace::Load>(
+    made.load = std::make_unique<millrace::LoadGenerator>(
         LoadStepOn(home, made.weights.get<float>(), weights), made.iterations.get(), &errors_);
   }
   const int64_t most = nodes_[0].cluster->segments()[0].net->chunk_floats();
@@ -62,7 +62,7 @@ void SegmentNodes::Load(bool on) {
 SegmentCounts SegmentNodes::Read() const {
   SegmentCounts counts;
   for (const Node& node : nodes_) {
-    const Reading reading = ReadCounters(*node.cluster);
+    const MetricsSnapshot reading = ReadCounters(*node.cluster);
     const EndReading& end = reading.ends.front();
     for (const auto& [peer, stats] : end.peers) {
       counts.position_bytes += chunk_bytes_ * static_cast<double>(stats.positions_taken);

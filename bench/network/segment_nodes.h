@@ -47,7 +47,7 @@ class SegmentNodes {
     Buffer weights;
     std::unique_ptr<IterationClock> iterations;
     std::unique_ptr<Cluster> cluster;
-    std::unique_ptr<millrace::Load> load;
+    std::unique_ptr<millrace::LoadGenerator> load;
   };
   bool AreTogether();
 

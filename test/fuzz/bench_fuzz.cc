@@ -87,8 +87,8 @@ bool Target(const std::string& input) {
   config.cluster = "pair";
   config.names = {"a", "b"};
   double now = 0;
-  auto stages = std::make_unique<Stages>(config, now);
-  Heard heard(2, 0, 10);
+  auto stages = std::make_unique<BenchPhases>(config, now);
+  PeerTable heard(2, 0, 10);
   ReportReader reader;
   std::string_view rest = input;
   while (rest.size() >= 2) {
@@ -97,15 +97,15 @@ bool Target(const std::string& input) {
     const std::string bytes(rest.substr(0, std::min(size, kMostPerStatus)));
     rest.remove_prefix(std::min(rest.size(), size));
     heard.Take(1, std::as_bytes(std::span(bytes)), now);
-    const Stages::Others others = heard.there(now);
+    const BenchPhases::Others others = heard.there(now);
     try {
       while (stages->Step(now, others, reader.Read(others, {0, 1}, 0))) continue;
     } catch (const std::exception&) {
-      stages = std::make_unique<Stages>(config, now);
+      stages = std::make_unique<BenchPhases>(config, now);
     }
     BenchStatus ours = stages->status();
     reader.Ask(&ours);
-    if (!Stages::Accepts(ours, 2) || ours.ByteSizeLong() > kMostPerStatus) return false;
+    if (!BenchPhases::Accepts(ours, 2) || ours.ByteSizeLong() > kMostPerStatus) return false;
     now += 1;
   }
   Measurement measurement;

@@ -274,7 +274,7 @@ TEST(NetSegment, MetersEveryPeer) {
     sum.diffs_merged += found.diffs_merged;
     sum.round_trip += found.round_trip;
     const Divergence divergence = metrics.divergence(peer);
-    EXPECT_GE(divergence.surveys, 2u);
+    EXPECT_GE(divergence.rounds, 2u);
     EXPECT_GT(divergence.chunks, 0u);
     EXPECT_GT(divergence.age_max_ns, 0);
     EXPECT_EQ(divergence.distance_max, 0);  // all that was done is everywhere
@@ -343,14 +343,14 @@ TEST_F(FullTransport, TakesTheGossipAsSoonAsItHasRoom) {
 TEST_F(FullTransport, IsInformedOnceTheOthersHaveAllGossip) {
   segment_->Run(100);
   const SegmentState& state = segment_->net(0).state();
-  EXPECT_EQ(state.all_acked(), stores_[0]->changes());
+  EXPECT_EQ(state.gossip_acked(), stores_[0]->changes());
   full_ = true;
   Publish(1);
   segment_->Run(100);
-  EXPECT_LT(state.all_acked(), stores_[0]->changes());
+  EXPECT_LT(state.gossip_acked(), stores_[0]->changes());
   full_ = false;
   segment_->Run(100);
-  EXPECT_EQ(state.all_acked(), stores_[0]->changes());
+  EXPECT_EQ(state.gossip_acked(), stores_[0]->changes());
 }
 
 TEST_F(FullTransport, TakesTheNewestGossipAfterALongTime) {
