@@ -83,8 +83,8 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverRawEthernetWithAKey) {
   TrainWith({.lose = 0.05, .duplicate = 0.05, .reorder = 0.05, .damage = 0.05}, 1500,
             "transport: \"packet\" key_file: \"key\"");
   EXPECT_GT(counts().lost, 0u);
-  EXPECT_GT(Dropped("seal"), 0u);
-  EXPECT_GT(Dropped("repeated"), 0u);
+  EXPECT_GT(Dropped("bad_tag"), 0u);
+  EXPECT_GT(Dropped("replayed"), 0u);
   EXPECT_EQ(Dropped("checksum"), 0u);
 }
 

@@ -135,7 +135,7 @@ TEST_F(ClusterOverVerbs, TwoInOneFabricDoNotDisturbEachOther) {
   const std::vector<std::string> models = Models();
   EXPECT_EQ(models.size(), 2u);
   for (const std::string& model : models) EXPECT_GE(AccuracyOf(model, 2), 0.9);
-  for (const char* reason : {"malformed", "unknown_sender", "run", "self", "seal"}) {
+  for (const char* reason : {"malformed", "unknown_sender", "run", "self", "bad_tag"}) {
     EXPECT_EQ(Dropped(reason), 0u) << reason;
   }
 }
