@@ -99,11 +99,12 @@ class Machines:
 
     def start(self, node, *command, **streams):
         name = self.names[node]
-        group = [each for each in self.groups if os.path.basename(each) == name]
-        if group:
-            command = ("sh", "-c", f'echo $$ > {group[0]}/cgroup.procs && exec "$@"', "sh",
-                       *command)
-        return subprocess.Popen(("ip", "netns", "exec", name) + command, **streams)
+        command = ("ip", "netns", "exec", name) + command
+        for group in self.groups:
+            if os.path.basename(group) == name:  # joined before /sys is another one
+                command = ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh",
+                           *command)
+        return subprocess.Popen(command, **streams)
 
 
 def address_of(i):
