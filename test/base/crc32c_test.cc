@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Bit by bit, as RFC 3720 defines it.
+// Bitwise implementation of the definition in RFC 3720.
 uint32_t Reference(std::span<const std::byte> bytes) {
   uint32_t crc = ~0u;
   for (const std::byte byte : bytes) {
@@ -39,7 +39,7 @@ TEST(Crc32c, IsRightForEveryLengthAtEveryAddress) {
     for (size_t length = 0; begin + length <= bytes.size(); length += length < 300 ? 1 : 23) {
       const auto part = std::span(bytes).subspan(begin, length);
       ASSERT_EQ(Crc32c(part), Reference(part)) << length << " bytes at " << begin;
-      // What processors use that have no instruction for it, or are slow with it.
+      // The table version, for processors whose CRC instruction is missing or slow.
       ASSERT_EQ(~crc32c::ByTables(part.data(), part.size(), ~0u), Reference(part))
           << length << " bytes at " << begin << ", by tables";
     }

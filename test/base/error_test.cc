@@ -10,7 +10,7 @@ TEST(Error, IsOneLineWhateverNamesItQuotes) {
   EXPECT_STREQ(Error(std::string("a\0b", 3)).what(), "a?b");
 }
 
-// A terminal may take the second character of C1, or a byte of the same number, for ESC [.
+// A terminal may interpret U+009B, or the byte 0x9b, as ESC [.
 TEST(Error, ShowsNoControlCharactersOfEightBitsAndNothingThatIsNoUtf8) {
   EXPECT_STREQ(Error("a\u009b2Jb\x9b"
                      "2Jc\u202ed\xc3")

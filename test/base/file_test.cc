@@ -63,7 +63,7 @@ TEST(AtomicFile, LeavesNothingWithoutCommit) {
   EXPECT_EQ(Files(folder), 1);
 }
 
-// Its temporary name can be guessed.
+// The temporary name is predictable.
 TEST(AtomicFile, NeverWritesToAFileThatItsTemporaryNameLeadsTo) {
   TempDir folder;
   std::string temporary;
@@ -90,7 +90,7 @@ TEST(AtomicFile, SaysWhyItCannotBeWritten) {
   TempDir folder;
   EXPECT_EQ(ErrorOf([&] { AtomicFile(folder / "none/a"); }),
             folder.path() + "/none/a: cannot be written: No such file or directory");
-  // A limit on the size of files stands for a full disk.
+  // A file size limit acts like a full disk.
   rlimit before;
   getrlimit(RLIMIT_FSIZE, &before);
   signal(SIGXFSZ, SIG_IGN);
@@ -138,7 +138,7 @@ TEST(StaleTemporaries, OfKilledProcessesAreRemovedAndThoseOfLivingOnesStay) {
 
 TEST(StaleTemporaries, OfOtherSystemsAreRemovedWhenTheyAreOld) {
   TempDir folder;
-  // The same process id, which lives here.
+  // A pid that is in use on this system, in a file of another system.
   const std::string name = folder / StrCat("a.00000000000000ff.", getpid(), ".77.tmp");
   const auto all = [](std::string_view) { return true; };
   WriteFile(name, "half");

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// A file of some pages, all of them 'x'. In memory: death tests clean up nothing.
+// A file of some pages of 'x'. It is in memory, because death tests do not clean up.
 class File {
  public:
   explicit File(size_t pages) : fd_(memfd_create("mapped_file_test", MFD_CLOEXEC)) {
@@ -89,7 +89,7 @@ TEST(MappedFile, KnowsNothingOfTheFileThatItsPlaceWasUsedForBefore) {
   EXPECT_EQ(Read(mapped.bytes().data() + kPage), 'x');
 }
 
-// A mapping that nobody has told this module of.
+// A mapping that the module under test does not know.
 const char* MapOutside(const File& file, size_t size) {
   void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
   EXPECT_NE(address, MAP_FAILED);
@@ -111,18 +111,18 @@ TEST(BusErrorGuard, GivesZerosOnItsOwnThreadForAnyMapping) {
   munmap(const_cast<char*>(outside), 3 * kPage);
 }
 
-// Each in a process of its own, in which there is no handler yet.
+// Each test runs in its own process, in which no handler is installed yet.
 class MappedFileDeathTest : public testing::Test {
  protected:
   MappedFileDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
-  // After a MappedFile was made.
+  // Reads an unknown mapping after a MappedFile has installed the handler.
   static void ReadOutside() {
     File file(2);
     const MappedFile mapped(file.fd(), kPage);
     const char* const outside = MapOutside(file, 2 * kPage);
     file.Truncate(0);
-    Read(mapped.bytes().data());  // absorbed
+    Read(mapped.bytes().data());  // handled
     Read(outside + kPage);
   }
 };
@@ -130,7 +130,7 @@ class MappedFileDeathTest : public testing::Test {
 TEST_F(MappedFileDeathTest, OtherBusErrorsEndTheProcessAsBefore) {
   EXPECT_EXIT(
       {
-        signal(SIGBUS, SIG_DFL);  // a sanitizer has one of its own
+        signal(SIGBUS, SIG_DFL);  // a sanitizer installs its own handler
         ReadOutside();
       },
       testing::KilledBySignal(SIGBUS), "");

@@ -35,7 +35,7 @@ TEST(Priority, ChangesNothingWithoutThePermission) {
   std::thread([&] {
     __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct none[2] = {};
-    ASSERT_EQ(syscall(SYS_capset, &header, none), 0);  // of this thread alone
+    ASSERT_EQ(syscall(SYS_capset, &header, none), 0);  // only for this thread
     EXPECT_FALSE(RunBeforeOthers());
     EXPECT_EQ(NiceValue(), before);
   }).join();

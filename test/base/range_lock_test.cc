@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kFloats = 1 << 20;
 
-// The lock never touches the array: addresses are enough.
+// The lock uses only addresses and never accesses the array.
 const float* Array() {
   static const std::vector<float> array(kFloats);
   return array.data();
@@ -30,7 +30,7 @@ TEST(RangeLock, KeepsAnExclusiveHolderOutOfASharedRange) {
   EXPECT_FALSE(exchange.TryLock(Array(), 4097));
   EXPECT_FALSE(exchange.TryLock(Array() + 8191, 1));
   EXPECT_FALSE(exchange.TryLock(Array(), kFloats));
-  // What it could not lock it does not hold.
+  // A failed TryLock holds nothing.
   RangeLock::Shared other(&lock);
   EXPECT_TRUE(other.TryLock(Array(), kFloats));
   other.Unlock();
@@ -49,7 +49,7 @@ TEST(RangeLock, KeepsASharedHolderOutOfAnExclusiveRange) {
   ASSERT_TRUE(exchange.TryLock(Array() + 350, 350));
   EXPECT_FALSE(solver.TryLock(Array() + 300, 60));
   EXPECT_FALSE(solver.TryLock(Array() + 690, 4096));
-  // It has withdrawn: a second exchange is not in anybody's way.
+  // The failed TryLock has been withdrawn: it does not block a second exchange.
   RangeLock::Exclusive second(&lock);
   EXPECT_TRUE(second.TryLock(Array() + 1024, 4096));
   second.Unlock();
@@ -79,7 +79,7 @@ TEST(RangeLock, LetsSharedHoldersOverlap) {
   EXPECT_TRUE(two.TryLock(Array() + 100, 4096));
   one.Unlock();
   RangeLock::Exclusive exchange(&lock);
-  EXPECT_FALSE(exchange.TryLock(Array() + 100, 1));  // the other is still in
+  EXPECT_FALSE(exchange.TryLock(Array() + 100, 1));  // the other holder has not left
 }
 
 TEST(RangeLock, LetsOneOfTwoExclusiveHoldersInWhicheverComesFirst) {
@@ -100,7 +100,7 @@ TEST(RangeLock, WaitsUntilTheExclusiveHolderHasLeft) {
   RangeLock lock(Array());
   RangeLock::Exclusive exchange(&lock);
   ASSERT_TRUE(exchange.TryLock(Array(), 350));
-  int value = 1;  // written under the lock alone: the thread sanitizer looks on
+  int value = 1;  // protected only by the lock, so that the thread sanitizer checks it
   std::thread solver([&] {
     RangeLock::Shared holder(&lock);
     holder.Lock(Array() + 100, 4096);
@@ -113,8 +113,8 @@ TEST(RangeLock, WaitsUntilTheExclusiveHolderHasLeft) {
   EXPECT_EQ(value, 6);
 }
 
-// Numbers that are not atomic, each written by whoever holds its range: solvers in turns among
-// themselves (each has numbers of its own), exchanges all of them.
+// Plain integers, each written by the holder of its range: every solver writes its own numbers, the
+// exchanges write all of them.
 TEST(RangeLock, LosesNothingBetweenThreads) {
   constexpr int kNumbers = 64, kRounds = 20000;
   RangeLock lock(Array());
@@ -171,13 +171,13 @@ TEST(RangeLock, ClearsWhatADeadProcessHeldAndNothingElse) {
   RangeLock::Shared solver(&own);
   EXPECT_FALSE(solver.TryLock(Array(), 4096));
   dead = {2};
-  solver.Lock(Array(), 4096);  // would wait for ever
-  // What nobody owns, as in a damaged file, is in nobody's way.
+  solver.Lock(Array(), 4096);  // would otherwise block forever
+  // A slot without owner, as in a damaged file, blocks no one.
   table->exclusive[kSpare].range = uint64_t{1 << 20};
   table->exclusive_end = kSpare + 1;
   solver.Unlock();
   solver.Lock(Array(), 4096);
-  // A process is not asked about itself.
+  // The liveness check is not applied to the process itself.
   dead = {1};
   EXPECT_FALSE(exchange.TryLock(Array(), 350));
 }

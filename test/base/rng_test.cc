@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-// The known answers that Random123, the authors' library, publishes.
+// Test vectors published in Random123, the authors' library.
 TEST(Philox, GivesThePublishedNumbers) {
   EXPECT_EQ(Philox(0, 0, 0),
             (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -46,7 +46,7 @@ TEST(Rng, UniformNumbersFillTheUnitInterval) {
     sum += x;
     squares += x * x;
   }
-  // Six standard deviations of the means.
+  // The tolerance is six standard deviations of the means.
   EXPECT_NEAR(sum / kCount, 1.0 / 2, 6 * std::sqrt(1.0 / 12 / kCount));
   EXPECT_NEAR(squares / kCount, 1.0 / 3, 6 * std::sqrt(4.0 / 45 / kCount));
 }

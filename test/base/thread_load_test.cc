@@ -50,7 +50,7 @@ TEST_F(ThreadLoadTest, CountsWhatMembersUseFromWhenTheyJoin) {
     EXPECT_EQ(load_.threads(), 1);
     EXPECT_LT(load_.Read().cpu_ns, 30 * kMs);
     Burn(40 * kMs);
-    // The kernel brings the count of a running thread up to date once a tick.
+    // The kernel updates the CPU time of a running thread once per tick.
     EXPECT_GE(load_.Read().cpu_ns, 25 * kMs);
     EXPECT_LT(load_.Read().cpu_ns, 60 * kMs);
   });
@@ -83,7 +83,7 @@ TEST_F(ThreadLoadTest, CountsTheTimeThatMembersWaitForAProcessor) {
   thread.join();
   stop = true;
   other.join();
-  // The other takes every other slice.
+  // The other thread takes every second time slice.
   EXPECT_GE(load_.Read().waiting_ns, 30 * kMs);
 }
 

@@ -1,4 +1,4 @@
-// Queues and threads: nothing that waits can keep a program from ending.
+// Queues and threads: no blocked call prevents a program from ending.
 #include <atomic>
 #include <chrono>
 #include <thread>

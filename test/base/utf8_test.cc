@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-// The code of the character that is all of `text`; -1 if there is none.
+// Code point of the character that is the whole of `text`; -1 if `text` is not a single character.
 int64_t CodeOf(std::string_view text) {
   const std::optional<Utf8Character> first = FirstCharacter(text);
   return first && first->bytes == text.size() ? int64_t{first->code} : -1;
@@ -38,7 +38,7 @@ TEST(Utf8, TellsWhatATerminalObeysFromWhatItShows) {
   for (const char32_t code : {U' ', U'~', U'\u00a0', U'\u00e9', U'\u7f51', U'\U0001f600'}) {
     EXPECT_TRUE(IsPrintable(code)) << static_cast<uint32_t>(code);
   }
-  // Controls, marks that turn the direction of text, line separators, tags.
+  // Control characters, bidirectional marks, line separators, tags.
   for (const uint32_t code : {0x00, 0x1b, 0x1f, 0x7f, 0x80, 0x9b, 0x9f, 0x61c, 0x200b, 0x200f,
                               0x2028, 0x202e, 0x2066, 0xfeff, 0xe0041}) {
     EXPECT_FALSE(IsPrintable(code)) << code;
@@ -51,7 +51,7 @@ TEST(Utf8, CutsBetweenTwoCharacters) {
   EXPECT_EQ(CutText("a\u00e9", 2), "a");
   EXPECT_EQ(CutText("\u7f51", 2), "");
   EXPECT_EQ(CutText("", 2), "");
-  // What is no UTF-8 counts as one character a byte.
+  // Each byte of invalid UTF-8 counts as one character.
   EXPECT_EQ(CutText("\x80\x80\x80", 2), "\x80\x80");
 }
 

@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// What a kind looks like: bounds of its length and value.
+// Name of a kind and the bounds of its duration and value.
 struct Shape {
   FaultKind kind;
   const char* name;
@@ -44,7 +44,7 @@ constexpr std::array<Shape, kFaultKinds> kShapes = {{
 }};
 
 constexpr size_t kMostAtOnce = 4;
-constexpr double kBetween = 0.3;  // seconds from one fault of processes to the next of a node
+constexpr double kBetween = 0.3;  // minimum seconds between two process faults of one node
 
 const Shape& ShapeOf(FaultKind kind) { return kShapes[static_cast<size_t>(kind)]; }
 
@@ -52,7 +52,7 @@ class Planner {
  public:
   explicit Planner(const PlanOptions& options)
       : nodes_(options.nodes), rng_(options.seed, {0xc405, uint64_t(options.first_kind)}) {
-    // The order of the kinds is that of the seed, the same for all of its runs.
+    // The order of the kinds depends on the seed only, so it is equal for all runs of that seed.
     Rng order(options.seed, {0xdec});
     for (int kind = 0; kind < kFaultKinds; ++kind) {
       if ((options.without >> kind & 1) == 0) deck_.push_back(kind);
@@ -82,7 +82,7 @@ class Planner {
     fault.first = Node();
     do fault.second = Node();
     while (fault.second == fault.first);
-    // Neither none nor all of the nodes.
+    // Neither the empty set nor all nodes.
     fault.group = 1 + static_cast<uint32_t>(rng_.Below((uint64_t{1} << nodes_) - 2));
     const bool on_all_links = rng_.Below(2) == 0;
     Leave(&fault, on_all_links);
@@ -97,7 +97,7 @@ class Planner {
     return fault;
   }
 
-  // Takes out what the kind does not use.
+  // Clears the fields that the kind does not use.
   static void Leave(Fault* fault, bool on_all_links) {
     const FaultKind kind = fault->kind;
     const bool two = kind == kKillTwo || kind == kOneWay || kind == kPair;
@@ -115,7 +115,7 @@ class Planner {
     return last;
   }
 
-  // When the fault may begin at the earliest, by what is in its way where it is now; 0: nothing.
+  // Next begin time to try if the fault conflicts with the plan so far; 0 if there is no conflict.
   double Obstacle(const Fault& fault) const {
     std::vector<const Fault*> meanwhile, of_processes;
     for (const Fault& each : plan_) {

@@ -19,7 +19,7 @@ std::string TextOf(const std::vector<Fault>& plan) {
   return text;
 }
 
-// Nodes that a fault of processes disturbs; of kKillLeader any one.
+// Number of nodes that a process fault disturbs.
 int DisturbedBy(const Fault& fault) { return fault.kind == FaultKind::kKillTwo ? 2 : 1; }
 
 bool At(const Fault& fault, double time) { return fault.begin <= time && time < fault.end; }
@@ -36,7 +36,7 @@ TEST(FaultPlan, IsThatOfItsSeed) {
 }
 
 TEST(FaultPlan, HasEachKindBeforeOneComesAgain) {
-  // The second run goes on where the first one ends.
+  // The second plan continues where the first one ends.
   const std::vector<Fault> first =
       MakePlan({.seed = Seed(), .nodes = 3, .seconds = 15, .first_kind = 0});
   ASSERT_LT(first.size(), size_t{kFaultKinds});
@@ -86,7 +86,7 @@ TEST(FaultPlan, LeavesOneNodeAtLeastAndDisturbsNoneTwice) {
         }
       }
       EXPECT_LT(disturbed, nodes) << Describe(fault);
-      // Which node leads is not known here.
+      // The plan does not know which node is the leader.
       EXPECT_TRUE(leaders == 0 || faults == 1) << Describe(fault);
     }
   }
@@ -125,7 +125,7 @@ TEST(FaultPlan, RefusesClustersThatAFaultCouldLeaveEmpty) {
             "a plan needs 3 to 9 nodes");
 }
 
-// The library that the program puts before a node whose clock is set back.
+// Tests the preload library of nodes whose clock is set back.
 TEST(SetClock, MovesTheWallClockOfAProgram) {
   const auto seconds = [](const std::string& shift) {
     const char* const build = getenv("BUILD");

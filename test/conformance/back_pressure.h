@@ -1,4 +1,4 @@
-// What holds of every transport whose frames wait in its receiver's memory.
+// Back-pressure test for transports whose frames wait in the receiver's memory.
 #ifndef MILLRACE_TEST_CONFORMANCE_BACK_PRESSURE_H_
 #define MILLRACE_TEST_CONFORMANCE_BACK_PRESSURE_H_
 
@@ -6,8 +6,8 @@
 
 namespace millrace::test {
 
-// Sends `message` until there is no room, or it was accepted `most` times; returns how
-// often it was.
+// Sends `message` until the transport is busy or has accepted it `most` times. Returns the number
+// accepted.
 inline size_t SendUntilBusy(Transport* sender, NodeId to, const Bytes& message, size_t most) {
   const OutFrame frame = {to, {}, message};
   size_t count = 0;
@@ -15,12 +15,11 @@ inline size_t SendUntilBusy(Transport* sender, NodeId to, const Bytes& message, 
   return count;
 }
 
-// Node 0 sends frames of `bytes` bytes to node 1, which does not read them until node 0
-// is told that there is no more room; again and again. None may get lost. `group` has
-// sent nothing before.
+// Several times, node 0 sends frames of `bytes` bytes to node 1, which does not read them until
+// node 0 is busy. No frame may be lost. `group` must not have sent anything before.
 inline void ExpectThatAReceiverStopsItsSender(Group* group, size_t bytes) {
   Transport &sender = *group->at(0), &receiver = *group->at(1);
-  // Past the first window, whose credits say how much there really is room for.
+  // Gets past the first window: only later credits reflect the receiver's capacity.
   ASSERT_TRUE(SendBytes(&sender, 1, Numbered(0, bytes)));
   EXPECT_EQ(Collect(&receiver, 1).size(), 1u);
   uint64_t sent = 1;

@@ -20,7 +20,7 @@ inline TransportCase LoopbackCase() {
           }};
 }
 
-// `inner` under a decorator that makes no faults.
+// `inner` under a decorator that injects no faults.
 inline TransportCase FaultlessCase(const TransportCase& inner) {
   return {"Faultless" + inner.name,
           [inner](const GroupOptions& options) {
@@ -36,7 +36,7 @@ inline TransportCase FaultlessCase(const TransportCase& inner) {
           inner.why_not};
 }
 
-// Sends from the caller's memory, later.
+// Sends from the caller's memory after Send has returned.
 inline TransportCase LateCase() {
   return {"Late", [](const GroupOptions& options) {
             Group group;
@@ -47,7 +47,7 @@ inline TransportCase LateCase() {
           }};
 }
 
-// As a link whose first frames take longer than all else that a test does.
+// A link whose first frames take longer than the rest of a test.
 inline TransportCase MuchLaterCase() {
   return {"MuchLater", [](const GroupOptions& options) {
             Group group;

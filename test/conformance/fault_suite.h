@@ -1,6 +1,6 @@
-// Every transport under the faulty decorator: whatever is delivered is bit-exact
-// or altered as the plan says, and what happened is what the decorator counted.
-// Include it in one .cc of a test folder, as suite.h.
+// Every transport under the faulty decorator: each delivered frame is identical to one sent, or
+// altered as the plan permits, and the decorator's counters match the outcome. Include it in one
+// .cc of a test directory, as suite.h.
 #ifndef MILLRACE_TEST_CONFORMANCE_FAULT_SUITE_H_
 #define MILLRACE_TEST_CONFORMANCE_FAULT_SUITE_H_
 
@@ -63,7 +63,7 @@ class FaultTest : public testing::TestWithParam<std::tuple<TransportCase, FaultC
   Direction direction() const { return std::get<2>(GetParam()); }
   bool alters() const { return rates().truncate + rates().corrupt > 0; }
 
-  // One call of everything; time passes too.
+  // Polls all endpoints once and advances the time.
   void Step() {
     for (int node = 0; node < kNodes; ++node) {
       ends_[node]->Reclaim();
@@ -94,7 +94,7 @@ class FaultTest : public testing::TestWithParam<std::tuple<TransportCase, FaultC
     }
   }
 
-  // Whether every frame that was accepted has met its fate.
+  // Whether every accepted frame was delivered or dropped.
   bool Settled() const {
     uint64_t transmitted = 0, arrived = 0;
     for (const auto& end : ends_) {
@@ -122,8 +122,7 @@ class FaultTest : public testing::TestWithParam<std::tuple<TransportCase, FaultC
     return sum;
   }
 
-  // Whether `got` may be what the plan made of `sent`: the front of it, with at
-  // most one byte changed.
+  // Whether the plan can turn `sent` into `got`: a prefix of it with at most one byte changed.
   static bool MadeOf(const Bytes& got, const Bytes& sent) {
     if (got.size() > sent.size()) return false;
     size_t differing = 0;
@@ -178,7 +177,7 @@ TEST_P(FaultTest, DeliversWhatWasSentOrWhatThePlanMadeOfItAndCountsIt) {
       {rates().drop, &FaultCounts::dropped},       {rates().duplicate, &FaultCounts::duplicated},
       {rates().reorder, &FaultCounts::reordered},  {rates().delay, &FaultCounts::delayed},
       {rates().truncate, &FaultCounts::truncated}, {rates().corrupt, &FaultCounts::corrupted}};
-  // One that loses frames may also deliver them only after this has settled.
+  // A transport that loses frames may deliver some only after Settle has returned.
   const auto any_missing = [&] {
     return std::any_of(std::begin(kinds), std::end(kinds), [&](const auto& kind) {
       return std::get<0>(kind) > 0 && Sum(std::get<1>(kind)) == 0;

@@ -1,7 +1,6 @@
-// A transport as a NIC that sends from the caller's memory: what Send accepts is
-// read only in later calls, a few frames at a time, and is done with then; a frame
-// that its receiver has no room for is lost. Shows whether callers keep to the
-// rules of ownership.
+// Emulates a NIC that sends from the caller's memory: frames accepted by Send are read in later
+// calls only, a few at a time, and are complete then. A frame for which the receiver has no room is
+// lost. The transport reveals callers that violate the ownership rules.
 #ifndef MILLRACE_TEST_CONFORMANCE_LATE_TRANSPORT_H_
 #define MILLRACE_TEST_CONFORMANCE_LATE_TRANSPORT_H_
 
@@ -14,7 +13,7 @@ namespace millrace::test {
 
 class LateTransport : public Transport {
  public:
-  // Nothing leaves in the first `idle_calls` calls.
+  // Sends nothing in the first `idle_calls` polls.
   LateTransport(std::unique_ptr<Transport> inner, size_t outstanding, int idle_calls = 0)
       : Transport(InfoOf(*inner)),
         inner_(std::move(inner)),
@@ -81,7 +80,7 @@ class LateTransport : public Transport {
     return info;
   }
 
-  // A few of the frames on their way, in order.
+  // Sends a few of the queued frames, in order.
   void Poll() {
     if (idle_calls_ > 0) {
       --idle_calls_;

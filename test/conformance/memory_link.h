@@ -1,6 +1,6 @@
-// A fabric in memory for the windowed endpoint, of the kind that RDMA is: one datagram
-// reaches all peers, what is sent is read from the caller's memory later, and peers have
-// to be found before they can be sent to.
+// An in-memory fabric for the credited endpoint with the properties of RDMA: one datagram reaches
+// all peers, frames are read from the caller's memory after Send has returned, and peers must be
+// found before frames can be sent to them.
 #ifndef MILLRACE_TEST_CONFORMANCE_MEMORY_LINK_H_
 #define MILLRACE_TEST_CONFORMANCE_MEMORY_LINK_H_
 
@@ -24,13 +24,13 @@ namespace millrace::test {
 
 class MemoryLink;
 
-// Who is there. Thread-safe.
+// The links of all nodes. Thread-safe: `mutex` guards `links`.
 struct MemoryFabric {
   std::mutex mutex;
-  std::vector<MemoryLink*> links;  // by node; null: not there
+  std::vector<MemoryLink*> links;  // by node; null: the node has no link
 };
 
-// Node n's peers have the indices of their ids, without n.
+// Peers are indexed by node id, skipping this link's own node.
 class MemoryLink : public DatagramLink {
  public:
   MemoryLink(std::shared_ptr<MemoryFabric> fabric, NodeId node, size_t slots, size_t buffers)
@@ -128,7 +128,7 @@ class MemoryLink : public DatagramLink {
 
   NodeId NodeAt(size_t peer) const { return static_cast<NodeId>(peer + (peer >= node_ ? 1 : 0)); }
 
-  // A few of those that were sent, from where they still lie.
+  // Sends a few of the queued frames from the caller's memory.
   void Work() {
     for (int i = 0; i < 3 && !late_.empty(); ++i) {
       const Late& late = late_.front();
@@ -180,7 +180,7 @@ class MemoryLink : public DatagramLink {
   std::deque<Late> late_;
   Flushed flushed_;
   bool refused_ = false;
-  std::mutex mutex_;  // of mail_
+  std::mutex mutex_;  // guards mail_
   std::deque<Arrival> mail_;
   std::deque<std::vector<uint64_t>> kept_;
   uint64_t first_ = 0;

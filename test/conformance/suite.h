@@ -1,10 +1,10 @@
-// What every transport must do. Include it in one .cc of a test folder and
-// instantiate it there:
+// Requirements on every transport. Include it in one .cc of a test directory and instantiate it
+// there:
 //
 //   INSTANTIATE_TEST_SUITE_P(Udp, TransportTest, testing::Values(UdpCase()), CaseName);
 //
-// A transport that is not lossless may lose frames only where its queues overflow:
-// where few frames are in flight, all must arrive.
+// A transport that is not lossless may lose frames only where its queues overflow: while few frames
+// are in flight, all must arrive.
 #ifndef MILLRACE_TEST_CONFORMANCE_SUITE_H_
 #define MILLRACE_TEST_CONFORMANCE_SUITE_H_
 
@@ -26,8 +26,8 @@ class TransportTest : public testing::TestWithParam<TransportCase> {
   Group Make(int nodes, bool small_queues = false, const Clock* clock = &DefaultClock()) {
     return GetParam().make({nodes, small_queues, clock});
   }
-  // Sends numbered frames until the transport is busy; how many were accepted. One
-  // that takes `most` is not asked further.
+  // Sends numbered frames until the transport is busy or has accepted `most`. Returns the number
+  // accepted.
   static uint64_t Fill(Transport* sender, NodeId to, uint64_t most) {
     for (uint64_t number = 0; number < most; ++number) {
       const Bytes message = Numbered(number, 64);
@@ -98,7 +98,7 @@ TEST_P(TransportTest, UnicastReachesOnlyItsDestination) {
   Group group = Make(4);
   for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(SendBytes(group[0].get(), 2, Numbered(i)));
   EXPECT_EQ(Collect(group[2].get(), 8).size(), 8u);
-  // What was sent last has arrived; what was misdirected would be there too.
+  // The frame sent last has arrived, so misdirected frames would have arrived as well.
   for (NodeId other : {1, 3}) {
     ASSERT_TRUE(SendBytes(group[0].get(), other, Numbered(100)));
     const std::vector<Received> received = Collect(group[other].get(), 1);
@@ -172,11 +172,11 @@ TEST_P(TransportTest, BackPressureLosesNothingAndRecovers) {
       EXPECT_TRUE(numbers.insert(NumberOf(frame.bytes)).second) << "delivered twice";
     }
   };
-  // Some come a little later than they were sent.
+  // Some frames arrive a little later than they were sent.
   group[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
   take();
   if (was_busy) {
-    // There is room now: no event has to come for this to end.
+    // There is room now: Wait returns without any event.
     EXPECT_TRUE(group[0]->Wait(INT64_MAX, WaitFor::kReceiveOrSend).sendable);
   }
   Guard guard;
@@ -221,7 +221,7 @@ TEST_P(TransportTest, ReceivedFramesStayIntactUntilRelease) {
   while (count < 6 && guard.Waiting("frames")) {
     count += group[1]->Receive(std::span(frames).subspan(count));
   }
-  Fill(group[0].get(), 1, 2000);  // more than there are buffers for
+  Fill(group[0].get(), 1, 2000);  // more than there are buffers
   std::vector<InFrame> more(16);
   const size_t taken = group[1]->Receive(more);
   for (const InFrame& frame : frames) {
@@ -235,7 +235,7 @@ TEST_P(TransportTest, ReceivedFramesStayIntactUntilRelease) {
   group[1]->Release();
 }
 
-// A device that is shown this memory reads frames there.
+// A device that has registered this memory reads frames there.
 TEST_P(TransportTest, ReceivedFramesLieWhereItSaysThatTheyDo) {
   Group group = Make(2);
   const auto memory = group[1]->ReceiveMemory();
@@ -303,11 +303,11 @@ TEST_P(TransportTest, ReleasedBuffersEndAWaitForRoom) {
   constexpr uint64_t kMost = 4096;
   for (int round = 0; round < 20; ++round) {
     if (Fill(group[0].get(), 1, kMost) == kMost) {
-      // Never busy, so it has to lose what its receiver has no room for.
+      // The transport is never busy, so it has to drop frames for which its receiver has no room.
       EXPECT_FALSE(group[0]->info().lossless);
       return;
     }
-    // Until there is room, not until a frame has come: a network may have lost them all.
+    // Waits for room, not for a frame: a network may have lost all frames.
     std::atomic<bool> room{false};
     std::thread receiver([&] {
       for (Guard guard; !room && guard.Waiting("room at the sender");) {
@@ -370,17 +370,17 @@ TEST_P(TransportTest, GoesWithFramesInFlight) {
     Fill(group[0].get(), 1, 100);
     Fill(group[1].get(), 0, 100);
     InFrame frames[2];
-    group[1]->Receive(frames);  // and not released
+    group[1]->Receive(frames);  // without Release
     group[first].reset();
-    // The others go on.
+    // The other nodes continue.
     ASSERT_TRUE(SendBytes(group[1 - first].get(), 2, Numbered(5)));
     EXPECT_EQ(Collect(group[2].get(), 1).size(), 1u);
     SendBytes(group[1 - first].get(), first, Numbered(6));
   }
 }
 
-// One side of the hammering: sends numbered frames of many lengths and receives
-// until both have received `wanted`.
+// One side of TwoThreadsHammerEachOther: sends numbered frames of many lengths and receives until
+// both sides have received `wanted`.
 struct Hammer {
   Hammer(Transport* transport, NodeId peer) : transport(transport), peer(peer) {}
 

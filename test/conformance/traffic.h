@@ -1,6 +1,6 @@
-// What the conformance suites send and receive with: a group of connected
-// endpoints, messages, and loops that retry until a frame is through. A loop that
-// gets nowhere for GuardSeconds() fails its test instead of hanging.
+// Helpers of the conformance suites: a group of connected endpoints, messages, and loops that retry
+// until a frame is delivered. A loop without success for GuardSeconds() fails its test instead of
+// hanging.
 #ifndef MILLRACE_TEST_CONFORMANCE_TRAFFIC_H_
 #define MILLRACE_TEST_CONFORMANCE_TRAFFIC_H_
 
@@ -26,11 +26,11 @@ using Group = std::vector<std::unique_ptr<Transport>>;  // endpoint i is node i
 
 struct GroupOptions {
   int nodes = 2;
-  bool small_queues = false;  // little room, so that back-pressure comes soon
+  bool small_queues = false;  // small queues, so that back-pressure sets in soon
   const Clock* clock = &DefaultClock();
 };
 
-// A transport under test. Put one in the table of a *_test.cc.
+// A transport under test, for the table of a *_test.cc.
 struct TransportCase {
   std::string name;  // letters and digits
   std::function<Group(const GroupOptions&)> make;
@@ -42,7 +42,7 @@ inline void PrintTo(const TransportCase& transport, std::ostream* out) { *out <<
 
 class Guard {
  public:
-  // False, and the test has failed, once too much time has passed.
+  // Returns false and fails the test once the time limit has passed.
   bool Waiting(const char* what) const {
     if (std::chrono::steady_clock::now() < end_) return true;
     ADD_FAILURE() << "waited for too long: " << what;
@@ -60,10 +60,10 @@ inline Bytes RandomBytes(size_t count, Rng* rng) {
   return bytes;
 }
 
-// A deadline a little ahead; waits end by events, this only bounds a hang.
+// A deadline in the near future. Events end waits; the deadline only bounds a hang.
 inline int64_t Soon(const Clock& clock) { return clock.NowNs() + 20'000'000; }
 
-// Sends one frame, waiting for room; false (and failed) if it is never accepted.
+// Sends one frame, waiting for room; false (and a test failure) if it is not accepted.
 inline bool SendOne(Transport* transport, const OutFrame& frame) {
   for (Guard guard; guard.Waiting("room to send");) {
     const SendResult result = transport->Send({&frame, 1});
@@ -75,7 +75,7 @@ inline bool SendOne(Transport* transport, const OutFrame& frame) {
   return false;
 }
 
-// Waits until all that was accepted may be forgotten.
+// Waits until all accepted frames are complete, so that their memory may be reused.
 inline bool Flush(Transport* transport) {
   Guard guard;
   while (transport->Reclaim() < transport->counters().frames_sent()) {
@@ -85,8 +85,7 @@ inline bool Flush(Transport* transport) {
   return true;
 }
 
-// Sends `bytes`, the first `header` of them as header, and waits until they may
-// be forgotten.
+// Sends `bytes`, the first `header` of them as header, and waits until their memory may be reused.
 inline bool SendBytes(Transport* transport, NodeId to, const Bytes& bytes, size_t header = 0) {
   const std::span<const std::byte> all(bytes);
   if (!SendOne(transport, {to, all.first(header), all.subspan(header)})) return false;
@@ -98,7 +97,7 @@ struct Received {
   Bytes bytes;
 };
 
-// All that is there now.
+// Receives all frames that have arrived.
 inline std::vector<Received> Drain(Transport* transport) {
   std::vector<Received> all;
   InFrame frames[16];
@@ -112,7 +111,7 @@ inline std::vector<Received> Drain(Transport* transport) {
   return all;
 }
 
-// Waits for `count` frames at least.
+// Waits for at least `count` frames.
 inline std::vector<Received> Collect(Transport* transport, size_t count) {
   std::vector<Received> all;
   Guard guard;
@@ -123,7 +122,7 @@ inline std::vector<Received> Collect(Transport* transport, size_t count) {
   return all;
 }
 
-// A message that says which one it is, of 8 bytes or more.
+// A message of at least 8 bytes that contains its number.
 inline Bytes Numbered(uint64_t number, size_t bytes = 8) {
   Bytes message(bytes, static_cast<std::byte>(number * 31 + 7));
   std::memcpy(message.data(), &number, 8);

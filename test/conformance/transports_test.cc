@@ -1,4 +1,4 @@
-// The transports of every build, and stacks of them, in the suite of all.
+// The transports of every build, and stacks of them, in the transport suite.
 #include "test/conformance/cases.h"
 #include "test/conformance/memory_link.h"
 #include "test/conformance/suite.h"

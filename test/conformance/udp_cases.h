@@ -14,7 +14,7 @@ namespace millrace::test {
 inline UdpOptions UdpOptionsFor(const GroupOptions& group) {
   UdpOptions options;
   options.clock = group.clock;
-  options.silence_ms = 300;  // some tests wait until a peer that has gone is given up
+  options.silence_ms = 300;  // some tests wait until a peer that has left is considered unreachable
   if (group.small_queues) {
     options.window_frames = 7;
     options.receive_buffers = 5;
@@ -22,7 +22,7 @@ inline UdpOptions UdpOptionsFor(const GroupOptions& group) {
   return options;
 }
 
-// `max_frame_bytes` 0: all that the loopback interface takes in one piece.
+// `max_frame_bytes` 0: the most that the loopback interface carries in one packet.
 inline TransportCase UdpCase(const std::string& name, const UdpSocketOptions& socket,
                              int64_t max_frame_bytes) {
   return {name,

@@ -1,4 +1,4 @@
-// Endpoints of the UDP transport that know each other.
+// Connected endpoints of the UDP transport.
 #ifndef MILLRACE_TEST_CONFORMANCE_UDP_GROUP_H_
 #define MILLRACE_TEST_CONFORMANCE_UDP_GROUP_H_
 
@@ -13,8 +13,8 @@
 
 namespace millrace::test {
 
-// Sockets first, so that each knows the ports that the others were given; node i's
-// is made by make_socket(i).
+// Creates all sockets first, since each endpoint needs the ports of the others. make_socket(i)
+// creates the socket of node i.
 inline std::vector<std::unique_ptr<Transport>> ConnectUdpGroup(
     int nodes, const std::function<UdpSocket(int)>& make_socket, UdpOptions options) {
   std::vector<UdpSocket> sockets;

@@ -15,7 +15,7 @@ namespace {
 
 using test::StreamOver;
 
-// What every stream with these options gives, batch by batch.
+// Labels of batch `batch` in every stream with these options.
 std::vector<int> Expected(const BatchStreamOptions& options, uint64_t batch) {
   ScheduleOptions schedule_options;
   for (const auto& source : options.sources) schedule_options.sizes.push_back(source->size());
@@ -35,7 +35,7 @@ std::vector<int> Expected(const BatchStreamOptions& options, uint64_t batch) {
   return labels;
 }
 
-// Three databases with labels 0 .. 59.
+// Three databases with labels 0 to 59.
 struct Sources {
   Sources() {
     test::WriteLabels(folder / "a", 30, 0);
@@ -46,8 +46,8 @@ struct Sources {
   test::TempDir folder;
 };
 
-// Takes `total` batches with `consumers` threads; each hands its batches to
-// `take`, which is called by one thread at a time.
+// Takes `total` batches with `consumers` threads. Each thread passes its batches to `take`; the
+// calls are serialised.
 template <typename Take>
 void Consume(BatchStream* stream, int consumers, int total, Take take) {
   ErrorSink errors;
@@ -148,8 +148,9 @@ TEST(BatchStream, SkipsRecordsAtTheStartIfAsked) {
   EXPECT_LT(test::LabelsOf(batch)[0], 50);
 }
 
-// Trains in `runs` sittings, each interrupted by a snapshot at a random moment
-// and resumed with another number of consumers, and counts what was trained on.
+// Trains in several parts. After each part but the last, a snapshot interrupts training at a random
+// point, and the next part resumes with a different number of consumers. Counts the consumed
+// batches.
 void TrainInSittings(BatchStreamOptions options, uint64_t seed, std::map<uint64_t, int>* trained,
                      uint64_t* reached) {
   caffe::StreamPosition position;
@@ -164,13 +165,13 @@ void TrainInSittings(BatchStreamOptions options, uint64_t seed, std::map<uint64_
     const int total = static_cast<int>(rng.Below(12));
     Consume(&stream, 1 + static_cast<int>(rng.Below(4)), total, [&](const Batch& batch) {
       EXPECT_EQ(test::LabelsOf(batch), Expected(options, batch.number));
-      if (rng.Below(3) == 0) return;  // handed out, lost in the interruption
+      if (rng.Below(3) == 0) return;  // handed out, but lost in the interruption
       stream.MarkConsumed(batch.number);
       ++(*trained)[batch.number];
     });
     position = stream.Position();
   }
-  // The last sitting finishes what is outstanding.
+  // The last part consumes the outstanding batches.
   BatchStream stream(options);
   stream.Restore(position);
   Consume(&stream, 2, position.outstanding_size(), [&](const Batch& batch) {
@@ -235,7 +236,7 @@ TEST(BatchStream, GoesOnWhereItIsMovedToWhateverWasRead) {
         EXPECT_EQ(labels, Expected(options, number));
       }
     }
-    // What was handed out before the last one counts as consumed.
+    // All batches handed out before the last seek count as consumed.
     EXPECT_EQ(stream.Position().next_batch(), 2u + 1 + seeks % 3);
     EXPECT_EQ(stream.Position().outstanding_size(), static_cast<int>(1 + seeks % 3));
     stream.Stop();
@@ -271,10 +272,10 @@ TEST(BatchStream, RefusesPositionsOfOtherDataInOneLine) {
   EXPECT_CONTAINS(error([](auto*) {}), "cannot be moved");
 }
 
-// ---- Shards that nobody reads. ----
+// ---- Absent shards ----
 
-// Shard `index` of three of the 60 records, which are in the order of their labels in one
-// database: label l is of shard l % 3.
+// Shard `index` of three, over 60 records in one database in label order: label l belongs to shard
+// l % 3.
 class StreamOfAShard : public testing::Test {
  protected:
   StreamOfAShard() { test::WriteLabels(folder_ / "db", 60); }
@@ -294,7 +295,7 @@ class StreamOfAShard : public testing::Test {
     }
     return labels;
   }
-  // Batches that are handed out until the newest assignment applies.
+  // Number of batches handed out before the newest assignment takes effect.
   static int BatchesBeforeTheNewest(const BatchStream& stream) {
     const caffe::StreamPosition position = stream.Position();
     if (position.assignment_size() == 0) return 0;
@@ -311,11 +312,11 @@ TEST_F(StreamOfAShard, IsReadByTheOthersWhenItsReaderIsGoneFromABatchOn) {
     BatchStream stream(Options(shard));
     for (const int label : Take(&stream, 3)) EXPECT_EQ(label % 3, static_cast<int>(shard));
     stream.SetAbsent({1});
-    // What the readers had begun is as it was.
+    // Batches that the readers had already started are unchanged.
     for (const int label : Take(&stream, BatchesBeforeTheNewest(stream))) {
       EXPECT_EQ(label % 3, static_cast<int>(shard));
     }
-    // 20 records of its own and 10 of the other's are 6 batches.
+    // An epoch is now 30 records (20 own, 10 of the absent shard), that is 6 batches.
     for (const int label : Take(&stream, 6 * 4)) ++seen[label];
   }
   EXPECT_EQ(seen, std::vector<int>(60, 4));
@@ -334,8 +335,8 @@ TEST_F(StreamOfAShard, IsLeftToItsReaderWhenThatIsBack) {
   EXPECT_EQ(stream.Position().assignment(0).absent_size(), 0);
 }
 
-// Through changes of who is there, snapshots and resumes: no record of its own is repeated or left
-// out, and a batch that is asked for again is what it was.
+// Across changes of the absent shards, snapshots and resumes, no record of the stream's own shard
+// is repeated or omitted, and a batch that is requested again is unchanged.
 TEST_F(StreamOfAShard, GoesThroughItsOwnRecordsWhateverHappensToTheOthers) {
   const std::vector<uint64_t> sets[] = {{}, {0}, {2}, {0, 2}};
   for (uint64_t round = 0; round < 20; ++round) {
@@ -365,7 +366,7 @@ TEST_F(StreamOfAShard, GoesThroughItsOwnRecordsWhateverHappensToTheOthers) {
       }
       position = stream.Position();
       if (sitting < 5) continue;
-      // The rest of what was handed out.
+      // The remaining outstanding batches.
       BatchStream last(options);
       last.Restore(position);
       Consume(&last, 1, position.outstanding_size(), [&](const Batch& batch) {
@@ -427,7 +428,7 @@ TEST(BatchStream, ReadsABoundedNumberOfBatchesAhead) {
   BatchStreamOptions options = StreamOver(sources.paths(), 3);
   options.read_ahead = 4;
   BatchStream stream(options);
-  EXPECT_EQ(stream.batches_read(), 0u);  // nothing before the first Next
+  EXPECT_EQ(stream.batches_read(), 0u);  // nothing is read before the first Next
   Batch batch;
   for (uint64_t taken = 1; taken <= 10; ++taken) {
     ASSERT_TRUE(stream.Next(&batch));
@@ -447,7 +448,7 @@ TEST(BatchStream, StopsInAnyState) {
     Batch batch;
     EXPECT_FALSE(stopped_before_use.Next(&batch));
   }
-  for (int i = 0; i < 50; ++i) {  // readers starting, reading, or blocked on a full ring
+  for (int i = 0; i < 50; ++i) {  // the readers are starting, reading, or blocked on a full ring
     BatchStream stream(options);
     Batch batch;
     for (int k = 0; k <= i % 5; ++k) ASSERT_TRUE(stream.Next(&batch));
@@ -501,7 +502,7 @@ TEST(BatchStream, WaitingForABatchCanBeInterrupted) {
   const caffe::StreamPosition position = stream.Position();
   EXPECT_EQ(position.next_batch(), static_cast<uint64_t>(taken));
   EXPECT_EQ(position.outstanding_size(), taken);
-  Batch batch;  // and the stream goes on for others
+  Batch batch;  // the stream still serves other consumers
   ASSERT_TRUE(stream.Next(&batch));
   EXPECT_EQ(batch.number, static_cast<uint64_t>(taken));
 }

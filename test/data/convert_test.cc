@@ -59,7 +59,7 @@ caffe::Datum DatumAt(const std::string& database, uint64_t index, std::string* k
 
 class ConvertTest : public testing::Test {
  protected:
-  // The error of converting these; whatever was written must be gone again.
+  // Error of converting these files. Expects all written files to be removed.
   std::string MnistError(const std::string& images, const std::string& labels) {
     test::WriteFile(folder_ / "images", images);
     test::WriteFile(folder_ / "labels", labels);
@@ -71,7 +71,7 @@ class ConvertTest : public testing::Test {
     return error;
   }
 
-  // Six CIFAR files of `records` records.
+  // Writes six CIFAR files of `records` records each.
   void WriteCifar(int records) {
     MakeDirectories(folder_ / "in");
     MakeDirectories(folder_ / "out");
@@ -126,7 +126,7 @@ TEST_F(ConvertTest, ReadsTheFashionMnistFilesThatDebianShips) {
   const caffe::Datum datum = DatumAt(folder_ / "db", 0);
   EXPECT_EQ(datum.height(), 28);
   EXPECT_EQ(datum.width(), 28);
-  EXPECT_EQ(datum.label(), 9);  // an ankle boot
+  EXPECT_EQ(datum.label(), 9);  // ankle boot
 }
 
 TEST_F(ConvertTest, SaysWhatIsWrongWithIdxFilesAndLeavesNothingBehind) {
@@ -172,7 +172,7 @@ TEST_F(ConvertTest, RefusesAnOutputThatExistsAndKeepsIt) {
 }
 
 TEST_F(ConvertTest, LeavesNothingBehindWhenTheDiskIsFull) {
-  // A limit on the size of files fails a write just as a full disk does.
+  // A file size limit fails a write like a full disk.
   struct rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto ignored = signal(SIGXFSZ, SIG_IGN);

@@ -23,7 +23,7 @@ caffe::LayerParameter LayerOver(const std::string& path, uint32_t batch_size) {
   return param;
 }
 
-// A Data layer with its tops, set up as a net does it.
+// A Data layer with its tops, set up as in a net.
 class Instance {
  public:
   Instance(const caffe::LayerParameter& param, DataService* service, int tops = 2) {
@@ -47,7 +47,7 @@ class Instance {
   Blobs top_;
 };
 
-// "field: message" of the FieldError that setting up such a layer gives.
+// "field: message" of the FieldError thrown when such a layer is set up.
 std::string SetUpError(const caffe::LayerParameter& param) {
   DataService service{DataOptions()};
   try {
@@ -134,11 +134,11 @@ TEST_F(DataLayerTest, WorksWithoutALabelTop) {
   Instance instance(LayerOver(path_, 4), &service, 1);
   instance.Forward();
   EXPECT_EQ(instance.data.shape(), Shape({4, 1, 2, 3}));
-  EXPECT_EQ(instance.data.data()[6], 31.0f);  // the second record's first byte
+  EXPECT_EQ(instance.data.data()[6], 31.0f);  // first byte of the second record
 }
 
 TEST_F(DataLayerTest, SharesOneStreamAmongAllSolvers) {
-  // 100 batches of one record: far more than are taken, ahead or not.
+  // 100 batches of one record: many more than the test takes or prefetches.
   test::WriteLabels(folder_ / "hundred", 100);
   const caffe::LayerParameter param = LayerOver(folder_ / "hundred", 1);
   DataService service{DataOptions()};
@@ -164,7 +164,7 @@ TEST_F(DataLayerTest, ReadsNothingAheadBeforeTheFirstForward) {
   EXPECT_EQ(service.Positions("train")[0].next_batch(), 0u);
 }
 
-// The batches that the stream of `service` holds for trained on.
+// Batches that the stream of `service` counts as consumed.
 std::set<uint64_t> Consumed(const DataService& service) {
   const caffe::StreamPosition position = service.Positions("train")[0];
   std::set<uint64_t> consumed;
@@ -182,7 +182,7 @@ TEST_F(DataLayerTest, MarksBatchesConsumedAtTheNextForwardOrAtTheEndOfAnIteratio
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0}));
   instance.layer().EndIteration();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
-  EXPECT_EQ(instance.Labels()[0], 4);  // the tops stay
+  EXPECT_EQ(instance.Labels()[0], 4);  // the tops are unchanged
   instance.layer().EndIteration();
   instance.Forward();
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1}));
@@ -198,8 +198,8 @@ TEST_F(DataLayerTest, MarksAllPassesOfAnIterationTogetherOnceIterationsAreCounte
   EXPECT_EQ(Consumed(service), std::set<uint64_t>({0, 1, 2}));
 }
 
-// Takes batches with `solvers` layers until each has made `passes` passes and
-// counts the labels; the last pass of each is finished too.
+// Takes batches with `solvers` layers until each has made `passes` passes, completes the last pass
+// of each, and counts the labels.
 void TrainAll(DataService* service, const caffe::LayerParameter& param, int solvers, int passes,
               std::map<int, int>* trained) {
   std::mutex mutex;
@@ -224,8 +224,8 @@ void TrainAll(DataService* service, const caffe::LayerParameter& param, int solv
 }
 
 TEST_F(DataLayerTest, ResumesExactlyWithAnotherNumberOfSolvers) {
-  // 100 records in batches of 1; 2 x 13, then 4 x 11, then 1 x 30 batches make an
-  // epoch, however many were prefetched in vain at each stop.
+  // 100 records in batches of 1: 2 x 13, 4 x 11 and 1 x 30 batches are one epoch, however many
+  // prefetched batches are discarded at each stop.
   const std::string path = folder_ / "hundred";
   test::WriteLabels(path, 100);
   caffe::LayerParameter param = LayerOver(path, 1);
@@ -263,9 +263,9 @@ TEST_F(DataLayerTest, RepeatsItsRandomChoicesAfterAResume) {
   };
   DataService before(options), after(options);
   const auto first = pass(&before);
-  EXPECT_NE(first[0], first[1]);  // another epoch, other crops
+  EXPECT_NE(first[0], first[1]);  // another epoch has other crops
   auto positions = before.Positions("train");
-  ASSERT_EQ(positions[0].outstanding(0), 2u);  // the third pass was not marked
+  ASSERT_EQ(positions[0].outstanding(0), 2u);  // the third pass was not marked as consumed
   after.Restore("train", positions);
   EXPECT_EQ(pass(&after)[0], first[2]);
 }
@@ -285,13 +285,13 @@ TEST_F(DataLayerTest, IsDestroyedInAnyStateWithoutHanging) {
     param.mutable_data_param()->set_prefetch(prefetch);
     DataService service{DataOptions()};
     Instance never_used(param, &service);
-    for (int i = 0; i < 30; ++i) {  // filling, full, or waiting for a reader
+    for (int i = 0; i < 30; ++i) {  // the ring is filling, full, or waiting for a reader
       Instance instance(param, &service);
       for (int pass = 0; pass < i % 4; ++pass) instance.Forward();
     }
     service.Stop();
   }
-  // The service goes first.
+  // The service is destroyed before the layer.
   auto service = std::make_unique<DataService>(DataOptions());
   Instance instance(LayerOver(path_, 4), service.get());
   instance.Forward();
@@ -344,7 +344,7 @@ TEST_F(DataLayerTest, ForwardThrowsWhatIsWrongWithARecordAndTheSinkKnows) {
     options.errors = &errors;
     DataService service(options);
     Instance instance(LayerOver(path, 5), &service);
-    instance.Forward();  // batches before the bad one are good
+    instance.Forward();  // the batches before the damaged one are valid
     const std::string message = path + ": record '00000007': " + what;
     EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }), message);
     EXPECT_CONTAINS(test::ErrorOf([&] { instance.Forward(); }), message);

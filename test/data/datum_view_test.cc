@@ -93,7 +93,7 @@ TEST(DatumView, RefusesEveryTruncationThatCutsAField) {
   datum.add_float_data(1.5f);
   const std::string whole = datum.SerializeAsString();
   for (size_t size = 0; size < whole.size(); ++size) {
-    // A copy of that very size: a sanitizer sees any read beyond it.
+    // An exact-size copy, so that a sanitizer detects any read beyond it.
     const std::vector<char> cut(whole.begin(), whole.begin() + size);
     DatumView view;
     caffe::Datum reference;

@@ -24,7 +24,7 @@ std::string DecodeError(const std::string& file, ImageColor color = ImageColor::
   return test::ErrorOf([&] { Decode(file, color); });
 }
 
-// The planes of `pixels` (H, W, C), the first three in the opposite order.
+// The planes of `pixels` (H, W, C), the first three in reverse order.
 std::vector<uint8_t> Planes(const Image& pixels) {
   std::vector<uint8_t> planes;
   for (int c = 0; c < pixels.channels; ++c) {
@@ -36,7 +36,7 @@ std::vector<uint8_t> Planes(const Image& pixels) {
   return planes;
 }
 
-// Without the last channel.
+// `pixels` without the last channel.
 Image WithoutAlpha(const Image& pixels) {
   Image image;
   ResizeImage(pixels.channels - 1, pixels.height, pixels.width, &image);
@@ -139,7 +139,7 @@ TEST(PngDecoder, KeepsGreyImagesInOneChannelUnlessColourIsForced) {
 TEST(PngDecoder, SpreadsGreyOfFewerBitsOverTheRange) {
   Image packed;
   ResizeImage(1, 1, 4, &packed);
-  packed.values = {0b0001'1011};  // 0, 1, 2, 3 of two bits
+  packed.values = {0b0001'1011};  // 0, 1, 2, 3 with two bits each
   const Image image = Decode(EncodePng(packed, {PNG_COLOR_TYPE_GRAY, 2}));
   EXPECT_EQ(image.values, std::vector<uint8_t>({0, 85, 170, 255}));
 }
@@ -169,7 +169,7 @@ TEST(PngDecoder, LooksColoursUpInThePalette) {
   PngKind kind{PNG_COLOR_TYPE_PALETTE, 8, false, "\x01\x02\x03\x11\x12\x13\x21\x22\x23"};
   const std::vector<uint8_t> colors = {0x23, 0x03, 0x13, 0x22, 0x02, 0x12, 0x21, 0x01, 0x11};
   ExpectImage(Decode(EncodePng(indices, kind)), 3, 1, 3, colors);
-  kind.palette_alpha = "\x80";  // of the first; the others are opaque
+  kind.palette_alpha = "\x80";  // alpha of the first entry; the others are opaque
   ExpectImage(Decode(EncodePng(indices, kind), ImageColor::kColor), 3, 1, 3, colors);
   std::vector<uint8_t> with_alpha = colors;
   for (uint8_t alpha : {0xff, 0x80, 0xff}) with_alpha.push_back(alpha);

@@ -21,7 +21,7 @@ std::string OpenError(const std::string& path) {
   return test::ErrorOf([&] { LmdbDatabase::Open(path); });
 }
 
-// Overwrites every record of the database, twice, from another process.
+// Overwrites every record of the database twice, in another process.
 bool OverwriteFromOutside(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
@@ -133,7 +133,7 @@ TEST(LmdbDatabase, IsReadableWhereNoLockFileCanBeMade) {
   chmod((folder / "db").c_str(), 0555);
   chmod((folder / "db/data.mdb").c_str(), 0444);
   const bool root = geteuid() == 0;
-  ASSERT_TRUE(!root || seteuid(65534) == 0);  // permissions do not stop root
+  ASSERT_TRUE(!root || seteuid(65534) == 0);  // permissions do not restrict root
   uint64_t size = 0;
   try {
     size = LmdbDatabase::Open(folder / "db")->size();
@@ -178,7 +178,7 @@ TEST(LmdbDatabase, RefusesADatabaseWithoutRecords) {
 
 TEST(LmdbDatabase, RefusesATruncatedFileWhereverItIsCut) {
   const test::TempDir folder;
-  // Values of a page and more, so that leaf and overflow pages are cut.
+  // Values of more than a page, so that both leaf and overflow pages are truncated.
   test::WriteRawDb(folder / "db", std::vector<std::string>(10, std::string(5000, 'v')));
   const std::string file = folder / "db/data.mdb";
   const auto size = static_cast<int64_t>(std::filesystem::file_size(file));
@@ -191,7 +191,7 @@ TEST(LmdbDatabase, RefusesATruncatedFileWhereverItIsCut) {
 TEST(LmdbDatabase, ReportsDamagedPagesInsteadOfReadingThem) {
   const test::TempDir folder;
   test::WriteLabels(folder / "db", 3);
-  // The flags of the only leaf page, the third page of the file.
+  // Flags of the only leaf page. It is page 2 or 3 of the file.
   std::fstream file(folder / "db/data.mdb", std::ios::in | std::ios::out | std::ios::binary);
   for (int page = 2; page < 4; ++page) {
     file.seekp(page * 4096 + 10);
@@ -215,7 +215,7 @@ TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
     return OpenError(folder / "db");
   };
   EXPECT_CONTAINS(with(20, std::string("\x07\0\0\0", 4)), "has version 7 of LMDB's format");
-  // LMDB divides by the size of a page.
+  // LMDB divides by the page size.
   EXPECT_CONTAINS(with(40, std::string(4, '\0')), "pages of 0 bytes");
   EXPECT_CONTAINS(with(44 + 48, std::string("\x04\0", 2)), "several records for one key");
   EXPECT_CONTAINS(with(46 + 48, std::string("\xff\x7f", 2)), "32767 levels");
@@ -224,9 +224,9 @@ TEST(LmdbDatabase, ReportsAMetaPageThatMakesNoSense) {
   EXPECT_CONTAINS(with(136, std::string(8, '\x7f')), "truncated");
 }
 
-// ---- What happens to the file while it is in use. ----
+// ---- Changes to a file in use ----
 
-// Records of several pages: leaf and overflow pages are all over the file.
+// Records of several pages, so that leaf and overflow pages alternate throughout the file.
 class LmdbDatabaseInUse : public testing::Test {
  protected:
   LmdbDatabaseInUse() {
@@ -235,7 +235,7 @@ class LmdbDatabaseInUse : public testing::Test {
   }
   void Truncate(int64_t size) { ASSERT_EQ(truncate(file_.c_str(), size), 0); }
   int64_t size() const { return static_cast<int64_t>(std::filesystem::file_size(file_)); }
-  // Reads every byte of all records; what they say is not what is looked at.
+  // Reads every byte of all records and checks the sum.
   void ReadAll(LmdbDatabase::Cursor* cursor) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < kRecords; ++i) {
@@ -294,7 +294,7 @@ TEST_F(LmdbDatabaseInUse, StaysAsItWasOpenedForASecondUserOfTheFile) {
 
 TEST(LmdbWriter, GivesTheSameBytesForTheSameRecords) {
   const test::TempDir folder;
-  // More than the first map and than one transaction.
+  // More than the initial map size and than one transaction.
   for (const char* name : {"one", "two"}) {
     LmdbWriter writer(folder / name);
     for (int i = 0; i < 4000; ++i) {

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// A database that LMDB has changed again and again: pages split, merged, freed and used anew.
+// A database after many changes by LMDB: pages are split, merged, freed and reused.
 class ChangedDatabase {
  public:
   ChangedDatabase(const std::string& path, uint64_t seed) : rng_(seed, {1}) {

@@ -38,7 +38,7 @@ TEST(PixelReader, DecodesImagesAndTakesTheirSizeNotTheDatums) {
   EXPECT_EQ(view.width, 4);
   EXPECT_EQ(view.label, 4);
   ASSERT_EQ(view.data.size(), 60u);
-  EXPECT_EQ(static_cast<uint8_t>(view.data[0]), pixels.values[2]);  // blue first
+  EXPECT_EQ(static_cast<uint8_t>(view.data[0]), pixels.values[2]);  // blue comes first
   EXPECT_NO_THROW(CheckDatum(view));
 }
 

@@ -103,8 +103,8 @@ TEST(Permutation, DiffersByEpochStreamAndSeed) {
 }
 
 TEST(Permutation, SendsEachPlaceEverywhereOverManyEpochs) {
-  // Place 0 of 50 over 5000 epochs: 100 visits of each value expected, standard
-  // deviation 10; nine of those is far beyond chance.
+  // Place 0 of 50 over 5000 epochs: the expected count of each value is 100, with standard
+  // deviation 10. The limit is nine standard deviations.
   std::vector<int> visits(50, 0);
   for (uint64_t epoch = 0; epoch < 5000; ++epoch) {
     ++visits[Permutation(test::Seed(), 3, epoch, 50)(0)];
@@ -182,9 +182,9 @@ TEST(Schedule, RefusesAShardWithoutRecords) {
                   "2 records, fewer than the 3 processes");
 }
 
-// ---- Shards that nobody reads. ----
+// ---- Absent shards ----
 
-// Every set of absent shards of `count` that leaves some.
+// Every set of absent shards that leaves at least one of `count` shards.
 std::vector<std::vector<uint64_t>> AbsentSets(uint64_t count) {
   std::vector<std::vector<uint64_t>> all;
   for (uint64_t bits = 0; bits + 1 < uint64_t{1} << count; ++bits) {
@@ -225,14 +225,14 @@ TEST(Schedule, ThoseThatReadShareEveryRecordOncePerEpochWhoeverIsAbsent) {
             options.shard_index = shard;
             const Schedule schedule(options);
             for (uint64_t i = 0; i < schedule.epoch_items(); ++i) {
-              ++seen[At(schedule, schedule.epoch_items() + i)];  // of the second epoch
+              ++seen[At(schedule, schedule.epoch_items() + i)];  // the second epoch
             }
             least = std::min(least, schedule.epoch_items());
             most = std::max(most, schedule.epoch_items());
           }
           EXPECT_EQ(seen.size(), total);
           for (const auto& [where, times] : seen) EXPECT_EQ(times, 1);
-          EXPECT_LE(most - least, 2u);  // one of its own, one of the others'
+          EXPECT_LE(most - least, 2u);  // one own record and one of the absent shards
         }
       }
     }
@@ -274,14 +274,14 @@ TEST(Schedule, GoesOnInItsOwnShardWhenTheAbsentChange) {
       options.absent = to;
       const Schedule after(options);
       for (uint64_t place = 0; place < 2 * before.epoch_items(); ++place) {
-        // The shard's next record, and how many have been before it.
+        // The shard's next own record, and its epoch.
         const auto next_own = [](const Schedule& schedule, uint64_t at) {
           while (schedule.AtPlace(at).index % 4 != 1) ++at;
           return std::make_pair(schedule.AtPlace(at).index, at / schedule.epoch_items());
         };
         const uint64_t there = after.PlaceAfter(before, place);
         EXPECT_EQ(next_own(after, there), next_own(before, place));
-        // The same fraction of the epoch, to within the items of one record of its own.
+        // The same fraction of the epoch, within the items of one own record.
         const double gone = double(place) / double(before.epoch_items());
         EXPECT_NEAR(double(there) / double(after.epoch_items()), gone, 1.5 / 15);
       }

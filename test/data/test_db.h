@@ -1,4 +1,4 @@
-// Small databases for tests of the data wing.
+// Small databases for tests of the data module.
 #ifndef MILLRACE_TEST_DATA_TEST_DB_H_
 #define MILLRACE_TEST_DATA_TEST_DB_H_
 
@@ -11,23 +11,23 @@
 
 namespace millrace::test {
 
-// A datum whose pixels are a function of its label.
+// A datum whose pixels are determined by its label.
 caffe::Datum ByteDatum(int label, int channels = 1, int height = 2, int width = 3);
 
-// As convert_imageset --encoded makes them: `file` is a JPEG or PNG, or should be.
+// A datum as convert_imageset --encoded makes it: `file` is a JPEG or PNG, valid or not.
 caffe::Datum EncodedDatum(int label, const std::string& file);
 
-// "%08d".
+// `number` formatted with "%08d".
 std::string KeyOf(uint64_t number);
 
 // Writes an LMDB at `path` with the keys KeyOf(0), KeyOf(1), ...
 void WriteDb(const std::string& path, const std::vector<caffe::Datum>& datums);
-// The same for records that are not datums.
+// Like WriteDb, for records that are not datums.
 void WriteRawDb(const std::string& path, const std::vector<std::string>& values);
-// A database of ByteDatums with labels first, first+1, ... first+count-1.
+// Writes ByteDatums with the labels first, first+1, ... first+count-1.
 void WriteLabels(const std::string& path, int count, int first = 0);
 
-// The label of a record of such a database.
+// The label of a record written by WriteDb or WriteLabels.
 int LabelOf(const RecordView& record);
 std::vector<int> LabelsOf(const Batch& batch);
 

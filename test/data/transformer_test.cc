@@ -26,7 +26,7 @@ caffe::Datum RandomDatum(Rng* rng, int channels, int height, int width, bool flo
   return datum;
 }
 
-// The formula in transformer.h, value by value, for one choice of crop and mirror.
+// Direct implementation of the formula in transformer.h, for one choice of crop and mirror.
 std::vector<float> Naive(const caffe::TransformationParameter& param, const caffe::Datum& datum,
                          const std::vector<float>& mean_image, int y0, int x0, bool mirror) {
   const int crop = static_cast<int>(param.crop_size());
@@ -99,7 +99,7 @@ TEST(Transformer, SubtractsOneMeanOrOnePerChannel) {
   EXPECT_EQ(Apply(param, caffe::TRAIN, datum, 0), Naive(param, datum, {}, 0, 0, false));
 }
 
-// Which (y, x, mirror) of all possible ones gives `out`; fails if none does.
+// The (y, x, mirror) for which the transformation gives `out`. Fails if none does.
 std::tuple<int, int, bool> FindChoice(const caffe::TransformationParameter& param,
                                       const caffe::Datum& datum, const std::vector<float>& mean,
                                       const std::vector<float>& out) {
@@ -130,9 +130,10 @@ TEST(Transformer, CropsAnywhereInTrainAndMirrorsHalfOfTheTime) {
       const auto choice = FindChoice(param, datum, {}, out);
       choices.insert(choice);
       mirrored += std::get<2>(choice);
-      EXPECT_EQ(Apply(param, caffe::TRAIN, datum, item), out);  // the same again on a resume
+      EXPECT_EQ(Apply(param, caffe::TRAIN, datum, item), out);  // a resumed run repeats it
     }
-    // All 3 x 4 corners, mirrored or not; 200 expected, standard deviation 10.
+    // All 3 x 4 corners occur, mirrored and not. 200 mirrored items are expected, with standard
+    // deviation 10.
     EXPECT_EQ(choices.size(), 24u);
     EXPECT_NEAR(mirrored, 200, 90);
   }
@@ -162,7 +163,7 @@ TEST(Transformer, ChoosesOtherwiseForOtherSeeds) {
     same += Apply(param, caffe::TRAIN, datum, item, test::Seed()) ==
             Apply(param, caffe::TRAIN, datum, item, test::Seed() + 1);
   }
-  EXPECT_LT(same, 25);  // one of 625 corners is hit by chance
+  EXPECT_LT(same, 25);  // by chance, one of 625 corners matches
 }
 
 TEST(Transformer, SubtractsTheMeanImageAtThePlaceOfTheCrop) {
@@ -207,7 +208,7 @@ TEST(Transformer, TakesImagesOfOtherSizesOnlyWhereTheCropMakesThemAlike) {
   EXPECT_CONTAINS(error(4, 3, 6, 6), "is 3 x 6 x 6, expected 1 x 6 x 6");
 }
 
-// "field: message" of the FieldError that the parameter gives.
+// "field: message" of the FieldError for the parameter.
 std::string ParamError(const caffe::TransformationParameter& param) {
   const std::string bytes = test::ByteDatum(0, 3, 4, 5).SerializeAsString();
   try {

@@ -1,4 +1,4 @@
-// How copies are timed, and whose memory is whose.
+// Copy rate measurement, and the device that owns an address.
 #include "device/copy_rate.h"
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Copies take as long as they are told to.
+// Memory space whose copies advance the clock by a fixed time per byte.
 class SlowSpace : public MemorySpace {
  public:
   explicit SlowSpace(ManualClock* clock) : clock_(*clock) {}
@@ -19,7 +19,7 @@ class SlowSpace : public MemorySpace {
     HostMemory().Fill(pointer, byte, bytes);
   }
   void CopyFromHost(void*, const void*, size_t bytes) override {
-    // The first is slow, as first ones are.
+    // The first copy is slow, as on real devices.
     clock_.AdvanceNs(static_cast<int64_t>(bytes) / (copies_in++ == 0 ? 1 : 4));
   }
   void CopyToHost(void*, const void*, size_t bytes) override {
@@ -50,7 +50,7 @@ TEST(DeviceRegistry, TakesWhatNoDeviceOwnsForHostMemory) {
   EXPECT_EQ(why, "host memory needs none");
 }
 
-// On the GPUs of this machine.
+// Needs a GPU.
 TEST(DeviceRegistry, KnowsTheMemoryOfAGpu) {
   if (const std::string why = test::WhyNoCudaDevice(0); !why.empty()) GTEST_SKIP() << why;
   DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);

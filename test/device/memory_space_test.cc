@@ -1,6 +1,5 @@
-// What every memory space promises, on every one that this build knows: the
-// memory of each device and its staging memory. Spaces of drivers that find no
-// hardware here are skipped by name.
+// The contract of MemorySpace, tested for every space of this build: the memory of each device and
+// its staging memory. Spaces of drivers without hardware are skipped by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +13,7 @@
 #include "device/device.h"
 #include "test/support/support.h"
 
-// Lets allocations of an absurd size fail as malloc does, instead of ending the
-// program.
+// Makes allocations of excessive size fail as malloc does, instead of ending the program.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
@@ -30,7 +28,7 @@ struct Space {
 };
 void PrintTo(const Space& space, std::ostream* out) { *out << space.name; }
 
-// One entry at least for each driver, so that a missing device is seen as skipped.
+// At least one entry per driver, so that a missing device is reported as skipped.
 std::vector<Space> AllSpaces() {
   std::vector<Space> spaces;
   for (DeviceType type : {DeviceType::kCpu, DeviceType::kCuda}) {
@@ -113,7 +111,7 @@ TEST_P(MemorySpaceContract, ThrowsAnErrorWhenMemoryRunsOut) {
     EXPECT_CONTAINS(test::ErrorOf([&] { space_->Allocate(bytes); }),
                     StrCat("cannot allocate ", bytes, " bytes"));
   }
-  Buffer afterwards(*space_, 100);  // and goes on working
+  Buffer afterwards(*space_, 100);  // the space still works
   space_->Fill(afterwards.get(), 1, 100);
 }
 
@@ -164,7 +162,7 @@ TEST(DeviceRegistry, RefusesDevicesThatDoNotExist) {
   }
 }
 
-// Counts what is allocated and freed.
+// Counts allocations and frees.
 class CountingSpace : public MemorySpace {
  public:
   void* Allocate(size_t bytes) override {

@@ -1,4 +1,4 @@
-// Links that are broken between some nodes, while others hear both ends.
+// Links that are broken between some nodes while other nodes receive frames from both ends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-// docs/exchange.md: a broken link has ended in another view by then.
+// Peer timeouts after which a broken link has led to another view (docs/exchange.md).
 constexpr int kTimeouts = 5;
 constexpr int kPeerTimeoutTicks = 60;
 
@@ -31,7 +31,7 @@ class BrokenLink : public testing::Test {
       return !loses(frame.decoded().header.source, to, frame);
     };
   }
-  // All solvers make progress for so many ticks; each adds to weights of its own.
+  // All solvers make progress for `ticks` ticks, each on its own weights.
   void Work(int ticks) {
     const auto count = static_cast<int64_t>(nodes().size());
     for (int t = 0; t < ticks; ++t) {
@@ -51,7 +51,7 @@ class BrokenLink : public testing::Test {
     const std::vector<float>& weights = nodes()[node].weights;
     return std::accumulate(weights.begin(), weights.end(), 0.0);
   }
-  // The nodes `in` are in one view without the others, and hold the same weights.
+  // Expects that the nodes `in` form one view without the others and hold equal weights.
   void ExpectView(const std::set<uint16_t>& in) {
     const uint16_t first = *in.begin();
     for (const uint16_t node : in) {
@@ -61,7 +61,7 @@ class BrokenLink : public testing::Test {
       EXPECT_EQ(nodes()[node].weights, nodes()[first].weights) << "node " << node;
     }
   }
-  // While the link is broken and when it has been mended.
+  // Checks the views while the link is broken and after its repair.
   void ExpectViewWithout(const std::set<uint16_t>& without, const Loses& loses) {
     std::set<uint16_t> in;
     for (uint16_t node = 0; node < nodes().size(); ++node) {
@@ -79,7 +79,7 @@ class BrokenLink : public testing::Test {
     all.insert(without.begin(), without.end());
     ExpectView(all);
     for (const uint16_t node : in) EXPECT_EQ(nodes().exchange(node).stats().resets, 0u);
-    // Exactly what those made that stayed, and no more than the others made.
+    // All progress of the nodes that stayed, and at most that of the others.
     double least = 0, most = 0;
     for (const auto& [node, made] : made_) {
       most += made;
@@ -133,7 +133,7 @@ TEST_F(BrokenLink, FromTheCoordinatorToOneNodeEndsInAViewWithoutThatNode) {
   }
 }
 
-// Whoever has most broken links goes, also where it coordinates.
+// The node with the most broken links is excluded, even if it is the coordinator.
 TEST_F(BrokenLink, OfANodeToAllOthersEndsInAViewWithoutIt) {
   for (const uint16_t node : {0, 1, 3}) {
     for (const bool sends : {false, true}) {
@@ -147,7 +147,7 @@ TEST_F(BrokenLink, OfANodeToAllOthersEndsInAViewWithoutIt) {
   }
 }
 
-// Which all others still hear.
+// The coordinator's small frames still reach all nodes.
 TEST_F(BrokenLink, OfTheCoordinatorToMostOthersEndsInAViewWithoutIt) {
   Start(4);
   ExpectViewWithout({0}, [](uint16_t from, uint16_t to, const FrameBytes& frame) {
@@ -166,7 +166,7 @@ TEST_F(BrokenLink, OfANodeThatHearsNobodyEndsInAViewWithoutIt) {
 
 TEST_F(BrokenLink, SeveralEndInAViewOfThoseThatHearEachOther) {
   Start(6);
-  // 1-4, 1-5 and 2-3: without 1 and the later of 2 and 3.
+  // Links 1-4, 1-5 and 2-3: excludes 1, and 3 as the larger of 2 and 3.
   ExpectViewWithout({1, 3}, [](uint16_t from, uint16_t to, const FrameBytes&) {
     const uint16_t low = std::min(from, to), high = std::max(from, to);
     return (low == 1 && high >= 4) || (low == 2 && high == 3);
@@ -195,7 +195,7 @@ TEST_F(BrokenLink, IsNamedByItsEnds) {
   EXPECT_EQ(broken[0], (millrace::BrokenLink{.from = 2, .to = 1}));
 }
 
-// Loss of four frames in ten is no broken link.
+// Loss of four frames in ten is not a broken link.
 TEST_F(BrokenLink, IsNotWhatLosesManyFrames) {
   Start(4);
   uint32_t state = 1;
@@ -211,7 +211,7 @@ TEST_F(BrokenLink, IsNotWhatLosesManyFrames) {
   }
 }
 
-// At rest no positions are sent, so heartbeats have to be as large now and then; not all.
+// An idle exchange sends no positions, so that some heartbeats, not all, must be as large.
 TEST_F(BrokenLink, IsFoundAtRestToo) {
   Start(3);
   Break([](uint16_t from, uint16_t to, const FrameBytes& frame) {

@@ -101,7 +101,7 @@ TEST(SparseCodec, LetsTravelWhatReachesTheThreshold) {
   EXPECT_EQ(SparseBitmapBytes(33), 8u);
 }
 
-// Takes `u` from a replica whose base is 0.
+// Takes a diff from a replica with weights `u` and base 0.
 ChunkOp Take(const std::vector<float>& u, CodecConfig config, Simd simd,
              std::vector<std::byte>* payload) {
   const auto n = static_cast<int64_t>(u.size());
@@ -117,7 +117,7 @@ ChunkOp Take(const std::vector<float>& u, CodecConfig config, Simd simd,
   for (int64_t i = 0; i < n; ++i) {
     const float d = replica.arrays.pending[i];
     EXPECT_TRUE(std::isfinite(d) && replica.arrays.base[i] == d);
-    // What does not travel stays where it is.
+    // Elements that are not sent keep their weights.
     EXPECT_TRUE(d != 0 || memcmp(&replica.arrays.weights[i], &u[i], 4) == 0) << i;
   }
   payload->assign(out.data(), out.data() + op.out_bytes);
@@ -184,7 +184,7 @@ TEST(Payload, LeavesOutOnlyTheElementsThatAreNotFinite) {
 }
 
 TEST(Payload, LeavesOutWhatOverflowsInItsCodec) {
-  // The largest that travels, and the least that does not.
+  // The largest value that is sent, and the smallest that is not.
   const std::pair<Codec, int32_t> bounds[] = {{Codec::kBfloat16, Bfloat16Codec::overflow()},
                                               {Codec::kInt8, Int8Codec::overflow()}};
   std::vector<std::byte> payload;
@@ -216,8 +216,8 @@ TEST(Payload, IsNotMadeOfADifferenceThatRoundsToNothing) {
   }
 }
 
-// Gives `bytes` to an operation on a fresh replica that nothing may change if it
-// is refused. The block has exactly this size, for the address sanitizer.
+// Passes `bytes` to an operation on a fresh replica and checks that a refusal changes nothing.
+// The block has exactly the payload's size, so that AddressSanitizer detects overreads.
 uint8_t Offer(ChunkOpKind kind, Codec codec, const std::vector<std::byte>& bytes, int64_t n,
               Simd simd) {
   Replica replica(n, n), before(n, n);

@@ -15,7 +15,7 @@ TEST(Damping, LeavesFreshExchangesAsTheyAre) {
       EXPECT_EQ(DampedShare(iterations, members), 1) << members;
     }
   }
-  EXPECT_EQ(DampedShare(1e9, 1), 1);  // nobody else adds
+  EXPECT_EQ(DampedShare(1e9, 1), 1);  // no other node adds progress
 }
 
 TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
@@ -30,7 +30,7 @@ TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
       EXPECT_GT(share, 0);
       before = share;
     }
-    // The master's own progress and a share of all others'.
+    // The master's own progress plus a share of all other nodes'.
     EXPECT_NEAR(1 + before * static_cast<float>(members - 1), kStaleGain, 1e-3);
   }
 }
@@ -46,14 +46,14 @@ TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
     delay.Took({clock, 50, 2});
     delay.Share({clock + 1, 50, 2});
   }
-  EXPECT_EQ(delay.Last(2), 1);  // but many
+  EXPECT_EQ(delay.Last(2), 1);  // many short intervals do
 }
 
 TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
   TakeDelay delay;
   EXPECT_EQ(delay.Share({10, 10, 5}), DampedShare(50, 5));
   TakeDelay slow;
-  EXPECT_EQ(slow.Share({200, 10, 5}), DampedShare(200, 5));  // these were heard
+  EXPECT_EQ(slow.Share({200, 10, 5}), DampedShare(200, 5));  // others' iterations as received
 }
 
 TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
@@ -63,7 +63,7 @@ TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
   EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
 }
 
-// A step of each node now and then, seen by all before the next one.
+// Nodes take single steps; each step reaches all nodes before the next one.
 TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
   std::vector<std::vector<float>> weights[2];
   for (const bool damping : {false, true}) {
@@ -78,7 +78,7 @@ TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
   EXPECT_EQ(weights[0], weights[1]);
 }
 
-// A worker that was not heard for a hundred steps.
+// A worker whose frames are lost for a hundred steps.
 class StaleWorker : public testing::Test {
  protected:
   static constexpr int kSteps = 100;
@@ -100,7 +100,7 @@ class StaleWorker : public testing::Test {
 
 TEST_F(StaleWorker, AddsAShareAndKeepsTheRest) {
   EXPECT_NEAR(at(0), kSteps * DampedShare(2 * kSteps, 2), 1e-3);
-  EXPECT_EQ(at(1), kSteps);  // its own gradients see all of it
+  EXPECT_EQ(at(1), kSteps);  // its own gradients take all of it into account
 }
 
 TEST_F(StaleWorker, AddsNoMoreWhileNobodyTrains) {
@@ -118,7 +118,7 @@ TEST_F(StaleWorker, AddsMoreAsTrainingGoesOn) {
   }
   EXPECT_GT(at(0), before + 1);
   joined_->Settle();
-  EXPECT_EQ(at(0), kSteps);  // exchanges are fresh again: nothing was lost
+  EXPECT_EQ(at(0), kSteps);  // fresh exchanges lose nothing
 }
 
 TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
@@ -130,7 +130,7 @@ TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
   EXPECT_GT(at(0), 0);
 }
 
-// What comes from another segment is not this one's to drop.
+// An exchange must not drop progress from another segment.
 TEST(DampedExchange, PassesAllOnAtTheEndWhereItIsToldTo) {
   auto joined = ExchangeHarness::Ready({.nodes = 2, .damping = true, .passes_all_on = true});
   const int64_t weight = joined->ChunkOf(0) * 10 + 3;

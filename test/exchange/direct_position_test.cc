@@ -1,5 +1,5 @@
-// Positions that are sent from the weights themselves: their bytes are read when they leave,
-// their header is made before. Diffs that come in between must not get into the bytes.
+// Positions sent from the weights themselves: the header is made first, the payload is read when
+// the frame leaves. Diffs merged in between must not change the payload.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,8 +10,8 @@
 namespace millrace::test {
 namespace {
 
-// Three nodes; `master` masters `chunk`, `worker` and `heir` do not, and `heir` will once the
-// master is gone.
+// Three nodes. `master` masters `chunk`; `worker` does not. `heir` becomes the chunk's master
+// when `master` is gone.
 struct Parts {
   uint16_t master = 2, worker = 0, heir = 0;
   uint32_t chunk = 0;
@@ -39,7 +39,7 @@ class DirectPosition : public testing::Test {
   float& weight(uint16_t node, int64_t i = 0) {
     return nodes()[node].weights[parts_.chunk * 10 + i];
   }
-  // A position of the chunk waits in the master's transport, and a diff of the worker's comes.
+  // A position waits in the master's transport while a diff of the worker arrives.
   void LetADiffComeBeforeThePositionLeaves() {
     nodes()[parts_.master].stuck = true;
     nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
@@ -56,7 +56,7 @@ TEST_F(DirectPosition, HoldsNoDiffThatItsHeaderDoesNotName) {
   LetADiffComeBeforeThePositionLeaves();
   EXPECT_EQ(master().stats().diffs_merged, 0u);
   nodes()[parts_.master].stuck = false;
-  nodes().Tick();  // what waited leaves
+  nodes().Tick();  // the waiting frames leave
   nodes()[parts_.master].stopped = true;
   nodes().Tick();
   EXPECT_EQ(weight(parts_.worker), 1);
@@ -86,7 +86,7 @@ TEST_F(DirectPosition, TakesADiffThatComesTwiceOnce) {
   for (uint16_t node = 0; node < 3; ++node) EXPECT_EQ(weight(node), 1);
 }
 
-// The view changes while the diff waits: its worker sends it again.
+// If the view changes while the diff waits, its worker sends it again.
 TEST_F(DirectPosition, LosesNothingWhenTheViewChangesMeanwhile) {
   nodes()[parts_.master].stuck = true;
   nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
@@ -97,7 +97,7 @@ TEST_F(DirectPosition, LosesNothingWhenTheViewChangesMeanwhile) {
   nodes()[parts_.heir].stopped = true;
   const ViewId before = master().view().id;
   for (int i = 0; i < 300 && master().view().id == before; ++i) {
-    // Only the position waits; without the rest there would be no new view.
+    // Only the position waits; a new view needs the other frames.
     nodes()[parts_.master].stuck = false;
     nodes().Tick();
     nodes()[parts_.master].stuck = i % 4 != 0;

@@ -1,5 +1,4 @@
-// docs/images/exchange-life.svg against the program: every state in the picture is
-// what the executor arrives at.
+// Checks docs/images/exchange-life.svg: the executor reaches every state in the picture.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr const char* kPicture = "docs/images/exchange-life.svg";
 
-// The texts of the picture that have this class, from top to bottom.
+// The texts of this class in the picture, from top to bottom.
 std::vector<std::string> Texts(const std::string& of_class) {
   std::vector<std::string> texts;
   std::istringstream in(ReadFile(kPicture));
@@ -29,14 +28,14 @@ std::vector<std::string> Texts(const std::string& of_class) {
   return texts;
 }
 
-// One chunk of one float, at one of the two ends.
+// One chunk of one float at the master or at the worker.
 class End {
  public:
   End() : replica_(1, 1), executor_(MakeHostExecutor(replica_.arrays)) {}
   float& w() { return *replica_.arrays.weights; }
   float base() const { return *replica_.arrays.base; }
   float pending() const { return *replica_.arrays.pending; }
-  // Returns what the operation wrote to `out`.
+  // Returns the value that the operation wrote to `out`.
   float Run(ChunkOp op, const float* in = nullptr) {
     float out = 0;
     op.in = reinterpret_cast<const std::byte*>(in);
@@ -55,7 +54,7 @@ class End {
   uint8_t result_ = 0;
 };
 
-// The two ends and what the picture says of them so far.
+// The two ends and their states so far, in the notation of the picture.
 class Life {
  public:
   std::vector<std::string> master_states, worker_states;
@@ -115,8 +114,8 @@ TEST(ExchangeDoc, AChunksLifeIsAsInThePicture) {
   EXPECT_EQ(second, 2);  // diff 2
   life.Merge(second);
   EXPECT_EQ(life.Position(true, true), 0);
-  life.Note(true);   // seen
-  life.Note(false);  // position 4 once more, dropped
+  life.Note(true);   // position acknowledgement
+  life.Note(false);  // duplicate of position 4, dropped
 
   EXPECT_EQ(Texts("master"), life.master_states);
   EXPECT_EQ(Texts("worker"), life.worker_states);

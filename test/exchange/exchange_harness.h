@@ -1,5 +1,5 @@
-// Exchanges joined directly, in lockstep: what one sends in a tick the others take in
-// the next, unless a test loses it.
+// Connects exchanges directly, in lockstep: frames sent in one tick arrive in the next, unless
+// the test drops them.
 #ifndef MILLRACE_TEST_EXCHANGE_EXCHANGE_HARNESS_H_
 #define MILLRACE_TEST_EXCHANGE_EXCHANGE_HARNESS_H_
 
@@ -19,7 +19,7 @@ struct ExchangeHarnessOptions {
   uint32_t slots = 64;
   bool direct = false;
   bool damping = false, passes_all_on = false;
-  size_t room = 256;  // frames that Send may make at a time
+  size_t room = 256;  // maximum frames per call of Send
 };
 
 ExchangeConfig HarnessConfig(const ExchangeHarnessOptions& options, uint16_t node);
@@ -28,10 +28,10 @@ class ExchangeHarness {
  public:
   struct Node : ExchangeNode {
     std::vector<FrameBytes> inbox;
-    bool stopped = false;           // takes and sends nothing
+    bool stopped = false;           // neither receives nor sends
     bool woken = false;             // has made progress
-    bool stuck = false;             // its transport takes nothing
-    std::vector<PostedFrame> held;  // that wait for it
+    bool stuck = false;             // its transport accepts nothing
+    std::vector<PostedFrame> held;  // frames that wait for the transport
   };
 
   explicit ExchangeHarness(const ExchangeHarnessOptions& options);
@@ -41,42 +41,42 @@ class ExchangeHarness {
   size_t size() const { return nodes_.size(); }
   int64_t now() const { return tick_ * kTickNs; }
 
-  // Whether a frame reaches a node; all do unless this is set. Sees every frame.
+  // Returns true if a frame reaches a node. Called for every frame; unset: all frames arrive.
   std::function<bool(uint16_t to, const FrameBytes& frame)> delivers;
 
   // Called before and after each call of Receive and of Send.
   std::function<void()> entering = [] {}, leaving = [] {};
-  // Nodes are only woken by frames, by progress and at their NextEvent.
+  // Runs nodes only on frames, on progress and at their NextEvent.
   bool sleeps = false;
 
-  // From now on, how many frames Send may make at a time.
+  // Sets the maximum number of frames per call of Send.
   void SetRoom(size_t room) { room_.resize(room); }
 
-  // Adds to one weight of a node, as a step of its solver does.
+  // Adds to one weight of a node, like a solver step.
   void Add(size_t node, int64_t weight, float value);
-  // A step that adds 1 to each of its weights.
+  // A solver step that adds 1 to each weight of the node.
   void Step(size_t node);
   void Tick();
   void Run(int ticks);
-  // Until all that run are in one view, in sync and quiescent; fails the test if
-  // they are not soon.
+  // Runs until all running nodes are in one view, in sync and quiescent. Fails the test after
+  // 3000 ticks.
   void Settle();
-  // Waits until every node has joined, with nothing left to say.
+  // Returns a harness in which every node has joined and is quiescent.
   static std::unique_ptr<ExchangeHarness> Ready(const ExchangeHarnessOptions& options);
 
-  // A frame such as `from` would send.
+  // A frame as `from` would send it.
   FrameBytes Forge(uint16_t from, FrameHeader header, std::span<const std::byte> acks,
                    std::span<const std::byte> payload) const;
-  // The header of one, with all that does not depend on what it says.
+  // A header with every field set that does not depend on the frame's content.
   FrameHeader HeaderOf(uint16_t from, uint16_t to, FrameType type) const;
   // A float32 diff.
   FrameBytes ForgeDiff(uint16_t from, uint16_t to, uint32_t chunk, uint32_t seq,
                        const std::vector<float>& values) const;
   void Give(size_t node, const FrameBytes& frame);
-  // Frames with positions that a node has made.
+  // Number of positions that a node has sent.
   uint64_t positions_sent(size_t node);
   uint16_t owner(uint32_t chunk) { return exchange(0).table().chunks[chunk].owner; }
-  // A chunk that `node` masters.
+  // Returns a chunk that `node` masters.
   uint32_t ChunkOf(uint16_t node);
 
  private:

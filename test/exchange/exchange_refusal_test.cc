@@ -1,4 +1,4 @@
-// What an exchange does not let in: settings, frames and numbers that make no sense.
+// Settings, frames and numbers that an exchange refuses.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ uint64_t Drops(ExchangeHarness& x, size_t node, Drop drop) {
   return x.exchange(node).stats().drops[static_cast<size_t>(drop)];
 }
 
-// A position of `chunk`, newer than any, all of one value.
+// A position of `chunk` with equal values, newer than any other.
 FrameBytes ForgePosition(ExchangeHarness& x, uint16_t from, FrameHeader header, uint32_t chunk,
                          float value) {
   header.chunk = chunk;
@@ -78,7 +78,7 @@ TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
     EXPECT_EQ(Drops(x, 0, Drop::kNonFinite), 1u);
     EXPECT_EQ(x.exchange(0).stats().diffs_merged, 0u);
     for (const float w : x[0].weights) EXPECT_EQ(w, 0);
-    // Its sender must not come to believe that it was merged.
+    // No position may acknowledge the refused diff.
     bool positions = false;
     x.delivers = [&](uint16_t, const FrameBytes& frame) {
       const FrameView view = frame.decoded();
@@ -114,7 +114,7 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
     ExchangeHarness& x = *joined;
     const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
     x.Add(1, theirs * 10 + 2, kNan);
-    x.Add(1, theirs * 10 + 4, 2);  // what is finite beside it travels
+    x.Add(1, theirs * 10 + 4, 2);  // finite elements of the same chunk are sent
     x.Add(1, mine * 10 + 2, kInfinity);
     x.Add(0, mine * 10 + 3, 1);
     for (int i = 0; i < 100; ++i) {
@@ -127,11 +127,11 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
   }
 }
 
-// Whatever a solver is in the way of is done later, as if the frame had been lost.
+// An operation that a solver blocks is repeated later, as if the frame had been lost.
 TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
-  for (const size_t busy : {0, 1}) {  // the master of the chunk; its worker
+  for (const size_t busy : {0, 1}) {  // the chunk's master; its worker
     const uint32_t chunk = x.ChunkOf(0);
     float* const weights = &x[busy].weights[chunk * 10];
     const float before = x[0].weights[chunk * 10 + 3];
@@ -156,7 +156,7 @@ TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
   }
 }
 
-// Progress that no position asks for is taken later, too.
+// Unsolicited diffs are also taken later.
 TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
@@ -180,7 +180,7 @@ TEST(Exchange, RefusesAPositionThatIsNotFinite) {
   x.Give(1, ForgePosition(x, 0, header, chunk, kNan));
   EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
   EXPECT_EQ(x[1].weights[chunk * 10], 0);
-  // The number of what was refused is not taken for seen.
+  // The number of a refused position does not count as received.
   x.Give(1, ForgePosition(x, 0, header, chunk, 4));
   EXPECT_EQ(x[1].weights[chunk * 10], 4);
 }
@@ -206,7 +206,7 @@ TEST(Exchange, MergesDifferencesOnlyOfChunksThatItMasters) {
   for (const float w : x[1].weights) EXPECT_EQ(w, 0);
 }
 
-// Each change makes a valid frame somebody else's affair.
+// Each change makes a valid frame foreign: other run, destination, view or incarnation.
 TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
   using Change = void (*)(FrameHeader*);
   const std::pair<Drop, Change> kForeign[] = {
@@ -263,8 +263,8 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
   }
 }
 
-// Node 1 takes over a chunk of node 0, whose last position only node 2 has: until node
-// 2 has said what it is, nobody masters the chunk.
+// Node 1 takes over a chunk of node 0. Only node 2 has the last position. The chunk has no
+// master until node 2 has sent it.
 TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
   auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 300});
   ExchangeHarness& x = *joined;

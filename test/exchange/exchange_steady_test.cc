@@ -1,5 +1,5 @@
-// An exchange in steady state: it allocates nothing, rests when there is nothing to
-// do, and says when it wants to be woken.
+// An exchange in steady state: it allocates no memory, is quiescent without progress, and
+// reports when it must run next.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ thread_local int allocations = 0;
 
 }  // namespace
 
-// For this whole test program.
+// Replaces the allocator of the whole test program.
 __attribute__((noinline)) void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocations += counting;
   return std::malloc(bytes > 0 ? bytes : 1);

@@ -32,7 +32,7 @@ TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
     positions += view.header.type == FrameType::kPosition && view.header.chunk == chunk;
     return true;
   };
-  x[1].weights[chunk * 10 + 3] += 5;  // not told yet: only a position makes it look
+  x[1].weights[chunk * 10 + 3] += 5;  // not reported: only a position makes the exchange examine it
   x.Add(0, chunk * 10 + 4, 2);
   x[1].exchange->SetProgress(++x[1].iterations);
   x.Settle();
@@ -60,7 +60,7 @@ TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
     for (int i = 0; i < 10; ++i) x[1].weights[chunk * 10 + i] += i == 4 ? 0 : 0.37f * i - 1;
     x.exchange(1).SetProgress(++x[1].iterations);
     while (sent.empty()) x.Tick();
-    // What is made meanwhile waits its turn.
+    // Progress made meanwhile waits until the pending diff is acknowledged.
     x.Add(1, chunk * 10 + 4, 100);
     while (sent.size() < 4) x.Tick();
     EXPECT_EQ(sent[0], sent[1]);
@@ -108,7 +108,7 @@ TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
   EXPECT_EQ(x.exchange(0).stats().drops[static_cast<size_t>(Drop::kOld)], 4u);
 }
 
-// Several frames in one call are one batch of operations.
+// All frames of one call form one batch of operations.
 TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
@@ -150,8 +150,8 @@ TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
   EXPECT_GT(seen[FrameType::kDiff], 0);
 }
 
-// With the fewest slots there can be and a transport that is slow to give them back,
-// everything takes longer and nothing is lost.
+// With the minimum number of slots and a transport that returns them slowly, the exchange is
+// slow but loses nothing.
 TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
   auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 400, .slots = 8, .room = 3});
   ExchangeHarness& x = *joined;
@@ -159,7 +159,7 @@ TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
     for (size_t node : {0, 1, 2}) x.Add(node, 3 * ((tick * 7) % 133) + node, 1);
     x.Tick();
   }
-  // Slots that stay away for a while.
+  // The transport keeps these slots for a while.
   std::vector<PostedFrame> room(8);
   const size_t count = x.exchange(0).Send(room, x.now());
   for (int tick = 0; tick < 20; ++tick) x.Tick();
@@ -211,7 +211,7 @@ TEST(Exchange, JoinsByListeningForOneSweep) {
 TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
-  // Node 2 hears all and answers nothing more, then is gone.
+  // Node 2 receives only heartbeats, then stops.
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     return to != 2 || IsType(frame, FrameType::kHeartbeat);
   };
@@ -225,12 +225,12 @@ TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-// Since then somebody else may have been the master, and have sent positions.
+// Meanwhile another node may have been the master and have sent positions.
 TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
-  x.SetRoom(2);  // enough for membership, too little for answers
+  x.SetRoom(2);  // enough for membership, too little for replies
   x[2].stopped = true;
   x.Run(45);
   const ViewId before = x.exchange(1).view().id;
@@ -240,7 +240,8 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_takeover_ack);
   for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
   ASSERT_NE(x.exchange(1).view().id, before);
-  ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);  // as before: it asks no more
+  // as before; it no longer sends requests
+  ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     const FrameView view = frame.decoded();
     if (view.header.type != FrameType::kTakeoverAck || view.header.source != 1) return true;

@@ -1,4 +1,4 @@
-// What an exchange sends while its frames wait for a transport, or nobody answers them.
+// Frames of an exchange while its transport is blocked or its peers do not answer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using test::ExchangeHarness;
 using test::FrameBytes;
 
-// How many of a type wait at a node, by chunk.
+// Number of frames of a type that wait at a node, by chunk.
 std::map<uint32_t, int> WaitingAt(ExchangeHarness& x, size_t node, FrameType type) {
   std::map<uint32_t, int> waiting;
   for (const PostedFrame& out : x[node].held) {
@@ -38,7 +38,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
       }
     }
     EXPECT_EQ(WaitingAt(x, 0, FrameType::kPosition).size(), x.exchange(0).table().owned.size());
-    // What was made meanwhile follows.
+    // Progress made meanwhile follows.
     x[0].stuck = false;
     x.Settle();
     for (int i = 0; i < 60; ++i) ASSERT_EQ(x[1].weights[i], 40);
@@ -51,13 +51,13 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
     ExchangeHarness& x = *joined;
     x[1].stuck = true;
     x.Step(1);
-    x.Run(50);  // twelve times the pause before something is sent again
+    x.Run(50);  // twelve retransmit timeouts
     const std::map<uint32_t, int> waiting = WaitingAt(x, 1, FrameType::kDiff);
     EXPECT_EQ(waiting.size(), x.exchange(0).table().owned.size());
     for (const auto& [chunk, count] : waiting) EXPECT_EQ(count, 1) << "chunk " << chunk;
     EXPECT_EQ(x.exchange(1).stats().resends, 0u);
     x[1].stuck = false;
-    // What has left and is lost is sent again.
+    // A diff that was sent and lost is sent again.
     bool loses = true;
     x.delivers = [&](uint16_t, const FrameBytes& frame) {
       return !loses || frame.decoded().header.type != FrameType::kDiff;
@@ -87,12 +87,12 @@ TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
   EXPECT_EQ(x[0].weights[7], 40);
 }
 
-// A pause that followed the quickest master's answers would be too short for a slow one, and
-// what was sent twice measures nothing.
+// A timeout derived from the fastest master's round trip is too short for a slow master, and
+// retransmitted diffs give no round trip samples.
 TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
-  constexpr int kSlow = 30;  // ticks; what is not answered for 4 is sent again elsewhere
+  constexpr int kSlow = 30;  // ticks; to other masters, diffs are sent again after 4
   int tick = 0;
   std::vector<std::pair<int, FrameBytes>> on_the_way;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
@@ -110,7 +110,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
       x.Tick();
     }
   };
-  run(400);  // until it is known how long that takes
+  run(400);  // until the round trip is known
   const uint64_t resends = x.exchange(1).stats().resends,
                  merged = x.exchange(2).stats().diffs_merged;
   run(400);
@@ -120,8 +120,8 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
   x.delivers = nullptr;
 }
 
-// A master that stands still answers none of a hundred diffs. To send them all again
-// would keep it from what else there is when it goes on; it has them all.
+// A frozen master answers none of a hundred diffs. It has received them all; sending all of them
+// again would delay its other work when it continues.
 TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
@@ -141,7 +141,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   EXPECT_EQ(x.exchange(1).stats().resends, 0u);
   const uint64_t before = x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)];
   frozen = true;
-  run(50);  // pauses of 4 ticks, or as long as answers took; each next one is twice as long
+  run(50);  // timeouts of 4 ticks or the observed round trip, doubling
   const uint64_t tried = x.exchange(1).stats().resends;
   EXPECT_GE(tried, 1u);
   EXPECT_LE(tried, 48u);
@@ -154,8 +154,8 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-// Of all diffs a fourth is lost. What is sent later is answered, which tells that they
-// will not be: they need not wait for trials, a few at a time.
+// A quarter of all diffs is lost. Answers to later diffs prove the loss, so that the lost diffs
+// need not wait for probes, of which few are sent at a time.
 TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
@@ -164,7 +164,7 @@ TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
     int tick;
   };
   int tick = 0, longest = 0;
-  std::map<uint32_t, Lost> lost;  // by chunk, until it is sent again
+  std::map<uint32_t, Lost> lost;  // by chunk, until the diff is sent again
   uint64_t again = 0;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
@@ -188,12 +188,12 @@ TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
   EXPECT_TRUE(lost.empty());
   EXPECT_GE(again, 1000u);
   EXPECT_EQ(x.exchange(1).stats().resends, again);
-  EXPECT_LE(longest, 8);  // pauses of 4 to 6 ticks, and 2 until what is sent is answered
+  EXPECT_LE(longest, 8);  // timeouts of 4 to 6 ticks, and 2 until a diff is answered
   x.Settle();
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-// Whoever does not get positions cannot answer them: they would be made for nothing.
+// Peers that receive no positions cannot answer them, so that sending more is useless.
 TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
@@ -207,11 +207,12 @@ TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
     x.Add(0, tick % 60, 1);
     x.Tick();
   }
-  // Eight at once; then pauses of 4 to 60 ticks, and half as much again, which double.
+  // Eight without delay, then one per interval; intervals double from 4 to 60 ticks, plus up to
+  // half.
   EXPECT_LE(x.positions_sent(0) - before, owned * (8 + 14));
   EXPECT_GE(x.positions_sent(0) - before, owned * (8 + 5));
   reaches = true;
-  x.Run(95);  // until the longest of these is over
+  x.Run(95);  // until the longest interval has passed
   const uint64_t then = x.positions_sent(0);
   for (int tick = 0; tick < 40; ++tick) {
     x.Add(0, tick, 1);
@@ -222,7 +223,7 @@ TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
   EXPECT_EQ(x[0].weights, x[2].weights);
 }
 
-// One that answers is enough: it must not wait for those that do not.
+// One worker that answers suffices; the master must not wait for the others.
 TEST(Master, KeepsItsPaceForTheOneThatAnswers) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;

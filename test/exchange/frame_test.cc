@@ -42,7 +42,7 @@ FrameHeader AnyHeader(Rng* rng, FrameType type, uint16_t ack_bytes, uint32_t len
   return h;
 }
 
-// A frame as it arrives: all pieces behind each other.
+// A frame as received, in one piece.
 std::vector<std::byte> Encoded(const FrameHeader& h, const std::vector<std::byte>& acks,
                                const std::vector<std::byte>& payload) {
   std::vector<std::byte> bytes(kFrameHeaderBytes + acks.size());
@@ -63,7 +63,7 @@ Drop Decoded(const std::vector<std::byte>& bytes) {
   return DecodeFrame(bytes, &frame);
 }
 
-// What a sender would have written, with one field changed.
+// Result of decoding a valid frame with one field overwritten.
 template <typename T>
 Drop DecodedWith(size_t offset, T value) {
   Rng rng(test::Seed(), {1});
@@ -133,12 +133,12 @@ TEST(Frame, RefusesEveryTruncationAndEveryExtension) {
 TEST(Frame, SaysWhyItIsDropped) {
   EXPECT_EQ(DecodedWith<uint32_t>(0, 0x4d4c5244), Drop::kMagic);
   EXPECT_EQ(DecodedWith<uint8_t>(4, kFrameVersion + 1), Drop::kVersion);
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), Drop::kField);           // no such type
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), Drop::kField);          // no such type
-  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), Drop::kField);           // no such codec
-  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), Drop::kField);           // no such flag
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), Drop::kLength);       // not whole words
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), Drop::kLength);  // more than there is
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), Drop::kField);           // unknown type
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), Drop::kField);          // unknown type
+  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), Drop::kField);           // unknown codec
+  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), Drop::kField);           // unknown flag
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), Drop::kLength);       // not a multiple of 8
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), Drop::kLength);  // exceeds the frame
   EXPECT_EQ(DecodedWith<uint16_t>(30, 24), Drop::kChecksum);
   EXPECT_EQ(DecodedWith<uint32_t>(60, 0), Drop::kChecksum);
 }
@@ -173,7 +173,8 @@ TEST(Frame, HasANameForEveryReasonToDropIt) {
   }
 }
 
-// A payload that changes while it is sent is the link's to guard; all else is not.
+// Only the link protects a payload that may change while it is sent; the checksum covers the
+// rest.
 TEST(Frame, ChecksAllButAPayloadThatIsMarkedSo) {
   Rng rng(test::Seed(), {6});
   const auto acks = AnyBytes(&rng, 8), payload = AnyBytes(&rng, 24);

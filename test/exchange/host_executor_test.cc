@@ -25,9 +25,9 @@ using test::SupportedSimd;
 constexpr int64_t kSizes[] = {1,  2,  3,  7,  8,  9,   15,  16,  17, 31,
                               32, 33, 63, 64, 65, 127, 349, 350, 351};
 
-// As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun,
-// 2015): each side moves by the same part of the distance towards the other. And
-// a sum of all that was merged, for a rule that keeps something.
+// As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun, 2015): each side
+// moves by the same share of the distance towards the other. The state is the sum of all merged
+// values.
 struct ElasticRule {
   static constexpr bool kHasState = true;
   static constexpr bool kZeroChangesNothing = false;
@@ -60,7 +60,7 @@ test::ReferenceRule ElasticReference(float alpha) {
               }};
 }
 
-// One executor of host memory and the reference, on replicas of the same content.
+// A host executor and the reference executor on replicas with equal content.
 class Pair {
  public:
   Pair(int64_t size, int64_t chunk_floats, CodecConfig codec, Simd simd, bool elastic = false)
@@ -80,7 +80,7 @@ class Pair {
     test::Scatter(&host_, step, rng);
     reference_.CopyFrom(host_);
   }
-  // Solvers go on: the same steps on both sides.
+  // Solvers make the same steps on both sides.
   void Progress(float step, Rng* rng) {
     for (int64_t i = 0; i < host_.arrays.size; ++i) {
       host_.arrays.weights[i] += step * rng->Gaussian();
@@ -88,8 +88,8 @@ class Pair {
     reference_.CopyFrom(host_);
   }
 
-  // Runs `op` on every chunk, on both; all must agree: arrays, results, output.
-  // Returns what the operations became.
+  // Runs `op` on every chunk with both executors. Arrays, results and output must be equal.
+  // Returns the executed operations.
   std::vector<ChunkOp> Run(ChunkOp op, const std::vector<std::vector<std::byte>>& in = {},
                            bool with_out = true) {
     const auto chunks = static_cast<size_t>(host_.arrays.chunks());
@@ -119,7 +119,7 @@ class Pair {
     return ops;
   }
 
-  // The same of a batch of merges, on whichever chunks.
+  // The same for a batch of merges on any chunks.
   void RunMerges(std::vector<ChunkOp> ops) {
     std::vector<ChunkOp> expected = ops;
     host_executor_->Run(ops);
@@ -166,7 +166,7 @@ std::vector<std::vector<std::byte>> Positions(const ReplicaArrays& arrays, Rng* 
   return all;
 }
 
-// Every size as the only chunk, and as the last short one after two others.
+// Each size as the only chunk, and half of it as the short last chunk after two others.
 template <typename Body>
 void ForEveryShape(Body body) {
   for (Simd simd : SupportedSimd()) {
@@ -182,7 +182,7 @@ void ForEveryShape(Body body) {
   }
 }
 
-// A life of one worker: diffs taken, sent again, acknowledged or not.
+// A worker's sequence of operations: diffs taken, sent again, acknowledged or not.
 void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   ChunkOp take{.kind = ChunkOpKind::kTake, .codec = codec};
   ChunkOp exchange{.kind = ChunkOpKind::kExchange, .codec = codec};
@@ -254,7 +254,7 @@ TEST(HostExecutor, MergesWhatWasEncodedLikeTheReference) {
   });
 }
 
-// Its state tells which elements were merged, zeros included.
+// The state counts the merges of each element, zeros included.
 struct CountingRule : AdditiveRule {
   static constexpr bool kHasState = true;
   template <typename T>
@@ -276,7 +276,7 @@ TEST(HostExecutor, TouchesOnlyWhatIsPresentOfASparseDifference) {
         present[i] = rng.Below(4) == 0;
         if (present[i]) payload[i / 8] |= std::byte{1} << (i % 8);
       }
-      // Zeros: they make a weight of -0 positive where they are added.
+      // Zeros: adding one changes a weight of -0 to +0.
       payload.resize(payload.size() + 4 * std::count(present.begin(), present.end(), true));
       ChunkOp op{.kind = ChunkOpKind::kMerge, .codec = Codec::kSparse};
       op.in = payload.data();
@@ -318,7 +318,7 @@ TEST(HostExecutor, KeepsWhatTheCodecDropped) {
   for (Codec codec : {Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
     Pair pair(351, 351, {codec, 0.8f}, BestSimd());
     pair.Scatter(0, &rng);
-    // Whole numbers of 2^-12: every sum below is exact.
+    // Multiples of 2^-12: every sum below is exact.
     std::vector<float> u(351);
     ReplicaArrays& a = pair.host().arrays;
     for (int i = 0; i < 351; ++i) {
@@ -346,7 +346,7 @@ TEST(HostExecutor, LeavesWeightsEqualToTheBaseWhenNothingRemains) {
         pair.Run({.kind = ChunkOpKind::kExchange, .acknowledged = true, .take = true}, position)[0];
     EXPECT_EQ(op.result, kNonZero);
     EXPECT_EQ(memcmp(pair.host().arrays.weights, pair.host().arrays.base, 4 * 351), 0);
-    // And once acknowledged, they are the position itself.
+    // After the acknowledgement the weights equal the position.
     const ChunkOp next =
         pair.Run({.kind = ChunkOpKind::kExchange, .acknowledged = true, .take = true}, position)[0];
     EXPECT_EQ(next.result, 0);
@@ -399,11 +399,11 @@ TEST(HostExecutor, MergesManyDifferencesOfOneChunkInOneBatch) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(replica.arrays.weights[i], i < 10 ? 0 : 5);
 }
 
-// A difference of small numbers for `count` elements; one in four is spoilt somewhere.
+// A diff of small numbers for `count` elements; one in four has an invalid element.
 std::vector<std::byte> PerhapsSpoilt(Codec codec, int64_t count, Rng* rng) {
   std::vector<std::byte> payload((codec == Codec::kFloat32 ? 4 : 2) * count);
   for (size_t i = 0; i + 2 <= payload.size(); i += 2) {
-    const auto half = static_cast<uint16_t>(0x3f00 + rng->Below(256));  // 0.5 to 2, if bfloat16
+    const auto half = static_cast<uint16_t>(0x3f00 + rng->Below(256));  // 0.5 to 2 as bfloat16
     std::memcpy(&payload[i], &half, 2);
   }
   if (rng->Below(4) == 0) {
@@ -415,8 +415,8 @@ std::vector<std::byte> PerhapsSpoilt(Codec codec, int64_t count, Rng* rng) {
   return payload;
 }
 
-// Sound or not, alike or not, in any order: each is judged by itself, and one that is
-// refused writes nothing.
+// Diffs of any kind and order, valid or not: each is checked separately, and a refused diff
+// writes nothing.
 TEST(HostExecutor, JudgesEachDifferenceOfABatchByItself) {
   Rng rng(test::Seed(), {});
   for (Simd simd : SupportedSimd()) {
@@ -486,13 +486,13 @@ TEST(HostExecutor, RefusesToWriteWeightsThatASolverIsIn) {
     EXPECT_EQ(ops[1].out_bytes, 0u);
     EXPECT_EQ(memcmp(&replica.arrays.weights[350], &before.arrays.weights[350], 4 * 350), 0);
     EXPECT_EQ(memcmp(&replica.arrays.base[350], &before.arrays.base[350], 4 * 350), 0);
-    EXPECT_EQ(ops[0].result & kRefused, 0);  // the chunk beside it
+    EXPECT_EQ(ops[0].result & kRefused, 0);  // the neighbouring chunk
     EXPECT_EQ(replica.arrays.weights[0], kind == ChunkOpKind::kTake ? 0 : 2);
     solver.Unlock();
     ops[1].in = reinterpret_cast<const std::byte*>(values.data());
     executor->Run({&ops[1], 1});
     EXPECT_EQ(ops[1].result & kRefused, 0);
-    EXPECT_TRUE(solver.TryLock(replica.arrays.weights, 700));  // nothing is held afterwards
+    EXPECT_TRUE(solver.TryLock(replica.arrays.weights, 700));  // no lock is held afterwards
     solver.Unlock();
   }
 }
@@ -516,11 +516,11 @@ TEST(HostExecutor, ReadsWeightsThatASolverIsIn) {
   solver.Unlock();
 }
 
-// Of merges, each looks at the next one's payload: a run of them must not go on into a chunk
-// that a solver is in.
+// Each merge examines the payload of the next. A run of merges must not continue into a chunk
+// that a solver has locked.
 TEST(HostExecutor, MergesARunOfDifferencesButForTheChunkThatASolverIsIn) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16}) {
-    constexpr uint32_t kChunks = 120;  // more than one range that it locks
+    constexpr uint32_t kChunks = 120;  // more than one locked range
     Replica replica(350 * kChunks, 350);
     RangeLock locks(replica.arrays.weights);
     RangeLock::Shared solver(&locks);

@@ -1,4 +1,4 @@
-// A block of threads that run at the same time: its sums and waits, and the kernel body on it.
+// A block of concurrent threads: its sums and barriers, and the kernel body on it.
 #include "exchange/kernels/kernel_block.h"
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace {
 template <typename Lanes>
 class KernelBlocks : public testing::Test {};
 
-// Of one warp, of several, and of warps of one thread.
+// One warp, several warps, and warps of one thread.
 using AllLanes = testing::Types<test::ThreadedLanes<8, 1>, test::ThreadedLanes<4, 2>,
                                 test::ThreadedLanes<2, 3>, test::ThreadedLanes<1, 4>>;
 TYPED_TEST_SUITE(KernelBlocks, AllLanes);
 
-// Fewer elements than threads, as many, a few more, several tiles.
+// Fewer elements than threads, equally many, slightly more, several tiles.
 constexpr int64_t kCounts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 100};
 
-// What each thread of a block returns of its team.
+// Returns the result of `ask` on each thread of a block.
 template <typename Lanes, typename Ask>
 std::vector<uint32_t> AskAll(Ask ask) {
   std::vector<uint32_t> answers(Lanes::kWarp * Lanes::kWarps);
@@ -95,8 +95,8 @@ TYPED_TEST(KernelBlocks, ShowWhatOneStepWroteToTheNext) {
   EXPECT_EQ(once, 100u);
 }
 
-// A chain of a sparse take, its merge, a read and what is refused, against the same on a team
-// of one: the element functions are compared elsewhere, waits are what matters here.
+// A chain of a sparse take, its merge, a read and refused operations, compared with a team of
+// one thread. Checks barriers; other tests compare the element functions.
 template <typename Lanes>
 void RunChain(const KernelBatch& batch) {
   std::vector<uint64_t> stage(batch.stage_bytes / 8 + 1);
@@ -131,7 +131,7 @@ struct Chain {
       } else if (i % 3 == 1) {
         op.kind = ChunkOpKind::kRead;
       } else {
-        op.kind = ChunkOpKind::kMerge;  // refused: not finite, or not long enough
+        op.kind = ChunkOpKind::kMerge;  // refused: not finite, or too short
         op.codec = Codec::kFloat32;
         op.in = reinterpret_cast<const std::byte*>(nan);
         op.in_bytes = i == 2 ? 4 * kFloats : 4;
@@ -172,8 +172,8 @@ TYPED_TEST(KernelBlocks, CarryAChainAsOneThreadDoes) {
   EXPECT_EQ(alone.ops[0].out_codec, Codec::kSparse);
 }
 
-// Operations that are refused at once wait for nothing else: one lane must not write the result
-// while another has yet to read what is asked. (The thread sanitizer sees it where they do.)
+// Refused operations have no other barrier: a lane must not write the result while another lane
+// still reads the operation. The thread sanitizer detects violations.
 TYPED_TEST(KernelBlocks, ReadAnOperationBeforeItsResultIsWritten) {
   constexpr uint32_t kOps = 200, kFloats = 10;
   std::vector<KernelOp> ops(kOps);

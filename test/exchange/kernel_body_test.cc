@@ -1,6 +1,6 @@
-// Kernels against the host executor: random batches of all operations, codecs and payloads,
-// sound ones and spoilt ones, must leave the same bits everywhere. On emulated devices, and
-// on the GPUs of this machine.
+// Compares kernels with the host executor: random batches of all operations, codecs and
+// payloads, valid and invalid, must give the same bits. Runs on emulated devices and on this
+// machine's GPUs.
 #include "exchange/kernels/kernel_body.h"
 
 #include <bit>
@@ -29,7 +29,7 @@ TEST(KernelBody, CountsBitsAsTheProcessorDoes) {
   EXPECT_EQ(CountBits(~0u), 32u);
 }
 
-// Progress that some codecs, or none, can say.
+// Values that some codecs, or none, can represent.
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kWild[] = {kInfinity,   -kInfinity,  std::numeric_limits<float>::quiet_NaN(),
                            3.4e38f,     -3.4e38f,    0x1.fep127f,
@@ -70,7 +70,7 @@ std::vector<std::byte> SparsePayload(size_t count, Rng* rng) {
   return bytes;
 }
 
-// A sound payload of `count` elements.
+// A valid payload of `count` elements.
 std::vector<std::byte> Payload(Codec codec, size_t count, Rng* rng) {
   if (codec == Codec::kFloat32) return DensePayload(count, rng);
   if (codec == Codec::kSparse) return SparsePayload(count, rng);
@@ -86,8 +86,8 @@ std::vector<std::byte> Payload(Codec codec, size_t count, Rng* rng) {
   return bytes;
 }
 
-// The last bit of a bitmap, which is an element's only if the bitmap is full, and a value for
-// it, so that the length does not tell.
+// Sets the last bit of a bitmap, which denotes an element only if the bitmap is full. Appends a
+// value, so that the length stays consistent.
 void AddLastBit(size_t count, std::vector<std::byte>* payload) {
   std::byte& last = (*payload)[SparseBitmapBytes(static_cast<int64_t>(count)) - 1];
   if ((last & std::byte{0x80}) != std::byte{0}) return;
@@ -95,7 +95,7 @@ void AddLastBit(size_t count, std::vector<std::byte>* payload) {
   payload->resize(payload->size() + 4);
 }
 
-// Spoils one in three: another length, a value that is not finite, a bit behind the end.
+// Makes one payload in three invalid: wrong length, non-finite value, or a bit beyond the end.
 void PerhapsSpoil(Codec codec, size_t count, std::vector<std::byte>* payload, Rng* rng) {
   constexpr uint32_t kBad[] = {0x7f800000, 0xff800000, 0x7fc00001, 0xffffffff};
   const size_t floats = payload->size() / 4;
@@ -117,7 +117,7 @@ void PerhapsSpoil(Codec codec, size_t count, std::vector<std::byte>* payload, Rn
   }
 }
 
-// Both executors' replicas, the payloads of a batch, and what it was asked for.
+// The replicas of both executors, and the operations and payloads of a batch.
 class Duel {
  public:
   Duel(const test::KernelDevice& device, int64_t size, int64_t chunk_floats,
@@ -131,7 +131,7 @@ class Duel {
         room_(LongestPayloadBytes(chunk_floats) + 64) {
     std::unique_ptr<KernelStream> stream = test::StreamOn(device);
     payloads_ = Buffer(stream->shared(), 3 * kMostOps * room_);
-    // Small launches, so that a batch takes several.
+    // Small launches, so that a batch needs several.
     executor_ = std::make_unique<StreamExecutor>(
         std::move(stream), device_.arrays(), codec,
         StreamLimits{.launch_ops = 7, .launches = 3, .stage_bytes = 0});
@@ -143,7 +143,7 @@ class Duel {
     device_.CopyFrom(host_.arrays);
   }
 
-  // Solvers on both sides do the same.
+  // Solvers make the same steps on both sides.
   void Progress(float step) {
     ReplicaArrays& a = host_.arrays;
     for (int64_t i = 0; i < a.size; ++i) {
@@ -265,7 +265,7 @@ class Duel {
   std::vector<ChunkOp> taken_;
   const size_t room_;
   std::set<uint32_t> merged_, others_;
-  Buffer payloads_;  // lies in the stream's memory
+  Buffer payloads_;  // in the stream's shared memory
   std::unique_ptr<StreamExecutor> executor_;
 };
 
@@ -277,7 +277,7 @@ class Kernels : public testing::TestWithParam<test::KernelDevice> {
   }
 };
 
-// The last chunk is shorter than the others.
+// Chunk sizes; the last chunk of a replica is shorter.
 constexpr int64_t kChunks[] = {1, 2, 3, 31, 32, 33, 64, 100, 257, 351};
 
 TEST_P(Kernels, LeaveTheBitsThatTheHostLeaves) {
@@ -314,7 +314,7 @@ TEST_P(Kernels, CarryTheLongestChunkThatIsAllowed) {
 INSTANTIATE_TEST_SUITE_P(On, Kernels, testing::ValuesIn(test::KernelDevices()),
                          [](const auto& info) { return info.param.name; });
 
-// A rule with a state, by which zeros change something.
+// A rule with state, by which zeros change weights.
 struct PullingRule {
   static constexpr bool kHasState = true;
   static constexpr bool kZeroChangesNothing = false;

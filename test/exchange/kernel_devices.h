@@ -1,5 +1,5 @@
-// The devices whose kernels carry out operations: emulated ones with teams of several sizes,
-// and the GPUs of this machine. And a replica in the memory of one.
+// Devices that run kernels: emulated ones with teams of several sizes, and the GPUs of this
+// machine. Also a replica in device memory.
 #ifndef MILLRACE_TEST_EXCHANGE_KERNEL_DEVICES_H_
 #define MILLRACE_TEST_EXCHANGE_KERNEL_DEVICES_H_
 
@@ -22,12 +22,12 @@ namespace millrace::test {
 
 struct KernelDevice {
   std::string name;
-  size_t lanes = 0;  // of an emulated one; 0: a GPU
+  size_t lanes = 0;  // of an emulated device; 0: a GPU
   int ordinal = 0;
 };
 inline void PrintTo(const KernelDevice& device, std::ostream* out) { *out << device.name; }
 
-// One GPU at least, so that a missing one is seen as skipped.
+// Lists at least one GPU, so that tests report a missing one as skipped.
 inline std::vector<KernelDevice> KernelDevices() {
   std::vector<KernelDevice> all;
   for (size_t lanes : {1, 5, 32, 256}) all.push_back({StrCat("emulated", lanes), lanes});
@@ -35,7 +35,7 @@ inline std::vector<KernelDevice> KernelDevices() {
   return all;
 }
 
-// Why there is no such device; "" if there is one.
+// Returns the reason why the device is missing, or "".
 inline std::string WhyMissing(const KernelDevice& device) {
   return device.lanes > 0 ? "" : WhyNoCudaDevice(device.ordinal);
 }
@@ -71,7 +71,7 @@ class DeviceReplica {
   void CopyFrom(const ReplicaArrays& host) {
     for (auto array : kArrays) space_.CopyFromHost(arrays_.*array, host.*array, 4 * floats_);
   }
-  // Compares every bit, but for what a NaN says beside being one: processors differ in it.
+  // Compares all bits, except the payloads of NaNs, which differ between processors.
   bool Equals(const ReplicaArrays& host) const {
     std::vector<float> own(floats_);
     for (auto array : kArrays) {

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// What node 1 makes of the reports of the others, of four that are in sync.
+// The link monitor of node 1 in a view of four synced nodes.
 class LinkMonitors : public testing::Test {
  protected:
   static constexpr int64_t kTimeout = 1000;
@@ -22,7 +22,7 @@ class LinkMonitors : public testing::Test {
     }
     links_.OnView(view_, {}, 0);
   }
-  // `node` says that it does not hear node 0.
+  // `node` reports that it receives no frames from node 0.
   void Report(uint16_t node) {
     const std::array<uint64_t, 1> report = {1};
     links_.OnReport(node, std::as_bytes(std::span(report)));
@@ -44,7 +44,7 @@ class LinkMonitors : public testing::Test {
 
 using Nodes = std::vector<uint16_t>;
 
-// The first report alone could be the fault of either end.
+// With a single report, either end could be faulty.
 TEST_F(LinkMonitors, ExcludeNobodyBeforeTheOthersHaveReported) {
   EXPECT_EQ(ExcludedAt(10), Nodes{});
   Report(2);
@@ -61,7 +61,7 @@ TEST_F(LinkMonitors, ExcludeTheLargerOfTwoThatAreAlike) {
   EXPECT_EQ(ExcludedAt(20 + kTimeout / 2), Nodes{2});
 }
 
-// Else nobody would have the weights.
+// Otherwise no member would hold the weights.
 TEST_F(LinkMonitors, ExcludeAllOthersRatherThanTheOnlyOneInSync) {
   for (uint16_t node : {1, 2, 3}) view_.members[node].role = Role::kJoining;
   Report(2);

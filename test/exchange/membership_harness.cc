@@ -105,8 +105,8 @@ void Members::Run(int ticks) {
   for (int i = 0; i < ticks; ++i) Tick();
 }
 
-// A view is the same for all who are in it, has been installed first by the node that
-// formed it, and names them; whoever begins anew does so under the name given there.
+// Checks that a view is equal on all its members, that its coordinator installed it first, and
+// that it contains the node with its current incarnation.
 void Members::Check(uint16_t id) {
   Node& node = nodes_[id];
   bool reset;

@@ -1,5 +1,5 @@
-// Nodes that agree on views, and nothing else: Membership objects joined directly. What
-// one says in a tick the others hear in the next, unless a test loses it.
+// Connects Membership objects directly, without exchanges. Messages sent in one tick arrive in
+// the next, unless the test drops them.
 #ifndef MILLRACE_TEST_EXCHANGE_MEMBERSHIP_HARNESS_H_
 #define MILLRACE_TEST_EXCHANGE_MEMBERSHIP_HARNESS_H_
 
@@ -15,8 +15,8 @@
 
 namespace millrace::test {
 
-// The bytes of a frame; sets the header's lengths. `report`: a heartbeat's, of a node that
-// hears all unless it is given.
+// Encodes a frame and sets the header's lengths. `report` is the link report of a heartbeat; by
+// default its sender receives frames from all nodes.
 std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload,
                               std::span<const std::byte> report = {});
 
@@ -27,7 +27,7 @@ class Members {
     std::vector<std::vector<std::byte>> inbox;
     uint64_t clock = 0;
     uint64_t clock_at_reset = 0;
-    bool frozen = false;       // neither takes nor says anything
+    bool frozen = false;       // neither receives nor sends
     bool gets_synced = true;   // as soon as it is a member
     bool gets_drained = true;  // as soon as it is leaving
     int resets = 0;
@@ -45,21 +45,21 @@ class Members {
   void Kill(uint16_t node) { nodes_[node] = {}; }
   void Work(uint16_t node, uint64_t iterations);
 
-  uint16_t max_members = 0;  // MembershipConfig's, of those that start from now on
+  uint16_t max_members = 0;  // MembershipConfig::max_members of nodes started from now on
 
-  // Whether a frame reaches a node; all do unless this is set. Every frame is one of the
-  // largest.
+  // Returns true if a frame reaches a node; unset: all frames arrive. Every frame counts as one
+  // of the largest.
   std::function<bool(uint16_t from, uint16_t to, FrameType type)> delivers;
 
-  // One tick of 1 ms: heartbeats are due every 8, silence is death after 60, and a
-  // node alone founds after 40. Checks what holds at any time (Check).
+  // Advances by 1 ms. Heartbeats are due every 8 ticks, the peer timeout is 60 and the bootstrap
+  // delay 40 ticks. Calls Check after view changes.
   void Tick();
   void Run(int ticks);
-  // All that run are synced members of one view that has nobody else.
+  // Returns true if all running nodes are synced members of one view that has no other members.
   bool Agree();
-  // For people: who is in which view.
+  // Each node's view, in readable form.
   std::string Describe() const;
-  // The bytes of the last frame of a type that a node has sent.
+  // The last frame of each type that a node has sent.
   std::map<std::pair<uint16_t, FrameType>, std::vector<std::byte>> last;
   void Give(uint16_t to, const std::vector<std::byte>& frame);
 
@@ -71,8 +71,8 @@ class Members {
 
   std::vector<Node> nodes_;
   int64_t tick_ = 0;
-  // By those who formed them, in which life: one that has forgotten all may name its
-  // views as it did before.
+  // Views by id and by their coordinator's incarnation: a coordinator that has lost its memory
+  // may use view ids again.
   std::map<std::pair<ViewId, uint32_t>, std::vector<Member>> committed_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using test::Members;
 
-// All started at once, in one view.
+// Nodes that started at the same time and are in one view.
 std::unique_ptr<Members> Agreed(uint16_t count) {
   auto members = std::make_unique<Members>(count);
   members->StartAll();
@@ -21,7 +21,7 @@ std::unique_ptr<Members> Agreed(uint16_t count) {
   return members;
 }
 
-// Nodes below `border` and the others do not hear each other.
+// Drops frames between nodes below `border` and the others.
 auto Divided(uint16_t border) {
   return
       [border](uint16_t from, uint16_t to, FrameType) { return (from < border) == (to < border); };
@@ -62,7 +62,7 @@ TEST(Membership, LetsNodesBeyondTheMostMembersWaitUntilThereIsRoom) {
   EXPECT_TRUE(m.view(0).Find(waiting));
 }
 
-// It could not pass the view on.
+// The node could not forward such a view.
 TEST(Membership, DoesNotUnderstandAViewOfMoreThanTheMostMembers) {
   auto m = Agreed(3);
   m->Run(20);
@@ -147,7 +147,7 @@ TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
   m.Start(1, 5);
   m.delivers = [](uint16_t from, uint16_t, FrameType) { return from == 0; };
   m.Run(20);
-  const auto late = m.last[{1, FrameType::kHeartbeat}];  // it wished to join
+  const auto late = m.last[{1, FrameType::kHeartbeat}];  // a request to join
   m.Start(1, 1000);
   m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
     if (to == 0 && type == FrameType::kHeartbeat) m[0].inbox.push_back(late);
@@ -155,14 +155,14 @@ TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
   };
   for (int i = 0; i < 200; ++i) {
     m.Tick();
-    // The late one comes last, every time.
+    // The late frame arrives last in every tick.
     if (!m[0].inbox.empty()) m[0].inbox.push_back(late);
   }
   EXPECT_TRUE(m.Agree());
   EXPECT_TRUE(m.view(0).Has(1, 1000));
 }
 
-// As when all machines are suspended: what was not heard meanwhile says nothing.
+// As after a suspension of all machines: missing frames prove nothing.
 TEST(Membership, DropsNobodyAfterAllStoodStill) {
   auto m = Agreed(4);
   const ViewId before = m->view(0).id;
@@ -190,7 +190,7 @@ TEST(Membership, SurvivesACoordinatorThatDiesBetweenProposalAndCommit) {
     return !(to == 0 && type == FrameType::kAccept);
   };
   m->Kill(3);
-  m->Run(75);  // node 0 has proposed to go on without it, the others have promised
+  m->Run(75);  // node 0 has proposed a view without node 3, the others have promised
   ASSERT_EQ(m->view(1).members.size(), 4u);
   ASSERT_TRUE((m->last.count({1, FrameType::kAccept})));
   m->Kill(0);
@@ -208,7 +208,7 @@ TEST(Membership, SurvivesACoordinatorThatCommitsAndIsNotHeardOfAgain) {
   };
   m->Kill(3);
   m->Run(400);
-  // Node 0 is in a view whose other members have never been told.
+  // Node 0 is in a view that its other members have never received.
   m->delivers = nullptr;
   m->Run(400);
   EXPECT_TRUE(m->Agree());
@@ -253,8 +253,8 @@ TEST(Membership, IsLeftAtOnceByTheLastOne) {
   EXPECT_TRUE(m->of(0).left());
 }
 
-// Nodes 0 and 1 do not hear each other, node 2 hears both: the one that comes first
-// decides, and the other one can not drop it.
+// Nodes 0 and 1 receive no frames from each other, node 2 receives both. The lower id decides;
+// node 1 cannot exclude node 0.
 TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
   auto m = Agreed(3);
   m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from + to != 1; };
@@ -269,8 +269,9 @@ TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
   EXPECT_EQ(m->view(1).members.size(), 3u);
 }
 
-// Node 1 does not hear node 0, which hears it: node 2, which hears both, does not let
-// node 1 drop the one that comes before it. Node 0 drops node 1 when that has reported it.
+// Node 1 receives no frames from node 0, but node 0 receives those of node 1. Node 2 receives
+// both and prevents node 1 from excluding the lower id. Node 0 excludes node 1 after node 1's
+// report.
 TEST(Membership, LetsNobodyDropWhoComesFirstAndLives) {
   auto m = Agreed(3);
   const ViewId before = m->view(0).id;
@@ -287,8 +288,8 @@ TEST(Membership, LetsNobodyDropWhoComesFirstAndLives) {
   EXPECT_TRUE(m->Agree());
 }
 
-// Node 0 forgets which views it has formed. The ones that it forms now have other
-// names, so that nobody takes the old ones for what came before them.
+// Node 0 loses its list of views. Its new views have other ids, so that no node takes the old
+// views for their predecessors.
 TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
   auto m = Agreed(2);
   const ViewId before = m->view(1).id;
@@ -301,10 +302,10 @@ TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
   m->delivers = nullptr;
   m->Run(200);
   EXPECT_TRUE(m->Agree());
-  EXPECT_EQ((*m)[1].resets, 1);  // when it joined: the view that went on was its own
+  EXPECT_EQ((*m)[1].resets, 1);  // when it joined: its own view continued
 }
 
-// Beginning anew counts incarnations up; a start counts starts.
+// A reset increments the incarnation, so that a restarted node may begin with a smaller one.
 TEST(Membership, TakesALaterIncarnationThanTheOthersKnowOf) {
   auto m = Agreed(3);
   for (int i = 0; i < 3; ++i) {
@@ -333,11 +334,11 @@ TEST(Membership, BecomesOneAgainAfterTwoCoordinatorsHaveGoneTheirWays) {
   m->delivers = nullptr;
   m->Run(400);
   EXPECT_TRUE(m->Agree());
-  // As much work on both sides: the larger one goes on.
+  // Both sides have done equal work: the larger one continues.
   for (int i = 0; i < 5; ++i) EXPECT_EQ((*m)[i].resets, i < 2 ? 1 : 0);
 }
 
-// A proposal to node 2 by another node, of the members that there are.
+// A proposal to node 2 by another node, with the members of node 2's view.
 std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
   View view = m.view(2);
   view.id = id;
@@ -352,7 +353,7 @@ std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
   return test::Framed(header, payload);
 }
 
-// What node 2 has accepted last.
+// The view that node 2 accepted last.
 ViewId Accepted(Members& m) {
   const auto& frame = m.last[{2, FrameType::kAccept}];
   return {Get<uint32_t>(frame.data(), kFrameHeaderBytes),
@@ -386,7 +387,7 @@ TEST(Membership, AcceptsOnlyWhatFollowsTheViewThatItIsIn) {
   EXPECT_EQ(Accepted(*m), before);
 }
 
-// What it had sent may have been lost with a master that is not in the new view.
+// Its last diffs may be lost with a master that is not in the new view.
 TEST(Membership, IsDrainedAnewInEveryView) {
   auto m = std::make_unique<Members>(3);
   for (uint16_t node = 0; node < 2; ++node) m->Start(node);
@@ -397,7 +398,7 @@ TEST(Membership, IsDrainedAnewInEveryView) {
   };
   m->of(1).Leave();
   m->Run(20);
-  ASSERT_EQ(m->of(1).role(), Role::kLeaving);  // and drained, as nobody knows
+  ASSERT_EQ(m->of(1).role(), Role::kLeaving);  // and drained, which no other node knows
   const ViewId before = m->view(1).id;
   (*m)[1].gets_drained = false;
   m->Start(2);
@@ -409,8 +410,8 @@ TEST(Membership, IsDrainedAnewInEveryView) {
   EXPECT_FALSE(m->of(1).left());
 }
 
-// Node 1 is dropped by node 2, has done more work than node 0 has, and that more than
-// node 2 knows of: each would rather join another, around in a circle.
+// Node 2 excludes node 1. Node 1 has done more work than node 0, and node 0 more than node 2
+// knows of. Each node prefers to join another one, in a cycle.
 TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
   auto m = Agreed(3);
   m->delivers = Divided(1);
@@ -431,7 +432,7 @@ TEST(Membership, FindsOneViewWhenEachWouldRatherJoinAnother) {
   EXPECT_TRUE(m->Agree()) << m->Describe();
 }
 
-// A heartbeat of a node in no view that wishes to join `target`.
+// A heartbeat of a node without a view that asks to join `target`.
 std::vector<std::byte> Intent(uint16_t node, uint32_t incarnation, ViewId target) {
   std::vector<std::byte> payload(32 + ViewBytes(View{}));
   Put<uint8_t>(payload.data(), 0, static_cast<uint8_t>(NodeStatus::Intent::kJoin));
@@ -446,8 +447,8 @@ std::vector<std::byte> Intent(uint16_t node, uint32_t incarnation, ViewId target
   return test::Framed(header, payload);
 }
 
-// Of the ancestors of its view the next one forgets the last; who asked for that would not
-// know what it is asked to join, and a proposal that names it would wait for it for ever.
+// The next view drops the oldest ancestor of the current one. A node that asked to join that
+// ancestor would not recognise the next view, and a proposal with that node would wait forever.
 TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   auto m = Agreed(3);
   for (uint32_t incarnation = 2; m->view(0).ancestors.size() < View::kAncestors; ++incarnation) {
@@ -472,7 +473,7 @@ TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
   EXPECT_TRUE(proposes(view.ancestors[View::kAncestors - 2]));
 }
 
-// Node 3 hears all but what is proposed to it.
+// Node 3 receives all frames except proposals.
 TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
   Members m(4);
   bool deaf = true;
@@ -494,7 +495,7 @@ TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
   EXPECT_TRUE(m.Agree()) << m.Describe();
 }
 
-// Lives, deaths, losses and divisions at random, and peace in the end.
+// Random restarts, crashes, loss and partitions; at the end all nodes must agree.
 void Wander(uint64_t seed, uint64_t run) {
   Rng rng(seed, {1, run});
   const uint16_t count = static_cast<uint16_t>(2 + rng.Below(5));
@@ -530,8 +531,8 @@ void Wander(uint64_t seed, uint64_t run) {
   EXPECT_TRUE(m.Agree()) << "run " << run << m.Describe();
 }
 
-// Members checks, whenever a node changes its view, that whoever formed it was there
-// first, that all agree on who is in it, and that it names the node.
+// The harness checks every view change: the coordinator installed the view first, all members
+// agree on it, and it contains the node.
 TEST(Membership, NobodyIsEverInAViewThatWasNotAgreedOn) {
   for (uint64_t run = 0; run < 150 && !HasFatalFailure(); ++run) Wander(test::Seed(), run);
 }

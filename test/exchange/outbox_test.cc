@@ -20,7 +20,7 @@ FrameHeader HeaderOf(uint32_t chunk, uint32_t length) {
   return header;
 }
 
-// Posts a frame whose payload is its chunk's number, over and over.
+// Posts a frame whose payload bytes all equal the chunk's number.
 void PostOne(Outbox* outbox, uint32_t chunk) {
   const uint32_t slot = outbox->Take(Outbox::Use::kRest);
   memset(outbox->payload(slot), static_cast<int>(chunk), kPayload);
@@ -49,7 +49,7 @@ TEST(Outbox, HandsFramesOutInTheOrderOfPostingHoweverTheyAreReleased) {
       EXPECT_EQ(ChunkOf(out[i]), drained % 200);
       under_way.push_back(out[i].slot);
     }
-    // The last one first: transports finish in any order.
+    // In reverse order: transports finish in any order.
     for (; under_way.size() > static_cast<size_t>(round) % 3; under_way.pop_back()) {
       outbox.Release(under_way.back());
     }
@@ -74,7 +74,7 @@ TEST(Outbox, CountsItsSlots) {
   EXPECT_EQ(outbox.free(), kSlots);
 }
 
-// Each takes what it can get, and finds room whatever the others have taken.
+// Each use may fill its share, and the others still find room.
 TEST(Outbox, KeepsRoomForEachUseHoweverManySlotsTheOthersHold) {
   using Use = Outbox::Use;
   for (const size_t slots : {8, 13, 256}) {
@@ -89,14 +89,14 @@ TEST(Outbox, KeepsRoomForEachUseHoweverManySlotsTheOthersHold) {
       while (outbox.Room(second) > 0) taken.push_back(outbox.Take(second));
       EXPECT_EQ(taken.size(), slots * 7 / 8);
       EXPECT_GE(outbox.Room(Use::kRest), slots / 8);
-      // Who gives slots back finds them again.
+      // Released slots are available again.
       for (size_t i = 0; i < most; ++i) outbox.Release(taken[i]);
       EXPECT_EQ(outbox.Room(first), most);
     }
   }
 }
 
-// A transport that takes fewer frames than there are slots gets as many of both kinds.
+// A transport that accepts fewer frames than there are slots gets equal numbers of both kinds.
 TEST(Outbox, LeavesPositionsRoomBesideDiffsThatComeFirst) {
   using Use = Outbox::Use;
   Outbox outbox(256, kAckBytes, kPayload);
@@ -107,7 +107,7 @@ TEST(Outbox, LeavesPositionsRoomBesideDiffsThatComeFirst) {
   EXPECT_EQ(outbox.Room(Use::kPosition), 128u);
   outbox.ShareEvenly(false);
   EXPECT_EQ(outbox.Room(Use::kDiff), 64u);
-  // Taken before, they are more than there may be now.
+  // The diffs taken before exceed the new limit.
   while (outbox.Room(Use::kDiff) > 0) diffs.push_back(outbox.Take(Use::kDiff));
   outbox.ShareEvenly(true);
   EXPECT_EQ(outbox.Room(Use::kDiff), 0u);

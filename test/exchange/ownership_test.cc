@@ -64,9 +64,9 @@ TEST(Ownership, IsNobodysWhileNobodyIsSynced) {
   for (const uint16_t owner : Owners(view, 10)) EXPECT_EQ(owner, kNoNode);
 }
 
-// Plain rendezvous hashing moves the chunks of the one that leaves and no others. The
-// bound on a share moves some more: those that had been turned away from a full member
-// and those that now are. They stay below a quarter of all, whatever the numbers.
+// Plain rendezvous hashing moves only the chunks of the leaving member. The bound on a member's
+// share moves more: chunks that a full member had turned away, and chunks that one turns away
+// now. These stay below a quarter of all chunks.
 TEST(Ownership, MovesFewChunksButThoseOfTheMemberThatLeaves) {
   for (const uint16_t nodes : {3, 5, 8, 16, 40}) {
     for (const size_t chunks : {200, 1000}) {

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// What is estimated of `values` as a codec carries them.
+// The estimate for `values` after encoding.
 float Estimate(Codec codec, const std::vector<float>& values, float scale = 0) {
   const auto count = static_cast<int64_t>(values.size());
   std::vector<std::byte> out(MaxPayloadBytes(count));

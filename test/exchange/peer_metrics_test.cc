@@ -15,7 +15,7 @@ using test::ExchangeHarness;
 using test::FrameBytes;
 using test::kTickNs;
 
-// Chunks 0, 1, 2 are node 1's, 3 and 4 are node 2's, 5 is this node's, node 0's.
+// Node 1 owns chunks 0, 1 and 2, node 2 owns 3 and 4, this node (0) owns 5.
 ChunkTable SixChunks() {
   ChunkTable table(6, 3);
   for (uint32_t chunk = 0; chunk < 6; ++chunk) {
@@ -36,7 +36,7 @@ TEST(PeerMetrics, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
     EXPECT_NEAR(metrics.peer(1).sweeps, one, 1e-12);
     EXPECT_NEAR(metrics.peer(2).sweeps, two, 1e-12);
   };
-  take({0, 0, 0});  // one chunk, however often, is one chunk
+  take({0, 0, 0});  // repeated exchanges of a chunk count once
   expect(1.0 / 6, 1.0 / 3, 0);
   take({1, 2, 3});
   expect(4.0 / 6, 1, 0.5);
@@ -45,13 +45,13 @@ TEST(PeerMetrics, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
   metrics.SentPosition(&table.chunks[5]);
   expect(1, 4.0 / 3, 1);
   metrics.SentPosition(&table.chunks[5]);
-  take({2});  // node 1's second sweep has had it
+  take({2});  // node 1's second sweep already contains it
   expect(4.0 / 3, 4.0 / 3, 1);
   for (int sweep = 0; sweep < 10; ++sweep) {
     for (uint32_t chunk = 0; chunk < 5; ++chunk) take({chunk});
     metrics.SentPosition(&table.chunks[5]);
   }
-  // In the first of the ten, the sweep that had chunks 2 and 5 already took four more.
+  // In the first of the ten, the sweep that already had chunks 2 and 5 took four more.
   expect((8 + 5 + 9 * 6) / 6.0, 10 + 4.0 / 3, 11);
 }
 
@@ -63,7 +63,7 @@ TEST(PeerMetrics, BeginPeersSweepsAnewWhenTheirChunksChange) {
   table.chunks[2].owner = 2;
   metrics.BeginSweeps(&table, false);
   EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3, 1e-12);
-  metrics.TookPosition(&table.chunks[0]);  // again; of the whole sweep it is known
+  metrics.TookPosition(&table.chunks[0]);  // repeated; the total sweep already contains it
   EXPECT_NEAR(metrics.sweeps(), 1.0 / 6, 1e-12);
   metrics.TookPosition(&table.chunks[1]);
   EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3 + 1, 1e-12);
@@ -72,7 +72,7 @@ TEST(PeerMetrics, BeginPeersSweepsAnewWhenTheirChunksChange) {
   EXPECT_NEAR(metrics.sweeps(), 5.0 / 6, 1e-12);
 }
 
-// Sees what passes between three nodes that lose frames, and compares at the end.
+// Counts the frames between three nodes with loss and compares at the end.
 TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
   ExchangeHarness x({.nodes = 3});
   struct Traffic {
@@ -96,7 +96,7 @@ TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
     for (const size_t node : {0, 1, 2}) x.Add(node, (7 * tick + 20 * node) % 60, 1);
     x.Tick();
   }
-  // What is under way arrives, and nothing new is said.
+  // Delivers the frames in flight; no new frames are sent.
   std::vector<std::span<const std::byte>> last;
   for (size_t node = 0; node < 3; ++node) {
     last.clear();
@@ -140,7 +140,7 @@ TEST(PeerMetrics, CountDamagedFramesToNoPeer) {
   FrameBytes frame = x.ForgeDiff(1, 0, x.ChunkOf(0), 1, std::vector<float>(10, 2.0f));
   const uint64_t before = x.exchange(0).metrics().peer(1).frames_in;
   x.Give(0, frame);
-  x.Give(0, frame);  // a repeat
+  x.Give(0, frame);  // a duplicate
   frame.data()[70] ^= std::byte{1};
   x.Give(0, frame);
   const PeerStats peer = x.exchange(0).metrics().peer(1);
@@ -166,7 +166,7 @@ TEST(PeerMetrics, MeasureARoundTripFromTheFirstSendingToTheAnswer) {
     }
     const bool acknowledges =
         frame.header.type == FrameType::kPosition && TestBit(frame.acks, 1) && answered < 0;
-    if (acknowledges) answered = x.now() + kTickNs;  // when it arrives
+    if (acknowledges) answered = x.now() + kTickNs;  // arrival time
     return true;
   };
   x.Add(1, chunk * 10, 1);

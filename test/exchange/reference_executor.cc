@@ -48,14 +48,14 @@ uint8_t DecodeSparse(const std::byte* in, size_t bytes, std::vector<float>* d) {
 }  // namespace
 
 float NearestBfloat16(float x) {
-  // The two neighbours, by cutting and by one more step away from zero.
+  // The two neighbours: truncated, and one step farther from zero.
   uint32_t bits;
   memcpy(&bits, &x, 4);
   const uint32_t below_bits = bits & 0xffff0000u, above_bits = below_bits + 0x10000u;
   float below, above;
   memcpy(&below, &below_bits, 4);
   memcpy(&above, &above_bits, 4);
-  // Beyond the largest, the next step would be 2^128.
+  // The successor of the largest finite value would be 2^128.
   const double next = std::isfinite(above) ? above : std::copysign(std::ldexp(1.0, 128), x);
   const double down = std::fabs(double{x} - below), up = std::fabs(next - double{x});
   if (down != up) return down < up ? below : above;

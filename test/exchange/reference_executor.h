@@ -1,6 +1,6 @@
-// The operations of exchange/kernels/chunk_op.h, element by element, written from its
-// equations and from the payload grammar of codec.h without any of their code: what
-// the vector code must equal bit by bit.
+// Reference for the operations of exchange/kernels/chunk_op.h: element by element, written from
+// its equations and from the payload grammar of codec.h, without sharing code. The vector code
+// must produce the same bits.
 #ifndef MILLRACE_TEST_EXCHANGE_REFERENCE_EXECUTOR_H_
 #define MILLRACE_TEST_EXCHANGE_REFERENCE_EXECUTOR_H_
 
@@ -11,7 +11,7 @@
 
 namespace millrace::test {
 
-// Additive unless told otherwise.
+// Additive by default.
 struct ReferenceRule {
   bool zero_changes_nothing = true;
   std::function<float(float)> offer = [](float u) { return u; };
@@ -20,21 +20,21 @@ struct ReferenceRule {
                                                                   uint32_t) { return w + d; };
 };
 
-// The bfloat16 nearest to x, as a float; ties to the even one.
+// The bfloat16 nearest to x, as a float; ties to even.
 float NearestBfloat16(float x);
-// x / scale rounded to the nearest whole number, ties to even, within +-127.
+// x / scale rounded to the nearest integer, ties to even, clamped to +-127.
 int NearestLevel(float x, float scale);
 
-// What an encoded diff is.
+// An encoded diff.
 struct ReferencePayload {
   Codec codec = Codec::kFloat32;
   float scale = 0;
   std::vector<std::byte> bytes;
 };
 
-// `d` holds values that the codec can represent.
+// `d` must hold values that the codec can represent.
 ReferencePayload ReferenceEncode(Codec codec, const std::vector<float>& d, float scale);
-// Fills `d`, whose size is that of the chunk; returns 0, kMalformed or kNonFinite.
+// Fills `d`, whose size is that of the chunk. Returns 0, kMalformed or kNonFinite.
 uint8_t ReferenceDecode(Codec codec, const std::byte* in, size_t bytes, std::vector<float>* d);
 
 class ReferenceExecutor : public ChunkExecutor {
@@ -46,7 +46,8 @@ class ReferenceExecutor : public ChunkExecutor {
 
  private:
   void RunOne(ChunkOp* op);
-  // Rounds what is offered to what travels: 0 for what has no finite value.
+  // Rounds offers to values that the codec represents; an offer without a finite value becomes
+  // 0.
   void Round(Codec codec, std::vector<float>* offers, float* scale) const;
   void Move(ChunkOp* op, const float* position, bool take, bool acknowledged);
   void Write(Codec codec, const std::vector<float>& d, ChunkOp* op);

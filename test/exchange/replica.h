@@ -1,4 +1,4 @@
-// A replica for tests: its arrays lie at odd addresses between guards.
+// A test replica whose arrays lie between guards at addresses with minimum alignment.
 #ifndef MILLRACE_TEST_EXCHANGE_REPLICA_H_
 #define MILLRACE_TEST_EXCHANGE_REPLICA_H_
 
@@ -24,8 +24,8 @@ inline std::vector<Simd> SupportedSimd() {
 inline constexpr Codec kAllCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8,
                                        Codec::kSparse};
 
-// Memory whose first byte has the alignment of a float and no more, between guards
-// that Intact() looks at.
+// Memory whose first byte is aligned to a float and no more, between guards that Intact()
+// checks.
 class Guarded {
  public:
   explicit Guarded(int64_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard + 64, kFill) {
@@ -36,7 +36,7 @@ class Guarded {
   const std::byte* data() const { return memory_.data() + shift_; }
   float* floats() { return reinterpret_cast<float*>(data()); }
   int64_t bytes() const { return bytes_; }
-  // Nothing has changed around it; with `from`, nothing from that byte on either.
+  // Returns true if the guards are unchanged; with `from`, also all bytes from that offset on.
   bool Intact(int64_t from = -1) const {
     const int64_t end = shift_ + (from < 0 ? bytes_ : from);
     for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()); ++i) {
@@ -84,7 +84,7 @@ struct Replica {
   ReplicaArrays arrays;
 };
 
-// Values of all magnitudes that weights have, and some that they rarely have.
+// Values of all usual magnitudes, and some rare ones.
 inline float AnyValue(Rng* rng) {
   switch (rng->Below(8)) {
     case 0:
@@ -100,7 +100,7 @@ inline float AnyValue(Rng* rng) {
   }
 }
 
-// Weights that moved away from their base, by about `step`; nothing is pending.
+// Moves the weights away from their base by about `step`; no diff is pending.
 inline void Scatter(Replica* replica, float step, Rng* rng) {
   for (int64_t i = 0; i < replica->arrays.size; ++i) {
     replica->arrays.base[i] = rng->Gaussian();

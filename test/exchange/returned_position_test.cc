@@ -1,5 +1,5 @@
-// What a takeover brings into the weights counts as a merge, as a position or a diff does:
-// a tree of segments passes on what was merged, and looks at these counts for it.
+// A position restored by a takeover counts as a merge, like a received position or diff. A tree
+// of segments relies on these counts to propagate progress.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// The node that masters the first chunk once `gone` is no member any more.
+// The node that masters the first chunk when `gone` is no longer a member.
 uint16_t HeirOf(ExchangeHarness& nodes, uint16_t gone) {
   View rest = nodes.exchange(0).view();
   rest.members.erase(rest.members.begin() + gone);
@@ -35,7 +35,7 @@ TEST(ReturnedPosition, CountsAsAMerge) {
   const uint64_t before = stats.merges();
   ASSERT_EQ(nodes[heir].weights[0], 0);
   nodes.Settle();
-  EXPECT_EQ(nodes[heir].weights[0], 1);  // the third node had the position, and returned it
+  EXPECT_EQ(nodes[heir].weights[0], 1);  // the third node had the position and returned it
   EXPECT_EQ(stats.merges(), before + 1);
 }
 

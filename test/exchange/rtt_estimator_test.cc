@@ -1,4 +1,4 @@
-// How long an exchange waits for answers, by those that came.
+// Retransmit timeouts derived from observed replies.
 #include "exchange/protocol/rtt_estimator.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000, kLeast = 20 * kMs;
 
-// Twenty answers a round trip, 10 ms each but for the last, which took 40: mean and deviation
-// of the twenty would forget it before the next one comes.
+// Twenty replies per 40 ms: nineteen after 10 ms, the last after 40 ms. The mean and deviation
+// of all samples would decay before the next long one.
 TEST(RetransmitTimer, WaitsForTheLongestOfEachRound) {
   RetransmitTimer trip;
   for (int round = 0; round < 100; ++round) {
@@ -29,7 +29,7 @@ TEST(RetransmitTimer, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
   for (int i = 0; i < 50; ++i) trip.Sample(i * kMs, kMs);
   EXPECT_EQ(trip.Timeout(kLeast), kLeast);
   trip.TimedOut(100 * kMs, kLeast);
-  trip.TimedOut(101 * kMs, kLeast);  // of the same silence
+  trip.TimedOut(101 * kMs, kLeast);  // same timeout period
   EXPECT_EQ(trip.Timeout(kLeast), 2 * kLeast);
   trip.TimedOut(140 * kMs, 2 * kLeast);
   EXPECT_EQ(trip.Timeout(kLeast), 4 * kLeast);
@@ -42,7 +42,7 @@ TEST(MasterReplies, TellByHowMuchADifferenceIsOvertaken) {
   master.Answered(70 * kMs, 50 * kMs, 50 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
   EXPECT_EQ(master.Overtaken(60 * kMs), -10 * kMs);
-  // One that was sent before it changes nothing, nor does it matter which time was answered.
+  // A reply to an earlier diff changes nothing, whichever of its transmissions is answered.
   master.Answered(80 * kMs, 40 * kMs, 40 * kMs);
   master.Answered(90 * kMs, 45 * kMs, 85 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
@@ -50,7 +50,7 @@ TEST(MasterReplies, TellByHowMuchADifferenceIsOvertaken) {
   EXPECT_EQ(master.Overtaken(20 * kMs), 45 * kMs);
 }
 
-// Each of two chunks has its answer when a sweep comes by: one of them 60 ms later.
+// Most replies come after 5 ms. Every 60 ms one reply comes 60 ms behind a diff sent later.
 TEST(MasterReplies, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
   MasterReplies master;
   EXPECT_EQ(master.UsuallyOvertaken(kLeast), kLeast);
@@ -82,7 +82,8 @@ TEST(MasterReplies, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
   EXPECT_EQ(Tries(&master, 170 * kMs, 40 * kMs), 32);
 }
 
-// What is answered at once shows that nothing is wrong; the next silence begins with a few.
+// Prompt replies show that the master responds; the next timeout period starts with few probes
+// again.
 TEST(MasterReplies, BeginEachSilenceWithAFewTrials) {
   MasterReplies master;
   EXPECT_EQ(Tries(&master, 0, 20 * kMs), 8);
@@ -91,7 +92,7 @@ TEST(MasterReplies, BeginEachSilenceWithAFewTrials) {
   EXPECT_EQ(Tries(&master, 2000 * kMs, 20 * kMs), 8);
 }
 
-// A diff waited for a takeover; that its answer took long says nothing of the next ones.
+// The reply to a diff that waited for a takeover is no sample for later diffs.
 TEST(MasterReplies, DoNotMeasureWhatWasSentBeforeItBecameMaster) {
   MasterReplies master;
   master.Answered(60 * kMs, 50 * kMs, 50 * kMs);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kRoundNs = 1'000'000;
 
-// How often each chunk is sent in `rounds` rounds, where chunk i makes rates[i] of progress a
+// How often each chunk is sent in `rounds` rounds if chunk i makes rates[i] of progress per
 // round.
 std::vector<int> Sent(SendPriority* priority, const std::vector<float>& rates, int rounds) {
   std::vector<int> sent(rates.size());
@@ -41,7 +41,7 @@ TEST(SendPriority, SendsByTheRootOfTheRate) {
   const std::vector<int> sent = Sent(&priority, {1, 0.25f, 0.1f}, 1200);
   EXPECT_EQ(sent[0], 1200);
   EXPECT_NEAR(sent[1], 600, 10);
-  // 0.32 of the rounds, as credit beyond a turn is not kept: in every fourth.
+  // 0.32 per round; but credit beyond one turn is dropped, so that it is every fourth round.
   EXPECT_NEAR(sent[2], 300, 10);
 }
 

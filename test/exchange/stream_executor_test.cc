@@ -1,6 +1,5 @@
-// Whose memory is what and when: operations put together into launches, their order, their
-// way through staging, and what becomes of them when the device fails. On an emulated stream
-// whose kernels run when the test says so.
+// Stream executor: batching of operations into launches, their order, staging, buffer ownership
+// and device failures. Uses an emulated stream whose kernels run when the test advances it.
 #include "exchange/kernels/stream_executor.h"
 
 #include <sys/mman.h>
@@ -22,7 +21,7 @@ using test::Replica;
 
 constexpr int64_t kFloats = 20;
 
-// An executor on a replica of chunks of kFloats, and its stream.
+// An executor on a replica with chunks of kFloats, and its stream.
 struct Machine {
   explicit Machine(const StreamLimits& limits, const EmulatedStreamOptions& options = {},
                    int64_t chunks = 8)
@@ -49,7 +48,7 @@ class Merges {
     ops_[i].in = reinterpret_cast<const std::byte*>(values_[i].data());
     return ops_[i];
   }
-  // What a transport does with a buffer that has come back to it.
+  // Simulates a transport that reuses a returned buffer.
   void Overwrite(size_t i) {
     std::fill(values_[i].begin(), values_[i].end(), std::numeric_limits<float>::quiet_NaN());
   }
@@ -106,7 +105,7 @@ TEST(StreamExecutor, CopiesWhatTheDeviceWillNotShare) {
   EXPECT_EQ(machine.executor->copied_bytes(), 4u * kFloats);
 }
 
-// The same pages under two addresses, of which the host's may not be touched.
+// The same pages at two addresses; the host address is inaccessible.
 TEST(StreamExecutor, GivesKernelsTheAddressByWhichTheyReachSharedMemory) {
   const int fd = memfd_create("millrace_test", 0);
   ASSERT_GE(fd, 0);
@@ -149,7 +148,7 @@ TEST(StreamExecutor, ReturnsABufferOnlyWhenTheKernelThatReadsItHasEnded) {
     machine.stream->Advance();
     ASSERT_EQ(machine.executor->Reclaim(), done);
     for (uint64_t i = done - 2; i < done; ++i) merges.Overwrite(i);
-    EXPECT_EQ(machine.executor->Reclaim(), done);  // once and for all
+    EXPECT_EQ(machine.executor->Reclaim(), done);  // each completion counts once
   }
   for (uint32_t chunk = 0; chunk < 6; ++chunk) EXPECT_EQ(machine.weight(chunk), 1);
   machine.executor->Finish();
@@ -163,7 +162,7 @@ TEST(StreamExecutor, WaitsForTheOldestLaunchWhenAllAreUnderWay) {
   machine.executor->Start(merges.ops().first(2));
   EXPECT_EQ(machine.stream->waits, 0);
   machine.executor->Start(merges.ops().subspan(2));
-  // One of the three is always being filled.
+  // One of the three launches is always being filled.
   EXPECT_EQ(machine.stream->launched(), 5u);
   EXPECT_EQ(machine.stream->run(), 3u);
   EXPECT_EQ(machine.executor->Reclaim(), 3u);
@@ -172,8 +171,8 @@ TEST(StreamExecutor, WaitsForTheOldestLaunchWhenAllAreUnderWay) {
   EXPECT_EQ(machine.weight(0), 5);
 }
 
-// At random: operations start, kernels end, buffers come back and are used again at once.
-// Whatever comes back early makes sums wrong.
+// Random order of starting operations, finishing kernels and reusing returned buffers. A buffer
+// returned too early makes sums wrong.
 TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
   Rng rng(test::Seed(), {1});
   for (const uint32_t launches : {1u, 2u, 4u, 8u}) {
@@ -189,7 +188,7 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
       for (int step = 0; step < 3000; ++step) {
         uint64_t count = rng.Below(6);
         count = std::min(count, kBuffers - (lent - returned));
-        count = std::min(count, kBuffers - lent % kBuffers);  // in one piece
+        count = std::min(count, kBuffers - lent % kBuffers);  // contiguous
         for (uint64_t i = 0; i < count; ++i) {
           const auto chunk = static_cast<uint32_t>(rng.Below(8));
           const auto value = static_cast<float>(rng.Below(7));
@@ -216,12 +215,12 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
 }
 
 TEST(StreamExecutor, CarriesOutWhatIsAskedOfOneChunkInOrder) {
-  // Chains of one launch run in any order, lanes too.
+  // Chains of one launch run in any order, as do lanes.
   for (const uint32_t launch_ops : {1u, 2u, 100u}) {
     Machine machine({.launch_ops = launch_ops}, {.lanes = 5, .seed = test::Seed()});
     Merges merges(6);
     std::vector<float> seen(2 * kFloats);
-    // 1e8 + 1 is 1e8: the order shows.
+    // 1e8 + 1 equals 1e8 in float32, so that the result depends on the order.
     merges.Set(0, 4, 1e8f);
     merges.Set(1, 4, 1);
     merges.Set(2, 4, -1e8f);
@@ -262,7 +261,8 @@ TEST(StreamExecutor, JudgesLengthsThatNoPayloadHas) {
     op.in = reinterpret_cast<const std::byte*>(longest.data());
     op.in_bytes = lengths[i];
   }
-  machine.executor->Run(merges.ops());  // reads nothing of the last: it is longer than any
+  // reads no byte of the last payload, which exceeds the maximum length
+  machine.executor->Run(merges.ops());
   for (const ChunkOp& op : merges.ops()) EXPECT_EQ(op.result, kMalformed);
   EXPECT_EQ(machine.weight(0), 0);
 }
@@ -320,7 +320,7 @@ TEST(KernelStreamRegistry, SaysWhatABuildLacks) {
 
 // ---- Under the exchange ----
 
-// Nodes whose replicas are on devices, beside one on the host; a third of the frames is lost.
+// Nodes with replicas on devices and one on the host; a third of the frames is lost.
 TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
   for (const Codec codec : test::kAllCodecs) {
     SCOPED_TRACE(static_cast<int>(codec));

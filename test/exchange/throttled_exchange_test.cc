@@ -1,4 +1,4 @@
-// Exchanges that cannot send all that there is to send.
+// Exchanges that have more to send than they may.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ void Throttle(ExchangeHarness& x) {
   for (size_t node = 0; node < x.size(); ++node) x.exchange(node).SetThrottled(true);
 }
 
-// Positions that node 0 sends in a few ticks, in each of which all of its weights change.
+// Positions that node 0 sends in four ticks; all its weights change in each tick.
 uint64_t PositionsWithoutAnswers(bool throttled) {
   auto joined = ExchangeHarness::Ready({.nodes = 2});
   ExchangeHarness& x = *joined;
@@ -46,7 +46,7 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
     if (view.header.type == FrameType::kPosition) ++positions[view.header.chunk];
     return true;
   };
-  // Either node makes a hundred times as much progress in every fifth chunk.
+  // Each node makes a hundred times as much progress in every fifth chunk.
   for (int tick = 0; tick < 600; ++tick) {
     for (size_t node : {0, 1}) {
       for (int64_t weight = 0; weight < 400; ++weight) {
@@ -57,7 +57,7 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
   }
   int often = 0, seldom = 0;
   for (int chunk = 0; chunk < 40; ++chunk) (chunk % 5 == 0 ? often : seldom) += positions[chunk];
-  EXPECT_GT(often * 4, seldom * 2);  // a quarter as many chunks; twice as often at least
+  EXPECT_GT(often * 4, seldom * 2);  // a quarter as many chunks, each at least twice as often
   EXPECT_GT(seldom, 32 * 10);
 }
 
@@ -96,8 +96,8 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
   EXPECT_EQ(x.positions_sent(0) - before, 12u);
 }
 
-// Diffs of one chunk are answered `ticks` later than those of the others, again and again. Returns
-// how many were sent again.
+// Repeatedly delays the answers to one chunk's diffs by `ticks` relative to the others. Returns
+// the number of diffs sent again.
 uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
   auto joined = ExchangeHarness::Ready({.nodes = 2});
   ExchangeHarness& x = *joined;
@@ -123,14 +123,14 @@ uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
   return x.exchange(1).stats().resends;
 }
 
-// Answers come in the order of progress, not in that of the diffs.
+// A throttled master answers in the order of progress, not of the diffs.
 TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
   EXPECT_GT(ResendsWithALateChunk(false, 16), 50u);
   EXPECT_LT(ResendsWithALateChunk(true, 16), 10u);
 }
 
-// Ticks until a node that starts late has all weights, where a tick has room for few frames and
-// progress is made in a tenth of the chunks.
+// Ticks until a node that starts late has all weights, with room for few frames per tick and
+// progress in a tenth of the chunks.
 int TicksToJoin(bool throttled) {
   ExchangeHarness x({.nodes = 3, .size = 2000, .chunk_floats = 10});
   x[2].stopped = true;
@@ -153,7 +153,7 @@ TEST(ThrottledExchange, LetsANodeInAsSoonAsAnother) {
   EXPECT_LE(TicksToJoin(true), TicksToJoin(false) + 10);
 }
 
-// Chunks of node 2 that have no other master yet, as nodes 0 and 1 see it.
+// Number of node 2's chunks without a new master yet, as nodes 0 and 1 see it.
 int WithoutMaster(ExchangeHarness& x) {
   int count = 0;
   for (size_t node : {0, 1}) {
@@ -164,7 +164,7 @@ int WithoutMaster(ExchangeHarness& x) {
   return count;
 }
 
-// Diffs and positions that always wait must hold up no takeover.
+// Waiting diffs and positions must not delay a takeover.
 TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
   auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
   ExchangeHarness& x = *joined;
@@ -186,7 +186,7 @@ TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
   EXPECT_LE(ticks, 300);
 }
 
-// Nor a diff that is to be sent again.
+// They must not delay a retransmitted diff either.
 TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
   auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
   ExchangeHarness& x = *joined;
@@ -218,7 +218,7 @@ TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
   EXPECT_LE(longest, 200);
 }
 
-// However long answers took while links were busy.
+// Regardless of the round trip times measured while links were busy.
 TEST(ThrottledExchange, FlushSendsAgainAtOnceWhatIsPending) {
   auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 600, .chunk_floats = 10});
   ExchangeHarness& x = *joined;

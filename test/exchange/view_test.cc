@@ -54,7 +54,7 @@ View WithMembers(std::vector<Member> members) {
 
 TEST(View, KeepsAllThatItHolds) {
   Rng rng(test::Seed(), {1});
-  View decoded = AnyView(&rng);  // what it held before does not matter
+  View decoded = AnyView(&rng);  // its previous content does not matter
   for (int i = 0; i < 500; ++i) {
     const View view = AnyView(&rng);
     ASSERT_TRUE(DecodeView(Encoded(view), kNodes, &decoded));

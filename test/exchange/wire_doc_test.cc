@@ -1,5 +1,5 @@
-// docs/wire.md against the program: the tables' places, the drop reasons, and every
-// byte of the examples.
+// Checks docs/wire.md: field offsets in the tables, the drop reasons, and every byte of the
+// examples.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,7 @@ struct Field {
   std::string value;
 };
 
-// Of an example; they follow each other without gaps to the frame's end.
+// The fields of an example. They must be contiguous up to the frame's end.
 std::vector<Field> Fields(const Section& section) {
   std::vector<Field> fields;
   size_t end = 0;
@@ -93,7 +93,7 @@ std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
           {"version", kFrameVersion}};
 }
 
-// The header's table, the example's table, its bytes and the program agree.
+// Checks that the header's table, the example's table, its bytes and the decoder agree.
 FrameView DecodeExample(const Section& section, const std::vector<Field>& fields) {
   FrameView frame;
   EXPECT_EQ(DecodeFrame(section.bytes, &frame), Drop::kNone);
@@ -110,7 +110,7 @@ FrameView DecodeExample(const Section& section, const std::vector<Field>& fields
     if (fields[i].name == "checksum") continue;
     EXPECT_EQ(read.at(fields[i].name), value);
   }
-  // And the program writes the same frame, checksum included.
+  // The encoder must write the same frame, checksum included.
   std::vector<std::byte> written(kFrameHeaderBytes + frame.acks.size());
   EncodeFrame(frame.header, frame.acks, frame.payload, written);
   written.insert(written.end(), frame.payload.begin(), frame.payload.end());

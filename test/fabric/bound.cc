@@ -18,8 +18,8 @@ SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, 
   const auto workers = static_cast<double>(members - 1);
   const double owned = static_cast<double>(cut.chunks) / static_cast<double>(members);
   const double others = static_cast<double>(cut.chunks) - owned;
-  // A position is one frame to send, or one to each of the others; a diff goes to one
-  // master, and a master gets as many as it has workers.
+  // A position is one multicast frame, or one frame per worker. A diff goes to one master, and a
+  // master receives one from each of its workers.
   const double sent =
       (cut.multicast ? owned : owned * workers) * position + answered * others * diff;
   const double received = others * position + answered * owned * workers * diff;

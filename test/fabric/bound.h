@@ -1,5 +1,5 @@
-// What a sweep costs at a port, by arithmetic: nothing of heartbeats, credits, or frames
-// that are sent again. To be compared with what a simulation finds.
+// Closed-form cost of a sweep at a port, without heartbeats and retransmissions. Tests compare
+// it with simulation results.
 #ifndef MILLRACE_TEST_FABRIC_BOUND_H_
 #define MILLRACE_TEST_FABRIC_BOUND_H_
 
@@ -12,31 +12,31 @@
 
 namespace millrace::fabric {
 
-// What travels.
+// The weights and their encoding on the wire.
 struct Partition {
   Wire wire;
-  int64_t chunks = 0, chunk_floats = 0;  // of the weights; of a chunk on the wire
+  int64_t chunks = 0, chunk_floats = 0;  // of all weights; of one chunk on the wire
   Codec codec = Codec::kFloat32;         // not sparse
   bool multicast = false;
 };
 
 struct SweepCost {
-  double sent = 0, received = 0;  // bytes
-  // With a credit for each frame, and a frame of its own that tells of each position which no
-  // diff answers. Fewer are needed, by the windows and by what comes together.
+  double sent = 0, received = 0;  // bytes of positions and diffs
+  // Upper bound: one credit per frame, and a separate acknowledgement frame for each position
+  // without a diff in reply. Windows and batched acknowledgements need fewer.
   double most_sent = 0, most_received = 0;
 };
 
-// Of one end of a segment of `members` nodes (2 at least) whose ids are below `max_nodes`, each
-// of which masters its share of the chunks: it takes a position of every chunk that others
-// master, and `answered` (0 to 1) of these positions are answered with a diff.
+// Cost at one end of a segment of `members` nodes (at least 2) with ids below `max_nodes`. Each
+// node masters an equal share of the chunks and takes one position of every other chunk. It
+// answers the share `answered` (0 to 1) of these positions with a diff.
 SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, double answered);
 
-// What all segments together cost the port that sends most, and the one that receives most.
+// Maximum over all ports of the cost of all their segments; each field is a separate maximum.
 SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answered);
 
-// The most sweeps per second that the slowest segment of a shape can make: that of the port
-// that has the most to do, if all segments make as many.
+// Upper bound on the sweeps per second of the slowest segment. The busiest port sets it, if all
+// segments make equally many sweeps.
 double MostSweeps(const Partition& cut, const Shape& shape, double answered,
                   const PortRates& rates);
 

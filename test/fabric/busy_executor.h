@@ -1,5 +1,5 @@
-// Solvers that are never behind: whenever the exchange is about to read a chunk, or to take
-// a difference of it, there is progress in it.
+// Simulates solvers that always have progress: adds some to a chunk whenever the exchange is
+// about to read the chunk or to take a diff of it.
 #ifndef MILLRACE_TEST_FABRIC_BUSY_EXECUTOR_H_
 #define MILLRACE_TEST_FABRIC_BUSY_EXECUTOR_H_
 
@@ -12,10 +12,10 @@
 namespace millrace::fabric {
 
 // Decorates another executor on the same arrays. Adds 1, a token, to the first weight of a
-// chunk, so that tokens can be counted wherever they end. Not thread-safe.
+// chunk, so that a test can count tokens on every node. Not thread-safe.
 class BusyExecutor : public ChunkExecutor {
  public:
-  // `busy` and `made` outlive this; `made` counts tokens.
+  // `busy` and `made` must outlive this object; `made` counts tokens.
   BusyExecutor(std::unique_ptr<ChunkExecutor> under, const bool* busy, uint64_t* made)
       : under_(std::move(under)), busy_(*busy), made_(*made) {}
 

@@ -1,13 +1,13 @@
-// Ports on one switch, as a matter of times and bytes.
+// Times and bytes of ports on one switch.
 //
-// A port sends at its own rate, one packet behind the other; a packet reaches the switch
-// when its last byte has left, and `latency_ns` later it stands in the queue of its output
-// port, which delivers at the rate of the port behind it. A multicast leaves the sender once
-// and stands in the queue of every port of its group at the same time: the switch copies at
-// full rate. Queues have no bound and nothing is lost, as where links hold their senders
-// back; how deep they became is counted.
+// A port sends packets one after the other at its own rate. A packet reaches the switch when its
+// last byte has left the sender. `latency_ns` later it enters the queue of its output port,
+// which delivers at the receiver's rate. A multicast leaves the sender once and enters the
+// queues of all ports of its group at the same time: the switch copies at full rate. Queues are
+// unbounded and lossless, as with link-level flow control; the fabric records their maximum
+// depth.
 //
-// Not thread-safe. All times in ns, from any origin, never falling.
+// Not thread-safe. All times in ns from an arbitrary origin, never decreasing.
 #ifndef MILLRACE_TEST_FABRIC_FABRIC_H_
 #define MILLRACE_TEST_FABRIC_FABRIC_H_
 
@@ -25,35 +25,37 @@ struct PortRates {
 
 struct PortCounts {
   uint64_t packets_out = 0, packets_in = 0;
-  int64_t bytes_out = 0, bytes_in = 0;  // that were given to it, or taken
-  int64_t deepest_queue_bytes = 0;      // of what the switch held for it at once
+  int64_t bytes_out = 0, bytes_in = 0;  // passed to Send or Multicast, and taken
+  int64_t deepest_queue_bytes = 0;      // maximum that the switch held for this port at once
 };
 
 class Fabric {
  public:
   Fabric(uint16_t ports, const PortRates& rates, int64_t latency_ns);
 
-  // A set of ports to multicast to; a port does not deliver to itself. Its number.
+  // Adds a set of ports to multicast to and returns its number. A port does not deliver to
+  // itself.
   int AddGroup(std::vector<uint16_t> ports);
 
-  // Puts a packet of `bytes` behind what `from` has to send. `cargo` is the caller's: it is
-  // handed out once at each port that the packet arrives at.
+  // Queues a packet of `bytes` at the sending port `from`. `cargo` is an opaque value of the
+  // caller; each destination port delivers it once.
   void Send(uint16_t from, uint16_t to, int64_t bytes, uint32_t cargo, int64_t now);
   void Multicast(uint16_t from, int group, int64_t bytes, uint32_t cargo, int64_t now);
-  // How long a port is busy with what it was given.
+  // Time in ns until the port has sent all that was queued.
   int64_t BacklogNs(uint16_t from, int64_t now) const;
 
-  // Whether a packet has arrived at `to` by `now`; takes the earliest.
+  // Takes the earliest packet that has arrived at `to` by `now`. Returns false if there is none.
   bool Take(uint16_t to, int64_t now, uint32_t* cargo);
-  // When the next packet arrives at `to` of those that are in its queue; INT64_MAX if none is.
+  // Arrival time of the next packet in the output queue of `to`; INT64_MAX if the queue is
+  // empty.
   int64_t NextArrival(uint16_t to) const {
     const std::deque<Arrival>& arrivals = ports_[to].arrivals;
     return arrivals.empty() ? INT64_MAX : arrivals.front().at;
   }
-  // When the next thing happens that is known of: a packet reaches the switch or a port.
-  // INT64_MAX if nothing is under way.
+  // Time of the next known event: a packet reaches an output queue or a port. INT64_MAX if no
+  // packet is in flight.
   int64_t NextEvent() const;
-  // Lets happen what happens until `now`. To be called before Take.
+  // Processes all events up to `now`. Call before Take.
   void Advance(int64_t now);
 
   const PortCounts& counts(uint16_t port) const { return ports_[port].counts; }
@@ -70,8 +72,8 @@ class Fabric {
     PortCounts counts;
   };
   struct Transit {
-    int64_t at;         // when it stands in its output queue
-    uint64_t sequence;  // which of several at once is first
+    int64_t at;         // when it enters its output queue
+    uint64_t sequence;  // breaks ties
     int64_t bytes;
     uint32_t cargo;
     uint16_t from;

@@ -1,4 +1,4 @@
-// The simulated fabric: bytes, times, windows.
+// Tests of the simulated fabric: bytes, times, windows.
 #include "test/fabric/fabric.h"
 
 #include <gtest/gtest.h>
@@ -17,17 +17,17 @@ namespace {
 // ---- Wire -------------------------------------------------------------------
 
 TEST(Wire, AddsWhatTheTransportAndTheNetworkPutAroundAFrame) {
-  // The transport's prefix; then preamble, Ethernet, checksum, gap; IP and UDP; BTH, DETH, ICRC.
+  // Transport prefix; preamble, Ethernet header, checksum, gap; IP and UDP; BTH, DETH, ICRC.
   EXPECT_EQ(RoceWire().BytesOf(4080), 4080 + 16 + (8 + 14 + 4 + 12) + (20 + 8) + (12 + 8 + 4));
   // LRH, GRH, BTH, DETH, ICRC, VCRC.
   EXPECT_EQ(InfinibandWire().BytesOf(4080), 4080 + 16 + 8 + 40 + 12 + 8 + 4 + 2);
-  // 100 bytes and the prefix are 108, datagrams are multiples of 8 bytes.
+  // Frame and prefix are 108 bytes; datagrams are padded to a multiple of 8.
   EXPECT_EQ(UdpWire().BytesOf(100), 112 + (8 + 14 + 4 + 12) + (20 + 8));
 }
 
 TEST(Wire, CountsTheLeastEthernetFrameForShorterOnes) {
   EXPECT_EQ(UdpWire().BytesOf(0), 84);
-  // A credit is longer.
+  // A credit is longer than the minimum Ethernet frame.
   EXPECT_EQ(UdpWire().CreditBytes(), 32 + (8 + 14 + 4 + 12) + (20 + 8));
 }
 
@@ -49,10 +49,10 @@ TEST(Wire, RefusesAnotherName) {
 
 // ---- Ports and the switch ---------------------------------------------------
 
-// Bytes are nanoseconds at this rate.
+// At this rate one byte takes one nanosecond.
 constexpr PortRates kGigabyte{1e9, 1e9};
 
-// When each packet arrives at a port, by its cargo.
+// Arrival time of each packet at a port, indexed by cargo.
 std::vector<int64_t> ArrivalsAt(Fabric* fabric, uint16_t port, int64_t until) {
   std::vector<int64_t> times;
   for (int64_t now = 0; now <= until; ++now) {
@@ -70,7 +70,7 @@ TEST(Fabric, SendsAtTheRateOfThePort) {
   for (uint32_t i = 0; i < 4; ++i) fabric.Send(0, 1, 100, i, 0);
   EXPECT_EQ(fabric.BacklogNs(0, 0), 400);
   EXPECT_EQ(fabric.BacklogNs(0, 150), 250);
-  // Out, on its way, in.
+  // Arrival is sending time, plus latency, plus delivery time.
   EXPECT_EQ(ArrivalsAt(&fabric, 1, 1000), (std::vector<int64_t>{250, 350, 450, 550}));
   EXPECT_EQ(fabric.counts(0).bytes_out, 400);
   EXPECT_EQ(fabric.counts(1).bytes_in, 400);
@@ -82,7 +82,7 @@ TEST(Fabric, DeliversAtTheRateOfTheReceiver) {
   fabric.Send(0, 2, 100, 0, 0);
   fabric.Send(1, 2, 100, 1, 0);
   EXPECT_EQ(ArrivalsAt(&fabric, 2, 1000), (std::vector<int64_t>{300, 500}));
-  // One waited while the other was delivered.
+  // The second packet waits while the first is delivered.
   EXPECT_EQ(fabric.counts(2).deepest_queue_bytes, 200);
 }
 
@@ -174,7 +174,7 @@ TEST(SimPort, CountsAChunkAsLongAsOneOnTheWire) {
   }
 }
 
-// What a position costs its sender: one frame, or one for each of the others.
+// Bytes that a position costs its sender: one frame, or one frame per peer.
 TEST(SimPort, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
   for (const uint16_t nodes : {2, 3, 17, 64}) {
     SimPort once(Flat(nodes), WithWire(true)), copies(Flat(nodes), WithWire(false));
@@ -195,7 +195,7 @@ TEST(SimPort, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
   }
 }
 
-// Until the first credit the real windows allow SendWindow::kFirstWindow frames.
+// Until the first credit, the windows allow SendWindow::kFirstWindow frames.
 TEST(SimPort, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
   for (const bool multicast : {false, true}) {
     SimPort carrier(Flat(3), WithWire(multicast));
@@ -212,7 +212,7 @@ TEST(SimPort, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
     SimPort::Arrived arrived;
     carrier.fabric().Advance(2'000'000);
     EXPECT_FALSE(carrier.Take(0, 2'000'000, &arrived)) << "a credit is no frame";
-    // The other one has not taken its frames yet.
+    // Node 2 has not taken its frames yet.
     EXPECT_FALSE(carrier.Send(0, *position, 2'000'000));
     drain(2, 3'000'000);
     carrier.fabric().Advance(4'000'000);

@@ -23,7 +23,7 @@ Shape Tree(uint16_t nodes, uint16_t fan_out) {
     for (size_t begin = 0; begin < level.size(); begin += fan_out) {
       const size_t end = std::min<size_t>(begin + fan_out, level.size());
       heads.push_back(level[begin]);
-      if (end - begin < 2) continue;  // alone: it is in the segment above only
+      if (end - begin < 2) continue;  // a single node is only in the segment above
       segments.emplace_back(level.begin() + static_cast<ptrdiff_t>(begin),
                             level.begin() + static_cast<ptrdiff_t>(end));
     }

@@ -1,4 +1,4 @@
-// Which nodes the segments of a cluster join. Plain values.
+// Segment layouts of simulated clusters. Plain values.
 #ifndef MILLRACE_TEST_FABRIC_SHAPE_H_
 #define MILLRACE_TEST_FABRIC_SHAPE_H_
 
@@ -10,20 +10,20 @@ namespace millrace::fabric {
 
 struct Shape {
   uint16_t nodes = 0;
-  // Of each segment its nodes, ascending; the first one is nearest to node 0, and a node that
-  // is not in the first segment gets its weights through it. They join all nodes as a tree,
-  // as a topology file's have to.
+  // The node ids of each segment, ascending. The first id is nearest to node 0; a node outside
+  // the first segment gets its weights through it. The segments join all nodes as a tree, as
+  // those of a topology file must.
   std::vector<std::vector<uint16_t>> segments;
 
-  // Of a segment.
+  // Number of nodes in the largest segment.
   size_t most_members() const;
 };
 
-// One segment with all of them.
+// One segment with all nodes.
 Shape Flat(uint16_t nodes);
-// Segments of at most `fan_out` (2 at least) nodes: neighbours by number first, then the
-// first ones of these, and so on until one segment is left, which comes first. Up to
-// `fan_out` nodes it is flat; up to its square, two levels.
+// Segments of at most `fan_out` (at least 2) nodes. Groups nodes with consecutive ids, then the
+// first nodes of these groups, and so on until one segment is left; that one comes first. Up to
+// `fan_out` nodes give one segment; up to `fan_out` squared, two levels.
 Shape Tree(uint16_t nodes, uint16_t fan_out);
 
 }  // namespace millrace::fabric

@@ -12,12 +12,12 @@ namespace {
 
 constexpr size_t kBatch = 64;
 constexpr int kMostBatches = 8;
-// What a device has to send at most, before more is refused: as many frames as an exchange
-// has slots for by default.
+// Maximum frames queued in a device before it refuses more. Equals the default number of slots
+// of an exchange.
 constexpr int64_t kMostUnsent = 256;
 constexpr uint64_t kRun = 0x5ca1e000;
 
-// Floats of a chunk whose position is as long as the longest frame.
+// Floats per chunk for which a position is as long as the longest frame.
 int64_t ChunkFloats(const SimClusterOptions& options) {
   if (options.carrier.chunk_floats > 0) return options.carrier.chunk_floats;
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes));
@@ -68,8 +68,8 @@ void SimCluster::Start(size_t index) {
   ExchangeConfig config;
   config.run = kRun + place.segment;
   config.node = place.node;
-  // As topology/ has it: ids are places in the file, and of the segments further down only
-  // the node that is nearest to node 0 begins.
+  // As in topology/: node ids are indices into the file. In a segment without node 0, only the
+  // node nearest to node 0 bootstraps.
   const std::vector<uint16_t>& members = options_.shape.segments[place.segment];
   config.max_nodes = static_cast<uint16_t>(members.back() + 1);
   config.max_members = static_cast<uint16_t>(members.size());
@@ -90,7 +90,7 @@ void SimCluster::Start(size_t index) {
 
 void SimCluster::Receive(uint16_t node) {
   const std::vector<size_t>& ends = port_.ends_of(node);
-  // Also without frames: time has passed.
+  // Runs timers even if no frame has arrived.
   for (const size_t end : ends) ends_[end].exchange->Receive({}, now_);
   for (bool more = true; more;) {
     arrived_.clear();
@@ -109,7 +109,7 @@ void SimCluster::Receive(uint16_t node) {
   }
 }
 
-// What one segment merged goes on through the others (Cluster does so in the program).
+// Propagates merges of one segment to the node's other segments, as Cluster does (src/cluster).
 void SimCluster::PassOnMerges(uint16_t node) {
   const std::vector<size_t>& ends = port_.ends_of(node);
   if (ends.size() < 2) return;
@@ -124,7 +124,7 @@ void SimCluster::PassOnMerges(uint16_t node) {
   }
 }
 
-// Frames whose windows have room now. A destination without room holds up no other.
+// Sends held frames whose windows have room. A destination without room does not block others.
 void SimCluster::Offer(size_t index) {
   End& end = ends_[index];
   size_t kept = 0;
@@ -143,7 +143,7 @@ void SimCluster::Offer(size_t index) {
   end.held.resize(kept);
 }
 
-// Whether there may be more to send at once.
+// Returns true if more frames may be sendable at once.
 bool SimCluster::Send(uint16_t node, size_t index) {
   End& end = ends_[index];
   Offer(index);
@@ -213,7 +213,7 @@ void SimCluster::Join(int64_t within_ns) {
     if (now_ > until) {
       const auto joined = std::count_if(ends_.begin(), ends_.end(),
                                         [](const End& end) { return end.exchange->in_sync(); });
-      throw Error("fleet: ", joined, " of ", ends_.size(), " ends in sync after ", within_ns * 1e-9,
+      throw Error("cluster: ", joined, " of ", ends_.size(), " ends in sync after ", within_ns * 1e-9,
                   " s");
     }
     Step();
@@ -223,7 +223,7 @@ void SimCluster::Join(int64_t within_ns) {
 void SimCluster::Work(bool busy) {
   busy_ = busy;
   for (uint16_t node = 0; node < nodes_.size(); ++node) {
-    // What came last has to be looked at, too.
+    // Makes the exchanges examine the last progress, too.
     ++nodes_[node].iterations;
     for (const size_t end : port_.ends_of(node)) {
       ends_[end].exchange->SetProgress(nodes_[node].iterations);
@@ -282,7 +282,7 @@ Reading SimCluster::Measure(int64_t ns) {
     const auto owned = static_cast<double>(exchange.table().owned.size());
     const auto others = static_cast<double>(options_.chunks) - owned;
     sweeps[segment] += static_cast<double>(taken) / others / members / reading.seconds;
-    // Of a segment each chunk has members - 1 workers.
+    // In a segment each chunk has members - 1 workers.
     merges[segment] += static_cast<double>(merged) / static_cast<double>(options_.chunks) /
                        (members - 1) / reading.seconds;
   }
@@ -315,7 +315,7 @@ Spread SimCluster::MeasureSpread(int marks, uint64_t seed, int64_t within_ns) {
     all.push_back({chunk, from, std::vector<bool>(nodes_.size()), nodes_.size() - 1});
     all.back().seen[from] = true;
   }
-  // Marks stay: the next call adds others.
+  // Marks stay in the weights; later calls add to them.
   const int64_t begin = now_;
   std::vector<float> expected(marks);
   for (int i = 0; i < marks; ++i) {
@@ -324,7 +324,7 @@ Spread SimCluster::MeasureSpread(int marks, uint64_t seed, int64_t within_ns) {
   double sum = 0, last = 0;
   size_t open = all.size();
   while (open > 0) {
-    if (now_ - begin > within_ns) throw Error("fleet: marks did not get everywhere");
+    if (now_ - begin > within_ns) throw Error("cluster: marks did not get everywhere");
     Step();
     for (int i = 0; i < marks; ++i) {
       Mark& mark = all[i];

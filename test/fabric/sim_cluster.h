@@ -1,11 +1,10 @@
-// Many nodes, each with its real exchanges (one for each of its segments, on one weight
-// array), over a simulated fabric; what passes their ports, and how often their replicas
-// are refreshed.
+// Many nodes over a simulated fabric. Each node runs real exchanges, one per segment, on one
+// weight array. Measures the traffic at the ports and the rate at which replicas are refreshed.
 //
-// Frames, membership, ownership, acknowledgements, windows and credits are the program's.
-// What is simulated is the fabric, the time, and solvers that have new progress in every
-// chunk whenever the exchange looks (busy_executor.h): the most traffic that there can be.
-// A chunk holds kFloats weights in memory, and counts as `chunk_floats` on the fabric.
+// Frames, membership, ownership, acknowledgements, windows and credits are production code. The
+// fabric, the time and the solvers are simulated. Solvers have new progress in every chunk
+// whenever the exchange examines it (busy_executor.h), which gives the maximum possible traffic.
+// A chunk holds kFloats weights in memory and counts as `chunk_floats` on the fabric.
 #ifndef MILLRACE_TEST_FABRIC_SIM_CLUSTER_H_
 #define MILLRACE_TEST_FABRIC_SIM_CLUSTER_H_
 
@@ -22,58 +21,59 @@ namespace millrace::fabric {
 
 struct SimClusterOptions {
   Shape shape;
-  SimPortOptions carrier;  // chunk_floats 0: as many as a frame holds
-  int64_t chunks = 2048;   // of the weights; all segments carry all of them
+  SimPortOptions carrier;  // chunk_floats 0: as many as fit a frame
+  int64_t chunks = 2048;   // of the weights; every segment carries all of them
   Codec codec = Codec::kFloat32;
-  int64_t pass_ns = 10'000;  // how often a node looks at what has come
+  int64_t pass_ns = 10'000;  // interval between a node's passes
   uint32_t slots = 128;
 };
 
-// What travels between such nodes, for the bounds of bound.h.
+// The partition of such a cluster, for the bounds in bound.h.
 Partition CutOf(const SimClusterOptions& options);
 
-// Of a stretch of time; per second, or counts.
+// Measurements of an interval: rates per second, or counts.
 struct Reading {
   double seconds = 0;
-  // Of a node's port, the mean over nodes and the largest.
+  // At a node's port: mean over the nodes, and maximum.
   double sent_bytes = 0, received_bytes = 0, most_sent_bytes = 0, most_received_bytes = 0;
-  // Sweeps of an end of a segment: how often all chunks that others master were taken. The
-  // mean over the ends, and the mean over those of the slowest segment.
+  // Sweeps per second of one end of a segment: positions taken, divided by the number of chunks
+  // with other masters. Mean over all ends, and mean over the ends of the slowest segment.
   double sweeps = 0, least_sweeps = 0;
-  // As sweeps, and of the same ends: how often each chunk's diff was merged.
+  // Merges of each chunk's diff per second and worker, averaged as `sweeps`.
   double merges = 0;
   uint64_t positions_sent = 0, positions_taken = 0, diffs_merged = 0, resends = 0;
-  int64_t position_bytes = 0;       // that positions took on the ports of their masters
-  int64_t deepest_queue_bytes = 0;  // since the beginning
+  int64_t position_bytes = 0;       // bytes of positions at the ports of their masters
+  int64_t deepest_queue_bytes = 0;  // maximum since construction
 };
 
-// How long a node's progress takes to get everywhere.
+// Time in which a node's progress reaches the other replicas.
 struct Spread {
-  double mean_ns = 0;  // until a replica has it, over marks and replicas
-  double last_ns = 0;  // until the last replica has it, over marks
+  double mean_ns = 0;  // until a replica has it: mean over marks and replicas
+  double last_ns = 0;  // until the last replica has it: mean over marks
 };
 
-// Not thread-safe; a function of its options.
+// Not thread-safe. Deterministic: results depend only on the options and the calls.
 class SimCluster {
  public:
-  // Floats of a chunk in memory: one for tokens, one for marks.
+  // Floats of a chunk in memory: the first holds tokens, the second marks.
   static constexpr int64_t kFloats = 4;
 
   explicit SimCluster(const SimClusterOptions& options);
 
-  // Until all are in sync; solvers rest meanwhile. Throws Error if that takes longer than
-  // `within_ns` of simulated time.
+  // Runs with idle solvers until all nodes are in sync. Throws Error after `within_ns` of
+  // simulated time.
   void Join(int64_t within_ns);
-  // From now on solvers work, or rest.
+  // Starts or stops the solvers' progress.
   void Work(bool busy);
   void Run(int64_t ns);
   Reading Measure(int64_t ns);
-  // While solvers work, adds something to `marks` chunks (different ones, on nodes drawn
-  // from the seed) and waits until all have it. Throws Error if that takes too long.
+  // Adds a mark to each of `marks` different chunks, on nodes drawn from the seed, and waits
+  // until all nodes have them. Call while solvers work. Throws Error after `within_ns` of
+  // simulated time.
   Spread MeasureSpread(int marks, uint64_t seed, int64_t within_ns);
-  // Until nothing is left to do; Work(false) first. False if that takes too long.
+  // Runs until no work is left; call Work(false) first. Returns false after `within_ns`.
   bool Settle(int64_t within_ns);
-  // Then: all replicas are equal, and hold each token once.
+  // After Settle: returns true if all replicas are equal and hold each token exactly once.
   bool Conserved() const;
 
   int64_t now() const { return now_; }
@@ -92,10 +92,10 @@ class SimCluster {
   struct End {
     std::unique_ptr<ChunkExecutor> executor;
     std::unique_ptr<Exchange> exchange;
-    std::vector<PostedFrame> held;  // that met a full window
-    uint64_t merges = 0;            // as last told to the node's others
+    std::vector<PostedFrame> held;  // frames refused because of a full window or device queue
+    uint64_t merges = 0;            // count last reported to the node's other ends
   };
-  // Counters of all ends and ports at a moment.
+  // Counters of all ends and ports at one time.
   struct Totals;
 
   void Start(size_t end);
@@ -118,7 +118,7 @@ class SimCluster {
   std::vector<SimPort::Arrived> arrived_;
   std::vector<std::span<const std::byte>> frames_;
   std::vector<PostedFrame> room_;
-  std::vector<uint16_t> full_;  // destinations without room, of one Offer
+  std::vector<uint16_t> full_;  // destinations without room, within one Offer
   bool busy_ = false;
   int64_t now_ = 0;
 };

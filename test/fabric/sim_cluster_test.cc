@@ -1,4 +1,4 @@
-// Whole clusters on the simulated fabric, beside what arithmetic says.
+// Compares simulated clusters with closed-form bounds.
 #include "test/fabric/sim_cluster.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ SimClusterOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks =
   return options;
 }
 
-// Joined and at work, and queues have filled.
+// Joins, starts the solvers and runs until the queues have filled.
 void WarmUp(const SimClusterOptions& options, SimCluster* fleet) {
   fleet->Join(kJoin);
   fleet->Work(true);
@@ -43,7 +43,7 @@ Reading ReadingOf(const SimClusterOptions& options, SimCluster* fleet) {
 
 double Answered(const Reading& reading) { return reading.merges / reading.sweeps; }
 
-// A segment of so many nodes at work, measured once.
+// Measurement of one segment of `nodes` nodes at work. Runs once per parameter pair.
 struct Case {
   SimClusterOptions options;
   Reading reading;
@@ -65,7 +65,7 @@ SweepCost CostOf(const Case& one, double answered) {
   return CostOfSweep(CutOf(one.options), nodes, nodes, answered);
 }
 
-// The closed form knows nothing of heartbeats and credits, which are the tolerance.
+// The tolerance covers heartbeats and credits, which the closed form omits.
 TEST(SimCluster, PassesTheBytesThatArithmeticExpects) {
   for (const uint16_t nodes : kSizes) {
     for (const bool multicast : {false, true}) {
@@ -82,22 +82,22 @@ TEST(SimCluster, PassesTheBytesThatArithmeticExpects) {
   }
 }
 
-// What a position costs its master: one frame, or one to each of the others.
+// Bytes that a position costs its master: one frame, or one frame per peer.
 TEST(SimCluster, SendsPositionsOnceByMulticastAndToEachPeerByCopies) {
   for (const uint16_t nodes : kSizes) {
-    double bytes[2];  // of a position
+    double bytes[2];  // per position
     for (const bool multicast : {false, true}) {
       const Reading& reading = CaseOf(nodes, multicast).reading;
       ASSERT_GT(reading.positions_sent, 0u);
       bytes[multicast] =
           static_cast<double>(reading.position_bytes) / static_cast<double>(reading.positions_sent);
     }
-    // Some were made before the first moment and sent after it, or will be sent.
+    // Tolerance: some positions are made before the interval and sent in it, or sent after it.
     EXPECT_NEAR(bytes[0] / bytes[1] / (nodes - 1), 1, 0.03) << nodes;
   }
 }
 
-// The ports are what limits: nothing gets past them, and little of them is left.
+// The ports are the bottleneck: traffic does not exceed their rate and uses most of it.
 TEST(SimCluster, IsNeverBetterThanItsPortsAndNotMuchWorse) {
   for (const uint16_t nodes : kSizes) {
     for (const bool multicast : {false, true}) {
@@ -129,7 +129,7 @@ TEST(SimCluster, OfATreeIsBoundByTheNodesInTwoSegments) {
   EXPECT_GT(reading.most_received_bytes, 1.2 * reading.received_bytes);
 }
 
-// Real merges: nothing that a solver made is lost or counted twice on its way.
+// Real merges: no token is lost or counted twice.
 TEST(SimCluster, EndsWithEqualReplicasThatHoldAllProgressOnce) {
   for (const Shape& shape : {Flat(2), Flat(9), Tree(9, 3), Tree(20, 3)}) {
     for (const bool multicast : {false, true}) {
@@ -155,15 +155,15 @@ TEST(SimCluster, SpreadsAStepFurtherThroughATree) {
   EXPECT_GT(far.last_ns, near.last_ns);
 }
 
-// Where nodes master few chunks each, what waits for a window is soon out of date: were more
-// of a chunk's positions to wait, few of them would find their workers' diffs answered.
+// With few chunks per master, frames that wait for a window soon become stale. If more positions
+// of one chunk waited, few of them would acknowledge their workers' pending diffs.
 TEST(SimCluster, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
   for (const bool multicast : {false, true}) {
     SimClusterOptions options = OptionsOf(Flat(32), multicast, 128);
     options.carrier.under_way = 256;
     SimCluster fleet(options);
     WarmUp(options, &fleet);
-    fleet.Run(50 * kMs);  // queues have filled, also those that fill slowly
+    fleet.Run(50 * kMs);  // the slowly filling queues have filled, too
     const Reading reading = fleet.Measure(50 * kMs);
     EXPECT_GE(Answered(reading), 0.25) << (multicast ? "multicast" : "copies");
     EXPECT_LE(

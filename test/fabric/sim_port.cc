@@ -11,9 +11,9 @@
 namespace millrace::fabric {
 namespace {
 
-// Where a frame's head has them (docs/wire.md).
+// Offsets in a frame's head (docs/wire.md).
 constexpr size_t kTypeAt = 5, kCodecAt = 6;
-// Nobody falls silent here.
+// Peers never become unresponsive here.
 constexpr int64_t kSilenceNs = INT64_MAX;
 
 }  // namespace
@@ -51,7 +51,7 @@ SimPort::SimPort(const Shape& shape, const SimPortOptions& options)
       ends_.push_back({segment, nodes[place], place});
       streams_.emplace_back(2 * nodes.size(), stream);
       for (size_t peer = 0; peer < nodes.size(); ++peer) {
-        // As if they had met: their first probes are not simulated.
+        // The sessions exist from the start; the simulation omits the first probes.
         for (const bool to_all : {false, true}) {
           streams_.back()[2 * peer + (to_all ? 1 : 0)].receive.Probed(SessionOf(peer, to_all), 0,
                                                                       true);

@@ -1,8 +1,7 @@
-// What carries the frames of simulated segments over a fabric: the ends of a transport
-// with its real windows (transport/stream_window.h), credits that travel as packets, and
-// multicast or a copy for each peer.
+// Transport of simulated segments over a fabric: real windows (transport/stream_window.h),
+// credits sent as packets, and frames to all peers by multicast or as one copy per peer.
 //
-// The weights of a simulated chunk are few; on the fabric its frames are as long as those of
+// A simulated chunk has few weights in memory. On the fabric its frames are as long as those of
 // a chunk of `chunk_floats`.
 #ifndef MILLRACE_TEST_FABRIC_SIM_PORT_H_
 #define MILLRACE_TEST_FABRIC_SIM_PORT_H_
@@ -21,22 +20,22 @@ namespace millrace::fabric {
 
 struct SimPortOptions {
   Wire wire;
-  // Frames to all leave once; else as a copy to each. Only where the wire can.
+  // Sends frames to all peers once instead of one copy per peer. Requires Wire::multicasts.
   bool multicast = false;
   int64_t chunk_floats = 0;  // of a chunk on the wire
   PortRates rates;
   int64_t latency_ns = 2000;
-  // Frames of others' streams that may be under way to a node in a segment, shared by its
-  // windows; 0: as many as verbs has by default, which no window exceeds.
+  // Maximum frames in flight to a node in one segment, divided equally among its windows. No
+  // window exceeds the default of the verbs transport; 0 selects that default.
   uint32_t under_way = 0;
 };
 
-// The bytes that a payload of this frame (its head as it was posted) has on the wire where
-// chunks have `chunk_floats`. Throws Error for sparse diffs, whose size is of what they
-// hold.
+// Length on the wire, in bytes, of a frame's payload if chunks have `chunk_floats`. `head` is
+// the frame's head as posted. Throws Error for sparse diffs, whose length depends on their
+// content.
 int64_t NominalPayload(std::span<const std::byte> head, size_t payload_bytes, int64_t chunk_floats);
 
-// Not thread-safe. Ends are numbered segment by segment, in the order of the nodes.
+// Not thread-safe. Ends are numbered segment by segment, in node order.
 class SimPort {
  public:
   SimPort(const Shape& shape, const SimPortOptions& options);
@@ -44,28 +43,30 @@ class SimPort {
   struct End {
     size_t segment;
     uint16_t node;
-    size_t place;  // among the nodes of the segment
+    size_t place;  // index within the segment
   };
   const std::vector<End>& ends() const { return ends_; }
   const std::vector<size_t>& ends_of(uint16_t node) const { return ends_of_[node]; }
   Fabric& fabric() { return fabric_; }
   const Fabric& fabric() const { return fabric_; }
 
-  // What positions have taken on the ports of those that sent them, bytes.
+  // Bytes of all positions at the ports of their senders.
   int64_t position_bytes() const { return position_bytes_; }
 
-  // Takes a frame, whose bytes are not needed any more then. False if a window is full.
+  // Sends a copy of the frame; the caller may reuse its bytes. Returns false if a window is
+  // full.
   bool Send(size_t end, const PostedFrame& frame, int64_t now);
 
-  // A frame that has arrived; its bytes stay until Release.
+  // An arrived frame. Its bytes stay valid until Release.
   struct Arrived {
     size_t end;
     uint32_t cargo;
     std::span<const std::byte> bytes;
   };
-  // The next one at a node by `now`; credits are taken on the way. False: none.
+  // Takes the next frame at a node by `now`, and processes credits before it. Returns false if
+  // there is none.
   bool Take(uint16_t node, int64_t now, Arrived* arrived);
-  // Done with; sends a credit if one is due.
+  // Frees the frame and sends a credit if one is due.
   void Release(const Arrived& arrived, int64_t now);
 
  private:
@@ -76,13 +77,13 @@ class SimPort {
   struct Cargo {
     std::vector<uint64_t> words;
     uint32_t bytes = 0;
-    uint32_t left = 0;  // arrivals still to come
+    uint32_t left = 0;  // arrivals still outstanding
     uint32_t segment = 0;
-    uint16_t from = 0;  // place in the segment
+    uint16_t from = 0;  // sender's index within the segment
     bool to_all = false;
     bool credit = false;
-    uint32_t sequence = 0;  // of the frame, or up to which the credit goes
-    uint32_t window = 0;    // credit
+    uint32_t sequence = 0;  // of the frame; in a credit: number of frames freed
+    uint32_t window = 0;    // in a credit: the receiver's window
   };
 
   Stream& At(size_t end, size_t peer, bool to_all) {
@@ -104,7 +105,7 @@ class SimPort {
   std::vector<End> ends_;
   std::vector<std::vector<size_t>> ends_of_;  // by node
   std::vector<int> groups_;                   // by segment
-  std::vector<std::vector<Stream>> streams_;  // by end: two of each peer, by place
+  std::vector<std::vector<Stream>> streams_;  // by end: two per peer, by place
   std::vector<Cargo> cargo_;
   std::vector<uint32_t> free_;
   int64_t position_bytes_ = 0;

@@ -11,13 +11,13 @@
 namespace millrace::fabric {
 namespace {
 
-// IEEE 802.3: preamble and start of frame, header, checksum, gap; and the least frame, which
-// with preamble and gap takes 84 bytes of the line.
+// IEEE 802.3: preamble with start-of-frame delimiter, header, checksum, gap. A minimum frame
+// occupies 84 bytes of the line, preamble and gap included.
 constexpr int64_t kEthernetBytes = 8 + 14 + 4 + 12, kLeastEthernetBytes = 84;
-// InfiniBand Architecture, volume 1: base transport header, datagram extension, checksum that
-// does not change on the way. RoCE v2 has the same behind a UDP header.
+// InfiniBand Architecture, volume 1: base transport header, datagram extended transport header,
+// invariant CRC. RoCE v2 has the same after a UDP header.
 constexpr int64_t kTransportBytes = 12 + 8 + 4;
-// Local and global route headers, checksum of the link.
+// Local and global route headers, variant CRC.
 constexpr int64_t kInfinibandBytes = 8 + 40 + 2;
 
 Wire VerbsWire() {

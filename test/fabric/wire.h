@@ -1,5 +1,5 @@
-// How many bytes a frame takes on a medium: what the transports put before it, what the
-// network puts around it, and how long a packet is at least.
+// Number of bytes that a frame occupies on a medium: transport prefix, network headers, minimum
+// packet length.
 #ifndef MILLRACE_TEST_FABRIC_WIRE_H_
 #define MILLRACE_TEST_FABRIC_WIRE_H_
 
@@ -8,23 +8,23 @@
 
 namespace millrace::fabric {
 
-// A plain value.
+// Plain value. All sizes in bytes.
 struct Wire {
   std::string name;
-  // Of the transport: before each frame, and what a datagram's length is a multiple of.
+  // Transport prefix before each frame, and the multiple to which a datagram is padded.
   int64_t prefix_bytes = 0, align = 1;
-  // What a credit has behind the prefix.
+  // Length of a credit after the prefix.
   int64_t credit_bytes = 8;
-  // Around each datagram, all that passes the port: headers, checksums, on Ethernet the
-  // preamble and the gap between frames as well.
+  // Overhead of each datagram at the port: headers, checksums, and on Ethernet also the preamble
+  // and the gap between frames.
   int64_t around_bytes = 0;
-  int64_t least_bytes = 0;  // of a datagram with what is around it
-  // The longest frame of the exchange that a datagram holds. Those that are longer, which
-  // no transport takes, count as if they were cut.
+  int64_t least_bytes = 0;  // minimum length of a datagram, overhead included
+  // Longest exchange frame that fits one datagram. No transport accepts longer frames; here they
+  // count as several datagrams.
   int64_t most_frame_bytes = 0;
-  bool multicasts = false;  // a switch copies frames to all
+  bool multicasts = false;  // the switch copies a frame to all peers
 
-  // For frames of `frame_bytes`, 0 at least.
+  // Bytes on the medium of a frame of `frame_bytes` (at least 0).
   int64_t BytesOf(int64_t frame_bytes) const;
   int64_t CreditBytes() const { return Datagram(prefix_bytes + credit_bytes); }
 
@@ -32,12 +32,12 @@ struct Wire {
   int64_t Datagram(int64_t bytes) const;
 };
 
-// The verbs transport at a path MTU of 4096 bytes, over IPv4.
+// The verbs transport with a path MTU of 4096 bytes, over IPv4.
 Wire RoceWire();
 Wire InfinibandWire();
-// The udp transport over IPv4, jumbo frames (an MTU of 9000).
+// The udp transport over IPv4 with jumbo frames (MTU 9000).
 Wire UdpWire();
-// By name: "roce", "infiniband" or "udp". Throws Error for another.
+// Returns the wire "roce", "infiniband" or "udp". Throws Error for any other name.
 Wire WireNamed(const std::string& name);
 
 }  // namespace millrace::fabric

@@ -1,5 +1,5 @@
-// What other nodes publish while a cluster is measured: statuses, pages of reports, and
-// what is made of the reports.
+// Messages that nodes publish during a cluster benchmark: statuses, report pages, and the results
+// computed from the reports.
 #include <memory>
 
 #include "linktest/bench_phase.h"
@@ -81,7 +81,7 @@ std::vector<std::string> Corpus() {
   return {"", whole, WithLength(reported), WithLength(first) + WithLength(second)};
 }
 
-// Node a hears the statuses in `input`, one after the other, from node b.
+// Node a receives the statuses in `input`, in order, from node b.
 bool Target(const std::string& input) {
   BenchPhasesConfig config;
   config.cluster = "pair";

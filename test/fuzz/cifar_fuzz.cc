@@ -1,5 +1,5 @@
-// Folders of CIFAR's binary batches: both databases with all records, or a
-// refusal of one line and neither.
+// Directories of CIFAR binary batches: the converter writes both databases with all records, or
+// fails with a one-line error and writes neither.
 #include <array>
 
 #include "data/convert.h"
@@ -15,8 +15,8 @@ constexpr size_t kRecordBytes = 3073;
 const char* const kNames[kFiles] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                     "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
-// Files of one record each. An input is all of them in a row; what is too much
-// makes the last one longer, what is missing makes it and those before shorter.
+// Files of one record each. An input is their concatenation. Excess bytes lengthen the last file;
+// missing bytes shorten the last file and then those before it.
 std::array<std::string, kFiles> FilesOf(const std::string& input) {
   std::array<std::string, kFiles> files;
   for (size_t i = 0; i < kFiles; ++i) {

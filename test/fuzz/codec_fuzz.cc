@@ -1,9 +1,9 @@
-// Payloads of any bytes and any length: an operation takes them and leaves finite
-// weights, or refuses them and changes nothing; it never writes outside its chunk.
-// (Reads outside the payload are for the address sanitizer: its block is exact.)
+// Payloads of any content and length. An operation accepts one and leaves finite weights, or
+// rejects it and changes nothing; it never writes outside its chunk. (The address sanitizer detects
+// reads outside the payload, because its block has the exact size.)
 //
-// An input's first bytes choose the operation, the codec, the instruction set and
-// the size of the chunk; the rest is the payload.
+// The first bytes of an input choose the operation, the codec, the instruction set and the chunk
+// size; the rest is the payload.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr size_t kHead = 4;
 constexpr float kGuard = 12345.5f;
-constexpr int64_t kAround = 16;  // guard floats on each side of an array
+constexpr int64_t kAround = 16;  // guard floats before and after each array
 
-// Three arrays of n floats in one block, each between guards.
+// Three arrays of n floats in one block, with guards around each.
 struct GuardedArrays {
   explicit GuardedArrays(int64_t n) : n(n), memory(3 * (n + kAround) + kAround, kGuard) {
     for (int64_t i = 0; i < n; ++i) {
@@ -89,7 +89,7 @@ bool Target(const std::string& input) {
   if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) {
     kind = kKinds[static_cast<unsigned char>(input[0]) % 3];
   }
-  // A worker's codec is its own; what a master merges names whatever it likes.
+  // A worker uses its own, valid codec; the codec of a diff that a master merges can be any byte.
   auto codec = static_cast<Codec>(input[1]);
   if (kind != ChunkOpKind::kMerge) codec = static_cast<Codec>(input[1] & 3);
   const int64_t n = 1 + static_cast<unsigned char>(input[3] - 1);

@@ -1,5 +1,5 @@
-// Counter files of any content: read or skipped with one line, never a crash; what is shown of
-// them is printable text and valid JSON.
+// Counter files of any content are read, or skipped with one line; the reader never crashes. Their
+// display is printable text and valid JSON.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
@@ -24,10 +24,11 @@ const MemoryFolder& Folder() {
   return folder;
 }
 
-// That of this process: the writer of a file is alive unless the file says otherwise.
+// Name for the pid of this process, so that the writer counts as alive unless the file contradicts
+// it.
 std::string Name() { return StrCat("millrace_board.", getpid()); }
 
-// The file of a board in another folder, as a process of this pid writes it.
+// Counter file with these entries, written by this process in a separate directory.
 std::string FileOf(const std::string& title, const std::vector<CounterEntry>& entries) {
   const MemoryFolder folder;
   CounterFile board(title, entries, folder.path());
@@ -69,7 +70,7 @@ std::vector<std::string> Corpus() {
                                 {"peer b on lan", "bytes_out", Kind::kCount}}),
       FileOf("r\u00e9seau \u7f51 \U0001f600", {{"segment \u7f51", "\u00e9", Kind::kGauge}}),
       FileOf("", {})};
-  // A seed that is skipped would test refusals only.
+  // A skipped seed would test only the rejection of files.
   for (const std::string& seed : seeds) {
     Folder().Write(Name(), seed);
     if (ReadCounterFiles(Folder().path()).size() != 1) abort();
@@ -78,7 +79,7 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  // Most changes of length make a file that is skipped: three of four are made whole again.
+  // Most length changes make a file that is skipped, so three of four inputs get a valid length.
   std::string file = input;
   if (file.size() % 4 != 0 && file.size() > 128) {
     const auto rows = static_cast<uint32_t>((file.size() - 128) / 128);
@@ -91,7 +92,7 @@ bool Target(const std::string& input) {
   for (const std::string& line : skipped) {
     if (line.rfind(Folder() / Name(), 0) != 0 || OneLine(line) != line) return false;
   }
-  // Read, skipped, or removed as that of an ended process.
+  // The file was read, skipped, or removed as that of a process that has ended.
   const bool removed = !FileExists(Folder() / Name());
   if (readings.size() + skipped.size() + (removed ? 1 : 0) != 1) return false;
   return IsShownWell(readings);

@@ -1,4 +1,4 @@
-// ParseDatum accepts what protobuf accepts and finds what protobuf finds.
+// ParseDatum accepts the same inputs as protobuf, and returns the same values.
 #include <cstring>
 #include <memory>
 
@@ -19,7 +19,7 @@ caffe::Datum Small(int label) {
   return datum;
 }
 
-// Compares bits: a NaN is as good as any other value.
+// Compares bits, so that a NaN equals itself.
 bool SameFloats(const DatumView& view, const caffe::Datum& datum) {
   if (view.float_count != static_cast<uint64_t>(datum.float_data_size())) return false;
   std::vector<float> floats(view.float_count);
@@ -52,7 +52,7 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  // A block of exactly this size: a sanitizer sees any read beyond it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<char[]> block(new char[input.size()]);
   memcpy(block.get(), input.data(), input.size());
   const std::string_view exact(block.get(), input.size());

@@ -1,4 +1,4 @@
-// What is opened is a frame that was sealed, whole and once; nothing else is.
+// The verifier accepts only complete frames that were signed, each of them once.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -55,7 +55,7 @@ bool Target(const std::string& input) {
   FrameVerifier verifier(Key(), kRun, 4);
   verifier.Admit(1, kLife);
   verifier.Admit(2, kLife);
-  // A block of exactly this size: a sanitizer sees any read beyond it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::copy_n(reinterpret_cast<const std::byte*>(input.data()), input.size(), block.get());
   const std::span<const std::byte> exact(block.get(), input.size());

@@ -1,10 +1,10 @@
-// Frames of any bytes, as they come and with their checksums repaired, so that they
-// get past the first check: a node in the middle of a run takes them or drops them. It
-// does not crash, writes nothing outside its arrays, and its weights stay finite.
+// Frames of any bytes, unchanged or with repaired checksums so that they pass the first check. A
+// node in the middle of a run accepts or drops them. It does not crash, writes nothing outside its
+// arrays, and its weights stay finite.
 //
-// An input is a byte of choices, and then frames, each with its length in two bytes
-// before it. Choices: bit 0: the frames come together, bit 1: they are made to come from
-// members of the view, bit 2: while chunks are being recovered.
+// An input is a byte of options, followed by frames, each preceded by its length in two bytes.
+// Options: bit 0: all frames arrive together; bit 1: the senders are changed to members of the
+// view; bit 2: the frames arrive during a takeover.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,7 +25,7 @@ using test::kTickNs;
 constexpr uint16_t kNodes = 3;
 constexpr int64_t kFloats = 40, kChunkFloats = 7, kAround = 16;
 constexpr float kGuard = 12345.5f;
-// Sums of values below this are finite, whatever a single frame adds.
+// Sums of values below this limit stay finite, whatever a single frame adds.
 constexpr float kLarge = 1e30f;
 
 ExchangeConfig ConfigOf(uint16_t node) {
@@ -37,7 +37,7 @@ ExchangeConfig ConfigOf(uint16_t node) {
   return config;
 }
 
-// A node whose arrays lie between guards.
+// A node whose arrays have guards around them.
 struct Node {
   explicit Node(uint16_t id) : memory(3 * (kFloats + kAround) + kAround, kGuard) {
     for (int array = 0; array < 3; ++array) std::fill_n(At(array), kFloats, 0.0f);
@@ -63,7 +63,7 @@ struct Node {
   std::unique_ptr<Exchange> exchange;
 };
 
-// A frame's bytes in an exact block that is aligned.
+// The bytes of a frame in an aligned block of exactly their size.
 struct Block {
   explicit Block(const std::string& bytes)
       : size(bytes.size()), memory(static_cast<std::byte*>(std::malloc(size + (size == 0)))) {
@@ -87,7 +87,7 @@ void Receive(Node* node, const Frames& frames, int64_t tick) {
   node->exchange->Receive(views, tick * kTickNs);
 }
 
-// What it sends in a tick in which its solver has made a step.
+// The frames that a node sends in one tick; if `trains`, its solver makes a step first.
 Frames Send(Node* node, int64_t tick, bool trains) {
   if (trains) {
     node->At(0)[tick % kFloats] += 0.5f;
@@ -105,13 +105,13 @@ Frames Send(Node* node, int64_t tick, bool trains) {
   return frames;
 }
 
-constexpr int64_t kTraining = 120;  // node 0 has founded the run, the others have joined
+constexpr int64_t kTraining = 120;  // node 0 has bootstrapped, the others have joined
 
-// What node 1 is sent in each tick of a run of three nodes that ends with node 2 dying,
-// so that all types of frame are there.
+// The frames sent to node 1 in each tick of a run of three nodes. Node 2 dies at the end, so that
+// all frame types occur.
 struct Recording {
   std::vector<Frames> frames;  // by tick
-  int64_t recovering = 0;      // the first tick in which node 1 takes chunks over
+  int64_t recovering = 0;      // first tick of node 1's takeover of chunks
 };
 
 bool Recovers(const Node& node) {
@@ -150,8 +150,8 @@ const Recording& Recorded() {
   return recording;
 }
 
-// As a sender would have written it: a checksum, and a length, that fit; and if asked
-// for, the name of a member of the view of `node`.
+// Makes the checksum and the length match, as a sender does. If `member`, also sets the sender to a
+// member of the view of `node`.
 void Repair(const Node& node, bool member, std::string* frame) {
   if (frame->size() < kFrameHeaderBytes) return;
   auto* p = reinterpret_cast<std::byte*>(frame->data());
@@ -237,7 +237,7 @@ bool Target(const std::string& input) {
     if (node.Large()) return true;
     Send(&node, tick++, i % 2 == 0);
   }
-  // Whatever it believes now, it goes on.
+  // The node continues to run in any resulting state.
   for (int i = 0; i < 12; ++i, tick += 7) {
     Receive(&node, {}, tick);
     Send(&node, tick, true);

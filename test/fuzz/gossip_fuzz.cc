@@ -1,8 +1,9 @@
-// Gossip messages take anything: what decodes is written back as the same bytes, what is taken is
-// of a node of the cluster and not too long, and all that goes out decodes.
+// Gossip messages of any content. A message that decodes is encoded to the same bytes, an accepted
+// message is from a node of the cluster and within the size limit, and every outgoing message
+// decodes.
 //
-// The first byte of an input says how the frames behind it, of 104 bytes each, are
-// repaired: 1 the checksum.
+// The first byte of an input selects the repair of the 104-byte frames that follow: 1: the
+// checksum.
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -28,7 +29,7 @@ GossipConfig ConfigOf(NodeId node) {
   return config;
 }
 
-// What node 1 sends to node 0: whole gossip messages, parts and acknowledgements.
+// The frames that node 1 sends to node 0: complete gossip messages, fragments and acknowledgements.
 std::string Spoken(size_t bytes) {
   GossipStore theirs(kNodes, 1, 1), ours(kNodes, 0, 1);
   Gossip sender(ConfigOf(1), &theirs), receiver(ConfigOf(0), &ours);
@@ -64,7 +65,7 @@ bool DecodesSafely(std::span<const std::byte> frame) {
          std::equal(again.begin(), again.end(), frame.begin());
 }
 
-// Of a frame that may have been filled up to kFrame: its length, and its checksum if asked.
+// Sets the length of a frame that may be padded to kFrame, and its checksum if selected.
 std::span<std::byte> Repaired(uint8_t how, std::span<std::byte> frame) {
   if (frame.size() < kGossipHeadBytes) return frame;
   const bool receipt = frame[5] == std::byte{2};
@@ -85,7 +86,7 @@ bool AllWellFormed(const GossipStore& store) {
       if (each.node >= kNodes || each.version == 0 || each.bytes.size() > kMaxGossipBytes) {
         return false;
       }
-      if (each.node == 0 && each.version != 1) return false;  // nobody speaks for this node
+      if (each.node == 0 && each.version != 1) return false;  // only this node may send for itself
     }
   }
   return true;
@@ -112,7 +113,7 @@ bool Target(const std::string& input) {
   for (int64_t now = 0; !rest.empty(); now += 10'000'000) {
     const std::string_view text = rest.substr(0, kFrame);
     rest.remove_prefix(text.size());
-    // A block of exactly its size, where a sanitizer sees what is read beyond it.
+    // An exact-size block, so that a sanitizer detects any read beyond it.
     std::vector<std::byte> frame(text.size());
     std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), frame.begin());
     const auto repaired = Repaired(static_cast<uint8_t>(input[0]), frame);

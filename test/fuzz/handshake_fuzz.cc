@@ -1,9 +1,9 @@
-// Handshake messages take anything: what decodes is written back as the same bytes, nobody is
-// believed who has not echoed a challenge, nor makes the node take a later incarnation, and all
-// that goes out decodes.
+// Handshake messages of any content. A message that decodes is encoded to the same bytes. A peer
+// that has not echoed a challenge gets no session and cannot advance its incarnation at the node.
+// Every outgoing message decodes.
 //
-// The first byte of an input says how the frames behind it, of 208 bytes each, are
-// repaired: 1 the checksum, 2 the tag, 4 the echo.
+// The first byte of an input selects the repairs of the 208-byte frames that follow: 1: the
+// checksum, 2: the tag, 4: the echo.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -51,7 +51,7 @@ std::string Input(uint8_t how, const std::vector<HandshakeBytes>& frames) {
   return input;
 }
 
-// What node b says to node a.
+// The messages that node b sends to node a.
 std::vector<HandshakeBytes> Spoken(const SecretKey* key) {
   Handshake a(ConfigOf(0), key, Seeded(1)), b(ConfigOf(1), key, Seeded(2));
   std::vector<HandshakeBytes> frames;
@@ -66,7 +66,7 @@ std::vector<HandshakeBytes> Spoken(const SecretKey* key) {
   return frames;
 }
 
-// The bytes, where a sanitizer sees what is read beyond them.
+// The bytes in an exact-size block, so that a sanitizer detects any read beyond them.
 struct Exact {
   explicit Exact(std::string_view text) : bytes(new std::byte[text.size()]), size(text.size()) {
     std::copy_n(reinterpret_cast<const std::byte*>(text.data()), size, bytes.get());
@@ -113,7 +113,7 @@ bool Target(const std::string& input) {
   const SecretKey* key = (how & kKeyed) != 0 ? &Key() : nullptr;
   static HmacSha256 tagger(HandshakeKey(Key(), kRun));
   Handshake node(ConfigOf(0), key, Seeded(3));
-  Nonce challenge{};  // the last one to node b
+  Nonce challenge{};  // the latest one sent to node b
   std::string_view rest = std::string_view(input).substr(1);
   for (int64_t now = 0; !rest.empty(); now += 30'000'000) {
     Exact frame(rest.substr(0, kHandshakeBytes));

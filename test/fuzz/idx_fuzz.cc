@@ -1,5 +1,5 @@
-// Pairs of idx files, plain or gzipped: they become a database of as many
-// records as they hold, or are refused with one line and leave nothing behind.
+// Pairs of idx files, plain or gzipped. They become a database with all of their records, or are
+// rejected with one line and leave no files.
 #include <zlib.h>
 
 #include <cstdlib>
@@ -51,22 +51,21 @@ std::string Gzip(const std::string& content) {
   return packed;
 }
 
-// One input holds both files: the length of the first, then one after the other.
+// One input holds both files: the length of the first file, then the two files.
 std::string Pair(const std::string& images, const std::string& labels) {
   return BigEndian(images.size()) + images + labels;
 }
 
 bool IsGzip(const std::string& file) { return file.rfind("\x1f\x8b", 0) == 0; }
 
-// What the format says of plain files: the number of records, or nothing if they
-// are none that can be converted.
+// Number of records of plain files according to the format; nullopt if they cannot be converted.
 std::optional<uint64_t> Expected(const std::string& images, const std::string& labels) {
   if (images.size() < 16 || labels.size() < 8) return {};
   if (NumberAt(images, 0) != 0x803 || NumberAt(labels, 0) != 0x801) return {};
   const uint64_t count = NumberAt(images, 4), rows = NumberAt(images, 8),
                  columns = NumberAt(images, 12);
   if (count == 0 || rows == 0 || columns == 0 || count != NumberAt(labels, 4)) return {};
-  // Sizes that no input here comes near, before products overflow.
+  // Larger than any file here; checked first to prevent overflow of the products.
   if (count > images.size() || rows > images.size() || columns > images.size()) return {};
   if (images.size() != 16 + count * rows * columns || labels.size() != 8 + count) return {};
   return count;

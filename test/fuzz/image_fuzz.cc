@@ -1,5 +1,5 @@
-// JPEG and PNG files: an image of the channels asked for, the same each time, or
-// a refusal of one line.
+// JPEG and PNG files: decoding gives an image with the requested channels, identical each time, or
+// a one-line error.
 #include <zlib.h>
 
 #include <cstring>
@@ -25,7 +25,7 @@ uint32_t BigEndianAt(const std::string& bytes, size_t at) {
   return number;
 }
 
-// With the checksums of all chunks made right, so that damage gets past them.
+// Corrects the checksums of all chunks, so that damage passes the checksum test.
 std::string WithChecksums(std::string png) {
   for (size_t at = kPngMagicBytes; at + 12 <= png.size();) {
     const uint64_t length = BigEndianAt(png, at);
@@ -62,8 +62,8 @@ std::vector<std::string> Corpus() {
   const std::string palette("\x01\x02\x03\x11\x12\x13\x21\x22\x23", 9);
   Image indices = SmoothPixels(1, 6, 5);
   for (uint8_t& value : indices.values) value %= 3;
-  // Colour types as in the PNG specification: 0 grey, 2 RGB, 3 palette, 4 grey
-  // with alpha, 6 RGB with alpha.
+  // Colour types of the PNG specification: 0 grey, 2 RGB, 3 palette, 4 grey with alpha, 6 RGB with
+  // alpha.
   return {EncodeJpeg(SmoothPixels(3, 17, 9)),
           EncodeJpeg(SmoothPixels(3, 17, 9), true),
           EncodeJpeg(SmoothPixels(1, 9, 17)),
@@ -79,7 +79,7 @@ std::vector<std::string> Corpus() {
 
 bool Target(const std::string& input) {
   const std::string file = input.size() % 2 == 0 ? input : WithChecksums(input);
-  // A block of exactly this size: a sanitizer sees any read beyond it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<char[]> block(new char[file.size()]);
   memcpy(block.get(), file.data(), file.size());
   const std::string_view exact(block.get(), file.size());

@@ -1,5 +1,5 @@
-// Databases with changed bytes, cut short before they are opened or while they are read: all
-// records are read, or the database is refused with one line.
+// Databases with changed bytes, or truncated before they are opened or while they are read: all
+// records are read, or the database is rejected with one line.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace millrace::fuzz {
 namespace {
 
-// A tree of one leaf, one with values on pages of their own, and one of two levels.
+// Trees: a single leaf, one with values on overflow pages, and one of two levels.
 const std::vector<std::string>& Databases() {
   static const std::vector<std::string> files = [] {
     const MemoryFolder folder;
@@ -32,8 +32,8 @@ const std::vector<std::string>& Databases() {
   return files;
 }
 
-// An input names a database, says how it is read, and lists bytes to change: so most changes hit
-// what a reader looks at.
+// An input selects a database and a way to read it, and lists the bytes to change. So most changes
+// affect data that a reader uses.
 class Input {
  public:
   explicit Input(const std::string& bytes) : bytes_(bytes) {}
@@ -55,13 +55,13 @@ void Change(Input* input, std::string* file) {
   while (!input->done()) {
     const size_t page = input->Byte() % (file->size() / kPage);
     size_t at = input->Number();
-    // The heads of pages and the ends of their nodes' places, or anywhere.
+    // The start of the page (header and node offsets), or any byte.
     at = at & 0x8000 ? at % 160 : at % kPage;
     (*file)[page * kPage + at] = static_cast<char>(input->Byte());
   }
 }
 
-// The sum keeps the reads.
+// The sum keeps the compiler from removing the reads.
 uint64_t ReadAll(LmdbDatabase* database, LmdbDatabase::Cursor* cursor) {
   uint64_t sum = 0;
   for (uint64_t i = 0; i < database->size(); ++i) {
@@ -79,9 +79,9 @@ std::vector<std::string> Corpus() {
   for (char database = 0; database < 3; ++database) {
     for (char way = 0; way < 4; ++way) {
       const std::string start{database, way};
-      inputs.push_back(start + "\xff\xff");                  // as it is
-      inputs.push_back(start + std::string("\x2f\x01", 2));  // cut
-      inputs.push_back(start + "\xff\xff\x02\x80\x0c\x77");  // a leaf's lower end
+      inputs.push_back(start + "\xff\xff");                  // unchanged
+      inputs.push_back(start + std::string("\x2f\x01", 2));  // truncated
+      inputs.push_back(start + "\xff\xff\x02\x80\x0c\x77");  // changes the lower bound of a leaf
       inputs.push_back(start + "\xff\xff\x02\x80\x10\x77\x03\x80\x10\x77\x04\x80\x11\x77");
     }
   }

@@ -1,5 +1,5 @@
-// The bytes of a mean file: a transform that can be applied, or a refusal of one
-// line that names the field and the file.
+// Mean files of any bytes: they give an applicable transform, or a one-line error that names the
+// field and the file.
 #include "data/transformer.h"
 #include "proto/parse.h"
 #include "test/fuzz/support/files.h"

@@ -1,5 +1,5 @@
-// Metrics files of any content: rows or an Error, never a crash; what was read is
-// the same after writing and reading it again, and can be drawn.
+// Metrics files of any content: rows or an Error, never a crash. Rows are unchanged after they are
+// written and read again, and can be plotted.
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -46,7 +46,7 @@ bool Target(const std::string& input) {
   for (const MetricsRow& row : rows) {
     if (!differencer.Compare(ParseMetricsLine(MetricsLine(row), "m"), row)) return false;
   }
-  // Figures take longer: one for every sixteenth input.
+  // Plots are slow, so only about one of sixteen inputs is plotted.
   if (input.size() % 16 == 0) Draw(rows);
   return true;
 }

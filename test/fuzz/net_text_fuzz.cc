@@ -1,4 +1,4 @@
-// Net prototxts: parsing, choosing layers, inserting splits.
+// Net prototxts: parsing, layer selection, and insertion of splits.
 #include "base/error.h"
 #include "nn/net_param.h"
 #include "proto/parse.h"

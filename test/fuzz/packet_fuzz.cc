@@ -1,6 +1,5 @@
-// Ethernet frames of any bytes to the packet transport: one is refused, or what it is
-// said to carry lies inside of it and is as long as its prefix says; written again, the
-// prefix is the same.
+// Ethernet frames of any bytes for the packet transport. A frame is rejected, or its payload lies
+// inside it and has the length given by its prefix. A prefix that is encoded again is unchanged.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -40,7 +39,7 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  // An exact block, so that a sanitizer sees what is read behind it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::memcpy(block.get(), input.data(), input.size());
   const std::span<const std::byte> packet(block.get(), input.size());

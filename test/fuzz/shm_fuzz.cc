@@ -1,7 +1,7 @@
 // Attaches to damaged weight buffers: an Error or success, never a crash.
 //
-// A file is mostly empty space, so inputs are its parts that are not, one after
-// the other: the head, some process entries, some solver entries, some weights.
+// A file is mostly zeros, so an input is the concatenation of its other parts: the header, some
+// process entries, some solver entries, some weights.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -40,8 +40,8 @@ ParamLayout SmallLayout() {
   return layout;
 }
 
-// The file's bytes become an input, and an input a file. A short input makes a
-// short file; bytes beyond the last part are appended.
+// Convert between file and input. A short input makes a short file; bytes beyond the last part are
+// appended.
 std::string Pack(const std::string& file) {
   std::string input;
   for (const Part& part : kParts) input += file.substr(part.offset, part.bytes);
@@ -70,7 +70,7 @@ void Place(const std::string& file) {
   if (put != static_cast<ssize_t>(file.size())) throw Error(Path(), ": cannot be written");
 }
 
-// A wait that is over at once.
+// A wait that ends immediately.
 JoinWait NoWait() {
   JoinWait wait;
   auto clock = std::make_shared<ManualClock>();
@@ -96,7 +96,7 @@ void Try(const std::string& file, Attach attach) {
   try {
     Use(attach().get());
   } catch (const Error&) {
-    // Refused.
+    // Rejected.
   }
   unlink(Path().c_str());
 }
@@ -115,7 +115,7 @@ std::vector<std::string> Corpus() {
   const std::string ready = Pack(ReadFile(Path()));
   buffer->StopTraining();
   const std::string ending = Pack(ReadFile(Path()));
-  // A seed that nobody can attach to would test refusals only.
+  // A seed that no process can attach to would test only the rejection of files.
   Place(Unpack(ready));
   WeightBuffer::JoinTraining(Name(), SmallLayout(), NoWait());
   return {ready, ready, initialising, ending};

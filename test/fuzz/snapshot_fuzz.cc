@@ -1,6 +1,5 @@
-// The bytes of a .solverstate or .caffemodel: they are refused with one line
-// that names the file, or give a state that can be asked about and restored, or
-// weights for a net.
+// .solverstate and .caffemodel files of any bytes. They are rejected with one line that names the
+// file, or give a state that can be queried and restored, or weights for a net.
 #include "base/error.h"
 #include "nn/net.h"
 #include "proto/parse.h"

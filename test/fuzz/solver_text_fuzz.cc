@@ -1,5 +1,4 @@
-// The text of a solver.prototxt, with nets that live in memory: it is accepted,
-// or refused with one line.
+// Text of a solver.prototxt, with nets held in memory: it is accepted, or rejected with one line.
 #include "base/error.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_config.h"
@@ -38,7 +37,7 @@ bool Target(const std::string& input) {
   };
   try {
     const SolverConfig config = ParseSolverConfig(input, "solver.prototxt", files);
-    // What is accepted is usable.
+    // An accepted configuration is usable.
     const LrPolicy policy(config.param);
     for (int64_t iteration : {0, 1, 1000000}) {
       if (!(policy.Rate(iteration) >= 0)) return false;

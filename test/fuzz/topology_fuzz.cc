@@ -1,5 +1,5 @@
-// The text of a topology file: it is accepted, or refused with one line; what is
-// accepted gives a plan for each node, or a line that says why this machine has none.
+// Text of a topology file: it is accepted, or rejected with one line. An accepted file gives a plan
+// for each node, or a line that states why this machine has none.
 #include "base/error.h"
 #include "test/fuzz/support/fuzz.h"
 #include "topology/plan.h"
@@ -33,7 +33,7 @@ bool IsRefusal(const Error& error) {
 
 bool PlanIsSound(const Topology& topology, NodeId node) {
   const NodePlan plan = PlanFor(topology, node, AMachine());
-  // Whatever is accepted connects all nodes.
+  // An accepted topology connects all nodes.
   if (plan.segments.empty() && topology.nodes.size() > 1) return false;
   if (plan.shard < 0 || plan.shard >= plan.shards) return false;
   for (const SegmentPlan& segment : plan.segments) {
@@ -46,7 +46,7 @@ bool PlanIsSound(const Topology& topology, NodeId node) {
   return true;
 }
 
-// The ranges of the segments that are node 0's are all of the array.
+// Whether the ranges of node 0's segments cover the whole array.
 bool RangesCover(const Topology& topology) {
   for (const int64_t size : {1, 1000}) {
     std::vector<bool> covered(size);

@@ -1,6 +1,6 @@
-// Datagrams of any bytes to the UDP transport: one is refused, or what it is said to carry lies
-// inside of it, and a credit or a probe written again is the same. And texts of any bytes as the
-// kernel's counts.
+// Datagrams of any bytes for the UDP transport. A datagram is rejected, or its payload lies inside
+// it; a credit or probe that is encoded again is unchanged. Also texts of any bytes in place of the
+// kernel's counters.
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -49,7 +49,7 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  // An exact block, so that a sanitizer sees what is read behind it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::memcpy(block.get(), input.data(), input.size());
   for (const bool is_v6 : {false, true}) {

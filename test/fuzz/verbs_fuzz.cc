@@ -1,5 +1,5 @@
-// Datagrams and look-ups of any bytes to the verbs transport: one is refused, or what it
-// is said to carry is what lies behind its prefix.
+// Datagrams and hello messages of any bytes for the verbs transport. One is rejected, or its
+// payload is the data after its prefix.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -36,7 +36,7 @@ std::vector<std::string> Corpus() {
 }
 
 bool Target(const std::string& input) {
-  // An exact block, so that a sanitizer sees what is read behind it.
+  // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::memcpy(block.get(), input.data(), input.size());
   const std::span<const std::byte> bytes(block.get(), input.size());

@@ -24,7 +24,7 @@ BenchPhasesConfig ConfigOf(NodeId node) {
   return config;
 }
 
-// Nodes that hear each other at once, as long as they are there.
+// Nodes that receive each other's status at once until they are removed.
 class Nodes {
  public:
   explicit Nodes(const std::vector<NodeId>& nodes) {
@@ -47,7 +47,7 @@ class Nodes {
   bool Step(NodeId node, bool ready = true) {
     return stages_.at(node)->Step(now_, OthersOf(node), ready);
   }
-  // All of them, until none goes on.
+  // Steps all nodes until none makes progress.
   void StepAll(bool ready = true) {
     for (bool more = true; more;) {
       more = false;
@@ -57,7 +57,7 @@ class Nodes {
     }
   }
   void Pass(double seconds) { now_ += seconds; }
-  // Lets all warm up, and nearly enough time pass; the next step ends LOADED.
+  // Completes the warm-up and almost all of the measurement; the next step ends LOADED.
   void Measure() {
     Pass(1);
     StepAll();
@@ -96,7 +96,7 @@ TEST(BenchPhases, GoTogetherFromTheFirstToTheLast) {
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
   nodes.Pass(0.2);
   nodes.StepAll(false);
-  EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));  // until nothing moves
+  EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));  // until no more frames move
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::DONE));
 }
@@ -106,7 +106,7 @@ TEST(BenchPhases, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
   for (NodeId node : {0, 1, 0, 1}) nodes.Step(node);
   EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
   EXPECT_EQ(nodes[1].stage(), BenchStatus::READY);
-  EXPECT_FALSE(nodes.Step(2, false));  // it does not rest yet
+  EXPECT_FALSE(nodes.Step(2, false));  // node 2 is not quiescent yet
   nodes.Step(0);
   nodes.Step(1);
   EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
@@ -149,7 +149,7 @@ TEST(BenchPhases, WaitForNodesThatAreMissingThenMeasureWithoutThem) {
   nodes.Pass(0.2);
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
-  EXPECT_TRUE(nodes[1].is_leader());  // the lowest that is there
+  EXPECT_TRUE(nodes[1].is_leader());  // the lowest node present
   EXPECT_EQ(nodes[2].participants(), (std::vector<NodeId>{1, 2}));
 }
 
@@ -158,7 +158,7 @@ TEST(BenchPhases, WhoIsLowestDecidesHowLongIsWaited) {
   nodes.Pass(9);
   nodes.Add(0);
   nodes.Pass(2);
-  nodes.StepAll();  // node b has waited for long, but node a has not
+  nodes.StepAll();  // node b has waited long enough, node a has not
   EXPECT_TRUE(nodes.AllAt(BenchStatus::WAITING));
   nodes.Add(2);
   nodes.StepAll();
@@ -219,7 +219,7 @@ TEST(BenchPhases, LosePatienceWithANodeThatStandsStill) {
   nodes.StepAll();
   nodes.Measure();
   while (nodes.Step(0, true)) continue;
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);  // node b says LOADED for ever
+  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);  // node b stays at LOADED
   nodes.Pass(19);
   EXPECT_FALSE(nodes.Step(0));
   nodes.Pass(2);
@@ -286,7 +286,7 @@ TEST(PeerTable, ANodeThatSaysNothingNewHasGone) {
   BenchStatus status = Nodes({1})[1].status();
   heard.Take(1, BytesOf(status), 50);
   EXPECT_EQ(heard.there(59).count(1), 1u);
-  heard.Take(1, BytesOf(status), 59);  // the same again
+  heard.Take(1, BytesOf(status), 59);  // an identical status
   EXPECT_EQ(heard.there(61).count(1), 0u);
   status.set_beat(1);
   heard.Take(1, BytesOf(status), 62);

@@ -26,7 +26,7 @@ TEST(LoadGenerator, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
   for (float weight : weights) EXPECT_EQ(weight, 2.0f + 1.0f / 1024);
 }
 
-// Where the processor may not touch the weights.
+// The processor cannot access these weights.
 TEST(LoadGenerator, AddsTheSameToWeightsOnADevice) {
   test::FakeDevice device;
   const ReplicaDevice home = {
@@ -65,7 +65,7 @@ TEST(LoadGenerator, MakesProgressOnlyWhileItIsOn) {
   EXPECT_EQ(clock.own(), steps);
   double sum = 0;
   for (float weight : weights) sum += weight;
-  // Every step adds to 7 or 8 of 500 weights.
+  // Each step adds to 7 or 8 of 500 weights.
   EXPECT_GE(sum * 1024, 7.0 * static_cast<double>(steps));
   EXPECT_LE(sum * 1024, 8.0 * static_cast<double>(steps));
   EXPECT_EQ(load.steps(), steps);

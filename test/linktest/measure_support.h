@@ -1,4 +1,4 @@
-// What the tests of measurements share.
+// Helpers shared by the tests of benchmarks.
 #ifndef MILLRACE_TEST_LINKTEST_MEASURE_SUPPORT_H_
 #define MILLRACE_TEST_LINKTEST_MEASURE_SUPPORT_H_
 
@@ -13,9 +13,8 @@
 
 namespace millrace::test {
 
-// Nodes a, b and c; all are joined by `lan`, which carries the lower three quarters of the
-// weights at 800 Mbit/s at most; a and b by `side` and b and c by `back`, which carry
-// the rest.
+// Nodes a, b and c. Segment `lan` joins all of them and carries the lower three quarters of the
+// weights at up to 800 Mbit/s. `side` joins a and b, `back` joins b and c; these carry the rest.
 inline Topology Three() {
   return ParseTopology(
       "name: 'three'\n"
@@ -30,8 +29,8 @@ inline Topology Three() {
       "f", {"udp"});
 }
 
-// What a node reports of its end of `segment`: to each of `peers` it sent 1000 frames of
-// 1000 bytes in 2 s and as many before and after, and got 10 less.
+// Adds a node's report of its endpoint of `segment`: it sent each of `peers` 1000 frames of 1000
+// bytes in 2 s and 1000 more before and after, and received 10 fewer.
 inline void AddEnd(uint32_t segment, const std::vector<uint32_t>& peers, BenchReport* report) {
   BenchEnd* end = report->add_end();
   end->set_segment(segment);
@@ -56,7 +55,7 @@ inline void AddEnd(uint32_t segment, const std::vector<uint32_t>& peers, BenchRe
   }
 }
 
-// A whole report of node 0, 1 or 2 of Three().
+// Complete report of node 0, 1 or 2 of Three().
 inline BenchReport ReportOfNode(NodeId node) {
   BenchReport report;
   report.set_seconds(2);

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Counters that all have grown in proportion to `times`.
+// Counters that have all grown in proportion to `times`.
 MetricsSnapshot ReadingAfter(int64_t times) {
   MetricsSnapshot reading;
   reading.at_ns = times * 1'000'000'000;
@@ -51,7 +51,7 @@ TEST(Report, HasRatesFromTheMeasurementAndLossesFromRestToRest) {
   EXPECT_EQ(end.bytes_in(), 10000u);
   EXPECT_FLOAT_EQ(end.sweeps(), 7.5);
   EXPECT_FLOAT_EQ(end.thread_cpu_seconds(), 1.25);
-  ASSERT_EQ(end.drop_size(), 1);  // what there were none of is not named
+  ASSERT_EQ(end.drop_size(), 1);  // reasons with a count of zero are omitted
   EXPECT_EQ(end.drop(0).reason(), "old");
   EXPECT_EQ(end.drop(0).frames(), 30);
   ASSERT_EQ(end.peer_size(), 1);

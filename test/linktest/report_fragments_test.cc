@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// One that takes `pages` pages.
+// A report that needs `pages` pages.
 BenchReport LongReport(size_t pages, const std::string& text) {
   BenchReport report;
   BenchEnd* end = report.add_end();
@@ -25,7 +25,7 @@ class Reporting {
     writers_.emplace_back(node, ReportWriter(node, report));
     participants_.push_back(node);
   }
-  // One look at what all have published, which then do as they are asked.
+  // Reads all published statuses once; each writer first answers the leader's request.
   bool Round() {
     BenchPhases::Others others;
     BenchStatus leader;
@@ -65,7 +65,7 @@ TEST(ReportFragments, BringLongReportsPageByPage) {
   nodes.Add(3, LongReport(4, "three"));
   int rounds = 1;
   while (!nodes.Round()) ASSERT_LT(++rounds, 20);
-  EXPECT_EQ(rounds, 6);  // all first ones, then two and three more
+  EXPECT_EQ(rounds, 6);  // one round for all first pages, then two and three more
   EXPECT_EQ(nodes.reader().reports().at(1).SerializeAsString(),
             LongReport(3, "one").SerializeAsString());
   EXPECT_EQ(nodes.reader().reports().at(3).SerializeAsString(),

@@ -36,7 +36,7 @@ TEST(BenchResult, HasEachPairOfEachSegmentBothWays) {
 
 TEST(BenchResult, TakesSendingFromOneEndAndArrivingFromTheOther) {
   Measurement measurement = Measured();
-  // Three quarters of 4000 weights in 30 chunks of 100: 400 bytes each.
+  // Three quarters of 4000 weights in 30 chunks of 100 weights (400 bytes).
   BenchPeer* a_to_c = measurement.reports[0].mutable_end(0)->mutable_peer(1);
   a_to_c->set_frames_sent(5000);
   a_to_c->set_all_frames_sent(8000);
@@ -78,12 +78,12 @@ TEST(BenchResult, HoldsTheWireAgainstWhatIsLessThePaceOrTheLink) {
   EXPECT_EQ(c.limited_by(), "link");
   EXPECT_DOUBLE_EQ(c.of_limit(), 4);
   EXPECT_EQ(result.segment(1).end(0).limited_by(), "link");
-  EXPECT_FALSE(result.segment(1).end(1).has_of_limit());  // nothing is known
+  EXPECT_FALSE(result.segment(1).end(1).has_of_limit());  // the limit is unknown
 }
 
 TEST(BenchResult, CountsProcessorTimeByGigabyteMoved) {
   const BenchResult result = ResultOf(Three(), Measured());
-  // 100 MB out and in on lan.
+  // 100 MB out and 100 MB in on lan.
   EXPECT_DOUBLE_EQ(result.segment(0).end(0).thread_cpu_seconds_per_gigabyte(), 0.5 / 0.2);
   EXPECT_DOUBLE_EQ(result.segment(0).end(0).thread_cpu(), 0.25);
   // Node a moved 200 MB on lan and 100 on side, in 1.25 - 0.25 s.
@@ -115,7 +115,7 @@ TEST(BenchResult, LeavesOutNodesThatDidNotComeAndSegmentsThatNobodyReports) {
   measurement.reports[0].mutable_end()->RemoveLast();
   const BenchResult result = ResultOf(Three(), measurement);
   ASSERT_EQ(result.segment_size(), 2);
-  EXPECT_EQ(result.segment(0).flow_size(), 2);  // a and c
+  EXPECT_EQ(result.segment(0).flow_size(), 2);  // from a to c and from c to a
   EXPECT_EQ(result.segment(1).name(), "back");
   EXPECT_EQ(result.segment(1).flow_size(), 0);
   EXPECT_EQ(result.missing(0), "b");
@@ -161,12 +161,12 @@ TEST(FitsTopology, NothingElseDoes) {
   };
   const auto end = [](BenchReport* r) { return r->mutable_end(0); };
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->set_segment(3); }));
-  EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->set_segment(2); }));  // not the node's
+  EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->set_segment(2); }));  // not a segment of this node
   EXPECT_TRUE(refused(0, [&](auto* r) { *r->add_end() = r->end(0); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->set_chunk_weights(0); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->set_sweeps(-1); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_node(0); }));
-  EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_node(2); }));  // twice
+  EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_node(2); }));  // duplicate
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->mutable_peer(0)->set_node(70000); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { r->mutable_end(1)->mutable_peer(0)->set_node(2); }));
   EXPECT_TRUE(refused(0, [&](auto* r) { end(r)->add_drop()->set_reason(std::string(41, 'x')); }));

@@ -24,7 +24,7 @@ std::vector<CounterEntry> SomeEntries() {
           {"segment lan", "members", Kind::kGauge}};
 }
 
-// `text` with nothing but printable text in its lines.
+// `text` with every line reduced to printable characters.
 std::string OneLinePerRow(const std::string& text) {
   std::istringstream lines(text);
   std::string shown;
@@ -38,7 +38,7 @@ struct Number {
   double value;
 };
 
-// Of process 7.
+// A reading of process 7.
 CounterFileReading ReadingOf(const std::string& title, Kind kind,
                              const std::vector<Number>& numbers) {
   CounterFileReading reading;
@@ -129,7 +129,7 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
   EXPECT_EQ(BoardTable({}, {}, 1), "nothing is training on this machine\n");
 }
 
-// A board of one process with two segments and three peers.
+// Counter file of one process with two segments and three peers.
 CounterFileReading OfTwoSegments() {
   return ReadingOf("LeNet \"demo\"", Kind::kGauge,
                    {{"run", "iteration", 100},
@@ -163,7 +163,7 @@ TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
       "  lan                   10.25     4.25     31.50     12.5     40%    0.0025       "
       "0.5     1.50     8.00\n"
       "  wan                    0.00     0.00      0.00      0.0      0% ");
-  EXPECT_EQ(table.find("  b "), std::string::npos);  // peers are shown when asked for
+  EXPECT_EQ(table.find("  b "), std::string::npos);  // peers are shown only on request
 }
 
 TEST(BoardTable, ShowsPeersBelowTheirSegment) {
@@ -183,7 +183,7 @@ TEST(BoardTable, ShowsPeersBelowTheirSegment) {
                                              "b", "c", "wan"}));
 }
 
-// Whatever a hostile user writes into a file, a terminal gets printable text.
+// A terminal gets only printable text, even from a file that a hostile user wrote.
 TEST(BoardTable, ShowsNothingThatATerminalObeys) {
   const std::string hostile =
       "a\033[2Jb\u009b2Jc\x9b"
@@ -195,7 +195,7 @@ TEST(BoardTable, ShowsNothingThatATerminalObeys) {
   const std::string table = BoardTable({}, {reading}, 1);
   EXPECT_CONTAINS(table, "a?[2Jb?2Jc?d???e (pid 7)");
   EXPECT_CONTAINS(table, "\n  a?[2Jb?2Jc?d???e ");
-  // A name is cut between two characters.
+  // A long name is truncated at a character boundary.
   EXPECT_CONTAINS(table, "\n  \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x ");
   EXPECT_EQ(table, OneLinePerRow(table));
 }
@@ -219,7 +219,7 @@ TEST(BoardTable, NamesTheOwnerOfAnotherUsersProcess) {
                   StrCat("LeNet (pid 7, user ", geteuid() + 1, "): "));
 }
 
-// As many groups as a file has room for: nobody waits for them.
+// As many groups as a file can hold: formatting them takes no noticeable time.
 TEST(BoardTable, IsMadeOfTheLargestFileThereMayBe) {
   CounterFileReading reading;
   for (int i = 0; i < 65536; ++i) {

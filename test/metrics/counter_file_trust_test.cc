@@ -1,5 +1,5 @@
-// Counter files between users who do not trust each other: what a training creates, and what
-// `millrace top` reads, in a folder where everybody may create files.
+// Counter files of users who do not trust each other: the files that training creates and that
+// `millrace top` reads, in a directory where every user may create files.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -26,15 +26,15 @@ using Kind = CounterEntry::Kind;
 const std::vector<CounterEntry> kEntries = {{"run", "iteration", Kind::kGauge},
                                             {"run", "loss", Kind::kGauge}};
 
-// A folder like /dev/shm: everybody may create files, and remove their own.
+// A directory like /dev/shm: every user may create files, and remove only their own.
 class SharedFolder : public TempDir {
  public:
   SharedFolder() { EXPECT_EQ(chmod(path().c_str(), 01777), 0); }
-  // Of the counter file of the process that asks.
+  // Path of the calling process's counter file.
   std::string Name() const { return *this / StrCat("millrace_board.", getpid()); }
 };
 
-// The counter file of this process, as it would be in any folder.
+// Bytes of a valid counter file of this process.
 std::string SoundBytes() {
   TempDir folder;
   CounterFile counter_file("sound", kEntries, folder.path());
@@ -47,14 +47,14 @@ struct stat StatusOf(const std::string& path) {
   return status;
 }
 
-// The lines about files that ReadCounterFiles skips; it has to read none.
+// The lines about files that ReadCounterFiles skips. Expects it to read none.
 std::vector<std::string> Skipped(const std::string& folder) {
   std::vector<std::string> skipped;
   EXPECT_TRUE(ReadCounterFiles(folder, &skipped).empty());
   return skipped;
 }
 
-// A hang ends the test, not the test program.
+// Runs in a child process, so that a hang fails only this test.
 void ExpectSkipped(const SharedFolder& folder, const std::string& reason) {
   EXPECT_EQ(InChild([&] {
               std::vector<std::string> skipped;
@@ -67,7 +67,7 @@ void ExpectSkipped(const SharedFolder& folder, const std::string& reason) {
       << reason;
 }
 
-// ---- The training's side ----
+// ---- Writer ----
 
 TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
   SharedFolder folder;
@@ -105,7 +105,7 @@ TEST(CounterFileWriter, ReplacesAFileThatAnEndedProcessOfItsUserLeft) {
   SharedFolder folder;
   WriteFile(folder.Name(), "left");
   const ino_t left = StatusOf(folder.Name()).st_ino;
-  const int kept = open(folder.Name().c_str(), O_RDONLY | O_CLOEXEC);  // so that it is not reused
+  const int kept = open(folder.Name().c_str(), O_RDONLY | O_CLOEXEC);  // keeps the inode in use
   CounterFile counter_file("run", kEntries, folder.path());
   EXPECT_NE(StatusOf(folder.Name()).st_ino, left);
   close(kept);
@@ -127,7 +127,7 @@ TEST(CounterFileWriter, CreatesAFileThatOtherUsersCannotOpen) {
             0);
 }
 
-// A user who guesses the pid puts files of his own in the way, and cuts them short later.
+// Another user who guesses the pid creates files in advance and truncates them later.
 TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
   if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
   for (const char* suffix : {"", ".new"}) {
@@ -189,7 +189,7 @@ TEST(CounterFileWriter, RefusesMoreNumbersThanReadersTake) {
                   "65537 numbers, expected at most 65536");
 }
 
-// ---- The reader's side ----
+// ---- Reader ----
 
 TEST(CounterFileReader, SkipsWhatIsNoRegularFile) {
   SharedFolder folder;
@@ -215,11 +215,12 @@ TEST(CounterFileReader, SkipsWhatIsNoRegularFile) {
   close(fd);
 }
 
-// Whoever opens a file waits for the lease that its owner holds: 45 s, by default.
+// A process that opens a leased file blocks until the holder releases the lease: up to 45 s by
+// default.
 TEST(CounterFileReader, DoesNotWaitForALease) {
   SharedFolder folder;
   WriteFile(folder.Name(), SoundBytes());
-  signal(SIGIO, SIG_IGN);  // what the holder is told by
+  signal(SIGIO, SIG_IGN);  // signal that notifies the lease holder
   const int fd = open(folder.Name().c_str(), O_RDWR | O_CLOEXEC);
   if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
     close(fd);
@@ -250,7 +251,7 @@ TEST(CounterFileReader, AllocatesNothingForAFileOfAnotherSize) {
   ExpectSkipped(folder, "has 127 bytes, expected 128 to 8388736");
   WriteFile(folder.Name(), bytes + "x");
   ExpectSkipped(folder, "has 385 bytes, and its header announces 2 numbers: expected 384");
-  const uint32_t most = 0xffffffff;  // entries
+  const uint32_t most = 0xffffffff;  // number of entries
   std::memcpy(bytes.data() + 8, &most, sizeof(most));
   WriteFile(folder.Name(), bytes);
   ExpectSkipped(folder, "announces 4294967295 numbers, expected at most 65536");
@@ -310,7 +311,7 @@ TEST(CounterFileReader, ReadsFilesOfItsUserOnlyUnlessItIsRoot) {
               return skipped == std::vector<std::string>{expected} ? 0 : 2;
             }),
             0);
-  // Root reads it and says whose it is.
+  // Root reads the file and reports its owner.
   ASSERT_EQ(chown(counter_file.path().c_str(), kOtherUser, kOtherUser), 0);
   const std::vector<CounterFileReading> readings = ReadCounterFiles(folder.path());
   ASSERT_EQ(readings.size(), 1u);
@@ -336,7 +337,7 @@ TEST(CounterFileReader, RemovesWhatEndedProcessesOfItsUserLeftAndNoOthers) {
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
 }
 
-// A process that stands still, with as large a counter file as there may be, all holes.
+// A stopped process with a sparse counter file of the largest possible size.
 class LargestFile {
  public:
   explicit LargestFile(const std::string& folder) : pid_(fork()) {

@@ -21,7 +21,7 @@ namespace {
 
 using test::TrainRow;
 
-// The messages logged while it lives.
+// Captures the messages logged during its lifetime.
 class LogCapture : public google::LogSink {
  public:
   LogCapture() { google::AddLogSink(this); }
@@ -163,7 +163,7 @@ TEST(Metrics, TakesBackAPartOfARowAndContinuesWhenThereIsRoomAgain) {
   LogCapture log;
   MetricsWriter writer(folder / "m");
   writer.Write(TrainRow(1, 1, 1));
-  // A limit on the size of files acts like a disk with that much room.
+  // A file size limit has the effect of a full disk.
   const auto before = signal(SIGXFSZ, SIG_IGN);
   struct rlimit old_limit, limit;
   getrlimit(RLIMIT_FSIZE, &old_limit);

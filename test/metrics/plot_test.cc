@@ -1,4 +1,4 @@
-// Figures, read back as the XML that they are.
+// Parses plots as XML and checks their elements.
 #include "metrics/plot.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class Figure {
   double height() const { return std::stod(Attribute(document_.get_child("svg"), "height")); }
   double width() const { return std::stod(Attribute(document_.get_child("svg"), "width")); }
 
-  // The elements of a class inside the group `id` ("" for the whole document).
+  // Elements of class `kind` inside the group `id` ("" for the whole document).
   std::vector<Tree> Find(const std::string& id, const std::string& kind) const {
     std::vector<Tree> found;
     Walk(document_, id.empty(), id, [&](const Tree& element) {
@@ -72,7 +72,7 @@ class Figure {
   Tree document_;
 };
 
-// The centres of the circles that mark the first run.
+// Centres of the circles that mark the first run.
 std::vector<std::pair<double, double>> Circles(const Figure& figure, const std::string& id) {
   std::vector<std::pair<double, double>> centres;
   for (const Tree& element : figure.Find(id, "marker")) {
@@ -82,7 +82,7 @@ std::vector<std::pair<double, double>> Circles(const Figure& figure, const std::
   return centres;
 }
 
-// The numbers of a path or a polygon; every one must be on or near the page.
+// The numbers of a path or polygon; each has to be on or near the page.
 std::vector<double> Numbers(std::string text) {
   for (char& c : text) {
     if (!isdigit(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = ' ';
@@ -146,7 +146,7 @@ TEST(Plot, PlacesTestsInOrder) {
     const bool rises = std::string(chart).rfind("accuracy", 0) == 0;
     for (size_t i = 1; i < centres.size(); ++i) {
       EXPECT_GT(centres[i].first, centres[i - 1].first);
-      // The page's y grows downwards.
+      // y grows downwards on the page.
       const double step = centres[i].second - centres[i - 1].second;
       EXPECT_GT(rises ? -step : step, 0);
     }
@@ -283,7 +283,7 @@ TEST(Plot, ZoomsIntoTheAccuraciesThatMatter) {
   for (int i = 1; i <= 20; ++i) run.rows.push_back(TestRow(i, i * 500, 0.98 + 0.0005 * i, 0.1));
   const Figure figure({run});
   EXPECT_GE(std::stod(figure.Texts("accuracy-time", "y-tick").front()), 97);
-  EXPECT_EQ(figure.Find("accuracy-time", "marker").size(), 20u);  // the first is below
+  EXPECT_EQ(figure.Find("accuracy-time", "marker").size(), 20u);  // first not shown
 }
 
 TEST(Plot, UsesALinearScaleForLossesThatAreNotPositive) {
@@ -303,7 +303,7 @@ TEST(Svg, ReplacesWhatXmlDoesNotAllow) {
   EXPECT_EQ(XmlText("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c'");
   const std::string replaced = "\xef\xbf\xbd";
   EXPECT_EQ(XmlText(std::string("\0\n", 2)), replaced + replaced);
-  EXPECT_EQ(XmlText("\xc3"), replaced);                                // cut short
+  EXPECT_EQ(XmlText("\xc3"), replaced);                                // truncated
   EXPECT_EQ(XmlText("\xc0\xaf"), replaced + replaced);                 // overlong
   EXPECT_EQ(XmlText("\xed\xa0\x80"), replaced + replaced + replaced);  // a surrogate
   EXPECT_EQ(XmlText("\xf0\x9f\x98\x80"), "\xf0\x9f\x98\x80");

@@ -166,8 +166,8 @@ class Terminal {
   }
   int fd() const { return program_; }
 
-  // Everything that was written since the last call: up to a byte of our own,
-  // since a terminal passes on what it got in its own time.
+  // Everything written since the last call. Reads up to a marker byte, because a terminal delivers
+  // its output asynchronously.
   std::string Written() {
     constexpr char kEnd = 1;
     EXPECT_EQ(write(program_, &kEnd, 1), 1);
@@ -177,7 +177,7 @@ class Terminal {
     return text;
   }
 
-  // The lines of a screen on which `text` was written.
+  // The lines of a screen after `text` was written to it.
   static std::vector<std::string> Screen(const std::string& text) {
     std::vector<std::string> lines = {""};
     size_t column = 0;

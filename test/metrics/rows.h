@@ -1,4 +1,4 @@
-// Rows of metrics for tests.
+// Metrics rows for tests.
 #ifndef MILLRACE_TEST_METRICS_ROWS_H_
 #define MILLRACE_TEST_METRICS_ROWS_H_
 

@@ -42,7 +42,7 @@ TEST(RunCurves, SeparateTrainingFromTests) {
   EXPECT_EQ(Ys(curves.by_iteration.test_loss), (Doubles{1.5}));
 }
 
-// Rows of a cluster's run read like those of one machine.
+// Metrics rows of a clustered run give the same curves as those of one machine.
 TEST(RunCurves, PassOverWhatSegmentsCount) {
   MetricsRow row = TrainRow(1, 10, 2.5);
   for (const char* name : {"lan.frames_out", "lan.loss", "accuracy"}) {

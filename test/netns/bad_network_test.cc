@@ -1,5 +1,5 @@
-// Clusters on networks that harm what they carry, that are slow, and whose machines fall
-// behind: what arrives wrong is found and counted, and training goes on.
+// Clusters on faulty networks, slow networks and stalled machines: bad frames are detected and
+// counted, and training continues.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ class ClusterOnABadNetwork : public ClusterOfMachines {
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 
-  // Three nodes, and a switch between them that does `harm`.
+  // Trains three nodes over a switch that does `harm`.
   void TrainWith(const Harm& harm, int mtu, const std::string& segment_fields) {
     Build(3, mtu);
     bad_ = std::make_unique<BadSwitch>(*network_, harm, Seed());
@@ -40,7 +40,7 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughDuplicationAndReorderingOverUdp) {
   TrainWith({.duplicate = 0.2, .reorder = 0.2}, 9000, "transport: \"udp\"");
   EXPECT_GT(counts().duplicated, 0u);
   EXPECT_GT(counts().reordered, 0u);
-  EXPECT_GT(Dropped("old"), 0u);  // positions that came again, or too late
+  EXPECT_GT(Dropped("old"), 0u);  // positions that were duplicated or too late
 }
 
 TEST_F(ClusterOnABadNetwork, TrainsThroughDuplicationAndReorderingOverRawEthernet) {
@@ -50,8 +50,8 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughDuplicationAndReorderingOverRawEtherne
   EXPECT_GT(Dropped("old"), 0u);
 }
 
-// The kernel drops what fails UDP's checksum, for programs never to see; damage that this
-// checksum does not cover is found by the frames' own.
+// The kernel drops datagrams with a bad UDP checksum. The checksum of the frames themselves detects
+// damage that the UDP checksum does not cover.
 TEST_F(ClusterOnABadNetwork, TrainsThroughDamageOverUdp) {
   TrainWith({.damage = 0.05}, 1500, "transport: \"udp\"");
   EXPECT_GT(KernelChecksumErrors(), 0u);
@@ -76,7 +76,7 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverUdp) {
   EXPECT_GT(Dropped("checksum"), 0u);
 }
 
-// With a key nothing that was altered, or was here before, gets as far as the exchange.
+// With a key no altered or replayed frame reaches the exchange.
 TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverRawEthernetWithAKey) {
   WriteFile(work_ / "key", std::string(64, '7'));
   chmod((work_ / "key").c_str(), 0600);
@@ -88,8 +88,8 @@ TEST_F(ClusterOnABadNetwork, TrainsThroughAllOfItOverRawEthernetWithAKey) {
   EXPECT_EQ(Dropped("checksum"), 0u);
 }
 
-// Node c's link takes 4 Mbit/s of all that the others would send. Their windows fit its
-// queue, so they have to wait for c and nothing is lost.
+// Node c's link carries 4 Mbit/s of what the others want to send. Their windows fit its queue, so
+// they wait for c and nothing is lost.
 TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {
   for (const char* transport : {"udp", "packet"}) {
     Build(3);
@@ -107,8 +107,8 @@ TEST_F(ClusterOnABadNetwork, ASlowReceiverSlowsItsSendersAndLosesNothing) {
   }
 }
 
-// A node stands still, and its ring has far less room than its peer's window: what did not
-// fit is counted and sent again.
+// A node is stopped, and its ring has far less room than its peer's window: frames that do not fit
+// are counted and sent again.
 TEST_F(ClusterOnABadNetwork, GoesOnThoughTheRingOfANodeThatStoodStillOverflowed) {
   Build(2);
   WriteTopology(
@@ -127,9 +127,10 @@ TEST_F(ClusterOnABadNetwork, GoesOnThoughTheRingOfANodeThatStoodStillOverflowed)
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// No node's interface sends more than its rate and 3 %, whatever the others do: bytes of
-// whole Ethernet frames, the transport's own among them, over the time that they took. How
-// close it comes to the rate from below depends on the machine and is not judged here.
+// No node's interface sends more than its rate plus 3 %, whatever the others do. The count is in
+// bytes of whole Ethernet frames, those of the transport itself included, over the elapsed time.
+// The test does not check how close the rate comes to the limit from below: that depends on the
+// machine.
 TEST_F(ClusterOnABadNetwork, NoNodeSendsMoreThanItsMaxRate) {
   using Clock = std::chrono::steady_clock;
   constexpr double kMbits = 4, kBytesPerSecond = kMbits * 1e6 / 8;
@@ -139,7 +140,7 @@ TEST_F(ClusterOnABadNetwork, NoNodeSendsMoreThanItsMaxRate) {
     WriteTopology(StrCat(options, " max_mbps: ", kMbits));
     StartAll(Endless());
     for (int i : {0, 1}) AwaitIteration(i, 200);
-    // Before the first reading and after the last: the time is never too short.
+    // Before the first reading and after the last: the measured time is never too short.
     const Clock::time_point begin = Clock::now();
     const uint64_t before[] = {network_->BytesSent(0), network_->BytesSent(1)};
     AwaitThat(0, "sends what two seconds allow",

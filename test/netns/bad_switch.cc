@@ -23,16 +23,17 @@ namespace {
 
 constexpr size_t kMostBytes = 65536;
 constexpr int kMostOvertakers = 32;
-// Frames that nothing overtakes any more go on after so long.
+// Poll timeout; when it expires, nothing overtakes the held frames any more and they are sent.
 constexpr int kPatienceMs = 3;
-// Frames kept for forgeries, and one of how many takes the place of another.
+// Capacity of the sample for forgeries, and one in how many frames replaces an entry once it is
+// full.
 constexpr size_t kMostCarried = 512;
 constexpr uint64_t kCarriedOf = 64;
 
 std::string PortOf(size_t machine) { return StrCat("port", machine); }
 
-// A device that has no checksums has no use for segmentation either: the kernel does both
-// before it hands over a packet.
+// Without checksum offload a device cannot use segmentation offload: the kernel does both in
+// software before it hands over a packet.
 void SendWithChecksums(const std::string& device) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ethtool_value value = {ETHTOOL_STXCSUM, 0};
@@ -63,7 +64,7 @@ FileDescriptor OpenPort(const std::string& device) {
   return port;
 }
 
-// Where what may be damaged begins; 0 if the frame is to be left alone.
+// Offset of the first byte that may be damaged; 0 if the frame must be left alone.
 size_t BeginOfContent(const std::vector<uint8_t>& frame) {
   constexpr size_t kIp = sizeof(EthernetHeader), kUdp = kIp + 20;
   if (frame.size() <= kUdp + 8) return 0;
@@ -79,7 +80,7 @@ void PutBigEndian(size_t value, uint8_t* at) {
   at[1] = static_cast<uint8_t>(value);
 }
 
-// Makes the headers of IP and UDP fit the frame's length; UDP's checksum becomes "not computed".
+// Adjusts the IP and UDP headers to the frame's length; sets the UDP checksum to "not computed".
 void FitUdpHeaders(std::vector<uint8_t>* frame) {
   uint8_t* const ip = frame->data() + sizeof(EthernetHeader);
   uint8_t* const udp = ip + 20;
@@ -153,7 +154,7 @@ void BadSwitch::ObeyOthers() {
   for (const Order& order : orders) SendForged(order);
 }
 
-// By the receiver's address, as the machines of a Network have them; else to all.
+// Forwards by destination MAC address to the machines of the Network; multicast goes to all.
 void BadSwitch::Read(size_t port) {
   Frame buffer(kMostBytes);
   for (int i = 0; i < 64; ++i) {
@@ -216,7 +217,7 @@ void BadSwitch::Damage(Frame* frame, size_t begin) {
 }
 
 void BadSwitch::Send(const Frame& frame, size_t to) {
-  // What its queue has no room for is lost, as on any switch.
+  // A full socket queue loses the frame, as on any switch.
   if (send(ports_[to].get(), frame.data(), frame.size(), MSG_DONTWAIT) >= 0) ++counts_.passed;
 }
 
@@ -241,7 +242,7 @@ void BadSwitch::Remember(const Frame& frame, size_t to) {
   }
 }
 
-// A forged frame is another's work: harm of the links does not apply to it.
+// The harm of the links does not apply to forged frames.
 void BadSwitch::SendForged(const Order& order) {
   for (int i = 0; i < order.frames && !carried_.empty(); ++i) {
     const Carried& carried = carried_[rng_.Below(carried_.size())];

@@ -1,14 +1,13 @@
-// A switch that harms what passes through it, in place of the bridge of a Network: it
-// loses, duplicates, reorders and damages frames at random, by a seed. Needs no more of the
-// kernel than the network itself does.
+// A faulty switch that replaces the bridge of a Network: it loses, duplicates, reorders and damages
+// frames at random, from a seed. It needs no kernel features beyond those of Network.
 //
-// Damage and checksums: between a pair of veth devices the kernel leaves checksums of UDP
-// to a device that never computes them, so a damaged packet would pass for a good one. The
-// switch turns that off: machines send packets with checksums, no longer than the MTU, and
-// the receiving kernel checks each. What is damaged then never reaches the program: the
-// kernel drops and counts it. Damage that happens where a checksum is made anew (in a
-// router's memory, say) is not found so; the switch plays that by taking the checksum out.
-// Raw Ethernet has a checksum on wires only, not here: all damage to it arrives.
+// Damage and checksums: between two veth devices the kernel leaves UDP checksums to a device that
+// never computes them, so a damaged packet would be accepted. The switch turns this offload off:
+// machines send packets with checksums, no longer than the MTU, and the receiving kernel checks
+// each one. Damaged packets then never reach the program: the kernel drops and counts them. The
+// checksum does not detect damage that happens before it is recomputed (in a router's memory, for
+// example); the switch emulates such damage by clearing the checksum. Raw Ethernet has a checksum
+// on real wires only, not here: all damage to it reaches the receiver.
 //
 // Each link, from one machine to another, has its own harm, which may change at any time. The
 // switch can also send forged frames, made from frames that it has carried.
@@ -30,38 +29,38 @@
 
 namespace millrace::test {
 
-// Shares of the frames, from 0 to 1. Only frames of UDP over IPv4 and of the packet
-// transport are harmed.
+// Fractions of the frames, from 0 to 1. Only UDP over IPv4 and frames of the packet transport are
+// harmed.
 struct Harm {
   double lose = 0;
-  double duplicate = 0;  // comes twice, the second time right behind the first
-  double reorder = 0;    // is overtaken by up to 32 others
-  double damage = 0;     // one byte behind the headers of Ethernet, IP and UDP is another
-  // Frames longer than this, Ethernet's header included, vanish without a word; 0: none do.
+  double duplicate = 0;  // delivered twice, back to back
+  double reorder = 0;    // overtaken by up to 32 other frames
+  double damage = 0;     // one byte after the Ethernet, IP and UDP headers is changed
+  // Longer frames, Ethernet header included, are dropped silently; 0: no limit.
   size_t most_bytes = 0;
-  bool cut = false;  // nothing passes, frames of other protocols included
+  bool cut = false;  // drops everything, frames of other protocols included
 };
 
-// Frames as a hostile machine on the network would send them. They have the headers of a frame
-// that the switch has carried, so they seem to come from a node and reach another.
+// Frames that a hostile machine on the network could send. They carry the headers of a frame that
+// passed the switch, so they name a real sender and reach a real receiver.
 enum class Forgery {
-  kRandom,     // random bytes, at most as many as the frame had
-  kReplay,     // the whole frame once more, however old it is
-  kTruncated,  // the frame without its end; lengths and checksums of the headers fit
+  kRandom,     // random bytes, at most as many as the original
+  kReplay,     // an identical copy, however old
+  kTruncated,  // a truncated copy with matching header lengths and checksums
 };
 
 class BadSwitch {
  public:
-  // How many frames met what. Any thread may read them at any time.
+  // Number of frames by fate. Any thread may read them at any time.
   struct Counts {
     std::atomic<uint64_t> passed{0}, lost{0}, duplicated{0}, reordered{0};
-    std::atomic<uint64_t> damaged{0};  // and the receiving kernel can tell
+    std::atomic<uint64_t> damaged{0};  // with a checksum that lets the receiving kernel detect it
     std::atomic<uint64_t> damaged_unseen{0};
     std::atomic<uint64_t> too_long{0}, cut{0}, forged{0};
   };
 
-  // `network` has a bridge (three machines or more), which is out of use from now on, and
-  // outlives the switch. Throws Error if a step fails.
+  // `network` must have a bridge (three machines or more); the switch takes its ports away.
+  // `network` outlives the switch. Throws Error if a step fails.
   BadSwitch(const Network& network, const Harm& harm, uint64_t seed);
   ~BadSwitch();
   BadSwitch(const BadSwitch&) = delete;
@@ -69,9 +68,10 @@ class BadSwitch {
 
   const Counts& counts() const { return counts_; }
 
-  // From now on, of what machine `from` sends to `to`. Any thread may call it.
+  // Sets the harm of the link from machine `from` to machine `to`. Thread-safe.
   void SetHarm(int from, int to, const Harm& harm);
-  // Sends so many forged frames soon; none before it has carried any. Any thread may call it.
+  // Schedules this number of forged frames; sends none before the switch has carried a frame.
+  // Thread-safe.
   void Forge(Forgery kind, int frames);
 
  private:
@@ -79,7 +79,7 @@ class BadSwitch {
   struct Held {
     Frame frame;
     size_t to;
-    int passes;  // that may still overtake it
+    int passes;  // remaining frames that may overtake it
   };
   struct Carried {
     Frame frame;
@@ -90,7 +90,7 @@ class BadSwitch {
     int frames;
   };
 
-  void Pass();  // the thread
+  void Pass();  // thread body
   void Read(size_t port);
   void Harass(const Frame& frame, size_t from, size_t to);
   void Damage(Frame* frame, size_t begin);
@@ -105,15 +105,15 @@ class BadSwitch {
 
   const Network& network_;
   Rng rng_;
-  std::vector<FileDescriptor> ports_;  // a raw socket each
+  std::vector<FileDescriptor> ports_;  // one raw socket per port
   std::deque<Held> held_;
-  std::vector<Carried> carried_;  // some of all frames so far, for forgeries
-  uint64_t seen_ = 0;             // frames that could have got into carried_
-  std::vector<Harm> harms_;       // by sender and receiver
-  // What other threads want. The switch's thread, which rarely rests, takes the lock only when
-  // something has changed: they would hardly ever get it otherwise.
+  std::vector<Carried> carried_;  // a sample of all frames so far, for forgeries
+  uint64_t seen_ = 0;             // frames eligible for carried_
+  std::vector<Harm> harms_;       // by LinkOf(sender, receiver)
+  // Requests of other threads. The switch's thread rarely rests and takes the lock only when
+  // `changed_` is set; otherwise the other threads would hardly ever get it.
   std::atomic<bool> changed_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards wanted_harms_ and orders_
   std::vector<Harm> wanted_harms_;
   std::vector<Order> orders_;
   Counts counts_;

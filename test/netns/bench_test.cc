@@ -1,4 +1,4 @@
-// `millrace bench` between machines in miniature that lose packets.
+// `millrace bench` between emulated machines that lose packets.
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
   if (!reason.empty()) GTEST_SKIP() << reason;
   constexpr int kMachines = 3;
   Network network(1500, kMachines);
-  // What arrives at node c is lost now and then; nothing else is.
+  // Only packets to node c are lost.
   network.LosePackets(2, 0.05, 200);
   const TempDir folder;
   const std::string topology = folder / "topology.prototxt";
@@ -27,8 +27,8 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
     text += StrCat("node { name: \"", static_cast<char>('a' + i), "\" address: \"",
                    Network::AddressOf(i), "\" }\n");
   }
-  // Nobody is given up, however busy the machine that this runs on is. Without
-  // segmentation by the kernel each frame is a packet of its own.
+  // The peer timeout is long, so no node is declared dead on a busy machine. Without segmentation
+  // offload each frame is one packet.
   text +=
       "segment { name: \"lan\" transport: \"udp\" max_mbps: 80 peer_timeout_ms: 10000\n"
       "option { key: \"silence_ms\" value: \"2000\" } option { key: \"gso\" value: \"0\" } }\n";
@@ -54,7 +54,8 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
     SCOPED_TRACE(flow.from() + " to " + flow.to() + " of " + results[0].output);
     EXPECT_GT(flow.all_frames_sent(), 500);
     if (flow.to() == "c") {
-      // Short frames, such as receipts of positions, get through.
+      // The loss applies to packets of 200 bytes or more: short frames, such as position
+      // acknowledgements, all arrive.
       EXPECT_GT(flow.loss(), 0.02);
       EXPECT_LT(flow.loss(), 0.09);
     } else {
@@ -63,7 +64,7 @@ TEST(BenchOfMachines, FindsThePacketsThatALinkLoses) {
     EXPECT_GT(flow.position_megabytes(), 0);
     EXPECT_GT(flow.difference_megabytes(), 0);
   }
-  // The interfaces say how fast they are; the pace is slower.
+  // The interfaces report their speed; max_mbps is lower.
   for (const BenchEndResult& end : result.segment(0).end()) {
     EXPECT_EQ(end.limited_by(), "max_mbps");
     EXPECT_EQ(end.limit_megabits(), 80);

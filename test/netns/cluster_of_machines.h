@@ -1,4 +1,4 @@
-// Whole clusters for tests, on machines in miniature.
+// Whole clusters for tests, on emulated machines (network namespaces).
 #ifndef MILLRACE_TEST_NETNS_CLUSTER_OF_MACHINES_H_
 #define MILLRACE_TEST_NETNS_CLUSTER_OF_MACHINES_H_
 
@@ -38,7 +38,7 @@ class ClusterOfMachines : public ClusterOfNodes {
         "segment { name: \"lan\" heartbeat_ms: 50 peer_timeout_ms: 1000 " + segment_fields + " }\n",
         cluster, file, fields);
   }
-  // All machines are nodes; `segments` and `fields` as they stand in the file.
+  // All machines become nodes. `segments` and `fields` are in the syntax of the topology file.
   void WriteSegments(const std::string& segments, const std::string& cluster = "test",
                      const std::string& file = "topology.prototxt",
                      const std::string& fields = "") {

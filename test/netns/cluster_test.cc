@@ -1,4 +1,4 @@
-// Clusters that train, change their members, stop, and keep others out.
+// Clusters that train, change their members, stop, and refuse strangers.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@
 namespace millrace::test {
 namespace {
 
-// All that a segment at work counts is there.
+// Whether the row contains positive values for all counters of a busy segment.
 bool SegmentIsBusy(const MetricsRow& row) {
   for (const char* name : {"members", "in_sync", "frames_out", "frames_in", "wire_bytes_out",
                            "bytes_in", "positions_taken", "diffs_sent", "diffs_merged", "sweeps",
@@ -49,7 +49,7 @@ TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernet) {
   TrainToAccuracy(Solver(1500));
 }
 
-// The parts of tests come together at the node that leads, which alone logs them.
+// The leader collects the partial results of a test and is the only node that logs them.
 TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
   Build(2);
   WriteTopology("transport: \"udp\"");
@@ -68,17 +68,17 @@ TEST_F(ClusterOfMachines, DividesTestsOverItsNodes) {
       ++at;
     }
   }
-  // Before iterations 0, 200 and 400, and at the end; a node that hears of 200 and 400 at
-  // once has one test to make of both.
+  // Tests run before iterations 0, 200 and 400, and at the end. A node that learns of 200 and 400
+  // at once makes one test for both.
   EXPECT_GE(said, 3u);
   EXPECT_LE(said, 4u);
 }
 
-// On links so slow that much is still under way when the solvers end.
+// Links so slow that many frames are still in flight when the solvers end.
 class EndOfAClusterOfMachines : public ClusterOfMachines {
  protected:
-  // Trains on three nodes to the end, and returns how many of them print what the saved model
-  // says; no other may print anything.
+  // Trains three nodes to the end. Returns how many of them print the result of the saved model; no
+  // other node may print anything.
   int TrainAndTestTheModel(const std::string& segment_fields, const std::string& fields = "") {
     Build(3);
     WriteTopology("transport: \"udp\" max_mbps: 0.5 " + segment_fields, "test", "topology.prototxt",
@@ -91,13 +91,13 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
     net.test_batch = 4;
     work_.WriteNet(net);
     caffe::SolverParameter solver = Solver(20'000);
-    solver.set_base_lr(0.0001f);  // it still learns when it ends
+    solver.set_base_lr(0.0001f);  // so the net still learns at the end
     solver.set_test_iter(0, 8);
     StartAll(solver);
     std::vector<CommandResult> results;
     for (int i = 0; i < 3; ++i) results.push_back(Finish(i));
     EXPECT_EQ(Snapshots(), 1);
-    // All came to the same weights, so nothing was lost.
+    // All nodes ended with the same weights, so nothing was lost.
     EXPECT_EQ(logs_.find("have this node's weights"), std::string::npos) << logs_;
     EXPECT_EQ(logs_.find("Left the cluster in a hurry"), std::string::npos) << logs_;
     const CommandResult test = Process({Binary(), "test", "--model=" + (work_ / "net.prototxt"),
@@ -111,7 +111,7 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
       if (values.empty()) continue;
       ++printed;
       for (const auto& [name, value] : expected) {
-        // Four digits are printed.
+        // The output has four digits.
         EXPECT_NEAR(values.count(name) ? values.at(name) : -1, value, 6e-5) << name;
       }
     }
@@ -119,7 +119,7 @@ class EndOfAClusterOfMachines : public ClusterOfMachines {
   }
 
  private:
-  // Of lines such as "accuracy = 0.9375".
+  // Parses lines such as "accuracy = 0.9375".
   static std::map<std::string, double> ValuesIn(const std::string& output) {
     std::map<std::string, double> values;
     std::istringstream lines(output);
@@ -158,15 +158,16 @@ TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWhereOneNodeTests) {
   EXPECT_EQ(TrainAndTestTheModel("", "distributed_evaluation: false"), 1);
 }
 
-// One that comes to the end does not wait for ever for one that is there no more.
+// A node that has ended does not wait forever for an unresponsive one.
 TEST_F(EndOfAClusterOfMachines, WaitsForNobodyWhoIsFrozen) {
   Build(3);
   WriteTopology("transport: \"udp\"");
-  // No more than leave time to freeze one: on a busy machine they are what takes long.
+  // Just enough iterations to leave time for the freeze: on a busy machine they dominate the
+  // duration.
   caffe::SolverParameter solver = Solver(15'000);
   StartAll(solver);
   for (int i = 0; i < 3; ++i) AwaitIteration(i, 100);
-  nodes_[0]->Signal(SIGSTOP);  // leads
+  nodes_[0]->Signal(SIGSTOP);  // the leader
   std::vector<CommandResult> results;
   for (int i : {1, 2}) results.push_back(Finish(i));
   EXPECT_EQ(Accuracy(results).second, 2);
@@ -179,7 +180,7 @@ TEST_F(EndOfAClusterOfMachines, StopsInTheLastTestWhenItIsToldTo) {
   WriteTopology("transport: \"udp\"");
   caffe::SolverParameter solver = Solver(600);
   solver.set_test_initialization(false);
-  solver.set_test_iter(0, 1'000'000'000);  // for hours
+  solver.set_test_iter(0, 1'000'000'000);  // takes hours
   StartAll(solver);
   Await(0, "Snapshotting to binary proto file");
   for (const CommandResult& result : StopAll()) {
@@ -209,13 +210,13 @@ TEST_F(ClusterOfMachines, SharesOneScheduleAndStopsTogetherWithOneSnapshot) {
   WriteTopology("transport: \"udp\"");
   StartAll(Endless());
   for (int i = 0; i < 3; ++i) AwaitIteration(i, 200);
-  // The nodes agree on how far the run is: what any of them shows is near what all do.
+  // The nodes agree on the progress of the run: the count of any node is near the total.
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// The shards of the data that node `node`, whose part of a snapshot is the only one, shares.
+// Shards of absent nodes that `node` helps to read, from its part of the snapshot, the only one.
 std::vector<uint64_t> SharedShards(const Workspace& work, const std::string& node) {
   std::vector<uint64_t> absent;
   for (const std::string& file : work.FilesWith(node + "_iter_")) {
@@ -262,7 +263,7 @@ TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
   EXPECT_EQ(top.status, 0) << top.errors;
   for (const char* node : {"a", "b"}) {
     EXPECT_CONTAINS(top.output, StrCat(" on test/", node, " (pid "));
-    EXPECT_CONTAINS(top.output, StrCat("\n    ", node, "  "));  // as the peer of the other
+    EXPECT_CONTAINS(top.output, StrCat("\n    ", node, "  "));  // as the peer of the other node
   }
   const CommandResult json = Process({Binary(), "top", "--once", "--json"}).Wait(120);
   EXPECT_CONTAINS(json.output, "\"peer a on lan\":{\"frames_out\":");
@@ -271,7 +272,7 @@ TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
   for (int i = 0; i < 2; ++i) Finish(i);
 }
 
-// Of a thread, by its name.
+// Nice value of the thread with this name; none if there is no such thread.
 std::optional<int> NiceValueOf(int pid, const std::string& thread) {
   for (const auto& task : std::filesystem::directory_iterator(StrCat("/proc/", pid, "/task"))) {
     std::string name;
@@ -289,7 +290,7 @@ TEST_F(ClusterOfMachines, SegmentsRunBeforeSolvers) {
   const std::optional<int> segment = NiceValueOf(nodes_[0]->pid(), "segment-lan");
   const std::optional<int> solver = NiceValueOf(nodes_[0]->pid(), "solver-0");
   ASSERT_TRUE(segment && solver);
-  // The privilege to make networks need not be the one to order threads.
+  // The privilege to create networks does not imply the privilege to set priorities.
   const bool refused =
       nodes_[0]->ErrorsSoFar().find("may not run before the solvers") != std::string::npos;
   EXPECT_EQ(*segment, refused ? *solver : std::max(*solver - 10, -20));
@@ -297,25 +298,26 @@ TEST_F(ClusterOfMachines, SegmentsRunBeforeSolvers) {
   for (int i : {0, 1}) Finish(i);
 }
 
-// What the parts of a node's state say of its data, against what the node has logged.
+// Compares the data state in the nodes' parts of a snapshot with the nodes' logs.
 class ResumedClusterOfMachines : public ClusterOfMachines {
  protected:
-  // Batches that the node had trained on, by its part of the state at that iteration.
+  // Number of batches that the node had trained on, according to its part of that snapshot.
   int64_t Trained(int node, int64_t iteration) const {
     const std::string state = StrCat(work_.Snapshot("run", iteration), ".solverstate");
     const caffe::StreamPosition at =
         LoadResumePoint(NodeStatePath(state, NameOf(node))).state.stream(0);
     return static_cast<int64_t>(at.next_batch()) - at.outstanding_size();
   }
-  // Iterations that the node's only solver had done, by its log, in which each has its line,
-  // when the state of its data was taken for that snapshot.
+  // Number of iterations that the node's only solver had done when the state of its data was taken
+  // for that snapshot. Counted in its log, which has a line per iteration.
   int64_t LoggedUntil(int node, int64_t iteration, const std::string& log) const {
     const size_t saved =
         log.find(StrCat("run_iter_", iteration, ".", NameOf(node), ".solverstate"));
     EXPECT_NE(saved, std::string::npos) << log;
     const std::string before = log.substr(0, saved);
-    // One that completes the iteration saves behind it. One that hears of it takes the state at
-    // once, and its solver's momentum, without which nothing is written, behind the next one.
+    // A node that completes the iteration saves after it. A node that learns of it from a peer
+    // takes the state of its data at once, but the momentum of its solver only after the next
+    // iteration; the snapshot is written after that.
     const bool completes =
         before.find(StrCat("] Iteration ", iteration - 1, " (")) != std::string::npos;
     return Logged(before) - (completes ? 0 : 1);
@@ -330,14 +332,14 @@ class ResumedClusterOfMachines : public ClusterOfMachines {
 TEST_F(ResumedClusterOfMachines, ResumesWithTheDataOfEachNodeWhereItStood) {
   Build(2);
   WriteTopology("transport: \"udp\"");
-  // Iterations long enough that few go by between one node's saving and the other's.
+  // Iterations long enough that only a few pass between the snapshots of the two nodes.
   SmallNet net = work_.Net();
   net.batch = 128;
   net.hidden = 128;
   net.convolution = true;
   work_.WriteNet(net);
   caffe::SolverParameter solver = Workspace::Solver(330);
-  solver.set_base_lr(0.001f);  // of two nodes at once, 0.05 is too much for such a net
+  solver.set_base_lr(0.001f);  // 0.05 is too large for this net with two nodes
   solver.set_display(1);
   solver.set_snapshot(300);
   solver.set_snapshot_prefix(work_ / "run");
@@ -391,12 +393,12 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsFrozenOrStopped) {
   nodes_[2]->Signal(SIGSTOP);
   AwaitIteration(0, Iteration(0) + 400);
   nodes_[2]->Signal(SIGCONT);
-  // It finds itself outside and comes back by listening.
+  // The node detects that it was excluded from the view and rejoins by listening.
   AwaitIteration(2, Iteration(0) + 40);
   nodes_[0]->Signal(SIGINT);
   const CommandResult left = Finish(0);
   EXPECT_CONTAINS(left.errors, "Left the cluster; the other nodes have all that this one did");
-  EXPECT_EQ(Snapshots(), 0);  // the others go on, and will save
+  EXPECT_EQ(Snapshots(), 0);  // the other nodes continue and will save
   AwaitIteration(1, Iteration(1) + 100);
   for (int i : {1, 2}) nodes_[i]->Signal(SIGINT);
   for (int i : {1, 2}) Finish(i);
@@ -410,7 +412,7 @@ TEST_F(ClusterOfMachines, ComesTogetherAgainAfterItWasDivided) {
   for (int i = 0; i < 3; ++i) AwaitIteration(i, 100);
   network_->Run(2, {"ip", "link", "set", Network::DeviceOf(2), "down"});
   AwaitIteration(0, Iteration(0) + 400);
-  AwaitIteration(2, Iteration(2) + 100);  // alone it goes on as well
+  AwaitIteration(2, Iteration(2) + 100);  // a partitioned node continues as well
   network_->Run(2, {"ip", "link", "set", Network::DeviceOf(2), "up"});
   AwaitIteration(2, Iteration(0) + 400);
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
@@ -428,7 +430,7 @@ TEST_F(ClusterOfMachines, DoesNotMixWithAnotherOnTheSameWire) {
   for (int i = 0; i < 2; ++i) AwaitIteration(i, 200);
   for (int i = 0; i < 2; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 2; ++i) Finish(i);
-  EXPECT_EQ(Snapshots(), 2);  // each cluster has its own
+  EXPECT_EQ(Snapshots(), 2);  // one per cluster
 }
 
 TEST_F(ClusterOfMachines, TrainsWithAKeyAndRefusesWhoeverHasAnother) {
@@ -472,7 +474,7 @@ TEST_F(ClusterOfMachines, RefusesANodeWhoseNetIsAnotherByNameOnBothSides) {
   Finish(0);
 }
 
-// A machine that boots may start its node before its network.
+// A machine that boots may start its node before its network is up.
 class NodeWithoutNetwork : public ClusterOfMachines {
  protected:
   void StartsOnce(const std::string& transport) {

@@ -42,7 +42,7 @@ int MakeNamespace() {
   return fd;
 }
 
-// What the program printed; it runs in the namespace of this thread.
+// Runs a program in the namespace of this thread and returns its output.
 std::string RunHere(const std::vector<std::string>& arguments) {
   std::string line, output;
   std::vector<char*> pointers;
@@ -176,7 +176,7 @@ uint64_t Network::BytesSent(int machine) const {
   uint64_t bytes = 0;
   Inside(machine, [&] {
     std::ifstream file("/proc/thread-self/net/dev");
-    // "name: " and 8 numbers of what came in, the first of what went out being its bytes.
+    // "name: ", then 8 receive fields; the first transmit field is the number of bytes.
     for (std::string word; file >> word;) {
       if (word != DeviceOf(machine) + ":") continue;
       for (int field = 0; field <= 8; ++field) file >> bytes;
@@ -192,7 +192,7 @@ uint64_t Network::KernelCount(int machine, const std::string& protocol,
   uint64_t count = 0;
   Inside(machine, [&] {
     std::ifstream file("/proc/thread-self/net/snmp");
-    // A line of names and a line of numbers for each protocol.
+    // Each protocol has a line of names and a line of numbers.
     for (std::string names, numbers; std::getline(file, names) && std::getline(file, numbers);) {
       std::istringstream each_name(names), each_number(numbers);
       std::string head, said, number;

@@ -1,4 +1,4 @@
-// Raw Ethernet between machines in miniature, for the conformance suites.
+// Raw Ethernet between emulated machines, for the conformance suites.
 #ifndef MILLRACE_TEST_NETNS_PACKET_CASES_H_
 #define MILLRACE_TEST_NETNS_PACKET_CASES_H_
 
@@ -16,7 +16,7 @@ namespace millrace::test {
 inline PacketOptions PacketOptionsFor(const GroupOptions& group) {
   PacketOptions options;
   options.clock = group.clock;
-  options.silence_ms = 300;  // some tests wait until a peer that has gone is given up
+  options.silence_ms = 300;  // some tests wait until a peer that has left is considered unreachable
   options.ring_blocks = 64;
   if (group.small_queues) {
     options.window_frames = 7;
@@ -25,11 +25,11 @@ inline PacketOptions PacketOptionsFor(const GroupOptions& group) {
   return options;
 }
 
-// Two nodes lie at the ends of a cable, more at the ports of a bridge.
+// Two nodes are connected by a cable, more by the ports of a bridge.
 inline TransportCase PacketCase(int mtu) {
   return {StrCat("PacketAtMtu", mtu),
           [=](const GroupOptions& group) {
-            // Machines stay, so that a test need not make them anew.
+            // Networks are reused between tests.
             static std::map<std::pair<int, int>, std::unique_ptr<Network>> networks;
             auto& network = networks[{mtu, group.nodes}];
             if (!network) network = std::make_unique<Network>(mtu, group.nodes);

@@ -1,4 +1,4 @@
-// Raw Ethernet between machines in miniature, one node on each.
+// Raw Ethernet between emulated machines, one node on each.
 #ifndef MILLRACE_TEST_NETNS_PACKET_NETWORK_H_
 #define MILLRACE_TEST_NETNS_PACKET_NETWORK_H_
 
@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-// The options of a node among `nodes`, by the names of `network`'s devices.
+// The options of one of `nodes` nodes, with the MAC addresses of Network's devices.
 inline PacketOptions PacketOptionsOf(int node, int nodes, PacketOptions options = {}) {
   options.node = static_cast<NodeId>(node);
   options.interface = Network::DeviceOf(node);

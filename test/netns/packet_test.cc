@@ -1,5 +1,5 @@
-// Raw Ethernet between machines in miniature: interfaces, privilege, groups, padding,
-// full rings and queues, and a cable that is pulled out.
+// Raw Ethernet between emulated machines: interfaces, privileges, groups, padding, full rings and
+// queues, and a cable that is unplugged.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -45,8 +45,8 @@ uint64_t AllDrops(const Transport& end) {
   return sum;
 }
 
-// A network whose machine 0 has an endpoint, and machine 1 a plain raw socket, which the
-// endpoint takes for node 1.
+// A network with an endpoint on machine 0 and a plain raw socket on machine 1, which the endpoint
+// takes for node 1.
 struct WithPlainPeer {
   explicit WithPlainPeer(const PacketOptions& options = {})
       : network(1500), endpoint(ConnectInside(network, 0, PacketOptionsOf(0, 2, options))) {
@@ -66,7 +66,7 @@ struct WithPlainPeer {
     prefix.sequence = 1;
   }
 
-  // A frame of `bytes` after its prefix, cut or filled up to `length` in all.
+  // Sends a frame with `bytes` after its prefix, truncated or padded to `length` bytes in total.
   void Send(const EthernetHeader& header, const PacketPrefix& start, const Bytes& bytes,
             size_t length) {
     const PacketHead head = MakePacketHead(header, start);
@@ -136,8 +136,8 @@ TEST_F(Packet, AnInterfaceThatWillNotDoIsOneLineSayingWhy) {
   EXPECT_CONTAINS(ErrorInside(network, good), "interface=mr0: it is down: expected one that is up");
 }
 
-// What ConnectPacket says on machine 0 to a user who has that capability and no other;
-// "" if it makes an endpoint.
+// The error of ConnectPacket on machine 0 for a user with exactly these capabilities; "" if it
+// succeeds.
 std::string ErrorWithCapabilities(const Network& network, uint32_t capabilities) {
   std::string error;
   network.Inside(0, [&] {
@@ -149,7 +149,7 @@ std::string ErrorWithCapabilities(const Network& network, uint32_t capabilities)
       __user_cap_data_struct data[2] = {{capabilities, capabilities, 0}, {}};
       prctl(PR_SET_KEEPCAPS, 1);
       std::string said;
-      // Of this thread, the only one there is.
+      // Applies to this thread, the only one of the child.
       if (syscall(SYS_setresuid, 65534, 65534, 65534) != 0 ||
           syscall(SYS_capset, &header, data) != 0) {
         said = "capabilities could not be set";
@@ -186,7 +186,7 @@ TEST_F(Packet, ClustersOnOneWireDoNotDeliverIntoEachOther) {
   const Network network(1500);
   PacketOptions one, other;
   one.group = 1;
-  other.group = 256;  // the same bytes the other way round
+  other.group = 256;  // 1 with its bytes swapped
   Group ones = ConnectPacketGroup(network, 2, one), others = ConnectPacketGroup(network, 2, other);
   for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(SendBytes(ones[0].get(), 1, Numbered(i)));
   ASSERT_TRUE(SendBytes(others[0].get(), 1, Numbered(100)));
@@ -202,7 +202,7 @@ TEST_F(Packet, ShortFramesAreDeliveredWithoutTheirPadding) {
   for (const uint16_t bytes : {0, 1, 5, 30}) {
     pair.prefix.bytes = bytes;
     const Bytes message(bytes, std::byte{0x11});
-    pair.Send(pair.ethernet, pair.prefix, message, 60);  // as a device pads it
+    pair.Send(pair.ethernet, pair.prefix, message, 60);  // padded as by a device
     EXPECT_EQ(Collect(pair.endpoint.get(), 1)[0].bytes, message);
     ++pair.prefix.sequence;
   }
@@ -219,14 +219,14 @@ TEST_F(Packet, WhatNoEndpointSendsIsDroppedAndCounted) {
   const PacketPrefix bad[] = {
       with([](PacketPrefix* prefix) { prefix->magic ^= 1; }),
       with([](PacketPrefix* prefix) { prefix->kind = 3; }),
-      with([](PacketPrefix* prefix) { prefix->bytes = 31; }),  // more than there is
-      with([](PacketPrefix* prefix) { prefix->kind = 1; }),    // a credit without its end
+      with([](PacketPrefix* prefix) { prefix->bytes = 31; }),  // more than the frame has
+      with([](PacketPrefix* prefix) { prefix->kind = 1; }),    // a truncated credit
       with([](PacketPrefix* prefix) { prefix->kind = 2, prefix->bytes = 1; }),
   };
   for (const PacketPrefix& prefix : bad) pair.Send(pair.ethernet, prefix, none, 60);
-  // Not counted, since the kernel does not let it through: to another node.
+  // Not counted, since the kernel filters it out: a frame to another node.
   pair.Send(pair.ethernet, with([](PacketPrefix* prefix) { prefix->to = 9; }), none, 60);
-  // Not from whom it says.
+  // Frames whose source address or sender field is wrong.
   EthernetHeader strange = pair.ethernet;
   strange.from.bytes[5] = 7;
   pair.Send(strange, pair.prefix, none, 60);
@@ -262,7 +262,7 @@ TEST_F(Packet, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
   }
 }
 
-// The kernel closes a block after a millisecond, whatever is in it.
+// The kernel closes a block after a millisecond, however little it contains.
 TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
   const Network network(1500);
   PacketOptions options;
@@ -276,7 +276,7 @@ TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
   for (const OutFrame frame = {1, {}, message}; group[0]->Send({&frame, 1}).accepted == 1; ++sent) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
-  // The one before may not be confirmed yet.
+  // The credit for the previous frame may not have arrived yet.
   EXPECT_GE(sent, 23u);
   EXPECT_LE(sent, 24u);
   EXPECT_EQ(Collect(group[1].get(), sent).size(), sent);
@@ -284,7 +284,8 @@ TEST_F(Packet, AWindowOfFramesThatComeOneByOneFitsTheRing) {
 }
 
 TEST_F(Packet, ACreditIsFoundThoughBlocksThatNobodyAskedForLieBeforeIt) {
-  for (const size_t blocks : {32, 1024}) {  // fewer than between two looks for credits, and more
+  for (const size_t blocks : {32, 1024}) {  // fewer blocks than between two searches for credits,
+                                            // and more
     const Network network(1500);
     PacketOptions options;
     options.ring_blocks = static_cast<int64_t>(blocks);
@@ -314,7 +315,7 @@ TEST_F(Packet, WhatTheRingHasNoRoomForIsCounted) {
   for (const int mtu : {1500, 9000}) {
     const Network network(mtu);
     PacketOptions options;
-    options.window_frames = 10'000;  // far more than there is room for
+    options.window_frames = 10'000;  // far above the capacity
     options.ring_blocks = 2;
     options.silence_ms = 3'600'000;
     Group group = ConnectPacketGroup(network, 2, options);
@@ -326,7 +327,7 @@ TEST_F(Packet, WhatTheRingHasNoRoomForIsCounted) {
     EXPECT_EQ(sent, 501u);
     const TransportCounters& counters = group[1]->counters();
     Guard guard;
-    // The kernel says that it dropped some along with what comes afterwards.
+    // The kernel reports drops together with frames that arrive later.
     while (counters.frames_received() + counters.dropped(DropReason::kOverrun) < sent &&
            guard.Waiting("the count")) {
       ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(2, bytes)));
@@ -357,7 +358,7 @@ TEST_F(Packet, ACableThatIsPulledOutAndPutInAgainCostsFramesOnly) {
     for (Guard guard; !arrived && guard.Waiting("a frame after the cable was put in");) {
       ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(3)));
       group[1]->Wait(Soon(DefaultClock()), WaitFor::kReceive);
-      group[0]->Wait(DefaultClock().NowNs(), WaitFor::kReceive);  // asks whether it is there
+      group[0]->Wait(DefaultClock().NowNs(), WaitFor::kReceive);  // sends a probe
       for (const Received& frame : Drain(group[1].get())) arrived |= NumberOf(frame.bytes) == 3;
     }
   }
@@ -366,7 +367,7 @@ TEST_F(Packet, ACableThatIsPulledOutAndPutInAgainCostsFramesOnly) {
   EXPECT_GT(counters.dropped(DropReason::kUnreachable), 0u);
 }
 
-// Shaped to 20 Mbit/s, with a queue that overflows or a socket buffer that is full.
+// Shaped to 20 Mbit/s, so that either the queue overflows or the socket buffer fills.
 TEST_F(Packet, AQueueThatIsFullIsBackPressureAndNoLoss) {
   const std::string reason = Network::WhyNoBridge();
   if (!reason.empty()) GTEST_SKIP() << reason;

@@ -1,5 +1,5 @@
-// SIGINT to nodes of a cluster: how long they take to end, which is printed, and what they
-// leave behind.
+// SIGINT to nodes of a cluster: prints how long they take to exit, and checks what they leave
+// behind.
 #include <sys/wait.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 class StopOfAClusterOfMachines : public ClusterOfMachines {
  protected:
-  // A net of 414,004 parameters, like LeNet's; a smaller one on a slow machine.
+  // A net of 414,004 parameters, about as large as LeNet; smaller on a slow machine.
   void UseAWideNet() {
     SmallNet net = work_.Net();
     net.batch = 32;
@@ -33,8 +33,8 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     return solver;
   }
 
-  // SIGINT to these; waits for their end, says how long each took, and checks that it left
-  // nothing. `title` is printed.
+  // Sends SIGINT to these nodes and waits for their exit. Prints `title` and the time that each
+  // took, and checks that they left no files.
   std::vector<CommandResult> Interrupt(const std::string& title, const std::vector<int>& stopped) {
     std::map<int, double> ms;
     std::map<int, int> pids;
@@ -46,7 +46,7 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     const double patience_ms = 120e3 * Patience();
     while (ms.size() < stopped.size()) {
       const double now = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-      if (now > patience_ms) break;  // Finish kills who is still there, and fails
+      if (now > patience_ms) break;  // Finish kills the remaining nodes and fails
       for (int i : stopped) {
         if (!ms.contains(i) && HasEnded(pids[i])) ms[i] = now;
       }
@@ -65,8 +65,8 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     }
     return results;
   }
-  // On a slow machine nodes may not hear of each other in the time that a stop has: then each
-  // saves rather than none.
+  // On a slow machine the nodes may not receive each other's frames within the time limit of a
+  // stop; each node then saves.
   void ExpectOneSnapshot() const {
     EXPECT_GE(Snapshots(), 1);
     if (Patience() == 1) {
@@ -80,7 +80,7 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
     return waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            ended.si_pid != 0;
   }
-  // In shared memory, or of a snapshot that was begun.
+  // No file in shared memory, and no unfinished snapshot.
   void ExpectNoFileOf(int pid) const {
     for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
       const std::string name = file.path().filename();
@@ -123,7 +123,7 @@ class StopOverALink : public StopOfAClusterOfMachines, public testing::WithParam
   std::string TitleOf(const std::string& who) const { return StrCat(GetParam().name, ", ", who); }
 
  private:
-  // What leaves by the device: 20 Mbit/s, and 100 ms of that in a queue.
+  // Limits what leaves by the device to 20 Mbit/s, with a queue of 100 ms.
   void Slow(int machine, const std::string& device) const {
     network_->Run(machine, {"tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", "20mbit",
                             "burst", "16kb", "limit", "250000"});
@@ -152,7 +152,7 @@ TEST_P(StopOverALink, OfTheNodeThatLeadsLeavesTheSnapshotToTheOthers) {
 INSTANTIATE_TEST_SUITE_P(Links, StopOverALink, testing::ValuesIn(kLinks),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// The others do not know yet that it is dead.
+// The other nodes have not detected the failure yet.
 TEST_F(StopOfAClusterOfMachines, AfterTheOneThatLeadsHasJustDiedLeavesOneSnapshot) {
   Build(3);
   WriteTopology("transport: \"udp\"");
@@ -163,7 +163,7 @@ TEST_F(StopOfAClusterOfMachines, AfterTheOneThatLeadsHasJustDiedLeavesOneSnapsho
   ExpectOneSnapshot();
 }
 
-// Only b may begin the lower segment, since it is nearer to a.
+// Only b may bootstrap the lower segment, since it is nearer to a.
 TEST_F(StopOfAClusterOfMachines, WhileANodeJoinsLeavesNoSnapshot) {
   Build(3);
   WriteSegments(

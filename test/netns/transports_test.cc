@@ -1,4 +1,4 @@
-// The suites of all transports between machines in miniature, at both usual MTUs.
+// The transport suites between emulated machines, at both usual MTUs.
 #include "test/conformance/fault_suite.h"
 #include "test/conformance/suite.h"
 #include "test/netns/packet_cases.h"

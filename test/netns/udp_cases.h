@@ -1,4 +1,4 @@
-// UDP between two machines in miniature, for the conformance suites.
+// UDP between two emulated machines, for the conformance suites.
 #ifndef MILLRACE_TEST_NETNS_UDP_CASES_H_
 #define MILLRACE_TEST_NETNS_UDP_CASES_H_
 
@@ -18,7 +18,7 @@ inline TransportCase AcrossCase(int mtu, bool offloads) {
   const std::string name = StrCat("UdpAtMtu", mtu, offloads ? "" : "WithoutOffloads");
   return {name,
           [=](const GroupOptions& group) {
-            // Sockets keep their namespaces, so the network may go first.
+            // Sockets keep their namespaces alive, so the network may be destroyed first.
             static std::map<int, std::unique_ptr<Network>> networks;
             auto& network = networks[mtu];
             if (!network) network = std::make_unique<Network>(mtu);

@@ -1,4 +1,4 @@
-// UDP between machines in miniature.
+// UDP between emulated machines.
 #ifndef MILLRACE_TEST_NETNS_UDP_NETWORK_H_
 #define MILLRACE_TEST_NETNS_UDP_NETWORK_H_
 
@@ -11,7 +11,7 @@
 
 namespace millrace::test {
 
-// A socket of the machine, at a port that was free.
+// A socket on the machine, at a port that the kernel chooses.
 inline UdpSocket SocketInside(const Network& network, int machine, UdpSocketOptions options) {
   std::unique_ptr<UdpSocket> made;
   options.address = Network::AddressOf(machine) + ":0";

@@ -1,5 +1,5 @@
-// UDP between two machines in miniature: MTUs, routes, full queues, and what is left of
-// a stream when the network loses packets.
+// UDP between two emulated machines: MTUs, routes, full queues, and streams on a network that loses
+// packets.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -50,7 +50,7 @@ TEST_F(UdpAcrossNetwork, APeerThatNoRouteLeadsToIsOneLineNamingIt) {
   });
 }
 
-// Sends `count` numbered frames from node 0 to 1; the numbers that arrived.
+// Sends `count` numbered frames from node 0 to node 1; returns the numbers that arrived.
 std::set<uint64_t> Stream(Group* group, uint64_t count) {
   std::set<uint64_t> arrived;
   constexpr size_t kBatch = 32, kBytes = 1000;
@@ -72,7 +72,7 @@ std::set<uint64_t> Stream(Group* group, uint64_t count) {
     const SendResult result = (*group)[0]->Send(frames);
     sent += result.accepted;
     take();
-    // Where a window's last frames or their credit are lost, asking makes up for it.
+    // If the last frames of a window or their credit are lost, the probe in Wait recovers from it.
     if (result.status == SendStatus::kBusy) {
       (*group)[0]->Wait(Soon(DefaultClock()), WaitFor::kReceiveOrSend);
     }
@@ -85,9 +85,9 @@ TEST_F(UdpAcrossNetwork, OnlyTheFramesThatTheNetworkLosesAreMissing) {
   const std::string reason = Network::WhyNoLoss();
   if (!reason.empty()) GTEST_SKIP() << reason;
   const Network network(1500);
-  network.LosePackets(1, 0.01, 500);  // frames are lost on their way, credits are not
+  network.LosePackets(1, 0.01, 500);  // frames are long enough to be lost, credits are not
   UdpSocketOptions socket;
-  socket.gso = socket.gro = false;  // a lost packet is then one frame
+  socket.gso = socket.gro = false;  // so that a lost packet is one frame
   Group group = AcrossNetwork(network, 2, {}, socket);
   constexpr uint64_t kFrames = 20'000;
   const std::set<uint64_t> arrived = Stream(&group, kFrames);
@@ -124,8 +124,8 @@ TEST_F(UdpAcrossNetwork, AKernelQueueThatIsFullIsBackPressureAndNoLoss) {
                   "16kb", "limit", "1000000"});
   UdpSocketOptions socket;
   socket.send_buffer_bytes = 4096;
-  // Nodes 1 and 3 lie behind the slow link, node 2 does not: a multicast meets the
-  // full queue on its way from one to the next.
+  // Nodes 1 and 3 are behind the slow link, node 2 is not: a multicast meets the full queue while
+  // it goes from one node to the next.
   Group group = AcrossNetwork(network, 4, {}, socket);
   constexpr uint64_t kFrames = 200;
   std::vector<std::set<uint64_t>> arrived(4);

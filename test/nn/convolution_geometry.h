@@ -1,4 +1,4 @@
-// Geometries of convolutions for the tests of the kernels that compute them.
+// Convolution geometries for the tests of convolution kernels.
 #ifndef MILLRACE_TEST_NN_CONVOLUTION_GEOMETRY_H_
 #define MILLRACE_TEST_NN_CONVOLUTION_GEOMETRY_H_
 
@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-// Of `g`, whose input has `block` channels together.
+// Shape of `g`, for an input with `block` interleaved channels.
 inline ConvolutionShape ShapeOf(const reference::Convolution& g, int64_t block) {
   return {g.n,       g.groups,   block,      g.c,        g.h,        g.w,     g.outputs, g.out_h(),
           g.out_w(), g.kernel_h, g.kernel_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w};
@@ -27,13 +27,13 @@ inline std::string TextOf(const reference::Convolution& g, int64_t block) {
                 g.stride_h, "x", g.stride_w, ", pad ", g.pad_h, "x", g.pad_w);
 }
 
-// Where value p of channel c lies in blocks of `block` channels of `area` values.
+// Index of value p of channel c, in a layout with blocks of `block` channels of `area` values each.
 inline int64_t PlaceOf(int64_t c, int64_t p, int64_t area, int64_t block) {
   return (c / block * area + p) * block + c % block;
 }
 
-// From plain order, `channels` of all pictures together, into such blocks that begin `offset`
-// floats behind the start.
+// Converts plain order, with `channels` counted over all images, to this blocked layout. The data
+// begins at index `offset` of the result.
 inline std::vector<float> Blocked(const Array& plain, int64_t channels, int64_t area, int64_t block,
                                   int64_t offset = 0) {
   std::vector<float> blocked(plain.size() + offset);
@@ -47,8 +47,8 @@ inline std::vector<float> Blocked(const Array& plain, int64_t channels, int64_t 
 
 struct GeometryLimits {
   uint64_t channel_blocks = 1;  // of the input, in each group
-  int64_t outputs_unit = 1;     // the outputs of a group are a multiple of this,
-  uint64_t outputs_units = 1;   // at most so many
+  int64_t outputs_unit = 1;     // outputs per group are a multiple of this,
+  uint64_t outputs_units = 1;   // up to this number of units
   uint64_t stride = 1;
 };
 

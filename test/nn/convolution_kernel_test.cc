@@ -17,12 +17,12 @@ void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) 
   const ConvolutionShape shape = ShapeOf(g, block);
   ASSERT_TRUE(ConvolutionKernelFits(shape));
   const int64_t out = g.out_h() * g.out_w();
-  // One float off: nothing promises more than a float's alignment.
+  // Offset by one float, because only float alignment is guaranteed.
   const std::vector<float> bottom = Blocked(x, g.n * g.c, g.h * g.w, block, 1);
   const std::vector<float> weights = Blocked(weight, g.outputs, shape.taps(), 16, 1);
   const std::vector<float> biases(bias.begin(), bias.end());
   ConvolutionKernel kernel(shape);
-  for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left
+  for (int pass = 0; pass < 2; ++pass) {  // the second pass reuses the state of the first
     std::vector<float> top(g.n * g.outputs * out + 1, 1e9f);
     kernel.Run(bottom.data() + 1, weights.data() + 1, with_bias ? biases.data() : nullptr,
                top.data() + 1);

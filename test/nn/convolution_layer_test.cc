@@ -82,7 +82,7 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   quick.n = 2, quick.c = 3, quick.h = quick.w = 32, quick.outputs = 32;
   quick.kernel_h = quick.kernel_w = 5, quick.pad_h = quick.pad_w = 2;
   ExpectMatch(quick, true, &rng);
-  Convolution alexnet;  // conv1, fewer outputs
+  Convolution alexnet;  // conv1 with fewer outputs
   alexnet.c = 3, alexnet.h = alexnet.w = 67, alexnet.outputs = 16;
   alexnet.kernel_h = alexnet.kernel_w = 11, alexnet.stride_h = alexnet.stride_w = 4;
   ExpectMatch(alexnet, true, &rng);
@@ -90,11 +90,11 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   grouped.c = 32, grouped.h = grouped.w = 9, grouped.outputs = 32, grouped.groups = 2;
   grouped.kernel_h = grouped.kernel_w = 5, grouped.pad_h = grouped.pad_w = 2;
   ExpectMatch(grouped, true, &rng);
-  Convolution narrow;  // conv3, fewer channels
+  Convolution narrow;  // conv3 with fewer channels
   narrow.n = 2, narrow.c = 24, narrow.h = narrow.w = 13, narrow.outputs = 32;
   narrow.kernel_h = narrow.kernel_w = 3, narrow.pad_h = narrow.pad_w = 1;
   ExpectMatch(narrow, true, &rng);
-  Convolution uneven = grouped;  // groups that fill no vector
+  Convolution uneven = grouped;  // group sizes that fill no vector
   uneven.c = 24, uneven.outputs = 40;
   ExpectMatch(uneven, true, &rng);
   Convolution dilated = narrow;
@@ -106,7 +106,7 @@ TEST(ConvolutionLayer, MatchesTheReferenceInTheGeometriesOfKnownNets) {
   ExpectMatch(depthwise, false, &rng);
 }
 
-// Strided 1x1 convolutions of few channels have kernels of their own.
+// Strided 1x1 convolutions with few channels have dedicated kernels.
 TEST(ConvolutionLayer, MatchesTheReferenceInStridedOneByOneConvolutions) {
   Rng rng(Seed(), {7});
   for (int64_t channels : {2, 3, 4, 7, 8, 12, 16, 20}) {
@@ -149,7 +149,7 @@ TEST(ConvolutionLayer, SharesItsWeightsAmongSeveralBottoms) {
   runner.Forward();
   EXPECT_EQ(Diff(g.Forward(x0, weight, bias), GetData(runner.top(0))), "");
   EXPECT_EQ(Diff(g.Forward(x1, weight, bias), GetData(runner.top(1))), "");
-  // The layer marks its own gradients between its bottoms: begin anew each time.
+  // The layer sets has_gradient between its bottoms, so that their gradients add up.
   const Array dy0 = Uniform(g.out_count(), -1, 1, &rng), dy1 = Uniform(g.out_count(), -1, 1, &rng);
   SetDiff(dy1, &runner.top(1));
   runner.Backward(dy0);

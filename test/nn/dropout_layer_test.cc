@@ -9,8 +9,8 @@ std::string Text(double ratio) {
   return StrCat("type: 'Dropout' dropout_param { dropout_ratio: ", ratio, " }");
 }
 
-// The mask as documented by the generator: in each group of 64 values, value
-// 16 j + c takes word j of the block of the group's c-th counter.
+// The mask as the generator documents it: in each group of 64 values, value 16 j + c uses word j of
+// the block of the group's c-th counter.
 Array ExpectedMask(uint64_t seed, uint64_t layer, uint64_t pass, double ratio, int64_t count) {
   const uint64_t key = Rng(seed, {kRngDropout, layer, pass}).Next64();
   Array mask(count);

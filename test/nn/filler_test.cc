@@ -36,8 +36,8 @@ double Variance(const Array& values) {
   return sum / values.size();
 }
 
-// An estimate from n values strays from the truth by a few of its standard
-// deviations; 6 of them are passed once in 500 million runs.
+// Tolerance in standard deviations of an estimate from n values: 6 are exceeded once in 500 million
+// runs.
 constexpr double kSigmas = 6;
 
 void ExpectUniform(const Array& values, double low, double high) {
@@ -53,7 +53,8 @@ void ExpectGaussian(const Array& values, double mean, double std) {
   const double n = values.size();
   EXPECT_NEAR(Mean(values), mean, kSigmas * std / std::sqrt(n));
   EXPECT_NEAR(Variance(values), std * std, kSigmas * std * std * std::sqrt(2 / n));
-  // Fourth moment of a normal distribution: 3 sigma^4, with variance 96 sigma^8.
+  // The fourth moment of a normal distribution is 3 sigma^4; its estimate has variance 96 sigma^8 /
+  // n.
   double fourth = 0;
   for (double value : values) fourth += std::pow((value - mean) / std, 4) / n;
   EXPECT_NEAR(fourth, 3, kSigmas * std::sqrt(96 / n));
@@ -139,13 +140,13 @@ TEST(Filler, RowsOfThePositiveUnitballSumToOne) {
 }
 
 TEST(Filler, BilinearIsTheKernelOfInterpolation) {
-  // Factor 2: along an axis 1/4, 3/4, 3/4, 1/4.
+  // Factor 2 gives 1/4, 3/4, 3/4, 1/4 along an axis.
   const Array side = {0.25, 0.75, 0.75, 0.25};
   const Array values = Filled("type: 'bilinear'", {3, 2, 4, 4});
   for (int i = 0; i < 96; ++i) EXPECT_FLOAT_EQ(values[i], side[i / 4 % 4] * side[i % 4]) << i;
   const Array odd = {1.0 / 3, 2.0 / 3, 1, 2.0 / 3, 1.0 / 3};
   const Array five = Filled("type: 'bilinear'", {1, 1, 5, 5});
-  // Size 5 has factor 3: |i / 3 - 4/6| below 1.
+  // Size 5 has factor 3; |i / 3 - 4/6| is below 1.
   for (int i = 0; i < 25; ++i) EXPECT_FLOAT_EQ(five[i], odd[i / 5] * odd[i % 5]) << i;
 }
 

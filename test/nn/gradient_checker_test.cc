@@ -1,5 +1,4 @@
-// The checker is only worth something if it finds what is wrong: layers with
-// one deliberate mistake each.
+// Verifies that the checker detects errors, with layers that have one deliberate error each.
 #include "test/support/gradient_checker.h"
 
 #include "test/support/blob_values.h"
@@ -10,12 +9,12 @@ namespace {
 
 enum class Mistake {
   kNone,
-  kFactor,          // gradients 2 % too large
-  kParamFactor,     // the parameter's gradient 2 % too large
+  kFactor,          // gradients are 2 % too large
+  kParamFactor,     // the parameter's gradient is 2 % too large
   kAddsToBottom,    // adds to the bottom's diff instead of overwriting it
   kForgetsToAdd,    // ignores has_gradient
-  kIgnoresAsked,    // writes bottoms that were not asked for
-  kIgnoresWanted,   // writes parameters that are not wanted
+  kIgnoresAsked,    // writes gradients of bottoms that are not requested
+  kIgnoresWanted,   // writes gradients of parameters that are not wanted
   kChangesValues,   // Backward writes to a bottom's data
   kWrongAtOnePlace  // one element of the gradient is zero
 };
@@ -110,7 +109,7 @@ TEST(GradientChecker, FindsABackwardThatChangesValues) {
   EXPECT_CONTAINS(Check(Mistake::kChangesValues), "Backward changed the values");
 }
 
-// Some of b lie within a step of the kink of |b|, the others do not.
+// Some values of b are within a step of the kink of |b|, the others are not.
 TEST(GradientChecker, LeavesOutKinksButNotTooMany) {
   Subject layer(Mistake::kNone, 8);
   Blob a({8}), b({8}), top;

@@ -20,7 +20,7 @@ void ExpectMatch(const InnerProductShape& s, bool with_bias, Rng* rng) {
   Array dx, dweight, dbias;
   g.Backward(x, weight, dy, &dx, &dweight, &dbias);
 
-  // What was there before must not show.
+  // The earlier contents of these arrays must not affect the results.
   std::vector<float> top(s.rows * s.outputs, 1e9f), bottom_diff(s.rows * s.inputs, 1e9f);
   std::vector<float> scratch(InnerProductScratchBytes(s) / sizeof(float), 1e9f);
   InnerProductForward(s, Floats(x).data(), Floats(weight).data(),
@@ -69,7 +69,7 @@ TEST(InnerProductKernel, IsLeftAloneWhereInputsFillNoWholeTiles) {
   EXPECT_FALSE(InnerProductKernelPays({16, 4095, 4096}));
 }
 
-// Large enough for the layer to choose it.
+// Large enough for the layer to select this kernel.
 TEST(InnerProductKernel, ServesTheLayer) {
   Rng rng(Seed(), {3});
   const reference::InnerProduct g{10, 2048, 513, false};

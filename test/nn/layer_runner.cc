@@ -79,7 +79,7 @@ std::string LayerRunner::CheckGradients(GradientCheck check) {
 
 std::set<Layout> ForEachLayout(const std::string& prototxt, const Shape& shape, const Array& values,
                                const std::function<void(LayerRunner&)>& body) {
-  std::set<std::pair<Layout, Layout>> done;  // of bottom and top
+  std::set<std::pair<Layout, Layout>> done;  // layouts of bottom and top
   std::set<Layout> taken;
   for (Layout preferred : kLayouts) {
     if (!Fits(preferred, shape)) continue;

@@ -1,4 +1,4 @@
-// One layer with blobs of its own, as a net would run it.
+// Runs a single layer, with its own blobs, as a net does.
 #ifndef MILLRACE_TEST_NN_LAYER_RUNNER_H_
 #define MILLRACE_TEST_NN_LAYER_RUNNER_H_
 
@@ -18,18 +18,18 @@ namespace millrace::test {
 
 class LayerRunner {
  public:
-  // `prototxt` is the inside of a layer { } block.
+  // `prototxt` is the content of a layer { } block.
   explicit LayerRunner(const std::string& prototxt, caffe::Phase phase = caffe::TRAIN,
                        DeviceType device = DeviceType::kCpu);
 
   // ---- Before SetUp ----
-  // `order` is how the blob comes; SetUp gives it the order that the layer wants.
+  // `order` is the memory layout of the blob; SetUp converts it to the layout that the layer needs.
   void AddBottom(const Shape& shape, const Array& values, Layout order = Layout::kPlain);
   LayerContext& context() { return context_; }
 
-  // Creates the layer and shapes the tops. Throws what the layer throws.
+  // Creates the layer and shapes the tops. Throws the layer's exceptions.
   void SetUp(int tops = 1);
-  // The same with top 0 being bottom 0.
+  // Like SetUp, with bottom 0 as top 0.
   void SetUpInPlace();
 
   // ---- After SetUp ----
@@ -41,14 +41,14 @@ class LayerRunner {
   Blob& param(int i) { return *layer_->params()[i].blob; }
   void set_pass(uint64_t pass) { pass_ = pass; }
 
-  // Another shape for bottom 0, then Reshape.
+  // Changes the shape of bottom 0 and calls Reshape.
   void Reshape(const Shape& shape, const Array& values);
   void Forward() { layer_->Forward(bottom_, top_); }
-  // top 0's values after Forward.
+  // Values of top 0 after Forward.
   Array Output();
-  // Backward with dE/dtop[0] = `top_diff`, to all bottoms that allow it.
+  // Runs Backward with dE/dtop[0] = `top_diff`, to all bottoms that support it.
   void Backward(const Array& top_diff);
-  // "" or a complaint.
+  // Returns "" or an error line, as test::CheckGradients.
   std::string CheckGradients(GradientCheck check = {});
 
  private:
@@ -65,9 +65,9 @@ class LayerRunner {
   std::vector<Array> values_;
 };
 
-// Runs `body` with a set-up layer for each order of memory in which the layer
-// takes bottom 0 (plain `shape` and `values`), the net preferring each order in
-// turn. Returns the orders of bottom 0.
+// Runs `body` with a set-up layer for each memory layout that the layer accepts for bottom 0
+// (`shape` and `values` in plain order). The net prefers each layout in turn. Returns the layouts
+// of bottom 0.
 std::set<Layout> ForEachLayout(const std::string& prototxt, const Shape& shape, const Array& values,
                                const std::function<void(LayerRunner&)>& body);
 

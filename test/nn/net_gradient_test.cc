@@ -1,5 +1,5 @@
-// A whole net's gradient: against differences of its loss, added up over
-// passes and branches, and with dropout.
+// Gradients of complete nets: compared with differences of the loss, accumulated over passes and
+// branches, and with dropout.
 #include <cmath>
 
 #include "test/nn/net_support.h"
@@ -8,7 +8,7 @@
 namespace millrace::test {
 namespace {
 
-// Smooth everywhere, so that differences say what the derivative is.
+// Smooth everywhere, so that finite differences approximate the derivative.
 const char kSmooth[] = R"(
 layer { name: 'data' type: 'Input' top: 'data' top: 'label'
         input_param { shape { dim: 4 dim: 2 dim: 7 dim: 6 } shape { dim: 4 } } }
@@ -71,7 +71,7 @@ TEST(NetGradient, AddsUpOverPassesUntilItIsCleared) {
   }
 }
 
-// Two branches from one blob.
+// Two branches that read one blob.
 std::string Branches(bool with_accuracy) {
   return std::string(R"(
 layer { name: 'data' type: 'Input' top: 'data' top: 'label'

@@ -1,5 +1,4 @@
-// The order of activations in memory is a net's own business: whichever it
-// takes, the numbers are the same.
+// The net chooses the memory layout of activations; the results are the same in every layout.
 #include <cmath>
 
 #include "test/nn/net_support.h"
@@ -8,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-// LeNet's layers at a smaller size; 20 channels fit no block.
+// LeNet's layers at a smaller size; 20 channels do not fill blocks.
 const char kLenet[] = R"(
 layer { name: 'data' type: 'Input' top: 'data' top: 'label'
         input_param { shape { dim: 3 dim: 1 dim: 20 dim: 20 } shape { dim: 3 } } }
@@ -29,8 +28,8 @@ layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip2' bottom: 'label' top: 'ac
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }
 )";
 
-// The layers of Caffe's two CIFAR-10 nets: padding, overlapping pooling of both
-// kinds, in-place ReLU on 4 axes, LRN; channels that fill blocks of 16.
+// The layers of Caffe's two CIFAR-10 nets: padding, overlapping pooling of both kinds, in-place
+// ReLU on 4 axes, LRN, and channel numbers that fill blocks of 16.
 const char kCifar[] = R"(
 layer { name: 'data' type: 'Input' top: 'data' top: 'label'
         input_param { shape { dim: 2 dim: 3 dim: 17 dim: 16 } shape { dim: 2 } } }
@@ -52,9 +51,9 @@ layer { name: 'ip1' type: 'InnerProduct' bottom: 'norm2' top: 'ip1'
 layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip1' bottom: 'label' top: 'loss' }
 )";
 
-// Layers that agree on no order: blobs of 16, 10 and 5 channels, one of them
-// consumed by three layers and by the objective, softmax in place along the
-// channels, dropout, and an output with four axes.
+// Layers that prefer different layouts: blobs of 16, 10 and 5 channels, one of them consumed by
+// three layers and by the objective, in-place softmax over the channels, dropout, and an output
+// with four axes.
 const char kMixed[] = R"(
 layer { name: 'data' type: 'Input' top: 'data' top: 'label'
         input_param { shape { dim: 2 dim: 3 dim: 9 dim: 9 } shape { dim: 2 } } }
@@ -107,7 +106,7 @@ TestNet Build(const NamedNet& named, std::optional<Layout> layout) {
   return net;
 }
 
-// Within rounding: the largest difference against the largest value.
+// Equality within rounding: the largest difference, relative to the largest value.
 void ExpectSame(const std::vector<float>& values, const std::vector<float>& plain,
                 const std::string& what) {
   ASSERT_EQ(values.size(), plain.size()) << what;
@@ -163,8 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(NetReorder, ConversionsAreInsertedWhereLayersDisagreeOnly) {
-  // Before the inner product alone: the data has one channel, and the
-  // convolutions read and write the same order.
+  // One conversion, before the inner product: the data has one channel, and the convolutions read
+  // and write the same layout.
   TestNet lenet = Build({"", kLenet, 10}, Layout::kNhwc);
   const std::vector<std::string> names = lenet.LayerNames();
   EXPECT_EQ(std::count(names.begin(), names.end(), "pool2_reorder"), 1);
@@ -172,8 +171,8 @@ TEST(NetReorder, ConversionsAreInsertedWhereLayersDisagreeOnly) {
   EXPECT_GT(mixed.Reorders(), 2);
 }
 
-// In blocks oneDNN has nothing but its reference code for these, which takes hundreds of
-// times as long.
+// In blocked layouts, oneDNN has only its reference code for these groups, which is hundreds of
+// times slower.
 TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
   const auto layout_with = [](int channels) {
     const std::string text =
@@ -188,7 +187,7 @@ TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
     return net.NodeOf("conv").top[0]->layout();
   };
   EXPECT_EQ(layout_with(24), Layout::kPlain);
-  // Processors without these vectors have no backward passes in blocks.
+  // Without AVX2, there are no backward passes in blocked layouts.
   if (__builtin_cpu_supports("avx2")) {
     EXPECT_EQ(layout_with(32), Layout::kBlocked8);
   }

@@ -1,5 +1,4 @@
-// Parameters of a net: sharing, freezing, loading, saving, living in another
-// net's array.
+// Parameters of a net: sharing, freezing, loading, saving, and binding to another net's array.
 #include <numeric>
 
 #include "test/nn/net_support.h"
@@ -37,7 +36,7 @@ void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float 
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << "at " << i;
 }
 
-// Two layers of the same shape in a row, with one array or with one each.
+// Two successive layers of the same shape, with a shared array or separate ones.
 std::string TwoLayers(const std::string& first, const std::string& second) {
   return kInput + Ip("a", "data", "a", 6, first) + Ip("b", "a", "b", 6, second) +
          Ip("c", "b", "last", 3) + kLoss;
@@ -46,11 +45,11 @@ std::string TwoLayers(const std::string& first, const std::string& second) {
 TEST(NetSharing, SharedParametersAreOneArrayAndTheirGradientsAddUp) {
   const std::string shared = "param { name: 'w' } param { name: 'bias' }";
   TestNet one(TwoLayers(shared, shared)), each(TwoLayers("", ""));
-  EXPECT_EQ(one->params().size(), 4u);  // w, bias, and c's two
+  EXPECT_EQ(one->params().size(), 4u);  // w, bias, and the two of c
   EXPECT_EQ(one->params()[0].display_name, "w");
   EXPECT_EQ(one->FindLayer("a")->params()[0].blob->data(),
             one->FindLayer("b")->params()[0].blob->data());
-  // The same numbers in the net that has them twice.
+  // Copies the same values to both layers of the net without sharing.
   for (const char* layer : {"a", "b", "c"}) {
     for (int i : {0, 1}) {
       const Blob& from = *one->FindLayer(layer)->params()[i].blob;
@@ -86,12 +85,12 @@ TEST(NetSharing, MultipliersThatDisagreeAreRefused) {
   const std::string decay =
       TwoLayers("param { name: 'w' decay_mult: 0 }", "param { name: 'w' decay_mult: 1 }");
   EXPECT_CONTAINS(ErrorOf([&] { TestNet net(decay); }), "param[0].decay_mult: 1 given");
-  // Not given is not a disagreement.
+  // An absent multiplier is not a conflict.
   TestNet fine(TwoLayers("param { name: 'w' lr_mult: 3 }", "param { name: 'w' }"));
   EXPECT_EQ(fine->params()[0].lr_mult, 3);
 }
 
-// Three layers of the same shape in a row that share 'w'.
+// Three successive layers of the same shape that share 'w'.
 std::string ThreeSharers(const std::string& first, const std::string& second,
                          const std::string& third) {
   const auto share = [](const std::string& more) { return "param { name: 'w' " + more + " }"; };
@@ -106,11 +105,11 @@ TEST(NetSharing, MultipliersThatOnlyASharerStatesAreAdopted) {
   TestNet third(ThreeSharers("", "", "decay_mult: 0"));
   EXPECT_EQ(third->params()[0].lr_mult, 1);
   EXPECT_EQ(third->params()[0].decay_mult, 0);
-  // Each comes from whoever states it first.
+  // Each multiplier comes from the first layer that states it.
   TestNet mixed(ThreeSharers("decay_mult: 2", "lr_mult: 4", "lr_mult: 4 decay_mult: 2"));
   EXPECT_EQ(mixed->params()[0].lr_mult, 4);
   EXPECT_EQ(mixed->params()[0].decay_mult, 2);
-  // A parameter that is not shared keeps its own.
+  // A parameter that is not shared keeps its own multiplier.
   EXPECT_EQ(mixed->params()[1].lr_mult, 1);
 }
 
@@ -202,8 +201,8 @@ TEST(NetLossWeight, WeighsValueAndGradient) {
 }
 
 TEST(NetLossWeight, CountsABlobInTheObjectiveThatALayerConsumesToo) {
-  // objective = loss + 0.25 * sum(a): each weight of b sees only the loss, each
-  // bias of a gets the gradient from above plus 0.25 per example.
+  // objective = loss + 0.25 * sum(a): the weights of c get only the gradient of the loss; each bias
+  // of a gets that gradient plus 0.25 per example.
   const auto text = [](const std::string& weight) {
     return kInput + Ip("a", "data", "a", 5, weight) + Ip("c", "a", "last", 3) + kLoss;
   };

@@ -1,4 +1,4 @@
-// Nets from text, for tests of whole nets.
+// Builds nets from text, for tests of complete nets.
 #ifndef MILLRACE_TEST_NN_NET_SUPPORT_H_
 #define MILLRACE_TEST_NN_NET_SUPPORT_H_
 
@@ -19,7 +19,7 @@ inline NetOptions InPhase(caffe::Phase phase) {
   return options;
 }
 
-// A net with weights of its own, filled. Errors call its file "net.prototxt".
+// A net with its own, filled weights. Errors name its file "net.prototxt".
 class TestNet {
  public:
   explicit TestNet(const std::string& text, const NetOptions& options = InPhase(caffe::TRAIN)) {
@@ -47,14 +47,14 @@ class TestNet {
     for (const Net::Node& node : net_->nodes()) names.push_back(node.layer->name());
     return names;
   }
-  // How many conversions between memory orders it holds.
+  // Number of layout conversions in the net.
   int Reorders() const {
     int count = 0;
     for (const Net::Node& node : net_->nodes()) count += node.layer->type() == "Reorder";
     return count;
   }
 
-  // One pass in both directions, gradients anew; the loss.
+  // Clears the gradients, runs one forward and one backward pass, and returns the loss.
   float Pass(uint64_t number = 0) {
     net_->set_pass(number);
     net_->ClearGradients();
@@ -62,7 +62,7 @@ class TestNet {
     net_->Backward();
     return loss;
   }
-  // The gradient of parameter `name` ("<layer>/<index>").
+  // Gradient of parameter `name` ("<layer>/<index>").
   std::vector<float> Gradient(const std::string& name) {
     const ParamEntry& entry = Entry(name);
     const float* begin = net_->gradients() + entry.offset;
@@ -88,7 +88,7 @@ inline std::vector<float> Values(const Blob& blob) {
   return {blob.data(), blob.data() + blob.count()};
 }
 
-// Standard normal values into `blob`; labels below `classes` if that is given.
+// Fills `blob` with standard normal values, or with labels below `classes` if that is positive.
 inline void FillRandom(Blob* blob, uint64_t stream, int classes = 0) {
   Rng rng(11, {stream});
   for (int64_t i = 0; i < blob->count(); ++i) {

@@ -1,4 +1,4 @@
-// Which layers a net consists of, what it refuses, and what it tells of itself.
+// Layer selection, error checks, and the properties that a net reports.
 #include "nn/net.h"
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 const char kInput[] =
     "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 } } }\n";
 
-// A ReLU on `data` under these rules.
+// A ReLU on `data` with these include and exclude rules.
 std::string Ruled(const std::string& name, const std::string& rules) {
   return "layer { name: '" + name + "' type: 'ReLU' bottom: 'data' top: '" + name + "' " + rules +
          " }\n";
@@ -143,7 +143,7 @@ TEST(NetOutputs, AreTheBlobsThatNoLayerConsumes) {
 }
 
 TEST(NetMemory, IsKnownBeforeTheFirstPass) {
-  // 2 x 3 inputs; 2 x 4 values of ip, overwritten by the ReLU; their gradients.
+  // 2 x 3 inputs, 2 x 4 values of ip (overwritten by the in-place ReLU), and the gradients.
   TestNet net(std::string(kInput) +
               "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
               "inner_product_param { num_output: 4 } }\n"
@@ -154,7 +154,7 @@ TEST(NetMemory, IsKnownBeforeTheFirstPass) {
   EXPECT_EQ(net->activation_bytes(), before);
 }
 
-// Mistakes: each gives the place in the file, the layer, and what was expected.
+// Invalid nets: each error gives the place in the file, the layer, and the expectation.
 struct Mistake {
   const char* name;
   const char* layer;  // the second line of the file

@@ -64,16 +64,16 @@ TEST(PoolingLayer, GivesTheGradientOfEqualMaximaToTheFirst) {
 TEST(PoolingLayer, RoundsUpAndClipsAsInKnownNets) {
   Rng rng(Seed(), {3});
   for (bool average : {false, true}) {
-    Pooling quick;  // 32 -> 16, the last window reaching beyond the bottom
+    Pooling quick;  // 32 -> 16; the last window extends past the bottom
     quick.average = average, quick.c = 32, quick.h = quick.w = 32;
     quick.kernel_h = quick.kernel_w = 3, quick.stride_h = quick.stride_w = 2;
     EXPECT_EQ(quick.out_h(), 16);
     ExpectMatch(Text(quick), quick, Apart(quick.c * 32 * 32, 0.001, &rng), &rng);
-    Pooling padded = quick;  // windows beyond the trailing padding, too
+    Pooling padded = quick;  // some windows extend past the trailing padding
     padded.c = 3, padded.h = 7, padded.w = 9, padded.kernel_h = 4, padded.kernel_w = 3;
     padded.stride_h = 3, padded.pad_h = 1, padded.pad_w = 2, padded.stride_w = 3;
     ExpectMatch(Text(padded), padded, Apart(3 * 7 * 9, 0.01, &rng), &rng);
-    Pooling dropped;  // a last window that would begin in the trailing padding
+    Pooling dropped;  // the last window would start in the trailing padding
     dropped.average = average, dropped.h = dropped.w = 4, dropped.kernel_h = dropped.kernel_w = 2;
     dropped.pad_h = dropped.pad_w = 1, dropped.stride_h = dropped.stride_w = 5;
     EXPECT_EQ(dropped.out_h(), 1);
@@ -81,7 +81,7 @@ TEST(PoolingLayer, RoundsUpAndClipsAsInKnownNets) {
   }
 }
 
-// A stride larger than the kernel can put the last window beyond the bottom.
+// With a stride larger than the kernel, the last window could lie completely outside the bottom.
 TEST(PoolingLayer, HasNoWindowOutsideOfTheBottom) {
   Rng rng(Seed(), {4});
   for (bool average : {false, true}) {

@@ -56,7 +56,7 @@ void Convolution::Backward(const Array& x, const Array& weight, const Array& dy,
 int64_t Pooling::Out(int64_t size, int64_t kernel, int64_t pad, int64_t stride) const {
   const int64_t room = size + 2 * pad - kernel;
   int64_t out = (round_up ? (room + stride - 1) / stride : room / stride) + 1;
-  // The last window must start inside the image or the padding before it.
+  // The last window has to start inside the image or the leading padding.
   if ((out - 1) * stride >= size + pad) --out;
   return out;
 }
@@ -183,8 +183,8 @@ Array Lrn::Forward(const Array& x) const {
 }
 
 Array Lrn::Backward(const Array& x, const Array& dy) const {
-  // dE/dx_i = dy_i s_i^-b - 2 (alpha/area) b x_i sum over j near i of dy_j x_j s_j^(-b-1):
-  // i is near j exactly where j is near i.
+  // dE/dx_i = dy_i s_i^-b - 2 (alpha/area) b x_i sum over neighbours j of i of dy_j x_j s_j^(-b-1).
+  // The neighbour relation is symmetric.
   const Array scale = Scale(x);
   Array term(x.size());
   for (size_t i = 0; i < x.size(); ++i) term[i] = dy[i] * x[i] * std::pow(scale[i], -beta - 1);
@@ -265,7 +265,7 @@ double Classes::Accuracy(const Array& x, const std::vector<int>& labels, std::op
   double right = 0, counted = 0;
   for (int64_t p = 0; p < positions(); ++p) {
     if (ignored == labels[p] || (only_class && *only_class != labels[p])) continue;
-    std::vector<std::pair<double, bool>> ranking;  // best first, the label last among equals
+    std::vector<std::pair<double, bool>> ranking;  // best first; in a tie, the label is last
     for (int64_t i = 0; i < classes; ++i) ranking.emplace_back(-x[Index(p, i)], i == labels[p]);
     std::sort(ranking.begin(), ranking.end());
     for (int i = 0; i < top_k; ++i) right += ranking[i].second;

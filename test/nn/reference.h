@@ -1,6 +1,5 @@
-// What layers compute, written from the maths as direct loops in double
-// precision over row-major arrays: slow, obvious, and independent of the code
-// under test.
+// Reference results of layers: direct loops over the mathematical definition, in double precision
+// and over row-major arrays. They are slow, and independent of the code under test.
 #ifndef MILLRACE_TEST_NN_REFERENCE_H_
 #define MILLRACE_TEST_NN_REFERENCE_H_
 
@@ -12,7 +11,7 @@
 
 namespace millrace::test::reference {
 
-// ---- Convolution: x {n, c, h, w}, weights {outputs, c / groups, kh, kw}. ----
+// ---- Convolution: x {n, c, h, w}, weights {outputs, c / groups, kh, kw} ----
 struct Convolution {
   int64_t n = 1, c = 1, h = 1, w = 1;
   int64_t outputs = 1, groups = 1;
@@ -36,7 +35,7 @@ struct Convolution {
   void ForEachProduct(Visit visit) const;
 };
 
-// ---- Pooling. ----
+// ---- Pooling ----
 struct Pooling {
   bool average = false, round_up = true;
   int64_t n = 1, c = 1, h = 1, w = 1;
@@ -47,20 +46,20 @@ struct Pooling {
   int64_t out_count() const { return n * c * out_h() * out_w(); }
 
   Array Forward(const Array& x) const;
-  // Of equal values the first in row-major order is the maximum.
+  // Among equal values, the first in row-major order is the maximum.
   Array Backward(const Array& x, const Array& dy) const;
 
  private:
   int64_t Out(int64_t size, int64_t kernel, int64_t pad, int64_t stride) const;
   struct Window {
-    int64_t h0, h1, w0, w1;  // inside the image
-    int64_t area;            // inside the padded image
+    int64_t h0, h1, w0, w1;  // clipped to the image
+    int64_t area;            // clipped to the padded image
   };
   Window At(int64_t out_row, int64_t out_column) const;
 };
 
-// ---- Inner product: x {m, k}, y {m, outputs}; weights {outputs, k}, or
-// {k, outputs} if transposed. ----
+// ---- Inner product ----
+// x {m, k}, y {m, outputs}; weights {outputs, k}, or {k, outputs} if transposed.
 struct InnerProduct {
   int64_t m = 1, k = 1, outputs = 1;
   bool transpose = false;
@@ -75,9 +74,10 @@ struct InnerProduct {
   }
 };
 
-// ---- Local response normalisation: y = x (k + alpha / size * s)^-beta, with s
-// the sum of squares of `size` neighbouring channels; within a channel, of a
-// square of size x size places, alpha / size^2, and k = 1. ----
+// ---- Local response normalisation ----
+// y = x (k + alpha / size * s)^-beta, where s is the sum of squares over `size` neighbouring
+// channels. Within a channel, s is the sum over a square of size x size places, with alpha / size^2
+// and k = 1.
 struct Lrn {
   int64_t n = 1, c = 1, h = 1, w = 1;
   int64_t size = 5;
@@ -97,26 +97,25 @@ struct Lrn {
 Array ReluForward(const Array& x, double negative_slope);
 Array ReluBackward(const Array& x, const Array& dy, double negative_slope);
 
-// ---- Softmax, loss and accuracy over {outer, classes, inner}. ----
+// ---- Softmax, loss and accuracy over {outer, classes, inner} ----
 struct Classes {
   int64_t outer = 1, classes = 1, inner = 1;
 
   int64_t count() const { return outer * classes * inner; }
   int64_t positions() const { return outer * inner; }
-  // Where class c of position p (row-major over outer, inner) lies.
+  // Index of class c at position p (row-major over outer, inner).
   int64_t Index(int64_t position, int64_t c) const {
     return (position / inner * classes + c) * inner + position % inner;
   }
 
   Array Softmax(const Array& x) const;
   Array SoftmaxBackward(const Array& x, const Array& dy) const;
-  // The sum over the positions whose label is not `ignored`, divided by
-  // `normalizer`.
+  // Sum over the positions whose label is not `ignored`, divided by `normalizer`.
   double Loss(const Array& x, const std::vector<int>& labels, std::optional<int> ignored,
               double normalizer) const;
   Array LossBackward(const Array& x, const std::vector<int>& labels, std::optional<int> ignored,
                      double normalizer) const;
-  // By sorting: a label is found if it is among the first top_k after all
+  // Calculated by sorting: a prediction is correct if the label is among the first top_k after all
   // classes with an equal score.
   double Accuracy(const Array& x, const std::vector<int>& labels, std::optional<int> ignored,
                   int top_k, std::optional<int> only_class = {}) const;

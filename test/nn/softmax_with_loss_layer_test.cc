@@ -96,7 +96,7 @@ TEST(SoftmaxWithLossLayer, GradientsAreRight) {
       runner.AddBottom(c.labels, Floats(RandomLabels(c.view, &rng)));
       runner.SetUp(2);
       GradientCheck check;
-      check.top_scale = {1, 0};  // the probabilities are for looking at
+      check.top_scale = {1, 0};  // the probabilities have no gradient
       EXPECT_EQ(runner.CheckGradients(check), "");
     }
   }

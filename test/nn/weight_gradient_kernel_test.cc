@@ -10,7 +10,7 @@ namespace {
 
 using reference::Convolution;
 
-// `block`: channels of the bottom that lie together, 1 or 8.
+// `block`: number of interleaved channels of the bottom, 1 or 8.
 void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) {
   SCOPED_TRACE(TextOf(g, block));
   const Array x = Uniform(g.in_count(), -1, 1, rng), dy = Uniform(g.out_count(), -1, 1, rng);
@@ -21,7 +21,7 @@ void ExpectMatch(const Convolution& g, int64_t block, bool with_bias, Rng* rng) 
   WeightGradient gradient(shape);
   const std::vector<float> bottom = Blocked(x, g.n * g.c, g.h * g.w, block);
   const std::vector<float> top = Blocked(dy, g.n * g.outputs, g.out_h() * g.out_w(), 8);
-  for (int pass = 0; pass < 2; ++pass) {  // the second one finds what the first one left
+  for (int pass = 0; pass < 2; ++pass) {  // the second pass reuses the state of the first
     std::vector<float> weight(g.weight_count(), 1e9f), bias(g.outputs, 1e9f);
     gradient.Run(bottom.data(), top.data(), weight.data(), with_bias ? bias.data() : nullptr);
     EXPECT_EQ(Diff(dweight, Array(weight.begin(), weight.end()), 1e-4), "");

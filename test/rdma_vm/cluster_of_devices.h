@@ -1,5 +1,4 @@
-// Whole clusters over RDMA: each node has a device of the fabric for itself, as on machines
-// of its own.
+// Whole clusters over RDMA: each node has its own device of the fabric, as on a machine of its own.
 #ifndef MILLRACE_TEST_RDMA_VM_CLUSTER_OF_DEVICES_H_
 #define MILLRACE_TEST_RDMA_VM_CLUSTER_OF_DEVICES_H_
 
@@ -24,7 +23,7 @@ class ClusterOfDevices : public ClusterOfNodes {
     size_ = 3;
   }
 
-  // Of the nodes that are named, of all if none is.
+  // The topology of the given nodes; of all nodes if `nodes` is empty.
   void WriteTopology(const std::string& segments, const std::string& cluster = "test",
                      const std::string& file = "topology.prototxt", std::vector<int> nodes = {}) {
     std::string text = StrCat("name: \"", cluster, "\"\n");
@@ -36,8 +35,8 @@ class ClusterOfDevices : public ClusterOfNodes {
     }
     WriteFile(work_ / file, text + segments);
   }
-  // One segment for all weights. A node is given up late: what has the processor for
-  // seconds here may be another.
+  // One segment for all weights. The peer timeout is long, since another process may occupy the
+  // processor for seconds here.
   static std::string Segment(const std::string& fields = "", const std::string& name = "fabric") {
     return StrCat(
         "segment { name: \"", name, "\" transport: \"verbs\" mtu: 9000 heartbeat_ms: 100 ",
@@ -48,13 +47,13 @@ class ClusterOfDevices : public ClusterOfNodes {
     return StrCat("option { key: \"multicast\" value: \"", value, "\" } ");
   }
 
-  // Put before a node's command: its fabric refuses it all groups.
+  // Command prefix of a node whose fabric refuses all multicast groups.
   static std::vector<std::string> RefusedGroups() {
     return {"/usr/bin/env",
             "LD_PRELOAD=" + Binary().substr(0, Binary().rfind('/')) + "/test/refuse_groups.so"};
   }
 
-  // Of a model on the first batches of test images.
+  // Accuracy of a model on the first batches of test images.
   double AccuracyOf(const std::string& model, int batches) {
     const CommandResult result = test::Run({Binary(), "test", "--model=" + (work_ / "net.prototxt"),
                                             "--weights=" + model, StrCat("--iterations=", batches)},
@@ -62,17 +61,17 @@ class ClusterOfDevices : public ClusterOfNodes {
     EXPECT_EQ(result.status, 0) << result.errors;
     return Accuracy({result}).first;
   }
-  // Of the one model that was saved.
+  // Checks the accuracy of the one model that was saved.
   void ExpectAccuracy(double least, int batches = 2) {
     const std::vector<std::string> models = Models();
     ASSERT_EQ(models.size(), 1u);
     EXPECT_GE(AccuracyOf(models[0], batches), least);
   }
 
-  // Lets the nodes, which have been started without an end, train for so many iterations
-  // once all are there. Which may take some seconds longer for one than for another: read for
-  // the first time, the program comes from the disk of another machine, so to speak; a run
-  // with an end of its own could end without the one that is last, which would begin another.
+  // Lets nodes that were started without an iteration limit train for this many iterations once all
+  // have begun. Some nodes begin several seconds later than others, since the program is first read
+  // from disk. With a limit, the run could end before the last node joins, which would then
+  // bootstrap a run of its own.
   std::vector<CommandResult> TrainTogether(int64_t iterations) {
     for (int i = 0; i < size_; ++i) AwaitIteration(i, 1);
     const int64_t then = Iteration(0);
@@ -80,7 +79,7 @@ class ClusterOfDevices : public ClusterOfNodes {
     return StopAll();
   }
 
-  int devices_ = kFabricNodes;  // node i is at that of its place, and begins again at the first
+  int devices_ = kFabricNodes;  // node i uses device i % devices_
 };
 
 }  // namespace millrace::test

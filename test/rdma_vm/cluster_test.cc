@@ -1,5 +1,4 @@
-// Clusters over RDMA: small problems with all ways of sending, and nodes and links that go
-// and come.
+// Clusters over RDMA: small problems with all send modes, and nodes and links that fail and return.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -17,10 +16,9 @@ namespace {
 
 using ClusterOverVerbs = ClusterOfDevices;
 
-constexpr int64_t kIterations = 400;  // which the small problem is learned in
+constexpr int64_t kIterations = 400;  // enough to learn the small problem
 
-// The multicast groups of IPv4 that a node's interface is a member of, but for those that
-// every interface is in.
+// The cluster's IPv4 multicast groups that a node's interface has joined.
 std::set<std::string> GroupsOf(int node) {
   std::set<std::string> groups;
   std::istringstream words(RunOrFail({"ip", "maddress", "show", "dev", NodeDevice(node)}));
@@ -30,7 +28,7 @@ std::set<std::string> GroupsOf(int node) {
   return groups;
 }
 
-// What a node's first line of training says.
+// The loss in a node's first line of training; -1 if there is none.
 double FirstLoss(const std::string& log) {
   const size_t at = log.find("loss = ");
   return at == std::string::npos ? -1 : std::stod(log.substr(at + 7));
@@ -96,7 +94,7 @@ TEST_F(ClusterOverVerbs, ANodeThatStartsLateGetsTheWeights) {
   Start(2, Endless());
   Await(2, "Joined the run at iteration ");
   Await(2, "loss = ");
-  // Weights of its own would be no better than chance, at ln 4.
+  // Untrained weights would be no better than chance, a loss of ln 4.
   EXPECT_LT(FirstLoss(nodes_[2]->ErrorsSoFar()), 0.7);
   AwaitIteration(2, Iteration(0) + 100);
   StopAll();
@@ -110,17 +108,17 @@ TEST_F(ClusterOverVerbs, ALinkThatGoesDownAndUpLeavesAllInStep) {
   SetLink(2, false);
   Await(2, "transport verbs: rxe3 port 1: port error");
   for (int i : {0, 1}) AwaitIteration(i, Iteration(i) + 200);
-  AwaitIteration(2, Iteration(2) + 50);  // alone it goes on as well
+  AwaitIteration(2, Iteration(2) + 50);  // a partitioned node continues as well
   SetLink(2, true);
   AwaitIteration(2, Iteration(0) + 200);
   AwaitIteration(0, Iteration(2) + 100);
   StopAll();
-  ExpectAccuracy(0.9);  // one lineage, one model
+  ExpectAccuracy(0.9);  // one run, one model
 }
 
 TEST_F(ClusterOverVerbs, TwoInOneFabricDoNotDisturbEachOther) {
   size_ = 4;
-  devices_ = 2;  // two nodes at each, one of either cluster
+  devices_ = 2;  // two nodes at each device, one of either cluster
   for (const auto& [key, digit] : {std::pair("one.key", '7'), std::pair("two.key", '8')}) {
     WriteFile(work_ / key, std::string(64, digit));
     ASSERT_EQ(chmod((work_ / key).c_str(), 0600), 0);
@@ -146,7 +144,7 @@ TEST_F(ClusterOverVerbs, SegmentsSideBySideHaveGroupsOfTheirOwn) {
                 Segment(Multicast("on") + "range_begin: 0.5 port: 29449 ", "upper"));
   StartAll(Endless());
   for (int i = 0; i < size_; ++i) AwaitIteration(i, 200);
-  // Of each segment the other's; in its own a node is only to send.
+  // Per segment the group of the other node; a node only sends to its own group.
   EXPECT_EQ(GroupsOf(0).size(), 2u);
   EXPECT_EQ(GroupsOf(1).size(), 2u);
   StopAll();

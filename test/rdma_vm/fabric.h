@@ -1,4 +1,4 @@
-// The fabric that test/rdma_vm/fabric makes, and what can befall it.
+// The fabric that test/rdma_vm/fabric creates, and its faults.
 #ifndef MILLRACE_TEST_RDMA_VM_FABRIC_H_
 #define MILLRACE_TEST_RDMA_VM_FABRIC_H_
 
@@ -11,7 +11,7 @@ namespace millrace::test {
 
 inline constexpr int kFabricNodes = 4;
 
-// Runs a program, found as a shell finds it.
+// Runs a program, searched in PATH, and returns its output; fails the test if the program fails.
 inline std::string RunOrFail(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "/usr/bin/env");
   const CommandResult result = Run(arguments);
@@ -19,16 +19,16 @@ inline std::string RunOrFail(std::vector<std::string> arguments) {
   return result.output;
 }
 
-// Node i's cable.
+// Names of the two ends of node i's cable, and the node's address.
 inline std::string NodeDevice(int node) { return "e" + std::to_string(node + 1); }
 inline std::string SwitchPort(int node) { return "p" + std::to_string(node + 1); }
 inline std::string NodeAddress(int node) { return "10.98.0." + std::to_string(node + 1); }
 
-// Pulls node i's cable, or puts it back.
+// Disconnects or reconnects node i's cable.
 inline void SetLink(int node, bool up) {
   RunOrFail({"ip", "link", "set", NodeDevice(node), up ? "up" : "down"});
-  // Routes go with the device; on a machine of its own it would have but that of its subnet,
-  // which comes back by itself.
+  // The routes are removed with the device. A machine of its own would have only the route of its
+  // subnet, which the kernel restores.
   for (int peer = 0; up && peer < kFabricNodes; ++peer) {
     if (peer == node) continue;
     RunOrFail({"ip", "route", "replace", NodeAddress(peer) + "/32", "dev", NodeDevice(node), "src",
@@ -36,7 +36,7 @@ inline void SetLink(int node, bool up) {
   }
 }
 
-// While it lives, the switch does that to what it passes on to the nodes: "loss 10%".
+// While it exists, the switch applies a netem rule, such as "loss 10%", to frames for the nodes.
 class Disturbance {
  public:
   Disturbance(std::vector<int> nodes, const std::vector<std::string>& netem)

@@ -1,5 +1,5 @@
-// Memory that only the device can read: a GPU's, which is played here by pages that this
-// process may not touch once they are registered.
+// Memory that only the device can read: GPU memory, emulated by pages that this process may not
+// access once they are registered.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 namespace millrace::test {
 namespace {
 
-// The pages of a GPU, at an address by which the processor may be kept from them, and at one
-// by which a test writes them.
+// GPU pages mapped twice: at an address that can be protected from the processor, and at one where
+// a test writes them.
 class Pages {
  public:
   explicit Pages(size_t bytes) : bytes_(bytes) {
@@ -59,7 +59,7 @@ class FakeMemory : public MemorySpace {
   bool exhausted = false;
 };
 
-// Owns what a test says it owns.
+// Owns the memory `owned`, which tests set.
 class FakeDriver : public DeviceDriver {
  public:
   DeviceType type() const override { return DeviceType::kCuda; }
@@ -122,11 +122,11 @@ TEST_F(VerbsGpuMemory, IsReadByTheDeviceAloneHoweverShortThePayloadIs) {
 }
 
 TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
-  pages_.Forbid();  // before it is registered: the kernel cannot pin it either
+  pages_.Forbid();  // before registration, so that the kernel cannot pin the pages either
   EXPECT_FALSE(group_[0]->RegisterMemory(pages_.gpu()));
   const Bytes header = Numbered(5, 40), payload = Numbered(6, 400);
   const OutFrame frame = {NodeId{1}, header, payload};
-  ASSERT_TRUE(SendOne(group_[0].get(), frame));  // the endpoint works on
+  ASSERT_TRUE(SendOne(group_[0].get(), frame));  // the endpoint still works
   ASSERT_TRUE(Flush(group_[0].get()));
   EXPECT_EQ(Collect(group_[1].get(), 1).size(), 1u);
 }

@@ -1,5 +1,5 @@
-// LeNet on (smaller) Fashion-MNIST, trained by three nodes over multicast, on a fabric that is
-// clean or does what fabrics may do: it comes to the accuracy that one process alone comes to.
+// LeNet on (smaller) Fashion-MNIST, trained by three nodes over multicast, on a clean fabric and on
+// faulty ones. It must reach the accuracy of a single process.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kImages = "/usr/share/datasets/fashion-mnist/";
 constexpr uint32_t kTrain = 8000, kTest = 1000;
-// Images are made half as wide and as high, with a black border that LeNet's layers need: the
-// emulated processor computes with floats some hundred times as slowly as a real one.
+// Images have half the width and height, with a black border that LeNet's layers need: the emulated
+// processor computes with floats a few hundred times slower than a real one.
 constexpr uint32_t kSide = 28, kHalf = kSide / 2 + 2;
 
 std::string BigEndian(std::initializer_list<uint32_t> numbers) {
@@ -37,7 +37,7 @@ std::string Unpacked(const std::string& file, size_t begin) {
   return bytes.size() < begin ? "" : bytes.substr(begin);
 }
 
-// Each pixel the mean of four.
+// Each pixel is the mean of four.
 std::string Halved(const std::string& images, size_t count) {
   std::string halved(count * kHalf * kHalf, '\0');
   for (size_t image = 0; image < count; ++image) {
@@ -53,7 +53,7 @@ std::string Halved(const std::string& images, size_t count) {
   return halved;
 }
 
-// The first `count` images of a part of the data set.
+// Converts the first `count` images of a part of the data set.
 void Convert(const std::string& part, uint32_t count, const std::string& database) {
   const std::string images = Unpacked(part + "-images-idx3-ubyte", 16);
   const std::string labels = Unpacked(part + "-labels-idx1-ubyte", 8);
@@ -67,7 +67,7 @@ void Convert(const std::string& part, uint32_t count, const std::string& databas
 
 struct Fabric {
   std::string name;
-  std::vector<std::string> netem;  // what the switch does; none: nothing
+  std::vector<std::string> netem;  // netem rule of the switch; empty: none
 };
 
 void PrintTo(const Fabric& fabric, std::ostream* out) { *out << fabric.name; }

@@ -1,4 +1,4 @@
-// What keeps a node from starting is one line, and exit status 1.
+// Errors that keep a node from starting: one line, and exit status 1.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 class StartOverVerbs : public ClusterOfDevices {
  protected:
-  // The line that node a ends with.
+  // The error line of node a.
   std::string LineOf(const std::string& fields = "", const std::vector<std::string>& wrapper = {}) {
     size_ = 2;
     WriteTopology(Segment(fields));

@@ -1,4 +1,4 @@
-// The suites of all transports over RDMA devices.
+// The transport suites over RDMA devices.
 #include "test/conformance/fault_suite.h"
 #include "test/conformance/suite.h"
 #include "test/rdma_vm/verbs_cases.h"

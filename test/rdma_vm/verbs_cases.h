@@ -1,5 +1,5 @@
-// RDMA between the devices that test/rdma_vm/fabric makes, for the conformance suites.
-// Node i has address 10.98.0.(i + 1).
+// RDMA between the devices that test/rdma_vm/fabric creates, for the conformance suites. Node i has
+// address 10.98.0.(i + 1).
 #ifndef MILLRACE_TEST_RDMA_VM_VERBS_CASES_H_
 #define MILLRACE_TEST_RDMA_VM_VERBS_CASES_H_
 
@@ -20,7 +20,7 @@ inline constexpr int kVerbsNodes = kFabricNodes;
 
 inline std::string VerbsAddress(int node) { return StrCat(NodeAddress(node), ":", 7700 + node); }
 
-// The options of a node among `nodes`.
+// The options of one of `nodes` nodes.
 inline VerbsOptions VerbsOptionsOf(int node, int nodes, VerbsOptions options = {}) {
   options.node = static_cast<NodeId>(node);
   options.address = VerbsAddress(node);
@@ -30,7 +30,7 @@ inline VerbsOptions VerbsOptionsOf(int node, int nodes, VerbsOptions options = {
   return options;
 }
 
-// Waits until all have found all.
+// Waits until all endpoints have found all their peers.
 inline void AwaitReach(const Group& group) {
   Guard guard;
   for (const auto& end : group) {
@@ -43,7 +43,7 @@ inline void AwaitReach(const Group& group) {
 }
 
 inline Group ConnectVerbsGroup(int nodes, VerbsOptions options) {
-  // What is still under way to the group before it is another cluster's.
+  // A new group number, so that frames in flight to the group before it belong to another cluster.
   static int64_t clusters = 0;
   options.group = ++clusters % 65536;
   Group group;
@@ -57,8 +57,8 @@ inline Group ConnectVerbsGroup(int nodes, VerbsOptions options) {
 inline VerbsOptions VerbsOptionsFor(const GroupOptions& group) {
   VerbsOptions options;
   options.clock = group.clock;
-  // Some tests wait until a peer that has gone is given up, by the machine's clock; for
-  // others a peer that is slow must not be.
+  // Some tests wait by the system clock until a peer that has left is considered unreachable. In
+  // the other tests a slow peer must not be.
   options.silence_ms = group.clock == &DefaultClock() ? 1000 * Patience() : 3'600'000;
   if (group.small_queues) {
     options.window_frames = 7;
@@ -68,7 +68,7 @@ inline VerbsOptions VerbsOptionsFor(const GroupOptions& group) {
   return options;
 }
 
-// "" where the fabric is.
+// Why RDMA is not available; "" if it is.
 inline std::string WhyNoVerbs() {
   try {
     ConnectVerbs(VerbsOptionsOf(0, 2));

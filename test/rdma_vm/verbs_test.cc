@@ -1,5 +1,5 @@
-// RDMA datagrams: what is sent in place, loss, nodes that go and come, clusters side by
-// side, a port that goes down, and settings that will not do.
+// RDMA datagrams: sends from the caller's memory, loss, nodes that leave and return, clusters side
+// by side, a port that goes down, and invalid settings.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -39,8 +39,8 @@ std::string ErrorWith(const VerbsOptions& options) {
   return error;
 }
 
-// Sends `frames` numbered ones from node 0 to `to` and returns which arrived at each of the
-// others, none twice unless `twice`.
+// Sends `frames` numbered frames from node 0 to `to`. Returns the numbers that arrived at each of
+// the others; fails the test on duplicates unless `twice`.
 std::vector<std::set<uint64_t>> Stream(Group* group, NodeId to, uint64_t frames,
                                        bool twice = false) {
   std::vector<std::set<uint64_t>> arrived(group->size());
@@ -185,7 +185,7 @@ TEST_F(Verbs, ANodeThatComesBackIsFoundAgain) {
   auto first = ConnectVerbs(VerbsOptionsOf(0, 2, options));
   for (int life = 0; life < 3; ++life) {
     auto second = ConnectVerbs(VerbsOptionsOf(1, 2, options));
-    // Whatever was sent to its former life is lost; both ways work again sooner or later.
+    // Frames sent to the former incarnation are lost; eventually both directions work again.
     Guard guard;
     bool there = false, back = false;
     for (uint64_t number = 0; !(there && back) && guard.Waiting("the other"); ++number) {
@@ -222,8 +222,8 @@ TEST_F(Verbs, ANodeThatTakesShorterDatagramsIsNotSentTo) {
   EXPECT_TRUE(Drain(narrow.get()).empty());
 }
 
-// What ConnectVerbs says to a process that may lock `bytes` and has not the privilege to
-// lock more; "" if it makes an endpoint.
+// The error of ConnectVerbs in a process that may lock at most `bytes` bytes of memory and lacks
+// the privilege to exceed the limit; "" if it succeeds.
 std::string ErrorWithLockedMemory(rlim_t bytes) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);

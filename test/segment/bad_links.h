@@ -1,4 +1,4 @@
-// Links in memory that lose, duplicate and delay frames, by a clock that tests turn.
+// In-memory links that lose, duplicate and delay frames. The test supplies the time.
 #ifndef MILLRACE_TEST_SEGMENT_BAD_LINKS_H_
 #define MILLRACE_TEST_SEGMENT_BAD_LINKS_H_
 
@@ -12,13 +12,13 @@ namespace millrace::test {
 
 inline constexpr int64_t kMs = 1'000'000;
 
-// Loss and duplicates: how probable they are; a frame takes delay_ns and up to jitter_ns more.
+// Probabilities of loss and duplication. A frame takes delay_ns plus up to jitter_ns.
 struct Faults {
   double loss = 0, duplicates = 0;
   int64_t delay_ns = kMs, jitter_ns = 0;
 };
 
-// `Frame`: with whatever its receiver is found by.
+// `Frame` must identify its receiver.
 template <typename Frame>
 class BadLinks {
  public:
@@ -33,7 +33,7 @@ class BadLinks {
       under_way_.push_back({now + faults_.delay_ns + jitter, frame});
     }
   }
-  // What is there by `now`, the earliest first.
+  // Removes and returns the frames that have arrived by `now`, ordered by arrival.
   std::vector<Frame> Arrived(int64_t now) {
     const auto later = std::stable_partition(under_way_.begin(), under_way_.end(),
                                              [&](const auto& each) { return each.arrives <= now; });

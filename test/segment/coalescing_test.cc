@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr CoalescingLimits kLimits{.least_ns = 100'000, .most_ns = 2 * kMs};
 
-// The wait after `count` iterations, each of which takes so long.
+// The wait after `count` iterations at intervals of `interval_ns`.
 int64_t After(int count, int64_t interval_ns, Coalescing* coalescing, int64_t* now,
               uint64_t* iterations) {
   int64_t wait = 0;
@@ -31,7 +31,7 @@ TEST(Coalescing, WaitsASixteenthOfAnIteration) {
   uint64_t iterations = 0;
   coalescing.Ns(now, iterations);
   EXPECT_EQ(After(10, 16 * kMs, &coalescing, &now, &iterations), kMs);
-  // Looks between iterations, and several at once, change nothing.
+  // Calls between iterations, and several iterations per call, do not change the result.
   EXPECT_EQ(coalescing.Ns(now + 3 * kMs, iterations), kMs);
   now += 48 * kMs;
   iterations += 3;

@@ -1,4 +1,4 @@
-// What two nodes that are set up differently say of each other.
+// Mismatch reports of nodes with different settings.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ std::vector<std::string> Told(Handshake* node) {
   return texts;
 }
 
-// What every node says within `seconds`, asked often, as a program does that logs it.
+// Reports of every node within `seconds`, polled every 100 ms.
 std::vector<std::vector<std::string>> ToldWhileRunning(Meeting* meeting, NodeId nodes,
                                                        int seconds) {
   std::vector<std::vector<std::string>> told(nodes);
@@ -39,7 +39,8 @@ std::vector<std::vector<std::string>> ToldWhileRunning(Meeting* meeting, NodeId 
 
 using Change = std::function<void(HandshakeConfig*)>;
 
-// Node b differs by `change`; a says `of_b`, b says `of_a`, each once.
+// Node b's configuration is altered by `change`. Node a reports `of_b`, b reports `of_a`, once
+// each.
 void ExpectMismatch(const Change& change, const std::string& of_b, const std::string& of_a) {
   for (const bool multicast : {false, true}) {
     SCOPED_TRACE(of_b);
@@ -61,7 +62,7 @@ void ExpectMismatch(const Change& change, const std::string& of_b, const std::st
     ASSERT_TRUE(meeting.node(1).MismatchOf(0).has_value());
     EXPECT_EQ(meeting.node(1).MismatchOf(0)->text, of_a);
     EXPECT_GT(CountOf(meeting.node(1), HandshakeDrop::kDiffers), 0u);
-    // The other two are not held up.
+    // The other two nodes are not affected.
     EXPECT_TRUE(meeting.node(0).IsConfirmed(2) && meeting.node(2).IsConfirmed(0));
     EXPECT_FALSE(meeting.node(0).AllEstablished());
   }
@@ -108,7 +109,7 @@ TEST(ConfigMismatch, AnotherRunIsNotSpokenOf) {
   EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kRun), 0u);
 }
 
-// `a` and `b`: the keys, null for none.
+// `a` and `b` are the nodes' keys; null means no key.
 void ExpectKeysRefused(const SecretKey* a, const SecretKey* b, const std::string& of_b,
                        const std::string& of_a) {
   Meeting meeting(2);
@@ -153,7 +154,7 @@ TEST(ConfigMismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
   Meeting meeting(2);
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  meeting.Run(5'000);  // nothing is owed any more
+  meeting.Run(5'000);  // no reply is pending any more
   const Nonce session_id = meeting.node(1).session_id();
   meeting.Start(ConfigOf(1, 2, 2), &other);
   meeting.Run(3'000);
@@ -179,13 +180,13 @@ TEST(ConfigMismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
   EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
 }
 
-// ---- What becomes of a node that hears of mismatches. ----
+// ---- Verdict of a node that receives mismatches. ----
 
 constexpr int64_t kPatience = 10'000 * test::kMs;
 
 struct Heard {
   Handshake* node;
-  void Differs(NodeId from, int64_t now) const {  // what a node with another key says
+  void Differs(NodeId from, int64_t now) const {  // receives a message of a node with another key
     Meeting other(3);
     const SecretKey key = KeyOf(9);
     other.Start(ConfigOf(from, 3), &key);
@@ -202,7 +203,7 @@ TEST(ConfigMismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
     heard.Differs(1, now);
     EXPECT_EQ(node.Verdict(now), JoinVerdict::kWait) << now;
   }
-  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kWait);  // nothing came since
+  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kWait);  // no message was received since
   heard.Differs(1, 4 + kPatience);
   EXPECT_EQ(node.Verdict(4 + kPatience), JoinVerdict::kWait);
   heard.Differs(1, 5 + kPatience);
@@ -217,7 +218,7 @@ TEST(ConfigMismatch, IsForgottenWhenItIsNotHeardOfAgain) {
   EXPECT_EQ(node.wait_ends(), kPatience);
   EXPECT_EQ(node.Verdict(kPatience), JoinVerdict::kWait);
   EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kMayJoin);
-  heard.Differs(1, kPatience + 1);  // the first of a new row
+  heard.Differs(1, kPatience + 1);  // the mismatches before have expired
   EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kWait);
   heard.Differs(1, 2 * kPatience);
   EXPECT_EQ(node.Verdict(2 * kPatience), JoinVerdict::kWait);
@@ -241,7 +242,7 @@ TEST(ConfigMismatch, DoesNotHoldUpANodeThatHasMetAnother) {
   }
 }
 
-// What is proven is the reason, whatever else is heard.
+// A proven mismatch is the reason, whatever else is received.
 TEST(ConfigMismatch, GivesTheProvenReasonBeforeOthers) {
   Meeting meeting(3);
   meeting.Start(ConfigOf(0, 3));
@@ -252,7 +253,7 @@ TEST(ConfigMismatch, GivesTheProvenReasonBeforeOthers) {
     Heard{&meeting.node(0)}.Differs(2, meeting.now());
     meeting.Run(1'000);
   }
-  Heard{&meeting.node(0)}.Differs(2, meeting.now());  // the last that is heard
+  Heard{&meeting.node(0)}.Differs(2, meeting.now());  // the last message received
   for (const NodeId node : {0, 1}) {
     EXPECT_EQ(meeting.node(node).Verdict(meeting.now()), JoinVerdict::kGiveUp);
   }
@@ -272,7 +273,7 @@ TEST(ConfigMismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
     told += Told(&meeting.node(0)).size();
   }
   EXPECT_GE(told, 10u);
-  EXPECT_LE(told, 13u);  // after 1, 2, 4, ... 512 s, and again 512 s
+  EXPECT_LE(told, 13u);  // after 1, 2, 4, ... 512 s, then every 512 s
 }
 
 TEST(ConfigMismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
@@ -291,7 +292,7 @@ TEST(ConfigMismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
             std::vector<std::string>{"node b runs another version of millrace"});
 }
 
-// A stranger without the key can have a line or two written, not a log full of them.
+// A node without the key can cause a line or two in the log, but cannot flood it.
 TEST(ConfigMismatch, ForgeriesAreToldOfOnce) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
   Meeting meeting(2);

@@ -1,6 +1,5 @@
-// Segments whose replicas lie in a device's memory: one that is played, with pages that the
-// processor may not touch and kernels that run as late as they may, and the GPUs of this
-// machine.
+// Segments whose replicas are in device memory: on an emulated device, whose pages the processor
+// may not touch and whose kernels run as late as allowed, and on the GPUs of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,11 +22,11 @@ constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Co
 
 struct DeviceKind {
   std::string name;
-  int ordinal = -1;  // of a GPU; below 0: the played device
+  int ordinal = -1;  // of a GPU; below 0: the emulated device
 };
 void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
 
-// One GPU at least, so that a missing one is seen as skipped.
+// Includes at least one GPU, so that a missing GPU shows as skipped.
 std::vector<DeviceKind> DeviceKinds() {
   std::vector<DeviceKind> all = {{"played"}};
   for (const int ordinal : CudaOrdinals()) all.push_back({StrCat("cuda", ordinal), ordinal});
@@ -58,14 +57,14 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
               options.device = &device_;
               auto stream = std::make_unique<EmulatedStream<>>(options);
               streams_.push_back(stream.get());
-              // So few operations that a pass makes several launches.
+              // A limit so low that a pass makes several launches.
               auto made = std::make_unique<StreamExecutor>(std::move(stream), arrays, codec,
                                                            StreamLimits{.launch_ops = 32});
               executors_.push_back(made.get());
               return made;
             }};
   }
-  // Those nodes' replicas are on the device, and the others' on the host.
+  // Places the replicas of these nodes on the device and all others on the host.
   void PutOnDevice(SegmentNodes* segment, const std::set<int>& nodes) {
     segment->home = [this, nodes](int node) {
       return nodes.contains(node) ? Home() : HostReplica();
@@ -77,8 +76,8 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
   std::vector<EmulatedStream<>*> streams_;
 };
 
-// Progress of all nodes in turns, until it is everywhere; the sum of what was done to each
-// weight.
+// Lets the nodes make progress in random order until all have all of it. Returns the sum of the
+// steps added to each weight.
 std::vector<double> Progress(SegmentNodes* segment, int nodes, int64_t floats, int iterations) {
   Rng rng(Seed(), {11});
   std::vector<double> sums(floats);
@@ -145,7 +144,7 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
       }
       segment.Run(3000);
       ends.push_back({segment.weights(0), segment.weights(1), segment.weights(2)});
-      if (codec == Codec::kSparse) continue;  // keeps what is below its threshold
+      if (codec == Codec::kSparse) continue;  // the codec retains values below its threshold
       EXPECT_EQ(ends.back()[1], ends.back()[0]);
       EXPECT_EQ(ends.back()[2], ends.back()[0]);
     }
@@ -226,8 +225,8 @@ TEST_P(DeviceSegment, DoesAllThatOverUdp) {
   ExpectNothingRefused(&segment, 3);
 }
 
-// Each frame's memory is overwritten as soon as it is given back, and kernels run as late as
-// they are waited for.
+// The memory of a frame is overwritten as soon as it is released, and kernels run as late as
+// possible.
 TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
   for (const bool says_where : {true, false}) {
     SCOPED_TRACE(says_where);
@@ -259,8 +258,8 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     for (const StreamExecutor* executor : executors_) {
       EXPECT_EQ(executor->copied_bytes() == 0, says_where);
     }
-    EXPECT_GT(nics[0]->most_lent, 64u);  // more than one batch of those
-    // Frames are taken in while kernels work on those before.
+    EXPECT_GT(nics[0]->most_lent, 64u);  // more than one batch of frames
+    // Frames are received while kernels process the frames before.
     for (const EmulatedStream<>* stream : streams_) EXPECT_GT(stream->most_under_way, 1u);
   }
 }
@@ -270,7 +269,7 @@ TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
   for (int i = 0; i < 2000; ++i) segment.Pass();
-  // Progress that the other has not been told of.
+  // Progress of node 0 that the other node has not received.
   for (int64_t i = 0; i < 20000; ++i) segment.Add(0, i, 0.5f);
   segment.Run(1100);
   const Divergence apart = segment.net(0).metrics().divergence();
@@ -285,13 +284,13 @@ TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSegment, testing::ValuesIn(DeviceKinds()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- What only a played device shows ----
+// ---- Tests that need the emulated device ----
 
 class FakeSegment : public DeviceSegment {};
 INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"played"}),
                          [](const auto& info) { return info.param.name; });
 
-// That is what makes the others mean something.
+// Access to device memory by the processor must fail; the other tests rely on it.
 TEST_P(FakeSegment, StraysOntoADeviceEndTheProgram) {
   Buffer memory(device_, 64);
   memory.get<float>();
@@ -321,7 +320,7 @@ TEST_P(FakeSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
     segment.StartAll();
     ExpectSums(&segment, 2, Progress(&segment, 2, 5000, 1000));
     ExpectNothingRefused(&segment, 2);
-    // Every position, and nothing else: diffs have a checksum, seals need copies.
+    // All positions and nothing else: diffs have a checksum, and frame tags need copies.
     const uint64_t positions =
         segment.net(0).metrics().exchange().sent[static_cast<size_t>(FrameType::kPosition)];
     EXPECT_GT(positions, 0u);
@@ -347,7 +346,7 @@ TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
   const std::string said = ErrorOf([&] { segment.Run(100); });
   EXPECT_EQ(said, "emulated device 0: it has fallen off the bus");
   segment.Kill(1);
-  segment.Run(3000);  // the other one goes on
+  segment.Run(3000);  // the other node continues
   EXPECT_EQ(segment.net(0).state().members(), 1u);
 }
 

@@ -14,16 +14,16 @@ namespace {
 using test::FrameBytes;
 using test::kTickNs;
 
-constexpr int64_t kChunks = 6, kFloats = 10;  // of a chunk
+constexpr int64_t kChunks = 6, kFloats = 10;  // kFloats per chunk
 
-// Two exchanges whose frames arrive at once, while a test lets them.
+// Two exchanges that deliver their frames immediately, as long as `delivers` is set.
 class Pair {
  public:
   Pair() {
     for (uint16_t id : {0, 1}) {
       ExchangeConfig config = test::TickConfig();
       config.node = id;
-      config.peer_timeout_ns = 3600'000'000'000;  // tests let time jump
+      config.peer_timeout_ns = 3600'000'000'000;  // tests advance the time in large steps
       nodes_[id].Start(config, kChunks * kFloats, kFloats);
     }
     for (int i = 0; i < 1000 && !Ready(); ++i) Step();
@@ -33,7 +33,7 @@ class Pair {
         nodes_[1].exchange.get(), nodes_[1].executor.get(), std::span<const NodeId>(&peer, 1));
   }
 
-  // One tick: both send, and the other takes it.
+  // One tick: each node sends, and the other receives its frames.
   void Step() {
     now_ += kTickNs;
     for (int from : {0, 1}) {
@@ -52,16 +52,16 @@ class Pair {
     return exchange(0).view().synced() == 2 && exchange(0).quiescent() && exchange(1).quiescent();
   }
   void Iterate(int node) { exchange(node).SetProgress(++nodes_[node].iterations); }
-  // Node 1's survey, one of all its steps, of which the first is now.
+  // Runs one full round of node 1's sampler, with the first step now.
   void Sample() {
     for (int64_t step = 0; step < DivergenceSampler::kSteps; ++step) {
       const bool last = step + 1 == DivergenceSampler::kSteps;
       EXPECT_EQ(survey().Sample(now_), last);
-      EXPECT_FALSE(survey().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not its time yet
+      EXPECT_FALSE(survey().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not due yet
       now_ += DivergenceSampler::kStepNs;
     }
   }
-  // When, after the beginning of a survey, a chunk is looked at.
+  // When a chunk is sampled, relative to the start of the round.
   static int64_t LookedAtNs(uint32_t chunk) {
     const int64_t behind = DivergenceSampler::kSteps * (chunk + 1);
     return ((behind + kChunks - 1) / kChunks - 1) * DivergenceSampler::kStepNs;
@@ -80,7 +80,7 @@ class Pair {
   DivergenceSampler& survey() { return *survey_; }
   int64_t now() const { return now_; }
   bool delivers = true;
-  size_t delivers_last = SIZE_MAX;  // of the frames of a step, so many
+  size_t delivers_last = SIZE_MAX;  // delivers only this many frames of a step, the last ones
 
  private:
   test::ExchangeNode nodes_[2];
@@ -104,7 +104,7 @@ TEST(DivergenceSampler, FindsHowOldThePositionsOfEachMasterAre) {
   const int64_t median = Pair::LookedAtNs(foreign[(foreign.size() - 1) / 2]);
   EXPECT_LE(std::abs(found.age_p50_ns - median), median / 8);
   EXPECT_EQ(pair.survey().all().age_max_ns, found.age_max_ns);
-  // A second later, without positions, they are a second older.
+  // A second later, without new positions, they are a second older.
   pair.Sample();
   EXPECT_EQ(pair.survey().all().rounds, 2u);
   EXPECT_EQ(pair.survey().all().age_max_ns,
@@ -150,14 +150,14 @@ TEST(DivergenceSampler, MeasuresWhatTheMasterIsNotKnownToHave) {
   EXPECT_EQ(static_cast<double>(pair.survey().all().sampled), sampled);
   EXPECT_EQ(pair.survey().all().distance_rms, 0);
   EXPECT_EQ(pair.survey().all().distance_max, 0);
-  // Not sent yet.
+  // Progress that was not sent yet.
   for (int64_t i = 0; i < kFloats; ++i) pair.weights(1)[foreign[0] * kFloats + i] += 0.5f;
   pair.weights(1)[foreign[1] * kFloats] -= 2.0f;
   const double rms = std::sqrt((kFloats * 0.25 + 4) / sampled);
   pair.Sample();
   EXPECT_NEAR(pair.survey().all().distance_rms, rms, 1e-12);
   EXPECT_EQ(pair.survey().all().distance_max, 2);
-  // Sent and not answered: the same.
+  // Progress that was sent but not acknowledged: the same distance.
   pair.delivers = false;
   pair.Iterate(1);
   pair.Step();
@@ -174,7 +174,7 @@ TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSurveyOnly) {
   EXPECT_EQ(pair.survey().all().answered, 0u);
   pair.weights(1)[chunk * kFloats] += 1;
   pair.Iterate(1);
-  pair.Step();  // the diff goes out; node 0's turn comes in the next tick
+  pair.Step();  // the diff is sent; node 0 sends in the next tick
   ASSERT_TRUE(pair.exchange(1).table().chunks[chunk].pending);
   pair.Step();
   ASSERT_FALSE(pair.exchange(1).table().chunks[chunk].pending);

@@ -1,4 +1,4 @@
-// The example frame of a page of the documentation, which has a section "Example".
+// Checks the example frame in section "Example" of a documentation page.
 #ifndef MILLRACE_TEST_SEGMENT_DOC_EXAMPLE_H_
 #define MILLRACE_TEST_SEGMENT_DOC_EXAMPLE_H_
 
@@ -13,7 +13,7 @@
 
 namespace millrace::test {
 
-// What the section's table says of a field; fails the test if it has none.
+// Value of a field in the section's table; fails the test if the table lacks the field.
 inline std::string ValueOf(const Section& example, const std::string& field) {
   for (const Cells& row : example.rows) {
     if (row.at(2) == field) return row.at(3);
@@ -26,8 +26,8 @@ inline uint64_t IntegerOf(const Section& example, const std::string& field) {
   return std::stoull(ValueOf(example, field), nullptr, 0);
 }
 
-// The example's table has these fields, one behind the other over `bytes`, and those of up
-// to 8 bytes hold in its frame what it says.
+// Checks that the example's table has these fields, contiguous over the first `bytes` bytes, and
+// that fields of up to 8 bytes have the stated values in the example frame.
 inline void ExpectLiesAs(const std::vector<Cells>& fields, const Section& example, size_t bytes) {
   ASSERT_EQ(fields.size(), example.rows.size());
   ASSERT_GE(example.bytes.size(), bytes);

@@ -1,5 +1,5 @@
-// A node that is started again with an incarnation that is not later than the one by which the
-// others know it, as after its clock has gone back: it takes a later one and joins.
+// A node restarts with an incarnation that is not larger than the one its peers know, as after its
+// clock was set back. It takes a larger incarnation and joins.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Nodes with or without a key, with gossip messages, whose links can be cut.
+// Nodes with or without a key, with gossip messages, and with links that can be partitioned.
 class Restarting : public test::SegmentNodes {
  public:
   Restarting(int nodes, bool keyed) : SegmentNodes(nodes, 500, ConfigOf(keyed)) {
@@ -35,7 +35,7 @@ class Restarting : public test::SegmentNodes {
   void Say(int node, const std::string& text) {
     stores[node]->Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
-  // By `who`, as `node` has heard; "-" for nothing.
+  // Message of `who` as received by `node`; "-" if none.
   std::string Heard(int node, NodeId who) {
     for (const GossipMessage& each : stores[node]->Read(GossipKey::kReport)) {
       if (each.node != who) continue;
@@ -56,7 +56,8 @@ class Restarting : public test::SegmentNodes {
   }
 };
 
-// `gone_ms`: from the end of the earlier start to the later one. `incarnation`: of the latter.
+// `gone_ms`: time from the end of the earlier start to the later start. `incarnation`: that of the
+// later start.
 void ExpectToJoin(bool keyed, int64_t gone_ms, uint32_t incarnation) {
   SCOPED_TRACE(
       StrCat(keyed ? "with" : "without", " a key, gone for ", gone_ms, " ms, as ", incarnation));
@@ -95,8 +96,8 @@ TEST(EarlierStart, TakesALaterIncarnationAndJoins) {
   }
 }
 
-// Node 1 trains with node 2, which knows nothing of an earlier start, when it comes to meet
-// node 0, which does.
+// Node 1 trains with node 2, which does not know its earlier start, and then meets node 0, which
+// does.
 TEST(EarlierStart, TakesALaterIncarnationWhileItTrainsWithOthers) {
   for (const bool keyed : {false, true}) {
     SCOPED_TRACE(keyed);

@@ -1,6 +1,6 @@
-// A transport between an inner one and a segment that is strict about whose memory is what:
-// frames are lent from memory of its own, which is overwritten as soon as they are given back.
-// It may also play a network device that reads a GPU's memory by itself.
+// A transport between an inner one and a segment that enforces memory ownership: it lends frames
+// from memory of its own and overwrites it as soon as they are released. It can also emulate a
+// network device that reads GPU memory directly.
 #ifndef MILLRACE_TEST_SEGMENT_FAKE_NIC_H_
 #define MILLRACE_TEST_SEGMENT_FAKE_NIC_H_
 
@@ -16,11 +16,11 @@
 namespace millrace::test {
 
 struct FakeNicOptions {
-  size_t buffers = 2048;              // frames that are lent at once at most
-  bool says_where = true;             // where received frames lie
-  const FakeDevice* reads = nullptr;  // sends payloads from there, without a copy
-  const bool* full = nullptr;         // while that is true it has no room for any frame
-  const NodeId* full_to = nullptr;    // nor for any to this node
+  size_t buffers = 2048;              // maximum frames lent at once
+  bool says_where = true;             // ReceiveMemory returns the location of received frames
+  const FakeDevice* reads = nullptr;  // device memory from which payloads are sent without a copy
+  const bool* full = nullptr;         // while true, Send accepts no frame
+  const NodeId* full_to = nullptr;    // while `full_to` is set, Send accepts no frame to this node
 };
 
 class FakeNic : public Transport {
@@ -85,10 +85,10 @@ class FakeNic : public Transport {
 
   size_t lent() const { return lent_; }
   size_t most_lent = 0;
-  uint64_t from_device = 0;  // payloads
+  uint64_t from_device = 0;  // number of payloads sent from device memory
 
  private:
-  // What a kernel that is late would take for numbers that are none.
+  // Overwrites the lent frames. A kernel that reads them too late sees NaN.
   void Spoil() { std::memset(memory_.get(), 0xff, std::max<size_t>(lent_, 1) * stride_); }
 
   const FakeNicOptions options_;

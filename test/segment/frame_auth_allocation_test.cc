@@ -1,4 +1,4 @@
-// What a frame costs in allocations: none, OpenSSL's included.
+// Signing and verifying a frame allocates nothing, OpenSSL included.
 #include <gtest/gtest.h>
 #include <openssl/crypto.h>
 
@@ -25,7 +25,7 @@ void* Reallocate(void* old, size_t bytes, const char*, int) {
 }
 void Free(void* memory, const char*, int) { std::free(memory); }
 
-// OpenSSL takes others' functions only before it has allocated anything.
+// OpenSSL accepts allocation functions only before its first allocation.
 const bool counted = CRYPTO_set_mem_functions(Allocate, Reallocate, Free) == 1;
 
 TEST(SealAllocation, OpensslAllocatesWhenALifeBeginsAndNotPerFrame) {

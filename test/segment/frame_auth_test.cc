@@ -24,7 +24,7 @@ using test::kRun;
 constexpr Nonce kLife = {std::byte{1}}, kNextLife = {std::byte{2}};
 constexpr size_t kPayload = 100;
 
-// A frame of `source`, sealed; the payload says `content`.
+// A signed frame of `source`; all bytes of the payload are `content`.
 Bytes Sealed(FrameSigner* signer, NodeId source, uint8_t content = 7,
              size_t payload_bytes = kPayload) {
   Bytes frame(kFrameHeaderBytes + payload_bytes + kFrameTagBytes);
@@ -82,7 +82,7 @@ TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
     frame[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_NE(Verify(frame), VerifyResult::kVerified) << bit;
   }
-  EXPECT_EQ(Verify(good), VerifyResult::kVerified);  // no forgery has used up its number
+  EXPECT_EQ(Verify(good), VerifyResult::kVerified);  // no forgery has marked its number as received
 }
 
 TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
@@ -133,11 +133,11 @@ TEST_F(FrameAuthentication, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
 TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   std::vector<Bytes> frames;
   for (int i = 0; i < 4098; ++i) frames.push_back(Sealed(&signer, 1, 7, 0));
-  EXPECT_EQ(Verify(frames[4096]), VerifyResult::kVerified);  // number 4097
-  EXPECT_EQ(Verify(frames[0]), VerifyResult::kOld);          // 1: 4096 behind
-  EXPECT_EQ(Verify(frames[1]), VerifyResult::kVerified);     // 2: 4095 behind
+  EXPECT_EQ(Verify(frames[4096]), VerifyResult::kVerified);  // frame number 4097
+  EXPECT_EQ(Verify(frames[0]), VerifyResult::kOld);          // number 1: 4096 behind
+  EXPECT_EQ(Verify(frames[1]), VerifyResult::kVerified);     // number 2: 4095 behind
   EXPECT_EQ(Verify(frames[1]), VerifyResult::kReplayed);
-  EXPECT_EQ(Verify(frames[4097]), VerifyResult::kVerified);  // 4098
+  EXPECT_EQ(Verify(frames[4097]), VerifyResult::kVerified);  // number 4098
   EXPECT_EQ(Verify(frames[1]), VerifyResult::kOld);
   EXPECT_EQ(Verify(frames[2]), VerifyResult::kVerified);
   EXPECT_EQ(Verify(frames[4096]), VerifyResult::kReplayed);
@@ -167,7 +167,7 @@ TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);
 }
 
-// ---- The window by itself. ----------------------------------------------------
+// ---- The replay window on its own. --------------------------------------------
 
 TEST(ReplayWindow, AgreesWithASetOfNumbers) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -204,7 +204,7 @@ TEST(ReplayWindow, HoldsUpToTheLargestNumber) {
   EXPECT_FALSE(window.Seen(UINT64_MAX - 4095));
 }
 
-// ---- What the library computes. -----------------------------------------------
+// ---- Tags of the crypto library. ----------------------------------------------
 
 Bytes FromHex(const std::string& hex) {
   Bytes bytes;
@@ -221,8 +221,8 @@ SecretKey KeyFrom(const std::string& hex) {
   return key;
 }
 
-// Test case 13 of "The Galois/Counter Mode of Operation" (McGrew, Viega): AES-256, all
-// zeros, no text. The nonce of number 0 is all zeros too.
+// Test case 13 of "The Galois/Counter Mode of Operation" (McGrew, Viega): AES-256, all zeros, no
+// text. The nonce of frame number 0 is all zeros too.
 TEST(Tags, NumberedTagsAreGcm) {
   Gmac mac(KeyFrom(std::string(64, '0')));
   Tag tag;
@@ -230,12 +230,12 @@ TEST(Tags, NumberedTagsAreGcm) {
   EXPECT_EQ(Bytes(tag.begin(), tag.end()), FromHex("530f8afbc74536b9a963b4f1c4cb738b"));
 }
 
-// RFC 4231, test case 1, whose key of 20 bytes HMAC fills up with zeros.
+// RFC 4231, test case 1, whose key of 20 bytes HMAC pads with zeros.
 TEST(Tags, MessageTagsAreHmacSha256) {
   std::string key;
   for (int i = 0; i < 20; ++i) key += "0b";
   HmacSha256 mac(KeyFrom(key + std::string(24, '0')));
-  for (int i = 0; i < 2; ++i) {  // and again under the same key
+  for (int i = 0; i < 2; ++i) {  // twice under the same key
     Tag tag;
     mac.Make(FromHex("4869205468657265"), tag);
     EXPECT_EQ(Bytes(tag.begin(), tag.end()), FromHex("b0344c61d8db38535ca8afceaf0bf12b"));

@@ -25,7 +25,7 @@ FrameFilterConfig ConfigFor(NodeId node, uint64_t session_id, char key) {
   return config;
 }
 
-// A frame of `source` as it leaves an outbox, with room for a trailer behind it.
+// A frame of `source` as it leaves an outbox, with room for the frame tag after the payload.
 struct Leaving {
   Leaving(NodeId source, FrameFilter* filter) : payload(40 + kFrameTagBytes, std::byte{7}) {
     FrameHeader header;
@@ -48,7 +48,7 @@ struct Leaving {
   PostedFrame frame;
 };
 
-// Carries handshake messages to and fro for five seconds.
+// Exchanges handshake messages for five seconds.
 void Establish(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t begin = 0) {
   for (int64_t now = begin; now < begin + 5'000 * test::kMs; now += 50 * test::kMs) {
     for (const auto& [from, from_id, to, to_id] :
@@ -80,13 +80,13 @@ TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
     ASSERT_TRUE(entered);
     EXPECT_EQ(entered->size(), kFrameHeaderBytes + 40);
     EXPECT_EQ((*entered)[kFrameHeaderBytes], std::byte{7});
-    // In another's name, and of a node that nobody knows.
+    // A frame with a false source, and a frame of a node without a session.
     EXPECT_FALSE(a.Enter({2, sent}, 0));
     EXPECT_EQ(Drops(a, FilterDrop::kSourceMismatch), 1u);
     FrameFilter stranger(ConfigFor(2, 1, key));
     EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
     EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 2u);
-    EXPECT_EQ(a.drops_of(1), 1u);  // the early one
+    EXPECT_EQ(a.drops_of(1), 1u);  // the frame before the handshake
     EXPECT_EQ(a.drops_of(2), 2u);
     const PeerMetrics exchange(3, 1);
     SegmentMetrics metrics(&exchange, {1, 2});
@@ -150,7 +150,7 @@ TEST(FrameFilter, SaysWhyItRefuses) {
             "node b has another net: 430505 parameters, here 430500; no node that is set up alike "
             "was met for 10 s");
   EXPECT_CONTAINS(b.refusal(), "node a has another net");
-  EXPECT_EQ(a.Verdict(100 * now), JoinVerdict::kGiveUp);  // for good
+  EXPECT_EQ(a.Verdict(100 * now), JoinVerdict::kGiveUp);  // the verdict is final
   EXPECT_FALSE(a.Enter({1, Leaving(1, &b).OnTheWire()}, 0));
 }
 

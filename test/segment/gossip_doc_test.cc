@@ -1,5 +1,5 @@
-// docs/gossip.md against the program: the tables' places, the reasons, and every byte of
-// the example.
+// Checks docs/gossip.md against the program: the fields of the tables, the drop reasons, and every
+// byte of the example.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -20,7 +20,7 @@ using test::Faults;
 using test::kMs;
 using test::kRun;
 
-// Nodes on segments of bad links; those of a segment are established as soon as both live.
+// Nodes on segments with bad links. Nodes of a segment have sessions as soon as both run.
 class Post {
  public:
   Post(size_t nodes, std::vector<std::vector<NodeId>> segments, Faults faults = {},
@@ -59,7 +59,7 @@ class Post {
   void Say(NodeId node, const std::string& text, GossipKey key = GossipKey::kReport) {
     nodes_[node].store->Publish(key, std::as_bytes(std::span(text)));
   }
-  // Of `who`, as `node` has heard; "-" for nothing.
+  // Message of `who` as received by `node`; "-" if none.
   std::string Heard(NodeId node, NodeId who, GossipKey key = GossipKey::kReport) const {
     for (const GossipMessage& each : nodes_[node].store->Read(key)) {
       if (each.node != who) continue;
@@ -77,7 +77,8 @@ class Post {
   void Run(int64_t ms) {
     for (const int64_t end = now_ + ms * kMs; now_ < end; now_ += kMs) Step();
   }
-  // Until nothing is under way and nobody has anything to send for ever; whether so in `ms`.
+  // Runs until no frame is in flight and no node has anything left to send; false if that takes
+  // longer than `ms`.
   bool Settles(int64_t ms) {
     for (const int64_t end = now_ + ms * kMs; now_ < end; now_ += kMs) {
       Step();
@@ -161,17 +162,17 @@ TEST(Gossip, ComeOnceAndThenAllIsSilent) {
   post.Say(0, "hello");
   post.Run(2);
   EXPECT_TRUE(post.AllHeard(0, "hello"));
-  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));  // its acknowledgement is under way
+  EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));  // its acknowledgement is in flight
   ASSERT_TRUE(post.Settles(50));
   EXPECT_TRUE(post.link(0).Has(1, post.store(0).changes()));
-  EXPECT_EQ(post.sent(), 4u);  // to each of two, and their acknowledgements
+  EXPECT_EQ(post.sent(), 4u);  // to each of two peers, and their acknowledgements
   EXPECT_EQ(post.Heard(1, 0, GossipKey::kTest), "-");
   post.Say(0, "newer");
   EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));
   post.Say(0, "");
   ASSERT_TRUE(post.Settles(50));
   EXPECT_TRUE(post.AllHeard(0, ""));
-  EXPECT_EQ(post.sent(), 8u);  // what was replaced at once was never sent
+  EXPECT_EQ(post.sent(), 8u);  // a message that is replaced at once is never sent
 }
 
 TEST(Gossip, ComeInPartsWhereFramesAreShort) {
@@ -183,7 +184,8 @@ TEST(Gossip, ComeInPartsWhereFramesAreShort) {
       std::string text;
       for (size_t i = 0; i < bytes; ++i) text += static_cast<char>('a' + i * 7 % 26);
       post.Say(1, text);
-      // Where a part is lost in every round, it takes its turn among parts that go one a second.
+      // A fragment that is lost in every round is retransmitted in turn with others, one per
+      // second.
       ASSERT_TRUE(post.Settles(1'000'000)) << frame_bytes << ' ' << bytes;
       EXPECT_EQ(post.Heard(0, 1), text);
     }
@@ -195,7 +197,8 @@ TEST(Gossip, ComeInPartsWhereFramesAreShort) {
             "frames of 71 bytes: expected at least 72 for gossip messages");
 }
 
-// A chain with a fork at its end: what any node says last comes to all, whatever is lost.
+// A chain with a fork at its end: the last message of each node reaches all nodes, whatever is
+// lost.
 TEST(Gossip, TravelDownTreesOverLinksThatLoseAndReorder) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Post post(5, {{0, 1}, {1, 2}, {2, 3, 4}},
@@ -222,7 +225,7 @@ TEST(Gossip, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   post.Say(2, "from 2");
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_EQ(post.Heard(2, 0, GossipKey::kTest), "old test");
-  post.Start(0);  // hears again what others say, and says nothing yet
+  post.Start(0);  // receives the others' messages again and publishes nothing yet
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_EQ(post.Heard(0, 2), "from 2");
   EXPECT_EQ(post.Heard(2, 0), "old");
@@ -232,7 +235,7 @@ TEST(Gossip, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Heard(node, 0, GossipKey::kTest), "-");
   EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].incarnation, 2u);
   EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].version, 1u);
-  // The one in the middle forgets everything and is told by both sides.
+  // The middle node loses its state and receives all messages from both sides.
   post.Start(1);
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_EQ(post.Heard(1, 0), "new");
@@ -275,7 +278,7 @@ TEST(Gossip, ThatNeverLeftAreDueAtOnce) {
   EXPECT_EQ(gossip.Send(room, 3 * kMs), 0u);
 }
 
-// Two segments may bring editions at the same time, the older one last.
+// Two segments may deliver versions at the same time, the older one last.
 TEST(Gossip, AreReplacedByNewerOnesOnly) {
   GossipStore store(2, 0, 1);
   const size_t entry = GossipStore::EntryOf(1, GossipKey::kReport);
@@ -292,7 +295,7 @@ TEST(Gossip, AreReplacedByNewerOnesOnly) {
   EXPECT_EQ(store.Read(GossipKey::kReport)[0].version, 1u);
 }
 
-// A freeze leaves the peer its memory: one frame gets through, and the rest follows.
+// A frozen peer keeps its memory: one frame gets through, and the rest follows.
 TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
   Post post(2, kPair, {}, 100);
   post.StartAll();
@@ -305,7 +308,7 @@ TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
   EXPECT_EQ(post.Heard(1, 0), std::string(100, 'x'));
 }
 
-// `head` as a frame to node 0 from node 1.
+// Delivers `head` as a frame from node 1 to node 0.
 GossipDrop Refusal(Post& post, const GossipHead& head, const std::string& text = "") {
   std::vector<std::byte> frame(kGossipHeadBytes);
   const auto part = std::as_bytes(std::span(text));
@@ -318,7 +321,7 @@ TEST(Gossip, AreRefusedForTheReasonThatIsCounted) {
   Post post(3, {{0, 1}, {1, 2}});
   post.StartAll();
   post.Say(0, "abc");
-  // A acknowledgement of node 1's.
+  // An acknowledgement by node 1.
   GossipHead good;
   good.kind = GossipKind::kAck;
   good.key = GossipKey::kReport;

@@ -1,5 +1,5 @@
-// docs/handshake.md against the program: the tables' places, the reasons, and every
-// byte of the example.
+// Checks docs/handshake.md against the program: the fields of the tables, the drop reasons, and
+// every byte of the example.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -58,7 +58,7 @@ TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   EXPECT_EQ(in.known, NonceOf(example, "known"));
   EXPECT_EQ(in.known_incarnation, IntegerOf(example, "known_incarnation"));
   EXPECT_EQ(in.name, ValueOf(example, "name"));
-  // And the program writes the same frame, checksum and tag included.
+  // The program encodes the same frame, checksum and tag included.
   HandshakeBytes written;
   EncodeHandshake(in, &written);
   HmacSha256 mac(HandshakeKey(test::KeyOf(1), in.run));
@@ -107,7 +107,7 @@ TEST(HandshakeDoc, ASealLiesAsThePageSays) {
   FrameSigner signer(key, 5, 2, session_id);
   signer.Sign(header, {}, trailer);
   EXPECT_EQ(Get<uint64_t>(trailer.data(), 0), 1u);
-  // The key's info, put together as the page has it.
+  // The info input of the key derivation, as the page specifies it.
   std::string info = "millrace frames 1";
   info.append("\5\0\0\0\0\0\0\0\2\0", 10).append("\1", 1).append(15, '\0');
   Tag tag;

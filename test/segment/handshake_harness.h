@@ -1,4 +1,4 @@
-// Nodes that complete the handshake to each other over bad links.
+// Nodes that perform handshakes with each other over bad links.
 #ifndef MILLRACE_TEST_SEGMENT_HANDSHAKE_HARNESS_H_
 #define MILLRACE_TEST_SEGMENT_HANDSHAKE_HARNESS_H_
 
@@ -14,15 +14,15 @@ namespace millrace::test {
 
 inline constexpr uint64_t kRun = 0x5eed;
 
-// As unpredictable as tests need: a stream of its own for each of its names.
+// Deterministic random bytes, with a separate stream for each pair of arguments.
 RandomBytes SeededRandom(uint64_t node, uint64_t session_id);
-// 32 bytes that `letter` names.
+// Key of 32 bytes that all have the value `letter`.
 SecretKey KeyOf(uint8_t letter);
-// Of node `node` of `nodes` that are called a, b, c ...
+// Configuration of `node` among `nodes` nodes named a, b, c, ...
 HandshakeConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation = 1);
 
 struct Carried {
-  NodeId from = 0, to = 0;  // as addressed: to may be kAllNodes
+  NodeId from = 0, to = 0;  // as addressed: may be kAllNodes
   HandshakeBytes bytes;
 };
 
@@ -30,23 +30,23 @@ class Meeting {
  public:
   explicit Meeting(size_t nodes, Faults faults = {}, uint64_t seed_name = 0);
 
-  // The node starts, or starts again; `key` null: none.
+  // Starts or restarts the node. `key` may be null: no key.
   void Start(const HandshakeConfig& config, const SecretKey* key = nullptr);
   void StartAll(const SecretKey* key = nullptr, bool multicast = false);
   void Stop(NodeId node) { nodes_[node].reset(); }
   Handshake& node(NodeId node) { return *nodes_[node]; }
 
-  // Runs until `done` or for `ms`; whether it is done.
+  // Runs until `done` returns true, at most for `ms`; returns done().
   bool RunUntil(const std::function<bool()>& done, int64_t ms);
   void Run(int64_t ms);
-  // All nodes that are started know each other and have heard so.
+  // All running nodes have established and confirmed sessions with each other.
   bool AllMet();
   int64_t now() const { return now_; }
   void set_faults(const Faults& faults) { links_.set_faults(faults); }
-  // Altered or swallowed (false) as they leave.
+  // `tamper` sees each frame as it leaves. It may alter the frame, or return false to drop it.
   void set_tamper(std::function<bool(Carried*)> tamper) { tamper_ = std::move(tamper); }
 
-  // All that was sent, in order.
+  // All frames sent, in order.
   const std::vector<Carried>& sent() const { return sent_; }
 
  private:

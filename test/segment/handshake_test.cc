@@ -36,7 +36,7 @@ std::optional<Carried> LastFrom(const Meeting& meeting, NodeId from, NodeId to) 
 
 void ExpectToMeetAndFallSilent(Meeting* meeting, size_t most_frames) {
   ASSERT_TRUE(meeting->RunUntil([&] { return meeting->AllMet(); }, 60'000));
-  meeting->Run(3'000);  // what was owed
+  meeting->Run(3'000);  // pending replies
   const size_t sent = meeting->sent().size();
   EXPECT_LE(sent, most_frames);
   meeting->Run(30'000);
@@ -97,7 +97,7 @@ TEST(Handshake, ANodeThatStartsAgainReplacesItsOldLifeOnlyWhenItHasProvenTheNewO
   meeting.StartAll(&key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
   const Nonce old = meeting.node(1).session_id();
-  // The new life is heard, but hears nothing, so it cannot echo a challenge.
+  // The new incarnation sends but receives nothing, so it cannot echo a challenge.
   meeting.set_tamper([](Carried* frame) { return frame->from == 1; });
   meeting.Start(ConfigOf(1, 2, 2), &key);
   ASSERT_NE(meeting.node(1).session_id(), old);
@@ -127,7 +127,7 @@ TEST(Handshake, ARecordedLifeIsNotBelieved) {
     meeting.StartAll(used);
     ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
     const std::vector<Carried> recorded = meeting.sent();
-    // Node a begins anew, b is gone: only the recording speaks.
+    // Node a restarts and b is gone: only the recorded frames arrive.
     Handshake anew(ConfigOf(0, 2, 2), used, test::SeededRandom(0, 99));
     for (int64_t now = 0; now < 20'000 * kMs; now += 50 * kMs) {
       for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
@@ -158,7 +158,7 @@ TEST(Handshake, AnEarlierLifesRecordingDoesNotReplaceTheLifeThatIsKnown) {
   EXPECT_TRUE(meeting.AllMet());
 }
 
-// `repaired`: with a checksum that is right, which who forges can compute.
+// `repaired`: the checksum is recomputed, as a forger can do.
 void ExpectFlippedBitsRefused(const SecretKey* key, bool repaired) {
   Meeting meeting(2);
   meeting.StartAll(key);
@@ -199,7 +199,7 @@ TEST(Handshake, AChallengeThatWasEchoedIsNotAskedAgain) {
   EXPECT_NE(next.challenge, echoed);
 }
 
-// Someone in the middle gives each node's frames out as the other's.
+// A man in the middle presents the frames of each node as those of the other.
 TEST(Handshake, SwappedIdsAreNotBelieved) {
   const SecretKey key = KeyOf(1);
   for (const SecretKey* used : {static_cast<const SecretKey*>(nullptr), &key}) {
@@ -262,10 +262,10 @@ TEST(Handshake, ForeignFramesAreCountedByReason) {
   other.session_id = kNoNonce;
   EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
   other = in;
-  other.challenge = in.session_id;  // to everyone
+  other.challenge = in.session_id;  // in a message to all nodes
   EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
   other = in;
-  other.known_incarnation = 1;  // of no life
+  other.known_incarnation = 1;  // without a session id
   EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
   EXPECT_EQ(node.Receive(1, {}, 0), HandshakeDrop::kLength);
   EXPECT_EQ(node.Receive(1, HandshakeBytes{}, 0), HandshakeDrop::kMagic);
@@ -279,7 +279,7 @@ TEST(Handshake, ForeignFramesAreCountedByReason) {
   EXPECT_FALSE(node.MismatchOf(1).has_value());
 }
 
-// ---- How often they speak. ----------------------------------------------------
+// ---- Send rates. --------------------------------------------------------------
 
 TEST(Handshake, AnAbsentPeerIsAskedForLessAndLessOften) {
   Handshake node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
@@ -312,7 +312,7 @@ TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   ASSERT_TRUE(Decoded(question).wants_answer);
   Handshake& asked = meeting.node(question.to);
   const uint64_t before = asked.stats().sent;
-  for (int64_t i = 0; i < 100'000; ++i) {  // ten a millisecond
+  for (int64_t i = 0; i < 100'000; ++i) {  // ten per millisecond
     const int64_t now = meeting.now() + i * kMs / 10;
     asked.Receive(question.from, question.bytes, now);
     OutHandshake room[4];

@@ -1,5 +1,5 @@
-// What handshake messages that anybody can send do to nodes that start: they are counted, and delay
-// at most.
+// Effect of forged handshake messages on starting nodes: they are counted, and cause a delay at
+// most.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -25,7 +25,7 @@ using test::SegmentNodes;
 
 constexpr int64_t kPatienceMs = 10'000;
 
-// A transport that also brings what the test puts into `forged`, as from node `as`.
+// A transport that also delivers the messages in `forged`, with node `as` as their sender.
 class ForgingTransport : public Transport {
  public:
   ForgingTransport(std::unique_ptr<Transport> inner, std::deque<HandshakeBytes>* forged, NodeId as)
@@ -54,7 +54,7 @@ class ForgingTransport : public Transport {
   HandshakeBytes lent_;
 };
 
-// Three nodes of which node 2 gets forged handshake messages as from node 1.
+// Three nodes; node 2 receives forged handshake messages in the name of node 1.
 class Forged : public SegmentNodes {
  public:
   explicit Forged(const NetSegmentConfig& config) : SegmentNodes(3, 1000, config) {
@@ -67,7 +67,7 @@ class Forged : public SegmentNodes {
   std::deque<HandshakeBytes> frames;
 };
 
-// What anybody can make who knows the names of a run: nothing in it is proven.
+// A message that anyone who knows the names of a run can make: nothing in it is proven.
 HandshakeBytes ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
   HandshakeMessage in;
   in.keyed = keyed;
@@ -163,7 +163,7 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     EXPECT_EQ(metrics.handshake_drops(forgery.reason), kMany);
     const std::string total = SummaryOf(metrics, segment.net(2).transport().counters());
     EXPECT_CONTAINS(total, StrCat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
-    std::map<std::string, double> numbers;  // of the board and the metrics file
+    std::map<std::string, double> numbers;  // of the counter file and the metrics file
     for (const Metric& each : MetricsOf(segment.net(2))) numbers[each.name] = each.value;
     EXPECT_EQ(numbers.at("dropped_handshake"), static_cast<double>(before + kMany));
     EXPECT_EQ(numbers.at(StrCat("handshake_", HandshakeDropName(forgery.reason))), kMany);
@@ -180,14 +180,14 @@ TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
   EXPECT_EQ(segment.net(2).metrics().handshake_drops(HandshakeDrop::kNoKey), 5u);
 }
 
-// One of three is set up differently, and speaks first.
+// One of three nodes is misconfigured and starts first.
 TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
   for (const char key : {'\0', 'k'}) {
     SegmentNodes segment(3, 1000, WithKey(key));
     segment.StartOther(
         1, [](NetSegmentConfig* config) { config->filter.handshake.settings.topology_digest = 1; });
     segment.Start(0);
-    segment.Run(500);  // they hear of each other's diff
+    segment.Run(500);  // nodes 0 and 1 detect the mismatch
     segment.Start(2);
     segment.Run(3000);
     for (const int node : {0, 2}) {
@@ -201,7 +201,7 @@ TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
   }
 }
 
-// Nothing tells a wrong key from forged messages but that nobody with the right one is met.
+// A wrong key differs from forged messages only in that no node with the same key is met.
 TEST(HostileHandshake, ANodeWithAnotherKeyBeginsNoRunAndEndsWithTheReason) {
   SegmentNodes segment(3, 1000, WithKey('k'));
   segment.Start(0);

@@ -1,5 +1,6 @@
-// A node takes a later incarnation where a peer knows one as late as its own: by a handshake
-// that is neither forged nor recorded, and not without end.
+// A node takes a larger incarnation if a peer knows one at least as large as its own. Only a
+// handshake that is neither forged nor replayed has this effect, and the number of raises is
+// bounded.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -31,7 +32,7 @@ const SecretKey* KeyIf(bool keyed) {
   return keyed ? &key : nullptr;
 }
 
-// Node b, known as of `known`, starts again as of `incarnation`.
+// Node b, known by the incarnation `known`, restarts with `incarnation`.
 void StartAgain(Meeting* meeting, bool keyed, uint32_t known, uint32_t incarnation) {
   meeting->StartAll(KeyIf(keyed));
   meeting->Start(ConfigOf(1, 2, known), KeyIf(keyed));
@@ -70,7 +71,7 @@ TEST(Raise, ALaterStartIsNotRaised) {
   EXPECT_TRUE(Raises(&meeting.node(1)).empty());
 }
 
-// Of two peers that know later starts, each is caught up with.
+// Two peers know different later starts; the node raises its incarnation above both.
 TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
   Meeting meeting(4);
   meeting.StartAll();
@@ -88,10 +89,10 @@ TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
   for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(meeting.node(peer).Peer(1)->incarnation, 21u);
 }
 
-// What node a says, altered as who forges would.
+// Alters a message of node a as a forger would.
 void Claim(Carried* frame, uint32_t known_incarnation) {
   if (frame->from != 0 || frame->to != 1) return;
-  frame->bytes[kAtKnown] ^= std::byte{2};  // another life than node b's
+  frame->bytes[kAtKnown] ^= std::byte{2};  // another session than node b's
   Put<uint32_t>(frame->bytes.data(), kAtKnownIncarnation, known_incarnation);
   Put<uint32_t>(frame->bytes.data(), kAtChecksum, Crc32c({frame->bytes.data(), kAtChecksum}));
 }
@@ -108,7 +109,8 @@ TEST(Raise, ForgedRefusalsDoNothingWhereThereIsAKey) {
   EXPECT_TRUE(Raises(&meeting.node(1)).empty());
 }
 
-// Without a key who sees the challenges can raise, but neither often nor to the end.
+// Without a key a forger that sees the challenges can cause a raise, but only one, and a bounded
+// one.
 TEST(Raise, ForgedRefusalsAreBoundedWhereThereIsNoKey) {
   for (const uint32_t claimed : {UINT32_MAX, kLatestIncarnation}) {
     Meeting meeting(2);
@@ -152,8 +154,8 @@ TEST(Raise, RecordedRefusalsDoNothing) {
   }
 }
 
-// Both believe that they are node b, and each gets what is meant for the other. Node a is
-// started again and again, and meets both.
+// Both processes run as node b, and each receives the frames meant for the other. Node a restarts
+// again and again, and meets both.
 TEST(Raise, TwoProcessesOfOneNodeDoNotRaiseEachOtherWithoutEnd) {
   Handshake first(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 1));
   Handshake second(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 2));
@@ -176,9 +178,9 @@ TEST(Raise, TwoProcessesOfOneNodeDoNotRaiseEachOtherWithoutEnd) {
       }
     }
   }
-  EXPECT_EQ(raises, 2u);  // each once, because of node a
+  EXPECT_EQ(raises, 2u);  // one each, because of node a
   EXPECT_LE(first.incarnation() + second.incarnation(), 6u + 7u);
-  EXPECT_LT(frames, 2'400u);  // not more than two a second
+  EXPECT_LT(frames, 2'400u);  // at most two per second
   const std::string reasons = first.verdict_reason() + second.verdict_reason();
   EXPECT_CONTAINS(reasons, "node a knows a later start of this node: 7, here 6");
 }

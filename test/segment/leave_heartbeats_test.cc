@@ -1,4 +1,4 @@
-// A node that leaves says so in its next heartbeat, not in one for every pass.
+// A leaving node announces it in its next heartbeat, not in one heartbeat per pass.
 #include <gtest/gtest.h>
 
 #include "test/segment/segment_nodes.h"
@@ -33,7 +33,7 @@ TEST_P(Leaving, SendsNoMoreHeartbeatsThanItsPaceAndAFewAtOnce) {
   ASSERT_TRUE(state.left());
   EXPECT_TRUE(state.delivered());
   const int64_t due = (nodes.now() - begin) / nodes.net(1).heartbeat_ns();
-  // At once: that it leaves, each of a few views, that it has nothing left.
+  // Immediate heartbeats: the leave, each of a few views, and the drained state.
   EXPECT_LE(heartbeats() - before, static_cast<uint64_t>(due) + 6);
 }
 

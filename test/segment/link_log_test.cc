@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr int64_t kTimeout = 1'000'000;  // of a peer, ns
+constexpr int64_t kTimeout = 1'000'000;  // peer timeout, ns
 using Lines = std::vector<std::string>;
 
 View ViewOf(std::vector<uint16_t> nodes) {
@@ -17,7 +17,7 @@ View ViewOf(std::vector<uint16_t> nodes) {
   return view;
 }
 
-// Node 0's part, of three.
+// The log of node 0, one of three nodes.
 class LinkLogTest : public testing::Test {
  protected:
   LinkLogTest() { links_.OnView(view_, {}, 0); }
@@ -75,7 +75,7 @@ TEST_F(LinkLogTest, SaysWhenItIsMendedAndWhenItBreaksAgain) {
   EXPECT_EQ(At(LinkLog::kMendedNs / kTimeout + 7).size(), 2u);
 }
 
-// Around a change of view reports come and go within milliseconds.
+// Around a change of view, reports come and go within milliseconds.
 TEST_F(LinkLogTest, SaysNothingOfALinkThatFlickers) {
   ASSERT_EQ(At(3).size(), 2u);
   const uint64_t nobody = 0, node_2 = 1 << 2;

@@ -16,13 +16,13 @@
 namespace millrace::test {
 namespace {
 
-// Which node of two masters a weight.
+// The master of a weight, one of two nodes.
 int MasterOf(SegmentNodes* segment, int64_t i) {
   const auto chunk = static_cast<size_t>(i / segment->net(0).chunk_floats());
   return segment->net(0).exchange().table().chunks[chunk].owner;
 }
 
-// Passes until the request has ended; how many it took.
+// Makes passes until the request has ended; returns their number.
 int PassUntilRead(SegmentNodes* segment, int node) {
   int passes = 0;
   for (; passes < 1000 && !segment->net(node).merged().Wait(0); ++passes) segment->Pass();
@@ -31,7 +31,7 @@ int PassUntilRead(SegmentNodes* segment, int node) {
 }
 
 TEST(MergedReader, ReadsInPortionsWhileTheSegmentGoesOn) {
-  constexpr int64_t kFloats = 3 << 20;  // 12 MiB, of which a peer masters half
+  constexpr int64_t kFloats = 3 << 20;  // 12 MiB, half of it mastered by the peer
   NetSegmentConfig config;
   config.chunk_floats = 2048;
   SegmentNodes segment(2, kFloats, config);
@@ -75,7 +75,7 @@ TEST(MergedReader, WritesNothingAfterTheEndOfARequest) {
   EXPECT_FALSE(reader.End());
   segment.Run(10);
   EXPECT_EQ(merged, std::vector<float>(1000, -1.0f));
-  reader.Begin(merged.data());  // and it serves the next
+  reader.Begin(merged.data());  // the reader serves the next request
   PassUntilRead(&segment, 1);
   EXPECT_NE(merged, std::vector<float>(1000, -1.0f));
 }
@@ -92,7 +92,7 @@ TEST(MergedReader, KnowsNothingBeforeTheFirstPosition) {
   EXPECT_EQ(merged, std::vector<float>(100, -1.0f));
 }
 
-// Fails from some time on, as one on a device that is gone.
+// Fails once `fails` is set, as an executor does whose device is lost.
 class FailingExecutor : public ChunkExecutor {
  public:
   explicit FailingExecutor(std::unique_ptr<ChunkExecutor> inner) : inner_(std::move(inner)) {}

@@ -60,7 +60,7 @@ TEST(NetSegment, StartsFromTheWeightsOfTheNodeThatBegan) {
   EXPECT_TRUE(segment.net(0).state().in_sync());
   EXPECT_FALSE(segment.net(0).state().bootstrapped());
   for (float w : segment.weights(0)) ASSERT_EQ(w, 5.0f);
-  // Exactly one does what is to be done once: the lowest.
+  // Exactly one node is the leader: the one with the lowest id.
   EXPECT_TRUE(segment.net(0).state().is_leader());
   EXPECT_FALSE(segment.net(1).state().is_leader());
 }
@@ -73,7 +73,7 @@ TEST(NetSegment, SendsNothingButHeartbeatsWithoutProgress) {
   const uint64_t bytes = segment.net(0).metrics().wire_bytes();
   segment.Run(10000);
   EXPECT_EQ(segment.net(0).metrics().exchange().sent[1], before);
-  // A heartbeat in 100 ms; of these one in 250 ms of the size of a position.
+  // One heartbeat per 100 ms; one per 250 ms has the size of a position.
   const size_t largest = segment.net(0).transport().max_frame_bytes();
   EXPECT_LT(segment.net(0).metrics().wire_bytes() - bytes, 100u * 150u + 40u * (largest + 100u));
   EXPECT_FALSE(segment.last().at_once);
@@ -102,7 +102,7 @@ TEST(NetSegment, TakesOverWhatANodeMasteredThatIsGone) {
   EXPECT_EQ(segment.net(0).state().members(), 2u);
   EXPECT_EQ(segment.weights(0), segment.weights(2));
   EXPECT_EQ(segment.net(0).state().global_iterations(), 600u);
-  segment.Start(1);  // it comes back by listening
+  segment.Start(1);  // it rejoins by listening
   segment.Run(3000);
   EXPECT_TRUE(segment.net(1).state().in_sync());
   EXPECT_EQ(segment.weights(1), segment.weights(0));
@@ -160,7 +160,7 @@ TEST(NetSegment, KeepsToItsRateHoweverManyGossipThereAre) {
   EXPECT_LT(sent, 1.1 * kRate);
 }
 
-// As a socket does whose kernel puts no datagrams together: the thread would sleep next.
+// As on a socket whose kernel does not coalesce datagrams: otherwise the thread would sleep next.
 TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   Segment segment(2, 15000);
   const auto connect = segment.connect;
@@ -184,7 +184,7 @@ TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   EXPECT_GT(most_in_a_pass, 2 * segment.net(1).transport().max_frame_bytes()) << "not shown";
 }
 
-// A pass may then send hardly a frame, but one at a time is not enough for all kinds of them.
+// A pass can then send about one frame, but some kinds of frames need room for more than one.
 TEST(NetSegment, BringsProgressThroughAtALowRateToo) {
   NetSegmentConfig config;
   config.max_bytes_per_second = 1e5;
@@ -248,7 +248,7 @@ TEST(NetSegment, AFullDestinationHoldsUpNoOther) {
   for (int64_t i = 0; i < kFloats; ++i) segment.Add(0, i, 1.0f);
   segment.Iterate(0, 0);
   segment.Run(100);
-  // What node 1 masters does not come to node 2, all else does.
+  // Weights that node 1 masters do not reach node 2; all others do.
   const std::vector<float> weights = segment.weights(2);
   EXPECT_GT(std::count(weights.begin(), weights.end(), 1.0f), kFloats / 2);
   EXPECT_LT(std::count(weights.begin(), weights.end(), 1.0f), kFloats);
@@ -277,7 +277,7 @@ TEST(NetSegment, MetersEveryPeer) {
     EXPECT_GE(divergence.rounds, 2u);
     EXPECT_GT(divergence.chunks, 0u);
     EXPECT_GT(divergence.age_max_ns, 0);
-    EXPECT_EQ(divergence.distance_max, 0);  // all that was done is everywhere
+    EXPECT_EQ(divergence.distance_max, 0);  // every node has all progress
   }
   EXPECT_EQ(sum.bytes_in, stats.bytes_received);
   EXPECT_EQ(sum.positions_taken, stats.positions_taken);
@@ -287,13 +287,13 @@ TEST(NetSegment, MetersEveryPeer) {
   EXPECT_GT(metrics.sweeps(), 5);
   EXPECT_EQ(metrics.divergence().chunks,
             metrics.divergence(1).chunks + metrics.divergence(2).chunks);
-  // Frames that came before their sender had completed the handshake.
+  // Drops of frames that arrived before their sender had completed the handshake.
   uint64_t filter = 0;
   for (const NodeId peer : metrics.peers()) filter += metrics.filter_drops_of(peer);
   EXPECT_EQ(filter, metrics.filter_drops());
 }
 
-// Two nodes, sealed; the first one's transport can be full.
+// Two nodes with a key; the transport of the first one can be full.
 class FullTransport : public testing::Test {
  protected:
   void SetUp() override {
@@ -315,7 +315,7 @@ class FullTransport : public testing::Test {
   void Publish(int version) {
     stores_[0]->Publish(GossipKey::kEnd, std::as_bytes(std::span(&version, 1)));
   }
-  // What the other node has; 0: nothing.
+  // The version that the other node has received; 0: none.
   int Heard() {
     for (const GossipMessage& gossip : stores_[1]->Read(GossipKey::kEnd)) {
       if (gossip.node == 0) return std::to_integer<int>(gossip.bytes[0]);
@@ -333,7 +333,7 @@ TEST_F(FullTransport, TakesTheGossipAsSoonAsItHasRoom) {
   Publish(1);
   segment_->Run(15);
   EXPECT_EQ(Heard(), 0);
-  EXPECT_EQ(segment_->last().what, WaitFor::kReceive);  // of the other node
+  EXPECT_EQ(segment_->last().what, WaitFor::kReceive);  // for frames of the other node
   full_ = false;
   segment_->Pass();
   segment_->Pass();

@@ -8,11 +8,12 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs;
-// Of the processor time that solvers lose, what they lose to caches beside it (pace.cc).
+// Ratio of the solvers' total loss, evicted caches included, to the processor time they lose
+// (pace.cc).
 constexpr double kWithCaches = 1.6;
 
-// A machine whose segment's thread has work for `demand` of a processor, beside solvers that would
-// take all of theirs. `idle`: of a processor, that nobody takes.
+// A machine on which the segment's thread has work for `demand` of a processor, and the solvers
+// would use all of theirs. `idle` is the share of a processor that no thread uses.
 struct Machine {
   int solvers = 1;
   double demand = 0.5;
@@ -23,7 +24,7 @@ struct Machine {
 
 class PaceTest : public testing::Test {
  protected:
-  // Lets the segment work on the machine for so long, in passes of up to 0.5 ms of work.
+  // Lets the segment work on the machine for `for_ns`, in passes of up to 0.5 ms of work.
   void Run(const Machine& machine, int64_t for_ns) {
     const int64_t end = now_ + for_ns, begin = now_;
     const int64_t used_before = counters_.segment_cpu_ns;
@@ -62,7 +63,7 @@ class PaceTest : public testing::Test {
   PaceCounters counters_;
   int64_t now_ = kSecond, rested_most_ = 0;
   double iterations_ = 0;
-  double used_ = 0;  // of a processor, in the last Run
+  double used_ = 0;  // share of a processor in the last Run
 };
 
 TEST_F(PaceTest, TakesItsShareOfAProcessorThatASolverWants) {
@@ -118,12 +119,12 @@ TEST_F(PaceTest, FollowsAProcessorThatIsTakenAndGivenBack) {
   EXPECT_EQ(pace_.duty(), 1);
 }
 
-// A solver that iterates quickly, and weights that take long to exchange.
+// A solver with fast iterations, and weights that take long to exchange.
 TEST_F(PaceTest, TakesMoreThanItsShareBeforeExchangesBecomeStale) {
   const Machine machine{.exchanges_per_cpu_second = 10, .iterations_per_second = 100};
   Run(machine, 20 * kSecond);
   Run(machine, 10 * kSecond);
-  // 100 iterations a second and 64 of them between exchanges.
+  // 100 iterations a second, and 64 of them between exchanges.
   EXPECT_NEAR(used_, 100.0 / 64 / 10, 0.03);
   EXPECT_GT(pace_.taken(), 0.1);
 }

@@ -23,7 +23,7 @@ TEST(Pacer, LetsEverythingThroughWithoutARate) {
   EXPECT_LE(pacer.ReadyNs(1e9), 5);
 }
 
-// Whoever takes what there is, looking whenever it likes, comes to the rate.
+// A sender that spends all it may, at arbitrary times, reaches the rate.
 TEST(Pacer, ComesToItsRateHoweverOftenItIsAsked) {
   Rng rng(test::Seed(), {});
   for (double rate : {1e4, 1.25e7, 1.25e8, 2.5e9}) {

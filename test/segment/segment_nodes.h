@@ -1,5 +1,5 @@
-// Nodes of one segment, passing in turns on one thread; time is the test's. Replicas lie in
-// memory of the test's choice, node by node.
+// Nodes of one segment that make passes in turn on one thread; the test supplies the time. The test
+// chooses the memory of each node's replica.
 #ifndef MILLRACE_TEST_SEGMENT_SEGMENT_NODES_H_
 #define MILLRACE_TEST_SEGMENT_SEGMENT_NODES_H_
 
@@ -19,7 +19,7 @@ namespace millrace::test {
 
 class SegmentNodes {
  public:
-  // On a loopback hub, with replicas in host memory, unless `connect` and `home` are set.
+  // Uses a loopback hub and replicas in host memory unless `connect` and `home` are set.
   SegmentNodes(int nodes, int64_t floats, const NetSegmentConfig& config = {},
                const LoopbackOptions& options = {})
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
@@ -36,14 +36,14 @@ class SegmentNodes {
 
   std::function<std::unique_ptr<Transport>(int node)> connect;
   std::function<ReplicaDevice(int node)> home;
-  // If set: what the node's segment carries.
+  // If set: the gossip store of the node's segment.
   std::function<std::shared_ptr<GossipStore>(int node)> gossip;
 
-  // `incarnation`: later at each start, if none is given.
+  // Without `incarnation`, the node takes one that is larger at each later start.
   void Start(int node, float value = 0, std::optional<uint32_t> incarnation = {}) {
     StartWith(config_, node, value, incarnation);
   }
-  // The node is set up as `change` makes it.
+  // Starts the node with a configuration altered by `change`.
   void StartOther(int node, const std::function<void(NetSegmentConfig*)>& change) {
     NetSegmentConfig config = config_;
     change(&config);
@@ -58,7 +58,7 @@ class SegmentNodes {
     value += step;
     memory.CopyFromHost(at(node) + i, &value, sizeof(value));
   }
-  // Adds to one weight, as an iteration: to the next one each time.
+  // Makes one iteration: adds to one weight, to the next one each time.
   void Iterate(int node, float step) {
     Add(node, static_cast<int64_t>(made_[node]) % floats_, step);
     nets_[node]->state().SetProgress(++made_[node]);
@@ -70,7 +70,7 @@ class SegmentNodes {
     }
     now_ += kMs / 4;
   }
-  // So many iterations, each node's after the other's, and a pass after each.
+  // Makes `iterations` iterations, one node after the other, with a pass after each.
   void TakeTurns(int iterations) {
     for (int i = 0; i < iterations; ++i) {
       Iterate(i % static_cast<int>(nets_.size()), 1);

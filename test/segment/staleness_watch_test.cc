@@ -9,11 +9,11 @@ namespace {
 
 constexpr int64_t kSecond = StalenessWatch::kStepNs;
 
-// A segment that counts on, a second at a time.
+// The counters of a segment, advanced one second at a time.
 class Watched {
  public:
   Watched() { watch_.Update(0, counts_); }
-  // Whether the watch warns then.
+  // Advances by one second; returns whether the watch warns.
   bool Second(uint64_t iterations, double sweeps, uint64_t diffs, uint64_t damped) {
     counts_.iterations += iterations;
     counts_.sweeps += sweeps;
@@ -49,7 +49,7 @@ TEST(StalenessWatch, DoesNotWarnOfWhatPasses) {
   }
 }
 
-// Tests, and the end of a run, at which all that is left is taken.
+// Without training: during tests, and at the end of a run, when all remaining progress is sent.
 TEST(StalenessWatch, CountsSecondsOfTrainingAlone) {
   Watched segment;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(segment.Second(0, 1, 50, 50));
@@ -78,7 +78,7 @@ TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
   EXPECT_NEAR(segment.watch().iterations(), 50, 1e-9);
   EXPECT_CONTAINS(segment.watch().Warning(), "about 50 iterations of the cluster lie between");
   EXPECT_CONTAINS(segment.watch().Warning(), "max_mbps");
-  // Seconds without a sweep are part of the time between two.
+  // Seconds without a sweep count as time between two sweeps.
   for (int i = 0; i < 20; ++i) {
     segment.Second(100, 0, 1, 0);
     segment.Second(100, 1, 1, 0);
@@ -86,7 +86,7 @@ TEST(StalenessWatch, SaysHowManyIterationsLieBetweenTwoExchanges) {
   EXPECT_GT(segment.watch().iterations(), 140);
   EXPECT_LT(segment.watch().iterations(), 260);
   const double last = segment.watch().iterations();
-  segment.Second(0, 5, 0, 0);  // at rest
+  segment.Second(0, 5, 0, 0);  // no training
   EXPECT_EQ(segment.watch().iterations(), last);
 }
 

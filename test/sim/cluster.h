@@ -1,5 +1,5 @@
-// Nodes that train on whatever a test makes of them, over simulated links; for
-// properties of numbers, where World is for properties of tokens.
+// Nodes that run a solver step given by the test, over simulated links. For numerical
+// properties; World checks properties of tokens.
 #ifndef MILLRACE_TEST_SIM_CLUSTER_H_
 #define MILLRACE_TEST_SIM_CLUSTER_H_
 
@@ -24,7 +24,7 @@ struct ClusterOptions {
 
 class Cluster {
  public:
-  // All nodes have joined when it is made.
+  // Returns when all nodes have joined.
   explicit Cluster(const ClusterOptions& options);
 
   uint16_t size() const { return static_cast<uint16_t>(nodes_.size()); }
@@ -35,15 +35,15 @@ class Cluster {
   ChunkExecutor& executor(size_t node) { return *nodes_[node].executor; }
   uint16_t owner(uint32_t chunk) const { return exchange(0).table().chunks[chunk].owner; }
 
-  // A tick; `step` is what a node's solver does meanwhile, in so many iterations. Without: nobody
-  // makes progress.
+  // Advances one tick. `step` is the progress of a node's solver in this tick and counts as
+  // `iterations`. Without `step`, no node makes progress.
   using SolverStep = std::function<void(uint16_t node, std::vector<float>& weights)>;
   void Tick(const SolverStep& step = nullptr, uint64_t iterations = 1);
-  // Until nothing is left to do; fails the test if that takes long.
+  // Runs until no work is left; fails the test after 4000 ticks.
   void Settle();
-  // Training has ended: nodes send what they hold back, or drop it.
+  // Ends training: nodes send or drop the progress that they hold back. Then settles.
   void Flush();
-  // Frames sent so far that are not for membership.
+  // Frames sent so far, without heartbeats and membership frames.
   uint64_t frames() const;
 
  private:

@@ -1,5 +1,5 @@
-// Convex problems with known optima, over links from a hundredth to ten times of what training
-// produces: nodes that see each other's steps late must not overshoot together.
+// Convex problems with known optima, over links that carry from a hundredth to ten times the
+// traffic of training. Nodes that receive each other's steps late must not overshoot together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,24 +14,25 @@
 namespace millrace::sim {
 namespace {
 
-// Minimises sum h (w - 1)^2 / 2 from w = 0 by gradient descent with momentum, a step of each node
-// at a time. `steps[i]` is the rate times the curvature h of every weight i + n * steps.size().
+// Minimises sum h (w - 1)^2 / 2 from w = 0 by gradient descent with momentum; all nodes step in
+// turn. `steps[i]` is the rate times the curvature h of the weights i + n * steps.size().
 struct Problem {
   uint16_t nodes = 2;
-  double speed = 1;  // of the links: sweeps that a node's link carries while it does a step
+  double speed = 1;  // link speed: sweeps that a node's link carries per step of the node
   float momentum = 0;
   std::vector<float> steps;
   bool damping = true;
 };
 
 struct Course {
-  double farthest = 0;  // largest distance of any weight at any node from the optimum, at 1
-  double at_end = 0;    // the same, when all have been merged
-  double replicas = 0;  // by how much any two nodes' weights differ in the end
+  double farthest = 0;  // maximum distance of any weight on any node from the optimum, 1
+  double at_end = 0;    // the same after all progress has been merged
+  double replicas = 0;  // maximum difference between two nodes' weights at the end
 };
 
 Course Descend(const Problem& problem, int64_t rounds) {
-  // Slow links: a frame a tick, and a step of every node; fast ones: more.
+  // A tick carries at least 8 + 2 * nodes frames. Slower links are simulated by several steps
+  // per tick.
   const int64_t chunks = std::max<int64_t>(2 * problem.nodes, problem.speed < 1 ? 40 : 8);
   ClusterOptions options{.nodes = problem.nodes};
   options.chunk_floats = static_cast<int64_t>(problem.steps.size());
@@ -40,7 +41,7 @@ Course Descend(const Problem& problem, int64_t rounds) {
   options.seed = test::Seed();
   const double frames = problem.speed * static_cast<double>(chunks);
   options.faults.rate = std::max<int64_t>(static_cast<int64_t>(frames), 8 + 2 * problem.nodes);
-  // Ticks between steps, or steps in a tick.
+  // Steps per tick.
   const int64_t often =
       std::max<int64_t>(1, std::lround(static_cast<double>(options.faults.rate) / frames));
   Cluster cluster(options);
@@ -79,12 +80,13 @@ Course Descend(const Problem& problem, int64_t rounds) {
 constexpr uint16_t kNodes[] = {2, 3, 5, 16, 64};
 constexpr double kSpeeds[] = {0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 
-// One node comes closer with every step for rate times curvature below 1. So do many, at any
-// time and at each node, whatever their links carry; and in the end all are equal.
+// A single node approaches the optimum with every step if rate times curvature is below 1.
+// Several nodes never get farther from it than at the start, at any link speed. At the end all
+// replicas are equal.
 TEST(Convex, NodesNeverGetFartherFromTheOptimumHoweverSlowTheLinks) {
   for (const uint16_t nodes : kNodes) {
     for (const double speed : kSpeeds) {
-      const int64_t rounds = nodes < 64 ? 600 : 150;  // these take long to simulate
+      const int64_t rounds = nodes < 64 ? 600 : 150;  // 64 nodes take long to simulate
       const Course course =
           Descend({.nodes = nodes, .speed = speed, .steps = {0.01f, 0.1f, 0.3f, 0.9f}}, rounds);
       EXPECT_LE(course.farthest, 1) << nodes << " nodes, speed " << speed;
@@ -94,7 +96,7 @@ TEST(Convex, NodesNeverGetFartherFromTheOptimumHoweverSlowTheLinks) {
   }
 }
 
-// What the test above is for: added as they come, stale steps go farther and farther away.
+// Counterpart of the test above: without damping, stale steps diverge.
 TEST(Convex, StaleStepsThatAreAddedWithoutDampingDiverge) {
   for (const uint16_t nodes : {5, 16}) {
     const Course course = Descend(
@@ -103,7 +105,8 @@ TEST(Convex, StaleStepsThatAreAddedWithoutDampingDiverge) {
   }
 }
 
-// Where little curvature is, all nodes' steps count: far less than one node's time is needed.
+// With small curvature the steps of all nodes add up, so that n nodes need much less time than
+// one.
 TEST(Convex, DampedNodesAreFasterThanOneWhereStepsAreSmall) {
   constexpr float kStep = 0.001f;
   constexpr int64_t kSteps = 400;

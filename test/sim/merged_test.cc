@@ -1,5 +1,5 @@
-// Merged weights, which tests and snapshots use, in simulated clusters: a node that trains never
-// shows progress there that the chunk's master does not have.
+// Merged weights, as tests and snapshots use them, in simulated clusters. On a node that trains
+// they never hold progress that the chunk's master lacks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(MergedWeights, LeaveOutWhatWasNotExchanged) {
   }
 }
 
-// Of what only grows, a node shows no more than the master has, and never less than before.
+// For weights that only grow, merged weights never exceed the master's and never decrease.
 TEST(MergedWeights, HoldNoMoreThanTheMasterUnderLoss) {
   for (uint64_t round = 0; round < 20; ++round) {
     ClusterOptions options{.nodes = static_cast<uint16_t>(2 + round % 4)};

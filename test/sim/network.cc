@@ -5,7 +5,7 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kNetwork = 2;  // the stream of random numbers
+constexpr uint64_t kNetwork = 2;  // random stream
 
 }  // namespace
 

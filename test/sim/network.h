@@ -1,4 +1,4 @@
-// Simulated links between nodes: frames on their way, and what befalls them.
+// Simulated links between nodes: frames in flight and faults.
 #ifndef MILLRACE_TEST_SIM_NETWORK_H_
 #define MILLRACE_TEST_SIM_NETWORK_H_
 
@@ -16,29 +16,29 @@ namespace millrace::sim {
 
 using test::FrameBytes;
 
-// Not thread-safe. All that happens is a function of the seed and the calls.
+// Not thread-safe. Deterministic: behaviour depends only on the seed and the calls.
 class Network {
  public:
-  // `largest_bytes`: the size from which on a frame counts as one of the largest.
+  // Frames of at least `largest_bytes` count as largest (LinkFaults, Break).
   Network(uint64_t seed, uint16_t nodes, const LinkFaults& faults, size_t largest_bytes);
 
-  // Puts a frame on the wire at tick `now`: to one node, or to all but `from`.
+  // Sends a frame at tick `now` to one node, or to all nodes except `from`.
   void Transmit(uint16_t from, uint16_t to, std::span<const std::byte> head,
                 std::span<const std::byte> payload, int64_t now);
-  // Takes what has arrived at `to` by tick `now`.
+  // Takes the frames that have arrived at `to` by tick `now`.
   std::vector<FrameBytes> Arrived(uint16_t to, int64_t now);
-  // Nothing that comes in until then is heard; what is under way is lost.
+  // Discards all frames in flight to `to`.
   void Clear(uint16_t to);
-  // Nodes whose bits differ do not hear each other; 0: all do.
+  // Drops frames between nodes whose bits in `mask` differ; 0: drops none.
   void Partition(uint64_t mask) { cut_ = mask; }
-  // Until tick `until` nodes whose bit in `mask` is set do not hear `from`, or only its smaller
-  // frames.
+  // Until tick `until`, drops frames from `from` to the nodes whose bit in `mask` is set; with
+  // `largest_only`, drops only its largest frames.
   void Break(uint16_t from, uint64_t mask, bool largest_only, int64_t until) {
     breaks_.push_back({from, mask, largest_only, until});
   }
-  // `to` gets all frames of `from`, but for random loss.
+  // Returns true if `to` receives all frames of `from`, apart from random loss.
   bool Carries(uint16_t from, uint16_t to, int64_t now) const;
-  // No more faults, from now on.
+  // Ends loss, duplication, corruption, the partition and broken links.
   void Heal();
   bool empty() const;
 

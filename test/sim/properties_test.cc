@@ -1,4 +1,4 @@
-// What an exchange does under conditions that are given, not drawn: one property a test.
+// Properties of an exchange under fixed, not random, conditions; one property per test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,13 +20,13 @@ void ExpectHolds(const Scenario& scenario, World* world) {
                         << ToText(scenario) << "'";
 }
 
-// A node sends, in a sweep, a position of each chunk that it masters, a difference of
-// each other one, and a list of what it has seen to each other node, with a heartbeat:
-// a sweep takes (chunks + nodes) / rate ticks, rounded up. A step that just misses a
-// diff waits until that one was sent, merged and acknowledged, and then is sent,
-// merged and published itself: twice a sweep of the worker's and one of the master's,
-// and a tick on the wire after each. A worker that hears of no position waits for
-// push_after, 3 ticks, before it sends at all.
+// In a sweep a node sends a position of each chunk that it masters, a diff of every other chunk,
+// and to each other node a position acknowledgement with a heartbeat. A sweep therefore takes
+// (chunks + nodes) / rate ticks, rounded up. A step that just misses a diff waits until that
+// diff has been sent, merged and acknowledged. Then the step itself is sent, merged and
+// published. This takes two sweeps of the worker and two of the master, each followed by one
+// tick on the wire. A worker that receives no position waits for push_after, 3 ticks, before it
+// sends.
 TEST(Staleness, IsBoundedByFourSweepsWhenLinksDeliver) {
   for (const uint16_t nodes : {2, 3, 6}) {
     for (const int64_t rate : {8, 16, 64}) {
@@ -37,7 +37,7 @@ TEST(Staleness, IsBoundedByFourSweepsWhenLinksDeliver) {
       const int64_t bound = 4 * (sweep + 1) + 3;
       int64_t ticks = 0, stalest = 0;
       for (; ticks < 400; ++ticks) {
-        // What a node holds of another's lane is the tick whose step it has seen last.
+        // The value of another node's lane is the number of that node's steps that have arrived.
         cluster.Tick([&](uint16_t node, std::vector<float>& weights) {
           for (size_t i = node; i < weights.size(); i += nodes) weights[i] += 1;
         });
@@ -52,8 +52,8 @@ TEST(Staleness, IsBoundedByFourSweepsWhenLinksDeliver) {
   }
 }
 
-// One element grows so fast that a level of int8 is far more than another one's step,
-// and a step is far below the threshold of kSparse.
+// One element grows so fast that an int8 level is much larger than the other element's step.
+// That step is also far below the threshold of kSparse.
 TEST(ErrorFeedback, CarriesProgressThatIsTooSmallForTheCodec) {
   for (const Codec codec : kCodecs) {
     ClusterOptions options{.codec = {codec, 0.7f}};
@@ -70,7 +70,7 @@ TEST(ErrorFeedback, CarriesProgressThatIsTooSmallForTheCodec) {
         weights[large] += kLargeStep;
       });
     }
-    // While it goes on, what the master lacks is a few levels of what it takes at once.
+    // During training the master lacks a few levels of the diffs that it merges.
     EXPECT_NEAR(cluster.weights(0)[small], kSteps * kStep, 10) << static_cast<int>(codec);
     EXPECT_GT(cluster.weights(0)[small], kSteps * kStep / 4) << static_cast<int>(codec);
     cluster.Settle();
@@ -129,7 +129,7 @@ double LossOf(uint64_t seed, uint16_t nodes, Codec codec, int steps) {
   return loss;
 }
 
-// The mean of several problems, each with noise of its own.
+// Mean over several problems with independent noise.
 double LossAfter(uint16_t nodes, Codec codec, int steps) {
   constexpr int kProblems = 8;
   double sum = 0;
@@ -137,8 +137,8 @@ double LossAfter(uint16_t nodes, Codec codec, int steps) {
   return sum / kProblems;
 }
 
-// After as many steps in all, several nodes are as far as one: within a factor of 1.5,
-// early, when the distance shrinks, and late, when noise is all there is.
+// For equal total steps, the loss of several nodes is within a factor of 1.5 of one node's:
+// early, while the distance shrinks, and late, when only noise remains.
 TEST(Convergence, IsThatOfOneNodeAfterAsManyStepsWhateverTheCodec) {
   for (const int steps : {400, 3200}) {
     const double alone = LossAfter(1, Codec::kFloat32, steps);
@@ -177,9 +177,10 @@ TEST(Simulation, HoldsWith64NodesAndFaults) {
   EXPECT_GT(world.summary().diffs_merged, 100u);
 }
 
-// Whoever stays has all that the others did, to the last token: nobody loses a life.
+// The remaining node has all progress of the others, to the last token. No node loses an
+// incarnation.
 TEST(Simulation, AllNodesButOneLeaveAtOnceAndLoseNothing) {
-  uint64_t merged = 0;  // by those that stay
+  uint64_t merged = 0;  // by the nodes that stay
   for (const uint16_t nodes : {16, 64}) {
     for (const double loss : {0.0, 0.05}) {
       Scenario s;
@@ -204,8 +205,8 @@ TEST(Simulation, AllNodesButOneLeaveAtOnceAndLoseNothing) {
   EXPECT_GT(merged, 0u);
 }
 
-// What one transport still holds when its master dies, and what it reads late when the master
-// has begun anew: for the frames that are read from the weights themselves.
+// With direct payloads, a transport may hold frames when their master crashes, and may read a
+// payload after the master has reset.
 TEST(Simulation, HoldsWhereTransportsReadPayloadsLate) {
   for (uint64_t i = 0; i < 60; ++i) {
     Scenario s = Draw(test::Seed() + i);
@@ -218,8 +219,8 @@ TEST(Simulation, HoldsWhereTransportsReadPayloadsLate) {
   }
 }
 
-// The survivors' progress is everywhere in the end: World looks for every token of a
-// node that has lost no life. A sweep takes several ticks; every one of them is tried.
+// At the end all replicas hold the survivors' progress: World checks every token of a node that
+// lost no incarnation. A sweep takes several ticks; the test crashes a master at each of them.
 TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {
   for (int64_t tick = 150; tick < 190; ++tick) {
     for (const Codec codec : {Codec::kFloat32, Codec::kInt8}) {

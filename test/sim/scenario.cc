@@ -10,9 +10,9 @@
 namespace millrace::sim {
 namespace {
 
-// The streams of random numbers.
+// Random streams.
 constexpr uint64_t kScenario = 1, kLate = 4, kLinks = 5, kPace = 8, kDamping = 10;
-// Of an event that lasts until all links are healed.
+// Duration of an event that lasts until all links are healed.
 constexpr int64_t kForEver = 1'000'000;
 
 double Real(Rng& rng, double below) { return rng.Uniform() * below; }
@@ -27,7 +27,8 @@ void DrawFaults(Rng& rng, int64_t nodes, LinkFaults* faults) {
   if (Chance(rng, 0.4)) faults->corrupt = Real(rng, 0.1);
   faults->delay_max = Chance(rng, 0.3) ? 1 : Between(rng, 1, 12);
   faults->rate = Chance(rng, 0.3) ? Between(rng, 6, 20) : 64;
-  // A queue holds at least a frame from everybody, for all frames of a tick come at once.
+  // A queue holds at least one frame from every node, because all frames of a tick arrive at
+  // once.
   if (Chance(rng, 0.2)) faults->queue = 2 * nodes + Between(rng, 4, 200);
 }
 
@@ -83,7 +84,8 @@ void DrawEvents(Rng& rng, Scenario* s) {
   SortEvents(s);
 }
 
-// One or two links of a node, or all, one way or both, for a while or to the end.
+// Breaks one or two links of a node, or all its links, in one or both directions, for a limited
+// time or until the end.
 void DrawBrokenLinks(Rng& rng, Scenario* s) {
   const uint64_t all = s->nodes < 64 ? (uint64_t{1} << s->nodes) - 1 : ~uint64_t{0};
   const int count = static_cast<int>(Between(rng, 1, 2));
@@ -103,8 +105,8 @@ void DrawBrokenLinks(Rng& rng, Scenario* s) {
   }
 }
 
-// What came to the simulation later; from other random numbers, so that older scenarios stay
-// what they were but for this.
+// Parameters added to the simulation later. Separate random streams keep all other parameters of
+// a seed unchanged.
 void DrawLater(Scenario* s) {
   Rng rng(s->seed, {kLate});
   if (Chance(rng, 0.5)) s->linger = Between(rng, 1, 12);
@@ -157,7 +159,7 @@ Scenario Draw(uint64_t seed) {
   s.slots = static_cast<uint32_t>(Chance(rng, 0.2) ? Between(rng, 8, 16) : 64);
   if (s.nodes > 2 && Chance(rng, 0.3)) s.late = static_cast<uint16_t>(Between(rng, 1, s.nodes - 2));
   if (Chance(rng, 0.85)) DrawFaults(rng, s.nodes, &s.faults);
-  if (s.direct) s.faults.corrupt = 0;  // its payloads are guarded by the link alone
+  if (s.direct) s.faults.corrupt = 0;  // only the link protects direct payloads
   DrawEvents(rng, &s);
   DrawLater(&s);
   return s;

@@ -9,12 +9,13 @@
 namespace millrace::sim {
 namespace {
 
-// Streams of random numbers.
+// Random streams.
 constexpr uint64_t kSolver = 3, kInterruption = 4;
 
-// Of so many steps, one is interrupted between its load and its store.
+// One step in this many is interrupted between its load and its store.
 constexpr uint64_t kInterrupted = 64;
-// More than a node ever takes by beginning anew, so that no two lives have the same incarnation.
+// Distance between the incarnations of two starts. Larger than the number of a node's resets, so
+// that no incarnation occurs twice.
 constexpr uint32_t kLifeSpan = 10'000;
 
 }  // namespace
@@ -134,7 +135,7 @@ void SimNode::Train() {
 
 void SimNode::BeginStore() {
   const int chunk = static_cast<int>(interruptions_.Below(scenario_.chunks));
-  // All lanes of the chunk, as a solver's pass moves whole vectors.
+  // All lanes of the chunk, because a solver's pass moves whole vectors.
   float* const weights = &node_.weights[chunk * stride_];
   const int lanes = 2 * scenario_.nodes;
   holder_->Lock(weights, lanes);
@@ -175,8 +176,8 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
   return !synced_ || (CheckOwn(failure) && CheckOthers(all, failure));
 }
 
-// A node never loses sight of what it has made itself. Where stale progress is damped, a rest of it
-// is dropped in the end.
+// A node's weights always hold its own progress. Exception: with damping a remainder is dropped
+// at the end.
 bool SimNode::CheckOwn(Failure* failure) {
   if (scenario_.damping && (flushed_ || leaving_)) return true;
   for (int c = 0; c < scenario_.chunks; ++c) {
@@ -190,7 +191,7 @@ bool SimNode::CheckOwn(Failure* failure) {
   return true;
 }
 
-// Nothing is merged that was not made, and nothing that a replica has seen goes away.
+// No lane exceeds the tokens made, and no lane of a replica decreases.
 bool SimNode::CheckOthers(const std::vector<const SimNode*>& all, Failure* failure) {
   for (int c = 0; c < scenario_.chunks; ++c) {
     for (const SimNode* other : all) {

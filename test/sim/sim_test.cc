@@ -1,6 +1,6 @@
-// Runs the exchange under thousands of seeds. SEEDS=n sets how many, FIRST_SEED
-// where to begin, REPLAY=scenario runs one, FIRST_FAILURE=1 ends at the first failure
-// and leaves it as large as it is.
+// Runs the exchange with thousands of seeds. Environment: SEEDS=n sets the number of seeds,
+// FIRST_SEED the first one, REPLAY=scenario runs one scenario, FIRST_FAILURE=1 stops at the
+// first failure and does not reduce it.
 #include <cstdlib>
 #include <iostream>
 #include <thread>
@@ -14,7 +14,7 @@ namespace {
 
 std::optional<Failure> RunOnce(const Scenario& scenario) { return World(scenario).Run(); }
 
-// The smallest scenario found that fails in the same way.
+// Returns the smallest scenario found that violates the same property.
 Scenario Shrink(Scenario scenario, const std::string& property) {
   for (bool smaller = true; smaller;) {
     smaller = false;
@@ -77,7 +77,7 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
   std::cout << seeds << " seeds: " << total.frames << " frames, " << total.diffs_merged
             << " diffs merged, " << total.resends << " resent, " << total.views << " views, "
             << total.takeovers << " chunks taken over, " << total.lives_lost << " lives lost\n";
-  // A simulation in which nothing happens proves nothing.
+  // The simulation must exchange diffs; otherwise the test proves nothing.
   EXPECT_GT(total.diffs_merged, 0u);
 }
 

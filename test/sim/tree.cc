@@ -8,7 +8,7 @@
 namespace millrace::sim {
 namespace {
 
-constexpr uint64_t kTree = 7;  // the stream of random numbers
+constexpr uint64_t kTree = 7;  // random stream
 constexpr int64_t kSettleWithin = 6000, kStill = 60;
 
 }  // namespace
@@ -87,7 +87,7 @@ bool Tree::InSync(const Node& node) const {
                      [](const End& end) { return end.exchange->in_sync(); });
 }
 
-// As Cluster::Count does.
+// Distributes iterations and merges among the node's segments, as Cluster::Count does.
 void Tree::Count(Node* node) {
   uint64_t beyond = 0, merges = 0;
   for (End& end : node->ends) {

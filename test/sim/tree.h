@@ -1,5 +1,5 @@
-// Nodes that are joined by several segments as a tree: a node in two of them has one array of
-// weights and an exchange for each. Solvers add whole tokens, each node to lanes of its own, as in
+// Nodes joined as a tree by several segments. A node in two segments has one weight array and
+// one exchange per segment. Solvers add whole tokens, each node to its own lanes, as in
 // sim_node.h.
 #ifndef MILLRACE_TEST_SIM_TREE_H_
 #define MILLRACE_TEST_SIM_TREE_H_
@@ -18,8 +18,8 @@
 
 namespace millrace::sim {
 
-// Node 0 begins the run. The first node of each further segment is the one through which its
-// others reach node 0.
+// Node 0 bootstraps the run. The first node of every other segment is its gateway towards node
+// 0.
 struct TreeShape {
   uint16_t nodes = 0;
   std::vector<std::vector<uint16_t>> segments;
@@ -30,7 +30,7 @@ struct TreeOptions {
   uint64_t seed = 0;
   int chunks = 4;
   LinkFaults faults = {};
-  double busy = 0.6;  // chance that a solver makes a step in a tick
+  double busy = 0.6;  // probability per tick that a solver makes a step
 };
 
 class Tree {
@@ -42,22 +42,24 @@ class Tree {
   void Start(uint16_t node);
   void Crash(uint16_t node);
   void FreezeUntil(uint16_t node, int64_t tick) { nodes_[node].frozen_until = tick; }
-  // From now on, whether solvers make progress.
+  // Starts or stops the solvers' progress.
   void Train(bool train) { training_ = train; }
   void Heal();
 
-  // Checks after each that nobody holds more than was made. The failure, if so.
+  // Checks after each tick that no replica holds more tokens than were made. Returns the
+  // failure, if any.
   std::optional<Failure> Run(int64_t ticks);
-  // Until all that run are in the views of all their segments, at rest.
+  // Runs until every running node is in the views of all its segments and quiescent. Returns the
+  // failure, if any.
   std::optional<Failure> Settle();
-  // All that run hold the same.
+  // Checks that all running nodes hold equal weights.
   std::optional<Failure> CheckReplicas() const;
 
   double made(uint16_t node, int chunk) const { return nodes_[node].made[chunk]; }
   float lane(uint16_t node, int chunk, uint16_t of) const {
     return nodes_[node].weights[static_cast<size_t>(chunk * stride_ + of)];
   }
-  // Times that an exchange of the node had to begin anew, or that it crashed.
+  // Number of crashes of the node and of resets of its exchanges.
   uint64_t lives_lost(uint16_t node) const;
   const Exchange& exchange(uint16_t node, size_t segment) const;
   std::string Describe() const;

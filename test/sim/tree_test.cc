@@ -1,4 +1,4 @@
-// Trees of segments under faults: what relays bring from one segment into the other.
+// Trees of segments under faults: gateway nodes pass progress from one segment to the other.
 #include "test/sim/tree.h"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@ namespace millrace::sim {
 namespace {
 
 constexpr int kChunks = 4;
-// 0, 1 and 2 above; 2, 3 and 4 below.
+// Upper segment 0, 1, 2; lower segment 2, 3, 4.
 const TreeShape kTwoLevels{5, {{0, 1, 2}, {2, 3, 4}}};
-// A chain with two relays.
+// A chain with two gateway nodes.
 const TreeShape kChain{4, {{0, 1}, {1, 2}, {2, 3}}};
 
 class TreeTest : public testing::Test {
  protected:
-  // Nodes start in `order`, so many ticks apart.
+  // Starts the nodes in `order`, `apart` ticks after each other.
   void Make(const TreeShape& shape, uint64_t seed, double loss = 0, int64_t apart = 0,
             const std::vector<uint16_t>& order = {}) {
     nodes_ = shape.nodes;
@@ -46,8 +46,8 @@ class TreeTest : public testing::Test {
     ExpectNone(tree_->Settle());
     ExpectNone(tree_->CheckReplicas());
   }
-  // All come to rest with the same weights, which hold all that was made by nodes that lost
-  // no life; unless a relay did, as one does now and then where many frames are lost.
+  // All replicas become equal and hold all progress of nodes that lost no incarnation. Not
+  // checked if a gateway node lost one, which happens occasionally under heavy loss.
   void ExpectWhole() {
     tree_->Heal();
     Rest();
@@ -67,7 +67,7 @@ class TreeTest : public testing::Test {
   std::unique_ptr<Tree> tree_;
   uint16_t nodes_ = 0;
   std::vector<uint16_t> relays_;
-  int whole_ = 0;  // runs that were looked at to the last token
+  int whole_ = 0;  // runs in which every token was checked
 };
 
 TEST_F(TreeTest, CarriesEveryToken) {
@@ -79,7 +79,8 @@ TEST_F(TreeTest, CarriesEveryToken) {
   }
 }
 
-// Nodes below that are there first begin nothing that the weights from above would overwrite.
+// Nodes of the lower segment that start first do not bootstrap; weights from above would
+// overwrite theirs.
 TEST_F(TreeTest, CarriesEveryTokenWhateverTheOrderOfStarts) {
   for (uint64_t i = 0; i < 5; ++i) {
     Make(kTwoLevels, test::Seed() + i, 0.05, 150, {4, 3, 2, 1, 0});
@@ -106,8 +107,8 @@ TEST_F(TreeTest, LosesNothingOfOthersWhenALeafCrashesAndReturns) {
   }
 }
 
-// The view of one segment changes while the other goes on: positions that a takeover returns
-// travel on, too.
+// The view of one segment changes while the other continues. Positions that a takeover restores
+// also propagate.
 TEST_F(TreeTest, LosesNothingOfOthersWhenTheFirstNodeCrashes) {
   for (uint64_t i = 0; i < 20; ++i) {
     Make(kTwoLevels, test::Seed() + i, 0.2);
@@ -131,8 +132,8 @@ TEST_F(TreeTest, LosesNothingOfOthersWhenARelayStandsStill) {
   }
 }
 
-// A relay that crashes parts the tree. What was everywhere before stays; what one part did alone
-// may be lost, and is nowhere twice.
+// A crash of a gateway node partitions the tree. Progress that was on all nodes before stays.
+// Progress of one part alone may be lost, but is never counted twice.
 TEST_F(TreeTest, KeepsWhatWasEverywhereWhenARelayCrashesAndReturns) {
   for (uint64_t i = 0; i < 20; ++i) {
     Make(kTwoLevels, test::Seed() + i);

@@ -10,21 +10,21 @@
 namespace millrace::sim {
 namespace {
 
-constexpr int64_t kFaultyQuiet = 150;    // ticks after training in which links stay as they are
-constexpr int64_t kSettleWithin = 4000;  // ticks after that in which all must have come to rest
-constexpr int64_t kStill = 20;           // ticks that count as rest
-// The same where a view may still change because of a link that was broken until now.
+constexpr int64_t kFaultyQuiet = 150;    // ticks after training in which link faults continue
+constexpr int64_t kSettleWithin = 4000;  // maximum ticks after that until all nodes are quiescent
+constexpr int64_t kStill = 20;           // ticks of quiescence after which a run has settled
+// The same if a link was broken until now, because the view may still change.
 constexpr int64_t kStillLinked = 120;
-constexpr int64_t kSilence = 100;  // ticks in which nothing may be sent then
-// Ticks in which nothing else happens while links stay broken: more than what docs/exchange.md
-// gives for the view to follow, for several broken links one after the other.
+constexpr int64_t kSilence = 100;  // ticks after that in which no exchange frame may be sent
+// Ticks without other events while links stay broken. More than docs/exchange.md allows for the
+// view to follow, for several broken links in sequence.
 constexpr int64_t kBrokenQuiet = 900;
 
-constexpr int64_t kThrottleTicks = 32;  // for which a node is throttled or not
+constexpr int64_t kThrottleTicks = 32;  // ticks for which a node stays throttled or unthrottled
 
-constexpr uint64_t kTransport = 6, kThrottle = 9;  // streams of random numbers
+constexpr uint64_t kTransport = 6, kThrottle = 9;  // random streams
 
-// Of a position: all chunks but the last have this size.
+// Length of a position. All chunks except the last have this size.
 size_t LargestBytes(const Scenario& s) {
   const int floats = s.chunks > 1 ? 2 * s.nodes + 1 : 2 * s.nodes;
   return kFrameHeaderBytes + 8 * AckWords(s.nodes) + 4 * static_cast<size_t>(floats);
@@ -54,7 +54,8 @@ std::vector<const SimNode*> World::Running() const {
   return running;
 }
 
-// Another node has the weights that this one has: without it they would be gone.
+// Returns true if another node holds the same weights, so that they survive the loss of this
+// one.
 bool World::OthersKnowAll(uint16_t id) const {
   const Exchange& own = nodes_[id]->exchange();
   return std::any_of(all_.begin(), all_.end(), [&](const SimNode* node) {
@@ -134,7 +135,7 @@ void World::Transmit(uint16_t id, bool all) {
   }
 }
 
-// Of the frames in its transport the first ones may have left just before.
+// Some of the first frames in the node's transport may leave just before the crash.
 void World::Crash(uint16_t id) {
   while (!waiting_[id].empty() && rng_.Uniform() < 0.7) {
     waiting_[id].front().leaves_at = tick_;
@@ -162,7 +163,8 @@ bool World::Tick(Failure* failure) {
   return true;
 }
 
-// Everybody is in one view that holds nobody else, and has nothing left to do.
+// Returns true if all running nodes are in one view that has no other members, and are
+// quiescent.
 bool World::Settled() const {
   const auto running = Running();
   return std::all_of(running.begin(), running.end(), [&](const SimNode* node) {
@@ -173,7 +175,7 @@ bool World::Settled() const {
   });
 }
 
-// When the last event is over that does not last for ever.
+// Tick at which the last event ends, without the events that last until the links are healed.
 int64_t World::LastsUntil() const {
   int64_t last = 0;
   for (const Event& e : scenario_.events) {
@@ -235,9 +237,9 @@ bool World::CheckReplicas(Failure* failure) const {
   return true;
 }
 
-// Everything that nodes made which did not lose a life is everywhere; of the others
-// not more than they made. What a node left with others counts as theirs. Damping drops a rest of
-// what was made last.
+// All progress of nodes that lost no incarnation is on every replica; of other nodes, at most
+// what they made. Progress that a leaving node handed over belongs to its receivers. Damping
+// drops a remainder of the last progress.
 bool World::CheckConservation(Failure* failure) const {
   const auto running = Running();
   const bool any_lost = std::any_of(all_.begin(), all_.end(),
@@ -248,7 +250,7 @@ bool World::CheckConservation(Failure* failure) const {
       const double made = node->made(c), value = running[0]->lane(c, node->id());
       const bool lost_nothing =
           node->lives_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
-      // What a codec rounded up goes back with the next diff, which a lost life does not send.
+      // The next diff returns what a codec rounded up; a lost incarnation does not send it.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : 4 + 0.05 * made;
       const double tolerance = sparse + (node->exact() ? 0 : rounded);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
@@ -282,7 +284,7 @@ bool World::CheckClocks(Failure* failure) const {
   return true;
 }
 
-// Where links deliver and nobody stands still, only who crashes loses anything.
+// If links deliver and no node freezes, only crashes lose incarnations.
 bool World::CheckSurvivors(Failure* failure) const {
   if (scenario_.faults.loss > 0 || scenario_.faults.corrupt > 0 || scenario_.faults.queue < 1000 ||
       scenario_.faults.rate < 32 || scenario_.nodes > 6) {
@@ -306,10 +308,10 @@ bool World::CheckSurvivors(Failure* failure) const {
   return true;
 }
 
-// Links have been broken for long: those that are in one view hear each other, unless they have
-// been left behind in it.
+// After links have stayed broken for kBrokenQuiet ticks, all members of a view receive each
+// other's frames, except nodes that wait to join the next view.
 bool World::CheckLinks(Failure* failure) const {
-  // Where much is lost, links come and go.
+  // With high loss, links change between broken and intact.
   if (scenario_.faults.loss > 0.05 || scenario_.faults.queue < 1000) return true;
   const auto running = Running();
   for (const SimNode* a : running) {

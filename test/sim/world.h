@@ -1,5 +1,5 @@
-// A whole simulated run: nodes, links, what befalls them, and the properties that
-// must hold at every step and in the end. docs/exchange.md states the properties.
+// A simulated run: nodes, links, faults, and the properties that must hold at every step and at
+// the end. docs/exchange.md states the properties.
 #ifndef MILLRACE_TEST_SIM_WORLD_H_
 #define MILLRACE_TEST_SIM_WORLD_H_
 
@@ -16,7 +16,7 @@
 
 namespace millrace::sim {
 
-// What a run that held all properties was like.
+// Statistics of a run that violated no property.
 struct Summary {
   int64_t ticks = 0;
   uint64_t frames = 0;
@@ -25,18 +25,18 @@ struct Summary {
   uint64_t takeovers = 0;
   uint64_t lives_lost = 0;
   uint64_t views = 0;
-  uint32_t digest = 0;  // of all frames in the order of sending
+  uint32_t digest = 0;  // CRC of all frames in sending order
 };
 
 class World {
  public:
   explicit World(const Scenario& scenario);
 
-  // Runs until all is quiet, and a while longer. The failure, if a property did not
-  // hold.
+  // Runs until all nodes are quiescent, then checks that they stay so. Returns the failure if a
+  // property is violated.
   std::optional<Failure> Run();
   const Summary& summary() const { return summary_; }
-  // The state of all nodes, for people.
+  // The state of all nodes, in readable form.
   std::string Describe() const;
   // Prints a line whenever a node changes its view.
   void Trace() { trace_ = true; }
@@ -45,7 +45,7 @@ class World {
   bool OthersKnowAll(uint16_t id) const;
   void Happen();
   bool Step(uint16_t id, Failure* failure);
-  // Frames of a node whose time in its transport is over leave; all of them with `all`.
+  // Sends the frames of a node whose time in the transport has passed; with `all`, every frame.
   void Transmit(uint16_t id, bool all);
   void Crash(uint16_t id);
   int64_t LastsUntil() const;
@@ -63,7 +63,7 @@ class World {
   void Summarise();
   void TraceView(uint16_t id);
 
-  // A frame in a node's transport: its payload is read when it leaves.
+  // A frame in a node's transport. The transport reads its payload when the frame leaves.
   struct Waiting {
     PostedFrame frame;
     int64_t leaves_at = 0;

@@ -22,8 +22,8 @@ std::vector<Simd> Supported() {
 
 double Sign(double x) { return (x > 0) - (x < 0); }
 
-// One random step at an odd address; checks every element against doubles and
-// that nothing around the range has changed.
+// Makes one random step at an odd address. Checks every element against double precision, and that
+// memory around the range is unchanged.
 void CheckOneStep(Simd simd, bool l1, int64_t count, Rng* rng) {
   const auto shift = static_cast<int64_t>(1 + rng->Below(15));
   std::vector<float> g(count + 32, kUntouched), h = g, w = g;
@@ -87,7 +87,7 @@ TEST(HogwildUpdate, LosesUpdatesAtMostWhenThreadsWriteTheSameWeights) {
   std::thread one(descend), other(descend);
   one.join();
   other.join();
-  // Whatever was lost, each weight went down in whole steps and was never torn.
+  // Updates may be lost, but each weight decreases in whole steps and is never torn.
   for (float weight : weights) {
     EXPECT_EQ(weight, std::floor(weight));
     EXPECT_LE(weight, -1);

@@ -16,7 +16,7 @@ LrPolicy Policy(const std::string& text) {
   return LrPolicy(param);
 }
 
-// The field that a refusal names, and its message.
+// The field that the error names, and the message.
 std::string Refusal(const std::string& text) {
   try {
     Policy(text);
@@ -51,7 +51,7 @@ TEST(LrPolicy, ExpFallsByGammaEveryIteration) {
 }
 
 TEST(LrPolicy, InvFollowsItsFormula) {
-  // The schedule of LeNet: worked out by hand at 10,000, where 1 + gamma * i = 2.
+  // LeNet's schedule; the value at 10,000 is calculated by hand: 1 + gamma * i = 2.
   const LrPolicy policy = Policy("base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75");
   EXPECT_FLOAT_EQ(policy.Rate(0), 0.01f);
   EXPECT_NEAR(policy.Rate(10000), 0.01 * 0.594603557, 1e-8);

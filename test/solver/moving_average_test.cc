@@ -43,8 +43,8 @@ TEST(MovingAverage, RecoversOnceALossThatIsNotANumberHasLeft) {
   EXPECT_EQ(window.Mean(), 2);
 }
 
-// Caffe keeps a running mean: grown while the window fills, then moved by the
-// difference between the new loss and the one whose place it takes.
+// Caffe updates its mean incrementally: it averages all losses until the window is full, and then
+// adds the difference between the new loss and the one that it replaces.
 TEST(MovingAverage, AgreesWithTheRunningMeanThatCaffeKeeps) {
   Rng rng(test::Seed(), {1});
   const int size = 1 + static_cast<int>(rng.Below(20));

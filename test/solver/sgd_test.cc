@@ -17,7 +17,7 @@ caffe::SolverParameter Param(const std::string& text) {
   return param;
 }
 
-// Three parameters of odd sizes, laid out as a net lays them out.
+// Three parameters of odd sizes, in a net's memory layout.
 struct Parameters {
   std::vector<UpdateParam> params;
   int64_t size = 0;
@@ -45,7 +45,7 @@ std::vector<float> RandomArray(const Parameters& parameters, Rng* rng) {
   return array;
 }
 
-// Caffe's steps one after the other, in doubles.
+// Caffe's sequence of steps, in double precision.
 class Reference {
  public:
   Reference(const caffe::SolverParameter& param, const Parameters& parameters,
@@ -96,7 +96,7 @@ void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
   for (int iteration = 0; iteration < 6; ++iteration) {
     const std::vector<float> gradients = RandomArray(parameters, rng);
     const float rate = 0.2f / static_cast<float>(1 + iteration);
-    const bool together = iteration / 2 == 1;  // others come and go
+    const bool together = iteration / 2 == 1;  // the other solvers come and go
     rule->Apply(rate, together, gradients.data(), weights.data());
     reference.Apply(rate, together, gradients);
   }
@@ -126,8 +126,9 @@ TEST(Sgd, FollowsCaffesFormulaeInEveryCombinationOfSettings) {
   }
 }
 
-// What is left of a weight of 1 with a curvature when solvers with a history each take
-// turns: each applies the gradient of the weight that it read after its last turn.
+// Absolute value of a weight that starts at 1, on a loss with the given curvature. The solvers,
+// each with its own history, take turns; each applies the gradient at the weight that it read after
+// its previous turn.
 double LeftOfOne(const std::string& settings, int solvers, double curvature) {
   const std::vector<UpdateParam> params = {{"w", {1}, 0, 1, 1, 1}};
   std::vector<std::unique_ptr<UpdateRule>> rules;
@@ -156,7 +157,7 @@ TEST(Sgd, BearsThreeSolversOnCurvaturesThatThePlainStepDoesNot) {
 }
 
 TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
-  // Norm 5 over both parameters, clipped to 1, then halved by iter_size.
+  // The norm over both parameters is 5: clipped to 1, then halved by iter_size.
   const std::vector<UpdateParam> params = {{"a", {1}, 0, 1, 1, 1}, {"b", {1}, 16, 1, 1, 1}};
   SgdRule rule(Param("clip_gradients: 1 iter_size: 2"), params, 32);
   std::vector<float> gradients(32), weights(32);
@@ -173,7 +174,7 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
   const std::vector<float> before = weights;
   std::vector<float> gradients = RandomArray(parameters, &rng);
   const UpdateParam& frozen = parameters.params[1];
-  // Nobody computes the gradient of a frozen parameter: it may hold anything.
+  // The gradient of a frozen parameter is never computed, so its memory may hold any value.
   for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
   SgdRule rule(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"), parameters.params,
                parameters.size);

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// A history of one value, to tell histories apart.
+// A history of one value, which identifies it.
 History Marked(float mark) {
   History history;
   history.Add()->add_data(mark);
@@ -24,7 +24,7 @@ Snapshot At(int64_t iteration) {
   return start;
 }
 
-// The mark of a solver's history in a snapshot; -1 where there is none.
+// The mark of a solver's history in a snapshot; -1 without a history.
 float MarkOf(const Snapshot& snapshot, int solver) {
   return snapshot.histories[solver] ? (*snapshot.histories[solver])[0].data(0) : -1;
 }
@@ -107,7 +107,7 @@ TEST(SnapshotCollector, HandsOutAnOvertakenSnapshotAsItStands) {
   EXPECT_EQ(overtaken->iteration, 100);
   EXPECT_EQ(MarkOf(*overtaken, 0), 1);
   EXPECT_EQ(MarkOf(*overtaken, 1), -1);
-  // The new one goes on from the start.
+  // The new snapshot starts empty.
   EXPECT_FALSE(collector.Deposit(0, Marked(2)));
   const auto later = collector.Deposit(1, Marked(3));
   ASSERT_TRUE(later);
@@ -140,7 +140,7 @@ TEST(SnapshotCollector, CollectsAnIterationOnceHoweverOftenItIsAskedFor) {
   EXPECT_FALSE(collector.Wants(0));
 }
 
-// Solvers claim iterations from one clock and pass boundaries at their own pace.
+// Solvers claim iterations from one clock and reach snapshot boundaries at different times.
 TEST(SnapshotCollector, LosesNoSnapshotWhenThreadsRace) {
   constexpr int kSolvers = 4, kIterations = 2000, kEvery = 50;
   SnapshotCollector collector(kSolvers);

@@ -62,8 +62,8 @@ std::vector<std::string> Names(const std::string& folder) {
   return names;
 }
 
-// While it lives, files cannot grow beyond `bytes`: writes fail as on a full
-// disk. Needs no privilege.
+// During its lifetime, files cannot grow beyond `bytes`: writes fail as on a full disk. Needs no
+// privilege.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -131,7 +131,6 @@ TEST(Snapshot, OfAPrefixLeavesFilesOfKilledProcessesThatTheNextStartRemoves) {
   EXPECT_EQ(RemoveStaleSnapshotFiles(folder / "none/run"), 0);
 }
 
-// Worked out by hand from the field numbers: tag = number * 8 + wire type.
 TEST(Snapshot, OfANodeIsAStateThatNamesTheModelOfAnother) {
   EXPECT_EQ(NodeStatePath("out/net_iter_5.solverstate", "b"), "out/net_iter_5.b.solverstate");
   test::TempDir folder;
@@ -146,6 +145,7 @@ TEST(Snapshot, OfANodeIsAStateThatNamesTheModelOfAnother) {
             LoadResumePoint(folder / "net_iter_500.solverstate").state.SerializeAsString());
 }
 
+// Expected bytes are calculated by hand from the field numbers: tag = number * 8 + wire type.
 TEST(Snapshot, WritesASolverstateByteForByteAsTheFormatSays) {
   test::TempDir folder;
   Snapshot snapshot = TwoSolvers();
@@ -302,8 +302,8 @@ TEST(Snapshot, RefusesEveryTruncationOfAState) {
   test::TempDir folder;
   const std::string state = ReadFile(WriteSnapshot(folder / "run", TwoSolvers()).state);
   const std::string cut = folder / "cut.solverstate";
-  // A cut between two fields leaves a shorter message that is still well-formed;
-  // it may be accepted, but never with a part of a field.
+  // A file truncated between two fields is a shorter but well-formed message. It may be accepted,
+  // but never with part of a field.
   for (size_t size = 0; size < state.size(); ++size) {
     test::WriteFile(cut, state.substr(0, size));
     try {
@@ -369,7 +369,7 @@ TEST(Snapshot, RefusesAnIterationThatTheFormatCannotHold) {
   EXPECT_EQ(Names(folder.path()), std::vector<std::string>());
 }
 
-// A net of two inner products, 3 -> 2 -> 1, on the weights given.
+// A net of two inner products, 3 -> 2 -> 1, with the given weights.
 class SmallNet {
  public:
   explicit SmallNet(uint64_t seed = 1) {

@@ -13,17 +13,17 @@
 namespace millrace {
 namespace {
 
-// The smallest solver that is complete; tests append to it.
+// The smallest complete solver; tests append to it.
 const std::string kBasic = "base_lr: 0.1\nlr_policy: 'fixed'\nmax_iter: 10\n";
 const std::string kNet = "net: 'net.prototxt'\n";
 const std::string kNetText = "name: 'n'\nlayer { name: 'a' type: 'Input' top: 'a' }\n";
 
-// Files in memory: nets by name, and which folders were asked for.
+// In-memory files: nets by name, and the directories that were requested.
 struct MemoryFiles {
   std::map<std::string, std::string> nets = {{"net.prototxt", kNetText}};
-  std::vector<std::string> folders;   // that exist
-  std::vector<std::string> prepared;  // in the order asked for
-  std::string unwritable;             // the folder that cannot be prepared
+  std::vector<std::string> folders;   // existing directories
+  std::vector<std::string> prepared;  // in order of request
+  std::string unwritable;             // the directory that cannot be prepared
 
   SolverFiles Files() {
     SolverFiles files;
@@ -223,7 +223,7 @@ TEST(SolverConfig, DrawsASeedWhenNoneIsGivenAndSaysWhich) {
   EXPECT_TRUE(one.seed_is_drawn);
   EXPECT_TRUE(other.seed_is_drawn);
   EXPECT_NE(one.seed, other.seed);
-  EXPECT_LE(one.seed, uint64_t{INT64_MAX});  // can be written as random_seed
+  EXPECT_LE(one.seed, uint64_t{INT64_MAX});  // fits into random_seed
   EXPECT_TRUE(HasNotice(one, StrCat("random_seed is not given; drew ", one.seed)));
 }
 

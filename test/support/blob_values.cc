@@ -86,7 +86,7 @@ std::string Diff(const Array& expected, const Array& actual, double tolerance) {
   double largest = 0;
   for (double value : expected) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < expected.size(); ++i) {
-    // Written so that a value that is not a number differs from everything.
+    // This form treats NaN as different from every value.
     if (!(std::abs(expected[i] - actual[i]) <= tolerance * (1 + largest))) {
       return StrCat("value ", i, " of ", expected.size(), " is ", actual[i], ", expected ",
                     expected[i]);

@@ -48,7 +48,7 @@ void ClusterOfNodes::Await(int node, const std::string& text) {
 }
 
 int64_t ClusterOfNodes::Iteration(int node) const {
-  // Its end alone: this is asked a hundred times a second.
+  // Reads only the end of the file, because callers poll a hundred times a second.
   constexpr std::streamoff kEnd = 1 << 14;
   std::ifstream file(work_ / (NameOf(node) + ".jsonl"), std::ios::ate | std::ios::binary);
   file.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(file.tellg()) - kEnd));

@@ -1,4 +1,4 @@
-// The GPUs of this machine, for tests and measurements that run on each of them.
+// The GPUs of this machine, for tests and benchmarks that run on each of them.
 #ifndef MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
 #define MILLRACE_TEST_SUPPORT_CUDA_DEVICES_H_
 
@@ -11,7 +11,7 @@
 
 namespace millrace::test {
 
-// Their ordinals; 0 if there is none, so that a missing one is seen as skipped.
+// CUDA ordinals; {0} without a GPU, so that the test is reported as skipped.
 inline std::vector<int> CudaOrdinals() {
   DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
   const size_t found = driver ? driver->List().size() : 0;
@@ -20,7 +20,8 @@ inline std::vector<int> CudaOrdinals() {
   return ordinals;
 }
 
-// Why there is no such one, in a line that begins with "no CUDA device: "; "" if there is.
+// Why device `ordinal` is unavailable, as a line that begins with "no CUDA device: "; "" if it is
+// available.
 inline std::string WhyNoCudaDevice(int ordinal) {
   const std::string none = "no CUDA device: ";
   DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);

@@ -48,7 +48,7 @@ std::map<std::string, Section> ReadDocPage(const std::string& path) {
       table = false;
     } else if (!table) {
       table = true;
-      std::getline(in, line);  // the line below the table's head
+      std::getline(in, line);  // the separator line below the header row
     } else {
       page[heading].rows.push_back(CellsOf(line));
     }

@@ -1,4 +1,4 @@
-// A page of the documentation, for tests that hold the program against it.
+// A documentation page, for tests that check the program against it.
 #ifndef MILLRACE_TEST_SUPPORT_DOC_PAGE_H_
 #define MILLRACE_TEST_SUPPORT_DOC_PAGE_H_
 
@@ -9,19 +9,19 @@
 
 namespace millrace::test {
 
-// Of one line of a table, without the blanks around each.
+// The cells of a table row, without surrounding blanks.
 using Cells = std::vector<std::string>;
 
-// What stands below a heading, up to the next one.
+// The text between one heading and the next.
 struct Section {
-  std::vector<Cells> rows;       // of its tables, without their heads
-  std::vector<std::byte> bytes;  // of its last block, which is hexadecimal digits
+  std::vector<Cells> rows;       // of its tables, without header rows
+  std::vector<std::byte> bytes;  // of its last code block of hexadecimal digits
 };
 
-// By heading. Throws Error if there is no such file.
+// Sections by heading. Throws Error if the file does not exist.
 std::map<std::string, Section> ReadDocPage(const std::string& path);
 
-// Of "4d 4c": pairs of digits with blanks between them.
+// Bytes of a string such as "4d 4c": pairs of digits, separated by blanks.
 std::vector<std::byte> FromHex(const std::string& hex);
 
 }  // namespace millrace::test

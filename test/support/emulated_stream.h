@@ -1,5 +1,5 @@
-// A stream of kernels (exchange/kernels/kernel_stream.h) without a GPU: the same kernel body, lane
-// after lane on the calling thread, as soon or as late as a test wants.
+// Emulated kernel stream (exchange/kernels/kernel_stream.h) without a GPU. It runs the same kernel
+// body on the calling thread, lane after lane, immediately or deferred.
 #ifndef MILLRACE_TEST_SUPPORT_EMULATED_STREAM_H_
 #define MILLRACE_TEST_SUPPORT_EMULATED_STREAM_H_
 
@@ -17,7 +17,7 @@
 
 namespace millrace::test {
 
-// A team (kernel_body.h) whose lanes take turns in an order that changes with every step.
+// A team (kernel_body.h) that runs its lanes in turn, in an order that changes with every step.
 class EmulatedTeam {
  public:
   EmulatedTeam(size_t lanes, uint64_t seed, std::span<std::byte> stage)
@@ -63,7 +63,7 @@ class EmulatedTeam {
   std::span<std::byte> stage_;
 };
 
-// What the thread sanitizer is told of: kernels race with solvers, by design.
+// Separate function for thread sanitizer suppressions: kernels race with solvers by design.
 template <typename Rule>
 __attribute__((noinline)) void HogwildExchangeEmulate(const KernelBatch& batch, const Rule& rule,
                                                       EmulatedTeam& team, uint32_t chain) {
@@ -73,10 +73,11 @@ __attribute__((noinline)) void HogwildExchangeEmulate(const KernelBatch& batch, 
 struct EmulatedStreamOptions {
   size_t lanes = 32;
   uint64_t seed = 0;
-  // Kernels run when they are waited for, or Advance is called; else at once.
+  // Defers each kernel until it is awaited or Advance is called; otherwise kernels run immediately.
   bool late = false;
-  uint64_t fails_at = UINT64_MAX;  // the launch, counted from 0, that breaks the device
-  // Where kernels find the replica's arrays; else where the executor says that they are.
+  uint64_t fails_at = UINT64_MAX;  // index from 0 of the launch that breaks the device
+  // Translates addresses of the replica's arrays for kernels; null: the executor's addresses are
+  // used.
   const FakeDevice* device = nullptr;
 };
 
@@ -89,7 +90,7 @@ class EmulatedStream : public KernelStream {
 
   const std::string& name() const override { return name_; }
   MemorySpace& shared() override { return HostMemory(); }
-  // Reached at the same address, unless a test says where (Map) or refuses.
+  // Returns the same address, unless the test maps it to another one (Map) or refuses registration.
   std::byte* RegisterMemory(std::span<const std::byte> memory) override {
     if (refuses_to_share) return nullptr;
     for (const auto& [host, device] : mapped_) {
@@ -112,7 +113,7 @@ class EmulatedStream : public KernelStream {
   }
   const std::string& failure() const override { return failure_; }
 
-  // Runs the oldest kernel that has not run.
+  // Runs the oldest pending kernel.
   void Advance() { RunUpTo(run_ + 1); }
   void Map(const std::byte* host, std::byte* device) { mapped_.push_back({host, device}); }
   void Fail(const std::string& why) { failure_ = why; }
@@ -121,8 +122,8 @@ class EmulatedStream : public KernelStream {
 
   bool refuses_to_share = false;
   int waits = 0;
-  uint64_t most_under_way = 0;         // kernels, at any time
-  std::vector<uint32_t> chain_counts;  // of each kernel that has run
+  uint64_t most_under_way = 0;         // largest number of kernels in flight
+  std::vector<uint32_t> chain_counts;  // chains of each kernel that has run
 
  private:
   void RunUpTo(uint64_t launch) {
@@ -139,7 +140,7 @@ class EmulatedStream : public KernelStream {
       Rng rng(options_.seed, {run_});
       for (size_t i = chains.size(); i > 1; --i) std::swap(chains[i - 1], chains[rng.Below(i)]);
       for (const uint32_t chain : chains) {
-        // What a chain before it left there is of no use.
+        // A chain must not depend on stage contents left by an earlier one.
         std::vector<std::byte> stage(batch.stage_bytes, std::byte{0x7f});
         EmulatedTeam team(options_.lanes, options_.seed + run_, stage);
         HogwildExchangeEmulate(batch, rule_, team, chain);

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-// After cstdio, which it needs and does not include.
+// jpeglib.h needs cstdio but does not include it.
 #include <jpeglib.h>
 
 namespace millrace::test {

@@ -1,4 +1,4 @@
-// Image files made by the libraries themselves, for tests of decoding.
+// Image files encoded by the image libraries themselves, for decoder tests.
 #ifndef MILLRACE_TEST_SUPPORT_ENCODE_IMAGES_H_
 #define MILLRACE_TEST_SUPPORT_ENCODE_IMAGES_H_
 
@@ -8,23 +8,22 @@
 
 namespace millrace::test {
 
-// Pixels in (H, W, C) order, a function of `seed`: smooth, so that JPEG keeps
-// them about as they are.
+// Pixels in (H, W, C) order, determined by `seed`. They are smooth, so JPEG nearly preserves them.
 Image SmoothPixels(int channels, int height, int width, int seed = 0);
 
 // 1 channel: grey; 3: R,G,B, stored as YCbCr with halved chroma; 4: CMYK.
 std::string EncodeJpeg(const Image& pixels, bool progressive = false);
-// libjpeg's own decode in (H, W, C) order: R,G,B, or grey if `channels` is 1.
+// Decodes with libjpeg, in (H, W, C) order: R,G,B, or grey if `channels` is 1.
 Image DecodeWithLibjpeg(const std::string& file, int channels);
 
 struct PngKind {
-  int color_type = 2;  // as libpng numbers them: RGB
-  int bits = 8;        // a value; values of 16 are two bytes, the upper first
+  int color_type = 2;  // libpng's numbering; 2 is RGB
+  int bits = 8;        // per sample; 16-bit samples are two bytes, the high one first
   bool interlaced = false;
   std::string palette = {};        // R,G,B of each entry
-  std::string palette_alpha = {};  // of its first entries
+  std::string palette_alpha = {};  // alpha of the first palette entries
 };
-// The rows of `pixels` are the file's own: packed where bits < 8.
+// The rows of `pixels` are stored as they are: packed if bits < 8.
 std::string EncodePng(const Image& pixels, const PngKind& kind);
 
 }  // namespace millrace::test

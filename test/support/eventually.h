@@ -1,4 +1,4 @@
-// Waiting for what other threads and processes do.
+// Waits for the effects of other threads and processes.
 #ifndef MILLRACE_TEST_SUPPORT_EVENTUALLY_H_
 #define MILLRACE_TEST_SUPPORT_EVENTUALLY_H_
 
@@ -8,8 +8,8 @@
 
 namespace millrace::test {
 
-// Whether `condition` comes true within a minute: far beyond what anything here takes, also
-// on a loaded machine under a sanitizer.
+// Whether `condition` becomes true within a minute. This limit far exceeds every expected duration,
+// even on a loaded machine under a sanitizer.
 inline bool Eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 12000; ++i) {
     if (condition()) return true;

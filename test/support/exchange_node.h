@@ -1,4 +1,4 @@
-// One node of an exchange in a test: its memory, its times, and frames' bytes.
+// One exchange node in a test: its memory, its clock, and the bytes of frames.
 #ifndef MILLRACE_TEST_SUPPORT_EXCHANGE_NODE_H_
 #define MILLRACE_TEST_SUPPORT_EXCHANGE_NODE_H_
 
@@ -17,7 +17,7 @@ namespace millrace::test {
 
 inline constexpr int64_t kTickNs = 1'000'000;
 
-// Settings with which a founder is alone for 40 ticks and silence is death after 60.
+// Settings for which a node bootstraps after 40 ticks alone, and the peer timeout is 60 ticks.
 inline ExchangeConfig TickConfig() {
   ExchangeConfig config;
   config.heartbeat_ns = 8 * kTickNs;
@@ -28,7 +28,7 @@ inline ExchangeConfig TickConfig() {
   return config;
 }
 
-// A frame's bytes, aligned as a transport delivers them.
+// Bytes of a frame, aligned as a transport delivers them.
 class FrameBytes {
  public:
   FrameBytes(std::span<const std::byte> head, std::span<const std::byte> payload)
@@ -39,7 +39,7 @@ class FrameBytes {
   std::span<const std::byte> view() const {
     return {reinterpret_cast<const std::byte*>(words_.data()), bytes_};
   }
-  // Throws Error, which fails the test, if this is no valid frame.
+  // Decodes the frame. Throws Error, which fails the test, if the frame is invalid.
   FrameView decoded() const {
     FrameView frame;
     const Drop drop = DecodeFrame(view(), &frame);
@@ -52,7 +52,7 @@ class FrameBytes {
   size_t bytes_;
 };
 
-// Does not run until it is started.
+// Does not run until Start is called.
 struct ExchangeNode {
   std::vector<float> weights, base, pending;
   std::unique_ptr<RangeLock> locks;  // of the weights
@@ -60,7 +60,7 @@ struct ExchangeNode {
   std::unique_ptr<Exchange> exchange;
   uint64_t iterations = 0;
 
-  // Anew, with weights of zero.
+  // Restarts the node with weights of zero.
   void Start(const ExchangeConfig& config, int64_t size, int64_t chunk_floats) {
     weights.assign(size, 0.0f);
     base = pending = weights;

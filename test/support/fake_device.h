@@ -1,5 +1,5 @@
-// A GPU's memory without a GPU: pages that the processor may not touch where a program knows
-// them, so that whoever does is seen to crash, and an emulated stream whose kernels reach them.
+// Emulates GPU memory without a GPU. Its pages are inaccessible to the processor, so any direct
+// access crashes; an emulated stream's kernels access them through an alias.
 #ifndef MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 #define MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 
@@ -17,10 +17,10 @@
 
 namespace millrace::test {
 
-// Thread-safe. Outlives what is allocated from it.
+// Thread-safe. Has to outlive its allocations.
 class FakeDevice : public MemorySpace {
  public:
-  std::string name() const override { return "played device 0"; }
+  std::string name() const override { return "fake device 0"; }
   bool on_host() const override { return false; }
 
   void* Allocate(size_t bytes) override {
@@ -53,7 +53,7 @@ class FakeDevice : public MemorySpace {
   }
 
   bool Owns(const void* pointer) const { return Find(pointer) != nullptr; }
-  // Where kernels, and devices that read this memory, find what is at `pointer`; null for null.
+  // Address at which kernels, and devices that read this memory, access `pointer`; null for null.
   template <typename T>
   T* Alias(T* pointer) const {
     if (pointer == nullptr) return nullptr;

@@ -6,7 +6,7 @@
 
 namespace millrace::test {
 
-// Of UDP at 127.0.0.1, that nobody listens on now.
+// A UDP port at 127.0.0.1 that is free at the moment.
 inline int FreePort() {
   UdpSocketOptions options;
   options.address = "127.0.0.1:0";

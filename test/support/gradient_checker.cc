@@ -15,7 +15,7 @@ using Values = std::vector<float>;
 
 Values Copy(const float* values, const Blob& blob) { return Values(values, values + blob.count()); }
 
-// What diff() holds before a Backward that must not touch it, or not keep it.
+// Initial content of diff() that Backward must overwrite, or must leave unchanged.
 constexpr float kSentinel = 1e6f;
 
 class Checker {
@@ -54,7 +54,7 @@ class Checker {
     return std::find(top_.begin(), top_.end(), bottom_[bottom]) != top_.end();
   }
 
-  // A layer that works in place overwrites its bottoms.
+  // An in-place layer overwrites its bottoms.
   void RestoreBottoms() {
     for (size_t i = 0; i < bottom_.size(); ++i) {
       std::copy(bottom_values_[i].begin(), bottom_values_[i].end(), bottom_[i]->data());
@@ -85,7 +85,7 @@ class Checker {
     return sum;
   }
 
-  // How much rounding of the tops to floats may move the objective.
+  // Bound on the change of the objective by rounding of the tops to floats.
   double RoundingOfObjective() const {
     double squares = 0;
     for (size_t i = 0; i < top_.size(); ++i) {
@@ -166,7 +166,7 @@ class Checker {
     for (size_t i = 0; i < params.size(); ++i) {
       const bool wanted = params[i].wanted;
       params[i].wanted = false;
-      // As at the start of an iteration, when gradients are written, not added.
+      // As at the start of an iteration, when gradients are written instead of accumulated.
       for (Param& param : params) *param.has_gradient = false;
       const size_t count = param_gradients_[i].size();
       std::fill_n(params[i].blob->diff(), count, kSentinel);
@@ -187,7 +187,7 @@ class Checker {
     return largest;
   }
 
-  // dE/d(*x), or nothing at a kink; `scale` is the size of derivatives here.
+  // dE/d(*x), or nullopt at a kink; `scale` is the magnitude of derivatives of this blob.
   std::optional<double> Derivative(float* x, double scale, double* rounding) {
     const float origin = *x;
     const auto at = [&](double offset, double* reached) {
@@ -215,7 +215,7 @@ class Checker {
     return (4 * half - whole) / 3;
   }
 
-  // `values` are where Objective() takes them from.
+  // `values` is the memory that Objective() reads.
   std::string CheckNumerically(const std::string& what, float* values, const Values& gradient) {
     std::vector<size_t> order(gradient.size());
     std::iota(order.begin(), order.end(), 0);
@@ -248,7 +248,7 @@ class Checker {
   const GradientCheck check_;
   Rng rng_;
   std::vector<bool> propagate_;
-  std::vector<Values> bottom_values_;  // what RestoreBottoms writes
+  std::vector<Values> bottom_values_;  // restored by RestoreBottoms
   std::vector<Values> weights_;        // dE/dtop
   std::vector<Values> bottom_gradients_, param_gradients_;
 };

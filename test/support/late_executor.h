@@ -1,5 +1,5 @@
-// An executor that starts ahead, as a device's does, and is as late as it may be: what is
-// started is carried out when somebody waits for it.
+// Asynchronous executor, as a device's is, with the latest possible completion: a batch runs only
+// when a caller waits for it.
 #ifndef MILLRACE_TEST_SUPPORT_LATE_EXECUTOR_H_
 #define MILLRACE_TEST_SUPPORT_LATE_EXECUTOR_H_
 

@@ -1,6 +1,6 @@
-// An executor that never runs while whoever holds a lock does. Solvers that take the lock lose no
-// step to a segment's thread, so what they added can be counted exactly: without it, a step that
-// falls between the thread's reading of a weight and its writing is lost, as between solvers.
+// Executor that runs only while it holds a lock. If solvers take the same lock, no solver step is
+// lost and tests can count updates exactly. Without the lock, a solver step between the segment
+// thread's read and write of a weight is lost, as it is between two solvers.
 #ifndef MILLRACE_TEST_SUPPORT_LOCKED_EXECUTOR_H_
 #define MILLRACE_TEST_SUPPORT_LOCKED_EXECUTOR_H_
 
@@ -15,7 +15,7 @@ namespace millrace::test {
 
 class LockedExecutor : public ChunkExecutor {
  public:
-  // `mutex` outlives it.
+  // `mutex` has to outlive the executor.
   LockedExecutor(std::unique_ptr<ChunkExecutor> inner, std::mutex* mutex)
       : inner_(std::move(inner)), mutex_(*mutex) {}
 

@@ -142,8 +142,8 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_WARNING;
   google::InitGoogleLogging(argv[0]);
-  // Once, before there are threads, and named, so that it is not read again: every log
-  // line asks for the local time.
+  // Set once, before there are threads, to a name: otherwise every log line, which needs the local
+  // time, would read the file again.
   setenv("TZ", ":/etc/localtime", 0);
   tzset();
   millrace::test::seed = std::random_device()();

@@ -1,4 +1,4 @@
-// What several test folders need.
+// Helpers shared by several test directories.
 #ifndef MILLRACE_TEST_SUPPORT_SUPPORT_H_
 #define MILLRACE_TEST_SUPPORT_SUPPORT_H_
 
@@ -10,15 +10,14 @@
 
 namespace millrace::test {
 
-// The seed of this run's random tests: printed at the start, repeated with
-// --seed=N. Tests derive all randomness from it.
+// Seed of this run's random tests. The program prints it at the start; --seed=N repeats it. Tests
+// derive all randomness from it.
 uint64_t Seed();
 
-// How many times as long as usual to wait for what ought to happen: MILLRACE_TEST_PATIENCE,
-// for machines that are so much slower.
+// Factor for the timeouts of expected events, for slow machines: MILLRACE_TEST_PATIENCE.
 int Patience();
 
-// A fresh folder, removed with all its content at the end of scope.
+// A new directory, removed with its content at the end of the scope.
 class TempDir {
  public:
   TempDir();
@@ -31,7 +30,7 @@ class TempDir {
 };
 
 void WriteFile(const std::string& path, const std::string& content);
-// Leaves the temporary file of an AtomicFile for `path`, of a process that was killed.
+// Leaves a temporary file of an AtomicFile for `path`, as a killed process does.
 void LeaveTemporary(const std::string& path);
 
 struct CommandResult {
@@ -40,36 +39,36 @@ struct CommandResult {
   std::string errors;  // stderr
 };
 
-// Runs a program and waits for it. `timeout_seconds` bounds a hang: the program
-// is then killed and status is 128 + SIGKILL.
+// Runs a program and waits for it. A program that exceeds `timeout_seconds` is killed, and status
+// is 128 + SIGKILL.
 CommandResult Run(const std::vector<std::string>& arguments, double timeout_seconds = 120);
 
-// A program in the background; killed at the end of scope.
+// A background process, killed at the end of the scope.
 class Process {
  public:
   explicit Process(const std::vector<std::string>& arguments);
   ~Process();
   int pid() const { return pid_; }
   void Signal(int signal);
-  // Waits for the end and returns the result; kills it after the timeout.
+  // Waits for the end and returns the result. Kills the process after the timeout.
   CommandResult Wait(double timeout_seconds = 120);
-  // What it has written to stderr so far.
+  // Text written to stderr so far.
   std::string ErrorsSoFar() const;
 
  private:
   TempDir folder_;
-  const std::string output_path_, errors_path_;  // in the folder
+  const std::string output_path_, errors_path_;  // in folder_
   int pid_ = -1;
-  int killed_pid_ = -1;  // if it was killed: what it keeps in shared memory goes with this
+  int killed_pid_ = -1;  // pid of a killed process; the destructor removes its counter file
 };
 
 // build/millrace of the build under test.
 std::string Binary();
 
-// The lines of glog-prefixed or plain stderr text that are not log lines.
+// The lines of stderr text that are not glog lines.
 std::vector<std::string> PlainLines(const std::string& text);
 
-// The message of the Error that `body` throws; fails the test if it does not.
+// Message of the Error that `body` throws. Fails the test if it throws none.
 template <typename Body>
 std::string ErrorOf(Body body) {
   try {
@@ -83,7 +82,7 @@ std::string ErrorOf(Body body) {
 
 }  // namespace millrace::test
 
-// ASSERT-like check that `text` contains `part`.
+// Expects `text` to contain `part`.
 #define EXPECT_CONTAINS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
 

@@ -1,5 +1,5 @@
-// Lanes of a block (exchange/kernels/kernel_block.h) that are threads of the host, and really run
-// at the same time: what waits for nothing and should is a race that the thread sanitizer sees.
+// Lanes of a block (exchange/kernels/kernel_block.h) as host threads that run concurrently. A
+// missing wait is a race that the thread sanitizer detects.
 #ifndef MILLRACE_TEST_SUPPORT_THREADED_LANES_H_
 #define MILLRACE_TEST_SUPPORT_THREADED_LANES_H_
 
@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-// What the threads of a block have in common.
+// State shared by the threads of a block.
 template <uint32_t kThreads>
 struct ThreadedBlock {
   std::barrier<> barrier{kThreads};
@@ -27,8 +27,8 @@ class ThreadedLanes {
 
   uint32_t index() const { return index_; }
   void Sync() const { block_->barrier.arrive_and_wait(); }
-  // All threads of the block take part, also where those of one warp would be enough: they
-  // all take the same way.
+  // All threads of the block take part, even if those of one warp suffice, because all follow the
+  // same control flow.
   uint32_t Up(uint32_t x, uint32_t n) const {
     return Pass(x, index_ % kWarp >= n ? index_ - n : index_);
   }
@@ -47,7 +47,7 @@ class ThreadedLanes {
   uint32_t index_;
 };
 
-// Runs body(lanes) on all threads of a block, to their end.
+// Runs body(lanes) on all threads of a block and joins them.
 template <typename Lanes, typename Body>
 void RunThreaded(Body body) {
   typename Lanes::Block block;

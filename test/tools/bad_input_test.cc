@@ -1,5 +1,4 @@
-// Whatever is wrong with a file gives one line that names it, exit status 1,
-// and no half-written output.
+// Every invalid file gives one line that names it, exit status 1, and no partial output.
 #include <algorithm>
 #include <filesystem>
 
@@ -20,7 +19,7 @@ class BadInput : public testing::Test {
   CommandResult Train(const caffe::SolverParameter& solver, std::vector<std::string> more = {}) {
     return Train(work_.Write("run", solver), std::move(more));
   }
-  // The solver's text with `from` replaced by `to`, in the file "run.prototxt".
+  // Trains with the solver's text in "run.prototxt", where `from` is replaced by `to`.
   CommandResult TrainEdited(const std::string& from, const std::string& to) {
     const std::string path = work_.Write("run", Workspace::Tested(Workspace::Solver(2), 2));
     Edit(path, from, to);
@@ -36,7 +35,7 @@ class BadInput : public testing::Test {
     ASSERT_NE(at, std::string::npos) << from << " in " << text;
     WriteFile(path, text.replace(at, from.size(), to));
   }
-  // "net.prototxt:LINE: " of the first line that holds `text`.
+  // "net.prototxt:LINE: " of the first line that contains `text`.
   std::string NetLine(const std::string& text) const {
     const std::string net = ReadFile(work_ / "net.prototxt");
     const size_t at = net.find(text);
@@ -48,7 +47,7 @@ class BadInput : public testing::Test {
   Workspace work_;
 };
 
-// ---- Text files. ----
+// ---- Text files ----
 
 TEST_F(BadInput, SolverFileMissingEmptyTruncatedOrSomethingElse) {
   ExpectOneLine(Train(work_ / "none.prototxt"), {"none.prototxt: No such file"});
@@ -124,7 +123,7 @@ TEST_F(BadInput, ShapesThatDoNotFit) {
                 {NetLine("'conv'").substr(0, 13), "layer 'conv'", "9"});
 }
 
-// ---- Databases and means. ----
+// ---- Databases and means ----
 
 TEST_F(BadInput, DatabaseMissingEmptyTruncatedOrSomethingElse) {
   const auto train_on = [&](const std::string& source) {
@@ -155,7 +154,7 @@ TEST_F(BadInput, DatabaseMissingEmptyTruncatedOrSomethingElse) {
   }
 }
 
-// The run ends; what it had saved stays.
+// The run ends and keeps its snapshots.
 TEST(BadInputInUse, ADatabaseTruncatedWhileItIsTrainedOn) {
   for (const char* fields : {"", "shuffle: true"}) {
     for (const int64_t left : {int64_t{0}, int64_t{20'001}}) {
@@ -261,7 +260,7 @@ TEST_F(BadInput, ALossThatIsNotFinite) {
   }
 }
 
-// ---- Converters. ----
+// ---- Converters ----
 
 TEST_F(BadInput, ConvertersRefuseWhatIsNoDataSetAndLeaveNoDatabase) {
   Images images;
@@ -283,7 +282,7 @@ TEST_F(BadInput, ConvertersRefuseWhatIsNoDataSetAndLeaveNoDatabase) {
   EXPECT_TRUE(work_.FilesWith("out").empty());
 }
 
-// ---- An error does not abort. ----
+// ---- Errors do not abort ----
 
 TEST_F(BadInput, NoErrorComesWithAStackTrace) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{

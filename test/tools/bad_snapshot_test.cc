@@ -1,4 +1,4 @@
-// Saved weights and states that cannot be used, and a disk that is full.
+// Unusable saved weights and states, and a full disk.
 #include <sys/mount.h>
 
 #include <cstring>
@@ -150,7 +150,7 @@ class SmallDisk {
 };
 
 TEST_F(BadSnapshot, AFullDiskIsWarnedOfAndEndsTheRunOnlyAtItsEnd) {
-  SmallDisk disk("32k");  // a snapshot takes two files of about 6 KB: 16 KB in pages
+  SmallDisk disk("32k");  // a snapshot is two files of about 6 KB: 16 KB in pages
   if (!disk.mounted()) GTEST_SKIP() << "a small tmpfs cannot be mounted: " << disk.reason();
   caffe::SolverParameter solver = Workspace::Solver(30);
   solver.set_snapshot(3);
@@ -161,7 +161,7 @@ TEST_F(BadSnapshot, AFullDiskIsWarnedOfAndEndsTheRunOnlyAtItsEnd) {
                                      disk /
                                          "full_iter_27.caffemodel: cannot be written: "
                                          "No space left on device");
-  // What is there is whole, and a run goes on from it elsewhere.
+  // The files on the disk are complete, and a run can resume from them elsewhere.
   int states = 0;
   for (const auto& entry : std::filesystem::directory_iterator(disk / "")) {
     const std::string path = entry.path().string();

@@ -1,4 +1,4 @@
-// millrace bench: several processes on one machine measure what joins them.
+// millrace bench: several processes on one machine measure the segments between them.
 #include <google/protobuf/util/json_util.h>
 
 #include <csignal>
@@ -14,8 +14,8 @@ namespace {
 
 class Bench : public testing::Test {
  protected:
-  // Nodes a, b, ... at 127.0.0.1, 127.0.0.2, ...; frames to a node wait for it as long as a
-  // busy machine may keep it from running.
+  // Nodes a, b, ... at 127.0.0.1, 127.0.0.2, .... Senders wait for an unresponsive node up to
+  // `silence_ms`, because a busy machine may delay it.
   void WriteTopology(int nodes, const std::string& fields = "", int silence_ms = 2000) {
     std::string text = "name: \"trial\"\n";
     for (int i = 0; i < nodes; ++i) {
@@ -32,13 +32,13 @@ class Bench : public testing::Test {
     flags.insert(flags.begin(), {"bench", Topology(), "--node=" + node});
     nodes_[node] = std::make_unique<Process>(Command(flags));
   }
-  // As Start(), for a measurement that is over soon.
+  // As Start(), for a short measurement.
   void StartBrief(const std::string& node, const std::vector<std::string>& more = {}) {
     std::vector<std::string> flags = {"--seconds=1", "--warmup=0.2", "--floats=20000"};
     flags.insert(flags.end(), more.begin(), more.end());
     Start(node, flags);
   }
-  // Of all nodes, which end well.
+  // Waits for all nodes and expects success.
   std::map<std::string, CommandResult> FinishAll() {
     std::map<std::string, CommandResult> results;
     for (const auto& [name, node] : nodes_) {
@@ -68,7 +68,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
   WriteTopology(2);
   for (const char* node : {"b", "a"}) StartBrief(node, {"--json"});
   auto ended = FinishAll();
-  EXPECT_EQ(ended["b"].output, "");  // one node prints
+  EXPECT_EQ(ended["b"].output, "");  // only one node prints
   const BenchResult result = Parse(ended["a"].output);
   EXPECT_EQ(result.cluster(), "trial");
   EXPECT_EQ(result.weights(), 20000);
@@ -127,13 +127,13 @@ TEST_F(Bench, TakesItsSizeFromANet) {
   const std::string model = "--model=" + work_ / "net.prototxt";
   Start("b", {"--seconds=0.1", "--warmup=0", model});
   Start("a", {"--seconds=0.1", "--warmup=0", solver, "--json"});
-  const BenchResult result = Parse(FinishAll()["a"].output);  // both name the same net
+  const BenchResult result = Parse(FinishAll()["a"].output);  // both flags select the same net
   EXPECT_GT(result.weights(), 100);
   EXPECT_LT(result.weights(), 10000);
 }
 
 TEST_F(Bench, MeasuresWithThoseThatAreThereAndNamesTheOthers) {
-  WriteTopology(3, "", 100);  // or node a, which is not there, would hold up the others
+  WriteTopology(3, "", 100);  // a long silence_ms would let the absent node a delay the others
   for (const char* node : {"c", "b"}) StartBrief(node, {"--wait=10"});
   const CommandResult b = FinishAll()["b"];
   EXPECT_CONTAINS(b.errors, "Waiting for a");
@@ -151,7 +151,7 @@ TEST_F(Bench, NodesOfAnotherSizeAreRefusedByName) {
   WriteTopology(2);
   Start("a", {"--floats=1024", "--wait=20"});
   Start("b", {"--floats=2048", "--wait=20"});
-  // Whoever had begun before it met the other stays alone.
+  // A node that bootstrapped before it met the other one stays alone.
   const CommandResult a = Finish("a"), b = Finish("b");
   EXPECT_EQ(a.status, 1);
   EXPECT_EQ(b.status, 1);
@@ -164,7 +164,7 @@ TEST_F(Bench, DoesNotJoinATraining) {
   const std::string solver = work_.Write("run", Workspace::Solver(1'000'000'000));
   Process training(Command({"train", "--solver=" + solver, Topology(), "--node=b"}));
   ASSERT_TRUE(WaitForLog(training, "The run begins with the weights of this node"));
-  // As many weights as the net has, or others: it is refused by what it is.
+  // The refusal depends on the kind of run, not on the number of weights.
   for (const std::string& size :
        {"--model=" + work_ / "net.prototxt", std::string("--floats=64")}) {
     ExpectOneLine(Millrace({"bench", Topology(), "--node=a", size}),
@@ -193,7 +193,7 @@ TEST_F(Bench, ASignalEndsTheWaitingToo) {
   ExpectOneLine(Finish("b"), {"bench: stopped by a signal"});
 }
 
-// Whatever the build, and however many GPUs the machine has.
+// In any build, and with any number of GPUs.
 TEST_F(Bench, SaysThatTheDeviceOfANodesMemoryIsNotThere) {
   WriteFile(work_ / "topology.prototxt",
             "name: 'trial'\nnode { name: 'a' address: '127.0.0.1'\n memory: 'cuda:99' }\n"

@@ -1,4 +1,4 @@
-// A node of a cluster that ends with an error: what the others say, and their exit status.
+// A cluster node that fails: messages and exit status of the other nodes.
 #include <csignal>
 
 #include "test/support/cluster_of_nodes.h"
@@ -17,13 +17,13 @@ class FailingNode : public ClusterOfNodes {
                      " node { name: 'b' address: '127.0.0.2' }",
                      " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
   }
-  // The net is so small that a line for every 20 iterations would be all that it does.
+  // Without display: on this small net, a line every 20 iterations would dominate the run time.
   static caffe::SolverParameter Quiet() {
     caffe::SolverParameter solver = Endless();
     solver.set_display(100'000);
     return solver;
   }
-  // On a net whose loss is never finite.
+  // Switches to a net whose loss is never finite.
   caffe::SolverParameter Overflowing(caffe::SolverParameter solver) {
     WriteFile(work_ / "overflowing.prototxt", OverflowingText(work_.Net()));
     solver.set_net(work_ / "overflowing.prototxt");
@@ -46,7 +46,7 @@ TEST_F(FailingNode, ThatHadALossThatIsNotFiniteEndsTheOthersWithAnErrorAfterThey
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// Its life before is forgotten when it comes to the end of the run.
+// The error of the earlier incarnation is discarded when the node reaches the end of the run.
 TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
   const caffe::SolverParameter solver = Quiet();
   Start(0, solver);
@@ -60,9 +60,9 @@ TEST_F(FailingNode, ThatIsStartedAgainAndFinishesLeavesNoError) {
   EXPECT_EQ(Snapshots(), 1);
 }
 
-// 0.8 MB of weights at 0.1 Mbit/s, in a run of less than a few minutes.
+// 0.8 MB of weights at 0.1 Mbit/s, in a run that takes less than a few minutes.
 TEST_F(ClusterOfNodes, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
-  size_ = 1;  // the other one never comes
+  size_ = 1;  // the other node never starts
   SmallNet net = work_.Net();
   net.hidden = 3000;
   work_.WriteNet(net);

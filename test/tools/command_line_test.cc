@@ -34,7 +34,7 @@ TEST(CommandLine, AnUnknownCommandIsNamed) {
 
 TEST(CommandLine, AnUnknownFlagIsNamedWithThoseThatThereAre) {
   ExpectOneLine(Millrace({"train", "--sovler=x"}), {"--sovler", "--solver"});
-  // A flag of another command is no flag of this one.
+  // A flag of another command is rejected.
   ExpectOneLine(Millrace({"time", "--solver=x"}), {"time has no flag --solver", "--model"});
   ExpectOneLine(Millrace({"test", "-metrics=x"}), {"test has no flag --metrics"});
 }

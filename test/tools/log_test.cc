@@ -1,5 +1,4 @@
-// The log is what scripts for Caffe's logs expect, and the numbers in it agree
-// with each other.
+// The log has the format that scripts for Caffe's logs expect, and its numbers are consistent.
 #include <sstream>
 
 #include "metrics/metrics_writer.h"
@@ -8,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-// What Caffe's own log parser looks for.
+// Patterns of Caffe's own log parser.
 const char kIteration[] = R"(Iteration (\d+))";
 const char kTestOutput[] = R"(Test net output #(\d+): (\S+) = ([\.\deE+-]+))";
 const char kTrainOutput[] = R"(Train net output #(\d+): (\S+) = ([\.\deE+-]+))";
@@ -27,7 +26,7 @@ class Log : public testing::Test {
         {"train", "--solver=" + work_.Write("run", solver), "--metrics=" + work_ / "run.jsonl"});
     EXPECT_EQ(run_.status, 0) << run_.errors;
   }
-  // The lines that hold `part`.
+  // Lines that contain `part`.
   std::vector<std::string> Lines(const std::string& part) const {
     std::vector<std::string> lines;
     std::istringstream stream(run_.errors);

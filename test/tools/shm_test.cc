@@ -1,4 +1,4 @@
-// Several processes on the weights of one run.
+// Several processes train the weights of one run.
 #include <signal.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Shm : public testing::Test {
                                "--metrics=" + work_ / (name + ".jsonl")});
     return Command(more);
   }
-  // Iterations that the run of this name has displayed.
+  // Iterations displayed by the run `name`.
   std::vector<int64_t> Displayed(const std::string& name) const {
     std::vector<int64_t> iterations;
     for (const MetricsRow& row : ReadMetrics(work_ / (name + ".jsonl"))) {
@@ -38,7 +38,7 @@ class Shm : public testing::Test {
 };
 
 TEST_F(Shm, TwoProcessesDoTheScheduleTogetherEachIterationOnce) {
-  // The first waits until the second has joined it.
+  // Process a is stopped until b has joined.
   constexpr int64_t kIterations = 20000;
   const caffe::SolverParameter solver = Workspace::Solver(kIterations);
   Process a(Train("a", solver));
@@ -58,7 +58,7 @@ TEST_F(Shm, TwoProcessesDoTheScheduleTogetherEachIterationOnce) {
   ASSERT_EQ(static_cast<int64_t>(all.size()), kIterations);
   for (int64_t i = 0; i < kIterations; ++i) ASSERT_EQ(all[i], i);
   EXPECT_FALSE(FileExists(shm_.path()));
-  // The last one alone wrote the final snapshot.
+  // Only the last process wrote the final snapshot.
   EXPECT_EQ(work_.FilesWith("a_iter").size() + work_.FilesWith("b_iter").size(), 2u);
 }
 
@@ -85,7 +85,7 @@ TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
   ASSERT_TRUE(WaitForLog(survivor, ", loss = "));
   killed.Signal(SIGKILL);
   EXPECT_EQ(killed.Wait().status, 128 + SIGKILL);
-  // It trains on alone.
+  // The survivor continues alone.
   const auto displayed = [&] { return Displayed("survivor"); };
   const size_t before = displayed().size();
   EXPECT_TRUE(Eventually([&] { return displayed().size() > before + 5; }));
@@ -99,7 +99,7 @@ TEST_F(Shm, AKilledProcessLeavesTheOtherToTheEnd) {
 }
 
 TEST_F(Shm, TheSurvivorOfAKilledProcessReachesTheEndOfTheSchedule) {
-  // The killed one is stopped in its tracks first: how far it came is then known.
+  // The process is stopped before it is killed, so that its progress is known.
   Process killed(Train("killed", Endless()));
   ASSERT_TRUE(WaitForLog(killed, "Iteration 100 "));
   killed.Signal(SIGSTOP);
@@ -131,7 +131,7 @@ TEST_F(Shm, ASnapshotOfAStoppedSharedRunResumes) {
   EXPECT_EQ(Displayed("rest").size(), 10u);
 }
 
-// ---- What is refused. ----
+// ---- Refusals ----
 
 TEST_F(Shm, WeightsOfAnotherNetAreRefusedAndTheRunGoesOn) {
   Process run(Train("run", Endless()));

@@ -1,4 +1,4 @@
-// SIGINT stops after a snapshot, SIGHUP takes one, as Caffe does; flags change that.
+// SIGINT stops after a snapshot and SIGHUP takes one, as in Caffe; flags change this.
 #include <signal.h>
 
 #include "solver/snapshot.h"
@@ -9,7 +9,7 @@ namespace {
 
 class Signals : public testing::TestWithParam<int> {  // solvers
  protected:
-  // A run that goes on for as long as a test may take.
+  // A run longer than any test.
   static caffe::SolverParameter Endless() {
     caffe::SolverParameter solver = Workspace::Solver(100'000'000);
     solver.set_display(100);
@@ -24,7 +24,7 @@ class Signals : public testing::TestWithParam<int> {  // solvers
   std::string SnapshotLine(const std::string& name) const {
     return "Snapshotting solver state to binary proto file " + (work_ / name) + "_iter_";
   }
-  // Of the one snapshot that there is.
+  // Iteration of the only snapshot.
   int64_t SavedIteration() const {
     const std::vector<std::string> files = work_.FilesWith("run_iter");
     EXPECT_EQ(files.size(), 2u);
@@ -80,7 +80,7 @@ TEST_P(Signals, FlagsChangeWhatTheyDo) {
   ASSERT_TRUE(WaitForIterationAfter(process, SavedIteration()));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(60).status, 0);
-  // One by SIGINT, one at the end, none by SIGHUP.
+  // One snapshot by SIGINT and one at the end, none by SIGHUP.
   EXPECT_EQ(work_.FilesWith("run_iter").size(), 4u);
 }
 

@@ -15,12 +15,12 @@ TEST(Time, PrintsALinePerLayerAndTheSums) {
   for (const char* layer : {"images", "hidden", "relu", "scores", "loss"}) {
     const auto times =
         Matches(result.output, "\n" + std::string(layer) + R"( +\w+ +(\d+\.\d{3}) +\d+\.\d{3}\n)");
-    // Lookahead is not needed: lines are matched one at a time.
+    // The pattern consumes whole lines, which is safe because one layer is matched at a time.
     EXPECT_EQ(times.size(), 1u) << layer << " in\n" << result.output;
   }
   EXPECT_EQ(Matches(result.output, R"((\d+\.\d) images/s forward and backward, batch 8)").size(),
             1u);
-  EXPECT_EQ(result.output.find("accuracy"), std::string::npos);  // of the other phase
+  EXPECT_EQ(result.output.find("accuracy"), std::string::npos);  // a layer of the other phase
 }
 
 TEST(Time, JsonHoldsTheSameAsNumbers) {
@@ -31,7 +31,7 @@ TEST(Time, JsonHoldsTheSameAsNumbers) {
   TimeReport report;
   const auto status = google::protobuf::util::JsonStringToMessage(result.output, &report);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_CONTAINS(result.output, "\"images_per_second\"");  // fields keep their names
+  EXPECT_CONTAINS(result.output, "\"images_per_second\"");  // field names are kept
   EXPECT_EQ(report.net(), "small");
   EXPECT_EQ(report.batch(), 16);
   EXPECT_EQ(report.iterations(), 7);

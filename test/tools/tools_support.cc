@@ -1,6 +1,6 @@
 #include "test/tools/tools_support.h"
 
-// g++ 12 misreads the library's own code when it is built with a sanitizer.
+// With a sanitizer, g++ 12 gives a false warning for the standard library's own code.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <regex>
 

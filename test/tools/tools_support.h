@@ -1,4 +1,4 @@
-// The built program, as a user runs it.
+// Runs the built program as a user does.
 #ifndef MILLRACE_TEST_TOOLS_TOOLS_SUPPORT_H_
 #define MILLRACE_TEST_TOOLS_TOOLS_SUPPORT_H_
 
@@ -24,8 +24,8 @@ inline CommandResult Millrace(const std::vector<std::string>& arguments) {
   return Run(Command(arguments));
 }
 
-// `result` is that of a user's mistake: exit status 1, nothing on stdout, and
-// one line beside the log, which holds all of `parts`.
+// Expects a user error: exit status 1, nothing on stdout, and one line besides the log, which
+// contains all of `parts`.
 inline void ExpectOneLine(const CommandResult& result, const std::vector<std::string>& parts) {
   EXPECT_EQ(result.status, 1) << result.errors;
   EXPECT_EQ(result.output, "");
@@ -41,10 +41,10 @@ inline bool WaitForLog(const Process& process, const std::string& part) {
 // Group `group` of every match of the regular expression `pattern` in `text`.
 std::vector<std::string> Matches(const std::string& text, const std::string& pattern,
                                  int group = 1);
-// Whether all of `text` matches.
+// Whether `pattern` matches the whole of `text`.
 bool MatchesWhole(const std::string& text, const std::string& pattern);
 
-// A name under /dev/shm that is free, and free again at the end of scope.
+// A free name under /dev/shm; its file is removed at the end of the scope.
 class ShmName {
  public:
   ShmName() : name_(StrCat("millrace_test_", getpid(), "_", counter()++)) {

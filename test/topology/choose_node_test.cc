@@ -34,7 +34,7 @@ TEST(NodeByRank, KnowsMpirunAndSrun) {
   EXPECT_EQ(NodeByRank(Three(), Environment({{"RANK", "1"}})), std::nullopt);
 }
 
-// Under mpirun in a batch script of Slurm, every process has the script's own 0 too.
+// When mpirun runs in a Slurm batch script, every process inherits the script's SLURM_PROCID 0.
 TEST(NodeByRank, BelievesMpirunRatherThanSlurm) {
   const auto both = Environment({{"SLURM_PROCID", "0"}, {"OMPI_COMM_WORLD_RANK", "2"}});
   EXPECT_EQ(NodeByRank(Three(), both), NodeId{2});

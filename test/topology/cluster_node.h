@@ -1,4 +1,4 @@
-// One node of a cluster, with its threads: weights, and segments at work on them.
+// One cluster node with its threads: weights, and the segments that exchange them.
 #ifndef MILLRACE_TEST_TOPOLOGY_CLUSTER_NODE_H_
 #define MILLRACE_TEST_TOPOLOGY_CLUSTER_NODE_H_
 
@@ -17,17 +17,17 @@ namespace millrace::test {
 struct SegmentEnd {
   NetSegmentConfig config;
   std::unique_ptr<Transport> transport;
-  int64_t begin = 0, floats = -1;  // its range; -1: to the end
+  int64_t begin = 0, floats = -1;  // range of the weights; -1: to the end
   bool above = false;
 };
 
-// An incarnation that is larger than all before.
+// An incarnation larger than all earlier ones.
 inline uint32_t NewLife() {
   static uint32_t lives = 0;
   return ++lives;
 }
 
-// Of the end that node `node` of n0, n1, ... has of a segment of `nodes` of them.
+// Configuration of node `node` of a segment with nodes n0, n1, ... (`nodes` of them).
 inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnation) {
   NetSegmentConfig config;
   config.exchange.node = node;
@@ -38,10 +38,10 @@ inline NetSegmentConfig EndConfig(NodeId node, uint16_t nodes, uint32_t incarnat
   return config;
 }
 
-// Runs from its construction to its end. Its segments are s0, s1, ...
+// Runs from its construction to its destruction. Its segments are named s0, s1, ...
 class ClusterNode {
  public:
-  // `start` and `gossip messages` as Cluster takes them.
+  // `start` and `gossip` are passed to Cluster.
   ClusterNode(std::vector<SegmentEnd> ends, std::vector<float> weights, int64_t start = 0,
               std::shared_ptr<GossipStore> gossip = nullptr)
       : weights_(std::move(weights)) {
@@ -64,13 +64,13 @@ class ClusterNode {
 
   Cluster& cluster() { return *cluster_; }
   IterationClock& clock() { return clock_; }
-  // Does something to the weights that no segment sees half done.
+  // Changes the weights atomically with respect to the segments.
   template <typename Body>
   void WithWeights(Body body) {
     std::lock_guard lock(mutex_);
     body(weights_);
   }
-  // As they are at one moment.
+  // Consistent copy of the weights.
   std::vector<float> weights() const {
     std::lock_guard lock(mutex_);
     return weights_;

@@ -22,17 +22,17 @@ using test::Eventually;
 
 constexpr int64_t kFloats = 3000;
 
-// A node's end of one segment.
+// One node's endpoint of a segment.
 struct End {
   LoopbackHub* hub;
   uint16_t node, nodes;
   bool may_begin = true;
-  double loss = 0;  // of the frames that come in
+  double loss = 0;  // share of received frames that are dropped
   int heartbeat_ms = 20;
   uint16_t leader = 0;
-  bool sparse = false;  // diffs, of 0.01 and more
+  bool sparse = false;  // sparse codec, with threshold 0.01
   int64_t chunk_floats = 0;
-  int64_t begin = 0, floats = -1;  // its range; -1: to the end
+  int64_t begin = 0, floats = -1;  // range of the weights; -1: to the end
   bool above = false;
   int64_t peer_timeout_ms = 2000;
 };
@@ -65,8 +65,8 @@ class Machine : public test::ClusterNode {
   Machine(const std::vector<End>& ends, int64_t start, float value)
       : ClusterNode(Connect(ends), std::vector<float>(kFloats, value), start),
         slot_(clock().RegisterSolver()) {}
-  // Iteration i of this machine adds 1 to weight i % kFloats: float32 adds these up exactly, so
-  // that a diff which is lost, doubled, reversed or put elsewhere shows in some weight.
+  // Iteration i of this machine adds 1 to weight i % kFloats. These sums are exact in float32, so a
+  // diff that is lost, duplicated, reversed or misplaced changes some weight.
   void Iterate(int times) {
     for (int i = 0; i < times; ++i) {
       ASSERT_TRUE(clock().Claim(INT64_MAX));
@@ -80,7 +80,7 @@ class Machine : public test::ClusterNode {
   int made_ = 0;
 };
 
-// Each weight when machines have made so many iterations, of which all began with `start`.
+// Expected weights after the machines have made the given numbers of iterations, all from `start`.
 std::vector<float> After(const std::vector<int>& made, float start = 0) {
   std::vector<float> weights(kFloats, start);
   for (const int each : made) {
@@ -89,7 +89,7 @@ std::vector<float> After(const std::vector<int>& made, float start = 0) {
   return weights;
 }
 
-// For failures: the sum of the weights, and how many are not as expected.
+// Failure message: the sum of the weights, and how many differ from `expected`.
 std::string Diff(const Machine& machine, const std::vector<float>& expected) {
   const std::vector<float> weights = machine.weights();
   double sum = 0;
@@ -101,7 +101,7 @@ std::string Diff(const Machine& machine, const std::vector<float>& expected) {
   return StrCat(wrong, " weights differ, by ", sum, " in all");
 }
 
-// Whether its weights come to be exactly these.
+// Waits until the weights equal `expected` exactly.
 testing::AssertionResult ComesTo(const Machine& machine, const std::vector<float>& expected) {
   if (Eventually([&] { return machine.weights() == expected; })) return testing::AssertionSuccess();
   return testing::AssertionFailure() << Diff(machine, expected);
@@ -111,10 +111,10 @@ TEST(Cluster, SharesOneClockBetweenItsNodes) {
   LoopbackHub hub(LoopbackOptions{.nodes = 2});
   Machine a({{&hub, 0, 2}}, 5000, 1.0f);
   ASSERT_TRUE(Eventually([&] { return a.cluster().begun(); }));
-  EXPECT_EQ(a.clock().global(), 5000);  // it goes on where its weights are
+  EXPECT_EQ(a.clock().global(), 5000);  // the count continues from the iteration of its weights
   Machine b({{&hub, 1, 2}}, 700, 3.0f);
   ASSERT_TRUE(Eventually([&] { return b.cluster().begun(); }));
-  EXPECT_EQ(b.clock().global(), 5000);  // what it found counts for nothing
+  EXPECT_EQ(b.clock().global(), 5000);  // its own start value is discarded
   EXPECT_EQ(b.weights(), After({}, 1));
   a.Iterate(30);
   b.Iterate(12);
@@ -122,7 +122,7 @@ TEST(Cluster, SharesOneClockBetweenItsNodes) {
   EXPECT_TRUE(Eventually([&] { return b.clock().global() == 5042; })) << b.clock().global();
   for (Machine* m : {&a, &b}) EXPECT_TRUE(ComesTo(*m, After({30, 12}, 1)));
   EXPECT_EQ(a.clock().Claim(INT64_MAX), 5042);
-  // Each number was used once: those not used here are told as done elsewhere.
+  // Each iteration number is used once: numbers not used here are reported as remote iterations.
   int64_t told = 0;
   for (const IterationRange& range : a.cluster().TakeRemoteIterations())
     told += range.end - range.first;
@@ -148,8 +148,8 @@ TEST(Cluster, CarriesProgressAndCountsThroughATreeOfSegments) {
   }
 }
 
-// Iterations are counted by every frame, so their count comes through a bad link long
-// before what they did.
+// Every frame carries the iteration count, so over a lossy link the count arrives long before the
+// corresponding progress.
 TEST(Cluster, PassesOnWhatComesAfterItsCount) {
   LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
   Machine a({{&upper, 0, 2}}, 0, 0.0f);
@@ -162,7 +162,7 @@ TEST(Cluster, PassesOnWhatComesAfterItsCount) {
   }
 }
 
-// Progress that the sparse codec holds back for the most part.
+// Makes progress that the sparse codec mostly holds back.
 void Wander(Machine* machine, uint64_t stream, int times) {
   Rng rng(test::Seed(), {stream});
   for (int i = 0; i < times; ++i) {
@@ -212,7 +212,7 @@ TEST(Cluster, LosesNothingOfANodeThatLeaves) {
   EXPECT_TRUE(Eventually([&] { return a.clock().global() == 600 && a.cluster().members() == 2; }));
 }
 
-// The nodes of one segment cannot see who leads on another.
+// The nodes of one segment cannot see the leader of another segment.
 TEST(Cluster, HasOneLeaderAlsoInATreeOfSegments) {
   LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
   auto a = std::make_unique<Machine>(std::vector<End>{{&upper, 0, 2}}, 0, 0.0f);
@@ -234,7 +234,7 @@ TEST(Cluster, HasOneLeaderAlsoInATreeOfSegments) {
   EXPECT_TRUE(Eventually([&] { return leaders() == "c"; })) << leaders();
 }
 
-// The last one of a segment has nobody there who would have to let it go.
+// The last member of a segment has no peer that could confirm its leave.
 TEST(Cluster, HasDeliveredAllWhereAWholeSegmentHasLeftBefore) {
   LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
   Machine a({{&upper, 0, 2}}, 0, 0.0f);
@@ -253,7 +253,7 @@ TEST(Cluster, HasDeliveredAllWhereAWholeSegmentHasLeftBefore) {
   }
 }
 
-// Over a link that loses frames, those that leave may hear of it late.
+// On a lossy link, a leaving node may learn late that it may leave.
 TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
   for (int round = 0; round < 2; ++round) {
     LoopbackHub hub(LoopbackOptions{.nodes = 2});
@@ -269,14 +269,14 @@ TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
   }
 }
 
-// What a node would test and save: a copy of its weights, where no other node's are known.
+// The weights that a node would evaluate and save: its own, overwritten where a master's are known.
 std::vector<float> Merged(Machine* machine) {
   std::vector<float> merged = machine->weights();
   EXPECT_TRUE(machine->cluster().ReadMerged(merged.data(), [] { return false; }));
   return merged;
 }
 
-// Until no segment has merged anything for a while.
+// Waits until no segment has merged anything for a while.
 void AwaitRest(const std::vector<Machine*>& all) {
   uint64_t merges = 0;
   int still = 0;
@@ -293,14 +293,14 @@ void AwaitRest(const std::vector<Machine*>& all) {
   }));
 }
 
-// Whether this node masters the weight in that segment.
+// Whether this node is master of weight `i` in `segment`.
 bool Masters(Machine* machine, size_t segment, int64_t i) {
   const ClusterSegment& of = machine->cluster().segments()[segment];
   const auto chunk = static_cast<size_t>((i - of.begin) / of.net->chunk_floats());
   return of.net->exchange().table().chunks[chunk].state == ChunkState::kMaster;
 }
 
-// Progress that no exchange has been told of stays where it is.
+// Adds progress that no exchange is notified of and that therefore stays local.
 void AddUntold(Machine* machine) {
   machine->WithWeights([](std::vector<float>& weights) {
     for (float& weight : weights) weight += 1;
@@ -337,14 +337,14 @@ TEST(Cluster, ReadsMergedWeightsInATreeOfSegments) {
     }
     EXPECT_LT(own, kFloats);
   }
-  // Once all is exchanged, it is what each node has.
+  // After a complete exchange, the merged weights equal those of every node.
   for (Machine* m : all) m->Iterate(10);
   for (Machine* m : all) EXPECT_TRUE(ComesTo(*m, After({10, 10, 10}, 5)));
   AwaitRest(all);
   for (Machine* m : all) EXPECT_EQ(Merged(m), m->weights());
 }
 
-// In the middle of a tree the segment towards node 0 decides, whichever was made first.
+// In the middle of a tree, the segment towards node 0 decides, whichever was created first.
 TEST(Cluster, ReadsMergedWeightsOfTheSegmentTowardsTheTop) {
   for (const bool upper_first : {true, false}) {
     LoopbackHub upper(LoopbackOptions{.nodes = 2}), lower(LoopbackOptions{.nodes = 2});
@@ -359,7 +359,7 @@ TEST(Cluster, ReadsMergedWeightsOfTheSegmentTowardsTheTop) {
                  .peer_timeout_ms = 3'600'000};
     };
     auto a = std::make_unique<Machine>(std::vector<End>{end(&upper, 0, true, false)}, 0, 2.0f);
-    // The segments give their chunks to other nodes by the numbers of these.
+    // The segments assign chunks to nodes by these node numbers.
     std::vector<End> ends = {end(&upper, 1, false, false), end(&lower, 1, true, true)};
     if (!upper_first) std::swap(ends[0], ends[1]);
     Machine b(ends, 0, 2.0f);
@@ -368,7 +368,7 @@ TEST(Cluster, ReadsMergedWeightsOfTheSegmentTowardsTheTop) {
       ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
     }
     AwaitRest({a.get(), &b, &c});
-    a.reset();  // the upper segment stands still, and waits for it
+    a.reset();  // the upper segment stalls and waits for node a
     c.Iterate(kFloats);
     ASSERT_TRUE(ComesTo(b, After({kFloats}, 2)));
     AwaitRest({&b, &c});

@@ -1,4 +1,4 @@
-// Former names of fields.
+// Deprecated field names.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -28,7 +28,7 @@ TEST(DeprecatedFields, MeanTheSameAsTheFieldsThatReplaceThem) {
   EXPECT_EQ(old.segments[0].max_megabits, 80);
   EXPECT_EQ(old.segments[0].peer_timeout_ns, 900'000'000);
   EXPECT_TRUE(old.segments[0].busy_poll);
-  EXPECT_EQ(old.digest, now.digest);  // nodes with either file work together
+  EXPECT_EQ(old.digest, now.digest);  // nodes with either file can form one cluster
   EXPECT_EQ(old.warnings.size(), 7u);
   EXPECT_TRUE(now.warnings.empty());
 }

@@ -1,4 +1,4 @@
-// Gossip messages between whole nodes, with their threads.
+// Gossip messages between complete nodes, with their threads.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -44,7 +44,7 @@ class Node {
   void Say(const std::string& text) {
     cluster().Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
-  // What this node has heard, as "0 text, 2 text".
+  // Messages this node has received, as "0 text, 2 text".
   std::string Heard() const {
     std::string all;
     for (const GossipMessage& each : cluster().Read(GossipKey::kReport)) {
@@ -81,7 +81,7 @@ TEST(ClusterGossip, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
   EXPECT_TRUE(Eventually([&] { return a.cluster().all_acked() && b->cluster().all_acked(); }));
   EXPECT_EQ(c->cluster().Read(GossipKey::kTest).size(), 0u);
   EXPECT_EQ(b->cluster().node(), 1);
-  // The one in the middle starts anew: it hears of both again, and says nothing yet.
+  // The middle node restarts: it receives the messages of both others again, and has sent none yet.
   b.reset();
   b = std::make_unique<Node>(1, Connect(upper.Connect(1), lower.Connect(1)));
   EXPECT_TRUE(Eventually([&] { return b->Heard() == "0 from a, 2 from c"; })) << b->Heard();

@@ -11,7 +11,7 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
-// A machine with these interfaces, and no key file.
+// A machine with these interfaces and no key file.
 Machine With(std::vector<NetworkInterface> interfaces) {
   return {[interfaces] { return interfaces; },
           [](const std::string& path, const std::string&) -> std::string {
@@ -57,7 +57,7 @@ TEST(Plan, LooksForTheDeviceThatTheNodesMemoryIsOn) {
       "node { name: 'c' address: '10.0.0.3' }\nsegment { name: 's' transport: 'udp' }";
   EXPECT_EQ(Plan(text, 0).memory.type, DeviceType::kCuda);
   EXPECT_EQ(PlanError(text, 1, With({})), "f:4: node[1].memory: cuda device 1 is not here");
-  // What others have is their business.
+  // The settings of other nodes do not matter here.
   EXPECT_TRUE(Plan(text, 2).memory.on_host());
 }
 
@@ -94,7 +94,7 @@ TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
                             {"max_frame_bytes", "1484"},
                             {"silence_ms", "100"}};
   EXPECT_EQ(Plan(text, 0).segments[0].transport.options, expected);
-  // The same where the file has the MAC address alone.
+  // The result is the same if the file gives only the MAC address.
   std::string by_mac = text;
   by_mac.replace(by_mac.find("interface: 'eth0'"), 17, "");
   EXPECT_EQ(Plan(by_mac, 0).segments[0].transport.options, expected);
@@ -136,7 +136,7 @@ TEST(Plan, HasTheSegmentsOfItsNodeOnly) {
   const std::string text = kThree +
                            "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
                            "segment { name: 't' transport: 'packet' node: 'b' node: 'c' }\n";
-  // Node a asks nothing of its interfaces: the segment over packet is not its own.
+  // Node a needs no interface, because it has no part in the packet segment.
   const Machine none = With({});
   ASSERT_EQ(Plan(text, 0, none).segments.size(), 1u);
   EXPECT_EQ(Plan(text, 0, none).segments[0].exchange.max_nodes, 2);
@@ -210,7 +210,7 @@ TEST(Plan, SaysThatAnInterfaceAllowsMore) {
   EXPECT_EQ(Plan(WithPacket("mtu: 9000"), 0, With({jumbo})).notices, std::vector<std::string>{});
 }
 
-// How many warnings the plan of node a has. `address` of node a; `segment`: further fields.
+// Number of warnings in the plan of node a with `address`; `segment` holds further segment fields.
 size_t Warnings(const std::string& address, const std::string& segment) {
   Machine machine = With({{"eth0", "02:00:00:00:00:01", 1500}, {"lo", "02:00:00:00:00:01", 65536}});
   machine.find_key = [](const std::string& path, const std::string&) { return path; };

@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-// "udp" segments between two nodes each, "ab" between a and b; a port for each.
+// "udp" segments of two nodes each ("ab" joins a and b), each with its own port.
 std::string Links(const std::vector<std::string>& links) {
   std::string text = kThree;
   int port = 1;
@@ -22,7 +22,7 @@ std::string Links(const std::vector<std::string>& links) {
 TEST(Coverage, TakesTrees) {
   EXPECT_EQ(Parse(Links({"ab", "bc"})).segments.size(), 2u);
   EXPECT_EQ(Parse(Links({"ca", "ab"})).segments.size(), 2u);
-  // A path for each half, and not the same one.
+  // Each half of the weights has a path of its own.
   const Topology halves = Parse(
       kThree +
       "segment { name: 's' transport: 'udp' node: 'a' node: 'b' }\n"
@@ -37,7 +37,7 @@ TEST(Coverage, RefusesTwoSegmentsBetweenTheSameNodes) {
       "f:7: segment[2]: segment \"ba\" joins nodes \"a\" and \"b\", which are joined already by "
       "segment \"ab\" (weights 0 to 1 of the array); expected one way only, or weights are "
       "mastered twice");
-  // Over another adapter or transport, it is the same.
+  // The result is the same over a different adapter or transport.
   EXPECT_EQ(
       ParseError(WithUdp("range_end: 0.75") +
                  "segment { name: 't' transport: 'packet' range_begin: 0.5 }"),
@@ -79,7 +79,7 @@ TEST(Coverage, RefusesWeightsThatNoSegmentCarries) {
 }
 
 TEST(Coverage, OfTheMostNodesIsChecked) {
-  // A long chain: paths are as deep as they can be.
+  // A long chain has paths of the largest possible depth.
   std::string text = "name: 'n'\n";
   constexpr int kNodes = 70;
   for (int i = 0; i < kNodes; ++i) {

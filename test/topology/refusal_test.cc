@@ -1,4 +1,4 @@
-// Every rule that one field, one node or one segment can break, and the line that says so.
+// Every rule that a single field, node or segment can violate, with its error message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kNameRule =
     "expected 1 to 64 letters, digits, '-', '_' or '.', the first a letter or digit";
 
-// What the refusal of a field of the segment in line 5 says, from the field's name on.
+// Error message for a field of the segment in line 5, from the field's name on.
 std::string SegmentError(const std::string& text) {
   const std::string place = "f:5: segment[0].", error = ParseError(text);
   EXPECT_TRUE(error.starts_with(place)) << error;

@@ -25,7 +25,7 @@ TEST(CanBootstrap, IsTrueForAllNodesOfASegmentWithTheFirstOne) {
   for (NodeId node = 0; node < 4; ++node) EXPECT_TRUE(MayBeginAt(all, 0, node));
 }
 
-// Weights come down the tree: c hears of them through b, d through c.
+// Weights travel down the tree: c receives them through b, and d through c.
 TEST(CanBootstrap, FurtherDownIsTrueForTheNodeThroughWhichTheWeightsCome) {
   const Topology chain = Parse(
       "segment { name: 'cd' transport: 'udp' node: 'd' node: 'c' port: 3 }\n"

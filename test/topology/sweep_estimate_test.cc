@@ -20,12 +20,12 @@ SegmentPlan PlanOf(size_t peers, const std::string& transport, Codec codec) {
 }
 
 TEST(SweepEstimate, IsWhatTheWeightsTakeOnTheWire) {
-  // Half of the weights as positions, half as diffs, and a tenth of that again for headers.
+  // Half of the weights are sent as positions and half as diffs; headers add a tenth.
   const SweepEstimate two = EstimateSweep(PlanOf(1, "udp", Codec::kFloat32), 350'000, 1000);
   EXPECT_NEAR(two.bytes_out, 1.4e6, 0.15e6);
   EXPECT_NEAR(two.bytes_in, two.bytes_out, 1);
   EXPECT_NEAR(two.seconds, two.bytes_out / 125e6, 1e-9);
-  // Positions go to four peers, one by one or all at once.
+  // Positions go to four peers, by unicast or by multicast.
   const SweepEstimate five = EstimateSweep(PlanOf(4, "udp", Codec::kFloat32), 350'000, 1000);
   EXPECT_NEAR(five.bytes_out, 1.4e6 * (0.8 + 0.8), 0.3e6);
   const SweepEstimate multicast =

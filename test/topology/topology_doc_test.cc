@@ -1,4 +1,4 @@
-// The examples of docs/topology.md against the program.
+// Checks the examples of docs/topology.md against the parser.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// The examples, in the order of the page.
+// The examples, in page order.
 std::vector<Topology> Examples() {
   std::vector<Topology> examples;
   std::istringstream page(ReadFile("docs/topology.md"));
@@ -31,7 +31,7 @@ std::vector<Topology> Examples() {
   return examples;
 }
 
-// A machine with the interface that the node's packet segments ask for.
+// A machine with the interface that the node's packet segments require.
 Machine MachineOf(const TopologyNode& node) {
   const TopologyAdapter adapter = node.adapters[0];
   return {[adapter] {
@@ -65,7 +65,7 @@ TEST(TopologyDoc, SaysWhatItsExamplesDo) {
   EXPECT_EQ(rack.mtu, 9000);
   EXPECT_EQ(rack.nodes.size(), 4u);
   EXPECT_EQ(rack.codec.codec, Codec::kInt8);
-  // The first machines of the two racks are in two segments each, the others in one.
+  // The first machine of each rack is in two segments, the others in one.
   const Topology& tree = examples[2];
   std::vector<size_t> segments;
   for (size_t i = 0; i < tree.nodes.size(); ++i) {

@@ -102,7 +102,7 @@ TEST(Topology, MayBeOfOneNodeWithoutSegments) {
   EXPECT_EQ(Parse("name: 'n' node { name: 'a' }").nodes.size(), 1u);
 }
 
-// docs/wire.md has the table.
+// docs/wire.md has the table of sizes.
 TEST(Chunks, AreWhatTheMtuHoldsBesideTheHeaders) {
   const auto floats = [](const std::string& text) { return Parse(text).segments[0].chunk_floats; };
   EXPECT_EQ(floats(WithUdp("mtu: 1500")), 348);
@@ -110,7 +110,7 @@ TEST(Chunks, AreWhatTheMtuHoldsBesideTheHeaders) {
   EXPECT_EQ(floats(WithUdp("mtu: 1500 key_file: 'k'")), 342);
   EXPECT_EQ(floats(WithPacket("mtu: 1500")), 353);
   EXPECT_EQ(floats(WithPacket("mtu: 9000")), 2228);
-  // IPv6, and a name, which may turn out to be of IPv6.
+  // IPv6, and a name, which may resolve to an IPv6 address.
   for (const char* address : {"fd00::1", "node-a"}) {
     std::string text = WithUdp("");
     text.replace(text.find("10.0.0.1"), 8, address);
@@ -119,7 +119,7 @@ TEST(Chunks, AreWhatTheMtuHoldsBesideTheHeaders) {
   }
 }
 
-// So that an exchange fits the frames that its segment has been given.
+// An exchange has to fit into the frames provided to its segment.
 TEST(Chunks, LeaveRoomForAllFramesOfAnExchange) {
   for (const int nodes : {2, 40, 64, 65, 77}) {
     std::string text = "name: 'n'\n";
@@ -139,7 +139,7 @@ TEST(Chunks, LeaveRoomForAllFramesOfAnExchange) {
   }
 }
 
-// A heartbeat names the members of its own segment, wherever these stand in the file.
+// A heartbeat lists the members of its own segment only, wherever they are in the file.
 TEST(Chunks, FitSegmentsOfAClusterThatOneHeartbeatCouldNotName) {
   constexpr int kNodes = 1024, kRack = 32;
   std::string nodes = "name: 'n'\n", racks, heads;
@@ -166,7 +166,7 @@ TEST(Chunks, FitSegmentsOfAClusterThatOneHeartbeatCouldNotName) {
 }
 
 TEST(RunId, IsFnv1aOfBothNames) {
-  // Of "cluster\0s": Fowler, Noll and Vo's hash, computed apart from the program.
+  // FNV hash of "cluster\0s", computed independently of the program.
   EXPECT_EQ(RunId(Parse(WithUdp("")), 0), 0x196e7908e92acacu);
 }
 

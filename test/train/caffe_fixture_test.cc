@@ -1,5 +1,5 @@
-// Caffe's own files: what it trained, saved and printed (test/caffe/fixture/README.md says
-// with which commands), held against what Millrace makes of the same.
+// Compares Millrace with files that Caffe trained, saved and printed. test/caffe/fixture/README.md
+// lists the commands that produced them.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@
 namespace millrace::test {
 namespace {
 
-// Six digits were printed, and sums are rounded differently on every processor.
+// Caffe prints six digits, and the rounding of sums depends on the processor.
 constexpr double kRelative = 1e-4, kAbsolute = 1e-5;
 
 void ExpectNear(double ours, double caffes, const std::string& what) {
@@ -28,7 +28,7 @@ class CaffeFixture : public testing::Test {
   CaffeFixture() {
     std::filesystem::copy("test/caffe/fixture", folder_.path(),
                           std::filesystem::copy_options::recursive);
-    // Data is named as from the working directory.
+    // Data paths are relative to the working directory.
     caffe::NetParameter net;
     LoadText(folder_ / "net.prototxt", &net, nullptr);
     for (int i : {0, 1}) {
@@ -40,7 +40,7 @@ class CaffeFixture : public testing::Test {
     WriteFile(folder_ / "net.prototxt", net.DebugString());
   }
 
-  // The lines of a table, in words.
+  // Lines of a table, split into words.
   std::vector<std::vector<std::string>> Table(const std::string& name) const {
     std::ifstream file(folder_ / name);
     std::vector<std::vector<std::string>> rows;
@@ -53,7 +53,7 @@ class CaffeFixture : public testing::Test {
     return rows;
   }
 
-  // Trains as solver.prototxt says; snapshots begin with "ours".
+  // Trains according to solver.prototxt; snapshot names begin with "ours".
   Outcome TrainFrom(TrainOptions options) const {
     caffe::SolverParameter solver;
     LoadText(folder_ / "solver.prototxt", &solver, nullptr);
@@ -73,7 +73,7 @@ class CaffeFixture : public testing::Test {
     return TrainFrom(options);
   }
 
-  // Losses and learning rates of all iterations are those in the table `name`.
+  // Expects the loss and learning rate of every iteration to equal those in table `name`.
   void ExpectCurve(const Outcome& outcome, const std::string& name) const {
     std::map<int64_t, std::pair<double, double>> ours;
     for (const MetricsRow& row : outcome.rows) {

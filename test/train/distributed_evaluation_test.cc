@@ -61,9 +61,9 @@ TEST(EvaluationShards, AreOfThoseWhoTookPartLately) {
 TEST(EvaluationShards, AreGatheredWithoutCountingABatchTwice) {
   const EvaluationShards shares = {
       {0, ShareWith(4, {{0, 3}})},  {1, ShareWith(4, {{2, 4}})},  // overlaps
-      {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of another test
-      {4, ShareWith(4, {{8, 5}})},                                // beyond the end
-      {5, ShareWith(4, {{-1, 3}})},                               // no range
+      {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of a different test
+      {4, ShareWith(4, {{8, 5}})},                                // past the end
+      {5, ShareWith(4, {{-1, 3}})},                               // invalid range
       {6, ShareWith(4, {})}};
   const Gathered gathered = Gather(shares, 4, 0, 10, 1);
   EXPECT_EQ(gathered.sums.batches, 5);
@@ -83,7 +83,7 @@ TEST(EvaluationShards, SkipWhatIsNoShare) {
   EXPECT_EQ(shares.size(), 1u);
 }
 
-// Nodes that share tests on the same weights, and hear each other at once.
+// Nodes that evaluate the same weights together; gossip between them is immediate.
 class SplitTests : public testing::Test {
  protected:
   struct Node {
@@ -112,7 +112,7 @@ class SplitTests : public testing::Test {
       split = std::make_unique<DistributedEvaluation>(tester.get(), peers, &all->clock_,
                                                       [] { return false; });
     }
-    // What was logged of tests: iteration and outputs.
+    // Logged evaluations: iteration and outputs.
     std::vector<std::map<std::string, double>> Logged() const {
       std::vector<std::map<std::string, double>> logged;
       for (const MetricsRow& row : ReadMetrics(options.metrics)) {
@@ -153,8 +153,8 @@ class SplitTests : public testing::Test {
       nodes_.back()->split->Join(0);
     }
   }
-  // What one node says of the test at `iteration`, that all batches of the run before it
-  // were read by.
+  // Result of a single node for the test at `iteration`, after it has run all earlier tests and
+  // consumed their batches.
   std::map<std::string, double> Whole(int64_t iteration) {
     Node alone(this, 99);
     std::map<std::string, double> outputs;
@@ -205,19 +205,19 @@ TEST_F(SplitTests, WaitForPartsOnlySoLong) {
   for (auto& node : nodes_) node->split->Begin(0);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
-  for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third is dead
+  for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third node is dead
   for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
   EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
   clock_.AdvanceNs(DistributedEvaluation::kPatienceNs);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
   ExpectSame(nodes_[0]->Logged()[1], Whole(100));
-  // The test that is due next ends the wait as well.
+  // The next scheduled test also ends the wait.
   for (size_t i : {0, 1}) nodes_[i]->split->Begin(200);
   nodes_[0]->split->Begin(300);
   ASSERT_EQ(nodes_[0]->Logged().size(), 3u);
   ExpectSame(nodes_[0]->Logged()[2], Whole(200));
-  // From now on it is not waited for.
+  // From now on the leader does not wait for the third node.
   nodes_[1]->split->Begin(300);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 4u);
@@ -228,7 +228,7 @@ TEST_F(SplitTests, AreLoggedByWhoLedWhenTheyBegan) {
   leader_ = 1;
   Make(2);
   nodes_[1]->split->Begin(100);
-  leader_ = 0;  // it has joined, and begins with the next
+  leader_ = 0;  // node 0 has joined, and participates from the next test on
   nodes_[0]->split->Begin(200);
   nodes_[1]->split->Begin(200);
   nodes_[0]->split->Poll();
@@ -265,8 +265,8 @@ TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
   nodes_[0]->split->BeginLast(500, 77, {0, 1, 2});
   nodes_[1]->split->BeginLast(500, 77, {0, 1, 2});
   EXPECT_FALSE(nodes_[0]->split->LastIsReady({0, 1, 2}));
-  EXPECT_TRUE(nodes_[0]->split->LastIsReady({0, 1}));  // the third has died
-  // What it says of other weights does not count.
+  EXPECT_TRUE(nodes_[0]->split->LastIsReady({0, 1}));  // the third node has died
+  // A share for different weights does not count.
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight += 1;
   nodes_[2]->split->BeginLast(500, 78, {0, 1, 2});
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight -= 1;
@@ -282,12 +282,12 @@ TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
     }
   }
   EXPECT_TRUE(nodes_[1]->Logged().empty());
-  // Whoever leads next says the same.
+  // The next leader reports the same result.
   const auto again = nodes_[1]->split->Finish();
   EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
 }
 
-// That the leader has done all may be heard before what came out.
+// The gossip that the leader has finished may arrive before the result.
 TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   constexpr int64_t kEnd = 1000;
   Make(2);
@@ -309,7 +309,7 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
                               .merges = [] { return uint64_t{0}; },
                               .flush = [] {}},
                              weights, &clock_);
-  // Of a cluster that never comes together, so that it does not lead.
+  // The cluster never forms, so this node does not lead.
   LoopbackHub hub({.nodes = 2});
   std::vector<SegmentEnd> ends;
   ends.push_back({EndConfig(1, 2, 1), hub.Connect(1)});

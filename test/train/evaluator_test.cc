@@ -66,8 +66,8 @@ TEST_F(Evaluating, NoBatchesGiveZeros) {
 }
 
 TEST_F(Evaluating, GoesOnInTheDataWhereTheLastOneEnded) {
-  // Two batches of 16 are the whole test set: every second evaluation of one
-  // batch sees the same images.
+  // Two batches of 16 are the whole test set, so every second one-batch evaluation uses the same
+  // images.
   std::vector<double> losses;
   for (int i = 0; i < 4; ++i) {
     losses.push_back(Evaluate(net_.get(), 1, [] { return false; }).loss);

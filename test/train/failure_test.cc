@@ -1,4 +1,4 @@
-// Runs that cannot go on say why, and leave what they had saved.
+// A run that cannot continue reports the cause and keeps its snapshots.
 #include <cmath>
 
 #include "test/train/train_support.h"
@@ -11,8 +11,8 @@ class Failing : public testing::TestWithParam<int> {};  // solvers
 TEST_P(Failing, ALossThatIsNotFiniteNamesIterationAndLayerAndKeepsSnapshots) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(1000);
-  solver.set_lr_policy("multistep");  // fine at first, then absurd
-  solver.add_stepvalue(400);  // long after: the first snapshot may have to wait for a solver
+  solver.set_lr_policy("multistep");  // the rate is normal at first, then far too large
+  solver.add_stepvalue(400);  // late, because the first snapshot may have to wait for a solver
   solver.set_gamma(1e25f);
   solver.set_snapshot(50);
   const std::string error =
@@ -28,7 +28,7 @@ TEST_P(Failing, ALossThatIsNotFiniteNamesIterationAndLayerAndKeepsSnapshots) {
 
 TEST_P(Failing, ALabelOutsideTheClassesIsNamed) {
   Images images;
-  images.first_label = 3;  // 3 to 6, where the net has 4 classes
+  images.first_label = 3;  // labels 3 to 6; the net has 4 classes
   Workspace work(images);
   const std::string error =
       ErrorOf([&] { RunNamed(work, "run", Workspace::Solver(10), WithSolvers(GetParam())); });
@@ -41,7 +41,7 @@ TEST_P(Failing, ASnapshotThatCannotBeWrittenDoesNotEndTheRun) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(20);
   solver.set_snapshot(5);
-  // A folder stands where the model is to be.
+  // A directory occupies the path of the model.
   MakeDirectories(work.Snapshot("run", 5) + ".caffemodel/in the way");
   RunNamed(work, "run", solver, WithSolvers(GetParam()));
   EXPECT_FALSE(FileExists(work.Snapshot("run", 5) + ".solverstate"));
@@ -51,7 +51,7 @@ TEST_P(Failing, ASnapshotThatCannotBeWrittenDoesNotEndTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Failing, testing::Values(1, 3));
 
-// A solver is the first to try this one.
+// With two solvers, a solver makes the first attempt to write the last snapshot.
 TEST(FailingTest, ALastSnapshotThatCannotBeWrittenIsNamed) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(5);
@@ -59,7 +59,7 @@ TEST(FailingTest, ALastSnapshotThatCannotBeWrittenIsNamed) {
   MakeDirectories(work.Snapshot("run", 5) + ".caffemodel/in the way");
   const std::string error = ErrorOf([&] { RunNamed(work, "run", solver, WithSolvers(2)); });
   EXPECT_CONTAINS(error, work.Snapshot("run", 5) + ".caffemodel: cannot be written");
-  EXPECT_EQ(work.FilesWith("run_iter").size(), 1u);  // what was in the way
+  EXPECT_EQ(work.FilesWith("run_iter").size(), 1u);  // only the blocking directory
 }
 
 TEST(FailingTest, ALabelOutsideTheClassesOfATestNetIsNamed) {

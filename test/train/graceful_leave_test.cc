@@ -18,7 +18,7 @@ constexpr int64_t kHandOverMs = GracefulLeave::kHandOverNs / kMs,
                   kTurnMs = GracefulLeave::kTurnNs / kMs,
                   kAnswerEndMs = GracefulLeave::kAnswerEndNs / kMs,
                   kLeastHandOverMs = GracefulLeave::kLeastHandOverNs / kMs;
-// Longer than anybody waits.
+// Longer than any wait limit.
 constexpr int64_t kSlowNs = 60'000 * kMs;
 
 TEST(GracefulLeave, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
@@ -44,7 +44,7 @@ TEST(GracefulLeave, OfOneNodeLeavesTheSnapshotToTheOthers) {
   cluster.Stop(1);
   cluster.Run(5000);
   EXPECT_NE(cluster.node(1).left_ns, kNever);
-  EXPECT_LT(cluster.MsAfterSignal(1), kTurnMs);  // it waits for nobody
+  EXPECT_LT(cluster.MsAfterSignal(1), kTurnMs);  // it waits for no other node
   EXPECT_EQ(cluster.Last(), Nodes{});
 }
 
@@ -70,7 +70,7 @@ TEST(GracefulLeave, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
   EXPECT_EQ(cluster.Last(), Nodes{1});
 }
 
-// As a script stops them.
+// Nodes are stopped in sequence, as a script does.
 TEST(GracefulLeave, OfOneAfterTheOtherLeavesOneThatSaves) {
   for (const int64_t between_ms : {100, 400, 700, 1400}) {
     for (const int64_t hand_over_ms : {20, 300, 60'000}) {
@@ -97,7 +97,7 @@ TEST(GracefulLeave, DoesNotCountOnTheDead) {
   }
 }
 
-// Each part may have done much since.
+// Each partition may have made progress of its own, so each needs a final snapshot.
 TEST(GracefulLeave, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
   DepartingCluster cluster(4);
   cluster.Part({1, 3});
@@ -118,8 +118,8 @@ TEST(GracefulLeave, HasTimeLeftAfterALongIteration) {
   EXPECT_EQ(cluster.Last(), Nodes{0});
 }
 
-// Whatever happens: a node waits no longer than it may, and where nobody has died, and all
-// are stopped at the same time, one saves.
+// Random schedules: no wait exceeds its limit. If no node dies and all nodes stop at the same time,
+// exactly one saves.
 TEST(GracefulLeave, IsBoundedInAnyCase) {
   for (uint64_t round = 0; round < 2000; ++round) {
     Rng rng(Seed(), {round});
@@ -141,7 +141,7 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
       if (node.died_ns != kNever) continue;
       const int64_t iteration_ms = (node.solvers_end_ns - node.signal_ns) / kMs;
       ASSERT_GE(cluster.MsAfterSignal(i), 0) << round;
-      // A step is of 5 ms.
+      // The simulation step is 5 ms.
       ASSERT_LE(cluster.MsAfterSignal(i),
                 5 + std::max(kHandOverMs, iteration_ms + kLeastHandOverMs))
           << round;
@@ -152,7 +152,7 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
   }
 }
 
-// One node, and a cluster that never lets it go.
+// One node in a cluster that never lets it leave.
 class StuckGracefulLeave : public testing::Test {
  protected:
   StuckGracefulLeave()
@@ -175,7 +175,7 @@ class StuckGracefulLeave : public testing::Test {
              .leave = [] {}},
             [this] { return signal_ns_; }, &clock_) {}
 
-  // Ms until it holds.
+  // Milliseconds until `condition` holds.
   template <typename Condition>
   int64_t Until(Condition condition) {
     const int64_t begin = clock_.NowNs();
@@ -191,7 +191,7 @@ class StuckGracefulLeave : public testing::Test {
   GracefulLeave departure_;
 };
 
-// No receipt comes, and no view without this node.
+// The peers send no acknowledgement and no view without this node.
 TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
   depend_ = false;
   for (const bool same : {false, true}) {
@@ -204,12 +204,13 @@ TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
   }
   signal_ns_ = clock_.NowNs();
   heard_ = {0};
-  departure_.Begin(&ending_, true);  // in the middle
+  departure_.Begin(&ending_, true);  // stopped by a signal during training
   Until([&] { return departure_.Step(); });
   EXPECT_TRUE(departure_.in_hurry());
 }
 
-// While it waits for others that depend on it, for receipts, and to be let go.
+// The signal arrives while the node waits for its dependents, for acknowledgements, or for its
+// removal.
 TEST_F(StuckGracefulLeave, AfterTheScheduleIsCutShortByASignal) {
   constexpr int64_t kTellsMs = 1000, kLeaveMs = GracefulLeave::kLeaveNs / kMs;
   for (const int64_t signal_ms : {int64_t{5000}, kTellsMs + 500, kTellsMs + kLeaveMs + 500}) {
@@ -246,7 +247,7 @@ TEST_F(StuckGracefulLeave, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
   departure_.Begin(&ending_, true);
   EXPECT_TRUE(departure_.Step());
   EXPECT_TRUE(departure_.last());
-  clock_.AdvanceNs(1200 * kMs);  // the snapshot
+  clock_.AdvanceNs(1200 * kMs);  // time taken by the snapshot
   Until([&] { return departure_.Answered(); });
   EXPECT_EQ((clock_.NowNs() - *signal_ns_) / kMs, kAnswerEndMs);
 }

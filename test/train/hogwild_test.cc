@@ -1,4 +1,4 @@
-// Several solvers on one array: together they do what the schedule says.
+// Several solvers that share one weight array together follow the schedule.
 #include <cmath>
 #include <set>
 
@@ -21,7 +21,7 @@ TEST_P(Hogwild, DoesEveryIterationExactlyOnceAndLearns) {
   EXPECT_FALSE(outcome.result.stopped_early);
   EXPECT_EQ(StateOf(work, "run", 120).iter(), 120);
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
-  EXPECT_LT(outcome.result.loss, 0.5 * std::log(4.0));  // half of what knowing nothing costs
+  EXPECT_LT(outcome.result.loss, 0.5 * std::log(4.0));  // half the loss of a uniform guess
 }
 
 TEST_P(Hogwild, TestsSnapshotsAndDisplaysFollowTheGlobalIteration) {
@@ -41,7 +41,7 @@ TEST_P(Hogwild, TestsSnapshotsAndDisplaysFollowTheGlobalIteration) {
     EXPECT_EQ(StateOf(work, "run", iteration).solver_history_size(), GetParam() - 1);
     EXPECT_FALSE(WeightsOf(work, "run", iteration).empty());
   }
-  EXPECT_EQ(work.FilesWith("run_iter_").size(), 8u);  // and no others
+  EXPECT_EQ(work.FilesWith("run_iter_").size(), 8u);  // no other files
 }
 
 TEST_P(Hogwild, TheLearningRateFollowsTheGlobalIteration) {
@@ -60,8 +60,8 @@ TEST_P(Hogwild, TheLearningRateFollowsTheGlobalIteration) {
 }
 
 TEST_P(Hogwild, EachBatchIsTrainedOnOnce) {
-  // 8 batches an epoch: after 20 iterations the stream stands at batch 20 with
-  // nothing outstanding.
+  // An epoch has 8 batches: after 20 iterations the stream is at batch 20, with no batch
+  // outstanding.
   Workspace work;
   RunNamed(work, "run", Workspace::Solver(20), WithSolvers(GetParam()));
   const caffe::SolverState state = StateOf(work, "run", 20);

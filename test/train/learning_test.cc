@@ -1,4 +1,4 @@
-// LeNet learns images of MNIST's shape.
+// LeNet learns images with the shape of MNIST.
 #include <google/protobuf/text_format.h>
 
 #include "test/train/train_support.h"
@@ -31,7 +31,7 @@ TEST_P(Learning, LenetTellsTenNoisyPatternsApart) {
   solver.set_base_lr(0.01f);
   const Outcome outcome = RunNamed(work, "run", solver, WithSolvers(GetParam()));
   ASSERT_EQ(outcome.Tests(), (std::vector<int64_t>{0, 160}));
-  if (GetParam() == 1) {  // several have trained a little while the first test runs
+  if (GetParam() == 1) {  // several solvers may already have trained when the first test runs
     EXPECT_LE(outcome.rows.at(1).test().outputs().at("accuracy"), 0.5);
   }
   EXPECT_GE(outcome.FinalOutput("accuracy"), 0.95);

@@ -1,5 +1,5 @@
-// A model of a cluster whose nodes leave, on a clock that tests turn: Departure and
-// TerminationDetector of each node, and in place of the exchange how its views change.
+// Model of a cluster whose nodes leave, on a clock that the test advances. Each node has its own
+// GracefulLeave and TerminationDetector; the model replaces the exchange and its view changes.
 #ifndef MILLRACE_TEST_TRAIN_LEAVING_CLUSTER_H_
 #define MILLRACE_TEST_TRAIN_LEAVING_CLUSTER_H_
 
@@ -19,21 +19,21 @@ namespace millrace::test {
 
 constexpr int64_t kMs = 1'000'000, kNever = std::numeric_limits<int64_t>::max();
 
-// Nodes of one segment. Its view is the same for all, and changes as the exchange's does: a
-// node that has handed over is dropped once all members agree, which dead ones never do; a
-// last one stays. Gossip messages take delay_ns to reach another node.
+// Nodes of one segment with one common view. The view changes as in the exchange: a node that has
+// handed over is removed once all members agree; dead members never agree. The last member stays. A
+// gossip message takes delay_ns_ to reach another node.
 class DepartingCluster {
  public:
   struct Node {
     int64_t signal_ns = kNever;
-    int64_t solvers_end_ns = kNever;  // no sooner than the signal
+    int64_t solvers_end_ns = kNever;  // not before the signal
     int64_t died_ns = kNever;
-    int64_t hand_over_ns = 50 * kMs;  // that takes so long
+    int64_t hand_over_ns = 50 * kMs;  // duration of the handover
 
-    int64_t asked_ns = kNever, left_ns = kNever;  // to be let go; was
-    int64_t over_ns = kNever;                     // waits no longer
+    int64_t asked_ns = kNever, left_ns = kNever;  // request to leave; removal from the view
+    int64_t over_ns = kNever;                     // end of the wait
     bool begun = false, last = false;
-    std::vector<std::pair<int64_t, std::vector<std::byte>>> said;  // and when
+    std::vector<std::pair<int64_t, std::vector<std::byte>>> said;  // published, with times
     std::unique_ptr<TerminationDetector> ending;
     std::unique_ptr<GracefulLeave> departure;
   };
@@ -58,7 +58,7 @@ class DepartingCluster {
     }
   }
   Node& node(int i) { return nodes_[i]; }
-  // SIGINT in `ms`, in the middle of an iteration that ends so much later.
+  // SIGINT arrives in `ms`, during an iteration that ends `iteration_ms` later.
   void Stop(int i, int64_t ms = 0, int64_t iteration_ms = 10) {
     nodes_[i].signal_ns = Now() + ms * kMs;
     nodes_[i].solvers_end_ns = nodes_[i].signal_ns + iteration_ms * kMs;
@@ -70,7 +70,7 @@ class DepartingCluster {
       for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) Step(i);
     }
   }
-  // From the signal until the node waited for nothing any more; -1: it still does.
+  // Milliseconds from the signal to the end of the node's wait; -1 if it still waits.
   int64_t MsAfterSignal(int i) const {
     return nodes_[i].over_ns == kNever ? -1 : (nodes_[i].over_ns - nodes_[i].signal_ns) / kMs;
   }
@@ -84,11 +84,11 @@ class DepartingCluster {
 
   int64_t Now() const { return clock_.NowNs(); }
   void set_delay_ms(int64_t ms) { delay_ns_ = ms * kMs; }
-  // These and the others no longer hear each other.
+  // Partitions `nodes` from the other nodes.
   void Part(std::set<int> nodes) { parted_ = std::move(nodes); }
 
  private:
-  // After how long the view goes on without a dead node.
+  // Delay until a dead node is removed from the view.
   static constexpr int64_t kSuspectNs = 2'000 * kMs;
 
   bool Dead(int i) const { return Now() >= nodes_[i].died_ns; }

@@ -1,4 +1,4 @@
-// Solvers and exchanges on one array: every update of either is there in the end, once.
+// Solvers and exchanges update one array concurrently; every update takes effect exactly once.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,8 +24,8 @@ namespace {
 using test::kAllCodecs;
 using test::Replica;
 
-// Solvers with the program's own update, in whole numbers: with each pass, every weight grows by
-// `step`. Each has parameters of its own, so that they lose nothing to each other.
+// Solvers with the program's own update, on whole numbers: each pass adds `step` to every weight.
+// The solvers own disjoint weights, so they cannot overwrite each other's updates.
 class WholeSolvers {
  public:
   static constexpr int kSolvers = 2;
@@ -50,7 +50,7 @@ class WholeSolvers {
     stop_ = true;
     for (std::thread& thread : threads_) thread.join();
   }
-  // What a weight has grown by.
+  // Total growth of a weight.
   double Grown(int64_t weight) const {
     return double{step_} * static_cast<double>(own_passes_[weight / kPiece % kSolvers]);
   }
@@ -66,7 +66,7 @@ class WholeSolvers {
     }
   }
 
-  static constexpr int64_t kMostPasses = 1 << 21;  // beyond 2^24, not all numbers are floats
+  static constexpr int64_t kMostPasses = 1 << 21;  // floats are inexact above 2^24
   float* const weights_;
   const std::vector<float> gradients_;
   const float step_;
@@ -77,7 +77,7 @@ class WholeSolvers {
   std::vector<std::thread> threads_;
 };
 
-// Runs one operation again and again until no solver is in the way.
+// Retries one operation until no solver blocks it.
 ChunkOp RunUntilDone(ChunkExecutor* executor, const ChunkOp& op) {
   for (;;) {
     ChunkOp tried = op;
@@ -87,8 +87,8 @@ ChunkOp RunUntilDone(ChunkExecutor* executor, const ChunkOp& op) {
   }
 }
 
-// A worker's life beside solvers: positions bring another node's units, differences take the
-// solvers'. At the end the master has all of both, once each.
+// Worker with concurrent solvers: positions add another node's units, diffs take the solvers'
+// units. At the end the master has all units of both, once each.
 TEST(LostUpdates, LosesAndReversesNothingWhileSolversWrite) {
   constexpr int64_t kSize = 1000, kChunk = 350;
   constexpr int kSweeps = 500;
@@ -132,7 +132,7 @@ TEST(LostUpdates, LosesAndReversesNothingWhileSolversWrite) {
   }
 }
 
-// A master's: it merges whole differences of every codec.
+// Master with concurrent solvers: it merges complete diffs of every codec.
 TEST(LostUpdates, LosesNoMergeAndNoUpdateWhileSolversWrite) {
   constexpr int64_t kSize = 1000, kChunk = 350;
   constexpr int kSweeps = 500;
@@ -140,7 +140,7 @@ TEST(LostUpdates, LosesNoMergeAndNoUpdateWhileSolversWrite) {
     Replica master(kSize, kChunk);
     RangeLock locks(master.arrays.weights);
     const auto executor = MakeHostExecutor(master.arrays, {codec, 2}, {}, BestSimd(), &locks);
-    // 127: what int8 has a scale of 1 for.
+    // With a largest value of 127, int8 has a scale of 1.
     const float unit = 127;
     WholeSolvers solvers(master.arrays.weights, kSize, 1, &locks);
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
@@ -165,7 +165,7 @@ TEST(LostUpdates, LosesNoMergeAndNoUpdateWhileSolversWrite) {
   }
 }
 
-// Two exchanges of one array, as a node between two segments has them, and solvers.
+// Two exchanges on one array, as on a node between two segments, with concurrent solvers.
 TEST(LostUpdates, LosesNothingToTheExecutorOfAnotherSegment) {
   constexpr int64_t kSize = 1000, kChunk = 350;
   constexpr int kSweeps = 500;
@@ -199,8 +199,8 @@ TEST(LostUpdates, LosesNothingToTheExecutorOfAnotherSegment) {
   EXPECT_EQ(wrong, 0);
 }
 
-// A run's solvers and its segment are holders of the array's own lock: its table, which is in
-// shared memory here, tells.
+// The solvers of a run and its segment hold the locks of the array itself. The test verifies this
+// in the lock table, which is in shared memory here.
 TEST(LostUpdates, ARunLocksWithItsSolversAndItsSegment) {
   test::Workspace work;
   test::ShmName name;
@@ -215,7 +215,7 @@ TEST(LostUpdates, ARunLocksWithItsSolversAndItsSegment) {
   std::atomic<bool> ended{false};
   int file = -1;
   std::thread looker([&] {
-    // The run removes its name at the end; the file stays as long as it is open.
+    // The run removes the name at its end; the open descriptor keeps the file.
     while (file < 0 && !ended) file = open(name.path().c_str(), O_RDONLY | O_CLOEXEC);
   });
   try {

@@ -1,4 +1,4 @@
-// What the tests and snapshots of a node in a cluster are of.
+// Which weights a clustered node evaluates and saves.
 #include "cluster/merged_weights.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace millrace::test {
 namespace {
 
-// A node of two, on weights of a net.
+// One of two nodes, with the weights of a net.
 struct TrainingNode {
   TrainingNode(LoopbackHub* hub, uint16_t node, const Net& net, const float* fill)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
@@ -41,7 +41,7 @@ struct TrainingNode {
   std::unique_ptr<Cluster> cluster;
 };
 
-// Node b, which leads, with progress that node a does not have.
+// Node b leads, and has progress that node a does not have.
 class MergedWeightsTest : public testing::Test {
  protected:
   MergedWeightsTest() {
@@ -60,8 +60,8 @@ class MergedWeightsTest : public testing::Test {
     b_ = std::make_unique<TrainingNode>(&hub_, 1, *net_, fill_->data());
     EXPECT_TRUE(Eventually([&] { return b_->cluster->begun() && b_->cluster->is_leader(); }));
     EXPECT_TRUE(Eventually([&] { return a_->cluster->in_sync() && a_->cluster->members() == 2; }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the last positions arrive
-    // Of chunks that b masters it counts as merged.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the last positions arrive
+    // Chunks that b masters count as merged.
     const auto size = static_cast<size_t>(b_->weights->size());
     const std::vector<Chunk>& chunks = b_->cluster->segments()[0].net->exchange().table().chunks;
     expected_ = WeightBuffer::CreatePrivate(net_->layout());
@@ -115,14 +115,14 @@ TEST_F(MergedWeightsTest, AreTestedInsteadOfTheNodesOwn) {
   EXPECT_EQ(tester->Run(100, [] { return false; }).at(0).loss, expected);
   ASSERT_TRUE(tester->last());
   EXPECT_EQ(tester->last()->iteration, 100);
-  // The last test of a run is of weights that are given to it, which nothing refreshes.
+  // The last test of a run uses weights passed to it, which nothing refreshes.
   tester->BindWeights(b_->weights->data());
   merged_->data()[0] = -77;
   EXPECT_NE(tester->Run(200, [] { return false; }).at(0).loss, expected);
   EXPECT_EQ(merged_->data()[0], -77);
 }
 
-// Also a part that came from nobody else and is evaluated later.
+// This also holds for a range that no other node evaluated and that is evaluated later.
 TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
   const double expected = LossOn(expected_->data());
   const auto tester = MergedTester();
@@ -145,14 +145,14 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
   const auto bytes = std::as_bytes(std::span(text));
   other.bytes = {bytes.begin(), bytes.end()};
   split.Begin(100);
-  EXPECT_FALSE(tester->last());  // the other's part is missing
+  EXPECT_FALSE(tester->last());  // the other node's share is missing
   for (int64_t i = 0; i < b_->weights->size(); ++i) b_->weights->data()[i] += 3;
   split.Close();
   ASSERT_TRUE(tester->last());
   EXPECT_NEAR(tester->last()->nets.at(0).loss, expected, 1e-6);
 }
 
-// Also what was sent to a master that has not answered is no part of them.
+// Diffs that an unresponsive master has not acknowledged are not part of the saved weights.
 TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   a_.reset();
   const auto tester = MergedTester();
@@ -182,7 +182,7 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   const std::vector<float> expected = WeightsOf(model);
   ASSERT_EQ(saved.size(), expected.size());
   for (size_t i = 0; i < saved.size(); ++i) ASSERT_NEAR(saved[i], expected[i], 1e-5) << i;
-  // The solver itself went on with all that it had.
+  // The solver itself continues with all of its weights.
   net_->BindWeights(b_->weights->data());
   net_->ToProto(&model, false);
   EXPECT_NE(WeightsOf(model), saved);

@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-// y = W x + b and its gradients.
+// y = W x + b, and its gradients.
 std::vector<double> Multiply(const std::vector<double>& w, const std::vector<double>& b,
                              const std::vector<double>& x) {
   std::vector<double> y = b;
@@ -50,7 +50,7 @@ NaiveNet::NaiveNet(const caffe::NetParameter& model) {
 
 double NaiveNet::AddExample(const std::vector<double>& image, int label, double batch) {
   constexpr int kMap = kSide - kKernel + 1, kPooled = kMap / 2;
-  // Convolution, and at once the place of the largest value in each 2 x 2.
+  // Convolution, and the index of the largest value of each 2 x 2 window.
   std::vector<double> map(kConv * kMap * kMap), pooled(kConv * kPooled * kPooled);
   std::vector<int> largest(pooled.size());
   for (int o = 0; o < kConv; ++o) {

@@ -1,5 +1,5 @@
-// The net of test::SmallNet (with its convolution) and SGD, as direct loops in
-// double precision: slow, obvious, and independent of the program's own code.
+// The net of test::SmallNet (with its convolution) and SGD, as direct loops in double precision:
+// slow, and independent of the program's own code.
 #ifndef MILLRACE_TEST_TRAIN_NAIVE_NET_H_
 #define MILLRACE_TEST_TRAIN_NAIVE_NET_H_
 
@@ -13,17 +13,17 @@ class NaiveNet {
  public:
   static constexpr int kSide = 8, kConv = 6, kKernel = 3, kHidden = 16, kClasses = 4;
 
-  // Takes its start weights from a saved model of that net.
+  // Takes its initial weights from a saved model of that net.
   explicit NaiveNet(const caffe::NetParameter& model);
 
-  // Adds one image's gradient, of the loss divided by `batch`; returns its loss.
-  // `image` holds kSide x kSide values as the first layer sees them.
+  // Adds the gradient of one image, of its loss divided by `batch`. Returns that loss. `image`
+  // holds kSide x kSide values after the data transformation.
   double AddExample(const std::vector<double>& image, int label, double batch);
-  // v = momentum v + rate lr_mult (gradient + decay decay_mult w); w = w - v;
-  // biases of inner products have lr_mult 2 and decay_mult 0. Clears gradients.
+  // v = momentum v + rate lr_mult (gradient + decay decay_mult w); w = w - v. Biases of inner
+  // products have lr_mult 2 and decay_mult 0. Clears the gradients.
   void Step(double rate, double momentum, double decay);
 
-  // In the order of a saved model.
+  // Weights in the order of a saved model.
   std::vector<double> Weights() const;
 
  private:

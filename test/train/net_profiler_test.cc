@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-// Every look at it takes a millisecond.
+// Advances by 1 ms at each reading.
 class TickingClock : public Clock {
  public:
   int64_t NowNs() const override { return now_ns_ += 1'000'000; }
@@ -47,7 +47,7 @@ TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   EXPECT_NEAR(report.forward_ms(), 3, 1e-9);
   EXPECT_NEAR(report.backward_ms(), 3, 1e-9);
   EXPECT_NEAR(report.images_per_second(), 4 / 6e-3, 1e-6);
-  EXPECT_NEAR(report.weight_mib(), (32.0 + 16) * 4 / (1 << 20), 1e-9);  // whole cache lines
+  EXPECT_NEAR(report.weight_mib(), (32.0 + 16) * 4 / (1 << 20), 1e-9);  // in whole cache lines
   EXPECT_GT(report.activation_mib(), 0);
 
   const std::string table = TimeTable(report);

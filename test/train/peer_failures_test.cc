@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// What node a hears of b, c and d.
+// What node a receives from b, c and d.
 class PeerFailuresTest : public testing::Test {
  protected:
   void Say(NodeId node, uint32_t incarnation, const RunEnd& end) {
@@ -40,7 +40,7 @@ TEST_F(PeerFailuresTest, AreLoggedOnceForEachIncarnation) {
   EXPECT_TRUE(failures_.Look().empty());
   Say(1, 8, Failed("still no data", false));
   EXPECT_EQ(failures_.Look(), std::vector<std::string>{"node b has failed: still no data"});
-  Say(1, 7, Failed("no data", false));  // old
+  Say(1, 7, Failed("no data", false));  // from an old incarnation
   EXPECT_TRUE(failures_.Look().empty());
   EXPECT_EQ(failures_.NotFinite(), "");
 }
@@ -59,7 +59,7 @@ TEST_F(PeerFailuresTest, NameThoseWhoseLossWasNotFiniteAtTheEnd) {
 TEST_F(PeerFailuresTest, AreForgottenWhereANodeComesToTheEndLater) {
   Say(1, 7, Failed("the loss is not finite", true));
   failures_.Look();
-  said_.clear();  // of a node that was started anew nothing is known before it speaks
+  said_.clear();  // nothing is known about a restarted node until it sends a message
   EXPECT_TRUE(failures_.Look().empty());
   EXPECT_NE(failures_.NotFinite(), "");
   Say(1, 7, RunEnd());  // not the end of a later incarnation
@@ -76,7 +76,7 @@ TEST_F(PeerFailuresTest, OfThisNodeAreItsOwnBusiness) {
   EXPECT_EQ(failures_.NotFinite(), "");
 }
 
-// Whatever another node sends.
+// The report is one short printable line for any content of a message.
 TEST_F(PeerFailuresTest, AreOneShortPrintableLine) {
   Say(1, 7, Failed("a\033[2J\nb", false));
   Say(2, 7, Failed(std::string(5000, '\xff'), false));

@@ -1,4 +1,4 @@
-// A run against the same arithmetic done naively in double precision.
+// Compares a run with the same arithmetic, done directly in double precision.
 #include <cmath>
 
 #include "test/train/naive_net.h"

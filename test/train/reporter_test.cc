@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-// A run of displays every 4 iterations, averages over 2, and a clock that the test turns.
+// A run that displays every 4 iterations and averages over 2, on a clock that the test advances.
 class Reporting : public testing::Test {
  protected:
   Reporting() {
@@ -21,12 +21,12 @@ class Reporting : public testing::Test {
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, writer_.get());
     reporter_->Start("net", 0, 8);
   }
-  // Takes half a second.
+  // One iteration, which takes 0.5 s.
   void Iterate(int64_t iteration, float loss, bool display = false) {
     clock_.AdvanceNs(500'000'000);
     reporter_->Iteration(iteration, loss, 0.25f, *net_, display);
   }
-  // But the first.
+  // All rows except the first.
   std::vector<MetricsRow> Rows() const {
     std::vector<MetricsRow> rows = ReadMetrics(work_ / "run.jsonl");
     rows.erase(rows.begin());
@@ -52,12 +52,12 @@ TEST_F(Reporting, TellsTheMeanLossAndTheSpeedSinceTheLastRow) {
     EXPECT_EQ(rows[i].time(), 0.5 + 2.0 * static_cast<double>(i));
     EXPECT_EQ(rows[i].train().loss(), i == 0 ? 0 : 4.0 * static_cast<double>(i) - 0.5);
     EXPECT_EQ(rows[i].train().learning_rate(), 0.25);
-    EXPECT_EQ(rows[i].train().images_per_second(), 16);  // of 8 images, two a second
+    EXPECT_EQ(rows[i].train().images_per_second(), 16);  // 8 images every 0.5 s
   }
   EXPECT_EQ(reporter_->loss(), 7.5f);
 }
 
-// The iteration whose number asks for it may be another machine's.
+// The iteration whose number is due for display may have run on another machine.
 TEST_F(Reporting, TellsOfAnIterationWhoseNumberDoesNotAskForIt) {
   Iterate(1, 2);
   Iterate(2, 4);

@@ -1,12 +1,10 @@
-// One solver and one seed make one result, to the bit, however often the run is
-// taken up again.
+// With one solver and a fixed seed, a run is bit-identical however often it is resumed.
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
 
-// Everything in it that draws random numbers or carries state from one
-// iteration to the next.
+// A net with all sources of random numbers and of state carried between iterations.
 Workspace* RandomWork() {
   auto* work = new Workspace();
   SmallNet net = work->Net();
@@ -123,7 +121,7 @@ TEST(Resume, AStateWithoutMillracesFieldsResumesAsCaffesDo) {
   const Outcome rest = RunNamed(work, "rest", solver, options);
   EXPECT_EQ(rest.Losses().begin()->first, 4);
   EXPECT_EQ(rest.result.iteration, 8);
-  // It begins with the first batch again, on the weights of iteration 4.
+  // The run restarts from the first batch, on the weights of iteration 4.
   EXPECT_NE(rest.Losses()[4], ReadMetrics(work / "whole.jsonl").at(5).train().loss());
 }
 

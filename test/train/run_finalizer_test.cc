@@ -1,4 +1,4 @@
-// How two nodes end their schedule together, in this process.
+// Two nodes in this process end their schedules together.
 #include <glog/logging.h>
 
 #include <thread>
@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// Nodes a and b, which save under their own names.
+// Nodes a and b; each saves under its own name.
 class TwoNodes : public testing::Test {
  protected:
   TwoNodes() {
@@ -20,7 +20,7 @@ class TwoNodes : public testing::Test {
                      " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
   }
   void Run(const caffe::SolverParameter& solver) { Run(solver, solver); }
-  // An error of b is kept.
+  // Keeps an error of b in `errors_`.
   void Run(const caffe::SolverParameter& a, const caffe::SolverParameter& b) {
     const auto train = [&](int node) {
       TrainOptions options = WithSolvers(1);
@@ -61,7 +61,7 @@ class TwoNodes : public testing::Test {
   Workspace work_;
   Outcome outcomes_[2];
   std::string errors_[2];
-  std::string log_;  // of both
+  std::string log_;  // of both nodes
 };
 
 TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
@@ -84,10 +84,10 @@ TEST_F(TwoNodes, SaveOneModelAndAPartEachAndKnowTheSameResults) {
   EXPECT_EQ(outcomes_[0].result.tests[0].loss, outcomes_[1].result.tests[0].loss);
 }
 
-// The rate jumps so shortly before the end that no periodic test sees it.
+// The learning rate jumps just before the end, so no periodic test sees its effect.
 TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   SmallNet net = work_.Net();
-  net.hidden = 3000;  // slow, so that the tests on the way are over before the run is
+  net.hidden = 3000;  // slow, so that the periodic tests finish before the run does
   work_.WriteNet(net);
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(200), 50);
   solver.set_lr_policy("multistep");
@@ -100,7 +100,7 @@ TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   for (const Outcome& outcome : outcomes_) {
     const TrainResult& result = outcome.result;
     EXPECT_EQ(result.iteration, 200);
-    if (result.failure.empty()) continue;  // it may not have heard of the whole test before
+    if (result.failure.empty()) continue;  // the node may have missed the complete test before
     EXPECT_EQ(result.failure.find("test net #0: "), 0u) << result.failure;
     EXPECT_CONTAINS(result.failure, " at the end, iteration 200");
     EXPECT_CONTAINS(result.failure, " at iteration 150: ");
@@ -110,10 +110,10 @@ TEST_F(TwoNodes, SayThatTheLastTestIsFarBelowTheOneBefore) {
   EXPECT_EQ(named, 1) << "the node that leads knows all results";
 }
 
-// b's data are bad; what it has died of is no matter of the weights.
+// The data of b are bad. The cause of its failure does not concern the weights.
 TEST_F(TwoNodes, GoOnWhereOneFailsAndSayWhy) {
   Images images;
-  images.first_label = 3;  // 3 to 6, where the net has 4 classes
+  images.first_label = 3;  // labels 3 to 6; the net has 4 classes
   images.WriteDatabase(work_ / "odd_lmdb");
   SmallNet net = work_.Net();
   net.hidden = 3000;  // slow, so that a still trains when b fails

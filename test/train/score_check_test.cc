@@ -41,10 +41,10 @@ TEST(ScoreLoss, IsOfALossThatHasMoreThanDoubled) {
   EXPECT_FALSE(IsWorse(Loss(0.001), Loss(0.1)));
   EXPECT_TRUE(IsWorse(Loss(0.001), Loss(0.11)));
   EXPECT_FALSE(IsWorse(Loss(3), Loss(0.1)));
-  // As far for one below zero.
+  // The same margin applies to a negative loss.
   EXPECT_FALSE(IsWorse(Loss(-1), Loss(0.05)));
   EXPECT_TRUE(IsWorse(Loss(-1), Loss(0.15)));
-  // An output that does not count in the objective may be anything.
+  // Any change of an output outside the objective is allowed.
   EXPECT_FALSE(IsWorse(Loss(1, 0), Loss(50, 0)));
 }
 
@@ -52,7 +52,7 @@ TEST(ScoreLoss, IsOfALossThatIsNotFinite) {
   for (const double value : {kNan, kInf, -kInf}) {
     EXPECT_TRUE(IsWorse(Loss(1), Loss(value)));
     EXPECT_CONTAINS(ScoreLoss(std::nullopt, At(600, {Loss(value)}), "m"), "iteration 600: m is");
-    // The run was no better.
+    // The earlier score was no better.
     EXPECT_FALSE(IsWorse(Loss(value), Loss(1)));
     EXPECT_FALSE(IsWorse(Loss(1, 0), Loss(value, 0)));
   }
@@ -60,11 +60,11 @@ TEST(ScoreLoss, IsOfALossThatIsNotFinite) {
 
 TEST(ScoreLoss, IsOfAnAccuracyWhoseErrorsHaveGrownByHalf) {
   EXPECT_TRUE(IsWorse(Accuracy(0.9), Accuracy(0.79)));
-  EXPECT_FALSE(IsWorse(Accuracy(0.9), Accuracy(0.81)));  // twice the errors, but a fall of 0.09
-  EXPECT_FALSE(IsWorse(Accuracy(0.5), Accuracy(0.3)));   // 1.4 times the errors
+  EXPECT_FALSE(IsWorse(Accuracy(0.9), Accuracy(0.81)));  // twice the errors, but only 0.09 less
+  EXPECT_FALSE(IsWorse(Accuracy(0.5), Accuracy(0.3)));   // only 1.4 times the errors
   EXPECT_TRUE(IsWorse(Accuracy(0.5), Accuracy(0.2)));
   EXPECT_FALSE(IsWorse(Accuracy(0.2), Accuracy(0.9)));
-  // What merely looks like an accuracy may fall.
+  // A value that only looks like an accuracy may decrease.
   EXPECT_FALSE(IsWorse({"error", 0.9, 0, false}, {"error", 0.1, 0, false}));
 }
 
@@ -72,7 +72,7 @@ TEST(ScoreLoss, NeedsATestToCompareWith) {
   const TestScores last = At(600, {Loss(50), Accuracy(0.1)});
   EXPECT_EQ(ScoreLoss(std::nullopt, last, "m"), "");
   EXPECT_EQ(ScoreLoss(TestScores{550, {}}, last, "m"), "");
-  EXPECT_EQ(ScoreLoss(At(550, {Loss(1)}), last, "m"), "");  // of another net
+  EXPECT_EQ(ScoreLoss(At(550, {Loss(1)}), last, "m"), "");  // of a different net
   EXPECT_EQ(ScoreLoss(At(550, {Loss(1)}), {600, {}}, "m"), "");
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 using Shards = std::vector<uint64_t>;
 
-// Five nodes; shard 10 + n is node n's. Two racks, 0 1 2 and 3 4, whose first nodes are joined.
-// Everybody has the gossip messages of those that it is joined with at once.
+// Five nodes; node n owns shard 10 + n. There are two racks, {0, 1, 2} and {3, 4}, connected by
+// their first nodes. Gossip reaches all connected nodes at once.
 class ShardTakeovers : public testing::Test {
  protected:
   ShardTakeovers() {
@@ -64,7 +64,7 @@ class ShardTakeovers : public testing::Test {
   void StartAll() {
     for (NodeId node = 0; node < 5; ++node) Start(node);
   }
-  // What it has said stays with the others.
+  // Removes the node; its published messages remain with the others.
   void Kill(NodeId node) {
     up_.erase(node);
     nodes_.erase(node);
@@ -75,7 +75,7 @@ class ShardTakeovers : public testing::Test {
       for (auto& [node, takeover] : nodes_) takeover->Look();
     }
   }
-  // All that are up agree on it.
+  // Expects all of `nodes` to report `absent`.
   void ExpectAbsent(const std::set<NodeId>& nodes, const Shards& absent) {
     for (const NodeId node : nodes) {
       EXPECT_EQ(absent_[node].back(), absent) << "node " << node;
@@ -112,7 +112,7 @@ TEST_F(ShardTakeovers, HappenOnAllNodesOfATreeWhenOneIsGoneAndEndWhenItIsBack) {
   Start(4);
   Run(500);
   ExpectAbsent({0, 1, 3}, {12});
-  // It has not been there to miss node 2, and waits for it as at any start.
+  // Node 4 restarted after node 2 failed, so it waits for node 2 as at any start.
   ExpectAbsent({4}, {});
   Run(10'000);
   ExpectAbsent({0, 1, 3, 4}, {12});
@@ -143,7 +143,7 @@ TEST_F(ShardTakeovers, GiveAllDataToEachPartOfADividedCluster) {
 TEST_F(ShardTakeovers, DoNotHappenBecauseThisNodeStoodStill) {
   StartAll();
   Run(1000);
-  // It was frozen, and has heard nobody yet when it goes on.
+  // Node 0 was suspended and has received nothing yet when it resumes.
   clock_.AdvanceNs(60'000'000'000);
   cut_ = {{0, 1}, {0, 2}, {0, 3}};
   nodes_[0]->Look();

@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// Nodes that hear at once what the others publish, and of which one leads, or none.
+// Nodes that receive each other's messages at once. At most one of them leads.
 class SnapshotDuties : public testing::Test {
  protected:
   SnapshotDuties() {
@@ -32,13 +32,13 @@ class SnapshotDuties : public testing::Test {
                   .is_leader = [this, node] { return leader_ == node; }},
         &clock_);
   }
-  // What fell due at `iteration` is opened by the one that leads, and noted by the others.
+  // A snapshot is due at `iteration`: the leader opens it, the others record it.
   void FallDue(int64_t iteration) {
     for (auto& [node, duty] : nodes_) {
       leader_ == node ? duty->Opened(iteration) : duty->FellDue(iteration);
     }
   }
-  // The nodes that have to make up for a snapshot.
+  // Nodes that owe a missed snapshot.
   std::vector<NodeId> Owing() {
     clock_.AdvanceNs(SnapshotDuty::kReadNs);
     std::vector<NodeId> owing;
@@ -58,18 +58,18 @@ using Nodes = std::vector<NodeId>;
 
 TEST_F(SnapshotDuties, AreDoneByTheOneThatLeads) {
   FallDue(100);
-  EXPECT_EQ(Owing(), Nodes{});  // it is at it
+  EXPECT_EQ(Owing(), Nodes{});  // the leader is still writing it
   nodes_[0]->Wrote(100);
   leader_ = 1;
   EXPECT_EQ(Owing(), Nodes{});
 }
 
 TEST_F(SnapshotDuties, AreMadeUpForOnceByTheNextLeader) {
-  nodes_.erase(0);  // dies, and still leads
+  nodes_.erase(0);  // the node dies, and is still the leader
   for (int64_t iteration : {100, 200, 300}) FallDue(iteration);
   EXPECT_EQ(Owing(), Nodes{});
   leader_ = 1;
-  EXPECT_TRUE(nodes_[1]->Owes());  // at once
+  EXPECT_TRUE(nodes_[1]->Owes());  // immediately
   EXPECT_EQ(Owing(), Nodes{1});
   EXPECT_EQ(nodes_[1]->owed(), 300);
   nodes_[1]->Opened(347);
@@ -94,12 +94,12 @@ TEST_F(SnapshotDuties, AreMadeUpForWhereTheLeaderDiesBeforeItHasWritten) {
   leader_ = 1;
   EXPECT_EQ(Owing(), Nodes{1});
   nodes_[1]->Opened(207);
-  nodes_.erase(1);  // dies in turn
+  nodes_.erase(1);  // this node dies as well
   leader_ = 2;
   EXPECT_EQ(Owing(), Nodes{2});
 }
 
-// What it has said before it died is forgotten when it starts anew.
+// A restart discards the node's message; the other nodes remember that the snapshot was written.
 TEST_F(SnapshotDuties, RememberThatOneWasWritten) {
   FallDue(100);
   nodes_[0]->Wrote(100);

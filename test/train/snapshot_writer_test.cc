@@ -31,15 +31,15 @@ class SnapshotWriters : public testing::Test {
   bool Exists(int64_t iteration, const std::string& ending = ".caffemodel") const {
     return FileExists(Path(iteration, ending));
   }
-  // A folder stands where the file is to be.
+  // A directory occupies the path of the file.
   void Block(const std::string& path) { MakeDirectories(path + "/in the way"); }
   static void Unblock(const std::string& path) { std::filesystem::remove_all(path); }
-  // `seconds` later.
+  // Polls `seconds` later.
   void Poll(int64_t seconds) {
     clock_.AdvanceNs(seconds * kS);
     writer_.Poll();
   }
-  // Notes the pauses.
+  // Records the pauses.
   auto Pause(int most) {
     return [this, most](int ms) {
       pauses_.push_back(ms);
@@ -49,7 +49,7 @@ class SnapshotWriters : public testing::Test {
 
   TempDir folder_;
   ManualClock clock_;
-  std::vector<int64_t> wrote_;  // models of these iterations
+  std::vector<int64_t> wrote_;  // iterations of the models written
   std::vector<int> pauses_;
   SnapshotWriter writer_{folder_ / "run", "b", &clock_,
                          [this](int64_t iteration) { wrote_.push_back(iteration); }};
@@ -83,7 +83,7 @@ TEST_F(SnapshotWriters, TryAgainLaterAndLater) {
   Poll(pause_s);
   EXPECT_TRUE(Exists(5) && Exists(5, ".solverstate") && Exists(5, ".b.solverstate"));
   EXPECT_EQ(wrote_, std::vector<int64_t>{5});
-  // From here on it is as at first.
+  // From here on, the state is as at the start.
   Block(Path(7));
   writer_.Write(Of(7));
   Unblock(Path(7));
@@ -124,11 +124,11 @@ TEST_F(SnapshotWriters, TryTheLastOneSeveralTimesAndThenSayWhy) {
   EXPECT_EQ(pauses_, (std::vector<int>{1000, 2000, 4000}));
   EXPECT_EQ(writer_.failures(), 4u);
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-    EXPECT_EQ(entry.path().string(), Path(9));  // nothing but what was in the way
+    EXPECT_EQ(entry.path().string(), Path(9));  // only the blocking directory
   }
   pauses_.clear();
   EXPECT_CONTAINS(ErrorOf([&] { writer_.Finish(9, Of(9), Pause(1)); }), Path(9));
-  EXPECT_EQ(pauses_, (std::vector<int>{1000, 2000}));  // told to stop in the second
+  EXPECT_EQ(pauses_, (std::vector<int>{1000, 2000}));  // stopped during the second pause
 }
 
 TEST_F(SnapshotWriters, FinishWithALastOneThatIsWrittenInTheEnd) {
@@ -140,12 +140,12 @@ TEST_F(SnapshotWriters, FinishWithALastOneThatIsWrittenInTheEnd) {
   EXPECT_TRUE(Exists(9) && Exists(9, ".solverstate") && Exists(9, ".b.solverstate"));
 }
 
-// The schedule may have a snapshot at the very end, which solvers write.
+// The schedule may end with a periodic snapshot, which a solver writes.
 TEST_F(SnapshotWriters, TakeOneThatIsKeptForTheLastIfItIs) {
   Block(Path(9));
   writer_.Write(Of(9));
   EXPECT_CONTAINS(ErrorOf([&] { writer_.Finish(9, std::nullopt, Pause(0)); }), Path(9));
-  writer_.Finish(9, std::nullopt, Pause(0));  // nothing is kept any more
+  writer_.Finish(9, std::nullopt, Pause(0));  // no snapshot is kept any more
 }
 
 TEST_F(SnapshotWriters, DoNotFailForOneThatIsOlderThanTheLast) {

@@ -1,4 +1,4 @@
-// What the fields of a solver file do to a run.
+// Effects of the fields of a solver file on a run.
 #include <cmath>
 
 #include "test/train/train_support.h"
@@ -24,7 +24,7 @@ TEST(SolverFields, IterSizeEqualsABiggerBatch) {
   EXPECT_LT(expected.at(14), 0.7 * expected.at(0));
 }
 
-// What dropout drops in a pass is what it drops in an iteration of that number.
+// The dropout mask of a pass equals that of an iteration with the same number.
 TEST(SolverFields, EveryPassHasRandomNumbersOfItsOwn) {
   Workspace work;
   SmallNet net = work.Net();
@@ -128,8 +128,8 @@ TEST(SolverFields, SeveralTestNetsAreTestedInOrder) {
 }
 
 TEST(SolverFields, EverySourceOfALayerIsTrainedOn) {
-  // Two classes in each database: a net that saw one of them alone cannot tell
-  // the other two apart.
+  // Each database has two classes: a net trained on one alone cannot tell the classes of the other
+  // apart.
   Workspace work;
   Images first, second;
   first.classes = second.classes = 2;
@@ -146,7 +146,7 @@ TEST(SolverFields, EverySourceOfALayerIsTrainedOn) {
 }
 
 TEST(SolverFields, AShardIsThePartOfTheRecordsThatItSays) {
-  // Records alternate between two classes: each shard shows one class only.
+  // Records alternate between two classes, so each shard has one class only.
   Images images;
   images.classes = 2;
   Workspace work(images);
@@ -158,8 +158,8 @@ TEST(SolverFields, AShardIsThePartOfTheRecordsThatItSays) {
     const Outcome outcome =
         RunNamed(work, name, Workspace::Tested(Workspace::Solver(30), 30), options);
     EXPECT_EQ(StateOf(work, name, 30).stream(0).records(), 32u);
-    EXPECT_LT(outcome.result.loss, 0.1);              // of its class
-    EXPECT_EQ(outcome.FinalOutput("accuracy"), 0.5);  // of the whole test set
+    EXPECT_LT(outcome.result.loss, 0.1);              // on its own class
+    EXPECT_EQ(outcome.FinalOutput("accuracy"), 0.5);  // on the whole test set
   }
 }
 

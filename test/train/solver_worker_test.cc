@@ -5,7 +5,7 @@
 namespace millrace::test {
 namespace {
 
-// Every look at it takes a millisecond; the fourth, a second.
+// Advances by 1 ms at each reading, and by 1 s at the fourth.
 class TickingClock : public Clock {
  public:
   int64_t NowNs() const override { return now_ns_ += ++looks_ == 4 ? 1'000'000'000 : 1'000'000; }
@@ -14,7 +14,7 @@ class TickingClock : public Clock {
   mutable int64_t now_ns_ = 0, looks_ = 0;
 };
 
-// What other nodes are told of at the end of a run, so that they wait for it.
+// At the end of a run, other nodes receive this duration to bound their wait.
 TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   Workspace work;
   TrainOptions options;
@@ -41,7 +41,7 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   EXPECT_EQ(worker.longest_ns(), 0);
   worker.Run();
   EXPECT_EQ(weights->clock().claimed(), 5);
-  // Looked at when each begins and ends: the second one ended with the fourth look.
+  // Each iteration reads the clock at its begin and end: the fourth reading ends the second one.
   EXPECT_EQ(worker.longest_ns(), 1'000'000'000);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// 2 s for an exchange.
+// An exchange takes 2 s.
 const ExpectedSegment kSlow{"lan", 2, 1000, 2, 0.25, "max_mbps"};
 
 TEST(StartCheck, SaysHowLongAnExchangeTakes) {
@@ -29,11 +29,11 @@ TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
   StartCheck check({kSlow});
   EXPECT_EQ(check.Judge(2, 39, 10, 1'000'000), Lines{});
   EXPECT_EQ(check.Judge(2, 400, 0.5, 1'000'000), Lines{});
-  // 10 a second here, so 20 of both nodes.
+  // 10 iterations per second on this node, so 20 on both nodes.
   EXPECT_EQ(check.Judge(2, 40, 4, 1'000'000),
             Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
                   "progress is damped"});
-  EXPECT_EQ(check.Judge(2, 80, 8, 1), Lines{});  // once
+  EXPECT_EQ(check.Judge(2, 80, 8, 1), Lines{});  // reported only once
 }
 
 TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
@@ -43,7 +43,7 @@ TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
 }
 
 TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
-  // 20 iterations a second of both: 8 s are 160 iterations.
+  // 20 iterations per second on both nodes: 8 s are 160 iterations.
   EXPECT_NO_THROW(StartCheck({kSlow}).Judge(1, 100, 10, 161));
   try {
     StartCheck({kSlow}).Judge(1, 100, 10, 159);

@@ -15,12 +15,12 @@ namespace {
 using State = TerminationDetector::State;
 using FinalSnapshotOwner = TerminationDetector::FinalSnapshotOwner;
 
-// Nodes whose gossip messages everybody has at once, and whose segments a test moves by hand.
+// Nodes that exchange gossip at once, and whose segments the test controls.
 class TerminationDetectors : public testing::Test {
  protected:
   static constexpr size_t kNodes = 4;
 
-  // The solvers of `node` have ended; its segments join it with `neighbours`.
+  // The solvers of `node` have ended; its segments connect it with `neighbours`.
   void End(NodeId node, std::set<NodeId> neighbours) {
     neighbours_[node] = std::move(neighbours);
     TerminationPeers peers;
@@ -46,7 +46,7 @@ class TerminationDetectors : public testing::Test {
     weights_[node] = weight;
     ++merges_[node];
   }
-  // `ms` later.
+  // Polls `ms` later.
   State Look(NodeId node, int64_t ms = 30) {
     clock_.AdvanceNs(ms * 1'000'000);
     return nodes_[node]->Look();
@@ -54,7 +54,7 @@ class TerminationDetectors : public testing::Test {
 
   int64_t GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells = true);
 
-  // `node`, which leads or not, was stopped.
+  // Polls a stopped `node`.
   FinalSnapshotOwner LookStopped(NodeId node, bool is_leader = false, bool ended = true) {
     clock_.AdvanceNs(30'000'000);
     return nodes_[node]->LookStopped(is_leader, ended);
@@ -119,7 +119,7 @@ TEST_F(TerminationDetectors, WaitForThoseThatOthersHear) {
   End(0, {1});
   End(1, {0, 2});
   Look(1);
-  EXPECT_EQ(Look(0), State::kTraining);  // for 2, beyond 1
+  EXPECT_EQ(Look(0), State::kTraining);  // waits for 2, which only 1 reaches
   End(2, {1});
   weights_[2] = 1;
   Look(2);
@@ -135,8 +135,8 @@ TEST_F(TerminationDetectors, WaitForNobodyWhoIsNotHeard) {
   End(2, {1, 3});
   weights_[2] = 1;
   for (NodeId node : {0, 1, 2}) Look(node);
-  EXPECT_EQ(Look(0), State::kTraining);  // for 3, beyond 2
-  neighbours_[1].erase(2);               // is dead
+  EXPECT_EQ(Look(0), State::kTraining);  // waits for 3, which only 2 reaches
+  neighbours_[1].erase(2);               // 2 is dead
   Look(1);
   EXPECT_EQ(Look(0), State::kQuiescent);
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1}));
@@ -173,8 +173,8 @@ TEST_F(TerminationDetectors, GiveUpOnLongLastIterations) {
   EXPECT_EQ(Look(0), State::kDiverged);
 }
 
-// Node 1 is in an iteration of which it has had one before that took `longest_ms`; node 0 has
-// ended. Returns after how many ms, in steps of a second, node 0 gives up.
+// Node 0 has ended. Node 1 runs an iteration; its longest one so far took `longest_ms`. Returns the
+// time in ms, in steps of 1 s, until node 0 gives up.
 int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
   clock_.AdvanceNs(1'000'000'000);
   for (NodeId node : {0, 1}) End(node, {0, 1});
@@ -190,11 +190,11 @@ int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms,
 
 TEST_F(TerminationDetectors, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
   EXPECT_EQ(GivesUpAfterMs(50'000, 10), 150'000);
-  EXPECT_EQ(GivesUpAfterMs(10, 50'000), 150'000);  // this is the slower one
+  EXPECT_EQ(GivesUpAfterMs(10, 50'000), 150'000);  // node 0 is the slower one
   EXPECT_EQ(GivesUpAfterMs(10, 10), 30'000);
-  // It may be in its first.
+  // Node 1 may be in its first iteration.
   EXPECT_EQ(GivesUpAfterMs(0, 50'000, false), 150'000);
-  // Whatever a node says of itself.
+  // A reported duration is capped.
   EXPECT_EQ(GivesUpAfterMs(INT64_MAX / 1'000'000, 10),
             TerminationDetector::kMostTrainNs / 1'000'000);
 }
@@ -225,7 +225,7 @@ TEST_F(TerminationDetectors, FlushWhatIsLeftOnceAllHaveEnded) {
   EXPECT_EQ(flushed_, (std::set<NodeId>{0, 1}));
 }
 
-// A master keeps the sign of a zero that was loaded, its workers do not.
+// A master keeps the sign of a loaded zero; its workers do not.
 TEST_F(TerminationDetectors, ComeWhereZerosDifferInTheirSign) {
   weights_[0] = -0.0f;
   weights_[1] = 0.0f;
@@ -265,15 +265,15 @@ TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   said_.clear();
   EXPECT_EQ(LookStopped(1, true),
-            FinalSnapshotOwner::kNobody);  // the others go on, for all it knows
+            FinalSnapshotOwner::kNobody);  // it has to assume that the others continue
   EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kNobody);
   EXPECT_EQ(LookStopped(2, false, false), FinalSnapshotOwner::kOther);
   EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kOther);
   EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kThis);
   nodes_[1]->SayGone();
   EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kOther);
-  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kThis);  // nobody leads: the lowest
-  neighbours_[2].erase(0);                               // is dead
+  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kThis);  // without a leader, the lowest node saves
+  neighbours_[2].erase(0);                               // 0 is dead
   neighbours_[2].erase(1);
   EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kThis);
 }
@@ -282,7 +282,7 @@ TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAno
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
   EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kOther);
-  neighbours_[1].erase(0);  // has died; what 2 says is older
+  neighbours_[1].erase(0);  // 0 has died; the message of 2 is older
   EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kThis);
 }
 

@@ -1,4 +1,4 @@
-// Whole runs in this process, and what they left behind.
+// Complete training runs in this process, and their results.
 #ifndef MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
 #define MILLRACE_TEST_TRAIN_TRAIN_SUPPORT_H_
 
@@ -19,7 +19,7 @@ struct Outcome {
   TrainResult result;
   std::vector<MetricsRow> rows;
 
-  // Loss as displayed, by iteration. Fails the test if one is there twice.
+  // Displayed losses by iteration. Fails the test if an iteration occurs twice.
   std::map<int64_t, double> Losses() const {
     std::map<int64_t, double> losses;
     for (const MetricsRow& row : rows) {
@@ -29,7 +29,7 @@ struct Outcome {
     }
     return losses;
   }
-  // Iterations at which test net `net` was tested, in the order of the rows.
+  // Iterations at which test net `net` was evaluated, in the order of the rows.
   std::vector<int64_t> Tests(int net = 0) const {
     std::vector<int64_t> iterations;
     for (const MetricsRow& row : rows) {
@@ -37,7 +37,7 @@ struct Outcome {
     }
     return iterations;
   }
-  // An output of test net 0 at the end.
+  // Final value of an output of test net 0.
   double FinalOutput(const std::string& name) const {
     for (const OutputMean& output : result.tests.at(0).outputs) {
       if (output.name == name) return output.mean;
@@ -46,7 +46,7 @@ struct Outcome {
   }
 };
 
-// Trains NAME with its metrics in NAME.jsonl.
+// Trains `solver` under `name`, with metrics in NAME.jsonl.
 inline Outcome RunNamed(const Workspace& work, const std::string& name,
                         const caffe::SolverParameter& solver, TrainOptions options = {}) {
   options.solver_file = work.Write(name, solver);
@@ -67,7 +67,7 @@ inline std::string ModelFile(const Workspace& work, const std::string& name, int
   return ReadFile(work.Snapshot(name, iteration) + ".caffemodel");
 }
 
-// The state without the path of its model, in which two runs differ.
+// Solver state without the path of its model, which differs between runs.
 inline caffe::SolverState StateOf(const Workspace& work, const std::string& name,
                                   int64_t iteration) {
   caffe::SolverState state = LoadResumePoint(work.Snapshot(name, iteration) + ".solverstate").state;
@@ -75,7 +75,7 @@ inline caffe::SolverState StateOf(const Workspace& work, const std::string& name
   return state;
 }
 
-// All weights of a model, in the order of the file.
+// All weights of a model, in file order.
 inline std::vector<float> WeightsOf(const caffe::NetParameter& model) {
   std::vector<float> weights;
   for (const caffe::LayerParameter& layer : model.layer()) {

@@ -14,7 +14,7 @@ TEST(CompletionQueue, FramesAreDoneWithWhenTheirTransmissionsAre) {
   CompletionQueue queue(4);
   EXPECT_EQ(queue.Finish(0), 0u);
   queue.Accept(1);
-  queue.Accept(1);  // went nowhere itself, but may not overtake the first
+  queue.Accept(1);  // needs no transmission of its own, but cannot complete before the first
   queue.Accept(4);  // three copies
   EXPECT_EQ(queue.Finish(0), 0u);
   EXPECT_EQ(queue.Finish(1), 2u);
@@ -28,7 +28,7 @@ TEST(CompletionQueue, ManyFramesAreGivenBackLateButNeverEarlyOrNotAtAll) {
   Rng rng(test::Seed(), {1});
   for (const size_t entries : {1, 2, 8, 64}) {
     CompletionQueue queue(entries);
-    std::vector<uint64_t> needs;  // of each frame
+    std::vector<uint64_t> needs;  // transmissions that each frame needs
     uint64_t sent = 0, finished = 0, done = 0;
     for (int step = 0; step < 5000; ++step) {
       if (rng.Below(2) == 0) {

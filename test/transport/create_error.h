@@ -1,4 +1,4 @@
-// What transports say of settings that they refuse.
+// Error texts of transports that refuse their settings.
 #ifndef MILLRACE_TEST_TRANSPORT_CREATE_ERROR_H_
 #define MILLRACE_TEST_TRANSPORT_CREATE_ERROR_H_
 
@@ -12,7 +12,7 @@
 
 namespace millrace::test {
 
-// Fails the test unless it is one line.
+// The error of creating this transport; fails the test unless it is one line.
 inline std::string CreateError(const TransportConfig& config) {
   const std::string error = ErrorOf([&] { TransportRegistry::Get().Create(config); });
   EXPECT_EQ(error.find('\n'), std::string::npos);
@@ -21,8 +21,8 @@ inline std::string CreateError(const TransportConfig& config) {
 
 using OptionTexts = std::map<std::string, std::string>;
 
-// Of node 0 with these options, and of `usual` those that they leave out. Fails the test
-// unless it begins with the transport's name.
+// The error for node 0 with these options; options that are missing are taken from `usual`. Fails
+// the test unless the text begins with the transport's name.
 inline std::string OptionError(const std::string& transport, OptionTexts options,
                                const OptionTexts& usual) {
   options.insert(usual.begin(), usual.end());

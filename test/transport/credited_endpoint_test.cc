@@ -12,10 +12,10 @@
 namespace millrace {
 namespace {
 
-// A link to nowhere, whose queue takes so many frames.
+// A link without a network, whose queue accepts `room` frames.
 class FullLink : public DatagramLink {
  public:
-  // What came through, by peer; `runs`: how often it went on to another peer.
+  // Frames that were accepted, by peer; `runs` counts the changes from one peer to another.
   struct Passed {
     size_t room = 0;
     std::map<size_t, std::vector<std::string>> frames;
@@ -109,9 +109,9 @@ TEST_F(FannedOut, FramesThatSomePeersHaveReachTheOthersWhenThereIsRoom) {
   const SendResult sent = endpoint_->Send(Frames());
   EXPECT_EQ(sent.accepted, kFrames);
   EXPECT_EQ(sent.status, SendStatus::kAccepted);
-  // They are the caller's again.
+  // The caller owns the frames' memory again.
   for (std::string& text : texts_) text.assign(text.size(), 'x');
-  EXPECT_EQ(endpoint_->Send(Frames()).accepted, 0u);  // not before the others
+  EXPECT_EQ(endpoint_->Send(Frames()).accepted, 0u);  // not before the earlier frames
   passed_.room = 9;
   EXPECT_EQ(endpoint_->Send(Frames()).status, SendStatus::kBusy);
   passed_.room = 1000;

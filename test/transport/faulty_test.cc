@@ -1,4 +1,4 @@
-// What is particular to the faulty decorator: determinism, bounds, options.
+// Properties specific to the faulty decorator: determinism, bounds, options.
 #include "transport/faulty/transport.h"
 
 #include <functional>
@@ -40,7 +40,7 @@ struct Pair {
 
   ManualClock clock;
   std::unique_ptr<FaultyTransport> a, b;
-  std::string log;  // all that was delivered, in order
+  std::string log;  // all frames delivered, in order
 };
 
 std::string LogOf(uint64_t seed) {
@@ -71,7 +71,8 @@ TEST(Faulty, OneFaultDoesNotChangeWhereAnotherStrikes) {
       {&FaultRates::corrupt, &FaultDecision::corrupt},
       {&FaultRates::truncate, &FaultDecision::truncate}};
   FaultPlan plan;
-  FaultRates others;  // all before: nothing is left to corrupt of what was truncated to nothing
+  FaultRates others;  // with all earlier faults; truncation is last, since an empty frame has no
+                      // byte to corrupt
   for (const auto& [rate, strikes] : faults) {
     others.*rate = 0.5;
     FaultRates alone;

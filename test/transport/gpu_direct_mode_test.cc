@@ -1,4 +1,4 @@
-// Which way a GPU's memory goes to a network device, by what attempts come to.
+// Which path connects GPU memory to a network device, by the results of the probes.
 #include "transport/gpu_direct_mode.h"
 
 #include "base/error.h"

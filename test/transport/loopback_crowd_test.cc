@@ -1,5 +1,5 @@
-// Many nodes of one hub at once: several threads copy into the same queue, and their
-// multicasts compete for room in all of them.
+// Many nodes of one hub at once: several threads copy into the same queue, and their multicasts
+// compete for room in all queues.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int kNodes = 4;
-constexpr uint64_t kEach = 5'000;  // frames that a node sends: every fourth to all
+constexpr uint64_t kEach = 5'000;  // frames sent by each node; every fourth is a multicast
 
 struct Message {
   uint64_t sender = 0, number = 0, check = 0;
@@ -27,7 +27,7 @@ NodeId Target(uint64_t sender, uint64_t number) {
   return static_cast<NodeId>((sender + 1 + number % (kNodes - 1)) % kNodes);
 }
 
-// What `to` gets of all others.
+// Number of frames that node `to` receives from all others.
 uint64_t Expected(uint64_t to) {
   uint64_t count = 0;
   for (uint64_t sender = 0; sender < kNodes; ++sender) {
@@ -65,7 +65,7 @@ class Crowd {
   bool in_order() const { return in_order_; }
 
  private:
-  // Each sender's frames come intact, once, and in the order in which it sent them.
+  // Each sender's frames arrive intact, once, and in the order sent.
   bool Take(uint64_t self) {
     InFrame frames[16];
     const size_t count = transport_->Receive(frames);

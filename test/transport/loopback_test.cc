@@ -1,4 +1,4 @@
-// What is particular to the loopback hub, and the registry that makes it.
+// Properties specific to the loopback hub, and the registry that creates it.
 #include "transport/loopback/transport.h"
 
 #include "test/transport/create_error.h"
@@ -107,7 +107,7 @@ TEST(TransportRegistry, MakesEndpointsOfANamedHub) {
 }
 
 TEST(TransportRegistry, BadConfigurationIsOneLineNamingTheOption) {
-  // What follows depends on the build.
+  // The rest of the list depends on the build.
   EXPECT_CONTAINS(
       CreateError({"carrier_pigeon", 0, {}}),
       "unknown transport carrier_pigeon: expected one of faulty, loopback, packet, udp");

@@ -1,4 +1,4 @@
-// How long a sender waits for room where frames, credits and probes are lost alike.
+// How long a sender waits for credit when frames, credits and probes are all subject to loss.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace millrace::test {
 namespace {
 
-// When the sender asks for the nth time, after it was refused (docs/transport.md).
+// When the sender sends its nth probe, relative to the refusal (docs/transport.md).
 int64_t ProbeNs(uint64_t number) {
   int64_t at_ns = 0;
   for (int64_t interval_ns = 2 * kMs; number > 0; --number) {
@@ -18,7 +18,7 @@ int64_t ProbeNs(uint64_t number) {
   return at_ns;
 }
 
-// Room comes with the first probe that gets through and whose answer does, or earlier.
+// Credit arrives with the first probe that is delivered and answered, or earlier.
 TEST(LossyControl, ASenderWaitsNoLongerThanUntilTheFirstProbeThatIsAnswered) {
   for (const double loss : {0.01, 0.1, 0.4, 0.6}) {
     for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -28,14 +28,14 @@ TEST(LossyControl, ASenderWaitsNoLongerThanUntilTheFirstProbeThatIsAnswered) {
         ends.Send(1000);
         const int64_t refused_ns = ends.clock.NowNs();
         ends.SenderWaits();
-        // The sender's datagrams but frames are probes.
+        // All datagrams of the sender that are not frames are probes.
         const uint64_t before = ends.wire.control_posted[0];
         do {
           ends.Receive();
           if (ends.SenderWaits()) break;
           ends.clock.AdvanceNs(kMs);
         } while (ends.clock.NowNs() < refused_ns + 3'600'000 * kMs);
-        // Each of them is an attempt, and none is made twice as late as it has to be.
+        // Each probe is one attempt, and no probe is late by a factor of two.
         const uint64_t probes = ends.wire.control_posted[0] - before;
         ASSERT_LE(ends.clock.NowNs() - refused_ns, ProbeNs(probes) + 2 * kMs)
             << "loss " << loss << ", seed " << seed << ", round " << round;
@@ -70,7 +70,7 @@ TEST(LossyControl, EitherEndMayStartAnewWhateverIsLost) {
   }
 }
 
-// It is asked who it is, and answers without being asked again.
+// The receiver asks the sender for its session, and the sender replies without a further request.
 TEST(LossyControl, ASenderThatStartsAnewIsBelievedAtOnce) {
   TwoEnds ends;
   for (int ms = 0; ms < 10; ++ms) ends.Step(8);
@@ -84,7 +84,7 @@ TEST(LossyControl, ASenderThatStartsAnewIsBelievedAtOnce) {
   EXPECT_GE(ends.accepted, before + 4 * TwoEnds::kWindow);
 }
 
-// What it has got of the frames that were under way when it fell silent, only it knows.
+// Only the peer knows which of the frames in flight it received before it became unresponsive.
 TEST(LossyControl, APeerThatIsHeardAgainIsAskedAtOnce) {
   TwoEnds ends(1, 0, TwoEnds::kWindow, 100 * kMs);
   const auto say = [&ends] {
@@ -119,7 +119,7 @@ TEST(LossyControl, ACreditThatFoundNoRoomIsSentOnceThereIsSome) {
   EXPECT_TRUE(ends.SenderWaits());
 }
 
-// A probe that was sent while frames waited in the batch would say that these are lost.
+// A probe that overtook frames still waiting in the batch would declare them lost.
 TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
   TwoEnds ends;
   uint32_t last = 0;
@@ -139,7 +139,7 @@ TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
   const std::array<std::byte, 16> bytes{};
   const std::vector<OutFrame> frames(TwoEnds::kWindow + 1, OutFrame{1, {}, bytes});
   for (int i = 0; i < 50; ++i) {
-    // What the receiver asks is read in the middle of a batch, when there is no more room.
+    // The receiver's challenge is read in the middle of a batch, when the window is used up.
     ends.end(0).Send(frames);
     ends.Receive();
     ends.SenderWaits();
@@ -148,7 +148,7 @@ TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
   EXPECT_GE(probes, 50u);
 }
 
-// A host that sends more than this node reads does not keep a call from returning.
+// A host that sends more than this node can read does not keep a call from returning.
 TEST(LossyControl, ACallEndsHoweverMuchArrives) {
   TwoEnds ends;
   ends.Send(1000);

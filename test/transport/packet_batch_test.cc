@@ -1,4 +1,4 @@
-// Ethernet frames as they are written and read, over a pair of sockets that need no privilege.
+// Encoding and parsing of Ethernet frames, over a pair of sockets that need no privilege.
 #include "transport/packet/batch.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ bool Parse(std::span<const std::byte> packet, Read* read) {
   return ParsePacket(packet, &read->ethernet, &read->prefix, &read->datagram);
 }
 
-// Short frames are padded by the device.
+// Devices pad short frames.
 TEST(PacketWire, PaddingIsNoPartOfAFrame) {
   std::vector<std::byte> packet(60, std::byte{0xee});
   const PacketHead head = HeadOf(7, 3);
@@ -59,7 +59,7 @@ class PacketBatchTest : public testing::Test {
     const auto bytes = std::as_bytes(std::span(payloads_[i].data(), kBytes));
     batch->Add(HeadOf(static_cast<uint32_t>(i), kBytes), {0, bytes.first(16), bytes.subspan(16)});
   }
-  // Those that have come, which must be whole.
+  // Receives the frames that have arrived; they must be complete.
   void Receive() {
     std::vector<std::byte> packet(2 * kBytes);
     for (ssize_t got; (got = recv(receiver_.get(), packet.data(), packet.size(), 0)) >= 0;) {

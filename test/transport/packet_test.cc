@@ -1,4 +1,4 @@
-// What the packet transport says of options, which needs no privilege.
+// Error texts of the packet transport for bad options; needs no privilege.
 #include "transport/packet/transport.h"
 
 #include "test/transport/create_error.h"
@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-// The loopback device is refused where nothing else is wrong.
+// Without any other error, the loopback device is refused.
 std::string PacketError(const OptionTexts& options) {
   return OptionError("packet", options, {{"interface", "lo"}, {"peers", "1=02:00:00:00:00:01"}});
 }

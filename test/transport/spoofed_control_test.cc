@@ -1,5 +1,5 @@
-// What a host can do to two nodes that forges datagrams of one of them. Blind: it sees nothing
-// of what they send. On the path: it sees all of it. docs/transport.md has the table.
+// Effects of datagrams that a host forges in the name of one of two nodes. A blind spoofer sees no
+// traffic; a spoofer on the path sees all of it. docs/transport.md has the table.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace millrace::test {
 namespace {
 
-// After forged datagrams have stopped, a sender that was stopped by them goes on within its
-// longest interval of probes and two round trips (of a step each).
+// Bound on the time that a sender needs to resume after forged datagrams have stopped it: the
+// longest probe interval and two round trips (one step each).
 constexpr int64_t kRecoveryNs = 100 * kMs + 2 * kMs;
 constexpr size_t kFramesInStep = 20;
 
-// Whatever a host says that knows nothing: any numbers.
+// A datagram of a host without any knowledge: random numbers.
 Datagram AnyDatagram(Rng* rng) {
   Datagram datagram;
   datagram.kind = static_cast<DatagramKind>(rng->Below(3));
@@ -36,7 +36,8 @@ TEST(BlindSpoofer, StopsNoStream) {
   TwoEnds ends;
   Rng rng(1, {});
   for (int ms = 0; ms < 2000; ++ms) {
-    // From before the two have met; before what the sender says, and behind it.
+    // Forged datagrams arrive before the session is established, and before and after the sender's
+    // own.
     const auto forge = [&] {
       for (int i = 0; i < 5; ++i) {
         Datagram probe = AnyDatagram(&rng);
@@ -60,7 +61,7 @@ TEST(BlindSpoofer, MakesNoSenderOverrunItsReceiver) {
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   const size_t before = ends.Send(1000);
   EXPECT_LE(before, TwoEnds::kWindow);
-  // For every tag that there is.
+  // One forged credit for every possible tag.
   Rng rng(2, {});
   for (uint32_t tag = 0; tag < 65536; ++tag) {
     Datagram credit = AnyDatagram(&rng);
@@ -93,7 +94,7 @@ TEST(BlindSpoofer, KeepsNoDeadPeerAlive) {
   EXPECT_LT(waited_ms, 2200) << "silence_ms is 2000";
 }
 
-// One forged datagram makes nodes send one of the same length at most, and keep nothing.
+// A forged datagram causes at most one datagram of the same length in reply, and no state.
 TEST(BlindSpoofer, IsAnsweredByOneDatagramAtMost) {
   TwoEnds ends;
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
@@ -110,9 +111,9 @@ TEST(BlindSpoofer, IsAnsweredByOneDatagramAtMost) {
   EXPECT_LE(ends.wire.posted[0] + ends.wire.posted[1] - before, kForged / 2);
 }
 
-// Frames are authenticated by who receives them, so anyone may send some; of those with the
-// right tag (one of 65,536) and a number within reach, credits may say too much until the next
-// probe.
+// Authenticating frames is up to the receiver's caller, so anyone may send some. A forged frame
+// with the right tag (one of 65,536) and a number within reach can make credits too large until the
+// next probe.
 TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe) {
   TwoEnds ends;
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
@@ -134,9 +135,9 @@ TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe)
   }
 }
 
-// What one who listens knows.
+// State known to an eavesdropper.
 struct OnFrame {
-  ControlMessage credit, probe;  // the last ones
+  ControlMessage credit, probe;  // the last ones seen
   uint32_t sent = 0;
   uint16_t tag = 0;
 
@@ -198,7 +199,7 @@ std::vector<Forgery> Forgeries() {
 
 class SpooferOnThePath : public testing::TestWithParam<Forgery> {};
 
-// For as long as it goes on, it may stop the stream, as one who drops packets could.
+// While it goes on, the attack may stop the stream, as an attacker that drops packets could.
 TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
   TwoEnds ends;
   OnFrame heard;
@@ -208,7 +209,7 @@ TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
     for (int i = 0; i < 3; ++i) ends.wire.Forge(GetParam().to, GetParam().make(heard));
     ends.Step(kFramesInStep);
   }
-  // Those that are still under way.
+  // Processes the datagrams still in flight.
   ends.Receive();
   ends.SenderWaits();
   const int64_t stopped_ns = ends.clock.NowNs();
@@ -220,7 +221,7 @@ TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
   }
   EXPECT_GE(first_ns, 0) << "it is stopped for ever";
   EXPECT_LE(first_ns, kRecoveryNs);
-  // From then on as fast as ever, and nothing is lost.
+  // From then on the stream has its full rate, and nothing is lost.
   EXPECT_GE(ends.accepted - accepted, 880 * kFramesInStep);
   EXPECT_LE(ends.accepted - accepted, ends.received - received + TwoEnds::kWindow);
   EXPECT_EQ(ends.Overruns(), overruns);
@@ -252,7 +253,7 @@ TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
   EXPECT_LE(ms, 2000 + 100 + 2);
 }
 
-// Any mixture of what is true and what is not.
+// Any mixture of true and false values.
 TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     TwoEnds ends(seed, 0.05);

@@ -10,7 +10,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr uint64_t kSession = 0x123456789abc004d;
 constexpr uint16_t kTag = TagOf(kSession);
 
-// All the room there is; the last number used.
+// Uses up the window; returns the last number taken.
 uint32_t TakeAll(SendWindow* window) {
   while (window->Room() > 0) window->Take();
   return window->sent();
@@ -72,8 +72,8 @@ TEST(StreamWindow, LaterFramesMakeUpForLostOnesAndAProbeForTheLast) {
   EXPECT_EQ(receiver.freed(), 8u);
 }
 
-// Frames 1 to 4 fill the window, the number of one of them is damaged: what is confirmed
-// then was never sent, whether it lies far ahead or within the next window.
+// Frames 1 to 4 fill the window, and the number of one of them is damaged. The credit then covers a
+// frame that was never sent, whether its number is far ahead or within the next window.
 TEST(StreamWindow, AProbeSetsANumberRightThatWasDamagedOnItsWay) {
   for (const uint32_t damaged : {5u, 8u, 3u + (1u << 24), 3u + (1u << 31)}) {
     SendWindow sender(4, 1000 * kMs);

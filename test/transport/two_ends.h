@@ -1,5 +1,6 @@
-// Two windowed endpoints and the network between them: no sockets, threads or real time, one
-// step is a millisecond. The network loses datagrams by a seed, and takes in forged ones.
+// Two credited endpoints and the network between them, without sockets, threads or real time: one
+// step is a millisecond. The network loses datagrams at random, from a seed, and accepts forged
+// ones.
 #ifndef MILLRACE_TEST_TRANSPORT_TWO_ENDS_H_
 #define MILLRACE_TEST_TRANSPORT_TWO_ENDS_H_
 
@@ -20,15 +21,15 @@ namespace millrace::test {
 
 inline constexpr int64_t kMs = 1'000'000;
 
-// What is under way between nodes 0 and 1, and what has been.
+// Datagrams in flight between nodes 0 and 1, and counters.
 struct Wire {
   struct Letter {
-    Datagram datagram;  // its bytes are `memory`
+    Datagram datagram;  // its bytes refer to `memory`
     std::vector<uint64_t> memory;
     size_t bytes = 0;
   };
 
-  // From node `from` to the other one.
+  // From node `from` to the other node.
   void Post(size_t from, const Datagram& datagram, const OutFrame& frame = {}) {
     ++posted[from];
     if (datagram.kind != DatagramKind::kFrame) ++control_posted[from];
@@ -36,7 +37,7 @@ struct Wire {
     if (cut || rng.Uniform() < loss) return;
     Forge(1 - from, datagram, frame);
   }
-  // As if from the other one.
+  // Delivers a datagram to node `to` as if the other node had sent it.
   void Forge(size_t to, const Datagram& datagram, const OutFrame& frame = {}) {
     Letter letter = {datagram, std::vector<uint64_t>(frame.bytes() / 8 + 1), frame.bytes()};
     frame.CopyTo(reinterpret_cast<std::byte*>(letter.memory.data()));
@@ -46,10 +47,10 @@ struct Wire {
   Rng rng{1, {}};
   double loss = 0;
   bool cut = false;
-  bool full = false;                                       // there is no room for credits
-  std::function<void(size_t from, const Datagram&)> seen;  // by one who listens
-  std::array<std::deque<Letter>, 2> mail;                  // to each
-  std::array<uint64_t, 2> posted{}, control_posted{};      // by each
+  bool full = false;                                       // SendCredit fails for lack of room
+  std::function<void(size_t from, const Datagram&)> seen;  // called for each datagram posted
+  std::array<std::deque<Letter>, 2> mail;                  // by receiver
+  std::array<uint64_t, 2> posted{}, control_posted{};      // by sender
 };
 
 class WireLink : public DatagramLink {
@@ -127,7 +128,7 @@ class TwoEnds {
     for (size_t node : {0, 1}) Start(node);
   }
 
-  // Anew, if it was there already.
+  // Starts the node, or restarts it with a new endpoint.
   void Start(size_t node) {
     CreditedPlan plan;
     plan.info.name = "wire";
@@ -136,14 +137,14 @@ class TwoEnds {
     plan.info.max_frame_bytes = 64;
     plan.info.copies = true;
     plan.window_frames = window_;
-    plan.inbox_frames = window_;  // what a window is for
+    plan.inbox_frames = window_;  // the size of a window
     plan.silence_ns = silence_ns_;
     plan.clock = &clock;
     ends_[node] = std::make_unique<CreditedEndpoint>(std::make_unique<WireLink>(&wire, node), plan);
   }
   CreditedEndpoint& end(size_t node) { return *ends_[node]; }
 
-  // How many of `most` frames node 0 accepts.
+  // Offers up to `most` frames at node 0; returns how many it accepts.
   size_t Send(size_t most) {
     const std::array<std::byte, 16> bytes{};
     const OutFrame frame = {1, {}, bytes};
@@ -152,9 +153,9 @@ class TwoEnds {
     accepted += count;
     return count;
   }
-  // Whether there is room, after a look.
+  // Lets node 0 process its datagrams; returns whether it may send.
   bool SenderWaits() { return end(0).Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable; }
-  // Takes what has come to node 1, and gives the buffers back.
+  // Receives the frames that have arrived at node 1 and releases their buffers.
   void Receive() {
     std::array<InFrame, 16> frames;
     while (const size_t count = end(1).Receive(frames)) {

@@ -1,4 +1,4 @@
-// Which drops of a UDP socket are counted as checksum errors.
+// Which drops of a UDP socket count as checksum errors.
 #include "transport/udp/checksum_errors.h"
 
 #include <arpa/inet.h>
@@ -43,18 +43,18 @@ TEST(UdpChecksumErrors, DropsAreToldApart) {
   EXPECT_EQ(judge.Judge(3, {13, 20}), 3u);   // all of them
   EXPECT_EQ(judge.Judge(4, {13, 24}), 0u);   // none
   EXPECT_EQ(judge.Judge(5, {15, 27}), 2u);   // some
-  EXPECT_EQ(judge.Judge(64, {18, 28}), 3u);  // one that had no room was of many segments
-  EXPECT_EQ(judge.Judge(2, {25, 30}), 0u);   // no room; the errors are another socket's
+  EXPECT_EQ(judge.Judge(64, {18, 28}), 3u);  // one drop for lack of room had many segments
+  EXPECT_EQ(judge.Judge(2, {25, 30}), 0u);  // no room; the checksum errors belong to another socket
 }
 
-// The kernel tells of a socket's drops later than of all.
+// The kernel reports a socket's drops later than those of the namespace.
 TEST(UdpChecksumErrors, DropsThatAreToldLaterAreToldApartAsWell) {
   UdpDropJudge judge({0, 0});
   EXPECT_EQ(judge.Judge(1, {3, 0}), 1u);
   EXPECT_EQ(judge.Judge(2, {3, 0}), 2u);
   EXPECT_EQ(judge.Judge(1, {3, 4}), 0u);
   EXPECT_EQ(judge.Judge(3, {3, 4}), 0u);
-  // What is left of another socket's does not stay for ever.
+  // Unexplained errors of another socket expire.
   EXPECT_EQ(judge.Judge(1, {50, 5}), 0u);
   EXPECT_EQ(judge.Judge(1, {50, 6}), 0u);
   EXPECT_EQ(judge.Judge(1, {50, 6}), 0u);
@@ -91,10 +91,10 @@ TEST(Udp, DatagramsWithWrongChecksumsAreCountedAsSuch) {
   options.node = 0;
   options.peers = {{1, peer.local().Text()}};
   auto endpoint = ConnectUdp(std::move(socket), options);
-  // Of those of 76 bytes or less the kernel finds it before it looks for a socket.
+  // For datagrams of 76 bytes or less the kernel checks the sum before it looks up the socket.
   for (int i = 0; i < 5; ++i) raw.Send(Numbered(1, 1000), 0x1234);
   EXPECT_TRUE(Drain(endpoint.get()).empty());
-  // The kernel says how many it dropped along with what comes afterwards.
+  // The kernel reports its drops together with datagrams that arrive later.
   options.node = 1;
   options.peers = {{0, address.Text()}};
   auto sender = ConnectUdp(std::move(peer), options);

@@ -1,5 +1,5 @@
-// What is particular to the UDP transport: its options, its windows over real
-// sockets, and what it does about datagrams that no endpoint sends.
+// Properties specific to the UDP transport: options, windows over real sockets, and the handling of
+// malformed datagrams.
 #include "transport/udp/transport.h"
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ std::string UdpError(const OptionTexts& options) {
   return OptionError("udp", options, {{"address", "127.0.0.1:0"}, {"peers", "1=127.0.0.1:9"}});
 }
 
-// Two endpoints and what is between them.
+// Two connected endpoints.
 Group Pair(const UdpOptions& options, const UdpSocketOptions& socket = {.address = "127.0.0.1:0"}) {
   return ConnectUdpGroup(
       2, [&](int) { return UdpSocket(socket); }, options);
@@ -49,7 +49,7 @@ struct WithPlainPeer {
   void SendCredit(uint64_t stream, uint32_t freed, uint32_t window) {
     SendControl(DatagramKind::kCredit, {freed, 5, stream, window});
   }
-  // The next datagram that came, without its bytes; kind 15 if there is none.
+  // The next datagram received, without its bytes; kind 15 if there is none.
   Datagram Next() {
     Datagram datagram;
     Bytes bytes(65536);
@@ -148,14 +148,14 @@ TEST(Udp, WhatNoEndpointSendsIsDroppedAndCounted) {
   const std::vector<Bytes> bad = {
       {},
       with(unchanged, 7),
-      with(unchanged, 20),                                               // no multiple of 8
-      with([](UdpPrefix* prefix) { prefix->magic ^= 1; }, 16),           // not ours
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x30; }, 16),  // no such kind
+      with(unchanged, 20),                                               // not a multiple of 8
+      with([](UdpPrefix* prefix) { prefix->magic ^= 1; }, 16),           // bad magic
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x30; }, 16),  // unknown kind
       with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x08; }, 16),  // too much padding
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x01; }, 8),   // more than there is
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x10; }, 8),   // a credit cut short
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 16),  // a probe cut short
-      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 40),  // and one too long
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x01; }, 8),   // more padding than bytes
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x10; }, 8),   // a truncated credit
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 16),  // a truncated probe
+      with([](UdpPrefix* prefix) { prefix->kind_and_pad = 0x20; }, 40),  // a probe that is too long
   };
   for (const Bytes& datagram : bad) pair.SendToEndpoint(datagram);
   EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
@@ -176,7 +176,7 @@ TEST(Udp, ADatagramLongerThanABufferIsDroppedAndCounted) {
   EXPECT_EQ(pair.endpoint->counters().dropped(DropReason::kMalformed), 1u);
 }
 
-// With segmentation they are one message, which the receiving kernel keeps together.
+// With segmentation offload they are one message, which the receiving kernel keeps together.
 TEST(Udp, FramesThatTravelTogetherArriveOneByOne) {
   Group group = Pair({});
   std::vector<Bytes> messages;
@@ -205,19 +205,19 @@ TEST(Udp, AReceiverThatDoesNotReadStopsItsSenderAndLosesNothing) {
 TEST(Udp, WhatTheKernelDropsIsCounted) {
   UdpOptions options;
   options.max_frame_bytes = 1024;
-  options.window_frames = 100'000;  // far more than there is room for
+  options.window_frames = 100'000;  // far above the capacity
   options.silence_ms = 3'600'000;
   UdpSocketOptions socket = {.address = "127.0.0.1:0", .receive_buffer_bytes = 16384};
   socket.gso = socket.gro = false;
   Group group = Pair(options, socket);
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(0, 1024)));
   Collect(group[1].get(), 1);
-  // The last of what is not a frame: the sender proves its session.
+  // Lets the sender prove its session, the last control message.
   group[0]->Wait(INT64_MIN, WaitFor::kReceive);
   EXPECT_TRUE(Drain(group[1].get()).empty());
   uint64_t sent = 1 + SendUntilBusy(group[0].get(), 1, Numbered(1, 1024), 500);
   Drain(group[1].get());
-  // The kernel says how many it dropped along with what comes afterwards.
+  // The kernel reports its drops together with datagrams that arrive later.
   ASSERT_TRUE(SendBytes(group[0].get(), 1, Numbered(2, 1024)));
   ++sent;
   Collect(group[1].get(), 1);
@@ -241,7 +241,7 @@ TEST(Udp, ALostCreditIsAskedFor) {
     EXPECT_EQ(frame.kind, DatagramKind::kFrame);
     EXPECT_EQ(frame.sequence, number);
   }
-  // The credit for them is lost. Time passes, in Wait alone.
+  // The credit for them is lost. The time advances in Wait only.
   const auto wait = [&] {
     return pair.endpoint->Wait(clock.NowNs(), WaitFor::kReceiveOrSend).sendable;
   };
@@ -270,7 +270,8 @@ TEST(Udp, ALostWindowOfFramesIsMadeUpForByAnAnswer) {
   EXPECT_EQ(credit.sequence, 8u);
   EXPECT_EQ(credit.control.echo, 9u);
   EXPECT_EQ(credit.control.window, 8u);
-  // Its session is known now, and proven; another has to prove that it hears this endpoint.
+  // The session is known and proven now. A different session must prove that it receives this
+  // endpoint's datagrams.
   pair.SendControl(DatagramKind::kProbe, {8, 9, credit.control.session, 0});
   pair.SendControl(DatagramKind::kProbe, {3, 10, 0, 0});
   EXPECT_TRUE(Drain(pair.endpoint.get()).empty());
@@ -334,8 +335,7 @@ TEST(Udp, ANodeThatComesBackIsSentTo) {
 TEST(Udp, FramesGoOutOneByOneWhereSegmentationFails) {
   UdpSocket sender({.address = "127.0.0.1:0"}), receiver({.address = "127.0.0.1:0"});
   if (!sender.gso()) GTEST_SKIP() << "this kernel has no UDP_SEGMENT";
-  // Without checksums the kernel refuses to segment (EIO), as it does on a path whose
-  // device cannot.
+  // Without checksums the kernel refuses to segment (EIO), as on a path whose device cannot.
   const int on = 1;
   ASSERT_EQ(setsockopt(sender.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof(on)), 0);
   UdpOptions options;
@@ -346,7 +346,7 @@ TEST(Udp, FramesGoOutOneByOneWhereSegmentationFails) {
   options.node = 1;
   options.peers = {{0, addresses[0]}};
   auto b = ConnectUdp(std::move(receiver), options);
-  // The first one is too short to go with those behind it, and has left when these fail.
+  // The first frame is too short to share a message with the others, and is sent before they fail.
   std::vector<Bytes> messages = {Numbered(0)};
   while (messages.size() < 20) messages.push_back(Numbered(messages.size(), 1000));
   std::vector<OutFrame> batch;
@@ -361,7 +361,7 @@ TEST(Udp, FramesGoOutOneByOneWhereSegmentationFails) {
 TEST(Udp, AFrameThatTheKernelWillNotSendIsDroppedAndCounted) {
   UdpOptions options;
   UdpSocket socket({.address = "127.0.0.1:0"});
-  // Shut for sending.
+  // Shut down for sending.
   ASSERT_TRUE(shutdown(socket.fd(), SHUT_WR) == 0 || errno == ENOTCONN);
   options.peers = {{1, "127.0.0.1:9"}};
   auto endpoint = ConnectUdp(std::move(socket), options);

@@ -1,4 +1,4 @@
-// What the verbs transport says of options, which needs no device.
+// Error texts of the verbs transport for bad options; needs no device.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -68,7 +68,7 @@ TEST(IterationClock, StartsAtTheIterationOfASnapshot) {
   EXPECT_EQ(clock.global(), 5001);
 }
 
-// The schedule of all machines together: each number is used once, here or elsewhere.
+// Common schedule of all machines: each number is used exactly once, here or on another machine.
 TEST(IterationClock, LeavesOutTheNumbersThatOtherMachinesHaveUsed) {
   IterationClock clock;
   const int slot = clock.RegisterSolver();

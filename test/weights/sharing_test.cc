@@ -1,4 +1,4 @@
-// Real processes on one weight buffer.
+// Several real processes share one weight buffer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST(SharedWeights, AreExchangedWhileNoOtherProcessUpdatesThem) {
   child.Continue();
   child.AwaitReport();
   EXPECT_FALSE(exchange.TryLock(buffer->data() + 150, 16));
-  child.Kill();  // in the middle of an update
+  child.Kill();  // during an update
   EXPECT_TRUE(exchange.TryLock(buffer->data() + 150, 16));
 }
 
@@ -102,7 +102,7 @@ TEST(SharedWeights, AreTrainedOnWhenAnExchangeDiesWithItsRange) {
   child.AwaitReport();
   EXPECT_FALSE(solver.TryLock(buffer->data() + 100, 100));
   child.Kill();
-  solver.Lock(buffer->data() + 100, 100);  // would wait for ever
+  solver.Lock(buffer->data() + 100, 100);  // would otherwise block forever
   solver.Unlock();
 }
 
@@ -116,7 +116,7 @@ TEST(SharedWeights, SurviveTheDeathOfATrainerAndReuseItsPlaces) {
       const int slot = joined->clock().RegisterSolver();
       joined->clock().Claim(100);
       joined->clock().Done(slot);
-      joined->clock().Claim(100);  // never done
+      joined->clock().Claim(100);  // this iteration is never completed
       self.Report(static_cast<char>(slot));
       self.AwaitParent();
       return 0;
@@ -128,9 +128,9 @@ TEST(SharedWeights, SurviveTheDeathOfATrainerAndReuseItsPlaces) {
   EXPECT_EQ(buffer->Processes().size(), 1u);
   EXPECT_EQ(buffer->clock().global(), 1);
   EXPECT_EQ(buffer->clock().Claim(100), 2);
-  EXPECT_EQ(buffer->clock().global(), 1);  // the lost iteration stays lost
+  EXPECT_EQ(buffer->clock().global(), 1);  // the lost iteration is not repeated
 
-  // As many newcomers as there are places, the dead process's among them.
+  // Newcomers fill all remaining process slots, including that of the dead process.
   std::vector<std::unique_ptr<WeightBuffer>> newcomers;
   for (int i = 1; i < kMaxProcesses; ++i) {
     newcomers.push_back(WeightBuffer::JoinTraining(name, SmallLayout()));
@@ -186,10 +186,10 @@ TEST(SharedWeights, ShowAReaderProcessWhatIsTrained) {
   Child reader([&](Child& self) {
     auto attached = WeightBuffer::AttachReader(name, nullptr);
     self.Report();
-    self.AwaitParent();  // the trainer writes
+    self.AwaitParent();  // the trainer writes weights
     if (attached->data()[0] != 2) return 1;
     self.Report();
-    self.AwaitParent();  // the trainer leaves
+    self.AwaitParent();  // the trainer detaches
     return attached->data()[0] == 2 ? 0 : 2;
   });
   reader.AwaitReport();
@@ -208,7 +208,7 @@ TEST(SharedWeights, StayInPlaceWhenAForkedChildEnds) {
   ShmName name;
   auto buffer = CreateFilled(name, 1);
   Child child([&](Child&) {
-    buffer.reset();  // the parent's attachment, inherited
+    buffer.reset();  // the parent's attachment, inherited by the fork
     return 0;
   });
   EXPECT_EQ(child.Wait(), 0);
@@ -216,8 +216,8 @@ TEST(SharedWeights, StayInPlaceWhenAForkedChildEnds) {
   EXPECT_EQ(buffer->Processes().size(), 1u);
 }
 
-// Runs `count` processes up to a common start; returns what each reports then.
-// They end together.
+// Releases `count` processes from a common start and returns their reports. All of them end
+// together.
 std::multiset<char> ReportsOf(int count, const std::function<void(Child&)>& prepare,
                               const std::function<char(Child&)>& race) {
   std::vector<std::unique_ptr<Child>> children;
@@ -243,7 +243,7 @@ std::multiset<char> ReportsOf(int count, const std::function<void(Child&)>& prep
 TEST(SharedWeights, AreCreatedByExactlyOneOfEightProcesses) {
   for (int round = 0; round < 10; ++round) {
     ShmName name;
-    std::unique_ptr<WeightBuffer> buffer;  // each child's own after the fork
+    std::unique_ptr<WeightBuffer> buffer;  // each child has its own after the fork
     const auto reports = ReportsOf(
         8, [](Child&) {},
         [&](Child&) -> char {
@@ -256,7 +256,7 @@ TEST(SharedWeights, AreCreatedByExactlyOneOfEightProcesses) {
           return buffer->data()[0] == 42 ? 'j' : '?';
         });
     EXPECT_EQ(reports, (std::multiset<char>{'c', 'j', 'j', 'j', 'j', 'j', 'j', 'j'}));
-    // The children _exit without leaving, as if killed.
+    // The children call _exit without detaching, as if killed.
     EXPECT_CONTAINS(test::ErrorOf([&] { WeightBuffer::JoinTraining(name, SmallLayout()); }),
                     "was left by a run that ended");
   }

@@ -1,4 +1,4 @@
-// The tables of docs/shm.md against the structures of the program.
+// Checks the tables of docs/shm.md against the program's structures.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -25,8 +25,8 @@ std::ostream& operator<<(std::ostream& out, const Place& place) {
 
 using Table = std::map<std::string, Place>;
 
-// The tables below the headings of the page, in order; rows whose length is a
-// formula have 0 bytes.
+// The tables of the page with their headings, in order. A row whose length is a formula has 0
+// bytes.
 std::vector<Table> DocumentedTables() {
   std::vector<Table> tables;
   std::istringstream page(ReadFile("docs/shm.md"));
@@ -39,7 +39,7 @@ std::vector<Table> DocumentedTables() {
     if (!inside) {
       tables.emplace_back();
       inside = true;
-      continue;  // the table's head
+      continue;  // the header row
     }
     std::istringstream cells(line.substr(1));
     std::string offset, bytes, field;

@@ -1,5 +1,5 @@
-// What the tests of shared weights need: names of their own under /dev/shm, and
-// child processes that go step by step.
+// Helpers for the tests of shared weights: unique names under /dev/shm, and child processes that
+// proceed step by step.
 #ifndef MILLRACE_TEST_WEIGHTS_SHM_SUPPORT_H_
 #define MILLRACE_TEST_WEIGHTS_SHM_SUPPORT_H_
 
@@ -19,7 +19,7 @@
 
 namespace millrace::test {
 
-// A name that no other test uses; the file is removed at the end of scope.
+// A name that no other test uses. The file is removed at the end of the scope.
 class ShmName {
  public:
   ShmName() {
@@ -32,7 +32,7 @@ class ShmName {
   std::string path() const { return "/dev/shm/" + name_; }
   bool exists() const { return FileExists(path()); }
 
-  // Overwrites bytes of the file.
+  // Overwrites bytes of the file at `offset`.
   template <typename T>
   void Poke(size_t offset, const T& value) const {
     const int fd = open(path().c_str(), O_WRONLY | O_CLOEXEC);
@@ -45,8 +45,8 @@ class ShmName {
   std::string name_;
 };
 
-// A forked process that runs `body` and exits with what it returns (70 after an
-// exception). It is killed at the end of scope, and when its parent dies.
+// A forked process that runs `body` and exits with its result (70 after an exception). It is killed
+// at the end of the scope, and when its parent dies.
 class Child {
  public:
   explicit Child(const std::function<int(Child&)>& body) {
@@ -72,19 +72,19 @@ class Child {
 
   int pid() const { return pid_; }
 
-  // In the child: says that a step is done, with one byte of news; waits for the
-  // parent's word.
+  // For the child: Report signals the end of a step with one byte of data; AwaitParent blocks until
+  // the parent calls Continue.
   void Report(char news = '.') { EXPECT_EQ(write(up_[1], &news, 1), 1); }
   void AwaitParent() { ReadByte(down_[0]); }
 
-  // In the parent.
+  // For the parent.
   char AwaitReport() { return ReadByte(up_[0]); }
   void Continue() { EXPECT_EQ(write(down_[1], ".", 1), 1); }
   void Kill() {
     kill(pid_, SIGKILL);
     Wait();
   }
-  // Exit status, or 128 + signal.
+  // Returns the exit status, or 128 + the signal number.
   int Wait() {
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
@@ -110,7 +110,7 @@ inline ParamLayout SmallLayout() {
   return layout;
 }
 
-// A buffer whose weights are all `value`, published.
+// A published buffer whose weights are all `value`.
 inline std::unique_ptr<WeightBuffer> CreateFilled(const std::string& name, float value) {
   auto buffer = WeightBuffer::JoinTraining(name, SmallLayout());
   EXPECT_TRUE(buffer->created());
@@ -119,7 +119,7 @@ inline std::unique_ptr<WeightBuffer> CreateFilled(const std::string& name, float
   return buffer;
 }
 
-// What a process that was killed while training leaves behind; returns its pid.
+// Leaves the file of a process that was killed while training. Returns its pid.
 inline int LeaveStale(const std::string& name, bool published = true) {
   Child child([&](Child& self) {
     auto buffer = WeightBuffer::JoinTraining(name, SmallLayout());

@@ -81,7 +81,7 @@ TEST(WeightBuffer, LargerThanTheAddressSpaceIsRefused) {
   EXPECT_CONTAINS(ErrorOf([&] { WeightBuffer::CreatePrivate(layout); }), "out of memory");
 }
 
-// ---- A file: what everybody sees ----
+// ---- Shared files ----
 
 TEST(WeightBuffer, ShowsTheCreatorsWeightsAndClockToWhoeverJoins) {
   ShmName name;
@@ -118,7 +118,7 @@ TEST(WeightBuffer, GivesSolversOfTwoAttachmentsDifferentCounters) {
   const int first = one->clock().RegisterSolver(), second = two->clock().RegisterSolver();
   EXPECT_NE(first, second);
   two->clock().Done(second);
-  two.reset();  // frees its counter, and keeps the count
+  two.reset();  // releases its counter but keeps the count
   EXPECT_EQ(one->clock().RegisterSolver(), second);
   EXPECT_EQ(one->clock().global(), 1);
 }
@@ -131,7 +131,7 @@ TEST(WeightBuffer, RemovesItsFileWhenTheLastTrainerLeaves) {
   one.reset();
   EXPECT_TRUE(name.exists());
   EXPECT_TRUE(two->StopTraining());
-  EXPECT_TRUE(two->StopTraining());  // asked again, the same answer
+  EXPECT_TRUE(two->StopTraining());  // a second call gives the same result
   EXPECT_TRUE(name.exists());
   two.reset();
   EXPECT_FALSE(name.exists());
@@ -333,8 +333,8 @@ TEST(WeightBuffer, OfAnotherUserIsRefused) {
   EXPECT_CONTAINS(JoinError(name), "belongs to user 12345, and this process runs as user 0");
 }
 
-// Such a file need not be of a run: another user may have given a file of this one that
-// everybody may write a second name.
+// Such a file does not necessarily belong to a run: another user may have hard-linked a
+// world-writable file of this user to the name.
 TEST(WeightBuffer, ThatOtherUsersMayWriteIsRefused) {
   ShmName name;
   auto buffer = CreateFilled(name, 0);

@@ -1,5 +1,5 @@
-// Put before the C library (LD_PRELOAD): the program's wall clock is CLOCK_SHIFT_SECONDS off.
-// Its other clocks, and the machine's, are as they were.
+// LD_PRELOAD library that shifts the program's wall clock by CLOCK_SHIFT_SECONDS. The program's
+// other clocks and the system clock are unchanged.
 #include <dlfcn.h>
 #include <sys/time.h>
 #include <time.h>

@@ -15,7 +15,7 @@ namespace {
 
 using enum FaultKind;
 
-constexpr int kForgedAtOnce = 5;  // in each poll, while hostile frames are sent
+constexpr int kForgedAtOnce = 5;  // forged frames per Poll
 
 bool IsForgery(FaultKind kind) { return kind >= kRandomFrames; }
 
@@ -95,7 +95,7 @@ std::vector<int> FaultInjector::ProcessesOf(const Fault& fault) const {
   return nodes;
 }
 
-// The run itself has to stay: some other node that is in sync, and not far behind.
+// The run must survive: requires another node that is in sync and not far behind.
 bool FaultInjector::MayDisturb(const std::vector<int>& disturbed) const {
   if (disturbed.empty()) return false;
   int64_t most = 0;
@@ -153,7 +153,7 @@ void FaultInjector::Revert(const Fault& fault) {
   } else if (fault.kind == kFreezeShort || fault.kind == kFreezeLong) {
     nodes_[static_cast<size_t>(fault.first)]->Signal(SIGCONT);
   } else if (fault.kind == kRateLimit) {
-    // Two limits of one node may overlap: the first that ends takes away both.
+    // Two rate limits of one node may overlap: the first one that ends removes both.
     network_.Run(network_.bridge(),
                  {"sh", "-c", StrCat("tc qdisc del dev port", fault.first, " root; true")});
   } else if (fault.kind == kLinkDown) {
@@ -195,7 +195,7 @@ bool FaultInjector::IsOnLink(const Fault& fault, int from, int to) {
       return ((fault.group >> from ^ fault.group >> to) & 1) != 0;
     case kIsolate:
       return from == fault.first || to == fault.first;
-    default:  // what arrives at one node, or everywhere
+    default:  // faults on frames received by one node, or by all nodes
       return fault.first < 0 || to == fault.first;
   }
 }

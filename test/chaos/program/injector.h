@@ -1,4 +1,4 @@
-// Does to a cluster what a fault plan says, and takes it back.
+// Applies the faults of a fault plan to a cluster and reverts them.
 #ifndef MILLRACE_TEST_CHAOS_PROGRAM_INJECTOR_H_
 #define MILLRACE_TEST_CHAOS_PROGRAM_INJECTOR_H_
 
@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-// By kind.
+// Counts by FaultKind.
 struct FaultCounts {
   std::array<int, kFaultKinds> injected{}, skipped{};
 };
@@ -23,21 +23,23 @@ struct FaultCounts {
 // Not thread-safe.
 class FaultInjector {
  public:
-  // All of these outlive it. `snapshots`: a folder for each node, a small file system of its own
-  // each; none: there is no fault of full disks. `log`: a line for each fault.
+  // The caller keeps all arguments alive longer than the injector. `snapshots`: one directory per
+  // node, each a small file system of its own; if empty, kDiskFull cannot be injected. `log`
+  // receives one line per fault.
   FaultInjector(const Network& network, BadSwitch* bad,
                 std::vector<std::unique_ptr<ChaosNode>>* nodes, std::vector<std::string> snapshots,
                 std::ostream* log);
 
-  // A fault is skipped if no node in good order would be left, or its node is not there.
+  // Skips the fault if no healthy node would remain, if a node that it disturbs is down or frozen,
+  // or if a full disk cannot be emulated.
   void Begin(const Fault& fault, double now);
-  // Ends those whose end has come; all of them if `now` is negative. Starts processes that are
-  // to run and have ended.
+  // Reverts the faults that are due to end, or all faults if `now` is negative. Restarts processes
+  // that should run and have exited.
   void EndDue(double now);
-  // To be called often: hostile frames are sent, and what had to stop is started again.
+  // Sends forged frames and restarts processes. Call it often.
   void Poll();
 
-  // The node's process has ended by itself: it is started again, but not onto a full disk.
+  // The node's process has exited by itself: restarts it, unless its disk is full.
   void Lost(int node);
   bool DiskIsFull(int node) const;
   const FaultCounts& counts() const { return counts_; }
@@ -47,7 +49,7 @@ class FaultInjector {
 
   bool MayDisturb(const std::vector<int>& disturbed) const;
   std::vector<int> ProcessesOf(const Fault& fault) const;
-  // False: it cannot be done.
+  // Returns false if the fault cannot be applied.
   bool Apply(const Fault& fault);
   bool ApplyToProcesses(const Fault& fault, const std::vector<int>& disturbed);
   void Revert(const Fault& fault);
@@ -64,9 +66,9 @@ class FaultInjector {
   Nodes& nodes_;
   const std::vector<std::string> snapshots_;
   std::ostream& log_;
-  std::vector<Fault> active_;         // kKillLeader with the node that led
+  std::vector<Fault> active_;         // kKillLeader with the node that was the leader
   std::vector<bool> down_, wanted_;   // by node
-  std::vector<int64_t> clock_shift_;  // of the next start
+  std::vector<int64_t> clock_shift_;  // for the next start
   FaultCounts counts_;
 };
 

@@ -1,10 +1,10 @@
-// Chaos runs: trains clusters of machines in miniature, injects every kind of fault at random
-// moments, alone and overlapping, and looks whether all is as it should be in the end.
+// Chaos runs: trains clusters in network namespaces, injects every kind of fault at random moments,
+// alone and overlapping, and checks the final state.
 //
-//   MINUTES=30   how long all runs take together, about
-//   SEED=n       the same faults at the same moments again; default: another one each time
+//   MINUTES=30   approximate duration of all runs together
+//   SEED=n       repeats the faults of that seed; default: a new seed each time
 //   ONLY=NAME    one of the runs: udp, packet, udp-key or packet-key
-//   EXCEPT="..." kinds of faults that are left out, by their names in the last table
+//   EXCEPT="..." kinds of faults to leave out, by their names in the last table
 //
 // Needs root, and the program and the library that `make chaos` builds.
 #include <glog/logging.h>
@@ -43,16 +43,17 @@ constexpr std::array<Mode, 4> kModes = {{{"udp", "udp", false},
                                          {"udp-key", "udp", true},
                                          {"packet-key", "packet", true}}};
 
-// Chance is 0.1. A run may fall behind the undisturbed one by as much as its last faults cost.
+// Chance is 0.1. Accuracy may fall below that of the undisturbed run by the cost of the last
+// faults.
 constexpr double kLeastAccuracy = 0.65, kLessThanUndisturbed = 0.06;
 constexpr int64_t kUndisturbedIterations = 1500;
 constexpr double kLeastMinutes = 1;
-// Of a run's time, what is not for faults: its start and its end.
+// Part of a run's time without faults: startup and shutdown.
 constexpr double kForEndSeconds = 12;
-// At full speed, after the faults: a tenth of the run, within these bounds; all but the last few of
-// them are for nodes to come together, one that was just killed included.
+// Seconds at full speed after the faults: a tenth of the run, within these bounds. All but the last
+// kAfterOneView seconds are for nodes to join one view, including a node that was just killed.
 constexpr double kLeastAfterFaults = 16, kMostAfterFaults = 40, kAfterOneView = 6;
-// Of all: the undisturbed run.
+// Part of the total time for the undisturbed run.
 constexpr double kUndisturbedSeconds = 10;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -117,13 +118,13 @@ class Chaos {
     if (!only_.empty() && !known) {
       throw Error("ONLY=", only_, ": expected udp, packet, udp-key or packet-key");
     }
-    // File systems that are mounted here are seen by this process and its children only.
+    // Only this process and its children see file systems that are mounted here.
     if (unshare(CLONE_NEWNS) == 0 &&
         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
       MakeDirectories(folder_ + "/disks");
       snapshots_ = folder_ + "/disks";
     }
-    // The network is not to be what is slow; nodes get back what they had.
+    // The network must not be the bottleneck; the nodes get their usual priority back.
     setpriority(PRIO_PROCESS, 0, -11);
   }
 
@@ -173,7 +174,7 @@ class Chaos {
     return (60 * minutes_ - kUndisturbedSeconds) / static_cast<double>(kModes.size());
   }
 
-  // A function of the settings alone, whatever the runs before it have taken.
+  // Depends on the settings only, not on the duration of earlier runs.
   PlanOptions PlanOf(size_t index, int planned_before) const {
     Rng rng(seed_, {0x40de, index});
     PlanOptions plan;
@@ -193,11 +194,11 @@ class Chaos {
     options.without = without_;
     options.fault_seconds = plan.seconds;
     options.rate = rate_;
-    // As far as the nodes come while faults slow them down, and then some more.
+    // Iterations that the nodes make while faults slow them down, plus those after the faults.
     const double after = std::clamp(SecondsOfARun() / 10, kLeastAfterFaults, kMostAfterFaults);
     options.max_iter = static_cast<int64_t>(rate_ * (plan.seconds + after));
     options.reserve_seconds = after - kAfterOneView;
-    // About every three seconds, so that a full disk matters.
+    // About one snapshot every three seconds, so that a full disk has an effect.
     options.snapshot_interval = std::max<int64_t>(100, static_cast<int64_t>(3 * rate_));
     options.least_accuracy = least_accuracy_;
     const TrainingResult result = Train(mode.name, options);
@@ -257,7 +258,7 @@ class Chaos {
     std::fflush(stdout);
   }
 
-  // Children of this process; the networks and file systems end with it and them.
+  // Children of this process; the networks and file systems end with all of these processes.
   static int ProcessesLeft() {
     int left = 0;
     while (waitpid(-1, nullptr, WNOHANG) == 0) {

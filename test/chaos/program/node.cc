@@ -21,8 +21,8 @@
 namespace millrace::test {
 namespace {
 
-// A process that lived this many looks has shown whether its memory grows: its second half may
-// take more than its first by this factor and this much.
+// Memory growth is checked once a process has this many samples. The maximum of the second half may
+// exceed that of the first half by this factor plus this constant.
 constexpr size_t kLooksToJudge = 600;
 constexpr double kGrowthFactor = 1.25, kGrowthMib = 24;
 
@@ -54,7 +54,7 @@ ChaosNode::~ChaosNode() {
   RemoveSharedMemory(last_pid_);
 }
 
-// Only of processes that have ended; those that end well leave nothing.
+// Only for processes that have exited; a process that exits cleanly leaves no files.
 void ChaosNode::RemoveSharedMemory(pid_t pid) const {
   std::error_code ignored;
   std::filesystem::remove(ShmPath(shm_), ignored);
@@ -71,7 +71,8 @@ void ChaosNode::Start(int64_t clock_shift) {
       << "== start " << ++starts_ << " of node " << name_ << "\n";
   log_begin_ = std::filesystem::file_size(log_path());
   network_.Inside(machine_, [&] {
-    // A signal that is sent before the program watches for it must not be lost: it stays pending.
+    // A signal sent before the program installs its handlers must not be lost: blocked, it stays
+    // pending.
     sigset_t stops, before;
     sigemptyset(&stops);
     for (const int signal : {SIGINT, SIGTERM}) sigaddset(&stops, signal);
@@ -146,7 +147,7 @@ void ChaosNode::Ended() {
 
 void ChaosNode::JudgeMemory() {
   if (rss_mib_.size() < kLooksToJudge) return;
-  // The first tenth makes the net and joins.
+  // Skips the first tenth, in which the process builds the net and joins.
   const auto begin = rss_mib_.begin() + static_cast<std::ptrdiff_t>(rss_mib_.size() / 10);
   const auto middle = begin + (rss_mib_.end() - begin) / 2;
   const double first = *std::max_element(begin, middle);
@@ -165,7 +166,8 @@ void ChaosNode::Look(const std::vector<CounterFileReading>& counter_files) {
   if (running()) {
     const double rss = RssMib(pid_);
     most_rss_mib_ = std::max(most_rss_mib_, rss);
-    // One that waits for the weights of the run, however long, has allocated little.
+    // A node that still waits for the weights of the run has allocated little, so it is not
+    // sampled.
     if (view_.in_sync) rss_mib_.push_back(rss);
     // A frozen process may hold the lock that attaching takes.
     if (!replica_ && view_.members > 0 && !frozen_) Attach();
@@ -181,7 +183,7 @@ void ChaosNode::Attach() {
   try {
     replica_ = WeightBuffer::AttachReader(shm_, nullptr, wait);
   } catch (const Error&) {
-    // It has just ended.
+    // The process has just exited.
   }
 }
 

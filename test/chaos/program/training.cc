@@ -16,10 +16,10 @@ namespace millrace::test {
 namespace {
 
 constexpr char kNet[] = "test/chaos/fashion_net.prototxt";
-// Bounds for a machine that is busy with other things as well.
-constexpr double kViewSeconds = 90;    // to come together after the faults
-constexpr double kStillSeconds = 150;  // without an iteration, a node's end or the like
-constexpr double kStopSeconds = 60;    // from SIGTERM
+// Timeouts, generous enough for a machine that is busy with other work.
+constexpr double kViewSeconds = 90;    // to form one view after the faults
+constexpr double kStillSeconds = 150;  // without an iteration, a node's exit or other progress
+constexpr double kStopSeconds = 60;    // from SIGTERM to exit
 constexpr auto kStep = std::chrono::milliseconds(20);
 constexpr size_t kKeptSnapshots = 4;
 
@@ -181,7 +181,7 @@ void Training::JudgeEnd(size_t i, int status) {
     ended_[i] = true;
     return;
   }
-  // A full disk may end a node, if it says so.
+  // A node may exit because of a full disk if it logs the reason.
   if (status == 1 && node.Log().find("No space left on device") != std::string::npos) {
     ++result_.full_disk_ends;
   } else {
@@ -202,7 +202,7 @@ bool Training::InOneView() const {
   int64_t least = INT64_MAX;
   for (const auto& node : nodes_) {
     const NodeView& view = node->view();
-    // What a process shows that is about to end says nothing of the next one.
+    // The state of a process that is about to exit does not describe its successor.
     if (!node->running() || node->frozen() || node->ending()) return false;
     if (view.members != options_.nodes || !view.in_sync) return false;
     leaders += view.is_leader;
@@ -250,7 +250,7 @@ void Training::InjectFaults() {
     const double now = Now() - begin;
     injector_->EndDue(now);
     for (; next < plan.size() && plan[next].begin <= now; ++next) {
-      // A machine that stood still for longer has missed it.
+      // If this machine stalled past the end of the fault, the fault is skipped.
       if (now < plan[next].end) injector_->Begin(plan[next], now);
     }
     const bool enough = MostIterations() >= options_.max_iter - Reserve();
@@ -292,7 +292,7 @@ void Training::AwaitEnd() {
   for (auto& node : nodes_) node->Look({});
 }
 
-// The newest are kept; each has to be whole.
+// Keeps the newest snapshots; checks that each is complete.
 void Training::PruneSnapshots() {
   pruned_ = Now();
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -1,4 +1,4 @@
-// One training of a cluster under faults, and the verdict on it.
+// One training run of a cluster under faults, and the verdict on it.
 #ifndef MILLRACE_TEST_CHAOS_PROGRAM_TRAINING_H_
 #define MILLRACE_TEST_CHAOS_PROGRAM_TRAINING_H_
 
@@ -16,19 +16,20 @@
 namespace millrace::test {
 
 struct TrainingOptions {
-  std::string millrace;   // the program
-  std::string folder;     // for logs; made anew
-  std::string snapshots;  // a file system for each node goes below it; "": none can be made
+  std::string millrace;   // path of the program
+  std::string folder;     // for logs; recreated
+  std::string snapshots;  // parent of one file system per node; "" if none can be mounted
   uint64_t seed = 0;
   int nodes = 3;
   std::string transport = "udp";
   bool with_key = false;
   int64_t max_iter = 0;
   int64_t snapshot_interval = 0;
-  double rate = 0;  // iterations a second that may be expected; of this machine now
-  // Iterations that are left when the faults end, in seconds of the best speed.
+  double rate = 0;  // expected iterations per second on this machine at present
+  // Iterations left when the faults end, in seconds at the larger of `rate` and the highest rate
+  // seen.
   double reserve_seconds = 10;
-  double fault_seconds = 0;  // 0: it is not disturbed
+  double fault_seconds = 0;  // 0: no faults are injected
   int first_kind = 0;        // see PlanOptions
   uint32_t without = 0;
   double least_accuracy = 0;
@@ -39,12 +40,12 @@ struct TrainingResult {
   std::vector<std::string> failures;
   FaultCounts faults;
   int planned = 0;
-  double seconds = 0;      // until the last node has ended
-  double accuracy = 0;     // of the saved model, all test images
-  int64_t iterations = 0;  // that the nodes count in the end
-  double rate = 0;         // of these a second, after the faults
-  int starts = 0;          // of processes
-  int full_disk_ends = 0;  // of these, ended because there was no room for a snapshot
+  double seconds = 0;      // until the last node has exited
+  double accuracy = 0;     // of the saved model on all test images
+  int64_t iterations = 0;  // final count of the nodes
+  double rate = 0;         // iterations per second after the faults
+  int starts = 0;          // process starts
+  int full_disk_ends = 0;  // processes that exited because a snapshot found no space
   double most_rss_mib = 0;
   uint64_t lost = 0, damaged = 0, duplicated = 0, reordered = 0, too_long = 0, cut = 0, forged = 0;
 };
@@ -62,14 +63,15 @@ class Training {
 
   void WriteFiles();
   void MountSnapshots();
-  // Waits until all nodes are in one view; false, and a failure, if that takes too long.
+  // Waits until all nodes are in one view. Returns false if interrupted; also, with a failure
+  // recorded, on timeout or if a node ends first.
   bool AwaitOneView(const std::string& when);
   bool InOneView() const;
   void InjectFaults();
-  // Iterations that a run needs to have left for all nodes to come together before its end.
+  // Iterations that must be left for all nodes to join one view before the run ends.
   int64_t Reserve() const;
   void AwaitEnd();
-  // One step of waiting: reaps and looks. False if the training was interrupted.
+  // One polling step: reaps processes and reads their state. False if the run was interrupted.
   bool Step();
   void Reap();
   void JudgeEnd(size_t node, int status);
@@ -87,7 +89,7 @@ class Training {
   void Fail(const std::string& what);
   double Now() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   int64_t MostIterations() const;
-  // By how many iterations what a node knows of the others' may be behind on a busy machine.
+  // Bound on how far a node's count of the others' iterations may lag on a busy machine.
   int64_t UnderWay() const { return static_cast<int64_t>(30 + options_.rate / 4); }
   std::string SnapshotFolder(size_t node) const;
 
@@ -99,12 +101,13 @@ class Training {
   std::optional<FaultInjector> injector_;
   Clock::time_point begin_ = Clock::now();
   double pruned_ = 0;
-  double fastest_ = 0;            // iterations a second, at any time so far
-  double timed_ = 0;              // when they were counted last,
-  int64_t timed_iterations_ = 0;  // which were so many then
-  bool ending_ = false;           // faults are over: a node that ends has come to max_iter
+  double fastest_ = 0;            // highest rate so far, iterations per second
+  double timed_ = 0;              // time of the last count
+  int64_t timed_iterations_ = 0;  // iterations at that time
+  bool ending_ = false;           // faults are over: a node that exits has reached max_iter
   std::vector<bool> ended_;
-  // When all were in one view after the faults: by node, what they had done, and the run's count.
+  // State when all nodes were in one view after the faults: own iterations by node, and the run's
+  // iterations.
   std::vector<int64_t> own_then_;
   int64_t global_then_ = -1;
   double time_then_ = 0;

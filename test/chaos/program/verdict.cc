@@ -1,4 +1,4 @@
-// What has to be so when a training under faults has come to its end.
+// Conditions that must hold when a training run under faults has ended.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-// What no log may hold.
+// Text that no log may contain.
 constexpr const char* kBadLines[] = {"Check failed",     "AddressSanitizer",
                                      "ThreadSanitizer",  "LeakSanitizer",
                                      "runtime error:",   "*** SIG",
@@ -26,7 +26,7 @@ std::string LineWith(const std::string& text, const std::string& part) {
   return text.substr(begin, text.find('\n', at) - begin);
 }
 
-// Whether the model's weights are those of the replica: its arrays follow each other there.
+// Whether the model's weights equal the replica's; the replica stores the arrays in order.
 bool Holds(const std::vector<float>& replica, const caffe::NetParameter& model) {
   auto from = replica.begin();
   size_t arrays = 0;
@@ -43,8 +43,9 @@ bool Holds(const std::vector<float>& replica, const caffe::NetParameter& model) 
 
 }  // namespace
 
-// All nodes count the same; and after the faults no iteration was lost or counted twice: what
-// the nodes have done since is what the run has advanced by, but for what was under way then.
+// All nodes must report the same count, and no iteration after the faults may be lost or counted
+// twice: the nodes' own iterations since then must equal the advance of the run, except for
+// iterations that were in flight at that moment.
 void Training::JudgeCounts() {
   int64_t least = INT64_MAX, most = 0, done = 0, under_way = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -57,13 +58,13 @@ void Training::JudgeCounts() {
   }
   result_.iterations = most;
   if (least != most) Fail(StrCat("some node counts ", least, " iterations, another ", most));
-  // Each solver may have begun its last iterations before it heard of the others'.
+  // Each solver may have begun its last iterations before its node received the others' counts.
   if (least < options_.max_iter || most > options_.max_iter + UnderWay()) {
     Fail(StrCat("the nodes count ", least, " to ", most, " iterations of ", options_.max_iter));
   }
   if (own_then_.empty()) return;
   if (options_.fault_seconds == 0) {
-    // Nothing was disturbed, from the first iteration on.
+    // Without faults the count is exact from the first iteration on.
     done = 0;
     for (const auto& node : nodes_) done += node->view().own;
     global_then_ = 0;
@@ -151,7 +152,7 @@ void Training::JudgeLogs() {
   }
 }
 
-// Of processes that ended by themselves; those that were killed could not clean up.
+// Only for processes that exited by themselves; killed processes cannot clean up.
 void Training::JudgeRemains() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (ended_[i] && nodes_[i]->LeavesFiles()) {

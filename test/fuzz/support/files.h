@@ -9,7 +9,7 @@
 
 namespace millrace::fuzz {
 
-// A file in memory that has a path.
+// An in-memory file with a path.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& content);
@@ -23,7 +23,7 @@ class MemoryFile {
   std::string path_;
 };
 
-// A folder in memory, removed with its content at the end of scope.
+// An in-memory directory, removed with its content at the end of the scope.
 class MemoryFolder {
  public:
   MemoryFolder();
@@ -33,16 +33,16 @@ class MemoryFolder {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   void Write(const std::string& name, const std::string& content) const;
-  // Removes what is there of that name, a file or a folder of files.
+  // Removes the file or directory of files with that name, if it exists.
   void Remove(const std::string& name) const;
-  // How many files and folders it holds.
+  // Number of files and directories in it.
   int entries() const;
 
  private:
   std::string path_;
 };
 
-// Whether a refusal is as it should be: one line that begins with one of `paths`.
+// Whether an error is well-formed: one line that begins with one of `paths`.
 bool IsOneLineNaming(const Error& error, const std::vector<std::string>& paths);
 
 }  // namespace millrace::fuzz

@@ -1,6 +1,5 @@
-// A small mutating fuzzer: each run takes one of the seeds given, changes some
-// bytes, and calls Target. A target fails by crashing (run under sanitizers) or
-// by returning false. Same --seed, same runs.
+// A small mutation fuzzer. Each run changes some bytes of a seed and calls Target. A run fails if
+// Target crashes (under sanitizers) or returns false. The same --seed gives the same runs.
 #ifndef MILLRACE_TEST_FUZZ_SUPPORT_FUZZ_H_
 #define MILLRACE_TEST_FUZZ_SUPPORT_FUZZ_H_
 
@@ -11,7 +10,7 @@ namespace millrace::fuzz {
 
 // Defined by each fuzzer.
 std::vector<std::string> Corpus();
-// Whether the property held: the input was accepted, or refused with an Error.
+// Whether the tested property holds. A rejected input counts as success.
 bool Target(const std::string& input);
 
 }  // namespace millrace::fuzz

@@ -1,4 +1,4 @@
-// A fabric that refuses all multicast groups: to be put before librdmacm (LD_PRELOAD).
+// LD_PRELOAD library before librdmacm that emulates a fabric that refuses all multicast groups.
 // Soft-RoCE itself never does.
 #include <rdma/rdma_cma.h>
 
