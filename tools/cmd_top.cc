@@ -48,7 +48,7 @@ int RunTop(const std::vector<std::string>& arguments) {
     const double seconds = std::chrono::duration<double>(at - then).count();
     if (screen) std::printf("\033[H\033[2J");
     const std::string text =
-        FLAGS_json ? BoardJson(now) : BoardTable(before, now, seconds, FLAGS_peers);
+        FLAGS_json ? CounterFileJson(now) : CounterTable(before, now, seconds, FLAGS_peers);
     std::fputs(text.c_str(), stdout);
     TellSkipped(skipped, skipped_before, screen);
     std::fflush(stdout);

@@ -11,7 +11,7 @@
 namespace millrace::scale {
 namespace {
 
-constexpr double kWidth = 1100, kPanelWidth = 440, kPanelHeight = 262;
+constexpr double kWidth = 1100, kChartWidth = 440, kChartHeight = 262;
 constexpr double kLeft = 78, kRightColumn = 630, kTop = 92, kRowPitch = 356;
 constexpr double kCaptionRow = 18;
 constexpr char kInk[] = "#222222", kPale[] = "#555555";
@@ -109,9 +109,9 @@ std::string DrawScale(const std::vector<Row>& rows, const std::vector<std::strin
     spec.y_label = graph.y_label;
     spec.x = i % 2 == 0 ? kLeft : kRightColumn;
     spec.y = kTop + kRowPitch * static_cast<double>(i / 2);
-    spec.width = kPanelWidth;
-    spec.height = kPanelHeight;
-    DrawPanel(spec, x_axis, RangeOf(curves), curves, &svg);
+    spec.width = kChartWidth;
+    spec.height = kChartHeight;
+    DrawChart(spec, x_axis, RangeOf(curves), curves, &svg);
   }
   double y = captions;
   for (const std::string& line : caption) {

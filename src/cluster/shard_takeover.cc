@@ -19,11 +19,11 @@ std::string TextOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* neighbours) {
+PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kPresence); },
-          .heard = [=] { return neighbours->Heard(FailureDetector::kAnyRecent); }};
+          .heard = [=] { return failure_detector->Heard(FailureDetector::kAnyRecent); }};
 }
 
 ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,

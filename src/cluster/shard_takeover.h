@@ -31,7 +31,7 @@ struct PresencePeers {
   std::function<std::vector<NodeId>()> heard;        // responsive peers on this node's segments
 };
 // Both pointers outlive the result.
-PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* neighbours);
+PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector);
 
 // Not thread-safe.
 class ShardTakeover {

@@ -35,11 +35,11 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
   return checksum;
 }
 
-TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* neighbours) {
+TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector) {
   return {.self = cluster->node(),
           .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
           .read = [=] { return cluster->Read(GossipKey::kEnd); },
-          .heard = [=](int64_t within_ns) { return neighbours->Heard(within_ns); },
+          .heard = [=](int64_t within_ns) { return failure_detector->Heard(within_ns); },
           .merges =
               [=] {
                 uint64_t all = 0;
@@ -93,11 +93,11 @@ TerminationDetector::FinalSnapshotOwner TerminationDetector::LookStopped(bool is
   own_.set_heard(BitsOf(heard));
   Tell(false);
   std::vector<NodeId> silent, all;
-  std::set_difference(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+  std::set_difference(heard_nodes_.begin(), heard_nodes_.end(), heard.begin(), heard.end(),
                       std::back_inserter(silent));
-  std::set_union(neighbours_.begin(), neighbours_.end(), heard.begin(), heard.end(),
+  std::set_union(heard_nodes_.begin(), heard_nodes_.end(), heard.begin(), heard.end(),
                  std::back_inserter(all));
-  neighbours_ = std::move(all);
+  heard_nodes_ = std::move(all);
   Hear(true);
   // Other nodes' sets may be outdated; this node's own observation of its peers takes precedence.
   std::erase_if(

@@ -35,8 +35,8 @@ struct TerminationPeers {
   std::function<uint64_t()> merges;  // merges into this node's weights so far
   std::function<void()> flush;       // makes this node send its remaining progress exactly
 };
-// `neighbours` and `cluster` outlive the result.
-TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* neighbours);
+// `failure_detector` and `cluster` outlive the result.
+TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector);
 
 // Not thread-safe.
 class TerminationDetector {
@@ -114,11 +114,11 @@ class TerminationDetector {
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  uint64_t merges_ = 0;             // merges that own_.weights() includes at least
-  int64_t checked_ns_ = -1;         // time of that checksum; -1: never
-  std::string told_;                // last published message
-  int64_t told_ns_ = 0;             // when it was published
-  std::vector<NodeId> neighbours_;  // peers that sent frames since this node was stopped; ascending
+  uint64_t merges_ = 0;              // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;          // time of that checksum; -1: never
+  std::string told_;                 // last published message
+  int64_t told_ns_ = 0;              // when it was published
+  std::vector<NodeId> heard_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;
   std::vector<uint32_t> moving_;  // checksums of there_ at their last change

@@ -79,7 +79,7 @@ class MeasureRun {
         plan_(PlanFor(topology_, node_)),
         home_(DeviceReplica(plan_.memory.type, plan_.memory.ordinal)),
         weights_(home_, options.weights),
-        stages_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
+        phases_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
         heard_(topology_.nodes.size(), node_, kSilenceSeconds),
         began_(clock_.NowSeconds()) {
     for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
@@ -109,7 +109,7 @@ class MeasureRun {
 
   std::optional<BenchResult> Run() {
     try {
-      while (stages_.stage() != BenchStatus::DONE) {
+      while (phases_.stage() != BenchStatus::DONE) {
         if (stopped_(kStepMs)) throw Error("bench: stopped by a signal before it was done");
         errors_.RethrowIfFailed();
         ThrowIfRefused();
@@ -156,22 +156,22 @@ class MeasureRun {
     for (bool more = true; more;) {
       const MetricsSnapshot reading = Read();
       const bool rests = rest_.Rests(reading.moved(), Now());
-      const bool collects = stages_.stage() == BenchStatus::REPORTED && stages_.is_leader();
-      const bool ready = collects ? pages_.Read(others_, stages_.participants(), node_) : rests;
-      const bool measured = stages_.measures();
-      more = stages_.Step(Now(), others_, ready);
+      const bool collects = phases_.stage() == BenchStatus::REPORTED && phases_.is_leader();
+      const bool ready = collects ? pages_.Read(others_, phases_.participants(), node_) : rests;
+      const bool measured = phases_.measures();
+      more = phases_.Step(Now(), others_, ready);
       if (more) Enter(reading);
-      if (stages_.measures() && !measured) begin_ = reading;
+      if (phases_.measures() && !measured) begin_ = reading;
     }
   }
 
   // Performs the action of the stage just entered.
   void Enter(const MetricsSnapshot& reading) {
-    switch (stages_.stage()) {
+    switch (phases_.stage()) {
       case BenchStatus::READY:
         before_ = reading;
-        LOG(INFO) << "Measuring with " << stages_.participants().size()
-                  << " nodes: " << stages_.seconds() << " s after " << stages_.warm_up_seconds()
+        LOG(INFO) << "Measuring with " << phases_.participants().size()
+                  << " nodes: " << phases_.seconds() << " s after " << phases_.warm_up_seconds()
                   << " s of warm-up";
         break;
       case BenchStatus::LOADED:
@@ -186,7 +186,7 @@ class MeasureRun {
         writer_ = std::make_unique<ReportWriter>(node_, report_);
         break;
       case BenchStatus::DONE:
-        if (stages_.is_leader()) Collect();
+        if (phases_.is_leader()) Collect();
         break;
       default:
         break;
@@ -203,9 +203,9 @@ class MeasureRun {
   void Collect() {
     Measurement measurement;
     measurement.weights = weights_.size();
-    measurement.warm_up_seconds = stages_.warm_up_seconds();
-    measurement.seconds = stages_.seconds();
-    measurement.participants = stages_.participants();
+    measurement.warm_up_seconds = phases_.warm_up_seconds();
+    measurement.seconds = phases_.seconds();
+    measurement.participants = phases_.participants();
     for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
       const auto& nodes = measurement.participants;
       if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) {
@@ -222,11 +222,11 @@ class MeasureRun {
 
   void Publish() {
     if (!cluster_->begun()) return;
-    BenchStatus status = stages_.status();
-    if (stages_.is_leader()) {
+    BenchStatus status = phases_.status();
+    if (phases_.is_leader()) {
       pages_.Ask(&status);
     } else if (writer_ != nullptr) {
-      const auto leader = others_.find(stages_.leader());
+      const auto leader = others_.find(phases_.leader());
       writer_->Write(leader == others_.end() ? nullptr : &leader->second, &status);
     }
     Publish(std::move(status));
@@ -240,8 +240,8 @@ class MeasureRun {
   }
 
   void LogWhoIsMissing() {
-    if (stages_.stage() != BenchStatus::WAITING) return;
-    std::vector<std::string> missing = stages_.Missing(others_);
+    if (phases_.stage() != BenchStatus::WAITING) return;
+    std::vector<std::string> missing = phases_.Missing(others_);
     if (missing == missing_) return;
     missing_ = std::move(missing);
     if (missing_.empty()) {
@@ -253,7 +253,7 @@ class MeasureRun {
 
   [[noreturn]] void ThrowAlone() const {
     throw Error("bench: cluster ", topology_.name, " was not there within ", options_.wait_seconds,
-                " s: expected ", AndList(stages_.Missing(others_)));
+                " s: expected ", AndList(phases_.Missing(others_)));
   }
 
   // Waits until `done` returns true, `ms` have passed, or a signal arrives.
@@ -265,7 +265,7 @@ class MeasureRun {
 
   void Leave() {
     LOG(INFO) << (result_ ? "The result is there"
-                          : "Reported to node " + topology_.nodes[stages_.leader()].name);
+                          : "Reported to node " + topology_.nodes[phases_.leader()].name);
     // A node leaves only after the others have acknowledged that it is done. Gateway nodes leave
     // last.
     WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->has_dependents(); });
@@ -276,7 +276,7 @@ class MeasureRun {
   // Publishes the stop, so that the others need not wait for a timeout.
   void GiveUp() {
     load_->Switch(false);
-    BenchStatus status = stages_.status();
+    BenchStatus status = phases_.status();
     status.set_stage(BenchStatus::STOPPED);
     Publish(std::move(status));
     WaitFor(kStopTellMs, [this] { return cluster_->all_acked(); });
@@ -293,7 +293,7 @@ class MeasureRun {
   ErrorSink errors_;
   const ReplicaDevice home_;
   MeasuredWeights weights_;
-  BenchPhases stages_;
+  BenchPhases phases_;
   PeerTable heard_;
   BenchPhases::Others others_;
   const double began_;

@@ -186,7 +186,7 @@ void RunStyle::DrawMarker(Svg* svg, double x, double y) const {
   svg->Element(kind == 0 ? "circle" : "polygon", shape);
 }
 
-void DrawPanel(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
+void DrawChart(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
                const std::vector<ChartCurves>& runs, Svg* svg) {
   svg->Open("g", {{"id", spec.id}});
   if (y_axis) {

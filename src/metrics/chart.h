@@ -43,7 +43,7 @@ struct ChartSpec {
 
 // Draws the frame, the grid, the labels and the curves; one entry per run, x in data units. Without
 // a y axis it draws a note that nothing was recorded.
-void DrawPanel(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
+void DrawChart(const ChartSpec& spec, const Axis& x_axis, const std::optional<Axis>& y_axis,
                const std::vector<ChartCurves>& runs, Svg* svg);
 
 // Ranges that show the relevant values; nullopt if there are none. RangeOfX is in shown units, and

@@ -18,8 +18,8 @@
 namespace millrace {
 namespace {
 
-using board_file::Head;
-using board_file::Row;
+using counter_file_layout::Head;
+using counter_file_layout::Row;
 
 template <size_t kBytes>
 void Put(const std::string& text, char (&to)[kBytes]) {
@@ -34,7 +34,7 @@ Row* RowsOf(void* memory) {
 void Fill(void* memory, const std::string& title, const std::vector<CounterEntry>& entries,
           const ProcessIdentity& self) {
   Head* head = new (memory) Head{};
-  std::memcpy(head->magic, board_file::kMagic, sizeof(head->magic));
+  std::memcpy(head->magic, counter_file_layout::kMagic, sizeof(head->magic));
   head->entries = static_cast<uint32_t>(entries.size());
   head->pid = self.pid;
   head->start_time = self.start_time;
@@ -66,13 +66,13 @@ void RemoveLeftover(const std::string& path) {
 
 CounterFile::CounterFile(const std::string& title, const std::vector<CounterEntry>& entries,
                          const std::string& folder)
-    : path_(StrCat(folder, "/", board_file::kPrefix, getpid())) {
-  if (entries.size() > board_file::kMostEntries) {
+    : path_(StrCat(folder, "/", counter_file_layout::kPrefix, getpid())) {
+  if (entries.size() > counter_file_layout::kMostEntries) {
     throw Error(path_, ": ", entries.size(), " numbers, expected at most ",
-                board_file::kMostEntries);
+                counter_file_layout::kMostEntries);
   }
   const ProcessIdentity self = ThisProcess();
-  bytes_ = board_file::FileBytes(static_cast<uint32_t>(entries.size()));
+  bytes_ = counter_file_layout::FileBytes(static_cast<uint32_t>(entries.size()));
   file_ = FileDescriptor(CreateNameless(folder));
   if (file_.get() < 0) throw Error(path_, ": cannot be created: ", ErrnoText(errno));
   if (const int error = posix_fallocate(file_.get(), 0, static_cast<off_t>(bytes_))) {

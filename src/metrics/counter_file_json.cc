@@ -69,7 +69,7 @@ std::string GroupsJson(const CounterFileReading& reading) {
 
 }  // namespace
 
-std::string BoardJson(const std::vector<CounterFileReading>& now) {
+std::string CounterFileJson(const std::vector<CounterFileReading>& now) {
   std::string json;
   for (const CounterFileReading& reading : now) {
     json +=

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace::board_file {
+namespace millrace::counter_file_layout {
 
 constexpr char kMagic[8] = {'M', 'I', 'L', 'L', 'B', 'R', 'D', '1'};
 // Followed by the pid in decimal digits.
@@ -35,6 +35,6 @@ static_assert(sizeof(Head) == 128 && sizeof(Row) == 128);
 constexpr size_t FileBytes(uint32_t entries) { return sizeof(Head) + entries * sizeof(Row); }
 constexpr size_t kMostBytes = FileBytes(kMostEntries);
 
-}  // namespace millrace::board_file
+}  // namespace millrace::counter_file_layout
 
 #endif  // MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_

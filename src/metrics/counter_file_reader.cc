@@ -20,8 +20,8 @@
 namespace millrace {
 namespace {
 
-using board_file::Head;
-using board_file::Row;
+using counter_file_layout::Head;
+using counter_file_layout::Row;
 
 // For all files together. A user may have a large sparse file for each of their processes.
 constexpr uint64_t kMostBytesOfAll = uint64_t{64} << 20;
@@ -36,7 +36,7 @@ struct Candidate {
 
 // The pid in the name of a counter file; nullopt for any other name.
 std::optional<int32_t> PidOf(const std::string& name) {
-  constexpr std::string_view kPrefix = board_file::kPrefix;
+  constexpr std::string_view kPrefix = counter_file_layout::kPrefix;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const char* const begin = name.data() + kPrefix.size();
   const char* const end = name.data() + name.size();
@@ -70,9 +70,10 @@ void CheckFile(const struct stat& status, const std::string& path) {
                 geteuid());
   }
   const auto bytes = static_cast<uint64_t>(status.st_size);
-  if (S_ISREG(status.st_mode) && (bytes < sizeof(Head) || bytes > board_file::kMostBytes)) {
+  if (S_ISREG(status.st_mode) &&
+      (bytes < sizeof(Head) || bytes > counter_file_layout::kMostBytes)) {
     throw Error(path, ": has ", bytes, " bytes, expected ", sizeof(Head), " to ",
-                board_file::kMostBytes);
+                counter_file_layout::kMostBytes);
   }
 }
 
@@ -90,15 +91,15 @@ void ReadBytes(int fd, void* to, size_t bytes, const std::string& path) {
 }
 
 void CheckHead(const Head& head, const struct stat& status, int32_t pid, const std::string& path) {
-  if (std::memcmp(head.magic, board_file::kMagic, sizeof(head.magic)) != 0) {
+  if (std::memcmp(head.magic, counter_file_layout::kMagic, sizeof(head.magic)) != 0) {
     throw Error(path, ": begins with other letters than ",
-                std::string_view(board_file::kMagic, sizeof(board_file::kMagic)));
+                std::string_view(counter_file_layout::kMagic, sizeof(counter_file_layout::kMagic)));
   }
-  if (head.entries > board_file::kMostEntries) {
+  if (head.entries > counter_file_layout::kMostEntries) {
     throw Error(path, ": its header announces ", head.entries, " numbers, expected at most ",
-                board_file::kMostEntries);
+                counter_file_layout::kMostEntries);
   }
-  const size_t bytes = board_file::FileBytes(head.entries);
+  const size_t bytes = counter_file_layout::FileBytes(head.entries);
   if (static_cast<uint64_t>(status.st_size) != bytes) {
     throw Error(path, ": has ", status.st_size, " bytes, and its header announces ", head.entries,
                 " numbers: expected ", bytes);
@@ -140,7 +141,8 @@ void RemoveEnded(const FoundFile& found, const std::string& path) {
 
 // Returns nullopt if the file, or the process that wrote it, is gone. Throws Error if the file must
 // not be read. `room`: bytes that may still be read, over all files.
-std::optional<CounterFileReading> ReadBoard(const std::string& path, int32_t pid, uint64_t* room) {
+std::optional<CounterFileReading> ReadCounterFile(const std::string& path, int32_t pid,
+                                                  uint64_t* room) {
   const std::optional<FoundFile> found = FindFile(path);
   if (!found) return std::nullopt;
   CheckFile(found->status, path);
@@ -152,7 +154,7 @@ std::optional<CounterFileReading> ReadBoard(const std::string& path, int32_t pid
     RemoveEnded(*found, path);
     return std::nullopt;
   }
-  const size_t bytes = board_file::FileBytes(head.entries);
+  const size_t bytes = counter_file_layout::FileBytes(head.entries);
   if (bytes > *room) {
     throw Error(path, ": has ", bytes, " bytes, and there is room for ", *room, " more");
   }
@@ -193,7 +195,8 @@ std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder,
   size_t lines = 0;
   for (const Candidate& candidate : CandidatesIn(folder)) {
     try {
-      std::optional<CounterFileReading> reading = ReadBoard(candidate.path, candidate.pid, &room);
+      std::optional<CounterFileReading> reading =
+          ReadCounterFile(candidate.path, candidate.pid, &room);
       if (reading) readings.push_back(std::move(*reading));
     } catch (const Error& error) {
       if (++lines <= kMostLines && skipped != nullptr) skipped->push_back(error.what());

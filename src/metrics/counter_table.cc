@@ -139,8 +139,8 @@ std::string Owner(const CounterFileReading& reading) {
 
 }  // namespace
 
-std::string BoardTable(const std::vector<CounterFileReading>& before,
-                       const std::vector<CounterFileReading>& now, double seconds, bool peers) {
+std::string CounterTable(const std::vector<CounterFileReading>& before,
+                         const std::vector<CounterFileReading>& now, double seconds, bool peers) {
   if (now.empty()) return "nothing is training on this machine\n";
   std::string table;
   for (const CounterFileReading& reading : now) {

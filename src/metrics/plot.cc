@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr double kWidth = 1100;
-constexpr double kPanelWidth = 440, kPanelHeight = 262;
+constexpr double kChartWidth = 440, kChartHeight = 262;
 constexpr double kLeft = 78, kRightColumn = 630;
 constexpr double kRowPitch = 356;  // from the frame of one row to the next
 constexpr double kLegendRow = 22, kCaptionRow = 19;
@@ -151,13 +151,13 @@ void DrawRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, Chart
   spec.title = "Loss over " + over;
   const std::optional<Axis> loss_axis = RangeOfLoss(loss);
   spec.y_label = loss_axis && !loss_axis->logarithmic() ? "Loss" : "Loss (log scale)";
-  DrawPanel(spec, x_axis, loss_axis, loss, svg);
+  DrawChart(spec, x_axis, loss_axis, loss, svg);
   spec.id = "accuracy-" + id;
   spec.x = kRightColumn;
   spec.title = "Test accuracy over " + over;
   spec.y_label = "Test accuracy (%)";
   spec.join_points = true;
-  DrawPanel(spec, x_axis, RangeOfAccuracy(accuracy), accuracy, svg);
+  DrawChart(spec, x_axis, RangeOfAccuracy(accuracy), accuracy, svg);
 }
 
 double LatestTime(const std::vector<RunCurves>& runs) {
@@ -194,8 +194,8 @@ std::string PlotRuns(const std::vector<Run>& runs) {
   Svg svg(kWidth, height, "Training runs: loss and test accuracy");
   DrawRows(StyleEntries(&svg), DrawRows(RunEntries(curves, &svg), 30));
   ChartSpec spec;
-  spec.width = kPanelWidth;
-  spec.height = kPanelHeight;
+  spec.width = kChartWidth;
+  spec.height = kChartHeight;
   spec.y = top;
   const TimeUnit unit = UnitFor(LatestTime(curves));
   spec.id = "time";

@@ -73,10 +73,10 @@ ClusterSession::ClusterSession(const NodeConfig& place, const ClusterReplica& re
       signals_(*signals),
       clock_(*replica.clock),
       cluster_(StartWhenUp(place, replica, signals)),
-      neighbours_(cluster_.get(), replica.clock),
-      ending_(TerminationPeersOf(cluster_.get(), &neighbours_),
+      failure_detector_(cluster_.get(), replica.clock),
+      ending_(TerminationPeersOf(cluster_.get(), &failure_detector_),
               {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
-      departure_(
+      leave_(
           LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
       failures_(cluster_->node(), NodeNames(place.topology),
                 [this] { return cluster_->Read(GossipKey::kEnd); }) {}
@@ -91,8 +91,8 @@ bool ClusterSession::Join() {
     if (signals_.Next(20) == SignalEffect::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
       ending_.SayGone();
-      departure_.BeginUnsynced();
-      WaitFor([this] { return departure_.Step(); });
+      leave_.BeginUnsynced();
+      WaitFor([this] { return leave_.Step(); });
       return false;
     }
   }
@@ -127,20 +127,20 @@ void ClusterSession::LogFailures() {
 }
 
 bool ClusterSession::Leave(bool stopped) {
-  departure_.Begin(&ending_, stopped);
-  WaitFor([this] { return departure_.Step(); });
+  leave_.Begin(&ending_, stopped);
+  WaitFor([this] { return leave_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": "
               << SummaryOf(segment.net->metrics(), segment.net->transport().counters());
   }
-  return departure_.last();
+  return leave_.last();
 }
 
 void ClusterSession::Answer() {
-  WaitFor([this] { return departure_.Answered(); });
+  WaitFor([this] { return leave_.Answered(); });
 }
 
-// signals_.Next() receives stop signals; departure_ reads them from SignalWatch::stopped_ns().
+// signals_.Next() receives stop signals; leave_ reads them from SignalWatch::stopped_ns().
 void ClusterSession::WaitFor(const std::function<bool()>& done) {
   while (!done() && !errors_.failed()) signals_.Next(kStepMs);
 }

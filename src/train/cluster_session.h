@@ -39,7 +39,7 @@ class ClusterSession {
   static constexpr int64_t kTellNs = 300'000'000;
 
   Cluster& cluster() { return *cluster_; }
-  FailureDetector& neighbours() { return neighbours_; }
+  FailureDetector& failure_detector() { return failure_detector_; }
 
   // Waits until this node has the run's weights. Returns false if a signal stops the run first.
   // Throws Error if the other nodes refuse this node.
@@ -71,9 +71,9 @@ class ClusterSession {
   SignalWatch& signals_;
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
-  FailureDetector neighbours_;
+  FailureDetector failure_detector_;
   TerminationDetector ending_;
-  GracefulLeave departure_;
+  GracefulLeave leave_;
   PeerFailures failures_;
 };
 

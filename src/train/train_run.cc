@@ -97,7 +97,8 @@ class TrainRun {
     try {
       return RunAll();
     } catch (const std::exception&) {
-      if (part_ && part_->cluster().begun()) part_->TellFailed(std::current_exception(), true);
+      if (session_ && session_->cluster().begun())
+        session_->TellFailed(std::current_exception(), true);
       throw;
     }
   }
@@ -147,7 +148,7 @@ class TrainRun {
     reporter_->Finish();
     errors_.RethrowIfFailed();
     TrainResult result = Finish(workers[0].get());
-    if (part_) part_->Answer();
+    if (session_) session_->Answer();
     return result;
   }
 
@@ -220,7 +221,7 @@ class TrainRun {
     for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
     MakeStartCheck();
     IterationClock& iterations = weights_->clock();
-    part_ =
+    session_ =
         std::make_unique<ClusterSession>(*place_,
                                          ClusterReplica{.weights = weights_->data(),
                                                         .size = weights_->size(),
@@ -232,7 +233,7 @@ class TrainRun {
                                                         .home = HostReplica(&weights_->locks()),
                                                         .solvers = &solver_load_},
                                          &signals_);
-    if (!part_->Join()) return false;
+    if (!session_->Join()) return false;
     weights_->Publish();
     return true;
   }
@@ -266,7 +267,7 @@ class TrainRun {
   }
 
   // Null without a cluster.
-  Cluster* cluster() { return part_ ? &part_->cluster() : nullptr; }
+  Cluster* cluster() { return session_ ? &session_->cluster() : nullptr; }
 
   void UseMergedWeights() {
     const ParamLayout& layout = net_->layout();
@@ -301,7 +302,7 @@ class TrainRun {
       readers.push_back({node.name, static_cast<uint64_t>(node.shard)});
     }
     takeover_ = std::make_unique<ShardTakeover>(
-        PresencePeersOf(cluster(), &part_->neighbours()), std::move(readers),
+        PresencePeersOf(cluster(), &session_->failure_detector()), std::move(readers),
         [this](const std::vector<uint64_t>& absent) { data_->SetAbsentShards(absent); }, &clock_);
   }
 
@@ -361,7 +362,7 @@ class TrainRun {
     while (running > 0) {
       if (start_check_ && !stop_) CheckStart(clock_.NowSeconds() - begin);
       counter_file_->Update(reporter_->loss(), writer_->failures());
-      if (part_) part_->neighbours().Listen();
+      if (session_) session_->failure_detector().Listen();
       if (takeover_ && !stop_) takeover_->Look();
       switch (signals_.Next(stop_ ? 5 : 50)) {
         case SignalEffect::kStop:
@@ -376,18 +377,18 @@ class TrainRun {
       }
       // A solver that waits for data does not check stop_.
       if (stop_) data_->Stop();
-      if (part_) part_->LogFailures();
+      if (session_) session_->LogFailures();
       if (errors_.failed()) {
-        if (part_) TellFailed();
+        if (session_) TellFailed();
         continue;
       }
-      if (stopped_ && part_) part_->TellStopped();
+      if (stopped_ && session_) session_->TellStopped();
       const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
-      if (at_end && !stopped_ && part_) part_->ending().TellTraining(LongestNs(workers));
+      if (at_end && !stopped_ && session_) session_->ending().TellTraining(LongestNs(workers));
     }
     for (auto& thread : threads) thread->Join();
     solvers_ended_ = true;
-    if (part_) part_->ending().SetLongest(LongestNs(workers));
+    if (session_) session_->ending().SetLongest(LongestNs(workers));
   }
 
   TrainResult Finish(SolverWorker* worker) {
@@ -397,13 +398,13 @@ class TrainRun {
     const bool complete = clock.claimed() >= config_.param.max_iter() && !stopped_;
     result.iteration = complete ? config_.param.max_iter() : clock.global();
     result.loss = reporter_->loss();
-    if (part_) {
+    if (session_) {
       FinishInCluster(worker, complete, &result);
     } else if (LastProcess() && config_.param.snapshot_after_train()) {
       Save(worker, weights_->data(), true, &result);
     }
     WriteLast(result.iteration, std::nullopt);
-    if (!stopped_ && !part_ && tester_->Due(result.iteration)) {
+    if (!stopped_ && !session_ && tester_->Due(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
     result.stopped_early = stopped_;
@@ -438,7 +439,7 @@ class TrainRun {
     const bool saves = config_.param.snapshot_after_train() ||
                        (complete && interval > 0 && result->iteration % interval == 0);
     RunFinalizer end({.cluster = cluster(),
-                      .ending = &part_->ending(),
+                      .ending = &session_->ending(),
                       .clock = &clock_,
                       .names = NodeNames(place_->topology),
                       .tester = tester_.get(),
@@ -451,18 +452,18 @@ class TrainRun {
                           },
                       .stopped =
                           [this](int ms) {
-                            part_->LogFailures();
+                            session_->LogFailures();
                             return errors_.failed() || Stopped(ms);
                           }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
-    if (!stopped_) part_->ending().SayGone();
-    const bool last = part_->Leave(stopped_);
+    if (!stopped_) session_->ending().SayGone();
+    const bool last = session_->Leave(stopped_);
     errors_.RethrowIfFailed();
     if (last && saves && !end.saved() && LastProcess()) {
       Save(worker, weights_->data(), true, result);
     }
-    part_->LogFailures();
-    result->failure = part_->failures().NotFinite();
+    session_->LogFailures();
+    result->failure = session_->failures().NotFinite();
     if (result->failure.empty() && !result->tests.empty()) {
       result->failure =
           ScoreLoss(end.before(), {result->iteration, result->tests},
@@ -476,7 +477,7 @@ class TrainRun {
     try {
       errors_.RethrowIfFailed();
     } catch (const std::exception&) {
-      part_->TellFailed(std::current_exception(), false);
+      session_->TellFailed(std::current_exception(), false);
     }
   }
 
@@ -501,7 +502,8 @@ class TrainRun {
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunCounters> counter_file_;
-  std::unique_ptr<ClusterSession> part_;  // after the weights, which its threads use; may be null
+  std::unique_ptr<ClusterSession>
+      session_;  // after the weights, which its threads use; may be null
   std::unique_ptr<StartCheck> start_check_;  // null: no cluster
   std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null: no cluster

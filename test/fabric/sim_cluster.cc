@@ -213,8 +213,8 @@ void SimCluster::Join(int64_t within_ns) {
     if (now_ > until) {
       const auto joined = std::count_if(ends_.begin(), ends_.end(),
                                         [](const End& end) { return end.exchange->in_sync(); });
-      throw Error("cluster: ", joined, " of ", ends_.size(), " ends in sync after ", within_ns * 1e-9,
-                  " s");
+      throw Error("cluster: ", joined, " of ", ends_.size(), " ends in sync after ",
+                  within_ns * 1e-9, " s");
     }
     Step();
   }

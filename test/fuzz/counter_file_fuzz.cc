@@ -55,8 +55,9 @@ bool IsShownWell(const std::vector<CounterFileReading>& readings) {
     if (reading.pid != getpid() || reading.entries.size() != reading.values.size()) return false;
     if (reading.Groups().size() > reading.entries.size()) return false;
   }
-  return HoldsPrintableLines(BoardTable({}, readings, 1, true)) &&
-         HoldsPrintableLines(BoardJson(readings)) && IsJsonOfOneLine(BoardJson(readings));
+  return HoldsPrintableLines(CounterTable({}, readings, 1, true)) &&
+         HoldsPrintableLines(CounterFileJson(readings)) &&
+         IsJsonOfOneLine(CounterFileJson(readings));
 }
 
 }  // namespace

@@ -30,13 +30,13 @@ class Nodes {
   explicit Nodes(const std::vector<NodeId>& nodes) {
     for (const NodeId node : nodes) Add(node);
   }
-  void Add(NodeId node) { stages_[node] = std::make_unique<BenchPhases>(ConfigOf(node), now_); }
-  void Remove(NodeId node) { stages_.erase(node); }
-  BenchPhases& operator[](NodeId node) { return *stages_.at(node); }
+  void Add(NodeId node) { phases_[node] = std::make_unique<BenchPhases>(ConfigOf(node), now_); }
+  void Remove(NodeId node) { phases_.erase(node); }
+  BenchPhases& operator[](NodeId node) { return *phases_.at(node); }
 
   BenchPhases::Others OthersOf(NodeId node) const {
     BenchPhases::Others others;
-    for (const auto& [other, stages] : stages_) {
+    for (const auto& [other, stages] : phases_) {
       if (other == node) continue;
       others[other] = stages->status();
       if (stopped_.count(other) > 0) others[other].set_stage(BenchStatus::STOPPED);
@@ -45,13 +45,13 @@ class Nodes {
   }
   void Stop(NodeId node) { stopped_[node] = true; }
   bool Step(NodeId node, bool ready = true) {
-    return stages_.at(node)->Step(now_, OthersOf(node), ready);
+    return phases_.at(node)->Step(now_, OthersOf(node), ready);
   }
   // Steps all nodes until none makes progress.
   void StepAll(bool ready = true) {
     for (bool more = true; more;) {
       more = false;
-      for (const auto& [node, stages] : stages_) {
+      for (const auto& [node, stages] : phases_) {
         if (stopped_.count(node) == 0) more = Step(node, ready) || more;
       }
     }
@@ -65,7 +65,7 @@ class Nodes {
   }
   double now() const { return now_; }
   bool AllAt(Stage stage) const {
-    for (const auto& [node, stages] : stages_) {
+    for (const auto& [node, stages] : phases_) {
       if (stages->stage() != stage) return false;
     }
     return true;
@@ -73,7 +73,7 @@ class Nodes {
 
  private:
   double now_ = 100;
-  std::map<NodeId, std::unique_ptr<BenchPhases>> stages_;
+  std::map<NodeId, std::unique_ptr<BenchPhases>> phases_;
   std::map<NodeId, bool> stopped_;
 };
 

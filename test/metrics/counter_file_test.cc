@@ -106,7 +106,7 @@ TEST(CounterFile, IsOneLineWhereItCannotBeMade) {
                   "/nowhere/millrace_board.");
 }
 
-TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
+TEST(CounterTable, ShowsRatesBetweenTwoLooks) {
   const CounterFileReading before = ReadingOf("LeNet on demo/a", Kind::kCount,
                                               {{"run", "iteration", 100},
                                                {"run", "loss", 0.25},
@@ -120,13 +120,13 @@ TEST(BoardTable, ShowsRatesBetweenTwoLooks) {
                                                {"segment lan", "dropped_transport", 1}});
   CounterFileReading now = before;
   now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 12, 3};
-  const std::string table = BoardTable({before}, {now}, 2.0);
+  const std::string table = CounterTable({before}, {now}, 2.0);
   EXPECT_CONTAINS(table,
                   "LeNet on demo/a (pid 7): iteration 160, loss 0.1250, here 10.0 iterations/s, "
                   "640 images/s\n");
   EXPECT_CONTAINS(table, "  lan                   2 in sync      2.00     0.00");
   EXPECT_CONTAINS(table, "        8        0     0%\n");  // drops
-  EXPECT_EQ(BoardTable({}, {}, 1), "nothing is training on this machine\n");
+  EXPECT_EQ(CounterTable({}, {}, 1), "nothing is training on this machine\n");
 }
 
 // Counter file of one process with two segments and three peers.
@@ -154,8 +154,8 @@ CounterFileReading OfTwoSegments() {
                     {"segment wan", "members", 2}});
 }
 
-TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
-  const std::string table = BoardTable({}, {OfTwoSegments()}, 2.0);
+TEST(CounterTable, ShowsHowCloseEachReplicaIs) {
+  const std::string table = CounterTable({}, {OfTwoSegments()}, 2.0);
   EXPECT_CONTAINS(
       table,
       "  replica            sweeps/s   age ms   most ms age iter  damped  dist rms  "
@@ -166,8 +166,8 @@ TEST(BoardTable, ShowsHowCloseEachReplicaIs) {
   EXPECT_EQ(table.find("  b "), std::string::npos);  // peers are shown only on request
 }
 
-TEST(BoardTable, ShowsPeersBelowTheirSegment) {
-  const std::string table = BoardTable({}, {OfTwoSegments()}, 2.0, true);
+TEST(CounterTable, ShowsPeersBelowTheirSegment) {
+  const std::string table = CounterTable({}, {OfTwoSegments()}, 2.0, true);
   EXPECT_CONTAINS(
       table,
       "\n    b                                  1.50     0.00         0         0         "
@@ -184,7 +184,7 @@ TEST(BoardTable, ShowsPeersBelowTheirSegment) {
 }
 
 // A terminal gets only printable text, even from a file that a hostile user wrote.
-TEST(BoardTable, ShowsNothingThatATerminalObeys) {
+TEST(CounterTable, ShowsNothingThatATerminalObeys) {
   const std::string hostile =
       "a\033[2Jb\u009b2Jc\x9b"
       "d\r\n\u202ee";
@@ -192,7 +192,7 @@ TEST(BoardTable, ShowsNothingThatATerminalObeys) {
       hostile, Kind::kGauge,
       {{"segment " + hostile, "members", 1},
        {"segment \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x\u00e9\u00e9", "members", 1}});
-  const std::string table = BoardTable({}, {reading}, 1);
+  const std::string table = CounterTable({}, {reading}, 1);
   EXPECT_CONTAINS(table, "a?[2Jb?2Jc?d???e (pid 7)");
   EXPECT_CONTAINS(table, "\n  a?[2Jb?2Jc?d???e ");
   // A long name is truncated at a character boundary.
@@ -200,53 +200,53 @@ TEST(BoardTable, ShowsNothingThatATerminalObeys) {
   EXPECT_EQ(table, OneLinePerRow(table));
 }
 
-TEST(BoardTable, KeepsItsLinesWhateverTheNumbersAre) {
-  const std::string table = BoardTable({},
-                                       {ReadingOf("t", Kind::kGauge,
-                                                  {{"run", "iteration", 1e308},
-                                                   {"run", "loss", -1e308},
-                                                   {"run", "iterations_here", 1e308},
-                                                   {"segment s", "members", 1e308},
-                                                   {"segment s", "age_p50_ms", -1e308}})},
-                                       1e-3);
+TEST(CounterTable, KeepsItsLinesWhateverTheNumbersAre) {
+  const std::string table = CounterTable({},
+                                         {ReadingOf("t", Kind::kGauge,
+                                                    {{"run", "iteration", 1e308},
+                                                     {"run", "loss", -1e308},
+                                                     {"run", "iterations_here", 1e308},
+                                                     {"segment s", "members", 1e308},
+                                                     {"segment s", "age_p50_ms", -1e308}})},
+                                         1e-3);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
 }
 
-TEST(BoardTable, NamesTheOwnerOfAnotherUsersProcess) {
+TEST(CounterTable, NamesTheOwnerOfAnotherUsersProcess) {
   CounterFileReading reading = ReadingOf("LeNet", Kind::kGauge, {});
   reading.user = geteuid() + 1;
-  EXPECT_CONTAINS(BoardTable({}, {reading}, 1),
+  EXPECT_CONTAINS(CounterTable({}, {reading}, 1),
                   StrCat("LeNet (pid 7, user ", geteuid() + 1, "): "));
 }
 
 // As many groups as a file can hold: formatting them takes no noticeable time.
-TEST(BoardTable, IsMadeOfTheLargestFileThereMayBe) {
+TEST(CounterTable, IsMadeOfTheLargestFileThereMayBe) {
   CounterFileReading reading;
   for (int i = 0; i < 65536; ++i) {
     reading.entries.push_back({StrCat("segment ", i), "members", Kind::kGauge});
     reading.values.push_back(i);
   }
-  EXPECT_CONTAINS(BoardTable({reading}, {reading}, 1), "\n  65535              65535 joining");
-  EXPECT_CONTAINS(BoardJson({reading}), "\"segment 65535\":{\"members\":65535}");
+  EXPECT_CONTAINS(CounterTable({reading}, {reading}, 1), "\n  65535              65535 joining");
+  EXPECT_CONTAINS(CounterFileJson({reading}), "\"segment 65535\":{\"members\":65535}");
 }
 
-TEST(BoardJson, EscapesWhatIsNotPrintable) {
+TEST(CounterFileJson, EscapesWhatIsNotPrintable) {
   const std::string hostile = "\033\177\u009b\x9b\u202e\xed\xa0\x80\U000e0041\u00e9\xc3";
   const CounterFileReading reading = ReadingOf(hostile, Kind::kGauge, {{"g", "\n", 1}});
   EXPECT_EQ(
-      BoardJson({reading}),
+      CounterFileJson({reading}),
       StrCat("[{\"pid\":7,\"user\":", geteuid(),
              ",\"title\":\"\\u001b\\u007f\\u009b\\ufffd\\u202e\\ufffd\\ufffd\\ufffd\\udb40\\udc41"
              "\u00e9\\ufffd\",\"groups\":{\"g\":{\"\\u000a\":1}}}]\n"));
 }
 
-TEST(BoardJson, NamesNothingTwice) {
+TEST(CounterFileJson, NamesNothingTwice) {
   const CounterFileReading reading =
       ReadingOf("t", Kind::kGauge, {{"g", "a", 1}, {"h", "a", 2}, {"g", "a", 3}, {"g", "b", 4}});
-  EXPECT_CONTAINS(BoardJson({reading}), R"("groups":{"g":{"a":1,"b":4},"h":{"a":2}})");
+  EXPECT_CONTAINS(CounterFileJson({reading}), R"("groups":{"g":{"a":1,"b":4},"h":{"a":2}})");
 }
 
-TEST(BoardJson, HoldsEverythingOnOneLine) {
+TEST(CounterFileJson, HoldsEverythingOnOneLine) {
   CounterFileReading first = OfTwoSegments(), second;
   first.values[0] = 0.1;
   first.entries.resize(3);
@@ -255,13 +255,13 @@ TEST(BoardJson, HoldsEverythingOnOneLine) {
   second.pid = 8;
   second.user = 1001;
   second.title = "a\nb\\";
-  EXPECT_EQ(BoardJson({first, second}),
+  EXPECT_EQ(CounterFileJson({first, second}),
             StrCat("[{\"pid\":7,\"user\":", geteuid(),
                    ",\"title\":\"LeNet \\\"demo\\\"\",\"groups\":{\"run\":{"
                    "\"iteration\":0.10000000000000001},\"segment lan\":{\"members\":3,"
                    "\"sweeps\":null}}},{\"pid\":8,\"user\":1001,\"title\":\"a\\u000ab\\\\\","
                    "\"groups\":{}}]\n"));
-  EXPECT_EQ(BoardJson({}), "[]\n");
+  EXPECT_EQ(CounterFileJson({}), "[]\n");
 }
 
 }  // namespace

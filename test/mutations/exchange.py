@@ -43,9 +43,9 @@ MUTANTS = [
   const bool in_order = true;
 """)]),
     ("control-frames-wait-for-weights", [(EXCHANGE, """\
-    const size_t wanted = room.size() - std::min(room.size(), outbox_.control_posted());
+    return std::min(room_beside(outbox_.control_posted()), free - std::min(free, keep));
 """, """\
-    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
+    return std::min(room_beside(outbox_.posted()), free - std::min(free, keep));
 """)]),
     ("lost-diffs-wait-for-weights", [(EXCHANGE, """\
   worker_.Poll(now, budget(Outbox::Use::kDiff, (room.size() + 7) / 8));

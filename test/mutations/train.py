@@ -224,9 +224,9 @@ MUTANTS = [
 
     # ---- Failures -----------------------------------------------------------
     ("a-failure-is-not-told", [(RUN, """\
-      if (part_ && part_->cluster().begun()) part_->TellFailed(std::current_exception(), true);
+      if (session_ && session_->cluster().begun()) session_->TellFailed(std::current_exception(), true);
 """, ""), (RUN, """\
-        if (part_) TellFailed();
+        if (session_) TellFailed();
 """, "")]),
     ("a-failure-is-logged-again-and-again", [(FAILURES, """\
     if (is_known && gossip.incarnation == known->second.incarnation) continue;

@@ -1,6 +1,7 @@
 // Two nodes in this process end their schedules together.
 #include <glog/logging.h>
 
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -39,6 +40,18 @@ class TwoNodes : public testing::Test {
     other.join();
     FLAGS_minloglevel = least;
     log_ = testing::internal::GetCapturedStderr();
+  }
+  // b trains the net of `bad_net`, which makes it fail. The hidden layer is so large that a still
+  // trains then.
+  void RunWhileBFails(const std::function<std::string(const SmallNet&)>& bad_net) {
+    SmallNet net = work_.Net();
+    net.hidden = 3000;
+    work_.WriteNet(net);
+    WriteFile(work_ / "bad.prototxt", bad_net(net));
+    const caffe::SolverParameter good = Workspace::Solver(kLong);
+    caffe::SolverParameter bad = good;
+    bad.set_net(work_ / "bad.prototxt");
+    Run(good, bad);
   }
   int Logged(const std::string& text) const {
     int count = 0;
@@ -115,15 +128,10 @@ TEST_F(TwoNodes, GoOnWhereOneFailsAndSayWhy) {
   Images images;
   images.first_label = 3;  // labels 3 to 6; the net has 4 classes
   images.WriteDatabase(work_ / "odd_lmdb");
-  SmallNet net = work_.Net();
-  net.hidden = 3000;  // slow, so that a still trains when b fails
-  work_.WriteNet(net);
-  net.train_sources = {work_ / "odd_lmdb"};
-  WriteFile(work_ / "odd.prototxt", net.Text());
-  const caffe::SolverParameter good = Workspace::Solver(kLong);
-  caffe::SolverParameter bad = good;
-  bad.set_net(work_ / "odd.prototxt");
-  Run(good, bad);
+  RunWhileBFails([&](SmallNet net) {
+    net.train_sources = {work_ / "odd_lmdb"};
+    return net.Text();
+  });
   EXPECT_CONTAINS(errors_[1], "label 4");
   EXPECT_EQ(errors_[0], "");
   EXPECT_EQ(Logged("node b has failed: layer 'loss'"), 1) << log_;
@@ -133,14 +141,7 @@ TEST_F(TwoNodes, GoOnWhereOneFailsAndSayWhy) {
 }
 
 TEST_F(TwoNodes, SaveAndSayThatOneEndedWithALossThatIsNotFinite) {
-  SmallNet net = work_.Net();
-  net.hidden = 3000;
-  work_.WriteNet(net);
-  WriteFile(work_ / "overflowing.prototxt", OverflowingText(net));
-  const caffe::SolverParameter good = Workspace::Solver(kLong);
-  caffe::SolverParameter bad = good;
-  bad.set_net(work_ / "overflowing.prototxt");
-  Run(good, bad);
+  RunWhileBFails([](const SmallNet& net) { return OverflowingText(net); });
   EXPECT_CONTAINS(errors_[1], "the loss is not finite");
   EXPECT_EQ(errors_[0], "");
   EXPECT_EQ(Logged("node b has failed: iteration "), 1) << log_;

@@ -21,8 +21,8 @@ class TerminationDetectors : public testing::Test {
   static constexpr size_t kNodes = 4;
 
   // The solvers of `node` have ended; its segments connect it with `neighbours`.
-  void End(NodeId node, std::set<NodeId> neighbours) {
-    neighbours_[node] = std::move(neighbours);
+  void End(NodeId node, std::set<NodeId> failure_detector) {
+    neighbours_[node] = std::move(failure_detector);
     TerminationPeers peers;
     peers.self = node;
     peers.publish = [this, node](std::span<const std::byte> bytes) {

@@ -360,15 +360,16 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
   FollowThrottle();
   // Control frames do not wait for positions and diffs. Otherwise a permanent backlog of these
   // would block takeovers, acknowledgements and retransmissions.
+  const auto room_beside = [&](size_t posted) {
+    return room.size() - std::min(room.size(), posted);
+  };
   const auto control_budget = [&](size_t keep) {
-    const size_t wanted = room.size() - std::min(room.size(), outbox_.control_posted());
     const size_t free = outbox_.Room(Outbox::Use::kRest);
-    return std::min(wanted, free - std::min(free, keep));
+    return std::min(room_beside(outbox_.control_posted()), free - std::min(free, keep));
   };
   // `least`: frames allowed even if the posted frames already fill `room`.
   const auto budget = [&](Outbox::Use use, size_t least) {
-    const size_t wanted = room.size() - std::min(room.size(), outbox_.posted());
-    return std::min(std::max(wanted, least), outbox_.Room(use));
+    return std::min(std::max(room_beside(outbox_.posted()), least), outbox_.Room(use));
   };
   SendMembership(now, control_budget(0));
   takeover_.Poll(now, control_budget(kSlotsForMembership));
