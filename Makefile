@@ -156,6 +156,8 @@ $(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 
+$(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
+
 # Put before librdmacm by tests of test/rdma_vm.
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc
 	@mkdir -p $(@D)

@@ -8,11 +8,11 @@
 #include "linktest/result.h"
 #include "linktest/table.h"
 #include "nn/net.h"
+#include "solver/solver.h"
 #include "solver/solver_config.h"
 #include "tools/command.h"
 #include "tools/flags.h"
-#include "train/signals.h"
-#include "train/solver_worker.h"
+#include "tools/signals.h"
 
 DECLARE_string(topology);
 DECLARE_string(node);
@@ -82,10 +82,9 @@ int RunBench(const std::vector<std::string>& arguments) {
   options.wait_seconds = Duration("wait", FLAGS_wait, 1, 86400);
   options.weights = WeightsFromFlags();
   // Before the first thread, so that all threads inherit its signal mask.
-  const SteadyClock clock;
-  SignalWatch signals(SignalEffect::kStop, SignalEffect::kStop, &clock);
-  const std::optional<BenchResult> result = MeasureCluster(
-      options, [&signals](int ms) { return signals.Next(ms) == SignalEffect::kStop; });
+  SignalWatch signals(RunCommand::kStop, RunCommand::kStop);
+  const std::optional<BenchResult> result =
+      MeasureCluster(options, [&signals](int ms) { return signals.Next(ms) == RunCommand::kStop; });
   if (!result) return 0;
   std::fputs((FLAGS_json ? ResultJson(*result) : BenchTable(*result)).c_str(), stdout);
   return 0;

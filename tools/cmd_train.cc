@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "tools/progress_line.h"
+#include "tools/signals.h"
 #include "train/train_run.h"
 
 DEFINE_string(solver, "", "the solver: a prototxt file");
@@ -47,9 +49,13 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.metrics = FLAGS_metrics;
   options.topology = FLAGS_topology;
   options.node = FLAGS_node;
-  options.on_int = ParseSignalEffect("sigint_effect", FLAGS_sigint_effect);
-  options.on_hup = ParseSignalEffect("sighup_effect", FLAGS_sighup_effect);
   if (!FLAGS_shard.empty()) ParseShard(FLAGS_shard, &options);
+  // Before the first thread, so that all threads inherit its signal mask.
+  SignalWatch signals(ParseSignalEffect("sigint_effect", FLAGS_sigint_effect),
+                      ParseSignalEffect("sighup_effect", FLAGS_sighup_effect));
+  TerminalProgress progress;
+  options.control = &signals;
+  options.observer = &progress;
 
   const TrainResult result = Train(options);
   for (const Evaluation& test : result.tests) {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "proto/parse.h"
+#include "solver/solver.h"
 #include "topology/choose_node.h"
-#include "train/solver_worker.h"
 
 namespace millrace {
 namespace {
@@ -20,9 +20,9 @@ constexpr int kStepMs = 5;
 constexpr int kRetryMs = 250;
 constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
 
-// Throws the last Error if the network stays down for too long, or if a signal stops the run.
+// Throws the last Error if the network stays down for too long, or if a command stops the run.
 std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterReplica& replica,
-                                     SignalWatch* signals) {
+                                     CommandReader* commands) {
   const int64_t begin = replica.clock->NowNs();
   for (bool waits = false;; waits = true) {
     try {
@@ -33,7 +33,7 @@ std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterRepli
         LOG(WARNING) << "Waiting up to " << kNetworkPatienceNs / 1'000'000'000
                      << " s for the network: " << error.what();
       }
-      if (signals->Next(kRetryMs) == SignalEffect::kStop) throw;
+      if (commands->Next(kRetryMs) == RunCommand::kStop) throw;
     }
   }
 }
@@ -66,18 +66,19 @@ std::vector<std::string> NodeNames(const Topology& topology) {
 }
 
 ClusterSession::ClusterSession(const NodeConfig& place, const ClusterReplica& replica,
-                               SignalWatch* signals)
+                               CommandReader* commands)
     : place_(place),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
-      signals_(*signals),
+      commands_(*commands),
       clock_(*replica.clock),
-      cluster_(StartWhenUp(place, replica, signals)),
+      cluster_(StartWhenUp(place, replica, commands)),
       failure_detector_(cluster_.get(), replica.clock),
       ending_(TerminationPeersOf(cluster_.get(), &failure_detector_),
               {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
       leave_(
-          LeavePeersOf(cluster_.get()), [signals] { return signals->stopped_ns(); }, replica.clock),
+          LeavePeersOf(cluster_.get()), [commands] { return commands->stopped_ns(); },
+          replica.clock),
       failures_(cluster_->node(), NodeNames(place.topology),
                 [this] { return cluster_->Read(GossipKey::kEnd); }) {}
 
@@ -88,7 +89,7 @@ bool ClusterSession::Join() {
   while (!cluster_->begun()) {
     errors_.RethrowIfFailed();
     cluster_->ThrowIfRefused();
-    if (signals_.Next(20) == SignalEffect::kStop) {
+    if (commands_.Next(20) == RunCommand::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
       ending_.SayGone();
       leave_.BeginUnsynced();
@@ -140,9 +141,9 @@ void ClusterSession::Answer() {
   WaitFor([this] { return leave_.Answered(); });
 }
 
-// signals_.Next() receives stop signals; leave_ reads them from SignalWatch::stopped_ns().
+// commands_.Next() receives stop commands; leave_ reads them from CommandReader::stopped_ns().
 void ClusterSession::WaitFor(const std::function<bool()>& done) {
-  while (!done() && !errors_.failed()) signals_.Next(kStepMs);
+  while (!done() && !errors_.failed()) commands_.Next(kStepMs);
 }
 
 }  // namespace millrace

@@ -13,7 +13,7 @@
 #include "topology/plan.h"
 #include "topology/topology.h"
 #include "train/options.h"
-#include "train/signals.h"
+#include "train/run_control.h"
 
 namespace millrace {
 
@@ -32,21 +32,21 @@ std::vector<std::string> NodeNames(const Topology& topology);
 class ClusterSession {
  public:
   // Starts the segments. If the network is down, retries for up to a minute. `place`, the data of
-  // `replica`, and `signals` outlive this object. Throws Error with one line that names the
+  // `replica`, and `commands` outlive this object. Throws Error with one line that names the
   // segment.
-  ClusterSession(const NodeConfig& place, const ClusterReplica& replica, SignalWatch* signals);
+  ClusterSession(const NodeConfig& place, const ClusterReplica& replica, CommandReader* commands);
 
   static constexpr int64_t kTellNs = 300'000'000;
 
   Cluster& cluster() { return *cluster_; }
   FailureDetector& failure_detector() { return failure_detector_; }
 
-  // Waits until this node has the run's weights. Returns false if a signal stops the run first.
+  // Waits until this node has the run's weights. Returns false if a command stops the run first.
   // Throws Error if the other nodes refuse this node.
   bool Join();
   // Publishes this node's state at the end of the run.
   TerminationDetector& ending() { return ending_; }
-  // Publishes that a signal has stopped the run while solvers finish their iterations. Call every
+  // Publishes that a command has stopped the run while solvers finish their iterations. Call every
   // few ms.
   void TellStopped();
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
@@ -55,7 +55,7 @@ class ClusterSession {
   // Logs the failures that other nodes have published since the last call.
   void LogFailures();
   const PeerFailures& failures() const { return failures_; }
-  // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a signal ended the run before it was
+  // Leaves the cluster (cluster/graceful_leave.h). `stopped`: a command ended the run before it was
   // complete. Returns true if this node writes the final snapshot.
   bool Leave(bool stopped);
   // Replies for a moment to nodes that do not yet know that they may leave.
@@ -68,7 +68,7 @@ class ClusterSession {
   const NodeConfig& place_;
   const IterationClock& iterations_;
   ErrorSink& errors_;
-  SignalWatch& signals_;
+  CommandReader& commands_;
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
   FailureDetector failure_detector_;

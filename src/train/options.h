@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/signals.h"
+#include "train/run_control.h"
 
 namespace millrace {
 
@@ -22,8 +22,8 @@ struct TrainOptions {
   std::string node;                  // name of this node; "": chosen by rank
   // Shard of the training data; 0 of 0: the topology's shard, or all data.
   uint64_t shard_index = 0, shard_count = 0;
-  SignalEffect on_int = SignalEffect::kStop;
-  SignalEffect on_hup = SignalEffect::kSnapshot;
+  RunControl* control = nullptr;    // commands to the run; outlives it; null: none
+  RunObserver* observer = nullptr;  // receives its progress; outlives it; null: none
 };
 
 }  // namespace millrace

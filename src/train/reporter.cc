@@ -40,10 +40,9 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   std::lock_guard lock(mutex_);
   start_seconds_ = displayed_seconds_ = clock_.NowSeconds();
   images_per_iteration_ = images;
-  ProgressLine::Options line;
-  line.max_iteration = config_.param.max_iter();
-  line.images_per_iteration = static_cast<double>(images);
-  progress_ = std::make_unique<ProgressLine>(&clock_, line);
+  if (options_.observer != nullptr) {
+    options_.observer->Started(config_.param.max_iter(), static_cast<double>(images));
+  }
   if (!metrics_) return;
   MetricsRow row = Row(start);
   RunInfo* run = row.mutable_run();
@@ -56,16 +55,17 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(int64_t iteration, float loss, float rate, const Net& net, bool display) {
+void Reporter::Iteration(const StepResult& step, const Net& net, bool display) {
+  const int64_t iteration = step.iteration;
   std::lock_guard lock(mutex_);
-  losses_.Add(loss);
+  losses_.Add(step.loss);
   ++done_;
   const int interval = config_.param.display();
   if (display || (interval > 0 && iteration % interval == 0)) {
-    Display(iteration, losses_.Mean(), rate, net);
+    Display(iteration, losses_.Mean(), step.rate, net);
   }
   if (const std::string notice = policy_.Notice(iteration); !notice.empty()) LOG(INFO) << notice;
-  progress_->Update(iteration + 1, losses_.Mean());
+  if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
 }
 
 void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net) {
@@ -115,7 +115,7 @@ void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) 
 
 void Reporter::Finish() {
   std::lock_guard lock(mutex_);
-  progress_.reset();
+  if (options_.observer != nullptr) options_.observer->Ended();
 }
 
 float Reporter::loss() const {

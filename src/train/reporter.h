@@ -1,20 +1,19 @@
 // Output of a run: log lines in the format of Caffe's log parsers, rows of the metrics file, and
-// the progress line on a terminal.
+// progress for the host program.
 #ifndef MILLRACE_TRAIN_REPORTER_H_
 #define MILLRACE_TRAIN_REPORTER_H_
 
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/clock.h"
 #include "cluster/cluster.h"
 #include "metrics/metrics_writer.h"
-#include "metrics/progress.h"
 #include "nn/net.h"
 #include "solver/lr_policy.h"
 #include "solver/moving_average.h"
+#include "solver/solver.h"
 #include "solver/solver_config.h"
 #include "train/evaluator.h"
 #include "train/options.h"
@@ -35,11 +34,11 @@ class Reporter {
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
   // outputs. `display`: log it even if it is not a multiple of the interval.
-  void Iteration(int64_t iteration, float loss, float rate, const Net& net, bool display = false);
+  void Iteration(const StepResult& step, const Net& net, bool display = false);
   // Report a test of test net `index` at iteration `iteration`.
   void BeginTest(int64_t iteration, int index);
   void Test(int64_t iteration, int index, const Evaluation& evaluation);
-  // Removes the progress line.
+  // The run has made its last iteration.
   void Finish();
 
   // The current smoothed loss.
@@ -63,7 +62,6 @@ class Reporter {
   int64_t done_ = 0;            // iterations reported by this process
   int64_t displayed_done_ = 0;  // value of done_ at the last displayed line
   double displayed_seconds_ = 0;
-  std::unique_ptr<ProgressLine> progress_;
 };
 
 }  // namespace millrace

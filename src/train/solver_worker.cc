@@ -5,18 +5,9 @@
 
 #include <algorithm>
 #include <boost/thread/exceptions.hpp>
-#include <cmath>
 #include <utility>
 
 namespace millrace {
-
-NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
-  NetOptions options;
-  options.state = config.train.state;
-  options.seed = config.seed;
-  options.data = data;
-  return options;
-}
 
 SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net)
     : index_(index), run_(run), net_(std::move(net)) {}
@@ -26,25 +17,18 @@ void SolverWorker::Run() {
   if (run_.load != nullptr) member.emplace(run_.load);
   // Solvers run in parallel; each one computes on one thread.
   omp_set_num_threads(1);
-  if (!net_) {
-    net_ = std::make_unique<Net>(run_.config.train.param, run_.config.train.source,
-                                 TrainNetOptions(run_.config, &run_.data));
-  }
-  net_->BindWeights(run_.weights.data());
-  rule_ = UpdateRuleRegistry::Get().Create(run_.config.param, UpdateParamsOf(*net_),
-                                           net_->layout().size());
-  rule_->LockWith(&holder_.emplace(&run_.weights.locks()));
-  if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
-
-  IterationClock& clock = run_.weights.clock();
-  const int slot = clock.RegisterSolver();
+  strategy_ = run_.make_strategy();
+  solver_.emplace(run_.config, run_.policy, &run_.data, strategy_.get(), std::move(net_));
+  if (run_.resume) solver_->Restore(*run_.resume, index_);
   try {
     while (!run_.stop.load(std::memory_order_relaxed)) {
-      const std::optional<int64_t> iteration = clock.Claim(run_.config.param.max_iter());
+      const std::optional<int64_t> iteration = solver_->Claim();
       if (!iteration) break;
       const int64_t begin_ns = run_.clock.NowNs();
-      Train(*iteration, CatchUp());
-      clock.Done(slot);
+      const bool display = CatchUp();
+      RunTest(*iteration);
+      const StepResult step = solver_->Compute(*iteration);
+      run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);
       TakeSnapshots(*iteration + 1);
       run_.writer.Poll();
@@ -53,8 +37,11 @@ void SolverWorker::Run() {
   } catch (const boost::thread_interrupted&) {
     // The run was stopped while this solver waited for data.
   }
-  clock.ReleaseSolver(slot);
-  Write(run_.snapshots.Leave(index_, ExportHistory()));
+  History history = solver_->ExportHistory();
+  net_ = solver_->ReleaseNet();
+  solver_.reset();
+  strategy_.reset();
+  Write(run_.snapshots.Leave(index_, std::move(history)));
 }
 
 bool SolverWorker::CatchUp() {
@@ -88,35 +75,6 @@ void SolverWorker::RunTest(int64_t iteration) {
   }
 }
 
-void SolverWorker::Train(int64_t iteration, bool display) {
-  RunTest(iteration);
-  const float loss = ComputeGradients(iteration);
-  const float rate = run_.policy.Rate(iteration);
-  run_.reporter.Iteration(iteration, loss, rate, *net_, display);
-  const bool together =
-      run_.weights.clock().solvers() > 1 || (run_.cluster != nullptr && !run_.cluster->alone());
-  rule_->Apply(rate, together, net_->gradients(), run_.weights.data());
-  net_->EndIteration();
-}
-
-float SolverWorker::ComputeGradients(int64_t iteration) {
-  const int passes = run_.config.param.iter_size();
-  net_->ClearGradients();
-  float loss = 0;
-  for (int pass = 0; pass < passes; ++pass) {
-    net_->set_pass(iteration * passes + pass);
-    loss += net_->Forward();
-    if (!std::isfinite(loss)) {
-      // Throw before the gradient reaches the shared weights.
-      const std::string where = net_->FindNonFinite();
-      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
-                          where.empty() ? "all layers are finite" : where);
-    }
-    net_->Backward();
-  }
-  return loss / static_cast<float>(passes);
-}
-
 void SolverWorker::TakeSnapshots(int64_t completed) {
   const int interval = run_.config.param.snapshot();
   const bool scheduled = interval > 0 && completed % interval == 0;
@@ -130,32 +88,33 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
               << ", which no node has written, at iteration " << completed;
     Open(completed, true);
   }
-  if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, ExportHistory()));
+  if (run_.snapshots.Wants(index_)) Write(run_.snapshots.Deposit(index_, solver_->ExportHistory()));
 }
 
-void SolverWorker::Open(int64_t iteration, bool with_model) const {
+void SolverWorker::Open(int64_t iteration, bool with_model) {
+  Net& net = solver_->net();
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
   }
   if (!with_model || run_.merged == nullptr) {
-    return Write(run_.snapshots.Open(StartSnapshot(iteration, with_model)));
+    return Write(run_.snapshots.Open(StartSnapshot(net, iteration, with_model)));
   }
   Snapshot snapshot;
   run_.merged->Read([&] { return run_.stop.load(); },
                     [&] {
-                      net_->BindWeights(run_.merged->data());
-                      snapshot = StartSnapshot(iteration, true);
-                      net_->BindWeights(run_.weights.data());
+                      net.BindWeights(run_.merged->data());
+                      snapshot = StartSnapshot(net, iteration, true);
+                      net.BindWeights(strategy_->weights());
                     });
   Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
-Snapshot SolverWorker::StartSnapshot(int64_t iteration, bool with_model) const {
+Snapshot SolverWorker::StartSnapshot(const Net& net, int64_t iteration, bool with_model) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
   snapshot.current_step = run_.policy.Step(iteration);
   snapshot.seed = run_.config.seed;
-  if (with_model) net_->ToProto(&snapshot.model, run_.config.param.snapshot_diff());
+  if (with_model) net.ToProto(&snapshot.model, run_.config.param.snapshot_diff());
   snapshot.streams = run_.data.Positions("train");
   return snapshot;
 }
@@ -167,13 +126,7 @@ void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
 std::optional<Snapshot> SolverWorker::FinalSnapshot(int64_t iteration, float* weights,
                                                     bool with_model) {
   net_->BindWeights(weights);
-  return run_.snapshots.Open(StartSnapshot(iteration, with_model));
-}
-
-History SolverWorker::ExportHistory() const {
-  History history;
-  rule_->ExportHistory(&history);
-  return history;
+  return run_.snapshots.Open(StartSnapshot(*net_, iteration, with_model));
 }
 
 }  // namespace millrace

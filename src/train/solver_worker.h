@@ -1,13 +1,13 @@
-// A solver: its own net instance, momentum history and stream of batches, on weights shared with
-// all other solvers.
+// A solver in its thread: what happens between its iterations, which are tests, snapshots and
+// reports.
 #ifndef MILLRACE_TRAIN_SOLVER_WORKER_H_
 #define MILLRACE_TRAIN_SOLVER_WORKER_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 
-#include "base/range_lock.h"
 #include "base/thread_load.h"
 #include "cluster/cluster.h"
 #include "cluster/merged_weights.h"
@@ -17,8 +17,9 @@
 #include "solver/lr_policy.h"
 #include "solver/snapshot.h"
 #include "solver/snapshot_collector.h"
+#include "solver/solver.h"
 #include "solver/solver_config.h"
-#include "solver/update_rule.h"
+#include "solver/strategy.h"
 #include "train/distributed_evaluation.h"
 #include "train/reporter.h"
 #include "train/snapshot_writer.h"
@@ -40,6 +41,8 @@ struct SharedRun {
   const Clock& clock;
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
+  // Creates the strategy of one solver; called by the solver's thread.
+  std::function<std::unique_ptr<Strategy>()> make_strategy;
   const ResumePoint* resume = nullptr;                      // null: the run starts anew
   Cluster* cluster = nullptr;                               // null: no cluster
   DistributedEvaluation* distributed_evaluation = nullptr;  // null: the leader tests alone
@@ -47,15 +50,6 @@ struct SharedRun {
   ThreadLoad* load = nullptr;                               // joined by each solver; null: none
   MergedWeights* merged = nullptr;                          // for snapshots; null: no cluster
 };
-
-// A loss or one of its inputs is NaN or infinite.
-class NonFiniteLoss : public Error {
- public:
-  using Error::Error;
-};
-
-// Options of a run's train net.
-NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
 
 class SolverWorker {
  public:
@@ -74,14 +68,15 @@ class SolverWorker {
   // this node's own part.
   std::optional<Snapshot> FinalSnapshot(int64_t iteration, float* weights, bool with_model);
 
-  // Layout of the shared weights. Valid once the net exists.
+  // Layout of the shared weights. Valid after Run.
   const ParamLayout& layout() const { return net_->layout(); }
   // Of this solver's net. Valid after Run.
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:
-  // A snapshot of `iteration` without histories. Without `with_model`, only this node's own part.
-  Snapshot StartSnapshot(int64_t iteration, bool with_model) const;
+  // A snapshot of `iteration` without histories, with the weights of `net`. Without `with_model`,
+  // only this node's own part.
+  Snapshot StartSnapshot(const Net& net, int64_t iteration, bool with_model) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
   bool CatchUp();
@@ -89,21 +84,15 @@ class SolverWorker {
   bool IsLeader() const { return run_.cluster == nullptr || run_.cluster->is_leader(); }
   // Runs the test if one is due at this iteration: all of it, or this node's part.
   void RunTest(int64_t iteration);
-  // Runs one iteration, including a test that is due before it. `display`: log it even if it is not
-  // a multiple of the interval.
-  void Train(int64_t iteration, bool display);
-  // Returns the loss of the iteration: the mean over iter_size passes.
-  float ComputeGradients(int64_t iteration);
   void TakeSnapshots(int64_t completed);
-  void Open(int64_t iteration, bool with_model) const;
+  void Open(int64_t iteration, bool with_model);
   void Write(std::optional<Snapshot> snapshot) const;
-  History ExportHistory() const;
 
   const int index_;
   const SharedRun& run_;
-  std::unique_ptr<Net> net_;
-  std::optional<RangeLock::Shared> holder_;
-  std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<Net> net_;  // solver_ has it during Run
+  std::unique_ptr<Strategy> strategy_;
+  std::optional<Solver> solver_;
   std::atomic<int64_t> longest_ns_{0};
 };
 

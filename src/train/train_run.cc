@@ -17,6 +17,7 @@
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
 #include "cluster/sweep_estimate.h"
+#include "strategy/hogwild.h"
 #include "train/cluster_session.h"
 #include "train/distributed_evaluation.h"
 #include "train/run_counters.h"
@@ -62,7 +63,7 @@ class TrainRun {
         config_(LoadSolverConfig(options.solver_file)),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
-        signals_(options.on_int, options.on_hup, &clock_),
+        commands_(options.control, &clock_),
         snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
@@ -125,6 +126,7 @@ class TrainRun {
                      clock_,
                      stop_,
                      snapshot_requested_,
+                     [this] { return MakeStrategy(); },
                      resume_.get(),
                      cluster(),
                      distributed_evaluation_.get(),
@@ -232,7 +234,7 @@ class TrainRun {
                                                         .sink = &errors_,
                                                         .home = HostReplica(&weights_->locks()),
                                                         .solvers = &solver_load_},
-                                         &signals_);
+                                         &commands_);
     if (!session_->Join()) return false;
     weights_->Publish();
     return true;
@@ -307,12 +309,17 @@ class TrainRun {
   }
 
   // Whether the run is to stop. After the solvers have ended, when only the main thread calls this,
-  // also waits up to `ms` ms for a signal.
+  // also waits up to `ms` ms for a command.
   bool Stopped(int ms) {
-    if (solvers_ended_ && !stop_ && signals_.Next(ms) == SignalEffect::kStop) Stop();
+    if (solvers_ended_ && !stop_ && commands_.Next(ms) == RunCommand::kStop) Stop();
     return stop_;
   }
   void Stop() { stop_ = stopped_ = true; }
+
+  std::unique_ptr<Strategy> MakeStrategy() {
+    return std::make_unique<HogwildStrategy>(
+        weights_.get(), [this] { return session_ && !session_->cluster().alone(); });
+  }
 
   // Title of the counter file: net, cluster and node.
   std::string Title() const {
@@ -364,15 +371,15 @@ class TrainRun {
       counter_file_->Update(reporter_->loss(), writer_->failures());
       if (session_) session_->failure_detector().Listen();
       if (takeover_ && !stop_) takeover_->Look();
-      switch (signals_.Next(stop_ ? 5 : 50)) {
-        case SignalEffect::kStop:
+      switch (commands_.Next(stop_ ? 5 : 50)) {
+        case RunCommand::kStop:
           LOG(INFO) << "Stopping: each solver finishes its iteration";
           Stop();
           break;
-        case SignalEffect::kSnapshot:
+        case RunCommand::kSnapshot:
           snapshot_requested_ = true;
           break;
-        case SignalEffect::kNone:
+        case RunCommand::kNone:
           break;
       }
       // A solver that waits for data does not check stop_.
@@ -427,10 +434,10 @@ class TrainRun {
     result->state = paths.state;
   }
 
-  // A stop signal ends the retries.
+  // A stop command ends the retries.
   void WriteLast(int64_t iteration, std::optional<Snapshot> last) {
     writer_->Finish(iteration, std::move(last),
-                    [this](int ms) { return signals_.Next(ms) != SignalEffect::kStop; });
+                    [this](int ms) { return commands_.Next(ms) != RunCommand::kStop; });
   }
 
   // All nodes end a complete schedule together. Of stopped nodes, the final snapshot owner saves.
@@ -487,10 +494,10 @@ class TrainRun {
   SolverConfig config_;
   const LrPolicy policy_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
-  bool stopped_ = false;  // by a signal
+  bool stopped_ = false;  // by a command
   std::atomic<bool> solvers_ended_{false};
   ErrorSink errors_;
-  SignalWatch signals_;
+  CommandReader commands_;
   SnapshotCollector snapshots_;
   ThreadLoad solver_load_;
   std::unique_ptr<SnapshotWriter> writer_;

@@ -21,9 +21,9 @@ struct TrainResult {
   std::string failure;
 };
 
-// Trains according to `options`, with logs, snapshots and tests. The calling thread handles signals
-// while the solvers train. Throws Error for bad input before any training, or for a failure in one
-// of the threads; snapshots written before that remain.
+// Trains according to `options`, with logs, snapshots and tests. The calling thread receives the
+// commands of options.control while the solvers train. Throws Error for bad input before any
+// training, or for a failure in one of the threads; snapshots written before that remain.
 TrainResult Train(const TrainOptions& options);
 
 }  // namespace millrace

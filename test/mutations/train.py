@@ -7,6 +7,7 @@ TAKEOVER = "src/cluster/shard_takeover.cc"
 SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
                                                              "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
+SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
 REPORTER = "src/train/reporter.cc"
 FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
 
@@ -213,13 +214,13 @@ MUTANTS = [
   tester_.RefreshWeights(stop_);
 """, "")]),
     ("snapshots-are-of-live-weights", [(WORKER, """\
-                      net_->BindWeights(run_.merged->data());
+                      net.BindWeights(run_.merged->data());
 """, "")]),
     ("a-solver-trains-on-merged-weights", [(WORKER, """\
-                      snapshot = StartSnapshot(iteration, true);
-                      net_->BindWeights(run_.weights.data());
+                      snapshot = StartSnapshot(net, iteration, true);
+                      net.BindWeights(strategy_->weights());
 """, """\
-                      snapshot = StartSnapshot(iteration, true);
+                      snapshot = StartSnapshot(net, iteration, true);
 """)]),
 
     # ---- Failures -----------------------------------------------------------
@@ -255,28 +256,38 @@ MUTANTS = [
 """, "")]),
 
     # ---- Solvers ------------------------------------------------------------
-    ("solvers-write-without-the-lock", [(WORKER, """\
-  rule_->LockWith(&holder_.emplace(&run_.weights.locks()));
+    ("solvers-write-without-the-lock", [(HOGWILD, """\
+  void Prepare(UpdateRule* rule) override { rule->LockWith(&holder_); }
 """, "")]),
+    ("a-strategy-keeps-its-solver-registered", [("src/strategy/hogwild.cc", """\
+HogwildStrategy::~HogwildStrategy() { clock_.ReleaseSolver(slot_); }
+""", """\
+HogwildStrategy::~HogwildStrategy() = default;
+""")]),
+    ("the-first-stop-has-the-time-of-the-last", [("src/train/run_control.cc", """\
+  if (command == RunCommand::kStop && !stopped_ns_) stopped_ns_ = clock_.NowNs();
+""", """\
+  if (command == RunCommand::kStop) stopped_ns_ = clock_.NowNs();
+""")]),
     ("momentum-is-not-resumed", [(WORKER, """\
-  if (run_.resume) RestoreHistory(*run_.resume, index_, rule_.get());
+  if (run_.resume) solver_->Restore(*run_.resume, index_);
 """, "")]),
-    ("a-loss-is-the-sum-of-its-passes", [(WORKER, """\
+    ("a-loss-is-the-sum-of-its-passes", [(SOLVER, """\
   return loss / static_cast<float>(passes);
 """, """\
   return loss;
 """)]),
-    ("a-loss-that-is-not-finite-reaches-the-weights", [(WORKER, """\
+    ("a-loss-that-is-not-finite-reaches-the-weights", [(SOLVER, """\
     if (!std::isfinite(loss)) {
 """, """\
     if (std::isnan(loss) && passes > 1) {
 """)]),
-    ("every-pass-is-on-the-same-random-numbers", [(WORKER, """\
+    ("every-pass-is-on-the-same-random-numbers", [(SOLVER, """\
     net_->set_pass(iteration * passes + pass);
 """, """\
     net_->set_pass(iteration);
 """)]),
-    ("gradients-of-the-iteration-before-stay", [(WORKER, """\
+    ("gradients-of-the-iteration-before-stay", [(SOLVER, """\
   net_->ClearGradients();
 """, "")]),
     ("a-requested-snapshot-is-taken-again-and-again", [(WORKER, """\
@@ -298,9 +309,9 @@ MUTANTS = [
 
     # ---- What a run tells ---------------------------------------------------
     ("displays-the-last-loss-alone", [(REPORTER, """\
-    Display(iteration, losses_.Mean(), rate, net);
+    Display(iteration, losses_.Mean(), step.rate, net);
 """, """\
-    Display(iteration, loss, rate, net);
+    Display(iteration, step.loss, step.rate, net);
 """)]),
     ("counts-iterations-from-the-start-in-each-line", [(REPORTER, """\
   displayed_done_ = done_;

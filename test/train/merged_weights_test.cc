@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "segment/replica_device.h"
+#include "strategy/hogwild.h"
 #include "test/support/eventually.h"
 #include "test/topology/cluster_node.h"
 #include "test/train/train_support.h"
@@ -171,6 +172,8 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
                       .clock = time_,
                       .stop = stop,
                       .snapshot_requested = requested,
+                      .make_strategy =
+                          [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
                       .cluster = b_->cluster.get(),
                       .merged = merged_.get()};
   SolverWorker worker(0, run);

@@ -24,7 +24,7 @@ class Reporting : public testing::Test {
   // One iteration, which takes 0.5 s.
   void Iterate(int64_t iteration, float loss, bool display = false) {
     clock_.AdvanceNs(500'000'000);
-    reporter_->Iteration(iteration, loss, 0.25f, *net_, display);
+    reporter_->Iteration({iteration, loss, 0.25f}, *net_, display);
   }
   // All rows except the first.
   std::vector<MetricsRow> Rows() const {

@@ -1,5 +1,6 @@
 #include "train/solver_worker.h"
 
+#include "strategy/hogwild.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
@@ -35,8 +36,11 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   SnapshotWriter writer(work / "run", "", &time, [](int64_t) {});
   const TickingClock clock;
   std::atomic<bool> stop{false}, requested{false};
-  const SharedRun run{config,    policy, *weights, data, reporter, tester,
-                      snapshots, writer, clock,    stop, requested};
+  const SharedRun run{
+      config,    policy,    *weights,
+      data,      reporter,  tester,
+      snapshots, writer,    clock,
+      stop,      requested, [&] { return std::make_unique<HogwildStrategy>(weights.get()); }};
   SolverWorker worker(0, run, std::move(net));
   EXPECT_EQ(worker.longest_ns(), 0);
   worker.Run();

@@ -1,4 +1,4 @@
-#include "metrics/progress.h"
+#include "tools/progress_line.h"
 
 #include <glog/logging.h>
 #include <sys/ioctl.h>

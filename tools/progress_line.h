@@ -3,8 +3,8 @@
 //   1,240/10,000  12.4 %  loss 0.1234  ETA 1:23  10,250 img/s
 //
 // RecentRate and ProgressText compute its text without side effects; ProgressLine draws it.
-#ifndef MILLRACE_METRICS_PROGRESS_H_
-#define MILLRACE_METRICS_PROGRESS_H_
+#ifndef MILLRACE_TOOLS_PROGRESS_LINE_H_
+#define MILLRACE_TOOLS_PROGRESS_LINE_H_
 
 #include <cstdint>
 #include <deque>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "train/run_control.h"
 
 namespace millrace {
 
@@ -99,6 +100,23 @@ class ProgressLine {
   std::unique_ptr<Log> log_;
 };
 
+// Draws the progress line of a run on stderr.
+class TerminalProgress : public RunObserver {
+ public:
+  void Started(int64_t max_iteration, double images_per_iteration) override {
+    ProgressLine::Options options;
+    options.max_iteration = max_iteration;
+    options.images_per_iteration = images_per_iteration;
+    line_ = std::make_unique<ProgressLine>(&clock_, options);
+  }
+  void Iterated(int64_t completed, double loss) override { line_->Update(completed, loss); }
+  void Ended() override { line_.reset(); }
+
+ private:
+  const SteadyClock clock_;
+  std::unique_ptr<ProgressLine> line_;
+};
+
 }  // namespace millrace
 
-#endif  // MILLRACE_METRICS_PROGRESS_H_
+#endif  // MILLRACE_TOOLS_PROGRESS_LINE_H_

@@ -1,0 +1,68 @@
+#include "solver/solver.h"
+
+#include <cmath>
+#include <utility>
+
+namespace millrace {
+
+NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
+  NetOptions options;
+  options.state = config.train.state;
+  options.seed = config.seed;
+  options.data = data;
+  return options;
+}
+
+Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
+               Strategy* strategy, std::unique_ptr<Net> net)
+    : config_(config),
+      policy_(policy),
+      strategy_(*strategy),
+      net_(net ? std::move(net)
+               : std::make_unique<Net>(config.train.param, config.train.source,
+                                       TrainNetOptions(config, data))),
+      rule_(UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(*net_),
+                                             net_->layout().size())) {
+  net_->BindWeights(strategy_.weights());
+  strategy_.Prepare(rule_.get());
+}
+
+std::optional<StepResult> Solver::Step() {
+  const std::optional<int64_t> iteration = Claim();
+  if (!iteration) return std::nullopt;
+  return Compute(*iteration);
+}
+
+StepResult Solver::Compute(int64_t iteration) {
+  const StepResult result{iteration, ComputeGradients(iteration), policy_.Rate(iteration)};
+  strategy_.Update(result.rate, net_->gradients(), rule_.get());
+  net_->EndIteration();
+  strategy_.Complete();
+  return result;
+}
+
+float Solver::ComputeGradients(int64_t iteration) {
+  const int passes = config_.param.iter_size();
+  net_->ClearGradients();
+  float loss = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    net_->set_pass(iteration * passes + pass);
+    loss += net_->Forward();
+    if (!std::isfinite(loss)) {
+      // Throw before the gradient reaches the shared weights.
+      const std::string where = net_->FindNonFinite();
+      throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
+                          where.empty() ? "all layers are finite" : where);
+    }
+    net_->Backward();
+  }
+  return loss / static_cast<float>(passes);
+}
+
+History Solver::ExportHistory() const {
+  History history;
+  rule_->ExportHistory(&history);
+  return history;
+}
+
+}  // namespace millrace

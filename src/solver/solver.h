@@ -1,0 +1,82 @@
+// One solver: a train net, a learning-rate schedule, and an update rule with its history. Its
+// strategy gives it the weights and the iterations (strategy.h).
+#ifndef MILLRACE_SOLVER_SOLVER_H_
+#define MILLRACE_SOLVER_SOLVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "nn/net.h"
+#include "solver/lr_policy.h"
+#include "solver/snapshot.h"
+#include "solver/solver_config.h"
+#include "solver/strategy.h"
+#include "solver/update_rule.h"
+
+namespace millrace {
+
+// A loss or one of its inputs is NaN or infinite.
+class NonFiniteLoss : public Error {
+ public:
+  using Error::Error;
+};
+
+// Options of a solver's train net.
+NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
+
+// What one iteration did.
+struct StepResult {
+  int64_t iteration = 0;  // its number, from 0, over all solvers of the run
+  float loss = 0;         // the mean over iter_size passes, before the update
+  float rate = 0;         // learning rate of the update
+};
+
+// Not thread-safe: one thread constructs a solver and calls it.
+class Solver {
+ public:
+  // `net`: an existing train net, or null to create one that reads `data`. Everything that is
+  // passed by pointer or reference outlives the solver. Throws Error for a net that cannot be
+  // built.
+  Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data, Strategy* strategy,
+         std::unique_ptr<Net> net = nullptr);
+  Solver(const Solver&) = delete;
+  Solver& operator=(const Solver&) = delete;
+
+  // Continues with the history that `point` holds for solver `index`, if it holds one. Throws Error
+  // if it does not fit.
+  void Restore(const ResumePoint& point, int index) { RestoreHistory(point, index, rule_.get()); }
+
+  // Computes one iteration of the run and applies its update; none once the schedule of max_iter
+  // iterations has been handed out. May block while its data are read. Throws Error for bad data,
+  // or NonFiniteLoss, naming the layer, for a loss that is not finite; the weights are then
+  // unchanged.
+  std::optional<StepResult> Step();
+  // The two parts of Step, for callers that act between them: the number of the next iteration, and
+  // its computation.
+  std::optional<int64_t> Claim() { return strategy_.Claim(config_.param.max_iter()); }
+  StepResult Compute(int64_t iteration);
+
+  Net& net() { return *net_; }
+  const Net& net() const { return *net_; }
+  // The history of the update rule in the file format.
+  History ExportHistory() const;
+  // Ends the solver: only destruction is allowed afterwards.
+  std::unique_ptr<Net> ReleaseNet() { return std::move(net_); }
+
+ private:
+  float ComputeGradients(int64_t iteration);
+
+  const SolverConfig& config_;
+  const LrPolicy& policy_;
+  Strategy& strategy_;
+  std::unique_ptr<Net> net_;
+  std::unique_ptr<UpdateRule> rule_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_SOLVER_H_

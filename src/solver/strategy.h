@@ -1,0 +1,36 @@
+// How the solvers of a run share weights. A solver computes gradients (solver.h); its strategy
+// decides which iteration it computes, which weights its net reads, and how a gradient changes
+// them. The strategies are in strategy/.
+#ifndef MILLRACE_SOLVER_STRATEGY_H_
+#define MILLRACE_SOLVER_STRATEGY_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "solver/update_rule.h"
+
+namespace millrace {
+
+// One instance belongs to one solver, whose thread calls it.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // The weights that the solver's net reads, in the order of its layout. Constant; valid during the
+  // lifetime of this object.
+  virtual float* weights() = 0;
+  // Prepares `rule` for updates of weights(). Called once, before the first iteration.
+  virtual void Prepare(UpdateRule* rule) { (void)rule; }
+  // The iteration that the solver computes next, counted over all solvers of the run; none once the
+  // schedule of `limit` iterations has been handed out.
+  virtual std::optional<int64_t> Claim(int64_t limit) = 0;
+  // Applies the gradient of the claimed iteration by `rule` with learning rate `rate`. `gradients`
+  // is laid out like the weights and holds the sum over iter_size batches.
+  virtual void Update(float rate, const float* gradients, UpdateRule* rule) = 0;
+  // Counts the claimed iteration as completed.
+  virtual void Complete() = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_STRATEGY_H_

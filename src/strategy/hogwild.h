@@ -1,0 +1,39 @@
+// Hogwild: all solvers of a process, or of several processes on one machine, update one weight
+// array in place after each iteration, without waiting for each other (Recht, Re, Wright, Niu:
+// "Hogwild!", NIPS 2011). Segments exchange the same array with other machines.
+#ifndef MILLRACE_STRATEGY_HOGWILD_H_
+#define MILLRACE_STRATEGY_HOGWILD_H_
+
+#include <functional>
+
+#include "base/range_lock.h"
+#include "solver/strategy.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+
+class HogwildStrategy : public Strategy {
+ public:
+  // Registers a solver in the iteration clock of `weights`, which outlive this object. `has_peers`:
+  // whether other machines train these weights as well; null: none does. Throws Error if the clock
+  // has no room for another solver.
+  explicit HogwildStrategy(WeightBuffer* weights, std::function<bool()> has_peers = nullptr);
+  ~HogwildStrategy() override;
+
+  float* weights() override { return weights_.data(); }
+  void Prepare(UpdateRule* rule) override { rule->LockWith(&holder_); }
+  std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
+  void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  void Complete() override { clock_.Done(slot_); }
+
+ private:
+  WeightBuffer& weights_;
+  IterationClock& clock_;
+  const std::function<bool()> has_peers_;
+  RangeLock::Shared holder_;
+  const int slot_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_STRATEGY_HOGWILD_H_
