@@ -2,6 +2,7 @@
 #   make quickstart   install what is missing, build, train a net on real data
 #   make test         install what is missing, build, run the test suite
 #   make              build/millrace (packages must be present: tools/install-deps)
+#   make install      PREFIX=/usr/local DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
@@ -51,7 +52,8 @@ ifeq ($(VERBS)$(have_verbs),on)
 endif
 
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
-  -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
+  -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
+  -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
 LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
@@ -103,8 +105,10 @@ bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
 plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))
 
-.PHONY: all
+.PHONY: all install
 all: $(BUILD)/millrace
+install: all
+	@packaging/install $(BUILD) $(version)
 
 .PHONY: backends
 backends:
@@ -117,12 +121,14 @@ remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || ec
 $(call remember,flags.list,$(CXXFLAGS) $(CXXFLAGS_CUDA))
 $(call remember,sources.list,$(sort $(objects)))
 
-$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto
+$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h &: src/%.proto include/millrace/export.h
 	@mkdir -p $(@D)
 	$(call say,PROTOC,$@)
-	$(Q)protoc --cpp_out=$(BUILD)/gen -Isrc $<
+	$(Q)protoc --cpp_out=dllexport_decl=MILLRACE_API:$(BUILD)/gen -Isrc $<
+	$(Q)sed -i 's,^// @@protoc_insertion_point(includes)$$,#include "millrace/export.h",' $(@:.cc=.h)
+	$(if $(filter %/caffe.proto,$<),@mkdir -p $(BUILD)/gen/millrace; echo '#include "proto/caffe.pb.h"' > $(BUILD)/gen/millrace/caffe.pb.h)
 
-$(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc
+$(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc $(BUILD)/flags.list
 	$(call say,CXX,$@)
 	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
@@ -134,19 +140,30 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags.list | $(generated) backends
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -MMD -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(CUDA_HOME)/bin/nvcc -std=c++20 -O3 -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings $(if $(filter src/exchange/%,$<),-fmad=false) -Iinclude -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a:sm_%=%),code=$(a)) -MMD -MF $(@:.o=.d) -c $< -o $@
 
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)ar rcs $@ $(objects) $(generated_objects)
+	$(Q)ld -r $(objects) $(generated_objects) -o $(BUILD)/libmillrace.o
+	$(Q)ar rcs $@ $(BUILD)/libmillrace.o
 
-# Layers, solvers and devices register themselves, so every object is linked.
-link_library = -Wl,--whole-archive $(BUILD)/libmillrace.a -Wl,--no-whole-archive
+# Layers, solvers and devices register themselves. All objects are joined into one, so that a
+# program which uses any of them gets every registration, without flags for the linker.
+link_library = $(BUILD)/libmillrace.a
 
-$(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.a
+# The minor version is part of the soname: see include/millrace/version.h.
+version := $(shell awk '/define MILLRACE_VERSION_M|define MILLRACE_VERSION_P/ { v = v s $$3; s = "." } END { print v }' include/millrace/version.h)
+soname := libmillrace.so.$(word 1,$(subst ., ,$(version))).$(word 2,$(subst ., ,$(version)))
+$(BUILD)/libmillrace.so: $(BUILD)/libmillrace.a packaging/libmillrace.map
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $(tool_objects) $(link_library) $(LDLIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(soname) -Wl,--version-script=packaging/libmillrace.map \
+	  $(BUILD)/libmillrace.o $(LDLIBS) -o $(BUILD)/$(soname)
+	$(Q)ln -sf $(soname) $@
+
+$(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(tool_objects) -L$(BUILD) -lmillrace $(LDLIBS) -o $@
 
 define test_binary
 $(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc)) $(test_support) $(BUILD)/libmillrace.a

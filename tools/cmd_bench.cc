@@ -94,7 +94,7 @@ const RegisterCommand registered({"bench",
                                   "",
                                   "measures the segments of a cluster without training",
                                   {"topology", "node", "seconds", "warmup", "wait", "floats",
-                                   "model", "solver", "phase", "level", "stage", "json"},
+                                   "model", "solver", "phase", "level", "stage", "json", "plugins"},
                                   RunBench});
 
 }  // namespace

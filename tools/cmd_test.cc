@@ -70,7 +70,7 @@ const RegisterCommand registered({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
                                   {"model", "weights", "shm", "iterations", "phase", "level",
-                                   "stage"},
+                                   "stage", "plugins"},
                                   RunTest});
 
 }  // namespace

@@ -46,7 +46,8 @@ int RunTime(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
-                                  {"model", "iterations", "json", "phase", "level", "stage"},
+                                  {"model", "iterations", "json", "phase", "level", "stage",
+                                   "plugins"},
                                   RunTime});
 
 }  // namespace

@@ -72,7 +72,8 @@ const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
                                   {"solver", "cpu", "weights", "snapshot", "shm", "metrics",
-                                   "shard", "topology", "node", "sigint_effect", "sighup_effect"},
+                                   "shard", "topology", "node", "sigint_effect", "sighup_effect",
+                                   "plugins"},
                                   RunTrain});
 
 }  // namespace

@@ -23,6 +23,10 @@ void RequireFlag(const char* name, const std::string& value);
 // Splits "a,b" into {"a", "b"}; empty parts are dropped.
 std::vector<std::string> SplitList(const std::string& text);
 
+// Loads the shared libraries of --plugins, which register what they bring. They stay loaded. Throws
+// Error with one line.
+void LoadPlugins();
+
 // The net state from --phase (default: `fallback`), --level and --stage.
 caffe::NetState NetStateFromFlags(caffe::Phase fallback = caffe::TRAIN);
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "tools/command.h"
+#include "tools/flags.h"
 
 namespace millrace {
 namespace {
@@ -99,6 +100,7 @@ int Main(int argc, char** argv) {
   google::InitGoogleLogging("millrace");
   // Once, before there are threads: every log line needs the local time.
   tzset();
+  LoadPlugins();
   // Each solver is single-threaded; parallelism comes from several solvers.
   omp_set_num_threads(1);
   return command.run(std::vector<std::string>(rest + 1, rest + count));

@@ -92,10 +92,10 @@ void BatchStream::Read(int source) {
   try {
     // Random access is cheap only with an index; a few steps forward are cheap without.
     const bool indexed = options_.shuffle || options_.shard_count > 1;
-    LmdbDatabase::Cursor cursor(options_.sources[source], indexed);
+    const std::unique_ptr<RecordReader> reader = options_.sources[source]->MakeReader(indexed);
     Assignment assignment;
     for (uint64_t step = 0; WaitForRoom(step, &assignment); ++step) {
-      FillShare(source, step, assignment, &cursor);
+      FillShare(source, step, assignment, reader.get());
       Deliver(step);
     }
   } catch (const boost::thread_interrupted&) {
@@ -120,7 +120,7 @@ bool BatchStream::WaitForRoom(uint64_t step, Assignment* assignment) {
 }
 
 void BatchStream::FillShare(int source, uint64_t step, const Assignment& assignment,
-                            LmdbDatabase::Cursor* cursor) {
+                            RecordReader* reader) {
   // No lock: no other thread accesses these items until all readers have delivered.
   std::vector<RecordView>& records = SlotOf(step).records;
   const uint64_t first_place =
@@ -128,7 +128,7 @@ void BatchStream::FillShare(int source, uint64_t step, const Assignment& assignm
   for (uint64_t i = 0; i < options_.batch_size; ++i) {
     const RecordLocation location = assignment.schedule->AtPlace(first_place + i);
     if (location.source != source) continue;
-    records[i] = cursor->At(location.index);
+    records[i] = reader->At(location.index);
     records[i].source = source;
     TouchPages(records[i].value);
   }
@@ -295,7 +295,7 @@ void BatchStream::ThrowIfDamaged() const {
 }
 
 RecordView BatchStream::FirstRecord() const {
-  return LmdbDatabase::Cursor(options_.sources[0], false).At(0);
+  return options_.sources[0]->MakeReader(false)->At(0);
 }
 
 uint64_t BatchStream::batches_read() const {

@@ -24,15 +24,15 @@
 
 #include "base/error.h"
 #include "base/thread.h"
-#include "data/lmdb_database.h"
 #include "data/schedule.h"
+#include "millrace/data_source.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {
 
 struct BatchStreamOptions {
   std::string layer;  // the layer's name, for errors, positions and thread names
-  std::vector<std::shared_ptr<LmdbDatabase>> sources;
+  std::vector<std::shared_ptr<DataSource>> sources;
   uint64_t batch_size = 1;
   int read_ahead = 4;  // batches that the readers may be ahead of the consumers
   bool shuffle = false;
@@ -89,7 +89,7 @@ class BatchStream {
   void Stop();
 
   // Call after reading records of a batch and before using them. Throws Error if bytes of a source
-  // were missing (LmdbDatabase::ThrowIfDamaged).
+  // were missing (DataSource::ThrowIfDamaged).
   void ThrowIfDamaged() const;
 
   // The first record of the first source, to determine sizes.
@@ -134,8 +134,7 @@ class BatchStream {
   void Read(int source);
   // Returns false after Stop().
   bool WaitForRoom(uint64_t step, Assignment* assignment);
-  void FillShare(int source, uint64_t step, const Assignment& assignment,
-                 LmdbDatabase::Cursor* cursor);
+  void FillShare(int source, uint64_t step, const Assignment& assignment, RecordReader* reader);
   void Deliver(uint64_t step);
   void StartReaders();
 

@@ -13,8 +13,14 @@ namespace millrace {
 namespace {
 
 // Caffe's `backend` defaults to LEVELDB. If it is not set, the contents of the path decide.
-std::shared_ptr<LmdbDatabase> OpenSource(const caffe::DataParameter& param, int index) {
+std::shared_ptr<DataSource> OpenSource(const caffe::DataParameter& param, int index) {
   const std::string& path = param.source(index);
+  const std::string field = StrCat("data_param.source[", index, "]");
+  try {
+    if (auto source = DataSourceRegistry::Get().Open(path)) return source;
+  } catch (const Error& error) {
+    throw FieldError(field, error.what());
+  }
   const bool is_lmdb = FileExists(path + "/data.mdb");
   if (param.has_backend() && param.backend() == caffe::DataParameter::LEVELDB) {
     throw FieldError("data_param.backend", "LEVELDB is not supported; ",
@@ -24,7 +30,7 @@ std::shared_ptr<LmdbDatabase> OpenSource(const caffe::DataParameter& param, int 
   try {
     return LmdbDatabase::Open(path);
   } catch (const Error& error) {
-    throw FieldError(StrCat("data_param.source[", index, "]"), error.what());
+    throw FieldError(field, error.what());
   }
 }
 

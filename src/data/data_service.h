@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "data/batch_stream.h"
+#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {
@@ -25,7 +26,7 @@ struct DataOptions {
 };
 
 // Thread-safe.
-class DataService {
+class MILLRACE_API DataService {
  public:
   explicit DataService(const DataOptions& options);
   ~DataService();

@@ -21,37 +21,34 @@
 
 #include "base/mapped_file.h"
 #include "data/lmdb_tree.h"
+#include "millrace/data_source.h"
 
 namespace millrace {
 
-// Refers to the mapped file of an LmdbDatabase, which must outlive the view.
-struct RecordView {
-  std::string_view key, value;
-  int source = 0;  // index among the sources of a stream
-};
-
-// Thread-safe.
-class LmdbDatabase {
+// Records refer to the mapped file. Thread-safe.
+class LmdbDatabase : public DataSource, public std::enable_shared_from_this<LmdbDatabase> {
  public:
   // Opens the database in folder `path`, or returns the object if this process has it open already.
   // Throws Error in one line if there is no database, or if it is empty, truncated, damaged, or a
   // LevelDB.
   static std::shared_ptr<LmdbDatabase> Open(const std::string& path);
   // Closes the environment.
-  ~LmdbDatabase();
+  ~LmdbDatabase() override;
   LmdbDatabase(const LmdbDatabase&) = delete;
   LmdbDatabase& operator=(const LmdbDatabase&) = delete;
 
-  const std::string& path() const { return path_; }
-  // Number of records, at least one.
-  uint64_t size() const { return meta_.entries; }
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return meta_.entries; }
+  std::unique_ptr<RecordReader> MakeReader(bool random_access) override {
+    return std::make_unique<Cursor>(shared_from_this(), random_access);
+  }
 
   // Call after reading bytes of records and before using them. Throws Error if some of them were
   // not the file's, because it was truncated or cannot be read.
-  void ThrowIfDamaged() const;
+  void ThrowIfDamaged() const override;
 
   // Reads records by number, in the order of their keys. Used by one thread.
-  class Cursor {
+  class Cursor : public RecordReader {
    public:
     // With `indexed`, any record is found at once. The first such cursor of a database walks over
     // all keys (interruptible) and stores 24 bytes per record. Without, moving forward by n takes n
@@ -60,7 +57,7 @@ class LmdbDatabase {
 
     // Returns record `index`, which is below the database's size(). Throws Error if the database
     // cannot be read.
-    RecordView At(uint64_t index);
+    RecordView At(uint64_t index) override;
 
    private:
     const std::shared_ptr<LmdbDatabase> database_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/node_id.h"
+#include "millrace/export.h"
 #include "proto/bench.pb.h"
 #include "topology/topology.h"
 
@@ -33,7 +34,7 @@ BenchResult ResultOf(const Topology& topology, const Measurement& measurement);
 
 // The result as a JSON object with the field names of bench.proto, on one line with a line break.
 // Unknown fields are absent.
-std::string ResultJson(const BenchResult& result);
+MILLRACE_API std::string ResultJson(const BenchResult& result);
 
 }  // namespace millrace
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "millrace/export.h"
 #include "proto/bench.pb.h"
 
 namespace millrace {
@@ -11,7 +12,7 @@ namespace millrace {
 // Summary lines, then for each segment a table of its flows between nodes and a table of its ends,
 // then a table of the nodes. At most 100 columns unless names exceed 12 characters. "-" stands for
 // an unknown value.
-std::string BenchTable(const BenchResult& result);
+MILLRACE_API std::string BenchTable(const BenchResult& result);
 
 }  // namespace millrace
 

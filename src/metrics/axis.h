@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
+
 namespace millrace {
 
 class Axis {
@@ -44,9 +46,9 @@ class Axis {
 };
 
 // A number in short form: "0.001", "2.5", "10,000", "1e-07".
-std::string NumberText(double value, int decimals);
+MILLRACE_API std::string NumberText(double value, int decimals);
 // "12,345".
-std::string GroupedText(long long value);
+MILLRACE_API std::string GroupedText(long long value);
 
 // A unit in which times up to `seconds` are readable.
 struct TimeUnit {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -67,8 +68,8 @@ struct CounterFileReading {
 // root, by pid. Removes files that ended processes of this user left. `skipped`, if not null,
 // receives a line with the reason for each counter file that is not read: the first 16, then the
 // number of others. Reads at most 64 MiB in total, this user's files first.
-std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder = "/dev/shm",
-                                                 std::vector<std::string>* skipped = nullptr);
+MILLRACE_API std::vector<CounterFileReading> ReadCounterFiles(
+    const std::string& folder = "/dev/shm", std::vector<std::string>* skipped = nullptr);
 
 }  // namespace millrace
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "metrics/counter_file.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -13,15 +14,15 @@ namespace millrace {
 // that is only in `now`, the rates are its counts since its start, divided by `seconds`. With
 // `peers`, a row for each peer follows the row of its segment. Names contain printable text only
 // (OneLine).
-std::string CounterTable(const std::vector<CounterFileReading>& before,
-                         const std::vector<CounterFileReading>& now, double seconds,
-                         bool peers = false);
+MILLRACE_API std::string CounterTable(const std::vector<CounterFileReading>& before,
+                                      const std::vector<CounterFileReading>& now, double seconds,
+                                      bool peers = false);
 
 // One line of JSON with the unmodified values, for programs:
 //   [{"pid":7,"user":1000,"title":"LeNet","groups":{"run":{"iteration":100,"loss":0.25}}}]
 // Numbers that are not finite are null. Characters that are not printable are escaped; bytes that
 // are not UTF-8 become U+FFFD.
-std::string CounterFileJson(const std::vector<CounterFileReading>& now);
+MILLRACE_API std::string CounterFileJson(const std::vector<CounterFileReading>& now);
 
 }  // namespace millrace
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/export.h"
 #include "proto/metrics.pb.h"
 
 namespace millrace {
@@ -51,7 +52,7 @@ MetricsRow ParseMetricsLine(std::string_view line, const std::string& place);
 // All rows of a file, or of text in memory; `name` stands for the file in errors. Ignores a last
 // line without a line break that cannot be parsed, which a killed run leaves. Throws Error for any
 // other line that is not a row, and if there are no rows.
-std::vector<MetricsRow> ReadMetrics(const std::string& path);
+MILLRACE_API std::vector<MetricsRow> ReadMetrics(const std::string& path);
 std::vector<MetricsRow> ParseMetrics(std::string_view text, const std::string& name);
 
 }  // namespace millrace

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "metrics/run_curves.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
 // Returns an SVG document of 1100 by about 800 pixels (more for many runs), with the runs overlaid
 // in the order given. Accepts runs without tests, with single points, with numbers that are not
 // finite, and with hundreds of thousands of rows. Throws Error if `runs` is empty or has no points.
-std::string PlotRuns(const std::vector<Run>& runs);
+MILLRACE_API std::string PlotRuns(const std::vector<Run>& runs);
 
 }  // namespace millrace
 

@@ -10,10 +10,10 @@
 
 #include "device/device.h"
 
-namespace caffe {
+namespace millrace::caffe {
 class BlobProto;
 class BlobShape;
-}  // namespace caffe
+}  // namespace millrace::caffe
 
 namespace millrace {
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
 #include "nn/blob.h"
 #include "nn/layer.h"
 #include "nn/net_param.h"
@@ -40,7 +41,7 @@ struct NetParam {
 
 // One instance belongs to one solver. Not thread-safe: the thread that constructs a net must also
 // run it.
-class Net {
+class MILLRACE_API Net {
  public:
   // Throws Error with the position in the file for any error in `param`.
   Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options);

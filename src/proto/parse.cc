@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "base/file.h"
 
@@ -66,13 +67,25 @@ SourceMap SourceMap::Nested(const std::string& path) const {
 
 namespace {
 
+// The messages of the formats are named as users know them ("caffe.LayerParameter"), without the
+// package that keeps them apart from another program's.
+std::string WithoutPackage(std::string message) {
+  constexpr std::string_view kPackage = "millrace.";
+  for (const char* type : {"\"millrace.caffe.", "\"millrace.topology."}) {
+    for (size_t at; (at = message.find(type)) != std::string::npos;) {
+      message.erase(at + 1, kPackage.size());
+    }
+  }
+  return message;
+}
+
 // Keeps the first complaint only: what follows it is usually its echo.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int, const std::string& message) override {
     if (line_ >= 0) return;
     line_ = std::max(line, 0);
-    message_ = message;
+    message_ = WithoutPackage(message);
   }
   std::string Text(const std::string& name) const {
     return StrCat(name, ":", line_ + 1, ": ", message_);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "millrace/export.h"
 
 namespace google::protobuf {
 class Message;
@@ -15,7 +16,7 @@ class Message;
 namespace millrace {
 
 // Remembers on which line of a text file each field stood. Cheap to copy.
-class SourceMap {
+class MILLRACE_API SourceMap {
  public:
   SourceMap() = default;
 
@@ -40,24 +41,12 @@ class SourceMap {
   std::shared_ptr<const Tree> tree_;
 };
 
-// A user's mistake in one field: `field` is a path relative to the message at
-// hand ("convolution_param.num_output"); whoever knows the file adds the place.
-class FieldError : public Error {
- public:
-  template <typename... Parts>
-  explicit FieldError(std::string field, const Parts&... parts)
-      : Error(parts...), field_(std::move(field)) {}
-  const std::string& field() const { return field_; }
-
- private:
-  std::string field_;
-};
-
-// The same with its place: "net.prototxt:12: layer[3].name: ...", one line for the user.
+// A FieldError with its place: "net.prototxt:12: layer[3].name: ...", one line for the user.
 Error Located(const SourceMap& source, const FieldError& error);
 
 // Parses a text file into `message`. `source` may be null.
-void LoadText(const std::string& path, google::protobuf::Message* message, SourceMap* source);
+MILLRACE_API void LoadText(const std::string& path, google::protobuf::Message* message,
+                           SourceMap* source);
 
 // The same for text already in memory; `name` stands for the file in errors.
 void ParseText(const std::string& text, const std::string& name, google::protobuf::Message* message,

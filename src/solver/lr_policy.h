@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace caffe {
+namespace millrace::caffe {
 class SolverParameter;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "millrace/export.h"
 #include "nn/net.h"
 #include "solver/lr_policy.h"
 #include "solver/snapshot.h"
@@ -26,7 +27,7 @@ class NonFiniteLoss : public Error {
 };
 
 // Options of a solver's train net.
-NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
+MILLRACE_API NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
 
 // What one iteration did.
 struct StepResult {

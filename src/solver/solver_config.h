@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 
@@ -55,7 +56,7 @@ struct SolverFiles {
 };
 
 // Throws Error with the position in the file, the field and the expected value.
-SolverConfig LoadSolverConfig(const std::string& path);
+MILLRACE_API SolverConfig LoadSolverConfig(const std::string& path);
 // The same for text in memory; `name` stands for the file.
 SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
                                const SolverFiles& files);

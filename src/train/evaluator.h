@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
 #include "nn/net.h"
 
 namespace millrace {
@@ -37,8 +38,8 @@ struct TestSums {
 using BatchObserver = std::function<void(int batch, const std::vector<OutputMean>& outputs)>;
 
 // `stop` is called before each batch; true ends the evaluation.
-Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
-                    const BatchObserver& observe = {});
+MILLRACE_API Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
+                                 const BatchObserver& observe = {});
 
 // Sums over batches [first, first + count) of a test, read from the current position of the net's
 // data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
@@ -50,7 +51,7 @@ Evaluation MeansOf(const Net& net, const TestSums& sums);
 
 // " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
 // outputs.
-std::string LossNote(float loss_weight, double value);
+MILLRACE_API std::string LossNote(float loss_weight, double value);
 
 }  // namespace millrace
 

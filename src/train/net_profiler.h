@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "millrace/export.h"
 #include "nn/net.h"
 #include "proto/metrics.pb.h"
 
@@ -12,10 +13,10 @@ namespace millrace {
 
 // Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones. The
 // net's weights must be bound.
-TimeReport TimeNet(Net* net, int iterations, const Clock& clock);
+MILLRACE_API TimeReport TimeNet(Net* net, int iterations, const Clock& clock);
 
 // A text table: a line per layer, then the sums.
-std::string TimeTable(const TimeReport& report);
+MILLRACE_API std::string TimeTable(const TimeReport& report);
 
 }  // namespace millrace
 

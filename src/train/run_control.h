@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -19,7 +20,7 @@ enum class RunCommand {
 };
 
 // Where a run receives its commands.
-class RunControl {
+class MILLRACE_API RunControl {
  public:
   virtual ~RunControl() = default;
   // Waits up to `milliseconds` for a command and returns it; kNone if there is none. Only the
@@ -28,7 +29,7 @@ class RunControl {
 };
 
 // Commands from other threads of the program. Thread-safe.
-class RequestedCommands : public RunControl {
+class MILLRACE_API RequestedCommands : public RunControl {
  public:
   // The run receives each command once; a stop precedes snapshots.
   void Stop();
@@ -42,7 +43,7 @@ class RequestedCommands : public RunControl {
 };
 
 // Receives the progress of a run. The run's threads call it, one at a time.
-class RunObserver {
+class MILLRACE_API RunObserver {
  public:
   virtual ~RunObserver() = default;
   // Before the first iteration. `max_iteration`: end of the schedule. `images_per_iteration`: of

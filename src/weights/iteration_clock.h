@@ -17,11 +17,12 @@
 #include <memory>
 #include <optional>
 
+#include "millrace/export.h"
 #include "weights/shm_header.h"
 
 namespace millrace {
 
-class IterationClock {
+class MILLRACE_API IterationClock {
  public:
   // A clock in private memory, at iteration 0.
   IterationClock();

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/process_identity.h"
 #include "base/range_lock.h"
+#include "millrace/export.h"
 #include "weights/iteration_clock.h"
 #include "weights/param_layout.h"
 #include "weights/shm_file.h"
@@ -29,7 +30,7 @@ namespace millrace {
 
 // How to wait for another process that is still filling the weights. By default the wait ends after
 // one minute, and its pauses are interruption points.
-struct JoinWait {
+struct MILLRACE_API JoinWait {
   JoinWait();
 
   double timeout_seconds = 60;
@@ -39,7 +40,7 @@ struct JoinWait {
 };
 
 // Thread-safe, except for plain access to the floats of the array.
-class WeightBuffer {
+class MILLRACE_API WeightBuffer {
  public:
   enum class Role { kTrainer, kReader, kFinishing };
   struct Attached {

@@ -30,7 +30,7 @@ std::vector<int> Expected(const BatchStreamOptions& options, uint64_t batch) {
   for (uint64_t i = 0; i < options.batch_size; ++i) {
     const RecordLocation location = schedule.At(batch * options.batch_size + i);
     labels.push_back(test::LabelOf(
-        LmdbDatabase::Cursor(options.sources[location.source], false).At(location.index)));
+        options.sources[location.source]->MakeReader(false)->At(location.index)));
   }
   return labels;
 }

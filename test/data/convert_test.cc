@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "data/lmdb_database.h"
 #include "proto/parse.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"

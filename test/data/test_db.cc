@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "data/datum_view.h"
+#include "data/lmdb_database.h"
 #include "data/lmdb_writer.h"
 
 namespace millrace::test {

@@ -1,0 +1,87 @@
+// A node of a cluster around a program's own training loop: the program owns an array of weights
+// and changes it as it likes; the node's segments stream its progress to the other nodes and theirs
+// into the array, without barriers. Progress that becomes stale is damped, unless
+// the segment says `damping: false` (docs/exchange.md). No net, data or solver of Millrace is
+// involved.
+//
+//   std::vector<float> weights = ...;
+//   millrace::ClusterMember member({.topology = "cluster.prototxt", .node = "a"}, weights);
+//   member.Join();
+//   while (member.iterations() < 10000) {
+//     ... compute `update` from `weights` ...
+//     member.Add(update);
+//   }
+//   member.Finish();
+#ifndef MILLRACE_CLUSTER_H_
+#define MILLRACE_CLUSTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "millrace/error.h"
+#include "millrace/export.h"
+
+namespace millrace {
+
+struct ClusterOptions {
+  std::string topology;  // path of the topology file
+  std::string node;      // this node's name there; "": chosen by rank
+  // What the array means: a node with another number is refused by the others. 0 is a number too.
+  uint64_t layout = 0;
+  // Iterations that the weights have seen, if this node's weights start the run.
+  int64_t iteration = 0;
+};
+
+// One thread at a time calls it, except for iterations(). Segments write the array at any time from
+// construction to destruction; the program reads it without a lock and may see any mixture of old
+// and new weights.
+class MILLRACE_API ClusterMember {
+ public:
+  // Starts the segments of the node. `weights` (64-byte aligned, at least one) outlive this object.
+  // Throws Error with one line for a bad topology or a segment that cannot start.
+  ClusterMember(const ClusterOptions& options, std::span<float> weights);
+  // Leaves at once, without handing over; call Finish or Leave first.
+  ~ClusterMember();
+  ClusterMember(const ClusterMember&) = delete;
+  ClusterMember& operator=(const ClusterMember&) = delete;
+
+  // Blocks until this node has the run's weights: its own if it starts the run, else the others'.
+  // Throws Error if the others refuse this node, or if this takes longer than `seconds`.
+  void Join(double seconds = 60);
+
+  // Calls `update` for consecutive parts of the array, each with the offset of its first float.
+  // Parts are locked against the segments, so that no concurrent change is lost. Counts one
+  // iteration.
+  void Update(const std::function<void(size_t offset, std::span<float> part)>& update);
+  // Adds `delta`, which is as long as the weights. Counts one iteration.
+  void Add(std::span<const float> delta);
+  // Iterations of all nodes, with those before the run. Any thread.
+  int64_t iterations() const;
+
+  // Members of the first segment that are in sync, with this node.
+  int nodes() const;
+  // Whether this node is the leader: the one that tests and saves for all.
+  bool is_leader() const;
+  // Copies the merged weights: those that all nodes agree on, without this node's unsent progress.
+  // `to` is as long as the weights. Throws Error if a segment has failed.
+  void ReadMerged(std::span<float> to);
+
+  // Waits until all nodes have called Finish and have the same weights, then leaves. Nodes that
+  // have not started, are dead or silent are not awaited; nor, after 30 s or three times their
+  // longest iteration, nodes that go on. Throws Error if a segment has failed.
+  void Finish();
+  // Hands over what the others do not have yet and leaves; they go on.
+  void Leave();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_CLUSTER_H_

@@ -1,0 +1,111 @@
+// Training under a program's own control: a session is one solver, as a solver file describes it,
+// that the program steps.
+//
+//   auto session = millrace::Session::Open("solver.prototxt");
+//   while (const auto step = session->Step()) {
+//     if (step->iteration % 100 == 0) std::cout << step->loss << "\n";
+//   }
+//   session->Snapshot();
+//
+// The library installs no signal handlers, parses no flags and never ends the process. It logs with
+// glog, which the program may set up.
+#ifndef MILLRACE_SESSION_H_
+#define MILLRACE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/export.h"
+
+namespace millrace {
+
+class Net;
+
+struct SessionOptions {
+  std::vector<std::string> weights;  // .caffemodel files to start from
+  std::string snapshot;              // .solverstate to continue; excludes `weights`
+  std::string topology;              // path of a topology file; "": no cluster
+  std::string node;                  // this node's name there; "": chosen by rank
+  // Shard i of n of the training records; 0 of 0: the topology's shard, or all records.
+  uint64_t shard_index = 0, shard_count = 0;
+};
+
+// One iteration of a session's solver.
+struct SessionStep {
+  int64_t iteration = 0;    // its number, from 0, over all nodes of a cluster
+  float loss = 0;           // the mean over iter_size passes, before the update
+  float learning_rate = 0;  // of the update
+};
+
+// One value that a test net reports, averaged over its batches.
+struct TestOutput {
+  std::string name;  // of the blob; repeated for each of its values
+  double mean = 0;
+};
+
+// A learnable array: `count` floats of weights() from `offset` on, row-major.
+struct WeightArray {
+  std::string name;  // "<layer>/<number>"
+  std::vector<int64_t> shape;
+  int64_t offset = 0, count = 0;
+};
+
+// One thread at a time uses a session. A process may have several.
+class MILLRACE_API Session {
+ public:
+  // Reads the solver file and its nets, opens the data, and fills, loads or resumes the weights. In
+  // a cluster, also starts this node's segments and blocks until it has the run's weights. Throws
+  // Error with one line that names file, field and expectation.
+  static std::unique_ptr<Session> Open(const std::string& solver_file,
+                                       const SessionOptions& options = {});
+  // The same for the text of a solver file; `name` stands for the file in messages and, without its
+  // extension, as snapshot prefix.
+  static std::unique_ptr<Session> OpenText(const std::string& text, const std::string& name,
+                                           const SessionOptions& options = {});
+  // Leaves the cluster at once, without handing over; call Finish or Leave first.
+  virtual ~Session() = default;
+
+  // Computes one iteration and applies its update; none once all nodes together have begun max_iter
+  // iterations. Throws Error for bad data, a loss that is not finite (the weights are then
+  // unchanged), or a failure of a segment.
+  virtual std::optional<SessionStep> Step() = 0;
+  // Iterations completed, by all nodes.
+  virtual int64_t iteration() const = 0;
+
+  // The live weights of all parameters, 64-byte aligned arrays with zeros between them; constant
+  // address. The program may change them between steps; in a cluster use Step() only.
+  virtual std::span<float> weights() = 0;
+  virtual std::vector<WeightArray> arrays() const = 0;
+  // The train net; its blobs hold the values of the last step.
+  virtual Net& net() = 0;
+
+  // Runs test net `index` of the solver file for its test_iter batches, in a cluster on the merged
+  // weights. Throws Error if there is no such net.
+  virtual std::vector<TestOutput> Test(int index = 0) = 0;
+  // Writes PREFIX_iter_N.caffemodel and .solverstate, with the prefix of the solver file; returns
+  // the path of the .solverstate. Throws Error naming the file.
+  virtual std::string Snapshot() = 0;
+
+  // ---- In a cluster; without one, Finish and Leave return at once. ----
+
+  // Whether this node is the leader: the one that tests and saves for all.
+  virtual bool is_leader() const = 0;
+  // Waits until all nodes in the cluster have ended the schedule and have the same weights, then
+  // leaves. Nodes that have not started, are dead or silent are not awaited. Throws
+  // Error if a segment has failed.
+  virtual void Finish() = 0;
+  // Hands over what the others do not have yet and leaves; they go on.
+  virtual void Leave() = 0;
+
+ protected:
+  Session() = default;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SESSION_H_

@@ -1,0 +1,51 @@
+#include "millrace/data_source.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace millrace {
+
+struct DataSourceRegistry::Table {
+  mutable std::mutex mutex;
+  std::map<std::string, Factory> factories;
+};
+
+DataSourceRegistry::DataSourceRegistry() : table_(std::make_unique<Table>()) {}
+DataSourceRegistry::~DataSourceRegistry() = default;
+
+DataSourceRegistry& DataSourceRegistry::Get() {
+  static DataSourceRegistry registry;
+  return registry;
+}
+
+void DataSourceRegistry::Register(const std::string& name, Factory factory) {
+  if (name.empty() ||
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
+    throw Error("data source type '", name, "': expected lower-case letters, digits and '_'");
+  }
+  std::lock_guard lock(table_->mutex);
+  table_->factories[name] = std::move(factory);
+}
+
+std::shared_ptr<DataSource> DataSourceRegistry::Open(const std::string& source) const {
+  const size_t colon = source.find(':');
+  if (colon == std::string::npos) return nullptr;
+  Factory factory;
+  {
+    std::lock_guard lock(table_->mutex);
+    const auto found = table_->factories.find(source.substr(0, colon));
+    if (found == table_->factories.end()) return nullptr;
+    factory = found->second;
+  }
+  return factory(source.substr(colon + 1));
+}
+
+std::vector<std::string> DataSourceRegistry::Names() const {
+  std::lock_guard lock(table_->mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : table_->factories) names.push_back(name);
+  return names;
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// A node of a cluster around a program's own loop: does in a thread what the main thread of a
+// training run does while its solvers train.
+#ifndef MILLRACE_TRAIN_NODE_RUNNER_H_
+#define MILLRACE_TRAIN_NODE_RUNNER_H_
+
+#include <memory>
+#include <optional>
+
+#include "base/thread.h"
+#include "train/cluster_session.h"
+
+namespace millrace {
+
+// One thread at a time calls it.
+class NodeRunner {
+ public:
+  // Starts the segments of `place`. The data of `replica` outlive this object; its sink is replaced
+  // by one of this object. Throws Error with one line.
+  NodeRunner(std::unique_ptr<NodeConfig> place, ClusterReplica replica);
+
+  // Blocks until this node has the run's weights. Throws Error after `seconds`.
+  void Join(double seconds);
+  // Throws the first error of a segment's thread.
+  void RethrowIfFailed() const { errors_.RethrowIfFailed(); }
+  bool failed() const { return errors_.failed(); }
+  Cluster& cluster() { return session_->cluster(); }
+  const Cluster& cluster() const { return session_->cluster(); }
+  const NodeConfig& place() const { return *place_; }
+
+  // Waits until all nodes have ended and have the same weights, then leaves. `longest_ns`: longest
+  // iteration of this node so far.
+  void Finish(int64_t longest_ns);
+  // Hands over this node's progress and leaves.
+  void Leave();
+
+ private:
+  void Depart();
+
+  const std::unique_ptr<NodeConfig> place_;
+  const SteadyClock clock_;
+  ErrorSink errors_;
+  CommandReader commands_{nullptr, &clock_};
+  std::unique_ptr<ClusterSession> session_;
+  std::unique_ptr<Thread> service_;  // from Join to Finish or Leave
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_NODE_RUNNER_H_

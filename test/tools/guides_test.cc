@@ -1,0 +1,87 @@
+// The examples of docs/guides: what the pages show is what is built and run here.
+#include <algorithm>
+#include <filesystem>
+
+#include "test/tools/installed.h"
+
+namespace millrace::test {
+namespace {
+
+class Guides : public Installed {
+ protected:
+  // Builds examples/extend/NAME.cc with the installed library; returns the flag that loads it.
+  std::string Plugin(const std::string& name) const {
+    const std::string folder = Copied("extend");
+    const CommandResult built = Shell("make -C " + folder + " " + name + ".so");
+    EXPECT_EQ(built.status, 0) << built.errors;
+    return "--plugins=" + folder + "/" + name + ".so";
+  }
+  CommandResult InstalledMillrace(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), prefix_ + "/bin/millrace");
+    return test::Run(arguments);
+  }
+};
+
+// "`examples/extend/NAME.cc` is complete:" is followed by that file.
+TEST(GuidePages, ShowTheFilesThatAreBuilt) {
+  int pages = 0;
+  for (const auto& page : std::filesystem::directory_iterator("docs/guides")) {
+    const std::string text = ReadFile(page.path().string());
+    const std::vector<std::string> files =
+        Matches(text, "`(examples/extend/[a-z_]*[.]cc)` is complete:");
+    ASSERT_EQ(files.size(), 1u) << page.path();
+    EXPECT_CONTAINS(text, "```cpp\n" + ReadFile(files[0]) + "```\n");
+    ++pages;
+  }
+  const auto examples = std::filesystem::directory_iterator("examples/extend");
+  EXPECT_EQ(pages, std::count_if(begin(examples), end(examples), [](const auto& entry) {
+              return entry.path().extension() == ".cc";
+            }));
+}
+
+TEST_F(Guides, ADataSource) {
+  const std::string plugin = Plugin("csv_source");
+  // Two classes: the sign of the first value.
+  std::string points;
+  for (int i = 0; i < 200; ++i) {
+    const int label = i % 2;
+    points += StrCat(label, ",", label == 0 ? -1 - i % 5 : 1 + i % 5, ",", i % 7 - 3, "\n");
+  }
+  WriteFile(folder_ / "points.csv", points);
+  WriteFile(folder_ / "net.prototxt",
+            StrCat("name: 'points' layer { name: 'data' type: 'Data' top: 'data' top: 'label'"
+                   " data_param { source: 'csv:",
+                   folder_ / "points.csv",
+                   "' batch_size: 20 } }"
+                   " layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'"
+                   " inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }"
+                   " layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' }"
+                   " layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label'"
+                   " top: 'accuracy' include { phase: TEST } }"));
+  WriteFile(folder_ / "solver.prototxt",
+            StrCat("net: '", folder_ / "net.prototxt",
+                   "' base_lr: 0.1 lr_policy: 'fixed'"
+                   " max_iter: 200 test_iter: 10 test_interval: 200 snapshot_prefix: '",
+                   folder_ / "points", "'"));
+  const std::string solver = "--solver=" + (folder_ / "solver.prototxt");
+  const CommandResult trained = InstalledMillrace({"train", solver, plugin});
+  EXPECT_EQ(trained.status, 0) << trained.errors;
+  EXPECT_CONTAINS(trained.output, "accuracy = 1.0000");
+  // Without the plugin the name is a path; a bad line is named.
+  ExpectOneLine(InstalledMillrace({"train", solver}), {"csv:", "points.csv"});
+  WriteFile(folder_ / "points.csv", "1,2,3\n0,x\n");
+  ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
+                {"data_param.source[0]", "points.csv:2", "expected numbers separated by commas"});
+}
+
+TEST(Plugins, ThatCannotBeLoadedAreNamedInOneLine) {
+  TempDir folder;
+  ExpectOneLine(Millrace({"train", "--solver=x", "--plugins=none.so"}),
+                {"--plugins: ", "none.so", "expected a shared library"});
+  WriteFile(folder / "text.so", "text");
+  ExpectOneLine(Millrace({"time", "--model=x", "--plugins=" + (folder / "text.so")}),
+                {"--plugins: ", "text.so", "expected a shared library"});
+}
+
+}  // namespace
+}  // namespace millrace::test

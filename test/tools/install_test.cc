@@ -1,0 +1,90 @@
+// What `make install` puts into place, and programs outside of the tree that are built with it.
+#include "test/support/free_port.h"
+#include "test/tools/installed.h"
+
+namespace millrace::test {
+namespace {
+
+using Install = Installed;
+
+TEST_F(Install, PutsThePlacesOfItsFilesBehindDestdir) {
+  const std::string root = folder_ / "package";
+  const CommandResult result = test::Run({"/usr/bin/env", "PREFIX=/opt/m", "DESTDIR=" + root,
+                                          "packaging/install", Dirname(Binary()), Version()});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc"), "prefix=/opt/m\n");
+  EXPECT_CONTAINS(ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc"),
+                  StrCat("Version: ", Version(), "\n"));
+  // The program finds its library beside itself, wherever both have been moved.
+  const CommandResult help = test::Run({"/usr/bin/env", "-i", root + "/opt/m/bin/millrace", "help"});
+  EXPECT_EQ(help.status, 0) << help.errors;
+  EXPECT_CONTAINS(help.output, "millrace <command>");
+}
+
+TEST_F(Install, RefusesARelativePrefix) {
+  const CommandResult result =
+      test::Run({"/usr/bin/env", "PREFIX=here", "packaging/install", Dirname(Binary()), Version()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_CONTAINS(result.errors, "expected an absolute path");
+}
+
+TEST_F(Install, TheLibraryOffersNothingButItsOwn) {
+  const CommandResult result = Shell("nm -DC --defined-only " + prefix_ + "/lib/libmillrace.so");
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "millrace::Session::Open(");
+  // "0000000000123456 T millrace::Error::..."; or the type of a result before that.
+  for (const std::string& name : Matches(result.output, "(?:^|\n)[0-9a-f]* *[A-Za-z] ([^\n]*)")) {
+    EXPECT_NE(name.find("millrace"), std::string::npos) << name;
+    EXPECT_EQ(name.find("boost::"), std::string::npos) << name;
+  }
+  EXPECT_EQ(result.output.find("millrace::Exchange::"), std::string::npos);
+}
+
+TEST_F(Install, ProgramsOutsideOfTheTreeStepASolver) {
+  const std::string embed = Copied("embed");
+  const CommandResult built = Shell("make -C " + embed);
+  ASSERT_EQ(built.status, 0) << built.errors;
+  Workspace work;
+  const std::string solver = work.Write("run", Workspace::Tested(Workspace::Solver(300), 1000));
+  const CommandResult result = Shell(embed + "/own_steps " + solver + " 200");
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, StrCat("millrace ", Version(), ": "));
+  EXPECT_CONTAINS(result.output, "iteration 100: loss ");
+  EXPECT_CONTAINS(result.output, "accuracy = ");
+  const CommandResult wrong = Shell(embed + "/own_steps " + (work / "none.prototxt"));
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_CONTAINS(wrong.errors, "own_steps: ");
+  EXPECT_CONTAINS(wrong.errors, "none.prototxt");
+}
+
+TEST_F(Install, ProgramsOutsideOfTheTreeExchangeTheirOwnWeights) {
+  const std::string embed = Copied("embed");
+  const CommandResult built = Shell("make -C " + embed + " own_weights");
+  ASSERT_EQ(built.status, 0) << built.errors;
+  const std::string topology = folder_ / "pair.prototxt";
+  WriteFile(topology, StrCat("name: 'pair' node { name: 'a' address: '127.0.0.1' }",
+                             " node { name: 'b' address: '127.0.0.2' }",
+                             " segment { name: 'loop' transport: 'udp' port: ", FreePort(), " }"));
+  const std::string node = embed + "/own_weights " + topology;
+  const CommandResult both =
+      Shell(node + " a & first=$!; " + node + " b; second=$?; wait $first && exit $second");
+  EXPECT_EQ(both.status, 0) << both.output << both.errors;
+  // Both printed what they learned.
+  EXPECT_CONTAINS(both.output, "a: ");
+  EXPECT_CONTAINS(both.output, "b: ");
+}
+
+TEST_F(Install, CmakeFindsIt) {
+  if (test::Run({"/bin/sh", "-c", "command -v cmake"}).status != 0) {
+    GTEST_SKIP() << "cmake is not installed";
+  }
+  const std::string embed = Copied("embed");
+  const CommandResult result =
+      Shell("cmake -S " + embed + " -B " + embed + "/build -DCMAKE_PREFIX_PATH=" + prefix_ +
+            " && cmake --build " + embed + "/build --target own_weights");
+  ASSERT_EQ(result.status, 0) << result.output << result.errors;
+  EXPECT_EQ(Shell(embed + "/build/own_weights").status, 1);  // its usage
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,242 @@
+#include "millrace/session.h"
+
+#include <array>
+#include <barrier>
+#include <cmath>
+#include <thread>
+
+#include "millrace/cluster.h"
+#include "millrace/version.h"
+#include "nn/net.h"
+#include "test/support/free_port.h"
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+// `fields`: of the segment.
+std::string TwoNodes(const std::string& folder, const std::string& fields = "") {
+  const std::string path = folder + "/topology.prototxt";
+  WriteFile(path,
+            StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' }",
+                   " node { name: 'b' address: '127.0.0.2' }",
+                   " segment { name: 's' transport: 'udp' port: ", FreePort(), " ", fields, " }"));
+  return path;
+}
+
+TEST(Version, IsThatOfTheHeaders) {
+  EXPECT_EQ(Version(), StrCat(MILLRACE_VERSION_MAJOR, ".", MILLRACE_VERSION_MINOR, ".",
+                              MILLRACE_VERSION_PATCH));
+}
+
+TEST(Session, TrainsAsTheProgramDoes) {
+  Workspace work;
+  const Outcome whole = RunNamed(work, "whole", Workspace::Solver(7));
+  const auto session = Session::Open(work.Write("own", Workspace::Solver(7)));
+  EXPECT_EQ(session->iteration(), 0);
+  int64_t steps = 0;
+  while (const std::optional<SessionStep> step = session->Step()) {
+    EXPECT_EQ(step->iteration, steps++);
+  }
+  EXPECT_EQ(steps, 7);
+  EXPECT_EQ(session->iteration(), 7);
+  EXPECT_EQ(session->Snapshot(), work.Snapshot("own", 7) + ".solverstate");
+  EXPECT_EQ(ModelFile(work, "own", 7), ModelFile(work, "whole", 7));
+  EXPECT_TRUE(session->is_leader());
+  session->Finish();
+  session->Leave();
+}
+
+TEST(Session, ContinuesFromASnapshotExactly) {
+  Workspace work;
+  RunNamed(work, "whole", Workspace::Solver(9));
+  const auto first = Session::Open(work.Write("part", Workspace::Solver(9)));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->Step());
+  SessionOptions options;
+  options.snapshot = first->Snapshot();
+  const auto second = Session::Open(work.Write("part", Workspace::Solver(9)), options);
+  EXPECT_EQ(second->iteration(), 4);
+  while (second->Step()) {
+  }
+  second->Snapshot();
+  EXPECT_EQ(ModelFile(work, "part", 9), ModelFile(work, "whole", 9));
+}
+
+TEST(Session, SharesItsWeightsWithTheProgram) {
+  Workspace work;
+  const auto session =
+      Session::Open(work.Write("run", Workspace::Tested(Workspace::Solver(3), 100)));
+  const std::vector<WeightArray> arrays = session->arrays();
+  ASSERT_FALSE(arrays.empty());
+  EXPECT_EQ(arrays[0].name.substr(arrays[0].name.size() - 2), "/0");
+  for (const WeightArray& array : arrays) {
+    EXPECT_LE(static_cast<size_t>(array.offset + array.count), session->weights().size());
+    EXPECT_EQ(ShapeCount(array.shape), array.count);
+  }
+  const std::vector<TestOutput> before = session->Test();
+  // With all weights zero, every class is as likely as the others.
+  std::fill(session->weights().begin(), session->weights().end(), 0.0f);
+  const std::vector<TestOutput> after = session->Test();
+  ASSERT_EQ(after.size(), before.size());
+  bool found = false;
+  for (const TestOutput& output : after) {
+    if (output.name != "loss") continue;
+    found = true;
+    EXPECT_NEAR(output.mean, std::log(4.0), 1e-5);
+  }
+  EXPECT_TRUE(found);
+  EXPECT_THROW(session->Test(1), Error);
+}
+
+TEST(Session, SeveralInOneProcessDoNotDisturbEachOther) {
+  Workspace work;
+  RunNamed(work, "whole", Workspace::Solver(6));
+  const auto one = Session::Open(work.Write("one", Workspace::Solver(6)));
+  const auto two = Session::Open(work.Write("two", Workspace::Solver(6)));
+  std::thread other([&] {
+    while (two->Step()) {
+    }
+  });
+  while (one->Step()) {
+  }
+  other.join();
+  one->Snapshot();
+  two->Snapshot();
+  EXPECT_EQ(ModelFile(work, "one", 6), ModelFile(work, "whole", 6));
+  EXPECT_EQ(ModelFile(work, "two", 6), ModelFile(work, "whole", 6));
+}
+
+TEST(Session, SaysWhatIsWrongInOneLine) {
+  Workspace work;
+  SessionOptions options;
+  options.weights = {"a.caffemodel"};
+  options.snapshot = "b.solverstate";
+  const std::string solver = work.Write("run", Workspace::Solver(3));
+  EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }), "give one of them");
+  EXPECT_CONTAINS(ErrorOf([&] { (void)Session::OpenText("net: 3", "text.prototxt"); }),
+                  "text.prototxt");
+  options = {};
+  options.node = "a";
+  EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }),
+                  "expected --topology with it");
+  options = {};
+  options.shard_index = 2;
+  options.shard_count = 2;
+  EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }),
+                  "SessionOptions.shard_index: 2 of 2");
+}
+
+TEST(Session, TrainsInAClusterWithOthers) {
+  Workspace work;
+  const std::string topology = TwoNodes(work / "");
+  std::vector<std::unique_ptr<Session>> sessions(2);
+  std::barrier both(2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      SessionOptions options;
+      options.topology = topology;
+      options.node = i == 0 ? "a" : "b";
+      sessions[i] = Session::Open(work.Write(StrCat("node", i), Workspace::Solver(400)), options);
+      both.arrive_and_wait();
+      while (sessions[i]->Step()) {
+      }
+      sessions[i]->Finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Both count the iterations of both, and end with the same weights. Nodes so fast begin more
+  // iterations than the schedule has, before they learn of each other's.
+  EXPECT_GE(sessions[0]->iteration(), 400);
+  EXPECT_EQ(sessions[0]->iteration(), sessions[1]->iteration());
+  const auto a = sessions[0]->weights(), b = sessions[1]->weights();
+  EXPECT_EQ(std::vector<float>(a.begin(), a.end()), std::vector<float>(b.begin(), b.end()));
+}
+
+// ---- A program's own weights ----
+
+struct alignas(64) Array {
+  std::array<float, 10000> weights{};
+};
+
+TEST(ClusterMember, ExchangesTheUpdatesOfAProgramsOwnLoopExactlyOnce) {
+  TempDir folder;
+  // Of damped progress a rest is dropped at the end.
+  const std::string topology = TwoNodes(folder / "", "damping: false");
+  constexpr int kUpdates = 200;
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  std::array<int64_t, 2> iterations{};
+  std::barrier both(2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      ClusterMember member({.topology = topology, .node = i == 0 ? "a" : "b", .layout = 7},
+                           (*arrays)[i].weights);
+      member.Join();
+      both.arrive_and_wait();
+      // Small integers: their sums are exact in any order.
+      const std::vector<float> update(10000, i == 0 ? 1.0f : 16.0f);
+      for (int n = 0; n < kUpdates; ++n) member.Add(update);
+      member.Finish();
+      iterations[i] = member.iterations();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(iterations[i], 2 * kUpdates);
+    for (const float weight : (*arrays)[i].weights) ASSERT_EQ(weight, kUpdates * 17.0f);
+  }
+}
+
+TEST(ClusterMember, HandsItsProgressOverWhenItLeaves) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto arrays = std::make_unique<std::array<Array, 2>>();
+  (*arrays)[0].weights[5] = 3;
+  ClusterMember a({.topology = topology, .node = "a", .iteration = 50}, (*arrays)[0].weights);
+  a.Join();
+  EXPECT_EQ(a.iterations(), 50);
+  EXPECT_TRUE(a.is_leader());
+  {
+    ClusterMember b({.topology = topology, .node = "b"}, (*arrays)[1].weights);
+    b.Join();
+    EXPECT_EQ((*arrays)[1].weights[5], 3);  // of the run, not its own
+    EXPECT_EQ(b.nodes(), 2);
+    b.Update([](size_t offset, std::span<float> part) {
+      if (offset == 0) part[5] += 4;
+    });
+    b.Leave();
+  }
+  EXPECT_EQ((*arrays)[0].weights[5], 7);
+  EXPECT_EQ(a.iterations(), 51);
+  std::vector<float> merged(10000);
+  a.ReadMerged(merged);
+  EXPECT_EQ(merged[5], 7);
+  a.Finish();
+}
+
+TEST(ClusterMember, RefusesWhatItCannotUse) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  auto array = std::make_unique<Array>();
+  const std::span<float> weights(array->weights);
+  const auto refusal = [](const ClusterOptions& options, std::span<float> array) {
+    return ErrorOf([&] { ClusterMember member(options, array); });
+  };
+  EXPECT_CONTAINS(refusal({.topology = "", .node = "a"}, weights), "ClusterOptions.topology");
+  const ClusterOptions own{.topology = topology, .node = "a"};
+  EXPECT_CONTAINS(refusal(own, weights.subspan(1)), "multiple of 64");
+  EXPECT_CONTAINS(refusal(own, weights.first(0)), "at least one weight");
+  EXPECT_CONTAINS(refusal({.topology = topology, .node = "x"}, weights), "x");
+  ClusterMember a(own, weights);
+  a.Join();
+  std::vector<float> few(3);
+  EXPECT_CONTAINS(ErrorOf([&] { a.Add(few); }), "3 values for 10000 weights");
+  EXPECT_CONTAINS(ErrorOf([&] { a.ReadMerged(few); }), "room for 3 of 10000");
+  auto other = std::make_unique<Array>();
+  ClusterMember b({.topology = topology, .node = "b", .layout = 1}, other->weights);
+  EXPECT_CONTAINS(ErrorOf([&] { b.Join(20); }), "another net");
+}
+
+}  // namespace
+}  // namespace millrace::test
