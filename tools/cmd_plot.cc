@@ -4,12 +4,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "metrics/gnuplot.h"
 #include "metrics/metrics_writer.h"
 #include "metrics/plot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 
-DEFINE_string(o, "", "the SVG file to write");
+DEFINE_string(o, "", "the file to write: PNG if its name ends in .png, otherwise SVG");
 
 namespace millrace {
 namespace {
@@ -25,17 +26,14 @@ int RunPlot(const std::vector<std::string>& arguments) {
   RequireFlag("o", FLAGS_o);
   std::vector<Run> runs;
   for (const std::string& path : arguments) runs.push_back({NameOf(path), ReadMetrics(path)});
-  const std::string svg = PlotRuns(runs);
-  AtomicFile file(FLAGS_o);
-  file.Write(svg);
-  file.Commit();
+  RunGnuplot(FigureScript(PlotRuns(runs), FLAGS_o), FLAGS_o);
   LOG(INFO) << "Drew " << runs.size() << (runs.size() == 1 ? " run" : " runs") << " into "
             << FLAGS_o;
   return 0;
 }
 
 const RegisterCommand registered(
-    {"plot", "RUN.jsonl...", "draws loss and accuracy of runs as an SVG figure", {"o"}, RunPlot});
+    {"plot", "RUN.jsonl...", "draws loss and accuracy of runs (with gnuplot)", {"o"}, RunPlot});
 
 }  // namespace
 }  // namespace millrace

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "metrics/axis.h"
 
 namespace millrace {
 namespace {
@@ -30,6 +29,20 @@ int Columns(int fd) {
 }
 
 std::string Padded(long long value) { return StrCat(value < 10 ? "0" : "", value); }
+
+// "12,345", not negative.
+std::string Grouped(long long value) {
+  std::string text = StrCat(value);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
+  return text;
+}
+
+// With one decimal.
+std::string Decimal(double value) {
+  char text[400];
+  snprintf(text, sizeof(text), "%.1f", value);
+  return text;
+}
 
 std::string LossText(double loss) {
   if (!std::isfinite(loss)) return std::isnan(loss) ? "nan" : "inf";
@@ -80,13 +93,13 @@ std::string RemainingText(double seconds) {
 
 std::string ProgressText(const Progress& progress, int width) {
   // In the order in which they are shown. If the line is too narrow, parts at the end are dropped.
-  std::vector<std::string> parts = {GroupedText(progress.iteration)};
+  std::vector<std::string> parts = {Grouped(progress.iteration)};
   if (progress.max_iteration > 0) {
-    parts[0] += "/" + GroupedText(progress.max_iteration);
+    parts[0] += "/" + Grouped(progress.max_iteration);
     // Rounded down, so that 100 % appears only at the end.
     const double share =
         static_cast<double>(progress.iteration) / static_cast<double>(progress.max_iteration);
-    parts.push_back(NumberText(std::floor(1000 * share) / 10, 1) + " %");
+    parts.push_back(Decimal(std::floor(1000 * share) / 10) + " %");
   }
   if (progress.loss) parts.push_back("loss " + LossText(*progress.loss));
   if (progress.max_iteration > 0) {
@@ -97,7 +110,8 @@ std::string ProgressText(const Progress& progress, int width) {
     const bool images = progress.images_per_iteration > 0;
     const double rate =
         *progress.iterations_per_second * (images ? progress.images_per_iteration : 1);
-    parts.push_back(NumberText(rate, rate < 10 ? 1 : 0) + (images ? " img/s" : " iter/s"));
+    parts.push_back((rate < 10 ? Decimal(rate) : Grouped(std::llround(rate))) +
+                    (images ? " img/s" : " iter/s"));
   }
   std::string text;
   for (const std::string& part : parts) {

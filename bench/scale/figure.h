@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "bench/scale/row.h"
+#include "metrics/figure.h"
 
 namespace millrace::scale {
 
-// An SVG document; rows of a kind become a curve, in the order of the nodes. `caption` goes
-// below, a line each.
-std::string DrawScale(const std::vector<Row>& rows, const std::vector<std::string>& caption);
+// Rows of a kind become a curve, in the order of the nodes. `caption` goes below. Throws Error if
+// there are no rows.
+Figure ScaleFigure(const std::vector<Row>& rows, const std::string& caption);
 
 }  // namespace millrace::scale
 

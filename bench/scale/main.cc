@@ -14,6 +14,7 @@
 #include "bench/scale/figure.h"
 #include "bench/scale/row.h"
 #include "exchange/protocol/membership.h"
+#include "metrics/gnuplot.h"
 #include "test/fabric/bound.h"
 #include "test/fabric/sim_cluster.h"
 
@@ -38,7 +39,10 @@ DEFINE_string(csv, "", "the file to write the numbers to");
 DEFINE_string(from, "",
               "simulate nothing that stands in this file of numbers, made with the "
               "same flags");
-DEFINE_string(svg, "", "the file to draw the figure to");
+DEFINE_string(
+    svg, "",
+    "the file to draw the figure to, with gnuplot: PNG if its name ends in .png, otherwise "
+    "SVG");
 DEFINE_string(draw, "", "draw the figure from these numbers, simulate nothing");
 
 namespace millrace::scale {
@@ -151,14 +155,14 @@ void Write(const std::string& path, const std::string& text) {
   file.Commit();
 }
 
-std::vector<std::string> Caption(int64_t chunk_floats) {
+std::string Caption(int64_t chunk_floats) {
   const double bytes = 4.0 * FLAGS_chunks * static_cast<double>(chunk_floats);
   char text[200];
   std::snprintf(text, sizeof(text),
                 "%s, %g Gbit/s each way on each port; weights of %.1f MB in %d chunks, float32 "
-                "differences, solvers that always have progress. docs/scale.md says how.",
+                "diffs, solvers that always have progress. docs/scale.md says how.",
                 FLAGS_wire.c_str(), FLAGS_gbit, bytes * 1e-6, FLAGS_chunks);
-  return {text};
+  return text;
 }
 
 bool Wanted(const char* kind) { return FLAGS_kinds.find(kind) != std::string::npos; }
@@ -212,7 +216,10 @@ int Run() {
       FLAGS_draw.empty() ? SimulateAll() : FromCsv(ReadFile(FLAGS_draw), FLAGS_draw);
   const fabric::Wire wire = fabric::WireNamed(FLAGS_wire);
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(1));
-  Write(FLAGS_svg, DrawScale(rows, Caption((wire.most_frame_bytes - head) / 4)));
+  if (!FLAGS_svg.empty()) {
+    const Figure figure = ScaleFigure(rows, Caption((wire.most_frame_bytes - head) / 4));
+    RunGnuplot(FigureScript(figure, FLAGS_svg), FLAGS_svg);
+  }
   const bool equal = std::all_of(rows.begin(), rows.end(),
                                  [](const Row& row) { return row.computed || row.replicas_equal; });
   if (!equal) throw Error("replicas differed in the end, or did not come to rest");

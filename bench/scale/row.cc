@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <sstream>
+#include <type_traits>
 #include <variant>
 
 #include "base/error.h"
@@ -49,9 +50,15 @@ void ReadRow(const std::string& line, const std::string& where, Row* row) {
     std::string field;
     good = good && std::getline(in, field, ';');
     if (!good) break;
-    std::istringstream number(field);
-    std::visit([&](auto member) { number >> row->*member; }, column.value);
-    good = !number.fail() && number.eof();
+    std::istringstream in_field(field);
+    double number = 0;  // counts above 9,999 are written as 1.577e+04
+    in_field >> number;
+    good = !in_field.fail() && in_field.eof();
+    std::visit(
+        [&](auto member) {
+          row->*member = static_cast<std::remove_reference_t<decltype(row->*member)>>(number);
+        },
+        column.value);
   }
   std::string more;
   if (!good || std::getline(in, more)) {

@@ -1,8 +1,7 @@
 // A node of a cluster around a program's own training loop: the program owns an array of weights
 // and changes it as it likes; the node's segments stream its progress to the other nodes and theirs
-// into the array, without barriers. Progress that becomes stale is damped, unless
-// the segment says `damping: false` (docs/exchange.md). No net, data or solver of Millrace is
-// involved.
+// into the array, without barriers. Progress that becomes stale is damped, unless the segment says
+// `damping: false` (docs/exchange.md). No net, data or solver of Millrace is involved.
 //
 //   std::vector<float> weights = ...;
 //   millrace::ClusterMember member({.topology = "cluster.prototxt", .node = "a"}, weights);

@@ -19,6 +19,7 @@ constexpr CodeRange kNotPrintable[] = {
     {0x2060, 0x206f},    // invisible operators, directional isolates
     {0xfeff, 0xfeff},    // zero width
     {0xfff9, 0xfffb},    // interlinear annotations
+    {0xfffe, 0xffff},    // no characters
     {0xe0000, 0xe007f},  // tags
 };
 

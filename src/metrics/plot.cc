@@ -1,214 +1,219 @@
 #include "metrics/plot.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
+#include <cmath>
+#include <cstdio>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
-#include "metrics/axis.h"
-#include "metrics/chart.h"
-#include "metrics/svg.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {
 
-constexpr double kWidth = 1100;
-constexpr double kChartWidth = 440, kChartHeight = 262;
-constexpr double kLeft = 78, kRightColumn = 630;
-constexpr double kRowPitch = 356;  // from the frame of one row to the next
-constexpr double kLegendRow = 22, kCaptionRow = 19;
-constexpr size_t kNameCharacters = 44;
+constexpr size_t kNameBytes = 40;
 // Twice the number of pixels: more points make no visible difference.
-constexpr size_t kRawPoints = 1800;
+constexpr size_t kThinPoints = 1800;
 // The moving average spans a fortieth of the run.
 constexpr int kSmoothParts = 40;
-constexpr char kInk[] = "#222222";
-constexpr char kPale[] = "#555555";
 
-// The approximate width in the fonts that renderers have.
-double TextWidth(const std::string& text, double size) {
-  return 0.52 * size * static_cast<double>(CharacterCount(text));
+// Units in which the values of an axis up to `most` are readable.
+struct Unit {
+  const char* name;
+  double size;
+};
+Unit TimeUnit(double most) {
+  if (most < 300) return {"s", 1};
+  if (most < 3 * 3600) return {"min", 60};
+  if (most < 3 * 86400) return {"h", 3600};
+  return {"days", 86400};
+}
+Unit IterationUnit(double most) {
+  if (most < 1e4) return {"", 1};
+  if (most < 1e7) return {" (thousands)", 1e3};
+  return {" (millions)", 1e6};
 }
 
-std::string LegendText(const RunCurves& run) {
-  const std::string name = Shortened(run.name, kNameCharacters);
-  if (run.solvers <= 0) return name;
-  return StrCat(name, " (", run.solvers, run.solvers == 1 ? " solver)" : " solvers)");
+// ---- Ranges ----
+
+// Widens ends that a figure cannot distinguish.
+AxisRange Widened(double low, double high, int log_base = 0) {
+  if (high - low > 1e-9 * std::abs(low + high)) return {low, high, log_base};
+  const double around = low + high == 0 ? 1 : 0.05 * std::abs(low + high);
+  return {low - around, high + around, log_base};
 }
 
-ChartCurves LossCurves(const CurveSet& set) {
-  return {Envelope(set.train_loss, kRawPoints), Smooth(set.train_loss, kSmoothParts),
-          set.test_loss};
+// Of the curves named; finite values only, ascending.
+std::vector<double> SortedValues(const Chart& chart, std::vector<Curve ChartCurves::*> curves) {
+  std::vector<double> values;
+  for (const ChartCurves& run : chart.runs) {
+    for (const auto curve : curves) {
+      for (const Point& point : run.*curve) {
+        if (std::isfinite(point.y)) values.push_back(point.y);
+      }
+    }
+  }
+  std::sort(values.begin(), values.end());
+  return values;
 }
 
-ChartCurves AccuracyCurves(const CurveSet& set) { return {{}, {}, set.test_accuracy}; }
+// `sorted` is not empty.
+double Quantile(const std::vector<double>& sorted, double q) {
+  return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
+}
+
+// The x of all curves; low > high if there are none.
+AxisRange ExtentOfX(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  AxisRange extent{kInfinity, -kInfinity};
+  for (const RunCurves& run : runs) {
+    const CurveSet& curves = run.*set;
+    for (const Curve* curve : {&curves.train_loss, &curves.test_loss, &curves.test_accuracy}) {
+      if (curve->empty()) continue;
+      extent.low = std::min(extent.low, curve->front().x);
+      extent.high = std::max(extent.high, curve->back().x);
+    }
+  }
+  return extent;
+}
+
+// From 0 unless all values are far from it.
+AxisRange RangeOfX(AxisRange extent, double unit) {
+  double low = extent.low / unit, high = extent.high / unit;
+  if (low > high) return {};
+  if (low > 0 && (low < 0.5 * high || low == high)) low = 0;
+  if (low == high) high = low + 1;
+  // A margin keeps the last marker inside.
+  return Widened(low, high + 0.015 * (high - low));
+}
+
+// Logarithmic unless a mean or a test is <= 0. Noise of single values, and losses far above those
+// of the first iterations, do not extend it.
+std::optional<AxisRange> RangeOfLoss(const Chart& chart) {
+  const auto core = SortedValues(chart, {&ChartCurves::line, &ChartCurves::markers});
+  const auto single = SortedValues(chart, {&ChartCurves::thin});
+  if (core.empty()) return std::nullopt;
+  double low = core.front(), high = core.back(), start = 0;
+  const bool logarithmic = low > 0;
+  for (const ChartCurves& run : chart.runs) {
+    for (const Curve* curve : {&run.line, &run.markers}) {
+      if (!curve->empty()) start = std::max(start, curve->front().y);
+    }
+  }
+  if (start > 0) high = std::min(high, std::max(20 * start, 10 * low));
+  if (!single.empty()) {
+    const double below = Quantile(single, 0.02);
+    low = std::min(low, logarithmic ? std::max(below, low / 4) : below);
+    high = std::max(high, std::min(Quantile(single, 0.98), 3 * high));
+  }
+  if (logarithmic) {
+    const double margin = std::pow(high / low, 0.05);
+    return Widened(low / margin, high * margin, 10);
+  }
+  const double margin = 0.05 * (high - low);
+  return Widened(low - margin, high + margin);
+}
+
+// In percent. Leaves out the first steps from chance level if they would take more than half of the
+// height.
+std::optional<AxisRange> RangeOfAccuracy(const Chart& chart) {
+  const auto values = SortedValues(chart, {&ChartCurves::markers});
+  if (values.empty()) return std::nullopt;
+  double low = values.front();
+  const double high = values.back(), usual = Quantile(values, 0.15);
+  if (usual - low > 0.5 * (high - low)) low = std::max(low, usual - 0.3 * (high - usual));
+  const double margin = high > low ? 0.08 * (high - low) : 1;
+  return Widened(std::max(low - margin, std::min(low, 0.0)),
+                 std::min(high + margin, std::max(high, 100.0)));
+}
+
+// ---- Curves ----
+
+Curve Divided(Curve curve, double unit) {
+  for (Point& point : curve) point.x /= unit;
+  return curve;
+}
+
+// Keeps at most `most` of the tests, because more markers would overlap; always the last one.
+void Thin(size_t most, Curve* tests) {
+  const size_t stride = (tests->size() + most - 1) / most;
+  Curve kept;
+  for (size_t i = tests->size(); i > 0; i -= std::min(i, stride)) kept.push_back((*tests)[i - 1]);
+  tests->assign(kept.rbegin(), kept.rend());
+}
+
+// Adds loss and accuracy over the same x axis.
+void AddRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, const std::string& over,
+            const std::string& x_label, const AxisRange& extent, double unit, Figure* figure) {
+  Chart loss{"Loss over " + over, x_label, "Loss (log scale)", {}, {}, {}};
+  Chart accuracy{"Test accuracy over " + over, x_label, "Test accuracy (%)", {}, {}, {}};
+  for (const RunCurves& run : runs) {
+    const CurveSet& curves = run.*set;
+    const Curve train = Divided(curves.train_loss, unit);
+    const Curve tests = Divided(curves.test_accuracy, unit);
+    loss.runs.push_back({Envelope(train, kThinPoints), Smooth(train, kSmoothParts),
+                         Divided(curves.test_loss, unit)});
+    accuracy.runs.push_back({{}, tests, tests});
+  }
+  loss.x = accuracy.x = RangeOfX(extent, unit);
+  loss.y = RangeOfLoss(loss);
+  if (loss.y && !loss.y->log_base) loss.y_label = "Loss";
+  accuracy.y = RangeOfAccuracy(accuracy);
+  for (Chart* chart : {&loss, &accuracy}) {
+    for (ChartCurves& run : chart->runs) {
+      Thin(runs.size() <= 3 ? 30 : 14, &run.markers);
+      if (chart != &loss || run.line.size() != 1) continue;
+      const Point mean = run.line[0];  // becomes a short dash
+      run.line.push_back({mean.x + 0.008 * (loss.x.high - loss.x.low), mean.y});
+    }
+    figure->charts.push_back(std::move(*chart));
+  }
+}
 
 // ---- Legend ----
 
-// A unit of the legend: its width, and a function that draws it.
-struct LegendEntry {
-  double width;
-  std::function<void(double x, double y)> draw;
-};
-
-// Draws rows of entries, each row centred. Returns the y below the last one.
-double DrawRows(const std::vector<LegendEntry>& entries, double y) {
-  constexpr double kGap = 28;
-  for (size_t begin = 0; begin < entries.size();) {
-    double width = entries[begin].width;
-    size_t end = begin + 1;
-    while (end < entries.size() && width + kGap + entries[end].width < kWidth - 60) {
-      width += kGap + entries[end++].width;
-    }
-    double x = (kWidth - width) / 2;
-    for (; begin < end; ++begin) {
-      entries[begin].draw(x, y);
-      x += entries[begin].width + kGap;
-    }
-    y += kLegendRow;
+std::string LegendText(const RunCurves& run, const Unit& time) {
+  std::string text = OneLine(run.name);
+  if (text.size() > kNameBytes) text = StrCat(CutText(text, kNameBytes - 1), "\u2026");
+  if (run.solvers > 0) {
+    text += StrCat(" (", run.solvers, run.solvers == 1 ? " solver)" : " solvers)");
   }
-  return y;
-}
-
-std::vector<LegendEntry> RunEntries(const std::vector<RunCurves>& runs, Svg* svg) {
-  std::vector<LegendEntry> entries;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const std::string text = LegendText(runs[i]);
-    entries.push_back(
-        {40 + TextWidth(text, 14), [=](double x, double y) {
-           const RunStyle style(i);
-           svg->Line(x, y - 5, x + 30, y - 5, style.Line(2.2, 1));
-           style.DrawMarker(svg, x + 15, y - 5);
-           svg->Text(x + 38, y, 14, "start", text, {{"class", "legend"}, {"fill", kInk}});
-         }});
-  }
-  return entries;
-}
-
-// Legend entries that explain thin lines, thick lines and markers.
-std::vector<LegendEntry> StyleEntries(Svg* svg) {
-  const auto entry = [svg](const char* text, const char* width, const char* opacity, bool dot) {
-    return LegendEntry{
-        36 + TextWidth(text, 12), [=](double x, double y) {
-          if (dot) {
-            svg->Element("circle", {{"cx", Coordinate(x + 20)},
-                                    {"cy", Coordinate(y - 4)},
-                                    {"r", "3.8"},
-                                    {"fill", kPale}});
-          } else {
-            svg->Line(x + 2, y - 4, x + 28, y - 4,
-                      {{"stroke", kPale}, {"stroke-width", width}, {"stroke-opacity", opacity}});
-          }
-          svg->Text(x + 34, y, 12, "start", text, {{"fill", kPale}});
-        }};
-  };
-  return {entry("training loss", "1", "0.5", false), entry("its moving average", "2", "1", false),
-          entry("test", "", "", true)};
-}
-
-// ---- Caption ----
-
-std::string AccuracyText(const RunCurves& run) {
-  if (!run.last) return "no test accuracy recorded";
-  std::string text =
-      StrCat("final test accuracy ", NumberText(run.last->percent, 2), " % (iteration ",
-             GroupedText(run.last->iteration), ", ", DurationText(run.last->seconds), ")");
-  if (run.best->percent > run.last->percent) {
-    text += StrCat(", best ", NumberText(run.best->percent, 2), " % (iteration ",
-                   GroupedText(run.best->iteration), ")");
+  if (!run.last) return text + ": no test accuracy recorded";
+  char result[200];
+  const auto& [percent, iteration, seconds] = *run.last;
+  std::snprintf(result, sizeof(result), ": final test accuracy %.2f %% (iteration %lld, %.1f %s)",
+                percent, static_cast<long long>(iteration), seconds / time.size, time.name);
+  text += result;
+  if (run.best->percent > percent) {
+    std::snprintf(result, sizeof(result), ", best %.2f %% (iteration %lld)", run.best->percent,
+                  static_cast<long long>(run.best->iteration));
+    text += result;
   }
   return text;
 }
 
-void DrawCaption(const std::vector<RunCurves>& runs, double y, Svg* svg) {
-  for (size_t i = 0; i < runs.size(); ++i) {
-    RunStyle(i).DrawMarker(svg, kLeft - 2, y - 4);
-    svg->Text(kLeft + 10, y, 12.5, "start",
-              StrCat(LegendText(runs[i]), ": ", AccuracyText(runs[i])),
-              {{"class", "caption"}, {"fill", kInk}});
-    y += kCaptionRow;
-  }
-}
-
-// ---- The page ----
-
-// Draws loss on the left and accuracy on the right, over the same x axis.
-void DrawRow(const std::vector<RunCurves>& runs, CurveSet RunCurves::*set, ChartSpec spec,
-             const std::string& over, Svg* svg) {
-  std::vector<ChartCurves> loss, accuracy, all;
-  for (const RunCurves& run : runs) {
-    loss.push_back(LossCurves(run.*set));
-    accuracy.push_back(AccuracyCurves(run.*set));
-  }
-  all = loss;
-  all.insert(all.end(), accuracy.begin(), accuracy.end());
-  const Axis x_axis = RangeOfX(all, spec.x_unit);
-  const std::string id = spec.id;
-  spec.id = "loss-" + id;
-  spec.x = kLeft;
-  spec.title = "Loss over " + over;
-  const std::optional<Axis> loss_axis = RangeOfLoss(loss);
-  spec.y_label = loss_axis && !loss_axis->logarithmic() ? "Loss" : "Loss (log scale)";
-  DrawChart(spec, x_axis, loss_axis, loss, svg);
-  spec.id = "accuracy-" + id;
-  spec.x = kRightColumn;
-  spec.title = "Test accuracy over " + over;
-  spec.y_label = "Test accuracy (%)";
-  spec.join_points = true;
-  DrawChart(spec, x_axis, RangeOfAccuracy(accuracy), accuracy, svg);
-}
-
-double LatestTime(const std::vector<RunCurves>& runs) {
-  double latest = 0;
-  for (const RunCurves& run : runs) {
-    for (const Curve* curve :
-         {&run.by_time.train_loss, &run.by_time.test_loss, &run.by_time.test_accuracy}) {
-      if (!curve->empty()) latest = std::max(latest, curve->back().x);
-    }
-  }
-  return latest;
-}
-
-bool HasPoints(const RunCurves& run) {
-  return !run.by_time.train_loss.empty() || !run.by_time.test_loss.empty() ||
-         !run.by_time.test_accuracy.empty();
-}
-
 }  // namespace
 
-std::string PlotRuns(const std::vector<Run>& runs) {
+Figure PlotRuns(const std::vector<Run>& runs) {
   std::vector<RunCurves> curves;
   for (const Run& run : runs) curves.push_back(MakeCurves(run));
-  if (std::none_of(curves.begin(), curves.end(), HasPoints)) {
+  const AxisRange times = ExtentOfX(curves, &RunCurves::by_time);
+  const AxisRange iterations = ExtentOfX(curves, &RunCurves::by_iteration);
+  if (times.low > times.high) {
     throw Error("nothing to plot: the runs given hold no training loss and no test");
   }
-  // The height of the legend determines all other positions.
-  Svg measured(kWidth, 0, "");
-  std::vector<LegendEntry> rows = RunEntries(curves, &measured);
-  const double top = DrawRows(StyleEntries(&measured), DrawRows(rows, 30)) + 22;
-  const double caption = top + 2 * kRowPitch - 14;
-  const double height = caption + kCaptionRow * static_cast<double>(curves.size()) + 4;
-
-  Svg svg(kWidth, height, "Training runs: loss and test accuracy");
-  DrawRows(StyleEntries(&svg), DrawRows(RunEntries(curves, &svg), 30));
-  ChartSpec spec;
-  spec.width = kChartWidth;
-  spec.height = kChartHeight;
-  spec.y = top;
-  const TimeUnit unit = UnitFor(LatestTime(curves));
-  spec.id = "time";
-  spec.x_unit = unit.seconds;
-  spec.x_label = StrCat("Wall time (", unit.name, ")");
-  DrawRow(curves, &RunCurves::by_time, spec, "wall time", &svg);
-  spec.id = "iteration";
-  spec.y = top + kRowPitch;
-  spec.x_unit = 1;
-  spec.x_label = "Iteration";
-  DrawRow(curves, &RunCurves::by_iteration, spec, "iterations", &svg);
-  DrawCaption(curves, caption, &svg);
-  return std::move(svg).Finish();
+  const Unit time = TimeUnit(times.high), iteration = IterationUnit(iterations.high);
+  Figure figure{{}, "training loss", "its moving average", "test", {}, "", 1};
+  // More runs make the noise paler.
+  figure.thin_opacity = std::clamp(0.7 / static_cast<double>(runs.size()), 0.06, 0.22);
+  for (const RunCurves& run : curves) figure.runs.push_back(LegendText(run, time));
+  AddRow(curves, &RunCurves::by_time, "wall time", StrCat("Wall time (", time.name, ")"), times,
+         time.size, &figure);
+  AddRow(curves, &RunCurves::by_iteration, "iterations", StrCat("Iteration", iteration.name),
+         iterations, iteration.size, &figure);
+  return figure;
 }
 
 }  // namespace millrace

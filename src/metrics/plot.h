@@ -2,18 +2,25 @@
 #ifndef MILLRACE_METRICS_PLOT_H_
 #define MILLRACE_METRICS_PLOT_H_
 
-#include <string>
 #include <vector>
 
+#include "metrics/figure.h"
 #include "metrics/run_curves.h"
 #include "millrace/export.h"
 
 namespace millrace {
 
+<<<<<<< HEAD
 // Returns an SVG document of 1100 by about 800 pixels (more for many runs), with the runs overlaid
 // in the order given. Accepts runs without tests, with single points, with numbers that are not
 // finite, and with hundreds of thousands of rows. Throws Error if `runs` is empty or has no points.
 MILLRACE_API std::string PlotRuns(const std::vector<Run>& runs);
+=======
+// Returns four charts with the runs overlaid in the order given. Accepts runs without tests, with
+// single points, with numbers that are not finite, and with hundreds of thousands of rows. Throws
+// Error if `runs` is empty or has no points.
+Figure PlotRuns(const std::vector<Run>& runs);
+>>>>>>> plot
 
 }  // namespace millrace
 

@@ -38,9 +38,9 @@ TEST(Utf8, TellsWhatATerminalObeysFromWhatItShows) {
   for (const char32_t code : {U' ', U'~', U'\u00a0', U'\u00e9', U'\u7f51', U'\U0001f600'}) {
     EXPECT_TRUE(IsPrintable(code)) << static_cast<uint32_t>(code);
   }
-  // Control characters, bidirectional marks, line separators, tags.
+  // Control characters, bidirectional marks, line separators, tags, codes of no character.
   for (const uint32_t code : {0x00, 0x1b, 0x1f, 0x7f, 0x80, 0x9b, 0x9f, 0x61c, 0x200b, 0x200f,
-                              0x2028, 0x202e, 0x2066, 0xfeff, 0xe0041}) {
+                              0x2028, 0x202e, 0x2066, 0xfeff, 0xfffe, 0xffff, 0xe0041}) {
     EXPECT_FALSE(IsPrintable(code)) << code;
   }
 }

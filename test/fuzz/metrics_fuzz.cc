@@ -14,7 +14,7 @@ namespace {
 
 void Draw(const std::vector<MetricsRow>& rows) {
   try {
-    PlotRuns({{"run", rows}, {"the same", rows}});
+    FigureScript(PlotRuns({{"run", rows}, {"the same", rows}}), "run.svg");
   } catch (const Error&) {
     // Nothing to plot.
   }

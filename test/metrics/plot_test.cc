@@ -1,18 +1,11 @@
-// Parses plots as XML and checks their elements.
+// What figures of runs contain, and which ranges they show.
 #include "metrics/plot.h"
 
 #include <gtest/gtest.h>
 
-#include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
 #include <cmath>
-#include <functional>
-#include <limits>
-#include <set>
-#include <sstream>
 
 #include "base/error.h"
-#include "metrics/svg.h"
 #include "test/metrics/rows.h"
 #include "test/support/support.h"
 
@@ -22,208 +15,130 @@ namespace {
 using test::RunRow;
 using test::TestRow;
 using test::TrainRow;
-using Tree = boost::property_tree::ptree;
+using test::TypicalRun;
 using Strings = std::vector<std::string>;
 using RunData = millrace::Run;  // inside a test, Run is a member of the test
 
-const char* const kPanels[] = {"loss-time", "accuracy-time", "loss-iteration",
-                               "accuracy-iteration"};
+enum { kLossTime, kAccuracyTime, kLossIteration, kAccuracyIteration };  // the order of the charts
 
-std::string Attribute(const Tree& element, const std::string& name) {
-  return element.get<std::string>("<xmlattr>." + name, "");
+TEST(Plot, HasFourPanelsWithTitlesUnitsAndRanges) {
+  const Figure figure = PlotRuns({TypicalRun("a", 2)});
+  Strings titles, x_labels, y_labels;
+  for (const Chart& chart : figure.charts) {
+    titles.push_back(chart.title);
+    x_labels.push_back(chart.x_label);
+    y_labels.push_back(chart.y_label);
+    EXPECT_EQ(chart.x.low, 0);
+    EXPECT_EQ(chart.x.log_base, 0);
+    ASSERT_TRUE(chart.y);
+  }
+  EXPECT_EQ(titles, (Strings{"Loss over wall time", "Test accuracy over wall time",
+                             "Loss over iterations", "Test accuracy over iterations"}));
+  EXPECT_EQ(x_labels, (Strings{"Wall time (s)", "Wall time (s)", "Iteration", "Iteration"}));
+  EXPECT_EQ(y_labels, (Strings{"Loss (log scale)", "Test accuracy (%)", "Loss (log scale)",
+                               "Test accuracy (%)"}));
+  EXPECT_NEAR(figure.charts[kLossTime].x.high, 50.1, 1);
+  EXPECT_NEAR(figure.charts[kLossIteration].x.high, 1000, 20);
+  EXPECT_EQ(figure.charts[kLossTime].y->log_base, 10);
+  EXPECT_EQ(figure.charts[kAccuracyTime].y->log_base, 0);
+  EXPECT_LE(figure.charts[kLossTime].y->low, 0.03);
+  EXPECT_GE(figure.charts[kLossTime].y->high, 2);
 }
 
-class Figure {
- public:
-  explicit Figure(const std::vector<RunData>& runs) : text_(PlotRuns(runs)) {
-    std::istringstream stream(text_);
-    boost::property_tree::read_xml(stream, document_);  // throws unless well-formed
-  }
-
-  const std::string& text() const { return text_; }
-  double height() const { return std::stod(Attribute(document_.get_child("svg"), "height")); }
-  double width() const { return std::stod(Attribute(document_.get_child("svg"), "width")); }
-
-  // Elements of class `kind` inside the group `id` ("" for the whole document).
-  std::vector<Tree> Find(const std::string& id, const std::string& kind) const {
-    std::vector<Tree> found;
-    Walk(document_, id.empty(), id, [&](const Tree& element) {
-      if (Attribute(element, "class") == kind) found.push_back(element);
-    });
-    return found;
-  }
-  Strings Texts(const std::string& id, const std::string& kind) const {
-    Strings texts;
-    for (const Tree& element : Find(id, kind)) texts.push_back(element.data());
-    return texts;
-  }
-
- private:
-  static void Walk(const Tree& tree, bool inside, const std::string& id,
-                   const std::function<void(const Tree&)>& visit) {
-    for (const auto& [name, child] : tree) {
-      const bool here = inside || (!id.empty() && Attribute(child, "id") == id);
-      if (here) visit(child);
-      Walk(child, here, id, visit);
-    }
-  }
-
-  std::string text_;
-  Tree document_;
-};
-
-// Centres of the circles that mark the first run.
-std::vector<std::pair<double, double>> Circles(const Figure& figure, const std::string& id) {
-  std::vector<std::pair<double, double>> centres;
-  for (const Tree& element : figure.Find(id, "marker")) {
-    if (Attribute(element, "cx").empty()) continue;
-    centres.emplace_back(std::stod(Attribute(element, "cx")), std::stod(Attribute(element, "cy")));
-  }
-  return centres;
-}
-
-// The numbers of a path or polygon; each has to be on or near the page.
-std::vector<double> Numbers(std::string text) {
-  for (char& c : text) {
-    if (!isdigit(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = ' ';
-  }
-  std::istringstream stream(text);
-  std::vector<double> numbers;
-  for (double number; stream >> number;) numbers.push_back(number);
-  return numbers;
-}
-
-RunData TypicalRun(const std::string& name, int solvers, int rows = 100) {
-  RunData run{name, {RunRow(0, solvers)}};
-  for (int i = 1; i <= rows; ++i) {
-    const double loss = 2.3 * std::exp(-5.0 * i / rows) + 0.01;
-    run.rows.push_back(TrainRow(0.5 * i, 10 * i, loss * (1 + 0.3 * std::sin(37.0 * i))));
-    if (i % (rows / 10) == 0) {
-      run.rows.push_back(TestRow(0.5 * i + 0.1, 10 * i, 0.99 - 0.3 * loss, loss));
-    }
-  }
-  return run;
-}
-
-TEST(Plot, HasFourPanelsWithTitlesUnitsAndTicks) {
-  const Figure figure({TypicalRun("a", 2)});
-  EXPECT_EQ(figure.width(), 1100);
-  EXPECT_NEAR(figure.height(), 800, 60);
-  EXPECT_EQ(figure.Texts("", "title"),
-            (Strings{"Loss over wall time", "Test accuracy over wall time", "Loss over iterations",
-                     "Test accuracy over iterations"}));
-  EXPECT_EQ(figure.Texts("", "x-label"),
-            (Strings{"Wall time (s)", "Wall time (s)", "Iteration", "Iteration"}));
-  EXPECT_EQ(figure.Texts("", "y-label"), (Strings{"Loss (log scale)", "Test accuracy (%)",
-                                                  "Loss (log scale)", "Test accuracy (%)"}));
-  EXPECT_EQ(figure.Texts("loss-iteration", "x-tick"),
-            (Strings{"0", "200", "400", "600", "800", "1,000"}));
-  EXPECT_EQ(figure.Texts("loss-time", "x-tick"), (Strings{"0", "10", "20", "30", "40", "50"}));
-  for (const char* chart : kPanels) EXPECT_GE(figure.Texts(chart, "y-tick").size(), 3u) << chart;
+TEST(Plot, ShowsTimesAndIterationsInUnitsThatSuitTheRun) {
+  const auto labels = [](double seconds, int64_t iterations) {
+    const Figure figure = PlotRuns({{"a", {TrainRow(1, 1, 1), TrainRow(seconds, iterations, 1)}}});
+    return figure.charts[kLossTime].x_label + ", " + figure.charts[kLossIteration].x_label;
+  };
+  EXPECT_EQ(labels(200, 9000), "Wall time (s), Iteration");
+  EXPECT_EQ(labels(2000, 10000), "Wall time (min), Iteration (thousands)");
+  EXPECT_EQ(labels(40000, 450000), "Wall time (h), Iteration (thousands)");
+  EXPECT_EQ(labels(1e6, 20000000), "Wall time (days), Iteration (millions)");
+  const Figure figure = PlotRuns({{"a", {TestRow(0, 0, 0.5, 1), TestRow(7200, 20000, 0.6, 1)}}});
+  EXPECT_EQ(figure.charts[kAccuracyTime].runs[0].markers.back().x, 120);
+  EXPECT_EQ(figure.charts[kAccuracyIteration].runs[0].line.back().x, 20);
+  EXPECT_CONTAINS(figure.runs[0], "(iteration 20000, 120.0 min)");
 }
 
 TEST(Plot, MarksEveryTestAndDrawsTheLossPaleAndSmoothed) {
-  const Figure figure({TypicalRun("a", 2)});
-  EXPECT_EQ(figure.Find("loss-time", "marker").size(), 10u);
-  EXPECT_EQ(figure.Find("loss-iteration", "marker").size(), 10u);
-  for (const char* chart : {"loss-time", "loss-iteration"}) {
-    EXPECT_EQ(figure.Find(chart, "smooth").size(), 1u);
-    ASSERT_EQ(figure.Find(chart, "raw").size(), 1u);
-    const Tree raw = figure.Find(chart, "raw")[0];
-    EXPECT_EQ(Numbers(Attribute(raw, "d")).size(), 200u);  // 100 points
-    EXPECT_LT(std::stod(Attribute(raw, "stroke-opacity")), 0.5);
+  const Figure figure = PlotRuns({TypicalRun("a", 2), TypicalRun("b", 2)});
+  for (const Chart& chart : figure.charts) {
+    const bool is_loss =
+        &chart == &figure.charts[kLossTime] || &chart == &figure.charts[kLossIteration];
+    ASSERT_EQ(chart.runs.size(), 2u);
+    for (const ChartCurves& run : chart.runs) {
+      EXPECT_EQ(run.thin.size(), is_loss ? 100u : 0u);
+      EXPECT_EQ(run.line.size(), is_loss ? 100u : 10u);
+      EXPECT_EQ(run.markers.size(), 10u);
+    }
   }
-  ASSERT_EQ(figure.Find("accuracy-time", "tests").size(), 1u);
-  EXPECT_EQ(Numbers(Attribute(figure.Find("accuracy-time", "tests")[0], "d")).size(), 20u);
+  EXPECT_LT(figure.thin_opacity, 0.5);
+  std::vector<RunData> many(10, TypicalRun("a", 2));
+  EXPECT_LT(PlotRuns(many).thin_opacity, figure.thin_opacity);
 }
 
-TEST(Plot, PlacesTestsInOrder) {
-  const Figure figure({TypicalRun("a", 2)});
-  for (const char* chart : kPanels) {
-    auto centres = Circles(figure, chart);
-    ASSERT_GE(centres.size(), 5u) << chart;
-    std::sort(centres.begin(), centres.end());
-    const bool rises = std::string(chart).rfind("accuracy", 0) == 0;
-    for (size_t i = 1; i < centres.size(); ++i) {
-      EXPECT_GT(centres[i].first, centres[i - 1].first);
-      // y grows downwards on the page.
-      const double step = centres[i].second - centres[i - 1].second;
-      EXPECT_GT(rises ? -step : step, 0);
+TEST(Plot, MarksThirtyTestsAtMostAndAlwaysTheLastOne) {
+  for (int count : {1, 29, 30, 31, 60, 61, 5000}) {
+    RunData run{"a", {}};
+    for (int i = 1; i <= count; ++i) run.rows.push_back(TestRow(i, i, 0.5, 1));
+    for (size_t runs : {1, 4}) {
+      const Figure figure = PlotRuns(std::vector<RunData>(runs, run));
+      const ChartCurves& curves = figure.charts[kAccuracyIteration].runs[0];
+      const size_t most = runs == 1 ? 30 : 14;
+      EXPECT_LE(curves.markers.size(), most);
+      EXPECT_GE(curves.markers.size(), std::min<size_t>(count, most / 2));
+      EXPECT_EQ(curves.markers.back().x, curves.line.back().x);
+      for (size_t i = 1; i < curves.markers.size(); ++i) {
+        EXPECT_GT(curves.markers[i].x, curves.markers[i - 1].x);
+      }
     }
   }
 }
 
-TEST(Plot, PutsAMarkerWhereTheAxesSay) {
-  RunData run{"a", {TestRow(0, 0, 0.5, 1), TestRow(50, 500, 0.6, 1), TestRow(100, 1000, 0.7, 1)}};
-  const Figure figure({run});
-  const auto centres = Circles(figure, "accuracy-iteration");
-  ASSERT_EQ(centres.size(), 3u);
-  for (const Tree& tick : figure.Find("accuracy-iteration", "x-tick")) {
-    const double x = std::stod(Attribute(tick, "x"));
-    if (tick.data() == "0") {
-      EXPECT_NEAR(centres[2].first, x, 0.02);
-    }
-    if (tick.data() == "1,000") {
-      EXPECT_NEAR(centres[0].first, x, 0.02);
-    }
-  }
-  bool found = false;
-  for (const Tree& tick : figure.Find("accuracy-iteration", "y-tick")) {
-    if (tick.data() != "60") continue;
-    found = true;
-    EXPECT_NEAR(centres[1].second, std::stod(Attribute(tick, "y")) - 4, 0.02);
-  }
-  EXPECT_TRUE(found);
+TEST(Plot, NamesEveryRunWithItsSolversAndItsAccuracy) {
+  const RunData untested{"c", {TrainRow(1, 1, 1)}};
+  const RunData fallen{"d", {TestRow(1, 10, 0.9, 1), TestRow(2, 2000, 0.8, 1)}};
+  const Figure figure = PlotRuns({TypicalRun("one", 1), TypicalRun("two", 2), untested, fallen});
+  ASSERT_EQ(figure.runs.size(), 4u);
+  EXPECT_CONTAINS(figure.runs[0], "one (1 solver): final test accuracy 98.2");
+  EXPECT_CONTAINS(figure.runs[0], " % (iteration 1000, 50.1 s)");
+  EXPECT_CONTAINS(figure.runs[1], "two (2 solvers): final");
+  EXPECT_EQ(figure.runs[2], "c: no test accuracy recorded");
+  EXPECT_EQ(figure.runs[3],
+            "d: final test accuracy 80.00 % (iteration 2000, 2.0 s), best 90.00 % (iteration 10)");
 }
 
-TEST(Plot, NamesEveryRunWithItsSolversAndItsFinalAccuracy) {
-  RunData last{"c", {TrainRow(1, 1, 1)}};
-  const Figure figure({TypicalRun("one", 1), TypicalRun("two", 2), last});
-  EXPECT_EQ(figure.Texts("", "legend"), (Strings{"one (1 solver)", "two (2 solvers)", "c"}));
-  const Strings captions = figure.Texts("", "caption");
-  ASSERT_EQ(captions.size(), 3u);
-  EXPECT_CONTAINS(captions[0], "one (1 solver): final test accuracy 98.2");
-  EXPECT_CONTAINS(captions[0], " % (iteration 1,000, 50.1 s)");
-  EXPECT_EQ(captions[2], "c: no test accuracy recorded");
+TEST(Plot, ShortensLongNamesAndReplacesWhatIsNotText) {
+  const auto shown = [](const std::string& name) {
+    const Figure figure = PlotRuns({{name, {TrainRow(1, 1, 1)}}});
+    return figure.runs[0].substr(0, figure.runs[0].find(": no test"));
+  };
+  EXPECT_EQ(shown(std::string(300, 'x')), std::string(39, 'x') + "\u2026");
+  EXPECT_EQ(shown(std::string(40, 'x')), std::string(40, 'x'));
+  std::string characters, fewer;
+  for (int i = 0; i < 50; ++i) (i < 19 ? fewer : characters) += "\u00e9";
+  EXPECT_EQ(shown(fewer + characters), fewer + "\u2026");
+  EXPECT_EQ(shown("a\nb\xff\x01"), "a?b??");
 }
 
-TEST(Plot, GivesRunsDifferentColoursAndMarkers) {
-  std::vector<RunData> runs;
-  for (int i = 0; i < 14; ++i) runs.push_back(TypicalRun("run" + std::to_string(i), i + 1));
-  const Figure figure(runs);
-  EXPECT_EQ(figure.Texts("", "legend").size(), 14u);
-  EXPECT_EQ(figure.Texts("", "caption").size(), 14u);
-  std::set<std::string> looks;
-  for (const Tree& line : figure.Find("loss-time", "smooth")) {
-    looks.insert(Attribute(line, "stroke") + Attribute(line, "stroke-dasharray"));
-  }
-  EXPECT_EQ(looks.size(), 14u);
-}
-
-TEST(Plot, EscapesNamesAndShortensLongOnes) {
-  const std::string name = "<b>&\"quoted\" \x01\xff\xc3\xa9";
-  const Figure figure({TypicalRun(name, 1), TypicalRun(std::string(300, 'x'), 1)});
-  const Strings legend = figure.Texts("", "legend");
-  EXPECT_EQ(legend[0], "<b>&\"quoted\" \xef\xbf\xbd\xef\xbf\xbd\xc3\xa9 (1 solver)");
-  EXPECT_EQ(legend[1], std::string(43, 'x') + "\xe2\x80\xa6 (1 solver)");
-}
-
-TEST(Plot, SaysWhereNothingWasRecorded) {
-  const Figure untested({{"a", {TrainRow(1, 10, 2), TrainRow(2, 20, 1)}}});
-  EXPECT_TRUE(untested.Texts("loss-time", "empty").empty());
-  EXPECT_EQ(untested.Texts("accuracy-time", "empty"), Strings{"nothing recorded"});
+TEST(Plot, LeavesOutTheRangeWhereNothingWasRecorded) {
+  const Figure untested = PlotRuns({{"a", {TrainRow(1, 10, 2), TrainRow(2, 20, 1)}}});
+  EXPECT_TRUE(untested.charts[kLossTime].y);
+  EXPECT_FALSE(untested.charts[kAccuracyTime].y);
   MetricsRow row = TestRow(1, 1, 0.5, 1);
   row.mutable_test()->mutable_outputs()->erase("loss");
-  const Figure lossless({{"a", {row}}});
-  EXPECT_EQ(lossless.Texts("loss-iteration", "empty"), Strings{"nothing recorded"});
-  EXPECT_EQ(lossless.Find("accuracy-iteration", "marker").size(), 1u);
+  const Figure lossless = PlotRuns({{"a", {row}}});
+  EXPECT_FALSE(lossless.charts[kLossIteration].y);
+  EXPECT_EQ(lossless.charts[kAccuracyIteration].runs[0].markers.size(), 1u);
 }
 
-TEST(Plot, ShowsARunOfASinglePoint) {
-  const Figure figure({{"a", {TrainRow(0, 0, 2.3)}}});
-  ASSERT_EQ(figure.Find("loss-time", "smooth").size(), 1u);
-  EXPECT_EQ(Numbers(Attribute(figure.Find("loss-time", "smooth")[0], "d")).size(), 4u);
-  EXPECT_EQ(Figure({{"a", {TestRow(0, 0, 0.5, 2)}}}).Find("accuracy-time", "marker").size(), 1u);
+TEST(Plot, ShowsARunOfASinglePointAsADash) {
+  const Figure figure = PlotRuns({{"a", {TrainRow(0, 0, 2.3)}}});
+  const Curve& line = figure.charts[kLossTime].runs[0].line;
+  ASSERT_EQ(line.size(), 2u);
+  EXPECT_EQ(line[0].y, line[1].y);
+  EXPECT_GT(line[1].x, line[0].x);
+  EXPECT_LT(line[1].x, 0.1 * figure.charts[kLossTime].x.high);
 }
 
 TEST(Plot, RefusesToDrawNothing) {
@@ -232,36 +147,21 @@ TEST(Plot, RefusesToDrawNothing) {
 }
 
 TEST(Plot, StaysSmallForHundredsOfThousandsOfRows) {
-  RunData run = TypicalRun("a", 2, 300000);
-  const Figure figure({run});
-  EXPECT_LT(figure.text().size(), 400000u);
-  EXPECT_LE(figure.Find("loss-time", "marker").size(), 30u);
-  RunData tests{"b", {}};
-  for (int i = 0; i < 5000; ++i) tests.rows.push_back(TestRow(i, i, 0.5 + 1e-5 * i, 1));
-  EXPECT_LE(Figure({tests}).Find("accuracy-time", "marker").size(), 30u);
+  const Figure figure = PlotRuns({TypicalRun("a", 2, 300000)});
+  EXPECT_LE(figure.charts[kLossTime].runs[0].thin.size(), 1800u);
+  EXPECT_LT(FigureScript(figure, "a.svg").size(), 400000u);
 }
 
 TEST(Plot, TakesNumbersOfAnyKind) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const double largest = std::numeric_limits<double>::max();
-  const double odd[] = {0,       -1,     std::nan(""), infinity, -infinity,
-                        largest, 1e-308, -largest,     5e-324,   1};
-  for (double value : odd) {
-    for (double time : odd) {
-      RunData run{"a", {RunRow(0, 1), TrainRow(time, 1, value), TestRow(time, 2, value, value)}};
-      run.rows.push_back(TrainRow(1, INT64_MAX, 1));
-      run.rows.push_back(TrainRow(2, INT64_MIN, value));
-      run.rows.push_back(RunRow(1, -5));
-      run.rows.push_back(TestRow(time, 3, 0.5, value));
-      const Figure figure({run});
-      EXPECT_EQ(figure.text().find("nan"), std::string::npos) << value << " at " << time;
-      EXPECT_EQ(figure.text().find("inf"), std::string::npos) << value << " at " << time;
-      for (const char* chart : kPanels) {
-        for (const char* kind : {"raw", "smooth", "tests"}) {
-          for (const Tree& path : figure.Find(chart, kind)) {
-            for (double number : Numbers(Attribute(path, "d"))) ASSERT_LT(std::abs(number), 1e4);
-          }
-        }
+  for (double value : test::kOddNumbers) {
+    for (double time : test::kOddNumbers) {
+      for (const Chart& chart : PlotRuns({test::OddRun(time, value)}).charts) {
+        EXPECT_LT(chart.x.low, chart.x.high) << value << " at " << time;
+        EXPECT_TRUE(std::isfinite(chart.x.high - chart.x.low));
+        if (!chart.y) continue;
+        EXPECT_LT(chart.y->low, chart.y->high) << value << " at " << time;
+        EXPECT_TRUE(std::isfinite(chart.y->high - chart.y->low));
+        EXPECT_TRUE(!chart.y->log_base || chart.y->low > 0) << value << " at " << time;
       }
     }
   }
@@ -272,41 +172,37 @@ TEST(Plot, LetsADivergedRunSpoilNoOther) {
   for (int i = 0; i < 100; ++i) {
     diverged.rows.push_back(TrainRow(i, i * 10, i < 40 ? 2.0 : i < 70 ? 1e20 : std::nan("")));
   }
-  const Figure figure({TypicalRun("a", 1), diverged});
-  for (const std::string& label : figure.Texts("loss-time", "y-tick")) {
-    EXPECT_LE(std::stod(label), 100) << label;
-  }
+  const Figure figure = PlotRuns({TypicalRun("a", 1), diverged});
+  EXPECT_LE(figure.charts[kLossTime].y->high, 200);
 }
 
 TEST(Plot, ZoomsIntoTheAccuraciesThatMatter) {
   RunData run{"a", {TestRow(0, 0, 0.1, 2)}};
   for (int i = 1; i <= 20; ++i) run.rows.push_back(TestRow(i, i * 500, 0.98 + 0.0005 * i, 0.1));
-  const Figure figure({run});
-  EXPECT_GE(std::stod(figure.Texts("accuracy-time", "y-tick").front()), 97);
-  EXPECT_EQ(figure.Find("accuracy-time", "marker").size(), 20u);  // first not shown
+  const AxisRange range = *PlotRuns({run}).charts[kAccuracyTime].y;
+  EXPECT_GE(range.low, 97);
+  EXPECT_LT(range.low, 98.05);
+  EXPECT_GE(range.high, 99);
+  EXPECT_LE(range.high, 100);
 }
 
 TEST(Plot, UsesALinearScaleForLossesThatAreNotPositive) {
-  const Figure figure({{"a", {TrainRow(1, 1, 2), TrainRow(2, 2, -1)}}});
-  EXPECT_EQ(figure.Texts("loss-time", "y-label"), Strings{"Loss"});
+  const Figure figure = PlotRuns({{"a", {TrainRow(1, 1, 2), TrainRow(2, 2, -1)}}});
+  EXPECT_EQ(figure.charts[kLossTime].y_label, "Loss");
+  EXPECT_EQ(figure.charts[kLossTime].y->log_base, 0);
 }
 
-TEST(Svg, KeepsCoordinatesShortAndFinite) {
-  EXPECT_EQ(Coordinate(1.0 / 3), "0.33");
-  EXPECT_EQ(Coordinate(100), "100");
-  EXPECT_EQ(Coordinate(-0.001), "0");
-  EXPECT_EQ(Coordinate(1e300), "100000");
-  EXPECT_EQ(Coordinate(std::nan("")), "0");
-}
-
-TEST(Svg, ReplacesWhatXmlDoesNotAllow) {
-  EXPECT_EQ(XmlText("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c'");
-  const std::string replaced = "\xef\xbf\xbd";
-  EXPECT_EQ(XmlText(std::string("\0\n", 2)), replaced + replaced);
-  EXPECT_EQ(XmlText("\xc3"), replaced);                                // truncated
-  EXPECT_EQ(XmlText("\xc0\xaf"), replaced + replaced);                 // overlong
-  EXPECT_EQ(XmlText("\xed\xa0\x80"), replaced + replaced + replaced);  // a surrogate
-  EXPECT_EQ(XmlText("\xf0\x9f\x98\x80"), "\xf0\x9f\x98\x80");
+TEST(Plot, BeginsAtZeroUnlessAllValuesAreFarFromIt) {
+  const auto range = [](int64_t first, int64_t last) {
+    return PlotRuns({{"a", {TrainRow(1, first, 1), TrainRow(2, last, 1)}}})
+        .charts[kLossIteration]
+        .x;
+  };
+  EXPECT_EQ(range(10, 1000).low, 0);
+  EXPECT_EQ(range(499, 1000).low, 0);
+  EXPECT_EQ(range(5000, 6000).low, 5000);
+  EXPECT_EQ(range(700, 700).low, 0);
+  EXPECT_GT(range(0, 0).high, 0);
 }
 
 }  // namespace

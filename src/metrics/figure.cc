@@ -1,0 +1,178 @@
+#include "metrics/figure.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "metrics/gnuplot.h"
+
+namespace millrace {
+namespace {
+
+// Draws what the variables before it say: `runs` and `charts` are counts; arrays hold what their
+// names say, for each run or chart; the data block $thin2x1 is the thin line of run 1 in chart 2.
+// Lengths are pixels of a picture that is 1100 wide.
+//
+// The palette is that of Okabe and Ito ("Color Universal Design", 2008), which people with any
+// colour vision can distinguish, without its yellow, which is hard to see on white. Once it
+// repeats, lines are dashed. Markers have sizes of about equal area; their white border separates
+// them from lines.
+constexpr char kDraw[] = R"gnuplot(
+colour(i) = word('#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #000000', (i - 1) % 7 + 1)
+pale(i) = sprintf('#%02x', int(255 * (1 - thin_opacity))) . substr(colour(i), 2, 7)
+dashes(i) = (i - 1) / 7 % 4 + 1
+shape(i) = int(word('7 5 9 13 11 15', (i - 1) % 6 + 1))
+size(i) = real(word('0.84 0.73 0.78 0.74 0.78 0.76', (i - 1) % 6 + 1))
+
+legend = 20
+top = 70 + legend * runs
+height = top + 356 * ((charts + 1) / 2) - 40 + 24 * (strlen(footnote) > 0)
+px(pixels) = pixels / 1100.
+py(pixels) = 1 - pixels / real(height)
+if (png) {
+  set terminal pngcairo size 2200,2*height font 'sans-serif,12' fontscale 1.68 pointscale 2.7 \
+    linewidth 2 rounded background rgb 'white'
+} else {
+  set terminal svg size 1100,height font 'sans-serif,12' rounded background rgb 'white'
+}
+set multiplot
+ink = '#222222'
+grey = '#555555'
+
+# The legends and the footnote, in plots of nothing over the whole page.
+unset border
+unset tics
+set margins at screen 0, screen 1, screen 0, screen 1
+set key noenhanced at screen px(69),py(6) left top Left reverse samplen 2.2 font ',13' tc rgb ink
+plot [0:1][0:1] NaN notitle, for [i=1:runs] NaN with linespoints lw 2.2 dt dashes(i) \
+  pt shape(i) ps size(i) lc rgb colour(i) title name[i]
+set key horizontal at screen px(69),py(12 + legend * runs) font ',12' tc rgb grey
+set label 1 footnote noenhanced at screen px(78),py(height - 12) font ',12' tc rgb grey
+plot [0:1][0:1] NaN notitle, NaN with lines lw 1 lc rgb '#80555555' title thin_text, \
+  NaN with lines lw 2 lc rgb grey title line_text, \
+  NaN with points pt 7 ps 0.84 lc rgb grey title markers_text
+
+do for [c=1:charts] {
+  reset
+  unset key
+  set clip two
+  set border 3 back lc rgb ink lw 1.2
+  set xtics nomirror out scale 0.4,0 offset 0,0.4 tc rgb ink
+  set ytics nomirror scale 0.001 offset 0.4,0 tc rgb ink
+  set grid xtics ytics mytics lt 1 lw 1 lc rgb '#e4e4e4', lt 1 lw 1 lc rgb '#f0f0f0'
+  left = c % 2 ? 78 : 630
+  above = top + 356 * ((c - 1) / 2)
+  set margins at screen px(left), screen px(left + 440), screen py(above + 262), screen py(above)
+  set title '{/:Bold ' . title[c] . '}' font ',14' offset 0,-0.6 tc rgb ink
+  set xlabel x_label[c] noenhanced font ',13' offset 0,0.8 tc rgb ink
+  set label 1 y_label[c] noenhanced at graph -0.123, graph 0.5 center rotate by 90 font ',13' \
+    tc rgb ink
+  array low[2] = [x_low[c], y_low[c]]
+  array high[2] = [x_high[c], y_high[c]]
+  array base[2] = [x_base[c], y_base[c]]
+  set xrange [low[1]:high[1]]
+  set yrange [low[2]:high[2]]
+  do for [i=1:2] {
+    a = i == 1 ? 'x' : 'y'
+    decades = base[i] ? log10(high[i] / real(low[i])) : 0
+    if (decades >= 0.7) {
+      eval sprintf('set logscale %s %d', a, base[i])
+      # On a short axis powers of ten are not enough.
+      if (base[i] == 10 && decades < 2.3) {
+        do for [e=-30:30] {
+          eval sprintf("set %stics add ('%g' %g, '%g' %g)", a, 2 * 10.**e, 2 * 10.**e, \
+            5 * 10.**e, 5 * 10.**e)
+        }
+      }
+    } else {
+      # Round numbers; also on a logarithmic axis that is too short for anything else.
+      if (base[i]) { eval sprintf('set nonlinear %s via log10(%s) inverse 10**%s', a, a, a) }
+      rough = (high[i] - low[i]) / 6.
+      power = 10. ** floor(log10(rough))
+      step = rough <= power ? power : rough <= 2 * power ? 2 * power : \
+        rough <= 5 * power ? 5 * power : 10 * power
+      eval sprintf('set %stics %.15g', a, step)
+      decimals = -floor(log10(1.0001 * step))
+      if (decimals < 7 && step < 1e6) {
+        eval sprintf("set format %s '%%.%df'", a, decimals > 0 ? decimals : 0)
+      }
+    }
+  }
+  if (!recorded[c]) {
+    unset tics
+    unset grid
+    set label 2 'nothing recorded' at graph 0.5, graph 0.5 center font ',13' tc rgb grey
+    plot NaN
+  } else {
+    data(what, i) = sprintf('$%s%dx%d', what, c, i)
+    plot NaN, \
+      for [i=1:runs] data('thin', i) title data('thin', i) with lines lw 0.8 lc rgb pale(i), \
+      for [i=1:runs] data('line', i) title data('line', i) with lines lw 1.8 dt dashes(i) \
+        lc rgb colour(i), \
+      for [i=1:runs] for [j=0:1] data('markers', i) title data('markers', i) \
+        with points pt shape(i) ps size(i) + 0.22 * (1 - j) lc rgb j ? colour(i) : 'white'
+  }
+}
+unset multiplot
+)gnuplot";
+
+// Shortest text that reads back as the same number.
+std::string Exact(double value) {
+  char text[32];
+  return std::isfinite(value)
+             ? std::string(text, std::to_chars(text, text + sizeof(text), value).ptr)
+             : "NaN";
+}
+
+std::string Text(const char* name, const std::string& text) {
+  return StrCat(name, " = ", GnuplotText(text), "\n");
+}
+
+// An array of what `element` says of each item.
+template <typename Items, typename Element>
+std::string Array(const char* name, const Items& items, Element element) {
+  std::string text;
+  for (const auto& item : items) text += StrCat(text.empty() ? "" : ", ", element(item));
+  return StrCat("array ", name, "[", items.size(), "] = [", text, "]\n");
+}
+
+std::string DataBlock(const char* name, size_t chart, size_t run, const Curve& curve) {
+  std::string text = StrCat("$", name, chart + 1, "x", run + 1, " << END\n");
+  for (const Point& point : curve) text += Exact(point.x) + " " + Exact(point.y) + "\n";
+  return text + "END\n";
+}
+
+}  // namespace
+
+std::string FigureScript(const Figure& figure, const std::string& path) {
+  const auto texts = [&](const char* name, std::string Chart::*text) {
+    return Array(name, figure.charts, [=](const Chart& c) { return GnuplotText(c.*text); });
+  };
+  const auto x = [&](const char* name, auto number) {
+    return Array(name, figure.charts, [=](const Chart& c) { return Exact(c.x.*number); });
+  };
+  const auto y = [&](const char* name, auto number) {
+    return Array(name, figure.charts,
+                 [=](const Chart& c) { return Exact(c.y.value_or(AxisRange()).*number); });
+  };
+  std::string script = StrCat(
+      "set encoding utf8\npng = ", path.ends_with(".png") ? 1 : 0, "\nruns = ", figure.runs.size(),
+      "\ncharts = ", figure.charts.size(), "\nthin_opacity = ", figure.thin_opacity, "\n",
+      Text("thin_text", figure.thin_text), Text("line_text", figure.line_text),
+      Text("markers_text", figure.markers_text), Text("footnote", figure.footnote),
+      Array("name", figure.runs, GnuplotText), texts("title", &Chart::title),
+      texts("x_label", &Chart::x_label), texts("y_label", &Chart::y_label),
+      x("x_low", &AxisRange::low), x("x_high", &AxisRange::high), x("x_base", &AxisRange::log_base),
+      y("y_low", &AxisRange::low), y("y_high", &AxisRange::high), y("y_base", &AxisRange::log_base),
+      Array("recorded", figure.charts, [](const Chart& c) { return c.y ? 1 : 0; }));
+  for (size_t c = 0; c < figure.charts.size(); ++c) {
+    for (size_t i = 0; i < figure.runs.size(); ++i) {
+      const ChartCurves& curves = figure.charts[c].runs.at(i);
+      script += DataBlock("thin", c, i, curves.thin) + DataBlock("line", c, i, curves.line) +
+                DataBlock("markers", c, i, curves.markers);
+    }
+  }
+  return script + kDraw;
+}
+
+}  // namespace millrace

@@ -1,0 +1,50 @@
+// A figure of several charts, and the gnuplot script that draws it. Pure functions of the data
+// given.
+#ifndef MILLRACE_METRICS_FIGURE_H_
+#define MILLRACE_METRICS_FIGURE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/run_curves.h"
+
+namespace millrace {
+
+// The range that an axis shows: finite, low < high, and low > 0 on a logarithmic axis.
+struct AxisRange {
+  double low = 0, high = 1;
+  int log_base = 0;  // 0: linear
+};
+
+// One run in one chart. Any of these may be empty.
+struct ChartCurves {
+  Curve thin;     // pale, below all others
+  Curve line;     // of two points at least
+  Curve markers;  // not joined
+};
+
+struct Chart {
+  std::string title;  // a constant: gnuplot interprets its markup
+  std::string x_label, y_label;
+  AxisRange x;
+  std::optional<AxisRange> y;  // nullopt: nothing was recorded, and the chart says so
+  std::vector<ChartCurves> runs;
+};
+
+struct Figure {
+  std::vector<std::string> runs;                   // the legend, a line for each; at least one
+  std::string thin_text, line_text, markers_text;  // the legend of the marks
+  std::vector<Chart> charts;                       // two in a row; at least one
+  std::string footnote;
+  double thin_opacity = 1;
+};
+
+// A picture of 1100 by about 800 pixels, higher for many runs: PNG (of twice as many pixels) if the
+// name of the file ends in ".png", otherwise SVG. Texts other than titles of charts are shown
+// literally.
+std::string FigureScript(const Figure& figure, const std::string& path);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_METRICS_FIGURE_H_
