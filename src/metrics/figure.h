@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "metrics/run_curves.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -43,7 +44,7 @@ struct Figure {
 // A picture of 1100 by about 800 pixels, higher for many runs: PNG (of twice as many pixels) if the
 // name of the file ends in ".png", otherwise SVG. Texts other than titles of charts are shown
 // literally.
-std::string FigureScript(const Figure& figure, const std::string& path);
+MILLRACE_API std::string FigureScript(const Figure& figure, const std::string& path);
 
 }  // namespace millrace
 

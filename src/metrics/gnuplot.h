@@ -4,13 +4,15 @@
 
 #include <string>
 
+#include "millrace/export.h"
+
 namespace millrace {
 
 // Runs gnuplot without a shell and without the user's start-up files. `script` is its standard
 // input, so paths never appear in it; the picture that it writes to standard output replaces the
 // file `path` when gnuplot has succeeded. Throws Error and leaves `path` as it was if gnuplot is
 // not installed (the message names the package) or fails. Blocks; thread-safe.
-void RunGnuplot(const std::string& script, const std::string& path);
+MILLRACE_API void RunGnuplot(const std::string& script, const std::string& path);
 
 // `text` as a string literal of a gnuplot script, which gnuplot cannot take for anything else:
 // octal escapes stand for all ASCII characters other than letters and spaces. (Within

@@ -10,17 +10,10 @@
 
 namespace millrace {
 
-<<<<<<< HEAD
-// Returns an SVG document of 1100 by about 800 pixels (more for many runs), with the runs overlaid
-// in the order given. Accepts runs without tests, with single points, with numbers that are not
-// finite, and with hundreds of thousands of rows. Throws Error if `runs` is empty or has no points.
-MILLRACE_API std::string PlotRuns(const std::vector<Run>& runs);
-=======
 // Returns four charts with the runs overlaid in the order given. Accepts runs without tests, with
 // single points, with numbers that are not finite, and with hundreds of thousands of rows. Throws
 // Error if `runs` is empty or has no points.
-Figure PlotRuns(const std::vector<Run>& runs);
->>>>>>> plot
+MILLRACE_API Figure PlotRuns(const std::vector<Run>& runs);
 
 }  // namespace millrace
 
