@@ -113,7 +113,7 @@ install: all
 .PHONY: backends
 backends:
 	@echo "backend  cpu (oneDNN)   on"
-	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); memory spaces and exchange kernels; layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
+	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices and exchange kernels; layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
@@ -220,7 +220,7 @@ $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(
 bundle_of = $(filter-out $(BUILD)/obj/src/transport/verbs/%,$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
-bundle_support := $(BUILD)/obj/test/support/support.o $(BUILD)/obj/test/support/doc_page.o
+bundle_support := $(patsubst %,$(BUILD)/obj/test/support/%.o,support doc_page fake_device)
 bundle_libs := -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
 # $(1): what it is called; $(2): its objects; $(3): further libraries.
 define bundle_binary

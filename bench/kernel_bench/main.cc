@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "device/copy_rate.h"
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/stream_executor.h"
+#include "exchange/kernels/executor_registry.h"
 #include "test/support/cuda_devices.h"
 
 namespace millrace {
@@ -42,20 +42,19 @@ constexpr Work kWorks[] = {
 class Bench {
  public:
   Bench(int ordinal, int64_t chunk_floats, size_t ops, bool shares)
-      : memory_(DeviceRegistry::Get().Find(DeviceType::kCuda)->Memory(ordinal)),
-        arrays_(memory_, 3 * 4 * kReplicaFloats),
+      : device_(DeviceRegistry::Get().Find(DeviceType::kCuda, ordinal)),
+        arrays_(device_.memory(), 3 * 4 * kReplicaFloats),
         room_(MaxPayloadBytes(chunk_floats) + 64),
         chunk_floats_(chunk_floats),
         ops_(ops) {
     float* const at = arrays_.get<float>();
-    memory_.Fill(at, 0, arrays_.bytes());
+    device_.memory().Fill(at, 0, arrays_.bytes());
     const ReplicaArrays replica = {at,      at + kReplicaFloats, at + 2 * kReplicaFloats,
                                    nullptr, kReplicaFloats,      chunk_floats};
-    auto stream = KernelStreamRegistry::Get().Make(DeviceType::kCuda, ordinal, {});
-    payloads_ = Buffer(stream->shared(), 2 * ops * room_);
+    executor_ =
+        ExecutorRegistry::Get().Make(device_, replica, CodecConfig{Codec::kSparse, 1e-3f}, {});
+    payloads_ = Buffer(executor_->payload_memory(), 2 * ops * room_);
     std::memset(payloads_.get(), 0, payloads_.bytes());  // zeros are sound in every codec
-    executor_ = std::make_unique<StreamExecutor>(std::move(stream), replica,
-                                                 CodecConfig{Codec::kSparse, 1e-3f});
     if (shares) executor_->RegisterMemory({payloads_.get<std::byte>(), payloads_.bytes()});
   }
 
@@ -97,20 +96,19 @@ class Bench {
   }
 
  private:
-  MemorySpace& memory_;
+  Device& device_;
   Buffer arrays_;
   const size_t room_;
   const int64_t chunk_floats_;
   std::vector<ChunkOp> ops_;
   Buffer payloads_;
-  std::unique_ptr<StreamExecutor> executor_;
+  std::unique_ptr<ChunkExecutor> executor_;
 };
 
 void Measure(const DeviceInfo& info) {
-  DeviceDriver& driver = *DeviceRegistry::Get().Find(DeviceType::kCuda);
+  Device& device = DeviceRegistry::Get().Find(DeviceType::kCuda, info.ordinal);
   std::printf("cuda device %d: %s\n", info.ordinal, info.description.c_str());
-  const CopyRate copies =
-      MeasureCopies(driver.Memory(info.ordinal), driver.Staging(info.ordinal), SteadyClock());
+  const CopyRate copies = MeasureCopies(device.memory(), device.staging(), SteadyClock());
   std::printf("copies of 8 MiB: %.1f GB/s to the host, %.1f GB/s from it\n", copies.to_host / 1e9,
               copies.from_host / 1e9);
   std::printf("%-18s %7s %5s %7s %12s %8s\n", "work", "floats", "ops", "payload", "ops/s", "GB/s");
@@ -134,7 +132,7 @@ int Main() {
     std::printf("%s\n", why.c_str());
     return 0;
   }
-  for (const DeviceInfo& info : DeviceRegistry::Get().Find(DeviceType::kCuda)->List())
+  for (const DeviceInfo& info : DeviceRegistry::Get().FindDriver(DeviceType::kCuda)->List())
     Measure(info);
   return 0;
 }

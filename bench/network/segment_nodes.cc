@@ -23,8 +23,8 @@ SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
     Node& made = nodes_.emplace_back();
     const NodePlan plan = PlanFor(topology_, node);
     const ReplicaDevice home = DeviceReplica(plan.memory.type, plan.memory.ordinal);
-    made.weights = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(weights));
-    home.memory->Fill(made.weights.get(), 0, made.weights.bytes());
+    made.weights = Buffer(home.device->memory(), sizeof(float) * static_cast<size_t>(weights));
+    home.device->memory().Fill(made.weights.get(), 0, made.weights.bytes());
     made.iterations = std::make_unique<IterationClock>();
     made.cluster = StartCluster(topology_, plan,
                                 {.weights = made.weights.get<float>(),

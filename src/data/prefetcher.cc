@@ -8,11 +8,12 @@ namespace millrace {
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
-                       const Transformer& transformer, int depth)
+                       const Transformer& transformer, int depth, MemorySpace& memory)
     : stream_(std::move(stream)),
       reader_(reader),
       transformer_(transformer),
       depth_(depth),
+      memory_(memory),
       free_(depth + 1),
       ready_(depth) {}
 
@@ -27,8 +28,8 @@ ReadyBatch* Prefetcher::Next() {
     const size_t images = stream_->batch_size() * transformer_.output().count() * sizeof(float);
     for (int i = 0; i < depth_ + 1; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
-      buffers_.back()->images = Buffer(HostMemory(), images);
-      buffers_.back()->labels = Buffer(HostMemory(), stream_->batch_size() * sizeof(float));
+      buffers_.back()->images = Buffer(memory_, images);
+      buffers_.back()->labels = Buffer(memory_, stream_->batch_size() * sizeof(float));
       free_.Push(buffers_.back().get());
     }
     thread_ = std::make_unique<Thread>(

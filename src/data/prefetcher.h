@@ -13,11 +13,11 @@
 #include "data/batch_stream.h"
 #include "data/pixel_reader.h"
 #include "data/transformer.h"
-#include "device/device.h"
+#include "device/memory_space.h"
 
 namespace millrace {
 
-// A batch in plain (N, C, H, W) order with N labels, in host memory.
+// A batch in plain (N, C, H, W) order with N labels, in memory that the host accesses.
 struct ReadyBatch {
   uint64_t number = 0;  // for BatchStream::MarkConsumed
   uint64_t seeks = 0;   // Batch::seeks
@@ -30,9 +30,10 @@ struct ReadyBatch {
 // Only one thread, the solver's, may call Next and Recycle.
 class Prefetcher {
  public:
-  // Keeps at most `depth` >= 1 batches ready. The first Next starts the thread.
+  // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
+  // device that trains on them. The first Next starts the thread.
   Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
-             const Transformer& transformer, int depth);
+             const Transformer& transformer, int depth, MemorySpace& memory);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
@@ -54,6 +55,7 @@ class Prefetcher {
   PixelReader reader_;
   Transformer transformer_;
   const int depth_;
+  MemorySpace& memory_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;
   BoundedQueue<ReadyBatch*> free_, ready_;
   Batch batch_;               // used by the thread only

@@ -1,15 +1,14 @@
 #include "device/device.h"
 
+#include "base/error.h"
+
 namespace millrace {
 
 const char* DeviceTypeName(DeviceType type) {
-  switch (type) {
-    case DeviceType::kCpu:
-      return "cpu";
-    case DeviceType::kCuda:
-      return "cuda";
+  if (DeviceDriver* const driver = DeviceRegistry::Get().FindDriver(type)) {
+    return driver->type_name();
   }
-  return "unknown";
+  return type == DeviceType::kCuda ? "cuda" : "unknown";  // a build without CUDA names it, too
 }
 
 DeviceRegistry& DeviceRegistry::Get() {
@@ -21,7 +20,7 @@ void DeviceRegistry::Register(std::unique_ptr<DeviceDriver> driver) {
   drivers_.push_back(std::move(driver));
 }
 
-DeviceDriver* DeviceRegistry::Find(DeviceType type) {
+DeviceDriver* DeviceRegistry::FindDriver(DeviceType type) {
   for (auto& driver : drivers_) {
     if (driver->type() == type) return driver.get();
   }
@@ -36,12 +35,22 @@ std::vector<DeviceInfo> DeviceRegistry::List() {
   return all;
 }
 
-DeviceRegistry::Owner DeviceRegistry::OwnerOf(const void* pointer) {
+Device& DeviceRegistry::Find(DeviceType type, int ordinal) {
+  DeviceDriver* const driver = FindDriver(type);
+  if (!driver) {
+    throw Error(DeviceTypeName(type), " device ", ordinal, ": this build has no ",
+                DeviceTypeName(type), " devices",
+                type == DeviceType::kCuda ? ": expected one with CUDA (make CUDA=on)" : "");
+  }
+  return driver->Open(ordinal);
+}
+
+Device& DeviceRegistry::OwnerOf(const void* pointer) {
   for (auto& driver : drivers_) {
     const int ordinal = driver->OwnerOf(pointer);
-    if (ordinal >= 0) return {&driver->Memory(ordinal), &driver->Staging(ordinal)};
+    if (ordinal >= 0) return driver->Open(ordinal);
   }
-  return {&HostMemory(), &HostMemory()};
+  return HostDevice();
 }
 
 }  // namespace millrace

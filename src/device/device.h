@@ -1,58 +1,67 @@
-// Devices and their memory. Each device type registers a driver from its own source file; a build
-// without CUDA only lacks that registration.
+// Devices: where arrays lie and where work on them runs. A device is a memory space, queues of work
+// (queue.h), and staging memory for copies. Each type of device registers a driver from its own
+// source file; a build without CUDA only lacks that registration. Generic code takes a Device and
+// does not ask for its type. Files named for a backend reach its own handles (cuda_device.h).
 #ifndef MILLRACE_DEVICE_DEVICE_H_
 #define MILLRACE_DEVICE_DEVICE_H_
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "device/memory_space.h"
+#include "device/queue.h"
 
 namespace millrace {
 
-enum class DeviceType { kCpu, kCuda };
+// A driver outside this list chooses a further value.
+enum class DeviceType : int { kCpu, kCuda };
 
-// "cpu", "cuda".
+// "cpu", "cuda", or the name that the type's driver gives.
 const char* DeviceTypeName(DeviceType type);
 
-// A dma-buf file through which other devices access a block of device memory. The block begins
-// `offset` bytes into the file.
-struct DmaBuf {
-  FileDescriptor file{-1};
-  size_t offset = 0;
-};
-
-// Memory local to one device. Thread-safe.
-class MemorySpace {
+// Host memory that the kernels of a device can access while this object exists.
+class MemoryMapping {
  public:
-  virtual ~MemorySpace() = default;
+  explicit MemoryMapping(std::byte* address) : address_(address) {}
+  virtual ~MemoryMapping() = default;
+  MemoryMapping(const MemoryMapping&) = delete;
+  MemoryMapping& operator=(const MemoryMapping&) = delete;
 
-  // For messages: "host memory", "cuda device 0".
-  virtual std::string name() const { return "host memory"; }
-  // True if CPU instructions can access this memory.
-  virtual bool on_host() const { return true; }
-  // Exports `bytes` > 0 bytes at `pointer`, which was allocated here. If this is not possible,
-  // returns a DmaBuf without a file and sets `*why`.
-  virtual DmaBuf ExportDmaBuf(const void* pointer, size_t bytes, std::string* why) {
-    (void)pointer, (void)bytes;
-    *why = "host memory needs none";
-    return DmaBuf{};
-  }
+  // Address by which kernels reach the first byte.
+  std::byte* address() const { return address_; }
 
-  // Returns memory with at least 64-byte alignment and undefined contents; the caller passes it to
-  // Free(). `bytes` may be 0. Throws Error if there is not enough memory.
-  virtual void* Allocate(size_t bytes) = 0;
-  virtual void Free(void* pointer) = 0;
-  virtual void Fill(void* pointer, int byte, size_t bytes) = 0;
-  virtual void CopyFromHost(void* destination, const void* host, size_t bytes) = 0;
-  virtual void CopyToHost(void* host, const void* source, size_t bytes) = 0;
+ private:
+  std::byte* const address_;
 };
 
-// Pageable host memory. CPU solvers compute in it.
-MemorySpace& HostMemory();
+// Thread-safe. Outlives all its memory, queues, events and mappings.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceType type() const = 0;
+  // Index among the devices of its type.
+  virtual int ordinal() const = 0;
+  // For messages: "cpu", "cuda device 0".
+  virtual const std::string& name() const = 0;
+  virtual MemorySpace& memory() = 0;
+  // Host memory with the fastest copies to and from this device, which its kernels can access at
+  // the same address: page-locked for a GPU.
+  virtual MemorySpace& staging() = 0;
+  // Throws Error if the device has failed.
+  virtual std::unique_ptr<Queue> MakeQueue(QueuePriority priority) = 0;
+  // Makes `memory`, which outlives the mapping, accessible to kernels: the device's own memory or
+  // host memory. Null if that is not possible. Throws Error if the device has failed.
+  virtual std::unique_ptr<MemoryMapping> Map(std::span<const std::byte> memory) = 0;
+};
+
+// The processors of this machine, with pageable memory; also its staging memory.
+Device& HostDevice();
+// A queue of the host for callers without one of their own. Any number of threads may use it.
+Queue& HostQueue();
 
 struct DeviceInfo {
   DeviceType type;
@@ -61,18 +70,17 @@ struct DeviceInfo {
   size_t memory_bytes;
 };
 
-// Driver for one type of device.
+// Driver for one type of device. Thread-safe.
 class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
   virtual DeviceType type() const = 0;
+  // As in DeviceTypeName.
+  virtual const char* type_name() const = 0;
   // Devices present now; empty if there is no hardware.
   virtual std::vector<DeviceInfo> List() = 0;
-  // Memory of device `ordinal`; the driver owns it. Throws Error if List() has no such device.
-  virtual MemorySpace& Memory(int ordinal) = 0;
-  // Host memory with the fastest copies to and from device `ordinal`: page-locked for a GPU. The
-  // driver owns it. Throws Error as Memory() does.
-  virtual MemorySpace& Staging(int ordinal) = 0;
+  // Device `ordinal`; the driver owns it. Throws Error if List() has no such device.
+  virtual Device& Open(int ordinal) = 0;
   // Ordinal of the device whose memory contains `pointer`; -1 if none of this type does.
   virtual int OwnerOf(const void* pointer) {
     (void)pointer;
@@ -87,16 +95,14 @@ class DeviceRegistry {
 
   void Register(std::unique_ptr<DeviceDriver> driver);
   // nullptr if this build has no such driver.
-  DeviceDriver* Find(DeviceType type);
+  DeviceDriver* FindDriver(DeviceType type);
   std::vector<DeviceInfo> List();
 
-  // The memory that contains `pointer`, and the staging memory for copies to and from it. All host
-  // memory is reported as HostMemory(), however it was allocated.
-  struct Owner {
-    MemorySpace* memory;
-    MemorySpace* staging;
-  };
-  Owner OwnerOf(const void* pointer);
+  // Throws Error with one line if this build lacks the type or this machine lacks the device.
+  Device& Find(DeviceType type, int ordinal);
+  // The device whose memory contains `pointer`. All host memory is the host's, however it was
+  // allocated.
+  Device& OwnerOf(const void* pointer);
 
  private:
   std::vector<std::unique_ptr<DeviceDriver>> drivers_;
@@ -107,38 +113,6 @@ struct RegisterDevice {
   explicit RegisterDevice(std::unique_ptr<DeviceDriver> driver) {
     DeviceRegistry::Get().Register(std::move(driver));
   }
-};
-
-// Owns a block of a memory space, which must outlive it. Move-only.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(MemorySpace& space, size_t bytes)
-      : space_(&space), pointer_(space.Allocate(bytes)), bytes_(bytes) {}
-  ~Buffer() { Reset(); }
-  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    std::swap(space_, other.space_);
-    std::swap(pointer_, other.pointer_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-
-  void Reset() {
-    if (pointer_) space_->Free(pointer_);
-    pointer_ = nullptr;
-    bytes_ = 0;
-  }
-  template <typename T = void>
-  T* get() const {
-    return static_cast<T*>(pointer_);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  MemorySpace* space_ = nullptr;
-  void* pointer_ = nullptr;
-  size_t bytes_ = 0;
 };
 
 }  // namespace millrace

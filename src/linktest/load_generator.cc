@@ -84,7 +84,7 @@ __attribute__((noinline)) void HogwildUpdateEvery64th(float* weights, int64_t co
 }
 
 LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count) {
-  if (home.memory->on_host()) {
+  if (home.device->memory().on_host()) {
     return {[=](int phase) { HogwildUpdateEvery64th(weights, count, phase); }};
   }
   const auto step = std::make_shared<DeviceStep>(home, weights, count);

@@ -51,12 +51,12 @@ BenchPhasesConfig StagesOf(const MeasureOptions& options, const Topology& topolo
 class MeasuredWeights {
  public:
   MeasuredWeights(const ReplicaDevice& home, int64_t count) : size_(count) {
-    if (home.memory->on_host()) {
+    if (home.device->memory().on_host()) {
       on_host_ = WeightBuffer::CreatePrivate(LayoutOf(count));
       return;
     }
-    on_device_ = Buffer(*home.memory, sizeof(float) * static_cast<size_t>(count));
-    home.memory->Fill(on_device_.get(), 0, on_device_.bytes());
+    on_device_ = Buffer(home.device->memory(), sizeof(float) * static_cast<size_t>(count));
+    home.device->memory().Fill(on_device_.get(), 0, on_device_.bytes());
   }
   float* data() const { return on_host_ ? on_host_->data() : on_device_.get<float>(); }
   int64_t size() const { return size_; }
@@ -104,7 +104,7 @@ class MeasureRun {
     LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
               << ") of cluster " << topology_.name << " measures with " << weights_.size()
               << " weights in " << (plan_.memory.on_host() ? "" : "the memory of ")
-              << home_.memory->name();
+              << home_.device->memory().name();
   }
 
   std::optional<BenchResult> Run() {

@@ -1,5 +1,7 @@
 #include "nn/blob.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -45,31 +47,56 @@ int Blob::CanonicalAxis(int axis, const char* what) const {
 
 namespace {
 
-float* Allocate(std::shared_ptr<Buffer>* owner, int64_t count) {
-  *owner = std::make_shared<Buffer>(HostMemory(), count * sizeof(float));
-  auto* pointer = (*owner)->get<float>();
-  std::fill_n(pointer, count, 0.0f);
-  return pointer;
+float* Allocate(MemorySpace& memory, int64_t count, std::shared_ptr<Buffer>* owner) {
+  const size_t bytes = count * sizeof(float);
+  *owner = std::make_shared<Buffer>(memory, bytes);
+  memory.Fill((*owner)->get(), 0, bytes);
+  return (*owner)->get<float>();
 }
 
 }  // namespace
 
 float* Blob::data() const {
-  if (!data_) data_ = Allocate(&data_owner_, count_);
+  if (!data_) data_ = Allocate(*memory_, count_, &data_owner_);
   return data_;
 }
 
 float* Blob::diff() const {
-  if (!diff_) diff_ = Allocate(&diff_owner_, count_);
+  if (!diff_) diff_ = Allocate(*memory_, count_, &diff_owner_);
   return diff_;
 }
 
+void Blob::CopyDataToHost(float* host) const {
+  memory_->CopyToHost(host, data(), count_ * sizeof(float));
+}
+
+void Blob::CopyDataFromHost(const float* host) {
+  memory_->CopyFromHost(data(), host, count_ * sizeof(float));
+}
+
+void Blob::CopyDiffToHost(float* host) const {
+  memory_->CopyToHost(host, diff(), count_ * sizeof(float));
+}
+
+void Blob::CopyDiffFromHost(const float* host) {
+  memory_->CopyFromHost(diff(), host, count_ * sizeof(float));
+}
+
+const float* Blob::DataOnHost(std::vector<float>* copy) const {
+  if (memory_->on_host()) return data();
+  copy->resize(count_);
+  CopyDataToHost(copy->data());
+  return copy->data();
+}
+
 void Blob::ShareData(const Blob& other) {
+  CHECK_EQ(memory_, other.memory_);
   data_ = other.data();
   data_owner_ = other.data_owner_;
 }
 
 void Blob::ShareDiff(const Blob& other) {
+  CHECK_EQ(memory_, other.memory_);
   diff_ = other.diff();
   diff_owner_ = other.diff_owner_;
 }
@@ -91,8 +118,12 @@ size_t Blob::owned_bytes() const {
 void Blob::ToProto(caffe::BlobProto* proto, bool with_diff) const {
   proto->Clear();
   for (int64_t dim : shape_) proto->mutable_shape()->add_dim(dim);
-  proto->mutable_data()->Add(data(), data() + count_);
-  if (with_diff) proto->mutable_diff()->Add(diff(), diff() + count_);
+  const auto count = static_cast<int>(count_);
+  proto->mutable_data()->Reserve(count);
+  CopyDataToHost(proto->mutable_data()->AddNAlreadyReserved(count));
+  if (!with_diff) return;
+  proto->mutable_diff()->Reserve(count);
+  CopyDiffToHost(proto->mutable_diff()->AddNAlreadyReserved(count));
 }
 
 void Blob::FromProto(const caffe::BlobProto& proto, const std::string& what) {
@@ -113,9 +144,10 @@ void Blob::FromProto(const caffe::BlobProto& proto, const std::string& what) {
     throw Error(what, ": holds ", values, " values, expected ", count_);
   }
   if (proto.double_data_size() > 0) {
-    std::copy(proto.double_data().begin(), proto.double_data().end(), data());
+    const std::vector<float> values(proto.double_data().begin(), proto.double_data().end());
+    CopyDataFromHost(values.data());
   } else {
-    std::copy(proto.data().begin(), proto.data().end(), data());
+    CopyDataFromHost(proto.data().data());
   }
 }
 

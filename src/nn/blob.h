@@ -1,5 +1,5 @@
-// An array with a shape, values and gradients. Layers exchange blobs and keep their learnable
-// parameters in blobs.
+// An array with a shape, values and gradients, in the memory of one device. Layers exchange blobs
+// and keep their learnable parameters in blobs.
 #ifndef MILLRACE_NN_BLOB_H_
 #define MILLRACE_NN_BLOB_H_
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
+#include "device/memory_space.h"
 
 namespace millrace::caffe {
 class BlobProto;
@@ -33,12 +33,23 @@ int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
 // The memory belongs to the blob (allocated on first use), to several blobs together (Share*), or
 // to another object that outlives the blob (Bind*). Not thread-safe. With Hogwild, other threads
 // may write bound weights at any time.
+//
+// Memory of a device that is not the host: data() and diff() are addresses for the device's work
+// only. The host reads and writes such a blob with the functions that copy. They are not ordered
+// with the work of queues: the caller waits for queues that use the blob (Queue::Synchronize).
 class Blob {
  public:
-  Blob() = default;
-  explicit Blob(const Shape& shape) { Reshape(shape); }
+  // An array of one value, in memory that outlives the blob.
+  explicit Blob(MemorySpace& memory = HostMemory()) : memory_(&memory) {}
+  explicit Blob(const Shape& shape, MemorySpace& memory = HostMemory()) : memory_(&memory) {
+    Reshape(shape);
+  }
 
-  // Keeps owned memory if it is large enough; its contents are then undefined.
+  // The memory that data() and diff() lie in.
+  MemorySpace& memory() const { return *memory_; }
+
+  // Keeps owned memory if it is large enough; its contents are then undefined. Otherwise frees it,
+  // so no enqueued work may use the blob.
   void Reshape(const Shape& shape, Layout layout = Layout::kPlain);
   void ReshapeLike(const Blob& other) { Reshape(other.shape_, other.layout_); }
 
@@ -56,19 +67,29 @@ class Blob {
   // dim(axis), or 1 beyond the last axis: the legacy N, C, H, W view.
   int64_t LegacyDim(int axis) const { return axis < num_axes() ? shape_[axis] : 1; }
 
-  // Values and gradients: count() floats each, in layout() order.
+  // Values and gradients: count() floats each, in layout() order, initially zero.
   float* data() const;
   float* diff() const;
   bool has_diff() const { return diff_ != nullptr; }
 
-  // Uses the memory of `other`. If `other` owns it, both blobs do afterwards.
+  // Copies between the blob and count() floats of the host, in layout() order.
+  void CopyDataToHost(float* host) const;
+  void CopyDataFromHost(const float* host);
+  void CopyDiffToHost(float* host) const;
+  void CopyDiffFromHost(const float* host);
+  // The values in host memory: data() if the host can access it, else `*copy`, which receives them.
+  const float* DataOnHost(std::vector<float>* copy) const;
+
+  // Uses the memory of `other`, which is in the same memory space. If `other` owns it, both blobs
+  // do afterwards.
   void ShareData(const Blob& other);
   void ShareDiff(const Blob& other);
-  // Uses memory of another owner, which must outlive the blob.
+  // Uses memory of another owner, in the blob's memory space, which must outlive the blob.
   void BindData(float* data);
   void BindDiff(float* diff);
 
-  // Conversion to and from the file format, values in plain order. FromProto throws Error(`what`,
+  // Conversion to and from the file format, values in plain order, by way of the host. FromProto
+  // throws Error(`what`,
   // ...) if the shape or the number of values does not fit this blob. Legacy 4-D shapes are
   // compared without leading dimensions of 1.
   void ToProto(caffe::BlobProto* proto, bool with_diff) const;
@@ -81,6 +102,7 @@ class Blob {
   Shape shape_;
   int64_t count_ = 1;
   Layout layout_ = Layout::kPlain;
+  MemorySpace* memory_;
   mutable std::shared_ptr<Buffer> data_owner_, diff_owner_;
   mutable float* data_ = nullptr;
   mutable float* diff_ = nullptr;

@@ -1,6 +1,7 @@
 // Interface of a layer: SetUp and Reshape set the shapes, Forward and Backward compute on blobs.
 // The files of a layer type are in nn/layers: <name>_layer.h has the formulas, <name>_layer.cc the
-// shapes, <name>_layer_cpu.cc the CPU code and its registration.
+// shapes, <name>_layer_cpu.cc the CPU code and its registration. Only the last of these, and others
+// named for a backend, may assume where blobs lie.
 //
 // A layer belongs to one net and is used by one thread at a time.
 #ifndef MILLRACE_NN_LAYER_H_
@@ -9,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,22 +27,35 @@ class DataService;
 
 using Blobs = std::vector<Blob*>;
 
-// Scratch memory that all layers of a net share. Its contents are valid within one layer call only.
+// Scratch memory that all layers of a net share, in the memory of the net's device. Its contents
+// are valid within the work of one layer call only.
 class Scratchpad {
  public:
+  // `queue`: of the net, which outlives the scratchpad's last use.
+  explicit Scratchpad(Queue& queue = HostQueue()) : queue_(queue) {}
+
   // Returns at least `bytes` bytes, valid until the next Get by any layer.
   void* Get(size_t bytes) {
-    if (buffer_.bytes() < bytes) buffer_ = Buffer(HostMemory(), bytes);
+    if (buffer_.bytes() < bytes) Grow(bytes);
     return buffer_.get();
   }
   size_t bytes() const { return buffer_.bytes(); }
 
  private:
+  void Grow(size_t bytes) {
+    queue_.Synchronize();  // work that has been enqueued may use the old memory
+    buffer_ = Buffer(queue_.device().memory(), bytes);
+  }
+
+  Queue& queue_;
   Buffer buffer_;
 };
 
-// Data that a net passes to its layers. All pointers outlive the layer.
+// Data that a net passes to its layers. All pointers outlive the layer, except that `queue` ends
+// first, after its work.
 struct LayerContext {
+  Device* device = &HostDevice();  // of all blobs
+  Queue* queue = &HostQueue();     // of that device; Forward and Backward enqueue their work on it
   caffe::Phase phase = caffe::TRAIN;
   uint64_t seed = 0;                         // of the run; part of the key of every random stream
   uint64_t layer_id = 0;                     // of this layer in its net
@@ -93,10 +108,12 @@ class Layer {
   // of a bottom's shape. Throws Error if the shapes do not fit.
   virtual void Reshape(const Blobs& bottom, const Blobs& top) = 0;
 
-  // Writes top[..]->data().
+  // Enqueues work on the context's queue that writes top[..]->data(). The work runs after all that
+  // was enqueued before, and the caller waits for it before the host reads results. Code for the
+  // host may compute at once and ignore the queue.
   virtual void Forward(const Blobs& bottom, const Blobs& top) = 0;
-  // Given top[..]->diff(), writes bottom[i]->diff() where propagate_down[i] is true, and the
-  // gradients of the wanted params (see Param::has_gradient).
+  // Given top[..]->diff(), enqueues work that writes bottom[i]->diff() where propagate_down[i] is
+  // true, and the gradients of the wanted params (see Param::has_gradient).
   virtual void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                         const Blobs& bottom) = 0;
 
@@ -124,38 +141,47 @@ class Layer {
   // Declares a learnable array. Index 0 is the weights, 1 the bias.
   void AddParam(const Shape& shape, const caffe::FillerParameter& filler) {
     Param param;
-    param.blob = std::make_shared<Blob>(shape);
+    param.blob = std::make_shared<Blob>(shape, memory());
     param.filler = filler;
     params_.push_back(std::move(param));
   }
+
+  // Of the layer's blobs.
+  MemorySpace& memory() const { return context_.device->memory(); }
 
   caffe::LayerParameter param_;
   LayerContext context_;
   std::vector<Param> params_;
 };
 
-// Factories of layers by (type, device).
+// Factories of layers by (type, device). A type whose code is the same on all devices is registered
+// without a device.
 class LayerRegistry {
  public:
   using Factory =
       std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&, const LayerContext&)>;
   static LayerRegistry& Get();
 
-  void Register(const std::string& type, DeviceType device, Factory factory);
-  // Throws FieldError("type", ...) listing the known types.
-  std::unique_ptr<Layer> Create(const caffe::LayerParameter& param, const LayerContext& context,
-                                DeviceType device) const;
+  void Register(const std::string& type, std::optional<DeviceType> device, Factory factory);
+  // Creates the layer for context.device. Throws FieldError("type", ...) that lists the known
+  // types, or the devices that a known type runs on.
+  std::unique_ptr<Layer> Create(const caffe::LayerParameter& param,
+                                const LayerContext& context) const;
+  // The types that run on `device`, in alphabetical order.
   std::vector<std::string> Types(DeviceType device) const;
+  // Whether any type is registered for this device.
+  bool HasCodeFor(DeviceType device) const;
 
  private:
-  std::map<std::pair<std::string, DeviceType>, Factory> factories_;
+  // By type; without a device: for all.
+  std::map<std::string, std::map<std::optional<DeviceType>, Factory>> factories_;
 };
 
-// Registers a layer class. Define one at namespace scope in the file with the layer's code for a
-// device.
+// Registers a layer class. Define one at namespace scope: with a device in the file with the
+// layer's code for it, without one if the class uses only functions of Queue and Blob.
 template <typename LayerClass>
 struct RegisterLayer {
-  RegisterLayer(const std::string& type, DeviceType device) {
+  explicit RegisterLayer(const std::string& type, std::optional<DeviceType> device = {}) {
     LayerRegistry::Get().Register(
         type, device, [](const caffe::LayerParameter& param, const LayerContext& context) {
           return std::unique_ptr<Layer>(std::make_unique<LayerClass>(param, context));

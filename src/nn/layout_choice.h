@@ -1,18 +1,26 @@
-// Chooses the memory order of a net's 4-axis activations on this CPU.
+// Chooses the memory order of a net's 4-axis activations on a device.
 #ifndef MILLRACE_NN_LAYOUT_CHOICE_H_
 #define MILLRACE_NN_LAYOUT_CHOICE_H_
 
 #include <vector>
 
+#include "device/device.h"
 #include "nn/blob.h"
 #include "nn/net_param.h"
 
 namespace millrace {
 
-// Blocks of channels if the outputs of every convolution fill whole blocks of this CPU's vectors;
-// channels innermost otherwise. A function of the net and the CPU alone, so that runs are
-// reproducible bit for bit.
-Layout ChooseLayout(const std::vector<PlacedLayer>& layers);
+// The best order for a net of these layers, a function of its arguments and this machine's device
+// alone, so that runs are reproducible bit for bit.
+using LayoutChooser = Layout (*)(const std::vector<PlacedLayer>& layers);
+
+// The choice of the chooser registered for this type of device; kPlain if there is none.
+Layout ChooseLayout(const std::vector<PlacedLayer>& layers, DeviceType device);
+
+// Define one at namespace scope in a backend's file.
+struct RegisterLayoutChooser {
+  RegisterLayoutChooser(DeviceType device, LayoutChooser chooser);
+};
 
 }  // namespace millrace
 

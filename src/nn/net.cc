@@ -44,25 +44,34 @@ void Net::BindWeights(const ParamLayout& other, float* weights) {
     }
     BindParam(i, weights + theirs.offset);
   }
-  own_weights_ = Buffer(HostMemory(), own_count * sizeof(float));
+  queue_->Synchronize();  // work that has been enqueued may use the old memory
+  own_weights_ = Buffer(device().memory(), own_count * sizeof(float));
   float* next = own_weights_.get<float>();
   for (size_t i : own) {
     BindParam(i, next);
-    Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(params_[i].entry)});
-    const Param& owner = *params_[i].owner;
-    Fill(owner.filler, owner.blob->shape(), &rng, next);
-    next += owner.blob->count();
+    FillParam(params_[i]);
+    next += params_[i].owner->blob->count();
   }
 }
 
 void Net::FillWeights() {
-  for (const NetParam& param : params_) {
-    Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(param.entry)});
-    Fill(param.owner->filler, param.owner->blob->shape(), &rng, param.owner->blob->data());
+  queue_->Synchronize();
+  for (const NetParam& param : params_) FillParam(param);
+}
+
+void Net::FillParam(const NetParam& param) {
+  Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(param.entry)});
+  Blob& blob = *param.owner->blob;
+  if (blob.memory().on_host()) {
+    return Fill(param.owner->filler, blob.shape(), &rng, blob.data());
   }
+  std::vector<float> values(blob.count());
+  Fill(param.owner->filler, blob.shape(), &rng, values.data());
+  blob.CopyDataFromHost(values.data());
 }
 
 int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+  queue_->Synchronize();
   int matched = 0;
   const auto copy = [&](const std::string& name, const auto& blobs) {
     Layer* layer = FindLayer(name);
@@ -83,6 +92,7 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
 }
 
 void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
+  queue_->Synchronize();
   proto->Clear();
   proto->set_name(name_);
   for (const Node& node : nodes_) {
@@ -97,26 +107,27 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   }
 }
 
-float Net::ForwardNode(size_t index) {
+void Net::ForwardNode(size_t index) {
   Node& node = nodes_[index];
   node.layer->Forward(node.bottom, node.top);
-  float loss = 0;
+  float* values = loss_values_.get<float>() + node.loss_at;
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
-    const float* value = node.top[i]->data();
-    float sum = 0;
-    for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += value[k];
-    loss += node.loss_weight[i] * sum;
+    const int64_t count = node.top[i]->count();
+    queue_->CopyToHost(values, node.top[i]->data(), count * sizeof(float));
+    values += count;
   }
-  return loss;
 }
 
 void Net::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
+  const float* diffs = loss_diffs_.get<float>() + node.loss_at;
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
-    std::fill_n(node.top[i]->diff(), node.top[i]->count(), node.loss_weight[i]);
+    const int64_t count = node.top[i]->count();
+    queue_->CopyToDevice(node.top[i]->diff(), diffs, count * sizeof(float));
+    diffs += count;
   }
   node.layer->Backward(node.top, node.propagate_down, node.bottom);
   for (Param& param : node.layer->params()) {
@@ -124,10 +135,39 @@ void Net::BackwardNode(size_t index) {
   }
 }
 
-float Net::Forward() {
+void Net::EnqueueForward() {
+  for (size_t i = 0; i < nodes_.size(); ++i) ForwardNode(i);
+  loss_copied_ = queue_->Record();
+}
+
+float Net::Loss() const {
+  loss_copied_.Synchronize();
   float loss = 0;
-  for (size_t i = 0; i < nodes_.size(); ++i) loss += ForwardNode(i);
+  for (const Node& node : nodes_) {
+    const float* value = loss_values_.get<float>() + node.loss_at;
+    float of_node = 0;
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.loss_weight[i] == 0) continue;
+      float sum = 0;
+      for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += *value++;
+      of_node += node.loss_weight[i] * sum;
+    }
+    loss += of_node;
+  }
   return loss;
+}
+
+std::vector<float> Net::OutputValues() const {
+  queue_->Synchronize();
+  size_t count = 0;
+  for (const Output& output : outputs_) count += output.blob->count();
+  std::vector<float> values(count);
+  float* next = values.data();
+  for (const Output& output : outputs_) {
+    output.blob->CopyDataToHost(next);
+    next += output.blob->count();
+  }
+  return values;
 }
 
 void Net::Backward() {
@@ -146,8 +186,8 @@ void Net::ClearGradients() {
 float* Net::gradients() {
   if (!gradients_.get()) {
     const size_t bytes = layout_.size() * sizeof(float);
-    gradients_ = Buffer(HostMemory(), std::max<size_t>(bytes, 1));
-    HostMemory().Fill(gradients_.get(), 0, bytes);
+    gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1));
+    device().memory().Fill(gradients_.get(), 0, bytes);
     for (size_t n = 0; n < nodes_.size(); ++n) {
       for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
         const NetParam& param = params_[params_of_node_[n][i]];
@@ -160,8 +200,10 @@ float* Net::gradients() {
 }
 
 std::string Net::FindNonFinite() const {
-  const auto finite = [](const Blob& blob) {
-    const float* value = blob.data();
+  queue_->Synchronize();
+  std::vector<float> copy;
+  const auto finite = [&](const Blob& blob) {
+    const float* value = blob.DataOnHost(&copy);
     return std::all_of(value, value + blob.count(), [](float x) { return std::isfinite(x); });
   };
   for (const Node& node : nodes_) {
@@ -205,7 +247,7 @@ int64_t Net::batch_size() const {
 }
 
 size_t Net::activation_bytes() const {
-  size_t bytes = scratch_.bytes();
+  size_t bytes = scratch_->bytes();
   for (const Node& node : nodes_) {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;

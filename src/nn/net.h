@@ -1,5 +1,5 @@
-// A directed acyclic graph of layers, built from a net description (net.prototxt), with its
-// learnable parameters in one flat array.
+// A directed acyclic graph of layers on one device, built from a net description (net.prototxt),
+// with its learnable parameters in one flat array.
 #ifndef MILLRACE_NN_NET_H_
 #define MILLRACE_NN_NET_H_
 
@@ -24,9 +24,9 @@ struct NetOptions {
   uint64_t seed = 0;            // part of the key of every random stream of the net
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
-  DeviceType device = DeviceType::kCpu;
+  Device* device = &HostDevice();  // outlives the net
   // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
-  // this processor.
+  // the device.
   std::optional<Layout> layout;
 };
 
@@ -41,19 +41,29 @@ struct NetParam {
 
 // One instance belongs to one solver. Not thread-safe: the thread that constructs a net must also
 // run it.
+//
+// All blobs, weights and gradients are in the memory of the net's device, and the passes enqueue
+// their work on the net's queue. Functions that return values to the host, or copy to or from
+// blobs, wait for that work and throw Error if the device has failed. On the host, each call
+// computes before it returns.
 class MILLRACE_API Net {
  public:
   // Throws Error with the position in the file for any error in `param`.
   Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options);
+  // Waits until the device no longer uses the net's memory.
   ~Net();
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
 
+  Device& device() const { return *options_.device; }
+  // Of all work on the net: update rules enqueue theirs behind the passes.
+  Queue& queue() const { return *queue_; }
+
   // ---- Weights ----
   const ParamLayout& layout() const { return layout_; }
   const std::vector<NetParam>& params() const { return params_; }
-  // Binds the parameters to the flat array `weights` (layout().size() floats), which must outlive
-  // the net.
+  // Binds the parameters to the flat array `weights` (layout().size() floats in the memory of the
+  // device), which must outlive the net.
   void BindWeights(float* weights);
   // For test nets. A parameter that `other` also has, under the same layer name, uses its part of
   // the array `weights`. All other parameters use memory of this net and are initialised by their
@@ -70,19 +80,29 @@ class MILLRACE_API Net {
   // ---- Computing ----
   // Sets the number of the next pass, a part of random stream keys (dropout masks).
   void set_pass(uint64_t pass) { pass_ = pass; }
-  // Returns the loss: the sum of tops times their loss weights.
-  float Forward();
+  // Enqueues a forward pass.
+  void EnqueueForward();
+  // Waits for the last forward pass, but not for work enqueued behind it. Returns its loss: the sum
+  // of tops times their loss weights.
+  float Loss() const;
+  // EnqueueForward and Loss.
+  float Forward() {
+    EnqueueForward();
+    return Loss();
+  }
+  // Enqueues a backward pass.
   void Backward();
-  // Runs one layer's part of Forward or Backward, by its index in nodes(). ForwardNode returns the
-  // layer's contribution to the loss.
-  float ForwardNode(size_t index);
+  // Enqueues one layer's part of a pass, by its index in nodes().
+  void ForwardNode(size_t index);
   void BackwardNode(size_t index);
   // Notifies the layers that an iteration is complete (Layer::EndIteration).
   void EndIteration();
   // Makes the next Backward overwrite the gradients instead of adding to them.
   void ClearGradients();
-  // Gradients of all parameters, laid out like the weights.
+  // Gradients of all parameters, laid out like the weights, in the memory of the device.
   float* gradients();
+  // The values of all outputs() after the last forward pass, one output after the other.
+  std::vector<float> OutputValues() const;
 
   // Describes the first layer whose weights or tops are not finite; "" if all are finite.
   std::string FindNonFinite() const;
@@ -95,6 +115,7 @@ class MILLRACE_API Net {
     std::vector<std::string> bottom_names, top_names;
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
+    int64_t loss_at = 0;             // index of the node's part of loss_values_ and loss_diffs_
     bool need_backward = false;
     int source_index = -1;  // index among the file's layers; -1 if inserted
   };
@@ -108,8 +129,8 @@ class MILLRACE_API Net {
   };
   const std::vector<Output>& outputs() const { return outputs_; }
   // The blob that the last layer of the net file with a top `name` writes, in any memory order; an
-  // output is in plain order. Callers write the values of an input to this blob. nullptr if there
-  // is no such blob.
+  // output is in plain order. Callers write the values of an input to this blob
+  // (Blob::CopyDataFromHost). nullptr if there is no such blob.
   Blob* FindBlob(const std::string& name) const;
   Layer* FindLayer(const std::string& name) const;
   // Examples per forward pass: the batch size of the data layers, or the first axis of the first
@@ -130,12 +151,14 @@ class MILLRACE_API Net {
   void AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
   void ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec, int index);
   void MarkBackward();
+  void AllocateLosses();
   void BindParam(size_t index, float* data);
+  void FillParam(const NetParam& param);
 
   std::string name_;
   NetOptions options_;
   LayerContext context_;
-  Scratchpad scratch_;
+  std::optional<Scratchpad> scratch_;
   uint64_t pass_ = 0;
   bool force_backward_ = false;
 
@@ -152,6 +175,12 @@ class MILLRACE_API Net {
   std::map<std::string, Multipliers> multipliers_by_share_name_;
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
   Buffer gradients_, own_weights_;
+
+  // In staging memory, for all tops with a loss weight: copies of their values, and their diffs.
+  Buffer loss_values_, loss_diffs_;
+  Event loss_copied_;
+  // The last member: its destructor waits until the device no longer uses the memory above.
+  std::unique_ptr<Queue> queue_;
 };
 
 }  // namespace millrace

@@ -74,16 +74,23 @@ void CheckParamSpecs(const Layer& layer, size_t params) {
 }  // namespace
 
 Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
-    : name_(param.name()), options_(options), force_backward_(param.force_backward()) {
+    : name_(param.name()),
+      options_(options),
+      force_backward_(param.force_backward()),
+      queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
+  scratch_.emplace(*queue_);
+  context_.device = options.device;
+  context_.queue = queue_.get();
   context_.phase = options.state.phase();
   context_.seed = options.seed;
-  context_.scratch = &scratch_;
+  context_.scratch = &*scratch_;
   context_.data = options.data;
   context_.data_scope = options.data_scope;
   context_.pass = &pass_;
   const std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source), source);
-  context_.preferred_layout = options.layout ? *options.layout : ChooseLayout(layers);
+  context_.preferred_layout =
+      options.layout ? *options.layout : ChooseLayout(layers, options.device->type());
   multipliers_by_share_name_ = SharedMultipliers(layers);
   std::set<std::string> names;
   // Counts only the layers of the net description: random streams must not depend on the
@@ -125,9 +132,31 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
   MarkBackward();
+  AllocateLosses();
 }
 
 Net::~Net() = default;
+
+void Net::AllocateLosses() {
+  int64_t floats = 0;
+  for (Node& node : nodes_) {
+    node.loss_at = floats;
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.loss_weight[i] != 0) floats += node.top[i]->count();
+    }
+  }
+  MemorySpace& staging = device().staging();
+  loss_values_ = Buffer(staging, floats * sizeof(float));
+  loss_diffs_ = Buffer(staging, floats * sizeof(float));
+  std::fill_n(loss_values_.get<float>(), floats, 0.0f);
+  float* diff = loss_diffs_.get<float>();
+  for (const Node& node : nodes_) {
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      if (node.loss_weight[i] == 0) continue;
+      diff = std::fill_n(diff, node.top[i]->count(), node.loss_weight[i]);
+    }
+  }
+}
 
 void Net::AddReorder(const std::string& blob_name, Layout layout) {
   Blob* from = blob_by_name_[blob_name];
@@ -139,9 +168,9 @@ void Net::AddReorder(const std::string& blob_name, Layout layout) {
   LayerContext context = context_;
   context.preferred_layout = layout;
   Node node;
-  node.layer = LayerRegistry::Get().Create(param, context, options_.device);
+  node.layer = LayerRegistry::Get().Create(param, context);
   node.bottom = {from};
-  blobs_.push_back(std::make_unique<Blob>());
+  blobs_.push_back(std::make_unique<Blob>(device().memory()));
   node.top = {blobs_.back().get()};
   node.bottom_names = node.top_names = {blob_name};
   node.loss_weight = {0};
@@ -161,7 +190,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
     param.set_phase(context_.phase);
     Node node;
     node.source_index = source_index;
-    node.layer = LayerRegistry::Get().Create(param, context_, options_.device);
+    node.layer = LayerRegistry::Get().Create(param, context_);
     Layer& layer = *node.layer;
     CheckFields(layer);
     const Arity arity = layer.arity();
@@ -199,7 +228,7 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       if (blob_by_name_.count(name)) {
         throw FieldError(StrCat("top[", i, "]"), "blob '", name, "' is made by an earlier layer");
       }
-      blobs_.push_back(std::make_unique<Blob>());
+      blobs_.push_back(std::make_unique<Blob>(device().memory()));
       node.top.push_back(blobs_.back().get());
       blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }

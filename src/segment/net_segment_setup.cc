@@ -65,7 +65,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                        float* weights, int64_t count, const ReplicaDevice& home)
     : config_(config),
       home_(home),
-      memory_(*home.memory, 2 * sizeof(float) * static_cast<size_t>(count)),
+      memory_(home.device->memory(), 2 * sizeof(float) * static_cast<size_t>(count)),
       transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
@@ -74,7 +74,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                               (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
       pacer_(config.max_bytes_per_second,
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
-  home_.memory->Fill(memory_.get(), 0, memory_.bytes());
+  home_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
@@ -85,7 +85,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 "chunk_floats is needed");
   }
   exchange.direct = SendsDirect(weights, count);
-  exchange.copy_diffs = !home_.memory->on_host();
+  exchange.copy_diffs = !home_.device->memory().on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
   filter_ = std::make_unique<FrameFilter>(GateOf(config, transport_->info(), arrays_.chunk_floats));
@@ -125,7 +125,7 @@ bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }
-  return !home_.memory->on_host() ||
+  return !home_.device->memory().on_host() ||
          transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
 }
 

@@ -1,5 +1,5 @@
-// Location of a replica: host memory, updated with vector instructions, or a device's memory,
-// updated with kernels. A segment depends on nothing else of either.
+// Location of a replica: the device whose memory holds it, and the executor that updates it there.
+// A segment depends on nothing else of either.
 #ifndef MILLRACE_SEGMENT_REPLICA_DEVICE_H_
 #define MILLRACE_SEGMENT_REPLICA_DEVICE_H_
 
@@ -15,8 +15,8 @@ namespace millrace {
 
 // Copies denote the same device. Thread-safe.
 struct ReplicaDevice {
-  // Memory of the weights and of the segment's own arrays; outlives all of them.
-  MemorySpace* memory = nullptr;
+  // Its memory holds the weights and the segment's own arrays. Outlives all of them.
+  Device* device = nullptr;
   // Makes an executor on arrays in that memory. Throws Error with one line.
   std::function<std::unique_ptr<ChunkExecutor>(
       const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig& rule)>
@@ -24,7 +24,8 @@ struct ReplicaDevice {
 };
 
 // `lock`: of the array that holds the weights, outlives the replica and its executors; null if no
-// solver writes the weights.
+// solver writes the weights. Only the host's executor uses it.
+ReplicaDevice ReplicaOn(Device& device, RangeLock* lock = nullptr);
 ReplicaDevice HostReplica(RangeLock* lock = nullptr);
 // Throws Error with one line if this build lacks the device type or this machine lacks the device.
 ReplicaDevice DeviceReplica(DeviceType type, int ordinal);

@@ -4,26 +4,24 @@
 
 #include <cmath>
 
-#include "solver/hogwild_update.h"
-
 namespace millrace {
 
-SgdRule::SgdRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
-                 int64_t size)
-    : SgdRule(param, params, size,
-              param.momentum_lookahead() ? LookAhead::kTogether : LookAhead::kNever) {}
+SgdRule::LookAhead SgdRule::LookAheadOf(const caffe::SolverParameter& param) {
+  if (param.type() == "Nesterov") return LookAhead::kAlways;
+  return param.momentum_lookahead() ? LookAhead::kTogether : LookAhead::kNever;
+}
 
 SgdRule::SgdRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
-                 int64_t size, LookAhead ahead)
-    : UpdateRule(params, size, 1),
-      ahead_(ahead),
+                 int64_t size, Queue& queue)
+    : UpdateRule(params, size, 1, queue),
+      ahead_(LookAheadOf(param)),
       momentum_(param.momentum()),
       weight_decay_(param.weight_decay()),
       clip_gradients_(param.clip_gradients()),
       normalization_(1.0f / static_cast<float>(param.iter_size())),
       l1_(param.regularization_type() == "L1") {}
 
-float SgdRule::ClipScale(const float* gradients) const {
+float SgdRule::ClipScale(const float* gradients) {
   if (clip_gradients_ < 0) return 1;
   double squares = 0;
   for (const UpdateParam& param : params()) {
@@ -48,15 +46,8 @@ void SgdRule::Apply(float rate, bool together, const float* gradients, float* we
     if (param.lr_mult == 0) continue;
     step.rate = rate * param.lr_mult;
     step.decay = weight_decay_ * param.decay_mult;
-    ForEachBlock(param, weights, [&](int64_t offset, int64_t count) {
-      (l1_ ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2)(
-          step, count, gradients + offset, history(0) + offset, weights + offset, BestSimd());
-    });
+    Step(step, l1_, param.offset, param.count, gradients, weights);
   }
 }
-
-namespace {
-const RegisterUpdateRule<SgdRule> registered("SGD");
-}  // namespace
 
 }  // namespace millrace

@@ -22,7 +22,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
                : std::make_unique<Net>(config.train.param, config.train.source,
                                        TrainNetOptions(config, data))),
       rule_(UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(*net_),
-                                             net_->layout().size())) {
+                                             net_->layout().size(), net_->queue())) {
   net_->BindWeights(strategy_.weights());
   strategy_.Prepare(rule_.get());
 }
@@ -47,14 +47,15 @@ float Solver::ComputeGradients(int64_t iteration) {
   float loss = 0;
   for (int pass = 0; pass < passes; ++pass) {
     net_->set_pass(iteration * passes + pass);
-    loss += net_->Forward();
+    net_->EnqueueForward();
+    net_->Backward();
+    loss += net_->Loss();
     if (!std::isfinite(loss)) {
       // Throw before the gradient reaches the shared weights.
       const std::string where = net_->FindNonFinite();
       throw NonFiniteLoss("iteration ", iteration, ": the loss is not finite (", loss, "); ",
                           where.empty() ? "all layers are finite" : where);
     }
-    net_->Backward();
   }
   return loss / static_cast<float>(passes);
 }

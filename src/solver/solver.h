@@ -66,7 +66,10 @@ class Solver {
   // The history of the update rule in the file format.
   History ExportHistory() const;
   // Ends the solver: only destruction is allowed afterwards.
-  std::unique_ptr<Net> ReleaseNet() { return std::move(net_); }
+  std::unique_ptr<Net> ReleaseNet() {
+    rule_.reset();  // it works on the net's queue
+    return std::move(net_);
+  }
 
  private:
   float ComputeGradients(int64_t iteration);

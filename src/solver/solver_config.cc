@@ -244,13 +244,13 @@ void CheckMode(SolverConfig* config) {
   if (!config->param.has_solver_mode() || config->param.solver_mode() != SolverParameter::GPU) {
     return;
   }
-  DeviceDriver* cuda = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  DeviceDriver* cuda = DeviceRegistry::Get().FindDriver(DeviceType::kCuda);
   const char* reason = nullptr;
   if (!cuda) {
     reason = "this build has no GPU support";
   } else if (cuda->List().empty()) {
     reason = "this machine has no GPU";
-  } else if (LayerRegistry::Get().Types(DeviceType::kCuda).empty()) {
+  } else if (!LayerRegistry::Get().HasCodeFor(DeviceType::kCuda)) {
     reason = "this build has no layers for it";
   }
   if (reason)

@@ -16,8 +16,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // The weights that the solver's net reads, in the order of its layout. Constant; valid during the
-  // lifetime of this object.
+  // The weights that the solver's net reads, in the order of its layout and in the memory of its
+  // device. Constant; valid during the lifetime of this object.
   virtual float* weights() = 0;
   // Prepares `rule` for updates of weights(). Called once, before the first iteration.
   virtual void Prepare(UpdateRule* rule) { (void)rule; }
@@ -25,7 +25,8 @@ class Strategy {
   // schedule of `limit` iterations has been handed out.
   virtual std::optional<int64_t> Claim(int64_t limit) = 0;
   // Applies the gradient of the claimed iteration by `rule` with learning rate `rate`. `gradients`
-  // is laid out like the weights and holds the sum over iter_size batches.
+  // is laid out like the weights and holds the sum over iter_size batches, once the work on the
+  // rule's queue that computes it has completed.
   virtual void Update(float rate, const float* gradients, UpdateRule* rule) = 0;
   // Counts the claimed iteration as completed.
   virtual void Complete() = 0;

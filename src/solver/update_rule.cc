@@ -17,23 +17,34 @@ std::vector<UpdateParam> UpdateParamsOf(const Net& net) {
   return params;
 }
 
-UpdateRule::UpdateRule(const std::vector<UpdateParam>& params, int64_t size, int slots)
-    : params_(params),
+UpdateRule::UpdateRule(const std::vector<UpdateParam>& params, int64_t size, int slots,
+                       Queue& queue)
+    : queue_(queue),
+      params_(params),
       size_(size),
       slots_(slots),
-      history_(HostMemory(), slots * size * sizeof(float)) {
+      history_(memory(), slots * size * sizeof(float)) {
   for (const UpdateParam& param : params_) {
     CHECK_EQ(param.count, ShapeCount(param.shape)) << param.name;
     CHECK_LE(param.offset + param.count, size_) << param.name;
   }
-  HostMemory().Fill(history_.get(), 0, history_.bytes());
+  memory().Fill(history_.get(), 0, history_.bytes());
+}
+
+UpdateRule::~UpdateRule() {
+  try {
+    queue_.Synchronize();
+  } catch (const Error&) {
+    // The device has failed, as its users have noticed, and accesses no memory any more.
+  }
 }
 
 void UpdateRule::ExportHistory(History* history) const {
+  queue_.Synchronize();
   history->Clear();
   for (int slot = 0; slot < slots_; ++slot) {
     for (const UpdateParam& param : params_) {
-      Blob blob(param.shape);
+      Blob blob(param.shape, memory());
       blob.BindData(this->history(slot) + param.offset);
       blob.ToProto(history->Add(), false);
     }
@@ -45,9 +56,10 @@ void UpdateRule::ImportHistory(const History& history, const std::string& what) 
     throw Error(what, ": holds the history of ", history.size(), " blobs, expected ",
                 history_blobs());
   }
+  queue_.Synchronize();
   for (int i = 0; i < history.size(); ++i) {
     const UpdateParam& param = params_[i % params_.size()];
-    Blob blob(param.shape);
+    Blob blob(param.shape, memory());
     blob.BindData(this->history(i / static_cast<int>(params_.size())) + param.offset);
     blob.FromProto(history[i], StrCat(what, ": history of '", param.name, "'"));
   }
@@ -58,22 +70,33 @@ UpdateRuleRegistry& UpdateRuleRegistry::Get() {
   return registry;
 }
 
-void UpdateRuleRegistry::Register(const std::string& name, Factory factory) {
-  CHECK(factories_.emplace(name, std::move(factory)).second) << name << " registered twice";
+void UpdateRuleRegistry::Register(const std::string& name, DeviceType device, Factory factory) {
+  CHECK(factories_[name].emplace(device, std::move(factory)).second)
+      << name << " registered twice for " << DeviceTypeName(device);
 }
 
 void UpdateRuleRegistry::CheckKnown(const std::string& name) const {
   if (factories_.count(name)) return;
   std::string known;
-  for (const auto& [rule, factory] : factories_) known += StrCat(known.empty() ? "" : ", ", rule);
+  for (const auto& [rule, by_device] : factories_) known += StrCat(known.empty() ? "" : ", ", rule);
   throw FieldError("type", "there is no update rule \"", name, "\"; known: ", known);
 }
 
 std::unique_ptr<UpdateRule> UpdateRuleRegistry::Create(const caffe::SolverParameter& param,
                                                        const std::vector<UpdateParam>& params,
-                                                       int64_t size) const {
+                                                       int64_t size, Queue& queue) const {
   CheckKnown(param.type());
-  return factories_.at(param.type())(param, params, size);
+  const std::map<DeviceType, Factory>& by_device = factories_.at(param.type());
+  const auto found = by_device.find(queue.device().type());
+  if (found == by_device.end()) {
+    std::string others;
+    for (const auto& [device, factory] : by_device) {
+      others += StrCat(others.empty() ? "" : ", ", DeviceTypeName(device));
+    }
+    throw FieldError("type", "the update rule \"", param.type(), "\" cannot run on ",
+                     queue.device().name(), ": this build has code for it on ", others, " only");
+  }
+  return found->second(param, params, size, queue);
 }
 
 }  // namespace millrace

@@ -33,13 +33,10 @@ TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>&
     net->set_pass(batch);
     sums.loss += net->Forward();
     net->EndIteration();
-    size_t index = 0;
-    for (const Net::Output& output : net->outputs()) {
-      const float* value = output.blob->data();
-      for (int64_t i = 0; i < output.blob->count(); ++i, ++index) {
-        values[index].mean = value[i];
-        sums.outputs[index] += value[i];
-      }
+    const std::vector<float> outputs = net->OutputValues();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      values[i].mean = outputs[i];
+      sums.outputs[i] += outputs[i];
     }
     if (observe) observe(batch, values);
     ++sums.batches;

@@ -27,6 +27,7 @@ TimeReport TimeNet(Net* net, int iterations, const Clock& clock) {
     const auto timed = [&](auto run, size_t layer, std::vector<double>* times) {
       const int64_t start = clock.NowNs();
       run(layer);
+      net->queue().Synchronize();
       const double ms = static_cast<double>(clock.NowNs() - start) * 1e-6;
       if (counts) times->push_back(ms);
       return ms;

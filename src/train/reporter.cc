@@ -75,10 +75,11 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
   const double per_second = elapsed > 0 ? static_cast<double>(iterations) / elapsed : 0;
   LOG(INFO) << "Iteration " << iteration << " (" << per_second << " iter/s, " << elapsed << "s/"
             << iterations << " iters), loss = " << loss;
-  int index = 0;
+  const std::vector<float> values = net.OutputValues();
+  size_t index = 0;
   for (const Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
-      const float value = output.blob->data()[i];
+      const float value = values[index];
       LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value
                 << LossNote(output.loss_weight, value);
     }

@@ -6,6 +6,7 @@
 #include "data/data_service.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -26,11 +27,15 @@ caffe::LayerParameter LayerOver(const std::string& path, uint32_t batch_size) {
 // A Data layer with its tops, set up as in a net.
 class Instance {
  public:
-  Instance(const caffe::LayerParameter& param, DataService* service, int tops = 2) {
+  Instance(const caffe::LayerParameter& param, DataService* service, int tops = 2,
+           Queue& queue = HostQueue())
+      : data(queue.device().memory()), label(queue.device().memory()) {
     LayerContext context;
+    context.device = &queue.device();
+    context.queue = &queue;
     context.data = service;
     context.data_scope = "train";
-    layer_ = LayerRegistry::Get().Create(param, context, DeviceType::kCpu);
+    layer_ = LayerRegistry::Get().Create(param, context);
     top_ = {&data, &label};
     top_.resize(tops);
     layer_->SetUp({}, top_);
@@ -82,6 +87,44 @@ TEST_F(DataLayerTest, GivesTransformedImagesAndLabels) {
       for (int i = 0; i < 6; ++i) {
         EXPECT_EQ(instance.data.data()[n * 6 + i],
                   0.5f * static_cast<float>(static_cast<uint8_t>(datum.data()[i])));
+      }
+    }
+  }
+}
+
+// Work of a device that falls behind must still find each batch where it was when the layer gave
+// it.
+TEST_F(DataLayerTest, CopiesItsBatchesToADevice) {
+  caffe::LayerParameter param = LayerOver(path_, 4);
+  param.mutable_data_param()->set_prefetch(1);
+  for (const test::FakeMode mode :
+       {test::FakeMode::kAtOnce, test::FakeMode::kLate, test::FakeMode::kThread}) {
+    test::FakeDevice device({.mode = mode});
+    constexpr int kPasses = 30, kImage = 6, kBatch = 4;
+    const size_t image_bytes = kBatch * kImage * sizeof(float),
+                 label_bytes = kBatch * sizeof(float);
+    const Buffer images(device.memory(), kPasses * image_bytes);
+    const Buffer labels(device.memory(), kPasses * label_bytes);
+    DataService service{DataOptions()};
+    const auto queue = device.MakeQueue(QueuePriority::kNormal);
+    Instance instance(param, &service, 2, *queue);
+    const float* const at = instance.data.data();
+    for (int pass = 0; pass < kPasses; ++pass) {
+      instance.Forward();
+      queue->Copy(images.get<char>() + pass * image_bytes, instance.data.data(), image_bytes);
+      queue->Copy(labels.get<char>() + pass * label_bytes, instance.label.data(), label_bytes);
+    }
+    queue->Synchronize();
+    EXPECT_EQ(instance.data.data(), at);
+    std::vector<float> pixels(kPasses * kBatch * kImage), numbers(kPasses * kBatch);
+    device.memory().CopyToHost(pixels.data(), images.get(), images.bytes());
+    device.memory().CopyToHost(numbers.data(), labels.get(), labels.bytes());
+    for (int i = 0; i < kPasses * kBatch; ++i) {
+      const caffe::Datum datum = test::ByteDatum(i % 20);
+      ASSERT_EQ(numbers[i], static_cast<float>(i % 20)) << i;
+      for (int k = 0; k < kImage; ++k) {
+        ASSERT_EQ(pixels[i * kImage + k],
+                  static_cast<float>(static_cast<uint8_t>(datum.data()[k])));
       }
     }
   }

@@ -41,27 +41,26 @@ TEST(CopyRate, IsThatOfTheFastestCopyEachWay) {
 
 TEST(DeviceRegistry, TakesWhatNoDeviceOwnsForHostMemory) {
   const std::vector<int> pageable(100);
-  const DeviceRegistry::Owner owner = DeviceRegistry::Get().OwnerOf(pageable.data());
-  EXPECT_EQ(owner.memory, &HostMemory());
-  EXPECT_EQ(owner.staging, &HostMemory());
-  EXPECT_TRUE(owner.memory->on_host());
+  Device& owner = DeviceRegistry::Get().OwnerOf(pageable.data());
+  EXPECT_EQ(&owner.memory(), &HostMemory());
+  EXPECT_EQ(&owner.staging(), &HostMemory());
+  EXPECT_TRUE(owner.memory().on_host());
   std::string why;
-  EXPECT_LT(owner.memory->ExportDmaBuf(pageable.data(), 4, &why).file.get(), 0);
+  EXPECT_LT(owner.memory().ExportDmaBuf(pageable.data(), 4, &why).file.get(), 0);
   EXPECT_EQ(why, "host memory needs none");
 }
 
 // Needs a GPU.
 TEST(DeviceRegistry, KnowsTheMemoryOfAGpu) {
   if (const std::string why = test::WhyNoCudaDevice(0); !why.empty()) GTEST_SKIP() << why;
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  for (const DeviceInfo& info : driver->List()) {
-    MemorySpace& memory = driver->Memory(info.ordinal);
-    const Buffer there(memory, 1000), here(driver->Staging(info.ordinal), 1000);
-    const DeviceRegistry::Owner owner = DeviceRegistry::Get().OwnerOf(there.get<char>() + 999);
-    EXPECT_EQ(owner.memory, &memory);
-    EXPECT_EQ(owner.staging, &driver->Staging(info.ordinal));
+  DeviceRegistry& registry = DeviceRegistry::Get();
+  for (const DeviceInfo& info : registry.FindDriver(DeviceType::kCuda)->List()) {
+    Device& device = registry.Find(DeviceType::kCuda, info.ordinal);
+    MemorySpace& memory = device.memory();
+    const Buffer there(memory, 1000), here(device.staging(), 1000);
+    EXPECT_EQ(&registry.OwnerOf(there.get<char>() + 999), &device);
     EXPECT_FALSE(memory.on_host());
-    EXPECT_EQ(DeviceRegistry::Get().OwnerOf(here.get()).memory, &HostMemory());
+    EXPECT_EQ(&registry.OwnerOf(here.get()), &HostDevice());
     std::string why;
     const DmaBuf file = memory.ExportDmaBuf(there.get<char>() + 100, 900, &why);
     EXPECT_TRUE(file.file.get() >= 0 || !why.empty());

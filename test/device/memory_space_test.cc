@@ -1,5 +1,6 @@
-// The contract of MemorySpace, tested for every space of this build: the memory of each device and
-// its staging memory. Spaces of drivers without hardware are skipped by name.
+// The contract of MemorySpace, tested for every space of this build and of the fake device: the
+// memory of each device and its staging memory. Spaces of drivers without hardware are skipped by
+// name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "device/device.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 
 // Makes allocations of excessive size fail as malloc does, instead of ending the program.
@@ -32,7 +34,7 @@ void PrintTo(const Space& space, std::ostream* out) { *out << space.name; }
 std::vector<Space> AllSpaces() {
   std::vector<Space> spaces;
   for (DeviceType type : {DeviceType::kCpu, DeviceType::kCuda}) {
-    DeviceDriver* driver = DeviceRegistry::Get().Find(type);
+    DeviceDriver* driver = DeviceRegistry::Get().FindDriver(type);
     const size_t found = driver ? driver->List().size() : 0;
     for (size_t i = 0; i < std::max<size_t>(found, 1); ++i) {
       for (bool staging : {false, true}) {
@@ -42,6 +44,9 @@ std::vector<Space> AllSpaces() {
       }
     }
   }
+  for (bool staging : {false, true}) {
+    spaces.push_back({staging ? "fake_staging" : "fake", test::kFakeDevice, 0, staging});
+  }
   return spaces;
 }
 
@@ -49,14 +54,19 @@ class MemorySpaceContract : public testing::TestWithParam<Space> {
  protected:
   void SetUp() override {
     const Space& param = GetParam();
-    DeviceDriver* driver = DeviceRegistry::Get().Find(param.type);
-    const char* type = DeviceTypeName(param.type);
-    if (!driver) GTEST_SKIP() << "this build has no driver for " << type;
-    if (driver->List().empty()) GTEST_SKIP() << "no " << type << " device on this machine";
-    space_ = param.staging ? &driver->Staging(param.ordinal) : &driver->Memory(param.ordinal);
+    Device* device = &fake_;
+    if (param.type != test::kFakeDevice) {
+      DeviceDriver* driver = DeviceRegistry::Get().FindDriver(param.type);
+      const char* type = DeviceTypeName(param.type);
+      if (!driver) GTEST_SKIP() << "this build has no driver for " << type;
+      if (driver->List().empty()) GTEST_SKIP() << "no " << type << " device on this machine";
+      device = &driver->Open(param.ordinal);
+    }
+    space_ = param.staging ? &device->staging() : &device->memory();
   }
 
   MemorySpace* space_ = nullptr;
+  test::FakeDevice fake_;
 };
 
 TEST_P(MemorySpaceContract, AllocatesOnCacheLines) {
@@ -146,20 +156,30 @@ TEST(DeviceRegistry, NamesTheHostAsCpuZero) {
   ASSERT_NE(host, all.end());
   EXPECT_EQ(host->ordinal, 0);
   EXPECT_GT(host->memory_bytes, size_t{1} << 20);
-  EXPECT_EQ(&DeviceRegistry::Get().Find(DeviceType::kCpu)->Memory(0), &HostMemory());
+  EXPECT_EQ(&DeviceRegistry::Get().Find(DeviceType::kCpu, 0), &HostDevice());
+  EXPECT_EQ(&HostDevice().memory(), &HostMemory());
+  EXPECT_EQ(&HostDevice().staging(), &HostMemory());
 }
 
 TEST(DeviceRegistry, RefusesDevicesThatDoNotExist) {
   for (DeviceType type : {DeviceType::kCpu, DeviceType::kCuda}) {
-    DeviceDriver* driver = DeviceRegistry::Get().Find(type);
+    DeviceDriver* driver = DeviceRegistry::Get().FindDriver(type);
     if (!driver) continue;  // a build without CUDA
     for (int ordinal : {-1, static_cast<int>(driver->List().size())}) {
       const std::string expected =
           StrCat(DeviceTypeName(type), " device ", ordinal, " does not exist");
-      EXPECT_CONTAINS(test::ErrorOf([&] { driver->Memory(ordinal); }), expected);
-      EXPECT_CONTAINS(test::ErrorOf([&] { driver->Staging(ordinal); }), expected);
+      EXPECT_CONTAINS(test::ErrorOf([&] { driver->Open(ordinal); }), expected);
+      EXPECT_CONTAINS(test::ErrorOf([&] { DeviceRegistry::Get().Find(type, ordinal); }), expected);
     }
   }
+}
+
+TEST(DeviceRegistry, SaysWhatABuildLacks) {
+  DeviceRegistry empty;
+  EXPECT_EQ(test::ErrorOf([&] { empty.Find(DeviceType::kCuda, 3); }),
+            "cuda device 3: this build has no cuda devices: expected one with CUDA (make CUDA=on)");
+  EXPECT_EQ(test::ErrorOf([&] { empty.Find(test::kFakeDevice, 0); }),
+            "unknown device 0: this build has no unknown devices");
 }
 
 // Counts allocations and frees.

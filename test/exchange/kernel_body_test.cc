@@ -125,16 +125,14 @@ class Duel {
       : rng_(*rng),
         codec_(codec),
         host_(size, chunk_floats),
-        device_(test::MemoryOf(device), host_.arrays),
+        device_(test::DeviceOf(device, &fake_).memory(), host_.arrays),
         host_executor_(MakeHostExecutor(host_.arrays, codec)),
         taken_(static_cast<size_t>(host_.arrays.chunks())),
         room_(LongestPayloadBytes(chunk_floats) + 64) {
-    std::unique_ptr<KernelStream> stream = test::StreamOn(device);
-    payloads_ = Buffer(stream->shared(), 3 * kMostOps * room_);
     // Small launches, so that a batch needs several.
-    executor_ = std::make_unique<StreamExecutor>(
-        std::move(stream), device_.arrays(), codec,
-        StreamLimits{.launch_ops = 7, .launches = 3, .stage_bytes = 0});
+    executor_ = test::ExecutorOn(device, &fake_, device_.arrays(), codec,
+                                 {.launch_ops = 7, .launches = 3, .stage_bytes = 0});
+    payloads_ = Buffer(executor_->payload_memory(), 3 * kMostOps * room_);
     const std::span<const std::byte> memory(payloads_.get<std::byte>(), payloads_.bytes());
     if (shares) {
       EXPECT_TRUE(executor_->RegisterMemory(memory));
@@ -259,13 +257,14 @@ class Duel {
 
   Rng& rng_;
   const CodecConfig codec_;
+  test::FakeDevice fake_;
   Replica host_;
   DeviceReplica device_;
   std::unique_ptr<ChunkExecutor> host_executor_;
   std::vector<ChunkOp> taken_;
   const size_t room_;
   std::set<uint32_t> merged_, others_;
-  Buffer payloads_;  // in the stream's shared memory
+  Buffer payloads_;
   std::unique_ptr<StreamExecutor> executor_;
 };
 
@@ -340,8 +339,9 @@ TEST(KernelBody, CarriesAnotherRuleAsTheHostDoes) {
     test::Scatter(&host, 1, &rng);
     device.CopyFrom(host);
     HostRuleExecutor<PullingRule> expected(host.arrays, {codec, 0.5f}, {}, BestSimd());
-    StreamExecutor executor(std::make_unique<test::EmulatedStream<PullingRule>>(), device.arrays,
-                            {codec, 0.5f});
+    test::FakeDevice fake;
+    StreamExecutor executor(fake, std::make_unique<test::EmulatedLauncher<PullingRule>>(),
+                            device.arrays, {codec, 0.5f});
     for (int round = 0; round < 20; ++round) {
       std::vector<std::vector<std::byte>> ins, outs(6, std::vector<std::byte>(160));
       std::vector<ChunkOp> ops;

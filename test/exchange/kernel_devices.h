@@ -12,10 +12,11 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "exchange/kernels/kernel_stream.h"
+#include "exchange/kernels/executor_registry.h"
+#include "exchange/kernels/stream_executor.h"
 #include "test/exchange/replica.h"
 #include "test/support/cuda_devices.h"
-#include "test/support/emulated_stream.h"
+#include "test/support/emulated_launcher.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -40,17 +41,27 @@ inline std::string WhyMissing(const KernelDevice& device) {
   return device.lanes > 0 ? "" : WhyNoCudaDevice(device.ordinal);
 }
 
-inline MemorySpace& MemoryOf(const KernelDevice& device) {
-  if (device.lanes > 0) return HostMemory();
-  return DeviceRegistry::Get().Find(DeviceType::kCuda)->Memory(device.ordinal);
+// The device itself: `fake`, or a GPU.
+inline Device& DeviceOf(const KernelDevice& device, FakeDevice* fake) {
+  if (device.lanes > 0) return *fake;
+  return DeviceRegistry::Get().Find(DeviceType::kCuda, device.ordinal);
 }
 
-inline std::unique_ptr<KernelStream> StreamOn(const KernelDevice& device) {
+// An executor on arrays in the memory of DeviceOf(device, fake).
+inline std::unique_ptr<StreamExecutor> ExecutorOn(const KernelDevice& device, FakeDevice* fake,
+                                                  const ReplicaArrays& arrays,
+                                                  const CodecConfig& codec,
+                                                  const StreamLimits& limits) {
   if (device.lanes == 0) {
-    return KernelStreamRegistry::Get().Make(DeviceType::kCuda, device.ordinal, {});
+    auto made =
+        ExecutorRegistry::Get().Make(DeviceOf(device, fake), arrays, codec, {}, {.limits = limits});
+    return std::unique_ptr<StreamExecutor>(static_cast<StreamExecutor*>(made.release()));
   }
-  return std::make_unique<EmulatedStream<>>(
-      EmulatedStreamOptions{.lanes = device.lanes, .seed = Seed()});
+  return std::make_unique<StreamExecutor>(
+      *fake,
+      std::make_unique<EmulatedLauncher<>>(
+          EmulatedOptions{.lanes = device.lanes, .seed = Seed(), .device = fake}),
+      arrays, codec, limits);
 }
 
 inline bool SameFloats(const float* a, const float* b, int64_t count) {

@@ -1,5 +1,5 @@
 // Stream executor: batching of operations into launches, their order, staging, buffer ownership
-// and device failures. Uses an emulated stream whose kernels run when the test advances it.
+// and device failures. Uses a fake device whose kernels run when the test advances its queue.
 #include "exchange/kernels/stream_executor.h"
 
 #include <sys/mman.h>
@@ -7,34 +7,42 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "exchange/kernels/executor_registry.h"
 #include "test/exchange/exchange_harness.h"
 #include "test/exchange/replica.h"
-#include "test/support/emulated_stream.h"
+#include "test/support/emulated_launcher.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::EmulatedStream;
-using test::EmulatedStreamOptions;
+using test::EmulatedLauncher;
+using test::EmulatedOptions;
+using test::FakeDevice;
+using test::FakeDeviceOptions;
+using test::FakeMode;
+using test::FakeQueue;
 using test::Replica;
 
 constexpr int64_t kFloats = 20;
 
-// An executor on a replica with chunks of kFloats, and its stream.
+// An executor on a replica with chunks of kFloats, and its queue.
 struct Machine {
-  explicit Machine(const StreamLimits& limits, const EmulatedStreamOptions& options = {},
-                   int64_t chunks = 8)
-      : replica(kFloats * chunks, kFloats) {
-    auto made = std::make_unique<EmulatedStream<>>(options);
-    stream = made.get();
-    executor =
-        std::make_unique<StreamExecutor>(std::move(made), replica.arrays, CodecConfig{}, limits);
+  explicit Machine(const StreamLimits& limits, const FakeDeviceOptions& device_options = {},
+                   const EmulatedOptions& options = {}, int64_t chunks = 8)
+      : device(device_options), replica(kFloats * chunks, kFloats) {
+    auto made = std::make_unique<EmulatedLauncher<>>(options);
+    launcher = made.get();
+    executor = std::make_unique<StreamExecutor>(device, std::move(made), replica.arrays,
+                                                CodecConfig{}, limits);
+    queue = &device.last_queue();
   }
   float weight(uint32_t chunk) const { return replica.arrays.weights[chunk * kFloats]; }
 
+  FakeDevice device;
   Replica replica;
-  EmulatedStream<>* stream;
+  EmulatedLauncher<>* launcher;
+  FakeQueue* queue;
   std::unique_ptr<StreamExecutor> executor;
 };
 
@@ -65,7 +73,7 @@ TEST(StreamExecutor, PutsAsManyOperationsIntoALaunchAsItMay) {
   Merges merges(12);
   for (uint32_t i = 0; i < 12; ++i) merges.Set(i, i % 8, 1);
   machine.executor->Run(merges.ops());
-  EXPECT_EQ(machine.stream->launched(), 3u);
+  EXPECT_EQ(machine.queue->enqueued(), 3u);
   EXPECT_EQ(machine.executor->launches(), 3u);
   for (uint32_t chunk = 0; chunk < 8; ++chunk) EXPECT_EQ(machine.weight(chunk), chunk < 4 ? 2 : 1);
 }
@@ -76,7 +84,7 @@ TEST(StreamExecutor, LaunchesBeforeItsStageIsFull) {
   Merges merges(10);
   for (uint32_t i = 0; i < 10; ++i) merges.Set(i, 1, 1);
   machine.executor->Run(merges.ops());
-  EXPECT_EQ(machine.stream->launched(), 3u);
+  EXPECT_EQ(machine.queue->enqueued(), 3u);
   EXPECT_EQ(machine.weight(1), 10);
   EXPECT_EQ(machine.executor->copied_bytes(), 10u * 4 * kFloats);
 }
@@ -89,7 +97,7 @@ TEST(StreamExecutor, CopiesNothingThatKernelsReachWhereItIs) {
     EXPECT_TRUE(machine.executor->RegisterMemory(merges.memory(i)));
   }
   machine.executor->Run(merges.ops());
-  EXPECT_EQ(machine.stream->launched(), 1u);
+  EXPECT_EQ(machine.queue->enqueued(), 1u);
   EXPECT_EQ(machine.executor->copied_bytes(), 0u);
   EXPECT_EQ(machine.weight(1), 10);
 }
@@ -98,7 +106,7 @@ TEST(StreamExecutor, CopiesWhatTheDeviceWillNotShare) {
   Machine machine({});
   Merges merges(1);
   merges.Set(0, 3, 5);
-  machine.stream->refuses_to_share = true;
+  machine.device.map = [](auto) { return nullptr; };
   EXPECT_FALSE(machine.executor->RegisterMemory(merges.memory(0)));
   machine.executor->Run(merges.ops());
   EXPECT_EQ(machine.weight(3), 5);
@@ -119,7 +127,7 @@ TEST(StreamExecutor, GivesKernelsTheAddressByWhichTheyReachSharedMemory) {
   std::fill_n(floats + 8, kFloats, 3.0f);
   Machine machine({});
   const auto* const bytes = static_cast<const std::byte*>(host);
-  machine.stream->Map(bytes, static_cast<std::byte*>(device));
+  machine.device.map = [&](auto) { return static_cast<std::byte*>(device); };
   ASSERT_TRUE(machine.executor->RegisterMemory({bytes, 4096}));
   ChunkOp ops[2] = {{.kind = ChunkOpKind::kMerge, .chunk = 2, .in_bytes = 4 * kFloats},
                     {.kind = ChunkOpKind::kRead, .chunk = 2, .out_bytes = 4 * kFloats}};
@@ -134,7 +142,7 @@ TEST(StreamExecutor, GivesKernelsTheAddressByWhichTheyReachSharedMemory) {
 }
 
 TEST(StreamExecutor, ReturnsABufferOnlyWhenTheKernelThatReadsItHasEnded) {
-  Machine machine({.launch_ops = 2, .launches = 4}, {.late = true});
+  Machine machine({.launch_ops = 2, .launches = 4}, {.mode = FakeMode::kLate});
   Merges merges(6);
   for (uint32_t i = 0; i < 6; ++i) {
     merges.Set(i, i, 1);
@@ -143,28 +151,28 @@ TEST(StreamExecutor, ReturnsABufferOnlyWhenTheKernelThatReadsItHasEnded) {
   machine.executor->Start(merges.ops());
   EXPECT_EQ(machine.executor->started(), 6u);
   EXPECT_EQ(machine.executor->Reclaim(), 0u);
-  EXPECT_EQ(machine.stream->waits, 0);
+  EXPECT_EQ(machine.queue->waits(), 0);
   for (uint64_t done = 2; done <= 6; done += 2) {
-    machine.stream->Advance();
+    machine.queue->Advance();
     ASSERT_EQ(machine.executor->Reclaim(), done);
     for (uint64_t i = done - 2; i < done; ++i) merges.Overwrite(i);
     EXPECT_EQ(machine.executor->Reclaim(), done);  // each completion counts once
   }
   for (uint32_t chunk = 0; chunk < 6; ++chunk) EXPECT_EQ(machine.weight(chunk), 1);
   machine.executor->Finish();
-  EXPECT_EQ(machine.stream->waits, 0);
+  EXPECT_EQ(machine.queue->waits(), 0);
 }
 
 TEST(StreamExecutor, WaitsForTheOldestLaunchWhenAllAreUnderWay) {
-  Machine machine({.launch_ops = 1, .launches = 3}, {.late = true});
+  Machine machine({.launch_ops = 1, .launches = 3}, {.mode = FakeMode::kLate});
   Merges merges(5);
   for (uint32_t i = 0; i < 5; ++i) merges.Set(i, 0, 1);
   machine.executor->Start(merges.ops().first(2));
-  EXPECT_EQ(machine.stream->waits, 0);
+  EXPECT_EQ(machine.queue->waits(), 0);
   machine.executor->Start(merges.ops().subspan(2));
   // One of the three launches is always being filled.
-  EXPECT_EQ(machine.stream->launched(), 5u);
-  EXPECT_EQ(machine.stream->run(), 3u);
+  EXPECT_EQ(machine.queue->enqueued(), 5u);
+  EXPECT_EQ(machine.queue->run(), 3u);
   EXPECT_EQ(machine.executor->Reclaim(), 3u);
   machine.executor->Finish();
   EXPECT_EQ(machine.executor->Reclaim(), 5u);
@@ -178,7 +186,7 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
   for (const uint32_t launches : {1u, 2u, 4u, 8u}) {
     for (const bool shares : {false, true}) {
       Machine machine({.launch_ops = 3, .launches = launches, .stage_bytes = 512},
-                      {.seed = test::Seed(), .late = true});
+                      {.mode = FakeMode::kLate}, {.seed = test::Seed()});
       constexpr size_t kBuffers = 32;
       Merges merges(kBuffers);
       for (size_t i = 0; shares && i < kBuffers; ++i)
@@ -198,7 +206,7 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
         machine.executor->Start(merges.ops().subspan(lent % kBuffers, count));
         lent += count;
         ASSERT_EQ(machine.executor->started(), lent);
-        if (rng.Below(3) == 0) machine.stream->Advance();
+        if (rng.Below(3) == 0) machine.queue->Advance();
         const uint64_t done = machine.executor->Reclaim();
         ASSERT_GE(done, returned);
         ASSERT_LE(done, lent);
@@ -217,7 +225,7 @@ TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
 TEST(StreamExecutor, CarriesOutWhatIsAskedOfOneChunkInOrder) {
   // Chains of one launch run in any order, as do lanes.
   for (const uint32_t launch_ops : {1u, 2u, 100u}) {
-    Machine machine({.launch_ops = launch_ops}, {.lanes = 5, .seed = test::Seed()});
+    Machine machine({.launch_ops = launch_ops}, {}, {.lanes = 5, .seed = test::Seed()});
     Merges merges(6);
     std::vector<float> seen(2 * kFloats);
     // 1e8 + 1 equals 1e8 in float32, so that the result depends on the order.
@@ -236,7 +244,7 @@ TEST(StreamExecutor, CarriesOutWhatIsAskedOfOneChunkInOrder) {
     EXPECT_EQ(seen[0], 1e8f);
     EXPECT_EQ(seen[kFloats], 1);
     if (launch_ops == 100) {
-      EXPECT_EQ(machine.stream->chain_counts, std::vector<uint32_t>{1});
+      EXPECT_EQ(machine.launcher->chain_counts, std::vector<uint32_t>{1});
     }
   }
 }
@@ -268,11 +276,12 @@ TEST(StreamExecutor, JudgesLengthsThatNoPayloadHas) {
 }
 
 TEST(StreamExecutor, RefusesChunksThatAreTooLongForADevice) {
+  FakeDevice device;
   Replica replica(kMostKernelFloats + 1, kMostKernelFloats + 1);
-  const std::string said =
-      test::ErrorOf([&] { StreamExecutor(std::make_unique<EmulatedStream<>>(), replica.arrays); });
+  const std::string said = test::ErrorOf(
+      [&] { StreamExecutor(device, std::make_unique<EmulatedLauncher<>>(), replica.arrays); });
   EXPECT_EQ(said,
-            "emulated device 0: chunk_floats is 8193: expected at most 8192 in the memory "
+            "fake device 0: chunk_floats is 8193: expected at most 8192 in the memory "
             "of a device");
 }
 
@@ -280,7 +289,7 @@ TEST(StreamExecutor, SaysWhyTheDeviceHasFailedAndGivesEverythingBack) {
   Machine machine({.launch_ops = 2}, {.fails_at = 2});
   Merges merges(8);
   for (uint32_t i = 0; i < 8; ++i) merges.Set(i, i, 1);
-  const std::string why = "emulated device 0: an illegal address was met";
+  const std::string why = "fake device 0: an illegal address was met";
   EXPECT_EQ(test::ErrorOf([&] { machine.executor->Run(merges.ops()); }), why);
   EXPECT_EQ(test::ErrorOf([&] { machine.executor->Run({}); }), why);
   EXPECT_EQ(test::ErrorOf([&] { machine.executor->Reclaim(); }), why);
@@ -288,34 +297,40 @@ TEST(StreamExecutor, SaysWhyTheDeviceHasFailedAndGivesEverythingBack) {
 }
 
 TEST(StreamExecutor, NoticesAFailureWhileItWaits) {
-  Machine machine({.launch_ops = 2}, {.late = true});
+  Machine machine({.launch_ops = 2}, {.mode = FakeMode::kLate});
   Merges merges(4);
   for (uint32_t i = 0; i < 4; ++i) merges.Set(i, i, 1);
   machine.executor->Start(merges.ops());
-  machine.stream->Fail("it has fallen off the bus");
+  machine.queue->Fail("it has fallen off the bus");
   EXPECT_EQ(test::ErrorOf([&] { machine.executor->Finish(); }),
-            "emulated device 0: it has fallen off the bus");
+            "fake device 0: it has fallen off the bus");
   EXPECT_EQ(machine.weight(0), 0);
 }
 
 TEST(StreamExecutor, EndsWhenTheDeviceTouchesNothingAnyMore) {
+  FakeDevice device({.mode = FakeMode::kLate});
   Replica replica(kFloats, kFloats);
   Merges merges(3);
   for (uint32_t i = 0; i < 3; ++i) merges.Set(i, 0, 1);
   {
-    StreamExecutor executor(std::make_unique<EmulatedStream<>>(EmulatedStreamOptions{.late = true}),
-                            replica.arrays, {}, {.launch_ops = 1, .launches = 8});
+    StreamExecutor executor(device, std::make_unique<EmulatedLauncher<>>(), replica.arrays, {},
+                            {.launch_ops = 1, .launches = 8});
     executor.Start(merges.ops());
     EXPECT_EQ(replica.arrays.weights[0], 0);
   }
   EXPECT_EQ(replica.arrays.weights[0], 3);
 }
 
-TEST(KernelStreamRegistry, SaysWhatABuildLacks) {
-  KernelStreamRegistry registry;
-  EXPECT_EQ(test::ErrorOf([&] { registry.Make(DeviceType::kCuda, 1, {}); }),
-            "cuda device 1: this build has no exchange for cuda devices: expected one with CUDA "
-            "(make CUDA=on)");
+TEST(StreamExecutor, WorksOnAQueueBehindThoseOfSolvers) {
+  Machine machine({});
+  EXPECT_EQ(machine.device.priorities(), std::vector{QueuePriority::kLow});
+}
+
+TEST(ExecutorRegistry, SaysWhatABuildLacks) {
+  FakeDevice device;
+  Replica replica(kFloats, kFloats);
+  EXPECT_EQ(test::ErrorOf([&] { ExecutorRegistry::Get().Make(device, replica.arrays, {}, {}); }),
+            "fake device 0: this build has no exchange for devices of this type");
 }
 
 // ---- Under the exchange ----
@@ -325,12 +340,12 @@ TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
   for (const Codec codec : test::kAllCodecs) {
     SCOPED_TRACE(static_cast<int>(codec));
     const test::ExchangeHarnessOptions options{.nodes = 3, .size = 200, .codec = {codec, 0.5f}};
+    FakeDevice device({.mode = FakeMode::kLate});
     test::ExchangeHarness x(options);
     for (uint16_t i = 0; i < 2; ++i) {
       const ReplicaArrays arrays = x[i].executor->arrays();
       x[i].executor = std::make_unique<StreamExecutor>(
-          std::make_unique<EmulatedStream<>>(
-              EmulatedStreamOptions{.seed = test::Seed(), .late = true}),
+          device, std::make_unique<EmulatedLauncher<>>(EmulatedOptions{.seed = test::Seed()}),
           arrays, options.codec, StreamLimits{.launch_ops = 4, .launches = 2});
       x[i].exchange =
           std::make_unique<Exchange>(test::HarnessConfig(options, i), x[i].executor.get());

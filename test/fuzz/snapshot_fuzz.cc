@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "nn/net.h"
 #include "proto/parse.h"
-#include "solver/sgd.h"
 #include "solver/snapshot.h"
+#include "solver/update_rule.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 
@@ -94,8 +94,9 @@ bool Target(const std::string& input) {
     const ResumePoint point = LoadResumePoint(path);
     for (int solvers = 1; solvers < 4; ++solvers) ResumeNotice(point, solvers);
     for (int solver = 0; solver < point.solvers() && solver < 4; ++solver) {
-      SgdRule rule({}, {{"ip/0", {3, 4}, 0, 12, 1, 1}, {"ip/1", {3}, 16, 3, 1, 1}}, 32);
-      RestoreHistory(point, solver, &rule);
+      const auto rule = UpdateRuleRegistry::Get().Create(
+          {}, {{"ip/0", {3, 4}, 0, 12, 1, 1}, {"ip/1", {3}, 16, 3, 1, 1}}, 32);
+      RestoreHistory(point, solver, rule.get());
     }
   });
   static SmallNet net;

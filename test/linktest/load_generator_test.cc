@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "exchange/kernels/stream_executor.h"
-#include "test/support/emulated_stream.h"
+#include "test/support/emulated_launcher.h"
 #include "test/support/eventually.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
@@ -28,25 +28,26 @@ TEST(LoadGenerator, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
 
 // The processor cannot access these weights.
 TEST(LoadGenerator, AddsTheSameToWeightsOnADevice) {
-  test::FakeDevice device;
+  test::FakeDevice device({.mode = test::FakeMode::kLate});
   const ReplicaDevice home = {
       &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
-        test::EmulatedStreamOptions options{.seed = test::Seed(), .late = true};
-        options.device = &device;
-        return std::make_unique<StreamExecutor>(std::make_unique<test::EmulatedStream<>>(options),
-                                                arrays, codec);
+        return std::make_unique<StreamExecutor>(
+            device,
+            std::make_unique<test::EmulatedLauncher<>>(
+                test::EmulatedOptions{.seed = test::Seed(), .device = &device}),
+            arrays, codec);
       }};
   for (const int64_t count : {1, 63, 64, 1000, 8192, 8193, 30'000}) {
     SCOPED_TRACE(count);
     std::vector<float> weights(count, 2.0f);
-    Buffer on_device(device, 4 * count);
-    device.CopyFromHost(on_device.get(), weights.data(), 4 * count);
+    Buffer on_device(device.memory(), 4 * count);
+    device.memory().CopyFromHost(on_device.get(), weights.data(), 4 * count);
     const LoadStep step = LoadStepOn(home, on_device.get<float>(), count);
     for (const int phase : {0, 3, 63, 3}) {
       step.run(phase);
       HogwildUpdateEvery64th(weights.data(), count, phase);
       std::vector<float> found(count);
-      device.CopyToHost(found.data(), on_device.get(), 4 * count);
+      device.memory().CopyToHost(found.data(), on_device.get(), 4 * count);
       ASSERT_EQ(found, weights);
     }
   }

@@ -6,8 +6,7 @@
 
 namespace millrace::test {
 
-LayerRunner::LayerRunner(const std::string& prototxt, caffe::Phase phase, DeviceType device)
-    : device_(device) {
+LayerRunner::LayerRunner(const std::string& prototxt, caffe::Phase phase) {
   omp_set_num_threads(1);  // as in every solver thread
   ParseText(prototxt, "layer.prototxt", &param_, nullptr);
   if (param_.name().empty()) param_.set_name("subject");
@@ -27,7 +26,7 @@ void LayerRunner::AddBottom(const Shape& shape, const Array& values, Layout orde
 }
 
 void LayerRunner::Create() {
-  layer_ = LayerRegistry::Get().Create(param_, context_, device_);
+  layer_ = LayerRegistry::Get().Create(param_, context_);
   for (size_t i = 0; i < bottom_.size(); ++i) {
     bottom_[i]->Reshape(bottom_[i]->shape(),
                         layer_->BottomLayout(static_cast<int>(i), *bottom_[i]));

@@ -19,8 +19,7 @@ namespace millrace::test {
 class LayerRunner {
  public:
   // `prototxt` is the content of a layer { } block.
-  explicit LayerRunner(const std::string& prototxt, caffe::Phase phase = caffe::TRAIN,
-                       DeviceType device = DeviceType::kCpu);
+  explicit LayerRunner(const std::string& prototxt, caffe::Phase phase = caffe::TRAIN);
 
   // ---- Before SetUp ----
   // `order` is the memory layout of the blob; SetUp converts it to the layout that the layer needs.
@@ -55,7 +54,6 @@ class LayerRunner {
   void Create();
 
   caffe::LayerParameter param_;
-  DeviceType device_;
   LayerContext context_;
   Scratchpad scratch_;
   uint64_t pass_ = 1;

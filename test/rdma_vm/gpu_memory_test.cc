@@ -59,19 +59,35 @@ class FakeMemory : public MemorySpace {
   bool exhausted = false;
 };
 
+// Has memory and nothing else.
+class FakeGpu : public Device {
+ public:
+  DeviceType type() const override { return DeviceType::kCuda; }
+  int ordinal() const override { return 0; }
+  const std::string& name() const override { return name_; }
+  FakeMemory& memory() override { return memory_; }
+  MemorySpace& staging() override { return HostMemory(); }
+  std::unique_ptr<Queue> MakeQueue(QueuePriority) override { throw Error(name_, ": no queues"); }
+  std::unique_ptr<MemoryMapping> Map(std::span<const std::byte>) override { return nullptr; }
+
+ private:
+  FakeMemory memory_;
+  const std::string name_ = memory_.name();
+};
+
 // Owns the memory `owned`, which tests set.
 class FakeDriver : public DeviceDriver {
  public:
   DeviceType type() const override { return DeviceType::kCuda; }
+  const char* type_name() const override { return "cuda"; }
   std::vector<DeviceInfo> List() override { return {}; }
-  MemorySpace& Memory(int) override { return memory; }
-  MemorySpace& Staging(int) override { return HostMemory(); }
+  Device& Open(int) override { return gpu; }
   int OwnerOf(const void* pointer) override {
     const auto* const at = static_cast<const std::byte*>(pointer);
     return at >= owned.data() && at < owned.data() + owned.size() ? 0 : -1;
   }
   std::span<const std::byte> owned;
-  FakeMemory memory;
+  FakeGpu gpu;
 };
 
 FakeDriver& Fake() {
@@ -93,7 +109,7 @@ class VerbsGpuMemory : public testing::Test {
     options.silence_ms = 1000 * Patience();
     group_ = ConnectVerbsGroup(2, options);
     Fake().owned = pages_.gpu();
-    Fake().memory.exhausted = false;
+    Fake().gpu.memory().exhausted = false;
   }
   void TearDown() override { Fake().owned = {}; }
 
@@ -133,7 +149,7 @@ TEST_F(VerbsGpuMemory, IsNotSentFromWhereTheDeviceCannotReadIt) {
 
 TEST_F(VerbsGpuMemory, WithoutAnyWayToTheDeviceIsOneLine) {
   pages_.Forbid();
-  Fake().memory.exhausted = true;
+  Fake().gpu.memory().exhausted = true;
   const std::string said = ErrorOf([&] { group_[0]->RegisterMemory(pages_.gpu()); });
   EXPECT_EQ(said,
             "transport verbs: rxe1 port 1: no way from the memory of played device 0 to this "

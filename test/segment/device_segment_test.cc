@@ -12,7 +12,7 @@
 #include "test/segment/handshake_harness.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/cuda_devices.h"
-#include "test/support/emulated_stream.h"
+#include "test/support/emulated_launcher.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -53,14 +53,14 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
     }
     return {&device_,
             [this](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
-              EmulatedStreamOptions options{.seed = Seed(), .late = true};
-              options.device = &device_;
-              auto stream = std::make_unique<EmulatedStream<>>(options);
-              streams_.push_back(stream.get());
               // A limit so low that a pass makes several launches.
-              auto made = std::make_unique<StreamExecutor>(std::move(stream), arrays, codec,
-                                                           StreamLimits{.launch_ops = 32});
+              auto made = std::make_unique<StreamExecutor>(
+                  device_,
+                  std::make_unique<EmulatedLauncher<>>(
+                      EmulatedOptions{.seed = Seed(), .device = &device_}),
+                  arrays, codec, StreamLimits{.launch_ops = 32});
               executors_.push_back(made.get());
+              queues_.push_back(&device_.last_queue());
               return made;
             }};
   }
@@ -71,9 +71,9 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
     };
   }
 
-  FakeDevice device_;  // outlives all replicas
+  FakeDevice device_{{.mode = FakeMode::kLate}};  // outlives all replicas
   std::vector<StreamExecutor*> executors_;
-  std::vector<EmulatedStream<>*> streams_;
+  std::vector<FakeQueue*> queues_;
 };
 
 // Lets the nodes make progress in random order until all have all of it. Returns the sum of the
@@ -231,7 +231,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
   for (const bool says_where : {true, false}) {
     SCOPED_TRACE(says_where);
     executors_.clear();
-    streams_.clear();
+    queues_.clear();
     std::vector<FakeNic*> nics(2);
     LoopbackHub hub({.queue_frames = 4096, .max_frame_bytes = 1024});
     SegmentNodes segment(2, 200'000);
@@ -260,7 +260,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     }
     EXPECT_GT(nics[0]->most_lent, 64u);  // more than one batch of frames
     // Frames are received while kernels process the frames before.
-    for (const EmulatedStream<>* stream : streams_) EXPECT_GT(stream->most_under_way, 1u);
+    for (const FakeQueue* queue : queues_) EXPECT_GT(queue->most_pending(), 1u);
   }
 }
 
@@ -292,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"played"}
 
 // Access to device memory by the processor must fail; the other tests rely on it.
 TEST_P(FakeSegment, StraysOntoADeviceEndTheProgram) {
-  Buffer memory(device_, 64);
+  Buffer memory(device_.memory(), 64);
   memory.get<float>();
   EXPECT_DEATH(
       {
@@ -342,9 +342,9 @@ TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
   PutOnDevice(&segment, {1});
   segment.StartAll();
   segment.Iterate(0, 1);
-  streams_[0]->Fail("it has fallen off the bus");
+  queues_[0]->Fail("it has fallen off the bus");
   const std::string said = ErrorOf([&] { segment.Run(100); });
-  EXPECT_EQ(said, "emulated device 0: it has fallen off the bus");
+  EXPECT_EQ(said, "fake device 0: it has fallen off the bus");
   segment.Kill(1);
   segment.Run(3000);  // the other node continues
   EXPECT_EQ(segment.net(0).state().members(), 1u);
@@ -352,7 +352,7 @@ TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
 
 TEST(ReplicaDevice, SaysWhatABuildOrAMachineLacks) {
   const std::string said = ErrorOf([] { DeviceReplica(DeviceType::kCuda, 99); });
-  const bool built = DeviceRegistry::Get().Find(DeviceType::kCuda) != nullptr;
+  const bool built = DeviceRegistry::Get().FindDriver(DeviceType::kCuda) != nullptr;
   const std::string expected =
       built
           ? "cuda device 99 does not exist; "

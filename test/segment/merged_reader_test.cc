@@ -8,7 +8,7 @@
 
 #include "exchange/kernels/stream_executor.h"
 #include "test/segment/segment_nodes.h"
-#include "test/support/emulated_stream.h"
+#include "test/support/emulated_launcher.h"
 #include "test/support/exchange_node.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
@@ -138,19 +138,19 @@ TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
 
 TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
   constexpr int64_t kFloats = 20'000;
-  FakeDevice device;
+  FakeDevice device({.mode = FakeMode::kLate});
   NetSegmentConfig config;
   config.chunk_floats = 300;
   SegmentNodes segment(2, kFloats, config);
   segment.home = [&](int) {
-    return ReplicaDevice{
-        &device,
-        [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
-          EmulatedStreamOptions options{.seed = Seed(), .late = true};
-          options.device = &device;
-          return std::make_unique<StreamExecutor>(std::make_unique<EmulatedStream<>>(options),
-                                                  arrays, codec, StreamLimits{.launch_ops = 32});
-        }};
+    return ReplicaDevice{&device, [&](const ReplicaArrays& arrays, const CodecConfig& codec,
+                                      const MergeRuleConfig&) {
+                           return std::make_unique<StreamExecutor>(
+                               device,
+                               std::make_unique<EmulatedLauncher<>>(
+                                   EmulatedOptions{.seed = Seed(), .device = &device}),
+                               arrays, codec, StreamLimits{.launch_ops = 32});
+                         }};
   };
   segment.StartAll();
   segment.TakeTurns(200);

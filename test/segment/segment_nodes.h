@@ -52,7 +52,7 @@ class SegmentNodes {
   void Kill(int node) { nets_[node].reset(); }
 
   void Add(int node, int64_t i, float step) {
-    MemorySpace& memory = *homes_[node].memory;
+    MemorySpace& memory = homes_[node].device->memory();
     float value;
     memory.CopyToHost(&value, at(node) + i, sizeof(value));
     value += step;
@@ -100,7 +100,7 @@ class SegmentNodes {
   NetSegment& net(int node) { return *nets_[node]; }
   std::vector<float> weights(int node) {
     std::vector<float> values(floats_);
-    homes_[node].memory->CopyToHost(values.data(), at(node), weights_[node].bytes());
+    homes_[node].device->memory().CopyToHost(values.data(), at(node), weights_[node].bytes());
     return values;
   }
   int64_t now() const { return now_; }
@@ -115,9 +115,9 @@ class SegmentNodes {
     config.exchange.incarnation = incarnation.value_or(1 + static_cast<uint32_t>(now_ / kMs));
     if (gossip) config.gossip = gossip(node);
     homes_[node] = home(node);
-    weights_[node] = Buffer(*homes_[node].memory, 4 * static_cast<size_t>(floats_));
+    weights_[node] = Buffer(homes_[node].device->memory(), 4 * static_cast<size_t>(floats_));
     const std::vector<float> values(floats_, value);
-    homes_[node].memory->CopyFromHost(at(node), values.data(), weights_[node].bytes());
+    homes_[node].device->memory().CopyFromHost(at(node), values.data(), weights_[node].bytes());
     nets_[node] =
         std::make_unique<NetSegment>(config, connect(node), at(node), floats_, homes_[node]);
   }

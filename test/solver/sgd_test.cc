@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "proto/parse.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 #include "weights/param_layout.h"
 
@@ -88,6 +89,12 @@ class Reference {
   std::vector<double> weights_, history_;
 };
 
+// The rule that `param` names, on the host.
+std::unique_ptr<UpdateRule> RuleOf(const caffe::SolverParameter& param,
+                                   const std::vector<UpdateParam>& params, int64_t size) {
+  return UpdateRuleRegistry::Get().Create(param, params, size);
+}
+
 void CompareWithReference(const caffe::SolverParameter& param, Rng* rng) {
   const Parameters parameters = ThreeParameters({1, 2, 0.5f}, {1, 0, 2});
   std::vector<float> weights = RandomArray(parameters, rng);
@@ -159,10 +166,10 @@ TEST(Sgd, BearsThreeSolversOnCurvaturesThatThePlainStepDoesNot) {
 TEST(Sgd, ClipsByTheNormOverAllParametersBeforeItNormalises) {
   // The norm over both parameters is 5: clipped to 1, then halved by iter_size.
   const std::vector<UpdateParam> params = {{"a", {1}, 0, 1, 1, 1}, {"b", {1}, 16, 1, 1, 1}};
-  SgdRule rule(Param("clip_gradients: 1 iter_size: 2"), params, 32);
+  const auto rule = RuleOf(Param("clip_gradients: 1 iter_size: 2"), params, 32);
   std::vector<float> gradients(32), weights(32);
   gradients[0] = 3, gradients[16] = 4;
-  rule.Apply(1, false, gradients.data(), weights.data());
+  rule->Apply(1, false, gradients.data(), weights.data());
   EXPECT_FLOAT_EQ(weights[0], -0.3f);
   EXPECT_FLOAT_EQ(weights[16], -0.4f);
 }
@@ -176,9 +183,9 @@ TEST(Sgd, NeverTouchesParametersWithALrMultOfZero) {
   const UpdateParam& frozen = parameters.params[1];
   // The gradient of a frozen parameter is never computed, so its memory may hold any value.
   for (int64_t i = 0; i < frozen.count; ++i) gradients[frozen.offset + i] = NAN;
-  SgdRule rule(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"), parameters.params,
-               parameters.size);
-  rule.Apply(0.1f, false, gradients.data(), weights.data());
+  const auto rule = RuleOf(Param("momentum: 0.9 weight_decay: 0.1 clip_gradients: 1"),
+                           parameters.params, parameters.size);
+  rule->Apply(0.1f, false, gradients.data(), weights.data());
   for (int64_t i = 0; i < frozen.count; ++i) {
     EXPECT_EQ(weights[frozen.offset + i], before[frozen.offset + i]);
   }
@@ -191,8 +198,8 @@ TEST(Sgd, LeavesTheGradientsAndThePaddingAlone) {
   Rng rng(test::Seed(), {3});
   std::vector<float> weights = RandomArray(parameters, &rng);
   std::vector<float> gradients(parameters.size, 1.0f);
-  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
-  rule.Apply(0.1f, false, gradients.data(), weights.data());
+  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
+  rule->Apply(0.1f, false, gradients.data(), weights.data());
   EXPECT_EQ(gradients, std::vector<float>(parameters.size, 1.0f));
   std::vector<bool> used(parameters.size);
   for (const UpdateParam& p : parameters.params) {
@@ -210,32 +217,32 @@ TEST(UpdateRule, ContinuesExactlyFromAnExportedHistory) {
   const caffe::SolverParameter param = Param("momentum: 0.9 weight_decay: 0.01");
   Rng rng(test::Seed(), {4});
   std::vector<float> weights = RandomArray(parameters, &rng);
-  SgdRule first(param, parameters.params, parameters.size);
+  const auto first = RuleOf(param, parameters.params, parameters.size);
   for (int i = 0; i < 3; ++i) {
-    first.Apply(0.1f, false, RandomArray(parameters, &rng).data(), weights.data());
+    first->Apply(0.1f, false, RandomArray(parameters, &rng).data(), weights.data());
   }
   History history;
-  first.ExportHistory(&history);
-  SgdRule second(param, parameters.params, parameters.size);
-  second.ImportHistory(history, "x.solverstate");
+  first->ExportHistory(&history);
+  const auto second = RuleOf(param, parameters.params, parameters.size);
+  second->ImportHistory(history, "x.solverstate");
 
   std::vector<float> copy = weights;
   const std::vector<float> gradients = RandomArray(parameters, &rng);
-  first.Apply(0.1f, false, gradients.data(), weights.data());
-  second.Apply(0.1f, false, gradients.data(), copy.data());
+  first->Apply(0.1f, false, gradients.data(), weights.data());
+  second->Apply(0.1f, false, gradients.data(), copy.data());
   EXPECT_EQ(weights, copy);
 }
 
 TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
   const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
   std::vector<float> weights(parameters.size), gradients(parameters.size);
   gradients[parameters.params[1].offset + 2] = 1;
-  rule.Apply(0.5f, false, gradients.data(), weights.data());
+  rule->Apply(0.5f, false, gradients.data(), weights.data());
   History history;
-  rule.ExportHistory(&history);
+  rule->ExportHistory(&history);
   ASSERT_EQ(history.size(), 3);
-  EXPECT_EQ(rule.history_blobs(), 3);
+  EXPECT_EQ(rule->history_blobs(), 3);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ShapeOf(history[i]), parameters.params[i].shape);
   EXPECT_EQ(history[1].data(2), 0.5f);
   EXPECT_EQ(history[1].data(1), 0);
@@ -243,38 +250,38 @@ TEST(UpdateRule, ExportsOneBlobPerParameterInTheirOrderAndShape) {
 
 TEST(UpdateRule, RefusesAHistoryOfAnotherNet) {
   const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
   History history;
-  rule.ExportHistory(&history);
+  rule->ExportHistory(&history);
 
   History fewer = history;
   fewer.RemoveLast();
-  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(fewer, "x.solverstate"); }),
+  EXPECT_EQ(test::ErrorOf([&] { rule->ImportHistory(fewer, "x.solverstate"); }),
             "x.solverstate: holds the history of 2 blobs, expected 3");
 
   History other_shape = history;
   other_shape[1].mutable_shape()->set_dim(0, 34);
-  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(other_shape, "x.solverstate"); }),
+  EXPECT_EQ(test::ErrorOf([&] { rule->ImportHistory(other_shape, "x.solverstate"); }),
             "x.solverstate: history of 'layer/1': stored with shape 34 (34), expected 33 (33)");
 
   History too_short = history;
   too_short[0].mutable_data()->RemoveLast();
-  EXPECT_EQ(test::ErrorOf([&] { rule.ImportHistory(too_short, "x.solverstate"); }),
+  EXPECT_EQ(test::ErrorOf([&] { rule->ImportHistory(too_short, "x.solverstate"); }),
             "x.solverstate: history of 'layer/0': holds 34 values, expected 35");
 }
 
 TEST(UpdateRule, TakesAHistoryWithLegacyFourAxisShapes) {
   const Parameters parameters = ThreeParameters({1, 1, 1}, {1, 1, 1});
-  SgdRule rule(Param("momentum: 0.9"), parameters.params, parameters.size);
+  const auto rule = RuleOf(Param("momentum: 0.9"), parameters.params, parameters.size);
   History history;
-  rule.ExportHistory(&history);
+  rule->ExportHistory(&history);
   history[0].clear_shape();
   history[0].set_num(1), history[0].set_channels(1), history[0].set_height(5);
   history[0].set_width(7);
   history[0].set_data(3, 2.0f);
-  rule.ImportHistory(history, "x.solverstate");
+  rule->ImportHistory(history, "x.solverstate");
   History again;
-  rule.ExportHistory(&again);
+  rule->ExportHistory(&again);
   EXPECT_EQ(again[0].data(3), 2.0f);
 }
 
@@ -290,6 +297,17 @@ TEST(UpdateRuleRegistry, RefusesAnUnknownRuleAndListsTheKnownOnes) {
       test::ErrorOf([] { UpdateRuleRegistry::Get().Create(Param("type: 'Adan'"), {}, 0); });
   EXPECT_CONTAINS(error, "there is no update rule \"Adan\"; known: ");
   EXPECT_CONTAINS(error, "SGD");
+}
+
+TEST(UpdateRuleRegistry, NamesTheDevicesThatHaveARule) {
+  test::FakeDevice device;
+  const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  const std::string error = test::ErrorOf(
+      [&] { UpdateRuleRegistry::Get().Create(Param("type: 'Nesterov'"), {}, 0, *queue); });
+  EXPECT_EQ(
+      error,
+      "the update rule \"Nesterov\" cannot run on fake device 0: this build has code for it on "
+      "cpu only");
 }
 
 }  // namespace

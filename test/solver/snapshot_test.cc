@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "nn/net.h"
 #include "proto/parse.h"
-#include "solver/sgd.h"
+#include "solver/update_rule.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -47,10 +47,10 @@ Snapshot TwoSolvers() {
   return snapshot;
 }
 
-SgdRule RuleOf(int64_t count) {
+std::unique_ptr<UpdateRule> RuleOf(int64_t count) {
   caffe::SolverParameter param;
   param.set_momentum(0.9f);
-  return SgdRule(param, {{"ip/0", {count}, 0, count, 1, 1}}, count);
+  return UpdateRuleRegistry::Get().Create(param, {{"ip/0", {count}, 0, count, 1, 1}}, count);
 }
 
 std::vector<std::string> Names(const std::string& folder) {
@@ -199,13 +199,13 @@ TEST(Snapshot, ReadsASolverstateOfPlainCaffe) {
   const ResumePoint point = LoadResumePoint(folder / "x.solverstate");
   EXPECT_EQ(point.iteration(), 1000);
   EXPECT_EQ(point.solvers(), 1);
-  SgdRule rule = RuleOf(1);
-  EXPECT_TRUE(RestoreHistory(point, 0, &rule));
+  const auto rule = RuleOf(1);
+  EXPECT_TRUE(RestoreHistory(point, 0, rule.get()));
   History history;
-  rule.ExportHistory(&history);
+  rule->ExportHistory(&history);
   EXPECT_EQ(history[0].data(0), 1);
-  SgdRule second = RuleOf(1);
-  EXPECT_FALSE(RestoreHistory(point, 1, &second));
+  const auto second = RuleOf(1);
+  EXPECT_FALSE(RestoreHistory(point, 1, second.get()));
   EXPECT_EQ(ResumeNotice(point, 1), "");
   EXPECT_EQ(ResumeNotice(point, 2),
             (folder / "x.solverstate") +
@@ -251,10 +251,10 @@ TEST(Snapshot, LeavesOutTheHistoriesThatNoLongerFitTheFile) {
 TEST(Snapshot, NamesSolverAndParameterOfAHistoryThatDoesNotFit) {
   test::TempDir folder;
   const ResumePoint point = LoadResumePoint(WriteSnapshot(folder / "run", TwoSolvers()).state);
-  SgdRule rule = RuleOf(4);
-  EXPECT_EQ(test::ErrorOf([&] { RestoreHistory(point, 0, &rule); }),
+  const auto rule = RuleOf(4);
+  EXPECT_EQ(test::ErrorOf([&] { RestoreHistory(point, 0, rule.get()); }),
             point.path + ": history of 'ip/0': stored with shape 3 (3), expected 4 (4)");
-  EXPECT_EQ(test::ErrorOf([&] { RestoreHistory(point, 1, &rule); }),
+  EXPECT_EQ(test::ErrorOf([&] { RestoreHistory(point, 1, rule.get()); }),
             point.path + ": solver 1: history of 'ip/0': stored with shape 3 (3), expected 4 (4)");
 }
 

@@ -255,7 +255,7 @@ TEST(SolverConfig, NamesSnapshotsAfterTheSolverFileAsCaffeDoes) {
 }
 
 TEST(SolverConfig, TellsWhoAsksForAGpuWhyThereIsNone) {
-  DeviceDriver* cuda = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  DeviceDriver* cuda = DeviceRegistry::Get().FindDriver(DeviceType::kCuda);
   if (cuda && !cuda->List().empty()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_TRUE(HasNotice(Parse(kBasic + kNet + "solver_mode: GPU"), "using the CPU"));
   EXPECT_FALSE(HasNotice(Parse(kBasic + kNet + "solver_mode: CPU"), "CPU"));

@@ -13,7 +13,7 @@ namespace millrace::test {
 
 // CUDA ordinals; {0} without a GPU, so that the test is reported as skipped.
 inline std::vector<int> CudaOrdinals() {
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
+  DeviceDriver* const driver = DeviceRegistry::Get().FindDriver(DeviceType::kCuda);
   const size_t found = driver ? driver->List().size() : 0;
   std::vector<int> ordinals(std::max<size_t>(found, 1));
   for (size_t i = 0; i < ordinals.size(); ++i) ordinals[i] = static_cast<int>(i);
@@ -24,10 +24,11 @@ inline std::vector<int> CudaOrdinals() {
 // available.
 inline std::string WhyNoCudaDevice(int ordinal) {
   const std::string none = "no CUDA device: ";
-  DeviceDriver* const driver = DeviceRegistry::Get().Find(DeviceType::kCuda);
-  if (!driver) return none + "this build has no CUDA";
+  if (!DeviceRegistry::Get().FindDriver(DeviceType::kCuda)) {
+    return none + "this build has no CUDA";
+  }
   try {
-    driver->Memory(ordinal);
+    DeviceRegistry::Get().Find(DeviceType::kCuda, ordinal);
   } catch (const Error& error) {
     return none + error.what();
   }

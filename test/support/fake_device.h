@@ -1,85 +1,178 @@
-// Emulates GPU memory without a GPU. Its pages are inaccessible to the processor, so any direct
-// access crashes; an emulated stream's kernels access them through an alias.
+// Emulates a GPU without one. The processor cannot access the pages of its memory, so any direct
+// access ends the program; work on its queues accesses them through an alias. Queues run their work
+// late, or on a thread of their own.
 #ifndef MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 #define MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstring>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "base/error.h"
 #include "device/device.h"
 
 namespace millrace::test {
 
-// Thread-safe. Has to outlive its allocations.
-class FakeDevice : public MemorySpace {
- public:
-  std::string name() const override { return "fake device 0"; }
-  bool on_host() const override { return false; }
+inline constexpr DeviceType kFakeDevice{1000};
 
-  void* Allocate(size_t bytes) override {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t whole = (bytes + page) / page * page;
-    const int fd = memfd_create("millrace_test", 0);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(whole)) != 0) throw Error("no memory to play");
-    void* const device = mmap(nullptr, whole, PROT_NONE, MAP_SHARED, fd, 0);
-    void* const alias = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (device == MAP_FAILED || alias == MAP_FAILED) throw Error("no memory to play");
-    std::lock_guard lock(mutex_);
-    blocks_[static_cast<std::byte*>(device)] = {static_cast<std::byte*>(alias), whole};
-    return device;
-  }
-  void Free(void* pointer) override {
-    std::lock_guard lock(mutex_);
-    const auto block = blocks_.extract(static_cast<std::byte*>(pointer));
-    munmap(block.key(), block.mapped().bytes);
-    munmap(block.mapped().alias, block.mapped().bytes);
-  }
-  void Fill(void* pointer, int byte, size_t bytes) override {
-    std::memset(Alias(pointer), byte, bytes);
-  }
-  void CopyFromHost(void* to, const void* from, size_t bytes) override {
-    std::memcpy(Alias(to), from, bytes);
-  }
-  void CopyToHost(void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, Alias(from), bytes);
-  }
+// Memory that only work on a queue may access. New memory holds NaNs. Thread-safe. Has to outlive
+// its allocations.
+class FakeMemory : public MemorySpace {
+ public:
+  explicit FakeMemory(const std::string& name) : name_(name) {}
+  ~FakeMemory() override;
+
+  std::string name() const override { return name_; }
+  bool on_host() const override { return false; }
+  void* Allocate(size_t bytes) override;
+  void Free(void* pointer) override;
+  void Fill(void* pointer, int byte, size_t bytes) override;
+  void CopyFromHost(void* destination, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* source, size_t bytes) override;
 
   bool Owns(const void* pointer) const { return Find(pointer) != nullptr; }
   // Address at which kernels, and devices that read this memory, access `pointer`; null for null.
+  // Throws Error if `pointer` is not in memory that is allocated here.
   template <typename T>
   T* Alias(T* pointer) const {
-    if (pointer == nullptr) return nullptr;
-    std::byte* const alias = Find(pointer);
-    if (alias == nullptr) throw Error("a kernel was given memory that is not its device's");
-    return reinterpret_cast<T*>(alias);
+    return pointer ? reinterpret_cast<T*>(FindOrThrow(pointer)) : nullptr;
   }
+  size_t blocks() const;
 
  private:
   struct Block {
     std::byte* alias;
     size_t bytes;
   };
-  std::byte* Find(const void* pointer) const {
-    std::lock_guard lock(mutex_);
-    auto* const at = static_cast<std::byte*>(const_cast<void*>(pointer));
-    auto block = blocks_.upper_bound(at);
-    if (block == blocks_.begin()) return nullptr;
-    --block;
-    const auto offset = static_cast<size_t>(at - block->first);
-    return offset < block->second.bytes ? block->second.alias + offset : nullptr;
+  std::byte* Find(const void* pointer) const;
+  std::byte* FindOrThrow(const void* pointer) const;
+
+  const std::string name_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Block> blocks_;
+};
+
+// Host memory for copies to and from the device. New memory holds NaNs. Thread-safe.
+class FakeStaging : public MemorySpace {
+ public:
+  explicit FakeStaging(const std::string& name) : name_(name) {}
+
+  std::string name() const override { return name_; }
+  void* Allocate(size_t bytes) override;
+  void Free(void* pointer) override;
+  void Fill(void* pointer, int byte, size_t bytes) override;
+  void CopyFromHost(void* destination, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* source, size_t bytes) override;
+
+  // Throws Error unless all bytes are in one block that is allocated here.
+  void Require(const void* pointer, size_t bytes) const;
+
+ private:
+  const std::string name_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, size_t> blocks_;  // sizes
+};
+
+enum class FakeMode {
+  kAtOnce,  // work runs when it is enqueued
+  kLate,    // work runs when it is waited for, or when the test says so
+  kThread,  // work runs on a thread of the queue
+};
+
+class FakeDevice;
+
+// See Queue. A test may call the functions below Enqueue from the thread that uses the queue.
+class FakeQueue : public Queue {
+ public:
+  using Work = std::function<void()>;
+
+  explicit FakeQueue(FakeDevice& device);
+  // Runs the work that has not run.
+  ~FakeQueue() override;
+
+  // The queue of a fake device that generic code passes as a Queue.
+  static FakeQueue& Of(Queue& queue);
+
+  // Enqueues code in place of a kernel. An Error that it throws is a failure of the device.
+  void Enqueue(Work work);
+
+  void Copy(void* destination, const void* source, size_t bytes) override;
+  void CopyToDevice(void* destination, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* source, size_t bytes) override;
+  void Fill(void* destination, int byte, size_t bytes) override;
+  Event Record() override;
+  void Wait(const Event& event) override;
+  void Synchronize() override;
+
+  // Runs the oldest work that has not run.
+  void Advance();
+  // Makes the device fail.
+  void Fail(const std::string& why);
+  uint64_t enqueued() const;
+  uint64_t run() const;
+  uint64_t most_pending() const;  // most work that had not run at one time
+  int waits() const;              // calls of Event::Synchronize
+
+ private:
+  class Core;
+  class Point;
+
+  FakeDevice& fake_;
+  const std::shared_ptr<Core> core_;
+};
+
+struct FakeDeviceOptions {
+  FakeMode mode = FakeMode::kAtOnce;
+  uint64_t fails_at = UINT64_MAX;  // number from 0 of the work of each queue that breaks the device
+};
+
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(const FakeDeviceOptions& options = {}) : options_(options) {}
+
+  DeviceType type() const override { return kFakeDevice; }
+  int ordinal() const override { return 0; }
+  const std::string& name() const override { return name_; }
+  FakeMemory& memory() override { return memory_; }
+  FakeStaging& staging() override { return staging_; }
+  std::unique_ptr<Queue> MakeQueue(QueuePriority priority) override;
+  // By default, kernels access host memory at the host's address.
+  std::unique_ptr<MemoryMapping> Map(std::span<const std::byte> memory) override;
+
+  const FakeDeviceOptions& options() const { return options_; }
+  // The queues made so far, which may have ended.
+  const std::vector<FakeQueue*>& queues() const { return queues_; }
+  FakeQueue& last_queue() const { return *queues_.back(); }
+  const std::vector<QueuePriority>& priorities() const { return priorities_; }
+
+  bool Owns(const void* pointer) const { return memory_.Owns(pointer); }
+  template <typename T>
+  T* Alias(T* pointer) const {
+    return memory_.Alias(pointer);
   }
 
-  mutable std::mutex mutex_;
-  std::map<std::byte*, Block> blocks_;
+  // Replaces the address by which kernels access host memory; null if they cannot.
+  std::function<std::byte*(std::span<const std::byte> memory)> map;
+
+ private:
+  const FakeDeviceOptions options_;
+  const std::string name_ = "fake device 0";
+  FakeMemory memory_{name_};
+  FakeStaging staging_{"staging memory of " + name_};
+  std::vector<FakeQueue*> queues_;
+  std::vector<QueuePriority> priorities_;
 };
+
+// Enqueues body(pointers...) in place of a kernel. The pointers are into the memory of the queue's
+// device; the body receives them as addresses that it can access.
+template <typename Body, typename... Pointers>
+void EnqueueKernel(Queue& queue, Body body, Pointers... pointers) {
+  const auto& device = static_cast<const FakeDevice&>(FakeQueue::Of(queue).device());
+  FakeQueue::Of(queue).Enqueue([=, &device] { body(device.Alias(pointers)...); });
+}
 
 }  // namespace millrace::test
 

@@ -1,5 +1,6 @@
 #include "exchange/kernels/host_executor.h"
 
+#include "exchange/kernels/executor_registry.h"
 #include "exchange/kernels/host_rule_executor.h"
 
 namespace millrace {
@@ -14,4 +15,14 @@ std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
   });
 }
 
+namespace {
+
+std::unique_ptr<ChunkExecutor> Make(Device&, const ReplicaArrays& arrays, const CodecConfig& codec,
+                                    const MergeRuleConfig& rule, const ExecutorOptions& options) {
+  return MakeHostExecutor(arrays, codec, rule, BestSimd(), options.lock);
+}
+
+const RegisterExecutor registered(DeviceType::kCpu, Make);
+
+}  // namespace
 }  // namespace millrace

@@ -21,7 +21,6 @@ StreamLimits Checked(const StreamLimits& limits, const ReplicaArrays& arrays,
   CHECK_GT(arrays.chunk_floats, 0);
   CHECK_GE(limits.launch_ops, 1u);
   CHECK_GE(limits.launches, 1u);
-  CHECK_LE(limits.launches, KernelStream::kMostLaunches);
   StreamLimits checked = limits;
   // The staging area always holds the input and output of one operation.
   const size_t least = 2 * WholeCacheLines(LongestPayloadBytes(arrays.chunk_floats));
@@ -47,15 +46,18 @@ bool ReadsPayload(ChunkOpKind kind) {
 
 }  // namespace
 
-StreamExecutor::StreamExecutor(std::unique_ptr<KernelStream> stream, const ReplicaArrays& arrays,
-                               const CodecConfig& codec, const StreamLimits& limits)
-    : stream_(std::move(stream)),
+StreamExecutor::StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
+                               const ReplicaArrays& arrays, const CodecConfig& codec,
+                               const StreamLimits& limits)
+    : device_(device),
+      launcher_(std::move(launcher)),
       arrays_(arrays),
       threshold_(codec.threshold),
-      limits_(Checked(limits, arrays, stream_->name())),
-      memory_(stream_->shared(), limits_.launches * LaunchBytes(limits_)),
+      limits_(Checked(limits, arrays, device.name())),
+      memory_(device.staging(), limits_.launches * LaunchBytes(limits_)),
       ring_(limits_.launches),
-      last_(static_cast<size_t>(arrays.chunks())) {
+      last_(static_cast<size_t>(arrays.chunks())),
+      queue_(device.MakeQueue(QueuePriority::kLow)) {
   std::byte* at = memory_.get<std::byte>();
   for (Launch& launch : ring_) {
     launch.ops = reinterpret_cast<KernelOp*>(at);
@@ -64,17 +66,27 @@ StreamExecutor::StreamExecutor(std::unique_ptr<KernelStream> stream, const Repli
     at += LaunchBytes(limits_);
     launch.asked.reserve(limits_.launch_ops);
     launch.copied_out.reserve(limits_.launch_ops);
+    launch.end = queue_->Record();  // so that the queue has as many events as will be needed
   }
 }
 
-StreamExecutor::~StreamExecutor() {
-  for (; concluded_ < launched_; ++concluded_) stream_->Wait(concluded_ % ring_.size());
+template <typename Use>
+auto StreamExecutor::Guard(Use use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    failure_ = error.what();
+    // The device accesses none of this memory any more, so there is nothing to wait for.
+    concluded_ = launched_;
+    reclaimed_ = started_;
+    throw;
+  }
 }
 
 bool StreamExecutor::RegisterMemory(std::span<const std::byte> memory) {
-  std::byte* const device = stream_->RegisterMemory(memory);
-  if (!device) return false;
-  shared_.push_back({memory.data(), memory.data() + memory.size(), device});
+  std::unique_ptr<MemoryMapping> mapping = device_.Map(memory);
+  if (!mapping) return false;
+  shared_.push_back({memory.data(), memory.data() + memory.size(), std::move(mapping)});
   return true;
 }
 
@@ -152,7 +164,7 @@ void StreamExecutor::Add(ChunkOp* op) {
   to.out_codec = op->out_codec;
   to.out_bytes = op->out_bytes;
   if (in) {
-    to.in = in->device + (op->in - in->begin);
+    to.in = in->mapping->address() + (op->in - in->begin);
   } else if (in_bytes > 0) {
     std::byte* const stage = Stage(&launch, in_bytes);
     std::memcpy(stage, op->in, in_bytes);
@@ -160,7 +172,7 @@ void StreamExecutor::Add(ChunkOp* op) {
     copied_bytes_ += in_bytes;
   }
   if (out) {
-    to.out = out->device + (op->out - out->begin);
+    to.out = out->mapping->address() + (op->out - out->begin);
   } else if (out_bytes > 0) {
     to.out = Stage(&launch, out_bytes);
   }
@@ -195,16 +207,19 @@ void StreamExecutor::Enqueue() {
   batch.rule_state = arrays_.rule_state;
   batch.threshold = threshold_;
   batch.stage_bytes = StageBytes(arrays_.chunk_floats);
-  stream_->Launch(batch, launched_ % ring_.size());
   ++launched_;
-  ThrowIfFailed();
+  Guard([&] {
+    launcher_->Launch(batch, *queue_);
+    launch.end = Event();  // the queue uses it again
+    launch.end = queue_->Record();
+  });
   if (launched_ - concluded_ == ring_.size()) ReclaimOldest();
 }
 
 void StreamExecutor::ReclaimOldest() {
-  stream_->Wait(concluded_ % ring_.size());
-  ThrowIfFailed();
-  Conclude(&ring_[concluded_ % ring_.size()]);
+  Launch& oldest = ring_[concluded_ % ring_.size()];
+  Guard([&] { oldest.end.Synchronize(); });
+  Conclude(&oldest);
 }
 
 // Copies the kernel's results to the caller's operations.
@@ -230,9 +245,10 @@ void StreamExecutor::Conclude(Launch* launch) {
 
 uint64_t StreamExecutor::Reclaim() {
   ThrowIfFailed();
-  while (concluded_ < launched_ && stream_->Reached(concluded_ % ring_.size())) {
-    ThrowIfFailed();
-    Conclude(&ring_[concluded_ % ring_.size()]);
+  while (concluded_ < launched_) {
+    Launch& oldest = ring_[concluded_ % ring_.size()];
+    if (!Guard([&] { return oldest.end.Done(); })) break;
+    Conclude(&oldest);
   }
   return reclaimed_;
 }
@@ -242,12 +258,8 @@ void StreamExecutor::Finish() {
   while (concluded_ < launched_) ReclaimOldest();
 }
 
-void StreamExecutor::ThrowIfFailed() {
-  if (stream_->failure().empty()) return;
-  // The device accesses none of this memory any more, so there is nothing to wait for.
-  concluded_ = launched_;
-  reclaimed_ = started_;
-  throw Error(stream_->name(), ": ", stream_->failure());
+void StreamExecutor::ThrowIfFailed() const {
+  if (!failure_.empty()) throw Error(failure_);
 }
 
 }  // namespace millrace

@@ -1,14 +1,15 @@
 // Executes operations (chunk_op.h) on a replica in device memory. Each kernel executes many
-// operations. Several kernels may be in flight on one stream and run in the order in which they
-// were started.
+// operations. Several kernels may be in flight on the executor's own queue (device/queue.h), which
+// has low priority, so that solvers' kernels run first. They run in the order in which they were
+// started.
 //
 // Operations are numbered 1, 2, ... in the order of Start(). Ownership of their memory:
 //   op.in, op.out   lent by the caller from Start() on; used by the kernel from the launch on;
 //                   returned to the caller when Reclaim() returns at least the operation's
-//                   number, after the mark behind its kernel. This number never decreases.
+//                   number, after the event behind its kernel. This number never decreases.
 //   the ChunkOp     lent to the executor for the same time; Reclaim() sets its results
 // Kernels access memory registered with RegisterMemory() in place. Other payloads are copied into
-// page-locked staging memory on Start() and out of it on reclaim.
+// the device's staging memory on Start() and out of it on reclaim.
 //
 // Not thread-safe. Start, Reclaim, Finish and Run throw Error after the device has failed, then and
 // on every later call. After that the caller owns all memory again and no results are valid.
@@ -19,33 +20,30 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/kernel_stream.h"
+#include "exchange/kernels/kernel_launcher.h"
+#include "exchange/kernels/stream_limits.h"
 
 namespace millrace {
 
-struct StreamLimits {
-  uint32_t launch_ops = 256;       // maximum operations per kernel, at least 1
-  uint32_t launches = 4;           // maximum kernels in flight, 1 to kMostLaunches
-  uint32_t stage_bytes = 1 << 20;  // staging bytes per kernel; raised to fit one operation
-};
-
 class StreamExecutor : public ChunkExecutor {
  public:
-  // `arrays` must be accessible to the stream's kernels and outlive the executor. A chunk has at
-  // most kMostKernelFloats elements; otherwise throws Error.
-  StreamExecutor(std::unique_ptr<KernelStream> stream, const ReplicaArrays& arrays,
-                 const CodecConfig& codec = {}, const StreamLimits& limits = {});
+  // `arrays` must be accessible to the device's kernels; they and the device outlive the executor.
+  // A chunk has at most kMostKernelFloats elements; otherwise throws Error.
+  StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
+                 const ReplicaArrays& arrays, const CodecConfig& codec = {},
+                 const StreamLimits& limits = {});
   // Waits until the device no longer accesses the memory of any operation.
-  ~StreamExecutor() override;
+  ~StreamExecutor() override = default;
 
   // For set-up: announces that payloads will lie in `memory`, which must outlive the executor.
   // Returns true if kernels access them there without a copy.
   bool RegisterMemory(std::span<const std::byte> memory) override;
-  MemorySpace& payload_memory() override { return stream_->shared(); }
+  MemorySpace& payload_memory() override { return device_.staging(); }
 
   // Executes `ops` and waits for all started operations to complete.
   void Run(std::span<ChunkOp> ops) override;
@@ -71,13 +69,14 @@ class StreamExecutor : public ChunkExecutor {
   struct Shared {
     const std::byte* begin;
     const std::byte* end;
-    std::byte* device;
+    std::unique_ptr<MemoryMapping> mapping;
   };
   // Memory of one launch; reused after the launch has been reclaimed.
   struct Launch {
     KernelOp* ops = nullptr;
     uint32_t* chains = nullptr;
     std::byte* stage = nullptr;
+    Event end;  // reached once the kernel has written all results and no longer reads the batch
     uint32_t chain_count = 0, staged_bytes = 0;
     std::vector<ChunkOp*> asked;  // by index in `ops`
     std::vector<bool> copied_out;
@@ -97,10 +96,15 @@ class StreamExecutor : public ChunkExecutor {
   void Enqueue();
   void Conclude(Launch* launch);
   void ReclaimOldest();
-  void ThrowIfFailed();
+  // Runs `use`, which uses the queue or its events. If that throws because the device has failed,
+  // gives all memory back and throws the same line.
+  template <typename Use>
+  auto Guard(Use use);
+  void ThrowIfFailed() const;
   Launch& open() { return ring_[launched_ % ring_.size()]; }
 
-  const std::unique_ptr<KernelStream> stream_;
+  Device& device_;
+  const std::unique_ptr<KernelLauncher> launcher_;
   const ReplicaArrays arrays_;
   const float threshold_;
   const StreamLimits limits_;
@@ -111,6 +115,10 @@ class StreamExecutor : public ChunkExecutor {
   uint64_t launched_ = 0, concluded_ = 0;  // numbers of launches; the next one is open
   uint64_t started_ = 0, reclaimed_ = 0;   // numbers of operations
   uint64_t copied_bytes_ = 0;
+  std::string failure_;  // "" until the device fails
+  // The last member: its destructor waits until the device no longer uses the memory above and that
+  // of operations.
+  const std::unique_ptr<Queue> queue_;
 };
 
 }  // namespace millrace

@@ -26,7 +26,8 @@ void DataLayer::SetUp(const Blobs&, const Blobs&) {
                                 stream_->stream(), first);
   image_ = transformer.output();
   prefetcher_ = std::make_unique<Prefetcher>(stream_, reader, transformer,
-                                             static_cast<int>(param_.data_param().prefetch()));
+                                             static_cast<int>(param_.data_param().prefetch()),
+                                             context_.device->staging());
 }
 
 void DataLayer::Reshape(const Blobs&, const Blobs& top) {
@@ -36,11 +37,22 @@ void DataLayer::Reshape(const Blobs&, const Blobs& top) {
 
 void DataLayer::Forward(const Blobs&, const Blobs& top) {
   if (mark_in_forward_) MarkPast();
-  if (current_) prefetcher_->Recycle(std::exchange(current_, nullptr));
+  if (current_) {
+    copied_.Synchronize();  // the prefetcher will overwrite the batch
+    prefetcher_->Recycle(std::exchange(current_, nullptr));
+  }
   current_ = prefetcher_->Next();
   unmarked_.push_back(current_->number);
-  top[0]->BindData(current_->image_data());
-  if (top.size() > 1) top[1]->BindData(current_->label_data());
+  const Buffer* const parts[] = {&current_->images, &current_->labels};
+  const bool on_host = memory().on_host();
+  for (size_t i = 0; i < top.size(); ++i) {
+    if (on_host) {
+      top[i]->BindData(parts[i]->get<float>());
+    } else {
+      context_.queue->CopyToDevice(top[i]->data(), parts[i]->get(), parts[i]->bytes());
+    }
+  }
+  if (!on_host) copied_ = context_.queue->Record();
 }
 
 void DataLayer::EndIteration() {
@@ -54,7 +66,7 @@ void DataLayer::MarkPast() {
 }
 
 namespace {
-const RegisterLayer<DataLayer> registered("Data", DeviceType::kCpu);
+const RegisterLayer<DataLayer> registered("Data");
 }  // namespace
 
 }  // namespace millrace

@@ -3,9 +3,10 @@
 //   top[0]  N x C x H x W images, transformed according to transform_param
 //   top[1]  N labels (optional)
 //
-// Layers with the same name and scope, of all solvers, take their batches from one stream. The tops
-// use the memory of the prefetched batch, which the layer holds until the next Forward. data() of
-// the tops therefore changes with every Forward.
+// Layers with the same name and scope, of all solvers, take their batches from one stream. Batches
+// are prefetched into staging memory, and the layer holds its batch until the next Forward. On the
+// host, the tops use the batch's memory, so that data() of the tops changes with every Forward. On
+// other devices, Forward enqueues copies of the batch to the tops. One class serves every device.
 #ifndef MILLRACE_NN_LAYERS_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DATA_LAYER_H_
 
@@ -44,7 +45,8 @@ class DataLayer : public Layer {
   std::shared_ptr<BatchStream> stream_;
   ImageSize image_;
   std::unique_ptr<Prefetcher> prefetcher_;
-  ReadyBatch* current_ = nullptr;   // the batch whose memory the tops use
+  ReadyBatch* current_ = nullptr;   // the batch whose values the tops have
+  Event copied_;                    // of current_ to the device
   std::vector<uint64_t> unmarked_;  // batches of past Forwards, not marked as consumed yet
   bool mark_in_forward_ = true;
 };

@@ -1,5 +1,6 @@
 #include "nn/layers/dummy_data_layer.h"
 
+#include "base/rng.h"
 #include "nn/filler.h"
 #include "nn/layers/shape_field.h"
 
@@ -75,6 +76,35 @@ void DummyDataLayer::SetUp(const Blobs&, const Blobs& top) {
 void DummyDataLayer::Reshape(const Blobs&, const Blobs& top) {
   for (size_t i = 0; i < top.size(); ++i) top[i]->Reshape(shapes_[i]);
   first_pass_ = true;
+  if (memory().on_host()) return;
+  copied_.Synchronize();
+  staged_.clear();
+  for (const Blob* blob : top) {
+    staged_.emplace_back(context_.device->staging(), blob->count() * sizeof(float));
+  }
 }
+
+void DummyDataLayer::Forward(const Blobs&, const Blobs& top) {
+  const uint64_t pass = context_.pass ? *context_.pass : 0;
+  Rng rng(context_.seed, {kRngDummyData, context_.layer_id, pass});
+  copied_.Synchronize();
+  for (size_t i = 0; i < top.size(); ++i) {
+    const bool constant = fillers_[i].type() == "constant";
+    if (constant && !first_pass_) continue;
+    float* const data = top[i]->data();
+    if (staged_.empty()) {
+      Fill(fillers_[i], top[i]->shape(), &rng, data);
+    } else {
+      Fill(fillers_[i], top[i]->shape(), &rng, staged_[i].get<float>());
+      context_.queue->CopyToDevice(data, staged_[i].get(), staged_[i].bytes());
+    }
+  }
+  if (!staged_.empty()) copied_ = context_.queue->Record();
+  first_pass_ = false;
+}
+
+namespace {
+const RegisterLayer<DummyDataLayer> registered("DummyData");
+}  // namespace
 
 }  // namespace millrace

@@ -23,19 +23,20 @@ class DummyDataLayer : public Layer {
 
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override;
+  void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
     (void)top, (void)propagate_down, (void)bottom;
   }
 
- protected:
-  // One per top, set by SetUp.
-  std::vector<caffe::FillerParameter> fillers_;
-  // Whether the constant tops are still unwritten.
-  bool first_pass_ = true;
-
  private:
+  // One per top, set by SetUp.
   std::vector<Shape> shapes_;
+  std::vector<caffe::FillerParameter> fillers_;
+  bool first_pass_ = true;  // the constant tops are still unwritten
+  // Per top, unless the host writes the tops themselves: the values on their way to the device.
+  std::vector<Buffer> staged_;
+  Event copied_;  // of `staged_`
 };
 
 }  // namespace millrace

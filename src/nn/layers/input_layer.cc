@@ -19,7 +19,7 @@ void InputLayer::SetUp(const Blobs&, const Blobs& top) {
 }
 
 namespace {
-const RegisterLayer<InputLayer> registered("Input", DeviceType::kCpu);
+const RegisterLayer<InputLayer> registered("Input");
 }
 
 }  // namespace millrace

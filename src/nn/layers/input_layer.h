@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// The layer computes nothing, so one class serves every device.
+// Runs on every device, because it computes nothing.
 class InputLayer : public Layer {
  public:
   using Layer::Layer;

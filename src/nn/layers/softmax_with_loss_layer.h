@@ -40,7 +40,7 @@ class SoftmaxWithLossLayer : public Layer {
 
   AxisView view_;
   std::optional<Labels> labels_;
-  Blob probability_;
+  Blob probability_{memory()};
 
  private:
   caffe::LossParameter::NormalizationMode normalization_ = caffe::LossParameter::VALID;

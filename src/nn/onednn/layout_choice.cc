@@ -4,8 +4,11 @@
 #include <dnnl.hpp>
 
 namespace millrace {
+namespace {
 
-Layout ChooseLayout(const std::vector<PlacedLayer>& layers) {
+// Blocks of channels if the outputs of every convolution fill whole blocks of this CPU's vectors;
+// channels innermost otherwise.
+Layout ChooseForCpu(const std::vector<PlacedLayer>& layers) {
   const bool avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   const uint32_t block = avx512 ? 16 : 8;
   const bool fill_blocks = std::all_of(layers.begin(), layers.end(), [&](const PlacedLayer& layer) {
@@ -16,4 +19,7 @@ Layout ChooseLayout(const std::vector<PlacedLayer>& layers) {
   return avx512 ? Layout::kBlocked16 : Layout::kBlocked8;
 }
 
+const RegisterLayoutChooser registered(DeviceType::kCpu, ChooseForCpu);
+
+}  // namespace
 }  // namespace millrace

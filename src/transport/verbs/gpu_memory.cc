@@ -23,13 +23,13 @@ bool PeerModuleLoaded() {
 
 class VerbsProbes : public NicProbes {
  public:
-  VerbsProbes(const VerbsDevice& device, const DeviceRegistry::Owner& owner,
-              std::span<const std::byte> memory, const Clock& clock)
+  VerbsProbes(const VerbsDevice& device, Device& owner, std::span<const std::byte> memory,
+              const Clock& clock)
       : device_(device), owner_(owner), memory_(memory), clock_(clock) {}
 
   std::string TryDmaBuf() override {
     std::string why;
-    const DmaBuf exported = owner_.memory->ExportDmaBuf(memory_.data(), memory_.size(), &why);
+    const DmaBuf exported = owner_.memory().ExportDmaBuf(memory_.data(), memory_.size(), &why);
     if (exported.file.get() < 0) return why;
     region_ = device_.TryRegisterDmaBuf(exported, memory_);
     return region_ ? "" : StrCat("the device takes none: ", ErrnoText(errno));
@@ -44,7 +44,7 @@ class VerbsProbes : public NicProbes {
 
   std::string TryStaging(CopyRate* rate) override {
     try {
-      *rate = MeasureCopies(*owner_.memory, *owner_.staging, clock_);
+      *rate = MeasureCopies(owner_.memory(), owner_.staging(), clock_);
     } catch (const Error& error) {
       return error.what();
     }
@@ -55,7 +55,7 @@ class VerbsProbes : public NicProbes {
 
  private:
   const VerbsDevice& device_;
-  const DeviceRegistry::Owner owner_;
+  Device& owner_;
   const std::span<const std::byte> memory_;
   const Clock& clock_;
   MemoryRegion region_;
@@ -63,10 +63,10 @@ class VerbsProbes : public NicProbes {
 
 }  // namespace
 
-MemoryRegion RegisterGpuMemory(const VerbsDevice& device, const DeviceRegistry::Owner& owner,
+MemoryRegion RegisterGpuMemory(const VerbsDevice& device, Device& owner,
                                std::span<const std::byte> memory, const Clock& clock) {
   VerbsProbes probes(device, owner, memory, clock);
-  const NicChoice choice = ChooseNicPath(device.name(), owner.memory->name(), &probes);
+  const NicChoice choice = ChooseNicPath(device.name(), owner.memory().name(), &probes);
   if (choice.path == GpuDirectMode::kStaged) {
     LOG(WARNING) << choice.line;
   } else {

@@ -11,10 +11,10 @@
 
 namespace millrace {
 
-// Registers `memory`, which lies in `owner.memory`, for reading by the device, and logs the
+// Registers `memory`, which lies in the memory of `owner`, for reading by the device, and logs the
 // access mode. Returns null if the device cannot read it: payloads must be copied to host memory.
 // Throws Error if they cannot be copied either.
-MemoryRegion RegisterGpuMemory(const VerbsDevice& device, const DeviceRegistry::Owner& owner,
+MemoryRegion RegisterGpuMemory(const VerbsDevice& device, Device& owner,
                                std::span<const std::byte> memory, const Clock& clock);
 
 }  // namespace millrace

@@ -28,8 +28,8 @@ VerbsSender::VerbsSender(const VerbsDevice* device, VerbsQueuePair* queue, size_
       frames_after_(slots) {}
 
 bool VerbsSender::RegisterMemory(std::span<const std::byte> memory) {
-  const DeviceRegistry::Owner owner = DeviceRegistry::Get().OwnerOf(memory.data());
-  const bool on_host = owner.memory->on_host();
+  Device& owner = DeviceRegistry::Get().OwnerOf(memory.data());
+  const bool on_host = owner.memory().on_host();
   MemoryRegion region = on_host ? device_.Register(memory, "the weights")
                                 : RegisterGpuMemory(device_, owner, memory, DefaultClock());
   if (!region) return false;

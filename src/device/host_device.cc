@@ -1,4 +1,4 @@
-// Host memory and the CPU as a device.
+// The host as a device: its memory, and a queue that completes each call at once.
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -37,20 +37,58 @@ class Host : public MemorySpace {
   }
 };
 
-class CpuDriver : public DeviceDriver {
+class HostQueueImpl final : public Queue {
+ public:
+  using Queue::Queue;
+  void Copy(void* destination, const void* source, size_t bytes) override {
+    memcpy(destination, source, bytes);
+  }
+  void CopyToDevice(void* destination, const void* host, size_t bytes) override {
+    memcpy(destination, host, bytes);
+  }
+  void CopyToHost(void* host, const void* source, size_t bytes) override {
+    memcpy(host, source, bytes);
+  }
+  void Fill(void* destination, int byte, size_t bytes) override {
+    memset(destination, byte, bytes);
+  }
+  Event Record() override { return Event(); }
+  void Wait(const Event& event) override { event.Synchronize(); }
+  void Synchronize() override {}
+};
+
+class Cpu final : public Device {
  public:
   DeviceType type() const override { return DeviceType::kCpu; }
+  int ordinal() const override { return 0; }
+  const std::string& name() const override { return name_; }
+  MemorySpace& memory() override { return HostMemory(); }
+  MemorySpace& staging() override { return HostMemory(); }
+  std::unique_ptr<Queue> MakeQueue(QueuePriority) override {
+    return std::make_unique<HostQueueImpl>(*this);
+  }
+  std::unique_ptr<MemoryMapping> Map(std::span<const std::byte> memory) override {
+    return std::make_unique<MemoryMapping>(const_cast<std::byte*>(memory.data()));
+  }
+
+ private:
+  const std::string name_ = "cpu";
+};
+
+class CpuDriver final : public DeviceDriver {
+ public:
+  DeviceType type() const override { return DeviceType::kCpu; }
+  const char* type_name() const override { return "cpu"; }
   std::vector<DeviceInfo> List() override {
     struct sysinfo info {};
     sysinfo(&info);
     return {{DeviceType::kCpu, 0, StrCat(std::thread::hardware_concurrency(), " cores"),
              static_cast<size_t>(info.totalram) * info.mem_unit}};
   }
-  MemorySpace& Memory(int ordinal) override {
+  Device& Open(int ordinal) override {
     if (ordinal != 0) throw Error("cpu device ", ordinal, " does not exist; the host is cpu 0");
-    return HostMemory();
+    return HostDevice();
   }
-  MemorySpace& Staging(int ordinal) override { return Memory(ordinal); }
 };
 
 const RegisterDevice registered(std::make_unique<CpuDriver>());
@@ -60,6 +98,16 @@ const RegisterDevice registered(std::make_unique<CpuDriver>());
 MemorySpace& HostMemory() {
   static Host host;
   return host;
+}
+
+Device& HostDevice() {
+  static Cpu cpu;
+  return cpu;
+}
+
+Queue& HostQueue() {
+  static HostQueueImpl queue(HostDevice());
+  return queue;
 }
 
 }  // namespace millrace

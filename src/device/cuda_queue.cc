@@ -1,0 +1,121 @@
+#include "device/cuda_queue.h"
+
+#include <glog/logging.h>
+
+#include <atomic>
+
+#include "device/cuda_status.h"
+
+namespace millrace {
+
+void CudaFailure::Check(cudaError_t status) {
+  std::lock_guard lock(mutex_);
+  if (status != cudaSuccess) {
+    cudaGetLastError();  // clears the error, which the next call would report again
+    if (line_.empty()) line_ = StrCat(device_, ": work has failed: ", cudaGetErrorString(status));
+  }
+  if (!line_.empty()) throw Error(line_);
+}
+
+// A CUDA event. Waits put the thread to sleep and leave the processor to solvers.
+class CudaQueue::Mark : public Event::State {
+ public:
+  explicit Mark(std::shared_ptr<CudaFailure> failure) : failure_(std::move(failure)) {
+    failure_->Check(
+        cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));
+  }
+  ~Mark() override { CheckCudaFree(cudaEventDestroy(event_), "cuda", "cannot free an event"); }
+
+  bool Done() override {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    failure_->Check(status);
+    return true;
+  }
+  void Synchronize() override { failure_->Check(cudaEventSynchronize(event_)); }
+
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  const std::shared_ptr<CudaFailure> failure_;
+  cudaEvent_t event_ = nullptr;
+};
+
+CudaQueue::CudaQueue(Device& device, QueuePriority priority)
+    : Queue(device),
+      ordinal_(device.ordinal()),
+      failure_(std::make_shared<CudaFailure>(device.name())) {
+  const std::string& name = device.name();
+  CheckCuda(cudaSetDevice(ordinal_), name, "cannot be used");
+  int least = 0, greatest = 0;
+  CheckCuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), name, "no stream priorities");
+  const int level = priority == QueuePriority::kLow ? least : greatest;
+  CheckCuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, level), name,
+            "no stream");
+}
+
+CudaQueue::~CudaQueue() {
+  const std::string& name = device().name();
+  CheckCudaFree(cudaSetDevice(ordinal_), name, "cannot be used");
+  // After a failure, the device has stopped: it discards its work and accesses no memory.
+  CheckCudaFree(cudaStreamSynchronize(stream_), name, "work has failed");
+  CheckCudaFree(cudaStreamDestroy(stream_), name, "cannot free a stream");
+}
+
+CudaQueue& CudaQueue::Of(Queue& queue) {
+  CHECK(queue.device().type() == DeviceType::kCuda) << queue.device().name() << " is no GPU";
+  return static_cast<CudaQueue&>(queue);
+}
+
+void CudaQueue::Select() { Check(cudaSetDevice(ordinal_)); }
+
+void CudaQueue::Copy(void* destination, const void* source, size_t bytes) {
+  Select();
+  Check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, stream_));
+}
+
+void CudaQueue::CopyToDevice(void* destination, const void* host, size_t bytes) {
+  Select();
+  Check(cudaMemcpyAsync(destination, host, bytes, cudaMemcpyHostToDevice, stream_));
+}
+
+void CudaQueue::CopyToHost(void* host, const void* source, size_t bytes) {
+  Select();
+  Check(cudaMemcpyAsync(host, source, bytes, cudaMemcpyDeviceToHost, stream_));
+}
+
+void CudaQueue::Fill(void* destination, int byte, size_t bytes) {
+  Select();
+  Check(cudaMemsetAsync(destination, byte, bytes, stream_));
+}
+
+Event CudaQueue::Record() {
+  std::shared_ptr<Mark> mark;
+  for (const std::shared_ptr<Mark>& each : marks_) {
+    if (each.use_count() != 1) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);  // after the last user's release
+    mark = each;
+    break;
+  }
+  if (!mark) {
+    Select();
+    mark = marks_.emplace_back(std::make_shared<Mark>(failure_));
+  }
+  Check(cudaEventRecord(mark->get(), stream_));
+  return Event(std::move(mark));
+}
+
+void CudaQueue::Wait(const Event& event) {
+  if (const auto* const mark = dynamic_cast<const Mark*>(event.state())) {
+    Select();
+    return Check(cudaStreamWaitEvent(stream_, mark->get(), 0));
+  }
+  event.Synchronize();
+}
+
+void CudaQueue::Synchronize() { Check(cudaStreamSynchronize(stream_)); }
+
+}  // namespace millrace

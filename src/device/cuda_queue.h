@@ -1,0 +1,67 @@
+// Queue of a GPU: a CUDA stream. For files named for CUDA, which enqueue kernels on stream().
+#ifndef MILLRACE_DEVICE_CUDA_QUEUE_H_
+#define MILLRACE_DEVICE_CUDA_QUEUE_H_
+
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace millrace {
+
+// The first failure of a queue's work, which its events report, too. Thread-safe.
+class CudaFailure {
+ public:
+  explicit CudaFailure(const std::string& device) : device_(device) {}
+  // Stores the failure unless `status` is success or a failure is known already; then throws Error
+  // with the stored failure, if there is one.
+  void Check(cudaError_t status);
+
+ private:
+  const std::string device_;
+  std::mutex mutex_;
+  std::string line_;  // "" until the first failure
+};
+
+class CudaQueue final : public Queue {
+ public:
+  // `device`: a GPU. Throws Error.
+  CudaQueue(Device& device, QueuePriority priority);
+  ~CudaQueue() override;
+
+  // The queue of a GPU that generic code passes as a Queue.
+  static CudaQueue& Of(Queue& queue);
+
+  // The stream on which the work of this queue runs. It does not synchronise with the legacy
+  // stream.
+  cudaStream_t stream() const { return stream_; }
+  // Makes this queue's device the current one of the calling thread. Call before a kernel launch.
+  void Select();
+  // Call with the result of each CUDA call about this queue. Throws Error if the call or earlier
+  // work has failed, with the same line from then on.
+  void Check(cudaError_t status) { failure_->Check(status); }
+
+  void Copy(void* destination, const void* source, size_t bytes) override;
+  void CopyToDevice(void* destination, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* source, size_t bytes) override;
+  void Fill(void* destination, int byte, size_t bytes) override;
+  Event Record() override;
+  void Wait(const Event& event) override;
+  void Synchronize() override;
+
+ private:
+  class Mark;
+
+  const int ordinal_;
+  const std::shared_ptr<CudaFailure> failure_;
+  cudaStream_t stream_ = nullptr;
+  std::vector<std::shared_ptr<Mark>> marks_;  // reused when no Event refers to them
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DEVICE_CUDA_QUEUE_H_

@@ -1,0 +1,36 @@
+// Executor of a replica in the memory of a GPU.
+#include <memory>
+
+#include "device/cuda_queue.h"
+#include "exchange/kernels/cuda_launch.h"
+#include "exchange/kernels/executor_registry.h"
+#include "exchange/kernels/stream_executor.h"
+
+namespace millrace {
+namespace {
+
+class CudaLauncher : public KernelLauncher {
+ public:
+  explicit CudaLauncher(const MergeRuleConfig& rule) : rule_(rule) {}
+
+  void Launch(const KernelBatch& batch, Queue& queue) override {
+    CudaQueue& cuda = CudaQueue::Of(queue);
+    cuda.Select();
+    cuda.Check(LaunchExchangeKernel(batch, rule_, cuda.stream()));
+  }
+
+ private:
+  const MergeRuleConfig rule_;
+};
+
+std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
+                                    const CodecConfig& codec, const MergeRuleConfig& rule,
+                                    const ExecutorOptions& options) {
+  return std::make_unique<StreamExecutor>(device, std::make_unique<CudaLauncher>(rule), arrays,
+                                          codec, options.limits);
+}
+
+const RegisterExecutor registered(DeviceType::kCuda, Make);
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,25 @@
+#include "exchange/kernels/executor_registry.h"
+
+#include "base/error.h"
+
+namespace millrace {
+
+ExecutorRegistry& ExecutorRegistry::Get() {
+  static ExecutorRegistry registry;
+  return registry;
+}
+
+void ExecutorRegistry::Register(DeviceType type, Maker maker) { makers_[type] = maker; }
+
+std::unique_ptr<ChunkExecutor> ExecutorRegistry::Make(Device& device, const ReplicaArrays& arrays,
+                                                      const CodecConfig& codec,
+                                                      const MergeRuleConfig& rule,
+                                                      const ExecutorOptions& options) const {
+  const auto found = makers_.find(device.type());
+  if (found == makers_.end()) {
+    throw Error(device.name(), ": this build has no exchange for devices of this type");
+  }
+  return found->second(device, arrays, codec, rule, options);
+}
+
+}  // namespace millrace

@@ -1,0 +1,53 @@
+// Makers of executors, by the type of the device whose memory holds the replica. Each backend's
+// file registers its own: host_executor.cc, cuda_executor.cc.
+#ifndef MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_
+#define MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_
+
+#include <map>
+#include <memory>
+
+#include "base/range_lock.h"
+#include "device/device.h"
+#include "exchange/kernels/chunk_op.h"
+#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/stream_limits.h"
+
+namespace millrace {
+
+// Each executor uses its own fields.
+struct ExecutorOptions {
+  // Host: lock of the array that holds the weights; null if no solver writes them.
+  RangeLock* lock = nullptr;
+  // Other devices.
+  StreamLimits limits{};
+};
+
+class ExecutorRegistry {
+ public:
+  using Maker = std::unique_ptr<ChunkExecutor> (*)(Device& device, const ReplicaArrays& arrays,
+                                                   const CodecConfig& codec,
+                                                   const MergeRuleConfig& rule,
+                                                   const ExecutorOptions& options);
+
+  static ExecutorRegistry& Get();
+  void Register(DeviceType type, Maker maker);
+  // Throws Error with one line if this build has no exchange for the device's type, or as the
+  // executor's constructor does. Device, arrays and lock outlive the executor.
+  std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
+                                      const CodecConfig& codec, const MergeRuleConfig& rule,
+                                      const ExecutorOptions& options = {}) const;
+
+ private:
+  std::map<DeviceType, Maker> makers_;
+};
+
+// Define one at namespace scope in the backend's file.
+struct RegisterExecutor {
+  RegisterExecutor(DeviceType type, ExecutorRegistry::Maker maker) {
+    ExecutorRegistry::Get().Register(type, maker);
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_EXECUTOR_REGISTRY_H_

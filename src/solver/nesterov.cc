@@ -1,9 +1,0 @@
-#include "solver/nesterov.h"
-
-namespace millrace {
-namespace {
-
-const RegisterUpdateRule<NesterovRule> registered("Nesterov");
-
-}  // namespace
-}  // namespace millrace

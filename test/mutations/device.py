@@ -1,0 +1,98 @@
+"""Bugs in how generic code uses devices, as exchange.py has them."""
+
+NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "src/nn/layer.h"
+DATA, DUMMY = "src/nn/layers/data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
+RULE, STREAM = "src/solver/update_rule.cc", "src/exchange/kernels/stream_executor.cc"
+
+MUTANTS = [
+    # ---- Nets ---------------------------------------------------------------
+    ("a-loss-is-read-where-it-was-computed", [(NET, """\
+    queue_->CopyToHost(values, node.top[i]->data(), count * sizeof(float));
+""", """\
+    std::copy_n(node.top[i]->data(), count, values);
+""")]),
+    ("the-weight-of-a-loss-is-written-to-the-device", [(NET, """\
+    queue_->CopyToDevice(node.top[i]->diff(), diffs, count * sizeof(float));
+""", """\
+    std::copy_n(diffs, count, node.top[i]->diff());
+""")]),
+    ("a-loss-is-read-before-it-is-there", [(NET, """\
+  loss_copied_.Synchronize();
+""", "")]),
+    ("outputs-are-read-before-they-are-there", [(NET, """\
+  queue_->Synchronize();
+  size_t count = 0;
+""", """\
+  size_t count = 0;
+""")]),
+    ("a-net-is-saved-before-its-gradients-are-there", [(NET, """\
+  queue_->Synchronize();
+  proto->Clear();
+""", """\
+  proto->Clear();
+""")]),
+    ("fillers-write-to-the-device", [(NET, """\
+  if (blob.memory().on_host()) {
+""", """\
+  if (blob.count() > 0) {
+""")]),
+    ("gradients-are-on-the-host", [(NET, """\
+    gradients_ = Buffer(device().memory(), std::max<size_t>(bytes, 1));
+    device().memory().Fill(gradients_.get(), 0, bytes);
+""", """\
+    gradients_ = Buffer(HostMemory(), std::max<size_t>(bytes, 1));
+    HostMemory().Fill(gradients_.get(), 0, bytes);
+""")]),
+    ("non-finite-values-are-looked-for-on-the-device", [(NET, """\
+    const float* value = blob.DataOnHost(&copy);
+""", """\
+    const float* value = blob.data();
+""")]),
+
+    # ---- Blobs and layers ---------------------------------------------------
+    ("a-new-blob-holds-anything", [(BLOB, """\
+  memory.Fill((*owner)->get(), 0, bytes);
+""", "")]),
+    ("work-loses-its-scratch-memory", [(LAYER, """\
+    queue_.Synchronize();  // work that has been enqueued may use the old memory
+""", "")]),
+    ("a-parameter-is-on-the-host", [(LAYER, """\
+    param.blob = std::make_shared<Blob>(shape, memory());
+""", """\
+    param.blob = std::make_shared<Blob>(shape);
+""")]),
+    ("a-batch-is-overwritten-before-it-is-copied", [(DATA, """\
+    copied_.Synchronize();  // the prefetcher will overwrite the batch
+""", "")]),
+    ("synthetic-data-is-overwritten-before-it-is-copied", [(DUMMY, """\
+  copied_.Synchronize();
+  for (size_t i = 0; i < top.size(); ++i) {
+    const bool constant""", """\
+  for (size_t i = 0; i < top.size(); ++i) {
+    const bool constant""")]),
+
+    # ---- Update rules and executors -----------------------------------------
+    ("momentum-is-saved-before-it-is-there", [(RULE, """\
+  queue_.Synchronize();
+  history->Clear();
+""", """\
+  history->Clear();
+""")]),
+    ("a-rule-ends-before-its-kernels", [(RULE, """\
+    queue_.Synchronize();
+  } catch (const Error&) {
+""", """\
+  } catch (const Error&) {
+""")]),
+    ("a-buffer-is-returned-before-its-kernel-has-ended", [(STREAM, """\
+    if (!Guard([&] { return oldest.end.Done(); })) break;
+""", "")]),
+    ("a-launch-is-filled-anew-while-it-runs", [(STREAM, """\
+  Guard([&] { oldest.end.Synchronize(); });
+""", "")]),
+    ("a-failed-device-is-used-again", [(STREAM, """\
+    failure_ = error.what();
+""", """\
+    (void)error;
+""")]),
+]

@@ -1,0 +1,330 @@
+#include "test/support/fake_device.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int kPoison = 0xff;  // makes floats NaN
+
+template <typename Map>
+auto BlockAt(const Map& blocks, const void* pointer) {
+  auto block = blocks.upper_bound(static_cast<const std::byte*>(pointer));
+  return block == blocks.begin() ? blocks.end() : std::prev(block);
+}
+
+}  // namespace
+
+// ---- Memory ----
+
+FakeMemory::~FakeMemory() { EXPECT_EQ(blocks(), 0u) << name_ << " was not freed"; }
+
+void* FakeMemory::Allocate(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t whole = (bytes + page) / page * page;
+  const int fd = memfd_create("millrace_test", 0);
+  const bool sized = fd >= 0 && whole > bytes && ftruncate(fd, static_cast<off_t>(whole)) == 0;
+  void* device = MAP_FAILED;
+  void* alias = MAP_FAILED;
+  if (sized) {
+    device = mmap(nullptr, whole, PROT_NONE, MAP_SHARED, fd, 0);
+    alias = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  if (fd >= 0) close(fd);
+  if (device == MAP_FAILED || alias == MAP_FAILED) {
+    if (device != MAP_FAILED) munmap(device, whole);
+    throw Error(name_, ": cannot allocate ", bytes, " bytes");
+  }
+  std::memset(alias, kPoison, bytes);
+  std::lock_guard lock(mutex_);
+  blocks_[static_cast<std::byte*>(device)] = {static_cast<std::byte*>(alias), whole};
+  return device;
+}
+
+void FakeMemory::Free(void* pointer) {
+  std::lock_guard lock(mutex_);
+  const auto block = blocks_.extract(static_cast<std::byte*>(pointer));
+  munmap(pointer, block.mapped().bytes);
+  munmap(block.mapped().alias, block.mapped().bytes);
+}
+
+void FakeMemory::Fill(void* pointer, int byte, size_t bytes) {
+  std::memset(Alias(pointer), byte, bytes);
+}
+
+void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes) {
+  std::memcpy(Alias(destination), host, bytes);
+}
+
+void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
+  std::memcpy(host, Alias(source), bytes);
+}
+
+size_t FakeMemory::blocks() const {
+  std::lock_guard lock(mutex_);
+  return blocks_.size();
+}
+
+std::byte* FakeMemory::Find(const void* pointer) const {
+  std::lock_guard lock(mutex_);
+  const auto block = BlockAt(blocks_, pointer);
+  if (block == blocks_.end()) return nullptr;
+  const auto offset = static_cast<size_t>(static_cast<const std::byte*>(pointer) - block->first);
+  return offset < block->second.bytes ? block->second.alias + offset : nullptr;
+}
+
+std::byte* FakeMemory::FindOrThrow(const void* pointer) const {
+  std::byte* const alias = Find(pointer);
+  if (alias == nullptr) throw Error("a kernel was given memory that is not its device's");
+  return alias;
+}
+
+void* FakeStaging::Allocate(size_t bytes) {
+  void* const pointer = HostMemory().Allocate(bytes);
+  std::memset(pointer, kPoison, bytes);
+  std::lock_guard lock(mutex_);
+  blocks_[static_cast<std::byte*>(pointer)] = bytes;
+  return pointer;
+}
+
+void FakeStaging::Free(void* pointer) {
+  {
+    std::lock_guard lock(mutex_);
+    blocks_.erase(static_cast<std::byte*>(pointer));
+  }
+  HostMemory().Free(pointer);
+}
+
+void FakeStaging::Fill(void* pointer, int byte, size_t bytes) {
+  HostMemory().Fill(pointer, byte, bytes);
+}
+void FakeStaging::CopyFromHost(void* destination, const void* host, size_t bytes) {
+  HostMemory().CopyFromHost(destination, host, bytes);
+}
+void FakeStaging::CopyToHost(void* host, const void* source, size_t bytes) {
+  HostMemory().CopyToHost(host, source, bytes);
+}
+
+void FakeStaging::Require(const void* pointer, size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  const auto block = BlockAt(blocks_, pointer);
+  const auto* const begin = static_cast<const std::byte*>(pointer);
+  if (block == blocks_.end() || begin + bytes > block->first + block->second) {
+    throw Error("a copy was given host memory that is not ", name_);
+  }
+}
+
+// ---- Queues ----
+
+// What a queue shares with its events, which may outlive it.
+class FakeQueue::Core {
+ public:
+  Core(const std::string& device, const FakeDeviceOptions& options)
+      : device_(device), options_(options) {
+    if (options.mode == FakeMode::kThread) thread_ = std::thread([this] { RunThread(); });
+  }
+
+  void Enqueue(Work work) {
+    std::unique_lock lock(mutex_);
+    ThrowIfFailed();
+    if (enqueued_ == options_.fails_at) failure_ = "an illegal address was met";
+    if (!failure_.empty()) return;
+    work_.push_back(std::move(work));
+    ++enqueued_;
+    most_pending_ = std::max(most_pending_, enqueued_ - run_);
+    changed_.notify_all();
+    if (options_.mode == FakeMode::kAtOnce) RunTo(enqueued_, &lock);
+  }
+  uint64_t Record() {
+    std::lock_guard lock(mutex_);
+    ThrowIfFailed();
+    return enqueued_;
+  }
+  bool Done(uint64_t point) {
+    std::lock_guard lock(mutex_);
+    ThrowIfFailed();
+    return run_ >= point;
+  }
+  void WaitFor(uint64_t point, bool counts) {
+    std::unique_lock lock(mutex_);
+    waits_ += counts;
+    RunTo(point, &lock);
+    ThrowIfFailed();
+  }
+  void WaitForAll() { WaitFor(enqueued(), false); }
+  void Advance() {
+    std::unique_lock lock(mutex_);
+    RunTo(std::min(run_ + 1, enqueued_), &lock);
+  }
+  void Fail(const std::string& why) {
+    std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = why;
+    changed_.notify_all();
+  }
+  // Runs the rest and ends the thread.
+  void End() {
+    {
+      std::unique_lock lock(mutex_);
+      const bool failed = !failure_.empty();
+      RunTo(enqueued_, &lock);
+      if (!failed) {
+        EXPECT_EQ(failure_, "") << "in work that was under way at the end";
+      }
+      ended_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  uint64_t enqueued() const { return Read(&Core::enqueued_); }
+  uint64_t run() const { return Read(&Core::run_); }
+  uint64_t most_pending() const { return Read(&Core::most_pending_); }
+  int waits() const { return Read(&Core::waits_); }
+
+ private:
+  template <typename T>
+  T Read(T Core::*member) const {
+    std::lock_guard lock(mutex_);
+    return this->*member;
+  }
+
+  void ThrowIfFailed() const {
+    if (!failure_.empty()) throw Error(device_, ": ", failure_);
+  }
+
+  // Returns when `point` has been reached or the device has failed.
+  void RunTo(uint64_t point, std::unique_lock<std::mutex>* lock) {
+    while (run_ < point && failure_.empty()) {
+      if (options_.mode == FakeMode::kThread) {
+        changed_.wait(*lock);
+      } else {
+        RunOne(lock);
+      }
+    }
+  }
+
+  void RunOne(std::unique_lock<std::mutex>* lock) {
+    const Work work = std::move(work_.front());
+    work_.pop_front();
+    lock->unlock();
+    std::string why;
+    try {
+      work();
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    lock->lock();
+    if (failure_.empty()) failure_ = why;
+    ++run_;
+    changed_.notify_all();
+  }
+
+  void RunThread() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      while (!ended_ && (work_.empty() || !failure_.empty())) changed_.wait(lock);
+      if (ended_) return;
+      RunOne(&lock);
+    }
+  }
+
+  const std::string device_;
+  const FakeDeviceOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> work_;
+  std::string failure_;
+  uint64_t enqueued_ = 0, run_ = 0, most_pending_ = 0;
+  int waits_ = 0;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+class FakeQueue::Point : public Event::State {
+ public:
+  Point(std::shared_ptr<Core> core, uint64_t at) : core_(std::move(core)), at_(at) {}
+  bool Done() override { return core_->Done(at_); }
+  void Synchronize() override { core_->WaitFor(at_, true); }
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const uint64_t at_;
+};
+
+FakeQueue::FakeQueue(FakeDevice& device)
+    : Queue(device),
+      fake_(device),
+      core_(std::make_shared<Core>(device.name(), device.options())) {}
+
+FakeQueue::~FakeQueue() { core_->End(); }
+
+FakeQueue& FakeQueue::Of(Queue& queue) {
+  if (queue.device().type() != kFakeDevice) throw Error(queue.device().name(), " is no fake");
+  return static_cast<FakeQueue&>(queue);
+}
+
+void FakeQueue::Enqueue(Work work) { core_->Enqueue(std::move(work)); }
+
+void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
+  Enqueue([=, this] { std::memcpy(fake_.Alias(destination), fake_.Alias(source), bytes); });
+}
+
+void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) {
+  fake_.staging().Require(host, bytes);
+  Enqueue([=, this] {
+    fake_.staging().Require(host, bytes);
+    std::memcpy(fake_.Alias(destination), host, bytes);
+  });
+}
+
+void FakeQueue::CopyToHost(void* host, const void* source, size_t bytes) {
+  fake_.staging().Require(host, bytes);
+  Enqueue([=, this] {
+    fake_.staging().Require(host, bytes);
+    std::memcpy(host, fake_.Alias(source), bytes);
+  });
+}
+
+void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
+  Enqueue([=, this] { std::memset(fake_.Alias(destination), byte, bytes); });
+}
+
+Event FakeQueue::Record() { return Event(std::make_shared<Point>(core_, core_->Record())); }
+
+void FakeQueue::Wait(const Event& event) {
+  if (dynamic_cast<Point*>(event.state()) == nullptr) return event.Synchronize();
+  Enqueue([event] { event.Synchronize(); });
+}
+
+void FakeQueue::Synchronize() { core_->WaitForAll(); }
+void FakeQueue::Advance() { core_->Advance(); }
+void FakeQueue::Fail(const std::string& why) { core_->Fail(why); }
+uint64_t FakeQueue::enqueued() const { return core_->enqueued(); }
+uint64_t FakeQueue::run() const { return core_->run(); }
+uint64_t FakeQueue::most_pending() const { return core_->most_pending(); }
+int FakeQueue::waits() const { return core_->waits(); }
+
+std::unique_ptr<Queue> FakeDevice::MakeQueue(QueuePriority priority) {
+  auto queue = std::make_unique<FakeQueue>(*this);
+  queues_.push_back(queue.get());
+  priorities_.push_back(priority);
+  return queue;
+}
+
+std::unique_ptr<MemoryMapping> FakeDevice::Map(std::span<const std::byte> memory) {
+  std::byte* const address = map ? map(memory) : const_cast<std::byte*>(memory.data());
+  return address ? std::make_unique<MemoryMapping>(address) : nullptr;
+}
+
+}  // namespace millrace::test
