@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/counter.h"
+
 namespace millrace {
 
 // kNone: accepted. DropReasonHelp describes the others.
@@ -56,6 +58,30 @@ class DropCounts {
  private:
   std::array<uint64_t, kDropReasons> counts_{};
   uint64_t total_ = 0;
+};
+
+// The same with a single writer thread. Any thread may read it at any time.
+class DropCounters {
+ public:
+  void Add(DropReason reason, uint64_t frames = 1) {
+    counts_[static_cast<size_t>(reason)].Add(frames);
+    total_.Add(frames);
+  }
+  uint64_t operator[](DropReason reason) const {
+    return counts_[static_cast<size_t>(reason)].Read();
+  }
+  uint64_t total() const { return total_.Read(); }
+  DropCounts Read() const {
+    DropCounts counts;
+    for (size_t i = 0; i < kDropReasons; ++i) {
+      counts.Add(static_cast<DropReason>(i), counts_[i].Read());
+    }
+    return counts;
+  }
+
+ private:
+  std::array<Counter, kDropReasons> counts_;
+  Counter total_;
 };
 
 }  // namespace millrace

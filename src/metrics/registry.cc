@@ -85,12 +85,6 @@ std::string Encoded(const std::string& metric, const MetricLabels& labels) {
   return encoded;
 }
 
-char* Map(int fd) {
-  const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* const memory = mmap(nullptr, layout::kFileBytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
-}
-
 // Removes a file of this user that an ended process with the same pid left. Throws Error for any
 // other file.
 void RemoveLeftover(const std::string& path) {
@@ -108,26 +102,30 @@ void RemoveLeftover(const std::string& path) {
 
 }  // namespace
 
-MetricsRegistry::MetricsRegistry() : no_file_("metrics: in private memory"), memory_(Map(-1)) {
-  if (memory_ == nullptr) throw Error("metrics: no memory: ", ErrnoText(errno));
-}
+MetricsRegistry::MetricsRegistry() : no_file_("metrics: in private memory") { MapMemory(); }
 
 MetricsRegistry::MetricsRegistry(const std::string& folder)
     : path_(StrCat(folder, "/", layout::kPrefix, getpid())), file_(CreateNameless(folder)) {
   int error = file_.get() < 0 ? errno : 0;
   if (error == 0 && ftruncate(file_.get(), layout::kFileBytes) != 0) error = errno;
   if (error == 0) error = posix_fallocate(file_.get(), 0, layout::kValuesAt);
-  if (error == 0 && (memory_ = Map(file_.get())) == nullptr) error = errno;
-  if (error != 0) {
-    no_file_ = StrCat(path_, ": cannot be created: ", ErrnoText(error));
-    if ((memory_ = Map(-1)) == nullptr) throw Error("metrics: no memory: ", ErrnoText(errno));
-  }
+  if (error != 0) no_file_ = StrCat(path_, ": cannot be created: ", ErrnoText(error));
+  MapMemory();
   const ProcessIdentity self = ThisProcess();
   auto* const head = new (memory_) layout::Head{};
   std::memcpy(head->magic, layout::kMagic, sizeof(head->magic));
   head->version = layout::kVersion;
   head->pid = self.pid;
   head->start_time = self.start_time;
+}
+
+void MetricsRegistry::MapMemory() {
+  const bool shared = no_file_.empty();
+  const int flags = shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const memory = mmap(nullptr, layout::kFileBytes, PROT_READ | PROT_WRITE, flags,
+                            shared ? file_.get() : -1, 0);
+  if (memory == MAP_FAILED) throw Error("metrics: cannot be mapped: ", ErrnoText(errno));
+  memory_ = static_cast<char*>(memory);
 }
 
 MetricsRegistry::~MetricsRegistry() {
@@ -172,7 +170,11 @@ size_t MetricsRegistry::Add(const MetricInfo& info, MetricType type, const Metri
     new (memory_ + value) Gauge;
   }
   ++metrics_;
-  Announce();
+  if (no_file_.empty()) {
+    auto* const head = At<layout::Head>(0);
+    head->families.store(families_, std::memory_order_release);
+    head->metrics.store(metrics_, std::memory_order_release);
+  }
   return value;
 }
 
@@ -226,14 +228,6 @@ void MetricsRegistry::Reserve() {
       throw Error(no_file_);
     }
   }
-}
-
-// Makes the rows written so far visible to readers of the file. REQUIRES: mutex_ is held.
-void MetricsRegistry::Announce() {
-  if (!no_file_.empty()) return;
-  auto* const head = At<layout::Head>(0);
-  head->families.store(families_, std::memory_order_release);
-  head->metrics.store(metrics_, std::memory_order_release);
 }
 
 size_t MetricsRegistry::room() const {

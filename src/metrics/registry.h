@@ -74,7 +74,7 @@ class MetricsRegistry {
   size_t Add(const MetricInfo& info, MetricType type, const MetricLabels& labels);
   uint32_t FamilyOf(const MetricInfo& info, MetricType type);
   void Reserve();
-  void Announce();
+  void MapMemory();
   template <typename T>
   T* At(size_t offset) const {
     return reinterpret_cast<T*>(memory_ + offset);
@@ -100,25 +100,19 @@ class MetricScope {
   MetricScope(MetricsRegistry* registry, const std::string& scope, MetricLabels labels)
       : registry_(*registry), prefix_("millrace_" + scope + "_"), labels_(std::move(labels)) {}
 
-  Counter* AddCounter(MetricInfo info, const MetricLabels& more = {}) const {
-    return registry_.AddCounter(Full(std::move(info)), With(more));
+  Counter* AddCounter(const MetricInfo& info, const MetricLabels& more = {}) const {
+    MetricLabels labels = labels_;
+    labels.insert(labels.end(), more.begin(), more.end());
+    return registry_.AddCounter(Full(info), labels);
   }
-  Gauge* AddGauge(MetricInfo info) const {
-    return registry_.AddGauge(Full(std::move(info)), labels_);
-  }
-  Gauge* AddFractionalCounter(MetricInfo info) const {
-    return registry_.AddFractionalCounter(Full(std::move(info)), labels_);
+  Gauge* AddGauge(const MetricInfo& info) const { return registry_.AddGauge(Full(info), labels_); }
+  Gauge* AddFractionalCounter(const MetricInfo& info) const {
+    return registry_.AddFractionalCounter(Full(info), labels_);
   }
 
  private:
-  MetricInfo Full(MetricInfo info) const {
-    info.name = prefix_ + info.name;
-    return info;
-  }
-  MetricLabels With(const MetricLabels& more) const {
-    MetricLabels labels = labels_;
-    labels.insert(labels.end(), more.begin(), more.end());
-    return labels;
+  MetricInfo Full(const MetricInfo& info) const {
+    return {prefix_ + info.name, info.help, info.unit};
   }
 
   MetricsRegistry& registry_;

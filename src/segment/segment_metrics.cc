@@ -104,13 +104,6 @@ uint64_t Sum(const std::array<uint64_t, kFrameTypes>& frames) {
   return std::accumulate(frames.begin(), frames.end(), uint64_t{0});
 }
 
-uint64_t SumOf(const DropCounts& drops) { return drops.total(); }
-uint64_t SumOf(const TransportCounters& transport) { return transport.dropped(); }
-uint64_t CountOf(const DropCounts& drops, DropReason reason) { return drops[reason]; }
-uint64_t CountOf(const TransportCounters& transport, DropReason reason) {
-  return transport.dropped(reason);
-}
-
 }  // namespace
 
 SegmentMetrics::SegmentMetrics(MetricsRegistry* registry, const std::string& segment,
@@ -212,9 +205,9 @@ uint64_t SegmentMetrics::dropped(DropComponent component, DropReason reason) con
 template <typename Counts>
 bool SegmentMetrics::PublishDrops(DropComponent component, const Counts& counts) {
   Drops& drops = drops_[static_cast<size_t>(component)];
-  if (SumOf(counts) == drops.published) return false;
-  drops.published = SumOf(counts);
-  for (const auto& [reason, counter] : drops.counters) counter->Set(CountOf(counts, reason));
+  if (counts.total() == drops.published) return false;
+  drops.published = counts.total();
+  for (const auto& [reason, counter] : drops.counters) counter->Set(counts[reason]);
   return true;
 }
 
@@ -235,7 +228,7 @@ void SegmentMetrics::Publish(const FrameFilter& filter) {
 }
 
 void SegmentMetrics::Publish(const TransportCounters& transport) {
-  PublishDrops(DropComponent::kTransport, transport);
+  PublishDrops(DropComponent::kTransport, transport.drops());
   busy_->Set(transport.busy());
 }
 

@@ -2,8 +2,6 @@
 #ifndef MILLRACE_TRANSPORT_COUNTERS_H_
 #define MILLRACE_TRANSPORT_COUNTERS_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "base/counter.h"
@@ -25,9 +23,8 @@ class TransportCounters {
   // Calls of Send that returned kBusy.
   uint64_t busy() const { return busy_.Read(); }
   // Frames refused by Send, accepted but not sent, or received but not delivered.
-  uint64_t dropped(DropReason reason) const { return drops_[static_cast<size_t>(reason)].Read(); }
-  // Sum over all reasons.
-  uint64_t dropped() const { return dropped_.Read(); }
+  const DropCounters& drops() const { return drops_; }
+  uint64_t dropped(DropReason reason) const { return drops_[reason]; }
 
   // Only the thread that calls the endpoint may call these.
   void Sent(uint64_t frames, uint64_t bytes, uint64_t transmissions) {
@@ -40,15 +37,11 @@ class TransportCounters {
     bytes_received_.Add(bytes);
   }
   void Busy() { busy_.Add(); }
-  void Drop(DropReason reason, uint64_t frames = 1) {
-    drops_[static_cast<size_t>(reason)].Add(frames);
-    dropped_.Add(frames);
-  }
+  void Drop(DropReason reason, uint64_t frames = 1) { drops_.Add(reason, frames); }
 
  private:
   Counter frames_sent_, bytes_sent_, transmissions_, frames_received_, bytes_received_, busy_;
-  Counter dropped_;
-  std::array<Counter, kDropReasons> drops_;  // by DropReason
+  DropCounters drops_;
 };
 
 }  // namespace millrace

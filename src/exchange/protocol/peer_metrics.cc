@@ -17,9 +17,7 @@ PeerCounts PeerMetrics::counts(uint16_t node) const {
   stats.resends = peer.resends.Read();
   stats.diffs_merged = peer.diffs_merged.Read();
   stats.sweeps = peer.sweeps.Read();
-  for (size_t i = 0; i < kDropReasons; ++i) {
-    stats.drops.Add(static_cast<DropReason>(i), peer.drops[i].Read());
-  }
+  stats.drops = peer.drops.Read();
   return stats;
 }
 

@@ -9,7 +9,6 @@
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -62,9 +61,7 @@ class PeerMetrics {
     peers_[source].in.frames.Add();
     peers_[source].in.bytes.Add(bytes);
   }
-  void Dropped(uint16_t source, DropReason drop) {
-    peers_[source].drops[static_cast<size_t>(drop)].Add();
-  }
+  void Dropped(uint16_t source, DropReason drop) { peers_[source].drops.Add(drop); }
   void SentDiff(uint16_t master) { peers_[master].diffs_sent.Add(); }
   void Resent(uint16_t master) { peers_[master].resends.Add(); }
   void MergedDiff(uint16_t worker) { peers_[worker].diffs_merged.Add(); }
@@ -101,7 +98,7 @@ class PeerMetrics {
     bool mark = true;
     uint32_t left = 0, owned = 0;
     double share = 0;  // fraction of a sweep per chunk: 1 / owned
-    std::array<Counter, kDropReasons> drops;
+    DropCounters drops;
     DurationCount round_trip;
   };
 
