@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "metrics/counter_file.h"
+#include "metrics/counter_file_reader.h"
 #include "metrics/counter_table.h"
 #include "tools/command.h"
 #include "tools/flags.h"
@@ -43,7 +43,7 @@ int RunTop(const std::vector<std::string>& arguments) {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::duration<double>(FLAGS_interval));
     std::vector<std::string> skipped;
-    std::vector<CounterFileReading> now = ReadCounterFiles("/dev/shm", &skipped);
+    std::vector<CounterFileReading> now = ReadCounterFiles(MetricsRegistry::kFolder, &skipped);
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
     if (screen) std::printf("\033[H\033[2J");

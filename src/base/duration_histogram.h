@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/count.h"
+#include "base/counter.h"
 
 namespace millrace {
 
@@ -80,7 +80,7 @@ class DurationCount {
   }
 
  private:
-  std::array<Count, DurationHistogram::kBuckets> counts_;
+  std::array<Counter, DurationHistogram::kBuckets> counts_;
 };
 
 }  // namespace millrace

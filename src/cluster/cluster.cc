@@ -23,8 +23,10 @@ bool All(const std::vector<ClusterSegment>& segments, Predicate predicate) {
 }  // namespace
 
 Cluster::Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-                 const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip)
-    : segments_(std::move(segments)),
+                 const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip,
+                 std::shared_ptr<MetricsRegistry> registry)
+    : registry_(std::move(registry)),
+      segments_(std::move(segments)),
       start_(start),
       iterations_(*iterations),
       clock_(*clock),

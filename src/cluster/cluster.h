@@ -51,9 +51,11 @@ class Cluster {
  public:
   // `start`: iteration of this node's own weights; it is used only if the run bootstraps with them.
   // `gossip`: the store with which the counting segments were created; null for a cluster without
-  // gossip. All pointers outlive the cluster.
+  // gossip. `registry`: has the metrics of the segments; null if they have registries of their own.
+  // All plain pointers outlive the cluster.
   Cluster(std::vector<ClusterSegment> segments, int64_t start, IterationClock* iterations,
-          const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip = nullptr);
+          const Clock* clock, ErrorSink* sink, std::shared_ptr<GossipStore> gossip = nullptr,
+          std::shared_ptr<MetricsRegistry> registry = nullptr);
   // Stops all segments at once. Call Leave() first for a graceful leave.
   ~Cluster();
 
@@ -116,6 +118,7 @@ class Cluster {
   NodeId node() const;
 
   const std::vector<ClusterSegment>& segments() const { return segments_; }
+  const std::shared_ptr<MetricsRegistry>& registry() const { return registry_; }
   // Processor time that the thread of segments()[i] has used, in ns.
   int64_t segment_cpu_ns(size_t i) const { return threads_[i]->cpu_ns(); }
 
@@ -128,6 +131,7 @@ class Cluster {
   void PassOnMerges();
   static bool ReadMerged(ClusterSegment* segment, float* to, const std::function<bool()>& stop);
 
+  const std::shared_ptr<MetricsRegistry> registry_;  // outlives the segments
   std::vector<ClusterSegment> segments_;
   const int64_t start_;
   IterationClock& iterations_;

@@ -55,8 +55,10 @@ bool SharesWeights(const NodePlan& node, const SegmentPlan& segment) {
 std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan& node,
                                         const SegmentPlan& plan, NodeId top, uint32_t incarnation,
                                         const ClusterReplica& replica,
-                                        const std::shared_ptr<GossipStore>& gossip) {
+                                        const std::shared_ptr<GossipStore>& gossip,
+                                        MetricsRegistry* registry) {
   NetSegmentConfig config;
+  config.registry = registry;
   config.name = plan.name;
   config.exchange = plan.exchange;
   config.exchange.incarnation = incarnation;
@@ -104,20 +106,22 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
                                       const ClusterReplica& replica) {
   const uint32_t incarnation = NewIncarnation();
   const auto gossip = std::make_shared<GossipStore>(topology.nodes.size(), plan.node, incarnation);
+  const auto registry = std::make_shared<MetricsRegistry>(MetricsRegistry::kFolder);
   std::vector<ClusterSegment> segments;
   const auto count = static_cast<double>(plan.segments.size());
   for (const SegmentPlan& segment : plan.segments) {
     const NodeId top = GatewayOf(topology, segment.segment);
-    segments.push_back({MakeSegment(topology, plan, segment, top, incarnation, replica, gossip),
-                        {.busy_poll = segment.busy_poll,
-                         .pace = {.share = segment.solver_share / count},
-                         .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
-                        segment.begin == 0,
-                        plan.node != 0 && top == plan.node,
-                        RangeOf(topology.segments[segment.segment], replica.size).begin});
+    segments.push_back(
+        {MakeSegment(topology, plan, segment, top, incarnation, replica, gossip, registry.get()),
+         {.busy_poll = segment.busy_poll,
+          .pace = {.share = segment.solver_share / count},
+          .solvers = segment.solver_share < 1 ? replica.solvers : nullptr},
+         segment.begin == 0,
+         plan.node != 0 && top == plan.node,
+         RangeOf(topology.segments[segment.segment], replica.size).begin});
   }
   return std::make_unique<Cluster>(std::move(segments), replica.start, replica.iterations,
-                                   replica.clock, replica.sink, gossip);
+                                   replica.clock, replica.sink, gossip, registry);
 }
 
 }  // namespace millrace

@@ -20,8 +20,8 @@ EndReading ReadEnd(const NetSegment& segment) {
     end.moved += stats.sent[type] + stats.received[type];
   }
   end.sweeps = metrics.sweeps();
-  for (const auto& [reason, frames] : DropsOf(metrics, segment.transport().counters())) {
-    end.drops[reason] += frames;  // two counters may have the same name
+  for (const auto& [reason, frames] : DropsOf(metrics)) {
+    end.drops[reason] = frames;
   }
   for (const NodeId peer : metrics.peers()) end.peers[peer] = metrics.peer(peer);
   return end;

@@ -21,7 +21,7 @@ struct EndReading {
   uint64_t moved = 0;  // frames sent and received, without membership frames
   double sweeps = 0;
   int64_t thread_cpu_ns = 0;
-  std::map<std::string, uint64_t> drops;  // frames by reason: exchange, filter and transport
+  std::map<std::string, uint64_t> drops;  // frames by reason, as DropsOf names them
   std::map<NodeId, PeerStats> peers;
 };
 

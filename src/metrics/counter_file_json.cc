@@ -48,19 +48,19 @@ std::string Number(double value) {
   return digits;
 }
 
-// The groups in the order of their first entries, each with all of its entries. Of entries with the
+// The groups in the order of their first metrics, each with all of its metrics. Of metrics with the
 // same name only the first is kept, since names in a JSON object must differ.
 std::string GroupsJson(const CounterFileReading& reading) {
   std::vector<std::string> groups;
   std::unordered_map<std::string, size_t> places;    // index in `groups`, by name
   std::set<std::pair<size_t, std::string>> numbers;  // index in `groups`, and name
-  for (size_t i = 0; i < reading.entries.size(); ++i) {
-    const std::string group = Quoted(reading.entries[i].group);
+  for (const auto& metric : reading.metrics) {
+    const std::string group = Quoted(metric.group);
     const auto [place, is_new] = places.try_emplace(group, groups.size());
     if (is_new) groups.push_back(group + ":{");
-    const std::string name = Quoted(reading.entries[i].name);
+    const std::string name = Quoted(reading.NumberOf(metric) + metric.detail);
     if (!numbers.emplace(place->second, name).second) continue;
-    groups[place->second] += StrCat(is_new ? "" : ",", name, ":", Number(reading.values[i]));
+    groups[place->second] += StrCat(is_new ? "" : ",", name, ":", Number(metric.value));
   }
   std::string json;
   for (const std::string& group : groups) json += StrCat(json.empty() ? "" : ",", group, "}");

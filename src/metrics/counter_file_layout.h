@@ -1,5 +1,5 @@
 // The format of a counter file, as described in docs/operations.md, and its name. Shared by the
-// writer (counter_file.cc) and the reader (counter_file_reader.cc).
+// writer (registry.cc) and the reader (counter_file_reader.cc).
 #ifndef MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_
 #define MILLRACE_METRICS_COUNTER_FILE_LAYOUT_H_
 
@@ -9,31 +9,48 @@
 
 namespace millrace::counter_file_layout {
 
-constexpr char kMagic[8] = {'M', 'I', 'L', 'L', 'B', 'R', 'D', '1'};
+constexpr char kMagic[8] = {'M', 'I', 'L', 'L', 'C', 'N', 'T', '1'};
+constexpr uint32_t kVersion = 1;
 // Followed by the pid in decimal digits.
-constexpr char kPrefix[] = "millrace_board.";
-constexpr uint32_t kMostEntries = 65536;
+constexpr char kPrefix[] = "millrace_counters.";
 
+// Text ends with a zero byte, and zeros fill the rest of its field.
 struct Head {
   char magic[8];
-  uint32_t entries;
+  uint32_t version;
   int32_t pid;
   uint64_t start_time;
-  char reserved[8];
+  // Complete rows; they grow while the file is live. A row is complete before it is counted.
+  std::atomic<uint32_t> families, metrics;
   char title[96];
+  char reserved[128];
 };
-struct Row {
-  char group[48];
-  char name[32];
-  uint32_t kind;
+// What the metrics of one name have in common.
+struct FamilyRow {
+  char name[64];
+  char unit[16];
+  uint32_t type;
   char reserved[4];
-  std::atomic<uint64_t> value;  // the bits of a double
-  char reserved_too[32];
+  char help[168];
 };
-static_assert(sizeof(Head) == 128 && sizeof(Row) == 128);
+struct MetricRow {
+  uint32_t family;  // index of its row
+  char reserved[4];
+  char labels[248];  // key, zero, value, zero; then the next label; an empty key ends them
+};
+static_assert(sizeof(Head) == 256 && sizeof(FamilyRow) == 256 && sizeof(MetricRow) == 256);
 
-constexpr size_t FileBytes(uint32_t entries) { return sizeof(Head) + entries * sizeof(Row); }
-constexpr size_t kMostBytes = FileBytes(kMostEntries);
+// The file has room for these numbers of rows. Pages without rows take no memory.
+constexpr uint32_t kMostFamilies = 255;
+constexpr uint32_t kMostMetrics = 32768;
+
+// Offsets in the file. The values, 8 bytes each and in the order of the metrics' rows, lie apart
+// from the text, so that the thread that writes them touches few cache lines.
+constexpr size_t kFamiliesAt = sizeof(Head);
+constexpr size_t kValuesAt = kFamiliesAt + kMostFamilies * sizeof(FamilyRow);
+constexpr size_t kMetricsAt = kValuesAt + kMostMetrics * sizeof(uint64_t);
+constexpr size_t kFileBytes = kMetricsAt + kMostMetrics * sizeof(MetricRow);
+static_assert(kValuesAt == 65536 && kMetricsAt == 327680 && kFileBytes == 8716288);
 
 }  // namespace millrace::counter_file_layout
 

@@ -1,27 +1,26 @@
-// Reads counter files in a folder where all users may create files. The reader does not trust the
-// contents of a file, never waits for a file, and maps none, since its owner may truncate it.
+// The reader does not trust the contents of a file, never waits for a file, and maps none, since
+// its owner may truncate it.
+#include "metrics/counter_file_reader.h"
+
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "base/private_file.h"
 #include "base/process_identity.h"
-#include "metrics/counter_file.h"
 #include "metrics/counter_file_layout.h"
 
 namespace millrace {
 namespace {
 
-using counter_file_layout::Head;
-using counter_file_layout::Row;
+namespace layout = counter_file_layout;
+using layout::Head;
 
 // For all files together. A user may have a large sparse file for each of their processes.
 constexpr uint64_t kMostBytesOfAll = uint64_t{64} << 20;
@@ -36,7 +35,7 @@ struct Candidate {
 
 // The pid in the name of a counter file; nullopt for any other name.
 std::optional<int32_t> PidOf(const std::string& name) {
-  constexpr std::string_view kPrefix = counter_file_layout::kPrefix;
+  constexpr std::string_view kPrefix = layout::kPrefix;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const char* const begin = name.data() + kPrefix.size();
   const char* const end = name.data() + name.size();
@@ -69,20 +68,17 @@ void CheckFile(const struct stat& status, const std::string& path) {
     throw Error(path, ": belongs to user ", status.st_uid, ", and this process runs as user ",
                 geteuid());
   }
-  const auto bytes = static_cast<uint64_t>(status.st_size);
-  if (S_ISREG(status.st_mode) &&
-      (bytes < sizeof(Head) || bytes > counter_file_layout::kMostBytes)) {
-    throw Error(path, ": has ", bytes, " bytes, expected ", sizeof(Head), " to ",
-                counter_file_layout::kMostBytes);
+  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) != layout::kFileBytes) {
+    throw Error(path, ": has ", status.st_size, " bytes, expected ", layout::kFileBytes);
   }
 }
 
-// Reads from the beginning of the file. Throws Error if it has fewer bytes by now.
-void ReadBytes(int fd, void* to, size_t bytes, const std::string& path) {
+// Reads `bytes` bytes at offset `at`. Throws Error if the file has fewer by now.
+void ReadBytes(int fd, void* to, size_t bytes, size_t at, const std::string& path) {
   size_t done = 0;
   while (done < bytes) {
     const ssize_t got =
-        pread(fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(done));
+        pread(fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(at + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(path, ": cannot be read: ", ErrnoText(errno));
     if (got == 0) throw Error(path, ": was cut short while it was read");
@@ -90,43 +86,27 @@ void ReadBytes(int fd, void* to, size_t bytes, const std::string& path) {
   }
 }
 
-void CheckHead(const Head& head, const struct stat& status, int32_t pid, const std::string& path) {
-  if (std::memcmp(head.magic, counter_file_layout::kMagic, sizeof(head.magic)) != 0) {
+template <typename Row>
+std::vector<Row> ReadRows(int fd, size_t count, size_t at, const std::string& path) {
+  std::vector<Row> rows(count);
+  ReadBytes(fd, rows.data(), count * sizeof(Row), at, path);
+  return rows;
+}
+
+void CheckHead(const Head& head, int32_t pid, const std::string& path) {
+  if (std::memcmp(head.magic, layout::kMagic, sizeof(head.magic)) != 0) {
     throw Error(path, ": begins with other letters than ",
-                std::string_view(counter_file_layout::kMagic, sizeof(counter_file_layout::kMagic)));
+                std::string_view(layout::kMagic, sizeof(layout::kMagic)));
   }
-  if (head.entries > counter_file_layout::kMostEntries) {
-    throw Error(path, ": its header announces ", head.entries, " numbers, expected at most ",
-                counter_file_layout::kMostEntries);
+  if (head.version != layout::kVersion) {
+    throw Error(path, ": has format ", head.version, ", expected ", layout::kVersion);
   }
-  const size_t bytes = counter_file_layout::FileBytes(head.entries);
-  if (static_cast<uint64_t>(status.st_size) != bytes) {
-    throw Error(path, ": has ", status.st_size, " bytes, and its header announces ", head.entries,
-                " numbers: expected ", bytes);
+  if (head.families > layout::kMostFamilies || head.metrics > layout::kMostMetrics) {
+    throw Error(path, ": its header announces ", head.metrics, " metrics of ", head.families,
+                " names, expected at most ", layout::kMostMetrics, " and ", layout::kMostFamilies);
   }
   if (head.pid != pid) {
     throw Error(path, ": is of process ", head.pid, ", expected process ", pid);
-  }
-}
-
-template <size_t kBytes>
-std::string TextAt(const char* bytes) {
-  return std::string(bytes, strnlen(bytes, kBytes));
-}
-
-// The writer may write at the same time.
-void ReadRows(const char* rows, uint32_t entries, CounterFileReading* reading) {
-  for (uint32_t i = 0; i < entries; ++i) {
-    const char* const row = rows + i * sizeof(Row);
-    uint32_t kind;
-    uint64_t value;
-    std::memcpy(&kind, row + offsetof(Row, kind), sizeof(kind));
-    std::memcpy(&value, row + offsetof(Row, value), sizeof(value));
-    reading->entries.push_back(
-        {TextAt<sizeof(Row::group)>(row + offsetof(Row, group)),
-         TextAt<sizeof(Row::name)>(row + offsetof(Row, name)),
-         kind == 1 ? CounterEntry::Kind::kGauge : CounterEntry::Kind::kCount});
-    reading->values.push_back(std::bit_cast<double>(value));
   }
 }
 
@@ -148,45 +128,31 @@ std::optional<CounterFileReading> ReadCounterFile(const std::string& path, int32
   CheckFile(found->status, path);
   const FileDescriptor file = OpenFound(*found, path);
   Head head;
-  ReadBytes(file.get(), &head, sizeof(head), path);
-  CheckHead(head, found->status, pid, path);
+  ReadBytes(file.get(), &head, sizeof(head), 0, path);
+  CheckHead(head, pid, path);
   if (!IsAlive({head.pid, head.start_time})) {
     RemoveEnded(*found, path);
     return std::nullopt;
   }
-  const size_t bytes = counter_file_layout::FileBytes(head.entries);
+  const uint32_t families = head.families, metrics = head.metrics;
+  const uint64_t bytes = sizeof(head) + families * sizeof(layout::FamilyRow) +
+                         metrics * (sizeof(layout::MetricRow) + sizeof(uint64_t));
   if (bytes > *room) {
-    throw Error(path, ": has ", bytes, " bytes, and there is room for ", *room, " more");
+    throw Error(path, ": has ", bytes, " bytes of metrics, and there is room for ", *room, " more");
   }
   *room -= bytes;
-  std::string content(bytes, 0);
-  ReadBytes(file.get(), content.data(), bytes, path);
   CounterFileReading reading;
+  static_cast<MetricsReading&>(reading) =
+      DecodeMetrics(ReadRows<layout::FamilyRow>(file.get(), families, layout::kFamiliesAt, path),
+                    ReadRows<layout::MetricRow>(file.get(), metrics, layout::kMetricsAt, path),
+                    ReadRows<uint64_t>(file.get(), metrics, layout::kValuesAt, path));
   reading.pid = pid;
   reading.user = found->status.st_uid;
-  reading.title = TextAt<sizeof(Head::title)>(head.title);
-  ReadRows(content.data() + sizeof(Head), head.entries, &reading);
+  reading.title.assign(head.title, strnlen(head.title, sizeof(head.title)));
   return reading;
 }
 
 }  // namespace
-
-double CounterFileReading::Value(const std::string& group, const std::string& name,
-                                 double fallback) const {
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].group == group && entries[i].name == name) return values[i];
-  }
-  return fallback;
-}
-
-std::vector<std::string> CounterFileReading::Groups() const {
-  std::vector<std::string> groups;
-  std::unordered_set<std::string_view> known;
-  for (const CounterEntry& entry : entries) {
-    if (known.insert(entry.group).second) groups.push_back(entry.group);
-  }
-  return groups;
-}
 
 std::vector<CounterFileReading> ReadCounterFiles(const std::string& folder,
                                                  std::vector<std::string>* skipped) {

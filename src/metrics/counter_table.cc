@@ -23,13 +23,13 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
   return line;
 }
 
-// The numbers of a reading, which outlives this object. Indexed, because files of other users may
-// have as many groups as numbers.
+// The numbers of a reading, which outlives this object, each the sum of its details. Indexed,
+// because files of other users may have as many groups as metrics.
 class Numbers {
  public:
   explicit Numbers(const CounterFileReading& reading) {
-    for (size_t i = 0; i < reading.entries.size(); ++i) {
-      values_.try_emplace({reading.entries[i].group, reading.entries[i].name}, reading.values[i]);
+    for (const auto& metric : reading.metrics) {
+      values_[{metric.group, reading.NumberOf(metric)}] += metric.value;
     }
   }
   double Value(std::string_view group, std::string_view name) const {
@@ -46,6 +46,9 @@ class Rates {
   Rates(const CounterFileReading& before, const CounterFileReading& now, double seconds)
       : before_(before), now_(now), seconds_(seconds) {}
   double Value(const std::string& group, const char* name) const { return now_.Value(group, name); }
+  double Milliseconds(const std::string& group, const char* name) const {
+    return 1e3 * now_.Value(group, StrCat(name, "_seconds"));
+  }
   double PerSecond(const std::string& group, const char* name) const {
     return (now_.Value(group, name) - before_.Value(group, name)) / seconds_;
   }
@@ -77,13 +80,10 @@ std::string TrafficRow(const Rates& rates, const std::string& group) {
   std::string row =
       Format("  %-18s %-13s %8.2f %8.2f %9.0f %9.0f %9.0f %8.0f %8.0f", RowName(group).c_str(),
              peer ? "" : SegmentState(rates, group).c_str(),
-             rates.PerSecond(group, peer ? "bytes_out" : "wire_bytes_out") / 1e6,
-             rates.PerSecond(group, "bytes_in") / 1e6, rates.PerSecond(group, "frames_out"),
+             rates.PerSecond(group, peer ? "sent_bytes" : "wire_sent_bytes") / 1e6,
+             rates.PerSecond(group, "received_bytes") / 1e6, rates.PerSecond(group, "frames_sent"),
              rates.PerSecond(group, "positions_taken"), rates.PerSecond(group, "diffs_merged"),
-             rates.PerSecond(group, "resends"),
-             rates.PerSecond(group, "dropped_exchange") + rates.PerSecond(group, "dropped_filter") +
-                 rates.PerSecond(group, "dropped_handshake") +
-                 rates.PerSecond(group, "dropped_transport"));
+             rates.PerSecond(group, "resends"), rates.PerSecond(group, "frames_dropped"));
   if (!peer) {
     row += Format(" %8.0f %5.0f%%", rates.PerSecond(group, "busy"),
                   passes > 0 ? 100 * idle / passes : 0.0);
@@ -113,13 +113,13 @@ std::string DivergenceTable(const Rates& rates, const std::vector<std::string>& 
       Format("  %-18s %8s %8s %9s %8s %7s %9s %9s %8s %8s\n", "replica", "sweeps/s", "age ms",
              "most ms", "age iter", "damped", "dist rms", "dist max", "trip ms", "99% ms");
   for (const std::string& group : groups) {
-    table +=
-        Format("  %-18s %8.2f %8.2f %9.2f %8.1f %7s %9.3g %9.3g %8.2f %8.2f\n",
-               RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
-               rates.Value(group, "age_p50_ms"), rates.Value(group, "age_max_ms"),
-               rates.Value(group, "age_iterations"), DampedShare(rates, group).c_str(),
-               rates.Value(group, "distance_rms"), rates.Value(group, "distance_max"),
-               rates.Value(group, "round_trip_p50_ms"), rates.Value(group, "round_trip_p99_ms"));
+    table += Format("  %-18s %8.2f %8.2f %9.2f %8.1f %7s %9.3g %9.3g %8.2f %8.2f\n",
+                    RowName(group).c_str(), rates.PerSecond(group, "sweeps"),
+                    rates.Milliseconds(group, "age_p50"), rates.Milliseconds(group, "age_max"),
+                    rates.Value(group, "age_iterations"), DampedShare(rates, group).c_str(),
+                    rates.Value(group, "distance_rms"), rates.Value(group, "distance_max"),
+                    rates.Milliseconds(group, "round_trip_p50"),
+                    rates.Milliseconds(group, "round_trip_p99"));
   }
   return table;
 }

@@ -25,6 +25,8 @@ constexpr int64_t kTryAgainNs = 1'000'000;
 // How long unsent gossip frames are retried. New frames replace them after that, because the store
 // may have newer messages.
 constexpr int64_t kKeepNewsNs = 20'000'000;
+// Interval at which the metrics of single peers are published.
+constexpr int64_t kPublishPeersNs = 50'000'000;
 
 // Leader among the synced members; kNoNode if there are none.
 uint16_t LeaderOf(const View& view, NodeId preferred) {
@@ -86,7 +88,7 @@ NetSegment::Next NetSegment::Work(int64_t now_ns) {
 }
 
 void NetSegment::SetPace(double duty, double taken) {
-  metrics_->SetPace(duty, taken);
+  metrics_->PublishPace(duty, taken);
   slowed_ = duty < 1;
   has_pace_ = true;
 }
@@ -117,6 +119,7 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   Reclaim();
   SendHandshakes(now_ns);
   metrics_->Publish(*filter_);
+  metrics_->Publish(transport_->counters());
   const Handshake& handshake = filter_->handshake();
   return {.at_once = received > 0,
           .deadline_ns = std::min(handshake.NextEvent(), handshake.wait_ends() + 1)};
@@ -358,6 +361,11 @@ void NetSegment::Reclaim() {
 void NetSegment::Publish(int64_t now_ns) {
   metrics_->Publish(exchange_->stats());
   metrics_->Publish(*filter_);
+  metrics_->Publish(transport_->counters());
+  if (now_ns >= publish_peers_ns_) {
+    publish_peers_ns_ = now_ns + kPublishPeersNs;
+    metrics_->PublishPeers();
+  }
   for (const std::string& line : link_log_->Update(exchange_->links(), now_ns)) {
     LOG(WARNING) << line;
   }
@@ -365,7 +373,7 @@ void NetSegment::Publish(int64_t now_ns) {
   WatchStaleness(now_ns);
   const View& view = exchange_->view();
   if (gossip_) {
-    metrics_->Publish(gossip_->stats().drops);
+    metrics_->PublishGossip(gossip_->stats().drops);
     const uint64_t seen = gossip_->seen();
     const bool all = seen != state_.gossip_seen_ &&
                      std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) {
@@ -382,6 +390,7 @@ void NetSegment::Publish(int64_t now_ns) {
   state_.bootstrapped_ = exchange_->bootstrapped();
   state_.leads_ = in_sync && LeaderOf(view, config_.leader) == config_.exchange.node;
   state_.in_sync_ = in_sync;
+  metrics_->PublishMembership(state_.members_, in_sync, state_.leads_);
   // Failed or busy members may delay the view without this node, but it has sent everything.
   state_.delivered_ = exchange_->delivered() || (leaving_ && exchange_->quiescent());
   state_.left_ = exchange_->left();

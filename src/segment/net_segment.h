@@ -50,6 +50,9 @@ struct NetSegmentConfig {
   // Gossip store of this node, shared by its segments. Null: the segment carries no gossip
   // messages.
   std::shared_ptr<GossipStore> gossip;
+  // Holds the segment's metrics, with the label segment="name", and outlives the segment. Null: the
+  // segment has a registry of its own.
+  MetricsRegistry* registry = nullptr;
 };
 
 // Maximum floats of a chunk in frames of `max_frame_bytes`. 0 if a chunk of one float or a
@@ -153,6 +156,7 @@ class NetSegment {
   SegmentState& state() { return state_; }
   const SegmentState& state() const { return state_; }
   const SegmentMetrics& metrics() const { return *metrics_; }
+  const DivergenceSampler& sampler() const { return *sampler_; }
   // Pass serves its requests. Wake the transport after MergedReader::Begin.
   MergedReader& merged() { return *merged_; }
   // The node's name in the topology; "" if there is no such node.
@@ -230,7 +234,9 @@ class NetSegment {
   std::unique_ptr<DivergenceSampler> sampler_;
   std::unique_ptr<MergedReader> merged_;
   StalenessWatch staleness_;
+  std::unique_ptr<MetricsRegistry> own_registry_;  // null: the registry of the configuration
   std::unique_ptr<SegmentMetrics> metrics_;
+  int64_t publish_peers_ns_ = INT64_MIN;  // next SegmentMetrics::PublishPeers
 };
 
 }  // namespace millrace

@@ -106,7 +106,10 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   const std::vector<NodeId> peers = PeersOf(transport_->info(), config.exchange.max_nodes);
   sampler_ = std::make_unique<DivergenceSampler>(exchange_.get(), executor_.get(), peers);
   merged_ = std::make_unique<MergedReader>(exchange_.get(), executor_.get());
-  metrics_ = std::make_unique<SegmentMetrics>(&exchange_->metrics(), peers);
+  if (config.registry == nullptr) own_registry_ = std::make_unique<MetricsRegistry>();
+  metrics_ = std::make_unique<SegmentMetrics>(
+      config.registry != nullptr ? config.registry : own_registry_.get(), config.name,
+      &exchange_->metrics(), peers, config.filter.handshake.names);
 }
 
 NetSegment::~NetSegment() {

@@ -131,8 +131,7 @@ bool ClusterSession::Leave(bool stopped) {
   leave_.Begin(&ending_, stopped);
   WaitFor([this] { return leave_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
-    LOG(INFO) << "Segment " << segment.net->name() << ": "
-              << SummaryOf(segment.net->metrics(), segment.net->transport().counters());
+    LOG(INFO) << "Segment " << segment.net->name() << ": " << SummaryOf(segment.net->metrics());
   }
   return leave_.last();
 }

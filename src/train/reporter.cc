@@ -3,18 +3,25 @@
 #include <glog/logging.h>
 
 #include <ctime>
+#include <string_view>
 
 #include "base/error.h"
-#include "train/segment_numbers.h"
 
 namespace millrace {
 namespace {
 
-void AddSegments(const Cluster& cluster, MetricsRow* row) {
-  for (const ClusterSegment& segment : cluster.segments()) {
-    for (const Metric& each : MetricsOf(*segment.net)) {
-      (*row->mutable_segments())[StrCat(segment.net->name(), ".", each.name)] = each.value;
-    }
+// Adds "SEGMENT.NUMBER" for each number of a segment, and "SEGMENT.NUMBER.DETAIL" for details that
+// are not 0.
+void AddSegments(const MetricsRegistry& registry, MetricsRow* row) {
+  constexpr std::string_view kGroup = "segment ";
+  const MetricsReading reading = registry.Read();
+  for (const MetricsReading::Metric& metric : reading.metrics) {
+    if (!metric.group.starts_with(kGroup)) continue;
+    const std::string name =
+        StrCat(metric.group.substr(kGroup.size()), ".", reading.NumberOf(metric));
+    (*row->mutable_segments())[name] += metric.value;
+    if (metric.detail.empty() || metric.value == 0) continue;
+    (*row->mutable_segments())[name + metric.detail] = metric.value;
   }
 }
 
@@ -93,7 +100,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
   row.mutable_train()->set_learning_rate(rate);
   row.mutable_train()->set_images_per_second(per_second *
                                              static_cast<double>(images_per_iteration_));
-  if (cluster_ != nullptr) AddSegments(*cluster_, &row);
+  if (registry_) AddSegments(*registry_, &row);
   metrics_->Write(row);
 }
 

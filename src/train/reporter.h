@@ -4,12 +4,14 @@
 #define MILLRACE_TRAIN_REPORTER_H_
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
-#include "cluster/cluster.h"
 #include "metrics/metrics_writer.h"
+#include "metrics/registry.h"
 #include "nn/net.h"
 #include "solver/lr_policy.h"
 #include "solver/moving_average.h"
@@ -27,9 +29,8 @@ class Reporter {
   Reporter(const SolverConfig& config, const TrainOptions& options, const Clock& clock,
            MetricsWriter* metrics);
 
-  // Adds the metrics of the cluster's segments to the rows. Call before Start. `cluster` outlives
-  // the threads that report.
-  void Watch(const Cluster* cluster) { cluster_ = cluster; }
+  // Adds the metrics of the segments in `registry` to the rows. Call before Start.
+  void Watch(std::shared_ptr<const MetricsRegistry> registry) { registry_ = std::move(registry); }
   // Training starts at global iteration `start`, with `images` per iteration.
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
@@ -53,7 +54,7 @@ class Reporter {
   const Clock& clock_;
   MetricsWriter* const metrics_;
   const LrPolicy policy_;
-  const Cluster* cluster_ = nullptr;
+  std::shared_ptr<const MetricsRegistry> registry_;
   double start_seconds_ = 0;
   int64_t images_per_iteration_ = 0;
 

@@ -137,9 +137,11 @@ class TrainRun {
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
-    reporter_->Watch(cluster());
+    const auto registry = session_ ? cluster()->registry()
+                                   : std::make_shared<MetricsRegistry>(MetricsRegistry::kFolder);
+    reporter_->Watch(registry);
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
-    counter_file_ = std::make_unique<RunCounters>(Title(), &weights_->clock(), images, cluster());
+    counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
 
     std::vector<std::unique_ptr<SolverWorker>> workers;
     for (int i = 0; i < *options_.solvers; ++i) {
@@ -368,7 +370,7 @@ class TrainRun {
     const double begin = clock_.NowSeconds();
     while (running > 0) {
       if (start_check_ && !stop_) CheckStart(clock_.NowSeconds() - begin);
-      counter_file_->Update(reporter_->loss(), writer_->failures());
+      counters_->Update(reporter_->loss(), writer_->failures());
       if (session_) session_->failure_detector().Listen();
       if (takeover_ && !stop_) takeover_->Look();
       switch (commands_.Next(stop_ ? 5 : 50)) {
@@ -508,7 +510,7 @@ class TrainRun {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
-  std::unique_ptr<RunCounters> counter_file_;
+  std::unique_ptr<RunCounters> counters_;
   std::unique_ptr<ClusterSession>
       session_;  // after the weights, which its threads use; may be null
   std::unique_ptr<StartCheck> start_check_;  // null: no cluster

@@ -114,7 +114,7 @@ TEST_F(DirectPosition, RefusesADiffOfAWrongSizeBeforeItIsKept) {
   nodes().Tick();
   nodes().Give(parts_.master, nodes().ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
                                                 std::vector<float>(5000, 1)));
-  EXPECT_EQ(master().stats().drops[static_cast<size_t>(Drop::kPayload)], 1u);
+  EXPECT_EQ(master().stats().drops[DropReason::kPayload], 1u);
   nodes()[parts_.master].stuck = false;
   nodes().Add(parts_.worker, parts_.chunk * 10, 1);
   nodes().Settle();
@@ -133,7 +133,7 @@ TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
     if (node != master) crowd.Add(node, node, 1);
   }
   crowd.Run(6);
-  EXPECT_GT(crowd.exchange(master).stats().drops[static_cast<size_t>(Drop::kBeingRead)], 0u);
+  EXPECT_GT(crowd.exchange(master).stats().drops[DropReason::kBeingRead], 0u);
   EXPECT_EQ(crowd.exchange(master).stats().diffs_merged, 0u);
   crowd[master].stuck = false;
   crowd.Settle();

@@ -19,8 +19,8 @@ using test::FrameBytes;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-uint64_t Drops(ExchangeHarness& x, size_t node, Drop drop) {
-  return x.exchange(node).stats().drops[static_cast<size_t>(drop)];
+uint64_t Drops(ExchangeHarness& x, size_t node, DropReason drop) {
+  return x.exchange(node).stats().drops[drop];
 }
 
 // A position of `chunk` with equal values, newer than any other.
@@ -75,7 +75,7 @@ TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
     std::vector<float> values(10, 3.0f);
     values[7] = bad;
     x.Give(0, x.ForgeDiff(1, 0, chunk, 1, values));
-    EXPECT_EQ(Drops(x, 0, Drop::kNonFinite), 1u);
+    EXPECT_EQ(Drops(x, 0, DropReason::kNonFinite), 1u);
     EXPECT_EQ(x.exchange(0).stats().diffs_merged, 0u);
     for (const float w : x[0].weights) EXPECT_EQ(w, 0);
     // No position may acknowledge the refused diff.
@@ -102,7 +102,7 @@ TEST(Exchange, RefusesADifferenceOfAnotherLength) {
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(9, 3.0f)));
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(11, 3.0f)));
-  EXPECT_EQ(Drops(x, 0, Drop::kPayload), 2u);
+  EXPECT_EQ(Drops(x, 0, DropReason::kPayload), 2u);
   EXPECT_FALSE(x.exchange(0).stats().diffs_merged);
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 3.0f)));
   EXPECT_EQ(x[0].weights[chunk * 10], 3);
@@ -123,7 +123,7 @@ TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
       for (const float w : x[0].weights) ASSERT_TRUE(std::isfinite(w));
     }
     EXPECT_NEAR(x[0].weights[theirs * 10 + 4], 2, 0.01);
-    EXPECT_GT(Drops(x, 0, Drop::kNonFinite), 0u);  // the position of `mine`
+    EXPECT_GT(Drops(x, 0, DropReason::kNonFinite), 0u);  // the position of `mine`
   }
 }
 
@@ -135,15 +135,16 @@ TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
     const uint32_t chunk = x.ChunkOf(0);
     float* const weights = &x[busy].weights[chunk * 10];
     const float before = x[0].weights[chunk * 10 + 3];
-    const uint64_t drops = Drops(x, busy, Drop::kBusy), others = Drops(x, 1 - busy, Drop::kBusy);
+    const uint64_t drops = Drops(x, busy, DropReason::kBusy),
+                   others = Drops(x, 1 - busy, DropReason::kBusy);
     {
       RangeLock::Shared solver(x[busy].locks.get());
       solver.Lock(weights, 10);
       x.Add(1, chunk * 10 + 3, 2);
       x.Add(0, chunk * 10 + 4, 1);
       x.Run(40);
-      EXPECT_GT(Drops(x, busy, Drop::kBusy), drops);
-      EXPECT_EQ(Drops(x, 1 - busy, Drop::kBusy), others);
+      EXPECT_GT(Drops(x, busy, DropReason::kBusy), drops);
+      EXPECT_EQ(Drops(x, 1 - busy, DropReason::kBusy), others);
       EXPECT_EQ(x[0].weights[chunk * 10 + 3], before);
       EXPECT_FALSE(x.exchange(0).quiescent() && x.exchange(1).quiescent());
       solver.Unlock();
@@ -178,7 +179,7 @@ TEST(Exchange, RefusesAPositionThatIsNotFinite) {
   const uint32_t chunk = x.ChunkOf(0);
   const FrameHeader header = x.HeaderOf(0, kAllNodes, FrameType::kPosition);
   x.Give(1, ForgePosition(x, 0, header, chunk, kNan));
-  EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
+  EXPECT_EQ(Drops(x, 1, DropReason::kNonFinite), 1u);
   EXPECT_EQ(x[1].weights[chunk * 10], 0);
   // The number of a refused position does not count as received.
   x.Give(1, ForgePosition(x, 0, header, chunk, 4));
@@ -190,9 +191,9 @@ TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, ForgePosition(x, 2, x.HeaderOf(2, 1, FrameType::kPosition), chunk, 9));
-  EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
+  EXPECT_EQ(Drops(x, 1, DropReason::kNotMaster), 1u);
   x.Give(0, ForgePosition(x, 2, x.HeaderOf(2, 0, FrameType::kPosition), chunk, 9));
-  EXPECT_EQ(Drops(x, 0, Drop::kNotMaster), 1u);
+  EXPECT_EQ(Drops(x, 0, DropReason::kNotMaster), 1u);
   for (const float w : x[1].weights) EXPECT_EQ(w, 0);
   for (const float w : x[0].weights) EXPECT_EQ(w, 0);
 }
@@ -202,19 +203,19 @@ TEST(Exchange, MergesDifferencesOnlyOfChunksThatItMasters) {
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, x.ForgeDiff(2, 1, chunk, 1, std::vector<float>(10, 3.0f)));
-  EXPECT_EQ(Drops(x, 1, Drop::kNotMaster), 1u);
+  EXPECT_EQ(Drops(x, 1, DropReason::kNotMaster), 1u);
   for (const float w : x[1].weights) EXPECT_EQ(w, 0);
 }
 
 // Each change makes a valid frame foreign: other run, destination, view or incarnation.
 TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
   using Change = void (*)(FrameHeader*);
-  const std::pair<Drop, Change> kForeign[] = {
-      {Drop::kRun, [](FrameHeader* h) { ++h->run; }},
-      {Drop::kDestination, [](FrameHeader* h) { h->destination = 2; }},
-      {Drop::kView, [](FrameHeader* h) { ++h->view.epoch; }},
-      {Drop::kView, [](FrameHeader* h) { ++h->view.coordinator; }},
-      {Drop::kStranger, [](FrameHeader* h) { ++h->incarnation; }},
+  const std::pair<DropReason, Change> kForeign[] = {
+      {DropReason::kRun, [](FrameHeader* h) { ++h->run; }},
+      {DropReason::kDestination, [](FrameHeader* h) { h->destination = 2; }},
+      {DropReason::kView, [](FrameHeader* h) { ++h->view.epoch; }},
+      {DropReason::kView, [](FrameHeader* h) { ++h->view.coordinator; }},
+      {DropReason::kStranger, [](FrameHeader* h) { ++h->incarnation; }},
   };
   for (const auto& [drop, change] : kForeign) {
     auto joined = ExchangeHarness::Ready({.nodes = 3});
@@ -222,8 +223,8 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
     FrameHeader header = x.HeaderOf(0, 1, FrameType::kPosition);
     change(&header);
     x.Give(1, ForgePosition(x, 0, header, x.ChunkOf(0), 9));
-    EXPECT_EQ(Drops(x, 1, drop), 1u) << DropName(drop);
-    for (const float w : x[1].weights) EXPECT_EQ(w, 0) << DropName(drop);
+    EXPECT_EQ(Drops(x, 1, drop), 1u) << DropReasonName(drop);
+    for (const float w : x[1].weights) EXPECT_EQ(w, 0) << DropReasonName(drop);
   }
 }
 
@@ -231,7 +232,7 @@ TEST(Exchange, DoesNotHearItself) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   x.Give(0, x.ForgeDiff(0, 0, x.ChunkOf(0), 1, std::vector<float>(10, 3.0f)));
-  EXPECT_EQ(Drops(x, 0, Drop::kSelf), 1u);
+  EXPECT_EQ(Drops(x, 0, DropReason::kSelf), 1u);
   EXPECT_EQ(x[0].weights[x.ChunkOf(0) * 10], 0);
 }
 
@@ -245,21 +246,22 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
     const std::vector<float> values(10);
     const uint64_t acks = 0;
     header.chunk = 6;
-    const uint64_t before = Drops(x, 1, Drop::kChunk);
+    const uint64_t before = Drops(x, 1, DropReason::kChunk);
     x.Give(1, x.Forge(0, header, std::as_bytes(std::span(&acks, 1)),
                       std::as_bytes(std::span(values))));
-    EXPECT_EQ(Drops(x, 1, Drop::kChunk), before + 1) << static_cast<int>(type);
+    EXPECT_EQ(Drops(x, 1, DropReason::kChunk), before + 1) << static_cast<int>(type);
   }
   const FrameType kLists[] = {FrameType::kPositionAck, FrameType::kTakeoverRequest,
                               FrameType::kTakeoverAck};
   for (const FrameType type : kLists) {
     std::byte entry[kChunkNumberBytes];
     EncodeChunkNumber({6, 1}, entry);
-    const uint64_t before = Drops(x, 1, Drop::kChunk), half = Drops(x, 1, Drop::kPayload);
+    const uint64_t before = Drops(x, 1, DropReason::kChunk),
+                   half = Drops(x, 1, DropReason::kPayload);
     x.Give(1, x.Forge(0, x.HeaderOf(0, 1, type), {}, entry));
-    EXPECT_EQ(Drops(x, 1, Drop::kChunk), before + 1) << static_cast<int>(type);
+    EXPECT_EQ(Drops(x, 1, DropReason::kChunk), before + 1) << static_cast<int>(type);
     x.Give(1, x.Forge(0, x.HeaderOf(0, 1, type), {}, std::span(entry).first(11)));
-    EXPECT_EQ(Drops(x, 1, Drop::kPayload), half + 1) << static_cast<int>(type);
+    EXPECT_EQ(Drops(x, 1, DropReason::kPayload), half + 1) << static_cast<int>(type);
   }
 }
 
@@ -294,7 +296,7 @@ TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
   header.length = 40;
   const std::vector<float> payload(10, kNan);
   x.Give(1, x.Forge(2, header, std::vector<std::byte>(8), std::as_bytes(std::span(payload))));
-  EXPECT_EQ(Drops(x, 1, Drop::kNonFinite), 1u);
+  EXPECT_EQ(Drops(x, 1, DropReason::kNonFinite), 1u);
   x.Run(5);
   EXPECT_EQ(state(), ChunkState::kTakingOver);
   answers = true;

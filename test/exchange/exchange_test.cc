@@ -105,7 +105,7 @@ TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
   for (int i = 0; i < 5; ++i) x.Give(0, diff);
   EXPECT_EQ(x[0].weights[chunk * 10], 2);
   EXPECT_EQ(x.exchange(0).stats().diffs_merged, 1u);
-  EXPECT_EQ(x.exchange(0).stats().drops[static_cast<size_t>(Drop::kOld)], 4u);
+  EXPECT_EQ(x.exchange(0).stats().drops[DropReason::kOld], 4u);
 }
 
 // All frames of one call form one batch of operations.

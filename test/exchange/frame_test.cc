@@ -58,14 +58,14 @@ std::vector<std::byte> AFrame(Rng* rng) {
   return Encoded(AnyHeader(rng, FrameType::kPosition, kAcks, 37), acks, payload);
 }
 
-Drop Decoded(const std::vector<std::byte>& bytes) {
+DropReason Decoded(const std::vector<std::byte>& bytes) {
   FrameView frame;
   return DecodeFrame(bytes, &frame);
 }
 
 // Result of decoding a valid frame with one field overwritten.
 template <typename T>
-Drop DecodedWith(size_t offset, T value) {
+DropReason DecodedWith(size_t offset, T value) {
   Rng rng(test::Seed(), {1});
   auto bytes = AFrame(&rng);
   Put(bytes.data(), offset, value);
@@ -81,7 +81,7 @@ TEST(Frame, KeepsEveryFieldOfEveryType) {
                                static_cast<uint32_t>(payload.size()));
       const auto bytes = Encoded(h, acks, payload);
       FrameView frame;
-      ASSERT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
+      ASSERT_EQ(DecodeFrame(bytes, &frame), DropReason::kNone);
       const FrameHeader& d = frame.header;
       EXPECT_EQ(d.type, h.type);
       EXPECT_EQ(d.codec, h.codec);
@@ -107,10 +107,10 @@ TEST(Frame, KeepsEveryFieldOfEveryType) {
 TEST(Frame, RefusesASingleFlippedBitAnywhere) {
   Rng rng(test::Seed(), {3});
   auto bytes = AFrame(&rng);
-  ASSERT_EQ(Decoded(bytes), Drop::kNone);
+  ASSERT_EQ(Decoded(bytes), DropReason::kNone);
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    EXPECT_NE(Decoded(bytes), Drop::kNone) << "bit " << bit;
+    EXPECT_NE(Decoded(bytes), DropReason::kNone) << "bit " << bit;
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
   }
 }
@@ -121,40 +121,40 @@ TEST(Frame, RefusesEveryTruncationAndEveryExtension) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::vector<std::byte> part(bytes.begin(), bytes.begin() + size);
     const bool cut_head = size < kFrameHeaderBytes + kAcks;
-    EXPECT_EQ(Decoded(part), size < kFrameHeaderBytes ? Drop::kShort
-                             : cut_head               ? Drop::kLength
-                                                      : Drop::kChecksum)
+    EXPECT_EQ(Decoded(part), size < kFrameHeaderBytes ? DropReason::kShort
+                             : cut_head               ? DropReason::kLength
+                                                      : DropReason::kChecksum)
         << size;
   }
   bytes.push_back({});
-  EXPECT_EQ(Decoded(bytes), Drop::kChecksum);
+  EXPECT_EQ(Decoded(bytes), DropReason::kChecksum);
 }
 
 TEST(Frame, SaysWhyItIsDropped) {
-  EXPECT_EQ(DecodedWith<uint32_t>(0, 0x4d4c5244), Drop::kMagic);
-  EXPECT_EQ(DecodedWith<uint8_t>(4, kFrameVersion + 1), Drop::kVersion);
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), Drop::kField);           // unknown type
-  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), Drop::kField);          // unknown type
-  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), Drop::kField);           // unknown codec
-  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), Drop::kField);           // unknown flag
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), Drop::kLength);       // not a multiple of 8
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), Drop::kLength);  // exceeds the frame
-  EXPECT_EQ(DecodedWith<uint16_t>(30, 24), Drop::kChecksum);
-  EXPECT_EQ(DecodedWith<uint32_t>(60, 0), Drop::kChecksum);
+  EXPECT_EQ(DecodedWith<uint32_t>(0, 0x4d4c5244), DropReason::kMagic);
+  EXPECT_EQ(DecodedWith<uint8_t>(4, kFrameVersion + 1), DropReason::kVersion);
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 0), DropReason::kField);           // unknown type
+  EXPECT_EQ(DecodedWith<uint8_t>(5, 10), DropReason::kField);          // unknown type
+  EXPECT_EQ(DecodedWith<uint8_t>(6, 4), DropReason::kField);           // unknown codec
+  EXPECT_EQ(DecodedWith<uint8_t>(7, 2), DropReason::kField);           // unknown flag
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 12), DropReason::kLength);       // not a multiple of 8
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 16 + 40), DropReason::kLength);  // exceeds the frame
+  EXPECT_EQ(DecodedWith<uint16_t>(30, 24), DropReason::kChecksum);
+  EXPECT_EQ(DecodedWith<uint32_t>(60, 0), DropReason::kChecksum);
 }
 
 TEST(Frame, RefusesASourceThatNoNodeHas) {
   Rng rng(test::Seed(), {5});
   FrameHeader h = AnyHeader(&rng, FrameType::kAccept, 0, 0);
   h.source = kMaxNodes;
-  EXPECT_EQ(Decoded(Encoded(h, {}, {})), Drop::kField);
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
 }
 
 TEST(Frame, RefusesAnEpochThatNoViewCanFollow) {
   Rng rng(test::Seed(), {8});
   FrameHeader h = AnyHeader(&rng, FrameType::kAccept, 0, 0);
   h.view.epoch = kMaxEpoch + 1;
-  EXPECT_EQ(Decoded(Encoded(h, {}, {})), Drop::kField);
+  EXPECT_EQ(Decoded(Encoded(h, {}, {})), DropReason::kField);
 }
 
 TEST(Frame, LeavesOnlyPositionsUnchecked) {
@@ -163,13 +163,13 @@ TEST(Frame, LeavesOnlyPositionsUnchecked) {
     FrameHeader h = AnyHeader(&rng, type, 0, 4);
     h.payload_unchecked = true;
     EXPECT_EQ(Decoded(Encoded(h, {}, AnyBytes(&rng, 4))),
-              type == FrameType::kPosition ? Drop::kNone : Drop::kField);
+              type == FrameType::kPosition ? DropReason::kNone : DropReason::kField);
   }
 }
 
 TEST(Frame, HasANameForEveryReasonToDropIt) {
-  for (size_t drop = 0; drop < static_cast<size_t>(Drop::kCount); ++drop) {
-    EXPECT_GT(strlen(DropName(static_cast<Drop>(drop))), 2u);
+  for (size_t drop = 0; drop < static_cast<size_t>(DropReason::kCount); ++drop) {
+    EXPECT_GT(strlen(DropReasonName(static_cast<DropReason>(drop))), 2u);
   }
 }
 
@@ -183,7 +183,7 @@ TEST(Frame, ChecksAllButAPayloadThatIsMarkedSo) {
   auto bytes = Encoded(h, acks, payload);
   for (size_t at = 0; at < bytes.size(); ++at) {
     bytes[at] ^= std::byte{4};
-    EXPECT_EQ(Decoded(bytes) == Drop::kNone, at >= kFrameHeaderBytes + 8) << "byte " << at;
+    EXPECT_EQ(Decoded(bytes) == DropReason::kNone, at >= kFrameHeaderBytes + 8) << "byte " << at;
     bytes[at] ^= std::byte{4};
   }
 }

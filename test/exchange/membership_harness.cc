@@ -44,7 +44,7 @@ void Members::Work(uint16_t node, uint64_t iterations) {
 
 void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
   FrameView frame;
-  ASSERT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
+  ASSERT_EQ(DecodeFrame(bytes, &frame), DropReason::kNone);
   node.membership->OnFrame(frame.header, true, now());
   EXPECT_TRUE(node.membership->Receive(frame, now()));
 }

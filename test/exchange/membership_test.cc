@@ -68,7 +68,7 @@ TEST(Membership, DoesNotUnderstandAViewOfMoreThanTheMostMembers) {
   m->Run(20);
   const std::vector<std::byte> heartbeat = m->last[{0, FrameType::kHeartbeat}];
   FrameView frame;
-  ASSERT_EQ(DecodeFrame(heartbeat, &frame), Drop::kNone);
+  ASSERT_EQ(DecodeFrame(heartbeat, &frame), DropReason::kNone);
   for (const uint16_t most : {2, 3}) {
     Membership other({.node = 2, .max_nodes = 3, .max_members = most});
     other.Tick(0);

@@ -31,7 +31,7 @@ uint32_t ChunkOf(const PostedFrame& out) {
   std::vector<std::byte> bytes(out.head.begin(), out.head.end());
   bytes.insert(bytes.end(), out.payload.begin(), out.payload.end());
   FrameView frame;
-  EXPECT_EQ(DecodeFrame(bytes, &frame), Drop::kNone);
+  EXPECT_EQ(DecodeFrame(bytes, &frame), DropReason::kNone);
   EXPECT_EQ(out.destination, frame.header.destination);
   for (const std::byte b : frame.payload) EXPECT_EQ(b, static_cast<std::byte>(frame.header.chunk));
   return frame.header.chunk;

@@ -42,7 +42,7 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
   std::vector<int> positions(40);
   x.delivers = [&](uint16_t, const FrameBytes& frame) {
     FrameView view;
-    EXPECT_EQ(DecodeFrame(frame.view(), &view), Drop::kNone);
+    EXPECT_EQ(DecodeFrame(frame.view(), &view), DropReason::kNone);
     if (view.header.type == FrameType::kPosition) ++positions[view.header.chunk];
     return true;
   };
@@ -106,7 +106,7 @@ uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
   uint32_t late = kNoChunk;
   x.delivers = [&](uint16_t to, const FrameBytes& frame) {
     FrameView view;
-    EXPECT_EQ(DecodeFrame(frame.view(), &view), Drop::kNone);
+    EXPECT_EQ(DecodeFrame(frame.view(), &view), DropReason::kNone);
     const FrameHeader& h = view.header;
     if (to == 0 && h.type == FrameType::kDiff) {
       if (late == kNoChunk) late = h.chunk;

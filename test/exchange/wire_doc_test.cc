@@ -96,7 +96,7 @@ std::map<std::string, uint64_t> AsTheProgramReadsIt(const FrameHeader& h) {
 // Checks that the header's table, the example's table, its bytes and the decoder agree.
 FrameView DecodeExample(const Section& section, const std::vector<Field>& fields) {
   FrameView frame;
-  EXPECT_EQ(DecodeFrame(section.bytes, &frame), Drop::kNone);
+  EXPECT_EQ(DecodeFrame(section.bytes, &frame), DropReason::kNone);
   const auto read = AsTheProgramReadsIt(frame.header);
   const auto header = Page()["Header"].rows;
   EXPECT_EQ(header.size(), read.size() + 1);  // the checksum
@@ -233,8 +233,8 @@ TEST(WireDoc, ThePageNamesAllDropReasons) {
   std::set<std::string> documented, counted;
   const auto rows = Page()["Checks"].rows;
   for (const Cells& row : rows) documented.insert(row.at(0));
-  for (int i = 1; i < static_cast<int>(Drop::kCount); ++i) {
-    counted.insert(DropName(static_cast<Drop>(i)));
+  for (const DropReason reason : DropReasonsOf(DropComponent::kExchange)) {
+    counted.insert(DropReasonName(reason));
   }
   EXPECT_EQ(documented, counted);
 }

@@ -1,23 +1,29 @@
 // Counter files of any content are read, or skipped with one line; the reader never crashes. Their
 // display is printable text and valid JSON.
+#include <fcntl.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_descriptor.h"
 #include "base/utf8.h"
-#include "metrics/counter_file.h"
+#include "metrics/counter_file_layout.h"
+#include "metrics/counter_file_reader.h"
 #include "metrics/counter_table.h"
+#include "metrics/registry.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 
 namespace millrace::fuzz {
 namespace {
+
+namespace layout = counter_file_layout;
 
 const MemoryFolder& Folder() {
   static const MemoryFolder folder;
@@ -26,14 +32,48 @@ const MemoryFolder& Folder() {
 
 // Name for the pid of this process, so that the writer counts as alive unless the file contradicts
 // it.
-std::string Name() { return StrCat("millrace_board.", getpid()); }
+std::string Name() { return StrCat("millrace_counters.", getpid()); }
 
-// Counter file with these entries, written by this process in a separate directory.
-std::string FileOf(const std::string& title, const std::vector<CounterEntry>& entries) {
+struct Entry {
+  std::string name;
+  MetricLabels labels;
+};
+
+// The parts of a counter file with these metrics, written by this process in a separate directory:
+// head, two families, four metrics with their values. Between them the file has only zeros.
+constexpr size_t kFamilies = 2, kMetrics = 4;
+constexpr struct {
+  size_t at, bytes;
+} kParts[] = {{0, sizeof(layout::Head) + kFamilies * sizeof(layout::FamilyRow)},
+              {layout::kValuesAt, kMetrics * sizeof(uint64_t)},
+              {layout::kMetricsAt, kMetrics * sizeof(layout::MetricRow)}};
+
+std::string PartsOf(const std::string& title, const std::vector<Entry>& entries) {
   const MemoryFolder folder;
-  CounterFile board(title, entries, folder.path());
-  for (size_t i = 0; i < entries.size(); ++i) board.Set(i, std::exp(static_cast<double>(i)));
-  return ReadFile(board.path());
+  MetricsRegistry registry(folder.path());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    registry.AddGauge({entries[i].name, "Help.", ""}, entries[i].labels)
+        ->Set(std::exp(static_cast<double>(i)));
+  }
+  registry.Publish(title);
+  const std::string file = ReadFile(registry.path());
+  std::string parts;
+  for (const auto& part : kParts) parts += file.substr(part.at, part.bytes);
+  return parts;
+}
+
+// Writes the file with these parts, cut or filled with zeros to its only valid length.
+void WriteParts(const std::string& parts) {
+  const FileDescriptor file(
+      open((Folder() / Name()).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (ftruncate(file.get(), layout::kFileBytes) != 0) abort();
+  size_t begin = 0;
+  for (const auto& part : kParts) {
+    const size_t end = std::min(parts.size(), begin + part.bytes);
+    const auto at = static_cast<off_t>(part.at);
+    if (pwrite(file.get(), parts.data() + begin, end - begin, at) < 0) abort();
+    begin = end;
+  }
 }
 
 bool HoldsPrintableLines(const std::string& text) {
@@ -52,8 +92,8 @@ bool IsJsonOfOneLine(const std::string& text) {
 
 bool IsShownWell(const std::vector<CounterFileReading>& readings) {
   for (const CounterFileReading& reading : readings) {
-    if (reading.pid != getpid() || reading.entries.size() != reading.values.size()) return false;
-    if (reading.Groups().size() > reading.entries.size()) return false;
+    if (reading.pid != getpid()) return false;
+    if (reading.Groups().size() > reading.metrics.size()) return false;
   }
   return HoldsPrintableLines(CounterTable({}, readings, 1, true)) &&
          HoldsPrintableLines(CounterFileJson(readings)) &&
@@ -63,31 +103,29 @@ bool IsShownWell(const std::vector<CounterFileReading>& readings) {
 }  // namespace
 
 std::vector<std::string> Corpus() {
-  using Kind = CounterEntry::Kind;
+  const std::string iteration = "millrace_run_iteration", members = "millrace_segment_members";
   const std::vector<std::string> seeds = {
-      FileOf("LeNet \"demo\"", {{"run", "iteration", Kind::kGauge},
-                                {"run", "iterations_here", Kind::kCount},
-                                {"segment lan", "members", Kind::kGauge},
-                                {"peer b on lan", "bytes_out", Kind::kCount}}),
-      FileOf("r\u00e9seau \u7f51 \U0001f600", {{"segment \u7f51", "\u00e9", Kind::kGauge}}),
-      FileOf("", {})};
+      PartsOf("LeNet \"demo\"", {{iteration, {}},
+                                 {members, {{"segment", "lan"}}},
+                                 {members, {{"segment", "lan"}, {"peer", "b"}}},
+                                 {members, {{"segment", "lan"}, {"type", "diff"}}}}),
+      PartsOf("r\u00e9seau \u7f51 \U0001f600", {{members, {{"segment", "\u7f51"}}}}),
+      PartsOf("", {})};
   // A skipped seed would test only the rejection of files.
   for (const std::string& seed : seeds) {
-    Folder().Write(Name(), seed);
+    WriteParts(seed);
     if (ReadCounterFiles(Folder().path()).size() != 1) abort();
   }
   return seeds;
 }
 
 bool Target(const std::string& input) {
-  // Most length changes make a file that is skipped, so three of four inputs get a valid length.
-  std::string file = input;
-  if (file.size() % 4 != 0 && file.size() > 128) {
-    const auto rows = static_cast<uint32_t>((file.size() - 128) / 128);
-    file.resize(128 + size_t{rows} * 128);
-    std::memcpy(file.data() + 8, &rows, sizeof(rows));
+  // A file of another length is skipped, so few inputs are one.
+  if (input.size() % 16 == 15) {
+    Folder().Write(Name(), input);
+  } else {
+    WriteParts(input);
   }
-  Folder().Write(Name(), file);
   std::vector<std::string> skipped;
   const std::vector<CounterFileReading> readings = ReadCounterFiles(Folder().path(), &skipped);
   for (const std::string& line : skipped) {

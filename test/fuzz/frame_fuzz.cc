@@ -194,7 +194,7 @@ Frames Split(const std::string& input) {
 bool DecodesSafely(const std::string& bytes) {
   const Block block(bytes);
   FrameView frame;
-  if (DecodeFrame(block.view(), &frame) != Drop::kNone) return true;
+  if (DecodeFrame(block.view(), &frame) != DropReason::kNone) return true;
   return kFrameHeaderBytes + frame.acks.size() + frame.payload.size() == bytes.size();
 }
 

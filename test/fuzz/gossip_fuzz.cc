@@ -58,7 +58,7 @@ std::string Spoken(size_t bytes) {
 bool DecodesSafely(std::span<const std::byte> frame) {
   GossipHead head;
   std::span<const std::byte> part;
-  if (DecodeGossip(frame, &head, &part) != GossipDrop::kNone) return true;
+  if (DecodeGossip(frame, &head, &part) != DropReason::kNone) return true;
   std::array<std::byte, kGossipHeadBytes> again;
   EncodeGossip(head, part, again);
   return head.offset + part.size() <= kMaxGossipBytes && head.key < GossipKey::kCount &&
@@ -125,7 +125,7 @@ bool Target(const std::string& input) {
       GossipHead head;
       std::span<const std::byte> part;
       if (room[i].frame().size() > kFrame) return false;
-      if (DecodeGossip(room[i].frame(), &head, &part) != GossipDrop::kNone) return false;
+      if (DecodeGossip(room[i].frame(), &head, &part) != DropReason::kNone) return false;
     }
   }
   return AllWellFormed(store);

@@ -78,7 +78,7 @@ struct Exact {
 
 bool DecodesSafely(std::span<const std::byte> bytes) {
   HandshakeMessage in;
-  if (DecodeHandshake(bytes, &in) != HandshakeDrop::kNone) return true;
+  if (DecodeHandshake(bytes, &in) != DropReason::kNone) return true;
   HandshakeBytes again;
   EncodeHandshake(in, &again);
   return std::equal(again.begin(), again.begin() + kHandshakeTagged, bytes.begin());
@@ -124,7 +124,7 @@ bool Target(const std::string& input) {
     OutHandshake room[2];
     for (const auto& out : std::span(room).first(node.Send(room, now))) {
       HandshakeMessage ours;
-      if (DecodeHandshake(out.bytes, &ours) != HandshakeDrop::kNone) return false;
+      if (DecodeHandshake(out.bytes, &ours) != DropReason::kNone) return false;
       if (out.to == 1) challenge = ours.challenge;
     }
   }

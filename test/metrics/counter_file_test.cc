@@ -1,4 +1,4 @@
-#include "metrics/counter_file.h"
+#include "metrics/counter_file_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,21 +8,15 @@
 #include <filesystem>
 #include <limits>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "metrics/counter_table.h"
+#include "metrics/registry.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
-
-using Kind = CounterEntry::Kind;
-
-std::vector<CounterEntry> SomeEntries() {
-  return {{"run", "iteration", Kind::kGauge},
-          {"run", "iterations_here", Kind::kCount},
-          {"segment lan", "members", Kind::kGauge}};
-}
 
 // `text` with every line reduced to printable characters.
 std::string OneLinePerRow(const std::string& text) {
@@ -39,24 +33,26 @@ struct Number {
 };
 
 // A reading of process 7.
-CounterFileReading ReadingOf(const std::string& title, Kind kind,
-                             const std::vector<Number>& numbers) {
+CounterFileReading ReadingOf(const std::string& title, const std::vector<Number>& numbers) {
   CounterFileReading reading;
   reading.pid = 7;
   reading.user = geteuid();
   reading.title = title;
   for (const Number& each : numbers) {
-    reading.entries.push_back({each.group, each.name, kind});
-    reading.values.push_back(each.value);
+    const auto family = static_cast<uint32_t>(reading.families.size());
+    reading.families.push_back({each.name, "Help.", "", MetricType::kGauge, each.name});
+    reading.metrics.push_back({family, {}, each.group, "", each.value});
   }
   return reading;
 }
 
 TEST(CounterFile, ShowsWhatWasSetUnderItsNames) {
   test::TempDir folder;
-  CounterFile counter_file("net on cluster/a", SomeEntries(), folder.path());
-  counter_file.Set(0, 12.5);
-  counter_file.Set(2, 3);
+  MetricsRegistry registry(folder.path());
+  registry.AddGauge({"millrace_run_iteration", "Iteration."})->Set(12.5);
+  registry.AddCounter({"millrace_run_iterations_here_total", "Iterations."});
+  registry.AddGauge({"millrace_segment_members", "Members."}, {{"segment", "lan"}})->Set(3);
+  registry.Publish("net on cluster/a");
   const std::vector<CounterFileReading> readings = ReadCounterFiles(folder.path());
   ASSERT_EQ(readings.size(), 1u);
   EXPECT_EQ(readings[0].pid, getpid());
@@ -66,33 +62,72 @@ TEST(CounterFile, ShowsWhatWasSetUnderItsNames) {
   EXPECT_EQ(readings[0].Value("segment lan", "members"), 3);
   EXPECT_EQ(readings[0].Value("run", "members", -1), -1);
   EXPECT_EQ(readings[0].Groups(), (std::vector<std::string>{"run", "segment lan"}));
-  EXPECT_EQ(readings[0].entries[0].kind, Kind::kGauge);
-  EXPECT_EQ(readings[0].entries[1].kind, Kind::kCount);
+  ASSERT_EQ(readings[0].families.size(), 3u);
+  EXPECT_EQ(readings[0].families[0].type, MetricType::kGauge);
+  EXPECT_EQ(readings[0].families[1].type, MetricType::kCounter);
 }
 
-TEST(CounterFile, CutsNamesToTheirRoom) {
-  test::TempDir folder;
-  const std::string lots(500, 'x');
-  CounterFile counter_file(lots, {{lots, lots, Kind::kCount}}, folder.path());
-  const CounterFileReading reading = ReadCounterFiles(folder.path()).at(0);
-  EXPECT_EQ(reading.title, lots.substr(0, 95));
-  EXPECT_EQ(reading.entries[0].group, lots.substr(0, 47));
-  EXPECT_EQ(reading.entries[0].name, lots.substr(0, 31));
+TEST(CounterFile, CutsItsTitleBetweenTwoCharacters) {
+  for (const std::string last : {"x", "\u00e9"}) {
+    test::TempDir folder;
+    MetricsRegistry registry(folder.path());
+    registry.Publish(std::string(94, 'x') + last + "y");
+    EXPECT_EQ(ReadCounterFiles(folder.path()).at(0).title, std::string(last == "x" ? 95 : 94, 'x'));
+  }
 }
 
-TEST(CounterFile, CutsNamesBetweenTwoCharacters) {
+TEST(CounterFile, ShowsMetricsThatAreAddedLater) {
   test::TempDir folder;
-  CounterFile counter_file(std::string(94, 'x') + "\u00e9", SomeEntries(), folder.path());
-  EXPECT_EQ(ReadCounterFiles(folder.path()).at(0).title, std::string(94, 'x'));
+  MetricsRegistry registry(folder.path());
+  registry.Publish("grows");
+  for (int i = 1; i <= 2000; ++i) {
+    registry.AddCounter({"millrace_run_tests_total", "Tests."}, {{"net", std::to_string(i)}})
+        ->Add(i);
+    if (i % 500 != 0) continue;
+    const CounterFileReading reading = ReadCounterFiles(folder.path()).at(0);
+    ASSERT_EQ(reading.metrics.size(), static_cast<size_t>(i));
+    EXPECT_EQ(reading.metrics.back().detail, StrCat(".", i));
+    EXPECT_EQ(reading.Value("run", "tests"), i * (i + 1) / 2);
+  }
+}
+
+// Readers see complete metrics only, in the order in which they were added.
+TEST(CounterFile, IsReadWhileMetricsAreAddedAndCount) {
+  test::TempDir folder;
+  MetricsRegistry registry(folder.path());
+  registry.Publish("grows");
+  std::thread writer([&] {
+    for (int i = 0; i < 3000; ++i) {
+      const std::string name = StrCat("millrace_run_n", i % 100, "_total");
+      registry.AddCounter({name, "A number."}, {{"i", std::to_string(i)}})->Add(7);
+    }
+  });
+  for (size_t seen = 0; seen < 3000;) {
+    const CounterFileReading reading = ReadCounterFiles(folder.path()).at(0);
+    ASSERT_GE(reading.metrics.size(), seen);
+    seen = reading.metrics.size();
+    for (size_t i = 0; i < seen; ++i) {
+      ASSERT_EQ(reading.NumberOf(reading.metrics[i]), StrCat("n", i % 100));
+      ASSERT_EQ(reading.metrics[i].detail, StrCat(".", i));
+      ASSERT_TRUE(reading.metrics[i].value == 7 || reading.metrics[i].value == 0);
+    }
+  }
+  writer.join();
 }
 
 TEST(CounterFile, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
   test::TempDir folder;
-  { CounterFile counter_file("gone", {}, folder.path()); }
+  {
+    MetricsRegistry registry(folder.path());
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // before Publish
+    registry.Publish("gone");
+  }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   const pid_t child = fork();
   if (child == 0) {
-    new CounterFile("killed", SomeEntries(), folder.path());
+    auto* const registry = new MetricsRegistry(folder.path());
+    registry->AddGauge({"millrace_run_loss", "Loss."});
+    registry->Publish("killed");
     _exit(0);
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
@@ -102,24 +137,28 @@ TEST(CounterFile, GoesWithItsProcessAndIsRemovedIfThatWasKilled) {
 }
 
 TEST(CounterFile, IsOneLineWhereItCannotBeMade) {
-  EXPECT_CONTAINS(test::ErrorOf([] { CounterFile counter_file("t", {}, "/nowhere"); }),
-                  "/nowhere/millrace_board.");
+  MetricsRegistry registry("/nowhere");
+  Counter* const counter = registry.AddCounter({"millrace_run_tests_total", "Tests."});
+  counter->Add(3);
+  EXPECT_CONTAINS(test::ErrorOf([&] { registry.Publish("t"); }), "/nowhere/millrace_counters.");
+  EXPECT_EQ(registry.Read().Value("run", "tests"), 3);  // the metrics are there nevertheless
 }
 
 TEST(CounterTable, ShowsRatesBetweenTwoLooks) {
-  const CounterFileReading before = ReadingOf("LeNet on demo/a", Kind::kCount,
-                                              {{"run", "iteration", 100},
-                                               {"run", "loss", 0.25},
-                                               {"run", "iterations_here", 40},
-                                               {"run", "images_here", 2560},
-                                               {"segment lan", "members", 3},
-                                               {"segment lan", "in_sync", 1},
-                                               {"segment lan", "wire_bytes_out", 1e6},
-                                               {"segment lan", "dropped_filter", 5},
-                                               {"segment lan", "dropped_handshake", 2},
-                                               {"segment lan", "dropped_transport", 1}});
+  const CounterFileReading before =
+      ReadingOf("LeNet on demo/a", {{"run", "iteration", 100},
+                                    {"run", "loss", 0.25},
+                                    {"run", "iterations_here", 40},
+                                    {"run", "images_here", 2560},
+                                    {"segment lan", "members", 3},
+                                    {"segment lan", "in_sync", 1},
+                                    {"segment lan", "wire_sent_bytes", 1e6},
+                                    {"segment lan", "frames_dropped", 5},
+                                    {"segment lan", "frames_dropped", 2},
+                                    {"segment lan", "frames_dropped", 1}});
   CounterFileReading now = before;
-  now.values = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 12, 3};
+  const double values[] = {160, 0.125, 60, 3840, 2, 1, 5e6, 9, 12, 3};
+  for (size_t i = 0; i < now.metrics.size(); ++i) now.metrics[i].value = values[i];
   const std::string table = CounterTable({before}, {now}, 2.0);
   EXPECT_CONTAINS(table,
                   "LeNet on demo/a (pid 7): iteration 160, loss 0.1250, here 10.0 iterations/s, "
@@ -131,27 +170,26 @@ TEST(CounterTable, ShowsRatesBetweenTwoLooks) {
 
 // Counter file of one process with two segments and three peers.
 CounterFileReading OfTwoSegments() {
-  return ReadingOf("LeNet \"demo\"", Kind::kGauge,
-                   {{"run", "iteration", 100},
-                    {"segment lan", "members", 3},
-                    {"segment lan", "sweeps", 20.5},
-                    {"segment lan", "diffs_sent", 50},
-                    {"segment lan", "diffs_damped", 20},
-                    {"segment lan", "age_p50_ms", 4.25},
-                    {"segment lan", "age_max_ms", 31.5},
-                    {"segment lan", "age_iterations", 12.5},
-                    {"segment lan", "distance_rms", 0.0025},
-                    {"segment lan", "distance_max", 0.5},
-                    {"segment lan", "round_trip_p50_ms", 1.5},
-                    {"segment lan", "round_trip_p99_ms", 8},
-                    {"peer b on lan", "bytes_out", 3e6},
-                    {"peer b on lan", "resends", 17},
-                    {"peer b on lan", "dropped_exchange", 1},
-                    {"peer b on lan", "dropped_filter", 4},
-                    {"peer b on lan", "sweeps", 10},
-                    {"peer b on lan", "age_max_ms", 31.5},
-                    {"peer c on lan", "bytes_out", 2e6},
-                    {"segment wan", "members", 2}});
+  return ReadingOf("LeNet \"demo\"", {{"run", "iteration", 100},
+                                      {"segment lan", "members", 3},
+                                      {"segment lan", "sweeps", 20.5},
+                                      {"segment lan", "diffs_sent", 50},
+                                      {"segment lan", "diffs_damped", 20},
+                                      {"segment lan", "age_p50_seconds", 4.25e-3},
+                                      {"segment lan", "age_max_seconds", 31.5e-3},
+                                      {"segment lan", "age_iterations", 12.5},
+                                      {"segment lan", "distance_rms", 0.0025},
+                                      {"segment lan", "distance_max", 0.5},
+                                      {"segment lan", "round_trip_p50_seconds", 1.5e-3},
+                                      {"segment lan", "round_trip_p99_seconds", 8e-3},
+                                      {"peer b on lan", "sent_bytes", 3e6},
+                                      {"peer b on lan", "resends", 17},
+                                      {"peer b on lan", "frames_dropped", 1},
+                                      {"peer b on lan", "frames_dropped", 4},
+                                      {"peer b on lan", "sweeps", 10},
+                                      {"peer b on lan", "age_max_seconds", 31.5e-3},
+                                      {"peer c on lan", "sent_bytes", 2e6},
+                                      {"segment wan", "members", 2}});
 }
 
 TEST(CounterTable, ShowsHowCloseEachReplicaIs) {
@@ -189,7 +227,7 @@ TEST(CounterTable, ShowsNothingThatATerminalObeys) {
       "a\033[2Jb\u009b2Jc\x9b"
       "d\r\n\u202ee";
   const CounterFileReading reading = ReadingOf(
-      hostile, Kind::kGauge,
+      hostile,
       {{"segment " + hostile, "members", 1},
        {"segment \u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9x\u00e9\u00e9", "members", 1}});
   const std::string table = CounterTable({}, {reading}, 1);
@@ -201,19 +239,19 @@ TEST(CounterTable, ShowsNothingThatATerminalObeys) {
 }
 
 TEST(CounterTable, KeepsItsLinesWhateverTheNumbersAre) {
-  const std::string table = CounterTable({},
-                                         {ReadingOf("t", Kind::kGauge,
-                                                    {{"run", "iteration", 1e308},
-                                                     {"run", "loss", -1e308},
-                                                     {"run", "iterations_here", 1e308},
-                                                     {"segment s", "members", 1e308},
-                                                     {"segment s", "age_p50_ms", -1e308}})},
-                                         1e-3);
+  const std::string table =
+      CounterTable({},
+                   {ReadingOf("t", {{"run", "iteration", 1e308},
+                                    {"run", "loss", -1e308},
+                                    {"run", "iterations_here", 1e308},
+                                    {"segment s", "members", 1e308},
+                                    {"segment s", "age_p50_seconds", -1e305}})},
+                   1e-3);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
 }
 
 TEST(CounterTable, NamesTheOwnerOfAnotherUsersProcess) {
-  CounterFileReading reading = ReadingOf("LeNet", Kind::kGauge, {});
+  CounterFileReading reading = ReadingOf("LeNet", {});
   reading.user = geteuid() + 1;
   EXPECT_CONTAINS(CounterTable({}, {reading}, 1),
                   StrCat("LeNet (pid 7, user ", geteuid() + 1, "): "));
@@ -222,17 +260,17 @@ TEST(CounterTable, NamesTheOwnerOfAnotherUsersProcess) {
 // As many groups as a file can hold: formatting them takes no noticeable time.
 TEST(CounterTable, IsMadeOfTheLargestFileThereMayBe) {
   CounterFileReading reading;
-  for (int i = 0; i < 65536; ++i) {
-    reading.entries.push_back({StrCat("segment ", i), "members", Kind::kGauge});
-    reading.values.push_back(i);
+  reading.families = {{"members", "Help.", "", MetricType::kGauge, "members"}};
+  for (int i = 0; i < 32768; ++i) {
+    reading.metrics.push_back({0, {}, StrCat("segment ", i), "", static_cast<double>(i)});
   }
-  EXPECT_CONTAINS(CounterTable({reading}, {reading}, 1), "\n  65535              65535 joining");
-  EXPECT_CONTAINS(CounterFileJson({reading}), "\"segment 65535\":{\"members\":65535}");
+  EXPECT_CONTAINS(CounterTable({reading}, {reading}, 1), "\n  32767              32767 joining");
+  EXPECT_CONTAINS(CounterFileJson({reading}), "\"segment 32767\":{\"members\":32767}");
 }
 
 TEST(CounterFileJson, EscapesWhatIsNotPrintable) {
   const std::string hostile = "\033\177\u009b\x9b\u202e\xed\xa0\x80\U000e0041\u00e9\xc3";
-  const CounterFileReading reading = ReadingOf(hostile, Kind::kGauge, {{"g", "\n", 1}});
+  const CounterFileReading reading = ReadingOf(hostile, {{"g", "\n", 1}});
   EXPECT_EQ(
       CounterFileJson({reading}),
       StrCat("[{\"pid\":7,\"user\":", geteuid(),
@@ -242,16 +280,15 @@ TEST(CounterFileJson, EscapesWhatIsNotPrintable) {
 
 TEST(CounterFileJson, NamesNothingTwice) {
   const CounterFileReading reading =
-      ReadingOf("t", Kind::kGauge, {{"g", "a", 1}, {"h", "a", 2}, {"g", "a", 3}, {"g", "b", 4}});
+      ReadingOf("t", {{"g", "a", 1}, {"h", "a", 2}, {"g", "a", 3}, {"g", "b", 4}});
   EXPECT_CONTAINS(CounterFileJson({reading}), R"("groups":{"g":{"a":1,"b":4},"h":{"a":2}})");
 }
 
 TEST(CounterFileJson, HoldsEverythingOnOneLine) {
   CounterFileReading first = OfTwoSegments(), second;
-  first.values[0] = 0.1;
-  first.entries.resize(3);
-  first.values.resize(3);
-  first.values[2] = std::numeric_limits<double>::quiet_NaN();
+  first.metrics.resize(3);
+  first.metrics[0].value = 0.1;
+  first.metrics[2].value = std::numeric_limits<double>::quiet_NaN();
   second.pid = 8;
   second.user = 1001;
   second.title = "a\nb\\";

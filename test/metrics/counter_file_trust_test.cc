@@ -1,43 +1,62 @@
 // Counter files of users who do not trust each other: the files that training creates and that
 // `millrace top` reads, in a directory where every user may create files.
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "metrics/counter_file.h"
+#include "metrics/counter_file_layout.h"
+#include "metrics/counter_file_reader.h"
+#include "metrics/registry.h"
 #include "test/support/other_user.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
 namespace {
 
-using Kind = CounterEntry::Kind;
+namespace layout = counter_file_layout;
 
-const std::vector<CounterEntry> kEntries = {{"run", "iteration", Kind::kGauge},
-                                            {"run", "loss", Kind::kGauge}};
+// The counter file of this process, with two metrics.
+class CounterFile {
+ public:
+  explicit CounterFile(const std::string& folder, const std::string& title = "run")
+      : registry_(folder) {
+    iteration_ = registry_.AddGauge({"millrace_run_iteration", "Iteration."});
+    registry_.AddGauge({"millrace_run_loss", "Loss."});
+    registry_.Publish(title);
+  }
+  void Set(double iteration) { iteration_->Set(iteration); }
+  const std::string& path() const { return registry_.path(); }
+
+ private:
+  MetricsRegistry registry_;
+  Gauge* iteration_;
+};
 
 // A directory like /dev/shm: every user may create files, and remove only their own.
 class SharedFolder : public TempDir {
  public:
   SharedFolder() { EXPECT_EQ(chmod(path().c_str(), 01777), 0); }
   // Path of the calling process's counter file.
-  std::string Name() const { return *this / StrCat("millrace_board.", getpid()); }
+  std::string Name() const { return *this / StrCat("millrace_counters.", getpid()); }
 };
 
 // Bytes of a valid counter file of this process.
 std::string SoundBytes() {
   TempDir folder;
-  CounterFile counter_file("sound", kEntries, folder.path());
+  const CounterFile counter_file(folder.path(), "sound");
   return ReadFile(counter_file.path());
 }
 
@@ -77,8 +96,8 @@ TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
     WriteFile(target, "keep");
     ASSERT_EQ(symlink(target.c_str(), (folder.Name() + suffix).c_str()), 0);
     try {
-      CounterFile counter_file("run", kEntries, folder.path());
-      counter_file.Set(0, 7);
+      CounterFile counter_file(folder.path());
+      counter_file.Set(7);
       EXPECT_TRUE(S_ISREG(StatusOf(counter_file.path()).st_mode));
     } catch (const Error& error) {
       EXPECT_CONTAINS(error.what(), folder.Name() + ": exists and is a symbolic link");
@@ -91,9 +110,7 @@ TEST(CounterFileWriter, NeverWritesThroughASymbolicLink) {
 
 TEST(CounterFileWriter, SaysWhatOccupiesItsName) {
   SharedFolder folder;
-  const auto refusal = [&] {
-    return ErrorOf([&] { CounterFile("run", kEntries, folder.path()); });
-  };
+  const auto refusal = [&] { return ErrorOf([&] { CounterFile(folder.path()); }); };
   ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
   EXPECT_CONTAINS(refusal(), folder.Name() + ": exists and is a folder");
   rmdir(folder.Name().c_str());
@@ -106,7 +123,7 @@ TEST(CounterFileWriter, ReplacesAFileThatAnEndedProcessOfItsUserLeft) {
   WriteFile(folder.Name(), "left");
   const ino_t left = StatusOf(folder.Name()).st_ino;
   const int kept = open(folder.Name().c_str(), O_RDONLY | O_CLOEXEC);  // keeps the inode in use
-  CounterFile counter_file("run", kEntries, folder.path());
+  CounterFile counter_file(folder.path());
   EXPECT_NE(StatusOf(folder.Name()).st_ino, left);
   close(kept);
   EXPECT_EQ(ReadCounterFiles(folder.path()).size(), 1u);
@@ -115,7 +132,7 @@ TEST(CounterFileWriter, ReplacesAFileThatAnEndedProcessOfItsUserLeft) {
 TEST(CounterFileWriter, CreatesAFileThatOtherUsersCannotOpen) {
   SharedFolder folder;
   const mode_t before = umask(0);
-  CounterFile counter_file("run", kEntries, folder.path());
+  CounterFile counter_file(folder.path());
   umask(before);
   EXPECT_EQ(StatusOf(counter_file.path()).st_mode & 07777, 0600u);
   EXPECT_EQ(StatusOf(counter_file.path()).st_uid, geteuid());
@@ -143,7 +160,7 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
       }
       std::unique_ptr<CounterFile> counter_file;
       try {
-        counter_file = std::make_unique<CounterFile>("run", kEntries, folder.path());
+        counter_file = std::make_unique<CounterFile>(folder.path());
       } catch (const Error& error) {
         const std::string expected =
             StrCat(planted, ": exists and belongs to user ", kOtherUser, ", expected user 0");
@@ -156,7 +173,7 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
           }) != 0) {
         return 3;
       }
-      if (counter_file) counter_file->Set(0, 7);
+      if (counter_file) counter_file->Set(7);
       counter_file.reset();
       return StatusOf(planted).st_uid == kOtherUser ? 0 : 4;
     });
@@ -166,7 +183,7 @@ TEST(CounterFileWriter, NeverUsesAFileOfAnotherUser) {
 
 TEST(CounterFileWriter, RemovesItsOwnFileOnly) {
   SharedFolder folder;
-  auto counter_file = std::make_unique<CounterFile>("run", kEntries, folder.path());
+  auto counter_file = std::make_unique<CounterFile>(folder.path());
   const std::string path = counter_file->path();
   ASSERT_EQ(rename(path.c_str(), (folder / "elsewhere").c_str()), 0);
   WriteFile(path, "of somebody else");
@@ -177,16 +194,44 @@ TEST(CounterFileWriter, RemovesItsOwnFileOnly) {
 TEST(CounterFileWriter, LeavesNothingWhereItFails) {
   SharedFolder folder;
   ASSERT_EQ(mkdir(folder.Name().c_str(), 0700), 0);
-  ErrorOf([&] { CounterFile("run", kEntries, folder.path()); });
+  ErrorOf([&] { CounterFile(folder.path()); });
   rmdir(folder.Name().c_str());
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(CounterFileWriter, RefusesMoreNumbersThanReadersTake) {
+TEST(CounterFileWriter, RefusesMoreMetricsThanReadersTake) {
   SharedFolder folder;
-  const std::vector<CounterEntry> many(65537, {"group", "name", Kind::kCount});
-  EXPECT_CONTAINS(ErrorOf([&] { CounterFile("run", many, folder.path()); }),
-                  "65537 numbers, expected at most 65536");
+  MetricsRegistry registry(folder.path());
+  const auto add = [&] {
+    registry.AddCounter({"millrace_run_tests_total", "Tests."},
+                        {{"net", std::to_string(registry.room())}});
+  };
+  while (registry.room() > 0) add();
+  EXPECT_CONTAINS(ErrorOf(add), "the registry has 32768 metrics already");
+  registry.Publish("full");
+  EXPECT_EQ(ReadCounterFiles(folder.path()).at(0).metrics.size(), 32768u);
+}
+
+// A page of a mapped file that the file system has no room for must not end the process.
+TEST(CounterFileWriter, GoesOnInPrivateMemoryWhereTheFileSystemIsFull) {
+  if (geteuid() != 0) GTEST_SKIP() << "mounts a file system: needs root";
+  SharedFolder folder;
+  EXPECT_EQ(InChild([&] {
+              if (unshare(CLONE_NEWNS) != 0) return 0;  // not permitted in this container
+              mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+              if (mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0) return 0;
+              MetricsRegistry registry(folder.path());
+              std::vector<Counter*> counters;
+              for (int i = 0; i < 3000; ++i) {
+                counters.push_back(registry.AddCounter({"millrace_run_tests_total", "Tests."},
+                                                       {{"net", std::to_string(i)}}));
+              }
+              for (Counter* each : counters) each->Add(2);
+              if (registry.Read().Value("run", "tests") != 6000) return 1;
+              const std::string reason = ErrorOf([&] { registry.Publish("full"); });
+              return reason.find("no room for more metrics") == std::string::npos ? 2 : 0;
+            }),
+            0);
 }
 
 // ---- Reader ----
@@ -241,36 +286,62 @@ TEST(CounterFileReader, DoesNotWaitForALease) {
   signal(SIGIO, SIG_DFL);
 }
 
+// Writes a number into the bytes of a file.
+template <typename T>
+void PutAt(size_t offset, T value, std::string* bytes) {
+  std::memcpy(bytes->data() + offset, &value, sizeof(value));
+}
+
 TEST(CounterFileReader, AllocatesNothingForAFileOfAnotherSize) {
   SharedFolder folder;
   std::string bytes = SoundBytes();
+  ASSERT_EQ(bytes.size(), 8716288u);
   WriteFile(folder.Name(), bytes);
   ASSERT_EQ(truncate(folder.Name().c_str(), off_t{1} << 40), 0);
-  ExpectSkipped(folder, "has 1099511627776 bytes, expected 128 to 8388736");
+  ExpectSkipped(folder, "has 1099511627776 bytes, expected 8716288");
   ASSERT_EQ(truncate(folder.Name().c_str(), 127), 0);
-  ExpectSkipped(folder, "has 127 bytes, expected 128 to 8388736");
+  ExpectSkipped(folder, "has 127 bytes, expected 8716288");
   WriteFile(folder.Name(), bytes + "x");
-  ExpectSkipped(folder, "has 385 bytes, and its header announces 2 numbers: expected 384");
-  const uint32_t most = 0xffffffff;  // number of entries
-  std::memcpy(bytes.data() + 8, &most, sizeof(most));
+  ExpectSkipped(folder, "has 8716289 bytes, expected 8716288");
+  PutAt(offsetof(layout::Head, metrics), 0xffffffffu, &bytes);
   WriteFile(folder.Name(), bytes);
-  ExpectSkipped(folder, "announces 4294967295 numbers, expected at most 65536");
+  ExpectSkipped(folder, "announces 4294967295 metrics of 2 names, expected at most 32768 and 255");
+  PutAt(offsetof(layout::Head, metrics), 2u, &bytes);
+  PutAt(offsetof(layout::Head, families), 256u, &bytes);
+  WriteFile(folder.Name(), bytes);
+  ExpectSkipped(folder, "announces 2 metrics of 256 names");
 }
 
 TEST(CounterFileReader, SkipsAFileThatIsNone) {
   SharedFolder folder;
-  WriteFile(folder.Name(), std::string(128, 'x'));
-  ExpectSkipped(folder, "begins with other letters than MILLBRD1");
+  WriteFile(folder.Name(), std::string(8716288, 'x'));
+  ExpectSkipped(folder, "begins with other letters than MILLCNT1");
+  std::string bytes = SoundBytes();
+  PutAt(offsetof(layout::Head, version), 2u, &bytes);
+  WriteFile(folder.Name(), bytes);
+  ExpectSkipped(folder, "has format 2, expected 1");
   WriteFile(folder.Name(), SoundBytes());
-  ASSERT_EQ(rename(folder.Name().c_str(), (folder / "millrace_board.1").c_str()), 0);
+  ASSERT_EQ(rename(folder.Name().c_str(), (folder / "millrace_counters.1").c_str()), 0);
   ExpectSkipped(folder, StrCat("is of process ", getpid(), ", expected process 1"));
+}
+
+// A file that is written wrongly, on purpose or not, has no metric without a name.
+TEST(CounterFileReader, EndsBeforeAMetricWithoutAName) {
+  SharedFolder folder;
+  std::string bytes = SoundBytes();
+  PutAt(layout::kMetricsAt + sizeof(layout::MetricRow), 2u, &bytes);
+  WriteFile(folder.Name(), bytes);
+  const CounterFileReading reading = ReadCounterFiles(folder.path()).at(0);
+  ASSERT_EQ(reading.metrics.size(), 1u);
+  EXPECT_EQ(reading.NumberOf(reading.metrics[0]), "iteration");
 }
 
 TEST(CounterFileReader, LooksAtNoOtherNames) {
   SharedFolder folder;
-  for (const char* name : {"millrace_board.", "millrace_board.0", "millrace_board.01",
-                           "millrace_board.-1", "millrace_board.1x", "millrace_board.7.new",
-                           "millrace_board.99999999999", "millrace_boards.1"}) {
+  for (const char* name :
+       {"millrace_counters.", "millrace_counters.0", "millrace_counters.01", "millrace_counters.-1",
+        "millrace_counters.1x", "millrace_counters.7.new", "millrace_counters.99999999999",
+        "millrace_counters1"}) {
     ASSERT_EQ(mkfifo((folder / name).c_str(), 0600), 0);
   }
   EXPECT_TRUE(Skipped(folder.path()).empty());
@@ -290,7 +361,7 @@ TEST(CounterFileReader, SurvivesFilesThatAreCutShortWhileItReads) {
   }
   for (int i = 0; i < 3000; ++i) {
     for (const CounterFileReading& reading : ReadCounterFiles(folder.path())) {
-      EXPECT_EQ(reading.entries.size(), kEntries.size());
+      EXPECT_EQ(reading.metrics.size(), 2u);
     }
   }
   kill(child, SIGKILL);
@@ -300,7 +371,7 @@ TEST(CounterFileReader, SurvivesFilesThatAreCutShortWhileItReads) {
 TEST(CounterFileReader, ReadsFilesOfItsUserOnlyUnlessItIsRoot) {
   if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
   SharedFolder folder;
-  CounterFile counter_file("of root", kEntries, folder.path());
+  CounterFile counter_file(folder.path(), "of root");
   ASSERT_EQ(chmod(counter_file.path().c_str(), 0644), 0);
   EXPECT_EQ(AsOtherUser([&] {
               std::vector<std::string> skipped;
@@ -323,7 +394,7 @@ TEST(CounterFileReader, RemovesWhatEndedProcessesOfItsUserLeftAndNoOthers) {
   if (const char* reason = WhyNoOtherUser()) GTEST_SKIP() << reason;
   SharedFolder folder;
   const auto leave = [&] {
-    new CounterFile("killed", kEntries, folder.path());
+    new CounterFile(folder.path(), "killed");
     return 0;
   };
   ASSERT_EQ(InChild(leave), 0);
@@ -342,12 +413,12 @@ class LargestFile {
  public:
   explicit LargestFile(const std::string& folder) : pid_(fork()) {
     if (pid_ == 0) {
-      const std::string path = StrCat(folder, "/millrace_board.", getpid());
-      std::string head = SoundBytes().substr(0, 128);
-      const uint32_t most = 65536;
-      std::memcpy(head.data() + 8, &most, sizeof(most));
+      const std::string path = StrCat(folder, "/millrace_counters.", getpid());
+      std::string head = SoundBytes().substr(0, sizeof(layout::Head));
+      PutAt(offsetof(layout::Head, families), layout::kMostFamilies, &head);
+      PutAt(offsetof(layout::Head, metrics), layout::kMostMetrics, &head);
       WriteFile(path, head);
-      if (truncate(path.c_str(), 128 + off_t{most} * 128) != 0) _exit(1);
+      if (truncate(path.c_str(), layout::kFileBytes) != 0) _exit(1);
       raise(SIGSTOP);
       _exit(0);
     }
@@ -373,15 +444,15 @@ TEST(CounterFileReader, ReadsSoManyBytesOfAllFilesTogether) {
   std::vector<std::string> skipped;
   EXPECT_EQ(ReadCounterFiles(folder.path(), &skipped).size(), 7u);
   ASSERT_EQ(skipped.size(), 2u);
-  EXPECT_CONTAINS(skipped[0], "has 8388736 bytes, and there is room for 8387712 more");
+  EXPECT_CONTAINS(skipped[0], "has 8716288 bytes of metrics, and there is room for 6094848 more");
 }
 
 TEST(CounterFileReader, SaysOfManyFilesHowManyMoreThereAre) {
   SharedFolder folder;
-  for (int i = 1; i <= 30; ++i) WriteFile(folder / StrCat("millrace_board.", i), "");
+  for (int i = 1; i <= 30; ++i) WriteFile(folder / StrCat("millrace_counters.", i), "");
   const std::vector<std::string> skipped = Skipped(folder.path());
   ASSERT_EQ(skipped.size(), 17u);
-  EXPECT_CONTAINS(skipped[0], "millrace_board.1: ");
+  EXPECT_CONTAINS(skipped[0], "millrace_counters.1: ");
   EXPECT_EQ(skipped[16], folder.path() + ": 14 more such files");
 }
 

@@ -74,8 +74,8 @@ TEST(Metrics, CarryNumbersOfSegmentsBesideThoseOfTraining) {
   EXPECT_EQ(line,
             "{\"time\":1,\"iter\":100,\"train\":{\"loss\":0.25},"
             "\"segments\":{\"lan.sweeps\":20.5}}");
-  (*row.mutable_segments())["lan.frames_out"] = 12345678901.0;
-  (*row.mutable_segments())["wan.frames_out"] = 0;
+  (*row.mutable_segments())["lan.frames_sent"] = 12345678901.0;
+  (*row.mutable_segments())["wan.frames_sent"] = 0;
   const MetricsRow back = ParseMetricsLine(MetricsLine(row), "x");
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(back, row));
 }

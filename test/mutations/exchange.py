@@ -86,13 +86,13 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     x_.Dropped(x_.WhyRefused(op.result), context.source);
 """)]),
     ("ack-on-receipt-merge-dropped", [(MASTER, """\
-  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (h.seq != end.applied + 1) return DropReason::kOld;
 """, """\
-  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (h.seq != end.applied + 1) return DropReason::kOld;
   x_.table.SetAck(h.chunk, h.source, ExchangeContext::Parity(h.seq));
   if (x_.batch.Holds(chunk)) {
     end.applied = h.seq;
-    return Drop::kNone;
+    return DropReason::kNone;
   }
 """)]),
     # ---- Frames that are read from the weights when they leave --------------
@@ -103,10 +103,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return false;
 """)]),
     ("takes-positions-while-being-read", [(WORKER, """\
-  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
+  if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
 """, "")]),
     ("answers-claims-while-being-read", [(RECOVERY, """\
-    if (chunk.demoting) return Drop::kNone;  // the new master will ask again
+    if (chunk.demoting) return DropReason::kNone;  // the new master will ask again
 """, "")]),
     ("freezes-while-being-read", [(RECOVERY, """\
     if (chunk.demoting && x_.IsBeingRead(index)) return false;
@@ -202,12 +202,12 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return chunk.pending && TestBit(acks, (config.node + 1) % 64) == Parity(chunk.seq);
 """)]),
     ("same-seq-merged-again", [(MASTER, """\
-  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (h.seq != end.applied + 1) return DropReason::kOld;
 """, """\
-  if (h.seq != end.applied + 1 && h.seq != end.applied) return Drop::kOld;
+  if (h.seq != end.applied + 1 && h.seq != end.applied) return DropReason::kOld;
 """)]),
     ("any-seq-merged", [(MASTER, """\
-  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (h.seq != end.applied + 1) return DropReason::kOld;
 """, "")]),
     ("first-seq-taken-as-new", [(MASTER, """\
     end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
@@ -367,17 +367,17 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
       (void)same_life;
       ends""")]),
     ("any-node-is-master", [(WORKER, """\
-  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
+  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
 """, "")]),
     ("diff-merged-while-recovering", [(MASTER, """\
-  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+  if (chunk.state != ChunkState::kMaster) return DropReason::kNotMaster;
 """, """\
-  if (chunk.state == ChunkState::kWorker) return Drop::kNotMaster;
+  if (chunk.state == ChunkState::kWorker) return DropReason::kNotMaster;
 """)]),
     ("diff-merged-by-a-worker", [(MASTER, """\
-  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+  if (chunk.state != ChunkState::kMaster) return DropReason::kNotMaster;
 """, """\
-  if (chunk.state == ChunkState::kTakingOver) return Drop::kNotMaster;
+  if (chunk.state == ChunkState::kTakingOver) return DropReason::kNotMaster;
 """)]),
     ("nodes-disagree-on-masters", [(EXCHANGE, """\
   AssignOwners(view, owners);
@@ -385,7 +385,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   AssignOwners(followed_.members.empty() ? view : followed_, owners);
 """)]),
     ("checksum-ignored", [(FRAME, """\
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return DropReason::kChecksum;
 """, "")]),
     ("checksum-without-the-acks", [(FRAME, """\
   const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(kFrameHeaderBytes));
@@ -394,13 +394,13 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(behind_acks));
 """)]),
     ("another-run-heard", [(EXCHANGE, """\
-  if (h.run != config_.run) return Drop::kRun;
+  if (h.run != config_.run) return DropReason::kRun;
 """, "")]),
     ("own-frames-heard", [(EXCHANGE, """\
-  if (h.source == config_.node) return Drop::kSelf;
+  if (h.source == config_.node) return DropReason::kSelf;
 """, "")]),
     ("frames-for-others-taken", [(EXCHANGE, """\
-  if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
+  if (h.destination != config_.node && h.destination != kAllNodes) return DropReason::kDestination;
 """, "")]),
 
     # ---- A new master -------------------------------------------------------

@@ -24,12 +24,12 @@ MUTANTS = [
   if (fresh) peer->challenge = DrawNonce(random_);
 """, "")]),
     ("handshake-of-another-key-are-believed", [(HANDSHAKE, """\
-  return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
+  return SameTag(tag, bytes.last<kTagBytes>()) ? DropReason::kNone : DropReason::kBadTag;
 """, """\
-  return SameTag(tag, tag) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
+  return SameTag(tag, tag) ? DropReason::kNone : DropReason::kBadTag;
 """)]),
     ("speaks-for-others", [(HANDSHAKE, """\
-  if (from != in.source) return HandshakeDrop::kSource;
+  if (from != in.source) return DropReason::kSourceMismatch;
 """, "")]),
     ("an-earlier-start-replaces-a-later-one", [(HANDSHAKE, """\
   if (peer.known && in.incarnation <= peer.incarnation) {
@@ -121,10 +121,10 @@ MUTANTS = [
         words_.fill(0);
 """, "")]),
     ("strangers-get-in", [(GATE, """\
-  if (!handshake_.IsEstablished(in.from)) return FilterDrop::kNoSession;
+  if (!handshake_.IsEstablished(in.from)) return DropReason::kNoSession;
 """, "")]),
     ("a-peer-sends-in-anothers-name", [(GATE, """\
-  if (named && FrameSource(in.bytes) != in.from) return FilterDrop::kSourceMismatch;
+  if (named && FrameSource(in.bytes) != in.from) return DropReason::kSourceMismatch;
 """, "")]),
     ("seals-as-before-a-raise", [(GATE, """\
     MakeSigner();
@@ -189,9 +189,9 @@ MUTANTS = [
       return link.from == node || link.to != node;
 """)]),
     ("drops-at-the-filter-are-one-peers", [(METERS, """\
-  for (size_t i = 0; i < peers_.size(); ++i) peer_filter_drops_[i].Set(filter.drops_of(peers_[i]));
+  for (Peer& peer : peer_metrics_) peer.dropped_filter->Set(filter.drops_of(peer.node));
 """, """\
-  for (size_t i = 0; i < peers_.size(); ++i) peer_filter_drops_[i].Set(filter.drops_of(peers_[0]));
+  for (Peer& peer : peer_metrics_) peer.dropped_filter->Set(filter.drops_of(peers_[0]));
 """)]),
     ("who-is-not-in-sync-is_leader", [(SEGMENT, """\
   if (first && synced(*first)) return first->node;

@@ -21,10 +21,11 @@ namespace {
 
 // Whether the row contains positive values for all counters of a busy segment.
 bool SegmentIsBusy(const MetricsRow& row) {
-  for (const char* name : {"members", "in_sync", "frames_out", "frames_in", "wire_bytes_out",
-                           "bytes_in", "positions_taken", "diffs_sent", "diffs_merged", "sweeps",
-                           "passes", "age_p50_ms", "age_max_ms", "age_iterations", "distance_rms",
-                           "distance_max", "round_trip_p50_ms", "round_trip_p99_ms"}) {
+  for (const char* name :
+       {"members", "in_sync", "frames_sent", "frames_received", "wire_sent_bytes", "received_bytes",
+        "positions_taken", "diffs_sent", "diffs_merged", "sweeps", "passes", "age_p50_seconds",
+        "age_max_seconds", "age_iterations", "distance_rms", "distance_max",
+        "round_trip_p50_seconds", "round_trip_p99_seconds"}) {
     const auto found = row.segments().find(StrCat("lan.", name));
     if (found == row.segments().end() || !(found->second > 0)) return false;
   }
@@ -266,7 +267,7 @@ TEST_F(ClusterOfMachines, ShowsWhatItsSegmentsDoInTheMetricsAndInTop) {
     EXPECT_CONTAINS(top.output, StrCat("\n    ", node, "  "));  // as the peer of the other node
   }
   const CommandResult json = Process({Binary(), "top", "--once", "--json"}).Wait(120);
-  EXPECT_CONTAINS(json.output, "\"peer a on lan\":{\"frames_out\":");
+  EXPECT_CONTAINS(json.output, "\"peer a on lan\":{\"frames_sent\":");
   EXPECT_CONTAINS(json.output, "\"segment lan\":{\"members\":2,");
   for (int i = 0; i < 2; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 2; ++i) Finish(i);

@@ -61,7 +61,7 @@ void ExpectMismatch(const Change& change, const std::string& of_b, const std::st
     EXPECT_FALSE(meeting.node(1).IsEstablished(0));
     ASSERT_TRUE(meeting.node(1).MismatchOf(0).has_value());
     EXPECT_EQ(meeting.node(1).MismatchOf(0)->text, of_a);
-    EXPECT_GT(CountOf(meeting.node(1), HandshakeDrop::kDiffers), 0u);
+    EXPECT_GT(CountOf(meeting.node(1), DropReason::kDiffers), 0u);
     // The other two nodes are not affected.
     EXPECT_TRUE(meeting.node(0).IsConfirmed(2) && meeting.node(2).IsConfirmed(0));
     EXPECT_FALSE(meeting.node(0).AllEstablished());
@@ -106,7 +106,7 @@ TEST(ConfigMismatch, AnotherRunIsNotSpokenOf) {
   meeting.Run(5'000);
   EXPECT_FALSE(meeting.node(0).IsEstablished(1));
   EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
-  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kRun), 0u);
+  EXPECT_GT(CountOf(meeting.node(0), DropReason::kRun), 0u);
 }
 
 // `a` and `b` are the nodes' keys; null means no key.
@@ -146,7 +146,7 @@ TEST(ConfigMismatch, AKeyIsOfOneRun) {
   });
   meeting.Run(5'000);
   EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kTag), 0u);
+  EXPECT_GT(CountOf(meeting.node(0), DropReason::kBadTag), 0u);
 }
 
 TEST(ConfigMismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
@@ -310,8 +310,8 @@ TEST(ConfigMismatch, ForgeriesAreToldOfOnce) {
     told += Told(&meeting.node(0)).size();
   }
   EXPECT_EQ(told, 2u);
-  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kTag), 20u);
-  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kNoKey), 20u);
+  EXPECT_GT(CountOf(meeting.node(0), DropReason::kBadTag), 20u);
+  EXPECT_GT(CountOf(meeting.node(0), DropReason::kNoKey), 20u);
   EXPECT_TRUE(meeting.AllMet());
 }
 

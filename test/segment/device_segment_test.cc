@@ -101,8 +101,9 @@ void ExpectSums(SegmentNodes* segment, int nodes, const std::vector<double>& sum
 void ExpectNothingRefused(SegmentNodes* segment, int nodes) {
   for (int node = 0; node < nodes; ++node) {
     const ExchangeStats stats = segment->net(node).metrics().exchange();
-    for (const Drop drop : {Drop::kNonFinite, Drop::kPayload, Drop::kChecksum, Drop::kMagic}) {
-      EXPECT_EQ(stats.drops[static_cast<size_t>(drop)], 0u) << node << ' ' << DropName(drop);
+    for (const DropReason drop : {DropReason::kNonFinite, DropReason::kPayload,
+                                  DropReason::kChecksum, DropReason::kMagic}) {
+      EXPECT_EQ(stats.drops[drop], 0u) << node << ' ' << DropReasonName(drop);
     }
   }
 }
@@ -272,12 +273,12 @@ TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
   // Progress of node 0 that the other node has not received.
   for (int64_t i = 0; i < 20000; ++i) segment.Add(0, i, 0.5f);
   segment.Run(1100);
-  const Divergence apart = segment.net(0).metrics().divergence();
+  const Divergence apart = segment.net(0).sampler().all();
   EXPECT_GT(apart.sampled, 0u);
   EXPECT_EQ(apart.distance_max, 0.5);
   segment.net(0).state().SetProgress(1);
   segment.Run(3000);
-  EXPECT_EQ(segment.net(0).metrics().divergence().distance_max, 0);
+  EXPECT_EQ(segment.net(0).sampler().all().distance_max, 0);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
 }
 

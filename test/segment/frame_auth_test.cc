@@ -60,7 +60,7 @@ TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
     EXPECT_EQ(opened.frame.data(), frame.data());
     EXPECT_EQ(opened.frame.size(), frame.size() - kFrameTagBytes);
     FrameView view;
-    EXPECT_EQ(DecodeFrame(opened.frame, &view), Drop::kNone);
+    EXPECT_EQ(DecodeFrame(opened.frame, &view), DropReason::kNone);
     EXPECT_EQ(view.payload.size(), bytes);
   }
   EXPECT_EQ(Count(VerifyResult::kVerified), 5u);

@@ -63,16 +63,14 @@ void Establish(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t
   }
 }
 
-uint64_t Drops(const FrameFilter& filter, FilterDrop drop) {
-  return filter.drops()[static_cast<size_t>(drop)];
-}
+uint64_t Drops(const FrameFilter& filter, DropReason drop) { return filter.drops()[drop]; }
 
 TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
   for (char key : {'\0', 'k'}) {
     FrameFilter a(ConfigFor(0, 1, key)), b(ConfigFor(1, 1, key));
     const Bytes early = Leaving(1, &b).OnTheWire();
     EXPECT_FALSE(a.Enter({1, early}, 0));
-    EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 1u);
+    EXPECT_EQ(Drops(a, DropReason::kNoSession), 1u);
     Establish(&a, 0, &b, 1);
     const Bytes sent = Leaving(1, &b).OnTheWire();
     EXPECT_EQ(sent.size(), kFrameHeaderBytes + 40 + (key ? kFrameTagBytes : 0));
@@ -82,18 +80,20 @@ TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
     EXPECT_EQ((*entered)[kFrameHeaderBytes], std::byte{7});
     // A frame with a false source, and a frame of a node without a session.
     EXPECT_FALSE(a.Enter({2, sent}, 0));
-    EXPECT_EQ(Drops(a, FilterDrop::kSourceMismatch), 1u);
+    EXPECT_EQ(Drops(a, DropReason::kSourceMismatch), 1u);
     FrameFilter stranger(ConfigFor(2, 1, key));
     EXPECT_FALSE(a.Enter({2, Leaving(2, &stranger).OnTheWire()}, 0));
-    EXPECT_EQ(Drops(a, FilterDrop::kNoSession), 2u);
+    EXPECT_EQ(Drops(a, DropReason::kNoSession), 2u);
     EXPECT_EQ(a.drops_of(1), 1u);  // the frame before the handshake
     EXPECT_EQ(a.drops_of(2), 2u);
     const PeerMetrics exchange(3, 1);
-    SegmentMetrics metrics(&exchange, {1, 2});
+    MetricsRegistry registry;
+    const std::vector<std::string> names = {"a", "b", "c"};
+    SegmentMetrics metrics(&registry, "lan", &exchange, {1, 2}, names);
     metrics.Publish(a);
-    EXPECT_EQ(metrics.filter_drops(), 3u);
-    EXPECT_EQ(metrics.filter_drops_of(1), 1u);
-    EXPECT_EQ(metrics.filter_drops_of(2), 2u);
+    EXPECT_EQ(metrics.dropped(DropComponent::kFilter), 3u);
+    EXPECT_EQ(registry.Read().Value("peer b on lan", "frames_dropped"), 1);
+    EXPECT_EQ(registry.Read().Value("peer c on lan", "frames_dropped"), 2);
     EXPECT_EQ(a.refusal(), "");
   }
 }
@@ -108,12 +108,12 @@ TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
     altered[at] ^= std::byte{1};
     EXPECT_FALSE(a.Enter({1, altered}, 0)) << at;
   }
-  EXPECT_GT(Drops(a, FilterDrop::kBadTag), 0u);
+  EXPECT_GT(Drops(a, DropReason::kBadTag), 0u);
   EXPECT_FALSE(a.Enter({1, Bytes(sent.begin(), sent.end() - kFrameTagBytes)}, 0));
   ASSERT_TRUE(a.Enter({1, sent}, 0));
-  const uint64_t before = Drops(a, FilterDrop::kReplayed);
+  const uint64_t before = Drops(a, DropReason::kReplayed);
   EXPECT_FALSE(a.Enter({1, sent}, 0));
-  EXPECT_EQ(Drops(a, FilterDrop::kReplayed), before + 1);
+  EXPECT_EQ(Drops(a, DropReason::kReplayed), before + 1);
   const Bytes unused = Leaving(1, b.get()).OnTheWire();
   b = std::make_unique<FrameFilter>(ConfigFor(1, 2, 'k'));
   Establish(&a, 0, b.get(), 1);

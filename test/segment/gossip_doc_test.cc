@@ -24,7 +24,7 @@ TEST(GossipDoc, TheExampleIsWhatThePageSays) {
   const auto value_of = [&](const char* field) { return test::IntegerOf(example, field); };
   GossipHead head;
   std::span<const std::byte> part;
-  ASSERT_EQ(DecodeGossip(example.bytes, &head, &part), GossipDrop::kNone);
+  ASSERT_EQ(DecodeGossip(example.bytes, &head, &part), DropReason::kNone);
   EXPECT_EQ(static_cast<uint64_t>(head.kind), value_of("kind"));
   EXPECT_EQ(static_cast<uint64_t>(head.key), value_of("key"));
   EXPECT_EQ(head.key, GossipKey::kReport);
@@ -53,8 +53,8 @@ TEST(GossipDoc, ThePageNamesAllReasonsInTheirOrder) {
   const auto rows = Page()["Checks"].rows;
   for (const test::Cells& row : rows) reasons.push_back(row.at(0));
   std::vector<std::string> drops;
-  for (int i = 1; i < static_cast<int>(GossipDrop::kCount); ++i) {
-    drops.emplace_back(GossipDropName(static_cast<GossipDrop>(i)));
+  for (const DropReason reason : DropReasonsOf(DropComponent::kGossip)) {
+    drops.emplace_back(DropReasonName(reason));
   }
   EXPECT_EQ(reasons, drops);
 }

@@ -309,7 +309,7 @@ TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
 }
 
 // Delivers `head` as a frame from node 1 to node 0.
-GossipDrop Refusal(Post& post, const GossipHead& head, const std::string& text = "") {
+DropReason Refusal(Post& post, const GossipHead& head, const std::string& text = "") {
   std::vector<std::byte> frame(kGossipHeadBytes);
   const auto part = std::as_bytes(std::span(text));
   EncodeGossip(head, part, std::span(frame).first<kGossipHeadBytes>());
@@ -339,38 +339,38 @@ TEST(Gossip, AreRefusedForTheReasonThatIsCounted) {
     head->origin = 2;
     head->total = 12;
   };
-  EXPECT_EQ(with([](auto*) {}), GossipDrop::kNone);
-  EXPECT_EQ(with([](auto* head) { head->run = 1; }), GossipDrop::kRun);
-  EXPECT_EQ(with([](auto* head) { head->destination = 2; }), GossipDrop::kDestination);
-  EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), GossipDrop::kIncarnation);
-  EXPECT_EQ(with([](auto* head) { head->source = 2; }), GossipDrop::kIncarnation);
-  EXPECT_EQ(with([](auto* head) { head->origin = 3; }), GossipDrop::kStranger);
-  EXPECT_EQ(with([](auto* head) { head->key = GossipKey::kCount; }), GossipDrop::kField);
-  EXPECT_EQ(with([](auto* head) { head->total = 8; }), GossipDrop::kField);
-  EXPECT_EQ(with([](auto*) {}, "text"), GossipDrop::kField);
-  EXPECT_EQ(with(part, "12345678"), GossipDrop::kNone);
-  EXPECT_EQ(with(part, "1234567"), GossipDrop::kField);
-  EXPECT_EQ(with(part, "1234567890123"), GossipDrop::kField);
-  EXPECT_EQ(with(part), GossipDrop::kField);
+  EXPECT_EQ(with([](auto*) {}), DropReason::kNone);
+  EXPECT_EQ(with([](auto* head) { head->run = 1; }), DropReason::kRun);
+  EXPECT_EQ(with([](auto* head) { head->destination = 2; }), DropReason::kDestination);
+  EXPECT_EQ(with([](auto* head) { head->incarnation = 9; }), DropReason::kIncarnation);
+  EXPECT_EQ(with([](auto* head) { head->source = 2; }), DropReason::kIncarnation);
+  EXPECT_EQ(with([](auto* head) { head->origin = 3; }), DropReason::kStranger);
+  EXPECT_EQ(with([](auto* head) { head->key = GossipKey::kCount; }), DropReason::kField);
+  EXPECT_EQ(with([](auto* head) { head->total = 8; }), DropReason::kField);
+  EXPECT_EQ(with([](auto*) {}, "text"), DropReason::kField);
+  EXPECT_EQ(with(part, "12345678"), DropReason::kNone);
+  EXPECT_EQ(with(part, "1234567"), DropReason::kField);
+  EXPECT_EQ(with(part, "1234567890123"), DropReason::kField);
+  EXPECT_EQ(with(part), DropReason::kField);
   const auto own = [&](GossipHead* head) {
     part(head);
     head->origin = 0;
   };
-  EXPECT_EQ(with(own, "123456789012"), GossipDrop::kSelf);
+  EXPECT_EQ(with(own, "123456789012"), DropReason::kSelf);
   const auto later = [&](GossipHead* head) {
     part(head);
     head->offset = 4;
   };
-  EXPECT_EQ(with(later, "56789012"), GossipDrop::kField);
+  EXPECT_EQ(with(later, "56789012"), DropReason::kField);
   std::vector<std::byte> bytes(kGossipHeadBytes);
   EncodeGossip(good, {}, std::span(bytes).first<kGossipHeadBytes>());
   bytes[30] ^= std::byte{1};
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kChecksum);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), DropReason::kChecksum);
   bytes[0] ^= std::byte{1};
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kMagic);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), DropReason::kMagic);
   bytes.resize(kGossipHeadBytes - 1);
-  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), GossipDrop::kLength);
-  EXPECT_EQ(post.link(0).stats().drops[static_cast<size_t>(GossipDrop::kField)], 7u);
+  EXPECT_EQ(post.link(0).Receive(1, bytes, post.now()), DropReason::kLength);
+  EXPECT_EQ(post.link(0).stats().drops[DropReason::kField], 7u);
 }
 
 }  // namespace

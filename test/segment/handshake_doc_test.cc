@@ -39,7 +39,7 @@ Nonce NonceOf(const Section& section, const std::string& field) {
 TEST(HandshakeDoc, TheExampleIsWhatThePageSays) {
   const Section example = Page()["Example"];
   HandshakeMessage in;
-  ASSERT_EQ(DecodeHandshake(example.bytes, &in), HandshakeDrop::kNone);
+  ASSERT_EQ(DecodeHandshake(example.bytes, &in), DropReason::kNone);
   EXPECT_EQ((in.wants_answer ? 1u : 0u) + (in.keyed ? 2u : 0u), IntegerOf(example, "flags"));
   EXPECT_EQ(in.settings.frame_version, IntegerOf(example, "frame_version"));
   EXPECT_EQ(in.name.size(), IntegerOf(example, "name_bytes"));
@@ -84,8 +84,8 @@ std::set<std::string> Reasons(const Section& section) {
 TEST(HandshakeDoc, ThePageNamesAllReasons) {
   auto page = Page();
   std::set<std::string> drops, results;
-  for (int i = 1; i < static_cast<int>(HandshakeDrop::kCount); ++i) {
-    drops.insert(HandshakeDropName(static_cast<HandshakeDrop>(i)));
+  for (const DropReason reason : DropReasonsOf(DropComponent::kHandshake)) {
+    drops.insert(DropReasonName(reason));
   }
   for (int i = 1; i < static_cast<int>(VerifyResult::kCount); ++i) {
     results.insert(VerifyResultName(static_cast<VerifyResult>(i)));

@@ -100,8 +100,6 @@ bool Meeting::AllMet() {
   return true;
 }
 
-uint64_t CountOf(const Handshake& node, HandshakeDrop drop) {
-  return node.stats().received[static_cast<size_t>(drop)];
-}
+uint64_t CountOf(const Handshake& node, DropReason drop) { return node.stats().received[drop]; }
 
 }  // namespace millrace::test

@@ -64,7 +64,7 @@ class Meeting {
   std::function<bool(Carried*)> tamper_;
 };
 
-uint64_t CountOf(const Handshake& node, HandshakeDrop drop);
+uint64_t CountOf(const Handshake& node, DropReason drop);
 
 }  // namespace millrace::test
 

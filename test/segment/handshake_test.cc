@@ -22,7 +22,7 @@ using test::Meeting;
 
 HandshakeMessage Decoded(const Carried& frame) {
   HandshakeMessage in;
-  EXPECT_EQ(DecodeHandshake(frame.bytes, &in), HandshakeDrop::kNone);
+  EXPECT_EQ(DecodeHandshake(frame.bytes, &in), DropReason::kNone);
   return in;
 }
 
@@ -103,7 +103,7 @@ TEST(Handshake, ANodeThatStartsAgainReplacesItsOldLifeOnlyWhenItHasProvenTheNewO
   ASSERT_NE(meeting.node(1).session_id(), old);
   meeting.Run(3'000);
   EXPECT_EQ(meeting.node(0).Peer(1)->session_id, old);
-  EXPECT_GT(CountOf(meeting.node(0), HandshakeDrop::kUnauthenticated), 0u);
+  EXPECT_GT(CountOf(meeting.node(0), DropReason::kUnauthenticated), 0u);
   meeting.set_tamper(nullptr);
   EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
   EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 2u);
@@ -136,9 +136,9 @@ TEST(Handshake, ARecordedLifeIsNotBelieved) {
     }
     EXPECT_FALSE(anew.IsEstablished(1));
     EXPECT_FALSE(anew.MismatchOf(1).has_value());
-    EXPECT_GT(CountOf(anew, HandshakeDrop::kUnauthenticated), 0u);
-    EXPECT_GT(CountOf(anew, HandshakeDrop::kSelf), 0u);
-    EXPECT_EQ(CountOf(anew, HandshakeDrop::kNone), 0u);
+    EXPECT_GT(CountOf(anew, DropReason::kUnauthenticated), 0u);
+    EXPECT_GT(CountOf(anew, DropReason::kSelf), 0u);
+    EXPECT_EQ(CountOf(anew, DropReason::kNone), 0u);
   }
 }
 
@@ -164,15 +164,14 @@ void ExpectFlippedBitsRefused(const SecretKey* key, bool repaired) {
   meeting.StartAll(key);
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
   const Carried good = *LastFrom(meeting, 1, 0);
-  ASSERT_EQ(meeting.node(0).Receive(1, good.bytes, meeting.now()), HandshakeDrop::kNone);
+  ASSERT_EQ(meeting.node(0).Receive(1, good.bytes, meeting.now()), DropReason::kNone);
   for (size_t bit = 0; bit < 8 * kHandshakeBytes; ++bit) {
     HandshakeBytes bytes = good.bytes;
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     if (repaired && bit / 8 < 188) Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
-    EXPECT_NE(meeting.node(0).Receive(1, bytes, meeting.now()), HandshakeDrop::kNone) << bit;
+    EXPECT_NE(meeting.node(0).Receive(1, bytes, meeting.now()), DropReason::kNone) << bit;
   }
-  EXPECT_GE(CountOf(meeting.node(0), repaired ? HandshakeDrop::kTag : HandshakeDrop::kChecksum),
-            128u);
+  EXPECT_GE(CountOf(meeting.node(0), repaired ? DropReason::kBadTag : DropReason::kChecksum), 128u);
   EXPECT_TRUE(meeting.AllMet());
 }
 
@@ -229,7 +228,7 @@ TEST(Handshake, ASenderIsWhoTheTransportSaysItIs) {
   meeting.StartAll();
   meeting.Run(10);
   const Carried frame = *LastFrom(meeting, 1, 0);
-  EXPECT_EQ(meeting.node(0).Receive(2, frame.bytes, meeting.now()), HandshakeDrop::kSource);
+  EXPECT_EQ(meeting.node(0).Receive(2, frame.bytes, meeting.now()), DropReason::kSourceMismatch);
 }
 
 TEST(Handshake, ForeignFramesAreCountedByReason) {
@@ -244,38 +243,37 @@ TEST(Handshake, ForeignFramesAreCountedByReason) {
     EncodeHandshake(each, &bytes);
     return node.Receive(from, bytes, 0);
   };
-  EXPECT_EQ(received(in, 1), HandshakeDrop::kUnauthenticated);
+  EXPECT_EQ(received(in, 1), DropReason::kUnauthenticated);
   HandshakeMessage other = in;
   other.run = 1;
-  EXPECT_EQ(received(other, 1), HandshakeDrop::kRun);
+  EXPECT_EQ(received(other, 1), DropReason::kRun);
   other = in;
   other.source = 0;
-  EXPECT_EQ(received(other, 0), HandshakeDrop::kSelf);
+  EXPECT_EQ(received(other, 0), DropReason::kSelf);
   other = in;
   other.source = 9;
-  EXPECT_EQ(received(other, 9), HandshakeDrop::kStranger);
+  EXPECT_EQ(received(other, 9), DropReason::kStranger);
   other = in;
   other.destination = 5;
   other.challenge = in.session_id;
-  EXPECT_EQ(received(other, 1), HandshakeDrop::kDestination);
+  EXPECT_EQ(received(other, 1), DropReason::kDestination);
   other = in;
   other.session_id = kNoNonce;
-  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
+  EXPECT_EQ(received(other, 1), DropReason::kField);
   other = in;
   other.challenge = in.session_id;  // in a message to all nodes
-  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
+  EXPECT_EQ(received(other, 1), DropReason::kField);
   other = in;
   other.known_incarnation = 1;  // without a session id
-  EXPECT_EQ(received(other, 1), HandshakeDrop::kField);
-  EXPECT_EQ(node.Receive(1, {}, 0), HandshakeDrop::kLength);
-  EXPECT_EQ(node.Receive(1, HandshakeBytes{}, 0), HandshakeDrop::kMagic);
-  for (HandshakeDrop drop :
-       {HandshakeDrop::kUnauthenticated, HandshakeDrop::kRun, HandshakeDrop::kSelf,
-        HandshakeDrop::kStranger, HandshakeDrop::kDestination, HandshakeDrop::kLength,
-        HandshakeDrop::kMagic}) {
-    EXPECT_EQ(CountOf(node, drop), 1u) << HandshakeDropName(drop);
+  EXPECT_EQ(received(other, 1), DropReason::kField);
+  EXPECT_EQ(node.Receive(1, {}, 0), DropReason::kLength);
+  EXPECT_EQ(node.Receive(1, HandshakeBytes{}, 0), DropReason::kMagic);
+  for (DropReason drop :
+       {DropReason::kUnauthenticated, DropReason::kRun, DropReason::kSelf, DropReason::kStranger,
+        DropReason::kDestination, DropReason::kLength, DropReason::kMagic}) {
+    EXPECT_EQ(CountOf(node, drop), 1u) << DropReasonName(drop);
   }
-  EXPECT_EQ(CountOf(node, HandshakeDrop::kField), 3u);
+  EXPECT_EQ(CountOf(node, DropReason::kField), 3u);
   EXPECT_FALSE(node.MismatchOf(1).has_value());
 }
 

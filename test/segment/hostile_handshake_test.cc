@@ -15,7 +15,6 @@
 #include "test/segment/handshake_harness.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/support.h"
-#include "train/segment_numbers.h"
 
 namespace millrace {
 namespace {
@@ -94,14 +93,14 @@ NetSegmentConfig WithKey(char letter) {
 struct Forgery {
   char key;  // of the segment; 0: none
   HandshakeBytes bytes;
-  HandshakeDrop reason;
+  DropReason reason;
 };
 std::vector<Forgery> Forgeries() {
-  return {{'k', ForgedBytes(false), HandshakeDrop::kNoKey},
-          {'k', ForgedBytes(true), HandshakeDrop::kTag},
-          {'k', ForgedBytes(true, 9), HandshakeDrop::kVersion},
-          {'\0', ForgedBytes(true), HandshakeDrop::kForeignKey},
-          {'\0', ForgedBytes(false, 9), HandshakeDrop::kVersion}};
+  return {{'k', ForgedBytes(false), DropReason::kNoKey},
+          {'k', ForgedBytes(true), DropReason::kBadTag},
+          {'k', ForgedBytes(true, 9), DropReason::kVersion},
+          {'\0', ForgedBytes(true), DropReason::kForeignKey},
+          {'\0', ForgedBytes(false, 9), DropReason::kVersion}};
 }
 
 TEST(HostileHandshake, OneForgedMessageDoesNotKeepAStartingNodeOut) {
@@ -154,19 +153,25 @@ TEST(HostileHandshake, EveryMessageIsCountedByItsReason) {
     segment.Start(2);
     segment.Run(3000);
     const SegmentMetrics& metrics = segment.net(2).metrics();
-    const uint64_t before = metrics.handshake_drops();
+    const uint64_t before = metrics.dropped(DropComponent::kHandshake);
     constexpr int kMany = 10'000;
     segment.frames.assign(kMany, forgery.bytes);
     segment.Run(3000);
     ASSERT_TRUE(segment.frames.empty());
-    EXPECT_EQ(metrics.handshake_drops(), before + kMany);
-    EXPECT_EQ(metrics.handshake_drops(forgery.reason), kMany);
-    const std::string total = SummaryOf(metrics, segment.net(2).transport().counters());
-    EXPECT_CONTAINS(total, StrCat(" handshake_", HandshakeDropName(forgery.reason), " ", kMany));
+    EXPECT_EQ(metrics.dropped(DropComponent::kHandshake), before + kMany);
+    EXPECT_EQ(metrics.dropped(DropComponent::kHandshake, forgery.reason), kMany);
+    const std::string total = SummaryOf(metrics);
+    EXPECT_CONTAINS(total, StrCat(" handshake_", DropReasonName(forgery.reason), " ", kMany));
     std::map<std::string, double> numbers;  // of the counter file and the metrics file
-    for (const Metric& each : MetricsOf(segment.net(2))) numbers[each.name] = each.value;
-    EXPECT_EQ(numbers.at("dropped_handshake"), static_cast<double>(before + kMany));
-    EXPECT_EQ(numbers.at(StrCat("handshake_", HandshakeDropName(forgery.reason))), kMany);
+    double all = 0;
+    const MetricsReading reading = metrics.registry().Read();
+    for (const MetricsReading::Metric& each : reading.metrics) {
+      numbers[reading.NumberOf(each) + each.detail] = each.value;
+      if (each.detail.starts_with(".handshake.")) all += each.value;
+    }
+    EXPECT_EQ(all, static_cast<double>(before + kMany));
+    EXPECT_EQ(numbers.at(StrCat("frames_dropped.handshake.", DropReasonName(forgery.reason))),
+              kMany);
     EXPECT_EQ(segment.net(2).state().members(), 2u);
   }
 }
@@ -177,7 +182,7 @@ TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
   segment.frames.assign(5, ForgedBytes(false));
   segment.Run(100);
   EXPECT_EQ(segment.net(2).state().members(), 0u);
-  EXPECT_EQ(segment.net(2).metrics().handshake_drops(HandshakeDrop::kNoKey), 5u);
+  EXPECT_EQ(segment.net(2).metrics().dropped(DropComponent::kHandshake, DropReason::kNoKey), 5u);
 }
 
 // One of three nodes is misconfigured and starts first.

@@ -260,6 +260,7 @@ TEST(NetSegment, MetersEveryPeer) {
   segment.TakeTurns(10000);
   segment.Run(2000);
   const SegmentMetrics& metrics = segment.net(0).metrics();
+  const DivergenceSampler& sampler = segment.net(0).sampler();
   ASSERT_EQ(metrics.peers().size(), 2u);
   EXPECT_EQ(segment.net(0).NameOf(metrics.peers()[1]), "node2");
   const ExchangeStats stats = metrics.exchange();
@@ -273,7 +274,7 @@ TEST(NetSegment, MetersEveryPeer) {
     sum.positions_taken += found.positions_taken;
     sum.diffs_merged += found.diffs_merged;
     sum.round_trip += found.round_trip;
-    const Divergence divergence = metrics.divergence(peer);
+    const Divergence& divergence = sampler.peers()[peer - 1];
     EXPECT_GE(divergence.rounds, 2u);
     EXPECT_GT(divergence.chunks, 0u);
     EXPECT_GT(divergence.age_max_ns, 0);
@@ -285,12 +286,11 @@ TEST(NetSegment, MetersEveryPeer) {
   EXPECT_EQ(sum.round_trip.count(), metrics.round_trip().count());
   EXPECT_GT(metrics.round_trip().count(), 100u);
   EXPECT_GT(metrics.sweeps(), 5);
-  EXPECT_EQ(metrics.divergence().chunks,
-            metrics.divergence(1).chunks + metrics.divergence(2).chunks);
+  EXPECT_EQ(sampler.all().chunks, sampler.peers()[0].chunks + sampler.peers()[1].chunks);
   // Drops of frames that arrived before their sender had completed the handshake.
   uint64_t filter = 0;
-  for (const NodeId peer : metrics.peers()) filter += metrics.filter_drops_of(peer);
-  EXPECT_EQ(filter, metrics.filter_drops());
+  for (const NodeId peer : metrics.peers()) filter += segment.net(0).filter().drops_of(peer);
+  EXPECT_EQ(filter, metrics.dropped(DropComponent::kFilter));
 }
 
 // Two nodes with a key; the transport of the first one can be full.

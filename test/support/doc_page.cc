@@ -36,7 +36,8 @@ std::map<std::string, Section> ReadDocPage(const std::string& path) {
   bool block = false, table = false;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("```")) {
-      if (block) page[heading].bytes = FromHex(hex);
+      const bool digits = hex.find_first_not_of("0123456789abcdef ") == std::string::npos;
+      if (block && digits) page[heading].bytes = FromHex(hex);
       hex.clear();
       block = !block;
     } else if (block) {

@@ -42,8 +42,8 @@ class FrameBytes {
   // Decodes the frame. Throws Error, which fails the test, if the frame is invalid.
   FrameView decoded() const {
     FrameView frame;
-    const Drop drop = DecodeFrame(view(), &frame);
-    if (drop != Drop::kNone) throw Error("frame dropped: ", DropName(drop));
+    const DropReason drop = DecodeFrame(view(), &frame);
+    if (drop != DropReason::kNone) throw Error("frame dropped: ", DropReasonName(drop));
     return frame;
   }
 

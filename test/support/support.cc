@@ -81,7 +81,7 @@ Process::~Process() {
   if (pid_ > 0) Wait(0);
   if (killed_pid_ < 0) return;
   std::error_code ignored;
-  std::filesystem::remove("/dev/shm/millrace_board." + std::to_string(killed_pid_), ignored);
+  std::filesystem::remove("/dev/shm/millrace_counters." + std::to_string(killed_pid_), ignored);
 }
 
 void Process::Signal(int signal) { kill(pid_, signal); }

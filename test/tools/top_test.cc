@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-std::string CounterFileOf(int pid) { return StrCat("/dev/shm/millrace_board.", pid); }
+std::string CounterFileOf(int pid) { return StrCat("/dev/shm/millrace_counters.", pid); }
 
 int Count(const std::string& text, const std::string& part) {
   int count = 0;
@@ -36,7 +36,7 @@ TEST(Top, MissesATrainingThatGoesOnWithoutACounterFile) {
   WriteFile(work / "target", "keep");
   const std::string solver = work.Write("run", Workspace::Solver(20));
   Process training({"/bin/sh", "-c",
-                    StrCat("ln -s ", work / "target", " /dev/shm/millrace_board.$$; exec ",
+                    StrCat("ln -s ", work / "target", " /dev/shm/millrace_counters.$$; exec ",
                            Binary(), " train --solver=", solver)});
   const std::string path = CounterFileOf(training.pid());
   const CommandResult result = training.Wait();

@@ -189,16 +189,16 @@ inline void Exchange::FetchRow(std::span<const std::byte> frame) const {
 
 inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
   stats_.bytes_received += bytes.size();
-  const Drop invalid = DecodeFrame(bytes, &frame_);
+  const DropReason invalid = DecodeFrame(bytes, &frame_);
   const FrameHeader& header = frame_.header;
-  if (invalid != Drop::kNone) {
+  if (invalid != DropReason::kNone) {
     context_.Dropped(invalid);
-  } else if (const Drop foreign = CheckSource(header); foreign != Drop::kNone) {
+  } else if (const DropReason foreign = CheckSource(header); foreign != DropReason::kNone) {
     context_.Dropped(foreign);
   } else {
     metrics_.Received(header.source, bytes.size());
-    const Drop drop = Dispatch(frame_, now);
-    if (drop != Drop::kNone) {
+    const DropReason drop = Dispatch(frame_, now);
+    if (drop != DropReason::kNone) {
       context_.Dropped(drop, header.source);
     } else {
       ++stats_.received[static_cast<size_t>(header.type)];
@@ -208,14 +208,14 @@ inline void Exchange::Handle(std::span<const std::byte> bytes, int64_t now) {
 }
 
 // Returns why a frame is not from a peer to this node; kNone if it is.
-inline Drop Exchange::CheckSource(const FrameHeader& h) const {
-  if (h.run != config_.run) return Drop::kRun;
-  if (h.source == config_.node) return Drop::kSelf;
-  if (h.destination != config_.node && h.destination != kAllNodes) return Drop::kDestination;
-  return h.source < config_.max_nodes ? Drop::kNone : Drop::kStranger;
+inline DropReason Exchange::CheckSource(const FrameHeader& h) const {
+  if (h.run != config_.run) return DropReason::kRun;
+  if (h.source == config_.node) return DropReason::kSelf;
+  if (h.destination != config_.node && h.destination != kAllNodes) return DropReason::kDestination;
+  return h.source < config_.max_nodes ? DropReason::kNone : DropReason::kStranger;
 }
 
-inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
+inline DropReason Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
   const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
   const bool heard = membership_.OnFrame(h, is_largest, now);
@@ -223,9 +223,9 @@ inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
     RunBatch(now);  // frames before this one belong to the view that may end here
     const bool understood = membership_.Receive(frame, now);
     FollowView();
-    return understood ? Drop::kNone : Drop::kPayload;
+    return understood ? DropReason::kNone : DropReason::kPayload;
   }
-  if (!heard) return h.view == membership_.view().id ? Drop::kStranger : Drop::kView;
+  if (!heard) return h.view == membership_.view().id ? DropReason::kStranger : DropReason::kView;
   if (h.chunk < table_.size() && batch_.Holds(table_.chunks[h.chunk]) &&
       h.type != FrameType::kDiff) {
     RunBatch(now);
@@ -244,7 +244,7 @@ inline Drop Exchange::Dispatch(const FrameView& frame, int64_t now) {
     case FrameType::kTakeoverState:
       return takeover_.OnTakeoverState(frame);
     default:
-      return Drop::kField;
+      return DropReason::kField;
   }
 }
 

@@ -110,8 +110,8 @@ class Exchange {
  private:
   void FetchRow(std::span<const std::byte> frame) const;
   void Handle(std::span<const std::byte> bytes, int64_t now);
-  Drop CheckSource(const FrameHeader& header) const;
-  Drop Dispatch(const FrameView& frame, int64_t now);
+  DropReason CheckSource(const FrameHeader& header) const;
+  DropReason Dispatch(const FrameView& frame, int64_t now);
   void MergeDeferred(int64_t now);
   void FollowThrottle();
   void StartBatch();

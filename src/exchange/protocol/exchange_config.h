@@ -53,9 +53,9 @@ inline uint16_t MaxMembers(const ExchangeConfig& config) {
 
 // Counted since construction of the exchange.
 struct ExchangeStats {
-  std::array<uint64_t, 16> sent{};      // frames by FrameType
-  std::array<uint64_t, 16> received{};  // valid ones, by FrameType
-  std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
+  std::array<uint64_t, kFrameTypes> sent{};      // frames by FrameType
+  std::array<uint64_t, kFrameTypes> received{};  // valid ones, by FrameType
+  DropCounts drops;
   uint64_t bytes_sent = 0, bytes_received = 0;
   uint64_t positions_taken = 0;
   uint64_t takeover_states_taken = 0;  // newer positions received in takeovers

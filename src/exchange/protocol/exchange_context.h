@@ -107,22 +107,23 @@ struct ExchangeContext {
     return chunk.pending && TestBit(acks, config.node) == Parity(chunk.seq);
   }
   // Returns why a frame does not contain a valid position; kNone if it does.
-  Drop CheckPosition(const FrameHeader& h) const {
-    if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return Drop::kChunk;
-    return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? Drop::kField : Drop::kNone;
+  DropReason CheckPosition(const FrameHeader& h) const {
+    if (h.chunk >= table.size() || h.length != 4 * floats_of(h.chunk)) return DropReason::kChunk;
+    return h.ack_bytes != ack_bytes() || h.codec != Codec::kFloat32 ? DropReason::kField
+                                                                    : DropReason::kNone;
   }
   // Calls `visit(entry, chunk)` for the entries of a kPositionAck, kTakeoverRequest or kTakeoverAck
   // frame, in order. Stops at the first invalid entry or result other than kNone, and returns it.
   template <typename Visit>
-  Drop ForEachEntry(const FrameView& frame, Visit visit) const {
-    if (frame.payload.size() % kChunkNumberBytes != 0) return Drop::kPayload;
+  DropReason ForEachEntry(const FrameView& frame, Visit visit) const {
+    if (frame.payload.size() % kChunkNumberBytes != 0) return DropReason::kPayload;
     for (size_t at = 0; at < frame.payload.size(); at += kChunkNumberBytes) {
       const ChunkNumber entry = DecodeChunkNumber(frame.payload.data() + at);
-      if (entry.chunk >= table.size()) return Drop::kChunk;
-      const Drop drop = visit(entry, table.chunks[entry.chunk]);
-      if (drop != Drop::kNone) return drop;
+      if (entry.chunk >= table.size()) return DropReason::kChunk;
+      const DropReason drop = visit(entry, table.chunks[entry.chunk]);
+      if (drop != DropReason::kNone) return drop;
     }
-    return Drop::kNone;
+    return DropReason::kNone;
   }
   // Adds an operation to the batch, on the chunk and with the payload of `frame`. REQUIRES: room in
   // the batch.
@@ -181,13 +182,13 @@ struct ExchangeContext {
     outbox.Post(slot, header, acks, payload);
   }
   // Returns the reason to drop a frame whose operation the executor refused with `result`.
-  static Drop WhyRefused(uint8_t result) {
-    if (result & kBusy) return Drop::kBusy;
-    return result & kMalformed ? Drop::kPayload : Drop::kNonFinite;
+  static DropReason WhyRefused(uint8_t result) {
+    if (result & kBusy) return DropReason::kBusy;
+    return result & kMalformed ? DropReason::kPayload : DropReason::kNonFinite;
   }
-  void Dropped(Drop drop) { ++stats.drops[static_cast<size_t>(drop)]; }
+  void Dropped(DropReason drop) { stats.drops.Add(drop); }
   // Counts a dropped frame of node `source`, which is below max_nodes.
-  void Dropped(Drop drop, uint16_t source) {
+  void Dropped(DropReason drop, uint16_t source) {
     Dropped(drop);
     metrics.Dropped(source, drop);
   }

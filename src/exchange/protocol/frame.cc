@@ -54,13 +54,12 @@ bool KnownType(uint8_t type) {
 
 }  // namespace
 
-const char* DropName(Drop drop) {
+const char* FrameTypeName(FrameType type) {
   static constexpr const char* kNames[] = {
-      "none", "short",      "magic",       "version",    "field", "length", "checksum",
-      "run",  "self",       "destination", "stranger",   "view",  "chunk",  "not_master",
-      "old",  "non_finite", "payload",     "being_read", "busy"};
-  static_assert(std::size(kNames) == static_cast<size_t>(Drop::kCount));
-  return kNames[static_cast<size_t>(drop)];
+      "none",         "position",       "diff",      "position_ack", "takeover_request",
+      "takeover_ack", "takeover_state", "heartbeat", "propose",      "accept"};
+  static_assert(std::size(kNames) == kFrameTypes);
+  return kNames[static_cast<size_t>(type)];
 }
 
 void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
@@ -84,16 +83,16 @@ void EncodeFrame(const FrameHeader& h, std::span<const std::byte> acks,
   Put<uint32_t>(p, kAtChecksum, Checksum(head, h.payload_unchecked ? payload.first(0) : payload));
 }
 
-Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
-  if (bytes.size() < kFrameHeaderBytes) return Drop::kShort;
+DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
+  if (bytes.size() < kFrameHeaderBytes) return DropReason::kShort;
   const std::byte* p = bytes.data();
-  if (Get<uint32_t>(p, kAtMagic) != kFrameMagic) return Drop::kMagic;
-  if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return Drop::kVersion;
+  if (Get<uint32_t>(p, kAtMagic) != kFrameMagic) return DropReason::kMagic;
+  if (Get<uint8_t>(p, kAtVersion) != kFrameVersion) return DropReason::kVersion;
   const uint8_t type = Get<uint8_t>(p, kAtType), codec = Get<uint8_t>(p, kAtCodec);
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
   if (!KnownType(type) || codec > static_cast<uint8_t>(Codec::kSparse) ||
       (flags & ~kFlagPayloadUnchecked) != 0) {
-    return Drop::kField;
+    return DropReason::kField;
   }
   FrameHeader& h = frame->header;
   h.type = static_cast<FrameType>(type);
@@ -111,17 +110,17 @@ Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame) {
   h.clock = Get<uint64_t>(p, kAtClock);
   h.seq = Get<uint32_t>(p, kAtSeq);
   if (h.ack_bytes % 8 != 0 || bytes.size() < kFrameHeaderBytes + size_t{h.ack_bytes}) {
-    return Drop::kLength;
+    return DropReason::kLength;
   }
   const auto head = bytes.first(kFrameHeaderBytes + h.ack_bytes);
   frame->acks = head.subspan(kFrameHeaderBytes);
   frame->payload = bytes.subspan(head.size());
   h.length = static_cast<uint32_t>(frame->payload.size());
   const auto checked = h.payload_unchecked ? head : bytes;
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return Drop::kChecksum;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(checked, {})) return DropReason::kChecksum;
   const bool misused = h.payload_unchecked && h.type != FrameType::kPosition;
-  if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return Drop::kField;
-  return Drop::kNone;
+  if (h.source >= kMaxNodes || h.view.epoch > kMaxEpoch || misused) return DropReason::kField;
+  return DropReason::kNone;
 }
 
 uint16_t FrameSource(std::span<const std::byte> header) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/drop_reason.h"
 #include "base/node_id.h"
 #include "exchange/kernels/chunk_op.h"
 
@@ -37,6 +38,9 @@ enum class FrameType : uint8_t {
   kPropose = 8,          // coordinator to all: the next view
   kAccept = 9,           // reply to a proposal
 };
+inline constexpr size_t kFrameTypes = 10;  // 0 is not used
+// "position", "takeover_ack", ...
+const char* FrameTypeName(FrameType type);
 
 // Identifies a membership view by epoch, coordinator and the coordinator's incarnation (`life`).
 // The coordinator is part of it because two sides of a partition may reach the same epoch, the
@@ -75,31 +79,6 @@ struct FrameView {
   std::span<const std::byte> payload;
 };
 
-// Reasons to drop a frame; indices of the drop counters.
-enum class Drop : uint8_t {
-  kNone,         // not dropped
-  kShort,        // shorter than a header
-  kMagic,        // not a frame of this protocol
-  kVersion,      // another version of the wire format
-  kField,        // a field has a value that no sender writes
-  kLength,       // invalid length of the acknowledgement vector, or frame shorter than it
-  kChecksum,     // corrupted
-  kRun,          // of another run
-  kSelf,         // sent by this node and looped back
-  kDestination,  // for another node
-  kStranger,     // source is no member of this view, or an earlier incarnation of one
-  kView,         // sent in another view
-  kChunk,        // no such chunk, or wrong size of the chunk
-  kNotMaster,    // position from, or diff to, a node that is not the chunk's master
-  kOld,          // a position or diff that is out of date or was already taken
-  kNonFinite,    // contains NaN or Inf
-  kPayload,      // malformed payload
-  kBeingRead,    // a frame read directly from the chunk's weights is still in the outbox
-  kBusy,         // a solver was in the chunk's weights; same effect as a lost frame
-  kCount
-};
-const char* DropName(Drop drop);
-
 // Writes the header and `acks` (header.ack_bytes bytes) to `out` (kFrameHeaderBytes +
 // header.ack_bytes bytes). The checksum covers both and, unless payload_unchecked, `payload`
 // (header.length bytes).
@@ -108,7 +87,7 @@ void EncodeFrame(const FrameHeader& header, std::span<const std::byte> acks,
 
 // Decodes `bytes`, which must contain exactly one frame. Returns kNone on success; otherwise
 // `frame` is unspecified.
-Drop DecodeFrame(std::span<const std::byte> bytes, FrameView* frame);
+DropReason DecodeFrame(std::span<const std::byte> bytes, FrameView* frame);
 
 // Source and chunk in a frame's first kFrameHeaderBytes bytes. Not validated.
 uint16_t FrameSource(std::span<const std::byte> header);

@@ -48,11 +48,11 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
   Wake();
 }
 
-Drop Master::OnDiff(const FrameView& frame) {
+DropReason Master::OnDiff(const FrameView& frame) {
   const FrameHeader& h = frame.header;
-  if (h.chunk >= x_.table.size()) return Drop::kChunk;
+  if (h.chunk >= x_.table.size()) return DropReason::kChunk;
   Chunk& chunk = x_.table.chunks[h.chunk];
-  if (chunk.state != ChunkState::kMaster) return Drop::kNotMaster;
+  if (chunk.state != ChunkState::kMaster) return DropReason::kNotMaster;
   WorkerEnd& end = End(chunk, h.source);
   if (!end.known) {
     // The acknowledgement vector states whether the weights contain this diff or only the one
@@ -61,18 +61,18 @@ Drop Master::OnDiff(const FrameView& frame) {
     end.applied = h.seq - (x_.table.ack(h.chunk, h.source) != ExchangeContext::Parity(h.seq));
   }
   Saw(&chunk, &end, h.number);
-  if (h.seq != end.applied + 1) return Drop::kOld;
+  if (h.seq != end.applied + 1) return DropReason::kOld;
   if (!x_.IsBeingRead(h.chunk)) {
     AddMerge(&chunk, frame);
   } else if (frame.payload.size() > x_.outbox.payload_bytes()) {
-    return Drop::kPayload;
+    return DropReason::kPayload;
   } else if (deferred_.full()) {
-    return Drop::kBeingRead;
+    return DropReason::kBeingRead;
   } else {
     deferred_.Add(frame);
   }
   end.applied = h.seq;
-  return Drop::kNone;
+  return DropReason::kNone;
 }
 
 void Master::AddMerge(Chunk* chunk, const FrameView& frame) {
@@ -126,11 +126,11 @@ void Master::Finish(const ChunkOp& op, const OpContext& context) {
   Wake();
 }
 
-Drop Master::OnPositionAck(const FrameView& frame) {
+DropReason Master::OnPositionAck(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, Chunk& chunk) {
-    if (chunk.state != ChunkState::kMaster) return Drop::kNone;
+    if (chunk.state != ChunkState::kMaster) return DropReason::kNone;
     Saw(&chunk, &End(chunk, frame.header.source), entry.number);
-    return Drop::kNone;
+    return DropReason::kNone;
   });
 }
 

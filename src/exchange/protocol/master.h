@@ -24,13 +24,13 @@ class Master {
   void DropDeferred();
   // Handles a diff from a member of the view. Adds a new diff to the batch, or defers it while a
   // position that is sent directly from the weights is still in the outbox.
-  Drop OnDiff(const FrameView& frame);
+  DropReason OnDiff(const FrameView& frame);
   // Adds deferred diffs whose chunk's position has left to the batch, as many as fit. Returns
   // whether it added any; if so, the batch must be run before the next call.
   bool AddDeferred();
   // Whether AddDeferred would add any.
   bool HasDeferredToMerge() const;
-  Drop OnPositionAck(const FrameView& frame);
+  DropReason OnPositionAck(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   // Sends at most `budget` positions, of chunks that have changed or that a member has not
   // acknowledged.

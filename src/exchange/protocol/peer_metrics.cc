@@ -1,19 +1,13 @@
 #include "exchange/protocol/peer_metrics.h"
 
-#include <numeric>
-
 namespace millrace {
-
-uint64_t PeerStats::dropped() const {
-  return std::accumulate(drops.begin(), drops.end(), uint64_t{0});
-}
 
 PeerMetrics::PeerMetrics(uint16_t max_nodes, uint32_t chunks)
     : chunks_(chunks), peers_(max_nodes), left_(chunks) {}
 
-PeerStats PeerMetrics::peer(uint16_t node) const {
+PeerCounts PeerMetrics::counts(uint16_t node) const {
   const Peer& peer = peers_[node];
-  PeerStats stats;
+  PeerCounts stats;
   stats.frames_out = to_all_.frames.Read() + peer.out.frames.Read();
   stats.bytes_out = to_all_.bytes.Read() + peer.out.bytes.Read();
   stats.frames_in = peer.in.frames.Read();
@@ -22,9 +16,8 @@ PeerStats PeerMetrics::peer(uint16_t node) const {
   stats.diffs_sent = peer.diffs_sent.Read();
   stats.resends = peer.resends.Read();
   stats.diffs_merged = peer.diffs_merged.Read();
-  stats.sweeps = peer.sweeps.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < stats.drops.size(); ++i) stats.drops[i] = peer.drops[i].Read();
-  stats.round_trip = peer.round_trip.Read();
+  stats.sweeps = peer.sweeps.Read();
+  stats.drops = peer.drops.Read();
   return stats;
 }
 

@@ -9,12 +9,10 @@
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 #define MILLRACE_EXCHANGE_PROTOCOL_PEER_METRICS_H_
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
-#include "base/count.h"
+#include "base/counter.h"
 #include "base/duration_histogram.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/frame.h"
@@ -23,7 +21,7 @@ namespace millrace {
 
 // Counted since construction of the exchange. Bytes are those of the exchange's frames, without
 // frame tags and transport headers.
-struct PeerStats {
+struct PeerCounts {
   uint64_t frames_out = 0, bytes_out = 0;  // to the peer; a multicast counts for each peer
   // From the peer: intact frames of this run, including those in `drops`.
   uint64_t frames_in = 0, bytes_in = 0;
@@ -34,11 +32,11 @@ struct PeerStats {
   double sweeps = 0;             // over the chunks that the peer masters
   // Dropped frames of the peer, by reason. Corrupted frames and frames of another run name no peer;
   // only ExchangeStats counts them.
-  std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
+  DropCounts drops;
+};
+struct PeerStats : PeerCounts {
   // From the first transmission of a diff to the position that acknowledges it.
   DurationHistogram round_trip;
-
-  uint64_t dropped() const;  // sum over all reasons
 };
 
 class PeerMetrics {
@@ -48,7 +46,8 @@ class PeerMetrics {
   PeerMetrics(const PeerMetrics&) = delete;
   PeerMetrics& operator=(const PeerMetrics&) = delete;
 
-  PeerStats peer(uint16_t node) const;
+  PeerStats peer(uint16_t node) const { return {counts(node), peers_[node].round_trip.Read()}; }
+  PeerCounts counts(uint16_t node) const;
   // Sweeps over all chunks.
   double sweeps() const { return static_cast<double>(steps_.Read()) / chunks_; }
 
@@ -62,9 +61,7 @@ class PeerMetrics {
     peers_[source].in.frames.Add();
     peers_[source].in.bytes.Add(bytes);
   }
-  void Dropped(uint16_t source, Drop drop) {
-    peers_[source].drops[static_cast<size_t>(drop)].Add();
-  }
+  void Dropped(uint16_t source, DropReason drop) { peers_[source].drops.Add(drop); }
   void SentDiff(uint16_t master) { peers_[master].diffs_sent.Add(); }
   void Resent(uint16_t master) { peers_[master].resends.Add(); }
   void MergedDiff(uint16_t worker) { peers_[worker].diffs_merged.Add(); }
@@ -78,8 +75,7 @@ class PeerMetrics {
     peer.positions_taken.Add();
     if (((chunk->sweep_marks & kPeerMark) != 0) == peer.mark) return;
     chunk->sweep_marks ^= kPeerMark;
-    peer.sweeps.store(peer.sweeps.load(std::memory_order_relaxed) + peer.share,
-                      std::memory_order_relaxed);
+    peer.sweeps.Add(peer.share);
     if (--peer.left > 0) return;
     peer.mark = !peer.mark;
     peer.left = peer.owned;
@@ -92,17 +88,17 @@ class PeerMetrics {
   static constexpr uint8_t kMark = 1, kPeerMark = 2;  // bits of Chunk::sweep_marks
 
   struct Traffic {
-    Count frames, bytes;
+    Counter frames, bytes;
   };
   struct alignas(64) Peer {
     Traffic in, out;
-    Count positions_taken, diffs_sent, resends, diffs_merged;
-    std::atomic<double> sweeps{0};
+    Counter positions_taken, diffs_sent, resends, diffs_merged;
+    Gauge sweeps;
     // Current sweep: value of kPeerMark in exchanged chunks, chunks left, chunks in total.
     bool mark = true;
     uint32_t left = 0, owned = 0;
     double share = 0;  // fraction of a sweep per chunk: 1 / owned
-    std::array<Count, static_cast<size_t>(Drop::kCount)> drops;
+    DropCounters drops;
     DurationCount round_trip;
   };
 
@@ -118,7 +114,7 @@ class PeerMetrics {
   const uint32_t chunks_;
   std::vector<Peer> peers_;
   Traffic to_all_;
-  Count steps_;  // chunks exchanged for the first time in their sweep
+  Counter steps_;  // chunks exchanged for the first time in their sweep
   bool mark_ = true;
   uint32_t left_;
 };

@@ -118,37 +118,37 @@ void Takeover::Poll(int64_t now, size_t budget) {
   }
 }
 
-Drop Takeover::OnTakeoverRequest(const FrameView& frame) {
+DropReason Takeover::OnTakeoverRequest(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
-    if (chunk.owner != frame.header.source) return Drop::kNotMaster;
-    if (chunk.demoting) return Drop::kNone;  // the new master will ask again
+    if (chunk.owner != frame.header.source) return DropReason::kNotMaster;
+    if (chunk.demoting) return DropReason::kNone;  // the new master will ask again
     x_.table.Owe(entry.chunk, chunk.number > entry.number ? &Chunk::owes_takeover_state
                                                           : &Chunk::owes_takeover_ack);
-    return Drop::kNone;
+    return DropReason::kNone;
   });
 }
 
-Drop Takeover::OnTakeoverAck(const FrameView& frame) {
+DropReason Takeover::OnTakeoverAck(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.state == ChunkState::kTakingOver) Answered(entry.chunk, frame.header.source);
-    return Drop::kNone;
+    return DropReason::kNone;
   });
 }
 
-Drop Takeover::OnTakeoverState(const FrameView& frame) {
+DropReason Takeover::OnTakeoverState(const FrameView& frame) {
   const FrameHeader& h = frame.header;
-  if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
+  if (const DropReason drop = x_.CheckPosition(h); drop != DropReason::kNone) return drop;
   Chunk& chunk = x_.table.chunks[h.chunk];
-  if (chunk.state != ChunkState::kTakingOver) return Drop::kOld;
-  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
+  if (chunk.state != ChunkState::kTakingOver) return DropReason::kOld;
+  if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
   if (h.number <= chunk.number) {
     Answered(h.chunk, h.source);
-    return Drop::kOld;
+    return DropReason::kOld;
   }
   ChunkOp& op = x_.AddOp(&chunk, OpContext::Purpose::kTakeoverState, frame).op;
   op.kind = chunk.number == 0 ? ChunkOpKind::kLoad : ChunkOpKind::kExchange;
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
-  return Drop::kNone;
+  return DropReason::kNone;
 }
 
 void Takeover::Finish(const ChunkOp& op, const OpContext& context) {

@@ -27,10 +27,10 @@ class Takeover {
   void OnView(std::span<const uint16_t> owners);
 
   // Handle frames from members of the view.
-  Drop OnTakeoverRequest(const FrameView& frame);
-  Drop OnTakeoverAck(const FrameView& frame);
+  DropReason OnTakeoverRequest(const FrameView& frame);
+  DropReason OnTakeoverAck(const FrameView& frame);
   // May add an operation to the batch. REQUIRES: the batch has none on the chunk.
-  Drop OnTakeoverState(const FrameView& frame);
+  DropReason OnTakeoverState(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context);
   void Poll(int64_t now, size_t budget);
   bool idle() const { return taking_over_ == 0 && demoting_.empty(); }

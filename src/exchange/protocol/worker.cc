@@ -30,40 +30,40 @@ void Worker::Flush() {
   LookAgain();
 }
 
-Drop Worker::OnPosition(const FrameView& frame) {
+DropReason Worker::OnPosition(const FrameView& frame) {
   const FrameHeader& h = frame.header;
   ChunkTable& table = x_.table;
-  if (const Drop drop = x_.CheckPosition(h); drop != Drop::kNone) return drop;
+  if (const DropReason drop = x_.CheckPosition(h); drop != DropReason::kNone) return drop;
   Chunk& chunk = table.chunks[h.chunk];
-  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return Drop::kNotMaster;
-  if (x_.IsBeingRead(h.chunk)) return Drop::kBeingRead;
+  if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
+  if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
   if (h.number <= chunk.number) {
     table.Owe(h.chunk, &Chunk::owes_ack);  // the last acknowledgement may have been lost
-    return Drop::kOld;
+    return DropReason::kOld;
   }
   const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
   if (chunk.number == 0) {
     op.kind = ChunkOpKind::kLoad;
-    return Drop::kNone;
+    return DropReason::kNone;
   }
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
   const bool settled = !chunk.pending || op.acknowledged;
   if (settled && DropsRest(h.chunk)) {
     op.kind = ChunkOpKind::kLoad;
     chunk.swept = table.version;
-    return Drop::kNone;
+    return DropReason::kNone;
   }
   op.kind = ChunkOpKind::kExchange;
   if (!settled || !MaySend() || x_.outbox.Room(Outbox::Use::kDiff) == 0) {
     chunk.swept = x_.table.version - 1;
     Wake();  // Push will look for progress
-    return Drop::kNone;
+    return DropReason::kNone;
   }
   chunk.swept = x_.table.version;
   const float share = ShareOf(h.chunk);
   op.take = share > 0;
   if (op.take) context.slot = PrepareTake(share, &op);
-  return Drop::kNone;
+  return DropReason::kNone;
 }
 
 float Worker::ShareOf(uint32_t index) {

@@ -17,7 +17,7 @@ class Worker {
 
   // Handles a position from a member of the view: adds an operation to the batch. REQUIRES: the
   // batch has none on the chunk.
-  Drop OnPosition(const FrameView& frame);
+  DropReason OnPosition(const FrameView& frame);
   void Finish(const ChunkOp& op, const OpContext& context, int64_t now);
   // Retransmits diffs that were not acknowledged in time, and sends progress unsolicited. At most
   // `budget` frames.

@@ -76,34 +76,34 @@ bool Gossip::Has(NodeId node, uint64_t changes) const {
 
 // ---- Receiving. -------------------------------------------------------------
 
-GossipDrop Gossip::Receive(NodeId from, std::span<const std::byte> frame, int64_t now) {
-  const GossipDrop drop = Take(from, frame, now);
-  ++stats_.drops[static_cast<size_t>(drop)];
+DropReason Gossip::Receive(NodeId from, std::span<const std::byte> frame, int64_t now) {
+  const DropReason drop = Take(from, frame, now);
+  stats_.drops.Add(drop);
   return drop;
 }
 
-GossipDrop Gossip::Take(NodeId from, std::span<const std::byte> frame, int64_t now) {
+DropReason Gossip::Take(NodeId from, std::span<const std::byte> frame, int64_t now) {
   GossipHead head;
   std::span<const std::byte> part;
-  const GossipDrop drop = DecodeGossip(frame, &head, &part);
-  if (drop != GossipDrop::kNone) return drop;
-  if (head.run != config_.run) return GossipDrop::kRun;
-  if (head.destination != config_.node) return GossipDrop::kDestination;
+  const DropReason drop = DecodeGossip(frame, &head, &part);
+  if (drop != DropReason::kNone) return drop;
+  if (head.run != config_.run) return DropReason::kRun;
+  if (head.destination != config_.node) return DropReason::kDestination;
   PeerState* peer = Find(from);
   if (peer == nullptr || head.source != from || peer->incarnation == 0 ||
       head.incarnation != peer->incarnation) {
-    return GossipDrop::kIncarnation;
+    return DropReason::kIncarnation;
   }
-  if (head.origin >= store_.nodes()) return GossipDrop::kStranger;
+  if (head.origin >= store_.nodes()) return DropReason::kStranger;
   if (head.kind == GossipKind::kAck) {
     ++stats_.acks_received;
     TakeAck(peer, head, now);
-    return GossipDrop::kNone;
+    return DropReason::kNone;
   }
-  if (head.origin == store_.node()) return GossipDrop::kSelf;
+  if (head.origin == store_.node()) return DropReason::kSelf;
   ++stats_.fragments_received;
   TakeFragment(peer, head, part);
-  return GossipDrop::kNone;
+  return DropReason::kNone;
 }
 
 void Gossip::TakeFragment(PeerState* peer, const GossipHead& head,

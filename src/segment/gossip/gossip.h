@@ -73,7 +73,7 @@ struct GossipStats {
   uint64_t fragments_sent = 0, acks_sent = 0;
   uint64_t fragments_received = 0, acks_received = 0;
   uint64_t taken = 0;  // new messages received
-  GossipDrops drops{};
+  DropCounts drops;
 };
 
 class Gossip {
@@ -89,7 +89,7 @@ class Gossip {
 
   // Handles a received frame of any content. `from`: the sender according to the transport. The
   // bytes are not needed after the call.
-  GossipDrop Receive(NodeId from, std::span<const std::byte> frame, int64_t now);
+  DropReason Receive(NodeId from, std::span<const std::byte> frame, int64_t now);
   // Writes due frames to the front of `room` and returns their number. The caller may drop frames
   // that it cannot transmit.
   size_t Send(std::span<OutGossip> room, int64_t now);
@@ -126,7 +126,7 @@ class Gossip {
 
   PeerState* Find(NodeId node);
   const PeerState* Find(NodeId node) const;
-  GossipDrop Take(NodeId from, std::span<const std::byte> frame, int64_t now);
+  DropReason Take(NodeId from, std::span<const std::byte> frame, int64_t now);
   void TakeFragment(PeerState* peer, const GossipHead& head, std::span<const std::byte> part);
   void TakeAck(PeerState* peer, const GossipHead& head, int64_t now);
   // The whole message once all fragments have arrived; empty before.

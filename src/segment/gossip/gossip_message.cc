@@ -54,14 +54,6 @@ bool PartFits(const GossipHead& head, size_t bytes) {
 
 }  // namespace
 
-const char* GossipDropName(GossipDrop drop) {
-  static constexpr const char* kNames[] = {"none",        "length",   "magic", "checksum",
-                                           "version",     "field",    "run",   "destination",
-                                           "incarnation", "stranger", "self"};
-  static_assert(std::size(kNames) == static_cast<size_t>(GossipDrop::kCount));
-  return kNames[static_cast<size_t>(drop)];
-}
-
 bool IsGossip(std::span<const std::byte> frame) {
   return frame.size() >= sizeof(uint32_t) && Get<uint32_t>(frame.data(), kAtMagic) == kGossipMagic;
 }
@@ -86,22 +78,22 @@ void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
   Put<uint32_t>(p, kAtChecksum, Checksum(out, part));
 }
 
-GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
+DropReason DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
                         std::span<const std::byte>* part) {
-  if (frame.size() < kGossipHeadBytes) return GossipDrop::kLength;
-  if (!IsGossip(frame)) return GossipDrop::kMagic;
+  if (frame.size() < kGossipHeadBytes) return DropReason::kLength;
+  if (!IsGossip(frame)) return DropReason::kMagic;
   const auto bytes = frame.first(kGossipHeadBytes);
   *part = frame.subspan(kGossipHeadBytes);
   const std::byte* p = frame.data();
-  if (Get<uint32_t>(p, kAtChecksum) != Checksum(bytes, *part)) return GossipDrop::kChecksum;
-  if (Get<uint8_t>(p, kAtVersion) != kGossipVersion) return GossipDrop::kVersion;
+  if (Get<uint32_t>(p, kAtChecksum) != Checksum(bytes, *part)) return DropReason::kChecksum;
+  if (Get<uint8_t>(p, kAtVersion) != kGossipVersion) return DropReason::kVersion;
   const uint8_t kind = Get<uint8_t>(p, kAtKind), key = Get<uint8_t>(p, kAtKey);
   const bool known_kind = kind == static_cast<uint8_t>(GossipKind::kFragment) ||
                           kind == static_cast<uint8_t>(GossipKind::kAck);
   const bool zeros = Get<uint8_t>(p, kAtReserved) == 0 && Get<uint16_t>(p, kAtReservedToo) == 0 &&
                      Get<uint32_t>(p, kAtReservedLast) == 0 &&
                      AllZero(bytes.subspan(kAtZeros, kAtChecksum - kAtZeros));
-  if (!known_kind || key >= kGossipKeys || !zeros) return GossipDrop::kField;
+  if (!known_kind || key >= kGossipKeys || !zeros) return DropReason::kField;
   head->kind = static_cast<GossipKind>(kind);
   head->key = static_cast<GossipKey>(key);
   head->run = Get<uint64_t>(p, kAtRun);
@@ -112,7 +104,7 @@ GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
   head->version = {Get<uint32_t>(p, kAtOriginIncarnation), Get<uint64_t>(p, kAtVersionNumber)};
   head->total = Get<uint16_t>(p, kAtTotal);
   head->offset = Get<uint16_t>(p, kAtOffset);
-  return PartFits(*head, part->size()) ? GossipDrop::kNone : GossipDrop::kField;
+  return PartFits(*head, part->size()) ? DropReason::kNone : DropReason::kField;
 }
 
 }  // namespace millrace

@@ -4,12 +4,12 @@
 #ifndef MILLRACE_SEGMENT_GOSSIP_GOSSIP_MESSAGE_H_
 #define MILLRACE_SEGMENT_GOSSIP_GOSSIP_MESSAGE_H_
 
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/drop_reason.h"
 #include "base/node_id.h"
 
 namespace millrace {
@@ -57,24 +57,6 @@ struct GossipHead {
   uint16_t offset = 0;  // of this fragment within the message
 };
 
-// Why a gossip frame was dropped; index of the counters.
-enum class GossipDrop : uint8_t {
-  kNone,         // accepted
-  kLength,       // shorter than a head
-  kMagic,        // not a gossip frame
-  kChecksum,     // corrupted
-  kVersion,      // another version of the format
-  kField,        // a field has an invalid value
-  kRun,          // of another run
-  kDestination,  // addressed to another node
-  kIncarnation,  // of a peer or incarnation without a session
-  kStranger,     // no node of the cluster has the origin's id
-  kSelf,         // a message of this node
-  kCount
-};
-using GossipDrops = std::array<uint64_t, static_cast<size_t>(GossipDrop::kCount)>;
-const char* GossipDropName(GossipDrop drop);
-
 // Whether DecodeGossip handles the frame, instead of the exchange.
 bool IsGossip(std::span<const std::byte> frame);
 
@@ -84,7 +66,7 @@ void EncodeGossip(const GossipHead& head, std::span<const std::byte> part,
 
 // Returns kNone or one of kLength to kField. `part` lies in `frame`. Both outputs are undefined
 // unless kNone is returned.
-GossipDrop DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
+DropReason DecodeGossip(std::span<const std::byte> frame, GossipHead* head,
                         std::span<const std::byte>* part);
 
 }  // namespace millrace

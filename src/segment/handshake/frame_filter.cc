@@ -7,11 +7,6 @@
 
 namespace millrace {
 
-const char* FilterDropName(FilterDrop drop) {
-  constexpr const char* kNames[] = {"no_session", "source_mismatch", "bad_tag", "replayed"};
-  return kNames[static_cast<size_t>(drop)];
-}
-
 FrameFilter::FrameFilter(const FrameFilterConfig& config)
     : config_(config),
       handshake_(config.handshake, config_.key.get(), config.random),
@@ -34,35 +29,36 @@ std::optional<std::span<const std::byte>> FrameFilter::Enter(const InFrame& in, 
     return std::nullopt;
   }
   std::span<const std::byte> frame;
-  if (const auto drop = Check(in, &frame)) {
-    ++drops_[static_cast<size_t>(*drop)];
+  const DropReason drop = Check(in, &frame);
+  if (drop != DropReason::kNone) {
+    drops_.Add(drop);
     if (in.from < drops_of_.size()) ++drops_of_[in.from];
     return std::nullopt;
   }
   return frame;
 }
 
-std::optional<FilterDrop> FrameFilter::Check(const InFrame& in, std::span<const std::byte>* frame) {
+DropReason FrameFilter::Check(const InFrame& in, std::span<const std::byte>* frame) {
   // A frame too short to name a source is left to the exchange, which counts it.
   const bool named = in.bytes.size() >= kFrameHeaderBytes;
-  if (named && FrameSource(in.bytes) != in.from) return FilterDrop::kSourceMismatch;
-  if (!handshake_.IsEstablished(in.from)) return FilterDrop::kNoSession;
+  if (named && FrameSource(in.bytes) != in.from) return DropReason::kSourceMismatch;
+  if (!handshake_.IsEstablished(in.from)) return DropReason::kNoSession;
   if (!verifier_) {
     *frame = in.bytes;
-    return std::nullopt;
+    return DropReason::kNone;
   }
   const Verified verified = verifier_->Verify(in.bytes);
   switch (verified.result) {
     case VerifyResult::kVerified:
       *frame = verified.frame;
-      return std::nullopt;
+      return DropReason::kNone;
     case VerifyResult::kStranger:
-      return FilterDrop::kNoSession;
+      return DropReason::kNoSession;
     case VerifyResult::kOld:
     case VerifyResult::kReplayed:
-      return FilterDrop::kReplayed;
+      return DropReason::kReplayed;
     default:
-      return FilterDrop::kBadTag;
+      return DropReason::kBadTag;
   }
 }
 

@@ -3,7 +3,6 @@
 #ifndef MILLRACE_SEGMENT_HANDSHAKE_FRAME_FILTER_H_
 #define MILLRACE_SEGMENT_HANDSHAKE_FRAME_FILTER_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,17 +24,6 @@ struct FrameFilterConfig {
   RandomBytes random = SystemRandom;
 };
 
-// Why a received frame other than a handshake message was dropped; index of the counters.
-enum class FilterDrop : uint8_t {
-  kNoSession,       // no session with the sender is established
-  kSourceMismatch,  // the transport received it from another node than the source
-  kBadTag,          // forged, altered, of another key or session, or without a tag
-  kReplayed,        // its number was accepted before, or is too old to check
-  kCount
-};
-const char* FilterDropName(FilterDrop drop);
-using FilterDrops = std::array<uint64_t, static_cast<size_t>(FilterDrop::kCount)>;
-
 // Not thread-safe.
 class FrameFilter {
  public:
@@ -55,12 +43,13 @@ class FrameFilter {
   JoinVerdict Verdict(int64_t now_ns);
   // One line: the reason for kGiveUp; "" before.
   const std::string& refusal() const { return refusal_; }
-  const FilterDrops& drops() const { return drops_; }
+  // Dropped frames other than handshake messages.
+  const DropCounts& drops() const { return drops_; }
   // Dropped frames of one node, which is below max_nodes.
   uint64_t drops_of(NodeId node) const { return drops_of_[node]; }
 
  private:
-  std::optional<FilterDrop> Check(const InFrame& in, std::span<const std::byte>* frame);
+  DropReason Check(const InFrame& in, std::span<const std::byte>* frame);
   void FollowHandshake();
   void MakeSigner();
 
@@ -69,7 +58,7 @@ class FrameFilter {
   std::optional<FrameSigner> signer_;
   std::optional<FrameVerifier> verifier_;
   std::string refusal_;
-  FilterDrops drops_{};
+  DropCounts drops_;
   std::vector<uint64_t> drops_of_;  // by node
 };
 

@@ -103,60 +103,59 @@ bool Handshake::NextMismatch(ConfigMismatch* mismatch) {
 
 // ---- Receiving. -------------------------------------------------------------
 
-HandshakeDrop Handshake::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
-  const HandshakeDrop drop = Take(from, bytes, now);
-  ++stats_.received[static_cast<size_t>(drop)];
-  if (drop != HandshakeDrop::kNone) ++stats_.refused;
+DropReason Handshake::Receive(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+  const DropReason drop = Take(from, bytes, now);
+  stats_.received.Add(drop);
   return drop;
 }
 
-HandshakeDrop Handshake::Take(NodeId from, std::span<const std::byte> bytes, int64_t now) {
+DropReason Handshake::Take(NodeId from, std::span<const std::byte> bytes, int64_t now) {
   HandshakeMessage in;
-  HandshakeDrop drop = DecodeHandshake(bytes, &in);
-  if (drop != HandshakeDrop::kNone && drop != HandshakeDrop::kVersion) return drop;
-  if (in.run != config_.run) return HandshakeDrop::kRun;
-  if (in.source == config_.node) return HandshakeDrop::kSelf;
+  DropReason drop = DecodeHandshake(bytes, &in);
+  if (drop != DropReason::kNone && drop != DropReason::kVersion) return drop;
+  if (in.run != config_.run) return DropReason::kRun;
+  if (in.source == config_.node) return DropReason::kSelf;
   // In another version only the run and the source can be read.
   const bool to_us = in.destination == config_.node || in.destination == kAllNodes;
-  if (drop == HandshakeDrop::kNone && !to_us) return HandshakeDrop::kDestination;
+  if (drop == DropReason::kNone && !to_us) return DropReason::kDestination;
   PeerState* peer = Find(in.source);
-  if (peer == nullptr) return HandshakeDrop::kStranger;
-  if (from != in.source) return HandshakeDrop::kSource;
-  if (drop == HandshakeDrop::kNone) drop = CheckKey(in, bytes);
+  if (peer == nullptr) return DropReason::kStranger;
+  if (from != in.source) return DropReason::kSourceMismatch;
+  if (drop == DropReason::kNone) drop = CheckKey(in, bytes);
   next_event_ = INT64_MIN;
-  if (drop == HandshakeDrop::kNone) return Validate(peer, in, now);
+  if (drop == DropReason::kNone) return Validate(peer, in, now);
   RefuseUnauthenticated(peer, drop, in, now);
   return drop;
 }
 
-HandshakeDrop Handshake::CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes) {
-  if (!mac_.has_value()) return in.keyed ? HandshakeDrop::kForeignKey : HandshakeDrop::kNone;
-  if (!in.keyed) return HandshakeDrop::kNoKey;
+DropReason Handshake::CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes) {
+  if (!mac_.has_value()) return in.keyed ? DropReason::kForeignKey : DropReason::kNone;
+  if (!in.keyed) return DropReason::kNoKey;
   Tag tag;
   mac_->Make(bytes.first(kHandshakeTagged), tag);
-  return SameTag(tag, bytes.last<kTagBytes>()) ? HandshakeDrop::kNone : HandshakeDrop::kTag;
+  return SameTag(tag, bytes.last<kTagBytes>()) ? DropReason::kNone : DropReason::kBadTag;
 }
 
 // Handles a message in the peer's name, authenticated if there is a key. It may be a recording
 // unless it echoes the challenge.
-HandshakeDrop Handshake::Validate(PeerState* peer, const HandshakeMessage& in, int64_t now) {
+DropReason Handshake::Validate(PeerState* peer, const HandshakeMessage& in, int64_t now) {
   if (in.challenge != kNoNonce) peer->theirs = in.challenge;
   const bool fresh = in.echo == peer->challenge;
   if (fresh) peer->challenge = DrawNonce(random_);  // each challenge counts once
-  HandshakeDrop drop = HandshakeDrop::kNone;
+  DropReason drop = DropReason::kNone;
   if (peer->known && in.session_id == peer->session_id) {
     peer->confirmed = peer->confirmed || in.known == session_id_;
   } else if (!fresh) {
-    drop = HandshakeDrop::kUnauthenticated;
+    drop = DropReason::kUnauthenticated;
   } else if (std::string diff = MismatchText(*peer, in); !diff.empty()) {
     Record(diff, true, now);
     Report(peer, {peer->node, std::move(diff), true, in.session_id}, now);
-    drop = HandshakeDrop::kDiffers;
+    drop = DropReason::kDiffers;
   } else {
     Accept(peer, in, now);
   }
-  if (drop == HandshakeDrop::kNone && fresh) LearnIncarnation(peer, in, now);
-  const bool done = drop == HandshakeDrop::kNone && peer->complete();
+  if (drop == DropReason::kNone && fresh) LearnIncarnation(peer, in, now);
+  const bool done = drop == DropReason::kNone && peer->complete();
   // An established and confirmed peer multicasts for the sake of others and needs no reply.
   const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
   if (owed) ScheduleReply(peer, !done, now);
@@ -211,19 +210,19 @@ void Handshake::Accept(PeerState* peer, const HandshakeMessage& in, int64_t now)
   peer->in_established = true;
 }
 
-void Handshake::RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop,
-                                      const HandshakeMessage& in, int64_t now) {
+void Handshake::RefuseUnauthenticated(PeerState* peer, DropReason drop, const HandshakeMessage& in,
+                                      int64_t now) {
   const std::string name = "node " + config_.names[peer->node];
   Unauthenticated kind = kVersionDiffers;
   ConfigMismatch mismatch{peer->node, name + " runs another version of millrace", false,
                           in.session_id};
-  if (drop == HandshakeDrop::kNoKey) {
+  if (drop == DropReason::kNoKey) {
     kind = kNoKey;
     mismatch.text = name + " uses no key, here one is used";
-  } else if (drop == HandshakeDrop::kForeignKey) {
+  } else if (drop == DropReason::kForeignKey) {
     kind = kForeignKey;
     mismatch.text = name + " uses a key, here none is used";
-  } else if (drop == HandshakeDrop::kTag) {
+  } else if (drop == DropReason::kBadTag) {
     kind = kTagDiffers;
     mismatch.text = name + " uses another key";
   }
@@ -234,7 +233,7 @@ void Handshake::RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop,
     Report(peer, std::move(mismatch), now);
   }
   // The peer may be the misconfigured one: a reply lets it detect the mismatch too.
-  if (in.wants_answer || drop == HandshakeDrop::kVersion) ScheduleReply(peer, false, now);
+  if (in.wants_answer || drop == DropReason::kVersion) ScheduleReply(peer, false, now);
 }
 
 void Handshake::Report(PeerState* peer, ConfigMismatch mismatch, int64_t now) {

@@ -105,8 +105,7 @@ struct HandshakeStats {
   uint64_t sent = 0;
   uint64_t rate_limited = 0;  // replies withheld because the peer's allowance was used up
   uint64_t sessions = 0;      // sessions established with peers
-  uint64_t refused = 0;       // messages received with a drop reason other than kNone
-  HandshakeDrops received{};  // by HandshakeDrop
+  DropCounts received;        // messages; kNone: accepted
 };
 
 class Handshake {
@@ -124,7 +123,7 @@ class Handshake {
 
   // Handles a received frame of any content. `from`: the sender according to the transport. The
   // bytes are not needed after the call.
-  HandshakeDrop Receive(NodeId from, std::span<const std::byte> bytes, int64_t now);
+  DropReason Receive(NodeId from, std::span<const std::byte> bytes, int64_t now);
   // Writes due frames to the front of `room` and returns their number. The caller may drop frames
   // that it cannot transmit.
   size_t Send(std::span<OutHandshake> room, int64_t now);
@@ -207,15 +206,15 @@ class Handshake {
 
   PeerState* Find(NodeId node);
   const PeerState* Find(NodeId node) const;
-  HandshakeDrop Take(NodeId from, std::span<const std::byte> bytes, int64_t now);
-  HandshakeDrop CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes);
-  HandshakeDrop Validate(PeerState* peer, const HandshakeMessage& in, int64_t now);
+  DropReason Take(NodeId from, std::span<const std::byte> bytes, int64_t now);
+  DropReason CheckKey(const HandshakeMessage& in, std::span<const std::byte> bytes);
+  DropReason Validate(PeerState* peer, const HandshakeMessage& in, int64_t now);
   std::string MismatchText(const PeerState& peer, const HandshakeMessage& in) const;
   void Accept(PeerState* peer, const HandshakeMessage& in, int64_t now);
   void LearnIncarnation(PeerState* peer, const HandshakeMessage& in, int64_t now);
   void Raise(PeerState* peer, uint32_t known, int64_t now);
   bool MetCompatible() const;
-  void RefuseUnauthenticated(PeerState* peer, HandshakeDrop drop, const HandshakeMessage& in,
+  void RefuseUnauthenticated(PeerState* peer, DropReason drop, const HandshakeMessage& in,
                              int64_t now);
   void Record(const std::string& text, bool proven, int64_t now);
   void Report(PeerState* peer, ConfigMismatch mismatch, int64_t now);

@@ -68,15 +68,6 @@ bool FieldsMakeSense(const HandshakeMessage& in, std::span<const std::byte> byte
 
 }  // namespace
 
-const char* HandshakeDropName(HandshakeDrop drop) {
-  static constexpr const char* kNames[] = {
-      "none",        "length", "magic",           "checksum", "version", "field",
-      "run",         "self",   "destination",     "stranger", "source",  "no_key",
-      "foreign_key", "tag",    "unauthenticated", "differs"};
-  static_assert(std::size(kNames) == static_cast<size_t>(HandshakeDrop::kCount));
-  return kNames[static_cast<size_t>(drop)];
-}
-
 bool IsHandshake(std::span<const std::byte> frame) {
   return frame.size() >= sizeof(uint32_t) &&
          Get<uint32_t>(frame.data(), kAtMagic) == kHandshakeMagic;
@@ -109,16 +100,16 @@ void EncodeHandshake(const HandshakeMessage& in, HandshakeBytes* out) {
   Put<uint32_t>(p, kAtChecksum, Crc32c({p, kAtChecksum}));
 }
 
-HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* in) {
-  if (bytes.size() != kHandshakeBytes) return HandshakeDrop::kLength;
-  if (!IsHandshake(bytes)) return HandshakeDrop::kMagic;
+DropReason DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* in) {
+  if (bytes.size() != kHandshakeBytes) return DropReason::kLength;
+  if (!IsHandshake(bytes)) return DropReason::kMagic;
   const std::byte* p = bytes.data();
   if (Get<uint32_t>(p, kAtChecksum) != Crc32c(bytes.first(kAtChecksum))) {
-    return HandshakeDrop::kChecksum;
+    return DropReason::kChecksum;
   }
   in->run = Get<uint64_t>(p, kAtRun);
   in->source = Get<uint16_t>(p, kAtSource);
-  if (Get<uint8_t>(p, kAtVersion) != kHandshakeVersion) return HandshakeDrop::kVersion;
+  if (Get<uint8_t>(p, kAtVersion) != kHandshakeVersion) return DropReason::kVersion;
   const uint8_t flags = Get<uint8_t>(p, kAtFlags);
   in->wants_answer = (flags & kFlagWantsAnswer) != 0;
   in->keyed = (flags & kFlagKeyed) != 0;
@@ -137,7 +128,7 @@ HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage
   in->known_incarnation = Get<uint32_t>(p, kAtKnownIncarnation);
   const size_t name_bytes = std::min<size_t>(Get<uint8_t>(p, kAtNameBytes), kNodeNameBytes);
   in->name.assign(reinterpret_cast<const char*>(p + kAtName), name_bytes);
-  return FieldsMakeSense(*in, bytes) ? HandshakeDrop::kNone : HandshakeDrop::kField;
+  return FieldsMakeSense(*in, bytes) ? DropReason::kNone : DropReason::kField;
 }
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/drop_reason.h"
 #include "base/node_id.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/nonce.h"
@@ -50,29 +51,6 @@ struct HandshakeMessage {
   std::string name;                // the sender's; at most kNodeNameBytes, without zero bytes
 };
 
-// Why a handshake message was dropped; index of the counters.
-enum class HandshakeDrop : uint8_t {
-  kNone,             // accepted
-  kLength,           // length is not kHandshakeBytes
-  kMagic,            // not a handshake message
-  kChecksum,         // corrupted
-  kVersion,          // another version of the format
-  kField,            // a field has an invalid value
-  kRun,              // of another run
-  kSelf,             // from this node, looped back
-  kDestination,      // addressed to another node
-  kStranger,         // no node of this run has the source's id
-  kSource,           // the transport received it from another node than the source
-  kNoKey,            // no tag, but this node has a key
-  kForeignKey,       // a tag, but this node has no key
-  kTag,              // made with another key, or forged
-  kUnauthenticated,  // does not echo the challenge, may be a replay; may be answered
-  kDiffers,          // authenticated, but the settings differ
-  kCount
-};
-const char* HandshakeDropName(HandshakeDrop drop);
-using HandshakeDrops = std::array<uint64_t, static_cast<size_t>(HandshakeDrop::kCount)>;
-
 // Whether DecodeHandshake handles the frame, instead of the exchange.
 bool IsHandshake(std::span<const std::byte> frame);
 
@@ -80,7 +58,7 @@ bool IsHandshake(std::span<const std::byte> frame);
 void EncodeHandshake(const HandshakeMessage& handshake, HandshakeBytes* out);
 
 // Returns kNone or one of kLength to kField. With kVersion only source and run are set.
-HandshakeDrop DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* handshake);
+DropReason DecodeHandshake(std::span<const std::byte> bytes, HandshakeMessage* handshake);
 
 }  // namespace millrace
 

@@ -58,7 +58,7 @@ ChaosNode::~ChaosNode() {
 void ChaosNode::RemoveSharedMemory(pid_t pid) const {
   std::error_code ignored;
   std::filesystem::remove(ShmPath(shm_), ignored);
-  std::filesystem::remove(StrCat("/dev/shm/millrace_board.", pid), ignored);
+  std::filesystem::remove(StrCat("/dev/shm/millrace_counters.", pid), ignored);
 }
 
 void ChaosNode::Start(int64_t clock_shift) {
@@ -194,7 +194,7 @@ std::vector<float> ChaosNode::Replica() const {
 
 bool ChaosNode::LeavesFiles() const {
   return !running() &&
-         (FileExists(ShmPath(shm_)) || FileExists(StrCat("/dev/shm/millrace_board.", last_pid_)));
+         (FileExists(ShmPath(shm_)) || FileExists(StrCat("/dev/shm/millrace_counters.", last_pid_)));
 }
 
 std::string ChaosNode::Log() const { return ReadFile(log_path()).substr(log_begin_); }

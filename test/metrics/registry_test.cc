@@ -1,0 +1,214 @@
+#include "metrics/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "metrics/counter_file_reader.h"
+#include "test/support/support.h"
+
+namespace millrace {
+namespace {
+
+using test::ErrorOf;
+
+const MetricInfo kSent = {"millrace_segment_sent_bytes_total", "Bytes sent.", "bytes"};
+
+TEST(MetricsRegistry, ReadsWhatWasWrittenUnderNamesAndLabels) {
+  MetricsRegistry registry;
+  Counter* const lan = registry.AddCounter(kSent, {{"segment", "lan"}, {"type", "diff"}});
+  Counter* const wan = registry.AddCounter(kSent, {{"segment", "wan"}, {"peer", "b c"}});
+  Gauge* const loss = registry.AddGauge({"millrace_run_loss", "Loss."});
+  Gauge* const sweeps = registry.AddFractionalCounter({"millrace_segment_sweeps_total", "Sweeps."},
+                                                      {{"segment", "lan"}});
+  lan->Add();
+  lan->Add(41);
+  wan->Set(uint64_t{1} << 60);
+  loss->Set(-0.5);
+  sweeps->Add(1.25);
+  sweeps->Add(1.25);
+
+  const MetricsReading reading = registry.Read();
+  ASSERT_EQ(reading.families.size(), 3u);
+  EXPECT_EQ(reading.families[0].name, kSent.name);
+  EXPECT_EQ(reading.families[0].help, kSent.help);
+  EXPECT_EQ(reading.families[0].unit, "bytes");
+  EXPECT_EQ(reading.families[0].number, "sent_bytes");
+  EXPECT_EQ(reading.families[0].type, MetricType::kCounter);
+  EXPECT_EQ(reading.families[1].type, MetricType::kGauge);
+  EXPECT_EQ(reading.families[2].type, MetricType::kFractionalCounter);
+  ASSERT_EQ(reading.metrics.size(), 4u);
+  EXPECT_EQ(reading.metrics[0].labels, (MetricLabels{{"segment", "lan"}, {"type", "diff"}}));
+  EXPECT_EQ(reading.metrics[0].group, "segment lan");
+  EXPECT_EQ(reading.metrics[0].detail, ".diff");
+  EXPECT_EQ(reading.metrics[0].value, 42);
+  EXPECT_EQ(reading.metrics[1].group, "peer b c on wan");
+  EXPECT_EQ(reading.metrics[1].detail, "");
+  EXPECT_EQ(reading.metrics[1].value, 0x1p60);
+  EXPECT_EQ(reading.metrics[2].group, "run");
+  EXPECT_EQ(reading.metrics[2].value, -0.5);
+  EXPECT_EQ(reading.metrics[3].value, 2.5);
+}
+
+TEST(MetricsRegistry, SumsTheDetailsOfANumber) {
+  MetricsRegistry registry;
+  for (const char* type : {"diff", "position"}) {
+    registry.AddCounter(kSent, {{"segment", "lan"}, {"type", type}})->Add(5);
+  }
+  registry.AddCounter(kSent, {{"segment", "wan"}, {"type", "diff"}})->Add(1);
+  const MetricsReading reading = registry.Read();
+  EXPECT_EQ(reading.Value("segment lan", "sent_bytes"), 10);
+  EXPECT_EQ(reading.Value("segment wan", "sent_bytes"), 1);
+  EXPECT_EQ(reading.Value("segment man", "sent_bytes", 7), 7);
+  EXPECT_EQ(reading.Groups(), (std::vector<std::string>{"segment lan", "segment wan"}));
+}
+
+TEST(MetricsRegistry, RefusesAMetricThatExists) {
+  MetricsRegistry registry;
+  registry.AddCounter(kSent, {{"segment", "lan"}});
+  EXPECT_EQ(ErrorOf([&] {
+              registry.AddCounter(kSent, {{"segment", "lan"}});
+            }),
+            "metric millrace_segment_sent_bytes_total: exists with these labels already");
+  registry.AddCounter(kSent, {{"segment", "wan"}});
+  registry.AddCounter(kSent);
+  for (const MetricInfo& other :
+       {MetricInfo{kSent.name, "Other help.", "bytes"}, MetricInfo{kSent.name, kSent.help, ""}}) {
+    EXPECT_EQ(ErrorOf([&] {
+                registry.AddCounter(other, {{"segment", "man"}});
+              }),
+              "metric millrace_segment_sent_bytes_total: exists with another type, unit or help "
+              "text");
+  }
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    registry.AddFractionalCounter(kSent, {{"segment", "man"}});
+                  }),
+                  "exists with another type");
+  EXPECT_EQ(registry.Read().metrics.size(), 3u);
+}
+
+TEST(MetricsRegistry, ChecksNames) {
+  MetricsRegistry registry;
+  const auto counter = [&](const MetricInfo& info) {
+    return ErrorOf([&] { registry.AddCounter(info); });
+  };
+  EXPECT_CONTAINS(counter({"", "Help."}), "metric \"\": expected a name of a-z, 0-9 and _");
+  EXPECT_CONTAINS(counter({"7_total", "Help."}), "expected a name of a-z, 0-9 and _");
+  EXPECT_CONTAINS(counter({"a-b_total", "Help."}), "expected a name of a-z, 0-9 and _");
+  EXPECT_CONTAINS(counter({"A_total", "Help."}), "expected a name of a-z, 0-9 and _");
+  EXPECT_CONTAINS(counter({"a\n_total", "Help."}), "metric \"a?_total\": ");
+  EXPECT_CONTAINS(counter({"a", "Help."}), "expected a name that ends with _total");
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    registry.AddGauge({"a_total", "Help."});
+                  }),
+                  "expected a name that ends with _total for a counter, and for no gauge");
+  EXPECT_CONTAINS(counter({"a_total", "Help.", "seconds"}),
+                  "metric a_total: expected its unit, seconds, at the end of its name");
+  EXPECT_CONTAINS(counter({"a_total", ""}), "metric a_total: expected a help text");
+  EXPECT_TRUE(registry.Read().metrics.empty());
+}
+
+TEST(MetricsRegistry, CutsNothing) {
+  MetricsRegistry registry;
+  const auto error = [&](const MetricInfo& info, const MetricLabels& labels = {}) {
+    return ErrorOf([&] { registry.AddGauge(info, labels); });
+  };
+  EXPECT_CONTAINS(error({std::string(64, 'a'), "Help."}),
+                  ": its name has 64 bytes, expected at most 63");
+  EXPECT_CONTAINS(error({"a", std::string(168, 'h')}),
+                  "metric a: its help has 168 bytes, expected at most 167");
+  EXPECT_CONTAINS(error({"a", "Help.", std::string(16, 'u')}),
+                  "its unit has 16 bytes, expected at most 15");
+  // With the key and two zeros: 248 bytes.
+  EXPECT_CONTAINS(error({"a", "Help."}, {{"segment", std::string(239, 's')}}),
+                  "its label text has 248 bytes, expected at most 247");
+  registry.AddGauge({std::string(63, 'a'), std::string(167, 'h')},
+                    {{"segment", std::string(238, 's')}});
+  const MetricsReading reading = registry.Read();
+  EXPECT_EQ(reading.families[0].name, std::string(63, 'a'));
+  EXPECT_EQ(reading.families[0].help, std::string(167, 'h'));
+  EXPECT_EQ(reading.metrics[0].labels[0].second, std::string(238, 's'));
+}
+
+TEST(MetricsRegistry, ChecksLabels) {
+  MetricsRegistry registry;
+  const auto error = [&](const MetricLabels& labels) {
+    return ErrorOf([&] { registry.AddGauge({"a", "Help."}, labels); });
+  };
+  EXPECT_CONTAINS(error({{"", "x"}}), "metric a: label \"\": expected keys");
+  EXPECT_CONTAINS(error({{"a b", "x"}}), "label \"a b\": expected keys");
+  EXPECT_CONTAINS(error({{"a", "x"}, {"b", "y"}, {"a", "z"}}), "label \"a\": expected keys");
+  EXPECT_CONTAINS(error({{"a", std::string("x\0y", 3)}}), "values without zero bytes");
+  registry.AddGauge({"a", "Help."}, {{"segment", ""}, {"type", "\u00e9 \"\\\n"}});
+  EXPECT_EQ(registry.Read().metrics[0].labels[1].second, "\u00e9 \"\\\n");
+  EXPECT_EQ(registry.Read().metrics[0].group, "segment ");
+}
+
+TEST(MetricsRegistry, HasRoomForAStatedNumberOfNames) {
+  MetricsRegistry registry;
+  for (int i = 0; i < 255; ++i) registry.AddGauge({StrCat("a", i), "Help."});
+  EXPECT_CONTAINS(ErrorOf([&] {
+                    registry.AddGauge({"b", "Help."});
+                  }),
+                  "metric b: the registry has 255 names already");
+  registry.AddGauge({"a0", "Help."}, {{"segment", "lan"}});
+  EXPECT_EQ(registry.room(), MetricsRegistry::kCapacity - 256);
+}
+
+TEST(MetricsRegistry, WithoutAFileIsNotPublished) {
+  MetricsRegistry registry;
+  EXPECT_EQ(registry.path(), "");
+  EXPECT_EQ(ErrorOf([&] { registry.Publish("t"); }), "metrics: in private memory");
+}
+
+// In private memory and in a file: addresses stay, and no count is lost.
+TEST(MetricsRegistry, IsReadWhileOthersAddAndCount) {
+  test::TempDir folder;
+  MetricsRegistry of_memory, of_file(folder.path());
+  for (MetricsRegistry* registry : {&of_memory, &of_file}) {
+    constexpr int kMetrics = 2000, kCounts = 50;
+    Counter* const shared = registry->AddCounter({"millrace_run_all_total", "All."});
+    const auto work = [&](const std::string& thread) {
+      std::vector<Counter*> counters;
+      for (int i = 0; i < kMetrics; ++i) {
+        counters.push_back(registry->AddCounter({"millrace_run_each_total", "Each."},
+                                                {{"thread", thread}, {"i", std::to_string(i)}}));
+        shared->AddShared();
+      }
+      for (int count = 0; count < kCounts; ++count) {
+        for (Counter* each : counters) each->Add();
+      }
+    };
+    std::thread one(work, "one"), two(work, "two");
+    double last = 0;
+    while (last < 2 * kMetrics * kCounts) {
+      const double now = registry->Read().Value("run", "each");
+      ASSERT_GE(now, last);
+      last = now;
+    }
+    one.join();
+    two.join();
+    EXPECT_EQ(registry->Read().Value("run", "all"), 2 * kMetrics);
+    for (const auto& metric : registry->Read().metrics) {
+      if (!metric.detail.empty()) {
+        ASSERT_EQ(metric.value, kCounts);
+      }
+    }
+  }
+}
+
+TEST(MetricScope, AddsItsPrefixAndLabels) {
+  MetricsRegistry registry;
+  const MetricScope scope(&registry, "segment", {{"segment", "lan"}});
+  scope.AddGauge({"members", "Members."});
+  scope.AddCounter({"frames_sent_total", "Frames."}, {{"type", "diff"}});
+  const MetricsReading reading = registry.Read();
+  EXPECT_EQ(reading.families[0].name, "millrace_segment_members");
+  EXPECT_EQ(reading.metrics[0].labels, (MetricLabels{{"segment", "lan"}}));
+  EXPECT_EQ(reading.metrics[1].labels, (MetricLabels{{"segment", "lan"}, {"type", "diff"}}));
+}
+
+}  // namespace
+}  // namespace millrace
