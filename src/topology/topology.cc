@@ -28,10 +28,10 @@ bool TopologySegment::Joins(NodeId node) const {
 }
 
 std::vector<std::string> TransportsForTopologies() {
-  std::vector<std::string> names = TransportRegistry::Get().Names();
-  // loopback reaches only the threads of this process; faulty needs another transport below it.
-  std::erase_if(names,
-                [](const std::string& name) { return name == "loopback" || name == "faulty"; });
+  std::vector<std::string> names;
+  for (const TransportDescriptor* transport : TransportRegistry::Get().Descriptors()) {
+    if (transport->reach == TransportReach::kNetwork) names.push_back(transport->name);
+  }
   return names;
 }
 

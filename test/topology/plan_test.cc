@@ -100,6 +100,15 @@ TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
   EXPECT_EQ(Plan(by_mac, 0).segments[0].transport.options, expected);
 }
 
+const RegisterTransport other([] {
+  TransportDescriptor descriptor;
+  descriptor.name = "other";
+  descriptor.reach = TransportReach::kNetwork;
+  descriptor.options = {"max_frame_bytes", "x"};
+  descriptor.frame_bytes = [](int64_t mtu, auto) { return mtu; };
+  return descriptor;
+}());
+
 TEST(Plan, OfAnotherTransportHasTheFilesOptions) {
   const Topology topology = ParseTopology(
       kThree +

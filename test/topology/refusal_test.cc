@@ -287,6 +287,22 @@ TEST(TopologyRefusal, WantsOptionsOnceAndNoneThatFollowFromTheFile) {
   EXPECT_EQ(Parse(WithUdp(option("interface"))).segments[0].options.count("interface"), 1u);
 }
 
+TEST(TopologyRefusal, WantsOptionsThatTheTransportTakes) {
+  EXPECT_EQ(PacketError("option { key: 'gso' value: '1' }"),
+            "option[0].key: \"gso\" given, expected an option of packet: window_frames, "
+            "block_bytes, ring_blocks, send_buffer_bytes, silence_ms");
+}
+
+TEST(TopologyRefusal, WantsNoNodeOptionThatLocatesNothing) {
+  const auto error = [](const std::string& option) {
+    return ParseError("name: 'n'\nnode { name: 'a'\noption { " + option + " } }");
+  };
+  EXPECT_CONTAINS(error("key: 'adress' value: 'x'"),
+                  "f:3: node[0].option[0].key: \"adress\" given, which locates no transport's "
+                  "endpoints, expected");
+  EXPECT_EQ(error("value: 'x'"), "f:3: node[0].option[0].key: missing, expected a name");
+}
+
 TEST(TopologyRefusal, WantsFramesThatFitTheMtu) {
   EXPECT_EQ(UdpError("mtu: 63"), "mtu: 63 given, expected 64 to 65535");
   EXPECT_EQ(UdpError("mtu: 65536"), "mtu: 65536 given, expected 64 to 65535");

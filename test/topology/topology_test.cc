@@ -6,6 +6,7 @@
 
 #include "exchange/protocol/exchange.h"
 #include "test/topology/topology_support.h"
+#include "topology/read_fields.h"
 
 namespace millrace::test {
 namespace {
@@ -208,8 +209,18 @@ TEST(Digest, IsOfWhatTheFileSays) {
 TEST(TransportsForTopologies, AreThoseBetweenMachines) {
   const std::vector<std::string> names = TransportsForTopologies();
   EXPECT_EQ(std::count(names.begin(), names.end(), "udp"), 1);
+  // Files that name it are valid in builds without it.
+  EXPECT_EQ(std::count(names.begin(), names.end(), "verbs"), 1);
   EXPECT_EQ(std::count(names.begin(), names.end(), "loopback"), 0);
   EXPECT_EQ(std::count(names.begin(), names.end(), "faulty"), 0);
+}
+
+TEST(IsTopologyName, IsShortAndSane) {
+  EXPECT_TRUE(IsTopologyName("a"));
+  EXPECT_TRUE(IsTopologyName("7_a-b.C"));
+  for (const char* bad : {"", " ", "-a", ".a", "_a", "a b", "a/b", "a\n", "\xc3\xa4"}) {
+    EXPECT_FALSE(IsTopologyName(bad)) << bad;
+  }
 }
 
 TEST(LoadTopology, NamesTheFile) {
