@@ -84,7 +84,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.damping = segment.damping;
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.peer_timeout_ns = segment.peer_timeout_ns;
-  plan.rule.rule = segment.rule;
+  plan.rule = segment.rule;
   plan.chunk_floats = segment.chunk_floats;
   plan.max_bytes_per_second = segment.max_megabits * kBytesPerMegabit;
   plan.begin = segment.begin;

@@ -25,6 +25,10 @@ std::string TransportsWithPorts() {
   return names;
 }
 
+std::string OneOf(const std::vector<std::string>& names) {
+  return names.size() == 1 ? names[0] : "one of " + NameList(names);
+}
+
 // `text` with the quoted name in place of its first $.
 std::string WithName(const std::string& text, const std::string& name) {
   const size_t at = std::min(text.find('$'), text.size());
@@ -52,6 +56,8 @@ class SegmentReader {
   void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
+  void ReadMergeRule();
+  void ReadRuleParameter(int index, const MergeRuleDescriptor& rule);
   void ReadPacing();
   void ReadPace();
   void ReadRange();
@@ -91,6 +97,7 @@ TopologySegment SegmentReader::Read(int index) {
   ReadMembers();
   CheckAdapters();
   ReadCodec();
+  ReadMergeRule();
   ReadPacing();
   ReadRange();
   ReadTransportOptions();
@@ -237,9 +244,37 @@ void SegmentReader::ReadCodec() {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
   }
-  if (message_->merge_rule() != "additive") {
-    throw FieldError(Field("merge_rule"), "\"", message_->merge_rule(),
-                     "\" given, expected additive");
+}
+
+void SegmentReader::ReadMergeRule() {
+  segment_.rule.name = message_->merge_rule();
+  const MergeRuleDescriptor* const rule = MergeRuleRegistry::Get().Find(segment_.rule.name);
+  if (rule == nullptr) {
+    throw FieldError(Field("merge_rule"), "\"", segment_.rule.name, "\" given, expected ",
+                     OneOf(MergeRuleRegistry::Get().Names()));
+  }
+  for (int i = 0; i < message_->merge_rule_param_size(); ++i) ReadRuleParameter(i, *rule);
+  segment_.rule.parameters = rule->WithDefaults(segment_.rule.parameters);
+}
+
+void SegmentReader::ReadRuleParameter(int index, const MergeRuleDescriptor& rule) {
+  const topology::Parameter& given = message_->merge_rule_param(index);
+  const std::string field = Field(StrCat("merge_rule_param[", index, "]"));
+  if (given.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
+  const RuleParameter* const parameter = rule.FindParameter(given.key());
+  if (parameter == nullptr) {
+    std::vector<std::string> known;
+    for (const RuleParameter& each : rule.parameters) known.push_back(each.name);
+    throw FieldError(field + ".key", "\"", given.key(), "\" given, expected ",
+                     known.empty() ? "none" : OneOf(known), " with merge rule ", rule.name);
+  }
+  if (!given.has_value()) throw FieldError(field + ".value", "missing, expected a number");
+  if (!parameter->Accepts(given.value())) {
+    throw FieldError(field + ".value", given.value(), " given, expected ", parameter->least, " to ",
+                     parameter->most, " for ", parameter->name);
+  }
+  if (!segment_.rule.parameters.emplace(given.key(), given.value()).second) {
+    throw FieldError(field + ".key", "\"", given.key(), "\" is there twice, expected it once");
   }
 }
 

@@ -15,7 +15,7 @@
 #include "base/node_id.h"
 #include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "proto/parse.h"
 #include "transport/descriptor.h"
 
@@ -50,7 +50,7 @@ struct TopologySegment {
   std::vector<NodeId> nodes;  // ascending, at least two
   std::string adapter;        // "": each node's own
   CodecConfig codec;
-  MergeRule rule = MergeRule::kAdditive;
+  MergeRuleConfig rule;         // with all its parameters
   int mtu = 1500;               // bytes
   int64_t max_frame_bytes = 0;  // header and payload that fit the MTU
   int64_t chunk_floats = 0;     // at least 16; equal on all nodes

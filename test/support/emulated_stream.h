@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/kernel_body.h"
 #include "exchange/kernels/kernel_stream.h"
 #include "test/support/fake_device.h"
@@ -106,7 +107,6 @@ class EmulatedStream : public KernelStream {
     most_under_way = std::max(most_under_way, launched_ - run_);
     if (!options_.late) RunUpTo(launched_);
   }
-  bool Reached(size_t slot) override { return !failure_.empty() || ends_[slot] <= run_; }
   void Wait(size_t slot) override {
     ++waits;
     if (failure_.empty()) RunUpTo(ends_[slot]);

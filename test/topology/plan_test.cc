@@ -132,7 +132,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
   EXPECT_EQ(segment.exchange.peer_timeout_ns, 90'000'000);
-  EXPECT_EQ(segment.rule.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.rule.name, "additive");
   EXPECT_EQ(segment.chunk_floats, 64);
   EXPECT_EQ(segment.max_bytes_per_second, 1e7);
   EXPECT_EQ(segment.begin, 0);

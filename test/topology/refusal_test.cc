@@ -223,6 +223,10 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
   EXPECT_EQ(UdpError("merge_rule: 'elastic'"), "merge_rule: \"elastic\" given, expected additive");
+  EXPECT_EQ(UdpError("merge_rule_param { key: 'alpha' value: 0.5 }"),
+            "merge_rule_param[0].key: \"alpha\" given, expected none with merge rule additive");
+  EXPECT_EQ(UdpError("merge_rule_param { value: 0.5 }"),
+            "merge_rule_param[0].key: missing, expected a name");
 }
 
 TEST(TopologyRefusal, WantsPortsForUdpOnly) {

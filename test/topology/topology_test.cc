@@ -25,7 +25,8 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(segment.adapter, "");
   EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
-  EXPECT_EQ(segment.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.rule.name, "additive");
+  EXPECT_TRUE(segment.rule.parameters.empty());
   EXPECT_EQ(segment.mtu, 1500);
   EXPECT_EQ(segment.max_frame_bytes, 1464);
   EXPECT_EQ(segment.chunk_floats, 348);

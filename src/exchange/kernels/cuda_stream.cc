@@ -18,7 +18,7 @@ class CudaStream : public KernelStream {
  public:
   CudaStream(int ordinal, const MergeRuleConfig& rule)
       : ordinal_(ordinal),
-        rule_(rule),
+        launch_(CudaRuleRegistry::Get().Make(rule)),
         name_(StrCat("cuda device ", ordinal)),
         shared_(Driver().Staging(ordinal)) {
     Check(cudaSetDevice(ordinal), "cannot be used");
@@ -70,19 +70,8 @@ class CudaStream : public KernelStream {
   void Launch(const KernelBatch& batch, size_t slot) override {
     if (!failure_.empty()) return;
     Select();
-    Note(LaunchExchangeKernel(batch, rule_, stream_));
+    Note(launch_(batch, stream_));
     Note(cudaEventRecord(events_[slot], stream_));
-  }
-
-  bool Reached(size_t slot) override {
-    if (!failure_.empty()) return true;
-    const cudaError_t status = cudaEventQuery(events_[slot]);
-    if (status == cudaErrorNotReady) {
-      cudaGetLastError();
-      return false;
-    }
-    Note(status);
-    return true;
   }
 
   void Wait(size_t slot) override {
@@ -113,7 +102,7 @@ class CudaStream : public KernelStream {
   }
 
   const int ordinal_;
-  const MergeRuleConfig rule_;
+  const ExchangeLaunch launch_;
   const std::string name_;
   MemorySpace& shared_;
   cudaStream_t stream_ = nullptr;

@@ -11,7 +11,7 @@
 
 #include "device/device.h"
 #include "exchange/kernels/kernel_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 
 namespace millrace {
 
@@ -39,8 +39,6 @@ class KernelStream {
   // The mark is reached once the kernel has written all results and no longer reads the batch.
   // Until then the caller must not change the batch or the memory to which it points.
   virtual void Launch(const KernelBatch& batch, size_t slot) = 0;
-  // True if the mark has been reached, or after a failure.
-  virtual bool Reached(size_t slot) = 0;
   // Waits until the mark is reached. After a failure, returns immediately or once the device has
   // stopped.
   virtual void Wait(size_t slot) = 0;
@@ -57,7 +55,7 @@ class KernelStreamRegistry {
   static KernelStreamRegistry& Get();
   void Register(DeviceType type, Maker maker);
   // Creates a stream for chunks that are merged by `rule`. Throws Error if this build has no
-  // kernels for the device type or the machine has no such device.
+  // kernels for the device type or the rule, or the machine has no such device.
   std::unique_ptr<KernelStream> Make(DeviceType type, int ordinal, const MergeRuleConfig& rule);
 
  private:

@@ -173,7 +173,6 @@ void StreamExecutor::Add(ChunkOp* op) {
   last = {launched_ + 1, index};
   launch.asked.push_back(op);
   launch.copied_out.push_back(out_bytes > 0 && !out);
-  ++started_;
 }
 
 std::byte* StreamExecutor::Stage(Launch* launch, uint32_t bytes) {
@@ -198,10 +197,10 @@ void StreamExecutor::Enqueue() {
   stream_->Launch(batch, launched_ % ring_.size());
   ++launched_;
   ThrowIfFailed();
-  if (launched_ - concluded_ == ring_.size()) ReclaimOldest();
+  if (launched_ - concluded_ == ring_.size()) FinishOldest();
 }
 
-void StreamExecutor::ReclaimOldest() {
+void StreamExecutor::FinishOldest() {
   stream_->Wait(concluded_ % ring_.size());
   ThrowIfFailed();
   Conclude(&ring_[concluded_ % ring_.size()]);
@@ -221,32 +220,21 @@ void StreamExecutor::Conclude(Launch* launch) {
       copied_bytes_ += from.out_bytes;
     }
   }
-  reclaimed_ += launch->size();
   ++concluded_;
   launch->asked.clear();
   launch->copied_out.clear();
   launch->chain_count = launch->staged_bytes = 0;
 }
 
-uint64_t StreamExecutor::Reclaim() {
-  ThrowIfFailed();
-  while (concluded_ < launched_ && stream_->Reached(concluded_ % ring_.size())) {
-    ThrowIfFailed();
-    Conclude(&ring_[concluded_ % ring_.size()]);
-  }
-  return reclaimed_;
-}
-
 void StreamExecutor::Finish() {
   ThrowIfFailed();
-  while (concluded_ < launched_) ReclaimOldest();
+  while (concluded_ < launched_) FinishOldest();
 }
 
 void StreamExecutor::ThrowIfFailed() {
   if (stream_->failure().empty()) return;
   // The device accesses none of this memory any more, so there is nothing to wait for.
   concluded_ = launched_;
-  reclaimed_ = started_;
   throw Error(stream_->name(), ": ", stream_->failure());
 }
 
