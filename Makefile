@@ -63,7 +63,9 @@ endif
 
 cuda_sources := $(if $(use_cuda),$(shell find src -name '*_cuda.cu' -o -name 'cuda*.cc'))
 all_sources := $(shell find src -name '*.cc' | sort)
-sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc' -o -path '*/verbs/*.cc'),$(all_sources))
+# The descriptor of a transport is part of every build.
+verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
+sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources),$(all_sources))
 ifneq ($(use_cuda),)
   cuda_sources := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
   cuda_kernels := $(shell find src -name '*.cu')
@@ -73,7 +75,7 @@ ifneq ($(use_cuda),)
   LDLIBS += $(if $(cuda_sources)$(cuda_kernels),-lcudart)
 endif
 ifneq ($(use_verbs),)
-  sources += $(filter $(shell find src -path '*/verbs/*.cc'),$(all_sources))
+  sources += $(filter $(verbs_sources),$(all_sources))
   LDLIBS += -lrdmacm -libverbs
 endif
 # Differences must be the same on every machine: no product may be fused with a sum
@@ -217,7 +219,7 @@ $(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
-bundle_of = $(filter-out $(BUILD)/obj/src/transport/verbs/%,$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
+bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
 bundle_support := $(patsubst %,$(BUILD)/obj/test/support/%.o,support doc_page fake_device)

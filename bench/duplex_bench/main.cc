@@ -16,6 +16,8 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -37,9 +39,15 @@ namespace {
 
 using test::Network;
 
-std::vector<std::unique_ptr<Transport>> Connect(const Network& network) {
-  if (FLAGS_transport == "packet") return test::ConnectPacketGroup(network, 2, PacketOptions());
-  return test::AcrossNetwork(network, 2, UdpOptions(), UdpSocketOptions());
+using Ends = std::vector<std::unique_ptr<Transport>>;
+
+Ends Connect(const Network& network) {
+  const std::map<std::string, std::function<Ends()>> by_name = {
+      {"udp", [&] { return test::AcrossNetwork(network, 2, UdpOptions(), UdpSocketOptions()); }},
+      {"packet", [&] { return test::ConnectPacketGroup(network, 2, PacketOptions()); }}};
+  const auto found = by_name.find(FLAGS_transport);
+  CHECK(found != by_name.end()) << "--transport=" << FLAGS_transport << ": expected udp or packet";
+  return found->second();
 }
 
 constexpr size_t kHeader = 64, kBatch = 64;

@@ -30,7 +30,9 @@ void Pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<d
 
 Topology Between(const std::string& a, const std::string& b, const std::string& transport, int mtu,
                  const std::string& codec) {
-  // Loopback hubs are told apart by their names.
+  const bool in_process =
+      TransportRegistry::Get().Find(transport)->reach == TransportReach::kProcess;
+  // Hubs of threads are told apart by their names.
   static int hubs = 0;
   const std::string hub =
       StrCat("option { key: 'hub' value: '", ++hubs, "' } option { key: 'nodes' value: '2' }",
@@ -39,7 +41,7 @@ Topology Between(const std::string& a, const std::string& b, const std::string& 
       StrCat("name: 'bench'\nnode { name: 'a' address: '127.0.0.1' memory: '", a,
              "' }\nnode { name: 'b' address: '127.0.0.2' memory: '", b,
              "' }\nsegment { name: 's' transport: '", transport, "' mtu: ", mtu, " codec: '", codec,
-             "' ", transport == "loopback" ? hub : "", " }");
+             "' ", in_process ? hub : "", " }");
   return ParseTopology(text, "bench", TransportRegistry::Get().Names());
 }
 

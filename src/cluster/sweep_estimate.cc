@@ -10,6 +10,7 @@
 #include "exchange/kernels/codec.h"
 #include "exchange/protocol/frame.h"
 #include "proto/bench.pb.h"
+#include "transport/registry.h"
 
 namespace millrace {
 namespace {
@@ -68,7 +69,9 @@ SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double m
   double diff = around + LeastPayloadBytes(codec, segment.chunk_floats);
   if (codec == Codec::kSparse) diff += kSparsePresent * 4 * cut;
   const double own = chunks / (peers + 1), others = chunks - own;
-  const bool multicast = segment.transport.transport == "packet";
+  const TransportDescriptor& transport =
+      *TransportRegistry::Get().Find(segment.transport.transport);
+  const bool multicast = transport.multicasts && transport.multicasts(segment.transport);
   SweepEstimate found;
   found.bytes_out = own * (multicast ? 1 : peers) * position + others * diff;
   found.bytes_in = others * position + own * peers * diff;

@@ -34,7 +34,8 @@ struct SweepEstimate {
 };
 
 // Estimates one exchange of each of `floats` weights. This node sends positions of the chunks that
-// it masters to all peers, and one diff of every other chunk. A sparse diff counts as 10 % full.
+// it masters to all peers, by multicast if the transport has it, and one diff of every other chunk.
+// A sparse diff counts as 10 % full.
 SweepEstimate EstimateSweep(const SegmentPlan& segment, int64_t floats, double megabits);
 
 }  // namespace millrace

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
 #include "segment/divergence_sampler.h"
 #include "segment/gossip/gossip.h"
@@ -36,6 +36,7 @@ namespace millrace {
 struct NetSegmentConfig {
   std::string name;  // for log lines and errors
   ExchangeConfig exchange;
+  // Sets exchange.rest_distance.
   MergeRuleConfig rule;
   // Floats of a chunk. 0: as many as the transport's frames carry. Equal on all nodes of the
   // segment.
@@ -134,8 +135,8 @@ class NetSegment {
   };
 
   // `weights`: `count` floats in the memory of `home`. They outlive the segment; solvers change
-  // them concurrently. The constructor allocates 2 * `count` floats in the same memory. Throws
-  // Error if a setting is invalid.
+  // them concurrently. The constructor allocates 2 * `count` floats in the same memory, 3 * `count`
+  // if the merge rule has state. Throws Error if a setting is invalid.
   NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
              int64_t count, const ReplicaDevice& home = HostReplica());
   // Waits until no kernel of this segment accesses memory.
@@ -197,7 +198,9 @@ class NetSegment {
 
   const NetSegmentConfig config_;
   const ReplicaDevice home_;
-  Buffer memory_;  // base and pending; the transport may read it if it is host memory
+  const MergeRuleDescriptor& rule_;
+  // base, pending and the rule's state, if any; the transport may read it if it is host memory.
+  Buffer memory_;
   const std::unique_ptr<Transport> transport_;
   ReplicaArrays arrays_;
   std::unique_ptr<ChunkExecutor> executor_;

@@ -45,6 +45,17 @@ GossipConfig GossipOf(const NetSegmentConfig& config, const Transport& transport
   return gossip;
 }
 
+const MergeRuleDescriptor& RuleOf(const NetSegmentConfig& config) {
+  try {
+    return MergeRuleRegistry::Get().Check(config.rule);
+  } catch (const Error& error) {
+    throw Error("segment ", config.name, ": ", error.what());
+  }
+}
+
+// Arrays of a replica beside its weights.
+size_t OwnArrays(const MergeRuleDescriptor& rule) { return rule.has_state ? 3 : 2; }
+
 ReplicaArrays ShapeOnly(int64_t floats) { return {.size = floats, .chunk_floats = floats}; }
 
 }  // namespace
@@ -65,7 +76,8 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                        float* weights, int64_t count, const ReplicaDevice& home)
     : config_(config),
       home_(home),
-      memory_(home.device->memory(), 2 * sizeof(float) * static_cast<size_t>(count)),
+      rule_(RuleOf(config)),
+      memory_(home.device->memory(), OwnArrays(rule_) * sizeof(float) * static_cast<size_t>(count)),
       transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
@@ -77,6 +89,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
   home_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
+  exchange.rest_distance = rule_.RestDistance(config.rule.parameters);
   const int64_t most = ChunkFloatsFor(transport_->max_frame_bytes(), exchange);
   if (most < 1 || config.chunk_floats > most) {
     throw Error("segment ", config.name, ": frames of ", transport_->max_frame_bytes(),
@@ -134,8 +147,12 @@ bool NetSegment::SendsDirect(const float* weights, int64_t count) {
 
 void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count) {
   float* const base = memory_.get<float>();
-  arrays_ = {weights, base,  base + count,
-             nullptr, count, config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
+  arrays_ = {.weights = weights,
+             .base = base,
+             .pending = base + count,
+             .rule_state = rule_.has_state ? base + 2 * count : nullptr,
+             .size = count,
+             .chunk_floats = config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
   try {
     executor_ = home_.make_executor(arrays_, config_.exchange.codec, config_.rule);
   } catch (const Error& error) {

@@ -1,18 +1,11 @@
-// Maximum and minimum length of a segment's frames. Both depend on the topology file only, so that
-// all nodes divide the weights into the same chunks.
+// Minimum length of a segment's frames, and the chunks that fit into frames of a given length. Both
+// depend on the topology file only, so that all nodes divide the weights into the same chunks.
 #ifndef MILLRACE_TOPOLOGY_FRAME_SIZE_H_
 #define MILLRACE_TOPOLOGY_FRAME_SIZE_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace millrace {
-
-// Maximum frame length (header and payload), in bytes, for packets of `mtu` bytes; negative if not
-// even the transport's own prefix fits. `ipv4`: all node addresses are known to be IPv4, whose
-// headers are shorter; used by udp only.
-int64_t FrameSize(const std::string& transport, int64_t mtu, bool ipv4);
 
 // Properties of a segment that determine the lengths of its frames: node ids are below `max_nodes`;
 // `members` nodes take part; with `has_key`, each frame carries a frame tag.

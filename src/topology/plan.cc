@@ -5,26 +5,14 @@
 #include <algorithm>
 
 #include "proto/parse.h"
-#include "topology/network_names.h"
 #include "topology/read_fields.h"
+#include "transport/network_names.h"
 
 namespace millrace {
 namespace {
 
 constexpr double kBytesPerMegabit = 1e6 / 8;
 constexpr int kDefaultMtu = 1500;
-
-// "1=X,2=Y" for all peers, where X and Y are `of(adapter)` of the peers' adapters.
-template <typename Of>
-std::string PeersOption(const Topology& topology, const SegmentPlan& plan, Of of) {
-  std::string text;
-  for (NodeId peer : plan.peers) {
-    const std::string& adapter = topology.segments[plan.segment].adapter;
-    text +=
-        StrCat(text.empty() ? "" : ",", peer, "=", of(*topology.nodes[peer].FindAdapter(adapter)));
-  }
-  return text;
-}
 
 // 16-bit number that separates clusters and segments on a shared network before their frames are
 // decoded: the run id, folded by XOR.
@@ -41,12 +29,15 @@ class Planner {
 
  private:
   SegmentPlan PlanSegment(size_t index);
-  void PlanAddresses(const TopologyAdapter& own, SegmentPlan* plan);
-  void PlanPacket(const TopologyAdapter& own, SegmentPlan* plan);
+  void PlanTransport(const TransportDescriptor& transport, SegmentPlan* plan);
+  void PlanAddresses(const TransportDescriptor& transport, SegmentPlan* plan);
+  const TopologyAdapter& AdapterOf(NodeId node, const TopologySegment& segment) const {
+    return *topology_.nodes[node].FindAdapter(segment.adapter);
+  }
   const NetworkInterface& FindInterface(const TopologyAdapter& own);
   void CheckInterface(const TopologyAdapter& own, const NetworkInterface& interface, size_t index);
   std::string FindKey(size_t index);
-  bool StaysOnThisMachine(const SegmentPlan& plan) const;
+  bool StaysOnThisMachine(const TransportDescriptor& transport, const SegmentPlan& plan) const;
   void CheckDevice(const TopologyMemory& memory);
 
   const Topology& topology_;
@@ -93,7 +84,7 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.exchange.damping = segment.damping;
   plan.exchange.heartbeat_ns = segment.heartbeat_ns;
   plan.exchange.peer_timeout_ns = segment.peer_timeout_ns;
-  plan.rule.rule = segment.rule;
+  plan.rule = segment.rule;
   plan.chunk_floats = segment.chunk_floats;
   plan.max_bytes_per_second = segment.max_megabits * kBytesPerMegabit;
   plan.begin = segment.begin;
@@ -102,24 +93,9 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   plan.solver_share = segment.solver_share;
   if (!segment.key_file.empty()) plan.key_file = FindKey(index);
 
-  plan.transport.transport = segment.transport;
-  plan.transport.node = node_;
-  plan.transport.options = segment.options;
-  plan.transport.options["max_frame_bytes"] = StrCat(segment.max_frame_bytes);
-  // A frame to all peers waits for a peer without credit until that peer counts as unresponsive.
-  // 100 ms hardly delays the other peers. The transport keeps probing the peer, and the only cost
-  // of the frames that it missed is their retransmission.
-  const bool windowed =
-      segment.transport == "udp" || segment.transport == "packet" || segment.transport == "verbs";
-  if (windowed) plan.transport.options.emplace("silence_ms", "100");
-  const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
-  if (segment.transport == "udp") PlanAddresses(own, &plan);
-  if (segment.transport == "verbs") {
-    PlanAddresses(own, &plan);
-    plan.transport.options["group"] = StrCat(GroupOf(plan.exchange.run));
-  }
-  if (segment.transport == "packet") PlanPacket(own, &plan);
-  if (plan.key_file.empty() && !StaysOnThisMachine(plan)) {
+  const TransportDescriptor& transport = *TransportRegistry::Get().Find(segment.transport);
+  PlanTransport(transport, &plan);
+  if (plan.key_file.empty() && !StaysOnThisMachine(transport, plan)) {
     warnings_.push_back(StrCat(
         "segment \"", segment.name, "\" has no key_file: whoever can send on its network can ",
         "change the weights and end the run; give it one, the same on all nodes, made with ",
@@ -128,31 +104,45 @@ SegmentPlan Planner::PlanSegment(size_t index) {
   return plan;
 }
 
+void Planner::PlanTransport(const TransportDescriptor& transport, SegmentPlan* plan) {
+  const TopologySegment& segment = topology_.segments[plan->segment];
+  plan->transport.transport = segment.transport;
+  plan->transport.node = node_;
+  auto& options = plan->transport.options;
+  options = segment.options;
+  options[kMaxFrameBytesOption] = StrCat(segment.max_frame_bytes);
+  for (const auto& [key, value] : transport.segment_options) options.emplace(key, value);
+  if (transport.has_group) options[kGroupOption] = StrCat(GroupOf(plan->exchange.run));
+  if (!transport.addressing.keys.empty()) PlanAddresses(transport, plan);
+}
+
+void Planner::PlanAddresses(const TransportDescriptor& transport, SegmentPlan* plan) {
+  const TopologySegment& segment = topology_.segments[plan->segment];
+  const TransportAddressing& addressing = transport.addressing;
+  const TopologyAdapter& own = AdapterOf(node_, segment);
+  auto& options = plan->transport.options;
+  if (addressing.own_is_interface) {
+    const NetworkInterface& interface = FindInterface(own);
+    CheckInterface(own, interface, plan->segment);
+    options[addressing.own_option] = interface.name;
+  } else {
+    options[addressing.own_option] = addressing.locate(own, segment.port);
+  }
+  std::string& peers = options[kPeersOption];
+  for (NodeId peer : plan->peers) {
+    peers += StrCat(peers.empty() ? "" : ",", peer, "=",
+                    addressing.locate(AdapterOf(peer, segment), segment.port));
+  }
+}
+
 // Whether only processes of this machine can send to the segment, as far as the file shows.
-bool Planner::StaysOnThisMachine(const SegmentPlan& plan) const {
-  const TopologySegment& segment = topology_.segments[plan.segment];
-  const TopologyAdapter& own = *topology_.nodes[node_].FindAdapter(segment.adapter);
-  if (segment.transport == "udp") return IsLoopback(*ParseHost(own.address));
-  if (segment.transport == "packet") return plan.transport.options.at("interface") == "lo";
-  return false;
-}
-
-void Planner::PlanAddresses(const TopologyAdapter& own, SegmentPlan* plan) {
-  const int port = topology_.segments[plan->segment].port;
-  const auto place = [port](const TopologyAdapter& adapter) {
-    return HostAndPort(*ParseHost(adapter.address), port);
-  };
-  plan->transport.options["address"] = place(own);
-  plan->transport.options["peers"] = PeersOption(topology_, *plan, place);
-}
-
-void Planner::PlanPacket(const TopologyAdapter& own, SegmentPlan* plan) {
-  const NetworkInterface& interface = FindInterface(own);
-  CheckInterface(own, interface, plan->segment);
-  plan->transport.options["interface"] = interface.name;
-  plan->transport.options["peers"] =
-      PeersOption(topology_, *plan, [](const TopologyAdapter& adapter) { return adapter.mac; });
-  plan->transport.options["group"] = StrCat(GroupOf(plan->exchange.run));
+bool Planner::StaysOnThisMachine(const TransportDescriptor& transport,
+                                 const SegmentPlan& plan) const {
+  if (!transport.stays_on_host) return false;
+  AdapterFields own = AdapterOf(node_, topology_.segments[plan.segment]);
+  const TransportAddressing& addressing = transport.addressing;
+  if (addressing.own_is_interface) own.interface = plan.transport.options.at(addressing.own_option);
+  return transport.stays_on_host(own);
 }
 
 const NetworkInterface& Planner::FindInterface(const TopologyAdapter& own) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/protocol/exchange_config.h"
 #include "topology/machine.h"
 #include "topology/topology.h"

@@ -4,6 +4,7 @@
 #define MILLRACE_TOPOLOGY_READ_FIELDS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,10 @@ inline constexpr int kMostTopologyEntries = 4096;
 // "a, b, c": at most 16 names, then the number of the remaining ones.
 std::string NameList(const std::vector<std::string>& names);
 
-// Throws FieldError unless `value` is given and is a valid name (network_names.h).
+// Whether `text` is a valid name of a cluster, node, adapter or segment.
+bool IsTopologyName(const std::string& text);
+
+// Throws FieldError unless `value` is given and is a valid name.
 void CheckName(const std::string& field, bool given, const std::string& value);
 void CheckRange(const std::string& field, int64_t value, int64_t least, int64_t most);
 
@@ -33,9 +37,25 @@ std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
 // Path of the message from which `adapter`, an element of `owner.adapters`, was read.
 std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter);
 
-// Whether plan.h derives this transport option from other fields, so that a segment's `option` must
-// not set it.
-bool IsReservedOption(const std::string& transport, const std::string& key);
+// Reads keys and values of `options`, a field at `path`. Throws FieldError if one is missing or a
+// key is there twice. Calls check(path of the option, key, value) for each.
+template <typename Check>
+std::map<std::string, std::string> ReadOptions(
+    const std::string& path, const google::protobuf::RepeatedPtrField<topology::Option>& options,
+    Check check) {
+  std::map<std::string, std::string> read;
+  for (int i = 0; i < options.size(); ++i) {
+    const topology::Option& option = options[i];
+    const std::string field = StrCat(path, "[", i, "]");
+    if (option.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
+    if (!option.has_value()) throw FieldError(field + ".value", "missing, expected a text");
+    check(field, option.key(), option.value());
+    if (!read.emplace(option.key(), option.value()).second) {
+      throw FieldError(field + ".key", "\"", option.key(), "\" is there twice, expected it once");
+    }
+  }
+  return read;
+}
 
 }  // namespace millrace
 

@@ -1,14 +1,47 @@
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
 
-#include "topology/network_names.h"
 #include "topology/read_fields.h"
+#include "transport/network_names.h"
+#include "transport/registry.h"
 
 namespace millrace {
 namespace {
 
 constexpr int kMostSolvers = 1024;
+
+// Address keys of all transports that are given as options of a node, with their definitions.
+std::map<std::string, AddressKey> OptionKeys() {
+  std::map<std::string, AddressKey> keys;
+  for (const TransportDescriptor* transport : TransportRegistry::Get().Descriptors()) {
+    for (const AddressKey& key : transport->addressing.keys) {
+      if (!AdapterFields::IsField(key.name)) keys.emplace(key.name, key);
+    }
+  }
+  return keys;
+}
+
+void CheckAddressOption(const std::string& field, const std::string& name,
+                        const std::string& value) {
+  const std::map<std::string, AddressKey> keys = OptionKeys();
+  const auto key = keys.find(name);
+  if (key == keys.end()) {
+    std::vector<std::string> known;
+    for (const auto& [each, definition] : keys) known.push_back(each);
+    throw FieldError(field + ".key", "\"", name,
+                     "\" given, which locates no transport's endpoints, ",
+                     known.empty() ? "expected no option" : "expected one of " + NameList(known));
+  }
+  // Commas separate the addresses of peers.
+  const bool is_valid = value.find(',') == std::string::npos &&
+                        (!key->second.is_valid || key->second.is_valid(value));
+  if (value.empty() || !is_valid) {
+    throw FieldError(field + ".value", "\"", value, "\" given, expected the ", key->second.noun,
+                     " of an endpoint");
+  }
+}
 
 // Reads a topology::Node or a topology::Adapter; both have these fields.
 template <typename Message>
@@ -44,6 +77,7 @@ TopologyAdapter ReadAdapter(const std::string& path, const Message& message) {
     adapter.mac = *mac;
     if (adapter.interface.empty()) adapter.interface = adapter.mac;
   }
+  adapter.options = ReadOptions(path + ".option", message.option(), CheckAddressOption);
   return adapter;
 }
 
@@ -113,6 +147,18 @@ std::string NameList(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size() && i < kMost; ++i) list += (i ? ", " : "") + names[i];
   if (names.size() > kMost) list += StrCat(" and ", names.size() - kMost, " more");
   return list;
+}
+
+bool IsTopologyName(const std::string& text) {
+  constexpr size_t kMostChars = 64;
+  // Replaces <cctype>: the meaning of a file must not depend on the locale.
+  const auto is_letter_or_digit = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  if (text.empty() || text.size() > kMostChars || !is_letter_or_digit(text[0])) return false;
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.';
+  });
 }
 
 void CheckName(const std::string& field, bool given, const std::string& value) {

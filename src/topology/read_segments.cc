@@ -1,17 +1,39 @@
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
 #include "exchange/kernels/kernel_op.h"
 #include "topology/frame_size.h"
-#include "topology/network_names.h"
 #include "topology/read_fields.h"
+#include "transport/registry.h"
 
 namespace millrace {
 namespace {
 
 constexpr int64_t kLeastChunkFloats = 16;
 constexpr int64_t kNsPerMs = 1'000'000;
+
+// Quoted names of the transports whose endpoints have ports, for errors.
+std::string TransportsWithPorts() {
+  std::string names;
+  for (const TransportDescriptor* transport : TransportRegistry::Get().Descriptors()) {
+    if (!transport->addressing.has_port) continue;
+    names += StrCat(names.empty() ? "" : " or ", "\"", transport->name, "\"");
+  }
+  return names;
+}
+
+std::string OneOf(const std::vector<std::string>& names) {
+  return names.size() == 1 ? names[0] : "one of " + NameList(names);
+}
+
+// `text` with the quoted name in place of its first $.
+std::string WithName(const std::string& text, const std::string& name) {
+  const size_t at = std::min(text.find('$'), text.size());
+  return StrCat(text.substr(0, at), "\"", name, "\"", text.substr(std::min(at + 1, text.size())));
+}
 
 // Reads the segments of a file in order.
 class SegmentReader {
@@ -31,13 +53,16 @@ class SegmentReader {
   void ReadTransport();
   void ReadMembers();
   void CheckAdapters();
-  void CheckAddress(NodeId node, const TopologyAdapter& adapter);
-  void CheckMac(NodeId node, const TopologyAdapter& adapter);
+  void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
+  void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
+  void ReadMergeRule();
+  void ReadRuleParameter(int index, const MergeRuleDescriptor& rule);
   void ReadPacing();
   void ReadPace();
   void ReadRange();
-  void ReadOptions();
+  void ReadTransportOptions();
+  void CheckTransportOption(const std::string& field, const std::string& key) const;
   void CutChunks();
 
   const topology::Topology& file_;
@@ -55,25 +80,27 @@ class SegmentReader {
   std::string path_;
   const topology::Segment* message_ = nullptr;
   TopologySegment segment_;
-  std::unordered_map<std::string, NodeId> macs_;
-  bool all_ipv4_ = true;
+  const TransportDescriptor* transport_ = nullptr;
+  std::vector<const AdapterFields*> adapters_;         // of its nodes
+  std::unordered_map<std::string, NodeId> addresses_;  // of endpoints without ports
 };
 
 TopologySegment SegmentReader::Read(int index) {
   path_ = StrCat("segment[", index, "]");
   message_ = &file_.segment(index);
   segment_ = {};
-  macs_.clear();
-  all_ipv4_ = true;
+  adapters_.clear();
+  addresses_.clear();
   ReadName();
   places_.emplace(segment_.name, index);
   ReadTransport();
   ReadMembers();
   CheckAdapters();
   ReadCodec();
+  ReadMergeRule();
   ReadPacing();
   ReadRange();
-  ReadOptions();
+  ReadTransportOptions();
   CutChunks();
   return std::move(segment_);
 }
@@ -94,12 +121,14 @@ void SegmentReader::ReadTransport() {
   if (std::find(transports_.begin(), transports_.end(), segment_.transport) == transports_.end()) {
     throw FieldError(Field("transport"), "\"", segment_.transport, "\" given, ", expected);
   }
-  if (segment_.transport == "udp" || segment_.transport == "verbs") {
+  transport_ = TransportRegistry::Get().Find(segment_.transport);
+  CHECK(transport_ != nullptr) << segment_.transport << " is not registered";
+  if (transport_->addressing.has_port) {
     CheckRange(Field("port"), message_->port(), 1, 65535);
     segment_.port = message_->port();
   } else if (message_->has_port()) {
     throw FieldError(Field("port"), "given, but transport \"", segment_.transport,
-                     "\" has no ports; expected it with \"udp\" or \"verbs\" only");
+                     "\" has no ports; expected it with ", TransportsWithPorts(), " only");
   }
 }
 
@@ -144,24 +173,36 @@ void SegmentReader::CheckAdapters() {
       throw FieldError(Field("adapter"), "node \"", nodes_[node].name, "\" has no adapter \"",
                        segment_.adapter, "\"");
     }
-    if (segment_.transport == "packet") {
-      CheckMac(node, *adapter);
-    } else if (segment_.transport == "udp" || segment_.transport == "verbs") {
-      CheckAddress(node, *adapter);
-    }
+    adapters_.push_back(adapter);
+    if (!transport_->addressing.keys.empty()) CheckAdapter(node, *adapter);
   }
 }
 
-void SegmentReader::CheckAddress(NodeId node, const TopologyAdapter& adapter) {
-  const std::string field = AdapterPath(nodes_[node], node, adapter) + ".address";
-  if (adapter.address.empty()) {
-    throw FieldError(field, "missing, expected the host name or IP address of \"",
-                     nodes_[node].name, "\" for the ", segment_.transport, " segment \"",
-                     segment_.name, "\"");
+// Expects all keys of the transport, and an address that no other endpoint has.
+void SegmentReader::CheckAdapter(NodeId node, const TopologyAdapter& adapter) {
+  const std::string path = AdapterPath(nodes_[node], node, adapter);
+  const std::string& name = nodes_[node].name;
+  const TransportAddressing& addressing = transport_->addressing;
+  const auto field = [&](const AddressKey& key) {
+    return path + (AdapterFields::IsField(key.name) ? "." + key.name : ".option");
+  };
+  for (const AddressKey& key : addressing.keys) {
+    if (!adapter.Get(key.name).empty()) continue;
+    throw FieldError(field(key), "missing, expected ", WithName(key.expected, name), " the ",
+                     segment_.transport, " segment \"", segment_.name, "\"",
+                     AdapterFields::IsField(key.name) ? "" : StrCat(": option \"", key.name, "\""));
   }
-  const NetworkHost host = *ParseHost(adapter.address);
-  all_ipv4_ = all_ipv4_ && host.kind == HostKind::kIpv4;
-  const std::string place = HostAndPort(host, segment_.port);
+  const AddressKey& last = addressing.keys.back();
+  const std::string place = addressing.locate(adapter, segment_.port);
+  if (addressing.has_port) return CheckListener(node, field(last), place);
+  if (const auto [other, is_new] = addresses_.emplace(place, node); !is_new) {
+    throw FieldError(field(last), place, " is the ", last.noun, " of node \"",
+                     nodes_[other->second].name, "\" too, in segment \"", segment_.name,
+                     "\"; expected another for \"", name, "\"");
+  }
+}
+
+void SegmentReader::CheckListener(NodeId node, const std::string& field, const std::string& place) {
   const auto [other, is_new] = listeners_.emplace(place, Listener{node, segment_.name});
   if (is_new) return;
   const Listener& first = other->second;
@@ -174,24 +215,6 @@ void SegmentReader::CheckAddress(NodeId node, const TopologyAdapter& adapter) {
       "\" listens",
       first.segment == segment_.name ? "" : StrCat(" for segment \"", first.segment, "\""),
       ", expected another address for \"", nodes_[node].name, "\"");
-}
-
-void SegmentReader::CheckMac(NodeId node, const TopologyAdapter& adapter) {
-  const std::string path = AdapterPath(nodes_[node], node, adapter);
-  const std::string& name = nodes_[node].name;
-  if (adapter.interface.empty()) {
-    throw FieldError(path + ".interface", "missing, expected the network interface of \"", name,
-                     "\" for the packet segment \"", segment_.name, "\"");
-  }
-  if (adapter.mac.empty()) {
-    throw FieldError(path + ".mac", "missing, expected the MAC address by which the peers of \"",
-                     name, "\" reach it in the packet segment \"", segment_.name, "\"");
-  }
-  if (const auto [other, is_new] = macs_.emplace(adapter.mac, node); !is_new) {
-    throw FieldError(path + ".mac", adapter.mac, " is the MAC address of node \"",
-                     nodes_[other->second].name, "\" too, in segment \"", segment_.name,
-                     "\"; expected another for \"", name, "\"");
-  }
 }
 
 void SegmentReader::ReadCodec() {
@@ -221,9 +244,37 @@ void SegmentReader::ReadCodec() {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
   }
-  if (message_->merge_rule() != "additive") {
-    throw FieldError(Field("merge_rule"), "\"", message_->merge_rule(),
-                     "\" given, expected additive");
+}
+
+void SegmentReader::ReadMergeRule() {
+  segment_.rule.name = message_->merge_rule();
+  const MergeRuleDescriptor* const rule = MergeRuleRegistry::Get().Find(segment_.rule.name);
+  if (rule == nullptr) {
+    throw FieldError(Field("merge_rule"), "\"", segment_.rule.name, "\" given, expected ",
+                     OneOf(MergeRuleRegistry::Get().Names()));
+  }
+  for (int i = 0; i < message_->merge_rule_param_size(); ++i) ReadRuleParameter(i, *rule);
+  segment_.rule.parameters = rule->WithDefaults(segment_.rule.parameters);
+}
+
+void SegmentReader::ReadRuleParameter(int index, const MergeRuleDescriptor& rule) {
+  const topology::Parameter& given = message_->merge_rule_param(index);
+  const std::string field = Field(StrCat("merge_rule_param[", index, "]"));
+  if (given.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
+  const RuleParameter* const parameter = rule.FindParameter(given.key());
+  if (parameter == nullptr) {
+    std::vector<std::string> known;
+    for (const RuleParameter& each : rule.parameters) known.push_back(each.name);
+    throw FieldError(field + ".key", "\"", given.key(), "\" given, expected ",
+                     known.empty() ? "none" : OneOf(known), " with merge rule ", rule.name);
+  }
+  if (!given.has_value()) throw FieldError(field + ".value", "missing, expected a number");
+  if (!parameter->Accepts(given.value())) {
+    throw FieldError(field + ".value", given.value(), " given, expected ", parameter->least, " to ",
+                     parameter->most, " for ", parameter->name);
+  }
+  if (!segment_.rule.parameters.emplace(given.key(), given.value()).second) {
+    throw FieldError(field + ".key", "\"", given.key(), "\" is there twice, expected it once");
   }
 }
 
@@ -280,20 +331,22 @@ void SegmentReader::ReadRange() {
   }
 }
 
-void SegmentReader::ReadOptions() {
-  for (int i = 0; i < message_->option_size(); ++i) {
-    const topology::Option& option = message_->option(i);
-    const std::string field = Field(StrCat("option[", i, "]"));
-    if (option.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
-    if (!option.has_value()) throw FieldError(field + ".value", "missing, expected a text");
-    if (IsReservedOption(segment_.transport, option.key())) {
-      throw FieldError(field + ".key", "\"", option.key(),
-                       "\" given, which follows from the file's other fields; expected another");
-    }
-    if (!segment_.options.emplace(option.key(), option.value()).second) {
-      throw FieldError(field + ".key", "\"", option.key(), "\" is there twice, expected it once");
-    }
+void SegmentReader::ReadTransportOptions() {
+  segment_.options = ReadOptions(Field("option"), message_->option(),
+                                 [&](const std::string& field, const std::string& key,
+                                     const std::string&) { CheckTransportOption(field, key); });
+}
+
+void SegmentReader::CheckTransportOption(const std::string& field, const std::string& key) const {
+  if (transport_->IsPlanned(key)) {
+    throw FieldError(field + ".key", "\"", key,
+                     "\" given, which follows from the file's other fields; expected another");
   }
+  if (transport_->Accepts(key)) return;
+  std::vector<std::string> known = transport_->options;
+  std::erase_if(known, [&](const std::string& option) { return transport_->IsPlanned(option); });
+  throw FieldError(field + ".key", "\"", key, "\" given, expected an option of ",
+                   segment_.transport, ": ", NameList(known));
 }
 
 void SegmentReader::CutChunks() {
@@ -301,7 +354,7 @@ void SegmentReader::CutChunks() {
   segment_.mtu = message_->mtu();
   const FrameUse use{segment_.max_nodes(), static_cast<uint16_t>(segment_.nodes.size()),
                      !segment_.key_file.empty()};
-  const int64_t room = FrameSize(segment_.transport, segment_.mtu, all_ipv4_);
+  const int64_t room = transport_->frame_bytes(segment_.mtu, adapters_);
   const int64_t heartbeat = HeartbeatBytes(use);
   if (room < heartbeat) {
     throw FieldError(Field("mtu"), segment_.mtu, " leaves ", std::max<int64_t>(room, 0),
@@ -328,14 +381,6 @@ std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAd
   const auto place = &adapter - owner.adapters.data();
   return place == 0 ? StrCat("node[", node, "]")
                     : StrCat("node[", node, "].adapter[", place - 1, "]");
-}
-
-bool IsReservedOption(const std::string& transport, const std::string& key) {
-  if (key == "max_frame_bytes") return true;
-  // udp has its own option `interface`: the interface that its datagrams must use.
-  if (transport == "udp") return key == "address" || key == "peers";
-  if (transport == "verbs") return key == "address" || key == "peers" || key == "group";
-  return transport == "packet" && (key == "interface" || key == "peers" || key == "group");
 }
 
 std::vector<TopologySegment> ReadSegments(const topology::Topology& file,

@@ -28,12 +28,36 @@ bool TopologySegment::Joins(NodeId node) const {
 }
 
 std::vector<std::string> TransportsForTopologies() {
-  std::vector<std::string> names = TransportRegistry::Get().Names();
-  // loopback reaches only the threads of this process; faulty needs another transport below it.
-  std::erase_if(names,
-                [](const std::string& name) { return name == "loopback" || name == "faulty"; });
+  std::vector<std::string> names;
+  for (const TransportDescriptor* transport : TransportRegistry::Get().Descriptors()) {
+    if (transport->reach == TransportReach::kNetwork) names.push_back(transport->name);
+  }
   return names;
 }
+
+namespace {
+
+// What a merge rule leaves at its fixed point is dropped at the end of a run. Another segment of
+// the same weights on the same node would take this for progress and bring it back.
+void CheckMergeRules(const Topology& topology) {
+  for (size_t i = 0; i < topology.segments.size(); ++i) {
+    const TopologySegment& segment = topology.segments[i];
+    const MergeRuleDescriptor& rule = MergeRuleRegistry::Get().Check(segment.rule);
+    if (rule.RestDistance(segment.rule.parameters) == 0) continue;
+    for (const TopologySegment& other : topology.segments) {
+      if (&other == &segment || !Overlap(other, segment)) continue;
+      const auto joint = std::find_if(segment.nodes.begin(), segment.nodes.end(),
+                                      [&](NodeId node) { return other.Joins(node); });
+      if (joint == segment.nodes.end()) continue;
+      throw FieldError(StrCat("segment[", i, "].merge_rule"), "\"", segment.rule.name,
+                       "\" given, but node \"", topology.nodes[*joint].name,
+                       "\" shares these weights with segment \"", other.name,
+                       "\"; expected a rule that leaves no progress unsent");
+    }
+  }
+}
+
+}  // namespace
 
 Topology ParseTopology(const std::string& text, const std::string& name,
                        const std::vector<std::string>& transports) {
@@ -52,6 +76,7 @@ Topology ParseTopology(const std::string& text, const std::string& name,
     topology.nodes = ReadNodes(file);
     topology.segments = ReadSegments(file, topology.nodes, transports);
     CheckCoverage(topology);
+    CheckMergeRules(topology);
     topology.digest = Fnv1a(file.SerializeAsString());
   } catch (const FieldError& error) {
     throw Located(topology.source, error);

@@ -15,17 +15,15 @@
 #include "base/node_id.h"
 #include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "proto/parse.h"
+#include "transport/descriptor.h"
 
 namespace millrace {
 
-// A network adapter of a node. Fields that the file omits are empty.
-struct TopologyAdapter {
-  std::string name;       // "" for the node's own address, interface and mac
-  std::string address;    // host name or IP address
-  std::string interface;  // name or MAC address
-  std::string mac;        // from `mac`, else from `interface`; lower case; "" if neither is one
+// A network adapter of a node.
+struct TopologyAdapter : AdapterFields {
+  std::string name;  // "" for the node's own fields
 };
 
 // The memory that holds a node's weights.
@@ -52,13 +50,13 @@ struct TopologySegment {
   std::vector<NodeId> nodes;  // ascending, at least two
   std::string adapter;        // "": each node's own
   CodecConfig codec;
-  MergeRule rule = MergeRule::kAdditive;
+  MergeRuleConfig rule;         // with all its parameters
   int mtu = 1500;               // bytes
   int64_t max_frame_bytes = 0;  // header and payload that fit the MTU
   int64_t chunk_floats = 0;     // at least 16; equal on all nodes
   double max_megabits = 0;      // send limit of each node, Mbit/s; 0: no limit
   std::string key_file;         // as in the file; "": none
-  int port = 0;                 // udp, verbs: 1 to 65535; else 0
+  int port = 0;                 // 1 to 65535; 0: endpoints of the transport have no ports
   double begin = 0, end = 1;    // range as shares of the weights
   int64_t heartbeat_ns = 0, peer_timeout_ns = 0;
   std::map<std::string, std::string> options;  // further options of the transport
@@ -85,12 +83,12 @@ struct Topology {
   SourceMap source;  // of the file, for later errors
 };
 
-// Names of the transports that a topology file may use: all registered ones that reach other
-// machines by themselves.
+// Names of the transports that a topology file may use: all that reach other machines by
+// themselves, also those that this build lacks.
 std::vector<std::string> TransportsForTopologies();
 
 // Reads and checks a file, and logs its warnings. Throws Error with one line: file, line, field,
-// and expected value. `transports`: the accepted values of a segment's `transport`.
+// and expected value. `transports`: the accepted values of a segment's `transport`, all registered.
 Topology LoadTopology(const std::string& path, const std::vector<std::string>& transports);
 // The same for text in memory, without logging; `name` replaces the file name.
 Topology ParseTopology(const std::string& text, const std::string& name,

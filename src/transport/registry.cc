@@ -2,8 +2,7 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parse_number.h"
@@ -21,6 +20,12 @@ Value Parse(const TransportConfig& config, const std::string& key, Value least, 
   if (value && *value >= least && *value <= most) return *value;
   throw Error("transport ", config.transport, ": ", key, "=", text, ": expected ", kind, " from ",
               least, " to ", most);
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += StrCat(text.empty() ? "" : ", ", name);
+  return text;
 }
 
 }  // namespace
@@ -44,38 +49,54 @@ double TransportConfig::Number(const std::string& key, double fallback, double l
   return Has(key) ? Parse<double>(*this, key, least, most, "a number") : fallback;
 }
 
-void TransportConfig::ExpectOnly(std::initializer_list<const char*> known) const {
-  for (const auto& [key, value] : options) {
-    const bool found =
-        std::any_of(known.begin(), known.end(), [&](const char* name) { return key == name; });
-    if (found) continue;
-    std::string names;
-    for (const char* name : known) names += StrCat(names.empty() ? "" : ", ", name);
-    throw Error("transport ", transport, ": unknown option ", key, ": expected one of ", names);
-  }
-}
-
 TransportRegistry& TransportRegistry::Get() {
   static TransportRegistry registry;
   return registry;
+}
+
+void TransportRegistry::Register(TransportDescriptor descriptor) {
+  const std::string name = descriptor.name;
+  CHECK(descriptors_.emplace(name, std::move(descriptor)).second)
+      << "two transports named " << name;
 }
 
 void TransportRegistry::Register(const std::string& name, Factory factory) {
   CHECK(factories_.emplace(name, std::move(factory)).second) << "two transports named " << name;
 }
 
-std::unique_ptr<Transport> TransportRegistry::Create(const TransportConfig& config) const {
-  const auto found = factories_.find(config.transport);
-  if (found != factories_.end()) return found->second(config);
-  std::string names;
-  for (const std::string& name : Names()) names += StrCat(names.empty() ? "" : ", ", name);
-  throw Error("unknown transport ", config.transport, ": expected one of ", names);
+const TransportDescriptor* TransportRegistry::Find(const std::string& name) const {
+  const auto found = descriptors_.find(name);
+  return found == descriptors_.end() ? nullptr : &found->second;
+}
+
+std::vector<const TransportDescriptor*> TransportRegistry::Descriptors() const {
+  std::vector<const TransportDescriptor*> all;
+  for (const auto& [name, descriptor] : descriptors_) all.push_back(&descriptor);
+  return all;
 }
 
 std::vector<std::string> TransportRegistry::Names() const {
   std::vector<std::string> names;
-  for (const auto& [name, factory] : factories_) names.push_back(name);
+  for (const auto& [name, descriptor] : descriptors_) names.push_back(name);
   return names;
+}
+
+std::unique_ptr<Transport> TransportRegistry::Create(const TransportConfig& config) const {
+  const TransportDescriptor* const descriptor = Find(config.transport);
+  if (descriptor == nullptr) {
+    throw Error("unknown transport ", config.transport, ": expected one of ", Joined(Names()));
+  }
+  const auto factory = factories_.find(config.transport);
+  if (factory == factories_.end()) {
+    throw Error("transport ", config.transport, ": not in this build: expected one with ",
+                descriptor->build_hint);
+  }
+  for (const auto& [key, value] : config.options) {
+    if (descriptor->Accepts(key)) continue;
+    throw Error("transport ", config.transport, ": unknown option ", key, ": expected one of ",
+                Joined(descriptor->options));
+  }
+  return factory->second(config);
 }
 
 }  // namespace millrace

@@ -1,18 +1,22 @@
-// The transports of this build, by name. A source file of each transport registers its factory:
+// The transports of this program, by name. Each registers itself from its own folder:
 //
-//   std::unique_ptr<Transport> MakeFoo(const TransportConfig& config);
-//   const RegisterTransport foo("foo", MakeFoo);
+//   const RegisterTransport foo(FooDescriptor(), MakeFoo);      // descriptor.cc
+//
+// A backend that some builds leave out registers in two files, of which the second is left out:
+//
+//   const RegisterTransport foo(FooDescriptor());               // descriptor.cc
+//   const RegisterBackend foo("foo", MakeFoo);                  // transport.cc
 #ifndef MILLRACE_TRANSPORT_REGISTRY_H_
 #define MILLRACE_TRANSPORT_REGISTRY_H_
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "transport/descriptor.h"
 #include "transport/transport.h"
 
 namespace millrace {
@@ -31,30 +35,49 @@ struct TransportConfig {
   std::string Text(const std::string& key, const std::string& fallback) const;
   int64_t Int(const std::string& key, int64_t fallback, int64_t least, int64_t most) const;
   double Number(const std::string& key, double fallback, double least, double most) const;
-  // Throws Error that names the first option not in `known`.
-  void ExpectOnly(std::initializer_list<const char*> known) const;
 };
 
+// Registration is not thread-safe; it happens before main(). The rest is thread-safe.
 class TransportRegistry {
  public:
   using Factory = std::function<std::unique_ptr<Transport>(const TransportConfig&)>;
 
   static TransportRegistry& Get();
 
+  void Register(TransportDescriptor descriptor);
   void Register(const std::string& name, Factory factory);
-  // Throws Error if the transport is unknown (lists the known ones), an option is wrong, or this
-  // machine does not support the transport.
-  std::unique_ptr<Transport> Create(const TransportConfig& config) const;
-  // Sorted.
+
+  // Null if there is no transport of that name. Valid for the program's lifetime.
+  const TransportDescriptor* Find(const std::string& name) const;
+  // In the order of the names.
+  std::vector<const TransportDescriptor*> Descriptors() const;
+  // All names, sorted.
   std::vector<std::string> Names() const;
+  // Whether this build includes the backend.
+  bool IsBuilt(const std::string& name) const { return factories_.count(name) != 0; }
+
+  // Throws Error with one line if the transport is unknown (lists the known ones), this build lacks
+  // it (says how to build it), an option is unknown or wrong, or this machine does not support it.
+  std::unique_ptr<Transport> Create(const TransportConfig& config) const;
 
  private:
+  std::map<std::string, TransportDescriptor> descriptors_;
   std::map<std::string, Factory> factories_;
 };
 
-// Registers a factory; define one at namespace scope in the transport's source file.
+// Registers a transport; define one at namespace scope.
 struct RegisterTransport {
-  RegisterTransport(const std::string& name, TransportRegistry::Factory factory) {
+  explicit RegisterTransport(TransportDescriptor descriptor) {
+    TransportRegistry::Get().Register(std::move(descriptor));
+  }
+  RegisterTransport(TransportDescriptor descriptor, TransportRegistry::Factory factory) {
+    TransportRegistry::Get().Register(descriptor.name, std::move(factory));
+    TransportRegistry::Get().Register(std::move(descriptor));
+  }
+};
+
+struct RegisterBackend {
+  RegisterBackend(const std::string& name, TransportRegistry::Factory factory) {
     TransportRegistry::Get().Register(name, std::move(factory));
   }
 };

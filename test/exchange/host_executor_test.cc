@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/range_lock.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_rule_executor.h"
 #include "test/exchange/reference_executor.h"
@@ -49,6 +50,7 @@ struct ElasticRule {
 
 test::ReferenceRule ElasticReference(float alpha) {
   return {.zero_changes_nothing = false,
+          .has_state = true,
           .offer = [alpha](float u) { return alpha * u; },
           .keep = [](float u, float d) { return u - 2 * d; },
           .merge =
@@ -207,6 +209,8 @@ void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   pair->Run({.kind = ChunkOpKind::kDemote});
   pair->Run(exchange, Positions(pair->host().arrays, rng));
   pair->Run({.kind = ChunkOpKind::kLoad}, Positions(pair->host().arrays, rng));
+  pair->Progress(1, rng);
+  pair->Run({.kind = ChunkOpKind::kDropRest});
 }
 
 TEST(HostExecutor, AgreesWithTheReferenceInEveryBitOfAWorkersLife) {
@@ -232,6 +236,9 @@ TEST(HostExecutor, CarriesAnotherRuleThroughTheSameLoops) {
           {diff});
       EXPECT_EQ(merged[0].result, 0);
     }
+    // The state ends with the mastership: what is merged after that begins with zero.
+    pair.Run({.kind = ChunkOpKind::kDemote});
+    pair.Run({.kind = ChunkOpKind::kMerge, .codec = taken[0].out_codec}, {diff});
   });
 }
 
@@ -468,8 +475,8 @@ ChunkOp ExchangeOf(const std::vector<float>& position) {
 }
 
 TEST(HostExecutor, RefusesToWriteWeightsThatASolverIsIn) {
-  for (const ChunkOpKind kind :
-       {ChunkOpKind::kExchange, ChunkOpKind::kTake, ChunkOpKind::kMerge, ChunkOpKind::kLoad}) {
+  for (const ChunkOpKind kind : {ChunkOpKind::kExchange, ChunkOpKind::kTake, ChunkOpKind::kMerge,
+                                 ChunkOpKind::kLoad, ChunkOpKind::kDropRest}) {
     Replica replica(700, 350), before(700, 350);
     RangeLock locks(replica.arrays.weights);
     RangeLock::Shared solver(&locks);
@@ -487,7 +494,8 @@ TEST(HostExecutor, RefusesToWriteWeightsThatASolverIsIn) {
     EXPECT_EQ(memcmp(&replica.arrays.weights[350], &before.arrays.weights[350], 4 * 350), 0);
     EXPECT_EQ(memcmp(&replica.arrays.base[350], &before.arrays.base[350], 4 * 350), 0);
     EXPECT_EQ(ops[0].result & kRefused, 0);  // the neighbouring chunk
-    EXPECT_EQ(replica.arrays.weights[0], kind == ChunkOpKind::kTake ? 0 : 2);
+    const bool gets_nothing = kind == ChunkOpKind::kTake || kind == ChunkOpKind::kDropRest;
+    EXPECT_EQ(replica.arrays.weights[0], gets_nothing ? 0 : 2);
     solver.Unlock();
     ops[1].in = reinterpret_cast<const std::byte*>(values.data());
     executor->Run({&ops[1], 1});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/kernel_body.h"
 #include "test/support/support.h"
 #include "test/support/threaded_lanes.h"

@@ -173,6 +173,12 @@ void ReferenceExecutor::Move(ChunkOp* op, const float* position, bool take, bool
   if (op->out_bytes != 0) Write(op->codec, d, op);
 }
 
+void ReferenceExecutor::ClearState(const ChunkOp& op) {
+  if (!rule_.has_state) return;
+  std::fill_n(arrays_.rule_state + op.chunk * arrays_.chunk_floats, arrays_.floats_of(op.chunk),
+              0.0f);
+}
+
 void ReferenceExecutor::RunOne(ChunkOp* op) {
   const int64_t begin = op->chunk * arrays_.chunk_floats, n = arrays_.floats_of(op->chunk);
   float *w = arrays_.weights + begin, *base = arrays_.base + begin;
@@ -210,12 +216,15 @@ void ReferenceExecutor::RunOne(ChunkOp* op) {
       return;
     case ChunkOpKind::kLoad:
       for (int64_t i = 0; i < n; ++i) w[i] = base[i] = in[i], pending[i] = 0;
-      return;
+      return ClearState(*op);
     case ChunkOpKind::kReturn:
       for (int64_t i = 0; i < n; ++i) in[i] = base[i] - pending[i];
       return Write(Codec::kFloat32, in, op);
     case ChunkOpKind::kDemote:
       for (int64_t i = 0; i < n; ++i) base[i] = w[i], pending[i] = 0;
+      return ClearState(*op);
+    case ChunkOpKind::kDropRest:
+      for (int64_t i = 0; i < n; ++i) w[i] = base[i], pending[i] = 0;
       return;
   }
 }

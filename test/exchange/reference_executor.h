@@ -14,6 +14,7 @@ namespace millrace::test {
 // Additive by default.
 struct ReferenceRule {
   bool zero_changes_nothing = true;
+  bool has_state = false;
   std::function<float(float)> offer = [](float u) { return u; };
   std::function<float(float, float)> keep = [](float u, float d) { return u - d; };
   std::function<float(float, float, float*, uint32_t)> merge = [](float w, float d, float*,
@@ -51,6 +52,7 @@ class ReferenceExecutor : public ChunkExecutor {
   void Round(Codec codec, std::vector<float>* offers, float* scale) const;
   void Move(ChunkOp* op, const float* position, bool take, bool acknowledged);
   void Write(Codec codec, const std::vector<float>& d, ChunkOp* op);
+  void ClearState(const ChunkOp& op);
 
   const ReplicaArrays arrays_;
   const float threshold_;

@@ -17,9 +17,25 @@ CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/prot
 DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
 RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
+KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
+    # ---- Merge rules --------------------------------------------------------
+    ("state-outlives-its-master", [(EXECUTOR, """\
+    if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
+""", "")]),
+    ("kernels-keep-the-state-of-another-master", [(KERNEL, """\
+        Reset(op, nullptr);
+        return ClearState(op);
+""", """\
+        return Reset(op, nullptr);
+""")]),
+    ("parameters-do-not-reach-the-loops", [(RULES, """\
+  const RuleParameters parameters = Check(config).WithDefaults(config.parameters);
+""", """\
+  const RuleParameters parameters = Check(config).WithDefaults({});
+""")]),
     # ---- Not all can be sent ------------------------------------------------
     ("throttled-position-before-its-answer", [(MASTER, """\
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
@@ -691,7 +707,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
 """, "")]),
     ("the-last-share-is-taken-again-and-again", [(WORKER, """\
-  delay.TookLast(x_.table.version);
+  delays_[op.chunk].TookLast(x_.table.version);
 """, "")]),
     ("relays-drop-too", [(WORKER, """\
   if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;

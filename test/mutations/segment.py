@@ -14,6 +14,24 @@ CLUSTER = "src/cluster/cluster.cc"
 SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
 
 MUTANTS = [
+    # ---- Merge rules and transports of a plan -------------------------------
+    ("what-a-rule-leaves-stays-at-the-end", [("src/exchange/protocol/worker.cc", """\
+  if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
+""", "")]),
+    ("a-plan-forgets-its-merge-rule", [("src/cluster/start.cc", """\
+  config.rule = plan.rule;
+""", "")]),
+    ("a-rule-that-leaves-progress-shares-weights", [("src/topology/topology.cc", """\
+    CheckMergeRules(topology);
+""", "")]),
+    ("clusters-share-a-group", [("src/topology/plan.cc", """\
+  if (transport.has_group) options[kGroupOption] = StrCat(GroupOf(plan->exchange.run));
+""", "")]),
+    ("two-endpoints-in-one-place", [("src/topology/read_segments.cc", """\
+  if (addressing.has_port) return CheckListener(node, field(last), place);
+""", """\
+  if (addressing.has_port) return;
+""")]),
     # ---- Handshake and proofs -------------------------------------------
     ("a-recorded-handshake-is-believed", [(HANDSHAKE, """\
   } else if (!fresh) {

@@ -64,7 +64,7 @@ void ExpectMismatch(const Change& change, const std::string& of_b, const std::st
     EXPECT_GT(CountOf(meeting.node(1), DropReason::kDiffers), 0u);
     // The other two nodes are not affected.
     EXPECT_TRUE(meeting.node(0).IsConfirmed(2) && meeting.node(2).IsConfirmed(0));
-    EXPECT_FALSE(meeting.node(0).AllEstablished());
+    EXPECT_FALSE(meeting.node(0).IsEstablished(1));
   }
 }
 

@@ -151,7 +151,6 @@ TEST_F(FrameAuthentication, EveryFrameIsSealedDifferently) {
     trailers.insert(Bytes(frame.end() - kFrameTagBytes, frame.end()));
   }
   EXPECT_EQ(trailers.size(), 100u);
-  EXPECT_EQ(signer.signed_count(), 100u);
 }
 
 TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {

@@ -79,7 +79,7 @@ TEST(Handshake, APeerIsToldOfOnceALife) {
   Meeting meeting(3);
   meeting.StartAll();
   ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  EXPECT_TRUE(meeting.node(0).AllEstablished());
+  EXPECT_TRUE(meeting.node(0).IsEstablished(1) && meeting.node(0).IsEstablished(2));
   std::map<NodeId, Nonce> told;
   PeerSession peer;
   while (meeting.node(0).NextSession(&peer)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "exchange/kernels/additive_rule.h"
 #include "exchange/kernels/kernel_body.h"
 #include "exchange/kernels/kernel_launcher.h"
 #include "test/support/fake_device.h"

@@ -22,6 +22,18 @@ TEST(CommandLine, HelpOfACommandListsItsFlags) {
   }
 }
 
+TEST(CommandLine, TransportsAreListedWithWhatTheyNeed) {
+  const CommandResult result = Millrace({"transports"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output,
+                  "packet: raw Ethernet frames on one network without routers\n"
+                  "  privilege: CAP_NET_RAW\n"
+                  "  topology: node.interface, node.mac\n");
+  EXPECT_CONTAINS(result.output, "  topology: node.address, segment.port\n");
+  EXPECT_CONTAINS(result.output, "verbs: ");
+  ExpectOneLine(Millrace({"transports", "udp"}), {"1 arguments given"});
+}
+
 TEST(CommandLine, NothingAtAllPrintsTheUsageAndFails) {
   const CommandResult result = Millrace({});
   EXPECT_EQ(result.status, 1);

@@ -100,6 +100,15 @@ TEST(Plan, OfPacketNamesThisMachinesInterfaceAndThePeersMacs) {
   EXPECT_EQ(Plan(by_mac, 0).segments[0].transport.options, expected);
 }
 
+const RegisterTransport other([] {
+  TransportDescriptor descriptor;
+  descriptor.name = "other";
+  descriptor.reach = TransportReach::kNetwork;
+  descriptor.options = {"max_frame_bytes", "x"};
+  descriptor.frame_bytes = [](int64_t mtu, auto) { return mtu; };
+  return descriptor;
+}());
+
 TEST(Plan, OfAnotherTransportHasTheFilesOptions) {
   const Topology topology = ParseTopology(
       kThree +
@@ -123,7 +132,7 @@ TEST(Plan, TellsTheExchangeItsNumbers) {
   EXPECT_EQ(segment.exchange.codec.threshold, 0.5f);
   EXPECT_EQ(segment.exchange.heartbeat_ns, 20'000'000);
   EXPECT_EQ(segment.exchange.peer_timeout_ns, 90'000'000);
-  EXPECT_EQ(segment.rule.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.rule.name, "additive");
   EXPECT_EQ(segment.chunk_floats, 64);
   EXPECT_EQ(segment.max_bytes_per_second, 1e7);
   EXPECT_EQ(segment.begin, 0);

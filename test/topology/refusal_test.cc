@@ -223,6 +223,10 @@ TEST(TopologyRefusal, KnowsCodecsAndTheirThreshold) {
               StrCat("threshold: ", bad, " given, expected a number above 0"));
   }
   EXPECT_EQ(UdpError("merge_rule: 'elastic'"), "merge_rule: \"elastic\" given, expected additive");
+  EXPECT_EQ(UdpError("merge_rule_param { key: 'alpha' value: 0.5 }"),
+            "merge_rule_param[0].key: \"alpha\" given, expected none with merge rule additive");
+  EXPECT_EQ(UdpError("merge_rule_param { value: 0.5 }"),
+            "merge_rule_param[0].key: missing, expected a name");
 }
 
 TEST(TopologyRefusal, WantsPortsForUdpOnly) {
@@ -285,6 +289,22 @@ TEST(TopologyRefusal, WantsOptionsOnceAndNoneThatFollowFromTheFile) {
     EXPECT_EQ(PacketError(option(key)), reserved(key));
   }
   EXPECT_EQ(Parse(WithUdp(option("interface"))).segments[0].options.count("interface"), 1u);
+}
+
+TEST(TopologyRefusal, WantsOptionsThatTheTransportTakes) {
+  EXPECT_EQ(PacketError("option { key: 'gso' value: '1' }"),
+            "option[0].key: \"gso\" given, expected an option of packet: window_frames, "
+            "block_bytes, ring_blocks, send_buffer_bytes, silence_ms");
+}
+
+TEST(TopologyRefusal, WantsNoNodeOptionThatLocatesNothing) {
+  const auto error = [](const std::string& option) {
+    return ParseError("name: 'n'\nnode { name: 'a'\noption { " + option + " } }");
+  };
+  EXPECT_CONTAINS(error("key: 'adress' value: 'x'"),
+                  "f:3: node[0].option[0].key: \"adress\" given, which locates no transport's "
+                  "endpoints, expected");
+  EXPECT_EQ(error("value: 'x'"), "f:3: node[0].option[0].key: missing, expected a name");
 }
 
 TEST(TopologyRefusal, WantsFramesThatFitTheMtu) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "test/support/support.h"
+#include "transport/registry.h"
 
 namespace millrace::test {
 namespace {
@@ -19,6 +20,15 @@ SegmentPlan PlanOf(size_t peers, const std::string& transport, Codec codec) {
   return plan;
 }
 
+const RegisterTransport multicasting([] {
+  TransportDescriptor descriptor;
+  descriptor.name = "multicasting";
+  descriptor.options = {"max_frame_bytes", "multicast"};
+  descriptor.frame_bytes = [](int64_t mtu, auto) { return mtu; };
+  descriptor.multicasts = [](const TransportConfig& config) { return !config.Has("multicast"); };
+  return descriptor;
+}());
+
 TEST(SweepEstimate, IsWhatTheWeightsTakeOnTheWire) {
   // Half of the weights are sent as positions and half as diffs; headers add a tenth.
   const SweepEstimate two = EstimateSweep(PlanOf(1, "udp", Codec::kFloat32), 350'000, 1000);
@@ -28,10 +38,20 @@ TEST(SweepEstimate, IsWhatTheWeightsTakeOnTheWire) {
   // Positions go to four peers, by unicast or by multicast.
   const SweepEstimate five = EstimateSweep(PlanOf(4, "udp", Codec::kFloat32), 350'000, 1000);
   EXPECT_NEAR(five.bytes_out, 1.4e6 * (0.8 + 0.8), 0.3e6);
-  const SweepEstimate multicast =
-      EstimateSweep(PlanOf(4, "packet", Codec::kFloat32), 350'000, 1000);
+  SegmentPlan plan = PlanOf(4, "multicasting", Codec::kFloat32);
+  const SweepEstimate multicast = EstimateSweep(plan, 350'000, 1000);
   EXPECT_NEAR(multicast.bytes_out, 1.4e6 * (0.2 + 0.8), 0.2e6);
   EXPECT_NEAR(multicast.bytes_in, five.bytes_in, 1);
+  plan.transport.options["multicast"] = "off";
+  EXPECT_EQ(EstimateSweep(plan, 350'000, 1000).bytes_out, five.bytes_out);
+}
+
+TEST(SweepEstimate, CountsAFrameToAllNodesAsTheTransportSendsIt) {
+  const auto out = [](const std::string& transport) {
+    return EstimateSweep(PlanOf(4, transport, Codec::kFloat32), 350'000, 0).bytes_out;
+  };
+  EXPECT_EQ(out("packet"), out("udp"));
+  EXPECT_LT(out("verbs"), out("udp"));
 }
 
 TEST(SweepEstimate, KnowsWhatCodecsSave) {

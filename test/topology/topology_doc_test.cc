@@ -84,6 +84,21 @@ TEST(TopologyDoc, SaysWhatItsExamplesDo) {
   EXPECT_TRUE(gpus.nodes[2].memory.on_host());
 }
 
+TEST(TopologyDoc, ListsTheMergeRules) {
+  const std::string page = ReadFile("docs/topology.md");
+  for (const std::string& name : MergeRuleRegistry::Get().Names()) {
+    const MergeRuleDescriptor& rule = *MergeRuleRegistry::Get().Find(name);
+    std::string parameters;
+    for (const RuleParameter& each : rule.parameters) {
+      parameters += StrCat(parameters.empty() ? "" : ", ", each.name, " (", each.fallback, "; ",
+                           each.least, " to ", each.most, ")");
+    }
+    EXPECT_CONTAINS(page,
+                    StrCat("| ", name, " | ", parameters.empty() ? "none" : parameters, " | ",
+                           rule.has_state ? "yes" : "no", " | ", rule.RestDistance({}), " |"));
+  }
+}
+
 TEST(TopologyDoc, ShowsAnErrorAsItIs) {
   const std::string text =
       "name: 'pair'\nnode { name: 'a' address: 'a' }\nnode { name: 'b' address: 'b' }\n"

@@ -6,6 +6,7 @@
 
 #include "exchange/protocol/exchange.h"
 #include "test/topology/topology_support.h"
+#include "topology/read_fields.h"
 
 namespace millrace::test {
 namespace {
@@ -24,7 +25,8 @@ TEST(Topology, FillsInDefaults) {
   EXPECT_EQ(segment.nodes, (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(segment.adapter, "");
   EXPECT_EQ(segment.codec.codec, Codec::kFloat32);
-  EXPECT_EQ(segment.rule, MergeRule::kAdditive);
+  EXPECT_EQ(segment.rule.name, "additive");
+  EXPECT_TRUE(segment.rule.parameters.empty());
   EXPECT_EQ(segment.mtu, 1500);
   EXPECT_EQ(segment.max_frame_bytes, 1464);
   EXPECT_EQ(segment.chunk_floats, 348);
@@ -208,8 +210,18 @@ TEST(Digest, IsOfWhatTheFileSays) {
 TEST(TransportsForTopologies, AreThoseBetweenMachines) {
   const std::vector<std::string> names = TransportsForTopologies();
   EXPECT_EQ(std::count(names.begin(), names.end(), "udp"), 1);
+  // Files that name it are valid in builds without it.
+  EXPECT_EQ(std::count(names.begin(), names.end(), "verbs"), 1);
   EXPECT_EQ(std::count(names.begin(), names.end(), "loopback"), 0);
   EXPECT_EQ(std::count(names.begin(), names.end(), "faulty"), 0);
+}
+
+TEST(IsTopologyName, IsShortAndSane) {
+  EXPECT_TRUE(IsTopologyName("a"));
+  EXPECT_TRUE(IsTopologyName("7_a-b.C"));
+  for (const char* bad : {"", " ", "-a", ".a", "_a", "a b", "a/b", "a\n", "\xc3\xa4"}) {
+    EXPECT_FALSE(IsTopologyName(bad)) << bad;
+  }
 }
 
 TEST(LoadTopology, NamesTheFile) {

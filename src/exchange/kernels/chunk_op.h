@@ -43,7 +43,7 @@ struct ReplicaArrays {
   float* weights = nullptr;
   float* base = nullptr;
   float* pending = nullptr;
-  float* rule_state = nullptr;  // for merge rules with state; otherwise null
+  float* rule_state = nullptr;  // for merge rules with state, initially zero; otherwise null
   int64_t size = 0;
   int64_t chunk_floats = 0;
 
@@ -80,12 +80,15 @@ enum class ChunkOpKind : uint8_t {
   // A master merges a received diff: w := Apply(w, decode(in)). For kSparse and a rule with
   // kZeroChangesNothing (merge_rule.h), only the present elements are touched.
   kMerge,
-  // A worker without progress of its own loads a position: w = base = pos, pending = 0.
+  // A worker without progress of its own loads a position: w = base = pos, pending = 0. Clears the
+  // rule's state.
   kLoad,
   // out := base - pending (float32): the master's weights as last received by this worker.
   kReturn,
-  // A master becomes a worker of the chunk: base = w, pending = 0.
+  // A master becomes a worker of the chunk: base = w, pending = 0. Clears the rule's state.
   kDemote,
+  // A worker drops the progress that it has not sent: w = base. Only if nothing is pending.
+  kDropRest,
 };
 
 // Bits of ChunkOp::result.
@@ -100,7 +103,8 @@ inline constexpr uint8_t kRefused = kNonFinite | kMalformed | kBusy;
 // True if the operation stores to w. Such a store overwrites concurrent stores of solvers.
 inline constexpr bool WritesWeights(ChunkOpKind kind) {
   return kind == ChunkOpKind::kExchange || kind == ChunkOpKind::kTake ||
-         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kLoad;
+         kind == ChunkOpKind::kMerge || kind == ChunkOpKind::kLoad ||
+         kind == ChunkOpKind::kDropRest;
 }
 
 // One operation. `in` and `out` are host memory or other memory that the executor's space can

@@ -11,16 +11,17 @@ namespace {
 
 class CudaLauncher : public KernelLauncher {
  public:
-  explicit CudaLauncher(const MergeRuleConfig& rule) : rule_(rule) {}
+  explicit CudaLauncher(const MergeRuleConfig& rule)
+      : launch_(CudaRuleRegistry::Get().Make(rule)) {}
 
   void Launch(const KernelBatch& batch, Queue& queue) override {
     CudaQueue& cuda = CudaQueue::Of(queue);
     cuda.Select();
-    cuda.Check(LaunchExchangeKernel(batch, rule_, cuda.stream()));
+    cuda.Check(launch_(batch, cuda.stream()));
   }
 
  private:
-  const MergeRuleConfig rule_;
+  const ExchangeLaunch launch_;
 };
 
 std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,

@@ -9,7 +9,7 @@
 #include "base/range_lock.h"
 #include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/kernels/stream_limits.h"
 
 namespace millrace {

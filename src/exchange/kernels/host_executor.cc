@@ -1,7 +1,6 @@
 #include "exchange/kernels/host_executor.h"
 
 #include "exchange/kernels/executor_registry.h"
-#include "exchange/kernels/host_rule_executor.h"
 
 namespace millrace {
 
@@ -9,10 +8,7 @@ std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const CodecConfig& codec,
                                                 const MergeRuleConfig& rule, Simd simd,
                                                 RangeLock* lock) {
-  return VisitMergeRule(rule, [&](const auto& chosen) -> std::unique_ptr<ChunkExecutor> {
-    using Rule = std::decay_t<decltype(chosen)>;
-    return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, chosen, simd, lock);
-  });
+  return MergeRuleRegistry::Get().MakeHostExecutor(arrays, codec, rule, simd, lock);
 }
 
 namespace {

@@ -18,7 +18,7 @@
 #include "base/range_lock.h"
 #include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
-#include "exchange/kernels/merge_rule.h"
+#include "exchange/kernels/merge_rule_registry.h"
 
 namespace millrace {
 
@@ -27,7 +27,7 @@ namespace millrace {
 // rule_state must not be null if the rule has state. `codec` provides the threshold of kSparse.
 // `simd` must be supported. `lock` is the range lock of the array that contains the weights and
 // must outlive the executor; it is null if no solver writes them concurrently. Throws Error if the
-// lock has no free slot.
+// lock has no free slot, or the rule or a parameter is not valid.
 std::unique_ptr<ChunkExecutor> MakeHostExecutor(const ReplicaArrays& arrays,
                                                 const CodecConfig& codec = {},
                                                 const MergeRuleConfig& rule = {},

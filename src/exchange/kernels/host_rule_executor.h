@@ -1,5 +1,5 @@
-// Host executor for one merge rule. MakeHostExecutor() (host_executor.h) instantiates it; tests
-// also instantiate it with their own rules. Host code only.
+// Host executor for one merge rule. RegisterMergeRule (register_merge_rule.h) instantiates it;
+// tests also instantiate it with their own rules. Host code only.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 
@@ -90,12 +90,21 @@ class HostRuleExecutor : public ChunkExecutor {
         return Merge(set, chunk, op);
       case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;
-        return HogwildExchangeSettle(set, chunk, FloatsOf(op->in));
+        return Settle(set, chunk, FloatsOf(op->in));
       case ChunkOpKind::kReturn:
         return ReturnChunk(set, chunk, Floats(chunk, op));
       case ChunkOpKind::kDemote:
-        return HogwildExchangeSettle(set, chunk, nullptr);
+        return Settle(set, chunk, nullptr);
+      case ChunkOpKind::kDropRest:
+        return HogwildExchangeSettle(set, chunk, chunk.base);
     }
+  }
+
+  // kLoad, or kDemote without a position. The rule's state belongs to the weights of a master.
+  template <typename Set>
+  void Settle(Set set, const ChunkSpan& chunk, const float* position) {
+    HogwildExchangeSettle(set, chunk, position);
+    if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
   }
 
   static const float* FloatsOf(const std::byte* payload) {

@@ -97,10 +97,14 @@ class KernelBody {
       case ChunkOpKind::kMerge:
         return Merge(op);
       case ChunkOpKind::kLoad:
-        if (StagesPosition(op)) Reset(op, Staged());
-        return;
+        if (!StagesPosition(op)) return;
+        Reset(op, Staged());
+        return ClearState(op);
       case ChunkOpKind::kDemote:
-        return Reset(op, nullptr);
+        Reset(op, nullptr);
+        return ClearState(op);
+      case ChunkOpKind::kDropRest:
+        return Reset(op, base_);
     }
   }
 
@@ -378,6 +382,13 @@ class KernelBody {
       base[i] = value;
       pending[i] = 0;
     });
+  }
+
+  MILLRACE_HOST_DEVICE void ClearState(const KernelOp& op) {
+    if constexpr (Rule::kHasState) {
+      float* const state = state_;
+      team_.ForEach(op.count, [=](int64_t i) { state[i] = 0; });
+    }
   }
 
   template <typename Value>

@@ -1,11 +1,12 @@
 // Merge rules: how diffs are selected by workers and merged by masters. A rule is a header with a
-// small struct (additive_rule.h), a value of MergeRule and a line of VisitMergeRule. Executors take
-// it as a template argument.
+// small struct (additive_rule.h) and two files that register it by name: NAME_rule.cc for the host
+// (register_merge_rule.h) and NAME_rule_cuda.cu for GPUs (cuda_rule_kernel.h). Executors take the
+// struct as a template argument. merge_rule_registry.h describes rules without their code.
 //
 // A rule has the following members. The functions are const and MILLRACE_HOST_DEVICE; T is float,
 // or a vector of floats in host loops. For w, u and d see chunk_op.h.
 //   static constexpr bool kHasState   the master keeps one float per element in
-//                                     ReplicaArrays::rule_state, initially zero
+//                                     ReplicaArrays::rule_state, zero when it becomes master
 //   static constexpr bool kZeroChangesNothing   Apply() with d = 0 does not change the state
 //                                     or w, except for the sign of a 0; a sparse diff then
 //                                     touches only the present elements
@@ -17,13 +18,16 @@
 //                                     staleness: see ChunkOp::staleness
 // Parameters of a rule are data members. An element is not taken (d = 0) if the result of Select()
 // is not finite or rounds to a value that is not finite.
+//
+// Fixed point: without new progress, repeated u := Residual(u, d) with d = Select(u) must reach
+// Select(u) = 0 in all elements after finitely many diffs. No worker then sends a diff, no master
+// merges one, and all nodes are at rest. The descriptor states the largest |u| that may remain
+// (MergeRuleDescriptor::rest_distance).
 #ifndef MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_H_
 #define MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_H_
 
 #include <concepts>
 #include <cstdint>
-
-#include "exchange/kernels/additive_rule.h"
 
 namespace millrace {
 
@@ -35,25 +39,6 @@ concept MergeRuleType = requires(const Rule& rule, float x, float& state, uint32
   { rule.Residual(x, x) } -> std::same_as<float>;
   { rule.Apply(x, x, state, staleness) } -> std::same_as<float>;
 };
-
-enum class MergeRule : uint8_t {
-  kAdditive = 0,
-};
-
-// A merge rule and the parameters of all rules; each rule reads its own.
-struct MergeRuleConfig {
-  MergeRule rule = MergeRule::kAdditive;
-};
-
-// Calls visit(rule) with the struct that `config` selects.
-template <typename Visitor>
-auto VisitMergeRule(const MergeRuleConfig& config, Visitor visit) {
-  switch (config.rule) {
-    case MergeRule::kAdditive:
-      break;
-  }
-  return visit(AdditiveRule{});
-}
 
 }  // namespace millrace
 

@@ -78,7 +78,6 @@ auto StreamExecutor::Guard(Use use) {
     failure_ = error.what();
     // The device accesses none of this memory any more, so there is nothing to wait for.
     concluded_ = launched_;
-    reclaimed_ = started_;
     throw;
   }
 }
@@ -185,7 +184,6 @@ void StreamExecutor::Add(ChunkOp* op) {
   last = {launched_ + 1, index};
   launch.asked.push_back(op);
   launch.copied_out.push_back(out_bytes > 0 && !out);
-  ++started_;
 }
 
 std::byte* StreamExecutor::Stage(Launch* launch, uint32_t bytes) {
@@ -213,10 +211,10 @@ void StreamExecutor::Enqueue() {
     launch.end = Event();  // the queue uses it again
     launch.end = queue_->Record();
   });
-  if (launched_ - concluded_ == ring_.size()) ReclaimOldest();
+  if (launched_ - concluded_ == ring_.size()) FinishOldest();
 }
 
-void StreamExecutor::ReclaimOldest() {
+void StreamExecutor::FinishOldest() {
   Launch& oldest = ring_[concluded_ % ring_.size()];
   Guard([&] { oldest.end.Synchronize(); });
   Conclude(&oldest);
@@ -236,26 +234,15 @@ void StreamExecutor::Conclude(Launch* launch) {
       copied_bytes_ += from.out_bytes;
     }
   }
-  reclaimed_ += launch->size();
   ++concluded_;
   launch->asked.clear();
   launch->copied_out.clear();
   launch->chain_count = launch->staged_bytes = 0;
 }
 
-uint64_t StreamExecutor::Reclaim() {
-  ThrowIfFailed();
-  while (concluded_ < launched_) {
-    Launch& oldest = ring_[concluded_ % ring_.size()];
-    if (!Guard([&] { return oldest.end.Done(); })) break;
-    Conclude(&oldest);
-  }
-  return reclaimed_;
-}
-
 void StreamExecutor::Finish() {
   ThrowIfFailed();
-  while (concluded_ < launched_) ReclaimOldest();
+  while (concluded_ < launched_) FinishOldest();
 }
 
 void StreamExecutor::ThrowIfFailed() const {

@@ -3,16 +3,13 @@
 // has low priority, so that solvers' kernels run first. They run in the order in which they were
 // started.
 //
-// Operations are numbered 1, 2, ... in the order of Start(). Ownership of their memory:
-//   op.in, op.out   lent by the caller from Start() on; used by the kernel from the launch on;
-//                   returned to the caller when Reclaim() returns at least the operation's
-//                   number, after the event behind its kernel. This number never decreases.
-//   the ChunkOp     lent to the executor for the same time; Reclaim() sets its results
-// Kernels access memory registered with RegisterMemory() in place. Other payloads are copied into
-// the device's staging memory on Start() and out of it on reclaim.
+// The executor owns the operations, op.in and op.out from Start() until Finish() returns, which
+// waits for the events behind their kernels. Kernels access memory registered with RegisterMemory()
+// in place. Other payloads are copied into the device's staging memory on Start(), and out of it
+// when their kernel has ended.
 //
-// Not thread-safe. Start, Reclaim, Finish and Run throw Error after the device has failed, then and
-// on every later call. After that the caller owns all memory again and no results are valid.
+// Not thread-safe. Start, Finish and Run throw Error after the device has failed, then and on every
+// later call. After that the caller owns all memory again and no results are valid.
 // Allocates no memory after construction.
 #ifndef MILLRACE_EXCHANGE_KERNELS_STREAM_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_STREAM_EXECUTOR_H_
@@ -54,15 +51,10 @@ class StreamExecutor : public ChunkExecutor {
   void Start(std::span<ChunkOp> ops) override;
   bool is_async() const override { return true; }
   size_t batch_ops() const override { return limits_.launch_ops; }
-  // Number of the last operation started.
-  uint64_t started() const { return started_; }
-  // Collects the results of completed kernels without waiting. Returns the number of the last
-  // completed operation.
-  uint64_t Reclaim();
   // Waits for all started operations to complete.
   void Finish() override;
 
-  uint64_t launches() const { return launched_; }
+  // Bytes of payloads that were copied, since construction.
   uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
@@ -71,7 +63,7 @@ class StreamExecutor : public ChunkExecutor {
     const std::byte* end;
     std::unique_ptr<MemoryMapping> mapping;
   };
-  // Memory of one launch; reused after the launch has been reclaimed.
+  // Memory of one launch; reused after the launch has been concluded.
   struct Launch {
     KernelOp* ops = nullptr;
     uint32_t* chains = nullptr;
@@ -95,7 +87,7 @@ class StreamExecutor : public ChunkExecutor {
   std::byte* Stage(Launch* launch, uint32_t bytes);
   void Enqueue();
   void Conclude(Launch* launch);
-  void ReclaimOldest();
+  void FinishOldest();
   // Runs `use`, which uses the queue or its events. If that throws because the device has failed,
   // gives all memory back and throws the same line.
   template <typename Use>
@@ -113,7 +105,6 @@ class StreamExecutor : public ChunkExecutor {
   std::vector<LastOp> last_;  // by chunk
   std::vector<Shared> shared_;
   uint64_t launched_ = 0, concluded_ = 0;  // numbers of launches; the next one is open
-  uint64_t started_ = 0, reclaimed_ = 0;   // numbers of operations
   uint64_t copied_bytes_ = 0;
   std::string failure_;  // "" until the device fails
   // The last member: its destructor waits until the device no longer uses the memory above and that

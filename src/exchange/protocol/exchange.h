@@ -54,7 +54,8 @@ class Exchange {
   // iterations may have been reported earlier, so SetProgress alone would miss the change.
   void WeightsChanged();
   // For the end of a run: sends all further diffs as float32, whatever the codec, including
-  // progress that the codec has held back. All replicas then converge to the same bits.
+  // progress that the codec has held back, and drops what the merge rule leaves at its fixed point.
+  // All replicas then converge to the same bits.
   void Flush();
   // Reports whether pace or transport hold frames back. If so, the node sends chunks with large
   // progress first (send_priority.h), and a chunk again only after its last frame was answered or

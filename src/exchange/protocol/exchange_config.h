@@ -23,6 +23,9 @@ struct ExchangeConfig {
   // With damping: takes all progress after Flush. For a node that forwards to this segment the
   // progress that another exchange of the same weights receives.
   bool passes_all_on = false;
+  // Of the merge rule (MergeRuleDescriptor::rest_distance): largest |w - base| of a worker at rest.
+  // Above 0, Flush drops what remains there, unless the node passes all on.
+  float rest_distance = 0;
 
   int64_t heartbeat_ns = 100'000'000;
   int64_t peer_timeout_ns = 2'000'000'000;

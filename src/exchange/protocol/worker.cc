@@ -79,19 +79,36 @@ bool Worker::DropsRest(uint32_t index) const {
   return delay.HasTakenLast(x_.table.version) && delay.Last(x_.clock.members) < 1;
 }
 
-// Updates the damping state after a take or load.
+// Updates the damping state after a take or load, and ends at the rule's fixed point.
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
-  if (delays_.empty()) return;
-  TakeDelay& delay = delays_[op.chunk];
-  delay.Took(x_.clock);
+  const bool held_all = (op.result & (kNonZero | kRemainder)) == kRemainder;
+  if (!delays_.empty()) delays_[op.chunk].Took(x_.clock);
   if (!exact_) return;
-  delay.TookLast(x_.table.version);
+  if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
+  if (delays_.empty()) return;
+  delays_[op.chunk].TookLast(x_.table.version);
   // The progress is so small that its share encodes to zero: the next take gets all of it.
-  if ((op.result & (kNonZero | kRemainder)) == kRemainder) {
-    delay.Forget();
-    chunk->swept = x_.table.version - 1;
-    Wake();
+  if (held_all) {
+    delays_[op.chunk].Forget();
+    LookAgainAt(chunk);
   }
+}
+
+void Worker::LookAgainAt(Chunk* chunk) {
+  chunk->swept = x_.table.version - 1;
+  Wake();
+}
+
+// The rule sends nothing of the progress that remains. Without it, this replica is equal to its
+// master's. A position that is still read from the weights must not change.
+void Worker::DropRest(uint32_t index, Chunk* chunk) {
+  if (x_.config.passes_all_on) return;
+  if (x_.IsBeingRead(index)) return LookAgainAt(chunk);
+  ChunkOp op;
+  op.kind = ChunkOpKind::kDropRest;
+  op.chunk = index;
+  x_.executor.Run({&op, 1});
+  if (op.result & kRefused) LookAgainAt(chunk);
 }
 
 // Prepares `op` to take `share` of the progress. Returns the outbox slot for the diff.
@@ -110,8 +127,7 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
   const bool asked = context.purpose == OpContext::Purpose::kPosition;
   if (refused) {
     if (asked) x_.Dropped(x_.WhyRefused(op.result), context.source);
-    chunk.swept = x_.table.version - 1;  // any progress was not taken
-    Wake();
+    LookAgainAt(&chunk);  // any progress was not taken
   }
   const bool position = !refused && asked;
   if (!refused && (context.slot != kNoSlot || op.kind == ChunkOpKind::kLoad)) NoteTake(op, &chunk);

@@ -34,7 +34,8 @@ class Worker {
   }
   // Makes Poll check all chunks again, including those with a remainder that was not sent.
   void LookAgain();
-  // From now on takes diffs as float32, including progress that the codec has held back.
+  // From now on takes diffs as float32, including progress that the codec has held back. Drops what
+  // the merge rule leaves at its fixed point.
   void Flush();
   bool idle() const { return clean_ >= x_.table.size(); }
 
@@ -51,6 +52,8 @@ class Worker {
   bool DropsRest(uint32_t index) const;
   uint32_t PrepareTake(float share, ChunkOp* op);
   void NoteTake(const ChunkOp& op, Chunk* chunk);
+  void LookAgainAt(Chunk* chunk);
+  void DropRest(uint32_t index, Chunk* chunk);
   // In the functions below, `chunk` is the row of `index` or `op.chunk`.
   void TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context, int64_t now);
   void SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now);

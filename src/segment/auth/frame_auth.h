@@ -39,8 +39,6 @@ class FrameSigner {
   // Each call uses a new number. Send the trailer at most once; a multicast counts as once.
   void Sign(std::span<const std::byte> header, std::span<const std::byte> payload,
             std::span<std::byte, kFrameTagBytes> trailer);
-  // Number of frames signed so far.
-  uint64_t signed_count() const { return number_; }
 
  private:
   Gmac mac_;

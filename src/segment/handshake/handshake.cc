@@ -196,7 +196,6 @@ std::string Handshake::MismatchText(const PeerState& peer, const HandshakeMessag
 }
 
 void Handshake::Accept(PeerState* peer, const HandshakeMessage& in, int64_t now) {
-  if (!peer->known) ++known_;
   peer->known = true;
   peer->confirmed = in.known == session_id_;
   peer->session_id = in.session_id;

@@ -135,8 +135,6 @@ class Handshake {
   bool IsEstablished(NodeId node) const;
   // The peer has also accepted this node's session.
   bool IsConfirmed(NodeId node) const;
-  // All peers are established.
-  bool AllEstablished() const { return known_ == peers_.size(); }
   // The established session; none unless IsEstablished.
   std::optional<PeerSession> Peer(NodeId node) const;
   // The last mismatch recorded for the peer; none if there was none or a session was accepted
@@ -233,8 +231,7 @@ class Handshake {
   uint32_t incarnation_;
   std::vector<PeerState> peers_;
   std::vector<size_t> index_;  // by node: index in peers_; SIZE_MAX: no peer
-  size_t known_ = 0;
-  size_t first_ = 0;  // peer served first, so that a small `room` starves none
+  size_t first_ = 0;           // peer served first, so that a small `room` starves none
   int64_t next_event_ = INT64_MIN;
   std::deque<NodeId> established_, mismatched_;  // to be reported, each node once
   Unresolved unresolved_;

@@ -1,4 +1,4 @@
-// Registers "faulty": parses its own options and passes the others to the inner transport.
+// Parses the options of `faulty` and passes the others to the inner transport.
 #include <string>
 #include <vector>
 
@@ -73,6 +73,8 @@ void ReadRates(const TransportConfig& config, FaultPlan* plan, TransportConfig* 
   }
 }
 
+}  // namespace
+
 std::unique_ptr<Transport> MakeFaulty(const TransportConfig& config) {
   constexpr int64_t kHourUs = 3'600'000'000;
   TransportConfig inner = config;
@@ -95,7 +97,4 @@ std::unique_ptr<Transport> MakeFaulty(const TransportConfig& config) {
   return std::make_unique<FaultyTransport>(TransportRegistry::Get().Create(inner), plan);
 }
 
-const RegisterTransport faulty("faulty", MakeFaulty);
-
-}  // namespace
 }  // namespace millrace

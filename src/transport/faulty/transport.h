@@ -20,10 +20,8 @@
 
 namespace millrace {
 
-// Registered as "faulty". Option `over` names the inner transport, which gets all options except
-// seed, delay_min_us, delay_max_us, reorder_frames, hold_frames and the rates. A rate is FAULT,
-// DIRECTION.FAULT or DIRECTION.PEER.FAULT; FAULT is drop, duplicate, reorder, delay, truncate or
-// corrupt, DIRECTION is send or receive. The most specific rate applies (send.3.drop=0.1).
+struct TransportConfig;
+
 class FaultyTransport : public Transport {
  public:
   // Throws Error if the plan is invalid. The plan's clock must be that of `inner`.
@@ -80,6 +78,13 @@ class FaultyTransport : public Transport {
   std::vector<NodeId> refused_;      // destinations that Send was busy for; capacity for all
   bool send_stuck_ = false;          // the inner transport was busy
 };
+
+// Creates a FaultyTransport. Option `over` names the inner transport, which gets all options except
+// seed, delay_min_us, delay_max_us, reorder_frames, hold_frames and the rates. A rate is FAULT,
+// DIRECTION.FAULT or DIRECTION.PEER.FAULT; FAULT is drop, duplicate, reorder, delay, truncate or
+// corrupt, DIRECTION is send or receive. The most specific rate applies (send.3.drop=0.1). Throws
+// Error with one line that names the option.
+std::unique_ptr<Transport> MakeFaulty(const TransportConfig& config);
 
 }  // namespace millrace
 

@@ -15,8 +15,9 @@ constexpr int64_t kMostNodes = 1024;
 constexpr int64_t kMostFrames = 1 << 20;
 constexpr int64_t kLeastFrameBytes = 64, kMostFrameBytes = 1 << 20;
 
+}  // namespace
+
 std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config) {
-  config.ExpectOnly({"hub", "nodes", "queue_frames", "max_frame_bytes"});
   LoopbackOptions options;
   options.nodes = config.Int("nodes", options.nodes, 2, kMostNodes);
   options.queue_frames = config.Int("queue_frames", options.queue_frames, 1, kMostFrames);
@@ -25,10 +26,6 @@ std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config) {
   options.clock = config.clock;
   return LoopbackHub::Named(config.Text("hub", "default"), options).Connect(config.node);
 }
-
-const RegisterTransport loopback("loopback", MakeLoopback);
-
-}  // namespace
 
 LoopbackHub::LoopbackHub(const LoopbackOptions& options) {
   ExpectInteger("loopback", "nodes", options.nodes, 2, kMostNodes);

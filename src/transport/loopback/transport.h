@@ -17,6 +17,8 @@
 
 namespace millrace {
 
+struct TransportConfig;
+
 struct LoopbackOptions {
   int64_t nodes = 2;               // ids 0 .. nodes - 1; 2 to 1024
   int64_t queue_frames = 256;      // per node; 1 to 2^20
@@ -39,8 +41,6 @@ class LoopbackHub {
 
   // Returns the hub of this process with that name and creates it if necessary. It exists as long
   // as a LoopbackHub or an endpoint refers to it. Throws Error if it exists with other options.
-  // Registered as "loopback": options hub (name, default "default"), nodes, queue_frames,
-  // max_frame_bytes.
   static LoopbackHub Named(const std::string& name, const LoopbackOptions& options);
 
   class State;  // shared by the endpoints
@@ -50,6 +50,10 @@ class LoopbackHub {
 
   std::shared_ptr<State> state_;
 };
+
+// Creates the endpoint of config.node on the hub of this process that option `hub` names (default
+// "default"). Throws Error with one line that names the option.
+std::unique_ptr<Transport> MakeLoopback(const TransportConfig& config);
 
 }  // namespace millrace
 

@@ -99,9 +99,9 @@ size_t InboxFor(const PacketPlan& plan, uint32_t window) {
   return std::min(plan.ring_blocks * in_block, sent);
 }
 
+}  // namespace
+
 std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
-  config.ExpectOnly({"interface", "peers", "group", "max_frame_bytes", "window_frames",
-                     "block_bytes", "ring_blocks", "send_buffer_bytes", "silence_ms"});
   PacketOptions options;
   constexpr int64_t kMost = INT64_MAX;  // ConnectPacket checks the bounds
   options.node = config.node;
@@ -117,10 +117,6 @@ std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
   options.silence_ms = config.Int("silence_ms", options.silence_ms, 0, kMost);
   return ConnectPacket(options);
 }
-
-const RegisterTransport packet("packet", MakePacket);
-
-}  // namespace
 
 std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   ExpectRanges(options);

@@ -14,6 +14,8 @@
 
 namespace millrace {
 
+struct TransportConfig;
+
 struct PacketOptions {
   NodeId node = 0;
   std::string interface;                // name or Ethernet address
@@ -32,6 +34,9 @@ struct PacketOptions {
 // Creates the endpoint of options.node in the calling thread's network namespace. Throws Error
 // with one line that names the option or the missing privilege.
 std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options);
+
+// The same with the options of `config`.
+std::unique_ptr<Transport> MakePacket(const TransportConfig& config);
 
 }  // namespace millrace
 

@@ -66,10 +66,9 @@ void PlanFrames(const UdpSocket& socket, const UdpOptions& options, UdpPlan* pla
   info->overhead_bytes = kUdpPrefixBytes + socket.local().header_bytes() + kEthernetHeaderBytes;
 }
 
+}  // namespace
+
 std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
-  config.ExpectOnly({"address", "peers", "interface", "max_frame_bytes", "fragment", "gso", "gro",
-                     "receive_buffer_bytes", "send_buffer_bytes", "receive_buffers",
-                     "window_frames", "silence_ms"});
   UdpOptions options;
   UdpSocketOptions& socket = options.socket;
   constexpr int64_t kMost = INT64_MAX;  // ConnectUdp checks the bounds
@@ -91,10 +90,6 @@ std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
   socket.gro = config.Int("gro", 1, 0, 1);
   return ConnectUdp(UdpSocket(socket), options);
 }
-
-const RegisterTransport udp("udp", MakeUdp);
-
-}  // namespace
 
 std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& options) {
   ExpectInteger("udp", "window_frames", options.window_frames, 0, kMostWindow);

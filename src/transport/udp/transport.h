@@ -16,6 +16,8 @@
 
 namespace millrace {
 
+struct TransportConfig;
+
 struct UdpOptions {
   NodeId node = 0;
   UdpSocketOptions socket;
@@ -34,6 +36,9 @@ struct UdpOptions {
 // Creates the endpoint of options.node on `socket`, which is bound already (options.socket is
 // ignored). Throws Error with one line that names the option.
 std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& options);
+
+// The same with a new socket and the options of `config`.
+std::unique_ptr<Transport> MakeUdp(const TransportConfig& config);
 
 }  // namespace millrace
 

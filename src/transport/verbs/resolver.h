@@ -85,7 +85,6 @@ class VerbsResolver {
   void AskAll();
   void Fail(size_t peer);
   void TakeEvents();
-  void TakeEvent(const rdma_cm_event& event, CmId* request);
   void Connect(rdma_cm_id* id, size_t peer);
   void Answer(const rdma_cm_event& event, rdma_cm_id* id);
   void Found(size_t peer, const rdma_cm_event& event);

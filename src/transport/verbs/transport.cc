@@ -64,8 +64,6 @@ VerbsMulticast ParseMulticast(const TransportConfig& config) {
 }
 
 std::unique_ptr<Transport> MakeVerbs(const TransportConfig& config) {
-  config.ExpectOnly({"address", "peers", "group", "multicast", "multicast_base", "max_frame_bytes",
-                     "window_frames", "receive_buffers", "send_slots", "silence_ms"});
   VerbsOptions options;
   constexpr int64_t kMost = INT64_MAX;  // ConnectVerbs checks the bounds
   options.node = config.node;
@@ -83,7 +81,7 @@ std::unique_ptr<Transport> MakeVerbs(const TransportConfig& config) {
   return ConnectVerbs(options);
 }
 
-const RegisterTransport verbs("verbs", MakeVerbs);
+const RegisterBackend verbs("verbs", MakeVerbs);
 
 }  // namespace
 

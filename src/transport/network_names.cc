@@ -1,4 +1,4 @@
-#include "topology/network_names.h"
+#include "transport/network_names.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -93,13 +93,6 @@ bool IsInterfaceName(const std::string& text) {
     // The kernel expands '%'; a comma separates transport options.
     return c > ' ' && c < 0x7f && c != '/' && c != ':' && c != '%' && c != ',';
   });
-}
-
-bool IsTopologyName(const std::string& text) {
-  constexpr size_t kMostChars = 64;
-  if (text.empty() || text.size() > kMostChars || !IsLetterOrDigit(text[0])) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 }  // namespace millrace

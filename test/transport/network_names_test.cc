@@ -1,4 +1,4 @@
-#include "topology/network_names.h"
+#include "transport/network_names.h"
 
 #include <gtest/gtest.h>
 
@@ -57,14 +57,6 @@ TEST(IsInterfaceName, IsAsLinuxHasIt) {
   EXPECT_TRUE(IsInterfaceName("fifteen-letters"));
   for (const char* bad : {"", ".", "..", "sixteen-letters-", "a b", "a/b", "a:0", "a%d", "a,b"}) {
     EXPECT_FALSE(IsInterfaceName(bad)) << bad;
-  }
-}
-
-TEST(IsTopologyName, IsShortAndSane) {
-  EXPECT_TRUE(IsTopologyName("a"));
-  EXPECT_TRUE(IsTopologyName("7_a-b.C"));
-  for (const char* bad : {"", " ", "-a", ".a", "_a", "a b", "a/b", "a\n", "\xc3\xa4"}) {
-    EXPECT_FALSE(IsTopologyName(bad)) << bad;
   }
 }
 

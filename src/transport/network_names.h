@@ -1,7 +1,7 @@
-// Validates host, interface and adapter names of topology files, and converts them to a canonical
-// form, in which equal names are equal strings. Pure functions without lookups.
-#ifndef MILLRACE_TOPOLOGY_NETWORK_NAMES_H_
-#define MILLRACE_TOPOLOGY_NETWORK_NAMES_H_
+// Validates host names, interface names and MAC addresses, and converts them to a canonical form,
+// in which equal names are equal strings. Pure functions without lookups.
+#ifndef MILLRACE_TRANSPORT_NETWORK_NAMES_H_
+#define MILLRACE_TRANSPORT_NETWORK_NAMES_H_
 
 #include <optional>
 #include <string>
@@ -37,9 +37,6 @@ bool LooksLikeMac(const std::string& text);
 // Whether `text` is a valid Linux interface name.
 bool IsInterfaceName(const std::string& text);
 
-// Whether `text` is a valid name of a cluster, node, adapter or segment.
-bool IsTopologyName(const std::string& text);
-
 }  // namespace millrace
 
-#endif  // MILLRACE_TOPOLOGY_NETWORK_NAMES_H_
+#endif  // MILLRACE_TRANSPORT_NETWORK_NAMES_H_

@@ -1,0 +1,27 @@
+#include "exchange/kernels/cuda_launch.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace millrace {
+
+CudaRuleRegistry& CudaRuleRegistry::Get() {
+  static CudaRuleRegistry registry;
+  return registry;
+}
+
+void CudaRuleRegistry::Register(const std::string& name, Maker maker) {
+  makers_.emplace(name, std::move(maker));
+}
+
+ExchangeLaunch CudaRuleRegistry::Make(const MergeRuleConfig& rule) const {
+  const MergeRuleDescriptor& descriptor = MergeRuleRegistry::Get().Check(rule);
+  const auto found = makers_.find(rule.name);
+  if (found == makers_.end()) {
+    throw Error("merge rule ", rule.name, " has no kernel for GPUs: expected one that has");
+  }
+  return found->second(descriptor.WithDefaults(rule.parameters));
+}
+
+}  // namespace millrace

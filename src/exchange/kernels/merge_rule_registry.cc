@@ -1,0 +1,80 @@
+#include "exchange/kernels/merge_rule_registry.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace millrace {
+
+const RuleParameter* MergeRuleDescriptor::FindParameter(const std::string& parameter) const {
+  const auto found =
+      std::find_if(parameters.begin(), parameters.end(),
+                   [&](const RuleParameter& each) { return each.name == parameter; });
+  return found == parameters.end() ? nullptr : &*found;
+}
+
+RuleParameters MergeRuleDescriptor::WithDefaults(const RuleParameters& given) const {
+  RuleParameters all = given;
+  for (const RuleParameter& each : parameters) all.emplace(each.name, each.fallback);
+  return all;
+}
+
+float MergeRuleDescriptor::RestDistance(const RuleParameters& given) const {
+  return rest_distance ? rest_distance(WithDefaults(given)) : 0;
+}
+
+MergeRuleRegistry& MergeRuleRegistry::Get() {
+  static MergeRuleRegistry registry;
+  return registry;
+}
+
+void MergeRuleRegistry::Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor) {
+  const std::string name = descriptor.name;
+  Entry entry{std::move(descriptor), std::move(make_host_executor)};
+  CHECK(entries_.emplace(name, std::move(entry)).second) << "two merge rules named " << name;
+}
+
+const MergeRuleDescriptor* MergeRuleRegistry::Find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second.descriptor;
+}
+
+std::vector<std::string> MergeRuleRegistry::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+const MergeRuleDescriptor& MergeRuleRegistry::Check(const MergeRuleConfig& config) const {
+  const MergeRuleDescriptor* const rule = Find(config.name);
+  if (rule == nullptr) {
+    std::string known;
+    for (const std::string& name : Names()) known += StrCat(known.empty() ? "" : ", ", name);
+    throw Error("unknown merge rule ", config.name, ": expected one of ", known);
+  }
+  for (const auto& [name, value] : config.parameters) {
+    const RuleParameter* const parameter = rule->FindParameter(name);
+    if (parameter == nullptr) {
+      throw Error("merge rule ", config.name, ": it has no parameter ", name);
+    }
+    if (!parameter->Accepts(value)) {
+      throw Error("merge rule ", config.name, ": ", name, " is ", value, ": expected ",
+                  parameter->least, " to ", parameter->most);
+    }
+  }
+  return *rule;
+}
+
+std::unique_ptr<ChunkExecutor> MergeRuleRegistry::MakeHostExecutor(const ReplicaArrays& arrays,
+                                                                   const CodecConfig& codec,
+                                                                   const MergeRuleConfig& config,
+                                                                   Simd simd,
+                                                                   RangeLock* lock) const {
+  const RuleParameters parameters = Check(config).WithDefaults(config.parameters);
+  return entries_.at(config.name).make_host_executor(arrays, codec, parameters, simd, lock);
+}
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+// Registers a merge rule for replicas in host memory. Host code only; files that include this
+// header must be compiled with -ffp-contract=off, so that all nodes compute the same bits.
+#ifndef MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_
+#define MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "exchange/kernels/host_rule_executor.h"
+#include "exchange/kernels/merge_rule_registry.h"
+
+namespace millrace {
+
+// Define one at namespace scope. `make(parameters)` returns the rule's struct for parameters that
+// are complete and in range.
+template <typename Make>
+struct RegisterMergeRule {
+  RegisterMergeRule(MergeRuleDescriptor descriptor, Make make) {
+    using Rule = std::invoke_result_t<Make, const RuleParameters&>;
+    descriptor.has_state = Rule::kHasState;
+    MergeRuleRegistry::Get().Register(
+        std::move(descriptor),
+        [make](const ReplicaArrays& arrays, const CodecConfig& codec,
+               const RuleParameters& parameters, Simd simd, RangeLock* lock) {
+          return std::make_unique<HostRuleExecutor<Rule>>(arrays, codec, make(parameters), simd,
+                                                          lock);
+        });
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_

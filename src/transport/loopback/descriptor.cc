@@ -1,0 +1,22 @@
+// Registers the loopback transport.
+#include "transport/loopback/transport.h"
+#include "transport/registry.h"
+
+namespace millrace {
+namespace {
+
+TransportDescriptor LoopbackDescriptor() {
+  TransportDescriptor loopback;
+  loopback.name = "loopback";
+  loopback.description = "bounded queues between the threads of one process";
+  loopback.reach = TransportReach::kProcess;
+  loopback.options = {"hub", "nodes", "queue_frames", "max_frame_bytes"};
+  loopback.frame_bytes = [](int64_t mtu, auto) { return mtu; };
+  loopback.stays_on_host = [](const AdapterFields&) { return true; };
+  return loopback;
+}
+
+const RegisterTransport loopback(LoopbackDescriptor(), MakeLoopback);
+
+}  // namespace
+}  // namespace millrace

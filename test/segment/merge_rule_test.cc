@@ -1,0 +1,311 @@
+// Merge rules other than the additive one in whole segments: parameters travel from a topology file
+// to the kernels, state is where the master is, and runs end at the rule's fixed point.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/rng.h"
+#include "cluster/start.h"
+#include "exchange/kernels/register_merge_rule.h"
+#include "exchange/kernels/stream_executor.h"
+#include "test/segment/segment_nodes.h"
+#include "test/support/emulated_launcher.h"
+#include "test/support/eventually.h"
+#include "test/support/support.h"
+#include "test/support/test_rules.h"
+#include "topology/plan.h"
+
+namespace millrace::test {
+namespace {
+
+const RegisterMergeRule heavy_ball(HeavyBallDescriptor(), MakeHeavyBall);
+const RegisterMergeRule elastic(ElasticTestDescriptor(), MakeElasticTest);
+
+constexpr int64_t kFloats = 900, kChunk = 100;
+
+// Lines 1 to 4: a cluster of three nodes. `fields` are those of a segment from line 5 on.
+std::string TextWith(const std::string& fields) {
+  return "name: 'rules'\nnode { name: 'a' address: '127.0.0.1' }\n"
+         "node { name: 'b' address: '127.0.0.2' }\nnode { name: 'c' address: '127.0.0.3' }\n"
+         "segment { name: 's' transport: 'loopback' chunk_floats: 100\n"
+         "  option { key: 'nodes' value: '3' }\n" +
+         fields + " }\n";
+}
+Topology Parse(const std::string& fields) {
+  return ParseTopology(TextWith(fields), "f", {"loopback"});
+}
+std::string ParseError(const std::string& fields) {
+  return ErrorOf([&] { Parse(fields); });
+}
+
+// The rule that node 0 of this topology plans.
+MergeRuleConfig RuleOf(const std::string& fields) {
+  return PlanFor(Parse(fields), 0).segments[0].rule;
+}
+
+NetSegmentConfig ConfigWith(const MergeRuleConfig& rule) {
+  NetSegmentConfig config;
+  config.rule = rule;
+  config.chunk_floats = kChunk;
+  return config;
+}
+
+TEST(MergeRuleText, IsReadWithItsParametersAndDefaults) {
+  const MergeRuleConfig rule = RuleOf(
+      "merge_rule: 'elastic_test' merge_rule_param { key: 'rest' value: 0.0625 } damping: false");
+  EXPECT_EQ(rule.name, "elastic_test");
+  EXPECT_EQ(rule.parameters, (RuleParameters{{"pull", 0.25}, {"rest", 0.0625}}));
+}
+
+TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
+  EXPECT_EQ(
+      ParseError("merge_rule: 'average'"),
+      "f:7: segment[0].merge_rule: \"average\" given, expected one of additive, elastic_test, "
+      "heavy_ball");
+  const auto error = [](const std::string& param) {
+    return ParseError("merge_rule: 'heavy_ball'\nmerge_rule_param { " + param + " }");
+  };
+  EXPECT_EQ(error("key: 'kep' value: 1"),
+            "f:8: segment[0].merge_rule_param[0].key: \"kep\" given, expected keep with merge rule "
+            "heavy_ball");
+  EXPECT_EQ(error("key: 'keep'"),
+            "f:8: segment[0].merge_rule_param[0].value: missing, expected a number");
+  for (const char* bad : {"-0.5", "1", "nan"}) {
+    EXPECT_EQ(error(StrCat("key: 'keep' value: ", bad)),
+              StrCat("f:8: segment[0].merge_rule_param[0].value: ", bad,
+                     " given, expected 0 to 0.875 for keep"));
+  }
+  EXPECT_EQ(error("key: 'keep' value: 0 }\nmerge_rule_param { key: 'keep' value: 0"),
+            "f:9: segment[0].merge_rule_param[1].key: \"keep\" is there twice, expected it once");
+}
+
+// What the upper segment drops at the end of a run, the lower one would take for progress.
+TEST(MergeRuleText, ThatLeavesProgressIsRefusedWhereSegmentsShareWeights) {
+  const auto two = [](const std::string& rule) {
+    return ParseTopology(
+        "name: 'n'\nnode { name: 'a' } node { name: 'b' } node { name: 'c' }\n"
+        "segment { name: 's' transport: 'loopback' node: 'a' node: 'b' }\n"
+        "segment { name: 't' transport: 'loopback' node: 'b' node: 'c'\n merge_rule: '" +
+            rule + "' }\n",
+        "f", {"loopback"});
+  };
+  EXPECT_EQ(two("heavy_ball").segments[1].rule.name, "heavy_ball");
+  EXPECT_EQ(
+      ErrorOf([&] { two("elastic_test"); }),
+      "f:5: segment[1].merge_rule: \"elastic_test\" given, but node \"b\" shares these weights "
+      "with segment \"s\"; expected a rule that leaves no progress unsent");
+}
+
+TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
+  NetSegmentConfig config = ConfigWith({"average", {}});
+  config.name = "lan";
+  LoopbackHub hub(LoopbackOptions{});
+  std::vector<float> weights(kFloats);
+  EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
+            "segment lan: unknown merge rule average: expected one of additive, elastic_test, "
+            "heavy_ball");
+}
+
+// Replicas in host memory, or on an emulated device.
+class RuleSegment : public testing::TestWithParam<bool> {
+ protected:
+  template <typename Rule>
+  ReplicaDevice Home(Rule (*make_rule)(const RuleParameters&)) {
+    if (!GetParam()) return HostReplica();
+    return {&device_, [this, make_rule](const ReplicaArrays& arrays, const CodecConfig& codec,
+                                        const MergeRuleConfig& rule) {
+              const MergeRuleDescriptor& descriptor = MergeRuleRegistry::Get().Check(rule);
+              const Rule made = make_rule(descriptor.WithDefaults(rule.parameters));
+              return std::make_unique<StreamExecutor>(
+                  device_,
+                  std::make_unique<EmulatedLauncher<Rule>>(
+                      EmulatedOptions{.seed = Seed(), .device = &device_}, made),
+                  arrays, codec);
+            }};
+  }
+
+  // A segment of three nodes with `rule`, all together.
+  template <typename Rule>
+  std::unique_ptr<SegmentNodes> Start(const MergeRuleConfig& rule,
+                                      Rule (*make_rule)(const RuleParameters&)) {
+    auto segment = std::make_unique<SegmentNodes>(3, kFloats, ConfigWith(rule));
+    segment->home = [this, make_rule](int) { return Home(make_rule); };
+    segment->StartAll();
+    segment->Run(1000);  // until all have their share of the chunks
+    return segment;
+  }
+
+  // A chunk that `node` masters.
+  static int64_t ChunkOf(SegmentNodes* segment, int node) {
+    const ChunkTable& table = segment->net(node).exchange().table();
+    for (uint32_t i = 0; i < table.size(); ++i) {
+      if (table.chunks[i].owner == node) return i;
+    }
+    ADD_FAILURE() << "node " << node << " masters nothing";
+    return 0;
+  }
+  // One step of `node` on one weight, which the others then have.
+  static void Step(SegmentNodes* segment, int node, int64_t weight, float step) {
+    segment->Add(node, weight, step);
+    segment->net(node).state().SetProgress(++made_);
+    segment->Run(1500);
+  }
+  static void ExpectEverywhere(SegmentNodes* segment, int64_t weight, float value) {
+    for (int node = 0; node < 3; ++node) {
+      EXPECT_EQ(segment->weights(node)[weight], value) << "node " << node;
+    }
+  }
+
+  FakeDevice device_{{.mode = FakeMode::kLate}};  // outlives all replicas
+  static inline uint64_t made_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(On, RuleSegment, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Device" : "Host"; });
+
+TEST_P(RuleSegment, MergesWithTheParameterOfTheFileAndItsState) {
+  const auto segment =
+      Start(RuleOf("merge_rule: 'heavy_ball' merge_rule_param { key: 'keep' value: 0.25 }"),
+            MakeHeavyBall);
+  const int64_t weight = ChunkOf(segment.get(), 0) * kChunk + 7;
+  float w = 0, v = 0;
+  for (const float step : {4.0f, 8.0f, -2.0f, 1.0f}) {
+    for (const int worker : {1, 2}) {
+      Step(segment.get(), worker, weight, step);
+      v = 0.25f * v + step;
+      w += v;
+      ExpectEverywhere(segment.get(), weight, w);
+    }
+  }
+  // The master's own progress is in its weights at once.
+  Step(segment.get(), 0, weight, 16);
+  ExpectEverywhere(segment.get(), weight, w + 16);
+}
+
+TEST_P(RuleSegment, BeginsTheStateAnewWithEachMaster) {
+  const auto segment = Start({"heavy_ball", {{"keep", 0.5}}}, MakeHeavyBall);
+  const int64_t chunk = ChunkOf(segment.get(), 0), weight = chunk * kChunk + 3;
+  Step(segment.get(), 1, weight, 4);
+  Step(segment.get(), 2, weight, 4);
+  ExpectEverywhere(segment.get(), weight, 4 + 6);
+  segment->net(0).state().RequestLeave();
+  for (int i = 0; i < 8000 && !segment->net(0).state().left(); ++i) segment->Pass();
+  ASSERT_TRUE(segment->net(0).state().left());
+  segment->Kill(0);
+  segment->Run(3000);
+  const int master = segment->net(1).exchange().table().chunks[chunk].owner;
+  ASSERT_NE(master, 0);
+  const int worker = 3 - master;
+  Step(segment.get(), worker, weight, 4);  // the weights stay, the state begins with zero
+  EXPECT_EQ(segment->weights(master)[weight], 14);
+  Step(segment.get(), worker, weight, 4);
+  EXPECT_EQ(segment->weights(master)[weight], 20);
+  EXPECT_EQ(segment->weights(worker)[weight], 20);
+  // The node comes back as a master of the chunk, without the state of its earlier time.
+  segment->Start(0);
+  segment->Run(5000);
+  ASSERT_TRUE(segment->Together());
+  ASSERT_EQ(segment->net(1).exchange().table().chunks[chunk].owner, 0);
+  Step(segment.get(), 1, weight, 4);
+  ExpectEverywhere(segment.get(), weight, 24);
+}
+
+TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
+  for (const bool damping : {false, true}) {
+    SCOPED_TRACE(damping);
+    NetSegmentConfig config = ConfigWith({"elastic_test", {{"pull", 0.25}, {"rest", 0.125}}});
+    config.exchange.damping = damping;
+    SegmentNodes segment(3, kFloats, config);
+    segment.home = [this](int) { return Home(MakeElasticTest); };
+    segment.StartAll();
+    Rng rng(Seed(), {21});
+    for (int i = 0; i < 300; ++i) {
+      segment.Iterate(i % 3, rng.Gaussian());
+      segment.Pass();
+    }
+    segment.Run(3000);
+    // At rest: replicas are apart by what the rule leaves, and only heartbeats travel.
+    const std::vector<float> first = segment.weights(0), second = segment.weights(1);
+    EXPECT_NE(first, second);
+    for (int64_t i = 0; i < kFloats; ++i) ASSERT_NEAR(first[i], second[i], 2 * 0.125f) << i;
+    uint64_t diffs = 0;
+    for (int node = 0; node < 3; ++node) {
+      EXPECT_TRUE(segment.net(node).exchange().quiescent()) << node;
+      diffs += segment.net(node).exchange().stats().diffs_taken;
+    }
+    segment.Run(500);
+    for (int node = 0; node < 3; ++node) {
+      diffs -= segment.net(node).exchange().stats().diffs_taken;
+    }
+    EXPECT_EQ(diffs, 0u);
+    // At the end of the run all have the masters' weights.
+    for (int node = 0; node < 3; ++node) segment.net(node).state().RequestFlush();
+    segment.Run(3000);
+    EXPECT_EQ(segment.weights(1), segment.weights(0));
+    EXPECT_EQ(segment.weights(2), segment.weights(0));
+    for (int node = 0; node < 3; ++node) EXPECT_TRUE(segment.net(node).exchange().quiescent());
+  }
+}
+
+// The whole way with threads: text, plan, cluster.
+TEST(MergeRuleCluster, MergesAsItsTopologySays) {
+  const Topology topology = Parse(
+      "merge_rule: 'heavy_ball' merge_rule_param { key: 'keep' value: 0.75 }\n"
+      "option { key: 'hub' value: 'MergeRuleCluster' } pace: 'full'");
+  struct Node {
+    std::vector<float> weights = std::vector<float>(kFloats);
+    RangeLock locks{weights.data()};
+    IterationClock iterations;
+    std::unique_ptr<Cluster> cluster;
+  };
+  SteadyClock clock;
+  ErrorSink errors;
+  std::array<Node, 3> nodes;
+  for (NodeId id = 0; id < 3; ++id) {
+    Node& node = nodes[id];
+    node.cluster = StartCluster(topology, PlanFor(topology, id),
+                                {.weights = node.weights.data(),
+                                 .size = kFloats,
+                                 .layout_digest = 1,
+                                 .start = 0,
+                                 .iterations = &node.iterations,
+                                 .clock = &clock,
+                                 .sink = &errors,
+                                 .home = HostReplica(&node.locks)});
+  }
+  const auto together = [&] {
+    return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {
+      return node.cluster->begun() && node.cluster->in_sync() && node.cluster->members() == 3;
+    });
+  };
+  ASSERT_TRUE(Eventually(together));
+  const ChunkTable& table = nodes[1].cluster->segments()[0].net->exchange().table();
+  uint32_t chunk = 0;
+  while (chunk + 1 < table.size() && table.chunks[chunk].owner == 1) ++chunk;
+  ASSERT_NE(table.chunks[chunk].owner, 1);
+  const int64_t weight = chunk * kChunk + 5;
+  // Adds to the weight as a solver does; returns its new value.
+  const auto add = [&](Node& node, float step) {
+    RangeLock::Shared lock(&node.locks);
+    lock.Lock(&node.weights[weight], 1);
+    const float value = node.weights[weight] += step;
+    lock.Unlock();
+    return value;
+  };
+  const int solver = nodes[1].iterations.RegisterSolver();
+  float w = 0, v = 0;
+  for (const float step : {4.0f, 8.0f}) {
+    add(nodes[1], step);
+    nodes[1].iterations.Claim(1000);
+    nodes[1].iterations.Done(solver);
+    v = 0.75f * v + step;
+    w += v;
+    for (Node& node : nodes) {
+      EXPECT_TRUE(Eventually([&] { return add(node, 0) == w; })) << add(node, 0);
+    }
+  }
+  errors.RethrowIfFailed();
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,77 @@
+// Merge rules for tests: one with state, and one that leaves progress unsent.
+#ifndef MILLRACE_TEST_SUPPORT_TEST_RULES_H_
+#define MILLRACE_TEST_SUPPORT_TEST_RULES_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "exchange/kernels/codec.h"
+#include "exchange/kernels/merge_rule_registry.h"
+
+namespace millrace::test {
+
+// The master adds diffs with momentum: v := keep v + d, w := w + v.
+struct HeavyBallRule {
+  static constexpr bool kHasState = true;
+  static constexpr bool kZeroChangesNothing = false;
+  float keep = 0;
+
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Select(T u) const {
+    return u;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
+    return u - d;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& state, uint32_t /*staleness*/) const {
+    state = keep * state + d;
+    return w + state;
+  }
+};
+
+inline MergeRuleDescriptor HeavyBallDescriptor() {
+  return {.name = "heavy_ball",
+          .parameters = {{.name = "keep", .fallback = 0.5, .least = 0, .most = 0.875}}};
+}
+inline HeavyBallRule MakeHeavyBall(const RuleParameters& parameters) {
+  return {static_cast<float>(parameters.at("keep"))};
+}
+
+// As in "Deep learning with Elastic Averaging SGD" (Zhang, Choromanska, LeCun, 2015): each side
+// moves by the same share of the distance towards the other, until the distance is at most `rest`.
+struct ElasticTestRule {
+  static constexpr bool kHasState = false;
+  static constexpr bool kZeroChangesNothing = true;
+  float pull = 0, rest = 0;
+
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Select(T u) const {
+    return Magnitude(u) > ToBits(rest) ? pull * u : T{};
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Residual(T u, T d) const {
+    return u - 2.0f * d;
+  }
+  template <typename T>
+  MILLRACE_HOST_DEVICE T Apply(T w, T d, T& /*state*/, uint32_t /*staleness*/) const {
+    return w + d;
+  }
+};
+
+inline MergeRuleDescriptor ElasticTestDescriptor() {
+  return {.name = "elastic_test",
+          .parameters = {{.name = "pull", .fallback = 0.25, .least = 0.0625, .most = 0.5},
+                         {.name = "rest", .fallback = 0.125, .least = 1e-3, .most = 1}},
+          .rest_distance = [](const RuleParameters& parameters) {
+            return static_cast<float>(parameters.at("rest"));
+          }};
+}
+inline ElasticTestRule MakeElasticTest(const RuleParameters& parameters) {
+  return {static_cast<float>(parameters.at("pull")), static_cast<float>(parameters.at("rest"))};
+}
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_SUPPORT_TEST_RULES_H_
