@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
+#include "millrace/device.h"
 
 namespace exchange_bench {
 

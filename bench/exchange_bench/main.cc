@@ -26,8 +26,8 @@
 #include "base/simd.h"
 #include "bench/exchange_bench/bounds.h"
 #include "bench/measure.h"
-#include "device/device.h"
 #include "exchange/kernels/host_executor.h"
+#include "millrace/device.h"
 
 DEFINE_int32(repeats, 15, "measurements of each; medians are printed");
 DEFINE_double(seconds, 0.02, "how long a measurement takes at least");

@@ -7,7 +7,7 @@
 #include <list>
 #include <mutex>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 

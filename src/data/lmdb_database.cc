@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_descriptor.h"
 #include "base/thread.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {

@@ -13,7 +13,7 @@
 #include "data/batch_stream.h"
 #include "data/pixel_reader.h"
 #include "data/transformer.h"
-#include "device/memory_space.h"
+#include "millrace/memory_space.h"
 
 namespace millrace {
 

@@ -3,7 +3,7 @@
 #define MILLRACE_DEVICE_COPY_RATE_H_
 
 #include "base/clock.h"
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "device/memory_space.h"
+#include "millrace/memory_space.h"
 
 namespace millrace {
 

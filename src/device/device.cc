@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "millrace/device.h"
 
 #include "base/error.h"
 

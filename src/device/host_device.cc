@@ -8,7 +8,7 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace {
 namespace {

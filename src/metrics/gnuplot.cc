@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {

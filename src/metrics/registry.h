@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "base/counter.h"
-#include "base/file_descriptor.h"
 #include "metrics/metrics_reading.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 

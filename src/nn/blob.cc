@@ -1,4 +1,4 @@
-#include "nn/blob.h"
+#include "millrace/blob.h"
 
 #include <glog/logging.h>
 

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/rng.h"
-#include "nn/blob.h"
+#include "millrace/blob.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {

@@ -1,8 +1,27 @@
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 namespace millrace {
+
+double Layer::CustomNumber(const std::string& key, double fallback) const {
+  const auto found = param_.custom_param().find(key);
+  if (found == param_.custom_param().end()) return fallback;
+  const std::string& text = found->second;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value)) {
+    throw FieldError("custom_param", key, " is '", text, "', expected a number");
+  }
+  return value;
+}
+
+std::string Layer::CustomText(const std::string& key, const std::string& fallback) const {
+  const auto found = param_.custom_param().find(key);
+  return found == param_.custom_param().end() ? fallback : found->second;
+}
 
 LayerRegistry& LayerRegistry::Get() {
   static LayerRegistry registry;

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_NN_LAYOUT_H_
 #define MILLRACE_NN_LAYOUT_H_
 
-#include "nn/blob.h"
+#include "millrace/blob.h"
 
 namespace millrace {
 

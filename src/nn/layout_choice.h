@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "device/device.h"
-#include "nn/blob.h"
+#include "millrace/blob.h"
+#include "millrace/device.h"
 #include "nn/net_param.h"
 
 namespace millrace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/blob.h"
 #include "millrace/export.h"
-#include "nn/blob.h"
-#include "nn/layer.h"
+#include "millrace/layer.h"
 #include "nn/net_param.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"

@@ -45,13 +45,22 @@ class Complaint {
 };
 
 void CheckFields(const Layer& layer) {
-  const std::set<std::string> known = layer.fields();
+  std::set<std::string> known = layer.fields();
+  if (!layer.custom_params().empty()) known.insert("custom_param");
   std::vector<const google::protobuf::FieldDescriptor*> set;
   layer.param().GetReflection()->ListFields(layer.param(), &set);
   for (const auto* field : set) {
     const std::string& name = field->name();
     if (!name.ends_with("_param") || known.count(name)) continue;
     throw FieldError(name, "a layer of type ", layer.type(), " has no such parameters");
+  }
+  const std::set<std::string> custom = layer.custom_params();
+  for (const auto& [key, value] : layer.param().custom_param()) {
+    if (custom.count(key) != 0) continue;
+    std::string expected;
+    for (const std::string& each : custom) expected += (expected.empty() ? "" : ", ") + each;
+    throw FieldError("custom_param", "a layer of type ", layer.type(), " has no parameter ", key,
+                     ", expected one of ", expected);
   }
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/duration_histogram.h"
 #include "base/node_id.h"
-#include "device/device.h"
 #include "exchange/protocol/exchange.h"
+#include "millrace/device.h"
 #include "segment/divergence.h"
 
 namespace millrace {

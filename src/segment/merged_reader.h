@@ -14,8 +14,8 @@
 #include <mutex>
 #include <vector>
 
-#include "device/device.h"
 #include "exchange/protocol/exchange.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "base/range_lock.h"
-#include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -9,8 +9,8 @@
 #include <random>
 
 #include "base/file.h"
-#include "device/device.h"
-#include "nn/layer.h"
+#include "millrace/device.h"
+#include "millrace/layer.h"
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/update_rule.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/range_lock.h"
-#include "device/device.h"
-#include "nn/blob.h"
+#include "millrace/blob.h"
+#include "millrace/device.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/node_id.h"
-#include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
+#include "millrace/device.h"
 #include "proto/parse.h"
 #include "transport/descriptor.h"
 

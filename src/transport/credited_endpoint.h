@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "transport/completion_queue.h"
 #include "transport/datagram_link.h"
 #include "transport/receive_queue.h"

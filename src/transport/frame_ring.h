@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/transport.h"
 
 namespace millrace {

@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {

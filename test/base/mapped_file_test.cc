@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "test/support/support.h"
 
 namespace millrace {

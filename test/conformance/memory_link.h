@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "test/conformance/traffic.h"
 #include "transport/credited_endpoint.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "device/device.h"
+#include "millrace/device.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"
 

@@ -1,6 +1,6 @@
 // The contract of Queue and Event, tested for the host, for the fake device with each of its kinds
 // of queue, and for the GPUs of this machine.
-#include "device/queue.h"
+#include "millrace/queue.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/device.h"
+#include "millrace/device.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/fake_device.h"
 #include "test/support/support.h"

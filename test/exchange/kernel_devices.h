@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/device.h"
 #include "exchange/kernels/executor_registry.h"
 #include "exchange/kernels/stream_executor.h"
+#include "millrace/device.h"
 #include "test/exchange/replica.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/emulated_launcher.h"

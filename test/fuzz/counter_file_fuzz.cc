@@ -11,12 +11,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_descriptor.h"
 #include "base/utf8.h"
 #include "metrics/counter_file_layout.h"
 #include "metrics/counter_file_reader.h"
 #include "metrics/counter_table.h"
 #include "metrics/registry.h"
+#include "millrace/file_descriptor.h"
 #include "test/fuzz/support/files.h"
 #include "test/fuzz/support/fuzz.h"
 

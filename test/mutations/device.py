@@ -1,6 +1,6 @@
 """Bugs in how generic code uses devices, as exchange.py has them."""
 
-NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "src/nn/layer.h"
+NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "include/millrace/layer.h"
 DATA, DUMMY = "src/nn/layers/data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
 RULE, STREAM = "src/solver/update_rule.cc", "src/exchange/kernels/stream_executor.cc"
 

@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.h"
 #include "base/rng.h"
+#include "millrace/file_descriptor.h"
 #include "test/netns/network.h"
 
 namespace millrace::test {

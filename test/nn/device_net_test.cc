@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 #include "solver/update_rule.h"
 #include "test/nn/net_support.h"
 #include "test/support/fake_device.h"

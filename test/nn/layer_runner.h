@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 #include "test/support/blob_values.h"
 #include "test/support/gradient_checker.h"
 #include "test/support/support.h"

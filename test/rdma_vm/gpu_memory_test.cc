@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "test/rdma_vm/verbs_cases.h"
 
 namespace millrace::test {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/file.h"
-#include "device/device.h"
+#include "millrace/device.h"
 #include "test/support/support.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "nn/blob.h"
+#include "millrace/blob.h"
 
 namespace millrace::test {
 

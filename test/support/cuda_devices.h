@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace::test {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace::test {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace::test {
 

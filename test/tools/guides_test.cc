@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "solver/snapshot.h"
 #include "test/tools/installed.h"
 
 namespace millrace::test {
@@ -72,6 +73,42 @@ TEST_F(Guides, ADataSource) {
   WriteFile(folder_ / "points.csv", "1,2,3\n0,x\n");
   ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
                 {"data_param.source[0]", "points.csv:2", "expected numbers separated by commas"});
+}
+
+TEST_F(Guides, ALayer) {
+  const std::string plugin = Plugin("scaled_tanh_layer");
+  Workspace work;
+  const auto net = [&](const std::string& fields) {
+    work.WriteNet(StrCat(work.Net().Text(),
+                         " layer { name: 'st' type: 'ScaledTanh' bottom: 'data' top: 'st' ", fields,
+                         " } layer { name: 'st_ip' type: 'InnerProduct' bottom: 'st' top: 'st_ip'"
+                         " inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }"
+                         " layer { name: 'st_loss' type: 'SoftmaxWithLoss' bottom: 'st_ip'"
+                         " bottom: 'label' top: 'st_loss' }"));
+  };
+  net("custom_param { key: 'scale' value: '1.7' }");
+  const std::string solver = "--solver=" + work.Write("run", Workspace::Solver(20));
+  const CommandResult trained = InstalledMillrace({"train", solver, plugin});
+  EXPECT_EQ(trained.status, 0) << trained.errors;
+  // The scale has been learned: it is saved, and no longer what the filler made.
+  bool found = false;
+  for (const caffe::LayerParameter& layer :
+       LoadModel(work.Snapshot("run", 20) + ".caffemodel").layer()) {
+    if (layer.name() != "st") continue;
+    found = true;
+    ASSERT_EQ(layer.blobs_size(), 1);
+    ASSERT_EQ(layer.blobs(0).data_size(), 1);  // one channel
+    EXPECT_NE(layer.blobs(0).data(0), 1.7f);
+    EXPECT_NEAR(layer.blobs(0).data(0), 1.7f, 1);
+  }
+  EXPECT_TRUE(found);
+  ExpectOneLine(InstalledMillrace({"train", solver}), {"layer 'st'", "ScaledTanh"});
+  net("custom_param { key: 'scael' value: '1.7' }");
+  ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
+                {"net.prototxt", "layer 'st'", "no parameter scael, expected one of scale"});
+  net("custom_param { key: 'scale' value: 'big' }");
+  ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
+                {"layer 'st'", "scale is 'big', expected a number"});
 }
 
 TEST(Plugins, ThatCannotBeLoadedAreNamedInOneLine) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "transport/socket_option.h"
 
 namespace millrace {

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <span>
 
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "base/range_lock.h"
-#include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/kernels/stream_limits.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #ifndef MILLRACE_EXCHANGE_KERNELS_KERNEL_LAUNCHER_H_
 #define MILLRACE_EXCHANGE_KERNELS_KERNEL_LAUNCHER_H_
 
-#include "device/device.h"
 #include "exchange/kernels/kernel_op.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

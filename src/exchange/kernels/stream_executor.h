@@ -1,5 +1,5 @@
 // Executes operations (chunk_op.h) on a replica in device memory. Each kernel executes many
-// operations. Several kernels may be in flight on the executor's own queue (device/queue.h), which
+// operations. Several kernels may be in flight on the executor's own queue (millrace/queue.h), which
 // has low priority, so that solvers' kernels run first. They run in the order in which they were
 // started.
 //
@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/kernel_launcher.h"
 #include "exchange/kernels/stream_limits.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

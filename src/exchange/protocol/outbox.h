@@ -17,8 +17,8 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/device.h"
 
 namespace millrace {
 

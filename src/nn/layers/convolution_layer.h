@@ -13,7 +13,7 @@
 #ifndef MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
 #define MILLRACE_NN_LAYERS_CONVOLUTION_LAYER_H_
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "data/prefetcher.h"
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

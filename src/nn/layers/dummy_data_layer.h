@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

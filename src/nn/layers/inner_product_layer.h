@@ -6,7 +6,7 @@
 #ifndef MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
 #define MILLRACE_NN_LAYERS_INNER_PRODUCT_LAYER_H_
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

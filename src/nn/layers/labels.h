@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "nn/blob.h"
+#include "millrace/blob.h"
 #include "nn/layers/softmax_layer.h"
 
 namespace millrace {

@@ -8,7 +8,7 @@
 #ifndef MILLRACE_NN_LAYERS_LRN_LAYER_H_
 #define MILLRACE_NN_LAYERS_LRN_LAYER_H_
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "nn/blob.h"
+#include "millrace/blob.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
 

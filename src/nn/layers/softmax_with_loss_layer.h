@@ -15,7 +15,7 @@
 
 #include <optional>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_layer.h"
 

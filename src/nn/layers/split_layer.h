@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "nn/layer.h"
+#include "millrace/layer.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "nn/layers/convolution_shape.h"
 
 namespace millrace {

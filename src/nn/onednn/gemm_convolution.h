@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "device/device.h"
+#include "millrace/device.h"
 
 namespace millrace::onednn {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nn/blob.h"
-#include "nn/layer.h"
+#include "millrace/blob.h"
+#include "millrace/layer.h"
 
 namespace millrace::onednn {
 

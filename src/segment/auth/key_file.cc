@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/file_descriptor.h"
 #include "base/wire_bytes.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/faulty/fault_plan.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "transport/datagram_link.h"
 #include "transport/packet/batch.h"
 #include "transport/packet/interface.h"

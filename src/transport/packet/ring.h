@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 

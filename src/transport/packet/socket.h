@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "base/file_descriptor.h"
 #include "base/node_id.h"
+#include "millrace/file_descriptor.h"
 #include "transport/packet/interface.h"
 
 namespace millrace {

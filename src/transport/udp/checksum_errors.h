@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 

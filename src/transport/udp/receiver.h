@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/udp/socket.h"
 
 namespace millrace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/udp/checksum_errors.h"
 

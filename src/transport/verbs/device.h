@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/inet_address.h"
 #include "transport/verbs/handles.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/clock.h"
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/verbs/device.h"
 
 namespace millrace {

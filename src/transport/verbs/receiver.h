@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/verbs/queue_pair.h"
 
 namespace millrace {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.h"
+#include "millrace/file_descriptor.h"
 #include "transport/inet_address.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/groups.h"

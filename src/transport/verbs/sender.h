@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "millrace/device.h"
 #include "transport/verbs/queue_pair.h"
 
 namespace millrace {

@@ -1,6 +1,6 @@
 // Owning file descriptor: closed by the destructor. -1 means none. Move-only.
-#ifndef MILLRACE_BASE_FILE_DESCRIPTOR_H_
-#define MILLRACE_BASE_FILE_DESCRIPTOR_H_
+#ifndef MILLRACE_FILE_DESCRIPTOR_H_
+#define MILLRACE_FILE_DESCRIPTOR_H_
 
 #include <unistd.h>
 
@@ -27,4 +27,4 @@ class FileDescriptor {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_BASE_FILE_DESCRIPTOR_H_
+#endif  // MILLRACE_FILE_DESCRIPTOR_H_

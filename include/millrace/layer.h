@@ -4,8 +4,8 @@
 // named for a backend, may assume where blobs lie.
 //
 // A layer belongs to one net and is used by one thread at a time.
-#ifndef MILLRACE_NN_LAYER_H_
-#define MILLRACE_NN_LAYER_H_
+#ifndef MILLRACE_LAYER_H_
+#define MILLRACE_LAYER_H_
 
 #include <functional>
 #include <map>
@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "device/device.h"
-#include "nn/blob.h"
-#include "proto/caffe.pb.h"
-#include "proto/parse.h"
+#include "millrace/blob.h"
+#include "millrace/caffe.pb.h"
+#include "millrace/device.h"
+#include "millrace/error.h"
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -29,7 +29,7 @@ using Blobs = std::vector<Blob*>;
 
 // Scratch memory that all layers of a net share, in the memory of the net's device. Its contents
 // are valid within the work of one layer call only.
-class Scratchpad {
+class MILLRACE_API Scratchpad {
  public:
   // `queue`: of the net, which outlives the scratchpad's last use.
   explicit Scratchpad(Queue& queue = HostQueue()) : queue_(queue) {}
@@ -53,7 +53,7 @@ class Scratchpad {
 
 // Data that a net passes to its layers. All pointers outlive the layer, except that `queue` ends
 // first, after its work.
-struct LayerContext {
+struct MILLRACE_API LayerContext {
   Device* device = &HostDevice();  // of all blobs
   Queue* queue = &HostQueue();     // of that device; Forward and Backward enqueue their work on it
   caffe::Phase phase = caffe::TRAIN;
@@ -81,7 +81,7 @@ struct Arity {
   int min_top = 1, max_top = 1;
 };
 
-class Layer {
+class MILLRACE_API Layer {
  public:
   Layer(const caffe::LayerParameter& param, const LayerContext& context)
       : param_(param), context_(context) {}
@@ -94,6 +94,10 @@ class Layer {
   // The type-specific fields of LayerParameter that the layer reads. Any other such field is an
   // error in the net ("pooling_param" on a convolution).
   virtual std::set<std::string> fields() const { return {}; }
+  // The keys of custom_param that the layer reads, the parameters of layers outside of Millrace:
+  //   custom_param { key: "scale" value: "0.5" }
+  // Any other key is an error in the net.
+  virtual std::set<std::string> custom_params() const { return {}; }
   // The memory order that bottom[i] must have, given its shape and current order. The net inserts a
   // conversion where they differ. The default accepts 4-axis blobs in plain order only.
   virtual Layout BottomLayout(int i, const Blob& bottom) const {
@@ -146,6 +150,12 @@ class Layer {
     params_.push_back(std::move(param));
   }
 
+  // The number in custom_param `key`, or `fallback` if it is not set. Throws FieldError if it is
+  // not a finite number.
+  double CustomNumber(const std::string& key, double fallback) const;
+  // The text in custom_param `key`, or `fallback` if it is not set.
+  std::string CustomText(const std::string& key, const std::string& fallback) const;
+
   // Of the layer's blobs.
   MemorySpace& memory() const { return context_.device->memory(); }
 
@@ -156,7 +166,7 @@ class Layer {
 
 // Factories of layers by (type, device). A type whose code is the same on all devices is registered
 // without a device.
-class LayerRegistry {
+class MILLRACE_API LayerRegistry {
  public:
   using Factory =
       std::function<std::unique_ptr<Layer>(const caffe::LayerParameter&, const LayerContext&)>;
@@ -191,4 +201,4 @@ struct RegisterLayer {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_NN_LAYER_H_
+#endif  // MILLRACE_LAYER_H_

@@ -1,14 +1,15 @@
 // An array with a shape, values and gradients, in the memory of one device. Layers exchange blobs
 // and keep their learnable parameters in blobs.
-#ifndef MILLRACE_NN_BLOB_H_
-#define MILLRACE_NN_BLOB_H_
+#ifndef MILLRACE_BLOB_H_
+#define MILLRACE_BLOB_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "device/memory_space.h"
+#include "millrace/export.h"
+#include "millrace/memory_space.h"
 
 namespace millrace::caffe {
 class BlobProto;
@@ -27,8 +28,8 @@ enum class Layout : uint8_t {
   kBlocked16,  // nChw16c
 };
 
-std::string ShapeText(const Shape& shape);  // "64 1 28 28 (50176)", as in Caffe's logs
-int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
+MILLRACE_API std::string ShapeText(const Shape& shape);  // "64 1 28 28 (50176)", as in Caffe's logs
+MILLRACE_API int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
 
 // The memory belongs to the blob (allocated on first use), to several blobs together (Share*), or
 // to another object that outlives the blob (Bind*). Not thread-safe. With Hogwild, other threads
@@ -37,7 +38,7 @@ int64_t ShapeCount(const Shape& shape);     // 1 for the empty shape (a scalar)
 // Memory of a device that is not the host: data() and diff() are addresses for the device's work
 // only. The host reads and writes such a blob with the functions that copy. They are not ordered
 // with the work of queues: the caller waits for queues that use the blob (Queue::Synchronize).
-class Blob {
+class MILLRACE_API Blob {
  public:
   // An array of one value, in memory that outlives the blob.
   explicit Blob(MemorySpace& memory = HostMemory()) : memory_(&memory) {}
@@ -109,9 +110,9 @@ class Blob {
 };
 
 // The shape of a stored blob, in any of the forms that the file format allows.
-Shape ShapeOf(const caffe::BlobProto& proto);
-Shape ShapeOf(const caffe::BlobShape& proto);
+MILLRACE_API Shape ShapeOf(const caffe::BlobProto& proto);
+MILLRACE_API Shape ShapeOf(const caffe::BlobShape& proto);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_NN_BLOB_H_
+#endif  // MILLRACE_BLOB_H_

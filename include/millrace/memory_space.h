@@ -1,12 +1,13 @@
 // Memory of a device, and blocks of it.
-#ifndef MILLRACE_DEVICE_MEMORY_SPACE_H_
-#define MILLRACE_DEVICE_MEMORY_SPACE_H_
+#ifndef MILLRACE_MEMORY_SPACE_H_
+#define MILLRACE_MEMORY_SPACE_H_
 
 #include <cstddef>
 #include <string>
 #include <utility>
 
-#include "base/file_descriptor.h"
+#include "millrace/export.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 
@@ -20,7 +21,7 @@ struct DmaBuf {
 // Memory local to one device. Fill and the copies have completed when they return. They are not
 // ordered with the work of a queue: the caller waits for queues that use the same bytes.
 // Thread-safe.
-class MemorySpace {
+class MILLRACE_API MemorySpace {
  public:
   virtual ~MemorySpace() = default;
 
@@ -46,10 +47,10 @@ class MemorySpace {
 };
 
 // Pageable host memory. CPU solvers compute in it.
-MemorySpace& HostMemory();
+MILLRACE_API MemorySpace& HostMemory();
 
 // Owns a block of a memory space, which must outlive it. Move-only.
-class Buffer {
+class MILLRACE_API Buffer {
  public:
   Buffer() = default;
   Buffer(MemorySpace& space, size_t bytes)
@@ -82,4 +83,4 @@ class Buffer {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_DEVICE_MEMORY_SPACE_H_
+#endif  // MILLRACE_MEMORY_SPACE_H_

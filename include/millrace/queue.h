@@ -1,11 +1,13 @@
 // A queue of work on a device: copies, fills and kernels, which run in the order in which they were
 // enqueued.
-#ifndef MILLRACE_DEVICE_QUEUE_H_
-#define MILLRACE_DEVICE_QUEUE_H_
+#ifndef MILLRACE_QUEUE_H_
+#define MILLRACE_QUEUE_H_
 
 #include <cstddef>
 #include <memory>
 #include <utility>
+
+#include "millrace/export.h"
 
 namespace millrace {
 
@@ -16,7 +18,7 @@ enum class QueuePriority { kNormal, kLow };
 
 // A point in the work of a queue. It is reached when all work enqueued before it has completed.
 // Copies denote the same point. May outlive its queue. Thread-safe, except for assignment.
-class Event {
+class MILLRACE_API Event {
  public:
   // A backend's part.
   class State {
@@ -50,7 +52,7 @@ class Event {
 // cost of the work alone. If the device fails, Record, Synchronize and the queue's events throw
 // Error with one line, and so does every later call. The results of work that had not completed are
 // then undefined, and the device no longer accesses its memory.
-class Queue {
+class MILLRACE_API Queue {
  public:
   explicit Queue(Device& device) : device_(device) {}
   // Waits until the device no longer accesses the memory of enqueued work.
@@ -82,4 +84,4 @@ class Queue {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_DEVICE_QUEUE_H_
+#endif  // MILLRACE_QUEUE_H_

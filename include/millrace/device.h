@@ -2,8 +2,8 @@
 // (queue.h), and staging memory for copies. Each type of device registers a driver from its own
 // source file; a build without CUDA only lacks that registration. Generic code takes a Device and
 // does not ask for its type. Files named for a backend reach its own handles (cuda_device.h).
-#ifndef MILLRACE_DEVICE_DEVICE_H_
-#define MILLRACE_DEVICE_DEVICE_H_
+#ifndef MILLRACE_DEVICE_H_
+#define MILLRACE_DEVICE_H_
 
 #include <cstddef>
 #include <memory>
@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "device/memory_space.h"
-#include "device/queue.h"
+#include "millrace/export.h"
+#include "millrace/memory_space.h"
+#include "millrace/queue.h"
 
 namespace millrace {
 
@@ -20,10 +21,10 @@ namespace millrace {
 enum class DeviceType : int { kCpu, kCuda };
 
 // "cpu", "cuda", or the name that the type's driver gives.
-const char* DeviceTypeName(DeviceType type);
+MILLRACE_API const char* DeviceTypeName(DeviceType type);
 
 // Host memory that the kernels of a device can access while this object exists.
-class MemoryMapping {
+class MILLRACE_API MemoryMapping {
  public:
   explicit MemoryMapping(std::byte* address) : address_(address) {}
   virtual ~MemoryMapping() = default;
@@ -38,7 +39,7 @@ class MemoryMapping {
 };
 
 // Thread-safe. Outlives all its memory, queues, events and mappings.
-class Device {
+class MILLRACE_API Device {
  public:
   virtual ~Device() = default;
 
@@ -59,9 +60,9 @@ class Device {
 };
 
 // The processors of this machine, with pageable memory; also its staging memory.
-Device& HostDevice();
+MILLRACE_API Device& HostDevice();
 // A queue of the host for callers without one of their own. Any number of threads may use it.
-Queue& HostQueue();
+MILLRACE_API Queue& HostQueue();
 
 struct DeviceInfo {
   DeviceType type;
@@ -71,7 +72,7 @@ struct DeviceInfo {
 };
 
 // Driver for one type of device. Thread-safe.
-class DeviceDriver {
+class MILLRACE_API DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
   virtual DeviceType type() const = 0;
@@ -89,7 +90,7 @@ class DeviceDriver {
 };
 
 // All drivers compiled into this program.
-class DeviceRegistry {
+class MILLRACE_API DeviceRegistry {
  public:
   static DeviceRegistry& Get();
 
@@ -117,4 +118,4 @@ struct RegisterDevice {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_DEVICE_DEVICE_H_
+#endif  // MILLRACE_DEVICE_H_
