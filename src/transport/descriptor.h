@@ -13,13 +13,15 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
+
 namespace millrace {
 
 struct TransportConfig;
 
 // A network adapter of a node: the fields of a topology file from which transports make addresses,
 // in canonical form (network_names.h); "" if the file omits one.
-struct AdapterFields {
+struct MILLRACE_API AdapterFields {
   std::string address;                         // host name or IP address
   std::string interface;                       // name or MAC address
   std::string mac;                             // from `mac`, else from `interface`; lower case

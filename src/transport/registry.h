@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/export.h"
 #include "transport/descriptor.h"
 #include "transport/transport.h"
 
@@ -38,7 +39,7 @@ struct TransportConfig {
 };
 
 // Registration is not thread-safe; it happens before main(). The rest is thread-safe.
-class TransportRegistry {
+class MILLRACE_API TransportRegistry {
  public:
   using Factory = std::function<std::unique_ptr<Transport>(const TransportConfig&)>;
 

@@ -1,4 +1,5 @@
 #include "nn/filler.h"
+#include "proto/parse.h"
 #include "test/nn/layer_runner.h"
 
 namespace millrace::test {

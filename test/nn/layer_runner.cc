@@ -1,4 +1,5 @@
 #include "test/nn/layer_runner.h"
+#include "proto/parse.h"
 
 #include <omp.h>
 

@@ -92,8 +92,8 @@ TEST_F(Guides, ALayer) {
   EXPECT_EQ(trained.status, 0) << trained.errors;
   // The scale has been learned: it is saved, and no longer what the filler made.
   bool found = false;
-  for (const caffe::LayerParameter& layer :
-       LoadModel(work.Snapshot("run", 20) + ".caffemodel").layer()) {
+  const caffe::NetParameter model = LoadModel(work.Snapshot("run", 20) + ".caffemodel");
+  for (const caffe::LayerParameter& layer : model.layer()) {
     if (layer.name() != "st") continue;
     found = true;
     ASSERT_EQ(layer.blobs_size(), 1);
