@@ -34,6 +34,9 @@ std::vector<TopologySegment> ReadSegments(const topology::Topology& file,
                                           const std::vector<TopologyNode>& nodes,
                                           const std::vector<std::string>& transports);
 
+// Reads the merge rule of the segment at `path`, with all parameters of the rule.
+MergeRuleConfig ReadMergeRule(const std::string& path, const topology::Segment& segment);
+
 // Path of the message from which `adapter`, an element of `owner.adapters`, was read.
 std::string AdapterPath(const TopologyNode& owner, NodeId node, const TopologyAdapter& adapter);
 

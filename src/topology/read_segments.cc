@@ -25,10 +25,6 @@ std::string TransportsWithPorts() {
   return names;
 }
 
-std::string OneOf(const std::vector<std::string>& names) {
-  return names.size() == 1 ? names[0] : "one of " + NameList(names);
-}
-
 // `text` with the quoted name in place of its first $.
 std::string WithName(const std::string& text, const std::string& name) {
   const size_t at = std::min(text.find('$'), text.size());
@@ -56,8 +52,6 @@ class SegmentReader {
   void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
-  void ReadMergeRule();
-  void ReadRuleParameter(int index, const MergeRuleDescriptor& rule);
   void ReadPacing();
   void ReadPace();
   void ReadRange();
@@ -97,7 +91,7 @@ TopologySegment SegmentReader::Read(int index) {
   ReadMembers();
   CheckAdapters();
   ReadCodec();
-  ReadMergeRule();
+  segment_.rule = ReadMergeRule(path_, *message_);
   ReadPacing();
   ReadRange();
   ReadTransportOptions();
@@ -243,38 +237,6 @@ void SegmentReader::ReadCodec() {
   if (sparse && !(segment_.codec.threshold > 0 && std::isfinite(segment_.codec.threshold))) {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
-  }
-}
-
-void SegmentReader::ReadMergeRule() {
-  segment_.rule.name = message_->merge_rule();
-  const MergeRuleDescriptor* const rule = MergeRuleRegistry::Get().Find(segment_.rule.name);
-  if (rule == nullptr) {
-    throw FieldError(Field("merge_rule"), "\"", segment_.rule.name, "\" given, expected ",
-                     OneOf(MergeRuleRegistry::Get().Names()));
-  }
-  for (int i = 0; i < message_->merge_rule_param_size(); ++i) ReadRuleParameter(i, *rule);
-  segment_.rule.parameters = rule->WithDefaults(segment_.rule.parameters);
-}
-
-void SegmentReader::ReadRuleParameter(int index, const MergeRuleDescriptor& rule) {
-  const topology::Parameter& given = message_->merge_rule_param(index);
-  const std::string field = Field(StrCat("merge_rule_param[", index, "]"));
-  if (given.key().empty()) throw FieldError(field + ".key", "missing, expected a name");
-  const RuleParameter* const parameter = rule.FindParameter(given.key());
-  if (parameter == nullptr) {
-    std::vector<std::string> known;
-    for (const RuleParameter& each : rule.parameters) known.push_back(each.name);
-    throw FieldError(field + ".key", "\"", given.key(), "\" given, expected ",
-                     known.empty() ? "none" : OneOf(known), " with merge rule ", rule.name);
-  }
-  if (!given.has_value()) throw FieldError(field + ".value", "missing, expected a number");
-  if (!parameter->Accepts(given.value())) {
-    throw FieldError(field + ".value", given.value(), " given, expected ", parameter->least, " to ",
-                     parameter->most, " for ", parameter->name);
-  }
-  if (!segment_.rule.parameters.emplace(given.key(), given.value()).second) {
-    throw FieldError(field + ".key", "\"", given.key(), "\" is there twice, expected it once");
   }
 }
 

@@ -82,6 +82,9 @@ std::vector<std::string> Corpus() {
       "segment { name: 't' transport: 'udp' range_begin: 0.5 adapter: 'x' merge_rule: 'additive' "
       "}\n",
       "name: 'one' distributed_evaluation: false node { name: 'a' }\n",
+      "name: 'rule' node { name: 'a' address: 'a' option { key: 'x' value: '1' } }\n"
+      "node { name: 'b' address: 'b' } segment { name: 's' transport: 'udp'\n"
+      "  merge_rule: 'additive' merge_rule_param { key: 'x' value: 0.5 } }\n",
       "name: 'gpu' node { name: 'a' address: 'a' memory: 'cuda:1' }\n"
       "node { name: 'b' address: 'b' memory: 'host' } node { name: 'c' memory: 'cuda:2' }\n"
       "segment { name: 's' transport: 'udp' node: 'a' node: 'b' chunk_floats: 64 }\n",
