@@ -84,9 +84,6 @@ MUTANTS = [
 """, """\
   } catch (const Error&) {
 """)]),
-    ("a-buffer-is-returned-before-its-kernel-has-ended", [(STREAM, """\
-    if (!Guard([&] { return oldest.end.Done(); })) break;
-""", "")]),
     ("a-launch-is-filled-anew-while-it-runs", [(STREAM, """\
   Guard([&] { oldest.end.Synchronize(); });
 """, "")]),
