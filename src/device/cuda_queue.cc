@@ -2,8 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <atomic>
-
 #include "device/cuda_status.h"
 
 namespace millrace {
@@ -95,8 +93,9 @@ void CudaQueue::Fill(void* destination, int byte, size_t bytes) {
 Event CudaQueue::Record() {
   std::shared_ptr<Mark> mark;
   for (const std::shared_ptr<Mark>& each : marks_) {
+    // Nobody else can refer to it again. All that a mark shares is an event of the runtime, whose
+    // calls order themselves.
     if (each.use_count() != 1) continue;
-    std::atomic_thread_fence(std::memory_order_acquire);  // after the last user's release
     mark = each;
     break;
   }
