@@ -131,7 +131,7 @@ void LmdbFetch(benchmark::State& state) {
   const Transformer transformer(ScaleOnly(), caffe::TRAIN, 1, 0,
                                 ReadDatum("bench", record.key, record.value));
   {
-    Prefetcher prefetcher(stream, PixelReader(), transformer, 4);
+    Prefetcher prefetcher(stream, PixelReader(), transformer, 4, HostMemory());
     for (auto _ : state) {
       ReadyBatch* const batch = prefetcher.Next();
       stream->MarkConsumed(batch->number);
