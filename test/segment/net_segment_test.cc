@@ -293,6 +293,24 @@ TEST(NetSegment, MetersEveryPeer) {
   EXPECT_EQ(filter, metrics.dropped(DropComponent::kFilter));
 }
 
+TEST(NetSegment, LeavesOutSinglePeersWhereTheRegistryIsHalfFull) {
+  MetricsRegistry registry;
+  for (size_t i = 0; registry.room() > MetricsRegistry::kCapacity / 2 + 200; ++i) {
+    registry.AddGauge({"a", "Help."}, {{"i", std::to_string(i)}});
+  }
+  Segment segment(30, 1000);
+  segment.StartOther(0, [&](NetSegmentConfig* config) {
+    config->name = "lan";
+    config->registry = &registry;
+  });
+  segment.Run(100);
+  const MetricsReading reading = registry.Read();
+  EXPECT_EQ(reading.Value("peer node1 on lan", "frames_sent", -1) >= 0, true);
+  EXPECT_EQ(reading.Value("peer node29 on lan", "frames_sent", -1), -1);
+  EXPECT_GT(reading.Value("segment lan", "passes"), 0);
+  EXPECT_GE(registry.room(), MetricsRegistry::kCapacity / 2 - 20);
+}
+
 // Two nodes with a key; the transport of the first one can be full.
 class FullTransport : public testing::Test {
  protected:

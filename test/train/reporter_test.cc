@@ -1,5 +1,7 @@
 #include "train/reporter.h"
 
+#include <map>
+
 #include "test/train/train_support.h"
 #include "train/solver_worker.h"
 
@@ -66,6 +68,29 @@ TEST_F(Reporting, TellsOfAnIterationWhoseNumberDoesNotAskForIt) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].iter(), 5);
   EXPECT_EQ(rows[0].train().loss(), 5);
+}
+
+TEST_F(Reporting, HasTheNumbersOfSegmentsInItsRows) {
+  const auto registry = std::make_shared<MetricsRegistry>();
+  const MetricInfo sent = {"millrace_segment_frames_sent_total", "Frames."};
+  registry->AddCounter(sent, {{"segment", "lan"}, {"type", "diff"}})->Add(3);
+  registry->AddCounter(sent, {{"segment", "lan"}, {"type", "position"}})->Add(4);
+  registry->AddCounter(sent, {{"segment", "lan"}, {"type", "accept"}});
+  registry->AddCounter(sent, {{"segment", "wan"}, {"type", "diff"}});
+  registry->AddGauge({"millrace_segment_duty", "Duty."}, {{"segment", "lan"}})->Set(0.5);
+  registry->AddGauge({"millrace_run_loss", "Loss."})->Set(1);
+  registry->AddGauge({"millrace_peer_duty", "Duty."}, {{"segment", "lan"}, {"peer", "b"}})->Set(1);
+  reporter_->Watch(registry);
+  Iterate(0, 1);
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  const std::map<std::string, double> segments(rows[0].segments().begin(),
+                                               rows[0].segments().end());
+  EXPECT_EQ(segments, (std::map<std::string, double>{{"lan.frames_sent", 7},
+                                                     {"lan.frames_sent.diff", 3},
+                                                     {"lan.frames_sent.position", 4},
+                                                     {"lan.duty", 0.5},
+                                                     {"wan.frames_sent", 0}}));
 }
 
 TEST_F(Reporting, TellsTheResultsOfEachTestNet) {
