@@ -110,6 +110,37 @@ TEST(HogwildStrategy, FreesItsSolverAtItsEnd) {
   EXPECT_EQ(weights->clock().solvers(), 0);
 }
 
+// A rule that reports whether its updates hold a lock.
+class LockProbe : public UpdateRule {
+ public:
+  explicit LockProbe(int64_t size) : UpdateRule({}, size, 0, HostQueue()) {}
+  void Apply(float, bool together, const float*, float*) override { together_ = together; }
+  bool locks() const { return lock_holder() != nullptr; }
+
+  bool together_ = false;
+};
+
+TEST(HogwildStrategy, LocksAgainstExchangesAndSaysWhetherOthersTrain) {
+  Workspace work;
+  OwnLoop loop(work.Write("run", Workspace::Solver(3)));
+  const auto weights = loop.NewWeights();
+  LockProbe rule(weights->size());
+  bool has_peers = false;
+  HogwildStrategy strategy(weights.get(), [&] { return has_peers; });
+  EXPECT_FALSE(rule.locks());
+  strategy.Prepare(&rule);
+  EXPECT_TRUE(rule.locks());
+  strategy.Update(1, nullptr, &rule);
+  EXPECT_FALSE(rule.together_);
+  has_peers = true;
+  strategy.Update(1, nullptr, &rule);
+  EXPECT_TRUE(rule.together_);
+  has_peers = false;
+  HogwildStrategy other(weights.get());
+  strategy.Update(1, nullptr, &rule);
+  EXPECT_TRUE(rule.together_);
+}
+
 // Counts what it receives.
 class CountingObserver : public RunObserver {
  public:
