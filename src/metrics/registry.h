@@ -65,7 +65,7 @@ class MetricsRegistry {
   // replaces a file of this user that an earlier process with this pid left. `title` describes the
   // process; at most 95 bytes are stored. Later metrics appear in the file, too. Throws Error if
   // there is no file, or if its name belongs to another user's file or is not a regular file. This
-  // process maps only its own new file, so no other user can truncate it.
+  // process maps only its own new file, so no other user can truncate it. Call it once.
   void Publish(const std::string& title);
   // "" without a file.
   const std::string& path() const { return path_; }

@@ -1,10 +1,12 @@
 // The metrics of a process against the tables of docs/operations.md.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "metrics/counter_file_layout.h"
 #include "metrics/registry.h"
 #include "test/segment/segment_nodes.h"
 #include "test/support/doc_page.h"
@@ -119,6 +121,21 @@ TEST(MetricsDoc, ACountIsTheSameInTheMetricAndInTheSegment) {
                            "wire_sent_bytes", "received_bytes", "passes", "idle_passes"}) {
     EXPECT_GT(value(name), 0) << name;
   }
+}
+
+TEST(MetricsDoc, ACounterFileLiesAsThePageSays) {
+  namespace layout = counter_file_layout;
+  using layout::Head;
+  std::vector<size_t> offsets;
+  for (Cells row : RowsOf("Counter files")) {
+    std::erase(row.at(0), ',');
+    offsets.push_back(std::stoul(row.at(0)));
+  }
+  EXPECT_EQ(offsets, (std::vector<size_t>{
+                         offsetof(Head, magic), offsetof(Head, version), offsetof(Head, pid),
+                         offsetof(Head, start_time), offsetof(Head, families),
+                         offsetof(Head, metrics), offsetof(Head, title), offsetof(Head, reserved),
+                         layout::kFamiliesAt, layout::kValuesAt, layout::kMetricsAt}));
 }
 
 TEST(MetricsDoc, ThePageListsExactlyTheDropReasons) {
