@@ -140,14 +140,14 @@ class SparseEncoder {
 };
 
 // Processes whole vectors of `Set` from element i on.
-#define MILLRACE_TAKE_VECTORS(Set)                                               \
-  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {                     \
-    const Set::Float u = Progress<Set>(chunk, i);                                \
-    const Set::Float offer = Selected<Set>(rule, chunk, u, Packing::overflow()); \
-    const Set::Float d = packing.Take(Set{}, offer, i);                          \
-    taken.Of(Set{}).Any(d);                                                      \
-    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{}));       \
-    StoreFloats<Set>(chunk.pending + i, d);                                      \
+#define MILLRACE_TAKE_VECTORS(Set)                                         \
+  for (; i + Set::kLanes <= chunk.count; i += Set::kLanes) {               \
+    const Set::Float u = Progress<Set>(chunk, i);                          \
+    const Set::Float offer = Selected<Set>(rule, u, Packing::overflow());  \
+    const Set::Float d = packing.Take(Set{}, offer, i);                    \
+    taken.Of(Set{}).Any(d);                                                \
+    MoveOne<Set>(rule, chunk, position, i, u, d, d, &remainder.Of(Set{})); \
+    StoreFloats<Set>(chunk.pending + i, d);                                \
   }
 
 // HogwildExchangeMove<Pending::kTaken>() that also packs the diff: whole vectors first, then single

@@ -71,8 +71,8 @@ class HostRuleExecutor : public ChunkExecutor {
   ChunkSpan SpanOf(const ChunkOp& op) const {
     const int64_t begin = int64_t{op.chunk} * arrays_.chunk_floats;
     const auto from = [begin](float* array) { return array ? array + begin : nullptr; };
-    return {from(arrays_.weights),    from(arrays_.base),          from(arrays_.pending),
-            from(arrays_.rule_state), arrays_.floats_of(op.chunk), op.share};
+    return {from(arrays_.weights), from(arrays_.base), from(arrays_.pending),
+            from(arrays_.rule_state), arrays_.floats_of(op.chunk)};
   }
 
   template <typename Set>
@@ -146,51 +146,59 @@ class HostRuleExecutor : public ChunkExecutor {
 
   template <typename Set>
   void Take(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
+    if (op->share == 1) return Take(set, rule_, chunk, position, op);
+    Take(set, DampedRule<Rule>(rule_, op->share), chunk, position, op);
+  }
+
+  template <typename Set, typename Selecting>
+  void Take(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
+            ChunkOp* op) {
     const uint32_t bytes = LeastPayloadBytes(op->codec, chunk.count);
     if (op->out != nullptr) CHECK_GE(op->out_bytes, bytes);
     if (op->codec == Codec::kFloat32) {
       auto* out = reinterpret_cast<float*>(op->out);
       return Finish(
-          HogwildExchangeMove<Pending::kTaken>(set, rule_, Float32Codec{}, chunk, position, out),
+          HogwildExchangeMove<Pending::kTaken>(set, rule, Float32Codec{}, chunk, position, out),
           out ? bytes : 0, op);
     }
     CHECK(op->out != nullptr);
     if (op->codec == Codec::kInt8) {
       op->scale = Int8Scale(
-          FromBits<float>(HogwildExchangeLargestOffer(set, rule_, chunk, Int8Codec::overflow())));
+          FromBits<float>(HogwildExchangeLargestOffer(set, rule, chunk, Int8Codec::overflow())));
     }
     if constexpr (Set::kLanes >= Avx2::kLanes) {
-      TakePacked(set, chunk, position, bytes, op);
+      TakePacked(set, rule, chunk, position, bytes, op);
     } else {
-      TakeAndPack(set, chunk, position, op);
+      TakeAndPack(set, rule, chunk, position, op);
     }
   }
 
-  template <typename Set>
-  void TakePacked(Set set, const ChunkSpan& chunk, const float* position, uint32_t bytes,
-                  ChunkOp* op) {
+  template <typename Set, typename Selecting>
+  void TakePacked(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
+                  uint32_t bytes, ChunkOp* op) {
     if (op->codec == Codec::kBfloat16) {
       Bfloat16Encoder packing(op->out);
-      return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
+      return Finish(HogwildExchangeTakePacked(set, rule, chunk, position, &packing), bytes, op);
     }
     if (op->codec == Codec::kInt8) {
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
       Int8Encoder packing(op->scale, op->out + kInt8ScaleBytes);
-      return Finish(HogwildExchangeTakePacked(set, rule_, chunk, position, &packing), bytes, op);
+      return Finish(HogwildExchangeTakePacked(set, rule, chunk, position, &packing), bytes, op);
     }
     const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
     SparseEncoder packing(threshold_, chunk.count, op->out, room);
-    const MoveResult moved = HogwildExchangeTakePacked(Avx2{}, rule_, chunk, position, &packing);
+    const MoveResult moved = HogwildExchangeTakePacked(Avx2{}, rule, chunk, position, &packing);
     const uint32_t packed = packing.bytes();
     if (moved.taken && packed == 0) return FinishByPacking(chunk, moved, op);
     Finish(moved, packed, op);
   }
 
-  template <typename Set>
-  void TakeAndPack(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
+  template <typename Set, typename Selecting>
+  void TakeAndPack(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
+                   ChunkOp* op) {
     const auto move = [&](const auto& codec) {
       const MoveResult moved =
-          HogwildExchangeMove<Pending::kTaken>(set, rule_, codec, chunk, position, nullptr);
+          HogwildExchangeMove<Pending::kTaken>(set, rule, codec, chunk, position, nullptr);
       FinishByPacking(chunk, moved, op);
     };
     if (op->codec == Codec::kBfloat16) return move(Bfloat16Codec{});
