@@ -129,6 +129,31 @@ TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
   EXPECT_LT(ResendsWithALateChunk(true, 16), 10u);
 }
 
+// Delays the answers to the diffs of half of the chunks of node 0 by `ticks` for a while, as a
+// master does that has more urgent ones to send. Returns the number of diffs sent again.
+uint64_t ResendsWithLateChunks(bool throttled, int ticks) {
+  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 800, .chunk_floats = 10});
+  ExchangeHarness& x = *joined;
+  if (throttled) Throttle(x);
+  int tick = 0;
+  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+    const FrameHeader h = frame.decoded().header;
+    const bool shut = tick % (2 * ticks) < ticks;
+    return !(to == 1 && h.type == FrameType::kPosition && h.chunk % 2 == 0 && shut);
+  };
+  for (; tick < 40 * ticks; ++tick) {
+    for (size_t node : {0, 1}) x.Step(node);
+    x.Tick();
+  }
+  return x.exchange(1).stats().resends;
+}
+
+// Of many late answers only one in a while is asked for.
+TEST(ThrottledExchange, AsksForOneOfManyLateAnswers) {
+  EXPECT_GT(ResendsWithLateChunks(false, 40), 500u);
+  EXPECT_LT(ResendsWithLateChunks(true, 40), 100u);
+}
+
 // Ticks until a node that starts late has all weights, with room for few frames per tick and
 // progress in a tenth of the chunks.
 int TicksToJoin(bool throttled) {
