@@ -115,7 +115,7 @@ install: all
 .PHONY: backends
 backends:
 	@echo "backend  cpu (oneDNN)   on"
-	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices and exchange kernels; layers run on the CPU),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
+	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices, layers, exchange kernels),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.

@@ -121,6 +121,10 @@ class MILLRACE_API Layer {
   virtual void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                         const Blobs& bottom) = 0;
 
+  // Called when the work of the last Forward has completed, before its results are used. Throws
+  // Error for values of the bottoms that Forward could not judge when it enqueued the work. Cheap.
+  virtual void CheckForward(const Blobs& bottom) { (void)bottom; }
+
   // Called when the solver has finished an iteration, or a test one batch. The data that the passes
   // since the last call took from a data source then counts as consumed.
   virtual void EndIteration() {}

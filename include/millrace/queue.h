@@ -4,7 +4,9 @@
 #define MILLRACE_QUEUE_H_
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <typeindex>
 #include <utility>
 
 #include "millrace/export.h"
@@ -78,8 +80,23 @@ class MILLRACE_API Queue {
   // Waits until all work has completed.
   virtual void Synchronize() = 0;
 
+  // An object that is used with this queue only: the handle of a library. make() makes it at the
+  // first call for T. It ends after the queue's work.
+  template <typename T, typename Make>
+  T& Attached(Make make) {
+    std::shared_ptr<void>& object = attached_[typeid(T)];
+    if (!object) object = std::shared_ptr<T>(make());
+    return *static_cast<T*>(object.get());
+  }
+
+ protected:
+  // Ends the attached objects. A backend's destructor calls it between the end of the work and that
+  // of what the objects use.
+  void EndAttached() { attached_.clear(); }
+
  private:
   Device& device_;
+  std::map<std::type_index, std::shared_ptr<void>> attached_;
 };
 
 }  // namespace millrace

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/philox.h"
+
 namespace millrace {
 namespace {
 
@@ -19,22 +21,9 @@ uint64_t Mix(uint64_t x) {
 }  // namespace
 
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
-  constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  uint32_t c0 = static_cast<uint32_t>(counter_low), c1 = static_cast<uint32_t>(counter_low >> 32);
-  uint32_t c2 = static_cast<uint32_t>(counter_high), c3 = static_cast<uint32_t>(counter_high >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{kMultiplier0} * c0;
-    const uint64_t p1 = uint64_t{kMultiplier1} * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    c1 = static_cast<uint32_t>(p1);
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c3 = static_cast<uint32_t>(p0);
-    k0 += kWeyl0;
-    k1 += kWeyl1;
-  }
-  return {c0, c1, c2, c3};
+  std::array<uint32_t, 4> words;
+  PhiloxBlock(key, counter_low, counter_high, words.data());
+  return words;
 }
 
 Rng::Rng(uint64_t seed, std::initializer_list<uint64_t> names) : key_(Mix(seed + 1)) {

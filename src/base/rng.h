@@ -1,5 +1,4 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random
-// Numbers: As Easy as 1, 2, 3", SC'11). Each number is a pure function of a key and a counter. A
+// Counter-based random numbers (base/philox.h). Each number is a pure function of a key and a counter. A
 // stream is identified by integers (seed, layer, iteration, ...), so a run resumes bit for bit
 // without saved generator state and threads never share a generator. Not thread-safe; construct one
 // where needed.

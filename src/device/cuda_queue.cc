@@ -60,6 +60,7 @@ CudaQueue::~CudaQueue() {
   CheckCudaFree(cudaSetDevice(ordinal_), name, "cannot be used");
   // After a failure, the device has stopped: it discards its work and accesses no memory.
   CheckCudaFree(cudaStreamSynchronize(stream_), name, "work has failed");
+  EndAttached();
   CheckCudaFree(cudaStreamDestroy(stream_), name, "cannot free a stream");
 }
 

@@ -142,6 +142,7 @@ void Net::EnqueueForward() {
 
 float Net::Loss() const {
   loss_copied_.Synchronize();
+  for (const Node& node : nodes_) node.layer->CheckForward(node.bottom);
   float loss = 0;
   for (const Node& node : nodes_) {
     const float* value = loss_values_.get<float>() + node.loss_at;

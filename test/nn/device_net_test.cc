@@ -299,23 +299,36 @@ TEST(DeviceNetQueue, RunsPassesWithoutTheHost) {
   EXPECT_EQ(queue.run(), forward);  // and not for the backward pass
 }
 
+// A layer that has code for the host only.
+class HostOnly : public Layer {
+ public:
+  using Layer::Layer;
+  void Reshape(const Blobs&, const Blobs&) override {}
+  void Forward(const Blobs&, const Blobs&) override {}
+  void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
+};
+const RegisterLayer<HostOnly> host_only("HostOnly", DeviceType::kCpu);
+
 TEST(DeviceNetErrors, NameTheLayerAndTheDeviceThatItCannotRunOn) {
   caffe::NetParameter param;
   SourceMap source;
   ParseText(
       "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 dim: 3 dim: 4 "
-      "} } }\nlayer { name: 'norm'\n  type: 'LRN' bottom: 'x' top: 'y' }",
+      "} } }\nlayer { name: 'norm'\n  type: 'HostOnly' bottom: 'x' top: 'y' }",
       "net.prototxt", &param, &source);
   FakeDevice device;
   NetOptions options;
   options.device = &device;
-  EXPECT_EQ(ErrorOf([&] { Net(param, source, options); }),
-            "net.prototxt:3: layer 'norm': type: a layer of type LRN cannot run on fake device 0: "
-            "this build has code for it on cpu only");
-  param.mutable_layer(1)->set_type("Lrn");
-  EXPECT_EQ(ErrorOf([&] { Net(param, source, options); }),
-            "net.prototxt:3: layer 'norm': type: there is no layer type 'Lrn' on fake device 0; "
-            "known: Data, DummyData, InnerProduct, Input, ReLU, SoftmaxWithLoss, Split");
+  EXPECT_EQ(
+      ErrorOf([&] { Net(param, source, options); }),
+      "net.prototxt:3: layer 'norm': type: a layer of type HostOnly cannot run on fake device 0: "
+      "this build has code for it on cpu only");
+  param.mutable_layer(1)->set_type("HostOnlx");
+  EXPECT_EQ(
+      ErrorOf([&] { Net(param, source, options); }),
+      "net.prototxt:3: layer 'norm': type: there is no layer type 'HostOnlx' on fake device 0; "
+      "known: Accuracy, Convolution, Data, Dropout, DummyData, InnerProduct, Input, LRN, "
+      "Pooling, ReLU, Softmax, SoftmaxWithLoss, Split");
   EXPECT_TRUE(LayerRegistry::Get().HasCodeFor(kFakeDevice));
   EXPECT_FALSE(LayerRegistry::Get().HasCodeFor(DeviceType{1001}));
 }

@@ -20,6 +20,7 @@ class Labels {
   Labels(std::string layer, std::optional<int> ignored)
       : layer_(std::move(layer)), ignored_(ignored) {}
 
+  const std::optional<int>& ignored() const { return ignored_; }
   // Throws Error unless `labels` holds one value for each position of `view`.
   void CheckShape(const Blob& labels, const AxisView& view) const;
 
@@ -33,6 +34,13 @@ class Labels {
       ThrowNotAClass(value, view, outer, inner);
     }
     return static_cast<int64_t>(value);
+  }
+
+  // Throws Error as Class does, for the first label of `labels` that is not a class.
+  void CheckAll(const float* labels, const AxisView& view) const {
+    for (int64_t i = 0; i < view.outer * view.inner; ++i) {
+      Class(labels, view, i / view.inner, i % view.inner);
+    }
   }
 
  private:

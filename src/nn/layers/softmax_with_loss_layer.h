@@ -35,6 +35,8 @@ class SoftmaxWithLossLayer : public Layer {
   void Reshape(const Blobs& bottom, const Blobs& top) override;
 
  protected:
+  // Whether Z depends on the number of positions that are not ignored.
+  bool counts_valid() const { return normalization_ == caffe::LossParameter::VALID; }
   // Returns Z for `valid` positions that are not ignored.
   double Normalizer(int64_t valid) const;
 

@@ -1,0 +1,50 @@
+#include "device/kernel.h"
+#include "nn/gpu/gpu_layer.h"
+#include "nn/layers/lrn_kernels.h"
+#include "nn/layers/lrn_layer.h"
+
+namespace millrace {
+namespace {
+
+class LrnGpu : public LrnLayer {
+ public:
+  using LrnLayer::LrnLayer;
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    top[0]->ReshapeLike(*bottom[0]);
+    const int64_t size = param_.lrn_param().local_size();
+    region_ = {across(), bottom[0]->dim(1), bottom[0]->dim(2), bottom[0]->dim(3), (size - 1) / 2};
+    const auto n = static_cast<float>(across() ? size : size * size);
+    alpha_by_n_ = param_.lrn_param().alpha() / n;
+    const size_t bytes = bottom[0]->count() * sizeof(float);
+    if (scale_.bytes() >= bytes) return;
+    context_.queue->Synchronize();  // work may use the old memory
+    scale_ = Buffer(memory(), bytes);
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    Launch(*context_.queue, bottom[0]->count(),
+           LrnForward{region_, param_.lrn_param().k(), alpha_by_n_, beta(), bottom[0]->data(),
+                      scale_.get<float>(), top[0]->data()});
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    if (!propagate_down[0]) return;
+    Launch(*context_.queue, bottom[0]->count(),
+           LrnBackward{region_, alpha_by_n_, beta(), bottom[0]->data(), scale_.get<float>(),
+                       top[0]->data(), top[0]->diff(), bottom[0]->diff()});
+  }
+
+ private:
+  float beta() const { return param_.lrn_param().beta(); }
+
+  LrnRegion region_{};
+  float alpha_by_n_ = 0;
+  Buffer scale_;
+};
+
+const RegisterGpuLayer<LrnGpu> registered("LRN");
+
+}  // namespace
+}  // namespace millrace

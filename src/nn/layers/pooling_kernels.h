@@ -1,0 +1,144 @@
+// Kernels (device/kernel.h) of the Pooling layer, for plain order. Every element is computed from
+// all that it depends on, so no two elements write the same value.
+#ifndef MILLRACE_NN_LAYERS_POOLING_KERNELS_H_
+#define MILLRACE_NN_LAYERS_POOLING_KERNELS_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+// Pairs are (height, width).
+struct PoolingShape {
+  int64_t in[2], out[2];  // sizes of a plane
+  int64_t kernel[2], stride[2], pad[2];
+
+  // The part of window `index` along an axis that lies inside the bottom.
+  MILLRACE_HOST_DEVICE int64_t Begin(int axis, int64_t index) const {
+    const int64_t begin = index * stride[axis] - pad[axis];
+    return begin > 0 ? begin : 0;
+  }
+  MILLRACE_HOST_DEVICE int64_t End(int axis, int64_t index) const {
+    const int64_t end = index * stride[axis] - pad[axis] + kernel[axis];
+    return end < in[axis] ? end : in[axis];
+  }
+  // The size of the window clipped to the padded bottom: an average's divisor.
+  MILLRACE_HOST_DEVICE int64_t PaddedSize(int axis, int64_t index) const {
+    const int64_t begin = index * stride[axis] - pad[axis];
+    const int64_t end = begin + kernel[axis];
+    return (end < in[axis] + pad[axis] ? end : in[axis] + pad[axis]) - begin;
+  }
+  // The windows [FirstOver, EndOver) that contain a position of the bottom.
+  MILLRACE_HOST_DEVICE int64_t FirstOver(int axis, int64_t position) const {
+    const int64_t shifted = position + pad[axis];
+    return shifted < kernel[axis] ? 0 : (shifted - kernel[axis]) / stride[axis] + 1;
+  }
+  MILLRACE_HOST_DEVICE int64_t EndOver(int axis, int64_t position) const {
+    const int64_t end = (position + pad[axis]) / stride[axis] + 1;
+    return end < out[axis] ? end : out[axis];
+  }
+};
+
+// An element is a value of the top.
+struct MaxPoolForward {
+  PoolingShape shape;
+  const float* bottom;
+  float* top;
+  int32_t* chosen;  // for each value of the top: index in its plane of the bottom
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(top), visit(chosen);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
+    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+    int64_t best = shape.Begin(0, y) * shape.in[1] + shape.Begin(1, x);
+    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+        const int64_t at = row * shape.in[1] + column;
+        if (plane[at] > plane[best] || plane[at] != plane[at]) best = at;  // NaN is chosen
+      }
+    }
+    top[i] = plane[best];
+    chosen[i] = static_cast<int32_t>(best);
+  }
+};
+
+// An element is a value of the bottom.
+struct MaxPoolBackward {
+  PoolingShape shape;
+  const float* top_diff;
+  const int32_t* chosen;
+  float* bottom_diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(top_diff), visit(chosen), visit(bottom_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t x = i % shape.in[1], y = i / shape.in[1] % shape.in[0];
+    const int64_t plane = i / (shape.in[0] * shape.in[1]) * shape.out[0] * shape.out[1];
+    const auto self = static_cast<int32_t>(y * shape.in[1] + x);
+    float sum = 0;
+    for (int64_t row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
+      for (int64_t column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
+        const int64_t at = plane + row * shape.out[1] + column;
+        if (chosen[at] == self) sum += top_diff[at];
+      }
+    }
+    bottom_diff[i] = sum;
+  }
+};
+
+// An element is a value of the top.
+struct AveragePoolTop {
+  PoolingShape shape;
+  const float* bottom;
+  float* top;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t x = i % shape.out[1], y = i / shape.out[1] % shape.out[0];
+    const float* plane = bottom + i / (shape.out[0] * shape.out[1]) * shape.in[0] * shape.in[1];
+    float sum = 0;
+    for (int64_t row = shape.Begin(0, y); row < shape.End(0, y); ++row) {
+      for (int64_t column = shape.Begin(1, x); column < shape.End(1, x); ++column) {
+        sum += plane[row * shape.in[1] + column];
+      }
+    }
+    top[i] = sum / static_cast<float>(shape.PaddedSize(0, y) * shape.PaddedSize(1, x));
+  }
+};
+
+// An element is a value of the bottom.
+struct AveragePoolBottom {
+  PoolingShape shape;
+  const float* top_diff;
+  float* bottom_diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t x = i % shape.in[1], y = i / shape.in[1] % shape.in[0];
+    const int64_t plane = i / (shape.in[0] * shape.in[1]) * shape.out[0] * shape.out[1];
+    float sum = 0;
+    for (int64_t row = shape.FirstOver(0, y); row < shape.EndOver(0, y); ++row) {
+      for (int64_t column = shape.FirstOver(1, x); column < shape.EndOver(1, x); ++column) {
+        sum += top_diff[plane + row * shape.out[1] + column] /
+               static_cast<float>(shape.PaddedSize(0, row) * shape.PaddedSize(1, column));
+      }
+    }
+    bottom_diff[i] = sum;
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_POOLING_KERNELS_H_

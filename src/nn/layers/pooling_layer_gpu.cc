@@ -1,0 +1,66 @@
+#include <limits>
+
+#include "device/kernel.h"
+#include "nn/gpu/gpu_layer.h"
+#include "nn/layers/pooling_kernels.h"
+#include "nn/layers/pooling_layer.h"
+
+namespace millrace {
+namespace {
+
+class PoolingGpu : public PoolingLayer {
+ public:
+  using PoolingLayer::PoolingLayer;
+
+  void Reshape(const Blobs& bottom, const Blobs& top) override {
+    top[0]->Reshape(TopShape(bottom[0]->shape()));
+    for (int axis : {0, 1}) {
+      shape_.in[axis] = bottom[0]->dim(2 + axis);
+      shape_.out[axis] = top[0]->dim(2 + axis);
+      shape_.kernel[axis] = geometry_.kernel[axis];
+      shape_.stride[axis] = geometry_.stride[axis];
+      shape_.pad[axis] = geometry_.pad[axis];
+    }
+    if (!is_max()) return;
+    if (shape_.in[0] * shape_.in[1] > std::numeric_limits<int32_t>::max()) {
+      throw FieldError("bottom", "has ", shape_.in[0] * shape_.in[1],
+                       " values in a plane, expected at most ",
+                       std::numeric_limits<int32_t>::max());
+    }
+    const size_t bytes = top[0]->count() * sizeof(int32_t);
+    if (chosen_.bytes() >= bytes) return;
+    context_.queue->Synchronize();  // work may use the old memory
+    chosen_ = Buffer(memory(), bytes);
+  }
+
+  void Forward(const Blobs& bottom, const Blobs& top) override {
+    const int64_t count = top[0]->count();
+    if (is_max()) {
+      Launch(*context_.queue, count,
+             MaxPoolForward{shape_, bottom[0]->data(), top[0]->data(), chosen_.get<int32_t>()});
+    } else {
+      Launch(*context_.queue, count, AveragePoolTop{shape_, bottom[0]->data(), top[0]->data()});
+    }
+  }
+
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override {
+    if (!propagate_down[0]) return;
+    const int64_t count = bottom[0]->count();
+    if (is_max()) {
+      Launch(*context_.queue, count,
+             MaxPoolBackward{shape_, top[0]->diff(), chosen_.get<int32_t>(), bottom[0]->diff()});
+    } else {
+      Launch(*context_.queue, count, AveragePoolBottom{shape_, top[0]->diff(), bottom[0]->diff()});
+    }
+  }
+
+ private:
+  PoolingShape shape_{};
+  Buffer chosen_;
+};
+
+const RegisterGpuLayer<PoolingGpu> registered("Pooling");
+
+}  // namespace
+}  // namespace millrace

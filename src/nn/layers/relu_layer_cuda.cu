@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/relu_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<ReluForward, ReluBackward> registered;
+
+}  // namespace
+}  // namespace millrace

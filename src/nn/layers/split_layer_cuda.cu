@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/split_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<SplitAdd> registered;
+
+}  // namespace
+}  // namespace millrace
