@@ -150,7 +150,7 @@ class Run {
       const auto busy = end.drops.find("busy");
       std::printf(
           "node %c: %ld iterations, %.3e updates of weights: missing %.0f (%.2e), too many %.0f; "
-          "%lu positions taken, %lu differences merged, %lu frames refused as busy\n",
+          "%lu positions taken, %lu diffs merged, %lu frames refused as busy\n",
           'a' + id, Passes(id), updates, lost[id], updates > 0 ? lost[id] / updates : 0,
           reversed[id], taken, merged, busy == end.drops.end() ? 0 : busy->second);
     }

@@ -112,7 +112,7 @@ bool CreditedEndpoint::RoomAppeared() {
     SendWindow& window = stream.send;
     if (!window.refused()) return;
     refused = true;
-    if (window.Room() == 0 && !window.silent()) return;
+    if (window.Room() == 0 && !window.unresponsive()) return;
     window.ClearRefused();
     room = true;
   });

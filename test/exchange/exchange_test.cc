@@ -17,7 +17,7 @@ using test::FrameBytes;
 
 bool IsType(const FrameBytes& frame, FrameType type) { return frame.decoded().header.type == type; }
 
-TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
+TEST(Exchange, AnswersAPositionByTheDiffThatItsSideHasMade) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
@@ -44,7 +44,7 @@ TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
   }
 }
 
-TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
+TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
     auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
     ExchangeHarness& x = *joined;
@@ -97,7 +97,7 @@ TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
+TEST(Exchange, MergesADiffOnceHoweverOftenItComes) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);

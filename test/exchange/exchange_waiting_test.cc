@@ -45,7 +45,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
   }
 }
 
-TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
+TEST(WaitingFrames, HoldADiffOnceHoweverLongItIsNotAnswered) {
   for (const bool direct : {false, true}) {
     auto joined = ExchangeHarness::Ready({.direct = direct});
     ExchangeHarness& x = *joined;
@@ -70,7 +70,7 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
   }
 }
 
-TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
+TEST(WaitingFrames, KeepNoSlotsFromDiffsAndAnswers) {
   auto joined = ExchangeHarness::Ready({.size = 2000, .slots = 32});
   ExchangeHarness& x = *joined;
   x[1].stuck = true;
@@ -122,7 +122,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
 
 // A frozen master answers none of a hundred diffs. It has received them all; sending all of them
 // again would delay its other work when it continues.
-TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill) {
+TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
   bool frozen = false;
@@ -156,7 +156,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
 
 // A quarter of all diffs is lost. Answers to later diffs prove the loss, so that the lost diffs
 // need not wait for probes, of which few are sent at a time.
-TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
+TEST(Worker, SendsLostDiffsAgainOnceThoseThatOvertookThemAreAnswered) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
   struct Lost {

@@ -42,14 +42,14 @@ void Members::Work(uint16_t node, uint64_t iterations) {
   of(node).SetClock(nodes_[node].clock - nodes_[node].clock_at_reset);
 }
 
-void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
+void Members::Receive(Node& node, const std::vector<std::byte>& bytes) {
   FrameView frame;
   ASSERT_EQ(DecodeFrame(bytes, &frame), DropReason::kNone);
   node.membership->OnFrame(frame.header, true, now());
   EXPECT_TRUE(node.membership->Receive(frame, now()));
 }
 
-void Members::Give(uint16_t to, const std::vector<std::byte>& frame) { Hear(nodes_[to], frame); }
+void Members::Give(uint16_t to, const std::vector<std::byte>& frame) { Receive(nodes_[to], frame); }
 
 void Members::Say(uint16_t from) {
   Node& node = nodes_[from];
@@ -86,7 +86,7 @@ void Members::Tick() {
     node.membership->Tick(now());
     Check(i);
     for (const auto& bytes : arrived[i]) {
-      Hear(node, bytes);
+      Receive(node, bytes);
       Check(i);
     }
     if (node.membership->role() == Role::kJoining && node.membership->view().id &&

@@ -64,7 +64,7 @@ class Members {
   void Give(uint16_t to, const std::vector<std::byte>& frame);
 
  private:
-  void Hear(Node& node, const std::vector<std::byte>& bytes);
+  void Receive(Node& node, const std::vector<std::byte>& bytes);
   void Say(uint16_t from);
   void Check(uint16_t id);
   int64_t now() const { return tick_ * 1'000'000; }

@@ -27,7 +27,7 @@ auto Divided(uint16_t border) {
       [border](uint16_t from, uint16_t to, FrameType) { return (from < border) == (to < border); };
 }
 
-TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
+TEST(Membership, IsBootstrappedByANodeThatReceivesNoFramesForLong) {
   Members m(3);
   m.Start(1);
   m.Run(40);
@@ -38,7 +38,7 @@ TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
   EXPECT_TRUE(m.Agree());
 }
 
-TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
+TEST(Membership, IsBootstrappedByTheLowestOfThoseThatStartTogether) {
   auto m = Agreed(4);
   for (uint16_t node = 0; node < 4; ++node) {
     EXPECT_EQ((*m)[node].resets, node == 0 ? 0 : 1);
@@ -113,7 +113,7 @@ TEST(Membership, GoesOnWithTheViewThatHasDoneMoreWork) {
   }
 }
 
-TEST(Membership, DropsWhoIsSilentForLongAndKeepsCountOfItsWork) {
+TEST(Membership, DropsAnUnresponsiveMemberAndKeepsCountOfItsWork) {
   auto m = Agreed(3);
   m->Work(2, 70);
   m->Work(0, 5);
@@ -140,7 +140,7 @@ TEST(Membership, TakesWhoComesBackForAnother) {
   EXPECT_EQ(m->of(0).global_clock(), 70u);
 }
 
-TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
+TEST(Membership, IgnoresLateFramesOfAnEarlierIncarnation) {
   Members m(2);
   m.Start(0);
   m.Run(60);
@@ -255,7 +255,7 @@ TEST(Membership, IsLeftAtOnceByTheLastOne) {
 
 // Nodes 0 and 1 receive no frames from each other, node 2 receives both. The lower id decides;
 // node 1 cannot exclude node 0.
-TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
+TEST(Membership, LetsTheFirstOfTwoUnconnectedMembersDecide) {
   auto m = Agreed(3);
   m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from + to != 1; };
   m->Run(400);
@@ -290,7 +290,7 @@ TEST(Membership, LetsNobodyDropWhoComesFirstAndLives) {
 
 // Node 0 loses its list of views. Its new views have other ids, so that no node takes the old
 // views for their predecessors.
-TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
+TEST(Membership, NamesAViewOfAnotherIncarnationDifferently) {
   auto m = Agreed(2);
   const ViewId before = m->view(1).id;
   m->delivers = [](uint16_t, uint16_t, FrameType) { return false; };

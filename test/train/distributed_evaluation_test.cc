@@ -58,7 +58,7 @@ TEST(EvaluationShards, AreOfThoseWhoTookPartLately) {
   EXPECT_FALSE(AllDone(shares, {0, 7}, 5));
 }
 
-TEST(EvaluationShards, AreGatheredWithoutCountingABatchTwice) {
+TEST(EvaluationShards, AreCombinedWithoutCountingABatchTwice) {
   const EvaluationShards shares = {
       {0, ShareWith(4, {{0, 3}})},  {1, ShareWith(4, {{2, 4}})},  // overlaps
       {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of a different test
@@ -100,12 +100,12 @@ class SplitTests : public testing::Test {
       TestPeers peers;
       peers.self = id;
       peers.publish = [=](std::span<const std::byte> bytes) {
-        all->heard_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
+        all->received_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
       };
       peers.read = [=] {
-        std::vector<GossipMessage> heard;
-        for (const auto& [node, gossip] : all->heard_) heard.push_back(gossip);
-        return heard;
+        std::vector<GossipMessage> received;
+        for (const auto& [node, gossip] : all->received_) received.push_back(gossip);
+        return received;
       };
       peers.is_leader = [=] { return id == all->leader_; };
       peers.alone = [=] { return all->alone_; };
@@ -178,7 +178,7 @@ class SplitTests : public testing::Test {
   std::unique_ptr<DataService> data_;
   std::unique_ptr<Net> net_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::map<NodeId, GossipMessage> heard_;
+  std::map<NodeId, GossipMessage> received_;
   NodeId leader_ = 0;
   bool alone_ = false;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -186,7 +186,7 @@ class SplitTests : public testing::Test {
 
 TEST_F(SplitTests, SayWhatOneNodeWouldHaveSaidOnce) {
   for (size_t nodes : {1u, 2u, 3u}) {
-    heard_.clear();
+    received_.clear();
     nodes_.clear();
     Make(nodes);
     for (int64_t iteration : {0, 100, 200}) {
@@ -208,7 +208,7 @@ TEST_F(SplitTests, WaitForPartsOnlySoLong) {
   for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third node is dead
   for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
   EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
-  clock_.AdvanceNs(DistributedEvaluation::kPatienceNs);
+  clock_.AdvanceNs(DistributedEvaluation::kTimeoutNs);
   nodes_[0]->split->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
   ExpectSame(nodes_[0]->Logged()[1], Whole(100));
@@ -260,7 +260,7 @@ TEST_F(SplitTests, EndWithTheResultsOfTheLast) {
   EXPECT_TRUE(nodes_[0]->split->Finish().empty());
 }
 
-TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
+TEST_F(SplitTests, EndWithATestOfTheLeadersWeights) {
   Make(3);
   nodes_[0]->split->BeginLast(500, 77, {0, 1, 2});
   nodes_[1]->split->BeginLast(500, 77, {0, 1, 2});
@@ -275,10 +275,10 @@ TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
   ASSERT_EQ(results.size(), 1u);
   ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
   for (const auto& node : nodes_) {
-    const auto told = node->split->Published();
-    ASSERT_EQ(told.size(), 1u);
+    const auto published = node->split->Published();
+    ASSERT_EQ(published.size(), 1u);
     for (size_t i = 0; i < results[0].outputs.size(); ++i) {
-      EXPECT_EQ(told[0].outputs[i].mean, results[0].outputs[i].mean);
+      EXPECT_EQ(published[0].outputs[i].mean, results[0].outputs[i].mean);
     }
   }
   EXPECT_TRUE(nodes_[1]->Logged().empty());
@@ -296,19 +296,19 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   const uint32_t checksum = TerminationDetector::Checksum(weights);
   RunEnd leader;
   leader.set_weights(checksum);
-  leader.set_heard(BitsOf(std::vector<NodeId>{1}));
+  leader.set_responsive(BitsOf(std::vector<NodeId>{1}));
   const auto said = [&] {
     const std::string text = leader.SerializeAsString();
     const auto bytes = std::as_bytes(std::span(text));
     return std::vector<GossipMessage>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
   };
-  TerminationDetector ending({.self = 1,
-                              .publish = [](auto) {},
-                              .read = said,
-                              .heard = [](int64_t) { return std::vector<NodeId>{0}; },
-                              .merges = [] { return uint64_t{0}; },
-                              .flush = [] {}},
-                             weights, &clock_);
+  TerminationDetector termination({.self = 1,
+                                   .publish = [](auto) {},
+                                   .read = said,
+                                   .responsive = [](int64_t) { return std::vector<NodeId>{0}; },
+                                   .merges = [] { return uint64_t{0}; },
+                                   .flush = [] {}},
+                                  weights, &clock_);
   // The cluster never forms, so this node does not lead.
   LoopbackHub hub({.nodes = 2});
   std::vector<SegmentEnd> ends;
@@ -320,7 +320,7 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   first.BeginLast(kEnd, checksum, {0, 1});
   int looks = 0, saves = 0;
   RunFinalizer end({.cluster = &node.cluster(),
-                    .ending = &ending,
+                    .termination = &termination,
                     .clock = &clock_,
                     .names = {"a", "b"},
                     .tester = nodes_[1]->tester.get(),

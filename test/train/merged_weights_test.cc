@@ -22,7 +22,7 @@ struct TrainingNode {
   TrainingNode(LoopbackHub* hub, uint16_t node, const Net& net, const float* fill)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
     std::copy_n(fill, weights->size(), weights->data());
-    NetSegmentConfig config = EndConfig(node, 2, NewLife());
+    NetSegmentConfig config = EndConfig(node, 2, NewIncarnation());
     config.name = "s";
     config.chunk_floats = 16;
     config.leader = 1;
@@ -161,21 +161,21 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
   std::atomic<bool> stop{false}, requested{false};
   const LrPolicy policy(config_.param);
-  const SharedRun run{.config = config_,
-                      .policy = policy,
-                      .weights = *b_->weights,
-                      .data = data_,
-                      .reporter = *reporter_,
-                      .tester = *tester,
-                      .snapshots = snapshots,
-                      .writer = writer,
-                      .clock = time_,
-                      .stop = stop,
-                      .snapshot_requested = requested,
-                      .make_strategy =
-                          [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
-                      .cluster = b_->cluster.get(),
-                      .merged = merged_.get()};
+  const SharedRun run{
+      .config = config_,
+      .policy = policy,
+      .weights = *b_->weights,
+      .data = data_,
+      .reporter = *reporter_,
+      .tester = *tester,
+      .snapshots = snapshots,
+      .writer = writer,
+      .clock = time_,
+      .stop = stop,
+      .snapshot_requested = requested,
+      .make_strategy = [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+      .cluster = b_->cluster.get(),
+      .merged = merged_.get()};
   SolverWorker worker(0, run);
   worker.Run();
   const std::vector<float> saved = WeightsOf(work_, "b", 1);
