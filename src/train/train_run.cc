@@ -112,7 +112,7 @@ class TrainRun {
       return result;
     }
     if (node_config_) UseMergedWeights();
-    SplitTests();
+    DistributeEvaluation();
     WatchShards();
     if (node_config_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
     SharedRun shared{config_,
@@ -283,7 +283,7 @@ class TrainRun {
                          [this](const std::function<bool()>& stop) { test_weights_->Read(stop); });
   }
 
-  void SplitTests() {
+  void DistributeEvaluation() {
     if (!node_config_ || !node_config_->plan.distributed_evaluation || tester_->empty()) return;
     if (!DistributedEvaluation::Fits(*tester_)) {
       LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";

@@ -47,7 +47,7 @@ CreditedEndpoint::CreditedEndpoint(std::unique_ptr<DatagramLink> link, const Cre
       wake_(MakeEventFd(plan.info.name)),
       session_(DrawSession()),
       by_node_(PeerLimit(plan.info)),
-      receive_queue_(plan.inbox_frames),
+      receive_queue_(plan.receive_queue_frames),
       reclaim_(plan.most_unfinished + 1),
       held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
   IndexPeers();

@@ -104,7 +104,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
       const auto arrived =
           std::stable_partition(on_the_way.begin(), on_the_way.end(),
                                 [&](const auto& each) { return each.first > tick; });
-      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
+      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].arrivals.push_back(it->second);
       on_the_way.erase(arrived, on_the_way.end());
       x.Step(1);
       x.Tick();
@@ -147,7 +147,7 @@ TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
   EXPECT_LE(tried, 48u);
   EXPECT_GE(x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)], before + 50);
   frozen = false;
-  for (const FrameBytes& frame : waiting) x[0].inbox.push_back(frame);
+  for (const FrameBytes& frame : waiting) x[0].arrivals.push_back(frame);
   run(50);
   EXPECT_EQ(x.exchange(1).stats().resends, tried);
   x.Settle();

@@ -100,7 +100,7 @@ TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
   std::vector<std::span<const std::byte>> last;
   for (size_t node = 0; node < 3; ++node) {
     last.clear();
-    for (const FrameBytes& frame : x[node].inbox) last.push_back(frame.view());
+    for (const FrameBytes& frame : x[node].arrivals) last.push_back(frame.view());
     x.exchange(node).Receive(last, x.now());
   }
   for (const int node : {0, 1, 2}) {

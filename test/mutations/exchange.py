@@ -7,7 +7,7 @@ anybody could observe are listed at the end with the reason.
 """
 
 EXCHANGE, WORKER, MASTER = (f"src/exchange/protocol/{name}.cc" for name in ("exchange", "worker", "master"))
-RECOVERY, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
+TAKEOVER, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
 PROPOSE = "src/exchange/protocol/membership_propose.cc"
 FRAME, VIEW = "src/exchange/protocol/frame.cc", "src/exchange/protocol/view.cc"
 REPLIES, TABLE = "src/exchange/protocol/reply_queue.cc", "src/exchange/protocol/chunk_table.cc"
@@ -121,10 +121,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     ("takes-positions-while-being-read", [(WORKER, """\
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
 """, "")]),
-    ("answers-claims-while-being-read", [(RECOVERY, """\
+    ("answers-takeover-requests-while-being-read", [(TAKEOVER, """\
     if (chunk.demoting) return DropReason::kNone;  // the new master will ask again
 """, "")]),
-    ("freezes-while-being-read", [(RECOVERY, """\
+    ("demotes-while-being-read", [(TAKEOVER, """\
     if (chunk.demoting && x_.IsBeingRead(index)) return false;
 """, "")]),
     ("forgets-what-waits-when-it-begins-anew", [(TABLE, """\
@@ -145,7 +145,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   if (outbox_.posted() > 0) return now;
 """)]),
-    ("return-is-no-merge", [(RECOVERY, """\
+    ("takeover-state-is-no-merge", [(TAKEOVER, """\
   ++x_.stats.takeover_states_taken;
 """, "")]),
     # ---- Broken links -------------------------------------------------------
@@ -420,31 +420,31 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, "")]),
 
     # ---- A new master -------------------------------------------------------
-    ("recovery-waits-for-one-pledge", [(RECOVERY, """\
+    ("takeover-waits-for-one-ack", [(TAKEOVER, """\
   if (std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """, """\
   if (node != x_.config.node ||
       std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
-    ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
+    ("takeover-ignores-the-acks-of-the-state", [(TAKEOVER, """\
   x_.table.OnPosition(op.chunk, context.number, context.acks);
 """, """\
   x_.table.OnPosition(op.chunk, context.number, x_.table.ack_bytes(op.chunk));
 """)]),
-    ("recovery-forgets-pending", [(RECOVERY, """\
+    ("takeover-forgets-pending", [(TAKEOVER, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = chunk.pending;
 """)]),
-    ("recovery-adds-pending-twice", [(RECOVERY, """\
+    ("takeover-adds-pending-twice", [(TAKEOVER, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = false;
 """)]),
-    ("own-ack-not-set-by-a-new-master", [(RECOVERY, """\
+    ("own-ack-not-set-by-a-new-master", [(TAKEOVER, """\
   table.SetAck(index, x_.config.node, ExchangeContext::Parity(chunk.seq));
 """, "")]),
-    ("new-master-says-nothing", [(RECOVERY, """\
+    ("new-master-sends-no-position", [(TAKEOVER, """\
   chunk.state = ChunkState::kMaster;
   chunk.dirty = true;
 """, """\
@@ -455,13 +455,13 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   op.kind = ChunkOpKind::kRead;
 """)]),
-    ("old-master-does-not-count-its-state", [(RECOVERY, """\
+    ("old-master-does-not-count-its-state", [(TAKEOVER, """\
   ++chunk.number;
   chunk.pending = chunk.dirty = false;
 """, """\
   chunk.pending = chunk.dirty = false;
 """)]),
-    ("old-master-does-not-freeze", [(RECOVERY, """\
+    ("old-master-does-not-demote", [(TAKEOVER, """\
   if (!demotions_.empty()) x_.executor.Run(demotions_);
 """, """\
 """)]),
@@ -470,7 +470,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   x_.table.OnPosition(index, context.number, x_.table.ack_bytes(index));
 """)]),
-    ("schedules-replies-of-an-old-view", [(RECOVERY, """\
+    ("schedules-replies-of-an-old-view", [(TAKEOVER, """\
   table.ClearReplies();
 """, "")]),
 
@@ -523,7 +523,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
-    ("corrupt-return-counts", [(RECOVERY, """\
+    ("corrupt-takeover-state-counts", [(TAKEOVER, """\
     // Refused: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;

@@ -28,7 +28,7 @@ void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
 
 // Includes at least one GPU, so that a missing GPU shows as skipped.
 std::vector<DeviceKind> DeviceKinds() {
-  std::vector<DeviceKind> all = {{"played"}};
+  std::vector<DeviceKind> all = {{"fake"}};
   for (const int ordinal : CudaOrdinals()) all.push_back({StrCat("cuda", ordinal), ordinal});
   return all;
 }
@@ -289,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceSegment, testing::ValuesIn(DeviceKinds()
 // ---- Tests that need the emulated device ----
 
 class FakeSegment : public DeviceSegment {};
-INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"played"}),
+INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"fake"}),
                          [](const auto& info) { return info.param.name; });
 
 // Access to device memory by the processor must fail; the other tests rely on it.

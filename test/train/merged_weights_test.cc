@@ -139,16 +139,16 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
                       },
                   .is_leader = [] { return true; },
                   .alone = [] { return false; }};
-  DistributedEvaluation split(tester.get(), peers, &time_, [] { return false; });
+  DistributedEvaluation evaluation(tester.get(), peers, &time_, [] { return false; });
   TestShare there;
   there.set_test(tester->NumberOf(0));
   const std::string text = there.SerializeAsString();
   const auto bytes = std::as_bytes(std::span(text));
   other.bytes = {bytes.begin(), bytes.end()};
-  split.Begin(100);
+  evaluation.Begin(100);
   EXPECT_FALSE(tester->last());  // the other node's share is missing
   for (int64_t i = 0; i < b_->weights->size(); ++i) b_->weights->data()[i] += 3;
-  split.Close();
+  evaluation.Close();
   ASSERT_TRUE(tester->last());
   EXPECT_NEAR(tester->last()->nets.at(0).loss, expected, 1e-6);
 }

@@ -111,7 +111,7 @@ std::unique_ptr<Transport> ConnectVerbs(const VerbsOptions& options) {
       QueueFor(*device, "receive_buffers", options.receive_buffers, DefaultVerbsBuffers(peers));
   ends.window_frames = static_cast<uint32_t>(options.window_frames);
   if (ends.window_frames == 0) ends.window_frames = VerbsWindowFor(plan.receive_buffers, peers);
-  ends.inbox_frames = plan.receive_buffers;
+  ends.receive_queue_frames = plan.receive_buffers;
   ends.most_unfinished = plan.send_slots;
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
