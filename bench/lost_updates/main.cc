@@ -92,15 +92,16 @@ class Run {
       node.weights = Buffer(HostMemory(), 4 * layout_.size());
       HostMemory().Fill(node.weights.get(), 0, node.weights.bytes());
       node.locks = std::make_unique<RangeLock>(node.weights.get<float>());
-      node.cluster = StartCluster(topology, PlanFor(topology, id),
-                                  {.weights = node.weights.get<float>(),
-                                   .size = layout_.size(),
-                                   .layout_digest = layout_.Digest(),
-                                   .start = 0,
-                                   .iterations = &node.iterations,
-                                   .clock = &clock_,
-                                   .sink = &errors_,
-                                   .home = HostReplica(FLAGS_locks ? node.locks.get() : nullptr)});
+      node.cluster =
+          StartCluster(topology, PlanFor(topology, id),
+                       {.weights = node.weights.get<float>(),
+                        .size = layout_.size(),
+                        .layout_digest = layout_.Digest(),
+                        .start = 0,
+                        .iterations = &node.iterations,
+                        .clock = &clock_,
+                        .sink = &errors_,
+                        .replica_device = HostReplica(FLAGS_locks ? node.locks.get() : nullptr)});
     }
     while (!InSync()) Nap();
   }

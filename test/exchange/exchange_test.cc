@@ -237,7 +237,7 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   std::byte claim[kChunkNumberBytes];
   EncodeChunkNumber({chunk, x.exchange(1).table().chunks[chunk].number}, claim);
   x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kTakeoverRequest), {}, claim));
-  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_takeover_ack);
+  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].takeover_ack_due);
   for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
   ASSERT_NE(x.exchange(1).view().id, before);
   // as before; it no longer sends requests

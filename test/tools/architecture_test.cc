@@ -7,7 +7,7 @@ namespace {
 constexpr const char* kFigure = "docs/images/architecture.svg";
 
 CommandResult Check(const std::string& figure) {
-  return Run({"tools/draw-architecture", "--check", "--figure=" + figure});
+  return test::Run({"tools/draw-architecture", "--check", "--figure=" + figure});
 }
 
 TEST(Architecture, ShowsTheFoldersAndDependenciesOfTheTable) {
@@ -30,12 +30,12 @@ TEST(Architecture, DifferencesFromTheTableAreReported) {
 }
 
 TEST(Architecture, IsDrawnFromTheTable) {
-  if (Run({"/bin/sh", "-c", "command -v dot"}).status != 0) {
+  if (test::Run({"/bin/sh", "-c", "command -v dot"}).status != 0) {
     GTEST_SKIP() << "dot is not installed (Debian package graphviz)";
   }
   TempDir folder;
   const std::string path = folder / "architecture.svg";
-  const CommandResult drawn = Run({"tools/draw-architecture", "--figure=" + path});
+  const CommandResult drawn = test::Run({"tools/draw-architecture", "--figure=" + path});
   ASSERT_EQ(drawn.status, 0) << drawn.errors;
   const CommandResult result = Check(path);
   EXPECT_EQ(result.status, 0) << result.errors;

@@ -21,7 +21,7 @@ void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
 void ChunkTable::ScheduleReply(uint32_t chunk, bool Chunk::*reply) {
   Chunk& c = chunks[chunk];
   const bool listed = c.ack_due || c.takeover_ack_due || c.takeover_state_due;
-  c.*answer = true;
+  c.*reply = true;
   if (listed) return;
   c.next_reply = replies[c.owner];
   replies[c.owner] = chunk;
