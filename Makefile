@@ -5,6 +5,8 @@
 #   make install      PREFIX=/usr/local DESTDIR=: program, library, headers
 #   make bench        side-by-side measurements      make accuracy   the accuracy table
 #   make asan tsan    the suite under sanitizers     make layers     the dependency rule
+#   make links        the links between the documents
+#   make pictures     docs/images/architecture.svg, from the table of make layers (graphviz)
 #   make fuzz         longer fuzzing of the parsers  make format     clang-format
 #   make soak SEEDS=n simulated clusters, n more seeds
 #   make cluster-demo three machines in namespaces on one box train together (root)
@@ -275,7 +277,7 @@ runtest: tests
 test: deps
 	@$(if $(filter off 0,$(VERBS)),,tools/install-deps --rdma || echo "test: goes on without what could not be installed")
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@$(MAKE) --no-print-directory layers
+	@$(MAKE) --no-print-directory layers links
 	@$(MAKE) --no-print-directory runtest
 
 asan: deps
@@ -287,7 +289,7 @@ tsan: deps
 	@SEEDS=$${SEEDS:-1000} FUZZ_RUNS=0 MILLRACE_TEST_PATIENCE=$${MILLRACE_TEST_PATIENCE:-8} \
 	  $(MAKE) --no-print-directory SANITIZE=thread BUILD=$(BUILD)-tsan runtest
 
-.PHONY: bench accuracy fuzz layers format clean
+.PHONY: bench accuracy fuzz layers links pictures format clean
 bench:
 	@tools/install-deps --bench
 	@$(MAKE) --no-print-directory -j$$(nproc) all $(bench_binaries)
@@ -344,6 +346,10 @@ nightly: deps
 	@BUILD=$(BUILD) NIGHTLY="$(NIGHTLY)" MINUTES=$(MINUTES) SEEDS=$(SEEDS) tools/nightly
 layers:
 	@tools/check-layers
+links:
+	@tools/check-links
+pictures:
+	@tools/draw-architecture
 format:
 	clang-format -i $$(git ls-files '*.h' '*.cc' '*.cu')
 clean:

@@ -22,8 +22,8 @@ namespace {
 
 // On a screen, prints all lines below the table. Otherwise prints to stderr the lines that are new
 // since the last reading.
-void TellSkipped(const std::vector<std::string>& skipped, const std::vector<std::string>& before,
-                 bool screen) {
+void ReportSkipped(const std::vector<std::string>& skipped, const std::vector<std::string>& before,
+                   bool screen) {
   for (const std::string& line : skipped) {
     const bool is_new = std::find(before.begin(), before.end(), line) == before.end();
     if (screen || is_new) std::fprintf(screen ? stdout : stderr, "skipped: %s\n", line.c_str());
@@ -50,7 +50,7 @@ int RunTop(const std::vector<std::string>& arguments) {
     const std::string text =
         FLAGS_json ? CounterFileJson(now) : CounterTable(before, now, seconds, FLAGS_peers);
     std::fputs(text.c_str(), stdout);
-    TellSkipped(skipped, skipped_before, screen);
+    ReportSkipped(skipped, skipped_before, screen);
     std::fflush(stdout);
     if (FLAGS_once || std::ferror(stdout)) return 0;
     before = std::move(now);

@@ -1,7 +1,7 @@
 // What a frame's authentication costs: nanoseconds and GB/s for frames of 1,464 and 8,960
 // bytes (the largest over UDP with MTUs of 1,500 and 9,000), by what the program does
-// (Sealer, Opener) and by the alternatives. Medians; rounds go through all in turn, so that
-// a machine that is slow for a while is slow for all.
+// (FrameSigner, FrameVerifier) and by the alternatives. Medians; rounds go through all in turn, so
+// that a machine that is slow for a while is slow for all.
 //
 //   build/bench/auth_bench --repeats=21
 #include <gflags/gflags.h>
@@ -25,7 +25,7 @@ using namespace millrace;
 
 constexpr size_t kSizes[] = {1464, 8960};
 constexpr int kFrames = 2000;  // a measurement
-constexpr Nonce kLife = {std::byte{1}};
+constexpr Nonce kSession = {std::byte{1}};
 
 struct Contender {
   std::string name;
@@ -42,9 +42,9 @@ double NsEach(Body body) {
 }
 
 // Frames as they travel, each with its trailer.
-class SealedFrames {
+class SignedFrames {
  public:
-  explicit SealedFrames(size_t bytes) : bytes_(bytes), memory_(kFrames * (bytes + kFrameTagBytes)) {
+  explicit SignedFrames(size_t bytes) : bytes_(bytes), memory_(kFrames * (bytes + kFrameTagBytes)) {
     FrameHeader header;
     header.length = static_cast<uint32_t>(bytes - kFrameHeaderBytes);
     for (int i = 0; i < kFrames; ++i) {
@@ -74,18 +74,18 @@ class SealedFrames {
   int opened_ = 0;
 };
 
-double SealOrOpen(size_t bytes, bool open) {
+double SignOrVerify(size_t bytes, bool open) {
   const SecretKey key;
-  FrameSigner signer(key, 1, 0, kLife);
+  FrameSigner signer(key, 1, 0, kSession);
   FrameVerifier verifier(key, 1, 1);
-  verifier.Admit(0, kLife);
-  SealedFrames frames(bytes);
-  const double seal_ns = frames.Sign(&signer), open_ns = frames.Verify(&verifier);
+  verifier.Admit(0, kSession);
+  SignedFrames frames(bytes);
+  const double sign_ns = frames.Sign(&signer), verify_ns = frames.Verify(&verifier);
   if (frames.opened() != kFrames) {
     fprintf(stderr, "auth_bench: %d of %d frames were opened\n", frames.opened(), kFrames);
     exit(1);
   }
-  return open ? open_ns : seal_ns;
+  return open ? verify_ns : sign_ns;
 }
 
 }  // namespace
@@ -95,9 +95,10 @@ int main(int argc, char** argv) {
   const int repeats = std::max(FLAGS_repeats, 1);
   std::vector<Contender> contenders(2);
   contenders[0] = {
-      "Sealer (OpenSSL AES-256-GCM)", [](size_t n) { return SealOrOpen(n, false); }, {}};
-  contenders[1] = {
-      "Opener (the same, and its window)", [](size_t n) { return SealOrOpen(n, true); }, {}};
+      "FrameSigner (OpenSSL AES-256-GCM)", [](size_t n) { return SignOrVerify(n, false); }, {}};
+  contenders[1] = {"FrameVerifier (the same, and its window)",
+                   [](size_t n) { return SignOrVerify(n, true); },
+                   {}};
   const auto alternatives = auth_bench::Alternatives();
   const std::vector<std::byte> memory(std::max(kSizes[0], kSizes[1]));
   for (const auto& each : alternatives) {

@@ -37,7 +37,7 @@ class Node {
       const int64_t now = clock_.NowNs();
       Receive(now);
       exchange_->SetProgress(++iteration_);
-      // Something to merge, or there would be no difference to send.
+      // Something to merge, or there would be no diff to send.
       floats_[iteration_ % (floats_.size() / 3)] += 1;
       Send(now);
       if (exchange_->view().synced() == 2) joined_ = true;

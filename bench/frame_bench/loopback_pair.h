@@ -9,7 +9,7 @@ namespace frame_bench {
 
 struct PairRates {
   double frames_per_second = 0;        // delivered, both directions together
-  double exchanged_gb_per_second = 0;  // positions taken and differences merged, bytes of floats
+  double exchanged_gb_per_second = 0;  // positions taken and diffs merged, bytes of floats
 };
 
 // Both nodes make progress all the time on arrays of `floats` floats.

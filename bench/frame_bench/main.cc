@@ -39,7 +39,7 @@ constexpr size_t kStride = 2048;  // room for a heartbeat too
 constexpr int64_t kStepNs = 1000;
 constexpr int64_t kPairFloats = 431'080;  // LeNet's weights
 
-// Says that there is a difference wherever one is looked for.
+// Finds a diff in every chunk from which it is asked to take one.
 class NullExecutor : public ChunkExecutor {
  public:
   NullExecutor() : floats_(3 * kChunks) {

@@ -92,15 +92,16 @@ class Run {
       node.weights = Buffer(HostMemory(), 4 * layout_.size());
       HostMemory().Fill(node.weights.get(), 0, node.weights.bytes());
       node.locks = std::make_unique<RangeLock>(node.weights.get<float>());
-      node.cluster = StartCluster(topology, PlanFor(topology, id),
-                                  {.weights = node.weights.get<float>(),
-                                   .size = layout_.size(),
-                                   .layout_digest = layout_.Digest(),
-                                   .start = 0,
-                                   .iterations = &node.iterations,
-                                   .clock = &clock_,
-                                   .sink = &errors_,
-                                   .home = HostReplica(FLAGS_locks ? node.locks.get() : nullptr)});
+      node.cluster =
+          StartCluster(topology, PlanFor(topology, id),
+                       {.weights = node.weights.get<float>(),
+                        .size = layout_.size(),
+                        .layout_digest = layout_.Digest(),
+                        .start = 0,
+                        .iterations = &node.iterations,
+                        .clock = &clock_,
+                        .sink = &errors_,
+                        .replica_device = HostReplica(FLAGS_locks ? node.locks.get() : nullptr)});
     }
     while (!InSync()) Nap();
   }
@@ -150,7 +151,7 @@ class Run {
       const auto busy = end.drops.find("busy");
       std::printf(
           "node %c: %ld iterations, %.3e updates of weights: missing %.0f (%.2e), too many %.0f; "
-          "%lu positions taken, %lu differences merged, %lu frames refused as busy\n",
+          "%lu positions taken, %lu diffs merged, %lu frames refused as busy\n",
           'a' + id, Passes(id), updates, lost[id], updates > 0 ? lost[id] / updates : 0,
           reversed[id], taken, merged, busy == end.drops.end() ? 0 : busy->second);
     }

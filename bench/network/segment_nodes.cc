@@ -11,7 +11,7 @@
 namespace millrace::bench {
 namespace {
 
-constexpr double kPatienceSeconds = 30;
+constexpr double kTimeoutSeconds = 30;
 
 void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
@@ -22,9 +22,10 @@ SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
   for (NodeId node = 0; node < topology_.nodes.size(); ++node) {
     Node& made = nodes_.emplace_back();
     const NodePlan plan = PlanFor(topology_, node);
-    const ReplicaDevice home = DeviceReplica(plan.memory.type, plan.memory.ordinal);
-    made.weights = Buffer(home.device->memory(), sizeof(float) * static_cast<size_t>(weights));
-    home.device->memory().Fill(made.weights.get(), 0, made.weights.bytes());
+    const ReplicaDevice replica_device = DeviceReplica(plan.memory.type, plan.memory.ordinal);
+    made.weights =
+        Buffer(replica_device.device->memory(), sizeof(float) * static_cast<size_t>(weights));
+    replica_device.device->memory().Fill(made.weights.get(), 0, made.weights.bytes());
     made.iterations = std::make_unique<IterationClock>();
     made.cluster = StartCluster(topology_, plan,
                                 {.weights = made.weights.get<float>(),
@@ -34,16 +35,17 @@ SegmentNodes::SegmentNodes(const Topology& topology, int64_t weights)
                                  .iterations = made.iterations.get(),
                                  .clock = &clock_,
                                  .sink = &errors_,
-                                 .home = home});
+                                 .replica_device = replica_device});
     made.load = std::make_unique<millrace::LoadGenerator>(
-        LoadStepOn(home, made.weights.get<float>(), weights), made.iterations.get(), &errors_);
+        LoadStepOn(replica_device, made.weights.get<float>(), weights), made.iterations.get(),
+        &errors_);
   }
   const int64_t most = nodes_[0].cluster->segments()[0].net->chunk_floats();
   const int64_t chunks = (weights_ + most - 1) / most;
   chunk_bytes_ = 4.0 * static_cast<double>(weights_) / static_cast<double>(chunks);
   for (const double start = clock_.NowSeconds(); !AreTogether(); Nap()) {
     errors_.RethrowIfFailed();
-    if (clock_.NowSeconds() - start < kPatienceSeconds) continue;
+    if (clock_.NowSeconds() - start < kTimeoutSeconds) continue;
     throw Error("the nodes of ", topology_.name, " do not come together");
   }
 }

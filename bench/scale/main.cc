@@ -54,13 +54,13 @@ constexpr int kMarks = 16;
 fabric::SimClusterOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
   fabric::SimClusterOptions options;
   options.shape = shape;
-  options.carrier.wire = fabric::WireNamed(FLAGS_wire);
-  options.carrier.multicast = multicast;
-  options.carrier.rates = {FLAGS_gbit * 1e9 / 8, FLAGS_gbit * 1e9 / 8};
+  options.port.wire = fabric::WireNamed(FLAGS_wire);
+  options.port.multicast = multicast;
+  options.port.rates = {FLAGS_gbit * 1e9 / 8, FLAGS_gbit * 1e9 / 8};
   options.chunks = FLAGS_chunks;
   // The weights here are few. With as many as a large net has, the default windows hold a part
   // of a sweep; here they would hold a dozen, and nodes would be sent what is outdated.
-  options.carrier.under_way =
+  options.port.under_way =
       static_cast<uint32_t>(FLAGS_under_way < 0 ? 2 * FLAGS_chunks : FLAGS_under_way);
   return options;
 }
@@ -71,7 +71,7 @@ void Shape(const fabric::SimClusterOptions& options, Row* row) {
   row->members = static_cast<int>(options.shape.most_members());
   row->heartbeat = static_cast<int>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes) +
                                     Membership::MaxPayloadBytes(row->members));
-  row->fits = row->heartbeat <= options.carrier.wire.most_frame_bytes;
+  row->fits = row->heartbeat <= options.port.wire.most_frame_bytes;
 }
 
 void Read(const fabric::Reading& reading, Row* row) {
@@ -90,21 +90,21 @@ Row Simulate(const std::string& kind, const fabric::SimClusterOptions& options) 
   Row row;
   row.kind = kind;
   Shape(options, &row);
-  fabric::SimCluster fleet(options);
-  fleet.Join(kJoinWithin);
-  const fabric::PortRates& rates = options.carrier.rates;
+  fabric::SimCluster cluster(options);
+  cluster.Join(kJoinWithin);
+  const fabric::PortRates& rates = options.port.rates;
   row.bound = fabric::MostSweeps(fabric::CutOf(options), options.shape, 0, rates);
   row.bound_answered = fabric::MostSweeps(fabric::CutOf(options), options.shape, 1, rates);
-  fleet.Work(true);
-  fleet.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
-  Read(fleet.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
+  cluster.Work(true);
+  cluster.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
+  Read(cluster.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
   if (row.nodes <= FLAGS_most_spread) {
-    const fabric::Spread spread = fleet.MeasureSpread(kMarks, 1, kSettleWithin);
+    const fabric::Spread spread = cluster.MeasureSpread(kMarks, 1, kSettleWithin);
     row.spread_mean = spread.mean_ns * 1e-6;
     row.spread_last = spread.last_ns * 1e-6;
   }
-  fleet.Work(false);
-  row.replicas_equal = fleet.Settle(kSettleWithin) && fleet.Conserved();
+  cluster.Work(false);
+  row.replicas_equal = cluster.Settle(kSettleWithin) && cluster.Conserved();
   row.cpu = bench::Seconds() - begin;
   return row;
 }
@@ -117,7 +117,7 @@ Row Compute(const fabric::SimClusterOptions& options, const fabric::SimClusterOp
   row.kind = like.kind;
   row.computed = 1;
   Shape(options, &row);
-  const fabric::PortRates& rates = options.carrier.rates;
+  const fabric::PortRates& rates = options.port.rates;
   const auto most = [&](const fabric::SimClusterOptions& of, double answered) {
     return fabric::MostSweeps(fabric::CutOf(of), of.shape, answered, rates);
   };

@@ -18,9 +18,9 @@ struct Row {
   int fits = 0;               // 1: the transport takes them
   int computed = 0;           // 1: not simulated; no spread, no queue
   double sweeps = 0;          // per second
-  double merges = 0;          // differences of each worker and chunk merged, per second
+  double merges = 0;          // diffs of each worker and chunk merged, per second
   double bound = 0;           // sweeps per second if positions were all that travelled
-  double bound_answered = 0;  // if each were answered with a difference
+  double bound_answered = 0;  // if each were answered with a diff
   // Per sweep, MB: of a node on average, and of the busiest one.
   double sent = 0, received = 0, most_sent = 0, most_received = 0;
   double spread_mean = 0, spread_last = 0;  // ms until a replica, until all have a step

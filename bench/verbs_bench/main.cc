@@ -44,7 +44,7 @@ DEFINE_double(seconds, 1, "how long is measured");
 namespace millrace::bench {
 namespace {
 
-constexpr double kPatienceSeconds = 30;
+constexpr double kTimeoutSeconds = 30;
 
 // The nodes of either kind.
 class Nodes {
@@ -195,9 +195,9 @@ void MeasurePattern() {
   Threads threads(nodes.get());
   // The transport has to find its peers first.
   for (const double start = Seconds(); nodes->bytes_received() == 0; Pause(0.01)) {
-    if (Seconds() - start < kPatienceSeconds) continue;
+    if (Seconds() - start < kTimeoutSeconds) continue;
     threads.Stop();
-    throw Error("nothing has arrived in ", kPatienceSeconds, " s");
+    throw Error("nothing has arrived in ", kTimeoutSeconds, " s");
   }
   Pause(FLAGS_seconds / 5);
   const double begin = Seconds(), cpu = CpuSeconds();
@@ -238,8 +238,8 @@ void MeasureSegment() {
   const double sweep = 4.0 * FLAGS_floats;
   for (const double start = Seconds(); nodes.Read().merged_bytes - first.merged_bytes < sweep;
        Pause(0.01)) {
-    if (Seconds() - start > kPatienceSeconds) {
-      throw Error("the segment has merged next to nothing in ", kPatienceSeconds, " s");
+    if (Seconds() - start > kTimeoutSeconds) {
+      throw Error("the segment has merged next to nothing in ", kTimeoutSeconds, " s");
     }
   }
   Pause(FLAGS_seconds / 5);

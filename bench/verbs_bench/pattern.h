@@ -16,7 +16,7 @@ namespace millrace::bench {
 using Pattern = std::vector<NodeId>;
 
 // "each": to each other node; "all": to all of them at once; "mix": one to all, then one to
-// each, as a segment does (positions to all, differences to their masters). Throws Error.
+// each, as a segment does (positions to all, diffs to their masters). Throws Error.
 inline Pattern PatternOf(const std::string& name, int node, int nodes) {
   Pattern pattern;
   if (name != "each") pattern.push_back(kAllNodes);

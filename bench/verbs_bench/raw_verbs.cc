@@ -155,7 +155,7 @@ bool RawVerbs::Send(const Pattern& pattern) {
 void RawVerbs::Sleep(bool sends) {
   queue_.ArmReceive();
   if (sends) queue_.ArmSend();
-  // What came before the queues were armed would not be told.
+  // A completion from before the queues were armed raises no event.
   Reap();
   if (Take() || (sends && sent_ - done_ + kBatch <= kSends)) return;
   pollfd polled = {queue_.fd(), POLLIN, 0};

@@ -70,8 +70,8 @@ class MILLRACE_API ClusterMember {
   void ReadMerged(std::span<float> to);
 
   // Waits until all nodes have called Finish and have the same weights, then leaves. Nodes that
-  // have not started, are dead or silent are not awaited; nor, after 30 s or three times their
-  // longest iteration, nodes that go on. Throws Error if a segment has failed.
+  // have not started, are dead or unresponsive are not awaited; nor, after 30 s or three times
+  // their longest iteration, nodes that go on. Throws Error if a segment has failed.
   void Finish();
   // Hands over what the others do not have yet and leaves; they go on.
   void Leave();

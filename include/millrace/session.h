@@ -96,7 +96,7 @@ class MILLRACE_API Session {
   // Whether this node is the leader: the one that tests and saves for all.
   virtual bool is_leader() const = 0;
   // Waits until all nodes in the cluster have ended the schedule and have the same weights, then
-  // leaves. Nodes that have not started, are dead or silent are not awaited. Throws
+  // leaves. Nodes that have not started, are dead or unresponsive are not awaited. Throws
   // Error if a segment has failed.
   virtual void Finish() = 0;
   // Hands over what the others do not have yet and leaves; they go on.

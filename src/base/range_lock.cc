@@ -71,8 +71,8 @@ std::span<RangeSlot> RangeLock::SharedSlots() const {
 bool RangeLock::ClearIfDead(RangeSlot* slot) const {
   const uint32_t owner = slot->owner.load();
   uint64_t range = slot->range.load();
-  const bool lives = owner == owner_ || !is_alive_ || (owner != 0 && is_alive_(owner));
-  return range != 0 && !lives && slot->range.compare_exchange_strong(range, 0);
+  const bool owner_alive = owner == owner_ || !is_alive_ || (owner != 0 && is_alive_(owner));
+  return range != 0 && !owner_alive && slot->range.compare_exchange_strong(range, 0);
 }
 
 // ---- Shared -----------------------------------------------------------------

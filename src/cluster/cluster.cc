@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 // Heartbeat intervals without any frame after which no peer waits for a reply.
-constexpr int64_t kQuietHeartbeats = 4;
+constexpr int64_t kIdleHeartbeats = 4;
 // Interval, in ms, at which a wait for merged weights polls `stop`.
 constexpr int kStopMs = 10;
 
@@ -72,10 +72,11 @@ bool Cluster::is_leader() const {
   });
 }
 
-bool Cluster::quiet() const {
+bool Cluster::idle() const {
   const int64_t now = clock_.NowNs();
   return std::all_of(segments_.begin(), segments_.end(), [now](const ClusterSegment& segment) {
-    return now - segment.net->state().heard_ns() >= kQuietHeartbeats * segment.net->heartbeat_ns();
+    return now - segment.net->state().last_frame_ns() >=
+           kIdleHeartbeats * segment.net->heartbeat_ns();
   });
 }
 
@@ -148,10 +149,10 @@ void Cluster::Count() {
   const auto more = static_cast<int64_t>(beyond - counted_);
   counted_ = beyond;
   const int64_t first = iterations_.TakeRemote(more);
-  if (!untold_.empty() && untold_.back().end == first) {
-    untold_.back().end += more;
+  if (!unreported_.empty() && unreported_.back().end == first) {
+    unreported_.back().end += more;
   } else {
-    untold_.push_back({first, first + more});
+    unreported_.push_back({first, first + more});
   }
 }
 
@@ -216,7 +217,7 @@ bool Cluster::ReadMerged(ClusterSegment* segment, float* to, const std::function
 
 std::vector<IterationRange> Cluster::TakeRemoteIterations() {
   std::lock_guard lock(mutex_);
-  return std::exchange(untold_, {});
+  return std::exchange(unreported_, {});
 }
 
 }  // namespace millrace

@@ -74,7 +74,7 @@ class Cluster {
   bool alone() const;
   // No frame of another node arrived for 4 heartbeat intervals on any segment, not even from nodes
   // that have left. So no peer waits for a reply any more.
-  bool quiet() const;
+  bool idle() const;
   // A leaving node waits while this is true: other members use this node as their gateway, or this
   // node is the leader and other members remain.
   bool has_dependents() const;
@@ -104,11 +104,11 @@ class Cluster {
 
   // ---- Gossip: small messages to all other nodes (docs/gossip.md). ----
 
-  // Replaces this node's message on `topic` and distributes it to every other node. Only the newest
+  // Replaces this node's message on `key` and distributes it to every other node. Only the newest
   // message is guaranteed to arrive. Does not block. Works at any time, including while the node
   // joins and after it has left. Throws Error for more than kMaxGossipBytes bytes.
   void Publish(GossipKey key, std::span<const std::byte> bytes);
-  // The newest message on `topic` of every node that published one, ascending by node, including
+  // The newest message on `key` of every node that published one, ascending by node, including
   // this node. A restarted node's messages from earlier incarnations are left out.
   std::vector<GossipMessage> Read(GossipKey key) const;
   // The other members of all segments have acknowledged all messages that this node has published
@@ -143,7 +143,7 @@ class Cluster {
   bool begun_ = false;
   uint64_t own_start_ = 0;
   uint64_t counted_ = 0;  // the part of others_ that the clock has received
-  std::vector<IterationRange> untold_;
+  std::vector<IterationRange> unreported_;
   std::mutex reading_;  // held while merged weights are read
   std::vector<std::unique_ptr<SegmentThread>> threads_;
 };

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kListenNs = 100'000'000;
 // Heartbeat intervals without a frame after which a peer is unresponsive. With default settings
 // this equals the exchange's peer timeout.
-constexpr int64_t kSilentHeartbeats = 20;
+constexpr int64_t kTimeoutHeartbeats = 20;
 
 }  // namespace
 
@@ -28,29 +28,30 @@ void FailureDetector::Listen() {
     for (const NodeId node : net.metrics().peers()) {
       const uint64_t frames = net.metrics().peer(node).frames_in;
       if (frames == 0) continue;
-      PeerActivity& voice = activity_[{i, node}];
-      if (frames > voice.frames) voice.last_ns = now;
-      voice.frames = frames;
-      const int64_t silence_ns = kSilentHeartbeats * net.heartbeat_ns();
-      const bool unresponsive = now - voice.last_ns >= silence_ns;
-      if (unresponsive == std::exchange(voice.unresponsive, unresponsive)) continue;
+      PeerActivity& activity = activity_[{i, node}];
+      if (frames > activity.frames) activity.last_ns = now;
+      activity.frames = frames;
+      const int64_t timeout_ns = kTimeoutHeartbeats * net.heartbeat_ns();
+      const bool unresponsive = now - activity.last_ns >= timeout_ns;
+      if (unresponsive == std::exchange(activity.unresponsive, unresponsive)) continue;
       if (unresponsive) {
-        LOG(INFO) << "Node " << net.NameOf(node) << " has not been heard on segment " << net.name()
-                  << " for " << static_cast<double>(silence_ns) * 1e-9
+        LOG(INFO) << "Node " << net.NameOf(node) << " is unresponsive on segment " << net.name()
+                  << ": no frame for " << static_cast<double>(timeout_ns) * 1e-9
                   << " s; the run goes on without it";
       } else {
-        LOG(INFO) << "Node " << net.NameOf(node) << " is heard again on segment " << net.name();
+        LOG(INFO) << "Node " << net.NameOf(node) << " is responsive again on segment "
+                  << net.name();
       }
     }
   }
 }
 
-std::vector<NodeId> FailureDetector::Heard(int64_t within_ns) {
+std::vector<NodeId> FailureDetector::ResponsivePeers(int64_t within_ns) {
   Listen();
   const int64_t now = clock_.NowNs();
   std::vector<NodeId> nodes;
-  for (const auto& [of, voice] : activity_) {
-    if (!voice.unresponsive && now - voice.last_ns < within_ns) nodes.push_back(of.second);
+  for (const auto& [of, activity] : activity_) {
+    if (!activity.unresponsive && now - activity.last_ns < within_ns) nodes.push_back(of.second);
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());

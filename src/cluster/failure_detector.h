@@ -27,7 +27,7 @@ class FailureDetector {
   // Responsive peers on this node's segments whose last frames arrived within `within_ns`
   // (accuracy: the interval between Listen calls, at least 100 ms), ascending. kAnyRecent: all
   // responsive peers.
-  std::vector<NodeId> Heard(int64_t within_ns);
+  std::vector<NodeId> ResponsivePeers(int64_t within_ns);
 
  private:
   struct PeerActivity {

@@ -16,7 +16,7 @@ LeavePeers LeavePeersOf(Cluster* cluster) {
           .all_acked = [=] { return cluster->all_acked(); },
           .left = [=] { return cluster->left(); },
           .delivered = [=] { return cluster->delivered(); },
-          .quiet = [=] { return cluster->quiet(); },
+          .idle = [=] { return cluster->idle(); },
           .members = [=] { return cluster->members(); },
           .leave = [=] { cluster->Leave(); }};
 }
@@ -25,8 +25,8 @@ GracefulLeave::GracefulLeave(LeavePeers peers, std::function<std::optional<int64
                              const Clock* clock)
     : peers_(std::move(peers)), stopped_ns_(std::move(stopped_ns)), clock_(*clock) {}
 
-void GracefulLeave::Begin(TerminationDetector* ending, bool stopped) {
-  ending_ = ending;
+void GracefulLeave::Begin(TerminationDetector* termination, bool stopped) {
+  termination_ = termination;
   stopped_ = stopped;
   begin_ns_ = clock_.NowNs();
   Enter(Phase::kStays, begin_ns_);
@@ -34,18 +34,18 @@ void GracefulLeave::Begin(TerminationDetector* ending, bool stopped) {
 
 void GracefulLeave::BeginUnsynced() {
   begin_ns_ = clock_.NowNs();
-  Enter(Phase::kGoes, begin_ns_);
+  Enter(Phase::kLeaves, begin_ns_);
 }
 
 void GracefulLeave::Enter(Phase phase, int64_t now) {
   phase_ = phase;
   entered_ns_ = now;
-  if (phase == Phase::kGoes) peers_.leave();
+  if (phase == Phase::kLeaves) peers_.leave();
 }
 
 bool GracefulLeave::Step() {
   const int64_t now = clock_.NowNs();
-  if (stopped_) snapshot_owner_ = ending_->LookStopped(peers_.is_leader(), true);
+  if (stopped_) snapshot_owner_ = termination_->UpdateStopped(peers_.is_leader(), true);
   if (phase_ == Phase::kStays && !Stays(now)) {
     const bool waited_in_vain = !stopped_ && peers_.has_dependents() && !stopped_ns_();
     if (peers_.alone()) {
@@ -60,13 +60,14 @@ bool GracefulLeave::Step() {
       End(true);
     } else {
       // The final state that this node has published must be acknowledged before it leaves.
-      Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
+      Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
     }
   }
-  if (phase_ == Phase::kTells && (peers_.all_acked() || Late(now, kLeaveNs))) {
-    Enter(Phase::kGoes, now);
+  if (phase_ == Phase::kPublishes && (peers_.all_acked() || Late(now, kLeaveNs))) {
+    Enter(Phase::kLeaves, now);
   }
-  if (phase_ == Phase::kGoes && (peers_.left() || peers_.alone() || Late(now, kLeaveNs))) EndGone();
+  if (phase_ == Phase::kLeaves && (peers_.left() || peers_.alone() || Late(now, kLeaveNs)))
+    EndGone();
   return phase_ == Phase::kOver;
 }
 
@@ -79,7 +80,7 @@ bool GracefulLeave::Stays(int64_t now) const {
 }
 
 void GracefulLeave::EndGone() {
-  const bool synced = ending_ != nullptr;
+  const bool synced = termination_ != nullptr;
   // Nodes that leave at the same time may leave this one as the last member.
   if (synced && peers_.alone()) return End(true);
   if (stopped_ && !peers_.left() && snapshot_owner_ == FinalSnapshotOwner::kThis) {
@@ -88,7 +89,7 @@ void GracefulLeave::EndGone() {
   }
   // At the end of a schedule, equal replicas include all progress of all nodes, even if the others
   // have not yet confirmed that this node may leave.
-  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
+  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
   if (in_hurry_) {
     LOG(WARNING) << "Left the cluster in a hurry: what was not sent yet is lost";
   } else if (synced) {
@@ -100,11 +101,11 @@ void GracefulLeave::EndGone() {
 void GracefulLeave::End(bool last) {
   last_ = last;
   phase_ = Phase::kOver;
-  if (stopped_ && !last) ending_->SayGone();
+  if (stopped_ && !last) termination_->PublishGone();
 }
 
 bool GracefulLeave::Answered() {
-  if (!last_ || peers_.quiet()) return true;
+  if (!last_ || peers_.idle()) return true;
   const int64_t now = clock_.NowNs();
   if (answering_ns_ < 0) answering_ns_ = now;
   return now >= std::min(answering_ns_ + kAnswerNs, AfterSignal(kAnswerEndNs, kLeastAnswerNs));

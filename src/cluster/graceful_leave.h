@@ -8,8 +8,8 @@
 //
 // After a signal, a node completes all of this within kHandOverNs; progress that is not handed over
 // by then is lost. If all nodes were stopped, the final snapshot owner
-// (TerminationDetector::LookStopped) stays, and writes the snapshot even if other members are still
-// present.
+// (TerminationDetector::UpdateStopped) stays, and writes the snapshot even if other members are
+// still present.
 #ifndef MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 #define MILLRACE_CLUSTER_GRACEFUL_LEAVE_H_
 
@@ -26,7 +26,7 @@ namespace millrace {
 // The parts of Cluster that GracefulLeave uses (cluster/cluster.h documents each). Tests replace
 // them.
 struct LeavePeers {
-  std::function<bool()> is_leader, has_dependents, alone, all_acked, left, delivered, quiet;
+  std::function<bool()> is_leader, has_dependents, alone, all_acked, left, delivered, idle;
   std::function<uint32_t()> members;
   std::function<void()> leave;
 };
@@ -54,9 +54,9 @@ class GracefulLeave {
   GracefulLeave(LeavePeers peers, std::function<std::optional<int64_t>()> stopped_ns,
                 const Clock* clock);
 
-  // Starts leaving, after the solvers have ended. `ending` publishes this node's state and outlives
-  // this object. `stopped`: a signal ended the run before it was complete.
-  void Begin(TerminationDetector* ending, bool stopped);
+  // Starts leaving, after the solvers have ended. `termination` publishes this node's state and
+  // outlives this object. `stopped`: a signal ended the run before it was complete.
+  void Begin(TerminationDetector* termination, bool stopped);
   // Replaces Begin for a node that was never in sync.
   void BeginUnsynced();
   // Call every few ms until it returns true: the node has left, is the last member, or has given up
@@ -74,7 +74,7 @@ class GracefulLeave {
   bool Answered();
 
  private:
-  enum class Phase { kStays, kTells, kGoes, kOver };
+  enum class Phase { kStays, kPublishes, kLeaves, kOver };
 
   bool Stays(int64_t now) const;
   void Enter(Phase phase, int64_t now);
@@ -89,7 +89,7 @@ class GracefulLeave {
   const LeavePeers peers_;
   const std::function<std::optional<int64_t>()> stopped_ns_;
   const Clock& clock_;
-  TerminationDetector* ending_ = nullptr;  // null: never in sync
+  TerminationDetector* termination_ = nullptr;  // null: never in sync
   bool stopped_ = false;
   int64_t begin_ns_ = 0;
   Phase phase_ = Phase::kOver;

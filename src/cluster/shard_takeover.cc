@@ -20,10 +20,11 @@ std::string TextOf(std::span<const std::byte> bytes) {
 }  // namespace
 
 PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
-          .read = [=] { return cluster->Read(GossipKey::kPresence); },
-          .heard = [=] { return failure_detector->Heard(FailureDetector::kAnyRecent); }};
+  return {
+      .self = cluster->node(),
+      .publish = [=](auto bytes) { cluster->Publish(GossipKey::kPresence, bytes); },
+      .read = [=] { return cluster->Read(GossipKey::kPresence); },
+      .responsive = [=] { return failure_detector->ResponsivePeers(FailureDetector::kAnyRecent); }};
 }
 
 ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
@@ -39,16 +40,16 @@ ShardTakeover::ShardTakeover(PresencePeers peers, std::vector<Reader> readers,
 }
 
 std::vector<bool> ShardTakeover::There() const {
-  std::map<NodeId, std::vector<NodeId>> heard_by;
+  std::map<NodeId, std::vector<NodeId>> responsive_of;
   for (const GossipMessage& gossip : peers_.read()) {
-    heard_by[gossip.node] = NodesOf(TextOf(gossip.bytes));
+    responsive_of[gossip.node] = NodesOf(TextOf(gossip.bytes));
   }
-  heard_by[peers_.self] = heard_;
+  responsive_of[peers_.self] = responsive_;
   std::vector<bool> there(readers_.size(), false);
   std::vector<NodeId> found = {peers_.self};
   there[peers_.self] = true;
   for (size_t next = 0; next < found.size(); ++next) {
-    for (const NodeId node : heard_by[found[next]]) {
+    for (const NodeId node : responsive_of[found[next]]) {
       if (node >= there.size() || there[node]) continue;
       there[node] = true;
       found.push_back(node);
@@ -65,8 +66,8 @@ void ShardTakeover::Look() {
   const bool first = !looked_ns_;
   looked_ns_ = now;
 
-  heard_ = peers_.heard();
-  std::string bits = BitsOf(heard_);
+  responsive_ = peers_.responsive();
+  std::string bits = BitsOf(responsive_);
   if (bits != published_) {
     peers_.publish(std::as_bytes(std::span(bits)));
     published_ = std::move(bits);

@@ -28,7 +28,7 @@ struct PresencePeers {
   NodeId self = 0;
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes
-  std::function<std::vector<NodeId>()> heard;        // responsive peers on this node's segments
+  std::function<std::vector<NodeId>()> responsive;   // responsive peers on this node's segments
 };
 // Both pointers outlive the result.
 PresencePeers PresencePeersOf(Cluster* cluster, FailureDetector* failure_detector);
@@ -65,7 +65,7 @@ class ShardTakeover {
   const std::function<void(const std::vector<uint64_t>&)> apply_;
   const Clock& clock_;
   std::optional<int64_t> looked_ns_;
-  std::vector<NodeId> heard_;  // responsive peers of this node
+  std::vector<NodeId> responsive_;  // responsive peers of this node
   std::optional<std::string> published_;
   // By node: when it was last present; initially start + kStartNs - kMissingNs.
   std::vector<int64_t> there_ns_;

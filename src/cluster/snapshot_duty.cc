@@ -20,12 +20,12 @@ SnapshotDuty::SnapshotDuty(DutyPeers peers, const Clock* clock)
 
 void SnapshotDuty::FellDue(int64_t iteration) {
   std::lock_guard lock(mutex_);
-  owed_ = std::max(owed_.load(), iteration);
+  due_ = std::max(due_.load(), iteration);
 }
 
 void SnapshotDuty::Opened(int64_t iteration) {
   std::lock_guard lock(mutex_);
-  Settle(iteration);
+  Clear(iteration);
 }
 
 void SnapshotDuty::Wrote(int64_t iteration) {
@@ -35,21 +35,21 @@ void SnapshotDuty::Wrote(int64_t iteration) {
   peers_.publish(std::as_bytes(std::span(bytes)));
 }
 
-bool SnapshotDuty::Owes() {
-  if (owed_.load(std::memory_order_relaxed) == 0) return false;
+bool SnapshotDuty::IsDue() {
+  if (due_.load(std::memory_order_relaxed) == 0) return false;
   std::lock_guard lock(mutex_);
   const int64_t now = clock_.NowNs();
   const bool is_leader = peers_.is_leader();
   if (!is_leader && now < next_read_ns_) return false;
   next_read_ns_ = now + kReadNs;
   for (const auto& [node, written] : ReadGossip<SnapshotWritten>(peers_.read())) {
-    Settle(written.iteration());
+    Clear(written.iteration());
   }
-  return is_leader && owed_ > 0;
+  return is_leader && due_ > 0;
 }
 
-void SnapshotDuty::Settle(int64_t iteration) {
-  if (iteration >= owed_) owed_ = 0;
+void SnapshotDuty::Clear(int64_t iteration) {
+  if (iteration >= due_) due_ = 0;
 }
 
 }  // namespace millrace

@@ -33,7 +33,7 @@ DutyPeers DutyPeersOf(Cluster* cluster);
 class SnapshotDuty {
  public:
   // Interval at which a node other than the leader reads the gossip messages while a snapshot is
-  // owed.
+  // due.
   static constexpr int64_t kReadNs = 100'000'000;
 
   // `clock` outlives this object.
@@ -46,18 +46,18 @@ class SnapshotDuty {
   // This node has written the model of `iteration`.
   void Wrote(int64_t iteration);
   // Whether this node is the leader and a due snapshot is not known to exist. One atomic load while
-  // no snapshot is owed.
-  bool Owes();
+  // no snapshot is due.
+  bool IsDue();
   // Iteration of the last due snapshot that no node is known to have written; 0: none.
-  int64_t owed() const { return owed_; }
+  int64_t due() const { return due_; }
 
  private:
-  void Settle(int64_t iteration);
+  void Clear(int64_t iteration);
 
   const DutyPeers peers_;
   const Clock& clock_;
-  std::atomic<int64_t> owed_{0};
-  std::mutex mutex_;          // guards the members below, and changes of owed_
+  std::atomic<int64_t> due_{0};
+  std::mutex mutex_;          // guards the members below, and changes of due_
   int64_t next_read_ns_ = 0;  // earliest next read unless this node is the leader
 };
 

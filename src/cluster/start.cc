@@ -88,7 +88,8 @@ std::unique_ptr<NetSegment> MakeSegment(const Topology& topology, const NodePlan
     throw Error("segment ", plan.name, ": its range holds none of the ", replica.size, " weights");
   }
   return std::make_unique<NetSegment>(config, TransportRegistry::Get().Create(plan.transport),
-                                      replica.weights + range.begin, range.size(), replica.home);
+                                      replica.weights + range.begin, range.size(),
+                                      replica.replica_device);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct ClusterReplica {
   IterationClock* iterations = nullptr;
   const Clock* clock = nullptr;
   ErrorSink* sink = nullptr;
-  ReplicaDevice home = HostReplica();  // memory of the weights
+  ReplicaDevice replica_device = HostReplica();  // memory of the weights
   // The solvers on these weights; null: segments do not yield processor time to solvers.
   const ThreadLoad* solvers = nullptr;
 };

@@ -39,10 +39,10 @@ std::vector<std::string> StartCheck::Lines() const {
   return lines;
 }
 
-std::vector<std::string> StartCheck::Judge(int solvers, int64_t own, double seconds,
+std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seconds,
                                            int64_t whole) {
-  if (judged_ || own < kIterations * solvers || seconds < kSeconds) return {};
-  judged_ = true;
+  if (checked_ || own < kIterations * solvers || seconds < kSeconds) return {};
+  checked_ = true;
   std::vector<std::string> lines;
   for (const ExpectedSegment& segment : segments_) {
     if (segment.seconds <= 0) continue;

@@ -39,11 +39,11 @@ class StartCheck {
   // done here in `seconds`; `whole`: iterations of the whole cluster in this run. Returns log lines
   // once, as soon as the time of an iteration is known. Throws Error with one line, which includes
   // the remedy, if the run would end before its nodes could learn from each other.
-  std::vector<std::string> Judge(int solvers, int64_t own, double seconds, int64_t whole);
+  std::vector<std::string> Check(int solvers, int64_t own, double seconds, int64_t whole);
 
  private:
   const std::vector<ExpectedSegment> segments_;
-  bool judged_ = false;
+  bool checked_ = false;
 };
 
 }  // namespace millrace

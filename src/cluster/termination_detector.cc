@@ -17,7 +17,7 @@ namespace {
 // Maximum age of the checksum. It is also recomputed after each merge.
 constexpr int64_t kCheckNs = 250'000'000;
 // Minimum interval between messages, so that continuous changes do not flood the cluster.
-constexpr int64_t kTellNs = 20'000'000;
+constexpr int64_t kPublishIntervalNs = 20'000'000;
 
 }  // namespace
 
@@ -36,19 +36,20 @@ __attribute__((noinline)) uint32_t HogwildReadChecksum(std::span<const float> we
 }
 
 TerminationPeers TerminationPeersOf(Cluster* cluster, FailureDetector* failure_detector) {
-  return {.self = cluster->node(),
-          .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
-          .read = [=] { return cluster->Read(GossipKey::kEnd); },
-          .heard = [=](int64_t within_ns) { return failure_detector->Heard(within_ns); },
-          .merges =
-              [=] {
-                uint64_t all = 0;
-                for (const ClusterSegment& segment : cluster->segments()) {
-                  all += segment.net->state().merges();
-                }
-                return all;
-              },
-          .flush = [=] { cluster->Flush(); }};
+  return {
+      .self = cluster->node(),
+      .publish = [=](auto bytes) { cluster->Publish(GossipKey::kEnd, bytes); },
+      .read = [=] { return cluster->Read(GossipKey::kEnd); },
+      .responsive = [=](int64_t within_ns) { return failure_detector->ResponsivePeers(within_ns); },
+      .merges =
+          [=] {
+            uint64_t all = 0;
+            for (const ClusterSegment& segment : cluster->segments()) {
+              all += segment.net->state().merges();
+            }
+            return all;
+          },
+      .flush = [=] { cluster->Flush(); }};
 }
 
 TerminationDetector::TerminationDetector(TerminationPeers peers, std::span<const float> weights,
@@ -59,120 +60,124 @@ uint32_t TerminationDetector::Checksum(std::span<const float> weights) {
   return HogwildReadChecksum(weights);
 }
 
-void TerminationDetector::TellTraining(int64_t longest_ns) {
+void TerminationDetector::PublishTraining(int64_t longest_ns) {
   own_.set_iteration_ns(static_cast<uint64_t>(longest_ns));
-  own_.set_heard(BitsOf(peers_.heard(FailureDetector::kAnyRecent)));
-  Tell(false);
+  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  Publish(false);
 }
 
-TerminationDetector::State TerminationDetector::Look() {
+TerminationDetector::State TerminationDetector::Update() {
   const int64_t now = clock_.NowNs();
   if (begin_ns_ < 0) begin_ns_ = now;
   own_.clear_iteration_ns();
   const uint64_t merges = peers_.merges();
   if (checked_ns_ < 0 || merges != merges_ || now - checked_ns_ >= kCheckNs) {
     own_.set_weights(Checksum(weights_));
-    merges_ = merges;  // the next Look sees merges that came meanwhile
+    merges_ = merges;  // the next Update sees merges that came meanwhile
     checked_ns_ = now;
   }
-  own_.set_heard(BitsOf(peers_.heard(FailureDetector::kAnyRecent)));
-  Tell(false);
-  Hear(false);
-  const State state = Judge();
+  own_.set_responsive(BitsOf(peers_.responsive(FailureDetector::kAnyRecent)));
+  Publish(false);
+  ReadPeers(false);
+  const State state = Evaluate();
   same_ = state == State::kQuiescent;
   if (state != State::kTraining) peers_.flush();
   return state;
 }
 
-TerminationDetector::FinalSnapshotOwner TerminationDetector::LookStopped(bool is_leader,
-                                                                         bool ended) {
+TerminationDetector::FinalSnapshotOwner TerminationDetector::UpdateStopped(bool is_leader,
+                                                                           bool ended) {
   own_.set_gone(ended);
   if (ended) own_.clear_iteration_ns();
-  own_.set_claim(is_leader ? 2 : 1);
-  const std::vector<NodeId> heard = peers_.heard(kSilentNs);
-  own_.set_heard(BitsOf(heard));
-  Tell(false);
-  std::vector<NodeId> silent, all;
-  std::set_difference(heard_nodes_.begin(), heard_nodes_.end(), heard.begin(), heard.end(),
-                      std::back_inserter(silent));
-  std::set_union(heard_nodes_.begin(), heard_nodes_.end(), heard.begin(), heard.end(),
-                 std::back_inserter(all));
-  heard_nodes_ = std::move(all);
-  Hear(true);
+  own_.set_priority(is_leader ? 2 : 1);
+  const std::vector<NodeId> responsive = peers_.responsive(kUnresponsiveNs);
+  own_.set_responsive(BitsOf(responsive));
+  Publish(false);
+  std::vector<NodeId> unresponsive, all;
+  std::set_difference(responsive_nodes_.begin(), responsive_nodes_.end(), responsive.begin(),
+                      responsive.end(), std::back_inserter(unresponsive));
+  std::set_union(responsive_nodes_.begin(), responsive_nodes_.end(), responsive.begin(),
+                 responsive.end(), std::back_inserter(all));
+  responsive_nodes_ = std::move(all);
+  ReadPeers(true);
   // Other nodes' sets may be outdated; this node's own observation of its peers takes precedence.
-  std::erase_if(
-      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
-  FinalSnapshotOwner saver = FinalSnapshotOwner::kThis;
+  std::erase_if(there_, [&](NodeId node) {
+    return std::binary_search(unresponsive.begin(), unresponsive.end(), node);
+  });
+  FinalSnapshotOwner owner = FinalSnapshotOwner::kThis;
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
-    if (found == statements_.end() || found->second.claim() == 0)
+    if (found == statements_.end() || found->second.priority() == 0)
       return FinalSnapshotOwner::kNobody;
-    const uint32_t claim = found->second.claim(), own = own_.claim();
-    if (claim > own || (claim == own && node < peers_.self)) saver = FinalSnapshotOwner::kOther;
+    const uint32_t priority = found->second.priority(), own = own_.priority();
+    if (priority > own || (priority == own && node < peers_.self))
+      owner = FinalSnapshotOwner::kOther;
   }
-  return saver;
+  return owner;
 }
 
-void TerminationDetector::SayDone() {
+void TerminationDetector::PublishDone() {
   own_.set_done(true);
-  Tell(true);
+  Publish(true);
 }
 
-void TerminationDetector::SayGone() {
+void TerminationDetector::PublishGone() {
   own_.set_gone(true);
-  own_.clear_claim();
-  Tell(true);
+  own_.clear_priority();
+  Publish(true);
 }
 
-void TerminationDetector::SayFailed(const std::string& error, bool not_finite) {
+void TerminationDetector::PublishFailed(const std::string& error, bool not_finite) {
   own_.set_failure(FailureText(error));
   own_.set_not_finite(not_finite);
-  SayGone();
+  PublishGone();
 }
 
-void TerminationDetector::Tell(bool at_once) {
+void TerminationDetector::Publish(bool at_once) {
   std::string bytes = own_.SerializeAsString();
   const int64_t now = clock_.NowNs();
-  if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
-  told_ = std::move(bytes);
-  told_ns_ = now;
-  peers_.publish(std::as_bytes(std::span(told_)));
+  if (bytes == published_ ||
+      (!at_once && !published_.empty() && now - published_ns_ < kPublishIntervalNs))
+    return;
+  published_ = std::move(bytes);
+  published_ns_ = now;
+  peers_.publish(std::as_bytes(std::span(published_)));
 }
 
 // Computes the transitive closure of reachable nodes. Leaving nodes are excluded; if this node is
 // `stopped` too, those that may still become final snapshot owner are included.
-void TerminationDetector::Hear(bool stopped) {
+void TerminationDetector::ReadPeers(bool stopped) {
   statements_ = ReadGossip<RunEnd>(peers_.read());
   statements_[peers_.self] = own_;
   there_ = {peers_.self};
   const auto goes = [&](NodeId node) {
     const auto found = statements_.find(node);
     if (found == statements_.end() || !found->second.gone()) return false;
-    return !stopped || found->second.claim() == 0;
+    return !stopped || found->second.priority() == 0;
   };
   std::string seen = BitsOf(there_);
   for (size_t next = 0; next < there_.size(); ++next) {
     const auto found = statements_.find(there_[next]);
     if (found == statements_.end()) continue;
-    const std::string& heard = found->second.heard();
-    seen.resize(std::max(seen.size(), heard.size()));
-    for (size_t byte = 0; byte < heard.size(); ++byte) {
-      for (auto fresh = static_cast<unsigned char>(heard[byte] & ~seen[byte]); fresh != 0;
+    const std::string& responsive = found->second.responsive();
+    seen.resize(std::max(seen.size(), responsive.size()));
+    for (size_t byte = 0; byte < responsive.size(); ++byte) {
+      for (auto fresh = static_cast<unsigned char>(responsive[byte] & ~seen[byte]); fresh != 0;
            fresh &= fresh - 1) {
         const auto node = static_cast<NodeId>(8 * byte + std::countr_zero(fresh));
         if (!goes(node)) there_.push_back(node);
       }
-      seen[byte] = static_cast<char>(seen[byte] | heard[byte]);
+      seen[byte] = static_cast<char>(seen[byte] | responsive[byte]);
     }
   }
   std::sort(there_.begin(), there_.end());
 }
 
-TerminationDetector::State TerminationDetector::Judge() {
+TerminationDetector::State TerminationDetector::Evaluate() {
   const int64_t now = clock_.NowNs();
   if (!Training().empty()) {
     all_ended_ns_ = -1;
-    return now - begin_ns_ < TrainingPatience() ? State::kTraining : State::kDiverged;
+    return now - begin_ns_ < TrainingTimeout() ? State::kTraining : State::kDiverged;
   }
   if (WithWeights(own_.weights()).size() == there_.size()) return State::kQuiescent;
   std::vector<uint32_t> checksums;
@@ -180,13 +185,13 @@ TerminationDetector::State TerminationDetector::Judge() {
   if (all_ended_ns_ < 0) all_ended_ns_ = moved_ns_ = now;
   if (checksums != moving_) moved_ns_ = now;
   moving_ = std::move(checksums);
-  const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
-  return patient ? State::kInFlight : State::kDiverged;
+  const bool in_time = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+  return in_time ? State::kInFlight : State::kDiverged;
 }
 
 // Nodes that have not yet published their longest iteration are assumed to be as fast as this node.
 // A node that exceeds the longest iteration kIterations times counts as stuck.
-int64_t TerminationDetector::TrainingPatience() const {
+int64_t TerminationDetector::TrainingTimeout() const {
   constexpr uint64_t kMost = kMostTrainNs / kIterations;
   auto longest = static_cast<uint64_t>(longest_ns_);
   for (const NodeId node : Training()) {
@@ -211,7 +216,7 @@ std::vector<NodeId> TerminationDetector::Training() const {
   for (const NodeId node : there_) {
     const auto found = statements_.find(node);
     // A stopped node may still finish an iteration.
-    if (found == statements_.end() || found->second.claim() > 0 ||
+    if (found == statements_.end() || found->second.priority() > 0 ||
         found->second.has_iteration_ns()) {
       nodes.push_back(node);
     }

@@ -31,7 +31,7 @@ struct TerminationPeers {
   std::function<void(std::span<const std::byte>)> publish;
   std::function<std::vector<GossipMessage>()> read;  // of all nodes, including this one
   // Responsive peers on this node's segments that sent a frame within `within_ns`.
-  std::function<std::vector<NodeId>(int64_t within_ns)> heard;
+  std::function<std::vector<NodeId>(int64_t within_ns)> responsive;
   std::function<uint64_t()> merges;  // merges into this node's weights so far
   std::function<void()> flush;       // makes this node send its remaining progress exactly
 };
@@ -61,64 +61,64 @@ class TerminationDetector {
                            kMostTrainNs = 14'400'000'000'000, kStillNs = 3'000'000'000,
                            kMoveNs = 60'000'000'000;
   // A node from which no frame arrived for this long cannot be the final snapshot owner.
-  static constexpr int64_t kSilentNs = 1'000'000'000;
+  static constexpr int64_t kUnresponsiveNs = 1'000'000'000;
 
   // `weights` (which the segments change concurrently) and `clock` outlive this object.
   TerminationDetector(TerminationPeers peers, std::span<const float> weights, const Clock* clock);
 
-  // Replaces Look while this node's solvers train their last iterations, and publishes that.
+  // Replaces Update while this node's solvers train their last iterations, and publishes that.
   // `longest_ns`: longest iteration of these solvers so far.
-  void TellTraining(int64_t longest_ns);
+  void PublishTraining(int64_t longest_ns);
   // Sets the longest iteration of this node's solvers, which have ended. Call it before the first
-  // Look.
+  // Update.
   void SetLongest(int64_t longest_ns) { longest_ns_ = longest_ns; }
   // Publishes changes of this node's state, reads the other nodes' states, and returns the result.
   // Call it every few ms until this node has left.
-  State Look();
-  // Replaces Look on a node that was stopped by a signal: publishes the stop, and, once its solvers
-  // have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot owner.
-  // Returns the owner as currently known.
-  FinalSnapshotOwner LookStopped(bool is_leader, bool ended);
+  State Update();
+  // Replaces Update on a node that was stopped by a signal: publishes the stop, and, once its
+  // solvers have `ended`, that it leaves. A node that `is_leader` precedes others as final snapshot
+  // owner. Returns the owner as currently known.
+  FinalSnapshotOwner UpdateStopped(bool is_leader, bool ended);
   // Publishes that this node, as leader, has saved the model and finished the last test.
-  void SayDone();
+  void PublishDone();
   // Publishes that this node leaves, so that the others do not wait for it.
-  void SayGone();
+  void PublishGone();
   // Publishes that this node leaves because of `error`. `not_finite`: the error is a non-finite
   // loss.
-  void SayFailed(const std::string& error, bool not_finite);
+  void PublishFailed(const std::string& error, bool not_finite);
 
-  // As of the last Look, ascending and including this node: all reachable nodes; those with weights
-  // of this checksum; those whose solvers still train.
+  // As of the last Update, ascending and including this node: all reachable nodes; those with
+  // weights of this checksum; those whose solvers still train.
   const std::vector<NodeId>& there() const { return there_; }
   std::vector<NodeId> WithWeights(uint32_t checksum) const;
   std::vector<NodeId> WithOwnWeights() const { return WithWeights(own_.weights()); }
   std::vector<NodeId> Training() const;
-  // At the last Look all reachable nodes had this node's weights.
+  // At the last Update all reachable nodes had this node's weights.
   bool same() const { return same_; }
-  // Some node has published SayDone.
+  // Some node has published PublishDone.
   bool done() const;
 
   // CRC-32C of the weights, with -0 counted as 0: replicas may differ in the sign of zero.
   static uint32_t Checksum(std::span<const float> weights);
 
  private:
-  void Tell(bool at_once);
-  void Hear(bool stopped);
-  State Judge();
-  int64_t TrainingPatience() const;
+  void Publish(bool at_once);
+  void ReadPeers(bool stopped);
+  State Evaluate();
+  int64_t TrainingTimeout() const;
 
   const TerminationPeers peers_;
   const std::span<const float> weights_;
   const Clock& clock_;
-  int64_t begin_ns_ = -1;  // time of the first Look
+  int64_t begin_ns_ = -1;  // time of the first Update
   int64_t longest_ns_ = 0;
   bool same_ = false;
   RunEnd own_;
-  uint64_t merges_ = 0;              // merges that own_.weights() includes at least
-  int64_t checked_ns_ = -1;          // time of that checksum; -1: never
-  std::string told_;                 // last published message
-  int64_t told_ns_ = 0;              // when it was published
-  std::vector<NodeId> heard_nodes_;  // sent frames since this node was stopped; ascending
+  uint64_t merges_ = 0;                   // merges that own_.weights() includes at least
+  int64_t checked_ns_ = -1;               // time of that checksum; -1: never
+  std::string published_;                 // last published message
+  int64_t published_ns_ = 0;              // when it was published
+  std::vector<NodeId> responsive_nodes_;  // sent frames since this node was stopped; ascending
   std::map<NodeId, RunEnd> statements_;
   std::vector<NodeId> there_;
   std::vector<uint32_t> moving_;  // checksums of there_ at their last change

@@ -13,11 +13,11 @@ constexpr uint32_t kBenchVersion = 1;
 constexpr double kLongest = 1e6;  // seconds
 
 // The node takes part or wants to.
-bool Active(const BenchStatus& status) { return status.stage() < BenchStatus::DONE; }
+bool Active(const BenchStatus& status) { return status.phase() < BenchStatus::DONE; }
 
 // The node has named the participants.
 bool Announces(const BenchStatus& status) {
-  return !status.participants().empty() && status.stage() != BenchStatus::WAITING && Active(status);
+  return !status.participants().empty() && status.phase() != BenchStatus::WAITING && Active(status);
 }
 
 bool IsDuration(double seconds) { return seconds >= 0 && seconds <= kLongest; }
@@ -42,7 +42,7 @@ BenchPhases::BenchPhases(const BenchPhasesConfig& config, double now_seconds)
 
 bool BenchPhases::Accepts(const BenchStatus& status, size_t nodes) {
   if (status.version() != kBenchVersion) return false;
-  if (!BenchStatus::Stage_IsValid(status.stage()) || status.asked_node() >= nodes) return false;
+  if (!BenchStatus::Phase_IsValid(status.phase()) || status.asked_node() >= nodes) return false;
   if (status.participants().size() > (nodes + 7) / 8) return false;
   const std::vector<NodeId> named = NodesOf(status.participants());
   if (!named.empty() && named.back() >= nodes) return false;
@@ -52,7 +52,7 @@ bool BenchPhases::Accepts(const BenchStatus& status, size_t nodes) {
 BenchStatus BenchPhases::status() const {
   BenchStatus status;
   status.set_version(kBenchVersion);
-  status.set_stage(stage_);
+  status.set_phase(phase_);
   if (!is_leader()) return status;
   status.set_participants(BitsOf(participants_));
   status.set_warm_up_seconds(static_cast<float>(warm_up_seconds_));
@@ -70,8 +70,8 @@ std::vector<std::string> BenchPhases::Missing(const Others& others) const {
   return names;
 }
 
-bool BenchPhases::Go(Stage stage, double now) {
-  stage_ = stage;
+bool BenchPhases::Go(Phase phase, double now) {
+  phase_ = phase;
   since_ = now;
   return true;
 }
@@ -112,35 +112,35 @@ bool BenchPhases::Begin(double now, const Others& others, bool ready) {
   return Go(BenchStatus::READY, now);
 }
 
-// Whether the stage is complete: on the leader for all participants, elsewhere because the leader
+// Whether the phase is complete: on the leader for all participants, elsewhere because the leader
 // has advanced.
 bool BenchPhases::MayGoOn(double now, const Others& others, bool ready) const {
   // Followers wait three times as long, so that the leader can time out on another node first.
-  const double patience = config_.patience_seconds * (is_leader() ? 1 : 3);
-  const bool impatient = now - since_ > patience;
+  const double timeout = config_.timeout_seconds * (is_leader() ? 1 : 3);
+  const bool timed_out = now - since_ > timeout;
   if (!is_leader()) {
     const auto leader = others.find(leader_);
-    if (leader == others.end() || leader->second.stage() == BenchStatus::STOPPED || impatient) {
+    if (leader == others.end() || leader->second.phase() == BenchStatus::STOPPED || timed_out) {
       throw Error("bench: node ", config_.names[leader_], ", which collects the reports, ",
-                  impatient ? "says nothing any more" : "has gone");
+                  timed_out ? "does not respond any more" : "has gone");
     }
-    return leader->second.stage() > stage_;
+    return leader->second.phase() > phase_;
   }
-  if (stage_ == BenchStatus::REPORTED) return impatient || ready;
-  return impatient || std::all_of(participants_.begin(), participants_.end(), [&](NodeId node) {
+  if (phase_ == BenchStatus::REPORTED) return timed_out || ready;
+  return timed_out || std::all_of(participants_.begin(), participants_.end(), [&](NodeId node) {
            const auto other = others.find(node);
-           return node == config_.node || other == others.end() || other->second.stage() >= stage_;
+           return node == config_.node || other == others.end() || other->second.phase() >= phase_;
          });
 }
 
 bool BenchPhases::Step(double now, const Others& others, bool ready) {
-  switch (stage_) {
+  switch (phase_) {
     case BenchStatus::WAITING:
       return Begin(now, others, ready);
     case BenchStatus::READY:
     case BenchStatus::MEASURED:
     case BenchStatus::REPORTED:
-      return MayGoOn(now, others, ready) && Go(static_cast<Stage>(stage_ + 1), now);
+      return MayGoOn(now, others, ready) && Go(static_cast<Phase>(phase_ + 1), now);
     case BenchStatus::LOADED:
       if (measuring_) return now - since_ >= seconds_ && Go(BenchStatus::MEASURED, now);
       if (now - since_ < warm_up_seconds_) return false;
@@ -148,7 +148,7 @@ bool BenchPhases::Step(double now, const Others& others, bool ready) {
       since_ = now;
       return false;
     case BenchStatus::QUIET:
-      return (ready || now - since_ > config_.patience_seconds / 3) &&
+      return (ready || now - since_ > config_.timeout_seconds / 3) &&
              Go(BenchStatus::REPORTED, now);
     case BenchStatus::DONE:
     case BenchStatus::STOPPED:
@@ -157,8 +157,8 @@ bool BenchPhases::Step(double now, const Others& others, bool ready) {
   return false;
 }
 
-PeerTable::PeerTable(size_t nodes, NodeId self, double silence_seconds)
-    : nodes_(nodes), self_(self), silence_seconds_(silence_seconds) {}
+PeerTable::PeerTable(size_t nodes, NodeId self, double peer_timeout_seconds)
+    : nodes_(nodes), self_(self), peer_timeout_seconds_(peer_timeout_seconds) {}
 
 void PeerTable::Take(NodeId node, std::span<const std::byte> bytes, double now_seconds) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -174,7 +174,7 @@ void PeerTable::Take(NodeId node, std::span<const std::byte> bytes, double now_s
 BenchPhases::Others PeerTable::there(double now_seconds) const {
   BenchPhases::Others others;
   for (const auto& [node, last] : last_) {
-    if (now_seconds - last.changed <= silence_seconds_) others[node] = last.status;
+    if (now_seconds - last.changed <= peer_timeout_seconds_) others[node] = last.status;
   }
   return others;
 }

@@ -2,15 +2,15 @@
 // segments are quiescent, when they are loaded, and when the reports are complete.
 //
 // Pure logic: the input is the time and the other nodes' published states; the output is this
-// node's stage and the state that it publishes. The lowest present node is the leader. It names the
-// participants, and advances when all of them have completed a stage; the others follow.
+// node's phase and the state that it publishes. The lowest present node is the leader. It names the
+// participants, and advances when all of them have completed a phase; the others follow.
 //
-//   stage      action of a node                   advances when
+//   phase      action of a node                   advances when
 //   WAITING    none                               all nodes are present, or wait_seconds are over;
 //                                                 the leader names the participants
-//   READY      reads its counters, quiescent      all participants are in the stage
+//   READY      reads its counters, quiescent      all participants are in the phase
 //   LOADED     load on: warms up, measures        its own time has passed
-//   MEASURED   load off                           all participants are in the stage
+//   MEASURED   load off                           all participants are in the phase
 //   QUIET      waits for frames in flight         its segments are quiescent
 //   REPORTED   reads its counters, quiescent      the leader has all reports
 //   DONE       leaves
@@ -41,19 +41,19 @@ struct BenchPhasesConfig {
   double wait_seconds = 60;        // time to wait for absent nodes
   double warm_up_seconds = 1;
   double seconds = 5;
-  // Time that other nodes may need to reach a stage, beyond the stage's own duration.
-  double patience_seconds = 30;
+  // Time that other nodes may need to reach a phase, beyond the phase's own duration.
+  double timeout_seconds = 30;
 };
 
 class BenchPhases {
  public:
-  using Stage = BenchStatus::Stage;
+  using Phase = BenchStatus::Phase;
   // Published states by node id, without this node and without nodes that have gone.
   using Others = std::map<NodeId, BenchStatus>;
 
   BenchPhases(const BenchPhasesConfig& config, double now_seconds);
 
-  // Advances by at most one stage. On true the caller performs the action of the new stage(),
+  // Advances by at most one phase. On true the caller performs the action of the new phase(),
   // publishes status(), and calls again. `others`: published states for which Accepts() is true.
   // `ready`: in WAITING and QUIET, this node's segments are quiescent; in REPORTED on the leader,
   // the reports of all participants that have not gone are complete. Throws Error if the
@@ -61,10 +61,10 @@ class BenchPhases {
   // node, or the leader has gone.
   bool Step(double now_seconds, const Others& others, bool ready);
 
-  Stage stage() const { return stage_; }
+  Phase phase() const { return phase_; }
   // Whether to measure now: in LOADED, once Step has seen the end of the warm-up. From that moment
-  // the stage lasts `seconds`, however late it came.
-  bool measures() const { return stage_ == BenchStatus::LOADED && measuring_; }
+  // the phase lasts `seconds`, however late it came.
+  bool measures() const { return phase_ == BenchStatus::LOADED && measuring_; }
   // The state that this node publishes, without its beat and its report pages.
   BenchStatus status() const;
   // Valid from READY on.
@@ -85,11 +85,11 @@ class BenchPhases {
   bool Begin(double now, const Others& others, bool ready);
   bool Follow(NodeId leader, const BenchStatus& status, double now, bool ready);
   bool MayGoOn(double now, const Others& others, bool ready) const;
-  bool Go(Stage stage, double now);
+  bool Go(Phase phase, double now);
 
   const BenchPhasesConfig config_;
-  Stage stage_ = BenchStatus::WAITING;
-  double since_;  // start of the stage; in LOADED, of the measurement
+  Phase phase_ = BenchStatus::WAITING;
+  double since_;  // start of the phase; in LOADED, of the measurement
   bool measuring_ = false;
   NodeId leader_;
   std::vector<NodeId> participants_;
@@ -97,10 +97,10 @@ class BenchPhases {
 };
 
 // The last published state of each other node. A node that has published nothing new for
-// `silence_seconds` counts as gone.
+// `peer_timeout_seconds` counts as gone.
 class PeerTable {
  public:
-  PeerTable(size_t nodes, NodeId self, double silence_seconds);
+  PeerTable(size_t nodes, NodeId self, double peer_timeout_seconds);
 
   // Stores the newest gossip message of `node`. Ignores messages that are not a valid status.
   void Take(NodeId node, std::span<const std::byte> bytes, double now_seconds);
@@ -115,7 +115,7 @@ class PeerTable {
   };
   const size_t nodes_;
   const NodeId self_;
-  const double silence_seconds_;
+  const double peer_timeout_seconds_;
   std::map<NodeId, Last> last_;
 };
 

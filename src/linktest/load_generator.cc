@@ -29,11 +29,11 @@ constexpr int64_t kOffPauseNs = 5'000'000;
 // The last chunk has its own diff, because it may be shorter.
 class DeviceStep {
  public:
-  DeviceStep(const ReplicaDevice& home, float* weights, int64_t count)
+  DeviceStep(const ReplicaDevice& replica_device, float* weights, int64_t count)
       : arrays_{.weights = weights,
                 .size = count,
                 .chunk_floats = std::min(count, kMostKernelFloats)},
-        executor_(home.make_executor(arrays_, {}, {})),
+        executor_(replica_device.make_executor(arrays_, {}, {})),
         payloads_(executor_->payload_memory(), 2 * room()),
         ops_(static_cast<size_t>(arrays_.chunks())) {
     executor_->RegisterMemory({payloads_.get<std::byte>(), payloads_.bytes()});
@@ -83,11 +83,11 @@ __attribute__((noinline)) void HogwildUpdateEvery64th(float* weights, int64_t co
   for (int64_t i = phase; i < count; i += kStride) weights[i] += kStep;
 }
 
-LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count) {
-  if (home.device->memory().on_host()) {
+LoadStep LoadStepOn(const ReplicaDevice& replica_device, float* weights, int64_t count) {
+  if (replica_device.device->memory().on_host()) {
     return {[=](int phase) { HogwildUpdateEvery64th(weights, count, phase); }};
   }
-  const auto step = std::make_shared<DeviceStep>(home, weights, count);
+  const auto step = std::make_shared<DeviceStep>(replica_device, weights, count);
   return {[step](int phase) { step->Run(phase); }, CLOCK_MONOTONIC};
 }
 

@@ -40,9 +40,9 @@ struct LoadStep {
   std::function<void(int phase)> run;
   clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
 };
-// `weights`: `count` floats in the memory of `home`, which outlive the step. Throws Error if memory
-// is exhausted; a step throws Error if its device has failed.
-LoadStep LoadStepOn(const ReplicaDevice& home, float* weights, int64_t count);
+// `weights`: `count` floats in the memory of `replica_device`, which outlive the step. Throws Error
+// if memory is exhausted; a step throws Error if its device has failed.
+LoadStep LoadStepOn(const ReplicaDevice& replica_device, float* weights, int64_t count);
 
 // Thread-safe.
 class LoadGenerator {

@@ -23,10 +23,10 @@ namespace millrace {
 namespace {
 
 constexpr int kStepMs = 10;
-constexpr double kBeatSeconds = 1, kSilenceSeconds = 10;
+constexpr double kBeatSeconds = 1, kPeerTimeoutSeconds = 10;
 // Maximum waits of a leaving node: for acknowledgement of its last state, then for its peers to let
 // it leave; after an error, for each of the two.
-constexpr int kTellMs = 2000, kLeaveMs = 1500, kStopTellMs = 300;
+constexpr int kAckMs = 2000, kLeaveMs = 1500, kStopAckMs = 300;
 
 // No net has a parameter of this name, so a node that trains refuses a node that measures.
 ParamLayout LayoutOf(int64_t weights) {
@@ -50,13 +50,14 @@ BenchPhasesConfig StagesOf(const MeasureOptions& options, const Topology& topolo
 // clock.
 class MeasuredWeights {
  public:
-  MeasuredWeights(const ReplicaDevice& home, int64_t count) : size_(count) {
-    if (home.device->memory().on_host()) {
+  MeasuredWeights(const ReplicaDevice& replica_device, int64_t count) : size_(count) {
+    if (replica_device.device->memory().on_host()) {
       on_host_ = WeightBuffer::CreatePrivate(LayoutOf(count));
       return;
     }
-    on_device_ = Buffer(home.device->memory(), sizeof(float) * static_cast<size_t>(count));
-    home.device->memory().Fill(on_device_.get(), 0, on_device_.bytes());
+    on_device_ =
+        Buffer(replica_device.device->memory(), sizeof(float) * static_cast<size_t>(count));
+    replica_device.device->memory().Fill(on_device_.get(), 0, on_device_.bytes());
   }
   float* data() const { return on_host_ ? on_host_->data() : on_device_.get<float>(); }
   int64_t size() const { return size_; }
@@ -77,10 +78,10 @@ class MeasureRun {
         topology_(LoadTopology(options.topology, TransportsForTopologies())),
         node_(ChooseNode(topology_, options.node, getenv)),
         plan_(PlanFor(topology_, node_)),
-        home_(DeviceReplica(plan_.memory.type, plan_.memory.ordinal)),
-        weights_(home_, options.weights),
+        replica_device_(DeviceReplica(plan_.memory.type, plan_.memory.ordinal)),
+        weights_(replica_device_, options.weights),
         phases_(StagesOf(options, topology_, node_), clock_.NowSeconds()),
-        heard_(topology_.nodes.size(), node_, kSilenceSeconds),
+        peers_(topology_.nodes.size(), node_, kPeerTimeoutSeconds),
         began_(clock_.NowSeconds()) {
     for (const std::string& notice : plan_.notices) LOG(INFO) << notice;
     for (const std::string& warning : plan_.warnings) LOG(WARNING) << warning;
@@ -92,24 +93,24 @@ class MeasureRun {
                              .iterations = &weights_.clock(),
                              .clock = &clock_,
                              .sink = &errors_,
-                             .home = home_});
+                             .replica_device = replica_device_});
     for (size_t i = 0; i < plan_.segments.size(); ++i) {
       const SegmentPlan& segment = plan_.segments[i];
       facts_.push_back({static_cast<uint32_t>(segment.segment),
                         static_cast<uint32_t>(cluster_->segments()[i].net->chunk_floats()),
                         LinkMegabits(segment)});
     }
-    load_ = std::make_unique<LoadGenerator>(LoadStepOn(home_, weights_.data(), weights_.size()),
-                                            &weights_.clock(), &errors_);
+    load_ = std::make_unique<LoadGenerator>(
+        LoadStepOn(replica_device_, weights_.data(), weights_.size()), &weights_.clock(), &errors_);
     LOG(INFO) << "Node " << plan_.name << " (" << node_ << " of " << topology_.nodes.size()
               << ") of cluster " << topology_.name << " measures with " << weights_.size()
               << " weights in " << (plan_.memory.on_host() ? "" : "the memory of ")
-              << home_.device->memory().name();
+              << replica_device_.device->memory().name();
   }
 
   std::optional<BenchResult> Run() {
     try {
-      while (phases_.stage() != BenchStatus::DONE) {
+      while (phases_.phase() != BenchStatus::DONE) {
         if (stopped_(kStepMs)) throw Error("bench: stopped by a signal before it was done");
         errors_.RethrowIfFailed();
         ThrowIfRefused();
@@ -140,12 +141,12 @@ class MeasureRun {
 
   void Hear() {
     for (const GossipMessage& gossip : cluster_->Read(GossipKey::kReport)) {
-      heard_.Take(gossip.node, gossip.bytes, Now());
+      peers_.Take(gossip.node, gossip.bytes, Now());
     }
-    others_ = heard_.there(Now());
+    others_ = peers_.there(Now());
   }
 
-  // Advances by as many stages as possible.
+  // Advances by as many phases as possible.
   void Follow() {
     if (!cluster_->begun()) {
       const double waited = Now() - began_;
@@ -156,7 +157,7 @@ class MeasureRun {
     for (bool more = true; more;) {
       const MetricsSnapshot reading = Read();
       const bool rests = rest_.Rests(reading.moved(), Now());
-      const bool collects = phases_.stage() == BenchStatus::REPORTED && phases_.is_leader();
+      const bool collects = phases_.phase() == BenchStatus::REPORTED && phases_.is_leader();
       const bool ready = collects ? pages_.Read(others_, phases_.participants(), node_) : rests;
       const bool measured = phases_.measures();
       more = phases_.Step(Now(), others_, ready);
@@ -165,9 +166,9 @@ class MeasureRun {
     }
   }
 
-  // Performs the action of the stage just entered.
+  // Performs the action of the phase just entered.
   void Enter(const MetricsSnapshot& reading) {
-    switch (phases_.stage()) {
+    switch (phases_.phase()) {
       case BenchStatus::READY:
         before_ = reading;
         LOG(INFO) << "Measuring with " << phases_.participants().size()
@@ -240,7 +241,7 @@ class MeasureRun {
   }
 
   void LogWhoIsMissing() {
-    if (phases_.stage() != BenchStatus::WAITING) return;
+    if (phases_.phase() != BenchStatus::WAITING) return;
     std::vector<std::string> missing = phases_.Missing(others_);
     if (missing == missing_) return;
     missing_ = std::move(missing);
@@ -268,7 +269,7 @@ class MeasureRun {
                           : "Reported to node " + topology_.nodes[phases_.leader()].name);
     // A node leaves only after the others have acknowledged that it is done. Gateway nodes leave
     // last.
-    WaitFor(kTellMs, [this] { return cluster_->all_acked() && !cluster_->has_dependents(); });
+    WaitFor(kAckMs, [this] { return cluster_->all_acked() && !cluster_->has_dependents(); });
     cluster_->Leave();
     WaitFor(kLeaveMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
@@ -277,11 +278,11 @@ class MeasureRun {
   void GiveUp() {
     load_->Switch(false);
     BenchStatus status = phases_.status();
-    status.set_stage(BenchStatus::STOPPED);
+    status.set_phase(BenchStatus::STOPPED);
     Publish(std::move(status));
-    WaitFor(kStopTellMs, [this] { return cluster_->all_acked(); });
+    WaitFor(kStopAckMs, [this] { return cluster_->all_acked(); });
     cluster_->Leave();
-    WaitFor(kStopTellMs, [this] { return cluster_->left() || cluster_->alone(); });
+    WaitFor(kStopAckMs, [this] { return cluster_->left() || cluster_->alone(); });
   }
 
   const MeasureOptions options_;
@@ -291,10 +292,10 @@ class MeasureRun {
   const NodeId node_;
   const NodePlan plan_;
   ErrorSink errors_;
-  const ReplicaDevice home_;
+  const ReplicaDevice replica_device_;
   MeasuredWeights weights_;
   BenchPhases phases_;
-  PeerTable heard_;
+  PeerTable peers_;
   BenchPhases::Others others_;
   const double began_;
   QuiescenceDetector rest_;

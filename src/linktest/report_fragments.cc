@@ -38,10 +38,10 @@ bool ReportReader::Read(const BenchPhases::Others& others, const std::vector<Nod
   asked_.reset();
   for (const NodeId node : participants) {
     const auto other = others.find(node);
-    if (node == self || other == others.end() || other->second.stage() > BenchStatus::REPORTED) {
+    if (node == self || other == others.end() || other->second.phase() > BenchStatus::REPORTED) {
       continue;
     }
-    if (other->second.stage() < BenchStatus::REPORTED) {
+    if (other->second.phase() < BenchStatus::REPORTED) {
       whole = false;
       continue;
     }

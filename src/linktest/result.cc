@@ -233,7 +233,7 @@ BenchResult ResultOf(const Topology& topology, const Measurement& measurement) {
     const auto report = measurement.reports.find(node);
     const std::string& name = topology.nodes[node].name;
     if (report == measurement.reports.end()) {
-      result.add_silent(name);
+      result.add_without_report(name);
     } else {
       AddNode(name, report->second, &result);
     }

@@ -38,7 +38,7 @@ class Table {
  public:
   explicit Table(const BenchResult& result) : result_(result) {
     for (const BenchNodeResult& node : result.node()) Widen(node.name());
-    for (const std::string& name : result.silent()) Widen(name);
+    for (const std::string& name : result.without_report()) Widen(name);
   }
 
   std::string Text() {
@@ -65,7 +65,8 @@ class Table {
         result_.cluster().c_str(), result_.weights(), result_.weights() * 4e-6, names.size(),
         result_.seconds(), result_.warm_up_seconds());
     if (result_.missing_size() > 0) text_ += "not there: " + Names(result_.missing()) + "\n";
-    if (result_.silent_size() > 0) text_ += "no report: " + Names(result_.silent()) + "\n";
+    if (result_.without_report_size() > 0)
+      text_ += "no report: " + Names(result_.without_report()) + "\n";
   }
 
   static std::string Title(const BenchSegmentResult& segment) {

@@ -60,7 +60,7 @@ void DivergenceSampler::SampleChunks(uint32_t begin, uint32_t end, int64_t now_n
     const Chunk& chunk = exchange_.table().chunks[index];
     if (!Counts(chunk)) continue;
     Tally& tally = tallies_[index_[chunk.owner]];
-    const int64_t age = now_ns - chunk.heard_at;
+    const int64_t age = now_ns - chunk.last_position_at;
     ++tally.chunks;
     tally.ages.Add(age);
     tally.oldest_ns = std::max(tally.oldest_ns, age);

@@ -20,11 +20,11 @@ std::string LinkLog::NameOf(uint16_t node) const {
 
 std::string LinkLog::BrokenLine(const LinkMonitor& links, const BrokenLink& link,
                                 int64_t now_ns) const {
-  const bool small = link.from == self_ && links.HearsSmallFrames(link.to, now_ns);
+  const bool small = link.from == self_ && links.ReceivesSmallFrames(link.to, now_ns);
   const std::string what =
       small ? StrCat("gets only small frames of node ", NameOf(link.to), ", none of ", frame_bytes_,
                      " bytes: check the MTU of the path between them")
-            : StrCat("does not hear node ", NameOf(link.to));
+            : StrCat("receives no frames from node ", NameOf(link.to));
   return StrCat("Segment ", segment_, ": node ", NameOf(link.from), " ", what);
 }
 
@@ -42,15 +42,15 @@ std::vector<std::string> LinkLog::Update(const LinkMonitor& links, int64_t now_n
     const bool reported = std::find(left_out_.begin(), left_out_.end(), node) != left_out_.end();
     if (!links.IsExcluded(node) || reported) continue;
     lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(node),
-                           " is left out until all members and it hear each other"));
+                           " is left out until it and all members receive each other's frames"));
     left_out_.push_back(node);
   }
   std::erase_if(broken_, [&](Reported& reported) {
     const BrokenLink& link = reported.link;
     if (links.Reports(link.from, link.to)) reported.reported_ns = now_ns;
     if (now_ns - reported.reported_ns < kMendedNs) return false;
-    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(link.from), " hears node ",
-                           NameOf(link.to), " again"));
+    lines.push_back(StrCat("Segment ", segment_, ": node ", NameOf(link.from),
+                           " receives frames from node ", NameOf(link.to), " again"));
     return true;
   });
   std::erase_if(left_out_, [&](uint16_t node) {

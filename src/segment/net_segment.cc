@@ -24,7 +24,7 @@ constexpr double kLeastFrames = 4;
 constexpr int64_t kTryAgainNs = 1'000'000;
 // How long unsent gossip frames are retried. New frames replace them after that, because the store
 // may have newer messages.
-constexpr int64_t kKeepNewsNs = 20'000'000;
+constexpr int64_t kKeepGossipNs = 20'000'000;
 // Interval at which the metrics of single peers are published.
 constexpr int64_t kPublishPeersNs = 50'000'000;
 
@@ -109,7 +109,7 @@ NetSegment::Next NetSegment::HoldBack(JoinVerdict verdict, int64_t now_ns) {
   } else if (!std::exchange(held_back_, true)) {
     LOG(WARNING) << "Segment " << name() << ": begins no run, and gives up unless a node that is "
                  << "set up alike is met within "
-                 << config_.filter.handshake.patience_ns / 1'000'000'000 << " s";
+                 << config_.filter.handshake.give_up_ns / 1'000'000'000 << " s";
   }
   size_t received = 1;
   for (int batch = 0; batch < kMostBatches && received > 0; ++batch) {
@@ -139,11 +139,11 @@ void NetSegment::FollowIncarnation() {
 size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
   *received = transport_->Receive(in_);
   size_t entered = 0;
-  bool heard = false;
+  bool received_any = false;
   for (size_t i = 0; i < *received; ++i) {
     const auto frame = filter_->Enter(in_[i], now_ns);
     if (!frame) continue;
-    heard = true;
+    received_any = true;
     if (gossip_ && IsGossip(*frame)) {
       Admit();  // the frame may belong to a session that was just established
       gossip_->Receive(in_[i].from, *frame, now_ns);
@@ -152,7 +152,7 @@ size_t NetSegment::TakeBatch(int64_t now_ns, size_t* received) {
     }
   }
   FollowIncarnation();
-  if (heard) state_.heard_ns_.store(now_ns, std::memory_order_relaxed);
+  if (received_any) state_.last_frame_ns_.store(now_ns, std::memory_order_relaxed);
   return entered;
 }
 
@@ -239,8 +239,8 @@ void NetSegment::Admit() {
   }
 }
 
-// Sends gossip frames within the rate limit. Frames without room are retried for kKeepNewsNs, ahead
-// of exchange frames: on a full link the exchange takes all room that becomes free.
+// Sends gossip frames within the rate limit. Frames without room are retried for kKeepGossipNs,
+// ahead of exchange frames: on a full link the exchange takes all room that becomes free.
 void NetSegment::SendGossip(int64_t now_ns) {
   Admit();
   if (!OfferGossip(now_ns)) return;
@@ -249,7 +249,7 @@ void NetSegment::SendGossip(int64_t now_ns) {
     const size_t count = gossip_->Send({gossip_out_.data(), room}, now_ns);
     if (count == 0) return;
     for (size_t i = 0; i < count; ++i) unsent_gossip_.push_back(i);
-    drop_gossip_ns_ = now_ns + kKeepNewsNs;
+    drop_gossip_ns_ = now_ns + kKeepGossipNs;
     if (!OfferGossip(now_ns)) return;
   }
 }

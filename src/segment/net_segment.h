@@ -42,8 +42,8 @@ struct NetSegmentConfig {
   // segment.
   int64_t chunk_floats = 0;
   double max_bytes_per_second = 0;  // limit for this node, on the wire; 0: none
-  // Preferred leader: the gateway node of the segment. It leads while it is a synced member.
-  // Otherwise the synced member with the lowest id leads.
+  // Preferred leader: the gateway node of the segment, while it is a synced member.
+  // Otherwise the leader is the synced member with the lowest id.
   NodeId leader = 0;
   // The caller sets names, digests and key. The constructor sets run, node, incarnation and segment
   // parameters from the fields above and the transport.
@@ -92,7 +92,7 @@ class SegmentState {
   uint32_t members() const { return members_; }
 
   // Time of the last frame accepted from another node of the segment; 0: none yet.
-  int64_t heard_ns() const { return heard_ns_; }
+  int64_t last_frame_ns() const { return last_frame_ns_; }
 
   // Requests Exchange::Flush.
   void RequestFlush() { flush_ = true; }
@@ -115,7 +115,7 @@ class SegmentState {
   friend class NetSegment;
   std::atomic<uint64_t> progress_{0}, global_{0}, others_{0};
   std::atomic<uint64_t> merges_{0}, other_merges_{0}, gossip_seen_{0};
-  std::atomic<int64_t> heard_ns_{0};
+  std::atomic<int64_t> last_frame_ns_{0};
   std::atomic<uint32_t> members_{0};
   std::atomic<bool> in_sync_{false}, bootstrapped_{false}, leads_{false};
   std::atomic<bool> flush_{false}, leave_{false}, left_{false}, delivered_{false};
@@ -134,11 +134,11 @@ class NetSegment {
     WaitFor what = WaitFor::kReceive;
   };
 
-  // `weights`: `count` floats in the memory of `home`. They outlive the segment; solvers change
-  // them concurrently. The constructor allocates 2 * `count` floats in the same memory, 3 * `count`
-  // if the merge rule has state. Throws Error if a setting is invalid.
+  // `weights`: `count` floats in the memory of `replica_device`. They outlive the segment; solvers
+  // change them concurrently. The constructor allocates 2 * `count` floats in the same memory, 3 *
+  // `count` if the merge rule has state. Throws Error if a setting is invalid.
   NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport, float* weights,
-             int64_t count, const ReplicaDevice& home = HostReplica());
+             int64_t count, const ReplicaDevice& replica_device = HostReplica());
   // Waits until no kernel of this segment accesses memory.
   ~NetSegment();
 
@@ -197,7 +197,7 @@ class NetSegment {
   uint64_t WireBytes(NodeId to, size_t frame_bytes) const;
 
   const NetSegmentConfig config_;
-  const ReplicaDevice home_;
+  const ReplicaDevice replica_device_;
   const MergeRuleDescriptor& rule_;
   // base, pending and the rule's state, if any; the transport may read it if it is host memory.
   Buffer memory_;

@@ -14,8 +14,8 @@ constexpr size_t kGossipBatch = 16;
 constexpr double kBurstSeconds = 0.004;
 
 // Adds the fields that this node announces to its peers in the handshake.
-FrameFilterConfig GateOf(const NetSegmentConfig& config, const TransportInfo& info,
-                         int64_t chunk_floats) {
+FrameFilterConfig FilterConfigOf(const NetSegmentConfig& config, const TransportInfo& info,
+                                 int64_t chunk_floats) {
   FrameFilterConfig filter = config.filter;
   HandshakeConfig& own = filter.handshake;
   own.run = config.exchange.run;
@@ -73,11 +73,12 @@ int64_t ChunkFloatsFor(size_t max_frame_bytes, const ExchangeConfig& config) {
 }
 
 NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport> transport,
-                       float* weights, int64_t count, const ReplicaDevice& home)
+                       float* weights, int64_t count, const ReplicaDevice& replica_device)
     : config_(config),
-      home_(home),
+      replica_device_(replica_device),
       rule_(RuleOf(config)),
-      memory_(home.device->memory(), OwnArrays(rule_) * sizeof(float) * static_cast<size_t>(count)),
+      memory_(replica_device.device->memory(),
+              OwnArrays(rule_) * sizeof(float) * static_cast<size_t>(count)),
       transport_(std::move(transport)),
       transmissions_of_multicast_(transport_->info().multicast ? 1
                                                                : transport_->info().peers.size()),
@@ -86,7 +87,7 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                               (transport_->max_frame_bytes() + transport_->info().overhead_bytes))),
       pacer_(config.max_bytes_per_second,
              std::max(config.max_bytes_per_second * kBurstSeconds, 2 * most_wire_bytes_)) {
-  home_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
+  replica_device_.device->memory().Fill(memory_.get(), 0, memory_.bytes());
   ExchangeConfig exchange = config.exchange;
   exchange.trailer_bytes = config.filter.key ? kFrameTagBytes : 0;
   exchange.rest_distance = rule_.RestDistance(config.rule.parameters);
@@ -98,10 +99,11 @@ NetSegment::NetSegment(const NetSegmentConfig& config, std::unique_ptr<Transport
                 "chunk_floats is needed");
   }
   exchange.direct = SendsDirect(weights, count);
-  exchange.copy_diffs = !home_.device->memory().on_host();
+  exchange.copy_diffs = !replica_device_.device->memory().on_host();
   MakeExecutor(most, weights, count);
   exchange_ = std::make_unique<Exchange>(exchange, executor_.get());
-  filter_ = std::make_unique<FrameFilter>(GateOf(config, transport_->info(), arrays_.chunk_floats));
+  filter_ = std::make_unique<FrameFilter>(
+      FilterConfigOf(config, transport_->info(), arrays_.chunk_floats));
   link_log_ = std::make_unique<LinkLog>(config.name, config.filter.handshake.names,
                                         config.exchange.node, MaxFrameBytes(exchange, arrays_));
   incarnation_ = filter_->handshake().incarnation();
@@ -141,7 +143,7 @@ bool NetSegment::SendsDirect(const float* weights, int64_t count) {
   if (!transport_->RegisterMemory(std::as_bytes(std::span(weights, static_cast<size_t>(count))))) {
     return false;
   }
-  return !home_.device->memory().on_host() ||
+  return !replica_device_.device->memory().on_host() ||
          transport_->RegisterMemory({memory_.get<std::byte>(), memory_.bytes()});
 }
 
@@ -154,7 +156,7 @@ void NetSegment::MakeExecutor(int64_t most_floats, float* weights, int64_t count
              .size = count,
              .chunk_floats = config_.chunk_floats > 0 ? config_.chunk_floats : most_floats};
   try {
-    executor_ = home_.make_executor(arrays_, config_.exchange.codec, config_.rule);
+    executor_ = replica_device_.make_executor(arrays_, config_.exchange.codec, config_.rule);
   } catch (const Error& error) {
     throw Error("segment ", config_.name, ": ", error.what());
   }

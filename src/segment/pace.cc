@@ -13,7 +13,7 @@ constexpr double kNew = 0.25;
 // Maximum factors by which the duty rises and falls in one period.
 constexpr double kMostRise = 1.25, kMostFall = 0.6;
 // Cost of the solver cache contents that the segment evicts, relative to the lost processor time.
-// Measured 0.5 to 0.8, by images trained per second of processor time (docs/benchmarks.md).
+// Measured 0.5 to 0.8, by images trained per second of processor time (docs/benchmarks/cluster.md).
 constexpr double kCacheCost = 0.6;
 // Solvers that use a smaller share of a period are idle and lose nothing.
 constexpr double kTrains = 0.02;

@@ -58,8 +58,8 @@ void SegmentThread::Run() {
       rest = pace.RestNs(now, cpu_ns);
     }
     if (rest == 0 && (next.at_once || options_.busy_poll)) continue;
-    const int64_t gather = coalescing.Ns(now, segment_.state().progress());
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(gather, rest)));
+    const int64_t coalesce_ns = coalescing.Ns(now, segment_.state().progress());
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(coalesce_ns, rest)));
     if (next.at_once) continue;
     segment_.transport().Wait(std::min(next.deadline_ns, now + options_.look_ns), next.what);
   }

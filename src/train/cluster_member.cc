@@ -14,12 +14,12 @@ namespace {
 constexpr size_t kBlock = 4096;
 constexpr uintptr_t kAlignment = 64;
 
-std::unique_ptr<NodeConfig> PlaceOf(const ClusterOptions& options) {
+std::unique_ptr<NodeConfig> NodeConfigOf(const ClusterOptions& options) {
   if (options.topology.empty()) throw Error("ClusterOptions.topology: expected a file name");
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
-  return FindPlace(train);
+  return FindNodeConfig(train);
 }
 
 std::span<float> Checked(std::span<float> weights) {
@@ -38,12 +38,12 @@ class ClusterMember::Impl {
       : weights_(Checked(weights)), locks_(weights.data()), holder_(&locks_) {
     clock_.StartAt(options.iteration);
     runner_ = std::make_unique<NodeRunner>(
-        PlaceOf(options), ClusterReplica{.weights = weights.data(),
-                                         .size = static_cast<int64_t>(weights.size()),
-                                         .layout_digest = options.layout,
-                                         .start = options.iteration,
-                                         .iterations = &clock_,
-                                         .home = HostReplica(&locks_)});
+        NodeConfigOf(options), ClusterReplica{.weights = weights.data(),
+                                              .size = static_cast<int64_t>(weights.size()),
+                                              .layout_digest = options.layout,
+                                              .start = options.iteration,
+                                              .iterations = &clock_,
+                                              .replica_device = HostReplica(&locks_)});
     slot_ = clock_.RegisterSolver();
   }
   ~Impl() { clock_.ReleaseSolver(slot_); }

@@ -18,19 +18,19 @@ namespace {
 constexpr int kStepMs = 5;
 // Retry interval and timeout for starting the segments while the network is down.
 constexpr int kRetryMs = 250;
-constexpr int64_t kNetworkPatienceNs = 60'000'000'000;
+constexpr int64_t kNetworkTimeoutNs = 60'000'000'000;
 
 // Throws the last Error if the network stays down for too long, or if a command stops the run.
-std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterReplica& replica,
+std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& node_config, const ClusterReplica& replica,
                                      CommandReader* commands) {
   const int64_t begin = replica.clock->NowNs();
   for (bool waits = false;; waits = true) {
     try {
-      return StartCluster(place.topology, place.plan, replica);
+      return StartCluster(node_config.topology, node_config.plan, replica);
     } catch (const NetworkDownError& error) {
-      if (replica.clock->NowNs() - begin >= kNetworkPatienceNs) throw;
+      if (replica.clock->NowNs() - begin >= kNetworkTimeoutNs) throw;
       if (!waits) {
-        LOG(WARNING) << "Waiting up to " << kNetworkPatienceNs / 1'000'000'000
+        LOG(WARNING) << "Waiting up to " << kNetworkTimeoutNs / 1'000'000'000
                      << " s for the network: " << error.what();
       }
       if (commands->Next(kRetryMs) == RunCommand::kStop) throw;
@@ -40,23 +40,23 @@ std::unique_ptr<Cluster> StartWhenUp(const NodeConfig& place, const ClusterRepli
 
 }  // namespace
 
-std::unique_ptr<NodeConfig> FindPlace(const TrainOptions& options) {
+std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
   if (options.topology.empty()) {
     if (!options.node.empty())
       throw Error("--node=", options.node, ": expected --topology with it");
     return nullptr;
   }
-  auto place = std::make_unique<NodeConfig>();
-  place->topology = LoadTopology(options.topology, TransportsForTopologies());
-  const NodeId node = ChooseNode(place->topology, options.node, getenv);
-  if (!place->topology.nodes[node].memory.on_host()) {
-    throw Located(place->topology.source,
+  auto node_config = std::make_unique<NodeConfig>();
+  node_config->topology = LoadTopology(options.topology, TransportsForTopologies());
+  const NodeId node = ChooseNode(node_config->topology, options.node, getenv);
+  if (!node_config->topology.nodes[node].memory.on_host()) {
+    throw Located(node_config->topology.source,
                   FieldError(StrCat("node[", node, "].memory"),
                              "a device given, but train has solvers on CPUs only, expected host; "
                              "millrace bench measures with either"));
   }
-  place->plan = PlanFor(place->topology, node);
-  return place;
+  node_config->plan = PlanFor(node_config->topology, node);
+  return node_config;
 }
 
 std::vector<std::string> NodeNames(const Topology& topology) {
@@ -65,33 +65,34 @@ std::vector<std::string> NodeNames(const Topology& topology) {
   return names;
 }
 
-ClusterSession::ClusterSession(const NodeConfig& place, const ClusterReplica& replica,
+ClusterSession::ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
                                CommandReader* commands)
-    : place_(place),
+    : node_config_(node_config),
       iterations_(*replica.iterations),
       errors_(*replica.sink),
       commands_(*commands),
       clock_(*replica.clock),
-      cluster_(StartWhenUp(place, replica, commands)),
+      cluster_(StartWhenUp(node_config, replica, commands)),
       failure_detector_(cluster_.get(), replica.clock),
-      ending_(TerminationPeersOf(cluster_.get(), &failure_detector_),
-              {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
+      termination_(TerminationPeersOf(cluster_.get(), &failure_detector_),
+                   {replica.weights, static_cast<size_t>(replica.size)}, replica.clock),
       leave_(
           LeavePeersOf(cluster_.get()), [commands] { return commands->stopped_ns(); },
           replica.clock),
-      failures_(cluster_->node(), NodeNames(place.topology),
+      failures_(cluster_->node(), NodeNames(node_config.topology),
                 [this] { return cluster_->Read(GossipKey::kEnd); }) {}
 
 bool ClusterSession::Join() {
-  const NodePlan& plan = place_.plan;
-  LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of " << place_.topology.nodes.size()
-            << ") of cluster " << place_.topology.name << ": waiting for the weights of the run";
+  const NodePlan& plan = node_config_.plan;
+  LOG(INFO) << "Node " << plan.name << " (" << plan.node << " of "
+            << node_config_.topology.nodes.size() << ") of cluster " << node_config_.topology.name
+            << ": waiting for the weights of the run";
   while (!cluster_->begun()) {
     errors_.RethrowIfFailed();
     cluster_->ThrowIfRefused();
     if (commands_.Next(20) == RunCommand::kStop) {
       LOG(INFO) << "Stopped before the weights were there.";
-      ending_.SayGone();
+      termination_.PublishGone();
       leave_.BeginUnsynced();
       WaitFor([this] { return leave_.Step(); });
       return false;
@@ -107,17 +108,17 @@ bool ClusterSession::Join() {
   return true;
 }
 
-void ClusterSession::TellStopped() { ending_.LookStopped(cluster_->is_leader(), false); }
+void ClusterSession::PublishStopped() { termination_.UpdateStopped(cluster_->is_leader(), false); }
 
-void ClusterSession::TellFailed(std::exception_ptr error, bool wait) {
+void ClusterSession::PublishFailed(std::exception_ptr error, bool wait) {
   try {
     std::rethrow_exception(std::move(error));
   } catch (const NonFiniteLoss& loss) {
-    ending_.SayFailed(loss.what(), true);
+    termination_.PublishFailed(loss.what(), true);
   } catch (const std::exception& other) {
-    ending_.SayFailed(other.what(), false);
+    termination_.PublishFailed(other.what(), false);
   }
-  for (const int64_t end = clock_.NowNs() + kTellNs;
+  for (const int64_t end = clock_.NowNs() + kPublishNs;
        wait && !cluster_->all_acked() && clock_.NowNs() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
   }
@@ -128,7 +129,7 @@ void ClusterSession::LogFailures() {
 }
 
 bool ClusterSession::Leave(bool stopped) {
-  leave_.Begin(&ending_, stopped);
+  leave_.Begin(&termination_, stopped);
   WaitFor([this] { return leave_.Step(); });
   for (const ClusterSegment& segment : cluster_->segments()) {
     LOG(INFO) << "Segment " << segment.net->name() << ": " << SummaryOf(segment.net->metrics());

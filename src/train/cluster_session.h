@@ -23,7 +23,7 @@ struct NodeConfig {
 };
 
 // The node selected by --topology and --node; null without --topology. Throws Error with one line.
-std::unique_ptr<NodeConfig> FindPlace(const TrainOptions& options);
+std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options);
 
 // Names of the nodes, by id.
 std::vector<std::string> NodeNames(const Topology& topology);
@@ -31,12 +31,13 @@ std::vector<std::string> NodeNames(const Topology& topology);
 // For the run's main thread only, except that cluster() is thread-safe.
 class ClusterSession {
  public:
-  // Starts the segments. If the network is down, retries for up to a minute. `place`, the data of
-  // `replica`, and `commands` outlive this object. Throws Error with one line that names the
-  // segment.
-  ClusterSession(const NodeConfig& place, const ClusterReplica& replica, CommandReader* commands);
+  // Starts the segments. If the network is down, retries for up to a minute. `node_config`, the
+  // data of `replica`, and `commands` outlive this object. Throws Error with one line that names
+  // the segment.
+  ClusterSession(const NodeConfig& node_config, const ClusterReplica& replica,
+                 CommandReader* commands);
 
-  static constexpr int64_t kTellNs = 300'000'000;
+  static constexpr int64_t kPublishNs = 300'000'000;
 
   Cluster& cluster() { return *cluster_; }
   FailureDetector& failure_detector() { return failure_detector_; }
@@ -45,13 +46,13 @@ class ClusterSession {
   // Throws Error if the other nodes refuse this node.
   bool Join();
   // Publishes this node's state at the end of the run.
-  TerminationDetector& ending() { return ending_; }
+  TerminationDetector& termination() { return termination_; }
   // Publishes that a command has stopped the run while solvers finish their iterations. Call every
   // few ms.
-  void TellStopped();
+  void PublishStopped();
   // Publishes that this node has failed with `error`. With `wait`, blocks until the others have
-  // acknowledged it, at most kTellNs.
-  void TellFailed(std::exception_ptr error, bool wait);
+  // acknowledged it, at most kPublishNs.
+  void PublishFailed(std::exception_ptr error, bool wait);
   // Logs the failures that other nodes have published since the last call.
   void LogFailures();
   const PeerFailures& failures() const { return failures_; }
@@ -65,14 +66,14 @@ class ClusterSession {
   // Calls `done` until it returns true, or until a thread has failed.
   void WaitFor(const std::function<bool()>& done);
 
-  const NodeConfig& place_;
+  const NodeConfig& node_config_;
   const IterationClock& iterations_;
   ErrorSink& errors_;
   CommandReader& commands_;
   const Clock& clock_;
   const std::unique_ptr<Cluster> cluster_;
   FailureDetector failure_detector_;
-  TerminationDetector ending_;
+  TerminationDetector termination_;
   GracefulLeave leave_;
   PeerFailures failures_;
 };

@@ -89,7 +89,7 @@ void DistributedEvaluation::Share(int64_t iteration) {
   }
   Publish(peers_, share);
   const int64_t now = clock_.NowNs();
-  late_ns_ = now + kPatienceNs + 3 * (now - begin);
+  late_ns_ = now + kTimeoutNs + 3 * (now - begin);
   open_ = true;
 }
 
@@ -195,10 +195,10 @@ void DistributedEvaluation::FinishLocked() {
     results_.push_back(tester_.Report(iteration_, net, all[net]));
   }
   tester_.SetLast({iteration_, results_});
-  if (weights_) Tell(all);
+  if (weights_) PublishWhole(all);
 }
 
-void DistributedEvaluation::Tell(const std::vector<TestSums>& all) const {
+void DistributedEvaluation::PublishWhole(const std::vector<TestSums>& all) const {
   TestShare whole;
   whole.set_test(number_);
   whole.set_weights(*weights_);

@@ -39,7 +39,7 @@ TestPeers TestPeersOf(Cluster* cluster);
 class DistributedEvaluation {
  public:
   // Timeout for missing parts: this, plus three times the duration of this node's own part.
-  static constexpr int64_t kPatienceNs = 10'000'000'000;
+  static constexpr int64_t kTimeoutNs = 10'000'000'000;
 
   // All pointers outlive this object. `stop`: returns true if tests are to be abandoned.
   DistributedEvaluation(Tester* tester, TestPeers peers, const Clock* clock,
@@ -82,7 +82,7 @@ class DistributedEvaluation {
   void CloseLocked();
   void FinishLocked();
   // Publishes the combined results of the last test. `all`: by net.
-  void Tell(const std::vector<TestSums>& all) const;
+  void PublishWhole(const std::vector<TestSums>& all) const;
   void FinishIfReady();
   bool Ready() const;
   // Whether this node logs the open test. A node that joined and became leader after the start does

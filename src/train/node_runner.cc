@@ -11,13 +11,13 @@ constexpr int kServiceMs = 50, kStepMs = 5;
 
 }  // namespace
 
-NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> place, ClusterReplica replica)
-    : place_(std::move(place)) {
+NodeRunner::NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica)
+    : node_config_(std::move(node_config)) {
   replica.clock = &clock_;
   replica.sink = &errors_;
-  for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
-  for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
-  session_ = std::make_unique<ClusterSession>(*place_, replica, &commands_);
+  for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
+  for (const std::string& warning : node_config_->plan.warnings) LOG(WARNING) << warning;
+  session_ = std::make_unique<ClusterSession>(*node_config_, replica, &commands_);
 }
 
 void NodeRunner::Join(double seconds) {
@@ -26,7 +26,7 @@ void NodeRunner::Join(double seconds) {
     errors_.RethrowIfFailed();
     cluster().ThrowIfRefused();
     if (clock_.NowSeconds() >= end) {
-      throw Error("cluster ", place_->topology.name, ": node ", place_->plan.name,
+      throw Error("cluster ", node_config_->topology.name, ": node ", node_config_->plan.name,
                   " has not received the run's weights within ", seconds, " s");
     }
     commands_.Next(kStepMs);
@@ -46,19 +46,20 @@ void NodeRunner::Join(double seconds) {
 
 void NodeRunner::Finish(int64_t longest_ns) {
   service_.reset();
-  TerminationDetector& ending = session_->ending();
-  ending.SetLongest(longest_ns);
+  TerminationDetector& termination = session_->termination();
+  termination.SetLongest(longest_ns);
   for (;; commands_.Next(kStepMs)) {
     errors_.RethrowIfFailed();
     session_->LogFailures();
-    const TerminationDetector::State state = ending.Look();
+    const TerminationDetector::State state = termination.Update();
     if (state == TerminationDetector::State::kQuiescent) break;
     if (state != TerminationDetector::State::kDiverged) continue;
-    LOG(WARNING) << "Of " << ending.there().size() << " nodes " << ending.WithOwnWeights().size()
+    LOG(WARNING) << "Of " << termination.there().size() << " nodes "
+                 << termination.WithOwnWeights().size()
                  << " have this node's weights; going on without waiting for the others";
     break;
   }
-  if (cluster().is_leader()) ending.SayDone();
+  if (cluster().is_leader()) termination.PublishDone();
   Depart();
 }
 
@@ -68,7 +69,7 @@ void NodeRunner::Leave() {
 }
 
 void NodeRunner::Depart() {
-  session_->ending().SayGone();
+  session_->termination().PublishGone();
   session_->Leave(false);
   errors_.RethrowIfFailed();
   session_->Answer();

@@ -14,9 +14,9 @@ namespace millrace {
 // One thread at a time calls it.
 class NodeRunner {
  public:
-  // Starts the segments of `place`. The data of `replica` outlive this object; its sink is replaced
-  // by one of this object. Throws Error with one line.
-  NodeRunner(std::unique_ptr<NodeConfig> place, ClusterReplica replica);
+  // Starts the segments of `node_config`. The data of `replica` outlive this object; its sink is
+  // replaced by one of this object. Throws Error with one line.
+  NodeRunner(std::unique_ptr<NodeConfig> node_config, ClusterReplica replica);
 
   // Blocks until this node has the run's weights. Throws Error after `seconds`.
   void Join(double seconds);
@@ -25,7 +25,7 @@ class NodeRunner {
   bool failed() const { return errors_.failed(); }
   Cluster& cluster() { return session_->cluster(); }
   const Cluster& cluster() const { return session_->cluster(); }
-  const NodeConfig& place() const { return *place_; }
+  const NodeConfig& node_config() const { return *node_config_; }
 
   // Waits until all nodes have ended and have the same weights, then leaves. `longest_ns`: longest
   // iteration of this node so far.
@@ -36,7 +36,7 @@ class NodeRunner {
  private:
   void Depart();
 
-  const std::unique_ptr<NodeConfig> place_;
+  const std::unique_ptr<NodeConfig> node_config_;
   const SteadyClock clock_;
   ErrorSink errors_;
   CommandReader commands_{nullptr, &clock_};

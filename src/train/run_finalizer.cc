@@ -12,26 +12,28 @@ namespace {
 
 constexpr int kStepMs = 5;
 constexpr int64_t kLongNs = 1'000'000'000, kLogAgainNs = 10'000'000'000;
-// Maximum wait for the leader to save and to combine the test: kPatienceNs plus kTestPatience times
-// this node's estimate for the whole test.
-constexpr int64_t kPatienceNs = 30'000'000'000, kTestPatience = 4;
+// Maximum wait for the leader to save and to combine the test: kTimeoutNs plus kTestTimeoutFactor
+// times this node's estimate for the whole test.
+constexpr int64_t kTimeoutNs = 30'000'000'000, kTestTimeoutFactor = 4;
 
 }  // namespace
 
 RunFinalizer::RunFinalizer(RunFinalizerParts parts)
-    : parts_(std::move(parts)), began_ns_(parts_.clock->NowNs()), ending_(*parts_.ending) {}
+    : parts_(std::move(parts)),
+      began_ns_(parts_.clock->NowNs()),
+      termination_(*parts_.termination) {}
 
 bool RunFinalizer::Run(int64_t iteration) {
   iteration_ = iteration;
   due_ = parts_.tester->Due(iteration);
-  return Settle() && SaveAndTest();
+  return AwaitQuiescence() && SaveAndTest();
 }
 
 // Waits until frozen_ holds the weights of all nodes, or until more waiting is useless. Returns
 // false if the run is stopped.
-bool RunFinalizer::Settle() {
+bool RunFinalizer::AwaitQuiescence() {
   while (!parts_.stopped(kStepMs)) {
-    switch (ending_.Look()) {
+    switch (termination_.Update()) {
       case TerminationDetector::State::kTraining:
         LogTraining();
         break;
@@ -40,13 +42,13 @@ bool RunFinalizer::Settle() {
         break;
       case TerminationDetector::State::kQuiescent:
         Demote();
-        // The weights may have changed since Look.
-        if (ending_.WithWeights(checksum_) == ending_.there()) return true;
+        // The weights may have changed since Update.
+        if (termination_.WithWeights(checksum_) == termination_.there()) return true;
         break;
       case TerminationDetector::State::kDiverged:
         Demote();
-        LOG(WARNING) << "Of " << ending_.there().size() << " nodes "
-                     << ending_.WithWeights(checksum_).size()
+        LOG(WARNING) << "Of " << termination_.there().size() << " nodes "
+                     << termination_.WithWeights(checksum_).size()
                      << " have this node's weights; going on without waiting for the others";
         return true;
     }
@@ -63,7 +65,7 @@ void RunFinalizer::Demote() {
 
 // Logs each set of nodes once, if the wait is long.
 void RunFinalizer::LogTraining() {
-  const std::vector<NodeId> training = ending_.Training();
+  const std::vector<NodeId> training = termination_.Training();
   const bool long_ago = parts_.clock->NowNs() - began_ns_ >= kLongNs;
   if (training == training_ || !long_ago) return;
   training_ = training;
@@ -80,8 +82,8 @@ void RunFinalizer::LogMoving() {
   if (log_moving_ns_ < 0) log_moving_ns_ = now + kLongNs;
   if (now < log_moving_ns_) return;
   log_moving_ns_ = now + kLogAgainNs;
-  LOG(INFO) << "Waiting until all nodes have the same weights: of " << ending_.there().size() << " "
-            << ending_.WithOwnWeights().size() << " have this node's";
+  LOG(INFO) << "Waiting until all nodes have the same weights: of " << termination_.there().size()
+            << " " << termination_.WithOwnWeights().size() << " have this node's";
 }
 
 // Returns false if the run is stopped.
@@ -93,22 +95,23 @@ bool RunFinalizer::SaveAndTest() {
   parts_.tester->BindWeights(frozen_->data());
   const int64_t begin = parts_.clock->NowNs();
   if (due_ && parts_.distributed_evaluation != nullptr) {
-    parts_.distributed_evaluation->BeginLast(iteration_, checksum_, ending_.WithWeights(checksum_));
+    parts_.distributed_evaluation->BeginLast(iteration_, checksum_,
+                                             termination_.WithWeights(checksum_));
   }
   const int64_t now = parts_.clock->NowNs();
-  const auto nodes = static_cast<int64_t>(ending_.there().size());
-  const int64_t patient_ns = now + kPatienceNs + kTestPatience * nodes * (now - begin);
+  const auto nodes = static_cast<int64_t>(termination_.there().size());
+  const int64_t deadline_ns = now + kTimeoutNs + kTestTimeoutFactor * nodes * (now - begin);
   while (!parts_.stopped(kStepMs)) {
-    ending_.Look();
+    termination_.Update();
     if (parts_.cluster->is_leader()) {
       Save();
       if (!TestIfReady()) continue;
-      ending_.SayDone();
+      termination_.PublishDone();
       return true;
     }
     if (Follow()) return true;
-    if (parts_.clock->NowNs() >= patient_ns) {
-      LOG(WARNING) << "Going without the end of the last test: the node that leads is too slow";
+    if (parts_.clock->NowNs() >= deadline_ns) {
+      LOG(WARNING) << "Leaving before the end of the last test: the leader is too slow";
       return true;
     }
   }
@@ -125,7 +128,7 @@ bool RunFinalizer::TestIfReady() {
   if (!due_) return true;
   if (parts_.distributed_evaluation == nullptr) {
     tests_ = parts_.tester->Run(iteration_, [this] { return parts_.stopped(0); });
-  } else if (parts_.distributed_evaluation->LastIsReady(ending_.there())) {
+  } else if (parts_.distributed_evaluation->LastIsReady(termination_.there())) {
     tests_ = parts_.distributed_evaluation->Finish();
   }
   return !tests_.empty();
@@ -133,7 +136,7 @@ bool RunFinalizer::TestIfReady() {
 
 // For the other nodes. Returns true if the leader has completed its work.
 bool RunFinalizer::Follow() {
-  if (!ending_.done()) return false;
+  if (!termination_.done()) return false;
   if (due_ && parts_.distributed_evaluation != nullptr) {
     tests_ = parts_.distributed_evaluation->Published();
     if (tests_.empty()) return false;

@@ -23,7 +23,7 @@ namespace millrace {
 // The parts that RunFinalizer uses. All pointers outlive it.
 struct RunFinalizerParts {
   Cluster* cluster;
-  TerminationDetector* ending;
+  TerminationDetector* termination;
   const Clock* clock;
   std::vector<std::string> names;  // of the cluster's nodes
   Tester* tester;
@@ -53,7 +53,7 @@ class RunFinalizer {
   const std::optional<TestScores>& before() const { return before_; }
 
  private:
-  bool Settle();
+  bool AwaitQuiescence();
   void Demote();
   bool SaveAndTest();
   void Save();
@@ -64,7 +64,7 @@ class RunFinalizer {
 
   const RunFinalizerParts parts_;
   const int64_t began_ns_;
-  TerminationDetector& ending_;
+  TerminationDetector& termination_;
   int64_t iteration_ = 0;
   std::unique_ptr<WeightBuffer> frozen_;
   uint32_t checksum_ = 0;  // of frozen_

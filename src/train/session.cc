@@ -29,22 +29,22 @@ class OneOmpThread {
   const int before_;
 };
 
-std::unique_ptr<NodeConfig> PlaceOf(const SessionOptions& options) {
+std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
   TrainOptions train;
   train.topology = options.topology;
   train.node = options.node;
-  return FindPlace(train);
+  return FindNodeConfig(train);
 }
 
-DataOptions ShardOf(const SessionOptions& options, const NodeConfig* place, uint64_t seed) {
+DataOptions ShardOf(const SessionOptions& options, const NodeConfig* node_config, uint64_t seed) {
   if (options.shard_count > 0 && options.shard_index >= options.shard_count) {
     throw Error("SessionOptions.shard_index: ", options.shard_index, " of ", options.shard_count,
                 " shards, expected a smaller number");
   }
   if (options.shard_count > 0) return {seed, options.shard_index, options.shard_count, nullptr};
-  if (place != nullptr) {
-    return {seed, static_cast<uint64_t>(place->plan.shard),
-            static_cast<uint64_t>(place->plan.shards), nullptr};
+  if (node_config != nullptr) {
+    return {seed, static_cast<uint64_t>(node_config->plan.shard),
+            static_cast<uint64_t>(node_config->plan.shards), nullptr};
   }
   return {seed, 0, 1, nullptr};
 }
@@ -55,9 +55,9 @@ class SolverSession : public Session {
       : config_(std::move(config)), policy_(config_.param) {
     const OneOmpThread one;
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
-    std::unique_ptr<NodeConfig> place = PlaceOf(options);
+    std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     Resume(options);
-    data_ = std::make_unique<DataService>(ShardOf(options, place.get(), config_.seed));
+    data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_.seed));
     test_data_ = std::make_unique<DataService>(DataOptions{config_.seed, 0, 1, nullptr});
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
@@ -65,7 +65,7 @@ class SolverSession : public Session {
     auto net = std::make_unique<Net>(config_.train.param, config_.train.source,
                                      TrainNetOptions(config_, data_.get()));
     FillWeights(net.get(), options);
-    if (place) JoinCluster(std::move(place), *net);
+    if (node_config) JoinCluster(std::move(node_config), *net);
     strategy_ = std::make_unique<HogwildStrategy>(
         weights_.get(), [this] { return node_ && !node_->cluster().alone(); });
     solver_ =
@@ -166,15 +166,15 @@ class SolverSession : public Session {
     for (const std::string& file : files) LoadWeights(file, net);
   }
 
-  void JoinCluster(std::unique_ptr<NodeConfig> place, const Net& net) {
+  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const Net& net) {
     IterationClock& iterations = weights_->clock();
-    node_ = std::make_unique<NodeRunner>(std::move(place),
-                                         ClusterReplica{.weights = weights_->data(),
-                                                        .size = weights_->size(),
-                                                        .layout_digest = net.layout().Digest(),
-                                                        .start = iterations.start(),
-                                                        .iterations = &iterations,
-                                                        .home = HostReplica(&weights_->locks())});
+    node_ = std::make_unique<NodeRunner>(
+        std::move(node_config), ClusterReplica{.weights = weights_->data(),
+                                               .size = weights_->size(),
+                                               .layout_digest = net.layout().Digest(),
+                                               .start = iterations.start(),
+                                               .iterations = &iterations,
+                                               .replica_device = HostReplica(&weights_->locks())});
     node_->Join(kJoinSeconds);
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }

@@ -83,8 +83,8 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
   const bool at_end = run_.cluster != nullptr && completed >= run_.config.param.max_iter();
   if ((scheduled || requested) && !at_end) {
     Open(completed, requested || IsLeader());
-  } else if (run_.duty != nullptr && !at_end && run_.duty->Owes()) {
-    LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->owed()
+  } else if (run_.duty != nullptr && !at_end && run_.duty->IsDue()) {
+    LOG(INFO) << "Making up for the snapshot of iteration " << run_.duty->due()
               << ", which no node has written, at iteration " << completed;
     Open(completed, true);
   }

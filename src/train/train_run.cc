@@ -43,11 +43,11 @@ void CheckOptions(const TrainOptions& options) {
 }
 
 // Fills unset options from the node's plan, else with defaults.
-TrainOptions Resolved(TrainOptions options, const NodeConfig* place) {
-  if (!options.solvers) options.solvers = place ? place->plan.solvers : 1;
+TrainOptions Resolved(TrainOptions options, const NodeConfig* node_config) {
+  if (!options.solvers) options.solvers = node_config ? node_config->plan.solvers : 1;
   if (options.shard_count == 0) {
-    options.shard_index = place ? place->plan.shard : 0;
-    options.shard_count = place ? place->plan.shards : 1;
+    options.shard_index = node_config ? node_config->plan.shard : 0;
+    options.shard_count = node_config ? node_config->plan.shards : 1;
   }
   return options;
 }
@@ -58,8 +58,8 @@ double MiB(double bytes) { return bytes / (1 << 20); }
 class TrainRun {
  public:
   explicit TrainRun(const TrainOptions& options)
-      : place_(FindPlace(options)),
-        options_(Resolved(options, place_.get())),
+      : node_config_(FindNodeConfig(options)),
+        options_(Resolved(options, node_config_.get())),
         config_(LoadSolverConfig(options.solver_file)),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
@@ -72,8 +72,8 @@ class TrainRun {
       LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
                 << " that killed processes have left";
     }
-    writer_ = std::make_unique<SnapshotWriter>(prefix, place_ ? place_->plan.name : "", &clock_,
-                                               [this](int64_t iteration) {
+    writer_ = std::make_unique<SnapshotWriter>(prefix, node_config_ ? node_config_->plan.name : "",
+                                               &clock_, [this](int64_t iteration) {
                                                  if (duty_) duty_->Wrote(iteration);
                                                });
     if (!options_.snapshot.empty()) Resume();
@@ -99,22 +99,22 @@ class TrainRun {
       return RunAll();
     } catch (const std::exception&) {
       if (session_ && session_->cluster().begun())
-        session_->TellFailed(std::current_exception(), true);
+        session_->PublishFailed(std::current_exception(), true);
       throw;
     }
   }
 
  private:
   TrainResult RunAll() {
-    if (place_ && !JoinCluster()) {
+    if (node_config_ && !JoinCluster()) {
       TrainResult result;
       result.stopped_early = true;
       return result;
     }
-    if (place_) UseMergedWeights();
-    SplitTests();
+    if (node_config_) UseMergedWeights();
+    DistributeEvaluation();
     WatchShards();
-    if (place_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
+    if (node_config_) duty_ = std::make_unique<SnapshotDuty>(DutyPeersOf(cluster()), &clock_);
     SharedRun shared{config_,
                      policy_,
                      *weights_,
@@ -167,7 +167,7 @@ class TrainRun {
       resume_->state.clear_stream();
       resume_->state.clear_history();
       resume_->state.clear_solver_history();
-      LOG(INFO) << "No part of node " << place_->plan.name << " is saved beside " << path
+      LOG(INFO) << "No part of node " << node_config_->plan.name << " is saved beside " << path
                 << ": it begins with its data anew, without momentum";
       return;
     }
@@ -178,8 +178,9 @@ class TrainRun {
   // In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that
   // part already. Returns false if there is no such part.
   bool FindOwnPart(std::string* path) const {
-    if (!place_ || path->ends_with(NodeStatePath(".solverstate", place_->plan.name))) return true;
-    const std::string own = NodeStatePath(*path, place_->plan.name);
+    if (!node_config_ || path->ends_with(NodeStatePath(".solverstate", node_config_->plan.name)))
+      return true;
+    const std::string own = NodeStatePath(*path, node_config_->plan.name);
     if (!FileExists(own)) return false;
     *path = own;
     return true;
@@ -191,7 +192,7 @@ class TrainRun {
                                     : WeightBuffer::JoinTraining(options_.shm, net_->layout());
     net_->BindWeights(weights_->data());
     if (!weights_->created()) {
-      if (place_) {
+      if (node_config_) {
         throw Error("--shm=", options_.shm,
                     ": joins a run that has its segments: --topology does not apply");
       }
@@ -216,27 +217,27 @@ class TrainRun {
         LoadWeights(file, net_.get());
       }
     }
-    if (!place_) weights_->Publish();
+    if (!node_config_) weights_->Publish();
   }
 
   // Returns false if the run was stopped before this node had the run's weights.
   bool JoinCluster() {
-    for (const std::string& notice : place_->plan.notices) LOG(INFO) << notice;
-    for (const std::string& warning : place_->plan.warnings) LOG(WARNING) << warning;
+    for (const std::string& notice : node_config_->plan.notices) LOG(INFO) << notice;
+    for (const std::string& warning : node_config_->plan.warnings) LOG(WARNING) << warning;
     MakeStartCheck();
     IterationClock& iterations = weights_->clock();
-    session_ =
-        std::make_unique<ClusterSession>(*place_,
-                                         ClusterReplica{.weights = weights_->data(),
-                                                        .size = weights_->size(),
-                                                        .layout_digest = net_->layout().Digest(),
-                                                        .start = iterations.start(),
-                                                        .iterations = &iterations,
-                                                        .clock = &clock_,
-                                                        .sink = &errors_,
-                                                        .home = HostReplica(&weights_->locks()),
-                                                        .solvers = &solver_load_},
-                                         &commands_);
+    session_ = std::make_unique<ClusterSession>(
+        *node_config_,
+        ClusterReplica{.weights = weights_->data(),
+                       .size = weights_->size(),
+                       .layout_digest = net_->layout().Digest(),
+                       .start = iterations.start(),
+                       .iterations = &iterations,
+                       .clock = &clock_,
+                       .sink = &errors_,
+                       .replica_device = HostReplica(&weights_->locks()),
+                       .solvers = &solver_load_},
+        &commands_);
     if (!session_->Join()) return false;
     weights_->Publish();
     return true;
@@ -244,10 +245,10 @@ class TrainRun {
 
   void MakeStartCheck() {
     std::vector<ExpectedSegment> expected;
-    for (const SegmentPlan& segment : place_->plan.segments) {
-      const LinkRate rate = RateOf(place_->topology, place_->plan, segment);
+    for (const SegmentPlan& segment : node_config_->plan.segments) {
+      const LinkRate rate = RateOf(node_config_->topology, node_config_->plan, segment);
       const int64_t floats =
-          RangeOf(place_->topology.segments[segment.segment], weights_->size()).size();
+          RangeOf(node_config_->topology.segments[segment.segment], weights_->size()).size();
       expected.push_back({segment.name, segment.peers.size() + 1, floats,
                           EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
                           rate.source});
@@ -256,13 +257,13 @@ class TrainRun {
     for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
   }
 
-  // Ends the run if its nodes cannot learn from each other. A node that joins late judges the whole
+  // Ends the run if its nodes cannot learn from each other. A node that joins late checks the whole
   // run as well.
   void CheckStart(double seconds) {
     const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
     try {
       for (const std::string& line :
-           start_check_->Judge(*options_.solvers, weights_->clock().own(), seconds, whole)) {
+           start_check_->Check(*options_.solvers, weights_->clock().own(), seconds, whole)) {
         LOG(INFO) << line;
       }
     } catch (const Error&) {
@@ -282,8 +283,8 @@ class TrainRun {
                          [this](const std::function<bool()>& stop) { test_weights_->Read(stop); });
   }
 
-  void SplitTests() {
-    if (!place_ || !place_->plan.distributed_evaluation || tester_->empty()) return;
+  void DistributeEvaluation() {
+    if (!node_config_ || !node_config_->plan.distributed_evaluation || tester_->empty()) return;
     if (!DistributedEvaluation::Fits(*tester_)) {
       LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
       return;
@@ -295,14 +296,14 @@ class TrainRun {
 
   // Watches for absent shards, if this node reads the shard that the topology assigns to it.
   void WatchShards() {
-    if (!place_ || place_->plan.shards == 1) return;
-    const NodePlan& plan = place_->plan;
+    if (!node_config_ || node_config_->plan.shards == 1) return;
+    const NodePlan& plan = node_config_->plan;
     if (options_.shard_count != static_cast<uint64_t>(plan.shards) ||
         options_.shard_index != static_cast<uint64_t>(plan.shard)) {
       return;
     }
     std::vector<ShardTakeover::Reader> readers;
-    for (const TopologyNode& node : place_->topology.nodes) {
+    for (const TopologyNode& node : node_config_->topology.nodes) {
       readers.push_back({node.name, static_cast<uint64_t>(node.shard)});
     }
     takeover_ = std::make_unique<ShardTakeover>(
@@ -325,8 +326,9 @@ class TrainRun {
 
   // Title of the counter file: net, cluster and node.
   std::string Title() const {
-    return place_ ? StrCat(net_->name(), " on ", place_->topology.name, "/", place_->plan.name)
-                  : net_->name();
+    return node_config_ ? StrCat(net_->name(), " on ", node_config_->topology.name, "/",
+                                 node_config_->plan.name)
+                        : net_->name();
   }
 
   void LogWeights() const {
@@ -388,16 +390,17 @@ class TrainRun {
       if (stop_) data_->Stop();
       if (session_) session_->LogFailures();
       if (errors_.failed()) {
-        if (session_) TellFailed();
+        if (session_) PublishFailed();
         continue;
       }
-      if (stopped_ && session_) session_->TellStopped();
+      if (stopped_ && session_) session_->PublishStopped();
       const bool at_end = weights_->clock().claimed() >= config_.param.max_iter();
-      if (at_end && !stopped_ && session_) session_->ending().TellTraining(LongestNs(workers));
+      if (at_end && !stopped_ && session_)
+        session_->termination().PublishTraining(LongestNs(workers));
     }
     for (auto& thread : threads) thread->Join();
     solvers_ended_ = true;
-    if (session_) session_->ending().SetLongest(LongestNs(workers));
+    if (session_) session_->termination().SetLongest(LongestNs(workers));
   }
 
   TrainResult Finish(SolverWorker* worker) {
@@ -448,9 +451,9 @@ class TrainRun {
     const bool saves = config_.param.snapshot_after_train() ||
                        (complete && interval > 0 && result->iteration % interval == 0);
     RunFinalizer end({.cluster = cluster(),
-                      .ending = &session_->ending(),
+                      .termination = &session_->termination(),
                       .clock = &clock_,
-                      .names = NodeNames(place_->topology),
+                      .names = NodeNames(node_config_->topology),
                       .tester = tester_.get(),
                       .distributed_evaluation = distributed_evaluation_.get(),
                       .weights = weights_.get(),
@@ -465,7 +468,7 @@ class TrainRun {
                             return errors_.failed() || Stopped(ms);
                           }});
     if (complete && end.Run(result->iteration)) result->tests = end.tests();
-    if (!stopped_) session_->ending().SayGone();
+    if (!stopped_) session_->termination().PublishGone();
     const bool last = session_->Leave(stopped_);
     errors_.RethrowIfFailed();
     if (last && saves && !end.saved() && LastProcess()) {
@@ -482,15 +485,15 @@ class TrainRun {
 
   // Publishes the failure at once, so that other nodes need not wait for this node's solvers to
   // end.
-  void TellFailed() {
+  void PublishFailed() {
     try {
       errors_.RethrowIfFailed();
     } catch (const std::exception&) {
-      session_->TellFailed(std::current_exception(), false);
+      session_->PublishFailed(std::current_exception(), false);
     }
   }
 
-  const std::unique_ptr<NodeConfig> place_;  // null: no cluster
+  const std::unique_ptr<NodeConfig> node_config_;  // null: no cluster
   const TrainOptions options_;
   SteadyClock clock_;
   SolverConfig config_;

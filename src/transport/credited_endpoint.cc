@@ -47,7 +47,7 @@ CreditedEndpoint::CreditedEndpoint(std::unique_ptr<DatagramLink> link, const Cre
       wake_(MakeEventFd(plan.info.name)),
       session_(DrawSession()),
       by_node_(PeerLimit(plan.info)),
-      receive_queue_(plan.inbox_frames),
+      receive_queue_(plan.receive_queue_frames),
       reclaim_(plan.most_unfinished + 1),
       held_(RunFrames(plan.info.max_frame_bytes) * plan.info.max_frame_bytes) {
   IndexPeers();
@@ -112,7 +112,7 @@ bool CreditedEndpoint::RoomAppeared() {
     SendWindow& window = stream.send;
     if (!window.refused()) return;
     refused = true;
-    if (window.Room() == 0 && !window.silent()) return;
+    if (window.Room() == 0 && !window.unresponsive()) return;
     window.ClearRefused();
     room = true;
   });

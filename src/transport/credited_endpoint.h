@@ -20,11 +20,11 @@
 namespace millrace {
 
 struct CreditedPlan {
-  TransportInfo info;          // peers in ascending order of node id
-  uint32_t window_frames = 0;  // unacknowledged frames to and from each peer
-  size_t inbox_frames = 0;     // capacity of the receive queue: frames in the link's buffers
-  size_t most_unfinished = 1;  // frames that the link reads after Flush; unused if info.copies
-  int64_t silence_ns = 0;      // peer timeout, by `clock`
+  TransportInfo info;               // peers in ascending order of node id
+  uint32_t window_frames = 0;       // unacknowledged frames to and from each peer
+  size_t receive_queue_frames = 0;  // capacity of the receive queue: frames in the link's buffers
+  size_t most_unfinished = 1;       // frames that the link reads after Flush; unused if info.copies
+  int64_t silence_ns = 0;           // peer timeout, by `clock`
   const Clock* clock = nullptr;
 };
 
@@ -100,8 +100,8 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   void ProbeBegun();
   size_t FlushBatch();  // as Flush, and counts the frames; returns how many were processed
   void GiveBackNumber(size_t peer);
-  void DropToSilent(StreamName name);
-  void DropToAllSilent();
+  void DropToUnresponsive(StreamName name);
+  void DropToAllUnresponsive();
   // Counts a frame as accepted; it is complete once all transmissions so far have finished.
   void Accept(const OutFrame& frame, uint64_t transmissions);
   uint64_t Finish();  // as Reclaim, but leaves reclaimed_ unchanged
@@ -119,8 +119,8 @@ class CreditedEndpoint : public Transport, private DatagramLink::Sink {
   void TakeCredit(size_t peer, const ControlMessage& credit);
   void TakeProbe(StreamName name, const ControlMessage& probe);
   // Records that the peer is alive. Probes its streams that were marked unresponsive, except
-  // `told` (may be null), whose state the peer has just reported.
-  void OnFrame(size_t peer, const Stream* told);
+  // `reported` (may be null), whose state the peer has just reported.
+  void OnFrame(size_t peer, const Stream* reported);
   void Drop(DropReason reason, uint64_t datagrams) override { counters_.Drop(reason, datagrams); }
   void Reached(size_t peer) override;
   void WantCredit(StreamName name);

@@ -67,12 +67,12 @@ void CreditedEndpoint::TakeCredit(size_t peer, const ControlMessage& credit) {
 }
 
 void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
-  const bool proven = probe.echo == session_;
-  if (proven) {
+  const bool validated = probe.echo == session_;
+  if (validated) {
     peers_[name.peer].session = probe.session ^ (name.to_all ? 1 : 0);
     OnFrame(name.peer, nullptr);
   }
-  if (At(name).receive.Probed(probe.session, probe.sequence, proven)) {
+  if (At(name).receive.Probed(probe.session, probe.sequence, validated)) {
     WantCredit(name);
   } else {
     // A challenge. If it is lost, the next probe triggers another.
@@ -80,11 +80,11 @@ void CreditedEndpoint::TakeProbe(StreamName name, const ControlMessage& probe) {
   }
 }
 
-void CreditedEndpoint::OnFrame(size_t peer, const Stream* told) {
+void CreditedEndpoint::OnFrame(size_t peer, const Stream* reported) {
   for (const bool to_all : {false, true}) {
     Stream& stream = peers_[peer].stream(to_all);
     // The peer's progress in this stream is unknown after it was unresponsive.
-    if (stream.send.OnFrame() && &stream != told) SendProbe({peer, to_all});
+    if (stream.send.OnFrame() && &stream != reported) SendProbe({peer, to_all});
   }
 }
 
@@ -107,7 +107,7 @@ void CreditedEndpoint::Reached(size_t peer) {
     Stream& stream = peers_[peer].stream(to_all);
     stream.send.SetReached(true);
     // The peer may still be unresponsive; ask it.
-    if (stream.send.silent()) SendProbe({peer, to_all});
+    if (stream.send.unresponsive()) SendProbe({peer, to_all});
   }
 }
 

@@ -53,10 +53,10 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeOne(const OutFrame& frame) {
 
 CreditedEndpoint::Taken CreditedEndpoint::TakeUnicast(const OutFrame& frame) {
   const StreamName name = {by_node_[frame.to], false};
-  if (At(name).send.silent()) {
+  if (At(name).send.unresponsive()) {
     if (batch_size_ > 0) return Taken::kBusy;  // until the frames before it are sent
     Accept(frame, 0);
-    DropToSilent(name);
+    DropToUnresponsive(name);
     return Taken::kDone;
   }
   if (!HasRoom(name)) return Taken::kBusy;
@@ -69,7 +69,7 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeMulticast(const OutFrame& frame) {
   bool wanted = false;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, true};
-    if (At(name).send.silent()) continue;
+    if (At(name).send.unresponsive()) continue;
     if (!HasRoom(name)) return Taken::kBusy;
     wanted = true;
   }
@@ -79,7 +79,7 @@ CreditedEndpoint::Taken CreditedEndpoint::TakeMulticast(const OutFrame& frame) {
   }
   if (batch_size_ > 0) return Taken::kBusy;
   Accept(frame, 0);
-  DropToAllSilent();
+  DropToAllUnresponsive();
   return Taken::kDone;
 }
 
@@ -149,7 +149,7 @@ size_t CreditedEndpoint::FlushBatch() {
   counters_.Sent(flushed.frames, flushed.bytes, flushed.frames + flushed.copies);
   for (size_t i = 0; i < flushed.frames; ++i) {
     if (!info_.copies) reclaim_.Accept(before + i + 1);
-    if (batch_[i] == DatagramLink::kAllPeers) DropToAllSilent();
+    if (batch_[i] == DatagramLink::kAllPeers) DropToAllUnresponsive();
   }
   return flushed.frames;
 }
@@ -159,19 +159,19 @@ void CreditedEndpoint::Accept(const OutFrame& frame, uint64_t transmissions) {
   if (!info_.copies) reclaim_.Accept(transmitted_);
 }
 
-void CreditedEndpoint::DropToSilent(StreamName name) {
+void CreditedEndpoint::DropToUnresponsive(StreamName name) {
   counters_.Drop(DropReason::kUnreachable);
   if (!At(name).send.Dropped()) return;
   // Reads the answer to the last probe, for callers that only send.
   for (int looks = 0; looks < kMostLooks && Poll(); ++looks) {
   }
-  if (At(name).send.silent()) SendProbe(name);
+  if (At(name).send.unresponsive()) SendProbe(name);
 }
 
-void CreditedEndpoint::DropToAllSilent() {
+void CreditedEndpoint::DropToAllUnresponsive() {
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, info_.multicast};
-    if (At(name).send.silent()) DropToSilent(name);
+    if (At(name).send.unresponsive()) DropToUnresponsive(name);
   }
 }
 
@@ -182,7 +182,7 @@ size_t CreditedEndpoint::RunLength(std::span<const OutFrame> frames, size_t* liv
   *live = 0;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     const StreamName name = {peer, false};
-    if (At(name).send.silent()) continue;
+    if (At(name).send.unresponsive()) continue;
     if (!HasRoom(name)) return 0;
     most = std::min<size_t>(most, At(name).send.Room());
     ++*live;
@@ -199,7 +199,7 @@ size_t CreditedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
   size_t live = 0;
   const auto run = frames.first(RunLength(frames, &live));
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer].stream(false).send.silent()) continue;
+    if (peers_[peer].stream(false).send.unresponsive()) continue;
     for (size_t i = 0; i < run.size(); ++i) copies_.push_back({peer, i});
   }
   const size_t wanted = copies_.size();
@@ -209,7 +209,7 @@ size_t CreditedEndpoint::TakeFannedOut(std::span<const OutFrame> frames) {
     return 0;
   }
   for (const OutFrame& frame : run) {
-    DropToAllSilent();
+    DropToAllUnresponsive();
     Accept(frame, 0);
   }
   if (!copies_.empty()) Hold(run);

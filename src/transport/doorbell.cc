@@ -25,10 +25,10 @@ void Doorbell::Ring() {
   if (sleeping_.load(std::memory_order_seq_cst)) Futex(&rings_, FUTEX_WAKE_PRIVATE, 1, nullptr);
 }
 
-void Doorbell::Sleep(uint32_t heard, int64_t ns) {
+void Doorbell::Sleep(uint32_t rings, int64_t ns) {
   const timespec timeout = {ns / 1'000'000'000, ns % 1'000'000'000};
   sleeping_.store(true, std::memory_order_seq_cst);
-  Futex(&rings_, FUTEX_WAIT_PRIVATE, heard, &timeout);
+  Futex(&rings_, FUTEX_WAIT_PRIVATE, rings, &timeout);
   sleeping_.store(false, std::memory_order_seq_cst);
 }
 

@@ -18,40 +18,40 @@ bool SendWindow::Refuse() {
 
 bool SendWindow::OnFrame() {
   if (!reached_) return false;
-  heard_ = true;
-  const bool was_silent = silent_;
-  silent_ = false;
-  return was_silent;
+  received_ = true;
+  const bool was_unresponsive = unresponsive_;
+  unresponsive_ = false;
+  return was_unresponsive;
 }
 
 bool SendWindow::ProbeDue(int64_t now_ns) {
-  const bool stuck = silent_ || (refused_ && Room() == 0);
+  const bool stuck = unresponsive_ || (refused_ && Room() == 0);
   if (!stuck) {
     asking_ = false;
     return false;
   }
   if (!asking_) {
     asking_ = true;
-    heard_ = false;
+    received_ = false;
     since_ns_ = now_ns;
     interval_ns_ = kFirstProbeNs;
     next_probe_ns_ = now_ns + interval_ns_;
     return false;
   }
-  if (heard_) since_ns_ = now_ns;
-  heard_ = false;
-  if (now_ns - since_ns_ >= silence_ns_) silent_ = true;
+  if (received_) since_ns_ = now_ns;
+  received_ = false;
+  if (now_ns - since_ns_ >= silence_ns_) unresponsive_ = true;
   if (now_ns < next_probe_ns_) return false;
   interval_ns_ = std::min(2 * interval_ns_, kLongestProbeNs);
   next_probe_ns_ = now_ns + interval_ns_;
   return true;
 }
 
-bool ReceiveWindow::Probed(uint64_t session, uint32_t sequence, bool proven) {
+bool ReceiveWindow::Probed(uint64_t session, uint32_t sequence, bool validated) {
   const bool begins = !known_ || session != session_;  // first session, or a new one
-  if (known_ && !proven && (proven_ || begins)) return false;
+  if (known_ && !validated && (validated_ || begins)) return false;
   known_ = true;
-  proven_ = proven;
+  validated_ = validated;
   session_ = session;
   highest_ = sequence;
   if (begins) announced_ = freed() - Quarter();  // makes a credit due

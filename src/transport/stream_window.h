@@ -26,7 +26,7 @@ class SendWindow {
   // Frames that may be sent now; 0 if the peer is unresponsive or unreachable.
   uint32_t Room() const {
     const uint32_t unconfirmed = sent_ - freed_;
-    return unconfirmed < window_ && !silent_ && reached_ ? window_ - unconfirmed : 0;
+    return unconfirmed < window_ && !unresponsive_ && reached_ ? window_ - unconfirmed : 0;
   }
   void SetReached(bool reached) { reached_ = reached; }
   // Returns the number of the frame that is sent now. Requires room, except in a multicast
@@ -48,7 +48,7 @@ class SendWindow {
   // A frame to an unresponsive peer was dropped. Returns as Refuse does.
   bool Dropped() { return ++tries_ % kTriesPerProbe == 0; }
 
-  bool silent() const { return silent_; }
+  bool unresponsive() const { return unresponsive_; }
   // The peer has sent something; ignored while it is unreachable. Returns true if it was
   // unresponsive.
   bool OnFrame();
@@ -69,9 +69,9 @@ class SendWindow {
   const int64_t silence_ns_;
   uint32_t sent_ = 0, freed_ = 0;
   uint32_t tries_ = 0;
-  bool refused_ = false, silent_ = false, reached_ = true;
-  bool heard_ = false;   // the peer has sent something since the last call of ProbeDue
-  bool asking_ = false;  // probing; the next three members are valid
+  bool refused_ = false, unresponsive_ = false, reached_ = true;
+  bool received_ = false;  // the peer has sent something since the last call of ProbeDue
+  bool asking_ = false;    // probing; the next three members are valid
   int64_t since_ns_ = 0, next_probe_ns_ = 0, interval_ns_ = 0;
 };
 
@@ -88,16 +88,16 @@ class ReceiveWindow {
     ++kept_;
     if (!known_ || tag != TagOf(session_) || sequence - highest_ - 1 >= reach_) return false;
     highest_ = sequence;
-    return proven_;
+    return validated_;
   }
   // Handles a probe: `sequence` is the last number that the sender has used. A probe does not
   // overtake frames, so every frame up to it that has not arrived is lost. A lower number than
   // the highest seen is accepted too: a number corrupted in transit may lie ahead, and the sender
   // ignores credits for frames that it has not sent. (It likewise ignores credits caused by an
-  // old probe.) `proven`: the probe echoes this node's session id. Without the echo, a probe is
+  // old probe.) `validated`: the probe echoes this node's session id. Without the echo, a probe is
   // accepted only if it is the first or of the same session, and no session has been confirmed.
   // Returns false if the probe is not accepted.
-  bool Probed(uint64_t session, uint32_t sequence, bool proven);
+  bool Probed(uint64_t session, uint32_t sequence, bool validated);
   void Released() { --kept_; }
 
   // Whether a credit should be sent: a quarter of the window was freed since the last one, or the
@@ -118,7 +118,7 @@ class ReceiveWindow {
   // old probe may have lowered `highest_`.
   const uint32_t reach_;
   bool known_ = false;  // a probe of session_ was accepted
-  bool proven_ = false;
+  bool validated_ = false;
   uint64_t session_ = 0;
   uint32_t highest_ = 0, kept_ = 0, announced_ = 0;
 };

@@ -21,7 +21,7 @@ void IterationClock::StartAt(int64_t iteration) {
   for (ClockSlot& slot : header_->solvers) slot.done = 0;
   header_->clock.start = iteration;
   header_->clock.claimed = iteration;
-  header_->clock.elsewhere = 0;
+  header_->clock.remote = 0;
 }
 
 std::optional<int64_t> IterationClock::Claim(int64_t limit) {
@@ -55,14 +55,14 @@ void IterationClock::ReleaseSolver(int slot) {
 
 int64_t IterationClock::TakeRemote(int64_t iterations) {
   CHECK_GE(iterations, 0);
-  header_->clock.elsewhere.fetch_add(iterations);
+  header_->clock.remote.fetch_add(iterations);
   return header_->clock.claimed.fetch_add(iterations);
 }
 
 int64_t IterationClock::global() const {
   // Unsigned arithmetic: a damaged file may hold any values, and signed overflow is undefined.
   return static_cast<int64_t>(static_cast<uint64_t>(start()) + static_cast<uint64_t>(own()) +
-                              static_cast<uint64_t>(header_->clock.elsewhere.load()));
+                              static_cast<uint64_t>(header_->clock.remote.load()));
 }
 
 int64_t IterationClock::own() const {

@@ -52,7 +52,7 @@ struct alignas(64) ClockSlot {
 struct ClockWords {
   alignas(64) std::atomic<int64_t> start;
   alignas(64) std::atomic<int64_t> claimed;
-  alignas(64) std::atomic<int64_t> elsewhere;
+  alignas(64) std::atomic<int64_t> remote;
 };
 
 struct ShmHeader {

@@ -68,9 +68,9 @@ TEST(Thread, KnowsItsProcessorTimeAlsoWithinALongPieceOfWork) {
         }
       },
       &errors);
-  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60 * Patience());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60 * Patience());
   int rises = 0, falls = 0;
-  for (int64_t last = 0; rises < 3 && std::chrono::steady_clock::now() < patience;) {
+  for (int64_t last = 0; rises < 3 && std::chrono::steady_clock::now() < deadline;) {
     const int64_t now = thread.cpu_ns();
     rises += now > last;
     falls += now < last;
@@ -103,8 +103,8 @@ TEST(Thread, StopsWhereverItWaits) {
 }
 
 TEST(Thread, ItsErrorReachesTheSinkAndTheFirstOneCounts) {
-  int told = 0;
-  ErrorSink errors([&] { ++told; });
+  int calls = 0;
+  ErrorSink errors([&] { ++calls; });
   {
     Thread thread(
         "first", [] { throw Error("the first of ", 2); }, &errors);
@@ -116,7 +116,7 @@ TEST(Thread, ItsErrorReachesTheSinkAndTheFirstOneCounts) {
     thread.Join();
   }
   EXPECT_TRUE(errors.failed());
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(calls, 1);
   EXPECT_EQ(ErrorOf([&] { errors.RethrowIfFailed(); }), "the first of 2");
 }
 

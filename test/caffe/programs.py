@@ -81,9 +81,9 @@ def output_of(command, folder, name):
         raise Failed(f"{name} had not ended after {SECONDS_AT_MOST} s") from None
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if not line.startswith("    @")]
-        told = next((line for line in lines if re.match(r"F\d{4} ", line)),
+        reason = next((line for line in lines if re.match(r"F\d{4} ", line)),
                     lines[-1] if lines else "nothing printed")
-        raise Failed(f"{name} ended with {done.returncode}: {told}")
+        raise Failed(f"{name} ended with {done.returncode}: {reason}")
     return done.stdout
 
 

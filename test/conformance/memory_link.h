@@ -198,12 +198,12 @@ inline std::unique_ptr<CreditedEndpoint> ConnectMemory(std::shared_ptr<MemoryFab
   plan.info.multicast = true;
   plan.window_frames = group.small_queues ? 7 : 100;
   plan.most_unfinished = group.small_queues ? 16 : 200;
-  plan.inbox_frames = 1000;
+  plan.receive_queue_frames = 1000;
   plan.silence_ns = group.clock == &DefaultClock() ? 300'000'000 : 3'600'000'000'000;
   plan.clock = group.clock;
   return std::make_unique<CreditedEndpoint>(
       std::make_unique<MemoryLink>(std::move(fabric), node, plan.most_unfinished,
-                                   plan.inbox_frames),
+                                   plan.receive_queue_frames),
       plan);
 }
 

@@ -164,7 +164,7 @@ TEST_F(BrokenLink, OfANodeThatHearsNobodyEndsInAViewWithoutIt) {
   }
 }
 
-TEST_F(BrokenLink, SeveralEndInAViewOfThoseThatHearEachOther) {
+TEST_F(BrokenLink, SeveralEndInAViewOfFullyConnectedMembers) {
   Start(6);
   // Links 1-4, 1-5 and 2-3: excludes 1, and 3 as the larger of 2 and 3.
   ExpectViewWithout({1, 3}, [](uint16_t from, uint16_t to, const FrameBytes&) {

@@ -20,9 +20,9 @@ std::vector<uint32_t> Listed(const ChunkTable& table) {
   return all;
 }
 
-std::vector<uint32_t> OwedTo(const ChunkTable& table, uint16_t node) {
+std::vector<uint32_t> RepliesTo(const ChunkTable& table, uint16_t node) {
   std::vector<uint32_t> all;
-  for (uint32_t c = table.owed[node]; c != kNoChunk; c = table.chunks[c].next_owed) {
+  for (uint32_t c = table.replies[node]; c != kNoChunk; c = table.chunks[c].next_reply) {
     all.push_back(c);
   }
   std::sort(all.begin(), all.end());
@@ -80,22 +80,22 @@ TEST(ChunkTable, ClearsTheBitsOfThoseWhoDoNotStay) {
   }
 }
 
-TEST(ChunkTable, ListsAChunkOnceHoweverManyAnswersItOwes) {
+TEST(ChunkTable, ListsAChunkOnceHoweverManyRepliesAreDue) {
   ChunkTable table(5, 3);
   for (Chunk& chunk : table.chunks) chunk.owner = 1;
   table.chunks[4].owner = 2;
-  table.Owe(3, &Chunk::owes_ack);
-  table.Owe(3, &Chunk::owes_takeover_ack);
-  table.Owe(3, &Chunk::owes_ack);
-  table.Owe(0, &Chunk::owes_takeover_state);
-  table.Owe(4, &Chunk::owes_ack);
-  EXPECT_EQ(OwedTo(table, 1), (std::vector<uint32_t>{0, 3}));
-  EXPECT_EQ(OwedTo(table, 2), (std::vector<uint32_t>{4}));
-  EXPECT_TRUE(table.chunks[3].owes_ack && table.chunks[3].owes_takeover_ack);
-  EXPECT_FALSE(table.chunks[3].owes_takeover_state);
-  table.ForgetOwed();
-  EXPECT_TRUE(OwedTo(table, 1).empty() && OwedTo(table, 2).empty());
-  EXPECT_FALSE(table.chunks[3].owes_ack || table.chunks[3].owes_takeover_ack);
+  table.ScheduleReply(3, &Chunk::ack_due);
+  table.ScheduleReply(3, &Chunk::takeover_ack_due);
+  table.ScheduleReply(3, &Chunk::ack_due);
+  table.ScheduleReply(0, &Chunk::takeover_state_due);
+  table.ScheduleReply(4, &Chunk::ack_due);
+  EXPECT_EQ(RepliesTo(table, 1), (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(RepliesTo(table, 2), (std::vector<uint32_t>{4}));
+  EXPECT_TRUE(table.chunks[3].ack_due && table.chunks[3].takeover_ack_due);
+  EXPECT_FALSE(table.chunks[3].takeover_state_due);
+  table.ClearReplies();
+  EXPECT_TRUE(RepliesTo(table, 1).empty() && RepliesTo(table, 2).empty());
+  EXPECT_FALSE(table.chunks[3].ack_due || table.chunks[3].takeover_ack_due);
 }
 
 TEST(ChunkTable, HoldsNothingAfterAReset) {
@@ -104,12 +104,12 @@ TEST(ChunkTable, HoldsNothingAfterAReset) {
   table.chunks[2].owner = 1;
   table.SetAck(2, 1, true);
   table.pending.PushBack(table.chunks, 2);
-  table.Owe(2, &Chunk::owes_ack);
+  table.ScheduleReply(2, &Chunk::ack_due);
   table.owned.push_back(1);
   table.unsynced = 0;
   table.Reset();
   EXPECT_EQ(table.unsynced, 4);
-  EXPECT_TRUE(table.owned.empty() && Listed(table).empty() && OwedTo(table, 1).empty());
+  EXPECT_TRUE(table.owned.empty() && Listed(table).empty() && RepliesTo(table, 1).empty());
   EXPECT_FALSE(table.ack(2, 1));
   EXPECT_EQ(table.chunks[2].number, 0u);
   EXPECT_EQ(table.chunks[2].owner, kNoNode);

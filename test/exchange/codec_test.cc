@@ -206,7 +206,7 @@ TEST(Payload, LeavesOutWhatOverflowsInItsCodec) {
   }
 }
 
-TEST(Payload, IsNotMadeOfADifferenceThatRoundsToNothing) {
+TEST(Payload, IsNotMadeOfADiffThatRoundsToNothing) {
   std::vector<std::byte> payload;
   for (Simd simd : SupportedSimd()) {
     EXPECT_EQ(Take({1e-45f, -1e-45f}, {Codec::kInt8}, simd, &payload).result, kRemainder);

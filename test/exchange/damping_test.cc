@@ -38,12 +38,12 @@ TEST(Damping, GoesFromAddingTowardsAveragingAsExchangesGrowStale) {
 TEST(TakeDelay, TakesNoShortPauseForAFreshExchange) {
   TakeDelay delay;
   EXPECT_LT(delay.Share({100, 50, 2}), 0.3f);
-  delay.Took({100, 50, 2});
+  delay.OnTaken({100, 50, 2});
   const float next = delay.Share({101, 50, 2});
   EXPECT_LT(next, 0.3f);
   uint64_t clock = 101;
   for (int takes = 0; takes < 20; ++takes, ++clock) {
-    delay.Took({clock, 50, 2});
+    delay.OnTaken({clock, 50, 2});
     delay.Share({clock + 1, 50, 2});
   }
   EXPECT_EQ(delay.Last(2), 1);  // many short intervals do
@@ -59,7 +59,7 @@ TEST(TakeDelay, CountsOthersThatItHasNotHeardAsQuickAsItself) {
 TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
   TakeDelay delay;
   EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
-  delay.Took({30, 15, 2});
+  delay.OnTaken({30, 15, 2});
   EXPECT_EQ(delay.ShareAtEnd({30, 15, 2}), DampedShare(30, 2));
 }
 

@@ -1,4 +1,4 @@
-// Checks docs/images/exchange-life.svg: the executor reaches every state in the picture.
+// Checks docs/images/exchange-states.svg: the executor reaches every state in the picture.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kPicture = "docs/images/exchange-life.svg";
+constexpr const char* kPicture = "docs/images/exchange-states.svg";
 
 // The texts of this class in the picture, from top to bottom.
 std::vector<std::string> Texts(const std::string& of_class) {
@@ -55,7 +55,7 @@ class End {
 };
 
 // The two ends and their states so far, in the notation of the picture.
-class Life {
+class Pair {
  public:
   std::vector<std::string> master_states, worker_states;
   End master, worker;
@@ -92,34 +92,34 @@ class Life {
   }
 };
 
-TEST(ExchangeDoc, AChunksLifeIsAsInThePicture) {
-  Life life;
-  life.master.w() = 10;
-  life.Note(true);
-  const float first = life.master.Run({.kind = ChunkOpKind::kRead});
-  life.worker.Run({.kind = ChunkOpKind::kLoad}, &first);
-  life.Note(false);
+TEST(ExchangeDoc, AChunksStatesAreAsInThePicture) {
+  Pair pair;
+  pair.master.w() = 10;
+  pair.Note(true);
+  const float first = pair.master.Run({.kind = ChunkOpKind::kRead});
+  pair.worker.Run({.kind = ChunkOpKind::kLoad}, &first);
+  pair.Note(false);
 
-  life.MasterSolver(1);
-  life.WorkerSolver(3);
-  EXPECT_EQ(life.Position(false, true), 3);  // diff 1, lost
-  life.MasterSolver(1);
-  life.WorkerSolver(2);
-  EXPECT_EQ(life.Position(false, false), 0);  // bit 0: not merged
-  const float again = life.worker.Run({.kind = ChunkOpKind::kEncodePending});
+  pair.MasterSolver(1);
+  pair.WorkerSolver(3);
+  EXPECT_EQ(pair.Position(false, true), 3);  // diff 1, lost
+  pair.MasterSolver(1);
+  pair.WorkerSolver(2);
+  EXPECT_EQ(pair.Position(false, false), 0);  // bit 0: not merged
+  const float again = pair.worker.Run({.kind = ChunkOpKind::kEncodePending});
   EXPECT_EQ(again, 3);
-  life.Merge(again);
-  life.Note(true);  // the duplicate
-  const float second = life.Position(true, true);
+  pair.Merge(again);
+  pair.Note(true);  // the duplicate
+  const float second = pair.Position(true, true);
   EXPECT_EQ(second, 2);  // diff 2
-  life.Merge(second);
-  EXPECT_EQ(life.Position(true, true), 0);
-  life.Note(true);   // position acknowledgement
-  life.Note(false);  // duplicate of position 4, dropped
+  pair.Merge(second);
+  EXPECT_EQ(pair.Position(true, true), 0);
+  pair.Note(true);   // position acknowledgement
+  pair.Note(false);  // duplicate of position 4, dropped
 
-  EXPECT_EQ(Texts("master"), life.master_states);
-  EXPECT_EQ(Texts("worker"), life.worker_states);
-  EXPECT_EQ(life.master.w(), life.worker.w());
+  EXPECT_EQ(Texts("master"), pair.master_states);
+  EXPECT_EQ(Texts("worker"), pair.worker_states);
+  EXPECT_EQ(pair.master.w(), pair.worker.w());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void ExchangeHarness::Collect(size_t from) {
     const FrameBytes frame(out.head, out.payload);
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || (out.destination != kAllNodes && out.destination != to)) continue;
-      if (!delivers || delivers(to, frame)) nodes_[to].inbox.push_back(frame);
+      if (!delivers || delivers(to, frame)) nodes_[to].arrivals.push_back(frame);
     }
     node.exchange->Release(out.slot);
   }
@@ -59,7 +59,7 @@ void ExchangeHarness::Collect(size_t from) {
 
 void ExchangeHarness::Tick() {
   std::vector<std::vector<FrameBytes>> arrived(nodes_.size());
-  for (size_t i = 0; i < nodes_.size(); ++i) arrived[i].swap(nodes_[i].inbox);
+  for (size_t i = 0; i < nodes_.size(); ++i) arrived[i].swap(nodes_[i].arrivals);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
     const bool due = node.woken || !arrived[i].empty() || node.exchange->NextEvent(now()) <= now();

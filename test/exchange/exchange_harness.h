@@ -27,7 +27,7 @@ ExchangeConfig HarnessConfig(const ExchangeHarnessOptions& options, uint16_t nod
 class ExchangeHarness {
  public:
   struct Node : ExchangeNode {
-    std::vector<FrameBytes> inbox;
+    std::vector<FrameBytes> arrivals;
     bool stopped = false;           // neither receives nor sends
     bool woken = false;             // has made progress
     bool stuck = false;             // its transport accepts nothing

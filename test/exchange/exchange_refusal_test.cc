@@ -67,7 +67,7 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
   }
 }
 
-TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
+TEST(Exchange, RefusesADiffThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     auto joined = ExchangeHarness::Ready({});
     ExchangeHarness& x = *joined;
@@ -96,7 +96,7 @@ TEST(Exchange, RefusesADifferenceThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
   }
 }
 
-TEST(Exchange, RefusesADifferenceOfAnotherLength) {
+TEST(Exchange, RefusesADiffOfAnotherLength) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
@@ -108,7 +108,7 @@ TEST(Exchange, RefusesADifferenceOfAnotherLength) {
   EXPECT_EQ(x[0].weights[chunk * 10], 3);
 }
 
-TEST(Exchange, NeverSendsADifferenceThatIsNotFinite) {
+TEST(Exchange, NeverSendsADiffThatIsNotFinite) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
     auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
     ExchangeHarness& x = *joined;
@@ -198,7 +198,7 @@ TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
   for (const float w : x[0].weights) EXPECT_EQ(w, 0);
 }
 
-TEST(Exchange, MergesDifferencesOnlyOfChunksThatItMasters) {
+TEST(Exchange, MergesDiffsOnlyOfChunksThatItMasters) {
   auto joined = ExchangeHarness::Ready({.nodes = 3});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
@@ -228,7 +228,7 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
   }
 }
 
-TEST(Exchange, DoesNotHearItself) {
+TEST(Exchange, IgnoresItsOwnFrames) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   x.Give(0, x.ForgeDiff(0, 0, x.ChunkOf(0), 1, std::vector<float>(10, 3.0f)));

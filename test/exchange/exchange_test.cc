@@ -17,7 +17,7 @@ using test::FrameBytes;
 
 bool IsType(const FrameBytes& frame, FrameType type) { return frame.decoded().header.type == type; }
 
-TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
+TEST(Exchange, AnswersAPositionByTheDiffThatItsSideHasMade) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
@@ -44,7 +44,7 @@ TEST(Exchange, AnswersAPositionByTheDifferenceThatItsSideHasMade) {
   }
 }
 
-TEST(Exchange, SendsALostDifferenceAgainWithTheSameSeqAndBytes) {
+TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
     auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
     ExchangeHarness& x = *joined;
@@ -97,7 +97,7 @@ TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
   EXPECT_EQ(x[0].weights, x[1].weights);
 }
 
-TEST(Exchange, MergesADifferenceOnceHoweverOftenItComes) {
+TEST(Exchange, MergesADiffOnceHoweverOftenItComes) {
   auto joined = ExchangeHarness::Ready({});
   ExchangeHarness& x = *joined;
   const uint32_t chunk = x.ChunkOf(0);
@@ -237,7 +237,7 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   std::byte claim[kChunkNumberBytes];
   EncodeChunkNumber({chunk, x.exchange(1).table().chunks[chunk].number}, claim);
   x.Give(1, x.Forge(0, x.HeaderOf(0, 1, FrameType::kTakeoverRequest), {}, claim));
-  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].owes_takeover_ack);
+  ASSERT_TRUE(x.exchange(1).table().chunks[chunk].takeover_ack_due);
   for (int i = 0; i < 60 && x.exchange(1).view().id == before; ++i) x.Tick();
   ASSERT_NE(x.exchange(1).view().id, before);
   // as before; it no longer sends requests

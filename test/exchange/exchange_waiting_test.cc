@@ -45,7 +45,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
   }
 }
 
-TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
+TEST(WaitingFrames, HoldADiffOnceHoweverLongItIsNotAnswered) {
   for (const bool direct : {false, true}) {
     auto joined = ExchangeHarness::Ready({.direct = direct});
     ExchangeHarness& x = *joined;
@@ -70,7 +70,7 @@ TEST(WaitingFrames, HoldADifferenceOnceHoweverLongItIsNotAnswered) {
   }
 }
 
-TEST(WaitingFrames, KeepNoSlotsFromDifferencesAndAnswers) {
+TEST(WaitingFrames, KeepNoSlotsFromDiffsAndAnswers) {
   auto joined = ExchangeHarness::Ready({.size = 2000, .slots = 32});
   ExchangeHarness& x = *joined;
   x[1].stuck = true;
@@ -104,7 +104,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
       const auto arrived =
           std::stable_partition(on_the_way.begin(), on_the_way.end(),
                                 [&](const auto& each) { return each.first > tick; });
-      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].inbox.push_back(it->second);
+      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].arrivals.push_back(it->second);
       on_the_way.erase(arrived, on_the_way.end());
       x.Step(1);
       x.Tick();
@@ -122,7 +122,7 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
 
 // A frozen master answers none of a hundred diffs. It has received them all; sending all of them
 // again would delay its other work when it continues.
-TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill) {
+TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
   bool frozen = false;
@@ -147,7 +147,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
   EXPECT_LE(tried, 48u);
   EXPECT_GE(x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)], before + 50);
   frozen = false;
-  for (const FrameBytes& frame : waiting) x[0].inbox.push_back(frame);
+  for (const FrameBytes& frame : waiting) x[0].arrivals.push_back(frame);
   run(50);
   EXPECT_EQ(x.exchange(1).stats().resends, tried);
   x.Settle();
@@ -156,7 +156,7 @@ TEST(Worker, TriesAFewOfTheDifferencesThatAMasterDoesNotAnswerAndNoneThatItWill)
 
 // A quarter of all diffs is lost. Answers to later diffs prove the loss, so that the lost diffs
 // need not wait for probes, of which few are sent at a time.
-TEST(Worker, SendsLostDifferencesAgainOnceThoseThatOvertookThemAreAnswered) {
+TEST(Worker, SendsLostDiffsAgainOnceThoseThatOvertookThemAreAnswered) {
   auto joined = ExchangeHarness::Ready({.size = 2000});
   ExchangeHarness& x = *joined;
   struct Lost {

@@ -213,7 +213,7 @@ void LiveLikeTheReference(Pair* pair, Codec codec, Rng* rng) {
   pair->Run({.kind = ChunkOpKind::kDropRest});
 }
 
-TEST(HostExecutor, AgreesWithTheReferenceInEveryBitOfAWorkersLife) {
+TEST(HostExecutor, AgreesWithTheReferenceInEveryBitOfAWorkersRun) {
   Rng rng(test::Seed(), {1});
   ForEveryShape([&](Simd simd, CodecConfig config, int64_t size, int64_t chunk) {
     Pair pair(size, chunk, config, simd);
@@ -271,7 +271,7 @@ struct CountingRule : AdditiveRule {
   }
 };
 
-TEST(HostExecutor, TouchesOnlyWhatIsPresentOfASparseDifference) {
+TEST(HostExecutor, TouchesOnlyWhatIsPresentOfASparseDiff) {
   Rng rng(test::Seed(), {10});
   for (Simd simd : SupportedSimd()) {
     for (int64_t n : kSizes) {
@@ -383,7 +383,7 @@ TEST(HostExecutor, SendsAConstantBelowTheStepOnceItHasGrown) {
   }
 }
 
-TEST(HostExecutor, NeedsNoOutputForAFloat32Difference) {
+TEST(HostExecutor, NeedsNoOutputForAFloat32Diff) {
   Rng rng(test::Seed(), {8});
   Pair pair(700, 351, {}, BestSimd());
   pair.Scatter(1, &rng);
@@ -393,7 +393,7 @@ TEST(HostExecutor, NeedsNoOutputForAFloat32Difference) {
   }
 }
 
-TEST(HostExecutor, MergesManyDifferencesOfOneChunkInOneBatch) {
+TEST(HostExecutor, MergesManyDiffsOfOneChunkInOneBatch) {
   Replica replica(20, 10);
   const auto executor = MakeHostExecutor(replica.arrays);
   const std::vector<float> ones(10, 1.0f);
@@ -424,7 +424,7 @@ std::vector<std::byte> PerhapsSpoilt(Codec codec, int64_t count, Rng* rng) {
 
 // Diffs of any kind and order, valid or not: each is checked separately, and a refused diff
 // writes nothing.
-TEST(HostExecutor, JudgesEachDifferenceOfABatchByItself) {
+TEST(HostExecutor, ChecksEachDiffOfABatchByItself) {
   Rng rng(test::Seed(), {});
   for (Simd simd : SupportedSimd()) {
     for (int64_t floats : {9, 16, 19, 23, 40, 350}) {
@@ -526,7 +526,7 @@ TEST(HostExecutor, ReadsWeightsThatASolverIsIn) {
 
 // Each merge examines the payload of the next. A run of merges must not continue into a chunk
 // that a solver has locked.
-TEST(HostExecutor, MergesARunOfDifferencesButForTheChunkThatASolverIsIn) {
+TEST(HostExecutor, MergesARunOfDiffsButForTheChunkThatASolverIsIn) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16}) {
     constexpr uint32_t kChunks = 120;  // more than one locked range
     Replica replica(350 * kChunks, 350);

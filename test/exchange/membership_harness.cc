@@ -20,7 +20,7 @@ std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> pay
   return bytes;
 }
 
-void Members::Start(uint16_t node, uint32_t incarnation) {
+void MembershipHarness::Start(uint16_t node, uint32_t incarnation) {
   MembershipConfig config;
   config.node = node;
   config.max_nodes = static_cast<uint16_t>(nodes_.size());
@@ -33,25 +33,27 @@ void Members::Start(uint16_t node, uint32_t incarnation) {
   nodes_[node].membership = std::make_unique<Membership>(config);
 }
 
-void Members::StartAll() {
+void MembershipHarness::StartAll() {
   for (uint16_t node = 0; node < nodes_.size(); ++node) Start(node);
 }
 
-void Members::Work(uint16_t node, uint64_t iterations) {
+void MembershipHarness::Work(uint16_t node, uint64_t iterations) {
   nodes_[node].clock += iterations;
   of(node).SetClock(nodes_[node].clock - nodes_[node].clock_at_reset);
 }
 
-void Members::Hear(Node& node, const std::vector<std::byte>& bytes) {
+void MembershipHarness::Receive(Node& node, const std::vector<std::byte>& bytes) {
   FrameView frame;
   ASSERT_EQ(DecodeFrame(bytes, &frame), DropReason::kNone);
   node.membership->OnFrame(frame.header, true, now());
   EXPECT_TRUE(node.membership->Receive(frame, now()));
 }
 
-void Members::Give(uint16_t to, const std::vector<std::byte>& frame) { Hear(nodes_[to], frame); }
+void MembershipHarness::Give(uint16_t to, const std::vector<std::byte>& frame) {
+  Receive(nodes_[to], frame);
+}
 
-void Members::Say(uint16_t from) {
+void MembershipHarness::SendMessages(uint16_t from) {
   Node& node = nodes_[from];
   Membership& m = *node.membership;
   std::vector<std::byte> payload(Membership::MaxPayloadBytes(static_cast<uint16_t>(nodes_.size())));
@@ -70,15 +72,15 @@ void Members::Say(uint16_t from) {
     for (uint16_t to = 0; to < nodes_.size(); ++to) {
       if (to == from || !nodes_[to].membership) continue;
       if (message.destination != kAllNodes && message.destination != to) continue;
-      if (!delivers || delivers(from, to, message.type)) nodes_[to].inbox.push_back(bytes);
+      if (!delivers || delivers(from, to, message.type)) nodes_[to].arrivals.push_back(bytes);
     }
   }
 }
 
-void Members::Tick() {
+void MembershipHarness::Tick() {
   std::vector<std::vector<std::vector<std::byte>>> arrived(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!nodes_[i].frozen) arrived[i].swap(nodes_[i].inbox);
+    if (!nodes_[i].frozen) arrived[i].swap(nodes_[i].arrivals);
   }
   for (uint16_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
@@ -86,7 +88,7 @@ void Members::Tick() {
     node.membership->Tick(now());
     Check(i);
     for (const auto& bytes : arrived[i]) {
-      Hear(node, bytes);
+      Receive(node, bytes);
       Check(i);
     }
     if (node.membership->role() == Role::kJoining && node.membership->view().id &&
@@ -96,18 +98,18 @@ void Members::Tick() {
     if (node.membership->role() == Role::kLeaving && node.gets_drained) {
       node.membership->SetDrained();
     }
-    Say(i);
+    SendMessages(i);
   }
   ++tick_;
 }
 
-void Members::Run(int ticks) {
+void MembershipHarness::Run(int ticks) {
   for (int i = 0; i < ticks; ++i) Tick();
 }
 
 // Checks that a view is equal on all its members, that its coordinator installed it first, and
 // that it contains the node with its current incarnation.
-void Members::Check(uint16_t id) {
+void MembershipHarness::Check(uint16_t id) {
   Node& node = nodes_[id];
   bool reset;
   if (!node.membership->TakeChange(&reset)) return;
@@ -124,7 +126,7 @@ void Members::Check(uint16_t id) {
   node.clock_at_reset = node.clock;
 }
 
-bool Members::Agree() {
+bool MembershipHarness::Agree() {
   const View* view = nullptr;
   size_t running = 0;
   for (const Node& node : nodes_) running += node.membership && !node.membership->left();
@@ -138,7 +140,7 @@ bool Members::Agree() {
   return view != nullptr;
 }
 
-std::string Members::Describe() const {
+std::string MembershipHarness::Describe() const {
   std::string text;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i].membership) continue;

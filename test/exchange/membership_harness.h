@@ -20,11 +20,11 @@ namespace millrace::test {
 std::vector<std::byte> Framed(FrameHeader header, std::span<const std::byte> payload,
                               std::span<const std::byte> report = {});
 
-class Members {
+class MembershipHarness {
  public:
   struct Node {
     std::unique_ptr<Membership> membership;  // null: not running
-    std::vector<std::vector<std::byte>> inbox;
+    std::vector<std::vector<std::byte>> arrivals;
     uint64_t clock = 0;
     uint64_t clock_at_reset = 0;
     bool frozen = false;       // neither receives nor sends
@@ -33,7 +33,7 @@ class Members {
     int resets = 0;
   };
 
-  explicit Members(uint16_t count) : nodes_(count) {}
+  explicit MembershipHarness(uint16_t count) : nodes_(count) {}
 
   Node& operator[](size_t i) { return nodes_[i]; }
   Membership& of(size_t i) { return *nodes_[i].membership; }
@@ -64,8 +64,8 @@ class Members {
   void Give(uint16_t to, const std::vector<std::byte>& frame);
 
  private:
-  void Hear(Node& node, const std::vector<std::byte>& bytes);
-  void Say(uint16_t from);
+  void Receive(Node& node, const std::vector<std::byte>& bytes);
+  void SendMessages(uint16_t from);
   void Check(uint16_t id);
   int64_t now() const { return tick_ * 1'000'000; }
 

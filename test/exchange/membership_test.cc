@@ -10,11 +10,11 @@
 namespace millrace {
 namespace {
 
-using test::Members;
+using test::MembershipHarness;
 
 // Nodes that started at the same time and are in one view.
-std::unique_ptr<Members> Agreed(uint16_t count) {
-  auto members = std::make_unique<Members>(count);
+std::unique_ptr<MembershipHarness> Agreed(uint16_t count) {
+  auto members = std::make_unique<MembershipHarness>(count);
   members->StartAll();
   members->Run(200);
   EXPECT_TRUE(members->Agree());
@@ -27,8 +27,8 @@ auto Divided(uint16_t border) {
       [border](uint16_t from, uint16_t to, FrameType) { return (from < border) == (to < border); };
 }
 
-TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
-  Members m(3);
+TEST(Membership, IsBootstrappedByANodeThatReceivesNoFramesForLong) {
+  MembershipHarness m(3);
   m.Start(1);
   m.Run(40);
   EXPECT_FALSE(m.view(1).id);
@@ -38,7 +38,7 @@ TEST(Membership, IsFoundedByANodeThatHearsOfNobodyForLong) {
   EXPECT_TRUE(m.Agree());
 }
 
-TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
+TEST(Membership, IsBootstrappedByTheLowestOfThoseThatStartTogether) {
   auto m = Agreed(4);
   for (uint16_t node = 0; node < 4; ++node) {
     EXPECT_EQ((*m)[node].resets, node == 0 ? 0 : 1);
@@ -47,7 +47,7 @@ TEST(Membership, IsFoundedByTheLowestOfThoseThatStartTogether) {
 }
 
 TEST(Membership, LetsNodesBeyondTheMostMembersWaitUntilThereIsRoom) {
-  Members m(4);
+  MembershipHarness m(4);
   m.max_members = 3;
   m.StartAll();
   m.Run(300);
@@ -77,7 +77,7 @@ TEST(Membership, DoesNotUnderstandAViewOfMoreThanTheMostMembers) {
 }
 
 TEST(Membership, AdmitsWhoAsksAndGivesItAShareOnceItIsSynced) {
-  Members m(2);
+  MembershipHarness m(2);
   m.Start(0);
   m.Run(60);
   m.Start(1, 9);
@@ -96,7 +96,7 @@ TEST(Membership, AdmitsWhoAsksAndGivesItAShareOnceItIsSynced) {
 
 TEST(Membership, GoesOnWithTheViewThatHasDoneMoreWork) {
   for (const bool lower : {true, false}) {
-    Members m(4);
+    MembershipHarness m(4);
     m.delivers = Divided(2);
     m.StartAll();
     m.Run(200);
@@ -113,7 +113,7 @@ TEST(Membership, GoesOnWithTheViewThatHasDoneMoreWork) {
   }
 }
 
-TEST(Membership, DropsWhoIsSilentForLongAndKeepsCountOfItsWork) {
+TEST(Membership, DropsAnUnresponsiveMemberAndKeepsCountOfItsWork) {
   auto m = Agreed(3);
   m->Work(2, 70);
   m->Work(0, 5);
@@ -140,8 +140,8 @@ TEST(Membership, TakesWhoComesBackForAnother) {
   EXPECT_EQ(m->of(0).global_clock(), 70u);
 }
 
-TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
-  Members m(2);
+TEST(Membership, IgnoresLateFramesOfAnEarlierIncarnation) {
+  MembershipHarness m(2);
   m.Start(0);
   m.Run(60);
   m.Start(1, 5);
@@ -150,13 +150,13 @@ TEST(Membership, DoesNotHearLateWordsOfAnEarlierLife) {
   const auto late = m.last[{1, FrameType::kHeartbeat}];  // a request to join
   m.Start(1, 1000);
   m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
-    if (to == 0 && type == FrameType::kHeartbeat) m[0].inbox.push_back(late);
+    if (to == 0 && type == FrameType::kHeartbeat) m[0].arrivals.push_back(late);
     return true;
   };
   for (int i = 0; i < 200; ++i) {
     m.Tick();
     // The late frame arrives last in every tick.
-    if (!m[0].inbox.empty()) m[0].inbox.push_back(late);
+    if (!m[0].arrivals.empty()) m[0].arrivals.push_back(late);
   }
   EXPECT_TRUE(m.Agree());
   EXPECT_TRUE(m.view(0).Has(1, 1000));
@@ -255,7 +255,7 @@ TEST(Membership, IsLeftAtOnceByTheLastOne) {
 
 // Nodes 0 and 1 receive no frames from each other, node 2 receives both. The lower id decides;
 // node 1 cannot exclude node 0.
-TEST(Membership, LetsTheFirstOfTwoThatDoNotHearEachOtherDecide) {
+TEST(Membership, LetsTheFirstOfTwoUnconnectedMembersDecide) {
   auto m = Agreed(3);
   m->delivers = [](uint16_t from, uint16_t to, FrameType) { return from + to != 1; };
   m->Run(400);
@@ -290,7 +290,7 @@ TEST(Membership, LetsNobodyDropWhoComesFirstAndLives) {
 
 // Node 0 loses its list of views. Its new views have other ids, so that no node takes the old
 // views for their predecessors.
-TEST(Membership, NamesAViewOfAnotherLifeDifferently) {
+TEST(Membership, NamesAViewOfAnotherIncarnationDifferently) {
   auto m = Agreed(2);
   const ViewId before = m->view(1).id;
   m->delivers = [](uint16_t, uint16_t, FrameType) { return false; };
@@ -339,7 +339,7 @@ TEST(Membership, BecomesOneAgainAfterTwoCoordinatorsHaveGoneTheirWays) {
 }
 
 // A proposal to node 2 by another node, with the members of node 2's view.
-std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
+std::vector<std::byte> Proposal(MembershipHarness& m, ViewId id, ViewId predecessor) {
   View view = m.view(2);
   view.id = id;
   view.ancestors.insert(view.ancestors.begin(), predecessor);
@@ -354,7 +354,7 @@ std::vector<std::byte> Proposal(Members& m, ViewId id, ViewId predecessor) {
 }
 
 // The view that node 2 accepted last.
-ViewId Accepted(Members& m) {
+ViewId Accepted(MembershipHarness& m) {
   const auto& frame = m.last[{2, FrameType::kAccept}];
   return {Get<uint32_t>(frame.data(), kFrameHeaderBytes),
           Get<uint16_t>(frame.data(), kFrameHeaderBytes + 4)};
@@ -389,7 +389,7 @@ TEST(Membership, AcceptsOnlyWhatFollowsTheViewThatItIsIn) {
 
 // Its last diffs may be lost with a master that is not in the new view.
 TEST(Membership, IsDrainedAnewInEveryView) {
-  auto m = std::make_unique<Members>(3);
+  auto m = std::make_unique<MembershipHarness>(3);
   for (uint16_t node = 0; node < 2; ++node) m->Start(node);
   m->Run(200);
   ASSERT_TRUE(m->Agree());
@@ -475,7 +475,7 @@ TEST(Membership, AsksNobodyToJoinWhoWouldNotKnowTheNextViewForWhatItAskedFor) {
 
 // Node 3 receives all frames except proposals.
 TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
-  Members m(4);
+  MembershipHarness m(4);
   bool deaf = true;
   m.delivers = [&](uint16_t, uint16_t to, FrameType type) {
     return !deaf || to != 3 || type != FrameType::kPropose;
@@ -499,7 +499,7 @@ TEST(Membership, GoesOnWithoutAJoinerThatDoesNotAnswerAndAsksItAgain) {
 void Wander(uint64_t seed, uint64_t run) {
   Rng rng(seed, {1, run});
   const uint16_t count = static_cast<uint16_t>(2 + rng.Below(5));
-  Members m(count);
+  MembershipHarness m(count);
   m.StartAll();
   uint64_t cut = 0;
   const double loss = rng.Uniform() * 0.4;

@@ -29,7 +29,7 @@ TEST(PeerMetrics, CountASweepWhenEveryChunkWasExchangedSinceTheLastOne) {
   PeerMetrics metrics(3, 6);
   metrics.BeginSweeps(&table, false);
   const auto take = [&](std::initializer_list<uint32_t> chunks) {
-    for (const uint32_t chunk : chunks) metrics.TookPosition(&table.chunks[chunk]);
+    for (const uint32_t chunk : chunks) metrics.TakenPosition(&table.chunks[chunk]);
   };
   const auto expect = [&](double all, double one, double two) {
     EXPECT_NEAR(metrics.sweeps(), all, 1e-12);
@@ -59,15 +59,15 @@ TEST(PeerMetrics, BeginPeersSweepsAnewWhenTheirChunksChange) {
   ChunkTable table = SixChunks();
   PeerMetrics metrics(3, 6);
   metrics.BeginSweeps(&table, false);
-  metrics.TookPosition(&table.chunks[0]);
+  metrics.TakenPosition(&table.chunks[0]);
   table.chunks[2].owner = 2;
   metrics.BeginSweeps(&table, false);
   EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3, 1e-12);
-  metrics.TookPosition(&table.chunks[0]);  // repeated; the total sweep already contains it
+  metrics.TakenPosition(&table.chunks[0]);  // repeated; the total sweep already contains it
   EXPECT_NEAR(metrics.sweeps(), 1.0 / 6, 1e-12);
-  metrics.TookPosition(&table.chunks[1]);
+  metrics.TakenPosition(&table.chunks[1]);
   EXPECT_NEAR(metrics.peer(1).sweeps, 1.0 / 3 + 1, 1e-12);
-  for (const uint32_t chunk : {2, 3, 4}) metrics.TookPosition(&table.chunks[chunk]);
+  for (const uint32_t chunk : {2, 3, 4}) metrics.TakenPosition(&table.chunks[chunk]);
   EXPECT_NEAR(metrics.peer(2).sweeps, 1, 1e-12);
   EXPECT_NEAR(metrics.sweeps(), 5.0 / 6, 1e-12);
 }
@@ -100,7 +100,7 @@ TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
   std::vector<std::span<const std::byte>> last;
   for (size_t node = 0; node < 3; ++node) {
     last.clear();
-    for (const FrameBytes& frame : x[node].inbox) last.push_back(frame.view());
+    for (const FrameBytes& frame : x[node].arrivals) last.push_back(frame.view());
     x.exchange(node).Receive(last, x.now());
   }
   for (const int node : {0, 1, 2}) {

@@ -37,7 +37,7 @@ TEST(RetransmitTimer, IsNeverShorterThanTheLeastAndDoublesUntilAnAnswerComes) {
   EXPECT_EQ(trip.Timeout(kLeast), kLeast);
 }
 
-TEST(MasterReplies, TellByHowMuchADifferenceIsOvertaken) {
+TEST(MasterReplies, ReportByHowMuchADiffIsOvertaken) {
   MasterReplies master;
   master.Answered(70 * kMs, 50 * kMs, 50 * kMs);
   EXPECT_EQ(master.Overtaken(20 * kMs), 30 * kMs);
@@ -53,15 +53,15 @@ TEST(MasterReplies, TellByHowMuchADifferenceIsOvertaken) {
 // Most replies come after 5 ms. Every 60 ms one reply comes 60 ms behind a diff sent later.
 TEST(MasterReplies, LearnByHowMuchThoseAreOvertakenThatAreNotLost) {
   MasterReplies master;
-  EXPECT_EQ(master.UsuallyOvertaken(kLeast), kLeast);
+  EXPECT_EQ(master.ReorderingWindow(kLeast), kLeast);
   for (int64_t sent = 0; sent < 3000 * kMs; sent += 10 * kMs) {
     master.Answered(sent + 5 * kMs, sent, sent);
     if (sent % (60 * kMs) == 0 && sent > 0) {
       master.Answered(sent + 6 * kMs, sent - 60 * kMs, sent - 60 * kMs);
     }
   }
-  EXPECT_GE(master.UsuallyOvertaken(kLeast), 60 * kMs);
-  EXPECT_LE(master.UsuallyOvertaken(kLeast), 120 * kMs);
+  EXPECT_GE(master.ReorderingWindow(kLeast), 60 * kMs);
+  EXPECT_LE(master.ReorderingWindow(kLeast), 120 * kMs);
 }
 
 int Tries(MasterReplies* master, int64_t now, int64_t pause) {
@@ -70,7 +70,7 @@ int Tries(MasterReplies* master, int64_t now, int64_t pause) {
   return tries;
 }
 
-TEST(MasterReplies, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
+TEST(MasterReplies, AllowAFewProbesAPauseAndMoreOnceTheseAreAnswered) {
   MasterReplies master;
   EXPECT_EQ(Tries(&master, 100 * kMs, 20 * kMs), 8);
   EXPECT_EQ(Tries(&master, 119 * kMs, 20 * kMs), 0);
@@ -84,7 +84,7 @@ TEST(MasterReplies, AllowAFewTrialsAPauseAndMoreOnceTheseAreAnswered) {
 
 // Prompt replies show that the master responds; the next timeout period starts with few probes
 // again.
-TEST(MasterReplies, BeginEachSilenceWithAFewTrials) {
+TEST(MasterReplies, BeginEachTimeoutWithAFewProbes) {
   MasterReplies master;
   EXPECT_EQ(Tries(&master, 0, 20 * kMs), 8);
   for (int i = 0; i < 100; ++i) master.Answered(10 * kMs, 0, 5 * kMs);

@@ -180,7 +180,7 @@ TEST(StreamExecutor, WaitsForTheOldestLaunchWhenAllAreUnderWay) {
 
 // Operations are started, kernels end and batches are finished in random order; buffers are reused
 // when their batch has finished. A buffer returned too early makes sums wrong.
-TEST(StreamExecutor, KeepsBuffersApartThroughALongLife) {
+TEST(StreamExecutor, KeepsBuffersApartThroughALongRun) {
   Rng rng(test::Seed(), {1});
   for (const uint32_t launches : {1u, 2u, 4u, 8u}) {
     for (const bool shares : {false, true}) {
@@ -244,7 +244,7 @@ TEST(StreamExecutor, CarriesOutWhatIsAskedOfOneChunkInOrder) {
   }
 }
 
-TEST(StreamExecutor, RefusesDifferencesThatAreNotFiniteBeforeAnythingIsWritten) {
+TEST(StreamExecutor, RefusesDiffsThatAreNotFiniteBeforeAnythingIsWritten) {
   Machine machine({.launch_ops = 3});
   Merges merges(4);
   for (uint32_t i = 0; i < 4; ++i) merges.Set(i, 0, 1);

@@ -220,7 +220,7 @@ TEST(WireDoc, CodecsMakeTheExamplesOfThePage) {
 }
 
 TEST(WireDoc, ListEntriesLieAsThePageSays) {
-  const auto rows = Page()["Seen, claim, pledge"].rows;
+  const auto rows = Page()["Position acknowledgement, takeover request and acknowledgement"].rows;
   ASSERT_EQ(rows.size(), 2u);
   std::byte entry[kChunkNumberBytes];
   EncodeChunkNumber({0x01020304, 0x1112131415161718}, entry);

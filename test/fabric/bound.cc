@@ -27,8 +27,8 @@ SweepCost CostOfSweep(const Partition& cut, size_t members, uint16_t max_nodes, 
       static_cast<double>(cut.wire.BytesOf(header + static_cast<int64_t>(kChunkNumberBytes)));
   const double unanswered = std::max(1 - answered, 0.0) * others;
   const double frames = others + answered * others + unanswered;
-  const double told = unanswered * seen + frames * static_cast<double>(cut.wire.CreditBytes());
-  return {sent, received, sent + told, received + told};
+  const double control = unanswered * seen + frames * static_cast<double>(cut.wire.CreditBytes());
+  return {sent, received, sent + control, received + control};
 }
 
 SweepCost CostOfBusiest(const Partition& cut, const Shape& shape, double answered) {

@@ -168,9 +168,9 @@ TEST(SimPort, CountsAChunkAsLongAsOneOnTheWire) {
   for (const auto& [type, bytes] : {std::pair{FrameType::kPosition, 64 + 4000},
                                     {FrameType::kDiff, 64 + 4000},
                                     {FrameType::kPositionAck, 64 + 16}}) {
-    SimPort carrier(Flat(2), WithWire(false));
-    EXPECT_TRUE(carrier.Send(0, *Posted(type, 0, 1, 16), 0));
-    EXPECT_EQ(carrier.fabric().counts(0).bytes_out, RoceWire().BytesOf(bytes));
+    SimPort port(Flat(2), WithWire(false));
+    EXPECT_TRUE(port.Send(0, *Posted(type, 0, 1, 16), 0));
+    EXPECT_EQ(port.fabric().counts(0).bytes_out, RoceWire().BytesOf(bytes));
   }
 }
 
@@ -183,11 +183,11 @@ TEST(SimPort, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
     EXPECT_TRUE(copies.Send(0, *position, 0));
     EXPECT_EQ(copies.fabric().counts(0).bytes_out, (nodes - 1) * once.fabric().counts(0).bytes_out);
     for (uint16_t node = 1; node < nodes; ++node) {
-      for (SimPort* carrier : {&once, &copies}) {
+      for (SimPort* port : {&once, &copies}) {
         SimPort::Arrived arrived;
-        carrier->fabric().Advance(1'000'000'000);
-        EXPECT_TRUE(carrier->Take(node, 1'000'000'000, &arrived));
-        EXPECT_FALSE(carrier->Take(node, 1'000'000'000, &arrived));
+        port->fabric().Advance(1'000'000'000);
+        EXPECT_TRUE(port->Take(node, 1'000'000'000, &arrived));
+        EXPECT_FALSE(port->Take(node, 1'000'000'000, &arrived));
       }
       EXPECT_EQ(once.fabric().counts(node).bytes_in, once.fabric().counts(0).bytes_out);
       EXPECT_EQ(copies.fabric().counts(node).bytes_in, once.fabric().counts(0).bytes_out);
@@ -198,26 +198,26 @@ TEST(SimPort, SendsAMulticastPositionOnceAndCopiesToEachPeer) {
 // Until the first credit, the windows allow SendWindow::kFirstWindow frames.
 TEST(SimPort, RefusesWhatAWindowHasNoRoomForUntilACreditComes) {
   for (const bool multicast : {false, true}) {
-    SimPort carrier(Flat(3), WithWire(multicast));
+    SimPort port(Flat(3), WithWire(multicast));
     const Posted position(FrameType::kPosition, 0, kAllNodes, 16);
     uint32_t accepted = 0;
-    while (carrier.Send(0, *position, 0)) ++accepted;
+    while (port.Send(0, *position, 0)) ++accepted;
     EXPECT_EQ(accepted, SendWindow::kFirstWindow);
     const auto drain = [&](uint16_t node, int64_t now) {
       SimPort::Arrived arrived;
-      carrier.fabric().Advance(now);
-      while (carrier.Take(node, now, &arrived)) carrier.Release(arrived, now);
+      port.fabric().Advance(now);
+      while (port.Take(node, now, &arrived)) port.Release(arrived, now);
     };
     drain(1, 1'000'000);
     SimPort::Arrived arrived;
-    carrier.fabric().Advance(2'000'000);
-    EXPECT_FALSE(carrier.Take(0, 2'000'000, &arrived)) << "a credit is no frame";
+    port.fabric().Advance(2'000'000);
+    EXPECT_FALSE(port.Take(0, 2'000'000, &arrived)) << "a credit is no frame";
     // Node 2 has not taken its frames yet.
-    EXPECT_FALSE(carrier.Send(0, *position, 2'000'000));
+    EXPECT_FALSE(port.Send(0, *position, 2'000'000));
     drain(2, 3'000'000);
-    carrier.fabric().Advance(4'000'000);
-    EXPECT_FALSE(carrier.Take(0, 4'000'000, &arrived));
-    EXPECT_TRUE(carrier.Send(0, *position, 4'000'000));
+    port.fabric().Advance(4'000'000);
+    EXPECT_FALSE(port.Take(0, 4'000'000, &arrived));
+    EXPECT_TRUE(port.Send(0, *position, 4'000'000));
   }
 }
 

@@ -19,22 +19,22 @@ constexpr uint64_t kRun = 0x5ca1e000;
 
 // Floats per chunk for which a position is as long as the longest frame.
 int64_t ChunkFloats(const SimClusterOptions& options) {
-  if (options.carrier.chunk_floats > 0) return options.carrier.chunk_floats;
+  if (options.port.chunk_floats > 0) return options.port.chunk_floats;
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(options.shape.nodes));
-  return (options.carrier.wire.most_frame_bytes - head) / 4;
+  return (options.port.wire.most_frame_bytes - head) / 4;
 }
 
 SimPortOptions Filled(const SimClusterOptions& options) {
-  SimPortOptions carrier = options.carrier;
-  carrier.chunk_floats = ChunkFloats(options);
-  return carrier;
+  SimPortOptions port = options.port;
+  port.chunk_floats = ChunkFloats(options);
+  return port;
 }
 
 }  // namespace
 
 Partition CutOf(const SimClusterOptions& options) {
-  return {options.carrier.wire, options.chunks, ChunkFloats(options), options.codec,
-          options.carrier.multicast};
+  return {options.port.wire, options.chunks, ChunkFloats(options), options.codec,
+          options.port.multicast};
 }
 
 struct SimCluster::Totals {
@@ -48,8 +48,8 @@ SimCluster::SimCluster(const SimClusterOptions& options)
       chunk_floats_(ChunkFloats(options)),
       most_backlog_ns_(static_cast<int64_t>(
           static_cast<double>(kMostUnsent *
-                              options.carrier.wire.BytesOf(options.carrier.wire.most_frame_bytes)) /
-          options.carrier.rates.out_bytes_per_second * 1e9)),
+                              options.port.wire.BytesOf(options.port.wire.most_frame_bytes)) /
+          options.port.rates.out_bytes_per_second * 1e9)),
       port_(options.shape, Filled(options)),
       nodes_(options.shape.nodes),
       ends_(port_.ends().size()),

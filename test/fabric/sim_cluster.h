@@ -21,8 +21,8 @@ namespace millrace::fabric {
 
 struct SimClusterOptions {
   Shape shape;
-  SimPortOptions carrier;  // chunk_floats 0: as many as fit a frame
-  int64_t chunks = 2048;   // of the weights; every segment carries all of them
+  SimPortOptions port;    // chunk_floats 0: as many as fit a frame
+  int64_t chunks = 2048;  // of the weights; every segment carries all of them
   Codec codec = Codec::kFloat32;
   int64_t pass_ns = 10'000;  // interval between a node's passes
   uint32_t slots = 128;
@@ -79,7 +79,7 @@ class SimCluster {
   int64_t now() const { return now_; }
   int64_t chunk_floats() const { return chunk_floats_; }
   const Exchange& exchange(size_t end) const { return *ends_[end].exchange; }
-  const SimPort& carrier() const { return port_; }
+  const SimPort& port() const { return port_; }
   Partition cut() const { return CutOf(options_); }
 
  private:

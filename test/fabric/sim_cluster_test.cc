@@ -19,26 +19,26 @@ constexpr int64_t kJoin = 20'000 * kMs, kSettle = 20'000 * kMs;
 SimClusterOptions OptionsOf(const Shape& shape, bool multicast, int64_t chunks = 256) {
   SimClusterOptions options;
   options.shape = shape;
-  options.carrier.wire = RoceWire();
-  options.carrier.multicast = multicast;
-  options.carrier.rates = {3.125e9, 3.125e9};
-  options.carrier.under_way = static_cast<uint32_t>(chunks / 2);
+  options.port.wire = RoceWire();
+  options.port.multicast = multicast;
+  options.port.rates = {3.125e9, 3.125e9};
+  options.port.under_way = static_cast<uint32_t>(chunks / 2);
   options.chunks = chunks;
   return options;
 }
 
 // Joins, starts the solvers and runs until the queues have filled.
-void WarmUp(const SimClusterOptions& options, SimCluster* fleet) {
-  fleet->Join(kJoin);
-  fleet->Work(true);
-  const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
-  fleet->Run(static_cast<int64_t>(10 / most * 1e9));
+void WarmUp(const SimClusterOptions& options, SimCluster* cluster) {
+  cluster->Join(kJoin);
+  cluster->Work(true);
+  const double most = MostSweeps(cluster->cut(), options.shape, 0, options.port.rates);
+  cluster->Run(static_cast<int64_t>(10 / most * 1e9));
 }
 
-Reading ReadingOf(const SimClusterOptions& options, SimCluster* fleet) {
-  WarmUp(options, fleet);
-  const double most = MostSweeps(fleet->cut(), options.shape, 0, options.carrier.rates);
-  return fleet->Measure(static_cast<int64_t>(20 / most * 1e9));
+Reading ReadingOf(const SimClusterOptions& options, SimCluster* cluster) {
+  WarmUp(options, cluster);
+  const double most = MostSweeps(cluster->cut(), options.shape, 0, options.port.rates);
+  return cluster->Measure(static_cast<int64_t>(20 / most * 1e9));
 }
 
 double Answered(const Reading& reading) { return reading.merges / reading.sweeps; }
@@ -53,8 +53,8 @@ const Case& CaseOf(uint16_t nodes, bool multicast) {
   const auto [found, is_new] = cases.try_emplace({nodes, multicast});
   if (is_new) {
     found->second.options = OptionsOf(Flat(nodes), multicast);
-    SimCluster fleet(found->second.options);
-    found->second.reading = ReadingOf(found->second.options, &fleet);
+    SimCluster cluster(found->second.options);
+    found->second.reading = ReadingOf(found->second.options, &cluster);
   }
   return found->second;
 }
@@ -103,14 +103,13 @@ TEST(SimCluster, IsNeverBetterThanItsPortsAndNotMuchWorse) {
     for (const bool multicast : {false, true}) {
       const Case& one = CaseOf(nodes, multicast);
       const auto most = [&](double answered) {
-        return MostSweeps(CutOf(one.options), one.options.shape, answered,
-                          one.options.carrier.rates);
+        return MostSweeps(CutOf(one.options), one.options.shape, answered, one.options.port.rates);
       };
       const double answered = Answered(one.reading);
       EXPECT_LE(one.reading.sweeps, most(0)) << nodes << multicast;
       EXPECT_LE(one.reading.sweeps, 1.03 * most(answered)) << nodes << multicast;
       EXPECT_GE(one.reading.sweeps, 0.7 * most(answered)) << nodes << multicast;
-      const PortRates& rates = one.options.carrier.rates;
+      const PortRates& rates = one.options.port.rates;
       EXPECT_LE(one.reading.most_sent_bytes, 1.03 * rates.out_bytes_per_second);
       EXPECT_LE(one.reading.most_received_bytes, 1.03 * rates.in_bytes_per_second);
       EXPECT_EQ(one.reading.resends, 0u);
@@ -121,9 +120,9 @@ TEST(SimCluster, IsNeverBetterThanItsPortsAndNotMuchWorse) {
 TEST(SimCluster, OfATreeIsBoundByTheNodesInTwoSegments) {
   const SimClusterOptions options = OptionsOf(Tree(24, 6), true, 256);
   ASSERT_EQ(options.shape.segments.size(), 5u);
-  SimCluster fleet(options);
-  const Reading reading = ReadingOf(options, &fleet);
-  const double most = MostSweeps(fleet.cut(), options.shape, 0, options.carrier.rates);
+  SimCluster cluster(options);
+  const Reading reading = ReadingOf(options, &cluster);
+  const double most = MostSweeps(cluster.cut(), options.shape, 0, options.port.rates);
   EXPECT_LE(reading.least_sweeps, 1.01 * most);
   EXPECT_GE(reading.least_sweeps, 0.3 * most);
   EXPECT_GT(reading.most_received_bytes, 1.2 * reading.received_bytes);
@@ -134,11 +133,11 @@ TEST(SimCluster, EndsWithEqualReplicasThatHoldAllProgressOnce) {
   for (const Shape& shape : {Flat(2), Flat(9), Tree(9, 3), Tree(20, 3)}) {
     for (const bool multicast : {false, true}) {
       const SimClusterOptions options = OptionsOf(shape, multicast, 128);
-      SimCluster fleet(options);
-      WarmUp(options, &fleet);
-      fleet.Work(false);
-      EXPECT_TRUE(fleet.Settle(kSettle));
-      EXPECT_TRUE(fleet.Conserved()) << shape.nodes << ", " << shape.segments.size();
+      SimCluster cluster(options);
+      WarmUp(options, &cluster);
+      cluster.Work(false);
+      EXPECT_TRUE(cluster.Settle(kSettle));
+      EXPECT_TRUE(cluster.Conserved()) << shape.nodes << ", " << shape.segments.size();
     }
   }
 }
@@ -157,18 +156,18 @@ TEST(SimCluster, SpreadsAStepFurtherThroughATree) {
 
 // With few chunks per master, frames that wait for a window soon become stale. If more positions
 // of one chunk waited, few of them would acknowledge their workers' pending diffs.
-TEST(SimCluster, GetsDifferencesMergedWhereEachNodeMastersFewChunks) {
+TEST(SimCluster, GetsDiffsMergedWhereEachNodeMastersFewChunks) {
   for (const bool multicast : {false, true}) {
     SimClusterOptions options = OptionsOf(Flat(32), multicast, 128);
-    options.carrier.under_way = 256;
-    SimCluster fleet(options);
-    WarmUp(options, &fleet);
-    fleet.Run(50 * kMs);  // the slowly filling queues have filled, too
-    const Reading reading = fleet.Measure(50 * kMs);
+    options.port.under_way = 256;
+    SimCluster cluster(options);
+    WarmUp(options, &cluster);
+    cluster.Run(50 * kMs);  // the slowly filling queues have filled, too
+    const Reading reading = cluster.Measure(50 * kMs);
     EXPECT_GE(Answered(reading), 0.25) << (multicast ? "multicast" : "copies");
     EXPECT_LE(
         reading.sweeps,
-        MostSweeps(fleet.cut(), options.shape, Answered(reading), options.carrier.rates) * 1.03);
+        MostSweeps(cluster.cut(), options.shape, Answered(reading), options.port.rates) * 1.03);
   }
 }
 

@@ -42,7 +42,7 @@ SimPort::SimPort(const Shape& shape, const SimPortOptions& options)
     const std::vector<uint16_t>& nodes = shape.segments[segment];
     groups_.push_back(fabric_.AddGroup(nodes));
     const auto peers = static_cast<uint32_t>(nodes.size() - 1);
-    const uint32_t usual = VerbsWindowFor(UsualVerbsBuffers(peers), peers);
+    const uint32_t usual = VerbsWindowFor(DefaultVerbsBuffers(peers), peers);
     const uint32_t window =
         options.under_way == 0 ? usual : std::clamp(options.under_way / peers, 1u, usual);
     const Stream stream{SendWindow(window, kSilenceNs), ReceiveWindow(window)};

@@ -46,10 +46,10 @@ BenchReport Report() {
   return report;
 }
 
-BenchStatus StatusIn(BenchStatus::Stage stage) {
+BenchStatus StatusIn(BenchStatus::Phase phase) {
   BenchStatus status;
   status.set_version(1);
-  status.set_stage(stage);
+  status.set_phase(phase);
   status.set_participants("\x03");
   status.set_seconds(1);
   status.set_warm_up_seconds(1);
@@ -65,9 +65,9 @@ std::string WithLength(const BenchStatus& status) {
 
 std::vector<std::string> Corpus() {
   std::string whole;
-  for (int stage = BenchStatus::WAITING; stage <= BenchStatus::STOPPED; ++stage) {
-    BenchStatus status = StatusIn(static_cast<BenchStatus::Stage>(stage));
-    if (stage >= BenchStatus::REPORTED) ReportWriter(1, Report()).Write(nullptr, &status);
+  for (int phase = BenchStatus::WAITING; phase <= BenchStatus::STOPPED; ++phase) {
+    BenchStatus status = StatusIn(static_cast<BenchStatus::Phase>(phase));
+    if (phase >= BenchStatus::REPORTED) ReportWriter(1, Report()).Write(nullptr, &status);
     whole += WithLength(status);
   }
   BenchStatus reported = StatusIn(BenchStatus::REPORTED);
@@ -87,8 +87,8 @@ bool Target(const std::string& input) {
   config.cluster = "pair";
   config.names = {"a", "b"};
   double now = 0;
-  auto stages = std::make_unique<BenchPhases>(config, now);
-  PeerTable heard(2, 0, 10);
+  auto phases = std::make_unique<BenchPhases>(config, now);
+  PeerTable peers(2, 0, 10);
   ReportReader reader;
   std::string_view rest = input;
   while (rest.size() >= 2) {
@@ -96,14 +96,14 @@ bool Target(const std::string& input) {
     rest.remove_prefix(2);
     const std::string bytes(rest.substr(0, std::min(size, kMostPerStatus)));
     rest.remove_prefix(std::min(rest.size(), size));
-    heard.Take(1, std::as_bytes(std::span(bytes)), now);
-    const BenchPhases::Others others = heard.there(now);
+    peers.Take(1, std::as_bytes(std::span(bytes)), now);
+    const BenchPhases::Others others = peers.there(now);
     try {
-      while (stages->Step(now, others, reader.Read(others, {0, 1}, 0))) continue;
+      while (phases->Step(now, others, reader.Read(others, {0, 1}, 0))) continue;
     } catch (const std::exception&) {
-      stages = std::make_unique<BenchPhases>(config, now);
+      phases = std::make_unique<BenchPhases>(config, now);
     }
-    BenchStatus ours = stages->status();
+    BenchStatus ours = phases->status();
     reader.Ask(&ours);
     if (!BenchPhases::Accepts(ours, 2) || ours.ByteSizeLong() > kMostPerStatus) return false;
     now += 1;

@@ -11,14 +11,14 @@ namespace millrace::fuzz {
 namespace {
 
 constexpr uint64_t kRun = 5;
-constexpr Nonce kLife = {std::byte{1}};
+constexpr Nonce kSession = {std::byte{1}};
 
 const SecretKey& Key() {
   static const SecretKey key;
   return key;
 }
 
-std::string Sealed(FrameSigner* signer, NodeId source, size_t payload_bytes) {
+std::string Signed(FrameSigner* signer, NodeId source, size_t payload_bytes) {
   std::string frame(kFrameHeaderBytes + payload_bytes + kFrameTagBytes, '\0');
   const std::span all(reinterpret_cast<std::byte*>(frame.data()), frame.size());
   FrameHeader header;
@@ -32,11 +32,11 @@ std::string Sealed(FrameSigner* signer, NodeId source, size_t payload_bytes) {
 
 const std::vector<std::string>& Frames() {
   static const std::vector<std::string> frames = [] {
-    FrameSigner one(Key(), kRun, 1, kLife), two(Key(), kRun, 2, kLife);
+    FrameSigner one(Key(), kRun, 1, kSession), two(Key(), kRun, 2, kSession);
     std::vector<std::string> all;
     for (size_t bytes : {0, 1, 8, 300}) {
-      all.push_back(Sealed(&one, 1, bytes));
-      all.push_back(Sealed(&two, 2, bytes));
+      all.push_back(Signed(&one, 1, bytes));
+      all.push_back(Signed(&two, 2, bytes));
     }
     return all;
   }();
@@ -53,8 +53,8 @@ std::vector<std::string> Corpus() {
 
 bool Target(const std::string& input) {
   FrameVerifier verifier(Key(), kRun, 4);
-  verifier.Admit(1, kLife);
-  verifier.Admit(2, kLife);
+  verifier.Admit(1, kSession);
+  verifier.Admit(2, kSession);
   // An exact-size block, so that a sanitizer detects any read beyond it.
   const std::unique_ptr<std::byte[]> block(new std::byte[input.size()]);
   std::copy_n(reinterpret_cast<const std::byte*>(input.data()), input.size(), block.get());

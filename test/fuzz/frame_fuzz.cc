@@ -125,15 +125,15 @@ Recording Record() {
   Recording recording;
   std::vector<std::unique_ptr<Node>> nodes;
   for (uint16_t id = 0; id < kNodes; ++id) nodes.push_back(std::make_unique<Node>(id));
-  std::vector<Frames> inbox(kNodes);
+  std::vector<Frames> arrivals(kNodes);
   for (int64_t tick = 0; tick < kTraining + 150; ++tick) {
-    const std::vector<Frames> arrived = std::exchange(inbox, std::vector<Frames>(kNodes));
+    const std::vector<Frames> arrived = std::exchange(arrivals, std::vector<Frames>(kNodes));
     recording.frames.push_back(arrived[1]);
     for (uint16_t id = 0; id < (tick < kTraining + 20 ? kNodes : 2); ++id) {
       Receive(nodes[id].get(), arrived[id], tick);
       for (const std::string& frame : Send(nodes[id].get(), tick, tick > 90)) {
         for (uint16_t to = 0; to < kNodes; ++to) {
-          if (to != id && tick % 11 != 0) inbox[to].push_back(frame);
+          if (to != id && tick % 11 != 0) arrivals[to].push_back(frame);
         }
       }
     }

@@ -68,9 +68,9 @@ bool DecodesSafely(std::span<const std::byte> frame) {
 // Sets the length of a frame that may be padded to kFrame, and its checksum if selected.
 std::span<std::byte> Repaired(uint8_t how, std::span<std::byte> frame) {
   if (frame.size() < kGossipHeadBytes) return frame;
-  const bool receipt = frame[5] == std::byte{2};
+  const bool ack = frame[5] == std::byte{2};
   const size_t total = Get<uint16_t>(frame.data(), 26), offset = Get<uint16_t>(frame.data(), 28);
-  const size_t part = receipt || offset > total ? 0 : total - offset;
+  const size_t part = ack || offset > total ? 0 : total - offset;
   frame = frame.first(std::min(frame.size(), kGossipHeadBytes + part));
   if ((how & 1) != 0) {
     const uint32_t crc = Crc32c(frame.first(kAtChecksum));

@@ -84,13 +84,13 @@ bool DecodesSafely(std::span<const std::byte> bytes) {
   return std::equal(again.begin(), again.begin() + kHandshakeTagged, bytes.begin());
 }
 
-void Repair(uint8_t how, const Nonce& challenge, HmacSha256* tagger, std::span<std::byte> f) {
+void Repair(uint8_t how, const Nonce& challenge, HmacSha256* hmac, std::span<std::byte> f) {
   if (f.size() != kHandshakeBytes) return;
   if ((how & kRepairEcho) != 0) Put<Nonce>(f.data(), kAtEcho, challenge);
   if ((how & kRepairChecksum) != 0) {
     Put<uint32_t>(f.data(), kAtChecksum, Crc32c(f.first(kAtChecksum)));
   }
-  if ((how & kRepairTag) != 0) tagger->Make(f.first(kHandshakeTagged), f.last<kTagBytes>());
+  if ((how & kRepairTag) != 0) hmac->Make(f.first(kHandshakeTagged), f.last<kTagBytes>());
 }
 
 }  // namespace
@@ -111,14 +111,14 @@ bool Target(const std::string& input) {
   if (input.empty()) return true;
   const auto how = static_cast<uint8_t>(input[0]);
   const SecretKey* key = (how & kKeyed) != 0 ? &Key() : nullptr;
-  static HmacSha256 tagger(HandshakeKey(Key(), kRun));
+  static HmacSha256 hmac(HandshakeKey(Key(), kRun));
   Handshake node(ConfigOf(0), key, Seeded(3));
   Nonce challenge{};  // the latest one sent to node b
   std::string_view rest = std::string_view(input).substr(1);
   for (int64_t now = 0; !rest.empty(); now += 30'000'000) {
     Exact frame(rest.substr(0, kHandshakeBytes));
     rest.remove_prefix(frame.size);
-    Repair(how, challenge, &tagger, frame.all());
+    Repair(how, challenge, &hmac, frame.all());
     if (!DecodesSafely(frame.all())) return false;
     node.Receive(1, frame.all(), now);
     OutHandshake room[2];

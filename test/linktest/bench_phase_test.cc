@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-using Stage = BenchStatus::Stage;
+using Phase = BenchStatus::Phase;
 
 BenchPhasesConfig ConfigOf(NodeId node) {
   BenchPhasesConfig config;
@@ -20,7 +20,7 @@ BenchPhasesConfig ConfigOf(NodeId node) {
   config.wait_seconds = 10;
   config.warm_up_seconds = 1;
   config.seconds = 4;
-  config.patience_seconds = 20;
+  config.timeout_seconds = 20;
   return config;
 }
 
@@ -36,10 +36,10 @@ class Nodes {
 
   BenchPhases::Others OthersOf(NodeId node) const {
     BenchPhases::Others others;
-    for (const auto& [other, stages] : phases_) {
+    for (const auto& [other, phases] : phases_) {
       if (other == node) continue;
-      others[other] = stages->status();
-      if (stopped_.count(other) > 0) others[other].set_stage(BenchStatus::STOPPED);
+      others[other] = phases->status();
+      if (stopped_.count(other) > 0) others[other].set_phase(BenchStatus::STOPPED);
     }
     return others;
   }
@@ -51,7 +51,7 @@ class Nodes {
   void StepAll(bool ready = true) {
     for (bool more = true; more;) {
       more = false;
-      for (const auto& [node, stages] : phases_) {
+      for (const auto& [node, phases] : phases_) {
         if (stopped_.count(node) == 0) more = Step(node, ready) || more;
       }
     }
@@ -64,9 +64,9 @@ class Nodes {
     Pass(4);
   }
   double now() const { return now_; }
-  bool AllAt(Stage stage) const {
-    for (const auto& [node, stages] : phases_) {
-      if (stages->stage() != stage) return false;
+  bool AllAt(Phase phase) const {
+    for (const auto& [node, phases] : phases_) {
+      if (phases->phase() != phase) return false;
     }
     return true;
   }
@@ -104,12 +104,12 @@ TEST(BenchPhases, GoTogetherFromTheFirstToTheLast) {
 TEST(BenchPhases, NobodyLoadsBeforeAllHaveReadTheirCountersAtRest) {
   Nodes nodes({0, 1, 2});
   for (NodeId node : {0, 1, 0, 1}) nodes.Step(node);
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
-  EXPECT_EQ(nodes[1].stage(), BenchStatus::READY);
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::READY);
+  EXPECT_EQ(nodes[1].phase(), BenchStatus::READY);
   EXPECT_FALSE(nodes.Step(2, false));  // node 2 is not quiescent yet
   nodes.Step(0);
   nodes.Step(1);
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::READY);
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::READY);
   nodes.Step(2, true);
   nodes.StepAll();
   EXPECT_TRUE(nodes.AllAt(BenchStatus::LOADED));
@@ -132,7 +132,7 @@ TEST(BenchPhases, NobodyReadsTheLastCountersBeforeAllHaveMeasured) {
   nodes.StepAll();
   nodes.Measure();
   EXPECT_TRUE(nodes.Step(0));
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::MEASURED);
   EXPECT_FALSE(nodes.Step(0));
   nodes.StepAll(false);
   EXPECT_TRUE(nodes.AllAt(BenchStatus::QUIET));
@@ -172,7 +172,7 @@ TEST(BenchPhases, ANodeAloneSaysWhoIsMissing) {
   EXPECT_EQ(error, "bench: no other node of cluster three came within 10 s: expected a and c");
 }
 
-TEST(BenchPhases, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
+TEST(BenchPhases, ALateNodeLearnsThatTheOthersMeasureWithoutIt) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
@@ -182,7 +182,7 @@ TEST(BenchPhases, WhoComesLateIsToldThatTheOthersMeasureWithoutIt) {
   EXPECT_CONTAINS(error, "did not wait for node c");
 }
 
-TEST(BenchPhases, TheOthersTakeTheTimesOfTheNodeThatLeads) {
+TEST(BenchPhases, TheOthersTakeTheTimesOfTheLeader) {
   Nodes nodes({0, 1, 2});
   BenchStatus status = nodes[0].status();
   nodes.Step(0);
@@ -209,25 +209,25 @@ TEST(BenchPhases, GoOnWithoutANodeThatIsStopped) {
   nodes.Stop(2);
   nodes.Measure();
   nodes.StepAll();
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::DONE);
-  EXPECT_EQ(nodes[1].stage(), BenchStatus::DONE);
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::DONE);
+  EXPECT_EQ(nodes[1].phase(), BenchStatus::DONE);
 }
 
-TEST(BenchPhases, LosePatienceWithANodeThatStandsStill) {
+TEST(BenchPhases, GiveUpOnANodeThatStandsStill) {
   Nodes nodes({0, 1});
   nodes.Pass(11);
   nodes.StepAll();
   nodes.Measure();
   while (nodes.Step(0, true)) continue;
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::MEASURED);  // node b stays at LOADED
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::MEASURED);  // node b stays at LOADED
   nodes.Pass(19);
   EXPECT_FALSE(nodes.Step(0));
   nodes.Pass(2);
   EXPECT_TRUE(nodes.Step(0));
-  EXPECT_EQ(nodes[0].stage(), BenchStatus::QUIET);
+  EXPECT_EQ(nodes[0].phase(), BenchStatus::QUIET);
 }
 
-TEST(BenchPhases, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
+TEST(BenchPhases, AFollowerEndsWhenTheLeaderLeavesOrStops) {
   for (const bool stops : {false, true}) {
     Nodes nodes({0, 1, 2});
     nodes.StepAll();
@@ -246,8 +246,8 @@ TEST(BenchPhases, WhoFollowsEndsWhenTheNodeThatLeadsGoesOrStops) {
 TEST(BenchPhases, ANodeThatIsDoneOrStoppedDoesNotCountAsThere) {
   Nodes nodes({0, 1});
   BenchStatus done = nodes[1].status();
-  for (const Stage stage : {BenchStatus::DONE, BenchStatus::STOPPED}) {
-    done.set_stage(stage);
+  for (const Phase phase : {BenchStatus::DONE, BenchStatus::STOPPED}) {
+    done.set_phase(phase);
     EXPECT_EQ(nodes[0].Missing({{1, done}}), (std::vector<std::string>{"b", "c"}));
   }
 }
@@ -282,25 +282,25 @@ std::vector<std::byte> BytesOf(const BenchStatus& status) {
 }
 
 TEST(PeerTable, ANodeThatSaysNothingNewHasGone) {
-  PeerTable heard(3, 0, 10);
+  PeerTable peers(3, 0, 10);
   BenchStatus status = Nodes({1})[1].status();
-  heard.Take(1, BytesOf(status), 50);
-  EXPECT_EQ(heard.there(59).count(1), 1u);
-  heard.Take(1, BytesOf(status), 59);  // an identical status
-  EXPECT_EQ(heard.there(61).count(1), 0u);
+  peers.Take(1, BytesOf(status), 50);
+  EXPECT_EQ(peers.there(59).count(1), 1u);
+  peers.Take(1, BytesOf(status), 59);  // an identical status
+  EXPECT_EQ(peers.there(61).count(1), 0u);
   status.set_beat(1);
-  heard.Take(1, BytesOf(status), 62);
-  EXPECT_EQ(heard.there(63).count(1), 1u);
+  peers.Take(1, BytesOf(status), 62);
+  EXPECT_EQ(peers.there(63).count(1), 1u);
 }
 
 TEST(PeerTable, LeavesOutWhatIsNoStatusAndWhoIsNoPeer) {
-  PeerTable heard(3, 0, 10);
+  PeerTable peers(3, 0, 10);
   const BenchStatus status = Nodes({1})[1].status();
-  heard.Take(0, BytesOf(status), 0);
-  heard.Take(3, BytesOf(status), 0);
-  heard.Take(1, std::vector<std::byte>(5, std::byte{0xff}), 0);
-  heard.Take(2, {}, 0);
-  EXPECT_TRUE(heard.there(0).empty());
+  peers.Take(0, BytesOf(status), 0);
+  peers.Take(3, BytesOf(status), 0);
+  peers.Take(1, std::vector<std::byte>(5, std::byte{0xff}), 0);
+  peers.Take(2, {}, 0);
+  EXPECT_TRUE(peers.there(0).empty());
 }
 
 TEST(AndList, ReadsAsPeopleWriteIt) {

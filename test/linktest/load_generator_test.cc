@@ -29,7 +29,7 @@ TEST(LoadGenerator, AStepChangesOneOf64WeightsAndSixtyFourStepsChangeAll) {
 // The processor cannot access these weights.
 TEST(LoadGenerator, AddsTheSameToWeightsOnADevice) {
   test::FakeDevice device({.mode = test::FakeMode::kLate});
-  const ReplicaDevice home = {
+  const ReplicaDevice replica_device = {
       &device, [&](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
         return std::make_unique<StreamExecutor>(
             device,
@@ -42,7 +42,7 @@ TEST(LoadGenerator, AddsTheSameToWeightsOnADevice) {
     std::vector<float> weights(count, 2.0f);
     Buffer on_device(device.memory(), 4 * count);
     device.memory().CopyFromHost(on_device.get(), weights.data(), 4 * count);
-    const LoadStep step = LoadStepOn(home, on_device.get<float>(), count);
+    const LoadStep step = LoadStepOn(replica_device, on_device.get<float>(), count);
     for (const int phase : {0, 3, 63, 3}) {
       step.run(phase);
       HogwildUpdateEvery64th(weights.data(), count, phase);

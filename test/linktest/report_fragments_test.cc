@@ -33,7 +33,7 @@ class Reporting {
     for (const auto& [node, writer] : writers_) {
       BenchStatus& status = others[node];
       status.set_version(1);
-      status.set_stage(BenchStatus::REPORTED);
+      status.set_phase(BenchStatus::REPORTED);
       writer.Write(&leader, &status);
       EXPECT_LE(status.ByteSizeLong(), kMaxGossipBytes);
     }
@@ -75,7 +75,7 @@ TEST(ReportFragments, BringLongReportsPageByPage) {
 BenchStatus Page(uint32_t page, uint32_t pages, const std::string& bytes) {
   BenchStatus status;
   status.set_version(1);
-  status.set_stage(BenchStatus::REPORTED);
+  status.set_phase(BenchStatus::REPORTED);
   status.set_page(page);
   status.set_pages(pages);
   status.set_page_bytes(bytes);
@@ -101,10 +101,10 @@ TEST(ReportFragments, DoNotWaitForAReportThatChangesItsLengthOrHasNoEnd) {
 TEST(ReportFragments, WaitForWhoHasNotReportedButNotForWhoHasGone) {
   ReportReader reader;
   BenchStatus quiet = Page(0, 1, "");
-  quiet.set_stage(BenchStatus::QUIET);
+  quiet.set_phase(BenchStatus::QUIET);
   EXPECT_FALSE(reader.Read({{1, quiet}}, {0, 1, 2}, 0));
   BenchStatus stopped = quiet;
-  stopped.set_stage(BenchStatus::STOPPED);
+  stopped.set_phase(BenchStatus::STOPPED);
   EXPECT_TRUE(reader.Read({{1, stopped}}, {0, 1, 2}, 0));
   BenchStatus asks;
   reader.Ask(&asks);

@@ -95,8 +95,8 @@ TEST(BenchResult, LeavesOutWhatANodeWithoutAReportCouldHaveSaid) {
   Measurement measurement = Measured();
   measurement.reports.erase(2);
   const BenchResult result = ResultOf(Three(), measurement);
-  ASSERT_EQ(result.silent_size(), 1);
-  EXPECT_EQ(result.silent(0), "c");
+  ASSERT_EQ(result.without_report_size(), 1);
+  EXPECT_EQ(result.without_report(0), "c");
   const BenchFlow& to = Flow(result.segment(0), "a", "c");
   EXPECT_TRUE(to.has_frames());
   EXPECT_FALSE(to.has_loss());

@@ -7,12 +7,12 @@ anybody could observe are listed at the end with the reason.
 """
 
 EXCHANGE, WORKER, MASTER = (f"src/exchange/protocol/{name}.cc" for name in ("exchange", "worker", "master"))
-RECOVERY, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
+TAKEOVER, MEMBERSHIP = "src/exchange/protocol/takeover.cc", "src/exchange/protocol/membership.cc"
 PROPOSE = "src/exchange/protocol/membership_propose.cc"
 FRAME, VIEW = "src/exchange/protocol/frame.cc", "src/exchange/protocol/view.cc"
-ANSWERS, TABLE = "src/exchange/protocol/reply_queue.cc", "src/exchange/protocol/chunk_table.cc"
+REPLIES, TABLE = "src/exchange/protocol/reply_queue.cc", "src/exchange/protocol/chunk_table.cc"
 LINKS = "src/exchange/protocol/link_monitor.cc"
-ANSWER_TIMES = "src/exchange/protocol/rtt_estimator.h"
+RTT = "src/exchange/protocol/rtt_estimator.h"
 CONTEXT, OUTBOX = "src/exchange/protocol/exchange_context.h", "src/exchange/protocol/outbox.cc"
 DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
@@ -71,13 +71,13 @@ MUTANTS = [
     ("flush-waits-for-answers", [(WORKER, """\
     chunk.sent_at = kLongAgo;
 """, "")]),
-    ("a-takeover-counts-as-a-slow-answer", [(ANSWER_TIMES, """\
+    ("a-takeover-counts-as-a-slow-answer", [(RTT, """\
     if (!Measures(first)) return;
 """, "")]),
-    ("one-late-answer-is-remembered", [(ANSWER_TIMES, """\
-    if (now - round_at_ < std::min(usual_.mean(), kMostRoundNs)) return false;
+    ("one-late-answer-is-remembered", [(RTT, """\
+    if (now - round_at_ < std::min(estimator_.mean(), kMostRoundNs)) return false;
 """, """\
-    if (now - round_at_ < usual_.mean()) return false;
+    if (now - round_at_ < estimator_.mean()) return false;
 """)]),
     ("diffs-take-all-room", [(OUTBOX, """\
 void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? slots() / 4 : 0; }
@@ -101,7 +101,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     x_.Dropped(x_.WhyRefused(op.result), context.source);
 """)]),
-    ("ack-on-receipt-merge-dropped", [(MASTER, """\
+    ("ack-on-arrival-merge-dropped", [(MASTER, """\
   if (h.seq != end.applied + 1) return DropReason::kOld;
 """, """\
   if (h.seq != end.applied + 1) return DropReason::kOld;
@@ -121,10 +121,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     ("takes-positions-while-being-read", [(WORKER, """\
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
 """, "")]),
-    ("answers-claims-while-being-read", [(RECOVERY, """\
+    ("answers-takeover-requests-while-being-read", [(TAKEOVER, """\
     if (chunk.demoting) return DropReason::kNone;  // the new master will ask again
 """, "")]),
-    ("freezes-while-being-read", [(RECOVERY, """\
+    ("demotes-while-being-read", [(TAKEOVER, """\
     if (chunk.demoting && x_.IsBeingRead(index)) return false;
 """, "")]),
     ("forgets-what-waits-when-it-begins-anew", [(TABLE, """\
@@ -145,7 +145,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   if (outbox_.posted() > 0) return now;
 """)]),
-    ("return-is-no-merge", [(RECOVERY, """\
+    ("takeover-state-is-no-merge", [(TAKEOVER, """\
   ++x_.stats.takeover_states_taken;
 """, "")]),
     # ---- Broken links -------------------------------------------------------
@@ -178,7 +178,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     ("lets-in-over-a-broken-link", [(PROPOSE, """\
     if (!IsLinked(node, *next)) continue;
 """, "")]),
-    ("follows-who-does-not-hear-it", [(MEMBERSHIP, """\
+    ("follows-an-unconnected-coordinator", [(MEMBERSHIP, """\
   if (links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
 """, """\
   if (false && links_.Reports(source, config_.node) && intent_ != Intent::kJoin &&
@@ -191,14 +191,14 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return;
 """)]),
     ("dropped-is-not-reported", [(LINKS, """\
-    if (!view.Find(member.node) && silent) SetBit(Row(node_), member.node, true);
+    if (!view.Find(member.node) && timed_out) SetBit(Row(node_), member.node, true);
 """, """\
-    (void)silent;
+    (void)timed_out;
 """)]),
     ("heartbeat-in-every-leave", [(MEMBERSHIP, """\
   if (intent_ == Intent::kLeave) return;
 """, "")]),
-    ("founds-before-it-is-told", [(MEMBERSHIP, """\
+    ("bootstraps-before-it-is-allowed", [(MEMBERSHIP, """\
   if (!may_bootstrap_) return;
 """, "")]),
     ("merge-without-ack", [(MASTER, """\
@@ -261,12 +261,12 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     ("never-resent", [(WORKER, """\
   budget -= Resend(now, budget);
 """, "")]),
-    ("all-are-tried-in-a-silence", [(ANSWER_TIMES, """\
+    ("all-are-probed-in-a-timeout", [(RTT, """\
     if (probes_ == 0) return false;
     --probes_;
 """, "")]),
     ("overtaken-is-not-lost", [(WORKER, """\
-  if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
+  if (in_order && overtaken >= x_.RetryAfter(window, chunk.retries, index)) return true;
 """, "")]),
     ("two-positions-of-a-chunk-in-a-batch", [(EXCHANGE, """\
       h.type != FrameType::kDiff) {
@@ -292,9 +292,9 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     return result != kMalformed;
 """)]),
     ("non-finite-diff-sent", [("src/exchange/kernels/host_loops.h", """\
-  return Magnitude(offer) < overflow ? offer : typename Set::Float{};
+  return Magnitude(selected) < overflow ? selected : typename Set::Float{};
 """, """\
-  return offer;
+  return selected;
 """)]),
     ("non-finite-diff-merged", [(EXECUTOR, """\
     ops[0].result = CheckPayload(codec, ops[0].in, bytes, count, simd_);
@@ -344,17 +344,17 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
          static_cast<uint64_t>(end / kUnitFloats);
 """)]),
     ("a-dead-process-keeps-its-range", [(RANGE_LOCK, """\
-  return range != 0 && !lives && slot->range.compare_exchange_strong(range, 0);
+  return range != 0 && !owner_alive && slot->range.compare_exchange_strong(range, 0);
 """, """\
-  return range != 0 && !lives && range == 0;
+  return range != 0 && !owner_alive && range == 0;
 """)]),
 
     # ---- Who may say what ---------------------------------------------------
-    ("other-views-heard", [(MEMBERSHIP, """\
+    ("frames-of-other-views-accepted", [(MEMBERSHIP, """\
   if (header.view != view_.id) return false;
-  peer.heard_at = now;
+  peer.last_frame_at = now;
 """, """\
-  peer.heard_at = now;
+  peer.last_frame_at = now;
 """)]),
     ("asks-who-would-not-know-the-view", [(PROPOSE, """\
          next.DescendsFrom(peer.status.target);
@@ -362,9 +362,9 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
          (peer.status.target == view_.id || view_.DescendsFrom(peer.status.target));
 """)]),
     ("waits-for-an-unresponsive-joiner", [(PROPOSE, """\
-    if (peers_[node].unresponsive && !with_silent) {
+    if (peers_[node].unresponsive && !with_unresponsive) {
 """, """\
-    if (peers_[node].unresponsive && !with_silent && node >= config_.max_nodes) {
+    if (peers_[node].unresponsive && !with_unresponsive && node >= config_.max_nodes) {
 """)]),
     ("other-incarnation-counts", [(MEMBERSHIP, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
@@ -372,15 +372,15 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     if (header.incarnation > member->incarnation) peer.replaced = true;
 """)]),
-    ("earlier-life-heard", [(MEMBERSHIP, """\
+    ("earlier-incarnation-accepted", [(MEMBERSHIP, """\
   if (peer.known && frame.header.incarnation < peer.incarnation && remembered) return true;
 """, "")]),
-    ("acks-of-an-earlier-life-kept", [(EXCHANGE, """\
+    ("acks-of-an-earlier-incarnation-kept", [(EXCHANGE, """\
   table_.KeepAcks(continuing);
 """, "")]),
-    ("ends-of-an-earlier-life-kept", [(MASTER, """\
-      if (same_life) ends""", """\
-      (void)same_life;
+    ("ends-of-an-earlier-incarnation-kept", [(MASTER, """\
+      if (same_incarnation) ends""", """\
+      (void)same_incarnation;
       ends""")]),
     ("any-node-is-master", [(WORKER, """\
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
@@ -409,10 +409,10 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   const size_t behind_acks = kFrameHeaderBytes + Get<uint16_t>(head.data(), kAtAckBytes);
   const uint32_t crc = Crc32c(head.first<kAtChecksum>(), head.subspan(behind_acks));
 """)]),
-    ("another-run-heard", [(EXCHANGE, """\
+    ("frames-of-another-run-accepted", [(EXCHANGE, """\
   if (h.run != config_.run) return DropReason::kRun;
 """, "")]),
-    ("own-frames-heard", [(EXCHANGE, """\
+    ("own-frames-accepted", [(EXCHANGE, """\
   if (h.source == config_.node) return DropReason::kSelf;
 """, "")]),
     ("frames-for-others-taken", [(EXCHANGE, """\
@@ -420,48 +420,48 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, "")]),
 
     # ---- A new master -------------------------------------------------------
-    ("recovery-waits-for-one-pledge", [(RECOVERY, """\
+    ("takeover-waits-for-one-ack", [(TAKEOVER, """\
   if (std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """, """\
   if (node != x_.config.node ||
       std::all_of(unsynced.begin(), unsynced.end(), [](uint64_t word) { return word == 0; })) {
 """)]),
-    ("recovery-ignores-the-acks-returned", [(RECOVERY, """\
+    ("takeover-ignores-the-acks-of-the-state", [(TAKEOVER, """\
   x_.table.OnPosition(op.chunk, context.number, context.acks);
 """, """\
   x_.table.OnPosition(op.chunk, context.number, x_.table.ack_bytes(op.chunk));
 """)]),
-    ("recovery-forgets-pending", [(RECOVERY, """\
+    ("takeover-forgets-pending", [(TAKEOVER, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = chunk.pending;
 """)]),
-    ("recovery-adds-pending-twice", [(RECOVERY, """\
+    ("takeover-adds-pending-twice", [(TAKEOVER, """\
   op.acknowledged = x_.Acknowledged(chunk, frame.acks);
 """, """\
   op.acknowledged = false;
 """)]),
-    ("own-ack-not-set-by-a-new-master", [(RECOVERY, """\
+    ("own-ack-not-set-by-a-new-master", [(TAKEOVER, """\
   table.SetAck(index, x_.config.node, ExchangeContext::Parity(chunk.seq));
 """, "")]),
-    ("new-master-says-nothing", [(RECOVERY, """\
+    ("new-master-sends-no-position", [(TAKEOVER, """\
   chunk.state = ChunkState::kMaster;
   chunk.dirty = true;
 """, """\
   chunk.state = ChunkState::kMaster;
 """)]),
-    ("returned-with-what-is-pending", [(ANSWERS, """\
+    ("takeover-state-includes-pending", [(REPLIES, """\
   op.kind = ChunkOpKind::kReturn;
 """, """\
   op.kind = ChunkOpKind::kRead;
 """)]),
-    ("old-master-does-not-count-its-state", [(RECOVERY, """\
+    ("old-master-does-not-count-its-state", [(TAKEOVER, """\
   ++chunk.number;
   chunk.pending = chunk.dirty = false;
 """, """\
   chunk.pending = chunk.dirty = false;
 """)]),
-    ("old-master-does-not-freeze", [(RECOVERY, """\
+    ("old-master-does-not-demote", [(TAKEOVER, """\
   if (!demotions_.empty()) x_.executor.Run(demotions_);
 """, """\
 """)]),
@@ -470,8 +470,8 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
   x_.table.OnPosition(index, context.number, x_.table.ack_bytes(index));
 """)]),
-    ("answers-owed-in-an-old-view", [(RECOVERY, """\
-  table.ForgetOwed();
+    ("schedules-replies-of-an-old-view", [(TAKEOVER, """\
+  table.ClearReplies();
 """, "")]),
 
     # ---- Views --------------------------------------------------------------
@@ -502,7 +502,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     return leaving || !Alive(member.node);
 """)]),
-    ("views-named-without-a-life", [(MEMBERSHIP, """\
+    ("views-named-without-an-incarnation", [(MEMBERSHIP, """\
   proposal_.id = NextId();
   proposal_.ancestors.clear();
 """, """\
@@ -523,7 +523,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
 """, """\
     return Spread(pause, config.node, what << 8 | retries);
 """)]),
-    ("corrupt-return-counts", [(RECOVERY, """\
+    ("corrupt-takeover-state-counts", [(TAKEOVER, """\
     // Refused: this node does not know the position, so it does not answer.
     x_.Dropped(x_.WhyRefused(op.result), context.source);
     return;
@@ -542,14 +542,14 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
       !scratch_""", """\
   if (!view_.id || !scratch_""")]),
     ("frozen-node-takes-all-for-dead", [(MEMBERSHIP, """\
-    for (Peer& peer : peers_) peer.heard_at += now - now_;
+    for (Peer& peer : peers_) peer.last_frame_at += now - now_;
 """, "")]),
     ("less-work-wins", [(MEMBERSHIP, """\
   if (clock != other.clock) return clock > other.clock;
 """, """\
   if (clock != other.clock) return clock < other.clock;
 """)]),
-    ("two-outrank-each-other", [(MEMBERSHIP, """\
+    ("two-precede-each-other", [(MEMBERSHIP, """\
   return id.coordinator < other.id.coordinator;
 """, """\
   return true;
@@ -583,8 +583,8 @@ Codec Worker::codec() const { return x_.config.codec.codec; }
     ("past-clock-lost", [(PROPOSE, """\
     next->past_clock += clock;
 """, "")]),
-    ("clock-of-an-earlier-life-kept", [(MEMBERSHIP, """\
-    peer.clock = std::max(same_life ? peer.clock : 0, member.clock);
+    ("clock-of-an-earlier-incarnation-kept", [(MEMBERSHIP, """\
+    peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);
 """, """\
     peer.clock = std::max(peer.clock, member.clock);
 """)]),
@@ -594,18 +594,18 @@ Codec Worker::codec() const { return x_.config.codec.codec; }
 
     # ---- Going on, and coming to rest ---------------------------------------
     ("last-position-not-repeated", [(MASTER, """\
-    return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
+    return member.node == x_.config.node || End(chunk, member.node).acked >= chunk.content;
 """, """\
-    return member.node == x_.config.node || End(chunk, member.node).seen + 1 >= chunk.content;
+    return member.node == x_.config.node || End(chunk, member.node).acked + 1 >= chunk.content;
 """)]),
     ("nothing-is-repeated", [(MASTER, """\
-bool Master::AllSeen(const Chunk& chunk) {
+bool Master::AllAcked(const Chunk& chunk) {
 """, """\
-bool Master::AllSeen(const Chunk& chunk) {
+bool Master::AllAcked(const Chunk& chunk) {
   if (chunk.number > 0) return true;
 """)]),
-    ("never-all-seen", [(MASTER, """\
-    if (!fresh && AllSeen(chunk)) {
+    ("never-all-acked", [(MASTER, """\
+    if (!fresh && AllAcked(chunk)) {
 """, """\
     if (false) {
 """)]),
@@ -659,14 +659,14 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
       weights_left_(slots),
 """)]),
     ("no-brake-where-nobody-answers", [(MASTER, """\
-    const bool waits = !fresh || unheard;
+    const bool waits = !fresh || unacknowledged;
 """, """\
     const bool waits = !fresh;
 """)]),
     ("every-master-taken-for-as-quick", [(WORKER, """\
-  const int64_t patience = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
 """, """\
-  const int64_t patience = x_.RetransmitTimeout(x_.round_trip), waited = now - chunk.sent_at;
+  const int64_t timeout = x_.RetransmitTimeout(x_.round_trip), waited = now - chunk.sent_at;
 """)]),
     ("looks-once-for-progress-and-never-again", [(WORKER, """\
       look_at_ = longest_ago_ + x_.push_after();
@@ -690,10 +690,10 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 """, """\
     iterations_ = static_cast<float>(passed);
 """)]),
-    ("others-that-were-not-heard-stand-still", [(DAMPING, """\
-    return std::max<double>(heard, static_cast<double>(own) * static_cast<double>(now.members));
+    ("unreported-iterations-count-as-none", [(DAMPING, """\
+    return std::max<double>(cluster, static_cast<double>(own) * static_cast<double>(now.members));
 """, """\
-    return heard;
+    return cluster;
 """)]),
     ("held-back-progress-is-added-without-training", [(DAMPING, """\
     if (passed == 0 && iterations_ > kFreshIterations) return 0;
@@ -707,7 +707,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
     iterations_ = std::max(static_cast<float>(PassedAt(now)), iterations_);
 """, "")]),
     ("the-last-share-is-taken-again-and-again", [(WORKER, """\
-  delays_[op.chunk].TookLast(x_.table.version);
+  delays_[op.chunk].OnTakenLast(x_.table.version);
 """, "")]),
     ("relays-drop-too", [(WORKER, """\
   if (!exact_ || delays_.empty() || x_.config.passes_all_on) return false;
@@ -721,7 +721,7 @@ bool Worker::MaySend() const { return bool(x_.membership.view().id); }
 ]
 
 # Not in the table, because nobody could tell:
-# - a position with the number seen last (not below it) is taken again: it holds what
+# - a position with the number acked last (not below it) is taken again: it holds what
 #   the first one held, and its acknowledgements;
 # - an old position is not answered by kPositionAck: what the master repeats has a new number,
 #   and that is answered;

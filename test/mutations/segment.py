@@ -5,13 +5,13 @@ has them.
 HANDSHAKE = "src/segment/handshake/handshake.cc"
 REFUSED = "src/segment/handshake/handshake_refused.cc"
 INTRO_FRAME, KEY = "src/segment/handshake/handshake_message.cc", "src/segment/auth/key_file.cc"
-GATE, SEAL, REPLAY = "src/segment/handshake/frame_filter.cc", "src/segment/auth/frame_auth.cc", "src/segment/auth/replay_window.h"
+FILTER, AUTH, REPLAY = "src/segment/handshake/frame_filter.cc", "src/segment/auth/frame_auth.cc", "src/segment/auth/replay_window.h"
 GOSSIP, STORE = "src/segment/gossip/gossip.cc", "src/segment/gossip/gossip_store.cc"
-GATHERING, PACER = "src/segment/coalescing.cc", "src/segment/pacer.cc"
-LINK_LOG, METERS = "src/segment/link_log.cc", "src/segment/segment_metrics.cc"
+COALESCING, PACER = "src/segment/coalescing.cc", "src/segment/pacer.cc"
+LINK_LOG, METRICS = "src/segment/link_log.cc", "src/segment/segment_metrics.cc"
 MERGED, STALENESS = "src/segment/merged_reader.cc", "src/segment/staleness_watch.cc"
 CLUSTER = "src/cluster/cluster.cc"
-SEGMENT, SURVEY = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
+SEGMENT, DIVERGENCE = "src/segment/net_segment.cc", "src/segment/divergence_sampler.cc"
 
 MUTANTS = [
     # ---- Merge rules and transports of a plan -------------------------------
@@ -85,7 +85,7 @@ MUTANTS = [
     ("sessions-on-after-a-raise", [(REFUSED, """\
   session_id_ = DrawNonce(random_);
 """, "")]),
-    ("peers-know-the-life-before-a-raise", [(REFUSED, """\
+    ("peers-keep-the-session-before-a-raise", [(REFUSED, """\
     each.confirmed = false;
 """, "")]),
     ("one-peer-raises-again-and-again", [(REFUSED, """\
@@ -94,39 +94,39 @@ MUTANTS = [
   if (in.known_incarnation < kLatestIncarnation) {
 """)]),
     ("gives-up-at-the-first-mismatch", [(REFUSED, """\
-  const bool long_enough = unresolved_.last - unresolved_.since >= config_.patience_ns;
+  const bool long_enough = unresolved_.last - unresolved_.since >= config_.give_up_ns;
 """, """\
-  const bool long_enough = now - unresolved_.since >= config_.patience_ns;
+  const bool long_enough = now - unresolved_.since >= config_.give_up_ns;
 """)]),
     ("gives-up-though-it-has-met-one", [(REFUSED, """\
   if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
 """, """\
   if (unresolved_.reason.empty() || now > wait_ends()) {
 """)]),
-    ("an-unauthenticated-reason-hides-a-proven-one", [(REFUSED, """\
-  if (unresolved_.proven && !proven) return;
+    ("an-unauthenticated-reason-hides-a-authenticated-one", [(REFUSED, """\
+  if (unresolved_.authenticated && !authenticated) return;
 """, "")]),
     ("fields-after-the-name-are-not-checked", [(INTRO_FRAME, """\
   if (in.known == kNoNonce && in.known_incarnation != 0) return false;
 """, "")]),
 
-    # ---- Seals and the filter -------------------------------------------------
+    # ---- Authentication and the filter -------------------------------------------------
     ("all-sessions-have-one-key", [(KEY, """\
   Put<Nonce>(purpose.data(), kName.size() + 10, session_id);
 """, "")]),
     ("all-nodes-have-one-key", [(KEY, """\
   Put<uint16_t>(purpose.data(), kName.size() + 8, node);
 """, "")]),
-    ("a-life-admitted-again-forgets-what-was-seen", [(SEAL, """\
+    ("a-session-admitted-again-forgets-its-window", [(AUTH, """\
   if (sessions_[node] != nullptr && sessions_[node]->nonce == session_id) return;
 """, "")]),
-    ("a-repeat-is-opened", [(SEAL, """\
+    ("a-replayed-frame-is-accepted", [(AUTH, """\
   if (session.window.Seen(number)) return VerifyResult::kReplayed;
 """, "")]),
-    ("a-frame-behind-the-window-is-opened", [(SEAL, """\
+    ("a-frame-behind-the-window-is-accepted", [(AUTH, """\
   if (session.window.Old(number)) return VerifyResult::kOld;
 """, "")]),
-    ("a-forged-number-moves-the-window", [(SEAL, """\
+    ("a-forged-number-moves-the-window", [(AUTH, """\
   if (session.window.Seen(number)) return VerifyResult::kReplayed;
 """, """\
   if (session.window.Seen(number)) return VerifyResult::kReplayed;
@@ -138,13 +138,13 @@ MUTANTS = [
     ("a-long-jump-keeps-the-window", [(REPLAY, """\
         words_.fill(0);
 """, "")]),
-    ("strangers-get-in", [(GATE, """\
+    ("strangers-get-in", [(FILTER, """\
   if (!handshake_.IsEstablished(in.from)) return DropReason::kNoSession;
 """, "")]),
-    ("a-peer-sends-in-anothers-name", [(GATE, """\
+    ("a-peer-sends-in-anothers-name", [(FILTER, """\
   if (named && FrameSource(in.bytes) != in.from) return DropReason::kSourceMismatch;
 """, "")]),
-    ("seals-as-before-a-raise", [(GATE, """\
+    ("signs-as-before-a-raise", [(FILTER, """\
     MakeSigner();
     LOG(WARNING) << "Node "
 """.rstrip("\n"), """\
@@ -164,14 +164,14 @@ MUTANTS = [
 """, """\
     ours_to_send_[entry] = is.version.number > 0;
 """)]),
-    ("a-peers-new-life-is-told-nothing", [(GOSSIP, """\
+    ("a-peers-new-session-gets-no-gossip", [(GOSSIP, """\
   peer->pending = ours_to_send_;
 """, "")]),
     ("a-gossip-without-room-waits-its-time", [(GOSSIP, """\
   peer->next_round = now;
   next_event_ = std::min(next_event_, now);
 """, "")]),
-    ("what-an-earlier-life-published-stays", [(STORE, """\
+    ("gossip-of-an-earlier-incarnation-stays", [(STORE, """\
       if (entries_[old].entry.version.number > 0) Set(old, {version.incarnation, 0}, {}, link);
 """, "")]),
     ("an-older-edition-is-taken", [(STORE, """\
@@ -189,12 +189,12 @@ MUTANTS = [
 """, """\
     level_ = level_ + seconds * rate_;
 """)]),
-    ("counts-several-iterations-as-one", [(GATHERING, """\
+    ("counts-several-iterations-as-one", [(COALESCING, """\
         static_cast<double>(now_ns - counted_at_) / static_cast<double>(iterations - counted_);
 """, """\
         static_cast<double>(now_ns - counted_at_);
 """)]),
-    ("a-mended-link-is-told-of-for-ever", [(LINK_LOG, """\
+    ("a-repaired-link-is-logged-for-ever", [(LINK_LOG, """\
     return true;
   });
   std::erase_if(left_out_""", """\
@@ -206,7 +206,7 @@ MUTANTS = [
 """, """\
       return link.from == node || link.to != node;
 """)]),
-    ("drops-at-the-filter-are-one-peers", [(METERS, """\
+    ("drops-at-the-filter-are-one-peers", [(METRICS, """\
   for (Peer& peer : peer_metrics_) peer.dropped_filter->Set(filter.drops_of(peer.node));
 """, """\
   for (Peer& peer : peer_metrics_) peer.dropped_filter->Set(filter.drops_of(peers_[0]));
@@ -238,7 +238,7 @@ MUTANTS = [
 """, """\
                        return m.node == config_.exchange.node || gossip_->seen() == seen;
 """)]),
-    ("an-age-is-of-the-freshest", [(SURVEY, """\
+    ("an-age-is-of-the-freshest", [(DIVERGENCE, """\
     tally.oldest_ns = std::max(tally.oldest_ns, age);
     if""", """\
     tally.oldest_ns = age;

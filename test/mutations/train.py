@@ -1,10 +1,10 @@
 """Bugs in how a run is trained, tested, saved and ended, as exchange.py has them."""
 
-ENDING, END = "src/cluster/termination_detector.cc", "src/train/run_finalizer.cc"
-DEPARTURE = "src/cluster/graceful_leave.cc"
+TERMINATION, END = "src/cluster/termination_detector.cc", "src/train/run_finalizer.cc"
+LEAVE = "src/cluster/graceful_leave.cc"
 DUTY, WRITER = "src/cluster/snapshot_duty.cc", "src/train/snapshot_writer.cc"
 TAKEOVER = "src/cluster/shard_takeover.cc"
-SPLIT, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
+EVALUATION, SHARES, TESTER = (f"src/train/{name}.cc" for name in ("distributed_evaluation",
                                                              "evaluation_shards", "tester"))
 WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
@@ -13,51 +13,51 @@ FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
 
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------
-    ("minus-zero-keeps-nodes-apart", [(ENDING, """\
+    ("minus-zero-keeps-nodes-apart", [(TERMINATION, """\
     for (size_t i = 0; i < count; ++i) part[i] = weights[i] + 0.0f;
 """, """\
     for (size_t i = 0; i < count; ++i) part[i] = weights[i];
 """)]),
-    ("who-was-stopped-counts-as-ended", [(ENDING, """\
-    if (found == statements_.end() || found->second.claim() > 0 ||
+    ("who-was-stopped-counts-as-ended", [(TERMINATION, """\
+    if (found == statements_.end() || found->second.priority() > 0 ||
         found->second.has_iteration_ns()) {
 """, """\
     if (found == statements_.end() || found->second.has_iteration_ns()) {
 """)]),
-    ("what-a-codec-holds-back-is-never-sent", [(ENDING, """\
+    ("what-a-codec-holds-back-is-never-sent", [(TERMINATION, """\
   if (state != State::kTraining) peers_.flush();
 """, "")]),
-    ("two-stopped-nodes-save", [(ENDING, """\
-    if (claim > own || (claim == own && node < peers_.self)) saver = FinalSnapshotOwner::kOther;
+    ("two-stopped-nodes-save", [(TERMINATION, """\
+    if (priority > own || (priority == own && node < peers_.self)) owner = FinalSnapshotOwner::kOther;
 """, """\
-    if (claim > own) saver = FinalSnapshotOwner::kOther;
+    if (priority > own) owner = FinalSnapshotOwner::kOther;
 """)]),
-    ("saves-though-another-trains-on", [(ENDING, """\
-    if (found == statements_.end() || found->second.claim() == 0) return FinalSnapshotOwner::kNobody;
+    ("saves-though-another-trains-on", [(TERMINATION, """\
+    if (found == statements_.end() || found->second.priority() == 0) return FinalSnapshotOwner::kNobody;
 """, """\
     if (found == statements_.end()) return FinalSnapshotOwner::kNobody;
 """)]),
-    ("waits-for-a-dead-node-that-others-speak-of", [(ENDING, """\
+    ("waits-for-a-dead-node-that-others-speak-of", [(TERMINATION, """\
   std::erase_if(
-      there_, [&](NodeId node) { return std::binary_search(silent.begin(), silent.end(), node); });
+      there_, [&](NodeId node) { return std::binary_search(unresponsive.begin(), unresponsive.end(), node); });
 """, "")]),
-    ("gives-up-slow-iterations", [(ENDING, """\
+    ("gives-up-slow-iterations", [(TERMINATION, """\
     if (found != statements_.end()) longest = std::max(longest, found->second.iteration_ns());
 """, "")]),
-    ("waits-for-weights-that-move-for-ever", [(ENDING, """\
-  const bool patient = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
+    ("waits-for-weights-that-move-for-ever", [(TERMINATION, """\
+  const bool in_time = now - moved_ns_ < kStillNs && now - all_ended_ns_ < kMoveNs;
 """, """\
-  const bool patient = now - moved_ns_ < kStillNs;
+  const bool in_time = now - moved_ns_ < kStillNs;
 """)]),
-    ("hears-only-its-neighbours", [(ENDING, """\
+    ("knows-only-the-peers-on-its-segments", [(TERMINATION, """\
         if (!goes(node)) there_.push_back(node);
 """, """\
         if (!goes(node) && next == 0) there_.push_back(node);
 """)]),
-    ("tells-all-changes-at-once", [(ENDING, """\
-  if (bytes == told_ || (!at_once && !told_.empty() && now - told_ns_ < kTellNs)) return;
+    ("publishes-all-changes-at-once", [(TERMINATION, """\
+  if (bytes == published_ || (!at_once && !published_.empty() && now - published_ns_ < kPublishIntervalNs)) return;
 """, """\
-  if (bytes == told_) return;
+  if (bytes == published_) return;
 """)]),
     ("every-node-saves-the-model-at-the-end", [(END, """\
   if (!std::exchange(saved_, true)) parts_.save(frozen_->data(), false);
@@ -69,42 +69,42 @@ MUTANTS = [
 """, """\
   saved_ = true;
 """)]),
-    ("goes-before-the-last-results-are-told", [(END, """\
+    ("leaves-before-the-last-results-are-published", [(END, """\
     if (tests_.empty()) return false;
 """, "")]),
 
     # ---- Leaving ------------------------------------------------------------
-    ("leaves-those-that-depend-on-it", [(DEPARTURE, """\
+    ("leaves-those-that-depend-on-it", [(LEAVE, """\
   if (!stopped_) return peers_.has_dependents() && !Late(now, kFinishNs);
 """, """\
   if (!stopped_) return false;
 """)]),
-    ("a-stopped-leader-gives-the-others-no-turn", [(DEPARTURE, """\
+    ("a-stopped-leader-gives-the-others-no-turn", [(LEAVE, """\
   return peers_.has_dependents() && now < AfterSignal(kTurnNs, kLeastTurnNs);
 """, """\
   return false;
 """)]),
-    ("the-last-one-answers-nobody", [(DEPARTURE, """\
-  if (!last_ || peers_.quiet()) return true;
+    ("the-last-one-answers-nobody", [(LEAVE, """\
+  if (!last_ || peers_.idle()) return true;
 """, """\
   return true;
 """)]),
-    ("who-saves-says-that-it-has-gone", [(DEPARTURE, """\
-  if (stopped_ && !last) ending_->SayGone();
+    ("who-saves-says-that-it-has-gone", [(LEAVE, """\
+  if (stopped_ && !last) termination_->PublishGone();
 """, """\
-  if (stopped_) ending_->SayGone();
+  if (stopped_) termination_->PublishGone();
 """)]),
-    ("a-hurry-is-not-told", [(DEPARTURE, """\
-  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !ending_->same());
+    ("a-hurried-leave-is-not-published", [(LEAVE, """\
+  in_hurry_ = synced && !peers_.delivered() && (stopped_ || !termination_->same());
 """, """\
-  in_hurry_ = synced && !peers_.delivered() && stopped_ && !ending_->same();
+  in_hurry_ = synced && !peers_.delivered() && stopped_ && !termination_->same();
 """)]),
-    ("goes-before-the-others-are-all_acked", [(DEPARTURE, """\
-      Enter(stopped_ ? Phase::kGoes : Phase::kTells, now);
+    ("goes-before-the-others-are-all_acked", [(LEAVE, """\
+      Enter(stopped_ ? Phase::kLeaves : Phase::kPublishes, now);
 """, """\
-      Enter(Phase::kGoes, now);
+      Enter(Phase::kLeaves, now);
 """)]),
-    ("long-iterations-leave-no-time-to-hand-over", [(DEPARTURE, """\
+    ("long-iterations-leave-no-time-to-hand-over", [(LEAVE, """\
   return signal ? std::max(*signal + ns, begin_ns_ + least_ns) : INT64_MAX;
 """, """\
   return signal ? *signal + ns : INT64_MAX;
@@ -112,28 +112,28 @@ MUTANTS = [
 
     # ---- Snapshots ----------------------------------------------------------
     ("a-snapshot-is-made-up-for-though-it-was-written", [(DUTY, """\
-    Settle(written.iteration());
+    Clear(written.iteration());
 """, """\
-    if (written.iteration() < 0) Settle(written.iteration());
+    if (written.iteration() < 0) Clear(written.iteration());
 """)]),
     ("who-does-not-lead-makes-up-for-a-snapshot", [(DUTY, """\
-  return is_leader && owed_ > 0;
+  return is_leader && due_ > 0;
 """, """\
-  return owed_ > 0;
+  return due_ > 0;
 """)]),
     ("an-older-snapshot-settles-a-newer-one", [(DUTY, """\
-  if (iteration >= owed_) owed_ = 0;
+  if (iteration >= due_) due_ = 0;
 """, """\
-  owed_ = 0;
+  due_ = 0;
 """)]),
-    ("a-snapshot-that-was-made-up-for-is-still-owed", [(DUTY, """\
+    ("a-snapshot-that-was-made-up-for-is-still-due", [(DUTY, """\
   std::lock_guard lock(mutex_);
-  Settle(iteration);
+  Clear(iteration);
 """, "")]),
     ("what-was-written-is-written-again", [(WRITER, """\
     job->model = false;
 """, "")]),
-    ("the-others-are-not-told-of-a-snapshot", [(WRITER, """\
+    ("a-snapshot-is-not-published", [(WRITER, """\
     wrote_model_(snapshot.iteration);
 """, "")]),
     ("an-older-snapshot-is-kept-for-a-newer-one", [(WRITER, """\
@@ -156,7 +156,7 @@ MUTANTS = [
 """)]),
 
     # ---- Data of nodes that are gone ----------------------------------------
-    ("who-is-heard-by-others-alone-is-gone", [(TAKEOVER, """\
+    ("a-node-that-only-others-reach-is-gone", [(TAKEOVER, """\
   for (size_t next = 0; next < found.size(); ++next) {
 """, """\
   for (size_t next = 0; next < 1; ++next) {
@@ -194,10 +194,10 @@ MUTANTS = [
 """, """\
     if (net >= share.net_size()) continue;
 """)]),
-    ("parts-of-other-weights-count", [(SPLIT, """\
+    ("parts-of-other-weights-count", [(EVALUATION, """\
     std::erase_if(shares, [&](const auto& each) { return each.second.weights() != *weights_; });
 """, "")]),
-    ("who-comes-to-lead-logs-no-open-test", [(SPLIT, """\
+    ("who-comes-to-lead-logs-no-open-test", [(EVALUATION, """\
   if (Logs()) return FinishLocked();
 """, """\
   if (led_) return FinishLocked();
@@ -210,7 +210,7 @@ MUTANTS = [
 """, """\
   if (refresh) refresh_ = std::move(refresh);
 """)]),
-    ("a-share-of-a-test-is-of-older-weights", [(SPLIT, """\
+    ("a-share-of-a-test-is-of-older-weights", [(EVALUATION, """\
   tester_.RefreshWeights(stop_);
 """, "")]),
     ("snapshots-are-of-live-weights", [(WORKER, """\
@@ -224,10 +224,10 @@ MUTANTS = [
 """)]),
 
     # ---- Failures -----------------------------------------------------------
-    ("a-failure-is-not-told", [(RUN, """\
-      if (session_ && session_->cluster().begun()) session_->TellFailed(std::current_exception(), true);
+    ("a-failure-is-not-published", [(RUN, """\
+      if (session_ && session_->cluster().begun()) session_->PublishFailed(std::current_exception(), true);
 """, ""), (RUN, """\
-        if (session_) TellFailed();
+        if (session_) PublishFailed();
 """, "")]),
     ("a-failure-is-logged-again-and-again", [(FAILURES, """\
     if (is_known && gossip.incarnation == known->second.incarnation) continue;
@@ -243,13 +243,13 @@ MUTANTS = [
 """, """\
          1 - last.mean >= 100 * kErrorFactor * (1 - before.mean);
 """)]),
-    ("waits-for-parts-for-ever", [(SPLIT, """\
-  late_ns_ = now + kPatienceNs + 3 * (now - begin);
+    ("waits-for-parts-for-ever", [(EVALUATION, """\
+  late_ns_ = now + kTimeoutNs + 3 * (now - begin);
 """, """\
   late_ns_ = INT64_MAX;
 """)]),
-    ("the-last-results-are-not-told", [(SPLIT, """\
-  if (weights_) Tell(all);
+    ("the-last-results-are-not-published", [(EVALUATION, """\
+  if (weights_) PublishWhole(all);
 """, "")]),
     ("all-nodes-test-the-first-batches", [(TESTER, """\
   if (next_batch_[net] != batch) data_.Seek(ScopeOf(net), batch);

@@ -4,7 +4,7 @@ needs devices.
 
 WINDOW, WINDOW_H = "src/transport/stream_window.cc", "src/transport/stream_window.h"
 SEND, RECEIVE = "src/transport/credited_send.cc", "src/transport/credited_receive.cc"
-INBOX, RECLAIM = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
+RECEIVE_QUEUE, COMPLETION_QUEUE = "src/transport/receive_queue.h", "src/transport/completion_queue.h"
 RING, LOOPBACK = "src/transport/frame_ring.cc", "src/transport/loopback/transport.cc"
 LOOPBACK_END = "src/transport/loopback/endpoint.cc"
 LANE, PLAN, FAULTY = (f"src/transport/faulty/{name}.cc"
@@ -25,18 +25,18 @@ MUTANTS = [
 """, """\
   window_ = std::max(window, 1u);
 """)]),
-    ("a-busy-peer-falls-silent", [(WINDOW, """\
-  if (heard_) since_ns_ = now_ns;
+    ("a-busy-peer-becomes-unresponsive", [(WINDOW, """\
+  if (received_) since_ns_ = now_ns;
 """, "")]),
     ("probes-never-become-rarer", [(WINDOW, """\
   interval_ns_ = std::min(2 * interval_ns_, kLongestProbeNs);
 """, """\
   interval_ns_ = std::min(interval_ns_, kLongestProbeNs);
 """)]),
-    ("an-unproven-probe-begins-a-session-anew", [(WINDOW, """\
-  if (known_ && !proven && (proven_ || begins)) return false;
+    ("an-unvalidated-probe-begins-a-session", [(WINDOW, """\
+  if (known_ && !validated && (validated_ || begins)) return false;
 """, """\
-  if (known_ && !proven && proven_ && !begins) return false;
+  if (known_ && !validated && validated_ && !begins) return false;
 """)]),
     ("credit-counts-frames-that-are-kept", [(WINDOW_H, """\
   uint32_t freed() const { return highest_ - kept_; }
@@ -72,7 +72,7 @@ MUTANTS = [
     link_->SendCredit(name.peer, credit);
 """)]),
     ("the-peer-that-woke-up-is-not-asked", [(RECEIVE, """\
-    if (stream.send.OnFrame() && &stream != told) SendProbe({peer, to_all});
+    if (stream.send.OnFrame() && &stream != reported) SendProbe({peer, to_all});
 """, """\
     stream.send.OnFrame();
 """)]),
@@ -107,12 +107,12 @@ MUTANTS = [
     return 0;
   }
 """)]),
-    ("lent-frames-do-not-fill-the-inbox", [(INBOX, """\
+    ("lent-frames-do-not-fill-the-receive-queue", [(RECEIVE_QUEUE, """\
   bool full() const { return end_ - released_ == entries_.size(); }
 """, """\
   bool full() const { return end_ - taken_ == entries_.size(); }
 """)]),
-    ("a-frame-is-given-back-before-it-has-left", [(RECLAIM, """\
+    ("a-frame-is-given-back-before-it-has-left", [(COMPLETION_QUEUE, """\
     for (; begin_ != end_ && At(begin_).transmissions <= transmissions; ++begin_) {
 """, """\
     for (; begin_ != end_ && At(begin_).transmissions <= transmissions + 1; ++begin_) {
@@ -176,7 +176,7 @@ MUTANTS = [
     ("a-refused-multicast-keeps-its-credits", [(LOOPBACK_END, """\
       for (NodeId other : credited_) GiveBack(other);
 """, "")]),
-    ("a-node-finds-the-frames-of-its-earlier-life", [(LOOPBACK, """\
+    ("a-node-finds-the-frames-of-its-earlier-incarnation", [(LOOPBACK, """\
   while (place->ring->Ready()) place->ring->Take();
   place->ring->Release();
 """, "")]),

@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kMostBytes = 65536;
 constexpr int kMostOvertakers = 32;
 // Poll timeout; when it expires, nothing overtakes the held frames any more and they are sent.
-constexpr int kPatienceMs = 3;
+constexpr int kTimeoutMs = 3;
 // Capacity of the sample for forgeries, and one in how many frames replaces an entry once it is
 // full.
 constexpr size_t kMostCarried = 512;
@@ -135,7 +135,7 @@ void BadSwitch::Pass() {
   std::vector<pollfd> polled;
   for (const FileDescriptor& port : ports_) polled.push_back({port.get(), POLLIN, 0});
   while (!stop_) {
-    if (poll(polled.data(), polled.size(), kPatienceMs) == 0) SendHeld(true);
+    if (poll(polled.data(), polled.size(), kTimeoutMs) == 0) SendHeld(true);
     for (size_t port = 0; port < ports_.size(); ++port) {
       if (polled[port].revents != 0) Read(port);
     }

@@ -141,11 +141,11 @@ TEST_F(EndOfAClusterOfMachines, PrintsOnAllNodesWhatTheSavedModelSays) {
   EXPECT_EQ(TrainAndTestTheModel(""), 3);
 }
 
-TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithCoarseDifferences) {
+TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithCoarseDiffs) {
   EXPECT_EQ(TrainAndTestTheModel("codec: \"int8\""), 3);
 }
 
-TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithSparseDifferences) {
+TEST_F(EndOfAClusterOfMachines, PrintsWhatTheSavedModelSaysWithSparseDiffs) {
   EXPECT_EQ(TrainAndTestTheModel("codec: \"sparse\" threshold: 0.01"), 3);
 }
 
@@ -201,7 +201,7 @@ TEST_F(ClusterOfMachines, TrainsToAccuracyOverRawEthernetWithJumboFrames) {
   TrainToAccuracy(Solver(1500));
 }
 
-TEST_F(ClusterOfMachines, TrainsToAccuracyWithCoarseDifferencesAndLoss) {
+TEST_F(ClusterOfMachines, TrainsToAccuracyWithCoarseDiffsAndLoss) {
   const std::string reason = Network::WhyNoLoss();
   if (!reason.empty()) GTEST_SKIP() << reason;
   Build(3);
@@ -381,10 +381,10 @@ TEST_F(ClusterOfMachines, GoesOnWithoutANodeThatIsKilledAndTakesItBack) {
   const int64_t then = Iteration(0);
   AwaitIteration(0, then + 400);
   AwaitIteration(2, then + 400);
-  for (int i : {0, 2}) Await(i, "Node b has not been heard on segment lan for 1 s");
+  for (int i : {0, 2}) Await(i, "Node b is unresponsive on segment lan: no frame for 1 s");
   Start(1, Endless());
   Await(1, "Joined the run at iteration ");
-  for (int i : {0, 2}) Await(i, "Node b is heard again on segment lan");
+  for (int i : {0, 2}) Await(i, "Node b is responsive again on segment lan");
   AwaitIteration(1, Iteration(0) + 40);
   for (int i = 0; i < 3; ++i) nodes_[i]->Signal(SIGINT);
   for (int i = 0; i < 3; ++i) Finish(i);

@@ -43,10 +43,10 @@ class StopOfAClusterOfMachines : public ClusterOfMachines {
       pids[i] = nodes_.at(i)->pid();
       nodes_.at(i)->Signal(SIGINT);
     }
-    const double patience_ms = 120e3 * Patience();
+    const double timeout_ms = 120e3 * Patience();
     while (ms.size() < stopped.size()) {
       const double now = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-      if (now > patience_ms) break;  // Finish kills the remaining nodes and fails
+      if (now > timeout_ms) break;  // Finish kills the remaining nodes and fails
       for (int i : stopped) {
         if (!ms.contains(i) && HasEnded(pids[i])) ms[i] = now;
       }
@@ -142,7 +142,7 @@ TEST_P(StopOverALink, OfOneNodeLeavesTheSnapshotToTheOthers) {
   ExpectOneSnapshot();
 }
 
-TEST_P(StopOverALink, OfTheNodeThatLeadsLeavesTheSnapshotToTheOthers) {
+TEST_P(StopOverALink, OfTheLeaderLeavesTheSnapshotToTheOthers) {
   Interrupt(TitleOf("the one that leads"), {0});
   EXPECT_EQ(Snapshots(), 0);
   Interrupt(TitleOf("the other two"), {1, 2});
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Links, StopOverALink, testing::ValuesIn(kLinks),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // The other nodes have not detected the failure yet.
-TEST_F(StopOfAClusterOfMachines, AfterTheOneThatLeadsHasJustDiedLeavesOneSnapshot) {
+TEST_F(StopOfAClusterOfMachines, AfterTheLeaderHasJustDiedLeavesOneSnapshot) {
   Build(3);
   WriteTopology("transport: \"udp\"");
   StartAll(Endless());

@@ -36,14 +36,14 @@ class Pages {
 
 class FakeMemory : public MemorySpace {
  public:
-  std::string name() const override { return "played device 0"; }
+  std::string name() const override { return "fake device 0"; }
   bool on_host() const override { return false; }
   DmaBuf ExportDmaBuf(const void*, size_t, std::string* why) override {
-    *why = "it is played";
+    *why = "it is fake";
     return {};
   }
   void* Allocate(size_t bytes) override {
-    if (exhausted) throw Error("played device 0: cannot allocate ", bytes, " bytes");
+    if (exhausted) throw Error("fake device 0: cannot allocate ", bytes, " bytes");
     return HostMemory().Allocate(bytes);
   }
   void Free(void* pointer) override { HostMemory().Free(pointer); }
@@ -152,9 +152,9 @@ TEST_F(VerbsGpuMemory, WithoutAnyWayToTheDeviceIsOneLine) {
   Fake().gpu.memory().exhausted = true;
   const std::string said = ErrorOf([&] { group_[0]->RegisterMemory(pages_.gpu()); });
   EXPECT_EQ(said,
-            "transport verbs: rxe1 port 1: no way from the memory of played device 0 to this "
-            "device: dma-buf: it is played; peer memory: the module nvidia_peermem is not loaded; "
-            "staging: played device 0: cannot allocate 8388608 bytes");
+            "transport verbs: rxe1 port 1: no way from the memory of fake device 0 to this "
+            "device: dma-buf: it is fake; peer memory: the module nvidia_peermem is not loaded; "
+            "staging: fake device 0: cannot allocate 8388608 bytes");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_F(Verbs, SendsFromMemoryThatItWasShownAndSaysWhenItIsDone) {
   }
 }
 
-TEST_F(Verbs, AMulticastIsOneTransmissionHoweverManyHearIt) {
+TEST_F(Verbs, AMulticastIsOneTransmissionHoweverManyReceiveIt) {
   Group group = ConnectVerbsGroup(kVerbsNodes, Patient());
   const auto arrived = Stream(&group, kAllNodes, 300);
   for (size_t node = 1; node < group.size(); ++node) EXPECT_EQ(arrived[node].size(), 300u);
@@ -183,7 +183,7 @@ TEST_F(Verbs, ANodeThatComesBackIsFoundAgain) {
   VerbsOptions options = Patient();
   options.group = 41'000;
   auto first = ConnectVerbs(VerbsOptionsOf(0, 2, options));
-  for (int life = 0; life < 3; ++life) {
+  for (int incarnation = 0; incarnation < 3; ++incarnation) {
     auto second = ConnectVerbs(VerbsOptionsOf(1, 2, options));
     // Frames sent to the former incarnation are lost; eventually both directions work again.
     Guard guard;
@@ -263,7 +263,7 @@ TEST_F(Verbs, WithoutLockedMemoryItSaysWhatTheLimitIs) {
   EXPECT_EQ(ErrorWithLockedMemory(64 * 1024 * 1024), "");
 }
 
-TEST_F(Verbs, ClustersWithTheSameGroupsDoNotHearEachOther) {
+TEST_F(Verbs, ClustersWithTheSameGroupsReceiveNothingFromEachOther) {
   VerbsOptions options = Patient();
   Group one = ConnectVerbsGroup(2, options);
   options.group = 42'000;

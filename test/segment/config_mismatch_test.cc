@@ -14,10 +14,10 @@ namespace {
 
 using test::ConfigOf;
 using test::CountOf;
+using test::HandshakeHarness;
 using test::KeyOf;
-using test::Meeting;
 
-std::vector<std::string> Told(Handshake* node) {
+std::vector<std::string> Reported(Handshake* node) {
   std::vector<std::string> texts;
   ConfigMismatch mismatch;
   while (node->NextMismatch(&mismatch)) texts.push_back(mismatch.text);
@@ -25,16 +25,17 @@ std::vector<std::string> Told(Handshake* node) {
 }
 
 // Reports of every node within `seconds`, polled every 100 ms.
-std::vector<std::vector<std::string>> ToldWhileRunning(Meeting* meeting, NodeId nodes,
-                                                       int seconds) {
-  std::vector<std::vector<std::string>> told(nodes);
+std::vector<std::vector<std::string>> ReportedWhileRunning(HandshakeHarness* harness, NodeId nodes,
+                                                           int seconds) {
+  std::vector<std::vector<std::string>> reported(nodes);
   for (int i = 0; i < 10 * seconds; ++i) {
-    meeting->Run(100);
+    harness->Run(100);
     for (NodeId node = 0; node < nodes; ++node) {
-      for (std::string& text : Told(&meeting->node(node))) told[node].push_back(std::move(text));
+      for (std::string& text : Reported(&harness->node(node)))
+        reported[node].push_back(std::move(text));
     }
   }
-  return told;
+  return reported;
 }
 
 using Change = std::function<void(HandshakeConfig*)>;
@@ -44,31 +45,31 @@ using Change = std::function<void(HandshakeConfig*)>;
 void ExpectMismatch(const Change& change, const std::string& of_b, const std::string& of_a) {
   for (const bool multicast : {false, true}) {
     SCOPED_TRACE(of_b);
-    Meeting meeting(3);
-    meeting.StartAll(nullptr, multicast);
+    HandshakeHarness harness(3);
+    harness.StartAll(nullptr, multicast);
     HandshakeConfig config = ConfigOf(1, 3);
     config.multicast = multicast;
     change(&config);
-    meeting.Start(config);
-    const auto told = ToldWhileRunning(&meeting, 3, 10);
+    harness.Start(config);
+    const auto reported = ReportedWhileRunning(&harness, 3, 10);
     for (NodeId node : {0, 2}) {
-      EXPECT_FALSE(meeting.node(node).IsEstablished(1));
-      ASSERT_TRUE(meeting.node(node).MismatchOf(1).has_value());
-      EXPECT_EQ(meeting.node(node).MismatchOf(1)->text, of_b);
-      EXPECT_TRUE(meeting.node(node).MismatchOf(1)->proven);
-      EXPECT_EQ(told[node], std::vector{of_b});
+      EXPECT_FALSE(harness.node(node).IsEstablished(1));
+      ASSERT_TRUE(harness.node(node).MismatchOf(1).has_value());
+      EXPECT_EQ(harness.node(node).MismatchOf(1)->text, of_b);
+      EXPECT_TRUE(harness.node(node).MismatchOf(1)->authenticated);
+      EXPECT_EQ(reported[node], std::vector{of_b});
     }
-    EXPECT_FALSE(meeting.node(1).IsEstablished(0));
-    ASSERT_TRUE(meeting.node(1).MismatchOf(0).has_value());
-    EXPECT_EQ(meeting.node(1).MismatchOf(0)->text, of_a);
-    EXPECT_GT(CountOf(meeting.node(1), DropReason::kDiffers), 0u);
+    EXPECT_FALSE(harness.node(1).IsEstablished(0));
+    ASSERT_TRUE(harness.node(1).MismatchOf(0).has_value());
+    EXPECT_EQ(harness.node(1).MismatchOf(0)->text, of_a);
+    EXPECT_GT(CountOf(harness.node(1), DropReason::kDiffers), 0u);
     // The other two nodes are not affected.
-    EXPECT_TRUE(meeting.node(0).IsConfirmed(2) && meeting.node(2).IsConfirmed(0));
-    EXPECT_FALSE(meeting.node(0).IsEstablished(1));
+    EXPECT_TRUE(harness.node(0).IsConfirmed(2) && harness.node(2).IsConfirmed(0));
+    EXPECT_FALSE(harness.node(0).IsEstablished(1));
   }
 }
 
-TEST(ConfigMismatch, NamesTheFirstDifferenceOnBothSides) {
+TEST(ConfigMismatch, NamesTheFirstMismatchOnBothSides) {
   ExpectMismatch([](auto* config) { config->settings.parameters = 431'080; },
                  "node b has another net: 431080 parameters, here 430500",
                  "node a has another net: 430500 parameters, here 431080");
@@ -98,29 +99,29 @@ TEST(ConfigMismatch, NamesWhatAPeerCallsItself) {
 }
 
 TEST(ConfigMismatch, AnotherRunIsNotSpokenOf) {
-  Meeting meeting(2);
-  meeting.StartAll();
+  HandshakeHarness harness(2);
+  harness.StartAll();
   HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
-  meeting.Start(config);
-  meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-  EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
-  EXPECT_GT(CountOf(meeting.node(0), DropReason::kRun), 0u);
+  harness.Start(config);
+  harness.Run(5'000);
+  EXPECT_FALSE(harness.node(0).IsEstablished(1));
+  EXPECT_FALSE(harness.node(0).MismatchOf(1).has_value());
+  EXPECT_GT(CountOf(harness.node(0), DropReason::kRun), 0u);
 }
 
 // `a` and `b` are the nodes' keys; null means no key.
 void ExpectKeysRefused(const SecretKey* a, const SecretKey* b, const std::string& of_b,
                        const std::string& of_a) {
-  Meeting meeting(2);
-  meeting.Start(ConfigOf(0, 2), a);
-  meeting.Start(ConfigOf(1, 2), b);
-  const auto told = ToldWhileRunning(&meeting, 2, 10);
-  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-  EXPECT_FALSE(meeting.node(1).IsEstablished(0));
-  EXPECT_EQ(told[0], std::vector{of_b});
-  EXPECT_EQ(told[1], std::vector{of_a});
-  EXPECT_FALSE(meeting.node(0).MismatchOf(1)->proven);
+  HandshakeHarness harness(2);
+  harness.Start(ConfigOf(0, 2), a);
+  harness.Start(ConfigOf(1, 2), b);
+  const auto reported = ReportedWhileRunning(&harness, 2, 10);
+  EXPECT_FALSE(harness.node(0).IsEstablished(1));
+  EXPECT_FALSE(harness.node(1).IsEstablished(0));
+  EXPECT_EQ(reported[0], std::vector{of_b});
+  EXPECT_EQ(reported[1], std::vector{of_a});
+  EXPECT_FALSE(harness.node(0).MismatchOf(1)->authenticated);
 }
 
 TEST(ConfigMismatch, NodesWithoutTheSameKeyRefuseEachOther) {
@@ -134,60 +135,60 @@ TEST(ConfigMismatch, NodesWithoutTheSameKeyRefuseEachOther) {
 
 TEST(ConfigMismatch, AKeyIsOfOneRun) {
   const SecretKey key = KeyOf(1);
-  Meeting meeting(2);
-  meeting.StartAll(&key);
+  HandshakeHarness harness(2);
+  harness.StartAll(&key);
   HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
-  meeting.Start(config, &key);
-  meeting.set_tamper([](test::Carried* frame) {
+  harness.Start(config, &key);
+  harness.set_tamper([](test::Carried* frame) {
     Put<uint64_t>(frame->bytes.data(), 8, test::kRun);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;
   });
-  meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-  EXPECT_GT(CountOf(meeting.node(0), DropReason::kBadTag), 0u);
+  harness.Run(5'000);
+  EXPECT_FALSE(harness.node(0).IsEstablished(1));
+  EXPECT_GT(CountOf(harness.node(0), DropReason::kBadTag), 0u);
 }
 
 TEST(ConfigMismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
-  Meeting meeting(2);
-  meeting.StartAll(&key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  meeting.Run(5'000);  // no reply is pending any more
-  const Nonce session_id = meeting.node(1).session_id();
-  meeting.Start(ConfigOf(1, 2, 2), &other);
-  meeting.Run(3'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, session_id);
-  EXPECT_EQ(Told(&meeting.node(0)), std::vector<std::string>{"node b uses another key"});
-  EXPECT_EQ(Told(&meeting.node(1)), std::vector<std::string>{"node a uses another key"});
+  HandshakeHarness harness(2);
+  harness.StartAll(&key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  harness.Run(5'000);  // no reply is pending any more
+  const Nonce session_id = harness.node(1).session_id();
+  harness.Start(ConfigOf(1, 2, 2), &other);
+  harness.Run(3'000);
+  EXPECT_EQ(harness.node(0).Peer(1)->session_id, session_id);
+  EXPECT_EQ(Reported(&harness.node(0)), std::vector<std::string>{"node b uses another key"});
+  EXPECT_EQ(Reported(&harness.node(1)), std::vector<std::string>{"node a uses another key"});
 }
 
-TEST(ConfigMismatch, EveryLifeOfAPeerIsToldOfAndRepairForgetsIt) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  std::vector<std::string> told;
+TEST(ConfigMismatch, EverySessionOfAPeerIsReportedAndRepairForgetsIt) {
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  std::vector<std::string> reported;
   for (uint32_t incarnation = 2; incarnation < 5; ++incarnation) {
     HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
-    meeting.Start(config);
-    meeting.Run(10'000);
-    for (const std::string& text : Told(&meeting.node(0))) told.push_back(text);
+    harness.Start(config);
+    harness.Run(10'000);
+    for (const std::string& text : Reported(&harness.node(0))) reported.push_back(text);
   }
-  EXPECT_EQ(told, std::vector<std::string>(3, "node b has another topology file"));
-  meeting.Start(ConfigOf(1, 2, 5));
-  EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  EXPECT_FALSE(meeting.node(0).MismatchOf(1).has_value());
+  EXPECT_EQ(reported, std::vector<std::string>(3, "node b has another topology file"));
+  harness.Start(ConfigOf(1, 2, 5));
+  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
+  EXPECT_FALSE(harness.node(0).MismatchOf(1).has_value());
 }
 
 // ---- Verdict of a node that receives mismatches. ----
 
-constexpr int64_t kPatience = 10'000 * test::kMs;
+constexpr int64_t kGiveUpNs = 10'000 * test::kMs;
 
-struct Heard {
+struct Incoming {
   Handshake* node;
   void Differs(NodeId from, int64_t now) const {  // receives a message of a node with another key
-    Meeting other(3);
+    HandshakeHarness other(3);
     const SecretKey key = KeyOf(9);
     other.Start(ConfigOf(from, 3), &key);
     other.Run(2);
@@ -197,122 +198,122 @@ struct Heard {
 
 TEST(ConfigMismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
   Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
-  const Heard heard{&node};
+  const Incoming incoming{&node};
   EXPECT_EQ(node.Verdict(0), JoinVerdict::kMayJoin);
-  for (int64_t now = 5; now < 5 + kPatience; now += kPatience / 4) {
-    heard.Differs(1, now);
+  for (int64_t now = 5; now < 5 + kGiveUpNs; now += kGiveUpNs / 4) {
+    incoming.Differs(1, now);
     EXPECT_EQ(node.Verdict(now), JoinVerdict::kWait) << now;
   }
-  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kWait);  // no message was received since
-  heard.Differs(1, 4 + kPatience);
-  EXPECT_EQ(node.Verdict(4 + kPatience), JoinVerdict::kWait);
-  heard.Differs(1, 5 + kPatience);
-  EXPECT_EQ(node.Verdict(5 + kPatience), JoinVerdict::kGiveUp);
+  EXPECT_EQ(node.Verdict(5 + kGiveUpNs), JoinVerdict::kWait);  // no message was received since
+  incoming.Differs(1, 4 + kGiveUpNs);
+  EXPECT_EQ(node.Verdict(4 + kGiveUpNs), JoinVerdict::kWait);
+  incoming.Differs(1, 5 + kGiveUpNs);
+  EXPECT_EQ(node.Verdict(5 + kGiveUpNs), JoinVerdict::kGiveUp);
   EXPECT_EQ(node.verdict_reason(), "node b uses a key, here none is used");
 }
 
 TEST(ConfigMismatch, IsForgottenWhenItIsNotHeardOfAgain) {
   Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
-  const Heard heard{&node};
-  heard.Differs(1, 0);
-  EXPECT_EQ(node.wait_ends(), kPatience);
-  EXPECT_EQ(node.Verdict(kPatience), JoinVerdict::kWait);
-  EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kMayJoin);
-  heard.Differs(1, kPatience + 1);  // the mismatches before have expired
-  EXPECT_EQ(node.Verdict(kPatience + 1), JoinVerdict::kWait);
-  heard.Differs(1, 2 * kPatience);
-  EXPECT_EQ(node.Verdict(2 * kPatience), JoinVerdict::kWait);
+  const Incoming incoming{&node};
+  incoming.Differs(1, 0);
+  EXPECT_EQ(node.wait_ends(), kGiveUpNs);
+  EXPECT_EQ(node.Verdict(kGiveUpNs), JoinVerdict::kWait);
+  EXPECT_EQ(node.Verdict(kGiveUpNs + 1), JoinVerdict::kMayJoin);
+  incoming.Differs(1, kGiveUpNs + 1);  // the mismatches before have expired
+  EXPECT_EQ(node.Verdict(kGiveUpNs + 1), JoinVerdict::kWait);
+  incoming.Differs(1, 2 * kGiveUpNs);
+  EXPECT_EQ(node.Verdict(2 * kGiveUpNs), JoinVerdict::kWait);
 }
 
 TEST(ConfigMismatch, DoesNotHoldUpANodeThatHasMetAnother) {
-  Meeting meeting(3);
-  meeting.Start(ConfigOf(0, 3));
-  const Heard heard{&meeting.node(0)};
+  HandshakeHarness harness(3);
+  harness.Start(ConfigOf(0, 3));
+  const Incoming incoming{&harness.node(0)};
   for (int i = 0; i < 9; ++i) {
-    heard.Differs(1, meeting.now());
-    meeting.Run(1'000);
+    incoming.Differs(1, harness.now());
+    harness.Run(1'000);
   }
-  EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kWait);
-  meeting.Start(ConfigOf(2, 3));
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(0).IsEstablished(2); }, 3'000));
+  EXPECT_EQ(harness.node(0).Verdict(harness.now()), JoinVerdict::kWait);
+  harness.Start(ConfigOf(2, 3));
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.node(0).IsEstablished(2); }, 3'000));
   for (int i = 0; i < 9; ++i) {
-    heard.Differs(1, meeting.now());
-    EXPECT_EQ(meeting.node(0).Verdict(meeting.now()), JoinVerdict::kMayJoin);
-    meeting.Run(1'000);
+    incoming.Differs(1, harness.now());
+    EXPECT_EQ(harness.node(0).Verdict(harness.now()), JoinVerdict::kMayJoin);
+    harness.Run(1'000);
   }
 }
 
-// A proven mismatch is the reason, whatever else is received.
-TEST(ConfigMismatch, GivesTheProvenReasonBeforeOthers) {
-  Meeting meeting(3);
-  meeting.Start(ConfigOf(0, 3));
+// An authenticated mismatch is the reason, whatever else is received.
+TEST(ConfigMismatch, GivesTheAuthenticatedReasonBeforeOthers) {
+  HandshakeHarness harness(3);
+  harness.Start(ConfigOf(0, 3));
   HandshakeConfig config = ConfigOf(1, 3);
   config.settings.topology_digest = 1;
-  meeting.Start(config);
+  harness.Start(config);
   for (int i = 0; i < 12; ++i) {
-    Heard{&meeting.node(0)}.Differs(2, meeting.now());
-    meeting.Run(1'000);
+    Incoming{&harness.node(0)}.Differs(2, harness.now());
+    harness.Run(1'000);
   }
-  Heard{&meeting.node(0)}.Differs(2, meeting.now());  // the last message received
+  Incoming{&harness.node(0)}.Differs(2, harness.now());  // the last message received
   for (const NodeId node : {0, 1}) {
-    EXPECT_EQ(meeting.node(node).Verdict(meeting.now()), JoinVerdict::kGiveUp);
+    EXPECT_EQ(harness.node(node).Verdict(harness.now()), JoinVerdict::kGiveUp);
   }
-  EXPECT_EQ(meeting.node(0).verdict_reason(), "node b has another topology file");
-  EXPECT_EQ(meeting.node(1).verdict_reason(), "node a has another topology file");
+  EXPECT_EQ(harness.node(0).verdict_reason(), "node b has another topology file");
+  EXPECT_EQ(harness.node(1).verdict_reason(), "node a has another topology file");
 }
 
 TEST(ConfigMismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  size_t told = 0;
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  size_t reported = 0;
   for (uint32_t incarnation = 2; incarnation < 1'000; ++incarnation) {
     HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
-    meeting.Start(config);
-    meeting.Run(1'100);
-    told += Told(&meeting.node(0)).size();
+    harness.Start(config);
+    harness.Run(1'100);
+    reported += Reported(&harness.node(0)).size();
   }
-  EXPECT_GE(told, 10u);
-  EXPECT_LE(told, 13u);  // after 1, 2, 4, ... 512 s, then every 512 s
+  EXPECT_GE(reported, 10u);
+  EXPECT_LE(reported, 13u);  // after 1, 2, 4, ... 512 s, then every 512 s
 }
 
 TEST(ConfigMismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  meeting.set_tamper([](test::Carried* frame) {
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  harness.set_tamper([](test::Carried* frame) {
     if (frame->from == 0) return true;
     Put<uint8_t>(frame->bytes.data(), 4, kHandshakeVersion + 1);
     Put<uint64_t>(frame->bytes.data(), 48, ~0ull);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;
   });
-  meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-  EXPECT_EQ(Told(&meeting.node(0)),
+  harness.Run(5'000);
+  EXPECT_FALSE(harness.node(0).IsEstablished(1));
+  EXPECT_EQ(Reported(&harness.node(0)),
             std::vector<std::string>{"node b runs another version of millrace"});
 }
 
 // A node without the key can cause a line or two in the log, but cannot flood it.
 TEST(ConfigMismatch, ForgeriesAreToldOfOnce) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
-  Meeting meeting(2);
-  meeting.StartAll(&key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  size_t told = 0;
+  HandshakeHarness harness(2);
+  harness.StartAll(&key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  size_t reported = 0;
   for (uint32_t i = 0; i < 50; ++i) {
-    Meeting forger(2);
+    HandshakeHarness forger(2);
     forger.Start(ConfigOf(1, 2, i + 2), i % 2 == 0 ? &other : nullptr);
     forger.Run(2);
     for (const test::Carried& frame : forger.sent()) {
-      meeting.node(0).Receive(1, frame.bytes, meeting.now());
+      harness.node(0).Receive(1, frame.bytes, harness.now());
     }
-    meeting.Run(1'100);
-    told += Told(&meeting.node(0)).size();
+    harness.Run(1'100);
+    reported += Reported(&harness.node(0)).size();
   }
-  EXPECT_EQ(told, 2u);
-  EXPECT_GT(CountOf(meeting.node(0), DropReason::kBadTag), 20u);
-  EXPECT_GT(CountOf(meeting.node(0), DropReason::kNoKey), 20u);
-  EXPECT_TRUE(meeting.AllMet());
+  EXPECT_EQ(reported, 2u);
+  EXPECT_GT(CountOf(harness.node(0), DropReason::kBadTag), 20u);
+  EXPECT_GT(CountOf(harness.node(0), DropReason::kNoKey), 20u);
+  EXPECT_TRUE(harness.AllMet());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.name; }
 
 // Includes at least one GPU, so that a missing GPU shows as skipped.
 std::vector<DeviceKind> DeviceKinds() {
-  std::vector<DeviceKind> all = {{"played"}};
+  std::vector<DeviceKind> all = {{"fake"}};
   for (const int ordinal : CudaOrdinals()) all.push_back({StrCat("cuda", ordinal), ordinal});
   return all;
 }
@@ -41,15 +41,16 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
     if (!why.empty()) GTEST_SKIP() << why;
   }
 
-  ReplicaDevice Home() {
+  ReplicaDevice MakeReplicaDevice() {
     if (GetParam().ordinal >= 0) {
-      ReplicaDevice home = DeviceReplica(DeviceType::kCuda, GetParam().ordinal);
-      home.make_executor = [this, make = home.make_executor](const auto&... arguments) {
-        auto made = make(arguments...);
-        executors_.push_back(static_cast<StreamExecutor*>(made.get()));
-        return made;
-      };
-      return home;
+      ReplicaDevice replica_device = DeviceReplica(DeviceType::kCuda, GetParam().ordinal);
+      replica_device.make_executor =
+          [this, make = replica_device.make_executor](const auto&... arguments) {
+            auto made = make(arguments...);
+            executors_.push_back(static_cast<StreamExecutor*>(made.get()));
+            return made;
+          };
+      return replica_device;
     }
     return {&device_,
             [this](const ReplicaArrays& arrays, const CodecConfig& codec, const MergeRuleConfig&) {
@@ -66,8 +67,8 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
   }
   // Places the replicas of these nodes on the device and all others on the host.
   void PutOnDevice(SegmentNodes* segment, const std::set<int>& nodes) {
-    segment->home = [this, nodes](int node) {
-      return nodes.contains(node) ? Home() : HostReplica();
+    segment->replica_device = [this, nodes](int node) {
+      return nodes.contains(node) ? MakeReplicaDevice() : HostReplica();
     };
   }
 
@@ -154,7 +155,7 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
   }
 }
 
-TEST_P(DeviceSegment, SealsFramesOfWeightsThatTheProcessorCannotRead) {
+TEST_P(DeviceSegment, SignsFramesOfWeightsThatTheProcessorCannotRead) {
   NetSegmentConfig config;
   config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
   SegmentNodes segment(3, 3000, config);
@@ -265,7 +266,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
   }
 }
 
-TEST_P(DeviceSegment, LooksHowCloseItIsWithoutReadingWeights) {
+TEST_P(DeviceSegment, SamplesDivergenceWithoutReadingWeights) {
   SegmentNodes segment(2, 20000);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
@@ -288,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceSegment, testing::ValuesIn(DeviceKinds()
 // ---- Tests that need the emulated device ----
 
 class FakeSegment : public DeviceSegment {};
-INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"played"}),
+INSTANTIATE_TEST_SUITE_P(Fake, FakeSegment, testing::Values(DeviceKind{"fake"}),
                          [](const auto& info) { return info.param.name; });
 
 // Access to device memory by the processor must fail; the other tests rely on it.

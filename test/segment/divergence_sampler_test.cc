@@ -29,7 +29,7 @@ class Pair {
     for (int i = 0; i < 1000 && !Ready(); ++i) Step();
     EXPECT_TRUE(Ready());
     const NodeId peer = 0;
-    survey_ = std::make_unique<DivergenceSampler>(
+    sampler_ = std::make_unique<DivergenceSampler>(
         nodes_[1].exchange.get(), nodes_[1].executor.get(), std::span<const NodeId>(&peer, 1));
   }
 
@@ -56,8 +56,8 @@ class Pair {
   void Sample() {
     for (int64_t step = 0; step < DivergenceSampler::kSteps; ++step) {
       const bool last = step + 1 == DivergenceSampler::kSteps;
-      EXPECT_EQ(survey().Sample(now_), last);
-      EXPECT_FALSE(survey().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not due yet
+      EXPECT_EQ(sampler().Sample(now_), last);
+      EXPECT_FALSE(sampler().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not due yet
       now_ += DivergenceSampler::kStepNs;
     }
   }
@@ -77,14 +77,14 @@ class Pair {
 
   Exchange& exchange(int node) { return *nodes_[node].exchange; }
   std::vector<float>& weights(int node) { return nodes_[node].weights; }
-  DivergenceSampler& survey() { return *survey_; }
+  DivergenceSampler& sampler() { return *sampler_; }
   int64_t now() const { return now_; }
   bool delivers = true;
   size_t delivers_last = SIZE_MAX;  // delivers only this many frames of a step, the last ones
 
  private:
   test::ExchangeNode nodes_[2];
-  std::unique_ptr<DivergenceSampler> survey_;
+  std::unique_ptr<DivergenceSampler> sampler_;
   int64_t now_ = 0;
 };
 
@@ -93,29 +93,30 @@ TEST(DivergenceSampler, FindsHowOldThePositionsOfEachMasterAre) {
   pair.Iterate(0);  // makes all chunks of node 0 due
   pair.Step();
   const std::vector<uint32_t> foreign = pair.Foreign();
-  const int64_t heard = pair.now();
-  for (uint32_t chunk : foreign) ASSERT_EQ(pair.exchange(1).table().chunks[chunk].heard_at, heard);
-  EXPECT_EQ(pair.survey().all().rounds, 0u);
+  const int64_t arrived = pair.now();
+  for (uint32_t chunk : foreign)
+    ASSERT_EQ(pair.exchange(1).table().chunks[chunk].last_position_at, arrived);
+  EXPECT_EQ(pair.sampler().all().rounds, 0u);
   pair.Sample();
-  const Divergence found = pair.survey().peers()[0];
+  const Divergence found = pair.sampler().peers()[0];
   EXPECT_EQ(found.rounds, 1u);
   EXPECT_EQ(found.chunks, foreign.size());
   EXPECT_EQ(found.age_max_ns, Pair::LookedAtNs(foreign.back()));
   const int64_t median = Pair::LookedAtNs(foreign[(foreign.size() - 1) / 2]);
   EXPECT_LE(std::abs(found.age_p50_ns - median), median / 8);
-  EXPECT_EQ(pair.survey().all().age_max_ns, found.age_max_ns);
+  EXPECT_EQ(pair.sampler().all().age_max_ns, found.age_max_ns);
   // A second later, without new positions, they are a second older.
   pair.Sample();
-  EXPECT_EQ(pair.survey().all().rounds, 2u);
-  EXPECT_EQ(pair.survey().all().age_max_ns,
+  EXPECT_EQ(pair.sampler().all().rounds, 2u);
+  EXPECT_EQ(pair.sampler().all().age_max_ns,
             found.age_max_ns + DivergenceSampler::kSteps * DivergenceSampler::kStepNs);
 }
 
 TEST(DivergenceSampler, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
   Pair pair;
   const std::vector<uint32_t> foreign = pair.Foreign();
-  const auto heard_at = [&](uint32_t chunk) {
-    return pair.exchange(1).table().chunks[chunk].heard_at;
+  const auto last_position_at = [&](uint32_t chunk) {
+    return pair.exchange(1).table().chunks[chunk].last_position_at;
   };
   pair.Iterate(0);
   pair.Step();
@@ -124,20 +125,20 @@ TEST(DivergenceSampler, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
   pair.Iterate(0);
   pair.delivers_last = 1;
   pair.Step();
-  ASSERT_EQ(heard_at(foreign.front()), first);
-  ASSERT_EQ(heard_at(foreign.back()), pair.now());
+  ASSERT_EQ(last_position_at(foreign.front()), first);
+  ASSERT_EQ(last_position_at(foreign.back()), pair.now());
   const int64_t began = pair.now();
   pair.Sample();
-  EXPECT_GE(pair.survey().all().age_max_ns, began - first);
+  EXPECT_GE(pair.sampler().all().age_max_ns, began - first);
 }
 
 TEST(DivergenceSampler, TellsAgesInIterationsOfAllNodes) {
   Pair pair;
   pair.Sample();
-  EXPECT_EQ(pair.survey().all().age_iterations, 0);
+  EXPECT_EQ(pair.sampler().all().age_iterations, 0);
   for (int i = 0; i < 250; ++i) pair.Iterate(1);  // all within the next second
   pair.Sample();
-  const Divergence found = pair.survey().all();
+  const Divergence found = pair.sampler().all();
   EXPECT_GT(found.age_p50_ns, 1'000'000'000);
   EXPECT_NEAR(found.age_iterations, static_cast<double>(found.age_p50_ns) * 250e-9, 1e-6);
 }
@@ -147,31 +148,31 @@ TEST(DivergenceSampler, MeasuresWhatTheMasterIsNotKnownToHave) {
   const std::vector<uint32_t> foreign = pair.Foreign();
   const auto sampled = static_cast<double>(foreign.size() * kFloats);
   pair.Sample();
-  EXPECT_EQ(static_cast<double>(pair.survey().all().sampled), sampled);
-  EXPECT_EQ(pair.survey().all().distance_rms, 0);
-  EXPECT_EQ(pair.survey().all().distance_max, 0);
+  EXPECT_EQ(static_cast<double>(pair.sampler().all().sampled), sampled);
+  EXPECT_EQ(pair.sampler().all().distance_rms, 0);
+  EXPECT_EQ(pair.sampler().all().distance_max, 0);
   // Progress that was not sent yet.
   for (int64_t i = 0; i < kFloats; ++i) pair.weights(1)[foreign[0] * kFloats + i] += 0.5f;
   pair.weights(1)[foreign[1] * kFloats] -= 2.0f;
   const double rms = std::sqrt((kFloats * 0.25 + 4) / sampled);
   pair.Sample();
-  EXPECT_NEAR(pair.survey().all().distance_rms, rms, 1e-12);
-  EXPECT_EQ(pair.survey().all().distance_max, 2);
+  EXPECT_NEAR(pair.sampler().all().distance_rms, rms, 1e-12);
+  EXPECT_EQ(pair.sampler().all().distance_max, 2);
   // Progress that was sent but not acknowledged: the same distance.
   pair.delivers = false;
   pair.Iterate(1);
   pair.Step();
   EXPECT_TRUE(pair.exchange(1).table().chunks[foreign[0]].pending);
   pair.Sample();
-  EXPECT_NEAR(pair.survey().peers()[0].distance_rms, rms, 1e-12);
-  EXPECT_EQ(pair.survey().peers()[0].distance_max, 2);
+  EXPECT_NEAR(pair.sampler().peers()[0].distance_rms, rms, 1e-12);
+  EXPECT_EQ(pair.sampler().peers()[0].distance_max, 2);
 }
 
-TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSurveyOnly) {
+TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSampleOnly) {
   Pair pair;
   const uint32_t chunk = pair.Foreign()[0];
   pair.Sample();
-  EXPECT_EQ(pair.survey().all().answered, 0u);
+  EXPECT_EQ(pair.sampler().all().answered, 0u);
   pair.weights(1)[chunk * kFloats] += 1;
   pair.Iterate(1);
   pair.Step();  // the diff is sent; node 0 sends in the next tick
@@ -179,13 +180,13 @@ TEST(DivergenceSampler, MeasuresRoundTripsOfTheLastSurveyOnly) {
   pair.Step();
   ASSERT_FALSE(pair.exchange(1).table().chunks[chunk].pending);
   pair.Sample();
-  const Divergence found = pair.survey().peers()[0];
+  const Divergence found = pair.sampler().peers()[0];
   EXPECT_EQ(found.answered, 1u);
   EXPECT_LE(std::abs(found.round_trip_p50_ns - kTickNs), kTickNs / 8);
   EXPECT_EQ(found.round_trip_p99_ns, found.round_trip_p50_ns);
   pair.Sample();
-  EXPECT_EQ(pair.survey().all().answered, 0u);
-  EXPECT_EQ(pair.survey().all().round_trip_p50_ns, 0);
+  EXPECT_EQ(pair.sampler().all().answered, 0u);
+  EXPECT_EQ(pair.sampler().all().round_trip_p50_ns, 0);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class Restarting : public test::SegmentNodes {
     stores[node]->Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
   // Message of `who` as received by `node`; "-" if none.
-  std::string Heard(int node, NodeId who) {
+  std::string Received(int node, NodeId who) {
     for (const GossipMessage& each : stores[node]->Read(GossipKey::kReport)) {
       if (each.node != who) continue;
       return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
@@ -70,20 +70,20 @@ void ExpectToJoin(bool keyed, int64_t gone_ms, uint32_t incarnation) {
   segment.TakeTurns(500);
   segment.Kill(1);
   segment.Run(gone_ms);
-  ASSERT_EQ(segment.Heard(0, 1), "before");
+  ASSERT_EQ(segment.Received(0, 1), "before");
   segment.StartAs(1, incarnation);
   segment.Say(1, "after");
   segment.Run(5000);
   EXPECT_TRUE(segment.Together());
-  EXPECT_EQ(segment.Heard(0, 1), "after");
+  EXPECT_EQ(segment.Received(0, 1), "after");
   segment.TakeTurns(500);
   segment.Run(2000);
   EXPECT_EQ(segment.weights(1), segment.weights(0));
   segment.Say(0, "answer");
   segment.Say(1, "again");
   segment.Run(500);
-  EXPECT_EQ(segment.Heard(0, 1), "again");
-  EXPECT_EQ(segment.Heard(1, 0), "answer");
+  EXPECT_EQ(segment.Received(0, 1), "again");
+  EXPECT_EQ(segment.Received(1, 0), "answer");
 }
 
 TEST(EarlierStart, TakesALaterIncarnationAndJoins) {
@@ -116,8 +116,8 @@ TEST(EarlierStart, TakesALaterIncarnationWhileItTrainsWithOthers) {
     for (const NodeId peer : {1, 2}) segment.links[0]->Partition(peer, false);
     segment.Run(10'000);
     EXPECT_TRUE(segment.Together());
-    EXPECT_EQ(segment.Heard(0, 1), "hello");
-    EXPECT_EQ(segment.Heard(2, 1), "hello");
+    EXPECT_EQ(segment.Received(0, 1), "hello");
+    EXPECT_EQ(segment.Received(2, 1), "hello");
     segment.TakeTurns(900);
     segment.Run(2000);
     for (const int node : {1, 2}) EXPECT_EQ(segment.weights(node), segment.weights(0));

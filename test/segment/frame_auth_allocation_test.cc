@@ -28,7 +28,7 @@ void Free(void* memory, const char*, int) { std::free(memory); }
 // OpenSSL accepts allocation functions only before its first allocation.
 const bool counted = CRYPTO_set_mem_functions(Allocate, Reallocate, Free) == 1;
 
-TEST(SealAllocation, OpensslAllocatesWhenALifeBeginsAndNotPerFrame) {
+TEST(FrameAuthAllocation, OpensslAllocatesWhenASessionBeginsAndNotPerFrame) {
   ASSERT_TRUE(counted);
   const SecretKey key = test::KeyOf(1);
   const Nonce session_id = {std::byte{1}};

@@ -21,11 +21,11 @@ using Bytes = std::vector<std::byte>;
 using test::KeyOf;
 using test::kRun;
 
-constexpr Nonce kLife = {std::byte{1}}, kNextLife = {std::byte{2}};
+constexpr Nonce kSession = {std::byte{1}}, kNextSession = {std::byte{2}};
 constexpr size_t kPayload = 100;
 
 // A signed frame of `source`; all bytes of the payload are `content`.
-Bytes Sealed(FrameSigner* signer, NodeId source, uint8_t content = 7,
+Bytes Signed(FrameSigner* signer, NodeId source, uint8_t content = 7,
              size_t payload_bytes = kPayload) {
   Bytes frame(kFrameHeaderBytes + payload_bytes + kFrameTagBytes);
   const std::span all(frame);
@@ -41,20 +41,20 @@ Bytes Sealed(FrameSigner* signer, NodeId source, uint8_t content = 7,
 
 class FrameAuthentication : public testing::Test {
  protected:
-  FrameAuthentication() { verifier.Admit(1, kLife); }
+  FrameAuthentication() { verifier.Admit(1, kSession); }
   VerifyResult Verify(const Bytes& frame) { return verifier.Verify(frame).result; }
   uint64_t Count(VerifyResult result) const {
     return verifier.counts()[static_cast<size_t>(result)];
   }
 
   const SecretKey key = KeyOf(1);
-  FrameSigner signer{key, kRun, 1, kLife};
+  FrameSigner signer{key, kRun, 1, kSession};
   FrameVerifier verifier{key, kRun, 4};
 };
 
 TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
   for (size_t bytes : {0, 1, 12, 1400, 8896}) {
-    const Bytes frame = Sealed(&signer, 1, 9, bytes);
+    const Bytes frame = Signed(&signer, 1, 9, bytes);
     const Verified opened = verifier.Verify(frame);
     ASSERT_EQ(opened.result, VerifyResult::kVerified);
     EXPECT_EQ(opened.frame.data(), frame.data());
@@ -67,8 +67,8 @@ TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
 }
 
 TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives) {
-  Bytes frame = Sealed(&signer, 1);
-  FrameSigner again(key, kRun, 1, kLife);
+  Bytes frame = Signed(&signer, 1);
+  FrameSigner again(key, kRun, 1, kSession);
   Bytes trailer(kFrameTagBytes);
   again.Sign(std::span(frame).first(kFrameHeaderBytes + kPayload), {},
              std::span(trailer).first<kFrameTagBytes>());
@@ -76,7 +76,7 @@ TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives)
 }
 
 TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
-  const Bytes good = Sealed(&signer, 1);
+  const Bytes good = Signed(&signer, 1);
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
     Bytes frame = good;
     frame[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -86,7 +86,7 @@ TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
 }
 
 TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
-  const Bytes good = Sealed(&signer, 1);
+  const Bytes good = Signed(&signer, 1);
   for (size_t size = 0; size < good.size(); ++size) {
     EXPECT_NE(Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
               VerifyResult::kVerified);
@@ -97,42 +97,42 @@ TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
   EXPECT_EQ(Verify(longer), VerifyResult::kTag);
 }
 
-TEST_F(FrameAuthentication, OnlyTheAdmittedLifeOfTheSenderInThisRunWithThisKeyIsOpened) {
-  FrameSigner other_life(key, kRun, 1, kNextLife), other_run(key, kRun + 1, 1, kLife);
-  FrameSigner other_node(key, kRun, 2, kLife), other_key(KeyOf(2), kRun, 1, kLife);
-  for (FrameSigner* wrong : {&other_life, &other_run, &other_node, &other_key}) {
-    EXPECT_EQ(Verify(Sealed(wrong, 1)), VerifyResult::kTag);
+TEST_F(FrameAuthentication, OnlyTheAdmittedSessionOfTheSenderInThisRunWithThisKeyIsVerified) {
+  FrameSigner other_session(key, kRun, 1, kNextSession), other_run(key, kRun + 1, 1, kSession);
+  FrameSigner other_node(key, kRun, 2, kSession), other_key(KeyOf(2), kRun, 1, kSession);
+  for (FrameSigner* wrong : {&other_session, &other_run, &other_node, &other_key}) {
+    EXPECT_EQ(Verify(Signed(wrong, 1)), VerifyResult::kTag);
   }
-  EXPECT_EQ(Verify(Sealed(&other_node, 2)), VerifyResult::kStranger);
-  EXPECT_EQ(Verify(Sealed(&signer, 9)), VerifyResult::kStranger);
-  EXPECT_EQ(Verify(Sealed(&signer, 0xffff)), VerifyResult::kStranger);
-  EXPECT_EQ(Verify(Sealed(&signer, 1)), VerifyResult::kVerified);
+  EXPECT_EQ(Verify(Signed(&other_node, 2)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Signed(&signer, 9)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Signed(&signer, 0xffff)), VerifyResult::kStranger);
+  EXPECT_EQ(Verify(Signed(&signer, 1)), VerifyResult::kVerified);
   EXPECT_EQ(Count(VerifyResult::kTag), 4u);
   EXPECT_EQ(Count(VerifyResult::kStranger), 3u);
 }
 
-TEST_F(FrameAuthentication, FramesOfAnEarlierLifeAreNotOpenedOnceTheNextIsAdmitted) {
-  const Bytes recorded = Sealed(&signer, 1), kept = Sealed(&signer, 1);
+TEST_F(FrameAuthentication, FramesOfAnEarlierSessionAreRefusedOnceTheNextIsAdmitted) {
+  const Bytes recorded = Signed(&signer, 1), kept = Signed(&signer, 1);
   EXPECT_EQ(Verify(recorded), VerifyResult::kVerified);
-  verifier.Admit(1, kNextLife);
+  verifier.Admit(1, kNextSession);
   EXPECT_EQ(Verify(recorded), VerifyResult::kTag);
   EXPECT_EQ(Verify(kept), VerifyResult::kTag);
-  FrameSigner next(key, kRun, 1, kNextLife);
-  EXPECT_EQ(Verify(Sealed(&next, 1)), VerifyResult::kVerified);
+  FrameSigner next(key, kRun, 1, kNextSession);
+  EXPECT_EQ(Verify(Signed(&next, 1)), VerifyResult::kVerified);
 }
 
-TEST_F(FrameAuthentication, ARepeatIsRefusedAlsoWhenTheLifeIsAdmittedAgain) {
-  const Bytes frame = Sealed(&signer, 1);
+TEST_F(FrameAuthentication, AReplayedFrameIsRefusedAlsoWhenTheSessionIsAdmittedAgain) {
+  const Bytes frame = Signed(&signer, 1);
   EXPECT_EQ(Verify(frame), VerifyResult::kVerified);
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
-  verifier.Admit(1, kLife);
+  verifier.Admit(1, kSession);
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
   EXPECT_EQ(Count(VerifyResult::kReplayed), 2u);
 }
 
 TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   std::vector<Bytes> frames;
-  for (int i = 0; i < 4098; ++i) frames.push_back(Sealed(&signer, 1, 7, 0));
+  for (int i = 0; i < 4098; ++i) frames.push_back(Signed(&signer, 1, 7, 0));
   EXPECT_EQ(Verify(frames[4096]), VerifyResult::kVerified);  // frame number 4097
   EXPECT_EQ(Verify(frames[0]), VerifyResult::kOld);          // number 1: 4096 behind
   EXPECT_EQ(Verify(frames[1]), VerifyResult::kVerified);     // number 2: 4095 behind
@@ -144,24 +144,24 @@ TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   EXPECT_EQ(Count(VerifyResult::kOld), 2u);
 }
 
-TEST_F(FrameAuthentication, EveryFrameIsSealedDifferently) {
+TEST_F(FrameAuthentication, EveryFrameIsSignedDifferently) {
   std::set<Bytes> trailers;
   for (int i = 0; i < 100; ++i) {
-    const Bytes frame = Sealed(&signer, 1);
+    const Bytes frame = Signed(&signer, 1);
     trailers.insert(Bytes(frame.end() - kFrameTagBytes, frame.end()));
   }
   EXPECT_EQ(trailers.size(), 100u);
 }
 
 TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
-  test::Meeting meeting(2);
-  meeting.StartAll(&key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
+  test::HandshakeHarness harness(2);
+  harness.StartAll(&key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
   FrameVerifier at_a(key, kRun, 2);
-  FrameSigner at_b(key, kRun, 1, meeting.node(1).session_id());
-  const Bytes early = Sealed(&at_b, 1);
+  FrameSigner at_b(key, kRun, 1, harness.node(1).session_id());
+  const Bytes early = Signed(&at_b, 1);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kStranger);
-  for (PeerSession peer; meeting.node(0).NextSession(&peer);)
+  for (PeerSession peer; harness.node(0).NextSession(&peer);)
     at_a.Admit(peer.node, peer.session_id);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);
 }

@@ -98,7 +98,7 @@ TEST(FrameFilter, AcceptsFramesOfEstablishedNodesOnly) {
   }
 }
 
-TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
+TEST(FrameFilter, WithAKeyDropsAlteredAndReplayedFramesAndThoseOfEarlierSessions) {
   FrameFilter a(ConfigFor(0, 1, 'k'));
   auto b = std::make_unique<FrameFilter>(ConfigFor(1, 1, 'k'));
   Establish(&a, 0, b.get(), 1);
@@ -121,7 +121,7 @@ TEST(FrameFilter, WithAKeyKeepsOutWhatWasAlteredRepeatedOrOfAnEarlierLife) {
   EXPECT_TRUE(a.Enter({1, Leaving(1, b.get()).OnTheWire()}, 0));
 }
 
-TEST(FrameFilter, SealsAnewAfterItHasTakenALaterIncarnation) {
+TEST(FrameFilter, SignsWithANewKeyAfterItHasTakenALaterIncarnation) {
   FrameFilter a(ConfigFor(0, 1, 'k')), earlier(ConfigFor(1, 7, 'k'));
   Establish(&a, 0, &earlier, 1);
   FrameFilter b(ConfigFor(1, 5, 'k'));

@@ -60,7 +60,7 @@ class Post {
     nodes_[node].store->Publish(key, std::as_bytes(std::span(text)));
   }
   // Message of `who` as received by `node`; "-" if none.
-  std::string Heard(NodeId node, NodeId who, GossipKey key = GossipKey::kReport) const {
+  std::string Received(NodeId node, NodeId who, GossipKey key = GossipKey::kReport) const {
     for (const GossipMessage& each : nodes_[node].store->Read(key)) {
       if (each.node != who) continue;
       return {reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size()};
@@ -69,7 +69,7 @@ class Post {
   }
   bool AllHeard(NodeId who, const std::string& text) const {
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].store && Heard(static_cast<NodeId>(i), who) != text) return false;
+      if (nodes_[i].store && Received(static_cast<NodeId>(i), who) != text) return false;
     }
     return true;
   }
@@ -156,7 +156,7 @@ class Post {
 
 const std::vector<std::vector<NodeId>> kPair = {{0, 1}};
 
-TEST(Gossip, ComeOnceAndThenAllIsSilent) {
+TEST(Gossip, AreDeliveredOnceAndThenNoFramesFollow) {
   Post post(3, {{0, 1, 2}});
   post.StartAll();
   post.Say(0, "hello");
@@ -166,7 +166,7 @@ TEST(Gossip, ComeOnceAndThenAllIsSilent) {
   ASSERT_TRUE(post.Settles(50));
   EXPECT_TRUE(post.link(0).Has(1, post.store(0).changes()));
   EXPECT_EQ(post.sent(), 4u);  // to each of two peers, and their acknowledgements
-  EXPECT_EQ(post.Heard(1, 0, GossipKey::kTest), "-");
+  EXPECT_EQ(post.Received(1, 0, GossipKey::kTest), "-");
   post.Say(0, "newer");
   EXPECT_FALSE(post.link(0).Has(1, post.store(0).changes()));
   post.Say(0, "");
@@ -187,7 +187,7 @@ TEST(Gossip, ComeInPartsWhereFramesAreShort) {
       // A fragment that is lost in every round is retransmitted in turn with others, one per
       // second.
       ASSERT_TRUE(post.Settles(1'000'000)) << frame_bytes << ' ' << bytes;
-      EXPECT_EQ(post.Heard(0, 1), text);
+      EXPECT_EQ(post.Received(0, 1), text);
     }
   }
   GossipStore store(2, 0, 1);
@@ -224,22 +224,22 @@ TEST(Gossip, OfANodeThatStartsAnewReplaceAllThatItSaidBefore) {
   post.Say(0, "old test", GossipKey::kTest);
   post.Say(2, "from 2");
   ASSERT_TRUE(post.Settles(5'000));
-  EXPECT_EQ(post.Heard(2, 0, GossipKey::kTest), "old test");
+  EXPECT_EQ(post.Received(2, 0, GossipKey::kTest), "old test");
   post.Start(0);  // receives the others' messages again and publishes nothing yet
   ASSERT_TRUE(post.Settles(5'000));
-  EXPECT_EQ(post.Heard(0, 2), "from 2");
-  EXPECT_EQ(post.Heard(2, 0), "old");
+  EXPECT_EQ(post.Received(0, 2), "from 2");
+  EXPECT_EQ(post.Received(2, 0), "old");
   post.Say(0, "new");
   ASSERT_TRUE(post.Settles(5'000));
   EXPECT_TRUE(post.AllHeard(0, "new"));
-  for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Heard(node, 0, GossipKey::kTest), "-");
+  for (NodeId node = 0; node < 3; ++node) EXPECT_EQ(post.Received(node, 0, GossipKey::kTest), "-");
   EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].incarnation, 2u);
   EXPECT_EQ(post.store(2).Read(GossipKey::kReport)[0].version, 1u);
   // The middle node loses its state and receives all messages from both sides.
   post.Start(1);
   ASSERT_TRUE(post.Settles(5'000));
-  EXPECT_EQ(post.Heard(1, 0), "new");
-  EXPECT_EQ(post.Heard(1, 2), "from 2");
+  EXPECT_EQ(post.Received(1, 0), "new");
+  EXPECT_EQ(post.Received(1, 2), "from 2");
 }
 
 TEST(Gossip, ToAPeerThatIsGoneBecomeOneFrameASecond) {
@@ -258,7 +258,7 @@ TEST(Gossip, ToAPeerThatIsGoneBecomeOneFrameASecond) {
   EXPECT_LE(post.sent() - before, 21u);
   post.Start(1);
   ASSERT_TRUE(post.Settles(1'000));
-  EXPECT_EQ(post.Heard(1, 0), std::string(1000, 'y'));
+  EXPECT_EQ(post.Received(1, 0), std::string(1000, 'y'));
 }
 
 TEST(Gossip, ThatNeverLeftAreDueAtOnce) {
@@ -305,7 +305,7 @@ TEST(Gossip, GoOnAtOnceWithAPeerThatThaws) {
   post.Run(30'000);
   post.set_faults({});
   ASSERT_TRUE(post.Settles(8'000));
-  EXPECT_EQ(post.Heard(1, 0), std::string(100, 'x'));
+  EXPECT_EQ(post.Received(1, 0), std::string(100, 'x'));
 }
 
 // Delivers `head` as a frame from node 1 to node 0.

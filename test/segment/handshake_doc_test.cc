@@ -91,11 +91,11 @@ TEST(HandshakeDoc, ThePageNamesAllReasons) {
     results.insert(VerifyResultName(static_cast<VerifyResult>(i)));
   }
   EXPECT_EQ(Reasons(page["Checks"]), drops);
-  EXPECT_EQ(Reasons(page["Seal"]), results);
+  EXPECT_EQ(Reasons(page["Trailer"]), results);
 }
 
-TEST(HandshakeDoc, ASealLiesAsThePageSays) {
-  const auto rows = Page()["Seal"].rows;
+TEST(HandshakeDoc, ATrailerIsAsThePageSays) {
+  const auto rows = Page()["Trailer"].rows;
   ASSERT_GE(rows.size(), 2u);
   const size_t at_tag = std::stoul(rows[1].at(0));
   EXPECT_EQ(at_tag, std::stoul(rows[0].at(1)));

@@ -34,16 +34,16 @@ HandshakeConfig ConfigOf(NodeId node, size_t nodes, uint32_t incarnation) {
   return config;
 }
 
-Meeting::Meeting(size_t nodes, Faults faults, uint64_t seed_name)
+HandshakeHarness::HandshakeHarness(size_t nodes, Faults faults, uint64_t seed_name)
     : nodes_(nodes), links_(faults, Rng(Seed(), {78, seed_name})) {}
 
-void Meeting::Start(const HandshakeConfig& config, const SecretKey* key) {
+void HandshakeHarness::Start(const HandshakeConfig& config, const SecretKey* key) {
   const uint64_t session_id = uint64_t{config.incarnation} << 32 | sent_.size();
   nodes_[config.node] =
       std::make_unique<Handshake>(config, key, SeededRandom(config.node, session_id));
 }
 
-void Meeting::StartAll(const SecretKey* key, bool multicast) {
+void HandshakeHarness::StartAll(const SecretKey* key, bool multicast) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     HandshakeConfig config = ConfigOf(static_cast<NodeId>(i), nodes_.size());
     config.multicast = multicast;
@@ -51,14 +51,14 @@ void Meeting::StartAll(const SecretKey* key, bool multicast) {
   }
 }
 
-void Meeting::Carry(const Carried& frame) {
+void HandshakeHarness::Carry(const Carried& frame) {
   for (size_t to = 0; to < nodes_.size(); ++to) {
     if (to == frame.from || (frame.to != kAllNodes && frame.to != to)) continue;
     links_.Carry({static_cast<NodeId>(to), frame}, now_);
   }
 }
 
-void Meeting::Step() {
+void HandshakeHarness::Step() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] == nullptr || nodes_[i]->NextEvent() > now_) continue;
     OutHandshake room[3];
@@ -75,7 +75,7 @@ void Meeting::Step() {
   }
 }
 
-bool Meeting::RunUntil(const std::function<bool()>& done, int64_t ms) {
+bool HandshakeHarness::RunUntil(const std::function<bool()>& done, int64_t ms) {
   const int64_t end = now_ + ms * kMs;
   for (; now_ < end; now_ += kMs) {
     if (done()) return true;
@@ -84,11 +84,11 @@ bool Meeting::RunUntil(const std::function<bool()>& done, int64_t ms) {
   return done();
 }
 
-void Meeting::Run(int64_t ms) {
+void HandshakeHarness::Run(int64_t ms) {
   RunUntil([] { return false; }, ms);
 }
 
-bool Meeting::AllMet() {
+bool HandshakeHarness::AllMet() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (size_t j = 0; j < nodes_.size(); ++j) {
       if (i == j || nodes_[i] == nullptr || nodes_[j] == nullptr) continue;

@@ -26,9 +26,9 @@ struct Carried {
   HandshakeBytes bytes;
 };
 
-class Meeting {
+class HandshakeHarness {
  public:
-  explicit Meeting(size_t nodes, Faults faults = {}, uint64_t seed_name = 0);
+  explicit HandshakeHarness(size_t nodes, Faults faults = {}, uint64_t seed_name = 0);
 
   // Starts or restarts the node. `key` may be null: no key.
   void Start(const HandshakeConfig& config, const SecretKey* key = nullptr);

@@ -16,9 +16,9 @@ namespace {
 using test::Carried;
 using test::ConfigOf;
 using test::CountOf;
+using test::HandshakeHarness;
 using test::KeyOf;
 using test::kMs;
-using test::Meeting;
 
 HandshakeMessage Decoded(const Carried& frame) {
   HandshakeMessage in;
@@ -26,37 +26,37 @@ HandshakeMessage Decoded(const Carried& frame) {
   return in;
 }
 
-std::optional<Carried> LastFrom(const Meeting& meeting, NodeId from, NodeId to) {
+std::optional<Carried> LastFrom(const HandshakeHarness& harness, NodeId from, NodeId to) {
   std::optional<Carried> last;
-  for (const Carried& frame : meeting.sent()) {
+  for (const Carried& frame : harness.sent()) {
     if (frame.from == from && frame.to == to) last = frame;
   }
   return last;
 }
 
-void ExpectToMeetAndFallSilent(Meeting* meeting, size_t most_frames) {
-  ASSERT_TRUE(meeting->RunUntil([&] { return meeting->AllMet(); }, 60'000));
-  meeting->Run(3'000);  // pending replies
-  const size_t sent = meeting->sent().size();
+void ExpectSessionsAndThenNoFrames(HandshakeHarness* harness, size_t most_frames) {
+  ASSERT_TRUE(harness->RunUntil([&] { return harness->AllMet(); }, 60'000));
+  harness->Run(3'000);  // pending replies
+  const size_t sent = harness->sent().size();
   EXPECT_LE(sent, most_frames);
-  meeting->Run(30'000);
-  EXPECT_EQ(meeting->sent().size(), sent);
+  harness->Run(30'000);
+  EXPECT_EQ(harness->sent().size(), sent);
 }
 
-TEST(Handshake, TwoNodesMeetAtOnceAndFallSilent) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 10));
-  ExpectToMeetAndFallSilent(&meeting, 8);
+TEST(Handshake, TwoNodesEstablishASessionAtOnceAndSendNoMore) {
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 10));
+  ExpectSessionsAndThenNoFrames(&harness, 8);
 }
 
 TEST(Handshake, ThreeNodesWithAKeyMeetByMulticast) {
   const SecretKey key = KeyOf(1);
-  Meeting meeting(3);
-  meeting.StartAll(&key, true);
-  EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 20));
-  ExpectToMeetAndFallSilent(&meeting, 40);
-  EXPECT_EQ(meeting.sent().front().to, kAllNodes);
+  HandshakeHarness harness(3);
+  harness.StartAll(&key, true);
+  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 20));
+  ExpectSessionsAndThenNoFrames(&harness, 40);
+  EXPECT_EQ(harness.sent().front().to, kAllNodes);
 }
 
 TEST(Handshake, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
@@ -64,69 +64,69 @@ TEST(Handshake, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const size_t nodes = 2 + seed % 3;
-    Meeting meeting(nodes, {0.5, 0.3, kMs, 40 * kMs}, seed);
-    meeting.StartAll(seed % 2 == 0 ? &key : nullptr, seed % 4 < 2);
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 120'000));
+    HandshakeHarness harness(nodes, {0.5, 0.3, kMs, 40 * kMs}, seed);
+    harness.StartAll(seed % 2 == 0 ? &key : nullptr, seed % 4 < 2);
+    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 120'000));
     for (size_t i = 0; i < nodes; ++i) {
       ConfigMismatch mismatch;
-      EXPECT_FALSE(meeting.node(static_cast<NodeId>(i)).NextMismatch(&mismatch));
-      EXPECT_EQ(meeting.node(static_cast<NodeId>(i)).stats().sessions, nodes - 1);
+      EXPECT_FALSE(harness.node(static_cast<NodeId>(i)).NextMismatch(&mismatch));
+      EXPECT_EQ(harness.node(static_cast<NodeId>(i)).stats().sessions, nodes - 1);
     }
   }
 }
 
-TEST(Handshake, APeerIsToldOfOnceALife) {
-  Meeting meeting(3);
-  meeting.StartAll();
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  EXPECT_TRUE(meeting.node(0).IsEstablished(1) && meeting.node(0).IsEstablished(2));
-  std::map<NodeId, Nonce> told;
+TEST(Handshake, APeerIsReportedOncePerSession) {
+  HandshakeHarness harness(3);
+  harness.StartAll();
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  EXPECT_TRUE(harness.node(0).IsEstablished(1) && harness.node(0).IsEstablished(2));
+  std::map<NodeId, Nonce> reported;
   PeerSession peer;
-  while (meeting.node(0).NextSession(&peer)) {
-    EXPECT_TRUE(told.emplace(peer.node, peer.session_id).second);
+  while (harness.node(0).NextSession(&peer)) {
+    EXPECT_TRUE(reported.emplace(peer.node, peer.session_id).second);
   }
-  EXPECT_EQ(told, (std::map<NodeId, Nonce>{{1, meeting.node(1).session_id()},
-                                           {2, meeting.node(2).session_id()}}));
-  meeting.Run(5'000);
-  EXPECT_FALSE(meeting.node(0).NextSession(&peer));
+  EXPECT_EQ(reported, (std::map<NodeId, Nonce>{{1, harness.node(1).session_id()},
+                                               {2, harness.node(2).session_id()}}));
+  harness.Run(5'000);
+  EXPECT_FALSE(harness.node(0).NextSession(&peer));
 }
 
-TEST(Handshake, ANodeThatStartsAgainReplacesItsOldLifeOnlyWhenItHasProvenTheNewOne) {
+TEST(Handshake, ANodeThatRestartsReplacesItsOldSessionOnlyOnceTheNewOneIsAuthenticated) {
   const SecretKey key = KeyOf(1);
-  Meeting meeting(2);
-  meeting.StartAll(&key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  const Nonce old = meeting.node(1).session_id();
+  HandshakeHarness harness(2);
+  harness.StartAll(&key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  const Nonce old = harness.node(1).session_id();
   // The new incarnation sends but receives nothing, so it cannot echo a challenge.
-  meeting.set_tamper([](Carried* frame) { return frame->from == 1; });
-  meeting.Start(ConfigOf(1, 2, 2), &key);
-  ASSERT_NE(meeting.node(1).session_id(), old);
-  meeting.Run(3'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, old);
-  EXPECT_GT(CountOf(meeting.node(0), DropReason::kUnauthenticated), 0u);
-  meeting.set_tamper(nullptr);
-  EXPECT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 2u);
-  EXPECT_EQ(meeting.node(0).stats().sessions, 2u);
+  harness.set_tamper([](Carried* frame) { return frame->from == 1; });
+  harness.Start(ConfigOf(1, 2, 2), &key);
+  ASSERT_NE(harness.node(1).session_id(), old);
+  harness.Run(3'000);
+  EXPECT_EQ(harness.node(0).Peer(1)->session_id, old);
+  EXPECT_GT(CountOf(harness.node(0), DropReason::kUnauthenticated), 0u);
+  harness.set_tamper(nullptr);
+  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
+  EXPECT_EQ(harness.node(0).Peer(1)->incarnation, 2u);
+  EXPECT_EQ(harness.node(0).stats().sessions, 2u);
 }
 
 TEST(Handshake, ManyStartsOfOneNodeAreAllMetOverABadLink) {
-  Meeting meeting(3, {0.3, 0.3, kMs, 30 * kMs});
-  meeting.StartAll();
+  HandshakeHarness harness(3, {0.3, 0.3, kMs, 30 * kMs});
+  harness.StartAll();
   for (uint32_t incarnation = 2; incarnation < 12; ++incarnation) {
-    meeting.Start(ConfigOf(1, 3, incarnation));
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 120'000)) << incarnation;
+    harness.Start(ConfigOf(1, 3, incarnation));
+    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 120'000)) << incarnation;
   }
 }
 
-TEST(Handshake, ARecordedLifeIsNotBelieved) {
+TEST(Handshake, ARecordedSessionIsNotAccepted) {
   for (const bool keyed : {false, true}) {
     const SecretKey key = KeyOf(1);
     const SecretKey* const used = keyed ? &key : nullptr;
-    Meeting meeting(2);
-    meeting.StartAll(used);
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-    const std::vector<Carried> recorded = meeting.sent();
+    HandshakeHarness harness(2);
+    harness.StartAll(used);
+    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+    const std::vector<Carried> recorded = harness.sent();
     // Node a restarts and b is gone: only the recorded frames arrive.
     Handshake anew(ConfigOf(0, 2, 2), used, test::SeededRandom(0, 99));
     for (int64_t now = 0; now < 20'000 * kMs; now += 50 * kMs) {
@@ -142,37 +142,37 @@ TEST(Handshake, ARecordedLifeIsNotBelieved) {
   }
 }
 
-TEST(Handshake, AnEarlierLifesRecordingDoesNotReplaceTheLifeThatIsKnown) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  const std::vector<Carried> recorded = meeting.sent();
-  meeting.Start(ConfigOf(1, 2, 2));
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  const Nonce session_id = meeting.node(1).session_id();
+TEST(Handshake, ARecordingOfAnEarlierSessionDoesNotReplaceTheCurrentOne) {
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  const std::vector<Carried> recorded = harness.sent();
+  harness.Start(ConfigOf(1, 2, 2));
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
+  const Nonce session_id = harness.node(1).session_id();
   for (const Carried& frame : recorded) {
-    if (frame.from == 1) meeting.node(0).Receive(1, frame.bytes, meeting.now());
+    if (frame.from == 1) harness.node(0).Receive(1, frame.bytes, harness.now());
   }
-  meeting.Run(5'000);
-  EXPECT_EQ(meeting.node(0).Peer(1)->session_id, session_id);
-  EXPECT_TRUE(meeting.AllMet());
+  harness.Run(5'000);
+  EXPECT_EQ(harness.node(0).Peer(1)->session_id, session_id);
+  EXPECT_TRUE(harness.AllMet());
 }
 
 // `repaired`: the checksum is recomputed, as a forger can do.
 void ExpectFlippedBitsRefused(const SecretKey* key, bool repaired) {
-  Meeting meeting(2);
-  meeting.StartAll(key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  const Carried good = *LastFrom(meeting, 1, 0);
-  ASSERT_EQ(meeting.node(0).Receive(1, good.bytes, meeting.now()), DropReason::kNone);
+  HandshakeHarness harness(2);
+  harness.StartAll(key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  const Carried good = *LastFrom(harness, 1, 0);
+  ASSERT_EQ(harness.node(0).Receive(1, good.bytes, harness.now()), DropReason::kNone);
   for (size_t bit = 0; bit < 8 * kHandshakeBytes; ++bit) {
     HandshakeBytes bytes = good.bytes;
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     if (repaired && bit / 8 < 188) Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
-    EXPECT_NE(meeting.node(0).Receive(1, bytes, meeting.now()), DropReason::kNone) << bit;
+    EXPECT_NE(harness.node(0).Receive(1, bytes, harness.now()), DropReason::kNone) << bit;
   }
-  EXPECT_GE(CountOf(meeting.node(0), repaired ? DropReason::kBadTag : DropReason::kChecksum), 128u);
-  EXPECT_TRUE(meeting.AllMet());
+  EXPECT_GE(CountOf(harness.node(0), repaired ? DropReason::kBadTag : DropReason::kChecksum), 128u);
+  EXPECT_TRUE(harness.AllMet());
 }
 
 TEST(Handshake, AnyFlippedBitIsRefused) {
@@ -183,27 +183,27 @@ TEST(Handshake, AnyFlippedBitIsRefused) {
 }
 
 TEST(Handshake, AChallengeThatWasEchoedIsNotAskedAgain) {
-  Meeting meeting(2);
-  meeting.StartAll();
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
+  HandshakeHarness harness(2);
+  harness.StartAll();
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
   Nonce echoed = kNoNonce;
-  for (const Carried& frame : meeting.sent()) {
+  for (const Carried& frame : harness.sent()) {
     if (frame.from == 1) echoed = Decoded(frame).echo;
   }
   ASSERT_NE(echoed, kNoNonce);
-  meeting.Start(ConfigOf(1, 2, 2));
-  meeting.Run(3);
-  const HandshakeMessage next = Decoded(*LastFrom(meeting, 0, 1));
+  harness.Start(ConfigOf(1, 2, 2));
+  harness.Run(3);
+  const HandshakeMessage next = Decoded(*LastFrom(harness, 0, 1));
   EXPECT_NE(next.challenge, kNoNonce);
   EXPECT_NE(next.challenge, echoed);
 }
 
 // A man in the middle presents the frames of each node as those of the other.
-TEST(Handshake, SwappedIdsAreNotBelieved) {
+TEST(Handshake, SwappedIdsAreNotAccepted) {
   const SecretKey key = KeyOf(1);
   for (const SecretKey* used : {static_cast<const SecretKey*>(nullptr), &key}) {
-    Meeting meeting(3);
-    meeting.set_tamper([](Carried* frame) {
+    HandshakeHarness harness(3);
+    harness.set_tamper([](Carried* frame) {
       const auto swapped = [](NodeId node) -> NodeId { return node == 0 ? 0 : 3 - node; };
       if (frame->to == kAllNodes) return false;
       frame->from = swapped(frame->from);
@@ -213,22 +213,22 @@ TEST(Handshake, SwappedIdsAreNotBelieved) {
       Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
       return true;
     });
-    meeting.StartAll(used);
-    meeting.Run(20'000);
-    EXPECT_FALSE(meeting.node(0).IsEstablished(1));
-    EXPECT_FALSE(meeting.node(0).IsEstablished(2));
-    ASSERT_TRUE(meeting.node(0).MismatchOf(1).has_value());
-    EXPECT_EQ(meeting.node(0).MismatchOf(1)->text,
+    harness.StartAll(used);
+    harness.Run(20'000);
+    EXPECT_FALSE(harness.node(0).IsEstablished(1));
+    EXPECT_FALSE(harness.node(0).IsEstablished(2));
+    ASSERT_TRUE(harness.node(0).MismatchOf(1).has_value());
+    EXPECT_EQ(harness.node(0).MismatchOf(1)->text,
               used != nullptr ? "node b uses another key" : "node 1 names itself c, expected b");
   }
 }
 
 TEST(Handshake, ASenderIsWhoTheTransportSaysItIs) {
-  Meeting meeting(3);
-  meeting.StartAll();
-  meeting.Run(10);
-  const Carried frame = *LastFrom(meeting, 1, 0);
-  EXPECT_EQ(meeting.node(0).Receive(2, frame.bytes, meeting.now()), DropReason::kSourceMismatch);
+  HandshakeHarness harness(3);
+  harness.StartAll();
+  harness.Run(10);
+  const Carried frame = *LastFrom(harness, 1, 0);
+  EXPECT_EQ(harness.node(0).Receive(2, frame.bytes, harness.now()), DropReason::kSourceMismatch);
 }
 
 TEST(Handshake, ForeignFramesAreCountedByReason) {
@@ -302,16 +302,16 @@ TEST(Handshake, AnAbsentPeerIsAskedForLessAndLessOften) {
 
 TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   const SecretKey key = KeyOf(1);
-  Meeting meeting(2);
-  meeting.StartAll(&key);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 100));
-  meeting.Run(10'000);
-  const Carried question = meeting.sent().front();
+  HandshakeHarness harness(2);
+  harness.StartAll(&key);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  harness.Run(10'000);
+  const Carried question = harness.sent().front();
   ASSERT_TRUE(Decoded(question).wants_answer);
-  Handshake& asked = meeting.node(question.to);
+  Handshake& asked = harness.node(question.to);
   const uint64_t before = asked.stats().sent;
   for (int64_t i = 0; i < 100'000; ++i) {  // ten per millisecond
-    const int64_t now = meeting.now() + i * kMs / 10;
+    const int64_t now = harness.now() + i * kMs / 10;
     asked.Receive(question.from, question.bytes, now);
     OutHandshake room[4];
     asked.Send(room, now);
@@ -322,17 +322,17 @@ TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
 }
 
 TEST(Handshake, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
-  Meeting meeting(4);
-  meeting.StartAll(nullptr, true);
-  meeting.Stop(2);
-  meeting.Stop(3);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-  meeting.Run(5'000);
-  const size_t before = meeting.sent().size();
-  meeting.Run(10'000);
-  ASSERT_GT(meeting.sent().size(), before + 10);
-  for (size_t i = before; i < meeting.sent().size(); ++i) {
-    EXPECT_EQ(meeting.sent()[i].to, kAllNodes);
+  HandshakeHarness harness(4);
+  harness.StartAll(nullptr, true);
+  harness.Stop(2);
+  harness.Stop(3);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
+  harness.Run(5'000);
+  const size_t before = harness.sent().size();
+  harness.Run(10'000);
+  ASSERT_GT(harness.sent().size(), before + 10);
+  for (size_t i = before; i < harness.sent().size(); ++i) {
+    EXPECT_EQ(harness.sent()[i].to, kAllNodes);
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 using test::KeyOf;
 using test::SegmentNodes;
 
-constexpr int64_t kPatienceMs = 10'000;
+constexpr int64_t kGiveUpMs = 10'000;
 
 // A transport that also delivers the messages in `forged`, with node `as` as their sender.
 class ForgingTransport : public Transport {
@@ -66,7 +66,7 @@ class Forged : public SegmentNodes {
   std::deque<HandshakeBytes> frames;
 };
 
-// A message that anyone who knows the names of a run can make: nothing in it is proven.
+// A message that anyone who knows the names of a run can make: nothing in it is authenticated.
 HandshakeBytes ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
   HandshakeMessage in;
   in.keyed = keyed;
@@ -123,7 +123,7 @@ TEST(HostileHandshake, OneForgedMessageOnlyDelaysANodeThatIsAlone) {
     Forged segment(WithKey(forgery.key));
     segment.frames.push_back(forgery.bytes);
     segment.Start(2);
-    segment.Run(kPatienceMs - 100);
+    segment.Run(kGiveUpMs - 100);
     EXPECT_EQ(segment.net(2).state().members(), 0u);
     segment.Run(2000);
     EXPECT_EQ(segment.net(2).state().refusal(), "");
@@ -199,7 +199,7 @@ TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
       EXPECT_EQ(segment.net(node).state().refusal(), "");
       EXPECT_EQ(segment.net(node).state().members(), 2u);
     }
-    segment.Run(kPatienceMs);
+    segment.Run(kGiveUpMs);
     EXPECT_EQ(segment.net(1).state().members(), 0u);
     EXPECT_CONTAINS(segment.net(1).state().refusal(), " has another topology file");
     EXPECT_CONTAINS(segment.net(1).state().refusal(), "set up alike was met for 10 s");
@@ -214,7 +214,7 @@ TEST(HostileHandshake, ANodeWithAnotherKeyBeginsNoRunAndEndsWithTheReason) {
   segment.Run(3000);
   segment.StartOther(
       2, [](NetSegmentConfig* config) { config->filter.key = WithKey('x').filter.key; });
-  segment.Run(kPatienceMs - 100);
+  segment.Run(kGiveUpMs - 100);
   EXPECT_EQ(segment.net(2).state().refusal(), "");
   EXPECT_EQ(segment.net(2).state().members(), 0u);
   segment.Run(2000);

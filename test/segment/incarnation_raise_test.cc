@@ -16,8 +16,8 @@ namespace {
 
 using test::Carried;
 using test::ConfigOf;
+using test::HandshakeHarness;
 using test::KeyOf;
-using test::Meeting;
 
 constexpr size_t kAtKnown = 104, kAtKnownIncarnation = 184, kAtChecksum = 188;
 
@@ -33,60 +33,60 @@ const SecretKey* KeyIf(bool keyed) {
 }
 
 // Node b, known by the incarnation `known`, restarts with `incarnation`.
-void StartAgain(Meeting* meeting, bool keyed, uint32_t known, uint32_t incarnation) {
-  meeting->StartAll(KeyIf(keyed));
-  meeting->Start(ConfigOf(1, 2, known), KeyIf(keyed));
-  ASSERT_TRUE(meeting->RunUntil([&] { return meeting->AllMet(); }, 5'000));
-  meeting->Run(3'000);
-  meeting->Start(ConfigOf(1, 2, incarnation), KeyIf(keyed));
+void StartAgain(HandshakeHarness* harness, bool keyed, uint32_t known, uint32_t incarnation) {
+  harness->StartAll(KeyIf(keyed));
+  harness->Start(ConfigOf(1, 2, known), KeyIf(keyed));
+  ASSERT_TRUE(harness->RunUntil([&] { return harness->AllMet(); }, 5'000));
+  harness->Run(3'000);
+  harness->Start(ConfigOf(1, 2, incarnation), KeyIf(keyed));
 }
 
 TEST(Raise, ANodeThatIsKnownByALaterStartGoesOnWithTheNextIncarnation) {
   for (const bool keyed : {false, true}) {
     for (const uint32_t incarnation : {1u, 6u, 7u}) {
-      Meeting meeting(2, {0.2, 0.2, test::kMs, 20 * test::kMs});
-      StartAgain(&meeting, keyed, 7, incarnation);
-      const Nonce session_id = meeting.node(1).session_id();
-      ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 60'000));
-      EXPECT_EQ(meeting.node(1).incarnation(), 8u);
-      EXPECT_NE(meeting.node(1).session_id(), session_id);
-      EXPECT_EQ(meeting.node(0).Peer(1)->incarnation, 8u);
-      EXPECT_EQ(meeting.node(0).stats().sessions, 2u);
+      HandshakeHarness harness(2, {0.2, 0.2, test::kMs, 20 * test::kMs});
+      StartAgain(&harness, keyed, 7, incarnation);
+      const Nonce session_id = harness.node(1).session_id();
+      ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 60'000));
+      EXPECT_EQ(harness.node(1).incarnation(), 8u);
+      EXPECT_NE(harness.node(1).session_id(), session_id);
+      EXPECT_EQ(harness.node(0).Peer(1)->incarnation, 8u);
+      EXPECT_EQ(harness.node(0).stats().sessions, 2u);
       IncarnationRaise raise;
-      ASSERT_TRUE(meeting.node(1).TakeRaise(&raise));
+      ASSERT_TRUE(harness.node(1).TakeRaise(&raise));
       EXPECT_EQ(raise.peer, 0);
       EXPECT_EQ(raise.refused, incarnation);
       EXPECT_EQ(raise.known, 7u);
-      EXPECT_FALSE(meeting.node(1).TakeRaise(&raise));
-      EXPECT_EQ(meeting.node(1).Verdict(meeting.now()), JoinVerdict::kMayJoin);
+      EXPECT_FALSE(harness.node(1).TakeRaise(&raise));
+      EXPECT_EQ(harness.node(1).Verdict(harness.now()), JoinVerdict::kMayJoin);
     }
   }
 }
 
 TEST(Raise, ALaterStartIsNotRaised) {
-  Meeting meeting(2);
-  StartAgain(&meeting, false, 7, 8);
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 60'000));
-  EXPECT_EQ(meeting.node(1).incarnation(), 8u);
-  EXPECT_TRUE(Raises(&meeting.node(1)).empty());
+  HandshakeHarness harness(2);
+  StartAgain(&harness, false, 7, 8);
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 60'000));
+  EXPECT_EQ(harness.node(1).incarnation(), 8u);
+  EXPECT_TRUE(Raises(&harness.node(1)).empty());
 }
 
 // Two peers know different later starts; the node raises its incarnation above both.
 TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
-  Meeting meeting(4);
-  meeting.StartAll();
+  HandshakeHarness harness(4);
+  harness.StartAll();
   for (const auto& [peer, known] : {std::pair{0, 7u}, {2, 20u}}) {
-    meeting.set_tamper([peer = peer](Carried* frame) {
+    harness.set_tamper([peer = peer](Carried* frame) {
       return (frame->from == 1 || frame->to == 1) && (frame->from == peer || frame->to == peer);
     });
-    meeting.Start(ConfigOf(1, 4, known));
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.node(1).IsConfirmed(peer); }, 5'000));
+    harness.Start(ConfigOf(1, 4, known));
+    ASSERT_TRUE(harness.RunUntil([&] { return harness.node(1).IsConfirmed(peer); }, 5'000));
   }
-  meeting.set_tamper(nullptr);
-  meeting.Start(ConfigOf(1, 4, 3));
-  ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 10'000));
-  EXPECT_EQ(meeting.node(1).incarnation(), 21u);
-  for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(meeting.node(peer).Peer(1)->incarnation, 21u);
+  harness.set_tamper(nullptr);
+  harness.Start(ConfigOf(1, 4, 3));
+  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 10'000));
+  EXPECT_EQ(harness.node(1).incarnation(), 21u);
+  for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(harness.node(peer).Peer(1)->incarnation, 21u);
 }
 
 // Alters a message of node a as a forger would.
@@ -98,52 +98,52 @@ void Claim(Carried* frame, uint32_t known_incarnation) {
 }
 
 TEST(Raise, ForgedRefusalsDoNothingWhereThereIsAKey) {
-  Meeting meeting(2);
-  meeting.set_tamper([](Carried* frame) {
+  HandshakeHarness harness(2);
+  harness.set_tamper([](Carried* frame) {
     Claim(frame, 4'000'000);
     return true;
   });
-  meeting.StartAll(KeyIf(true));
-  meeting.Run(10'000);
-  EXPECT_EQ(meeting.node(1).incarnation(), 1u);
-  EXPECT_TRUE(Raises(&meeting.node(1)).empty());
+  harness.StartAll(KeyIf(true));
+  harness.Run(10'000);
+  EXPECT_EQ(harness.node(1).incarnation(), 1u);
+  EXPECT_TRUE(Raises(&harness.node(1)).empty());
 }
 
 // Without a key a forger that sees the challenges can cause a raise, but only one, and a bounded
 // one.
 TEST(Raise, ForgedRefusalsAreBoundedWhereThereIsNoKey) {
   for (const uint32_t claimed : {UINT32_MAX, kLatestIncarnation}) {
-    Meeting meeting(2);
-    meeting.set_tamper([claimed](Carried* frame) {
+    HandshakeHarness harness(2);
+    harness.set_tamper([claimed](Carried* frame) {
       Claim(frame, claimed);
       return true;
     });
-    meeting.StartAll();
-    meeting.Run(12'000);
-    EXPECT_EQ(meeting.node(1).incarnation(), 1u);
-    EXPECT_EQ(meeting.node(1).Verdict(meeting.now()), JoinVerdict::kGiveUp);
-    EXPECT_EQ(meeting.node(1).verdict_reason(),
+    harness.StartAll();
+    harness.Run(12'000);
+    EXPECT_EQ(harness.node(1).incarnation(), 1u);
+    EXPECT_EQ(harness.node(1).Verdict(harness.now()), JoinVerdict::kGiveUp);
+    EXPECT_EQ(harness.node(1).verdict_reason(),
               StrCat("node a knows a later start of this node: ", claimed, ", here 1"));
   }
-  Meeting meeting(2);
+  HandshakeHarness harness(2);
   uint32_t claimed = 100;
-  meeting.set_tamper([&](Carried* frame) {
+  harness.set_tamper([&](Carried* frame) {
     Claim(frame, claimed++);
     return true;
   });
-  meeting.StartAll();
-  meeting.Run(60'000);
+  harness.StartAll();
+  harness.Run(60'000);
   EXPECT_GT(claimed, 110u);
-  EXPECT_EQ(Raises(&meeting.node(1)).size(), 1u);
-  EXPECT_LT(meeting.node(1).incarnation(), 110u);
+  EXPECT_EQ(Raises(&harness.node(1)).size(), 1u);
+  EXPECT_LT(harness.node(1).incarnation(), 110u);
 }
 
 TEST(Raise, RecordedRefusalsDoNothing) {
   for (const bool keyed : {false, true}) {
-    Meeting meeting(2);
-    StartAgain(&meeting, keyed, 7, 3);
-    ASSERT_TRUE(meeting.RunUntil([&] { return meeting.AllMet(); }, 5'000));
-    const std::vector<Carried> recorded = meeting.sent();
+    HandshakeHarness harness(2);
+    StartAgain(&harness, keyed, 7, 3);
+    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
+    const std::vector<Carried> recorded = harness.sent();
     Handshake anew(ConfigOf(1, 2, 5), KeyIf(keyed), test::SeededRandom(1, 99));
     for (int64_t now = 0; now < 20'000 * test::kMs; now += 50 * test::kMs) {
       for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);

@@ -41,9 +41,9 @@ class LinkLogTest : public testing::Test {
 
 TEST_F(LinkLogTest, NamesBothEndsOnce) {
   EXPECT_EQ(At(1), Lines{});
-  EXPECT_EQ(At(3), (Lines{"Segment lan: node a does not hear node b",
-                          "Segment lan: node b is left out until all members and it hear each "
-                          "other"}));
+  EXPECT_EQ(At(3), (Lines{"Segment lan: node a receives no frames from node b",
+                          "Segment lan: node b is left out until it and all members receive "
+                          "each other's frames"}));
   EXPECT_EQ(At(5), Lines{});
 }
 
@@ -63,15 +63,17 @@ TEST_F(LinkLogTest, TellsWhatOthersReport) {
   for (int i = 0; i < 20; ++i) links_.OnFrame(1, true, i * kTimeout);
   const Lines lines = At(1);
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], "Segment lan: node b does not hear node c");
-  EXPECT_EQ(lines[1], "Segment lan: node c is left out until all members and it hear each other");
+  EXPECT_EQ(lines[0], "Segment lan: node b receives no frames from node c");
+  EXPECT_EQ(lines[1],
+            "Segment lan: node c is left out until it and all members receive each other's frames");
 }
 
 TEST_F(LinkLogTest, SaysWhenItIsMendedAndWhenItBreaksAgain) {
   ASSERT_EQ(At(3).size(), 2u);
   links_.OnFrame(1, true, now_);
   now_ += LinkLog::kMendedNs;
-  EXPECT_EQ(log_.Update(links_, now_), Lines{"Segment lan: node a hears node b again"});
+  EXPECT_EQ(log_.Update(links_, now_),
+            Lines{"Segment lan: node a receives frames from node b again"});
   EXPECT_EQ(At(LinkLog::kMendedNs / kTimeout + 7).size(), 2u);
 }
 
@@ -85,7 +87,7 @@ TEST_F(LinkLogTest, SaysNothingOfALinkThatFlickers) {
     EXPECT_EQ(At(now_ / kTimeout + 3), Lines{});
   }
   links_.OnReport(1, std::as_bytes(std::span(&node_2, 1)));
-  EXPECT_EQ(At(now_ / kTimeout + 1), Lines{"Segment lan: node b does not hear node c"});
+  EXPECT_EQ(At(now_ / kTimeout + 1), Lines{"Segment lan: node b receives no frames from node c"});
   links_.OnReport(1, std::as_bytes(std::span(&nobody, 1)));
   EXPECT_EQ(At(now_ / kTimeout + 1), Lines{});
 }

@@ -112,7 +112,7 @@ TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
 class RuleSegment : public testing::TestWithParam<bool> {
  protected:
   template <typename Rule>
-  ReplicaDevice Home(Rule (*make_rule)(const RuleParameters&)) {
+  ReplicaDevice MakeReplicaDevice(Rule (*make_rule)(const RuleParameters&)) {
     if (!GetParam()) return HostReplica();
     return {&device_, [this, make_rule](const ReplicaArrays& arrays, const CodecConfig& codec,
                                         const MergeRuleConfig& rule) {
@@ -131,7 +131,7 @@ class RuleSegment : public testing::TestWithParam<bool> {
   std::unique_ptr<SegmentNodes> Start(const MergeRuleConfig& rule,
                                       Rule (*make_rule)(const RuleParameters&)) {
     auto segment = std::make_unique<SegmentNodes>(3, kFloats, ConfigWith(rule));
-    segment->home = [this, make_rule](int) { return Home(make_rule); };
+    segment->replica_device = [this, make_rule](int) { return MakeReplicaDevice(make_rule); };
     segment->StartAll();
     segment->Run(1000);  // until all have their share of the chunks
     return segment;
@@ -217,7 +217,7 @@ TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
     NetSegmentConfig config = ConfigWith({"elastic_test", {{"pull", 0.25}, {"rest", 0.125}}});
     config.exchange.damping = damping;
     SegmentNodes segment(3, kFloats, config);
-    segment.home = [this](int) { return Home(MakeElasticTest); };
+    segment.replica_device = [this](int) { return MakeReplicaDevice(MakeElasticTest); };
     segment.StartAll();
     Rng rng(Seed(), {21});
     for (int i = 0; i < 300; ++i) {
@@ -282,7 +282,7 @@ TEST(MergeRuleCluster, MergesAsItsTopologySays) {
                                  .iterations = &node.iterations,
                                  .clock = &clock,
                                  .sink = &errors,
-                                 .home = HostReplica(&node.locks)});
+                                 .replica_device = HostReplica(&node.locks)});
   }
   ASSERT_TRUE(Eventually([&] {
     return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {

@@ -111,14 +111,15 @@ class FailingExecutor : public ChunkExecutor {
 TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
   FailingExecutor* executor = nullptr;
   SegmentNodes segment(2, 1000);
-  segment.home = [&](int node) {
-    ReplicaDevice home = HostReplica();
-    home.make_executor = [&, node, make = home.make_executor](const auto&... arguments) {
+  segment.replica_device = [&](int node) {
+    ReplicaDevice replica_device = HostReplica();
+    replica_device.make_executor = [&, node,
+                                    make = replica_device.make_executor](const auto&... arguments) {
       auto made = std::make_unique<FailingExecutor>(make(arguments...));
       if (node == 1) executor = made.get();
       return made;
     };
-    return home;
+    return replica_device;
   };
   segment.StartAll();
   executor->fails = true;
@@ -142,7 +143,7 @@ TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
   NetSegmentConfig config;
   config.chunk_floats = 300;
   SegmentNodes segment(2, kFloats, config);
-  segment.home = [&](int) {
+  segment.replica_device = [&](int) {
     return ReplicaDevice{&device, [&](const ReplicaArrays& arrays, const CodecConfig& codec,
                                       const MergeRuleConfig&) {
                            return std::make_unique<StreamExecutor>(

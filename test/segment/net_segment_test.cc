@@ -41,7 +41,7 @@ void BringAboutEqualWeights(const NetSegmentConfig& config) {
 
 TEST(NetSegment, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeights({}); }
 
-TEST(NetSegment, DoesSoWithSealedFrames) {
+TEST(NetSegment, DoesSoWithSignedFrames) {
   NetSegmentConfig config;
   config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
   BringAboutEqualWeights(config);
@@ -254,7 +254,7 @@ TEST(NetSegment, AFullDestinationHoldsUpNoOther) {
   EXPECT_LT(std::count(weights.begin(), weights.end(), 1.0f), kFloats);
 }
 
-TEST(NetSegment, MetersEveryPeer) {
+TEST(NetSegment, CountsByPeer) {
   Segment segment(3, 20000);
   segment.StartAll();
   segment.TakeTurns(10000);
@@ -334,7 +334,7 @@ class FullTransport : public testing::Test {
     stores_[0]->Publish(GossipKey::kEnd, std::as_bytes(std::span(&version, 1)));
   }
   // The version that the other node has received; 0: none.
-  int Heard() {
+  int Received() {
     for (const GossipMessage& gossip : stores_[1]->Read(GossipKey::kEnd)) {
       if (gossip.node == 0) return std::to_integer<int>(gossip.bytes[0]);
     }
@@ -350,15 +350,15 @@ TEST_F(FullTransport, TakesTheGossipAsSoonAsItHasRoom) {
   full_ = true;
   Publish(1);
   segment_->Run(15);
-  EXPECT_EQ(Heard(), 0);
+  EXPECT_EQ(Received(), 0);
   EXPECT_EQ(segment_->last().what, WaitFor::kReceive);  // for frames of the other node
   full_ = false;
   segment_->Pass();
   segment_->Pass();
-  EXPECT_EQ(Heard(), 1);
+  EXPECT_EQ(Received(), 1);
 }
 
-TEST_F(FullTransport, IsInformedOnceTheOthersHaveAllGossip) {
+TEST_F(FullTransport, IsAckedOnceTheOthersHaveAllGossip) {
   segment_->Run(100);
   const SegmentState& state = segment_->net(0).state();
   EXPECT_EQ(state.gossip_acked(), stores_[0]->changes());
@@ -379,10 +379,10 @@ TEST_F(FullTransport, TakesTheNewestGossipAfterALongTime) {
   }
   full_ = false;
   segment_->Run(25);
-  EXPECT_EQ(Heard(), 9);
+  EXPECT_EQ(Received(), 9);
   const uint64_t sent = segment_->net(0).gossip()->stats().fragments_sent;
   segment_->Run(3000);
-  EXPECT_EQ(Heard(), 9);
+  EXPECT_EQ(Received(), 9);
   EXPECT_LE(segment_->net(0).gossip()->stats().fragments_sent, sent + 1);
 }
 

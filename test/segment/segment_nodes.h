@@ -19,7 +19,7 @@ namespace millrace::test {
 
 class SegmentNodes {
  public:
-  // Uses a loopback hub and replicas in host memory unless `connect` and `home` are set.
+  // Uses a loopback hub and replicas in host memory unless `connect` and `replica_device` are set.
   SegmentNodes(int nodes, int64_t floats, const NetSegmentConfig& config = {},
                const LoopbackOptions& options = {})
       : floats_(floats), hub_(WithNodes(options, nodes)), config_(config) {
@@ -31,11 +31,11 @@ class SegmentNodes {
     made_.resize(nodes);
     homes_.assign(nodes, HostReplica());
     connect = [this](int node) { return hub_.Connect(node); };
-    home = [](int) { return HostReplica(); };
+    replica_device = [](int) { return HostReplica(); };
   }
 
   std::function<std::unique_ptr<Transport>(int node)> connect;
-  std::function<ReplicaDevice(int node)> home;
+  std::function<ReplicaDevice(int node)> replica_device;
   // If set: the gossip store of the node's segment.
   std::function<std::shared_ptr<GossipStore>(int node)> gossip;
 
@@ -114,7 +114,7 @@ class SegmentNodes {
     config.filter.random = SeededRandom(node, ++sessions_);
     config.exchange.incarnation = incarnation.value_or(1 + static_cast<uint32_t>(now_ / kMs));
     if (gossip) config.gossip = gossip(node);
-    homes_[node] = home(node);
+    homes_[node] = replica_device(node);
     weights_[node] = Buffer(homes_[node].device->memory(), 4 * static_cast<size_t>(floats_));
     const std::vector<float> values(floats_, value);
     homes_[node].device->memory().CopyFromHost(at(node), values.data(), weights_[node].bytes());

@@ -197,7 +197,7 @@ TEST(Simulation, AllNodesButOneLeaveAtOnceAndLoseNothing) {
       World world(s);
       ExpectHolds(s, &world);
       if (loss == 0) {
-        EXPECT_EQ(world.summary().lives_lost, 0u);
+        EXPECT_EQ(world.summary().incarnations_lost, 0u);
       }
       merged += world.summary().diffs_merged;
     }
@@ -235,7 +235,7 @@ TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {
       s.events = {{Event::Kind::kCrash, tick, static_cast<uint16_t>(tick % 4), 0, 0}};
       World world(s);
       ExpectHolds(s, &world);
-      EXPECT_EQ(world.summary().lives_lost, 1u);
+      EXPECT_EQ(world.summary().incarnations_lost, 1u);
       EXPECT_GE(world.summary().takeovers, 6u);
       if (HasFailure()) return;
     }

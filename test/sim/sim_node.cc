@@ -16,7 +16,7 @@ constexpr uint64_t kSolver = 3, kInterruption = 4;
 constexpr uint64_t kInterrupted = 64;
 // Distance between the incarnations of two starts. Larger than the number of a node's resets, so
 // that no incarnation occurs twice.
-constexpr uint32_t kLifeSpan = 10'000;
+constexpr uint32_t kIncarnationSpan = 10'000;
 
 }  // namespace
 
@@ -55,12 +55,12 @@ bool SimNode::exact() const {
 }
 
 void SimNode::Start() {
-  newest_incarnation_ += kLifeSpan;
+  newest_incarnation_ += kIncarnationSpan;
   Begin(newest_incarnation_);
 }
 
 void SimNode::StartWithClockBack() {
-  oldest_incarnation_ -= kLifeSpan;
+  oldest_incarnation_ -= kIncarnationSpan;
   Begin(oldest_incarnation_);
 }
 
@@ -90,11 +90,11 @@ void SimNode::Receive(std::span<const std::span<const std::byte>> frames, int64_
 
 void SimNode::Crash() {
   node_.exchange.reset();
-  ++lives_lost_;
-  EndLife();
+  ++incarnations_lost_;
+  EndIncarnation();
 }
 
-void SimNode::EndLife() {
+void SimNode::EndIncarnation() {
   if (store_) holder_->Unlock();
   store_.reset();
   for (int c = 0; c < scenario_.chunks; ++c) {
@@ -157,16 +157,16 @@ bool SimNode::Check(const std::vector<const SimNode*>& all, Failure* failure) {
   if (node_.exchange->left()) {
     const bool made_any =
         std::any_of(made_.begin(), made_.end(), [](double made) { return made > 0; });
-    if (!node_.exchange->delivered() && made_any) ++lives_lost_;
+    if (!node_.exchange->delivered() && made_any) ++incarnations_lost_;
     has_left_ = true;
     node_.exchange.reset();
-    EndLife();
+    EndIncarnation();
     return true;
   }
   if (node_.exchange->stats().resets != resets_) {
     resets_ = node_.exchange->stats().resets;
-    ++lives_lost_;
-    EndLife();
+    ++incarnations_lost_;
+    EndIncarnation();
   }
   if (!synced_ && node_.exchange->in_sync()) {
     synced_ = has_trained_ = true;

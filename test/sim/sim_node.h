@@ -77,14 +77,16 @@ class SimNode {
   double made(int chunk) const { return ended_[chunk] + made_[chunk]; }
   uint64_t steps() const { return all_steps_; }
   uint64_t wild_steps() const { return wild_steps_; }
-  uint64_t lives_lost() const { return lives_lost_; }  // incarnations lost by crashes and resets
-  bool has_left() const { return has_left_; }          // in any incarnation
+  uint64_t incarnations_lost() const {
+    return incarnations_lost_;
+  }                                            // incarnations lost by crashes and resets
+  bool has_left() const { return has_left_; }  // in any incarnation
   // Returns false if the codec or damping rounds; lanes are then exact only at the end.
   bool exact() const;
 
  private:
   void Begin(uint32_t incarnation);
-  void EndLife();
+  void EndIncarnation();
   void BeginStore();
   void FinishStore();
   bool CheckOwn(Failure* failure);
@@ -104,7 +106,7 @@ class SimNode {
   std::optional<Store> store_;
   // The next Start adds to the first; the next StartWithClockBack subtracts from the second.
   uint32_t newest_incarnation_ = 1'000'000, oldest_incarnation_ = 1'000'000;
-  uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, lives_lost_ = 0;
+  uint64_t all_steps_ = 0, wild_steps_ = 0, resets_ = 0, incarnations_lost_ = 0;
   int64_t frozen_until_ = 0;
   bool leaving_ = false, flushed_ = false;
   bool has_trained_ = false;  // since it was started; from then on its solver runs

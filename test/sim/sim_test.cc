@@ -67,7 +67,7 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
         total.diffs_merged += world.summary().diffs_merged;
         total.resends += world.summary().resends;
         total.takeovers += world.summary().takeovers;
-        total.lives_lost += world.summary().lives_lost;
+        total.incarnations_lost += world.summary().incarnations_lost;
         total.views += world.summary().views;
       }
     });
@@ -76,7 +76,8 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
   for (const std::string& report : reports) ADD_FAILURE() << report;
   std::cout << seeds << " seeds: " << total.frames << " frames, " << total.diffs_merged
             << " diffs merged, " << total.resends << " resent, " << total.views << " views, "
-            << total.takeovers << " chunks taken over, " << total.lives_lost << " lives lost\n";
+            << total.takeovers << " chunks taken over, " << total.incarnations_lost
+            << " incarnations lost\n";
   // The simulation must exchange diffs; otherwise the test proves nothing.
   EXPECT_GT(total.diffs_merged, 0u);
 }

@@ -68,7 +68,7 @@ void Tree::Heal() {
   for (Network& network : networks_) network.Heal();
 }
 
-uint64_t Tree::lives_lost(uint16_t id) const {
+uint64_t Tree::incarnations_lost(uint16_t id) const {
   const Node& node = nodes_[id];
   uint64_t lost = node.crashes + node.resets_before;
   for (const End& end : node.ends) lost += end.exchange->stats().resets;
@@ -92,7 +92,7 @@ void Tree::Count(Node* node) {
   uint64_t beyond = 0, merges = 0;
   for (End& end : node->ends) {
     const uint64_t global = end.exchange->global_iterations();
-    end.others = std::max(end.others, global - std::min(global, end.told));
+    end.others = std::max(end.others, global - std::min(global, end.reported));
     beyond += end.others;
     merges += end.exchange->stats().merges();
   }
@@ -105,11 +105,11 @@ void Tree::Count(Node* node) {
   if (!node->begun && !InSync(*node)) return;
   node->begun = true;
   for (End& end : node->ends) {
-    end.told = node->steps + beyond - end.others;
-    end.exchange->SetProgress(end.told);
+    end.reported = node->steps + beyond - end.others;
+    end.exchange->SetProgress(end.reported);
     const uint64_t others = merges - end.exchange->stats().merges();
-    if (others != end.told_merges) end.exchange->WeightsChanged();
-    end.told_merges = others;
+    if (others != end.reported_merges) end.exchange->WeightsChanged();
+    end.reported_merges = others;
   }
 }
 
@@ -209,7 +209,7 @@ std::optional<Failure> Tree::CheckReplicas() const {
 std::string Tree::Describe() const {
   std::string text;
   for (uint16_t id = 0; id < nodes_.size(); ++id) {
-    text += StrCat("\n  node ", id, " lost ", lives_lost(id), " lives;");
+    text += StrCat("\n  node ", id, " lost ", incarnations_lost(id), " incarnations;");
     for (const End& end : nodes_[id].ends) {
       text += StrCat(" segment ", end.segment, ": view ", end.exchange->view().id.epoch, "/",
                      end.exchange->view().id.coordinator, " of ",

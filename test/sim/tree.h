@@ -60,7 +60,7 @@ class Tree {
     return nodes_[node].weights[static_cast<size_t>(chunk * stride_ + of)];
   }
   // Number of crashes of the node and of resets of its exchanges.
-  uint64_t lives_lost(uint16_t node) const;
+  uint64_t incarnations_lost(uint16_t node) const;
   const Exchange& exchange(uint16_t node, size_t segment) const;
   std::string Describe() const;
 
@@ -72,7 +72,7 @@ class Tree {
     std::vector<float> base, pending;
     std::unique_ptr<ChunkExecutor> executor;
     std::unique_ptr<Exchange> exchange;
-    uint64_t told = 0, others = 0, told_merges = 0;
+    uint64_t reported = 0, others = 0, reported_merges = 0;
   };
   struct Node {
     std::vector<float> weights;

@@ -52,11 +52,11 @@ class TreeTest : public testing::Test {
     tree_->Heal();
     Rest();
     for (uint16_t relay : relays_) {
-      if (tree_->lives_lost(relay) > 0) return;
+      if (tree_->incarnations_lost(relay) > 0) return;
     }
     ++whole_;
     for (uint16_t of = 0; of < nodes_; ++of) {
-      if (tree_->lives_lost(of) > 0) continue;
+      if (tree_->incarnations_lost(of) > 0) continue;
       for (int chunk = 0; chunk < kChunks; ++chunk) {
         EXPECT_EQ(tree_->lane(0, chunk, of), tree_->made(of, chunk))
             << "of node " << of << tree_->Describe();

@@ -242,21 +242,21 @@ bool World::CheckReplicas(Failure* failure) const {
 // drops a remainder of the last progress.
 bool World::CheckConservation(Failure* failure) const {
   const auto running = Running();
-  const bool any_lost = std::any_of(all_.begin(), all_.end(),
-                                    [](const SimNode* node) { return node->lives_lost() > 0; });
+  const bool any_lost = std::any_of(
+      all_.begin(), all_.end(), [](const SimNode* node) { return node->incarnations_lost() > 0; });
   const double sparse = scenario_.codec == Codec::kSparse ? scenario_.threshold : 0;
   for (const SimNode* node : all_) {
     for (int c = 0; c < scenario_.chunks; ++c) {
       const double made = node->made(c), value = running[0]->lane(c, node->id());
       const bool lost_nothing =
-          node->lives_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
+          node->incarnations_lost() == 0 && (!node->has_left() || !any_lost) && !scenario_.damping;
       // The next diff returns what a codec rounded up; a lost incarnation does not send it.
       const double rounded = lost_nothing ? 1e-3 + 1e-5 * made : 4 + 0.05 * made;
       const double tolerance = sparse + (node->exact() ? 0 : rounded);
       if (value <= made + tolerance && (!lost_nothing || value >= made - tolerance)) continue;
       *failure = {"conservation",
                   StrCat("chunk ", c, " holds ", value, " of node ", node->id(), ", which made ",
-                         made, " and lost ", node->lives_lost(), " lives")};
+                         made, " and lost ", node->incarnations_lost(), " incarnations")};
       return false;
     }
   }
@@ -269,7 +269,7 @@ bool World::CheckClocks(Failure* failure) const {
   for (const SimNode* node : all_) {
     steps += node->steps();
     wild += node->wild_steps();
-    lost += node->lives_lost();
+    lost += node->incarnations_lost();
   }
   for (const SimNode* node : running) {
     const uint64_t global = node->exchange().global_iterations();
@@ -300,9 +300,9 @@ bool World::CheckSurvivors(Failure* failure) const {
     const auto crashes = std::count_if(
         scenario_.events.begin(), scenario_.events.end(),
         [&](const Event& e) { return e.kind == Event::Kind::kCrash && e.node == node->id(); });
-    if (node->lives_lost() <= static_cast<uint64_t>(crashes)) continue;
-    *failure = {"survivors", StrCat("node ", node->id(), " lost ", node->lives_lost(),
-                                    " lives, but crashed ", crashes, " times")};
+    if (node->incarnations_lost() <= static_cast<uint64_t>(crashes)) continue;
+    *failure = {"survivors", StrCat("node ", node->id(), " lost ", node->incarnations_lost(),
+                                    " incarnations, but crashed ", crashes, " times")};
     return false;
   }
   return true;
@@ -321,8 +321,8 @@ bool World::CheckLinks(Failure* failure) const {
       const Exchange& other = b->exchange();
       if (b == a || other.view().id != id || other.waits_to_join()) continue;
       if (!network_.Carries(a->id(), b->id(), tick_)) {
-        *failure = {"broken-links", StrCat("node ", b->id(), " does not hear node ", a->id(),
-                                           ", but is in one view with it")};
+        *failure = {"broken-links", StrCat("node ", b->id(), " receives no frames from node ",
+                                           a->id(), ", but is in one view with it")};
         return false;
       }
     }
@@ -399,7 +399,7 @@ std::string World::Describe() const {
 void World::Summarise() {
   summary_.ticks = tick_;
   for (const SimNode* node : all_) {
-    summary_.lives_lost += node->lives_lost();
+    summary_.incarnations_lost += node->incarnations_lost();
     if (!node->running()) continue;
     const ExchangeStats& stats = node->exchange().stats();
     summary_.diffs_merged += stats.diffs_merged;

@@ -23,7 +23,7 @@ struct Summary {
   uint64_t diffs_merged = 0;
   uint64_t resends = 0;
   uint64_t takeovers = 0;
-  uint64_t lives_lost = 0;
+  uint64_t incarnations_lost = 0;
   uint64_t views = 0;
   uint32_t digest = 0;  // CRC of all frames in sending order
 };

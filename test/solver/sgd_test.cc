@@ -302,11 +302,12 @@ TEST(UpdateRuleRegistry, RefusesAnUnknownRuleAndListsTheKnownOnes) {
 TEST(UpdateRuleRegistry, NamesTheDevicesThatHaveARule) {
   test::FakeDevice device;
   const auto queue = device.MakeQueue(QueuePriority::kNormal);
+  UpdateRuleRegistry::Get().Register("HostOnly", DeviceType::kCpu, nullptr);
   const std::string error = test::ErrorOf(
-      [&] { UpdateRuleRegistry::Get().Create(Param("type: 'Nesterov'"), {}, 0, *queue); });
+      [&] { UpdateRuleRegistry::Get().Create(Param("type: 'HostOnly'"), {}, 0, *queue); });
   EXPECT_EQ(
       error,
-      "the update rule \"Nesterov\" cannot run on fake device 0: this build has code for it on "
+      "the update rule \"HostOnly\" cannot run on fake device 0: this build has code for it on "
       "cpu only");
 }
 

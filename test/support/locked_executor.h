@@ -31,7 +31,7 @@ class LockedExecutor : public ChunkExecutor {
 };
 
 // Host memory, with such an executor for each segment.
-inline ReplicaDevice LockedHostHome(std::mutex* mutex) {
+inline ReplicaDevice LockedHostReplica(std::mutex* mutex) {
   ReplicaDevice home = HostReplica();
   home.make_executor = [make = home.make_executor, mutex](const auto&... arguments) {
     return std::make_unique<LockedExecutor>(make(arguments...), mutex);

@@ -72,7 +72,7 @@ TEST_F(Bench, MeasuresALinkBothWays) {
   const BenchResult result = Parse(ended["a"].output);
   EXPECT_EQ(result.cluster(), "trial");
   EXPECT_EQ(result.weights(), 20000);
-  EXPECT_EQ(result.missing_size() + result.silent_size(), 0);
+  EXPECT_EQ(result.missing_size() + result.without_report_size(), 0);
   ASSERT_EQ(result.node_size(), 2);
   for (const BenchNodeResult& node : result.node()) {
     EXPECT_GE(node.seconds(), 1);
@@ -175,7 +175,7 @@ TEST_F(Bench, DoesNotJoinATraining) {
   EXPECT_EQ(training.Wait().status, 0);
 }
 
-TEST_F(Bench, ASignalEndsItAndTheOthersHearOfIt) {
+TEST_F(Bench, ASignalEndsItAndTheOthersLearnOfIt) {
   WriteTopology(2);
   for (const char* node : {"a", "b"}) Start(node, {"--floats=20000", "--seconds=600"});
   ASSERT_TRUE(Await("a", "Measuring with 2 nodes"));

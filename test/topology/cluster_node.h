@@ -22,9 +22,9 @@ struct SegmentEnd {
 };
 
 // An incarnation larger than all earlier ones.
-inline uint32_t NewLife() {
-  static uint32_t lives = 0;
-  return ++lives;
+inline uint32_t NewIncarnation() {
+  static uint32_t incarnations = 0;
+  return ++incarnations;
 }
 
 // Configuration of node `node` of a segment with nodes n0, n1, ... (`nodes` of them).
@@ -45,14 +45,14 @@ class ClusterNode {
   ClusterNode(std::vector<SegmentEnd> ends, std::vector<float> weights, int64_t start = 0,
               std::shared_ptr<GossipStore> gossip = nullptr)
       : weights_(std::move(weights)) {
-    const ReplicaDevice home = LockedHostHome(&mutex_);
+    const ReplicaDevice replica_device = LockedHostReplica(&mutex_);
     std::vector<ClusterSegment> segments;
     for (SegmentEnd& end : ends) {
       end.config.name = StrCat("s", segments.size());
       const auto rest = static_cast<int64_t>(weights_.size()) - end.begin;
       segments.push_back({.net = std::make_unique<NetSegment>(
                               end.config, std::move(end.transport), weights_.data() + end.begin,
-                              end.floats < 0 ? rest : end.floats, home),
+                              end.floats < 0 ? rest : end.floats, replica_device),
                           .thread = {},
                           .counts = end.begin == 0,
                           .above = end.above,

@@ -47,7 +47,7 @@ std::unique_ptr<Transport> Connect(const End& end) {
 std::vector<test::SegmentEnd> Connect(const std::vector<End>& ends) {
   std::vector<test::SegmentEnd> connected;
   for (const End& end : ends) {
-    NetSegmentConfig config = test::EndConfig(end.node, end.nodes, test::NewLife());
+    NetSegmentConfig config = test::EndConfig(end.node, end.nodes, test::NewIncarnation());
     config.leader = end.leader;
     config.exchange.sole_bootstrapper = end.leader != 0 && end.leader == end.node;
     config.exchange.heartbeat_ns = end.heartbeat_ms * 1'000'000;
@@ -123,10 +123,10 @@ TEST(Cluster, SharesOneClockBetweenItsNodes) {
   for (Machine* m : {&a, &b}) EXPECT_TRUE(ComesTo(*m, After({30, 12}, 1)));
   EXPECT_EQ(a.clock().Claim(INT64_MAX), 5042);
   // Each iteration number is used once: numbers not used here are reported as remote iterations.
-  int64_t told = 0;
+  int64_t reported = 0;
   for (const IterationRange& range : a.cluster().TakeRemoteIterations())
-    told += range.end - range.first;
-  EXPECT_EQ(told, 12);
+    reported += range.end - range.first;
+  EXPECT_EQ(reported, 12);
   EXPECT_TRUE(a.cluster().TakeRemoteIterations().empty());
   EXPECT_TRUE(a.cluster().is_leader());
   EXPECT_FALSE(b.cluster().is_leader());
@@ -254,7 +254,7 @@ TEST(Cluster, HasDeliveredAllWhereAWholeSegmentHasLeftBefore) {
 }
 
 // On a lossy link, a leaving node may learn late that it may leave.
-TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
+TEST(Cluster, AnswersUntilThoseThatLeaveHaveTheirAnswers) {
   for (int round = 0; round < 2; ++round) {
     LoopbackHub hub(LoopbackOptions{.nodes = 2});
     auto a = std::make_unique<Machine>(std::vector<End>{{&hub, 0, 2, true, 0, 100}}, 0, 0.0f);
@@ -262,7 +262,7 @@ TEST(Cluster, AnswersUntilThoseThatLeaveHaveHeardThatTheyMay) {
     ASSERT_TRUE(Eventually([&] { return b.cluster().in_sync() && a->cluster().members() == 2; }));
     b.cluster().Leave();
     ASSERT_TRUE(Eventually([&] { return a->cluster().alone(); }));
-    ASSERT_TRUE(Eventually([&] { return a->cluster().quiet(); }));
+    ASSERT_TRUE(Eventually([&] { return a->cluster().idle(); }));
     a.reset();
     EXPECT_TRUE(b.cluster().left());
     EXPECT_TRUE(b.cluster().delivered());
@@ -301,7 +301,7 @@ bool Masters(Machine* machine, size_t segment, int64_t i) {
 }
 
 // Adds progress that no exchange is notified of and that therefore stays local.
-void AddUntold(Machine* machine) {
+void AddUnreported(Machine* machine) {
   machine->WithWeights([](std::vector<float>& weights) {
     for (float& weight : weights) weight += 1;
   });
@@ -323,7 +323,7 @@ TEST(Cluster, ReadsMergedWeightsInATreeOfSegments) {
   const std::vector<Machine*> all = {&a, &b, &c};
   for (Machine* m : all) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
   AwaitRest(all);
-  for (Machine* m : all) AddUntold(m);
+  for (Machine* m : all) AddUnreported(m);
   for (Machine* m : all) {
     const std::vector<float> merged = Merged(m);
     int own = 0;
@@ -405,7 +405,7 @@ TEST(Cluster, ReadsMergedWeightsOfRanges) {
   Machine b(ends(1), 0, 2.0f);
   for (Machine* m : {&a, &b}) ASSERT_TRUE(Eventually([&] { return m->cluster().begun(); }));
   AwaitRest({&a, &b});
-  for (Machine* m : {&a, &b}) AddUntold(m);
+  for (Machine* m : {&a, &b}) AddUnreported(m);
   for (Machine* m : {&a, &b}) {
     const std::vector<float> merged = Merged(m);
     int own[2] = {};

@@ -35,7 +35,7 @@ std::vector<test::SegmentEnd> EndsOf(NodeId node, uint32_t incarnation,
 class Node {
  public:
   Node(NodeId node, std::vector<std::unique_ptr<Transport>> transports, bool keyed = false) {
-    const uint32_t incarnation = test::NewLife();
+    const uint32_t incarnation = test::NewIncarnation();
     const auto store = std::make_shared<GossipStore>(kNodes, node, incarnation);
     node_ = std::make_unique<test::ClusterNode>(
         EndsOf(node, incarnation, std::move(transports), keyed, store), std::vector<float>(kFloats),
@@ -45,7 +45,7 @@ class Node {
     cluster().Publish(GossipKey::kReport, std::as_bytes(std::span(text)));
   }
   // Messages this node has received, as "0 text, 2 text".
-  std::string Heard() const {
+  std::string Received() const {
     std::string all;
     for (const GossipMessage& each : cluster().Read(GossipKey::kReport)) {
       const auto* text = reinterpret_cast<const char*>(each.bytes.data());
@@ -76,7 +76,7 @@ TEST(ClusterGossip, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
   c->Say("from c");
   const std::string all = "0 from a, 1 from b, 2 from c";
   for (const Node* node : {&a, b.get(), c.get()}) {
-    EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
+    EXPECT_TRUE(Eventually([&] { return node->Received() == all; })) << node->Received();
   }
   EXPECT_TRUE(Eventually([&] { return a.cluster().all_acked() && b->cluster().all_acked(); }));
   EXPECT_EQ(c->cluster().Read(GossipKey::kTest).size(), 0u);
@@ -84,15 +84,15 @@ TEST(ClusterGossip, ReachNodesThatShareNoSegmentAndThoseThatStartAnew) {
   // The middle node restarts: it receives the messages of both others again, and has sent none yet.
   b.reset();
   b = std::make_unique<Node>(1, Connect(upper.Connect(1), lower.Connect(1)));
-  EXPECT_TRUE(Eventually([&] { return b->Heard() == "0 from a, 2 from c"; })) << b->Heard();
+  EXPECT_TRUE(Eventually([&] { return b->Received() == "0 from a, 2 from c"; })) << b->Received();
   c.reset();
   c = std::make_unique<Node>(2, Connect(lower.Connect(2)));
   c->Say("from c again");
-  EXPECT_TRUE(Eventually([&] { return a.Heard() == "0 from a, 1 from b, 2 from c again"; }))
-      << a.Heard();
+  EXPECT_TRUE(Eventually([&] { return a.Received() == "0 from a, 1 from b, 2 from c again"; }))
+      << a.Received();
 }
 
-TEST(ClusterGossip, TravelOverUdpSealedAndInParts) {
+TEST(ClusterGossip, TravelOverUdpSignedAndInFragments) {
   std::vector<std::unique_ptr<Node>> nodes;
   std::string peers[kNodes];
   for (int i = 0; i < kNodes; ++i) {
@@ -117,7 +117,7 @@ TEST(ClusterGossip, TravelOverUdpSealedAndInParts) {
     all += StrCat(i > 0 ? ", " : "", i, " ", text);
   }
   for (const auto& node : nodes) {
-    EXPECT_TRUE(Eventually([&] { return node->Heard() == all; })) << node->Heard();
+    EXPECT_TRUE(Eventually([&] { return node->Received() == all; })) << node->Received();
   }
   EXPECT_THROW(nodes[0]->Say(std::string(kMaxGossipBytes + 1, 'x')), Error);
 }

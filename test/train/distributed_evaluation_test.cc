@@ -58,7 +58,7 @@ TEST(EvaluationShards, AreOfThoseWhoTookPartLately) {
   EXPECT_FALSE(AllDone(shares, {0, 7}, 5));
 }
 
-TEST(EvaluationShards, AreGatheredWithoutCountingABatchTwice) {
+TEST(EvaluationShards, AreCombinedWithoutCountingABatchTwice) {
   const EvaluationShards shares = {
       {0, ShareWith(4, {{0, 3}})},  {1, ShareWith(4, {{2, 4}})},  // overlaps
       {2, ShareWith(4, {{5, 2}})},  {3, ShareWith(3, {{3, 2}})},  // of a different test
@@ -84,10 +84,10 @@ TEST(EvaluationShards, SkipWhatIsNoShare) {
 }
 
 // Nodes that evaluate the same weights together; gossip between them is immediate.
-class SplitTests : public testing::Test {
+class DistributedEvaluations : public testing::Test {
  protected:
   struct Node {
-    Node(SplitTests* all, NodeId id) {
+    Node(DistributedEvaluations* all, NodeId id) {
       static int made = 0;
       const std::string name = StrCat("node", id, "_", made++);
       data = std::make_unique<DataService>(DataOptions{.seed = 7});
@@ -100,17 +100,17 @@ class SplitTests : public testing::Test {
       TestPeers peers;
       peers.self = id;
       peers.publish = [=](std::span<const std::byte> bytes) {
-        all->heard_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
+        all->received_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
       };
       peers.read = [=] {
-        std::vector<GossipMessage> heard;
-        for (const auto& [node, gossip] : all->heard_) heard.push_back(gossip);
-        return heard;
+        std::vector<GossipMessage> received;
+        for (const auto& [node, gossip] : all->received_) received.push_back(gossip);
+        return received;
       };
       peers.is_leader = [=] { return id == all->leader_; };
       peers.alone = [=] { return all->alone_; };
-      split = std::make_unique<DistributedEvaluation>(tester.get(), peers, &all->clock_,
-                                                      [] { return false; });
+      evaluation = std::make_unique<DistributedEvaluation>(tester.get(), peers, &all->clock_,
+                                                           [] { return false; });
     }
     // Logged evaluations: iteration and outputs.
     std::vector<std::map<std::string, double>> Logged() const {
@@ -130,10 +130,10 @@ class SplitTests : public testing::Test {
     std::unique_ptr<MetricsWriter> metrics;
     std::unique_ptr<Reporter> reporter;
     std::unique_ptr<Tester> tester;
-    std::unique_ptr<DistributedEvaluation> split;
+    std::unique_ptr<DistributedEvaluation> evaluation;
   };
 
-  SplitTests() {
+  DistributedEvaluations() {
     caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(1000), kInterval);
     solver.set_test_iter(0, kBatches);
     config_ = LoadSolverConfig(work_.Write("solver", solver));
@@ -150,7 +150,7 @@ class SplitTests : public testing::Test {
   void Make(size_t nodes) {
     for (size_t i = 0; i < nodes; ++i) {
       nodes_.push_back(std::make_unique<Node>(this, static_cast<NodeId>(i)));
-      nodes_.back()->split->Join(0);
+      nodes_.back()->evaluation->Join(0);
     }
   }
   // Result of a single node for the test at `iteration`, after it has run all earlier tests and
@@ -178,20 +178,20 @@ class SplitTests : public testing::Test {
   std::unique_ptr<DataService> data_;
   std::unique_ptr<Net> net_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::map<NodeId, GossipMessage> heard_;
+  std::map<NodeId, GossipMessage> received_;
   NodeId leader_ = 0;
   bool alone_ = false;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 
-TEST_F(SplitTests, SayWhatOneNodeWouldHaveSaidOnce) {
+TEST_F(DistributedEvaluations, SayWhatOneNodeWouldHaveSaidOnce) {
   for (size_t nodes : {1u, 2u, 3u}) {
-    heard_.clear();
+    received_.clear();
     nodes_.clear();
     Make(nodes);
     for (int64_t iteration : {0, 100, 200}) {
-      for (auto& node : nodes_) node->split->Begin(iteration);
-      for (auto& node : nodes_) node->split->Poll();
+      for (auto& node : nodes_) node->evaluation->Begin(iteration);
+      for (auto& node : nodes_) node->evaluation->Poll();
     }
     const auto logged = nodes_[0]->Logged();
     ASSERT_EQ(logged.size(), 3u);
@@ -200,95 +200,95 @@ TEST_F(SplitTests, SayWhatOneNodeWouldHaveSaidOnce) {
   }
 }
 
-TEST_F(SplitTests, WaitForPartsOnlySoLong) {
+TEST_F(DistributedEvaluations, WaitForPartsOnlySoLong) {
   Make(3);
-  for (auto& node : nodes_) node->split->Begin(0);
-  nodes_[0]->split->Poll();
+  for (auto& node : nodes_) node->evaluation->Begin(0);
+  nodes_[0]->evaluation->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
-  for (size_t i : {0, 1}) nodes_[i]->split->Begin(100);  // the third node is dead
-  for (int i = 0; i < 10; ++i) nodes_[0]->split->Poll();
+  for (size_t i : {0, 1}) nodes_[i]->evaluation->Begin(100);  // the third node is dead
+  for (int i = 0; i < 10; ++i) nodes_[0]->evaluation->Poll();
   EXPECT_EQ(nodes_[0]->Logged().size(), 1u);
-  clock_.AdvanceNs(DistributedEvaluation::kPatienceNs);
-  nodes_[0]->split->Poll();
+  clock_.AdvanceNs(DistributedEvaluation::kTimeoutNs);
+  nodes_[0]->evaluation->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 2u);
   ExpectSame(nodes_[0]->Logged()[1], Whole(100));
   // The next scheduled test also ends the wait.
-  for (size_t i : {0, 1}) nodes_[i]->split->Begin(200);
-  nodes_[0]->split->Begin(300);
+  for (size_t i : {0, 1}) nodes_[i]->evaluation->Begin(200);
+  nodes_[0]->evaluation->Begin(300);
   ASSERT_EQ(nodes_[0]->Logged().size(), 3u);
   ExpectSame(nodes_[0]->Logged()[2], Whole(200));
   // From now on the leader does not wait for the third node.
-  nodes_[1]->split->Begin(300);
-  nodes_[0]->split->Poll();
+  nodes_[1]->evaluation->Begin(300);
+  nodes_[0]->evaluation->Poll();
   ASSERT_EQ(nodes_[0]->Logged().size(), 4u);
   ExpectSame(nodes_[0]->Logged()[3], Whole(300));
 }
 
-TEST_F(SplitTests, AreLoggedByWhoLedWhenTheyBegan) {
+TEST_F(DistributedEvaluations, AreLoggedByWhoLedWhenTheyBegan) {
   leader_ = 1;
   Make(2);
-  nodes_[1]->split->Begin(100);
+  nodes_[1]->evaluation->Begin(100);
   leader_ = 0;  // node 0 has joined, and participates from the next test on
-  nodes_[0]->split->Begin(200);
-  nodes_[1]->split->Begin(200);
-  nodes_[0]->split->Poll();
+  nodes_[0]->evaluation->Begin(200);
+  nodes_[1]->evaluation->Begin(200);
+  nodes_[0]->evaluation->Poll();
   ASSERT_EQ(nodes_[1]->Logged().size(), 1u);
   ExpectSame(nodes_[1]->Logged()[0], Whole(100));
   ASSERT_EQ(nodes_[0]->Logged().size(), 1u);
   ExpectSame(nodes_[0]->Logged()[0], Whole(200));
 }
 
-TEST_F(SplitTests, GoOnWhereTheLeaderDies) {
+TEST_F(DistributedEvaluations, GoOnWhereTheLeaderDies) {
   Make(2);
-  nodes_[1]->split->Begin(0);
-  nodes_[1]->split->Poll();
+  nodes_[1]->evaluation->Begin(0);
+  nodes_[1]->evaluation->Poll();
   EXPECT_TRUE(nodes_[1]->Logged().empty());
   leader_ = 1;
   alone_ = true;
-  nodes_[1]->split->Poll();
+  nodes_[1]->evaluation->Poll();
   ASSERT_EQ(nodes_[1]->Logged().size(), 1u);
   ExpectSame(nodes_[1]->Logged()[0], Whole(0));
 }
 
-TEST_F(SplitTests, EndWithTheResultsOfTheLast) {
+TEST_F(DistributedEvaluations, EndWithTheResultsOfTheLast) {
   Make(2);
-  for (auto& node : nodes_) node->split->Begin(500);
-  const auto results = nodes_[0]->split->Finish();
+  for (auto& node : nodes_) node->evaluation->Begin(500);
+  const auto results = nodes_[0]->evaluation->Finish();
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].batches, kBatches);
   ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
-  EXPECT_TRUE(nodes_[0]->split->Finish().empty());
+  EXPECT_TRUE(nodes_[0]->evaluation->Finish().empty());
 }
 
-TEST_F(SplitTests, EndWithATestOfTheWeightsOfWhoLeads) {
+TEST_F(DistributedEvaluations, EndWithATestOfTheLeadersWeights) {
   Make(3);
-  nodes_[0]->split->BeginLast(500, 77, {0, 1, 2});
-  nodes_[1]->split->BeginLast(500, 77, {0, 1, 2});
-  EXPECT_FALSE(nodes_[0]->split->LastIsReady({0, 1, 2}));
-  EXPECT_TRUE(nodes_[0]->split->LastIsReady({0, 1}));  // the third node has died
+  nodes_[0]->evaluation->BeginLast(500, 77, {0, 1, 2});
+  nodes_[1]->evaluation->BeginLast(500, 77, {0, 1, 2});
+  EXPECT_FALSE(nodes_[0]->evaluation->LastIsReady({0, 1, 2}));
+  EXPECT_TRUE(nodes_[0]->evaluation->LastIsReady({0, 1}));  // the third node has died
   // A share for different weights does not count.
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight += 1;
-  nodes_[2]->split->BeginLast(500, 78, {0, 1, 2});
+  nodes_[2]->evaluation->BeginLast(500, 78, {0, 1, 2});
   for (float* weight = weights_->data(); weight < weights_->data() + 20; ++weight) *weight -= 1;
-  for (const auto& node : nodes_) EXPECT_TRUE(node->split->Published().empty());
-  const auto results = nodes_[0]->split->Finish();
+  for (const auto& node : nodes_) EXPECT_TRUE(node->evaluation->Published().empty());
+  const auto results = nodes_[0]->evaluation->Finish();
   ASSERT_EQ(results.size(), 1u);
   ExpectSame(nodes_[0]->Logged().at(0), Whole(500));
   for (const auto& node : nodes_) {
-    const auto told = node->split->Published();
-    ASSERT_EQ(told.size(), 1u);
+    const auto published = node->evaluation->Published();
+    ASSERT_EQ(published.size(), 1u);
     for (size_t i = 0; i < results[0].outputs.size(); ++i) {
-      EXPECT_EQ(told[0].outputs[i].mean, results[0].outputs[i].mean);
+      EXPECT_EQ(published[0].outputs[i].mean, results[0].outputs[i].mean);
     }
   }
   EXPECT_TRUE(nodes_[1]->Logged().empty());
   // The next leader reports the same result.
-  const auto again = nodes_[1]->split->Finish();
+  const auto again = nodes_[1]->evaluation->Finish();
   EXPECT_NEAR(again.at(0).loss, results[0].loss, 1e-12);
 }
 
 // The gossip that the leader has finished may arrive before the result.
-TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
+TEST_F(DistributedEvaluations, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   constexpr int64_t kEnd = 1000;
   Make(2);
   leader_ = 0;
@@ -296,19 +296,19 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   const uint32_t checksum = TerminationDetector::Checksum(weights);
   RunEnd leader;
   leader.set_weights(checksum);
-  leader.set_heard(BitsOf(std::vector<NodeId>{1}));
+  leader.set_responsive(BitsOf(std::vector<NodeId>{1}));
   const auto said = [&] {
     const std::string text = leader.SerializeAsString();
     const auto bytes = std::as_bytes(std::span(text));
     return std::vector<GossipMessage>{{0, 1, 1, {bytes.begin(), bytes.end()}}};
   };
-  TerminationDetector ending({.self = 1,
-                              .publish = [](auto) {},
-                              .read = said,
-                              .heard = [](int64_t) { return std::vector<NodeId>{0}; },
-                              .merges = [] { return uint64_t{0}; },
-                              .flush = [] {}},
-                             weights, &clock_);
+  TerminationDetector termination({.self = 1,
+                                   .publish = [](auto) {},
+                                   .read = said,
+                                   .responsive = [](int64_t) { return std::vector<NodeId>{0}; },
+                                   .merges = [] { return uint64_t{0}; },
+                                   .flush = [] {}},
+                                  weights, &clock_);
   // The cluster never forms, so this node does not lead.
   LoopbackHub hub({.nodes = 2});
   std::vector<SegmentEnd> ends;
@@ -316,15 +316,15 @@ TEST_F(SplitTests, AreWaitedForAtTheEndByThoseThatDoNotLead) {
   ends.back().config.exchange.bootstrap_after_ns = -1;
   ClusterNode node(std::move(ends), {0, 0});
 
-  DistributedEvaluation& first = *nodes_[0]->split;
+  DistributedEvaluation& first = *nodes_[0]->evaluation;
   first.BeginLast(kEnd, checksum, {0, 1});
   int looks = 0, saves = 0;
   RunFinalizer end({.cluster = &node.cluster(),
-                    .ending = &ending,
+                    .termination = &termination,
                     .clock = &clock_,
                     .names = {"a", "b"},
                     .tester = nodes_[1]->tester.get(),
-                    .distributed_evaluation = nodes_[1]->split.get(),
+                    .distributed_evaluation = nodes_[1]->evaluation.get(),
                     .weights = weights_.get(),
                     .layout = &net_->layout(),
                     .save =

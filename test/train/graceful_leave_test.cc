@@ -22,7 +22,7 @@ constexpr int64_t kHandOverMs = GracefulLeave::kHandOverNs / kMs,
 constexpr int64_t kSlowNs = 60'000 * kMs;
 
 TEST(GracefulLeave, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
-  DepartingCluster cluster(3);
+  LeavingCluster cluster(3);
   for (int i : {0, 1, 2}) cluster.Stop(i);
   cluster.Run(300);
   for (int i : {1, 2}) EXPECT_NE(cluster.node(i).left_ns, kNever);
@@ -30,7 +30,7 @@ TEST(GracefulLeave, OfAllAtOnceHandsOverAndLeavesOneThatSaves) {
 }
 
 TEST(GracefulLeave, IsBoundedWhereLinksAreSlow) {
-  DepartingCluster cluster(3);
+  LeavingCluster cluster(3);
   cluster.set_delay_ms(400);
   for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = kSlowNs;
   for (int i : {0, 1, 2}) cluster.Stop(i);
@@ -40,7 +40,7 @@ TEST(GracefulLeave, IsBoundedWhereLinksAreSlow) {
 }
 
 TEST(GracefulLeave, OfOneNodeLeavesTheSnapshotToTheOthers) {
-  DepartingCluster cluster(3);
+  LeavingCluster cluster(3);
   cluster.Stop(1);
   cluster.Run(5000);
   EXPECT_NE(cluster.node(1).left_ns, kNever);
@@ -48,8 +48,8 @@ TEST(GracefulLeave, OfOneNodeLeavesTheSnapshotToTheOthers) {
   EXPECT_EQ(cluster.Last(), Nodes{});
 }
 
-TEST(GracefulLeave, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
-  DepartingCluster cluster(3);
+TEST(GracefulLeave, OfTheLeaderGivesTheOthersATurnToStopToo) {
+  LeavingCluster cluster(3);
   cluster.Stop(0);
   cluster.Run(5000);
   EXPECT_NE(cluster.node(0).left_ns, kNever);
@@ -59,7 +59,7 @@ TEST(GracefulLeave, OfTheNodeThatLeadsGivesTheOthersATurnToStopToo) {
 }
 
 TEST(GracefulLeave, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
-  DepartingCluster cluster(3);
+  LeavingCluster cluster(3);
   for (int i : {0, 2}) cluster.node(i).hand_over_ns = kSlowNs;
   for (int i : {0, 2}) cluster.Stop(i);
   cluster.Run(5000);
@@ -74,7 +74,7 @@ TEST(GracefulLeave, IsBoundedAndSavesNothingWhileSomeNodeGoesOn) {
 TEST(GracefulLeave, OfOneAfterTheOtherLeavesOneThatSaves) {
   for (const int64_t between_ms : {100, 400, 700, 1400}) {
     for (const int64_t hand_over_ms : {20, 300, 60'000}) {
-      DepartingCluster cluster(3);
+      LeavingCluster cluster(3);
       for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = hand_over_ms * kMs;
       for (int i : {0, 1, 2}) cluster.Stop(i, between_ms * i);
       cluster.Run(10'000);
@@ -86,7 +86,7 @@ TEST(GracefulLeave, OfOneAfterTheOtherLeavesOneThatSaves) {
 
 TEST(GracefulLeave, DoesNotCountOnTheDead) {
   for (const int dead : {0, 1, 2}) {
-    DepartingCluster cluster(3);
+    LeavingCluster cluster(3);
     cluster.node(dead).died_ns = cluster.Now();
     for (int i : {0, 1, 2}) cluster.Stop(i);
     cluster.Run(5000);
@@ -98,8 +98,8 @@ TEST(GracefulLeave, DoesNotCountOnTheDead) {
 }
 
 // Each partition may have made progress of its own, so each needs a final snapshot.
-TEST(GracefulLeave, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
-  DepartingCluster cluster(4);
+TEST(GracefulLeave, OfPartitionsLeavesOneNodeInEachThatSaves) {
+  LeavingCluster cluster(4);
   cluster.Part({1, 3});
   for (int i : {0, 1, 2, 3}) cluster.Stop(i);
   cluster.Run(5000);
@@ -107,7 +107,7 @@ TEST(GracefulLeave, OfPartsThatDoNotHearEachOtherLeavesOneInEachThatSaves) {
 }
 
 TEST(GracefulLeave, HasTimeLeftAfterALongIteration) {
-  DepartingCluster cluster(3);
+  LeavingCluster cluster(3);
   for (int i : {0, 1, 2}) cluster.node(i).hand_over_ns = 100 * kMs;
   for (int i : {0, 1, 2}) cluster.Stop(i, 0, 7000 + 20 * i);
   cluster.Run(10'000);
@@ -127,7 +127,7 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
       return static_cast<int64_t>(rng.Uniform() * static_cast<double>(n));
     };
     const int count = 1 + static_cast<int>(below(5));
-    DepartingCluster cluster(count);
+    LeavingCluster cluster(count);
     cluster.set_delay_ms(below(150));
     const bool together = below(2) == 0, deaths = below(3) == 0;
     for (int i = 0; i < count; ++i) {
@@ -137,7 +137,7 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
     }
     cluster.Run(20'000);
     for (int i = 0; i < count; ++i) {
-      const DepartingCluster::Node& node = cluster.node(i);
+      const LeavingCluster::Node& node = cluster.node(i);
       if (node.died_ns != kNever) continue;
       const int64_t iteration_ms = (node.solvers_end_ns - node.signal_ns) / kMs;
       ASSERT_GE(cluster.MsAfterSignal(i), 0) << round;
@@ -156,21 +156,21 @@ TEST(GracefulLeave, IsBoundedInAnyCase) {
 class StuckGracefulLeave : public testing::Test {
  protected:
   StuckGracefulLeave()
-      : ending_({.self = 1,
-                 .publish = [](auto) {},
-                 .read = [] { return std::vector<GossipMessage>(); },
-                 .heard = [this](int64_t) { return heard_; },
-                 .merges = [] { return uint64_t{0}; },
-                 .flush = [] {}},
-                {}, &clock_),
-        departure_(
+      : termination_({.self = 1,
+                      .publish = [](auto) {},
+                      .read = [] { return std::vector<GossipMessage>(); },
+                      .responsive = [this](int64_t) { return responsive_; },
+                      .merges = [] { return uint64_t{0}; },
+                      .flush = [] {}},
+                     {}, &clock_),
+        leave_(
             {.is_leader = [] { return true; },
              .has_dependents = [this] { return depend_; },
              .alone = [this] { return alone_; },
              .all_acked = [] { return false; },
              .left = [] { return false; },
              .delivered = [] { return false; },
-             .quiet = [] { return false; },
+             .idle = [] { return false; },
              .members = [] { return 2u; },
              .leave = [] {}},
             [this] { return signal_ns_; }, &clock_) {}
@@ -186,69 +186,69 @@ class StuckGracefulLeave : public testing::Test {
   ManualClock clock_;
   std::optional<int64_t> signal_ns_;
   bool depend_ = true, alone_ = false;
-  std::vector<NodeId> heard_{0};
-  TerminationDetector ending_;
-  GracefulLeave departure_;
+  std::vector<NodeId> responsive_{0};
+  TerminationDetector termination_;
+  GracefulLeave leave_;
 };
 
 // The peers send no acknowledgement and no view without this node.
 TEST_F(StuckGracefulLeave, LosesSomethingOnlyWhereReplicasAreApart) {
   depend_ = false;
   for (const bool same : {false, true}) {
-    if (same) heard_.clear();
-    ASSERT_EQ(ending_.Look() == TerminationDetector::State::kQuiescent, same);
-    departure_.Begin(&ending_, false);
-    EXPECT_EQ(Until([&] { return departure_.Step(); }), 2 * GracefulLeave::kLeaveNs / kMs);
-    EXPECT_FALSE(departure_.last());
-    EXPECT_EQ(departure_.in_hurry(), !same);
+    if (same) responsive_.clear();
+    ASSERT_EQ(termination_.Update() == TerminationDetector::State::kQuiescent, same);
+    leave_.Begin(&termination_, false);
+    EXPECT_EQ(Until([&] { return leave_.Step(); }), 2 * GracefulLeave::kLeaveNs / kMs);
+    EXPECT_FALSE(leave_.last());
+    EXPECT_EQ(leave_.in_hurry(), !same);
   }
   signal_ns_ = clock_.NowNs();
-  heard_ = {0};
-  departure_.Begin(&ending_, true);  // stopped by a signal during training
-  Until([&] { return departure_.Step(); });
-  EXPECT_TRUE(departure_.in_hurry());
+  responsive_ = {0};
+  leave_.Begin(&termination_, true);  // stopped by a signal during training
+  Until([&] { return leave_.Step(); });
+  EXPECT_TRUE(leave_.in_hurry());
 }
 
 // The signal arrives while the node waits for its dependents, for acknowledgements, or for its
 // removal.
 TEST_F(StuckGracefulLeave, AfterTheScheduleIsCutShortByASignal) {
-  constexpr int64_t kTellsMs = 1000, kLeaveMs = GracefulLeave::kLeaveNs / kMs;
-  for (const int64_t signal_ms : {int64_t{5000}, kTellsMs + 500, kTellsMs + kLeaveMs + 500}) {
+  constexpr int64_t kPublishMs = 1000, kLeaveMs = GracefulLeave::kLeaveNs / kMs;
+  for (const int64_t signal_ms : {int64_t{5000}, kPublishMs + 500, kPublishMs + kLeaveMs + 500}) {
     signal_ns_.reset();
     depend_ = true;
-    departure_.Begin(&ending_, false);
+    leave_.Begin(&termination_, false);
     for (int64_t ms = 0; ms < signal_ms; ms += 5) {
-      depend_ = signal_ms == 5000 || ms < kTellsMs;
-      ASSERT_FALSE(departure_.Step()) << ms;
+      depend_ = signal_ms == 5000 || ms < kPublishMs;
+      ASSERT_FALSE(leave_.Step()) << ms;
       clock_.AdvanceNs(5 * kMs);
     }
     signal_ns_ = clock_.NowNs();
-    const int64_t ends_ms = kTellsMs + 2 * kLeaveMs - signal_ms;  // without the signal
-    EXPECT_EQ(Until([&] { return departure_.Step(); }),
+    const int64_t ends_ms = kPublishMs + 2 * kLeaveMs - signal_ms;  // without the signal
+    EXPECT_EQ(Until([&] { return leave_.Step(); }),
               depend_ ? kHandOverMs : std::min(kHandOverMs, ends_ms));
-    EXPECT_FALSE(departure_.last());
+    EXPECT_FALSE(leave_.last());
   }
 }
 
 TEST_F(StuckGracefulLeave, OfANodeThatNeverWasInSyncIsBounded) {
   signal_ns_ = clock_.NowNs();
-  departure_.BeginUnsynced();
-  EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);
-  EXPECT_FALSE(departure_.last());
+  leave_.BeginUnsynced();
+  EXPECT_EQ(Until([&] { return leave_.Step(); }), kHandOverMs);
+  EXPECT_FALSE(leave_.last());
 }
 
 TEST_F(StuckGracefulLeave, AnswersOthersOnlyAsTheLastOneAndNotForLong) {
   signal_ns_ = clock_.NowNs();
-  departure_.Begin(&ending_, true);
-  EXPECT_EQ(Until([&] { return departure_.Step(); }), kHandOverMs);
-  EXPECT_TRUE(departure_.Answered());
+  leave_.Begin(&termination_, true);
+  EXPECT_EQ(Until([&] { return leave_.Step(); }), kHandOverMs);
+  EXPECT_TRUE(leave_.Answered());
   alone_ = true;
   signal_ns_ = clock_.NowNs();
-  departure_.Begin(&ending_, true);
-  EXPECT_TRUE(departure_.Step());
-  EXPECT_TRUE(departure_.last());
+  leave_.Begin(&termination_, true);
+  EXPECT_TRUE(leave_.Step());
+  EXPECT_TRUE(leave_.last());
   clock_.AdvanceNs(1200 * kMs);  // time taken by the snapshot
-  Until([&] { return departure_.Answered(); });
+  Until([&] { return leave_.Answered(); });
   EXPECT_EQ((clock_.NowNs() - *signal_ns_) / kMs, kAnswerEndMs);
 }
 

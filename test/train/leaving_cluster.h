@@ -22,7 +22,7 @@ constexpr int64_t kMs = 1'000'000, kNever = std::numeric_limits<int64_t>::max();
 // Nodes of one segment with one common view. The view changes as in the exchange: a node that has
 // handed over is removed once all members agree; dead members never agree. The last member stays. A
 // gossip message takes delay_ns_ to reach another node.
-class DepartingCluster {
+class LeavingCluster {
  public:
   struct Node {
     int64_t signal_ns = kNever;
@@ -34,11 +34,11 @@ class DepartingCluster {
     int64_t over_ns = kNever;                     // end of the wait
     bool begun = false, last = false;
     std::vector<std::pair<int64_t, std::vector<std::byte>>> said;  // published, with times
-    std::unique_ptr<TerminationDetector> ending;
-    std::unique_ptr<GracefulLeave> departure;
+    std::unique_ptr<TerminationDetector> termination;
+    std::unique_ptr<GracefulLeave> leave;
   };
 
-  explicit DepartingCluster(int count) : nodes_(count) {
+  explicit LeavingCluster(int count) : nodes_(count) {
     for (int i = 0; i < count; ++i) view_.insert(i);
     for (int i = 0; i < count; ++i) {
       const TerminationPeers peers{
@@ -48,12 +48,12 @@ class DepartingCluster {
                 nodes_[i].said.push_back({Now(), {bytes.begin(), bytes.end()}});
               },
           .read = [this, i] { return Read(i); },
-          .heard = [this, i](int64_t within) { return Heard(i, within); },
+          .responsive = [this, i](int64_t within) { return ResponsivePeers(i, within); },
           .merges = [] { return uint64_t{0}; },
           .flush = [] {}};
-      nodes_[i].ending =
+      nodes_[i].termination =
           std::make_unique<TerminationDetector>(peers, std::span<const float>(), &clock_);
-      nodes_[i].departure = std::make_unique<GracefulLeave>(
+      nodes_[i].leave = std::make_unique<GracefulLeave>(
           PeersOf(i), [this, i] { return SignalOf(i); }, &clock_);
     }
   }
@@ -102,7 +102,7 @@ class DepartingCluster {
             .all_acked = [] { return true; },
             .left = [this, i] { return nodes_[i].left_ns <= Now(); },
             .delivered = [this, i] { return nodes_[i].left_ns <= Now(); },
-            .quiet = [] { return false; },
+            .idle = [] { return false; },
             .members = [this] { return static_cast<uint32_t>(view_.size()); },
             .leave = [this, i] { nodes_[i].asked_ns = Now(); }};
   }
@@ -128,7 +128,7 @@ class DepartingCluster {
     }
     return newest;
   }
-  std::vector<NodeId> Heard(int i, int64_t within) const {
+  std::vector<NodeId> ResponsivePeers(int i, int64_t within) const {
     std::vector<NodeId> nodes;
     for (int k = 0; k < static_cast<int>(nodes_.size()); ++k) {
       const int64_t spoke = std::min({Now(), nodes_[k].died_ns, nodes_[k].over_ns});
@@ -158,14 +158,14 @@ class DepartingCluster {
   void Step(int i) {
     Node& node = nodes_[i];
     if (Dead(i) || node.over_ns != kNever) return;
-    if (!node.begun && Stopped(i)) node.ending->LookStopped(Leader() == i, false);
+    if (!node.begun && Stopped(i)) node.termination->UpdateStopped(Leader() == i, false);
     if (!node.begun && Now() >= node.solvers_end_ns) {
       node.begun = true;
-      node.departure->Begin(node.ending.get(), Stopped(i));
+      node.leave->Begin(node.termination.get(), Stopped(i));
     }
-    if (!node.begun || !node.departure->Step()) return;
+    if (!node.begun || !node.leave->Step()) return;
     node.over_ns = Now();
-    node.last = node.departure->last();
+    node.last = node.leave->last();
   }
 
   ManualClock clock_;

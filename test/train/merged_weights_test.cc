@@ -22,7 +22,7 @@ struct TrainingNode {
   TrainingNode(LoopbackHub* hub, uint16_t node, const Net& net, const float* fill)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
     std::copy_n(fill, weights->size(), weights->data());
-    NetSegmentConfig config = EndConfig(node, 2, NewLife());
+    NetSegmentConfig config = EndConfig(node, 2, NewIncarnation());
     config.name = "s";
     config.chunk_floats = 16;
     config.leader = 1;
@@ -139,16 +139,16 @@ TEST_F(MergedWeightsTest, AreThoseOfTheBeginningOfASharedTest) {
                       },
                   .is_leader = [] { return true; },
                   .alone = [] { return false; }};
-  DistributedEvaluation split(tester.get(), peers, &time_, [] { return false; });
+  DistributedEvaluation evaluation(tester.get(), peers, &time_, [] { return false; });
   TestShare there;
   there.set_test(tester->NumberOf(0));
   const std::string text = there.SerializeAsString();
   const auto bytes = std::as_bytes(std::span(text));
   other.bytes = {bytes.begin(), bytes.end()};
-  split.Begin(100);
+  evaluation.Begin(100);
   EXPECT_FALSE(tester->last());  // the other node's share is missing
   for (int64_t i = 0; i < b_->weights->size(); ++i) b_->weights->data()[i] += 3;
-  split.Close();
+  evaluation.Close();
   ASSERT_TRUE(tester->last());
   EXPECT_NEAR(tester->last()->nets.at(0).loss, expected, 1e-6);
 }
@@ -161,21 +161,21 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
   std::atomic<bool> stop{false}, requested{false};
   const LrPolicy policy(config_.param);
-  const SharedRun run{.config = config_,
-                      .policy = policy,
-                      .weights = *b_->weights,
-                      .data = data_,
-                      .reporter = *reporter_,
-                      .tester = *tester,
-                      .snapshots = snapshots,
-                      .writer = writer,
-                      .clock = time_,
-                      .stop = stop,
-                      .snapshot_requested = requested,
-                      .make_strategy =
-                          [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
-                      .cluster = b_->cluster.get(),
-                      .merged = merged_.get()};
+  const SharedRun run{
+      .config = config_,
+      .policy = policy,
+      .weights = *b_->weights,
+      .data = data_,
+      .reporter = *reporter_,
+      .tester = *tester,
+      .snapshots = snapshots,
+      .writer = writer,
+      .clock = time_,
+      .stop = stop,
+      .snapshot_requested = requested,
+      .make_strategy = [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+      .cluster = b_->cluster.get(),
+      .merged = merged_.get()};
   SolverWorker worker(0, run);
   worker.Run();
   const std::vector<float> saved = WeightsOf(work_, "b", 1);

@@ -29,7 +29,7 @@ class ShardTakeovers : public testing::Test {
       }
     }
   }
-  bool Hears(NodeId node, NodeId other) const {
+  bool Receives(NodeId node, NodeId other) const {
     return links_.count({node, other}) && up_.count(node) && up_.count(other) &&
            !cut_.count({std::min(node, other), std::max(node, other)});
   }
@@ -47,12 +47,12 @@ class ShardTakeovers : public testing::Test {
       for (const auto& [from, gossip] : said_) all.push_back(gossip);
       return all;
     };
-    peers.heard = [this, node] {
-      std::vector<NodeId> heard;
+    peers.responsive = [this, node] {
+      std::vector<NodeId> responsive;
       for (NodeId other = 0; other < 5; ++other) {
-        if (Hears(node, other)) heard.push_back(other);
+        if (Receives(node, other)) responsive.push_back(other);
       }
-      return heard;
+      return responsive;
     };
     std::vector<ShardTakeover::Reader> readers;
     for (uint64_t i = 0; i < 5; ++i) readers.push_back({StrCat("n", i), 10 + i});

@@ -41,11 +41,11 @@ class SnapshotDuties : public testing::Test {
   // Nodes that owe a missed snapshot.
   std::vector<NodeId> Owing() {
     clock_.AdvanceNs(SnapshotDuty::kReadNs);
-    std::vector<NodeId> owing;
+    std::vector<NodeId> due;
     for (auto& [node, duty] : nodes_) {
-      if (duty->Owes()) owing.push_back(node);
+      if (duty->IsDue()) due.push_back(node);
     }
-    return owing;
+    return due;
   }
 
   ManualClock clock_;
@@ -56,7 +56,7 @@ class SnapshotDuties : public testing::Test {
 
 using Nodes = std::vector<NodeId>;
 
-TEST_F(SnapshotDuties, AreDoneByTheOneThatLeads) {
+TEST_F(SnapshotDuties, AreDoneByTheLeader) {
   FallDue(100);
   EXPECT_EQ(Owing(), Nodes{});  // the leader is still writing it
   nodes_[0]->Wrote(100);
@@ -69,9 +69,9 @@ TEST_F(SnapshotDuties, AreMadeUpForOnceByTheNextLeader) {
   for (int64_t iteration : {100, 200, 300}) FallDue(iteration);
   EXPECT_EQ(Owing(), Nodes{});
   leader_ = 1;
-  EXPECT_TRUE(nodes_[1]->Owes());  // immediately
+  EXPECT_TRUE(nodes_[1]->IsDue());  // immediately
   EXPECT_EQ(Owing(), Nodes{1});
-  EXPECT_EQ(nodes_[1]->owed(), 300);
+  EXPECT_EQ(nodes_[1]->due(), 300);
   nodes_[1]->Opened(347);
   EXPECT_EQ(Owing(), Nodes{});
   nodes_[1]->Wrote(347);

@@ -27,26 +27,26 @@ TEST(StartCheck, SaysHowLongAnExchangeTakes) {
 
 TEST(StartCheck, CountsTheIterationsOfAnExchangeOnceTheyAreKnown) {
   StartCheck check({kSlow});
-  EXPECT_EQ(check.Judge(2, 39, 10, 1'000'000), Lines{});
-  EXPECT_EQ(check.Judge(2, 400, 0.5, 1'000'000), Lines{});
+  EXPECT_EQ(check.Check(2, 39, 10, 1'000'000), Lines{});
+  EXPECT_EQ(check.Check(2, 400, 0.5, 1'000'000), Lines{});
   // 10 iterations per second on this node, so 20 on both nodes.
-  EXPECT_EQ(check.Judge(2, 40, 4, 1'000'000),
+  EXPECT_EQ(check.Check(2, 40, 4, 1'000'000),
             Lines{"Segment lan: an exchange takes at least 40 iterations of the cluster; stale "
                   "progress is damped"});
-  EXPECT_EQ(check.Judge(2, 80, 8, 1), Lines{});  // reported only once
+  EXPECT_EQ(check.Check(2, 80, 8, 1), Lines{});  // reported only once
 }
 
 TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
   StartCheck check({kSlow});
-  EXPECT_EQ(check.Judge(1, 20, 20, 1'000'000),
+  EXPECT_EQ(check.Check(1, 20, 20, 1'000'000),
             Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
 }
 
 TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
   // 20 iterations per second on both nodes: 8 s are 160 iterations.
-  EXPECT_NO_THROW(StartCheck({kSlow}).Judge(1, 100, 10, 161));
+  EXPECT_NO_THROW(StartCheck({kSlow}).Check(1, 100, 10, 161));
   try {
-    StartCheck({kSlow}).Judge(1, 100, 10, 159);
+    StartCheck({kSlow}).Check(1, 100, 10, 159);
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
@@ -59,7 +59,7 @@ TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
 
 TEST(StartCheck, RefusesNothingWhereTheRateIsNotKnown) {
   StartCheck check({{"dark", 2, 1000, 0, 0, ""}});
-  EXPECT_EQ(check.Judge(1, 100, 10, 1), Lines{});
+  EXPECT_EQ(check.Check(1, 100, 10, 1), Lines{});
 }
 
 }  // namespace

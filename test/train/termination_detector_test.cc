@@ -20,9 +20,9 @@ class TerminationDetectors : public testing::Test {
  protected:
   static constexpr size_t kNodes = 4;
 
-  // The solvers of `node` have ended; its segments connect it with `neighbours`.
+  // The solvers of `node` have ended; its segments connect it with `responsive`.
   void End(NodeId node, std::set<NodeId> failure_detector) {
-    neighbours_[node] = std::move(failure_detector);
+    responsive_[node] = std::move(failure_detector);
     TerminationPeers peers;
     peers.self = node;
     peers.publish = [this, node](std::span<const std::byte> bytes) {
@@ -34,8 +34,8 @@ class TerminationDetectors : public testing::Test {
       for (const auto& [from, gossip] : said_) all.push_back(gossip);
       return all;
     };
-    peers.heard = [this, node](int64_t) {
-      return std::vector<NodeId>(neighbours_[node].begin(), neighbours_[node].end());
+    peers.responsive = [this, node](int64_t) {
+      return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
     peers.merges = [this, node] { return merges_[node]; };
     peers.flush = [this, node] { flushed_.insert(node); };
@@ -47,24 +47,24 @@ class TerminationDetectors : public testing::Test {
     ++merges_[node];
   }
   // Polls `ms` later.
-  State Look(NodeId node, int64_t ms = 30) {
+  State Update(NodeId node, int64_t ms = 30) {
     clock_.AdvanceNs(ms * 1'000'000);
-    return nodes_[node]->Look();
+    return nodes_[node]->Update();
   }
 
   int64_t GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells = true);
 
   // Polls a stopped `node`.
-  FinalSnapshotOwner LookStopped(NodeId node, bool is_leader = false, bool ended = true) {
+  FinalSnapshotOwner UpdateStopped(NodeId node, bool is_leader = false, bool ended = true) {
     clock_.AdvanceNs(30'000'000);
-    return nodes_[node]->LookStopped(is_leader, ended);
+    return nodes_[node]->UpdateStopped(is_leader, ended);
   }
 
   ManualClock clock_;
   float weights_[kNodes] = {};
   uint64_t merges_[kNodes] = {};
   std::set<NodeId> flushed_;
-  std::map<NodeId, std::set<NodeId>> neighbours_;
+  std::map<NodeId, std::set<NodeId>> responsive_;
   std::map<NodeId, GossipMessage> said_;
   int times_said_[kNodes] = {};
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
@@ -75,31 +75,31 @@ TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
   End(1, {0});
   for (int i = 1; i <= 200; ++i) {
     Merge(0, static_cast<float>(i));
-    Look(0, 5);
+    Update(0, 5);
   }
   EXPECT_GE(times_said_[0], 45);
   EXPECT_LE(times_said_[0], 51);
   Merge(1, 200);
-  Look(0);
-  EXPECT_EQ(Look(1), State::kQuiescent);
+  Update(0);
+  EXPECT_EQ(Update(1), State::kQuiescent);
 }
 
 TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
   weights_[1] = 3;
   End(0, {1, 2});
-  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(Update(0), State::kTraining);
   EXPECT_EQ(nodes_[0]->Training(), (std::vector<NodeId>{1, 2}));
   End(1, {0, 2});
-  EXPECT_EQ(Look(1), State::kTraining);
+  EXPECT_EQ(Update(1), State::kTraining);
   EXPECT_EQ(nodes_[1]->Training(), (std::vector<NodeId>{2}));
   End(2, {0, 1});
-  EXPECT_EQ(Look(2), State::kInFlight);
-  EXPECT_EQ(Look(0), State::kInFlight);
+  EXPECT_EQ(Update(2), State::kInFlight);
+  EXPECT_EQ(Update(0), State::kInFlight);
   Merge(0, 3);
-  EXPECT_EQ(Look(0), State::kInFlight);
+  EXPECT_EQ(Update(0), State::kInFlight);
   Merge(2, 3);
-  EXPECT_EQ(Look(2), State::kQuiescent);
-  for (NodeId node : {0, 1}) EXPECT_EQ(Look(node), State::kQuiescent);
+  EXPECT_EQ(Update(2), State::kQuiescent);
+  for (NodeId node : {0, 1}) EXPECT_EQ(Update(node), State::kQuiescent);
   const uint32_t checksum = TerminationDetector::Checksum(std::span(weights_, 1));
   EXPECT_EQ(nodes_[0]->WithWeights(checksum), (std::vector<NodeId>{0, 1, 2}));
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1, 2}));
@@ -108,25 +108,25 @@ TEST_F(TerminationDetectors, ComeWhenAllHaveEndedAndHaveTheSameWeights) {
 TEST_F(TerminationDetectors, NoticeWeightsThatChangeUncounted) {
   End(0, {1});
   End(1, {0});
-  for (NodeId node : {1, 0, 1}) Look(node);
-  EXPECT_EQ(Look(1), State::kQuiescent);
+  for (NodeId node : {1, 0, 1}) Update(node);
+  EXPECT_EQ(Update(1), State::kQuiescent);
   weights_[0] = 1;
-  Look(0, 1000);
-  EXPECT_EQ(Look(1), State::kInFlight);
+  Update(0, 1000);
+  EXPECT_EQ(Update(1), State::kInFlight);
 }
 
-TEST_F(TerminationDetectors, WaitForThoseThatOthersHear) {
+TEST_F(TerminationDetectors, WaitForThoseThatOthersReach) {
   End(0, {1});
   End(1, {0, 2});
-  Look(1);
-  EXPECT_EQ(Look(0), State::kTraining);  // waits for 2, which only 1 reaches
+  Update(1);
+  EXPECT_EQ(Update(0), State::kTraining);  // waits for 2, which only 1 reaches
   End(2, {1});
   weights_[2] = 1;
-  Look(2);
-  EXPECT_EQ(Look(0), State::kInFlight);
+  Update(2);
+  EXPECT_EQ(Update(0), State::kInFlight);
   Merge(2, 0);
-  Look(2);
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  Update(2);
+  EXPECT_EQ(Update(0), State::kQuiescent);
 }
 
 TEST_F(TerminationDetectors, WaitForNobodyWhoIsNotHeard) {
@@ -134,43 +134,43 @@ TEST_F(TerminationDetectors, WaitForNobodyWhoIsNotHeard) {
   End(1, {0, 2});
   End(2, {1, 3});
   weights_[2] = 1;
-  for (NodeId node : {0, 1, 2}) Look(node);
-  EXPECT_EQ(Look(0), State::kTraining);  // waits for 3, which only 2 reaches
-  neighbours_[1].erase(2);               // 2 is dead
-  Look(1);
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  for (NodeId node : {0, 1, 2}) Update(node);
+  EXPECT_EQ(Update(0), State::kTraining);  // waits for 3, which only 2 reaches
+  responsive_[1].erase(2);                 // 2 is dead
+  Update(1);
+  EXPECT_EQ(Update(0), State::kQuiescent);
   EXPECT_EQ(nodes_[0]->there(), (std::vector<NodeId>{0, 1}));
-  neighbours_[0].clear();
-  EXPECT_EQ(Look(0), State::kQuiescent);  // alone
+  responsive_[0].clear();
+  EXPECT_EQ(Update(0), State::kQuiescent);  // alone
 }
 
 TEST_F(TerminationDetectors, WaitForNobodyWhoGoes) {
   weights_[1] = 1;
   End(0, {1});
   End(1, {0});
-  Look(1);
-  EXPECT_EQ(Look(0), State::kInFlight);
-  nodes_[1]->SayGone();
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  Update(1);
+  EXPECT_EQ(Update(0), State::kInFlight);
+  nodes_[1]->PublishGone();
+  EXPECT_EQ(Update(0), State::kQuiescent);
 }
 
 TEST_F(TerminationDetectors, TellThatWhatIsDoneOnceIsDone) {
   End(0, {1});
   End(1, {0});
-  Look(0);
+  Update(0);
   EXPECT_FALSE(nodes_[0]->done());
-  nodes_[1]->SayDone();
-  nodes_[1]->SayGone();
-  Look(0);
+  nodes_[1]->PublishDone();
+  nodes_[1]->PublishGone();
+  Update(0);
   EXPECT_TRUE(nodes_[0]->done());
 }
 
 TEST_F(TerminationDetectors, GiveUpOnLongLastIterations) {
   End(0, {1});
-  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(Update(0), State::kTraining);
   clock_.AdvanceNs(TerminationDetector::kTrainNs - 50'000'000);
-  EXPECT_EQ(Look(0), State::kTraining);
-  EXPECT_EQ(Look(0), State::kDiverged);
+  EXPECT_EQ(Update(0), State::kTraining);
+  EXPECT_EQ(Update(0), State::kDiverged);
 }
 
 // Node 0 has ended. Node 1 runs an iteration; its longest one so far took `longest_ms`. Returns the
@@ -180,10 +180,10 @@ int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms,
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
   nodes_[0]->SetLongest(own_ms * 1'000'000);
-  if (tells) nodes_[1]->TellTraining(longest_ms * 1'000'000);
-  State state = Look(0, 0);
+  if (tells) nodes_[1]->PublishTraining(longest_ms * 1'000'000);
+  State state = Update(0, 0);
   int64_t waited_ms = 0;
-  for (; state == State::kTraining; waited_ms += 1000) state = Look(0, 1000);
+  for (; state == State::kTraining; waited_ms += 1000) state = Update(0, 1000);
   EXPECT_EQ(state, State::kDiverged);
   return waited_ms;
 }
@@ -202,26 +202,26 @@ TEST_F(TerminationDetectors, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
 TEST_F(TerminationDetectors, TakeTheLastStepOfAnIterationThatIsLong) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
-  nodes_[1]->TellTraining(60'000'000'000);
-  EXPECT_EQ(Look(0), State::kTraining);
+  nodes_[1]->PublishTraining(60'000'000'000);
+  EXPECT_EQ(Update(0), State::kTraining);
   EXPECT_EQ(nodes_[0]->Training(), std::vector<NodeId>{1});
-  EXPECT_EQ(Look(0, 55'000), State::kTraining);
+  EXPECT_EQ(Update(0, 55'000), State::kTraining);
   weights_[1] = 3;
-  EXPECT_EQ(Look(1), State::kInFlight);
-  EXPECT_EQ(Look(0), State::kInFlight);
+  EXPECT_EQ(Update(1), State::kInFlight);
+  EXPECT_EQ(Update(0), State::kInFlight);
   Merge(0, 3);
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  EXPECT_EQ(Update(0), State::kQuiescent);
 }
 
 TEST_F(TerminationDetectors, FlushWhatIsLeftOnceAllHaveEnded) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
   said_.clear();
   weights_[1] = 1;
-  EXPECT_EQ(Look(0), State::kTraining);
+  EXPECT_EQ(Update(0), State::kTraining);
   EXPECT_TRUE(flushed_.empty());
-  EXPECT_EQ(Look(1), State::kInFlight);
+  EXPECT_EQ(Update(1), State::kInFlight);
   EXPECT_EQ(flushed_, std::set<NodeId>{1});
-  EXPECT_EQ(Look(0), State::kInFlight);
+  EXPECT_EQ(Update(0), State::kInFlight);
   EXPECT_EQ(flushed_, (std::set<NodeId>{0, 1}));
 }
 
@@ -230,8 +230,8 @@ TEST_F(TerminationDetectors, ComeWhereZerosDifferInTheirSign) {
   weights_[0] = -0.0f;
   weights_[1] = 0.0f;
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  for (NodeId node : {0, 1}) Look(node);
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  for (NodeId node : {0, 1}) Update(node);
+  EXPECT_EQ(Update(0), State::kQuiescent);
   EXPECT_TRUE(nodes_[0]->same());
   std::vector<float> many(5000, 1.0f), others = many;
   many[0] = many[1023] = many[1024] = many[4999] = -0.0f;
@@ -245,59 +245,60 @@ TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) 
   weights_[1] = 1;
   End(0, {1});
   End(1, {0});
-  Look(1);
+  Update(1);
   for (int i = 0; i < 100; ++i) {
     Merge(1, static_cast<float>(2 + i));
-    Look(1, TerminationDetector::kStillNs / 4'000'000);
-    const State state = Look(0);
+    Update(1, TerminationDetector::kStillNs / 4'000'000);
+    const State state = Update(0);
     if (clock_.NowNs() < TerminationDetector::kMoveNs) {
       ASSERT_EQ(state, State::kInFlight) << i;
     }
   }
-  EXPECT_EQ(Look(0), State::kDiverged);
+  EXPECT_EQ(Update(0), State::kDiverged);
   End(0, {1});
-  EXPECT_EQ(Look(0), State::kInFlight);
-  EXPECT_EQ(Look(0, TerminationDetector::kStillNs / 1'000'000 - 10), State::kInFlight);
-  EXPECT_EQ(Look(0), State::kDiverged);
+  EXPECT_EQ(Update(0), State::kInFlight);
+  EXPECT_EQ(Update(0, TerminationDetector::kStillNs / 1'000'000 - 10), State::kInFlight);
+  EXPECT_EQ(Update(0), State::kDiverged);
 }
 
-TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameTheOneThatLeadsToSave) {
+TEST_F(TerminationDetectors, OfStoppedNodesNameTheLeaderToSave) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
   said_.clear();
-  EXPECT_EQ(LookStopped(1, true),
+  EXPECT_EQ(UpdateStopped(1, true),
             FinalSnapshotOwner::kNobody);  // it has to assume that the others continue
-  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kNobody);
-  EXPECT_EQ(LookStopped(2, false, false), FinalSnapshotOwner::kOther);
-  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kOther);
-  EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kThis);
-  nodes_[1]->SayGone();
-  EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kOther);
-  EXPECT_EQ(LookStopped(0), FinalSnapshotOwner::kThis);  // without a leader, the lowest node saves
-  neighbours_[2].erase(0);                               // 0 is dead
-  neighbours_[2].erase(1);
-  EXPECT_EQ(LookStopped(2), FinalSnapshotOwner::kThis);
+  EXPECT_EQ(UpdateStopped(0), FinalSnapshotOwner::kNobody);
+  EXPECT_EQ(UpdateStopped(2, false, false), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(UpdateStopped(0), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(UpdateStopped(1, true), FinalSnapshotOwner::kThis);
+  nodes_[1]->PublishGone();
+  EXPECT_EQ(UpdateStopped(2), FinalSnapshotOwner::kOther);
+  EXPECT_EQ(UpdateStopped(0),
+            FinalSnapshotOwner::kThis);  // without a leader, the lowest node saves
+  responsive_[2].erase(0);               // 0 is dead
+  responsive_[2].erase(1);
+  EXPECT_EQ(UpdateStopped(2), FinalSnapshotOwner::kThis);
 }
 
-TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameNoneThatIsSilentThoughAnotherSaysItHeardIt) {
+TEST_F(TerminationDetectors, OfStoppedNodesNameNoUnresponsiveOneThoughAnotherReceivesItsFrames) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
-  for (NodeId node : {0, 1, 2}) LookStopped(node, node == 0);
-  EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kOther);
-  neighbours_[1].erase(0);  // 0 has died; the message of 2 is older
-  EXPECT_EQ(LookStopped(1), FinalSnapshotOwner::kThis);
+  for (NodeId node : {0, 1, 2}) UpdateStopped(node, node == 0);
+  EXPECT_EQ(UpdateStopped(1), FinalSnapshotOwner::kOther);
+  responsive_[1].erase(0);  // 0 has died; the message of 2 is older
+  EXPECT_EQ(UpdateStopped(1), FinalSnapshotOwner::kThis);
 }
 
 TEST_F(TerminationDetectors, OfNodesThatWereStoppedNameNobodyWhileOneWaitsAtTheEnd) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  Look(0);
-  EXPECT_EQ(LookStopped(1, true), FinalSnapshotOwner::kNobody);
+  Update(0);
+  EXPECT_EQ(UpdateStopped(1, true), FinalSnapshotOwner::kNobody);
 }
 
 TEST_F(TerminationDetectors, WaitForTheLastIterationOfANodeThatWasStopped) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  LookStopped(1, false, false);
-  EXPECT_EQ(Look(0), State::kTraining);
-  LookStopped(1);
-  EXPECT_EQ(Look(0), State::kQuiescent);
+  UpdateStopped(1, false, false);
+  EXPECT_EQ(Update(0), State::kTraining);
+  UpdateStopped(1);
+  EXPECT_EQ(Update(0), State::kQuiescent);
   EXPECT_EQ(nodes_[0]->there(), std::vector<NodeId>{0});
 }
 

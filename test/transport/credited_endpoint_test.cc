@@ -68,7 +68,7 @@ class FannedOut : public testing::Test {
     plan.info.max_frame_bytes = 64;
     plan.info.copies = true;
     plan.window_frames = 100;
-    plan.inbox_frames = 1;
+    plan.receive_queue_frames = 1;
     plan.silence_ns = 1'000'000'000;
     plan.clock = &clock_;
     endpoint_ = std::make_unique<CreditedEndpoint>(std::make_unique<FullLink>(&passed_), plan);

@@ -71,7 +71,7 @@ TEST(LossyControl, EitherEndMayStartAnewWhateverIsLost) {
 }
 
 // The receiver asks the sender for its session, and the sender replies without a further request.
-TEST(LossyControl, ASenderThatStartsAnewIsBelievedAtOnce) {
+TEST(LossyControl, ASenderThatRestartsIsAcceptedAtOnce) {
   TwoEnds ends;
   for (int ms = 0; ms < 10; ++ms) ends.Step(8);
   ends.Start(0);

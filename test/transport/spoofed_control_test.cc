@@ -162,22 +162,22 @@ void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; 
 
 std::vector<Forgery> Forgeries() {
   const auto credit = [](uint32_t beyond, uint32_t window) {
-    return [=](const OnFrame& heard) {
-      return Control(DatagramKind::kCredit,
-                     {heard.sent - beyond, heard.credit.session, heard.probe.session, window});
+    return [=](const OnFrame& observed) {
+      return Control(DatagramKind::kCredit, {observed.sent - beyond, observed.credit.session,
+                                             observed.probe.session, window});
     };
   };
   const auto probe = [](uint64_t session, uint32_t ahead) {
-    return [=](const OnFrame& heard) {
-      return Control(DatagramKind::kProbe,
-                     {heard.sent + ahead, heard.probe.session ^ session, heard.credit.session, 0});
+    return [=](const OnFrame& observed) {
+      return Control(DatagramKind::kProbe, {observed.sent + ahead, observed.probe.session ^ session,
+                                            observed.credit.session, 0});
     };
   };
   const auto frame = [](uint32_t ahead) {
-    return [=](const OnFrame& heard) {
+    return [=](const OnFrame& observed) {
       Datagram datagram;
-      datagram.tag = heard.tag;
-      datagram.sequence = heard.sent + ahead;
+      datagram.tag = observed.tag;
+      datagram.sequence = observed.sent + ahead;
       return datagram;
     };
   };
@@ -185,9 +185,9 @@ std::vector<Forgery> Forgeries() {
           {"ACreditThatAllowsOneFrame", 0, credit(0, 1)},
           {"AnOldCredit", 0, credit(50, 1)},
           {"AChallengeOfAnotherSession", 0,
-           [](const OnFrame& heard) {
+           [](const OnFrame& observed) {
              return Control(DatagramKind::kCredit,
-                            {0, heard.credit.session ^ 0xabc, heard.probe.session, 0});
+                            {0, observed.credit.session ^ 0xabc, observed.probe.session, 0});
            }},
           {"AProbeOfAnotherSession", 1, probe(0xabcd, 0)},
           {"AProbeFarAhead", 1, probe(0, 1u << 30)},
@@ -202,11 +202,11 @@ class SpooferOnThePath : public testing::TestWithParam<Forgery> {};
 // While it goes on, the attack may stop the stream, as an attacker that drops packets could.
 TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
   TwoEnds ends;
-  OnFrame heard;
-  heard.Listen(&ends.wire);
+  OnFrame observed;
+  observed.Listen(&ends.wire);
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   for (int ms = 0; ms < 5000; ++ms) {
-    for (int i = 0; i < 3; ++i) ends.wire.Forge(GetParam().to, GetParam().make(heard));
+    for (int i = 0; i < 3; ++i) ends.wire.Forge(GetParam().to, GetParam().make(observed));
     ends.Step(kFramesInStep);
   }
   // Processes the datagrams still in flight.
@@ -233,8 +233,8 @@ INSTANTIATE_TEST_SUITE_P(Forgeries, SpooferOnThePath, testing::ValuesIn(Forgerie
 
 TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
   TwoEnds ends;
-  OnFrame heard;
-  heard.Listen(&ends.wire);
+  OnFrame observed;
+  observed.Listen(&ends.wire);
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   ends.wire.cut = true;
   const auto step = [&] {
@@ -243,8 +243,8 @@ TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
     ends.clock.AdvanceNs(kMs);
   };
   for (int ms = 0; ms < 5000; ++ms) {
-    ends.wire.Forge(0, Control(DatagramKind::kCredit,
-                               {0, heard.credit.session, heard.probe.session, TwoEnds::kWindow}));
+    ends.wire.Forge(0, Control(DatagramKind::kCredit, {0, observed.credit.session,
+                                                       observed.probe.session, TwoEnds::kWindow}));
     step();
   }
   EXPECT_EQ(ends.Unreachable(), 0u);
@@ -257,8 +257,8 @@ TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
 TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     TwoEnds ends(seed, 0.05);
-    OnFrame heard;
-    heard.Listen(&ends.wire);
+    OnFrame observed;
+    observed.Listen(&ends.wire);
     for (int i = 0; i < 50; ++i) ends.Step(kFramesInStep);
     Rng rng(seed, {9});
     const auto near = [&](uint32_t number) {
@@ -267,12 +267,12 @@ TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
       return rng.Below(2) ? number + offset : number - offset;
     };
     for (int i = 0; i < 1000; ++i) {
-      const uint64_t known[] = {heard.credit.session, heard.probe.session, 0, rng.Next64()};
+      const uint64_t known[] = {observed.credit.session, observed.probe.session, 0, rng.Next64()};
       Datagram datagram;
       datagram.kind = static_cast<DatagramKind>(rng.Below(3));
-      datagram.sequence = near(heard.sent);
-      datagram.tag = heard.tag;
-      datagram.control = {near(heard.sent), known[rng.Below(4)], known[rng.Below(4)],
+      datagram.sequence = near(observed.sent);
+      datagram.tag = observed.tag;
+      datagram.control = {near(observed.sent), known[rng.Below(4)], known[rng.Below(4)],
                           near(static_cast<uint32_t>(rng.Below(100)))};
       ends.wire.Forge(rng.Below(2), datagram);
       if (rng.Below(3) == 0) ends.Step(kFramesInStep);

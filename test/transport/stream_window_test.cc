@@ -140,7 +140,7 @@ TEST(StreamWindow, ASenderThatBeginsAnewIsCountedAnew) {
   EXPECT_TRUE(receiver.CreditDue());
 }
 
-TEST(StreamWindow, WhoProvesNothingIsBelievedOnlyWhereItIsTheFirst) {
+TEST(StreamWindow, AnUnvalidatedProbeIsAcceptedOnlyAsTheFirst) {
   ReceiveWindow receiver(16);
   EXPECT_TRUE(receiver.Probed(kSession + 1, 5, false));
   EXPECT_EQ(receiver.session(), kSession + 1);
@@ -157,7 +157,7 @@ TEST(StreamWindow, WhoProvesNothingIsBelievedOnlyWhereItIsTheFirst) {
   EXPECT_EQ(receiver.session(), kSession + 1);
 }
 
-TEST(StreamWindow, FramesOfASessionThatNoProbeHasToldDoNotCount) {
+TEST(StreamWindow, FramesOfASessionThatNoProbeHasNamedDoNotCount) {
   ReceiveWindow receiver(16);
   receiver.Arrived(kTag, 1);
   receiver.Released();
@@ -203,24 +203,24 @@ TEST(StreamWindow, AsksWhileRefusedAtGrowingIntervals) {
   EXPECT_EQ(window.NextProbeNs(), INT64_MAX);
 }
 
-TEST(StreamWindow, APeerThatSaysNothingFallsSilentUntilItIsHeard) {
+TEST(StreamWindow, APeerIsUnresponsiveUntilAFrameOfItArrives) {
   SendWindow window(4, 100 * kMs);
   TakeAll(&window);
   window.Refuse();
   window.ProbeDue(0);
   window.ProbeDue(90 * kMs);
-  EXPECT_FALSE(window.OnFrame()) << "not silent yet";
+  EXPECT_FALSE(window.OnFrame()) << "not unresponsive yet";
   window.ProbeDue(120 * kMs);
-  EXPECT_FALSE(window.silent()) << "it was heard";
+  EXPECT_FALSE(window.unresponsive()) << "a frame of it arrived";
   window.ProbeDue(220 * kMs);
-  EXPECT_TRUE(window.silent());
+  EXPECT_TRUE(window.unresponsive());
   EXPECT_EQ(window.Room(), 0u);
   EXPECT_LT(window.NextProbeNs(), INT64_MAX) << "asked on";
   EXPECT_TRUE(window.OnFrame());
-  EXPECT_FALSE(window.silent());
+  EXPECT_FALSE(window.unresponsive());
 }
 
-TEST(StreamWindow, APeerThatIsOutOfReachHasNoRoomAndFallsSilentHoweverMuchItSays) {
+TEST(StreamWindow, AnUnreachablePeerHasNoRoomAndIsUnresponsiveWhateverItSends) {
   SendWindow window(4, 100 * kMs);
   window.SetReached(false);
   EXPECT_EQ(window.Room(), 0u);
@@ -229,9 +229,9 @@ TEST(StreamWindow, APeerThatIsOutOfReachHasNoRoomAndFallsSilentHoweverMuchItSays
     window.ProbeDue(ms * kMs);
     EXPECT_FALSE(window.OnFrame());
   }
-  EXPECT_TRUE(window.silent());
+  EXPECT_TRUE(window.unresponsive());
   window.SetReached(true);
-  EXPECT_EQ(window.Room(), 0u) << "it has not been heard";
+  EXPECT_EQ(window.Room(), 0u) << "no frame of it has arrived";
   EXPECT_TRUE(window.OnFrame());
   EXPECT_EQ(window.Room(), 4u);
 }

@@ -137,7 +137,7 @@ class TwoEnds {
     plan.info.max_frame_bytes = 64;
     plan.info.copies = true;
     plan.window_frames = window_;
-    plan.inbox_frames = window_;  // the size of a window
+    plan.receive_queue_frames = window_;  // the size of a window
     plan.silence_ns = silence_ns_;
     plan.clock = &clock;
     ends_[node] = std::make_unique<CreditedEndpoint>(std::make_unique<WireLink>(&wire, node), plan);

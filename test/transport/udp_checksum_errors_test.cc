@@ -38,26 +38,27 @@ TEST(UdpChecksumErrors, ATextWithoutThemSaysNothing) {
   }
 }
 
-TEST(UdpChecksumErrors, DropsAreToldApart) {
-  UdpDropJudge judge({10, 20});
-  EXPECT_EQ(judge.Judge(3, {13, 20}), 3u);   // all of them
-  EXPECT_EQ(judge.Judge(4, {13, 24}), 0u);   // none
-  EXPECT_EQ(judge.Judge(5, {15, 27}), 2u);   // some
-  EXPECT_EQ(judge.Judge(64, {18, 28}), 3u);  // one drop for lack of room had many segments
-  EXPECT_EQ(judge.Judge(2, {25, 30}), 0u);  // no room; the checksum errors belong to another socket
+TEST(UdpChecksumErrors, DropsAreClassified) {
+  UdpDropClassifier classifier({10, 20});
+  EXPECT_EQ(classifier.Classify(3, {13, 20}), 3u);   // all of them
+  EXPECT_EQ(classifier.Classify(4, {13, 24}), 0u);   // none
+  EXPECT_EQ(classifier.Classify(5, {15, 27}), 2u);   // some
+  EXPECT_EQ(classifier.Classify(64, {18, 28}), 3u);  // one drop for lack of room had many segments
+  EXPECT_EQ(classifier.Classify(2, {25, 30}),
+            0u);  // no room; the checksum errors belong to another socket
 }
 
 // The kernel reports a socket's drops later than those of the namespace.
-TEST(UdpChecksumErrors, DropsThatAreToldLaterAreToldApartAsWell) {
-  UdpDropJudge judge({0, 0});
-  EXPECT_EQ(judge.Judge(1, {3, 0}), 1u);
-  EXPECT_EQ(judge.Judge(2, {3, 0}), 2u);
-  EXPECT_EQ(judge.Judge(1, {3, 4}), 0u);
-  EXPECT_EQ(judge.Judge(3, {3, 4}), 0u);
+TEST(UdpChecksumErrors, DropsThatAreReadLaterAreClassifiedAsWell) {
+  UdpDropClassifier classifier({0, 0});
+  EXPECT_EQ(classifier.Classify(1, {3, 0}), 1u);
+  EXPECT_EQ(classifier.Classify(2, {3, 0}), 2u);
+  EXPECT_EQ(classifier.Classify(1, {3, 4}), 0u);
+  EXPECT_EQ(classifier.Classify(3, {3, 4}), 0u);
   // Unexplained errors of another socket expire.
-  EXPECT_EQ(judge.Judge(1, {50, 5}), 0u);
-  EXPECT_EQ(judge.Judge(1, {50, 6}), 0u);
-  EXPECT_EQ(judge.Judge(1, {50, 6}), 0u);
+  EXPECT_EQ(classifier.Classify(1, {50, 5}), 0u);
+  EXPECT_EQ(classifier.Classify(1, {50, 6}), 0u);
+  EXPECT_EQ(classifier.Classify(1, {50, 6}), 0u);
 }
 
 // Sends UDP datagrams with any checksum, which needs CAP_NET_RAW.

@@ -317,12 +317,12 @@ TEST(Udp, ANodeThatComesBackIsSentTo) {
   options.node = 1;
   options.peers = {{0, addresses[0]}};
   auto receiver = ConnectUdp(std::move(second), options);
-  for (uint64_t life = 0; life < 3; ++life) {
+  for (uint64_t incarnation = 0; incarnation < 3; ++incarnation) {
     bool arrived = false;
     for (Guard guard; !arrived && guard.Waiting("the node that came back");) {
-      ASSERT_TRUE(SendBytes(sender.get(), 1, Numbered(life)));
+      ASSERT_TRUE(SendBytes(sender.get(), 1, Numbered(incarnation)));
       for (const Received& frame : Drain(receiver.get())) {
-        arrived |= NumberOf(frame.bytes) == life;
+        arrived |= NumberOf(frame.bytes) == incarnation;
       }
     }
     receiver.reset();

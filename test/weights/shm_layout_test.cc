@@ -74,7 +74,7 @@ TEST(ShmLayout, IsTheDocumentedOne) {
                         PLACE(ShmHeader, reserved),
                         PLACE(ShmHeader, clock.start),
                         PLACE(ShmHeader, clock.claimed),
-                        PLACE(ShmHeader, clock.elsewhere),
+                        PLACE(ShmHeader, clock.remote),
                         PLACE(ShmHeader, processes),
                         PLACE(ShmHeader, solvers),
                         PLACE(ShmHeader, ranges.exclusive_end),

@@ -31,7 +31,7 @@ enum class Codec : uint8_t {
 // Codec of a segment's diffs and its parameters.
 struct CodecConfig {
   Codec codec = Codec::kFloat32;
-  // kSparse: only elements with |offer| >= threshold (> 0) are sent; see kExchange for the offer.
+  // kSparse: only elements with |selected| >= threshold (> 0) are sent; see kExchange.
   // The rest stays in u and accumulates.
   float threshold = 0;
 };
@@ -58,20 +58,22 @@ enum class ChunkOpKind : uint8_t {
   // out := w (float32). A master reads the payload of a position.
   kRead,
   // A worker applies a position `pos`, the float32 payload `in`. With
-  //   offer    = share * Select(u)
+  //   selected = share * Select(u)
   //   p        = acknowledged ? 0 : pending
-  //   d        = take ? codec(offer) : 0  (take only if acknowledged or nothing is pending)
+  //   d        = take ? codec(selected) : 0  (take only if acknowledged or nothing is pending)
   //   pending' = take ? d : p
   // it computes
   //   base' = pos + pending',   w' = base' + Residual(u, d)
   // Select() and Residual() belong to the merge rule. For the additive rule Select(u) = u and
   // Residual(u, d) = u - d, hence w' = w + (pos + p - base), and w' == base' bit by bit if no
-  // progress remains. A share of 1 changes no bit of the result. An element whose offer is not
+  // progress remains. A share of 1 changes no bit of the result. An element whose selected value is
+  // not
   // finite, or for which the codec has no finite d, is not taken: its d is 0 and its progress stays
   // in w. The other elements are taken. If the encoded d is zero in all elements, no diff is taken
   // and kNonZero is not set.
   kExchange,
-  // kExchange without a position: d = codec(offer); base' = base + d; w' = base' + Residual(u, d);
+  // kExchange without a position: d = codec(selected); base' = base + d; w' = base' + Residual(u,
+  // d);
   // pending' = d. Only if nothing is pending.
   kTake,
   // out := encode(pending), with the `codec` and `scale` with which it was taken. It decodes to
@@ -128,8 +130,8 @@ struct ChunkOp {
   // kExchange, kTake: the share of Select(u) that is sent, greater than 0 and at most 1
   // (damping.h).
   float share = 1;
-  // kExchange, kTake: output, the scale of an int8 diff, derived from the largest offer that int8
-  // can encode. kEncodePending: input, the same value.
+  // kExchange, kTake: output, the scale of an int8 diff, derived from the largest selected value
+  // that int8 can encode. kEncodePending: input, the same value.
   float scale = 0;
   // kMerge: number of positions (>= 0) that the master has sent since the one from which this diff
   // was computed. For merge rules that damp stale diffs.

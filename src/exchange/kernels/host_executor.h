@@ -2,14 +2,15 @@
 // instruction set. Allocates no memory after construction.
 //
 // A first pass checks that a received payload is finite; for an int8 diff it also finds the largest
-// offer. The second pass then finds this data in the first-level cache. In a run of merges, each
-// merge also checks the payload of the next one. The second pass reads each weight once, right
-// before it writes it, and computes all results for the element from this value, including the
-// payload.
+// selected value. The second pass then finds this data in the first-level cache. In a run of
+// merges, each merge also checks the payload of the next one. The second pass reads each weight
+// once, right before it writes it, and computes all results for the element from this value,
+// including the payload.
 //
 // A range lock keeps solvers out of a chunk while an operation writes its weights. If a solver does
 // not leave the chunk, the operation is refused with kBusy. Where solvers change weights between
-// the two passes, an offer may exceed the int8 scale; it is clamped and the rest stays in w - base.
+// the two passes, a selected value may exceed the int8 scale; it is clamped and the rest stays in w
+// - base.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_EXECUTOR_H_
 

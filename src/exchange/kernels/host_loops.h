@@ -97,12 +97,12 @@ MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_
   return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
 }
 
-// The offer for progress u: 0 for elements without a finite d.
+// The selected value for progress u: 0 for elements without a finite d.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE typename Set::Float Selected(const Rule& rule, typename Set::Float u,
                                                   int32_t overflow) {
-  const typename Set::Float offer = rule.Select(u);
-  return Magnitude(offer) < overflow ? offer : typename Set::Float{};
+  const typename Set::Float selected = rule.Select(u);
+  return Magnitude(selected) < overflow ? selected : typename Set::Float{};
 }
 
 // Reduces float bit patterns over a chunk, per lane.
@@ -159,19 +159,19 @@ struct Accumulator<Scalar> {
   MILLRACE_HOST_DEVICE bool Any() { return (own.bits & kMagnitudeBits) != 0; }
 };
 
-// The largest magnitude of all offers below `overflow`.
+// The largest magnitude of all selected values below `overflow`.
 template <typename Set, typename Rule>
-MILLRACE_HOST_DEVICE int32_t LargestOfferLoop(const Rule& shared_rule,
-                                              const ChunkSpan& shared_chunk, int32_t overflow) {
+MILLRACE_HOST_DEVICE int32_t LargestSelectedLoop(const Rule& shared_rule,
+                                                 const ChunkSpan& shared_chunk, int32_t overflow) {
   const Rule rule = shared_rule;
   const ChunkSpan chunk = shared_chunk;
-  Accumulator<Set> offers;
+  Accumulator<Set> largest;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-        offers.Of(set).Largest(
+        largest.Of(set).Largest(
             Selected<decltype(set)>(rule, Progress<decltype(set)>(chunk, i), overflow));
       });
-  return offers.Largest();
+  return largest.Largest();
 }
 
 // What happens to a worker's `pending`.
@@ -319,7 +319,7 @@ MILLRACE_HOST_DEVICE void CopyLoop(const float* from, int64_t count, float* to) 
 
 // weights := base := position, or base := weights without one; pending := 0.
 template <typename Set>
-MILLRACE_HOST_DEVICE void SettleLoop(const ChunkSpan& shared_chunk, const float* position) {
+MILLRACE_HOST_DEVICE void ResetLoop(const ChunkSpan& shared_chunk, const float* position) {
   const ChunkSpan chunk = shared_chunk;
   ForEachVector<Set>(
       chunk.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
@@ -348,9 +348,9 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
 #define MILLRACE_KERNELS(Set)                                                                      \
   template <typename Rule>                                                                         \
   MILLRACE_LOOP(Set)                                                                               \
-  int32_t HogwildExchangeLargestOffer(Set, const Rule& rule, const ChunkSpan& chunk,               \
-                                      int32_t overflow) {                                          \
-    return LargestOfferLoop<Set>(rule, chunk, overflow);                                           \
+  int32_t HogwildExchangeLargestSelected(Set, const Rule& rule, const ChunkSpan& chunk,            \
+                                         int32_t overflow) {                                       \
+    return LargestSelectedLoop<Set>(rule, chunk, overflow);                                        \
   }                                                                                                \
   template <Pending kPending, typename Rule, typename ElementCodec>                                \
   MILLRACE_LOOP(Set)                                                                               \
@@ -373,8 +373,8 @@ MILLRACE_HOST_DEVICE void ReturnLoop(const ChunkSpan& shared_chunk, float* to) {
   MILLRACE_LOOP(Set) void HogwildExchangeRead(Set, const ChunkSpan& chunk, float* to) {            \
     CopyLoop<Set>(chunk.weights, chunk.count, to);                                                 \
   }                                                                                                \
-  MILLRACE_LOOP(Set) void HogwildExchangeSettle(Set, const ChunkSpan& chunk, const float* pos) {   \
-    SettleLoop<Set>(chunk, pos);                                                                   \
+  MILLRACE_LOOP(Set) void HogwildExchangeReset(Set, const ChunkSpan& chunk, const float* pos) {    \
+    ResetLoop<Set>(chunk, pos);                                                                    \
   }                                                                                                \
   MILLRACE_LOOP(Set) void ReturnChunk(Set, const ChunkSpan& chunk, float* to) {                    \
     ReturnLoop<Set>(chunk, to);                                                                    \

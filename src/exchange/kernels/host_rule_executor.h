@@ -90,20 +90,20 @@ class HostRuleExecutor : public ChunkExecutor {
         return Merge(set, chunk, op);
       case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;
-        return Settle(set, chunk, FloatsOf(op->in));
+        return Reset(set, chunk, FloatsOf(op->in));
       case ChunkOpKind::kReturn:
         return ReturnChunk(set, chunk, Floats(chunk, op));
       case ChunkOpKind::kDemote:
-        return Settle(set, chunk, nullptr);
+        return Reset(set, chunk, nullptr);
       case ChunkOpKind::kDropRest:
-        return HogwildExchangeSettle(set, chunk, chunk.base);
+        return HogwildExchangeReset(set, chunk, chunk.base);
     }
   }
 
   // kLoad, or kDemote without a position. The rule's state belongs to the weights of a master.
   template <typename Set>
-  void Settle(Set set, const ChunkSpan& chunk, const float* position) {
-    HogwildExchangeSettle(set, chunk, position);
+  void Reset(Set set, const ChunkSpan& chunk, const float* position) {
+    HogwildExchangeReset(set, chunk, position);
     if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
   }
 
@@ -164,7 +164,7 @@ class HostRuleExecutor : public ChunkExecutor {
     CHECK(op->out != nullptr);
     if (op->codec == Codec::kInt8) {
       op->scale = Int8Scale(
-          FromBits<float>(HogwildExchangeLargestOffer(set, rule, chunk, Int8Codec::overflow())));
+          FromBits<float>(HogwildExchangeLargestSelected(set, rule, chunk, Int8Codec::overflow())));
     }
     if constexpr (Set::kLanes >= Avx2::kLanes) {
       TakePacked(set, rule, chunk, position, bytes, op);
@@ -177,20 +177,20 @@ class HostRuleExecutor : public ChunkExecutor {
   void TakePacked(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
                   uint32_t bytes, ChunkOp* op) {
     if (op->codec == Codec::kBfloat16) {
-      Bfloat16Encoder packing(op->out);
-      return Finish(HogwildExchangeTakePacked(set, rule, chunk, position, &packing), bytes, op);
+      Bfloat16Encoder encoder(op->out);
+      return Finish(HogwildExchangeTakeEncoded(set, rule, chunk, position, &encoder), bytes, op);
     }
     if (op->codec == Codec::kInt8) {
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
-      Int8Encoder packing(op->scale, op->out + kInt8ScaleBytes);
-      return Finish(HogwildExchangeTakePacked(set, rule, chunk, position, &packing), bytes, op);
+      Int8Encoder encoder(op->scale, op->out + kInt8ScaleBytes);
+      return Finish(HogwildExchangeTakeEncoded(set, rule, chunk, position, &encoder), bytes, op);
     }
     const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
-    SparseEncoder packing(threshold_, chunk.count, op->out, room);
-    const MoveResult moved = HogwildExchangeTakePacked(Avx2{}, rule, chunk, position, &packing);
-    const uint32_t packed = packing.bytes();
-    if (moved.taken && packed == 0) return FinishByPacking(chunk, moved, op);
-    Finish(moved, packed, op);
+    SparseEncoder encoder(threshold_, chunk.count, op->out, room);
+    const MoveResult moved = HogwildExchangeTakeEncoded(Avx2{}, rule, chunk, position, &encoder);
+    const uint32_t encoded = encoder.bytes();
+    if (moved.taken && encoded == 0) return FinishByEncoding(chunk, moved, op);
+    Finish(moved, encoded, op);
   }
 
   template <typename Set, typename Selecting>
@@ -199,7 +199,7 @@ class HostRuleExecutor : public ChunkExecutor {
     const auto move = [&](const auto& codec) {
       const MoveResult moved =
           HogwildExchangeMove<Pending::kTaken>(set, rule, codec, chunk, position, nullptr);
-      FinishByPacking(chunk, moved, op);
+      FinishByEncoding(chunk, moved, op);
     };
     if (op->codec == Codec::kBfloat16) return move(Bfloat16Codec{});
     if (op->codec == Codec::kInt8) return move(Int8Codec{op->scale});
@@ -215,7 +215,7 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   // The same; then encodes the diff from `pending`.
-  void FinishByPacking(const ChunkSpan& chunk, const MoveResult& moved, ChunkOp* op) {
+  void FinishByEncoding(const ChunkSpan& chunk, const MoveResult& moved, ChunkOp* op) {
     const uint32_t room = op->out_bytes;
     Finish(moved, room, op);
     if (moved.taken) Encode(chunk, op);

@@ -192,22 +192,22 @@ class KernelBody {
 
   // ---- Worker operations.
 
-  // The offer for progress u: 0 if it has no finite d.
+  // The selected value for progress u: 0 if it has no finite d.
   static MILLRACE_HOST_DEVICE float Selected(const Rule& rule, float share, float u,
                                              int32_t overflow) {
-    const float offer = share * rule.Select(u);
-    return Magnitude(offer) < overflow ? offer : 0.0f;
+    const float selected = share * rule.Select(u);
+    return Magnitude(selected) < overflow ? selected : 0.0f;
   }
 
-  // The largest magnitude of all offers that int8 can encode.
-  MILLRACE_HOST_DEVICE float LargestOffer(const KernelOp& op) {
+  // The largest magnitude of all selected values that int8 can encode.
+  MILLRACE_HOST_DEVICE float LargestSelected(const KernelOp& op) {
     const float *const w = w_, *const base = base_;
     const Rule rule = rule_;
     const float share = op.share;
     const int32_t overflow = Int8Codec::overflow();
     const int32_t largest = team_.Max(op.count, [=](int64_t i) {
-      const float offer = Selected(rule, share, Live(w + i) - base[i], overflow);
-      return Magnitude(offer);
+      const float selected = Selected(rule, share, Live(w + i) - base[i], overflow);
+      return Magnitude(selected);
     });
     return FloatOfMagnitude(largest);
   }
@@ -218,7 +218,7 @@ class KernelBody {
     } else if (op.codec == Codec::kBfloat16) {
       Move<Pending::kTaken>(op, Bfloat16Codec{}, position);
     } else if (op.codec == Codec::kInt8) {
-      op.scale = Int8Scale(LargestOffer(op));
+      op.scale = Int8Scale(LargestSelected(op));
       Move<Pending::kTaken>(op, Int8Codec{op.scale}, position);
     } else {
       Move<Pending::kTaken>(op, SparseCodec{batch_.threshold}, position);

@@ -6,7 +6,7 @@ namespace millrace {
 
 ChunkTable::ChunkTable(int64_t count, uint16_t max_nodes)
     : chunks(count),
-      owed(max_nodes, kNoChunk),
+      replies(max_nodes, kNoChunk),
       unsynced(count),
       size_(static_cast<uint32_t>(count)),
       ack_words_(AckWords(max_nodes)),
@@ -18,22 +18,23 @@ void ChunkTable::KeepAcks(std::span<const uint64_t> keep) {
   for (size_t i = 0; i < acks_.size(); ++i) acks_[i] &= keep[i % ack_words_];
 }
 
-void ChunkTable::Owe(uint32_t chunk, bool Chunk::*answer) {
+void ChunkTable::ScheduleReply(uint32_t chunk, bool Chunk::*reply) {
   Chunk& c = chunks[chunk];
-  const bool listed = c.owes_ack || c.owes_takeover_ack || c.owes_takeover_state;
-  c.*answer = true;
+  const bool listed = c.ack_due || c.takeover_ack_due || c.takeover_state_due;
+  c.*reply = true;
   if (listed) return;
-  c.next_owed = owed[c.owner];
-  owed[c.owner] = chunk;
+  c.next_reply = replies[c.owner];
+  replies[c.owner] = chunk;
 }
 
-bool ChunkTable::owes() const {
-  return std::any_of(owed.begin(), owed.end(), [](uint32_t head) { return head != kNoChunk; });
+bool ChunkTable::has_replies() const {
+  return std::any_of(replies.begin(), replies.end(),
+                     [](uint32_t head) { return head != kNoChunk; });
 }
 
-void ChunkTable::ForgetOwed() {
-  std::fill(owed.begin(), owed.end(), kNoChunk);
-  for (Chunk& c : chunks) c.owes_ack = c.owes_takeover_ack = c.owes_takeover_state = false;
+void ChunkTable::ClearReplies() {
+  std::fill(replies.begin(), replies.end(), kNoChunk);
+  for (Chunk& c : chunks) c.ack_due = c.takeover_ack_due = c.takeover_state_due = false;
 }
 
 void ChunkTable::Reset() {
@@ -43,7 +44,7 @@ void ChunkTable::Reset() {
     chunk.slot = slot;
   }
   std::fill(acks_.begin(), acks_.end(), 0);
-  std::fill(owed.begin(), owed.end(), kNoChunk);
+  std::fill(replies.begin(), replies.end(), kNoChunk);
   pending.Clear();
   owned.clear();
   unsynced = size();

@@ -31,14 +31,14 @@ struct alignas(32) Chunk {
   uint64_t swept = 0;
   // When the last position (master) or the last diff (worker) was last sent.
   int64_t sent_at = 0;
-  int64_t heard_at = 0;  // worker: when the last position arrived
-  int64_t taken_at = 0;  // worker: when the last diff was taken and first sent
-  uint32_t seq = 0;      // worker: number of the last diff taken
-  float scale = 0;       // worker: scale of the pending diff (kInt8)
-  uint32_t slot = 0;     // outbox slot of the last position or diff
-  uint32_t row = 0;      // kMaster, kTakingOver: index in ChunkTable::owned
+  int64_t last_position_at = 0;  // worker: when the last position arrived
+  int64_t taken_at = 0;          // worker: when the last diff was taken and first sent
+  uint32_t seq = 0;              // worker: number of the last diff taken
+  float scale = 0;               // worker: scale of the pending diff (kInt8)
+  uint32_t slot = 0;             // outbox slot of the last position or diff
+  uint32_t row = 0;              // kMaster, kTakingOver: index in ChunkTable::owned
   uint32_t previous = kNoChunk, next = kNoChunk;  // links of PendingList
-  uint32_t next_owed = kNoChunk;                  // next in the list of replies owed to `owner`
+  uint32_t next_reply = kNoChunk;                 // next in the list of replies to `owner`
   uint16_t owner = kNoNode;                       // the chunk's master
   ChunkState state = ChunkState::kWorker;
   Codec pending_codec = Codec::kFloat32;
@@ -47,9 +47,9 @@ struct alignas(32) Chunk {
   uint8_t sweep_marks = 0;  // sweeps in which the chunk was exchanged (peer_metrics.h)
   bool pending = false;     // worker: the last diff may not have been merged yet
   bool dirty = false;       // master: merge or takeover since the last position
-  // Worker: replies owed to `owner`: position acknowledgement, takeover acknowledgement, takeover
+  // Worker: replies due to `owner`: position acknowledgement, takeover acknowledgement, takeover
   // state.
-  bool owes_ack = false, owes_takeover_ack = false, owes_takeover_state = false;
+  bool ack_due = false, takeover_ack_due = false, takeover_state_due = false;
   bool awaiting_master = false;  // no position of the new master has arrived yet
   // Worker: this node was the master until the view changed, and a position that is read directly
   // from the weights is still in the outbox. The node answers no takeover request and sends no diff
@@ -87,8 +87,8 @@ class ChunkTable {
   std::vector<Chunk> chunks;
   PendingList pending;
   std::vector<uint32_t> owned;  // chunks in kMaster or kTakingOver, ascending
-  // By owner: first chunk of the list of replies owed to it; kNoChunk if empty.
-  std::vector<uint32_t> owed;
+  // By owner: first chunk of the list of replies due to it; kNoChunk if empty.
+  std::vector<uint32_t> replies;
   int64_t unsynced;      // chunks whose number is 0 and that this node does not master
   uint64_t version = 0;  // incremented when a writer other than this exchange changes the weights
 
@@ -118,11 +118,11 @@ class ChunkTable {
     pending.Remove(chunks, chunk);
   }
 
-  // Marks the reply `answer` as owed to the chunk's owner. Adds the chunk to the owner's list
+  // Schedules `reply` to the chunk's owner. Adds the chunk to the owner's list
   // unless it is listed already.
-  void Owe(uint32_t chunk, bool Chunk::*answer);
-  void ForgetOwed();
-  bool owes() const;
+  void ScheduleReply(uint32_t chunk, bool Chunk::*reply);
+  void ClearReplies();
+  bool has_replies() const;
   // Returns to the state of a node without any chunk. Keeps each chunk's `slot`.
   void Reset();
 

@@ -36,7 +36,7 @@ struct TrainingClock {
 class TakeDelay {
  public:
   // Records that progress was taken, or that there was none to take.
-  void Took(const TrainingClock& now) {
+  void OnTaken(const TrainingClock& now) {
     cluster_ = static_cast<uint32_t>(now.cluster);
     own_ = static_cast<uint32_t>(now.own);
   }
@@ -60,7 +60,7 @@ class TakeDelay {
   void Forget() { iterations_ = 0; }
   // Records that the final share was taken from the weights at `version`, after the end of
   // training.
-  void TookLast(uint64_t version) { last_ = static_cast<uint32_t>(version + 1); }
+  void OnTakenLast(uint64_t version) { last_ = static_cast<uint32_t>(version + 1); }
   bool HasTakenLast(uint64_t version) const { return last_ == static_cast<uint32_t>(version + 1); }
 
  private:
@@ -69,13 +69,13 @@ class TakeDelay {
   // Cluster iterations since the last take. Other members' clocks arrive late, so the estimate
   // assumes that they train at least as fast as this node.
   double PassedAt(const TrainingClock& now) const {
-    const uint32_t heard = static_cast<uint32_t>(now.cluster) - cluster_;
+    const uint32_t cluster = static_cast<uint32_t>(now.cluster) - cluster_;
     const uint32_t own = static_cast<uint32_t>(now.own) - own_;
-    return std::max<double>(heard, static_cast<double>(own) * static_cast<double>(now.members));
+    return std::max<double>(cluster, static_cast<double>(own) * static_cast<double>(now.members));
   }
 
   uint32_t cluster_ = 0, own_ = 0;  // clocks at the last take, lower 32 bits
-  uint32_t last_ = 0;               // version of TookLast + 1, lower 32 bits; 0: none
+  uint32_t last_ = 0;               // version of OnTakenLast + 1, lower 32 bits; 0: none
   float iterations_ = 0;            // recorded staleness, in cluster iterations
 };
 

@@ -218,14 +218,15 @@ inline DropReason Exchange::CheckSource(const FrameHeader& h) const {
 inline DropReason Exchange::Dispatch(const FrameView& frame, int64_t now) {
   const FrameHeader& h = frame.header;
   const bool is_largest = frame.acks.size() + frame.payload.size() >= context_.largest_bytes();
-  const bool heard = membership_.OnFrame(h, is_largest, now);
+  const bool from_member = membership_.OnFrame(h, is_largest, now);
   if (h.type >= FrameType::kHeartbeat) {
     RunBatch(now);  // frames before this one belong to the view that may end here
     const bool understood = membership_.Receive(frame, now);
     FollowView();
     return understood ? DropReason::kNone : DropReason::kPayload;
   }
-  if (!heard) return h.view == membership_.view().id ? DropReason::kStranger : DropReason::kView;
+  if (!from_member)
+    return h.view == membership_.view().id ? DropReason::kStranger : DropReason::kView;
   if (h.chunk < table_.size() && batch_.Holds(table_.chunks[h.chunk]) &&
       h.type != FrameType::kDiff) {
     RunBatch(now);
@@ -382,14 +383,14 @@ size_t Exchange::Send(std::span<PostedFrame> room, int64_t now) {
 }
 
 bool Exchange::quiescent() const {
-  return in_sync() && !table_.owes() && table_.pending.front() == kNoChunk && takeover_.idle() &&
-         worker_.idle() && master_.idle() && outbox_.posted() == 0;
+  return in_sync() && !table_.has_replies() && table_.pending.front() == kNoChunk &&
+         takeover_.idle() && worker_.idle() && master_.idle() && outbox_.posted() == 0;
 }
 
 int64_t Exchange::NextEvent(int64_t now) const {
   if (outbox_.posted() > 0 || master_.HasDeferredToMerge()) return now;
   if (quiescent()) return membership_.NextEvent();
-  if (table_.owes()) return now;
+  if (table_.has_replies()) return now;
   return std::min(membership_.NextEvent(),
                   now + std::min(config_.push_after_ns, config_.resend_ns) / 4);
 }

@@ -42,7 +42,7 @@ inline constexpr size_t kFrameTypes = 10;  // 0 is not used
 // "position", "takeover_ack", ...
 const char* FrameTypeName(FrameType type);
 
-// Identifies a membership view by epoch, coordinator and the coordinator's incarnation (`life`).
+// Identifies a membership view by epoch, coordinator and the coordinator's incarnation.
 // The coordinator is part of it because two sides of a partition may reach the same epoch, the
 // incarnation because a restarted coordinator has forgotten which epochs it used. Epoch 0: no view.
 struct ViewId {

@@ -25,7 +25,7 @@ LinkMonitor::LinkMonitor(uint16_t node, uint16_t max_nodes, int64_t peer_timeout
 
 bool LinkMonitor::OnFrame(uint16_t node, bool is_largest, int64_t now) {
   Peer& peer = peers_[node];
-  peer.heard_at = now;
+  peer.last_frame_at = now;
   if (!is_largest) return false;
   peer.largest_at = now;
   if (!Reports(node_, node)) return false;
@@ -39,15 +39,15 @@ void LinkMonitor::OnReport(uint16_t node, std::span<const std::byte> report) {
 
 void LinkMonitor::Skip(int64_t ns) {
   for (Peer& peer : peers_) {
-    peer.heard_at += ns;
+    peer.last_frame_at += ns;
     peer.largest_at += ns;
   }
 }
 
 void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
   for (const Member& member : previous.members) {
-    const bool silent = now - peers_[member.node].heard_at >= peer_timeout_ns_;
-    if (!view.Find(member.node) && silent) SetBit(Row(node_), member.node, true);
+    const bool timed_out = now - peers_[member.node].last_frame_at >= peer_timeout_ns_;
+    if (!view.Find(member.node) && timed_out) SetBit(Row(node_), member.node, true);
   }
   for (const Member& member : view.members) {
     if (!previous.Find(member.node)) peers_[member.node] = {now, now};
@@ -60,7 +60,7 @@ void LinkMonitor::OnView(const View& view, const View& previous, int64_t now) {
 
 void LinkMonitor::Look(const View& view, std::span<const uint64_t> alive, int64_t now) {
   next_look_ = now + peer_timeout_ns_ / kLooksPerTimeout;
-  NoteSilence(view, now);
+  ReportUnresponsive(view, now);
   FindBroken(view, alive);
   std::fill(excluded_.begin(), excluded_.end(), 0);
   if (broken_.empty()) {
@@ -71,11 +71,11 @@ void LinkMonitor::Look(const View& view, std::span<const uint64_t> alive, int64_
   if (now - broken_since_ >= peer_timeout_ns_ / kEvidencePerTimeout) Exclude();
 }
 
-void LinkMonitor::NoteSilence(const View& view, int64_t now) {
+void LinkMonitor::ReportUnresponsive(const View& view, int64_t now) {
   for (const Member& member : view.members) {
     if (member.node == node_) continue;
     const Peer& peer = peers_[member.node];
-    if (now - peer.heard_at >= kSilentTimeouts * peer_timeout_ns_ ||
+    if (now - peer.last_frame_at >= kUnresponsiveTimeouts * peer_timeout_ns_ ||
         now - peer.largest_at >= kSmallOnlyTimeouts * peer_timeout_ns_) {
       SetBit(Row(node_), member.node, true);
     }

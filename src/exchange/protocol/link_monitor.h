@@ -32,7 +32,7 @@ class LinkMonitor {
  public:
   // Peer timeouts without a frame after which a link counts as broken. A peer that is unresponsive
   // to all nodes is dropped after one, so a longer silence means a link that is broken for some.
-  static constexpr int64_t kSilentTimeouts = 2;
+  static constexpr int64_t kUnresponsiveTimeouts = 2;
   // The same without a full-size frame. Full-size frames are less frequent than heartbeats.
   static constexpr int64_t kSmallOnlyTimeouts = 3;
   // Minimum number of full-size frames that a node sends to all nodes per peer timeout.
@@ -74,16 +74,16 @@ class LinkMonitor {
   // Broken links between members that are alive, as of the last Look; truncated if there are very
   // many.
   std::span<const BrokenLink> broken() const { return broken_; }
-  // Whether a frame of `node` arrived within kSilentTimeouts peer timeouts. If this node reports
-  // `node`, only small frames pass.
-  bool HearsSmallFrames(uint16_t node, int64_t now) const {
-    return now - peers_[node].heard_at < kSilentTimeouts * peer_timeout_ns_;
+  // Whether a frame of `node` arrived within kUnresponsiveTimeouts peer timeouts. If this node
+  // reports `node`, only small frames pass.
+  bool ReceivesSmallFrames(uint16_t node, int64_t now) const {
+    return now - peers_[node].last_frame_at < kUnresponsiveTimeouts * peer_timeout_ns_;
   }
 
  private:
   struct Peer {
-    int64_t heard_at = 0;    // last frame of any size
-    int64_t largest_at = 0;  // last full-size frame
+    int64_t last_frame_at = 0;  // last frame of any size
+    int64_t largest_at = 0;     // last full-size frame
   };
   // A live member, in the graph of broken links.
   struct Vertex {
@@ -97,7 +97,7 @@ class LinkMonitor {
     return {rows_.data() + size_t{node} * words_, words_};
   }
   std::span<uint64_t> Row(uint16_t node) { return {rows_.data() + size_t{node} * words_, words_}; }
-  void NoteSilence(const View& view, int64_t now);
+  void ReportUnresponsive(const View& view, int64_t now);
   void FindBroken(const View& view, std::span<const uint64_t> alive);
   void Exclude();
   Vertex* Worst();

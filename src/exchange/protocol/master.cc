@@ -37,8 +37,8 @@ void Master::OnView(const std::vector<uint32_t>& before, std::span<const uint64_
     const bool stays = old_row < before.size() && before[old_row] == table.owned[row] &&
                        chunk.state == ChunkState::kMaster;
     for (uint16_t node = 0; stays && node < nodes; ++node) {
-      const bool same_life = TestBit(std::as_bytes(continuing), node);
-      if (same_life) ends[row * nodes + node] = ends_[old_row * nodes + node];
+      const bool same_incarnation = TestBit(std::as_bytes(continuing), node);
+      if (same_incarnation) ends[row * nodes + node] = ends_[old_row * nodes + node];
     }
     chunk.row = row;
   }
@@ -136,15 +136,15 @@ DropReason Master::OnPositionAck(const FrameView& frame) {
 
 // Records that a worker has taken position `number`.
 inline void Master::Saw(Chunk* chunk, WorkerEnd* end, uint64_t number) {
-  if (number > chunk->number || number <= end->seen) return;
-  end->seen = number;
+  if (number > chunk->number || number <= end->acked) return;
+  end->acked = number;
   chunk->unanswered = 0;
 }
 
-bool Master::AllSeen(const Chunk& chunk) {
+bool Master::AllAcked(const Chunk& chunk) {
   const auto& members = x_.membership.view().members;
   return std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.node == x_.config.node || End(chunk, member.node).seen >= chunk.content;
+    return member.node == x_.config.node || End(chunk, member.node).acked >= chunk.content;
   });
 }
 
@@ -153,7 +153,7 @@ void Master::Poll(int64_t now, size_t budget) {
   if (x_.membership.view().members.size() < 2) return;
   const uint32_t count = static_cast<uint32_t>(table.owned.size());
   if (cursor_ >= count) cursor_ = 0;
-  const int64_t patience = x_.RetransmitTimeout(x_.round_trip);
+  const int64_t timeout = x_.RetransmitTimeout(x_.round_trip);
   const int64_t answer_wait = x_.answer_wait();
   const uint32_t most = x_.throttled ? std::min(count, kScan) : count;
   for (uint32_t scanned = 0; scanned < most && !idle() && sending_.size() < budget; ++scanned) {
@@ -168,16 +168,16 @@ void Master::Poll(int64_t now, size_t budget) {
       continue;
     }
     const bool fresh = NeedsPosition(chunk);
-    if (!fresh && AllSeen(chunk)) {
+    if (!fresh && AllAcked(chunk)) {
       ++clean_;
       continue;
     }
     clean_ = 0;
     // The next position is made when the previous one has left, with the content of that time.
     if (x_.outbox.Holds(chunk.slot, index)) continue;
-    const bool unheard = chunk.unanswered >= kMostUnanswered;
-    const bool waits = !fresh || unheard;
-    if (waits && now - chunk.sent_at < x_.RetryAfter(patience, chunk.retries, index)) continue;
+    const bool unacknowledged = chunk.unanswered >= kMostUnanswered;
+    const bool waits = !fresh || unacknowledged;
+    if (waits && now - chunk.sent_at < x_.RetryAfter(timeout, chunk.retries, index)) continue;
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;
     if (x_.throttled && !priority_.IsTurn(chunk.row)) continue;
     priority_.Sent(chunk.row, now - chunk.sent_at);

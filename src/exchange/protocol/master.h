@@ -46,7 +46,7 @@ class Master {
  private:
   // State that a master keeps per chunk and worker.
   struct WorkerEnd {
-    uint64_t seen = 0;     // the newest position that the worker is known to have taken
+    uint64_t acked = 0;    // the newest position that the worker is known to have taken
     uint32_t applied = 0;  // seq of its last merged diff; valid if `known`
     bool known = false;    // if false, only the parity is known, from the acknowledgement vector
   };
@@ -56,7 +56,7 @@ class Master {
   }
   static void Saw(Chunk* chunk, WorkerEnd* end, uint64_t number);
   void AddMerge(Chunk* chunk, const FrameView& frame);
-  bool AllSeen(const Chunk& chunk);
+  bool AllAcked(const Chunk& chunk);
   bool NeedsPosition(const Chunk& chunk) const {
     return chunk.dirty || chunk.swept != x_.table.version;
   }

@@ -76,13 +76,13 @@ void Membership::Tick(int64_t now) {
   }
   // A node that was stalled for long received no frames. That is no evidence against its peers.
   if (now - now_ > config_.peer_timeout_ns / 2) {
-    for (Peer& peer : peers_) peer.heard_at += now - now_;
+    for (Peer& peer : peers_) peer.last_frame_at += now - now_;
     links_.Skip(now - now_);
     started_at_ += now - now_;
   }
   now_ = now;
   if (left_) return;
-  if (intent_ == Intent::kJoin && !Recent(target_heard_at_)) intent_ = Intent::kNone;
+  if (intent_ == Intent::kJoin && !Recent(target_last_frame_at_)) intent_ = Intent::kNone;
   if (proposing_ && !Recent(proposed_at_)) GiveUpProposal();
   if (!view_.id) return Bootstrap(now);
   if (links_.IsDue(now)) LookAtLinks(now);
@@ -123,7 +123,7 @@ int64_t Membership::NextEvent() const {
 bool Membership::Alive(uint16_t node) const {
   if (node == config_.node) return true;
   const Peer& peer = peers_[node];
-  return !peer.replaced && Recent(peer.heard_at);
+  return !peer.replaced && Recent(peer.last_frame_at);
 }
 
 uint16_t Membership::LiveSynced() const {
@@ -144,7 +144,7 @@ bool Membership::OnFrame(const FrameHeader& header, bool is_largest, int64_t now
   }
   peer.clock = std::max(peer.clock, header.clock);
   if (header.view != view_.id) return false;
-  peer.heard_at = now;
+  peer.last_frame_at = now;
   return true;
 }
 
@@ -201,8 +201,8 @@ bool Membership::OnHeartbeat(const FrameView& frame, int64_t now) {
 void Membership::LearnIncarnation() {
   const Member* self = scratch_.Find(config_.node);
   if (!self || self->incarnation < joining_incarnation()) return;
-  const bool this_life = view_.id || scratch_.id == promised_;
-  if (self->incarnation == joining_incarnation() && this_life) return;
+  const bool this_incarnation = view_.id || scratch_.id == promised_;
+  if (self->incarnation == joining_incarnation() && this_incarnation) return;
   RaiseIncarnation(self->incarnation + 1);
 }
 
@@ -238,7 +238,7 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
     return;
   }
   const Rank theirs{status.global_clock, status.live, scratch_.id};
-  // A node that itself intends to join another view is followed only if its view outranks this
+  // A node that itself intends to join another view is followed only if its view precedes this
   // node's. Descent and rank may disagree, and following both could lead around in a circle.
   const bool stays = status.intent != Intent::kJoin;
   const bool evicted = stays && scratch_.DescendsFrom(view_.id);
@@ -252,7 +252,7 @@ void Membership::ConsiderView(uint16_t source, const NodeStatus& status, int64_t
   target_ = scratch_.id;
   target_rank_ = theirs;
   target_stays_ = stays;
-  target_heard_at_ = now;
+  target_last_frame_at_ = now;
 }
 
 // Whether the view in scratch_ is at least as good to join as the current target.
@@ -340,9 +340,9 @@ void Membership::CommitIfAccepted(int64_t now) {
 void Membership::Install(const View& view, bool reset, int64_t now) {
   for (const Member& member : view.members) {
     Peer& peer = peers_[member.node];
-    const bool same_life = !reset && view_.Has(member.node, member.incarnation);
-    peer.clock = std::max(same_life ? peer.clock : 0, member.clock);
-    peer.heard_at = now;
+    const bool same_incarnation = !reset && view_.Has(member.node, member.incarnation);
+    peer.clock = std::max(same_incarnation ? peer.clock : 0, member.clock);
+    peer.last_frame_at = now;
     peer.replaced = false;
   }
   links_.OnView(view, view_, now);

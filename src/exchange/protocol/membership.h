@@ -113,8 +113,8 @@ class Membership {
 
   // Iterations of all members together, past members included.
   uint64_t global_clock() const;
-  // Whether this node is in a view that another view has superseded or outranks, and waits to join
-  // that view.
+  // Whether this node is in a view that another view has superseded or that precedes it, and waits
+  // to join that view.
   bool waits_to_join() const { return view_.id && intent_ == NodeStatus::Intent::kJoin; }
   // Whether a frame of the member arrived within the peer timeout. Always true of this node.
   bool Alive(uint16_t node) const;
@@ -130,7 +130,7 @@ class Membership {
     bool replaced = false;      // a later incarnation than the view names is running
     bool accepted = false;      // accepted the current proposal
     bool unresponsive = false;  // did not answer a proposal that asked it to join
-    int64_t heard_at = 0;       // last frame as the member that the view names
+    int64_t last_frame_at = 0;  // last frame as the member that the view names
     int64_t heartbeat_at = 0;   // last heartbeat, member or not
     uint32_t incarnation = 0;   // of the last heartbeat, as `view` and `status`
     uint64_t clock = 0;
@@ -165,7 +165,7 @@ class Membership {
   void Install(const View& view, bool reset, int64_t now);
   void Bootstrap(int64_t now);
   bool IsCoordinator() const;
-  bool Compose(bool with_silent, View* next) const;
+  bool Compose(bool with_unresponsive, View* next) const;
   void ComposeMember(const Member& member, View* next) const;
   void ProposeIfNeeded(int64_t now);
   void GiveUpProposal();
@@ -197,7 +197,7 @@ class Membership {
   ViewId target_;
   Rank target_rank_;
   bool target_stays_ = false;  // the target's sender does not itself intend to join another view
-  int64_t target_heard_at_ = 0;
+  int64_t target_last_frame_at_ = 0;
 
   ViewId promised_;         // proposals below it are not accepted
   uint32_t max_epoch_ = 0;  // largest epoch received or promised

@@ -67,9 +67,10 @@ void Membership::ComposeMember(const Member& member, View* next) const {
   next->members.push_back(kept);
 }
 
-// Composes the next view, except its id, from what this node knows now. `with_silent`: includes
-// joining nodes that did not answer an earlier proposal. Returns false if any was left out.
-bool Membership::Compose(bool with_silent, View* next) const {
+// Composes the next view, except its id, from what this node knows now. `with_unresponsive`:
+// includes joining nodes that did not answer an earlier proposal. Returns false if any was left
+// out.
+bool Membership::Compose(bool with_unresponsive, View* next) const {
   next->ancestors = view_.ancestors;
   next->ancestors.insert(next->ancestors.begin(), view_.id);
   if (next->ancestors.size() > View::kAncestors) next->ancestors.pop_back();
@@ -81,7 +82,7 @@ bool Membership::Compose(bool with_silent, View* next) const {
     if (node == config_.node || !WantsToJoin(peers_[node], *next) || next->Find(node)) continue;
     if (view_.Has(node, peers_[node].status.joining_incarnation)) continue;
     if (!IsLinked(node, *next)) continue;
-    if (peers_[node].unresponsive && !with_silent) {
+    if (peers_[node].unresponsive && !with_unresponsive) {
       complete = false;
       continue;
     }

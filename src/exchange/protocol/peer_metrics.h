@@ -69,7 +69,7 @@ class PeerMetrics {
   // This node sent a position of the chunk.
   void SentPosition(Chunk* chunk) { Step(chunk); }
   // This node took a position of the chunk from its owner.
-  void TookPosition(Chunk* chunk) {
+  void TakenPosition(Chunk* chunk) {
     Step(chunk);
     Peer& peer = peers_[chunk->owner];
     peer.positions_taken.Add();

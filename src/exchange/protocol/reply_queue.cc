@@ -43,20 +43,20 @@ void ReplyQueue::Poll(size_t budget) {
   posted_ = 0;
   for (uint16_t i = 0; i < nodes; ++i) {
     const uint16_t node = static_cast<uint16_t>((next_ + i) % nodes);
-    if (table.owed[node] == kNoChunk) continue;
-    List seen{FrameType::kPositionAck}, pledges{FrameType::kTakeoverAck};
+    if (table.replies[node] == kNoChunk) continue;
+    List acks{FrameType::kPositionAck}, takeover_acks{FrameType::kTakeoverAck};
     // Each step may leave two lists open and post one takeover state: 3 frames.
-    while (table.owed[node] != kNoChunk && posted_ + 3 <= budget) {
-      const uint32_t index = table.owed[node];
+    while (table.replies[node] != kNoChunk && posted_ + 3 <= budget) {
+      const uint32_t index = table.replies[node];
       Chunk& chunk = table.chunks[index];
-      table.owed[node] = chunk.next_owed;
-      if (chunk.owes_ack) Append(&seen, node, index);
-      if (chunk.owes_takeover_ack) Append(&pledges, node, index);
-      if (chunk.owes_takeover_state) PostTakeoverState(index);
-      chunk.owes_ack = chunk.owes_takeover_ack = chunk.owes_takeover_state = false;
+      table.replies[node] = chunk.next_reply;
+      if (chunk.ack_due) Append(&acks, node, index);
+      if (chunk.takeover_ack_due) Append(&takeover_acks, node, index);
+      if (chunk.takeover_state_due) PostTakeoverState(index);
+      chunk.ack_due = chunk.takeover_ack_due = chunk.takeover_state_due = false;
     }
-    PostList(&seen, node);
-    PostList(&pledges, node);
+    PostList(&acks, node);
+    PostList(&takeover_acks, node);
     if (posted_ + 3 > budget) break;
   }
   next_ = static_cast<uint16_t>((next_ + 1) % nodes);

@@ -1,4 +1,4 @@
-// Sends the replies that this node owes to masters: position acknowledgements and takeover
+// Sends the replies that masters await from this node: position acknowledgements and takeover
 // acknowledgements, many of which share a frame, and takeover states. Internal to exchange/; not
 // thread-safe.
 #ifndef MILLRACE_EXCHANGE_PROTOCOL_REPLY_QUEUE_H_
@@ -14,7 +14,7 @@ class ReplyQueue {
  public:
   explicit ReplyQueue(ExchangeContext* context) : x_(*context) {}
 
-  // Sends owed replies, at most `budget` frames; none if `budget` is below 3.
+  // Sends scheduled replies, at most `budget` frames; none if `budget` is below 3.
   void Poll(size_t budget);
 
  private:

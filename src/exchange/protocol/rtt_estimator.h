@@ -39,10 +39,10 @@ class RetransmitTimer {
   // Adds the reply time `ns`, which ends the backoff. Returns whether it ends a round.
   bool Sample(int64_t now, int64_t ns) {
     doublings_ = 0;
-    usual_.Measured(ns);
-    if (now - round_at_ < std::min(usual_.mean(), kMostRoundNs)) return false;
+    estimator_.Measured(ns);
+    if (now - round_at_ < std::min(estimator_.mean(), kMostRoundNs)) return false;
     round_at_ = now;
-    usual_.EndRound();
+    estimator_.EndRound();
     return true;
   }
   // Records that a frame timed out for the first time. Doubles the timeout (RFC 6298, 5.5), at most
@@ -56,14 +56,14 @@ class RetransmitTimer {
   // Ends the backoff after a change of view, as the set of peers has changed.
   void Forgive() { doublings_ = 0; }
   // Timeout of the first transmission. `least`: its lower bound before backoff.
-  int64_t Timeout(int64_t least) const { return std::max(least, usual_.value()) << doublings_; }
+  int64_t Timeout(int64_t least) const { return std::max(least, estimator_.value()) << doublings_; }
 
  private:
   static constexpr int kMostDoublings = 10;
   // Upper bound on a round, so that one very late reply loses its weight in time.
   static constexpr int64_t kMostRoundNs = 1'000'000'000;
 
-  RttEstimator usual_;
+  RttEstimator estimator_;
   int64_t round_at_ = 0;
   int64_t doubled_at_ = 0;
   int doublings_ = 0;
@@ -98,7 +98,7 @@ class MasterReplies {
   int64_t Overtaken(int64_t sent) const { return newest_ - sent; }
   // Reordering window, at least `least`: by how much later diffs usually overtake one that is not
   // lost.
-  int64_t UsuallyOvertaken(int64_t least) const { return std::max(least, overtaken_.value()); }
+  int64_t ReorderingWindow(int64_t least) const { return std::max(least, overtaken_.value()); }
   // Takes a probe: returns whether one more diff may be retransmitted without a sign of loss. The
   // allowance is refilled to kProbes after each `pause`.
   bool Probe(int64_t now, int64_t pause) {

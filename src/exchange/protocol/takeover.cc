@@ -19,7 +19,7 @@ void Takeover::OnView(std::span<const uint16_t> owners) {
     if (member.node != x_.config.node) SetBit(everybody_, member.node, true);
   }
   table.owned.clear();
-  table.ForgetOwed();
+  table.ClearReplies();
   taking_over_ = 0;
   for (uint32_t index = 0; index < table.size(); ++index) {
     Chunk& chunk = table.chunks[index];
@@ -122,8 +122,8 @@ DropReason Takeover::OnTakeoverRequest(const FrameView& frame) {
   return x_.ForEachEntry(frame, [&](const ChunkNumber& entry, const Chunk& chunk) {
     if (chunk.owner != frame.header.source) return DropReason::kNotMaster;
     if (chunk.demoting) return DropReason::kNone;  // the new master will ask again
-    x_.table.Owe(entry.chunk, chunk.number > entry.number ? &Chunk::owes_takeover_state
-                                                          : &Chunk::owes_takeover_ack);
+    x_.table.ScheduleReply(entry.chunk, chunk.number > entry.number ? &Chunk::takeover_state_due
+                                                                    : &Chunk::takeover_ack_due);
     return DropReason::kNone;
   });
 }

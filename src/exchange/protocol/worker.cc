@@ -38,7 +38,7 @@ DropReason Worker::OnPosition(const FrameView& frame) {
   if (chunk.owner != h.source || chunk.state != ChunkState::kWorker) return DropReason::kNotMaster;
   if (x_.IsBeingRead(h.chunk)) return DropReason::kBeingRead;
   if (h.number <= chunk.number) {
-    table.Owe(h.chunk, &Chunk::owes_ack);  // the last acknowledgement may have been lost
+    table.ScheduleReply(h.chunk, &Chunk::ack_due);  // the last acknowledgement may have been lost
     return DropReason::kOld;
   }
   const auto [op, context] = x_.AddOp(&chunk, OpContext::Purpose::kPosition, frame);
@@ -82,11 +82,11 @@ bool Worker::DropsRest(uint32_t index) const {
 // Updates the damping state after a take or load, and ends at the rule's fixed point.
 void Worker::NoteTake(const ChunkOp& op, Chunk* chunk) {
   const bool held_all = (op.result & (kNonZero | kRemainder)) == kRemainder;
-  if (!delays_.empty()) delays_[op.chunk].Took(x_.clock);
+  if (!delays_.empty()) delays_[op.chunk].OnTaken(x_.clock);
   if (!exact_) return;
   if (held_all && op.share == 1 && x_.config.rest_distance > 0) return DropRest(op.chunk, chunk);
   if (delays_.empty()) return;
-  delays_[op.chunk].TookLast(x_.table.version);
+  delays_[op.chunk].OnTakenLast(x_.table.version);
   // The progress is so small that its share encodes to zero: the next take gets all of it.
   if (held_all) {
     delays_[op.chunk].Forget();
@@ -144,17 +144,17 @@ void Worker::Finish(const ChunkOp& op, const OpContext& context, int64_t now) {
     SendDiff(op, &chunk, context.slot, now);
   } else {
     if (context.slot != kNoSlot) x_.outbox.Release(context.slot);
-    if (position) x_.table.Owe(op.chunk, &Chunk::owes_ack);
+    if (position) x_.table.ScheduleReply(op.chunk, &Chunk::ack_due);
   }
 }
 
 inline void Worker::TakenPosition(uint32_t index, Chunk* chunk, const OpContext& context,
                                   int64_t now) {
   x_.table.OnPosition(index, context.number, context.acks);
-  chunk->heard_at = now;
+  chunk->last_position_at = now;
   if (std::exchange(chunk->awaiting_master, false)) x_.masters[chunk->owner].BecameMaster(now);
   ++x_.stats.positions_taken;
-  x_.metrics.TookPosition(chunk);
+  x_.metrics.TakenPosition(chunk);
 }
 
 inline void Worker::SendDiff(const ChunkOp& op, Chunk* chunk, uint32_t slot, int64_t now) {
@@ -233,23 +233,23 @@ size_t Worker::Resend(int64_t now, size_t budget) {
 // cannot have overtaken it by more than the time since it was sent.
 int64_t Worker::MayBeLostAt(const Chunk& chunk, uint32_t index) const {
   const MasterReplies& master = x_.masters[chunk.owner];
-  const int64_t patience = x_.RetransmitTimeout(master.round_trip);
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip);
   const int64_t least =
-      x_.throttled ? patience : std::min(master.UsuallyOvertaken(x_.config.resend_ns), patience);
+      x_.throttled ? timeout : std::min(master.ReorderingWindow(x_.config.resend_ns), timeout);
   return chunk.sent_at + x_.RetryAfter(least, chunk.retries, index);
 }
 
 bool Worker::IsToBeSentAgain(const Chunk& chunk, uint32_t index, int64_t now) {
   MasterReplies& master = x_.masters[chunk.owner];
-  const int64_t usual = master.UsuallyOvertaken(x_.config.resend_ns);
+  const int64_t window = master.ReorderingWindow(x_.config.resend_ns);
   const int64_t overtaken = master.Overtaken(chunk.sent_at);
   // Throttled masters send chunks in the order of their progress, so a reply to a later diff is no
   // sign of loss.
   const bool in_order = !x_.throttled;
-  if (in_order && overtaken >= x_.RetryAfter(usual, chunk.retries, index)) return true;
-  const int64_t patience = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
-  if (waited < x_.RetryAfter(patience, chunk.retries, index)) return false;
-  if (!master.Probe(now, patience)) return false;
+  if (in_order && overtaken >= x_.RetryAfter(window, chunk.retries, index)) return true;
+  const int64_t timeout = x_.RetransmitTimeout(master.round_trip), waited = now - chunk.sent_at;
+  if (waited < x_.RetryAfter(timeout, chunk.retries, index)) return false;
+  if (!master.Probe(now, timeout)) return false;
   if (chunk.retries == 0) x_.TimedOut(chunk.owner, now);
   return true;
 }
@@ -276,7 +276,7 @@ void Worker::SendAgain(uint32_t index, int64_t now) {
   x_.metrics.Resent(chunk.owner);
 }
 
-bool Worker::OwesDiff(const Chunk& chunk) const {
+bool Worker::HasDiffDue(const Chunk& chunk) const {
   return chunk.state == ChunkState::kWorker && chunk.number > 0 && !chunk.pending &&
          !chunk.demoting && chunk.swept != x_.table.version;
 }
@@ -291,18 +291,18 @@ void Worker::Push(int64_t now, size_t budget) {
     Chunk& chunk = table.chunks[index];
     if (index == 0) longest_ago_ = now;
     if (chunk.state == ChunkState::kWorker && !chunk.pending) {
-      longest_ago_ = std::min(longest_ago_, chunk.heard_at);
+      longest_ago_ = std::min(longest_ago_, chunk.last_position_at);
     }
     if (++cursor_ == table.size()) {
       cursor_ = 0;
       look_at_ = longest_ago_ + x_.push_after();
     }
-    if (!OwesDiff(chunk)) {
+    if (!HasDiffDue(chunk)) {
       ++clean_;
       continue;
     }
     clean_ = 0;
-    if (now - chunk.heard_at < x_.push_after() || chunk.owner == kNoNode) continue;
+    if (now - chunk.last_position_at < x_.push_after() || chunk.owner == kNoNode) continue;
     if (x_.batch.Full() || x_.batch.Holds(chunk)) break;
     chunk.swept = table.version;
     const float share = ShareOf(index);
@@ -322,7 +322,7 @@ void Worker::LookAgain() {
 
 bool Worker::Drained() const {
   return std::all_of(x_.table.chunks.begin(), x_.table.chunks.end(), [&](const Chunk& chunk) {
-    return chunk.state == ChunkState::kWorker && !chunk.pending && !OwesDiff(chunk) &&
+    return chunk.state == ChunkState::kWorker && !chunk.pending && !HasDiffDue(chunk) &&
            !chunk.awaiting_master && !chunk.demoting;
   });
 }

@@ -42,7 +42,7 @@ class Worker {
  private:
   bool MaySend() const;
   Codec codec() const;
-  bool OwesDiff(const Chunk& chunk) const;
+  bool HasDiffDue(const Chunk& chunk) const;
   bool InSlot(Codec codec) const {
     return !x_.config.direct || x_.config.copy_diffs || codec != Codec::kFloat32;
   }
@@ -72,7 +72,7 @@ class Worker {
   // Before this time, no chunk is due for an unsolicited diff.
   int64_t look_at_ = 0;
   int64_t resend_at_ = 0;    // before this time, no diff is due for retransmission
-  int64_t longest_ago_ = 0;  // earliest heard_at of the chunks passed in this scan
+  int64_t longest_ago_ = 0;  // earliest last_position_at of the chunks passed in this scan
 };
 
 }  // namespace millrace

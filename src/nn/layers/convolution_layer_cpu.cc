@@ -136,8 +136,8 @@ class ConvolutionCpu : public ConvolutionLayer {
   // products for them. All other convolutions use the net's order.
   bool BetterInPlainOrder(const ConvolutionGeometry& g, const Shape& bottom) const {
     const Layout preferred = context_.preferred_layout;
-    const bool usual = g.group == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
-    if (usual || preferred == Layout::kPlain) return false;
+    const bool plain = g.group == 1 && g.dilation[0] == 1 && g.dilation[1] == 1;
+    if (plain || preferred == Layout::kPlain) return false;
     if (bottom != compared_) {
       compared_ = bottom;
       const int there =

@@ -134,10 +134,10 @@ std::span<const std::byte> Gossip::Assemble(size_t entry, const GossipHead& head
   std::copy(part.begin(), part.end(), bytes + head.offset);
   const size_t end = head.offset + part.size();
   for (size_t at = head.offset; at < end; at += kGossipFragmentUnit) {
-    const size_t grain = at / kGossipFragmentUnit;
-    const uint64_t bit = uint64_t{1} << grain % 64;
-    assembly.count += (assembly.units[grain / 64] & bit) == 0;
-    assembly.units[grain / 64] |= bit;
+    const size_t unit = at / kGossipFragmentUnit;
+    const uint64_t bit = uint64_t{1} << unit % 64;
+    assembly.count += (assembly.units[unit / 64] & bit) == 0;
+    assembly.units[unit / 64] |= bit;
   }
   const size_t all = (head.total + kGossipFragmentUnit - 1) / kGossipFragmentUnit;
   return {bytes, assembly.count == all ? head.total : 0u};

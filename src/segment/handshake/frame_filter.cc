@@ -84,7 +84,7 @@ JoinVerdict FrameFilter::Verdict(int64_t now_ns) {
   const JoinVerdict verdict = handshake_.Verdict(now_ns);
   if (verdict == JoinVerdict::kGiveUp) {
     refusal_ = StrCat(handshake_.verdict_reason(), "; no node that is set up alike was met for ",
-                      config_.handshake.patience_ns / 1'000'000'000, " s");
+                      config_.handshake.give_up_ns / 1'000'000'000, " s");
   }
   return verdict;
 }

@@ -81,9 +81,9 @@ std::optional<ConfigMismatch> Handshake::MismatchOf(NodeId node) const {
   return peer != nullptr ? peer->mismatch : std::nullopt;
 }
 
-bool Handshake::NextSession(PeerSession* introduced) {
+bool Handshake::NextSession(PeerSession* session) {
   if (established_.empty()) return false;
-  *introduced = *Peer(established_.front());
+  *session = *Peer(established_.front());
   Find(established_.front())->in_established = false;
   established_.pop_front();
   return true;
@@ -157,8 +157,8 @@ DropReason Handshake::Validate(PeerState* peer, const HandshakeMessage& in, int6
   if (drop == DropReason::kNone && fresh) LearnIncarnation(peer, in, now);
   const bool done = drop == DropReason::kNone && peer->complete();
   // An established and confirmed peer multicasts for the sake of others and needs no reply.
-  const bool owed = in.wants_answer && !(done && in.destination == kAllNodes);
-  if (owed) ScheduleReply(peer, !done, now);
+  const bool needs_reply = in.wants_answer && !(done && in.destination == kAllNodes);
+  if (needs_reply) ScheduleReply(peer, !done, now);
   return drop;
 }
 
@@ -237,9 +237,9 @@ void Handshake::RefuseUnauthenticated(PeerState* peer, DropReason drop, const Ha
 
 void Handshake::Report(PeerState* peer, ConfigMismatch mismatch, int64_t now) {
   const auto& last = peer->mismatch;
-  const bool told = last.has_value() && last->proven && mismatch.proven &&
-                    last->session_id == mismatch.session_id && last->text == mismatch.text;
-  if (told || now < peer->next_mismatch) return;
+  const bool reported = last.has_value() && last->authenticated && mismatch.authenticated &&
+                        last->session_id == mismatch.session_id && last->text == mismatch.text;
+  if (reported || now < peer->next_mismatch) return;
   peer->mismatch = std::move(mismatch);
   peer->next_mismatch = now + peer->mismatch_interval;
   peer->mismatch_interval =

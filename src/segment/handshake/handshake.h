@@ -54,7 +54,7 @@ struct HandshakeConfig {
 
   // A node that receives only mismatches gives up after this time. Mismatches expire when none is
   // received for as long.
-  int64_t patience_ns = 10'000'000'000;
+  int64_t give_up_ns = 10'000'000'000;
 };
 
 // Upper bound on an incarnation that a node takes because of a peer's message. The exchange needs
@@ -75,7 +75,7 @@ struct ConfigMismatch {
   std::string text;
   // The peer has echoed a challenge of this node's session, under the key if there is one. False if
   // keys or versions differ: anyone may have sent the message.
-  bool proven = false;
+  bool authenticated = false;
   Nonce session_id = kNoNonce;  // as the peer states it; none if its version differs
 };
 
@@ -83,7 +83,7 @@ struct ConfigMismatch {
 enum class JoinVerdict : uint8_t {
   kMayJoin,
   kWait,    // peers refuse this node, and it has found no compatible peer
-  kGiveUp,  // kWait has lasted for patience_ns
+  kGiveUp,  // kWait has lasted for give_up_ns
 };
 
 // An incarnation raise of this node: a peer knew an earlier start of it by an incarnation at least
@@ -143,10 +143,11 @@ class Handshake {
 
   // Takes the next new session, with its current state; false: no more. Each session is returned
   // once. A session that was replaced before the call is skipped.
-  bool NextSession(PeerSession* introduced);
-  // Takes the next mismatch; false: no more. A proven mismatch is returned once per session of the
-  // peer; an unproven one once per kind until the peer's session is accepted. Mismatches of one
-  // peer are at least slow_ns apart, then twice as long each time, up to 512 times slow_ns.
+  bool NextSession(PeerSession* session);
+  // Takes the next mismatch; false: no more. An authenticated mismatch is returned once per session
+  // of the peer; an unauthenticated one once per kind until the peer's session is accepted.
+  // Mismatches of one peer are at least slow_ns apart, then twice as long each time, up to 512
+  // times slow_ns.
   bool NextMismatch(ConfigMismatch* mismatch);
   // True once after each raise. Each peer can cause one raise in the lifetime of this object, and
   // none exceeds kLatestIncarnation.
@@ -154,15 +155,16 @@ class Handshake {
 
   // For a node that is not a member yet. One compatible peer suffices for kMayJoin.
   JoinVerdict Verdict(int64_t now) const;
-  // One line: the mismatch behind kWait or kGiveUp, a proven one if there was any.
+  // One line: the mismatch behind kWait or kGiveUp, an authenticated one if there was any.
   const std::string& verdict_reason() const { return unresolved_.reason; }
   // When kWait ends if nothing is received before.
-  int64_t wait_ends() const { return unresolved_.last + config_.patience_ns; }
+  int64_t wait_ends() const { return unresolved_.last + config_.give_up_ns; }
 
   const HandshakeStats& stats() const { return stats_; }
 
  private:
-  // Kinds of unproven mismatches: where keys or versions differ, a peer cannot be authenticated.
+  // Kinds of unauthenticated mismatches: where keys or versions differ, a peer cannot be
+  // authenticated.
   enum Unauthenticated : uint8_t {
     kVersionDiffers = 1,
     kNoKey = 2,
@@ -195,10 +197,10 @@ class Handshake {
     bool complete() const { return known && confirmed; }
   };
 
-  // Mismatches received without a gap of patience_ns.
+  // Mismatches received without a gap of give_up_ns.
   struct Unresolved {
     std::string reason;  // "": none
-    bool proven = false;
+    bool authenticated = false;
     int64_t since = 0, last = 0;
   };
 
@@ -214,7 +216,7 @@ class Handshake {
   bool MetCompatible() const;
   void RefuseUnauthenticated(PeerState* peer, DropReason drop, const HandshakeMessage& in,
                              int64_t now);
-  void Record(const std::string& text, bool proven, int64_t now);
+  void Record(const std::string& text, bool authenticated, int64_t now);
   void Report(PeerState* peer, ConfigMismatch mismatch, int64_t now);
   void ScheduleReply(PeerState* peer, bool ask, int64_t now);
   int64_t DueAt(const PeerState& peer) const;

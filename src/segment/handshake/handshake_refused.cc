@@ -11,7 +11,7 @@ JoinVerdict Handshake::Verdict(int64_t now) const {
   if (unresolved_.reason.empty() || now > wait_ends() || MetCompatible()) {
     return JoinVerdict::kMayJoin;
   }
-  const bool long_enough = unresolved_.last - unresolved_.since >= config_.patience_ns;
+  const bool long_enough = unresolved_.last - unresolved_.since >= config_.give_up_ns;
   return long_enough ? JoinVerdict::kGiveUp : JoinVerdict::kWait;
 }
 
@@ -20,13 +20,13 @@ bool Handshake::MetCompatible() const {
                      [](const PeerState& peer) { return peer.known && !peer.barred; });
 }
 
-void Handshake::Record(const std::string& text, bool proven, int64_t now) {
+void Handshake::Record(const std::string& text, bool authenticated, int64_t now) {
   const bool lasts = !unresolved_.reason.empty() && now <= wait_ends();
-  if (!lasts) unresolved_ = {.reason = "", .proven = false, .since = now, .last = now};
+  if (!lasts) unresolved_ = {.reason = "", .authenticated = false, .since = now, .last = now};
   unresolved_.last = now;
-  if (unresolved_.proven && !proven) return;
+  if (unresolved_.authenticated && !authenticated) return;
   unresolved_.reason = text;
-  unresolved_.proven = proven;
+  unresolved_.authenticated = authenticated;
 }
 
 // ---- Incarnation raise. -----------------------------------------------------

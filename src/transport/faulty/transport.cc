@@ -46,14 +46,14 @@ void FaultyTransport::Partition(NodeId peer, bool cut) {
 
 SendResult FaultyTransport::Send(std::span<const OutFrame> frames) {
   const int64_t now_ns = plan_.clock->NowNs();
-  PumpSend(now_ns);
+  PollSend(now_ns);
   SendResult result;
   uint64_t bytes = 0, transmissions = 0;
   while (result.accepted < frames.size()) {
     const OutFrame& frame = frames[result.accepted];
     result.status = Check(frame);
     if (result.status != SendStatus::kAccepted) break;
-    if (Full(frame.to)) PumpSend(now_ns);
+    if (Full(frame.to)) PollSend(now_ns);
     if (Full(frame.to)) {
       result.status = SendStatus::kBusy;
       counters_.Busy();
@@ -68,16 +68,16 @@ SendResult FaultyTransport::Send(std::span<const OutFrame> frames) {
     ++result.accepted;
   }
   counters_.Sent(result.accepted, bytes, transmissions);
-  PumpSend(now_ns);
+  PollSend(now_ns);
   return result;
 }
 
 uint64_t FaultyTransport::Reclaim() {
-  PumpSend(plan_.clock->NowNs());
+  PollSend(plan_.clock->NowNs());
   return counters_.frames_sent();
 }
 
-void FaultyTransport::PumpSend(int64_t now_ns) {
+void FaultyTransport::PollSend(int64_t now_ns) {
   send_stuck_ = false;
   send_.Poll(
       now_ns, [this](FaultQueue::Held* held) { return PassToInner(held); },
@@ -126,7 +126,7 @@ FaultQueue::Outcome FaultyTransport::SendInner(NodeId to, FaultQueue::Held* held
   return FaultQueue::Outcome::kNotNow;
 }
 
-void FaultyTransport::PumpReceive(int64_t now_ns) {
+void FaultyTransport::PollReceive(int64_t now_ns) {
   std::array<InFrame, kBatch> frames;
   while (receive_.FreeSlots() > 0) {
     const size_t room = std::min(receive_.FreeSlots(), kBatch);
@@ -142,8 +142,8 @@ void FaultyTransport::PumpReceive(int64_t now_ns) {
 
 size_t FaultyTransport::Receive(std::span<InFrame> frames) {
   const int64_t now_ns = plan_.clock->NowNs();
-  PumpSend(now_ns);
-  PumpReceive(now_ns);
+  PollSend(now_ns);
+  PollReceive(now_ns);
   size_t count = 0;
   uint64_t bytes = 0;
   receive_.Poll(
@@ -174,8 +174,8 @@ WaitResult FaultyTransport::Wait(int64_t deadline_ns, WaitFor what) {
   WaitResult result;
   for (;;) {
     const int64_t now_ns = plan_.clock->NowNs();
-    PumpSend(now_ns);
-    PumpReceive(now_ns);
+    PollSend(now_ns);
+    PollReceive(now_ns);
     result.receivable = receive_.HasReady(now_ns);
     result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
     const bool over = result.receivable || result.sendable || result.woken;

@@ -55,12 +55,12 @@ class FaultyTransport : public Transport {
     return peer < cut_.size() && cut_[peer].load(std::memory_order_relaxed);
   }
   // Passes to the inner transport the frames that are due, as far as it has room.
-  void PumpSend(int64_t now_ns);
+  void PollSend(int64_t now_ns);
   FaultQueue::Outcome PassToInner(FaultQueue::Held* held);
   FaultQueue::Outcome FanOut(FaultQueue::Held* held);
   FaultQueue::Outcome SendInner(NodeId to, FaultQueue::Held* held);
   // Takes frames from the inner transport while slots are free.
-  void PumpReceive(int64_t now_ns);
+  void PollReceive(int64_t now_ns);
   bool Full(NodeId peer) const {
     return send_.InUse(peer) >= static_cast<size_t>(plan_.hold_frames);
   }

@@ -170,7 +170,7 @@ void LoopbackEndpoint::Wake() {
 
 WaitResult LoopbackEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
   for (;;) {
-    const uint32_t heard = place_.bell.rings();
+    const uint32_t rings = place_.bell.rings();
     WaitResult result;
     result.receivable = place_.ring->Ready();
     result.sendable = what == WaitFor::kReceiveOrSend && RoomAppeared();
@@ -178,7 +178,7 @@ WaitResult LoopbackEndpoint::Wait(int64_t deadline_ns, WaitFor what) {
     if (result.receivable || result.sendable || result.woken) return result;
     const int64_t ns = SleepNs(*hub_->options.clock, deadline_ns);
     if (ns == 0) return result;
-    place_.bell.Sleep(heard, ns);
+    place_.bell.Sleep(rings, ns);
   }
 }
 

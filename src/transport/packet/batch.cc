@@ -13,9 +13,9 @@ iovec Piece(std::span<const std::byte> bytes) {
 
 // `attempts` counts the failed attempts for one frame. An interface that went down leaves an
 // error for the next call even if it is up again, so a first failure is retried.
-SendErrorClass Judge(int error, int* attempts) {
-  const SendErrorClass verdict = ClassifySendError(error);
-  if (verdict != SendErrorClass::kFailed) return verdict;
+SendErrorClass Classify(int error, int* attempts) {
+  const SendErrorClass error_class = ClassifySendError(error);
+  if (error_class != SendErrorClass::kFailed) return error_class;
   return ++*attempts < 2 ? SendErrorClass::kAgain : SendErrorClass::kFailed;
 }
 
@@ -45,13 +45,13 @@ DatagramLink::Flushed PacketBatch::Flush() {
       continue;
     }
     const int error = errno;
-    const SendErrorClass verdict = Judge(error, &attempts);
-    if (verdict == SendErrorClass::kBusy) {
+    const SendErrorClass error_class = Classify(error, &attempts);
+    if (error_class == SendErrorClass::kBusy) {
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
     }
-    if (verdict == SendErrorClass::kFailed) {
+    if (error_class == SendErrorClass::kFailed) {
       ++result.failed;
       ++result.frames;
       attempts = 0;
@@ -69,9 +69,9 @@ bool PacketBatch::SendNow(const PacketHead& head, std::span<const std::byte> byt
   message.msg_iovlen = 2;
   for (int attempts = 0;;) {
     if (sendmsg(fd_, &message, MSG_DONTWAIT) >= 0) return true;
-    const SendErrorClass verdict = Judge(errno, &attempts);
-    if (verdict == SendErrorClass::kBusy) return false;
-    if (verdict == SendErrorClass::kFailed) return true;  // lost, as on any network
+    const SendErrorClass error_class = Classify(errno, &attempts);
+    if (error_class == SendErrorClass::kBusy) return false;
+    if (error_class == SendErrorClass::kFailed) return true;  // lost, as on any network
   }
 }
 

@@ -93,7 +93,7 @@ uint32_t WindowFor(size_t blocks, size_t peers) {
 
 // Upper bound on frames in the ring if peers respect their windows. The factor 2 allows for peers
 // that have restarted.
-size_t InboxFor(const PacketPlan& plan, uint32_t window) {
+size_t ReceiveQueueFor(const PacketPlan& plan, uint32_t window) {
   const size_t in_block = plan.block_bytes / PacketRing::BytesInBlock(kLeastPacketBytes);
   const size_t sent = 2 * plan.peers.size() * std::max(window, SendWindow::kFirstWindow);
   return std::min(plan.ring_blocks * in_block, sent);
@@ -149,7 +149,7 @@ std::unique_ptr<Transport> ConnectPacket(const PacketOptions& options) {
   if (ends.window_frames == 0) {
     ends.window_frames = WindowFor(plan.ring_blocks, plan.peers.size());
   }
-  ends.inbox_frames = InboxFor(plan, ends.window_frames);
+  ends.receive_queue_frames = ReceiveQueueFor(plan, ends.window_frames);
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
   return std::make_unique<CreditedEndpoint>(std::make_unique<PacketLink>(plan), ends);

@@ -77,9 +77,9 @@ void UdpBatch::FillHeader(size_t index) {
   std::memcpy(CMSG_DATA(segment), &bytes, sizeof(bytes));
 }
 
-SendErrorClass UdpBatch::Judge(int error, int* attempts) {
-  const SendErrorClass verdict = ClassifySendError(error);
-  if (verdict != SendErrorClass::kFailed) return verdict;
+SendErrorClass UdpBatch::Classify(int error, int* attempts) {
+  const SendErrorClass error_class = ClassifySendError(error);
+  if (error_class != SendErrorClass::kFailed) return error_class;
   // The error may concern an earlier datagram to another peer.
   socket_->ForgetErrors();
   return ++*attempts < kMostAttempts ? SendErrorClass::kAgain : SendErrorClass::kFailed;
@@ -109,9 +109,9 @@ DatagramLink::Flushed UdpBatch::Flush() {
       Group(result.frames);
       sent = 0;
     } else {
-      const SendErrorClass verdict = Judge(error, &attempts);
-      if (verdict == SendErrorClass::kFailed) finish(1, true);
-      if (verdict != SendErrorClass::kBusy) continue;
+      const SendErrorClass error_class = Classify(error, &attempts);
+      if (error_class == SendErrorClass::kFailed) finish(1, true);
+      if (error_class != SendErrorClass::kBusy) continue;
       result.busy = true;
       result.of_device = error != EAGAIN;
       break;
@@ -127,9 +127,9 @@ bool UdpBatch::SendNow(const InetAddress& to, std::span<const std::byte> datagra
     const ssize_t sent =
         sendto(socket_->fd(), datagram.data(), datagram.size(), 0, &to.any, to.length());
     if (sent >= 0) return true;
-    const SendErrorClass verdict = Judge(errno, &attempts);
-    if (verdict == SendErrorClass::kBusy) return false;
-    if (verdict == SendErrorClass::kFailed) return true;  // lost, as on any network
+    const SendErrorClass error_class = Classify(errno, &attempts);
+    if (error_class == SendErrorClass::kBusy) return false;
+    if (error_class == SendErrorClass::kFailed) return true;  // lost, as on any network
   }
 }
 

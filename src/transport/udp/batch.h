@@ -59,7 +59,7 @@ class UdpBatch {
   void Group(size_t first);
   void FillHeader(size_t index);
   // Classifies `error` of the first unsent message and counts the attempt.
-  SendErrorClass Judge(int error, int* attempts);
+  SendErrorClass Classify(int error, int* attempts);
 
   UdpSocket* const socket_;
   size_t segment_bytes_;

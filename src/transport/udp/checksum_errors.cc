@@ -67,7 +67,7 @@ std::optional<UdpErrorCounts> ParseUdpErrors(std::string_view text, bool is_v6) 
   return found.Get();
 }
 
-uint64_t UdpDropJudge::Judge(uint64_t drops, const UdpErrorCounts& now) {
+uint64_t UdpDropClassifier::Classify(uint64_t drops, const UdpErrorCounts& now) {
   const UdpErrorCounts fresh = {now.checksum - last_.checksum, now.no_room - last_.no_room};
   const uint64_t checksum = fresh.checksum + left_.checksum;
   const uint64_t no_room = fresh.no_room + left_.no_room;
@@ -82,7 +82,7 @@ UdpChecksumErrors::UdpChecksumErrors(bool is_v6)
     : is_v6_(is_v6),
       file_(open(is_v6 ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp",
                  O_RDONLY | O_CLOEXEC)) {
-  if (const auto now = Read()) judge_.emplace(*now);
+  if (const auto now = Read()) classifier_.emplace(*now);
 }
 
 std::optional<UdpErrorCounts> UdpChecksumErrors::Read() const {
@@ -92,9 +92,9 @@ std::optional<UdpErrorCounts> UdpChecksumErrors::Read() const {
   return ParseUdpErrors({text.data(), static_cast<size_t>(bytes)}, is_v6_);
 }
 
-uint64_t UdpChecksumErrors::Judge(uint64_t drops) {
+uint64_t UdpChecksumErrors::Classify(uint64_t drops) {
   const auto now = Read();
-  return judge_ && now ? judge_->Judge(drops, *now) : 0;
+  return classifier_ && now ? classifier_->Classify(drops, *now) : 0;
 }
 
 }  // namespace millrace

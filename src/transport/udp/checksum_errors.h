@@ -23,14 +23,14 @@ struct UdpErrorCounts {
 std::optional<UdpErrorCounts> ParseUdpErrors(std::string_view text, bool is_v6);
 
 // Classifies the drops of one socket.
-class UdpDropJudge {
+class UdpDropClassifier {
  public:
-  explicit UdpDropJudge(const UdpErrorCounts& now) : last_(now) {}
+  explicit UdpDropClassifier(const UdpErrorCounts& now) : last_(now) {}
 
   // Returns how many of the socket's `drops` since the last call were certainly checksum errors.
   // `now` holds the namespace's counters. Drops that may be due to other causes, since other
   // sockets drop datagrams too, do not count.
-  uint64_t Judge(uint64_t drops, const UdpErrorCounts& now);
+  uint64_t Classify(uint64_t drops, const UdpErrorCounts& now);
 
  private:
   UdpErrorCounts last_;
@@ -39,20 +39,20 @@ class UdpDropJudge {
   UdpErrorCounts left_;
 };
 
-// Applies UdpDropJudge to a socket in this thread's network namespace.
+// Applies UdpDropClassifier to a socket in this thread's network namespace.
 class UdpChecksumErrors {
  public:
   UdpChecksumErrors() = default;  // no counters available
   explicit UdpChecksumErrors(bool is_v6);
-  // See UdpDropJudge::Judge. Returns 0 if the kernel does not provide the counters.
-  uint64_t Judge(uint64_t drops);
+  // See UdpDropClassifier::Classify. Returns 0 if the kernel does not provide the counters.
+  uint64_t Classify(uint64_t drops);
 
  private:
   std::optional<UdpErrorCounts> Read() const;
 
   bool is_v6_ = false;
   FileDescriptor file_;
-  std::optional<UdpDropJudge> judge_;
+  std::optional<UdpDropClassifier> classifier_;
 };
 
 }  // namespace millrace

@@ -12,7 +12,7 @@ namespace {
 
 // While datagrams keep arriving, drops are classified once per this many reads: the kernel
 // generates kilobytes of text for each query.
-constexpr uint32_t kReadsPerJudgement = 64;
+constexpr uint32_t kReadsPerClassification = 64;
 
 }  // namespace
 
@@ -43,16 +43,17 @@ bool UdpLink::SendControl(size_t peer, DatagramKind kind, const ControlMessage& 
 bool UdpLink::Read(Sink* sink) {
   const auto arrivals = receiver_.Read();
   for (const UdpArrival& arrival : arrivals) TakeArrival(arrival, sink);
-  unjudged_ += receiver_.TakeDrops();
-  if (unjudged_ > 0 && (arrivals.empty() || ++reads_ >= kReadsPerJudgement)) JudgeDrops(sink);
+  unclassified_ += receiver_.TakeDrops();
+  if (unclassified_ > 0 && (arrivals.empty() || ++reads_ >= kReadsPerClassification))
+    ClassifyDrops(sink);
   return !arrivals.empty();
 }
 
-void UdpLink::JudgeDrops(Sink* sink) {
-  const uint64_t bad = socket_.checksum_errors().Judge(unjudged_);
+void UdpLink::ClassifyDrops(Sink* sink) {
+  const uint64_t bad = socket_.checksum_errors().Classify(unclassified_);
   if (bad > 0) sink->Drop(DropReason::kBadChecksum, bad);
-  if (unjudged_ > bad) sink->Drop(DropReason::kOverrun, unjudged_ - bad);
-  unjudged_ = reads_ = 0;
+  if (unclassified_ > bad) sink->Drop(DropReason::kOverrun, unclassified_ - bad);
+  unclassified_ = reads_ = 0;
 }
 
 void UdpLink::TakeArrival(const UdpArrival& arrival, Sink* sink) {

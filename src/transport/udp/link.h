@@ -36,7 +36,7 @@ class UdpLink : public DatagramLink {
 
  private:
   bool SendControl(size_t peer, DatagramKind kind, const ControlMessage& message);
-  void JudgeDrops(Sink* sink);
+  void ClassifyDrops(Sink* sink);
   void TakeArrival(const UdpArrival& arrival, Sink* sink);
   void TakeDatagram(std::span<const std::byte> bytes, uint64_t position, Sink* sink);
 
@@ -44,9 +44,9 @@ class UdpLink : public DatagramLink {
   const InetPeers peers_;
   UdpBatch batch_;
   UdpReceiver receiver_;
-  size_t last_peer_ = 0;   // sender of the last datagram
-  uint64_t unjudged_ = 0;  // kernel drops not yet classified and counted
-  uint32_t reads_ = 0;     // reads while unjudged_ > 0
+  size_t last_peer_ = 0;       // sender of the last datagram
+  uint64_t unclassified_ = 0;  // kernel drops not yet classified and counted
+  uint32_t reads_ = 0;         // reads while unclassified_ > 0
 };
 
 }  // namespace millrace

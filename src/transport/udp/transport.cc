@@ -113,7 +113,7 @@ std::unique_ptr<Transport> ConnectUdp(UdpSocket socket, const UdpOptions& option
     ends.window_frames =
         WindowFor(socket.receive_buffer_bytes(), plan.most_datagram_bytes, plan.peers.size());
   }
-  ends.inbox_frames = plan.receive_buffers * (socket.gro() ? kMostFramesPerBuffer : 1);
+  ends.receive_queue_frames = plan.receive_buffers * (socket.gro() ? kMostFramesPerBuffer : 1);
   ends.silence_ns = options.silence_ms * 1'000'000;
   ends.clock = options.clock;
   return std::make_unique<CreditedEndpoint>(std::make_unique<UdpLink>(std::move(socket), plan),

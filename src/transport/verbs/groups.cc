@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kTimeout = std::chrono::seconds(5);
 
 // The context of an rdma_cm event identifies the group by its node; never null.
 void* ContextOf(NodeId node) { return reinterpret_cast<void*>(uintptr_t{node} + 1); }
@@ -87,7 +87,7 @@ bool VerbsGroups::Ask(const InetAddress& address, NodeId of, bool only_send) {
 }
 
 std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::string* why) {
-  if (silent_) {
+  if (unresponsive_) {
     *why = "no answer";
     return std::nullopt;
   }
@@ -102,7 +102,7 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::s
     }
     auto joined = Await(why);
     if (joined) return joined;
-    if (!silent_) {
+    if (!unresponsive_) {
       InetAddress group = address;
       rdma_leave_multicast(id_.get(), &group.any);
     }
@@ -111,13 +111,13 @@ std::optional<VerbsGroups::Joined> VerbsGroups::Join(NodeId of, bool own, std::s
 }
 
 std::optional<VerbsGroups::Joined> VerbsGroups::Await(std::string* why) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kTimeout;
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(channel_.get(), &event) != 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
-      silent_ = true;
+      unresponsive_ = true;
       *why = "no answer";
       return std::nullopt;
     }

@@ -55,7 +55,7 @@ class VerbsGroups {
   CmChannel channel_;
   CmId id_;
   InetAddress base_;
-  bool silent_ = false;  // group management does not answer
+  bool unresponsive_ = false;  // group management does not answer
 };
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ VerbsLink::VerbsLink(std::unique_ptr<VerbsDevice> device, const VerbsPlan& plan)
   found.node = plan.node;
   found.group = plan.group;
   found.peers = plan.peers;
-  found.heard = JoinGroups(plan);
+  found.joined = JoinGroups(plan);
   found.queue_pair = queue_.number();
   found.send_bytes = found.receive_bytes = plan.datagram_bytes;
   group_works_ = own_group_.has_value();
@@ -52,8 +52,8 @@ VerbsLink::~VerbsLink() = default;
 
 // Returns, by peer index, whether this node receives the peer's multicasts.
 std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
-  std::vector<bool> heard(nodes_.size(), false);
-  if (!plan.multicast) return heard;
+  std::vector<bool> attached(nodes_.size(), false);
+  if (!plan.multicast) return attached;
   groups_ = std::make_unique<VerbsGroups>(device_.get(), plan.multicast_base, plan.group);
   std::string why;
   own_group_ = groups_->Join(node_, true, &why);
@@ -68,15 +68,15 @@ std::vector<bool> VerbsLink::JoinGroups(const VerbsPlan& plan) {
   std::string refused;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const auto joined = groups_->Join(nodes_[i], false, &why);
-    heard[i] = joined && queue_.Attach(joined->group);
-    if (!heard[i]) refused += StrCat(refused.empty() ? "" : ", ", nodes_[i]);
+    attached[i] = joined && queue_.Attach(joined->group);
+    if (!attached[i]) refused += StrCat(refused.empty() ? "" : ", ", nodes_[i]);
   }
   if (!refused.empty()) {
     LOG(WARNING) << "transport verbs: " << device_->name() << ": not in the multicast groups of "
                  << "nodes " << refused << (why.empty() ? "" : ": " + why)
                  << "; they send copies instead";
   }
-  return heard;
+  return attached;
 }
 
 bool VerbsLink::RegisterMemory(std::span<const std::byte> memory) {
@@ -111,7 +111,7 @@ VerbsDestination VerbsLink::Destination(size_t peer) const {
 size_t VerbsLink::DatagramsFor(size_t peer) const {
   if (peer != kAllPeers) return 1;
   size_t count = group_works_ ? 1 : 0;
-  for (size_t i = 0; i < routes_.size(); ++i) count += Reaches(i) && !HearsGroup(i) ? 1 : 0;
+  for (size_t i = 0; i < routes_.size(); ++i) count += Reaches(i) && !HasJoinedGroup(i) ? 1 : 0;
   return count;
 }
 
@@ -156,7 +156,7 @@ void VerbsLink::Add(size_t peer, uint16_t tag, uint32_t sequence, const OutFrame
   }
   size_t left = datagrams - (group_works_ ? 1 : 0);
   for (size_t i = 0; i < routes_.size(); ++i) {
-    if (!Reaches(i) || HearsGroup(i)) continue;
+    if (!Reaches(i) || HasJoinedGroup(i)) continue;
     AddTo(Destination(i), prefix, frame, --left == 0);
   }
 }
@@ -190,15 +190,15 @@ bool VerbsLink::SendProbe(size_t peer, const ControlMessage& probe, bool to_all)
 }
 
 bool VerbsLink::Read(Sink* sink) {
-  const bool news = resolver_->HasNews();
-  if (news) TakeNews(sink);
+  const bool updates = resolver_->HasUpdates();
+  if (updates) TakeUpdates(sink);
   const bool read =
       receiver_.Read([&](std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position) {
         return TakeDatagram(bytes, queue_pair, position, sink);
       });
   if (const uint64_t failed = sender_.TakeFailed()) sink->Drop(DropReason::kFailed, failed);
   if (queue_.broken()) Mend();
-  return news || read;
+  return updates || read;
 }
 
 bool VerbsLink::TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair,
@@ -224,8 +224,8 @@ bool VerbsLink::TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pa
   return sink->Take(datagram);
 }
 
-void VerbsLink::TakeNews(Sink* sink) {
-  resolver_->TakeNews(&fresh_);
+void VerbsLink::TakeUpdates(Sink* sink) {
+  resolver_->TakeUpdates(&fresh_);
   group_works_ = own_group_ && !resolver_->group_lost();
   std::erase_if(retired_, [&](const Retired& old) { return old.added <= sender_.sent(); });
   for (size_t i = 0; i < routes_.size(); ++i) {

@@ -64,7 +64,7 @@ class VerbsLink : public DatagramLink {
 
   std::vector<bool> JoinGroups(const VerbsPlan& plan);
   VerbsPrefix PrefixFor(NodeId to, DatagramKind kind, uint16_t tag, uint32_t sequence) const;
-  bool HearsGroup(size_t peer) const { return group_works_ && routes_[peer].hears; }
+  bool HasJoinedGroup(size_t peer) const { return group_works_ && routes_[peer].joined; }
   // Number of datagrams for a frame to that peer (or to kAllPeers).
   size_t DatagramsFor(size_t peer) const;
   bool HasRoom(size_t datagrams);
@@ -75,8 +75,8 @@ class VerbsLink : public DatagramLink {
   VerbsDestination Destination(size_t peer) const;
   bool TakeDatagram(std::span<const std::byte> bytes, uint32_t queue_pair, uint64_t position,
                     Sink* sink);
-  // TakeNews applies the resolver's updates. Mend replaces a broken queue pair.
-  void TakeNews(Sink* sink);
+  // TakeUpdates applies the resolver's updates. Mend replaces a broken queue pair.
+  void TakeUpdates(Sink* sink);
   void Mend();
 
   const NodeId node_;

@@ -17,9 +17,9 @@ using Milliseconds = std::chrono::milliseconds;
 using SteadyTime = std::chrono::steady_clock;
 
 constexpr int kResolveMs = 1000;
-// A look-up without an answer after kPatience is abandoned and retried, at growing intervals.
+// A look-up without an answer after kTimeout is abandoned and retried, at growing intervals.
 // (The kernel would continue it for a minute.)
-constexpr Milliseconds kPatience(1500), kFirstPause(50), kLongestPause(2000);
+constexpr Milliseconds kTimeout(1500), kFirstPause(50), kLongestPause(2000);
 // Polling interval for a port that is down.
 constexpr Milliseconds kPortPause(100);
 
@@ -48,12 +48,12 @@ VerbsResolver::VerbsResolver(const VerbsDevice* device, VerbsGroups* groups,
     : device_(*device),
       groups_(groups),
       plan_(plan),
-      news_fd_(MakeEventFd()),
+      update_fd_(MakeEventFd()),
       command_fd_(MakeEventFd()),
       routes_(plan.peers.size()),
       suspects_(plan.peers.size()),
       queue_pair_(plan.queue_pair),
-      told_queue_pair_(plan.queue_pair) {
+      announced_queue_pair_(plan.queue_pair) {
   for (const auto& [node, address] : plan.peers) {
     peers_.emplace_back();
     peers_.back().node = node;
@@ -74,9 +74,9 @@ void VerbsResolver::Ring(const FileDescriptor& fd) {
   [[maybe_unused]] const ssize_t written = write(fd.get(), &one, sizeof(one));
 }
 
-void VerbsResolver::TakeNews(std::vector<VerbsRoute>* routes) {
+void VerbsResolver::TakeUpdates(std::vector<VerbsRoute>* routes) {
   Empty(fd());
-  has_news_.store(false, std::memory_order_release);
+  has_updates_.store(false, std::memory_order_release);
   std::lock_guard lock(mutex_);
   *routes = routes_;
 }
@@ -87,8 +87,8 @@ void VerbsResolver::Publish(size_t peer, Change change) {
     std::lock_guard lock(mutex_);
     change(&routes_[peer]);
   }
-  has_news_.store(true, std::memory_order_release);
-  Ring(news_fd_);
+  has_updates_.store(true, std::memory_order_release);
+  Ring(update_fd_);
 }
 
 void VerbsResolver::Suspect(size_t peer) {
@@ -123,8 +123,8 @@ VerbsHello VerbsResolver::HelloTo(size_t peer) const {
   hello.group = plan_.group;
   hello.from = plan_.node;
   hello.to = peers_[peer].node;
-  hello.hears = plan_.heard[peer];
-  hello.queue_pair = told_queue_pair_;
+  hello.joined = plan_.joined[peer];
+  hello.queue_pair = announced_queue_pair_;
   hello.datagram_bytes = static_cast<uint32_t>(plan_.receive_bytes);
   return hello;
 }
@@ -166,15 +166,15 @@ void VerbsResolver::Commands() {
     if (suspects[i]) AskSoon(i);
   }
   const uint32_t queue_pair = queue_pair_;
-  if (queue_pair != told_queue_pair_) {
-    told_queue_pair_ = queue_pair;
+  if (queue_pair != announced_queue_pair_) {
+    announced_queue_pair_ = queue_pair;
     AskAll();
   }
   if (broken_ && device_.IsActive()) {
     broken_ = false;
     mends_ = true;
-    has_news_ = true;
-    Ring(news_fd_);
+    has_updates_ = true;
+    Ring(update_fd_);
   }
 }
 
@@ -183,7 +183,7 @@ void VerbsResolver::AskSoon(size_t index) {
   const Time now = SteadyTime::now();
   if (peer.state == State::kAsking) {
     // An answer may still arrive. Otherwise the peer was not up yet when the look-up began.
-    if (peer.due - now > kPatience - kFirstPause) return;
+    if (peer.due - now > kTimeout - kFirstPause) return;
     peer.id.reset();
   }
   peer.state = State::kIdle;
@@ -211,7 +211,7 @@ void VerbsResolver::AskDue() {
 void VerbsResolver::Ask(size_t index) {
   Peer& peer = peers_[index];
   peer.state = State::kAsking;
-  peer.due = SteadyTime::now() + kPatience;
+  peer.due = SteadyTime::now() + kTimeout;
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(device_.channel(), &id, ContextOf(index), RDMA_PS_UDP) != 0) {
     Fail(index);
@@ -290,13 +290,13 @@ void VerbsResolver::Answer(const rdma_cm_event& event, rdma_cm_id* id) {
   rdma_conn_param param{};
   param.private_data = &own;
   param.private_data_len = sizeof(own);
-  param.qp_num = told_queue_pair_;
+  param.qp_num = announced_queue_pair_;
   rdma_accept(id, &param);  // on failure, the peer asks again
   if (!Fits(peer, hello)) return;
   bool is_new = false;
   Publish(peer, [&](VerbsRoute* route) {
     is_new = !route->address || route->queue_pair != hello.queue_pair;
-    route->hears = hello.hears != 0;
+    route->joined = hello.joined != 0;
   });
   if (is_new) AskSoon(peer);
 }
@@ -331,7 +331,7 @@ void VerbsResolver::Found(size_t index, const rdma_cm_event& event) {
     return;
   }
   Publish(index, [&](VerbsRoute* route) {
-    *route = {std::move(address), found.qp_num, found.qkey, hello.hears != 0};
+    *route = {std::move(address), found.qp_num, found.qkey, hello.joined != 0};
   });
   peer.state = State::kKnown;
   peer.pause = Milliseconds(0);
@@ -367,7 +367,7 @@ void VerbsResolver::TakeGroupEvents() {
                  << groups_->NameOf(node) << " is lost; copies are sent instead";
     const size_t peer = IndexOf(node);
     if (peer < peers_.size()) {
-      plan_.heard[peer] = false;
+      plan_.joined[peer] = false;
       AskSoon(peer);
     } else {
       group_lost_ = true;

@@ -27,14 +27,14 @@ namespace millrace {
 struct VerbsRoute {
   std::shared_ptr<ibv_ah> address;  // null: not resolved yet
   uint32_t queue_pair = 0, key = 0;
-  bool hears = false;  // the peer has joined this node's multicast group
+  bool joined = false;  // the peer has joined this node's multicast group
 };
 
 struct VerbsResolverPlan {
   NodeId node = 0;
   uint16_t group = 0;
   std::map<NodeId, InetAddress> peers;
-  std::vector<bool> heard;   // by index: this node has joined the peer's group
+  std::vector<bool> joined;  // by index: this node has joined the peer's group
   uint32_t queue_pair = 0;   // this node's
   size_t send_bytes = 0;     // largest datagram sent ...
   size_t receive_bytes = 0;  // ... and received
@@ -47,11 +47,11 @@ class VerbsResolver {
   VerbsResolver(const VerbsDevice* device, VerbsGroups* groups, const VerbsResolverPlan& plan);
   ~VerbsResolver();
 
-  // Readable while HasNews().
-  int fd() const { return news_fd_.get(); }
-  bool HasNews() const { return has_news_.load(std::memory_order_acquire); }
-  // Copies the current routes, one per peer, and clears HasNews().
-  void TakeNews(std::vector<VerbsRoute>* routes);
+  // Readable while HasUpdates().
+  int fd() const { return update_fd_.get(); }
+  bool HasUpdates() const { return has_updates_.load(std::memory_order_acquire); }
+  // Copies the current routes, one per peer, and clears HasUpdates().
+  void TakeUpdates(std::vector<VerbsRoute>* routes);
   // This node's own group is lost: its multicasts reach nobody.
   bool group_lost() const { return group_lost_.load(std::memory_order_relaxed); }
 
@@ -93,7 +93,7 @@ class VerbsResolver {
   void TakeGroupEvents();
   size_t IndexOf(NodeId node) const;
   VerbsHello HelloTo(size_t peer) const;
-  // Applies `change` to the peer's route and signals news.
+  // Applies `change` to the peer's route and signals the update.
   template <typename Change>
   void Publish(size_t peer, Change change);
   void Ring(const FileDescriptor& fd);
@@ -101,16 +101,16 @@ class VerbsResolver {
   const VerbsDevice& device_;
   VerbsGroups* const groups_;
   VerbsResolverPlan plan_;
-  const FileDescriptor news_fd_, command_fd_;
+  const FileDescriptor update_fd_, command_fd_;
   std::vector<Peer> peers_;
 
   std::mutex mutex_;  // guards routes_ and suspects_
   std::vector<VerbsRoute> routes_;
   std::vector<bool> suspects_;
-  std::atomic<bool> has_news_{false}, group_lost_{false};
+  std::atomic<bool> has_updates_{false}, group_lost_{false};
   std::atomic<bool> broken_{false}, mends_{false}, stop_{false};
   std::atomic<uint32_t> queue_pair_;
-  uint32_t told_queue_pair_;
+  uint32_t announced_queue_pair_;
   std::thread thread_;
 };
 

@@ -34,12 +34,12 @@ bool VerbsSender::RegisterMemory(std::span<const std::byte> memory) {
                                 : RegisterGpuMemory(device_, owner, memory, DefaultClock());
   if (!region) return false;
   all_on_host_ &= on_host;
-  exposed_.push_back({memory.data(), memory.data() + memory.size(), std::move(region), on_host});
+  registered_.push_back({memory.data(), memory.data() + memory.size(), std::move(region), on_host});
   return true;
 }
 
-const VerbsSender::Exposed* VerbsSender::Find(std::span<const std::byte> piece) const {
-  for (const Exposed& each : exposed_) {
+const VerbsSender::Registered* VerbsSender::Find(std::span<const std::byte> piece) const {
+  for (const Registered& each : registered_) {
     if (piece.data() >= each.begin && piece.data() + piece.size() <= each.end) return &each;
   }
   return nullptr;
@@ -60,7 +60,7 @@ void VerbsSender::Add(const VerbsDestination& to, std::span<const std::byte> pre
   bool is_short = prefix.size() + header.size() + payload.size() <= queue_.most_inline();
   // A short payload is copied, unless it lies in memory that only the device can read.
   const bool looks = !payload.empty() && (!is_short || !all_on_host_);
-  const Exposed* from = looks ? Find(payload) : nullptr;
+  const Registered* from = looks ? Find(payload) : nullptr;
   if (is_short && from && from->on_host) from = nullptr;
   is_short &= !from;
   if (!from) end = std::copy(payload.begin(), payload.end(), end);

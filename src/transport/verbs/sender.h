@@ -60,7 +60,7 @@ class VerbsSender {
   uint64_t sent() const { return sent_; }
 
  private:
-  struct Exposed {
+  struct Registered {
     const std::byte* begin;
     const std::byte* end;
     MemoryRegion region;
@@ -70,7 +70,7 @@ class VerbsSender {
   static constexpr uint32_t kMostUnsignaled = 16;
 
   // The registered region that contains `piece`; null if none does.
-  const Exposed* Find(std::span<const std::byte> piece) const;
+  const Registered* Find(std::span<const std::byte> piece) const;
   std::byte* SlotAt(uint64_t number) const {
     return memory_.get<std::byte>() + number % slots_ * stride_;
   }
@@ -80,7 +80,7 @@ class VerbsSender {
   const size_t slots_, stride_;
   Buffer memory_;
   MemoryRegion region_;
-  std::vector<Exposed> exposed_;
+  std::vector<Registered> registered_;
   bool all_on_host_ = true;
   std::vector<uint64_t> frames_after_;  // by slot: frames that have ended with it
   uint64_t added_ = 0, sent_ = 0;       // datagrams

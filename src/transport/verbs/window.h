@@ -12,7 +12,7 @@ namespace millrace {
 inline constexpr size_t kMostVerbsQueue = 32768;
 
 // Requires peers >= 1. A device may support fewer.
-constexpr size_t UsualVerbsBuffers(size_t peers) {
+constexpr size_t DefaultVerbsBuffers(size_t peers) {
   constexpr size_t kBuffersPerPeer = 128, kLeastBuffers = 1024;
   return std::clamp(kBuffersPerPeer * peers, kLeastBuffers, kMostVerbsQueue);
 }

@@ -33,7 +33,7 @@ struct VerbsHello {
   uint32_t magic = 0x31767262;  // "brv1"
   uint16_t group = 0;           // cluster
   NodeId from = 0, to = 0;
-  uint16_t hears = 0;           // 1: `from` has joined the multicast group of `to`
+  uint16_t joined = 0;          // 1: `from` has joined the multicast group of `to`
   uint32_t queue_pair = 0;      // of `from`
   uint32_t datagram_bytes = 0;  // largest datagram that `from` receives
 };
