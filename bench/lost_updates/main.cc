@@ -82,7 +82,7 @@ struct Node {
 
 class Run {
  public:
-  Run() : layout_(Net(Model(), {}, {}).layout()) {
+  Run() : layout_(nn::Net(Model(), {}, {}).layout()) {
     const Topology topology = ParseTopology(
         "name: 'lost_updates' node { name: 'a' address: '127.0.0.1' }"
         " node { name: 'b' address: '127.0.0.2' } segment { name: 's' transport: 'udp' }",
@@ -172,7 +172,7 @@ class Run {
   void Solve(int id) {
     omp_set_num_threads(1);
     Node& node = nodes_[id];
-    Net net(Model(), {}, {});
+    nn::Net net(Model(), {}, {});
     net.FillWeights();
     std::vector<UpdateParam> params = UpdateParamsOf(net);
     for (UpdateParam& param : params) param.lr_mult = 1;
@@ -196,7 +196,7 @@ class Run {
   }
 
   const ParamLayout layout_;
-  const std::vector<UpdateParam> params_ = UpdateParamsOf(Net(Model(), {}, {}));
+  const std::vector<UpdateParam> params_ = UpdateParamsOf(nn::Net(Model(), {}, {}));
   const int64_t count_ = [this] {
     int64_t sum = 0;
     for (const UpdateParam& param : params_) sum += param.count;

@@ -24,7 +24,9 @@
 
 namespace millrace {
 
+namespace nn {
 class Net;
+}
 
 struct SessionOptions {
   std::vector<std::string> weights;  // .caffemodel files to start from
@@ -82,7 +84,7 @@ class MILLRACE_API Session {
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;
   // The train net; its blobs hold the values of the last step.
-  virtual Net& net() = 0;
+  virtual nn::Net& net() = 0;
 
   // Runs test net `index` of the solver file for its test_iter batches, in a cluster on the merged
   // weights. Throws Error if there is no such net.

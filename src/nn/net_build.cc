@@ -9,7 +9,7 @@
 #include "nn/layout_choice.h"
 #include "nn/net.h"
 
-namespace millrace {
+namespace millrace::nn {
 namespace {
 
 // Prefixes a layer's errors with "file:line: layer 'name': field: ".
@@ -362,4 +362,4 @@ void Net::MarkBackward() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::nn

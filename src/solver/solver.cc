@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
-  NetOptions options;
+nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
+  nn::NetOptions options;
   options.state = config.train.state;
   options.seed = config.seed;
   options.data = data;
@@ -14,13 +14,13 @@ NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
 }
 
 Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
-               Strategy* strategy, std::unique_ptr<Net> net)
+               Strategy* strategy, std::unique_ptr<nn::Net> net)
     : config_(config),
       policy_(policy),
       strategy_(*strategy),
       net_(net ? std::move(net)
-               : std::make_unique<Net>(config.train.param, config.train.source,
-                                       TrainNetOptions(config, data))),
+               : std::make_unique<nn::Net>(config.train.param, config.train.source,
+                                           TrainNetOptions(config, data))),
       rule_(UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(*net_),
                                              net_->layout().size(), net_->queue())) {
   net_->BindWeights(strategy_.weights());

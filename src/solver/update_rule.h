@@ -19,7 +19,9 @@
 
 namespace millrace {
 
+namespace nn {
 class Net;
+}
 
 // One learnable parameter: a range of the flat arrays of weights and gradients.
 struct UpdateParam {
@@ -33,7 +35,7 @@ struct UpdateParam {
 
 // The parameters of a net in the order of net.params(), which is also the order of the blobs in a
 // solverstate.
-std::vector<UpdateParam> UpdateParamsOf(const Net& net);
+std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net);
 
 // The history of one solver in the file format.
 using History = google::protobuf::RepeatedPtrField<caffe::BlobProto>;

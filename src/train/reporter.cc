@@ -62,7 +62,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(const StepResult& step, const Net& net, bool display) {
+void Reporter::Iteration(const StepResult& step, const nn::Net& net, bool display) {
   const int64_t iteration = step.iteration;
   std::lock_guard lock(mutex_);
   losses_.Add(step.loss);
@@ -75,7 +75,7 @@ void Reporter::Iteration(const StepResult& step, const Net& net, bool display) {
   if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
 }
 
-void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net) {
+void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net& net) {
   const double now = clock_.NowSeconds();
   const double elapsed = now - displayed_seconds_;
   const int64_t iterations = done_ - displayed_done_;
@@ -84,7 +84,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
             << iterations << " iters), loss = " << loss;
   const std::vector<float> values = net.OutputValues();
   size_t index = 0;
-  for (const Net::Output& output : net.outputs()) {
+  for (const nn::Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
       const float value = values[index];
       LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value

@@ -62,8 +62,8 @@ class SolverSession : public Session {
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
-    auto net = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                     TrainNetOptions(config_, data_.get()));
+    auto net = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                         TrainNetOptions(config_, data_.get()));
     FillWeights(net.get(), options);
     if (place) JoinCluster(std::move(place), *net);
     strategy_ = std::make_unique<HogwildStrategy>(
@@ -95,7 +95,7 @@ class SolverSession : public Session {
     }
     return arrays;
   }
-  Net& net() override { return solver_->net(); }
+  nn::Net& net() override { return solver_->net(); }
 
   std::vector<TestOutput> Test(int index) override {
     if (index < 0 || index >= static_cast<int>(tests_.size())) {
@@ -115,7 +115,7 @@ class SolverSession : public Session {
     snapshot.iteration = iteration();
     snapshot.current_step = policy_.Step(snapshot.iteration);
     snapshot.seed = config_.seed;
-    Net& net = solver_->net();
+    nn::Net& net = solver_->net();
     const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
     if (merged_) {
       merged_->Read([this] { return node_->failed(); },
@@ -152,7 +152,7 @@ class SolverSession : public Session {
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
   }
 
-  void FillWeights(Net* net, const SessionOptions& options) {
+  void FillWeights(nn::Net* net, const SessionOptions& options) {
     weights_ = WeightBuffer::CreatePrivate(net->layout());
     net->BindWeights(weights_->data());
     net->FillWeights();
@@ -166,7 +166,7 @@ class SolverSession : public Session {
     for (const std::string& file : files) LoadWeights(file, net);
   }
 
-  void JoinCluster(std::unique_ptr<NodeConfig> place, const Net& net) {
+  void JoinCluster(std::unique_ptr<NodeConfig> place, const nn::Net& net) {
     IterationClock& iterations = weights_->clock();
     node_ = std::make_unique<NodeRunner>(std::move(place),
                                          ClusterReplica{.weights = weights_->data(),
@@ -182,13 +182,13 @@ class SolverSession : public Session {
   void MakeTestNets() {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      NetOptions options;
+      nn::NetOptions options;
       options.state = config_.tests[i].state;
       options.seed = config_.seed;
       options.data = test_data_.get();
       options.data_scope = StrCat("test", i);
       tests_.push_back(
-          std::make_unique<Net>(config_.tests[i].param, config_.tests[i].source, options));
+          std::make_unique<nn::Net>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->BindWeights(solver_->net().layout(), weights);
     }
   }
@@ -205,7 +205,7 @@ class SolverSession : public Session {
   std::unique_ptr<MergedWeights> merged_;
   std::unique_ptr<HogwildStrategy> strategy_;
   std::unique_ptr<Solver> solver_;
-  std::vector<std::unique_ptr<Net>> tests_;
+  std::vector<std::unique_ptr<nn::Net>> tests_;
   int64_t longest_ns_ = 0;
   bool left_ = false;
 };

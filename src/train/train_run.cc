@@ -85,8 +85,8 @@ class TrainRun {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     LOG(INFO) << "Creating training net from " << config_.train.origin;
-    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                 TrainNetOptions(config_, data_.get()));
+    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                     TrainNetOptions(config_, data_.get()));
     MakeWeights();
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
@@ -506,7 +506,7 @@ class TrainRun {
   std::unique_ptr<ResumePoint> resume_;
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;

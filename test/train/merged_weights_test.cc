@@ -19,7 +19,7 @@ namespace {
 
 // One of two nodes, with the weights of a net.
 struct TrainingNode {
-  TrainingNode(LoopbackHub* hub, uint16_t node, const Net& net, const float* fill)
+  TrainingNode(LoopbackHub* hub, uint16_t node, const nn::Net& net, const float* fill)
       : weights(WeightBuffer::CreatePrivate(net.layout())) {
     std::copy_n(fill, weights->size(), weights->data());
     NetSegmentConfig config = EndConfig(node, 2, NewLife());
@@ -51,8 +51,8 @@ class MergedWeightsTest : public testing::Test {
     solver.set_snapshot(1);
     options_.solver_file = work_.Write("b", solver);
     config_ = LoadSolverConfig(options_.solver_file);
-    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                 TrainNetOptions(config_, &data_));
+    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                     TrainNetOptions(config_, &data_));
     fill_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(fill_->data());
     net_->FillWeights();
@@ -102,7 +102,7 @@ class MergedWeightsTest : public testing::Test {
   LoopbackHub hub_{LoopbackOptions{.nodes = 2}};
   DataService data_{DataOptions{}};
   std::vector<std::unique_ptr<DataService>> test_data_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<WeightBuffer> fill_, expected_;
   std::unique_ptr<TrainingNode> a_, b_;
   std::unique_ptr<MergedWeights> merged_;
@@ -161,21 +161,21 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
   SnapshotWriter writer(work_ / "b", "b", &time_, [](int64_t) {});
   std::atomic<bool> stop{false}, requested{false};
   const LrPolicy policy(config_.param);
-  const SharedRun run{.config = config_,
-                      .policy = policy,
-                      .weights = *b_->weights,
-                      .data = data_,
-                      .reporter = *reporter_,
-                      .tester = *tester,
-                      .snapshots = snapshots,
-                      .writer = writer,
-                      .clock = time_,
-                      .stop = stop,
-                      .snapshot_requested = requested,
-                      .make_strategy =
-                          [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
-                      .cluster = b_->cluster.get(),
-                      .merged = merged_.get()};
+  const SharedRun run{
+      .config = config_,
+      .policy = policy,
+      .weights = *b_->weights,
+      .data = data_,
+      .reporter = *reporter_,
+      .tester = *tester,
+      .snapshots = snapshots,
+      .writer = writer,
+      .clock = time_,
+      .stop = stop,
+      .snapshot_requested = requested,
+      .make_strategy = [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+      .cluster = b_->cluster.get(),
+      .merged = merged_.get()};
   SolverWorker worker(0, run);
   worker.Run();
   const std::vector<float> saved = WeightsOf(work_, "b", 1);

@@ -17,7 +17,7 @@ struct OwnLoop {
         data(DataOptions{config.seed}) {}
 
   std::unique_ptr<WeightBuffer> NewWeights() {
-    Net net(config.train.param, config.train.source, TrainNetOptions(config, &data));
+    nn::Net net(config.train.param, config.train.source, TrainNetOptions(config, &data));
     auto weights = WeightBuffer::CreatePrivate(net.layout());
     net.BindWeights(weights->data());
     net.FillWeights();
