@@ -177,7 +177,7 @@ class Run {
     std::vector<UpdateParam> params = UpdateParamsOf(net);
     for (UpdateParam& param : params) param.lr_mult = 1;
     const auto rule = UpdateRuleRegistry::Get().Create(SolverOf(), params, layout_.size());
-    RangeLock::Shared holder(node.locks.get());
+    UpdateLock holder(node.locks.get());
     if (FLAGS_locks) rule->LockWith(&holder);
     const std::vector<float> gradients(layout_.size(), -1);
     const int slot = node.iterations.RegisterSolver();

@@ -13,6 +13,19 @@ nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
   return options;
 }
 
+namespace {
+
+std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& net) {
+  try {
+    return UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(net), net.layout().size(),
+                                            net.queue());
+  } catch (const FieldError& error) {
+    throw Located(config.source, error);
+  }
+}
+
+}  // namespace
+
 Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
                Strategy* strategy, std::unique_ptr<nn::Net> net)
     : config_(config),
@@ -21,8 +34,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
       net_(net ? std::move(net)
                : std::make_unique<nn::Net>(config.train.param, config.train.source,
                                            TrainNetOptions(config, data))),
-      rule_(UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(*net_),
-                                             net_->layout().size(), net_->queue())) {
+      rule_(MakeRule(config, *net_)) {
   net_->BindWeights(strategy_.weights());
   strategy_.Prepare(rule_.get());
 }

@@ -176,14 +176,13 @@ class FakeSoftmaxWithLoss : public SoftmaxWithLossLayer {
 
 class FakeSgd final : public SgdRule {
  public:
-  FakeSgd(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params, int64_t size,
-          Queue& queue)
-      : SgdRule(param, params, size, queue) {}
+  explicit FakeSgd(const UpdateContext& context) : SgdRule(context) {}
 
  protected:
-  void Step(const SgdStep& step, bool l1, int64_t offset, int64_t count, const float* gradients,
+  void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
             float* weights) override {
-    const auto body = [=](const float* g, float* h, float* w) {
+    const int64_t offset = of.offset;
+    const auto body = [step, l1, count = of.count](const float* g, float* h, float* w) {
       (l1 ? HogwildUpdateSgdL1 : HogwildUpdateSgdL2)(step, count, g, h, w, BestSimd());
     };
     EnqueueKernel(queue(), body, gradients + offset, history(0) + offset, weights + offset);
@@ -202,7 +201,7 @@ const RegisterLayer<FakeInnerProduct> inner_product("InnerProduct", kFakeDevice)
 const RegisterLayer<FakeRelu> relu("ReLU", kFakeDevice);
 const RegisterLayer<FakeSplit> split("Split", kFakeDevice);
 const RegisterLayer<FakeSoftmaxWithLoss> loss("SoftmaxWithLoss", kFakeDevice);
-const RegisterSgdRules<FakeSgd> rules(kFakeDevice);
+const RegisterUpdateRule<FakeSgd> sgd("SGD", kFakeDevice), nesterov("Nesterov", kFakeDevice);
 
 }  // namespace
 }  // namespace millrace::test
