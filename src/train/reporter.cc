@@ -6,16 +6,21 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "metrics/metrics_reading.h"
 
 namespace millrace {
 namespace {
 
 // Adds "SEGMENT.NUMBER" for each number of a segment, and "SEGMENT.NUMBER.DETAIL" for details that
-// are not 0.
-void AddSegments(const MetricsRegistry& registry, MetricsRow* row) {
+// are not 0; and "NUMBER.DETAIL" of the metrics that are not Millrace's own.
+void AddMetrics(const MetricsRegistry& registry, MetricsRow* row) {
   constexpr std::string_view kGroup = "segment ";
   const MetricsReading reading = registry.Read();
   for (const MetricsReading::Metric& metric : reading.metrics) {
+    if (IsOfProgram(reading, metric)) {
+      (*row->mutable_program())[reading.NumberOf(metric) + metric.detail] = metric.value;
+      continue;
+    }
     if (!metric.group.starts_with(kGroup)) continue;
     const std::string name =
         StrCat(metric.group.substr(kGroup.size()), ".", reading.NumberOf(metric));
@@ -100,7 +105,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net&
   row.mutable_train()->set_learning_rate(rate);
   row.mutable_train()->set_images_per_second(per_second *
                                              static_cast<double>(images_per_iteration_));
-  if (registry_) AddSegments(*registry_, &row);
+  if (registry_) AddMetrics(*registry_, &row);
   metrics_->Write(row);
 }
 

@@ -137,8 +137,7 @@ class TrainRun {
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
-    const auto registry = session_ ? cluster()->registry()
-                                   : std::make_shared<MetricsRegistry>(MetricsRegistry::kFolder);
+    const auto registry = session_ ? cluster()->registry() : PartOrNew(options_.registry);
     reporter_->Watch(registry);
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
@@ -235,7 +234,8 @@ class TrainRun {
                                                         .clock = &clock_,
                                                         .sink = &errors_,
                                                         .home = HostReplica(&weights_->locks()),
-                                                        .solvers = &solver_load_},
+                                                        .solvers = &solver_load_,
+                                                        .registry = options_.registry},
                                          &commands_);
     if (!session_->Join()) return false;
     weights_->Publish();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/tools/installed.h"
 
@@ -180,6 +181,32 @@ TEST_F(Guides, AnUpdateRule) {
   lion.clear_custom_param();
   lion.set_momentum(0.9f);
   ExpectOneLine(train("field", 10), {"field.prototxt:", "momentum: Lion has none"});
+}
+
+TEST_F(Guides, AMetricOfAPlugin) {
+  WriteFile(
+      folder_ / "counts.cc",
+      "#include <millrace/metrics.h>\n"
+      "static millrace::Counter* const rows =\n"
+      "    millrace::MetricsRegistry::OfProcess().AddCounter({\"csv_rows_total\", \"Rows.\"});\n"
+      "static const bool counted = (rows->AddShared(3), true);\n");
+  const CommandResult built =
+      Shell("g++ -std=c++20 -fPIC -shared " + (folder_ / "counts.cc") +
+            " $(pkg-config --cflags --libs millrace) -o " + (folder_ / "counts.so"));
+  ASSERT_EQ(built.status, 0) << built.errors;
+  Workspace work;
+  const CommandResult trained = InstalledMillrace(
+      {"train", "--solver=" + work.Write("run", Workspace::Solver(3)),
+       "--plugins=" + (folder_ / "counts.so"), "--metrics=" + (work / "run.jsonl")});
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  int rows = 0;
+  for (const MetricsRow& row : ReadMetrics(work / "run.jsonl")) {
+    if (!row.has_train()) continue;
+    ++rows;
+    ASSERT_EQ(row.program().size(), 1u);
+    EXPECT_EQ(row.program().at("csv_rows"), 3);
+  }
+  EXPECT_EQ(rows, 3);
 }
 
 TEST(Plugins, ThatCannotBeLoadedAreNamedInOneLine) {

@@ -93,6 +93,22 @@ TEST_F(Reporting, HasTheNumbersOfSegmentsInItsRows) {
                                                      {"wan.frames_sent", 0}}));
 }
 
+TEST_F(Reporting, HasTheMetricsOfProgramsAndPluginsInItsRows) {
+  const auto registry = std::make_shared<MetricsRegistry>();
+  registry->AddCounter({"csv_rows_total", "Rows."}, {{"kind", "good"}})->Add(3);
+  registry->AddGauge({"csv_depth", "Depth."})->Set(0.5);
+  registry->AddGauge({"csv_lag", "Lag."}, {{"segment", "lan"}})->Set(2);
+  registry->AddGauge({"millrace_run_loss", "Loss."})->Set(1);
+  reporter_->Watch(registry);
+  Iterate(0, 1);
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  const std::map<std::string, double> program(rows[0].program().begin(), rows[0].program().end());
+  EXPECT_EQ(program, (std::map<std::string, double>{{"csv_rows.good", 3}, {"csv_depth", 0.5}}));
+  EXPECT_EQ(rows[0].segments().size(), 1u);
+  EXPECT_EQ(rows[0].segments().at("lan.csv_lag"), 2);
+}
+
 TEST_F(Reporting, TellsTheResultsOfEachTestNet) {
   for (int net : {0, 1}) {
     Evaluation evaluation;
