@@ -18,7 +18,7 @@ namespace {
 
 // Binds the weights of a running training. Their layout is that of the train net; the test net uses
 // the parameters whose names it knows.
-std::unique_ptr<WeightBuffer> BindLive(Net* net) {
+std::unique_ptr<WeightBuffer> BindLive(nn::Net* net) {
   auto live = WeightBuffer::AttachReader(FLAGS_shm, &net->layout());
   net->BindWeights(live->data());
   LOG(INFO) << "Evaluating /dev/shm/" << FLAGS_shm << " at iteration " << live->clock().global();
@@ -36,11 +36,11 @@ int RunTest(const std::vector<std::string>& arguments) {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
-  NetOptions options;
+  nn::NetOptions options;
   options.state = NetStateFromFlags(caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
-  Net net(param, source, options);
+  nn::Net net(param, source, options);
   std::unique_ptr<WeightBuffer> weights;
   if (FLAGS_shm.empty()) {
     weights = WeightBuffer::CreatePrivate(net.layout());

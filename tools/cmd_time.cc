@@ -21,10 +21,10 @@ int RunTime(const std::vector<std::string>& arguments) {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
-  NetOptions options;
+  nn::NetOptions options;
   options.state = NetStateFromFlags();
   options.data = &data;
-  Net net(param, source, options);
+  nn::Net net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "metrics/counter_file_reader.h"
+#include "millrace/metrics.h"
 #include "metrics/counter_table.h"
 #include "tools/command.h"
 #include "tools/flags.h"

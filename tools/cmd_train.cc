@@ -54,6 +54,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   SignalWatch signals(ParseSignalEffect("sigint_effect", FLAGS_sigint_effect),
                       ParseSignalEffect("sighup_effect", FLAGS_sighup_effect));
   TerminalProgress progress;
+  options.registry = &MetricsRegistry::OfProcess();  // with the metrics of plugins
   options.control = &signals;
   options.observer = &progress;
 

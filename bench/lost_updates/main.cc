@@ -82,7 +82,7 @@ struct Node {
 
 class Run {
  public:
-  Run() : layout_(Net(Model(), {}, {}).layout()) {
+  Run() : layout_(nn::Net(Model(), {}, {}).layout()) {
     const Topology topology = ParseTopology(
         "name: 'lost_updates' node { name: 'a' address: '127.0.0.1' }"
         " node { name: 'b' address: '127.0.0.2' } segment { name: 's' transport: 'udp' }",
@@ -173,12 +173,12 @@ class Run {
   void Solve(int id) {
     omp_set_num_threads(1);
     Node& node = nodes_[id];
-    Net net(Model(), {}, {});
+    nn::Net net(Model(), {}, {});
     net.FillWeights();
     std::vector<UpdateParam> params = UpdateParamsOf(net);
     for (UpdateParam& param : params) param.lr_mult = 1;
     const auto rule = UpdateRuleRegistry::Get().Create(SolverOf(), params, layout_.size());
-    RangeLock::Shared holder(node.locks.get());
+    UpdateLock holder(node.locks.get());
     if (FLAGS_locks) rule->LockWith(&holder);
     const std::vector<float> gradients(layout_.size(), -1);
     const int slot = node.iterations.RegisterSolver();
@@ -197,7 +197,7 @@ class Run {
   }
 
   const ParamLayout layout_;
-  const std::vector<UpdateParam> params_ = UpdateParamsOf(Net(Model(), {}, {}));
+  const std::vector<UpdateParam> params_ = UpdateParamsOf(nn::Net(Model(), {}, {}));
   const int64_t count_ = [this] {
     int64_t sum = 0;
     for (const UpdateParam& param : params_) sum += param.count;

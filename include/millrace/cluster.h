@@ -26,6 +26,8 @@
 
 namespace millrace {
 
+class MetricsRegistry;
+
 struct ClusterOptions {
   std::string topology;  // path of the topology file
   std::string node;      // this node's name there; "": chosen by rank
@@ -33,6 +35,9 @@ struct ClusterOptions {
   uint64_t layout = 0;
   // Iterations that the weights have seen, if this node's weights start the run.
   int64_t iteration = 0;
+  // Gets the metrics of the segments and outlives the member (millrace/metrics.h). Null: they are
+  // not read.
+  MetricsRegistry* metrics = nullptr;
 };
 
 // One thread at a time calls it, except for iterations(). Segments write the array at any time from

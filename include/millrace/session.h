@@ -21,10 +21,11 @@
 
 #include "millrace/error.h"
 #include "millrace/export.h"
+#include "millrace/net.h"
 
 namespace millrace {
 
-class Net;
+class MetricsRegistry;
 
 struct SessionOptions {
   std::vector<std::string> weights;  // .caffemodel files to start from
@@ -33,6 +34,9 @@ struct SessionOptions {
   std::string node;                  // this node's name there; "": chosen by rank
   // Shard i of n of the training records; 0 of 0: the topology's shard, or all records.
   uint64_t shard_index = 0, shard_count = 0;
+  // Gets the metrics of the session, and is published under the net's name (millrace/metrics.h);
+  // outlives the session. Null: the session's metrics are not read.
+  MetricsRegistry* metrics = nullptr;
 };
 
 // One iteration of a session's solver.
@@ -46,13 +50,6 @@ struct SessionStep {
 struct TestOutput {
   std::string name;  // of the blob; repeated for each of its values
   double mean = 0;
-};
-
-// A learnable array: `count` floats of weights() from `offset` on, row-major.
-struct WeightArray {
-  std::string name;  // "<layer>/<number>"
-  std::vector<int64_t> shape;
-  int64_t offset = 0, count = 0;
 };
 
 // One thread at a time uses a session. A process may have several.
@@ -81,8 +78,8 @@ class MILLRACE_API Session {
   // address. The program may change them between steps; in a cluster use Step() only.
   virtual std::span<float> weights() = 0;
   virtual std::vector<WeightArray> arrays() const = 0;
-  // The train net; its blobs hold the values of the last step.
-  virtual Net& net() = 0;
+  // The train net. Its blobs hold the values and gradients of the last step.
+  virtual const Net& net() const = 0;
 
   // Runs test net `index` of the solver file for its test_iter batches, in a cluster on the merged
   // weights. Throws Error if there is no such net.

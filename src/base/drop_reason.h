@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/counter.h"
+#include "millrace/counter.h"
 
 namespace millrace {
 

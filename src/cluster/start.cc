@@ -107,7 +107,7 @@ std::unique_ptr<Cluster> StartCluster(const Topology& topology, const NodePlan& 
                                       const ClusterReplica& replica) {
   const uint32_t incarnation = NewIncarnation();
   const auto gossip = std::make_shared<GossipStore>(topology.nodes.size(), plan.node, incarnation);
-  const auto registry = std::make_shared<MetricsRegistry>(MetricsRegistry::kFolder);
+  const auto registry = PartOrNew(replica.registry);
   std::vector<ClusterSegment> segments;
   const auto count = static_cast<double>(plan.segments.size());
   for (const SegmentPlan& segment : plan.segments) {

@@ -32,6 +32,8 @@ struct ClusterReplica {
   ReplicaDevice replica_device = HostReplica();  // memory of the weights
   // The solvers on these weights; null: segments do not yield processor time to solvers.
   const ThreadLoad* solvers = nullptr;
+  // Gets the metrics of the segments and outlives the cluster; null: a registry of their own.
+  MetricsRegistry* registry = nullptr;
 };
 
 // Creates and starts the segments of `plan`. Throws Error with one line that names the segment.

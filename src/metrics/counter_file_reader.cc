@@ -1,7 +1,6 @@
-// The reader does not trust the contents of a file, never waits for a file, and maps none, since
-// its owner may truncate it.
-#include "metrics/counter_file_reader.h"
-
+// Reads counter files (millrace/metrics.h) from a folder where all users may create files. The
+// reader does not trust the contents of a file, never waits for a file, and maps none, since its
+// owner may truncate it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/private_file.h"
 #include "base/process_identity.h"
 #include "metrics/counter_file_layout.h"
+#include "metrics/metrics_reading.h"
 
 namespace millrace {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "metrics/metrics_reading.h"
 
 namespace millrace {
 namespace {
@@ -132,6 +133,31 @@ const CounterFileReading& Find(const std::vector<CounterFileReading>& readings, 
   return kNone;
 }
 
+// A line for each metric that the program or a plugin has added, at most 20: its value, and the
+// rate of a counter.
+std::string ProgramTable(const CounterFileReading& before, const CounterFileReading& now,
+                         double seconds) {
+  constexpr int kMostLines = 20;
+  std::map<std::string, double> old;
+  for (const auto& metric : before.metrics) {
+    if (IsOfProgram(before, metric)) old[before.NumberOf(metric) + metric.detail] = metric.value;
+  }
+  std::string table;
+  int lines = 0;
+  for (const auto& metric : now.metrics) {
+    if (!IsOfProgram(now, metric) || ++lines > kMostLines) continue;
+    const std::string name = now.NumberOf(metric) + metric.detail;
+    table +=
+        Format("  %-30s %12.6g", std::string(CutText(OneLine(name), 30)).c_str(), metric.value);
+    if (now.families[metric.family].type != MetricType::kGauge) {
+      table += Format(" %12.6g/s", (metric.value - old[name]) / seconds);
+    }
+    table += "\n";
+  }
+  if (lines > kMostLines) table += Format("  and %d more\n", lines - kMostLines);
+  return table;
+}
+
 // The owner of the process, if it is another user.
 std::string Owner(const CounterFileReading& reading) {
   return reading.user == geteuid() ? "" : StrCat(", user ", reading.user);
@@ -150,6 +176,7 @@ std::string CounterTable(const std::vector<CounterFileReading>& before,
                OneLine(reading.title).c_str(), reading.pid, Owner(reading).c_str(),
                rates.Value("run", "iteration"), rates.Value("run", "loss"),
                rates.PerSecond("run", "iterations_here"), rates.PerSecond("run", "images_here"));
+    table += ProgramTable(Find(before, reading.pid), reading, seconds);
     std::vector<std::string> groups = reading.Groups();
     std::erase_if(groups, [peers](const std::string& group) {
       return !BeginsWith(group, "segment ") && !(peers && BeginsWith(group, "peer "));

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "metrics/counter_file_reader.h"
 #include "millrace/export.h"
+#include "millrace/metrics.h"
 
 namespace millrace {
 
@@ -18,7 +18,7 @@ MILLRACE_API std::string CounterTable(const std::vector<CounterFileReading>& bef
                                       const std::vector<CounterFileReading>& now, double seconds,
                                       bool peers = false);
 
-// One line of JSON with the unmodified values by their short names (metrics_reading.h), for
+// One line of JSON with the unmodified values by their short names (millrace/metrics.h), for
 // programs:
 //   [{"pid":7,"user":1000,"title":"LeNet","groups":{"run":{"iteration":100,"loss":0.25}}}]
 // Numbers that are not finite are null. Characters that are not printable are escaped; bytes that

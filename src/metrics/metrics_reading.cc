@@ -9,6 +9,8 @@
 namespace millrace {
 namespace {
 
+constexpr char kMillracePrefix[] = "millrace_", kRunGroup[] = "run";
+
 template <size_t kBytes>
 std::string Text(const char (&field)[kBytes]) {
   return std::string(field, strnlen(field, kBytes));
@@ -16,7 +18,7 @@ std::string Text(const char (&field)[kBytes]) {
 
 // "frames_sent" for "millrace_segment_frames_sent_total".
 std::string NumberOf(std::string_view name) {
-  constexpr std::string_view kPrefix = "millrace_", kSuffix = "_total";
+  constexpr std::string_view kPrefix = kMillracePrefix, kSuffix = "_total";
   if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
   if (!name.starts_with(kPrefix)) return std::string(name);
   return std::string(name.substr(name.find('_', kPrefix.size()) + 1));
@@ -51,7 +53,7 @@ void Describe(MetricsReading::Metric* metric) {
       metric->detail += "." + value;
     }
   }
-  metric->group = segment == nullptr ? "run"
+  metric->group = segment == nullptr ? kRunGroup
                   : peer == nullptr  ? "segment " + *segment
                                      : StrCat("peer ", *peer, " on ", *segment);
 }
@@ -97,6 +99,11 @@ MetricsReading DecodeMetrics(std::span<const counter_file_layout::FamilyRow> fam
     reading.metrics.push_back(std::move(metric));
   }
   return reading;
+}
+
+bool IsOfProgram(const MetricsReading& reading, const MetricsReading::Metric& metric) {
+  return metric.group == kRunGroup &&
+         !reading.families[metric.family].name.starts_with(kMillracePrefix);
 }
 
 }  // namespace millrace

@@ -1,5 +1,3 @@
-#include "metrics/registry.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,10 +6,12 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -20,6 +20,8 @@
 #include "base/process_identity.h"
 #include "base/utf8.h"
 #include "metrics/counter_file_layout.h"
+#include "metrics/metrics_reading.h"
+#include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {
@@ -28,6 +30,8 @@ namespace layout = counter_file_layout;
 
 // Metrics for which the file gets pages at a time: the values fill one page of 4 KiB.
 constexpr uint32_t kReserve = 512;
+
+static_assert(MetricsRegistry::kCapacity == layout::kMostMetrics);
 
 // Copies a text that fits with a zero behind it.
 template <size_t kBytes>
@@ -102,15 +106,60 @@ void RemoveLeftover(const std::string& path) {
 
 }  // namespace
 
-MetricsRegistry::MetricsRegistry() : no_file_("metrics: in private memory") { MapMemory(); }
+// The metrics, in private memory or a mapped file.
+class MetricsRegistry::Memory {
+ public:
+  Memory() : no_file_("metrics: in private memory") { Map(); }
+  explicit Memory(const std::string& folder);
+  ~Memory();
 
-MetricsRegistry::MetricsRegistry(const std::string& folder)
+  // Returns the offset of the metric's value. `part`, if not null, receives the row.
+  size_t Add(const MetricInfo& info, MetricType type, const MetricLabels& labels,
+             std::vector<uint32_t>* part);
+  // Makes these metrics available to the next Add.
+  void Release(const std::vector<uint32_t>& rows);
+  size_t room() const;
+  MetricsReading Read() const;
+  void Publish(const std::string& title);
+  // Removes the file's name.
+  void Withdraw();
+  const std::string& path() const { return path_; }
+  template <typename T>
+  T* At(size_t offset) const {
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+
+ private:
+  uint32_t FamilyOf(const MetricInfo& info, MetricType type);
+  void Reserve();
+  void Map();
+
+  struct Known {
+    uint32_t row;
+    bool in_use;
+  };
+
+  std::string path_;
+  FileDescriptor file_{-1};
+  std::string no_file_;  // why the metrics, or the last of them, are not in a file; "" if they are
+  char* memory_ = nullptr;
+
+  mutable std::mutex mutex_;
+  bool published_ = false;
+  uint32_t families_ = 0, metrics_ = 0;
+  uint32_t reserved_ = 0;                                // metrics for which the file has pages
+  std::unordered_map<std::string, uint32_t> family_of_;  // by name
+  std::unordered_map<std::string, Known> known_;         // by name and labels
+  std::vector<Known*> rows_;                             // in known_
+};
+
+MetricsRegistry::Memory::Memory(const std::string& folder)
     : path_(StrCat(folder, "/", layout::kPrefix, getpid())), file_(CreateNameless(folder)) {
   int error = file_.get() < 0 ? errno : 0;
   if (error == 0 && ftruncate(file_.get(), layout::kFileBytes) != 0) error = errno;
   if (error == 0) error = posix_fallocate(file_.get(), 0, layout::kValuesAt);
   if (error != 0) no_file_ = StrCat(path_, ": cannot be created: ", ErrnoText(error));
-  MapMemory();
+  Map();
   const ProcessIdentity self = ThisProcess();
   auto* const head = new (memory_) layout::Head{};
   std::memcpy(head->magic, layout::kMagic, sizeof(head->magic));
@@ -119,7 +168,12 @@ MetricsRegistry::MetricsRegistry(const std::string& folder)
   head->start_time = self.start_time;
 }
 
-void MetricsRegistry::MapMemory() {
+MetricsRegistry::Memory::~Memory() {
+  Withdraw();
+  munmap(memory_, layout::kFileBytes);
+}
+
+void MetricsRegistry::Memory::Map() {
   const bool shared = no_file_.empty();
   const int flags = shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const memory = mmap(nullptr, layout::kFileBytes, PROT_READ | PROT_WRITE, flags,
@@ -128,47 +182,36 @@ void MetricsRegistry::MapMemory() {
   memory_ = static_cast<char*>(memory);
 }
 
-MetricsRegistry::~MetricsRegistry() {
-  if (published_) UnlinkIfSame(file_.get(), path_);
-  munmap(memory_, layout::kFileBytes);
-}
-
-Counter* MetricsRegistry::AddCounter(const MetricInfo& info, const MetricLabels& labels) {
-  return At<Counter>(Add(info, MetricType::kCounter, labels));
-}
-
-Gauge* MetricsRegistry::AddGauge(const MetricInfo& info, const MetricLabels& labels) {
-  return At<Gauge>(Add(info, MetricType::kGauge, labels));
-}
-
-Gauge* MetricsRegistry::AddFractionalCounter(const MetricInfo& info, const MetricLabels& labels) {
-  return At<Gauge>(Add(info, MetricType::kFractionalCounter, labels));
-}
-
-// Returns the offset of the metric's value.
-size_t MetricsRegistry::Add(const MetricInfo& info, MetricType type, const MetricLabels& labels) {
+size_t MetricsRegistry::Memory::Add(const MetricInfo& info, MetricType type,
+                                    const MetricLabels& labels, std::vector<uint32_t>* part) {
   CheckInfo(info, type);
   const std::string encoded = Encoded(info.name, labels);
+  const std::string key = info.name + '\0' + encoded;
   std::lock_guard lock(mutex_);
-  if (metrics_ == layout::kMostMetrics) {
+  const bool is_new = !known_.contains(key);
+  if (is_new && metrics_ == layout::kMostMetrics) {
     throw Error("metric ", info.name, ": the registry has ", metrics_,
                 " metrics already, and room ", "for no more");
   }
-  Reserve();
+  if (is_new) Reserve();
   const uint32_t family = FamilyOf(info, type);
-  if (!known_.insert(info.name + '\0' + encoded).second) {
-    throw Error("metric ", info.name, ": exists with these labels already");
-  }
-  auto* const row =
-      new (memory_ + layout::kMetricsAt + metrics_ * sizeof(layout::MetricRow)) layout::MetricRow{};
-  row->family = family;
-  Put(encoded, row->labels);
-  const size_t value = layout::kValuesAt + metrics_ * sizeof(uint64_t);
+  Known& known = known_[key];
+  if (known.in_use) throw Error("metric ", info.name, ": exists with these labels already");
+  if (is_new) known.row = metrics_;
+  known.in_use = true;
+  const size_t value = layout::kValuesAt + known.row * sizeof(uint64_t);
   if (type == MetricType::kCounter) {
     new (memory_ + value) Counter;
   } else {
     new (memory_ + value) Gauge;
   }
+  if (part != nullptr) part->push_back(known.row);
+  if (!is_new) return value;
+  rows_.push_back(&known);
+  auto* const row =
+      new (memory_ + layout::kMetricsAt + metrics_ * sizeof(layout::MetricRow)) layout::MetricRow{};
+  row->family = family;
+  Put(encoded, row->labels);
   ++metrics_;
   if (no_file_.empty()) {
     auto* const head = At<layout::Head>(0);
@@ -178,8 +221,13 @@ size_t MetricsRegistry::Add(const MetricInfo& info, MetricType type, const Metri
   return value;
 }
 
+void MetricsRegistry::Memory::Release(const std::vector<uint32_t>& rows) {
+  std::lock_guard lock(mutex_);
+  for (const uint32_t row : rows) rows_[row]->in_use = false;
+}
+
 // The index of the description, which is added unless it exists. REQUIRES: mutex_ is held.
-uint32_t MetricsRegistry::FamilyOf(const MetricInfo& info, MetricType type) {
+uint32_t MetricsRegistry::Memory::FamilyOf(const MetricInfo& info, MetricType type) {
   const auto [found, is_new] = family_of_.try_emplace(info.name, families_);
   auto* const row =
       At<layout::FamilyRow>(layout::kFamiliesAt + found->second * sizeof(layout::FamilyRow));
@@ -206,7 +254,7 @@ uint32_t MetricsRegistry::FamilyOf(const MetricInfo& info, MetricType type) {
 // Gives the file pages for more metrics. Writing to a page that the file system has no room for
 // would end the process. Without room, all further metrics are in private memory. REQUIRES: mutex_
 // is held.
-void MetricsRegistry::Reserve() {
+void MetricsRegistry::Memory::Reserve() {
   if (metrics_ < reserved_) return;
   const uint32_t first = std::exchange(reserved_, reserved_ + kReserve);
   if (!no_file_.empty()) return;
@@ -230,12 +278,12 @@ void MetricsRegistry::Reserve() {
   }
 }
 
-size_t MetricsRegistry::room() const {
+size_t MetricsRegistry::Memory::room() const {
   std::lock_guard lock(mutex_);
   return layout::kMostMetrics - metrics_;
 }
 
-MetricsReading MetricsRegistry::Read() const {
+MetricsReading MetricsRegistry::Memory::Read() const {
   std::lock_guard lock(mutex_);
   const std::span families(At<const layout::FamilyRow>(layout::kFamiliesAt), families_);
   const std::span metrics(At<const layout::MetricRow>(layout::kMetricsAt), metrics_);
@@ -250,12 +298,13 @@ MetricsReading MetricsRegistry::Read() const {
   return DecodeMetrics(families, metrics, values);
 }
 
-void MetricsRegistry::Publish(const std::string& title) {
+void MetricsRegistry::Memory::Publish(const std::string& title) {
   std::lock_guard lock(mutex_);
   if (!no_file_.empty()) throw Error(no_file_);
   auto* const head = At<layout::Head>(0);
   std::memset(head->title, 0, sizeof(head->title));
   Put(CutText(title, sizeof(head->title) - 1), head->title);
+  if (published_) return;
   published_ = LinkNameless(file_.get(), path_);
   if (!published_ && errno == EEXIST) {
     RemoveLeftover(path_);
@@ -263,5 +312,49 @@ void MetricsRegistry::Publish(const std::string& title) {
   }
   if (!published_) throw Error(path_, ": cannot be created: ", ErrnoText(errno));
 }
+
+void MetricsRegistry::Memory::Withdraw() {
+  std::lock_guard lock(mutex_);
+  // Not in a process that was forked from the file's own.
+  if (published_ && At<layout::Head>(0)->pid == getpid()) UnlinkIfSame(file_.get(), path_);
+  published_ = false;
+}
+
+MetricsRegistry& MetricsRegistry::OfProcess() {
+  // Never destroyed: threads may count until the process ends.
+  static MetricsRegistry* const registry = new MetricsRegistry(kFolder);
+  static const struct AtExit {
+    ~AtExit() { registry->memory_->Withdraw(); }
+  } at_exit;
+  return *registry;
+}
+
+MetricsRegistry::MetricsRegistry() : memory_(std::make_shared<Memory>()) {}
+MetricsRegistry::MetricsRegistry(const std::string& folder)
+    : memory_(std::make_shared<Memory>(folder)) {}
+MetricsRegistry::MetricsRegistry(MetricsRegistry* whole)
+    : memory_(whole->memory_), part_(std::make_unique<std::vector<uint32_t>>()) {}
+
+MetricsRegistry::~MetricsRegistry() {
+  if (part_) memory_->Release(*part_);
+}
+
+Counter* MetricsRegistry::AddCounter(const MetricInfo& info, const MetricLabels& labels) {
+  return memory_->At<Counter>(memory_->Add(info, MetricType::kCounter, labels, part_.get()));
+}
+
+Gauge* MetricsRegistry::AddGauge(const MetricInfo& info, const MetricLabels& labels) {
+  return memory_->At<Gauge>(memory_->Add(info, MetricType::kGauge, labels, part_.get()));
+}
+
+Gauge* MetricsRegistry::AddFractionalCounter(const MetricInfo& info, const MetricLabels& labels) {
+  return memory_->At<Gauge>(
+      memory_->Add(info, MetricType::kFractionalCounter, labels, part_.get()));
+}
+
+size_t MetricsRegistry::room() const { return memory_->room(); }
+MetricsReading MetricsRegistry::Read() const { return memory_->Read(); }
+void MetricsRegistry::Publish(const std::string& title) { memory_->Publish(title); }
+const std::string& MetricsRegistry::path() const { return memory_->path(); }
 
 }  // namespace millrace

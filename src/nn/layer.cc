@@ -1,26 +1,17 @@
 #include "millrace/layer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
+
+#include "proto/custom_param.h"
 
 namespace millrace {
 
 double Layer::CustomNumber(const std::string& key, double fallback) const {
-  const auto found = param_.custom_param().find(key);
-  if (found == param_.custom_param().end()) return fallback;
-  const std::string& text = found->second;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value)) {
-    throw FieldError("custom_param", key, " is '", text, "', expected a number");
-  }
-  return value;
+  return millrace::CustomNumber(param_.custom_param(), key, fallback);
 }
 
 std::string Layer::CustomText(const std::string& key, const std::string& fallback) const {
-  const auto found = param_.custom_param().find(key);
-  return found == param_.custom_param().end() ? fallback : found->second;
+  return millrace::CustomText(param_.custom_param(), key, fallback);
 }
 
 LayerRegistry& LayerRegistry::Get() {

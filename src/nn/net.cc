@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "nn/filler.h"
 
-namespace millrace {
+namespace millrace::nn {
 
 void Net::BindParam(size_t index, float* data) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -261,4 +261,4 @@ size_t Net::activation_bytes() const {
   return bytes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::nn

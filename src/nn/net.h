@@ -17,7 +17,7 @@
 #include "proto/parse.h"
 #include "weights/param_layout.h"
 
-namespace millrace {
+namespace millrace::nn {
 
 struct NetOptions {
   caffe::NetState state;        // phase, level, stages: decides include/exclude
@@ -183,6 +183,6 @@ class MILLRACE_API Net {
   std::unique_ptr<Queue> queue_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::nn
 
 #endif  // MILLRACE_NN_NET_H_

@@ -8,8 +8,9 @@
 
 #include "nn/layout_choice.h"
 #include "nn/net.h"
+#include "proto/custom_param.h"
 
-namespace millrace {
+namespace millrace::nn {
 namespace {
 
 // Prefixes a layer's errors with "file:line: layer 'name': field: ".
@@ -46,7 +47,7 @@ class Complaint {
 
 void CheckFields(const Layer& layer) {
   std::set<std::string> known = layer.fields();
-  if (!layer.custom_params().empty()) known.insert("custom_param");
+  known.insert("custom_param");
   std::vector<const google::protobuf::FieldDescriptor*> set;
   layer.param().GetReflection()->ListFields(layer.param(), &set);
   for (const auto* field : set) {
@@ -54,14 +55,8 @@ void CheckFields(const Layer& layer) {
     if (!name.ends_with("_param") || known.count(name)) continue;
     throw FieldError(name, "a layer of type ", layer.type(), " has no such parameters");
   }
-  const std::set<std::string> custom = layer.custom_params();
-  for (const auto& [key, value] : layer.param().custom_param()) {
-    if (custom.count(key) != 0) continue;
-    std::string expected;
-    for (const std::string& each : custom) expected += (expected.empty() ? "" : ", ") + each;
-    throw FieldError("custom_param", "a layer of type ", layer.type(), " has no parameter ", key,
-                     ", expected one of ", expected);
-  }
+  CheckCustomParams(layer.param().custom_param(), layer.custom_params(),
+                    "a layer of type " + layer.type());
 }
 
 void CheckCount(const char* what, int count, int least, int most) {
@@ -362,4 +357,4 @@ void Net::MarkBackward() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::nn

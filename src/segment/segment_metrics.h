@@ -1,4 +1,4 @@
-// The metrics of a segment, in a registry (metrics/registry.h). The segment's thread writes them;
+// The metrics of a segment, in a registry (millrace/metrics.h). The segment's thread writes them;
 // any thread reads them. Each number is exact, but two numbers need not be of the same instant.
 //
 // The parts of the segment count in structs of their own, which tests and simulations use without a

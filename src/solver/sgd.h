@@ -25,9 +25,6 @@
 #ifndef MILLRACE_SOLVER_SGD_H_
 #define MILLRACE_SOLVER_SGD_H_
 
-#include <memory>
-#include <vector>
-
 #include "solver/sgd_step.h"
 #include "solver/update_rule.h"
 
@@ -39,40 +36,20 @@ class SgdRule : public UpdateRule {
   void Apply(float rate, bool together, const float* gradients, float* weights) final;
 
  protected:
-  // `param.type` is "SGD" or "Nesterov".
-  SgdRule(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params, int64_t size,
-          Queue& queue);
+  // The `type` in the context's parameters is "SGD" or "Nesterov".
+  explicit SgdRule(const UpdateContext& context);
 
-  // Enqueues one step for the elements [offset, offset + count) of the flat arrays.
-  virtual void Step(const SgdStep& step, bool l1, int64_t offset, int64_t count,
-                    const float* gradients, float* weights) = 0;
-  // The sum of squares of `count` gradients. Waits for the queue.
-  virtual double SumOfSquares(int64_t count, const float* gradients) = 0;
+  // Enqueues one step for the elements of `of`.
+  virtual void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
+                    float* weights) = 0;
 
  private:
   enum class LookAhead { kNever, kTogether, kAlways };
   static LookAhead LookAheadOf(const caffe::SolverParameter& param);
-  float ClipScale(const float* gradients);
 
   const LookAhead ahead_;
-  const float momentum_, weight_decay_, clip_gradients_, normalization_;
+  const float momentum_, weight_decay_;
   const bool l1_;
-};
-
-// Registers "SGD" and "Nesterov" on a device. Rule: a subclass of SgdRule with its constructor's
-// arguments. Define one at namespace scope in the file with the kernels.
-template <typename Rule>
-struct RegisterSgdRules {
-  explicit RegisterSgdRules(DeviceType device) {
-    for (const char* name : {"SGD", "Nesterov"}) {
-      UpdateRuleRegistry::Get().Register(
-          name, device,
-          [](const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
-             int64_t size, Queue& queue) -> std::unique_ptr<UpdateRule> {
-            return std::make_unique<Rule>(param, params, size, queue);
-          });
-    }
-  }
 };
 
 }  // namespace millrace

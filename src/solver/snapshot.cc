@@ -137,7 +137,7 @@ caffe::NetParameter LoadModel(const std::string& path) {
   return model;
 }
 
-void LoadWeights(const std::string& list, Net* net) {
+void LoadWeights(const std::string& list, nn::Net* net) {
   size_t begin = 0;
   while (begin <= list.size()) {
     const size_t end = std::min(list.find(',', begin), list.size());

@@ -17,7 +17,9 @@
 
 namespace millrace {
 
+namespace nn {
 class Net;
+}
 
 // Everything that is saved at one iteration.
 struct Snapshot {
@@ -66,7 +68,7 @@ caffe::NetParameter LoadModel(const std::string& path);
 // Loads a comma-separated list of .caffemodel files into `net`, by layer name. If several files
 // hold a layer, the last one applies. Throws Error naming the file, and the layer whose blobs do
 // not fit. Logs a warning for a file that has no layer in common with the net.
-MILLRACE_API void LoadWeights(const std::string& list, Net* net);
+MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
 
 // A .solverstate and the model that it names.
 struct ResumePoint {

@@ -5,24 +5,36 @@
 
 namespace millrace {
 
-NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
-  NetOptions options;
+nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
+  nn::NetOptions options;
   options.state = config.train.state;
   options.seed = config.seed;
   options.data = data;
   return options;
 }
 
+namespace {
+
+std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& net) {
+  try {
+    return UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(net), net.layout().size(),
+                                            net.queue());
+  } catch (const FieldError& error) {
+    throw Located(config.source, error);
+  }
+}
+
+}  // namespace
+
 Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
-               Strategy* strategy, std::unique_ptr<Net> net)
+               Strategy* strategy, std::unique_ptr<nn::Net> net)
     : config_(config),
       policy_(policy),
       strategy_(*strategy),
       net_(net ? std::move(net)
-               : std::make_unique<Net>(config.train.param, config.train.source,
-                                       TrainNetOptions(config, data))),
-      rule_(UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(*net_),
-                                             net_->layout().size(), net_->queue())) {
+               : std::make_unique<nn::Net>(config.train.param, config.train.source,
+                                           TrainNetOptions(config, data))),
+      rule_(MakeRule(config, *net_)) {
   net_->BindWeights(strategy_.weights());
   strategy_.Prepare(rule_.get());
 }

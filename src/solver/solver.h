@@ -27,7 +27,7 @@ class NonFiniteLoss : public Error {
 };
 
 // Options of a solver's train net.
-MILLRACE_API NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
+MILLRACE_API nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
 
 // What one iteration did.
 struct StepResult {
@@ -43,7 +43,7 @@ class Solver {
   // passed by pointer or reference outlives the solver. Throws Error for a net that cannot be
   // built.
   Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data, Strategy* strategy,
-         std::unique_ptr<Net> net = nullptr);
+         std::unique_ptr<nn::Net> net = nullptr);
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
@@ -61,12 +61,12 @@ class Solver {
   std::optional<int64_t> Claim() { return strategy_.Claim(config_.param.max_iter()); }
   StepResult Compute(int64_t iteration);
 
-  Net& net() { return *net_; }
-  const Net& net() const { return *net_; }
+  nn::Net& net() { return *net_; }
+  const nn::Net& net() const { return *net_; }
   // The history of the update rule in the file format.
   History ExportHistory() const;
   // Ends the solver: only destruction is allowed afterwards.
-  std::unique_ptr<Net> ReleaseNet() {
+  std::unique_ptr<nn::Net> ReleaseNet() {
     rule_.reset();  // it works on the net's queue
     return std::move(net_);
   }
@@ -77,7 +77,7 @@ class Solver {
   const SolverConfig& config_;
   const LrPolicy& policy_;
   Strategy& strategy_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<UpdateRule> rule_;
 };
 

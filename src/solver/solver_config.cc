@@ -288,6 +288,7 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
   try {
     ResolveType(&config.param);
     CheckNumbers(config.param);
+    UpdateRuleRegistry::Get().Check(config.param);
     ReadTrainNet(files, &config);
     ReadTestNets(files, &config);
     SetState(caffe::TRAIN, config.param.train_state(), &config.train);

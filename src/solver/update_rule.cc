@@ -2,14 +2,18 @@
 
 #include <glog/logging.h>
 
+#include <cmath>
+#include <utility>
+
 #include "nn/net.h"
-#include "proto/parse.h"
+#include "proto/custom_param.h"
+#include "solver/hogwild_update.h"
 
 namespace millrace {
 
-std::vector<UpdateParam> UpdateParamsOf(const Net& net) {
+std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net) {
   std::vector<UpdateParam> params;
-  for (const NetParam& param : net.params()) {
+  for (const nn::NetParam& param : net.params()) {
     const ParamEntry& entry = net.layout().entries()[param.entry];
     params.push_back({param.display_name, entry.shape, entry.offset, entry.count, param.lr_mult,
                       param.decay_mult});
@@ -17,33 +21,30 @@ std::vector<UpdateParam> UpdateParamsOf(const Net& net) {
   return params;
 }
 
-UpdateRule::UpdateRule(const std::vector<UpdateParam>& params, int64_t size, int slots,
-                       Queue& queue)
-    : queue_(queue),
-      params_(params),
-      size_(size),
+UpdateRule::UpdateRule(const UpdateContext& context, int slots)
+    : context_(context),
       slots_(slots),
-      history_(memory(), slots * size * sizeof(float)) {
-  for (const UpdateParam& param : params_) {
+      history_(memory(), slots * context.size * sizeof(float)) {
+  for (const UpdateParam& param : params()) {
     CHECK_EQ(param.count, ShapeCount(param.shape)) << param.name;
-    CHECK_LE(param.offset + param.count, size_) << param.name;
+    CHECK_LE(param.offset + param.count, context_.size) << param.name;
   }
   memory().Fill(history_.get(), 0, history_.bytes());
 }
 
 UpdateRule::~UpdateRule() {
   try {
-    queue_.Synchronize();
+    queue().Synchronize();
   } catch (const Error&) {
     // The device has failed, as its users have noticed, and accesses no memory any more.
   }
 }
 
 void UpdateRule::ExportHistory(History* history) const {
-  queue_.Synchronize();
+  queue().Synchronize();
   history->Clear();
   for (int slot = 0; slot < slots_; ++slot) {
-    for (const UpdateParam& param : params_) {
+    for (const UpdateParam& param : params()) {
       Blob blob(param.shape, memory());
       blob.BindData(this->history(slot) + param.offset);
       blob.ToProto(history->Add(), false);
@@ -56,13 +57,47 @@ void UpdateRule::ImportHistory(const History& history, const std::string& what) 
     throw Error(what, ": holds the history of ", history.size(), " blobs, expected ",
                 history_blobs());
   }
-  queue_.Synchronize();
+  queue().Synchronize();
   for (int i = 0; i < history.size(); ++i) {
-    const UpdateParam& param = params_[i % params_.size()];
+    const UpdateParam& param = params()[i % params().size()];
     Blob blob(param.shape, memory());
-    blob.BindData(this->history(i / static_cast<int>(params_.size())) + param.offset);
+    blob.BindData(this->history(i / static_cast<int>(params().size())) + param.offset);
     blob.FromProto(history[i], StrCat(what, ": history of '", param.name, "'"));
   }
+}
+
+double UpdateRule::CustomNumber(const std::string& key, double fallback) const {
+  return millrace::CustomNumber(param().custom_param(), key, fallback);
+}
+
+std::string UpdateRule::CustomText(const std::string& key, const std::string& fallback) const {
+  return millrace::CustomText(param().custom_param(), key, fallback);
+}
+
+float UpdateRule::GradientScale(const float* gradients) {
+  const float normalization = 1.0f / static_cast<float>(param().iter_size());
+  const float limit = param().clip_gradients();
+  if (limit < 0) return normalization;
+  double squares = 0;
+  for (const UpdateParam& each : params()) {
+    if (each.lr_mult != 0) squares += SumOfSquares(each.count, gradients + each.offset);
+  }
+  const auto norm = static_cast<float>(std::sqrt(squares));
+  // A NaN norm does not scale the gradient: the problem shows in the loss.
+  if (!(norm > limit)) return normalization;
+  const float scale = limit / norm;
+  LOG_EVERY_T(INFO, 10) << "Gradient clipping: L2 norm " << norm << " > " << limit
+                        << ", scaled by " << scale;
+  return scale * normalization;
+}
+
+double UpdateRule::SumOfSquares(int64_t count, const float* gradients) {
+  return millrace::SumOfSquares(count, gradients);
+}
+
+void UpdateRule::CallForBlocks(const UpdateParam& param, float* weights,
+                               const std::function<void(int64_t begin, int64_t count)>& update) {
+  HogwildBlocks(lock_, weights, param.offset, param.count, std::ref(update));
 }
 
 UpdateRuleRegistry& UpdateRuleRegistry::Get() {
@@ -71,8 +106,7 @@ UpdateRuleRegistry& UpdateRuleRegistry::Get() {
 }
 
 void UpdateRuleRegistry::Register(const std::string& name, DeviceType device, Factory factory) {
-  CHECK(factories_[name].emplace(device, std::move(factory)).second)
-      << name << " registered twice for " << DeviceTypeName(device);
+  factories_[name][device] = std::move(factory);
 }
 
 void UpdateRuleRegistry::CheckKnown(const std::string& name) const {
@@ -80,6 +114,11 @@ void UpdateRuleRegistry::CheckKnown(const std::string& name) const {
   std::string known;
   for (const auto& [rule, by_device] : factories_) known += StrCat(known.empty() ? "" : ", ", rule);
   throw FieldError("type", "there is no update rule \"", name, "\"; known: ", known);
+}
+
+void UpdateRuleRegistry::Check(const caffe::SolverParameter& param) const {
+  CheckKnown(param.type());
+  if (factories_.at(param.type()).count(DeviceType::kCpu)) Create(param, {}, 0);
 }
 
 std::unique_ptr<UpdateRule> UpdateRuleRegistry::Create(const caffe::SolverParameter& param,
@@ -96,7 +135,10 @@ std::unique_ptr<UpdateRule> UpdateRuleRegistry::Create(const caffe::SolverParame
     throw FieldError("type", "the update rule \"", param.type(), "\" cannot run on ",
                      queue.device().name(), ": this build has code for it on ", others, " only");
   }
-  return found->second(param, params, size, queue);
+  std::unique_ptr<UpdateRule> rule = found->second({param, params, size, &queue});
+  CheckCustomParams(param.custom_param(), rule->custom_params(),
+                    StrCat("the update rule \"", param.type(), "\""));
+  return rule;
 }
 
 }  // namespace millrace

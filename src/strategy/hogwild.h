@@ -6,7 +6,6 @@
 
 #include <functional>
 
-#include "base/range_lock.h"
 #include "solver/strategy.h"
 #include "weights/weight_buffer.h"
 
@@ -30,7 +29,7 @@ class HogwildStrategy : public Strategy {
   WeightBuffer& weights_;
   IterationClock& clock_;
   const std::function<bool()> has_peers_;
-  RangeLock::Shared holder_;
+  UpdateLock holder_;
   const int slot_;
 };
 

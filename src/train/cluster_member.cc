@@ -43,7 +43,8 @@ class ClusterMember::Impl {
                                               .layout_digest = options.layout,
                                               .start = options.iteration,
                                               .iterations = &clock_,
-                                              .replica_device = HostReplica(&locks_)});
+                                              .replica_device = HostReplica(&locks_),
+                                              .registry = options.metrics});
     slot_ = clock_.RegisterSolver();
   }
   ~Impl() { clock_.ReleaseSolver(slot_); }

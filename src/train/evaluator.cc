@@ -5,9 +5,9 @@
 namespace millrace {
 namespace {
 
-std::vector<OutputMean> ValuesOf(const Net& net) {
+std::vector<OutputMean> ValuesOf(const nn::Net& net) {
   std::vector<OutputMean> values;
-  for (const Net::Output& output : net.outputs()) {
+  for (const nn::Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
       values.push_back({output.name, 0, output.loss_weight, output.layer_type == "Accuracy"});
     }
@@ -24,7 +24,7 @@ void TestSums::Add(const TestSums& other) {
   batches += other.batches;
 }
 
-TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>& stop,
+TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool()>& stop,
                     const BatchObserver& observe) {
   std::vector<OutputMean> values = ValuesOf(*net);
   TestSums sums;
@@ -44,7 +44,7 @@ TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>&
   return sums;
 }
 
-Evaluation MeansOf(const Net& net, const TestSums& sums) {
+Evaluation MeansOf(const nn::Net& net, const TestSums& sums) {
   Evaluation result;
   result.outputs = ValuesOf(net);
   const double scale = sums.batches > 0 ? 1.0 / sums.batches : 0;
@@ -56,7 +56,7 @@ Evaluation MeansOf(const Net& net, const TestSums& sums) {
   return result;
 }
 
-Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
+Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
                     const BatchObserver& observe) {
   return MeansOf(*net, SumBatches(net, 0, batches, stop, observe));
 }

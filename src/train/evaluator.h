@@ -38,16 +38,16 @@ struct TestSums {
 using BatchObserver = std::function<void(int batch, const std::vector<OutputMean>& outputs)>;
 
 // `stop` is called before each batch; true ends the evaluation.
-MILLRACE_API Evaluation Evaluate(Net* net, int batches, const std::function<bool()>& stop,
+MILLRACE_API Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
                                  const BatchObserver& observe = {});
 
 // Sums over batches [first, first + count) of a test, read from the current position of the net's
 // data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
 // evaluation.
-TestSums SumBatches(Net* net, int first, int count, const std::function<bool()>& stop,
+TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool()>& stop,
                     const BatchObserver& observe = {});
 // Means over a test of `net`.
-Evaluation MeansOf(const Net& net, const TestSums& sums);
+Evaluation MeansOf(const nn::Net& net, const TestSums& sums);
 
 // " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
 // outputs.

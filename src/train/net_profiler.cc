@@ -15,7 +15,7 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-TimeReport TimeNet(Net* net, int iterations, const Clock& clock) {
+TimeReport TimeNet(nn::Net* net, int iterations, const Clock& clock) {
   const size_t layers = net->nodes().size();
   std::vector<std::vector<double>> forward(layers), backward(layers);
   std::vector<double> forward_sum, backward_sum;

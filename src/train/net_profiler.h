@@ -13,7 +13,7 @@ namespace millrace {
 
 // Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones. The
 // net's weights must be bound.
-MILLRACE_API TimeReport TimeNet(Net* net, int iterations, const Clock& clock);
+MILLRACE_API TimeReport TimeNet(nn::Net* net, int iterations, const Clock& clock);
 
 // A text table: a line per layer, then the sums.
 MILLRACE_API std::string TimeTable(const TimeReport& report);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/metrics.h"
 #include "train/run_control.h"
 
 namespace millrace {
@@ -22,6 +23,8 @@ struct TrainOptions {
   std::string node;                  // name of this node; "": chosen by rank
   // Shard of the training data; 0 of 0: the topology's shard, or all data.
   uint64_t shard_index = 0, shard_count = 0;
+  // Gets the metrics of the run and is published; outlives it; null: a registry of its own.
+  MetricsRegistry* registry = nullptr;
   RunControl* control = nullptr;    // commands to the run; outlives it; null: none
   RunObserver* observer = nullptr;  // receives its progress; outlives it; null: none
 };

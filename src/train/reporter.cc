@@ -6,16 +6,21 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "metrics/metrics_reading.h"
 
 namespace millrace {
 namespace {
 
 // Adds "SEGMENT.NUMBER" for each number of a segment, and "SEGMENT.NUMBER.DETAIL" for details that
-// are not 0.
-void AddSegments(const MetricsRegistry& registry, MetricsRow* row) {
+// are not 0; and "NUMBER.DETAIL" of the metrics that are not Millrace's own.
+void AddMetrics(const MetricsRegistry& registry, MetricsRow* row) {
   constexpr std::string_view kGroup = "segment ";
   const MetricsReading reading = registry.Read();
   for (const MetricsReading::Metric& metric : reading.metrics) {
+    if (IsOfProgram(reading, metric)) {
+      (*row->mutable_program())[reading.NumberOf(metric) + metric.detail] = metric.value;
+      continue;
+    }
     if (!metric.group.starts_with(kGroup)) continue;
     const std::string name =
         StrCat(metric.group.substr(kGroup.size()), ".", reading.NumberOf(metric));
@@ -62,7 +67,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   metrics_->Write(row);
 }
 
-void Reporter::Iteration(const StepResult& step, const Net& net, bool display) {
+void Reporter::Iteration(const StepResult& step, const nn::Net& net, bool display) {
   const int64_t iteration = step.iteration;
   std::lock_guard lock(mutex_);
   losses_.Add(step.loss);
@@ -75,7 +80,7 @@ void Reporter::Iteration(const StepResult& step, const Net& net, bool display) {
   if (options_.observer != nullptr) options_.observer->Iterated(iteration + 1, losses_.Mean());
 }
 
-void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net) {
+void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net& net) {
   const double now = clock_.NowSeconds();
   const double elapsed = now - displayed_seconds_;
   const int64_t iterations = done_ - displayed_done_;
@@ -84,7 +89,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
             << iterations << " iters), loss = " << loss;
   const std::vector<float> values = net.OutputValues();
   size_t index = 0;
-  for (const Net::Output& output : net.outputs()) {
+  for (const nn::Net::Output& output : net.outputs()) {
     for (int64_t i = 0; i < output.blob->count(); ++i) {
       const float value = values[index];
       LOG(INFO) << "    Train net output #" << index++ << ": " << output.name << " = " << value
@@ -100,7 +105,7 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const Net& net
   row.mutable_train()->set_learning_rate(rate);
   row.mutable_train()->set_images_per_second(per_second *
                                              static_cast<double>(images_per_iteration_));
-  if (registry_) AddSegments(*registry_, &row);
+  if (registry_) AddMetrics(*registry_, &row);
   metrics_->Write(row);
 }
 

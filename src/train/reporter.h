@@ -35,7 +35,7 @@ class Reporter {
   void Start(const std::string& net_name, int64_t start, int64_t images);
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
   // outputs. `display`: log it even if it is not a multiple of the interval.
-  void Iteration(const StepResult& step, const Net& net, bool display = false);
+  void Iteration(const StepResult& step, const nn::Net& net, bool display = false);
   // Report a test of test net `index` at iteration `iteration`.
   void BeginTest(int64_t iteration, int index);
   void Test(int64_t iteration, int index, const Evaluation& evaluation);
@@ -46,7 +46,7 @@ class Reporter {
   float loss() const;
 
  private:
-  void Display(int64_t iteration, float loss, float rate, const Net& net);
+  void Display(int64_t iteration, float loss, float rate, const nn::Net& net);
   MetricsRow Row(int64_t iteration) const;
 
   const SolverConfig& config_;

@@ -1,4 +1,4 @@
-// The metrics of a training process, and its counter file (metrics/registry.h), which also has
+// The metrics of a training process, and its counter file (millrace/metrics.h), which also has
 // those of its segments.
 #ifndef MILLRACE_TRAIN_RUN_COUNTERS_H_
 #define MILLRACE_TRAIN_RUN_COUNTERS_H_

@@ -2,32 +2,23 @@
 #include "millrace/session.h"
 
 #include <glog/logging.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "cluster/merged_weights.h"
 #include "data/data_service.h"
+#include "solver/moving_average.h"
 #include "solver/solver.h"
 #include "strategy/hogwild.h"
 #include "train/evaluator.h"
+#include "train/net_view.h"
 #include "train/node_runner.h"
+#include "train/one_omp_thread.h"
+#include "train/run_counters.h"
 
 namespace millrace {
 namespace {
-
-// Makes OpenMP use one thread for this thread's computations; restores the number afterwards.
-class OneOmpThread {
- public:
-  OneOmpThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneOmpThread() { omp_set_num_threads(before_); }
-  OneOmpThread(const OneOmpThread&) = delete;
-  OneOmpThread& operator=(const OneOmpThread&) = delete;
-
- private:
-  const int before_;
-};
 
 std::unique_ptr<NodeConfig> NodeConfigOf(const SessionOptions& options) {
   TrainOptions train;
@@ -62,16 +53,22 @@ class SolverSession : public Session {
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
-    auto net = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                     TrainNetOptions(config_, data_.get()));
+    auto net = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                         TrainNetOptions(config_, data_.get()));
     FillWeights(net.get(), options);
-    if (node_config) JoinCluster(std::move(node_config), *net);
+    if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
     strategy_ = std::make_unique<HogwildStrategy>(
         weights_.get(), [this] { return node_ && !node_->cluster().alone(); });
     solver_ =
         std::make_unique<Solver>(config_, policy_, data_.get(), strategy_.get(), std::move(net));
     if (resume_) solver_->Restore(*resume_, 0);
+    view_ = std::make_unique<NetView>(&solver_->net(), weights());
     MakeTestNets();
+    if (options.metrics != nullptr) {
+      counters_ = std::make_unique<RunCounters>(
+          node_ ? node_->cluster().registry() : PartOrNew(options.metrics), solver_->net().name(),
+          &weights_->clock(), solver_->net().batch_size() * config_.param.iter_size());
+    }
   }
 
   std::optional<SessionStep> Step() override {
@@ -81,6 +78,8 @@ class SolverSession : public Session {
     const std::optional<StepResult> step = solver_->Step();
     if (!step) return std::nullopt;
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
+    losses_.Add(step->loss);
+    if (counters_) counters_->Update(losses_.Mean(), 0);
     return SessionStep{step->iteration, step->loss, step->rate};
   }
   int64_t iteration() const override { return weights_->clock().global(); }
@@ -88,14 +87,8 @@ class SolverSession : public Session {
   std::span<float> weights() override {
     return {weights_->data(), static_cast<size_t>(weights_->size())};
   }
-  std::vector<WeightArray> arrays() const override {
-    std::vector<WeightArray> arrays;
-    for (const ParamEntry& entry : solver_->net().layout().entries()) {
-      arrays.push_back({entry.name, entry.shape, entry.offset, entry.count});
-    }
-    return arrays;
-  }
-  Net& net() override { return solver_->net(); }
+  std::vector<WeightArray> arrays() const override { return view_->arrays(); }
+  const Net& net() const override { return *view_; }
 
   std::vector<TestOutput> Test(int index) override {
     if (index < 0 || index >= static_cast<int>(tests_.size())) {
@@ -115,7 +108,7 @@ class SolverSession : public Session {
     snapshot.iteration = iteration();
     snapshot.current_step = policy_.Step(snapshot.iteration);
     snapshot.seed = config_.seed;
-    Net& net = solver_->net();
+    nn::Net& net = solver_->net();
     const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
     if (merged_) {
       merged_->Read([this] { return node_->failed(); },
@@ -152,7 +145,7 @@ class SolverSession : public Session {
     if (resume_->state.has_seed()) config_.seed = resume_->state.seed();
   }
 
-  void FillWeights(Net* net, const SessionOptions& options) {
+  void FillWeights(nn::Net* net, const SessionOptions& options) {
     weights_ = WeightBuffer::CreatePrivate(net->layout());
     net->BindWeights(weights_->data());
     net->FillWeights();
@@ -166,7 +159,8 @@ class SolverSession : public Session {
     for (const std::string& file : files) LoadWeights(file, net);
   }
 
-  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const Net& net) {
+  void JoinCluster(std::unique_ptr<NodeConfig> node_config, const nn::Net& net,
+                   MetricsRegistry* metrics) {
     IterationClock& iterations = weights_->clock();
     node_ = std::make_unique<NodeRunner>(
         std::move(node_config), ClusterReplica{.weights = weights_->data(),
@@ -174,7 +168,8 @@ class SolverSession : public Session {
                                                .layout_digest = net.layout().Digest(),
                                                .start = iterations.start(),
                                                .iterations = &iterations,
-                                               .replica_device = HostReplica(&weights_->locks())});
+                                               .replica_device = HostReplica(&weights_->locks()),
+                                               .registry = metrics});
     node_->Join(kJoinSeconds);
     merged_ = std::make_unique<MergedWeights>(&node_->cluster(), weights_.get(), net.layout());
   }
@@ -182,13 +177,13 @@ class SolverSession : public Session {
   void MakeTestNets() {
     float* const weights = merged_ ? merged_->data() : weights_->data();
     for (size_t i = 0; i < config_.tests.size(); ++i) {
-      NetOptions options;
+      nn::NetOptions options;
       options.state = config_.tests[i].state;
       options.seed = config_.seed;
       options.data = test_data_.get();
       options.data_scope = StrCat("test", i);
       tests_.push_back(
-          std::make_unique<Net>(config_.tests[i].param, config_.tests[i].source, options));
+          std::make_unique<nn::Net>(config_.tests[i].param, config_.tests[i].source, options));
       tests_.back()->BindWeights(solver_->net().layout(), weights);
     }
   }
@@ -205,7 +200,10 @@ class SolverSession : public Session {
   std::unique_ptr<MergedWeights> merged_;
   std::unique_ptr<HogwildStrategy> strategy_;
   std::unique_ptr<Solver> solver_;
-  std::vector<std::unique_ptr<Net>> tests_;
+  std::unique_ptr<NetView> view_;
+  std::vector<std::unique_ptr<nn::Net>> tests_;
+  MovingAverage losses_{config_.param.average_loss()};
+  std::unique_ptr<RunCounters> counters_;  // null: nobody reads them
   int64_t longest_ns_ = 0;
   bool left_ = false;
 };

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net)
+SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net)
     : index_(index), run_(run), net_(std::move(net)) {}
 
 void SolverWorker::Run() {
@@ -92,7 +92,7 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
-  Net& net = solver_->net();
+  nn::Net& net = solver_->net();
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
   }
@@ -109,7 +109,7 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
   Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
-Snapshot SolverWorker::StartSnapshot(const Net& net, int64_t iteration, bool with_model) const {
+Snapshot SolverWorker::StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
   snapshot.current_step = run_.policy.Step(iteration);

@@ -54,7 +54,7 @@ struct SharedRun {
 class SolverWorker {
  public:
   // `index`: from 0. `net`: an existing train net, or null to create one.
-  SolverWorker(int index, const SharedRun& run, std::unique_ptr<Net> net = nullptr);
+  SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net = nullptr);
 
   // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.
   // Throws Error: for bad data, or as NonFiniteLoss, naming the layer, for a loss that is not
@@ -76,7 +76,7 @@ class SolverWorker {
  private:
   // A snapshot of `iteration` without histories, with the weights of `net`. Without `with_model`,
   // only this node's own part.
-  Snapshot StartSnapshot(const Net& net, int64_t iteration, bool with_model) const;
+  Snapshot StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
   bool CatchUp();
@@ -90,7 +90,7 @@ class SolverWorker {
 
   const int index_;
   const SharedRun& run_;
-  std::unique_ptr<Net> net_;  // solver_ has it during Run
+  std::unique_ptr<nn::Net> net_;  // solver_ has it during Run
   std::unique_ptr<Strategy> strategy_;
   std::optional<Solver> solver_;
   std::atomic<int64_t> longest_ns_{0};

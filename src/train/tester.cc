@@ -17,12 +17,13 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
       reporter_(reporter),
       next_batch_(config.tests.size()) {
   for (size_t i = 0; i < config.tests.size(); ++i) {
-    NetOptions options;
+    nn::NetOptions options;
     options.state = config.tests[i].state;
     options.seed = config.seed;
     options.data = data;
     options.data_scope = ScopeOf(i);
-    nets_.push_back(std::make_unique<Net>(config.tests[i].param, config.tests[i].source, options));
+    nets_.push_back(
+        std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->BindWeights(layout, weights);
   }
 }
@@ -73,7 +74,7 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
 
 size_t Tester::outputs(int net) const {
   size_t values = 0;
-  for (const Net::Output& output : nets_[net]->outputs()) values += output.blob->count();
+  for (const nn::Net::Output& output : nets_[net]->outputs()) values += output.blob->count();
   return values;
 }
 

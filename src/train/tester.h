@@ -69,7 +69,7 @@ class Tester {
   mutable std::mutex mutex_;
   Refresh refresh_;
   std::optional<TestScores> last_;
-  std::vector<std::unique_ptr<Net>> nets_;
+  std::vector<std::unique_ptr<nn::Net>> nets_;
   std::vector<uint64_t> next_batch_;  // by net: position of its data
 };
 

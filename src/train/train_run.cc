@@ -85,8 +85,8 @@ class TrainRun {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     LOG(INFO) << "Creating training net from " << config_.train.origin;
-    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                 TrainNetOptions(config_, data_.get()));
+    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                     TrainNetOptions(config_, data_.get()));
     MakeWeights();
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
@@ -137,8 +137,7 @@ class TrainRun {
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
     const int64_t images = net_->batch_size() * config_.param.iter_size();
-    const auto registry = session_ ? cluster()->registry()
-                                   : std::make_shared<MetricsRegistry>(MetricsRegistry::kFolder);
+    const auto registry = session_ ? cluster()->registry() : PartOrNew(options_.registry);
     reporter_->Watch(registry);
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
@@ -236,7 +235,8 @@ class TrainRun {
                        .clock = &clock_,
                        .sink = &errors_,
                        .replica_device = HostReplica(&weights_->locks()),
-                       .solvers = &solver_load_},
+                       .solvers = &solver_load_,
+                       .registry = options_.registry},
         &commands_);
     if (!session_->Join()) return false;
     weights_->Publish();
@@ -509,7 +509,7 @@ class TrainRun {
   std::unique_ptr<ResumePoint> resume_;
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;

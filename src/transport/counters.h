@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/counter.h"
+#include "millrace/counter.h"
 #include "base/drop_reason.h"
 
 namespace millrace {

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "metrics/counter_file_layout.h"
-#include "metrics/counter_file_reader.h"
+#include "millrace/metrics.h"
 #include "metrics/counter_table.h"
 #include "metrics/registry.h"
 #include "millrace/file_descriptor.h"

@@ -32,15 +32,15 @@ class SmallNet {
         "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'\n"
         "  inner_product_param { num_output: 3 } }\n",
         "net", &param, nullptr);
-    net_ = std::make_unique<Net>(param, SourceMap(), NetOptions());
+    net_ = std::make_unique<nn::Net>(param, SourceMap(), nn::NetOptions());
     weights_.resize(net_->layout().size());
     net_->BindWeights(weights_.data());
   }
-  Net* get() { return net_.get(); }
+  nn::Net* get() { return net_.get(); }
 
  private:
   std::vector<float> weights_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
 };
 
 void AddBlob(const Shape& shape, caffe::BlobProto* blob) {

@@ -1,4 +1,4 @@
-#include "metrics/counter_file_reader.h"
+#include "millrace/metrics.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -40,7 +40,8 @@ CounterFileReading ReadingOf(const std::string& title, const std::vector<Number>
   reading.title = title;
   for (const Number& each : numbers) {
     const auto family = static_cast<uint32_t>(reading.families.size());
-    reading.families.push_back({each.name, "Help.", "", MetricType::kGauge, each.name});
+    reading.families.push_back(
+        {StrCat("millrace_run_", each.name), "Help.", "", MetricType::kGauge, each.name});
     reading.metrics.push_back({family, {}, each.group, "", each.value});
   }
   return reading;
@@ -142,6 +143,24 @@ TEST(CounterFile, IsOneLineWhereItCannotBeMade) {
   counter->Add(3);
   EXPECT_CONTAINS(test::ErrorOf([&] { registry.Publish("t"); }), "/nowhere/millrace_counters.");
   EXPECT_EQ(registry.Read().Value("run", "tests"), 3);  // the metrics are there nevertheless
+}
+
+TEST(CounterTable, ShowsTheMetricsOfProgramsAndPlugins) {
+  test::TempDir folder;
+  MetricsRegistry registry(folder.path());
+  Counter* const rows = registry.AddCounter({"csv_rows_total", "Rows."}, {{"kind", "good"}});
+  registry.AddGauge({"csv_depth", "Depth."})->Set(2.5);
+  registry.AddGauge({"csv_in_segment", "Of a segment."}, {{"segment", "lan"}})->Set(1);
+  rows->Add(10);
+  registry.Publish("plugged");
+  const std::vector<CounterFileReading> before = ReadCounterFiles(folder.path());
+  rows->Add(30);
+  const std::string table = CounterTable(before, ReadCounterFiles(folder.path()), 2);
+  EXPECT_CONTAINS(table, "  csv_rows.good                            40           15/s\n");
+  EXPECT_CONTAINS(table, "  csv_depth                               2.5\n");
+  EXPECT_EQ(table.find("csv_in_segment"), std::string::npos);
+  for (int i = 0; i < 30; ++i) registry.AddGauge({StrCat("more_", i), "More."});
+  EXPECT_CONTAINS(CounterTable({}, ReadCounterFiles(folder.path()), 2), "  and 12 more\n");
 }
 
 TEST(CounterTable, ShowsRatesBetweenTwoLooks) {

@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "metrics/counter_file_layout.h"
-#include "metrics/counter_file_reader.h"
 #include "metrics/registry.h"
+#include "millrace/metrics.h"
 #include "test/support/other_user.h"
 #include "test/support/support.h"
 

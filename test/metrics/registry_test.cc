@@ -1,12 +1,17 @@
 #include "metrics/registry.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
-#include "metrics/counter_file_reader.h"
+#include "millrace/metrics.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -197,6 +202,90 @@ TEST(MetricsRegistry, IsReadWhileOthersAddAndCount) {
       }
     }
   }
+}
+
+TEST(MetricsRegistry, LendsItsRoomToParts) {
+  test::TempDir folder;
+  MetricsRegistry whole(folder.path());
+  whole.AddGauge({"own", "Own."})->Set(7);
+  const MetricLabels lan = {{"segment", "lan"}};
+  {
+    MetricsRegistry part(&whole);
+    part.AddCounter(kSent, lan)->Add(5);
+    EXPECT_EQ(part.path(), whole.path());
+    EXPECT_EQ(part.Read().Value("run", "own"), 7);
+    EXPECT_EQ(whole.Read().Value("segment lan", "sent_bytes"), 5);
+    // Two parts at the same time may not have the same metrics.
+    MetricsRegistry other(&whole);
+    EXPECT_CONTAINS(ErrorOf([&] { other.AddCounter(kSent, lan); }), "exists with these labels");
+    EXPECT_CONTAINS(ErrorOf([&] { whole.AddCounter(kSent, lan); }), "exists with these labels");
+  }
+  EXPECT_EQ(whole.Read().Value("segment lan", "sent_bytes"), 5);  // its last value
+  MetricsRegistry next(&whole);
+  EXPECT_CONTAINS(ErrorOf([&] { next.AddFractionalCounter(kSent, lan); }), "another type");
+  Counter* const counter = next.AddCounter(kSent, lan);
+  EXPECT_EQ(counter->Read(), 0u);
+  counter->Add(2);
+  const MetricsReading reading = whole.Read();
+  EXPECT_EQ(reading.Value("segment lan", "sent_bytes"), 2);
+  EXPECT_EQ(reading.metrics.size(), 2u);
+  EXPECT_CONTAINS(ErrorOf([&] { whole.AddGauge({"own", "Own."}); }), "exists with these labels");
+}
+
+TEST(MetricsRegistry, ItsPartsKeepItsFile) {
+  test::TempDir folder;
+  auto whole = std::make_unique<MetricsRegistry>(folder.path());
+  auto part = std::make_unique<MetricsRegistry>(whole.get());
+  part->Publish("part");
+  Counter* const counter = part->AddCounter(kSent);
+  whole.reset();
+  counter->Add(3);
+  ASSERT_EQ(ReadCounterFiles(folder.path()).size(), 1u);
+  EXPECT_EQ(ReadCounterFiles(folder.path())[0].Value("run", "sent_bytes"), 3);
+  part.reset();
+  EXPECT_TRUE(ReadCounterFiles(folder.path()).empty());
+}
+
+TEST(MetricsRegistry, TakesAnotherTitle) {
+  test::TempDir folder;
+  MetricsRegistry registry(folder.path());
+  registry.Publish("a longer title");
+  registry.Publish("short");
+  EXPECT_EQ(ReadCounterFiles(folder.path()).at(0).title, "short");
+}
+
+// In a process of its own, whose end removes the file.
+TEST(MetricsRegistry, OfTheProcessLastsUntilItEnds) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    MetricsRegistry& registry = MetricsRegistry::OfProcess();
+    registry.AddCounter({"test_total", "A test."})->Add(4);
+    registry.Publish("of the process");
+    const bool same = &registry == &MetricsRegistry::OfProcess();
+    const std::vector<CounterFileReading> readings = ReadCounterFiles();
+    bool found = false;
+    for (const CounterFileReading& each : readings) {
+      found |= each.pid == getpid() && each.Value("run", "test") == 4;
+    }
+    const char seen = same && found ? 'y' : 'n';
+    if (write(ends[1], &seen, 1) != 1) _exit(1);
+    // A process forked from it leaves the file in place.
+    const pid_t forked = fork();
+    if (forked == 0) std::exit(0);
+    waitpid(forked, nullptr, 0);
+    const char still = std::filesystem::exists(registry.path()) ? 'y' : 'n';
+    if (write(ends[1], &still, 1) != 1) _exit(1);
+    std::exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  char answers[2] = {};
+  EXPECT_EQ(read(ends[0], answers, 2), 2);
+  EXPECT_EQ(std::string(answers, 2), "yy");
+  EXPECT_FALSE(std::filesystem::exists(StrCat("/dev/shm/millrace_counters.", child)));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(MetricScope, AddsItsPrefixAndLabels) {

@@ -73,13 +73,13 @@ MUTANTS = [
 
     # ---- Update rules and executors -----------------------------------------
     ("momentum-is-saved-before-it-is-there", [(RULE, """\
-  queue_.Synchronize();
+  queue().Synchronize();
   history->Clear();
 """, """\
   history->Clear();
 """)]),
     ("a-rule-ends-before-its-kernels", [(RULE, """\
-    queue_.Synchronize();
+    queue().Synchronize();
   } catch (const Error&) {
 """, """\
   } catch (const Error&) {

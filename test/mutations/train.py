@@ -10,6 +10,7 @@ WORKER, RUN = "src/train/solver_worker.cc", "src/train/train_run.cc"
 SOLVER, HOGWILD = "src/solver/solver.cc", "src/strategy/hogwild.h"
 REPORTER = "src/train/reporter.cc"
 FAILURES, SCORES = "src/cluster/peer_failures.cc", "src/train/score_check.cc"
+VIEW, PLAIN = "src/train/net_view.cc", "src/nn/plain_values.cc"
 
 MUTANTS = [
     # ---- The end of a run ---------------------------------------------------
@@ -325,6 +326,16 @@ HogwildStrategy::~HogwildStrategy() = default;
   row.mutable_test()->set_net(index);
 """, """\
   row.mutable_test()->set_net(0);
+""")]),
+
+    # ---- Nets of programs ---------------------------------------------------
+    ("gradients-of-a-program-add-up", [(VIEW, """\
+  net_.ClearGradients();
+""", "")]),
+    ("values-are-in-the-order-of-memory", [(PLAIN, """\
+  if (blob.layout() == Layout::kPlain) return values;
+""", """\
+  if (blob.count() > 0) return values;
 """)]),
 ]
 

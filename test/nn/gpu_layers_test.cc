@@ -29,10 +29,10 @@ class Subject {
     caffe::NetParameter param;
     SourceMap source;
     ParseText("force_backward: true\n" + text, "net.prototxt", &param, &source);
-    NetOptions options = InPhase(phase);
+    nn::NetOptions options = InPhase(phase);
     options.device = &device;
     options.layout = Layout::kPlain;
-    net_ = std::make_unique<Net>(param, source, options);
+    net_ = std::make_unique<nn::Net>(param, source, options);
     weights_ = Buffer(device.memory(), (net_->layout().size() + 1) * sizeof(float));
     device.memory().Fill(weights_.get(), 0, weights_.bytes());
     net_->BindWeights(weights_.get<float>());
@@ -43,7 +43,7 @@ class Subject {
   void SetInputs(int classes, uint64_t seed) {
     net_->queue().Synchronize();
     uint64_t number = 0;
-    for (const Net::Node& node : net_->nodes()) {
+    for (const nn::Net::Node& node : net_->nodes()) {
       if (node.layer->type() != "Input") continue;
       for (size_t i = 0; i < node.top.size(); ++i) {
         Rng rng(seed, {number++});
@@ -65,7 +65,7 @@ class Subject {
     return loss;
   }
   Floats Gradients() { return OnHost(net_->gradients(), net_->layout().size()); }
-  Net& net() { return *net_; }
+  nn::Net& net() { return *net_; }
   float* weights() { return weights_.get<float>(); }
   Floats OnHost(const float* from, int64_t count) {
     Floats values(count);
@@ -75,7 +75,7 @@ class Subject {
 
  private:
   Buffer weights_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
 };
 
 void ExpectNear(const Floats& actual, const Floats& expected, float tolerance,
@@ -232,7 +232,7 @@ class GpuLayers : public testing::TestWithParam<Case> {
       ExpectNear(gpu.Gradients(), host.Gradients(), tolerance, "gradient");
       ExpectNear(gpu.net().OutputValues(), host.net().OutputValues(), tolerance, "output");
       for (size_t i = 0; i < host.net().nodes().size(); ++i) {
-        const Net::Node &a = gpu.net().nodes()[i], &b = host.net().nodes()[i];
+        const nn::Net::Node &a = gpu.net().nodes()[i], &b = host.net().nodes()[i];
         ASSERT_EQ(a.layer->name(), b.layer->name());
         for (size_t j = 0; j < b.top.size(); ++j) {
           const std::string what = b.layer->name() + " top " + b.top_names[j];

@@ -98,7 +98,7 @@ const char* LayoutName(Layout layout) {
 }
 
 TestNet Build(const NamedNet& named, std::optional<Layout> layout) {
-  NetOptions options = InPhase(caffe::TRAIN);
+  nn::NetOptions options = InPhase(caffe::TRAIN);
   options.layout = layout;
   TestNet net(named.text, options);
   FillRandom(net->FindBlob("data"), 1);
@@ -180,7 +180,7 @@ TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
                channels, " dim: 9 dim: 9 } } }\n",
                "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n",
                "  convolution_param { num_output: 32 group: 2 kernel_size: 5 } }");
-    NetOptions options = InPhase(caffe::TRAIN);
+    nn::NetOptions options = InPhase(caffe::TRAIN);
     options.layout = Layout::kBlocked8;
     TestNet net(text, options);
     EXPECT_EQ(net.NodeOf("conv").bottom[0]->layout(), net.NodeOf("conv").top[0]->layout());

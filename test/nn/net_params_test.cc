@@ -175,7 +175,7 @@ TEST(NetFreezing, ForceBackwardBringsTheGradientToTheInputs) {
   SetInputs(&forced);
   forced.Pass();
   EXPECT_FALSE(plain.NodeOf("c").propagate_down[0]);
-  const Net::Node& node = forced.NodeOf("c");
+  const nn::Net::Node& node = forced.NodeOf("c");
   ASSERT_TRUE(node.propagate_down[0]);
   double size = 0;
   for (int64_t i = 0; i < node.bottom[0]->count(); ++i) size += std::abs(node.bottom[0]->diff()[i]);
@@ -223,7 +223,7 @@ TEST(NetBinding, ATestNetSharesWeightsByLayerNameAndFillsTheRestItself) {
   ParseText(kInput + Ip("b", "data", "b", 2) + Ip("a", "data", "a", 5), "net.prototxt", &param,
             nullptr);
   param.mutable_layer(1)->set_name("own");
-  Net net(param, SourceMap(), InPhase(caffe::TEST));
+  nn::Net net(param, SourceMap(), InPhase(caffe::TEST));
   net.BindWeights(train->layout(), train.weights());
   EXPECT_EQ(net.FindLayer("a")->params()[0].blob->data(),
             train->FindLayer("a")->params()[0].blob->data());
@@ -236,7 +236,7 @@ TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
   TestNet train(kInput + Ip("a", "data", "a", 5));
   caffe::NetParameter param;
   ParseText(kInput + Ip("a", "data", "a", 4), "net.prototxt", &param, nullptr);
-  Net net(param, SourceMap(), InPhase(caffe::TEST));
+  nn::Net net(param, SourceMap(), InPhase(caffe::TEST));
   EXPECT_CONTAINS(ErrorOf([&] { net.BindWeights(train->layout(), train.weights()); }),
                   "parameter 'a/0' has shape 4 6 (24) in the test net '', but 5 6 (30)");
 }
@@ -244,7 +244,7 @@ TEST(NetBinding, AnotherShapeUnderTheSameNameIsRefused) {
 TEST(NetSaving, ToProtoAndCopyWeightsFromAreInverse) {
   const std::string text = TwoLayers("", "");
   TestNet saved(text);
-  NetOptions other = InPhase(caffe::TRAIN);
+  nn::NetOptions other = InPhase(caffe::TRAIN);
   other.seed = 8;
   TestNet loaded(text, other);
   EXPECT_NE(loaded.Weights("a/0"), saved.Weights("a/0"));
@@ -278,7 +278,7 @@ TEST(NetSaving, WritesTheLayersWithShapesAndOnRequestGradients) {
 TEST(NetLoading, LayersThatOnlyOneSideHasAreLeftAlone) {
   TestNet net(kInput + Ip("a", "data", "a", 5) + Ip("new", "a", "last", 3));
   TestNet other(kInput + Ip("a", "data", "a", 5) + Ip("old", "a", "last", 2), [] {
-    NetOptions o = InPhase(caffe::TRAIN);
+    nn::NetOptions o = InPhase(caffe::TRAIN);
     o.seed = 9;
     return o;
   }());

@@ -1,7 +1,9 @@
 // The examples of docs/guides: what the pages show is what is built and run here.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
+#include "metrics/metrics_writer.h"
 #include "solver/snapshot.h"
 #include "test/tools/installed.h"
 
@@ -109,6 +111,102 @@ TEST_F(Guides, ALayer) {
   net("custom_param { key: 'scale' value: 'big' }");
   ExpectOneLine(InstalledMillrace({"train", solver, plugin}),
                 {"layer 'st'", "scale is 'big', expected a number"});
+}
+
+TEST_F(Guides, AnUpdateRule) {
+  const std::string plugin = Plugin("lion_rule");
+  Workspace work;
+  caffe::SolverParameter lion = Workspace::Tested(Workspace::Solver(0), 1000);
+  lion.set_type("Lion");
+  lion.set_base_lr(0.001f);
+  lion.clear_momentum();
+  const auto train = [&](const std::string& name, int iterations, const std::string& more = "") {
+    lion.set_max_iter(iterations);
+    std::vector<std::string> arguments = {"train", "--solver=" + work.Write(name, lion), plugin};
+    if (!more.empty()) arguments.push_back(more);
+    return InstalledMillrace(arguments);
+  };
+  const auto weights = [&](const std::string& name, int64_t iteration) {
+    return LoadModel(work.Snapshot(name, iteration) + ".caffemodel");
+  };
+  // The first step moves every weight with a gradient by the learning rate: of a hidden unit that
+  // is off, no weight moves.
+  lion.clear_weight_decay();
+  ASSERT_EQ(train("step", 0).status, 0);
+  ASSERT_EQ(train("step", 1).status, 0);
+  const caffe::NetParameter before = weights("step", 0), after = weights("step", 1);
+  int moved = 0;
+  for (int layer = 0; layer < before.layer_size(); ++layer) {
+    for (int blob = 0; blob < before.layer(layer).blobs_size(); ++blob) {
+      const float step = blob == 0 ? 0.001f : 0.002f;  // lr_mult of biases
+      for (int i = 0; i < before.layer(layer).blobs(blob).data_size(); ++i) {
+        const float change =
+            after.layer(layer).blobs(blob).data(i) - before.layer(layer).blobs(blob).data(i);
+        if (change == 0) continue;
+        ASSERT_NEAR(std::abs(change), step, 1e-6);
+        ++moved;
+      }
+    }
+  }
+  EXPECT_GT(moved, 100);
+
+  lion.set_weight_decay(0.01f);
+  const CommandResult whole = train("whole", 200);
+  EXPECT_EQ(whole.status, 0) << whole.errors;
+  EXPECT_CONTAINS(whole.output, "accuracy = 1.0000");
+  // Its history continues exactly from a snapshot.
+  EXPECT_EQ(train("part", 120).status, 0);
+  const std::string state = work.Snapshot("part", 120) + ".solverstate";
+  const CommandResult resumed = train("part", 200, "--snapshot=" + state);
+  EXPECT_EQ(resumed.status, 0) << resumed.errors;
+  EXPECT_EQ(ReadFile(work.Snapshot("part", 200) + ".caffemodel"),
+            ReadFile(work.Snapshot("whole", 200) + ".caffemodel"));
+  const History history = LoadResumePoint(state).state.history();
+  ASSERT_EQ(history.size(), 4);  // one slot of two layers with weights and bias
+  for (const caffe::BlobProto& blob : history) {
+    EXPECT_GT(std::count_if(blob.data().begin(), blob.data().end(), [](float m) { return m != 0; }),
+              0);
+  }
+  EXPECT_EQ(train("two", 200, "--cpu=2").status, 0);
+
+  ExpectOneLine(InstalledMillrace({"train", "--solver=" + (work / "whole.prototxt")}),
+                {"whole.prototxt:", "type: ", "there is no update rule \"Lion\"", "Nesterov, SGD"});
+  (*lion.mutable_custom_param())["beta3"] = "0.5";
+  ExpectOneLine(train("key", 10), {"key.prototxt:", "custom_param: ",
+                                   "the update rule \"Lion\" has no parameter beta3",
+                                   "expected one of beta1, beta2"});
+  lion.clear_custom_param();
+  (*lion.mutable_custom_param())["beta2"] = "1";
+  ExpectOneLine(train("value", 10), {"value.prototxt:", "custom_param: beta2 is 1, expected"});
+  lion.clear_custom_param();
+  lion.set_momentum(0.9f);
+  ExpectOneLine(train("field", 10), {"field.prototxt:", "momentum: Lion has none"});
+}
+
+TEST_F(Guides, AMetricOfAPlugin) {
+  WriteFile(
+      folder_ / "counts.cc",
+      "#include <millrace/metrics.h>\n"
+      "static millrace::Counter* const rows =\n"
+      "    millrace::MetricsRegistry::OfProcess().AddCounter({\"csv_rows_total\", \"Rows.\"});\n"
+      "static const bool counted = (rows->AddShared(3), true);\n");
+  const CommandResult built =
+      Shell("g++ -std=c++20 -fPIC -shared " + (folder_ / "counts.cc") +
+            " $(pkg-config --cflags --libs millrace) -o " + (folder_ / "counts.so"));
+  ASSERT_EQ(built.status, 0) << built.errors;
+  Workspace work;
+  const CommandResult trained = InstalledMillrace(
+      {"train", "--solver=" + work.Write("run", Workspace::Solver(3)),
+       "--plugins=" + (folder_ / "counts.so"), "--metrics=" + (work / "run.jsonl")});
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  int rows = 0;
+  for (const MetricsRow& row : ReadMetrics(work / "run.jsonl")) {
+    if (!row.has_train()) continue;
+    ++rows;
+    ASSERT_EQ(row.program().size(), 1u);
+    EXPECT_EQ(row.program().at("csv_rows"), 3);
+  }
+  EXPECT_EQ(rows, 3);
 }
 
 TEST(Plugins, ThatCannotBeLoadedAreNamedInOneLine) {

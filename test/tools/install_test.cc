@@ -16,7 +16,8 @@ TEST_F(Install, PutsThePlacesOfItsFilesBehindDestdir) {
   EXPECT_CONTAINS(ReadFile(root + "/opt/m/lib/pkgconfig/millrace.pc"),
                   StrCat("Version: ", Version(), "\n"));
   // The program finds its library beside itself, wherever both have been moved.
-  const CommandResult help = test::Run({"/usr/bin/env", "-i", root + "/opt/m/bin/millrace", "help"});
+  const CommandResult help =
+      test::Run({"/usr/bin/env", "-i", root + "/opt/m/bin/millrace", "help"});
   EXPECT_EQ(help.status, 0) << help.errors;
   EXPECT_CONTAINS(help.output, "millrace <command>");
 }
@@ -51,6 +52,7 @@ TEST_F(Install, ProgramsOutsideOfTheTreeStepASolver) {
   EXPECT_CONTAINS(result.output, StrCat("millrace ", Version(), ": "));
   EXPECT_CONTAINS(result.output, "iteration 100: loss ");
   EXPECT_CONTAINS(result.output, "accuracy = ");
+  EXPECT_CONTAINS(result.output, "200 iterations, lowest loss ");
   const CommandResult wrong = Shell(embed + "/own_steps " + (work / "none.prototxt"));
   EXPECT_EQ(wrong.status, 1);
   EXPECT_CONTAINS(wrong.errors, "own_steps: ");
@@ -72,6 +74,66 @@ TEST_F(Install, ProgramsOutsideOfTheTreeExchangeTheirOwnWeights) {
   // Both printed what they learned.
   EXPECT_CONTAINS(both.output, "a: ");
   EXPECT_CONTAINS(both.output, "b: ");
+}
+
+TEST_F(Install, ProgramsOutsideOfTheTreeClassifyImages) {
+  const std::string embed = Copied("embed");
+  const CommandResult built = Shell("make -C " + embed + " classify");
+  ASSERT_EQ(built.status, 0) << built.errors;
+  Workspace work;
+  std::string net = work.Net().Text();
+  const std::string transform = "scale: 0.0078125 mean_value: 128";
+  for (size_t at; (at = net.find(transform)) != std::string::npos;) {
+    net.replace(at, transform.size(), "scale: 0.00390625");
+  }
+  work.WriteNet(net);
+  const std::string solver = work.Write("run", Workspace::Solver(300));
+  const CommandResult trained = Shell(prefix_ + "/bin/millrace train --solver=" + solver);
+  ASSERT_EQ(trained.status, 0) << trained.errors;
+  WriteFile(work / "deploy.prototxt",
+            "name: 'small' layer { name: 'in' type: 'Input' top: 'data'"
+            " input_param { shape { dim: 1 dim: 1 dim: 8 dim: 8 } } }"
+            " layer { name: 'hidden' type: 'InnerProduct' bottom: 'data' top: 'hidden'"
+            " inner_product_param { num_output: 16 } }"
+            " layer { name: 'relu' type: 'ReLU' bottom: 'hidden' top: 'hidden' }"
+            " layer { name: 'scores' type: 'InnerProduct' bottom: 'hidden' top: 'scores'"
+            " inner_product_param { num_output: 4 } }"
+            " layer { name: 'prob' type: 'Softmax' bottom: 'scores' top: 'prob' }");
+  const std::vector<uint8_t> pixels = Images().Pixels();
+  std::string images;
+  for (size_t i = 0; i < 8; ++i) {
+    const std::string path = work / StrCat(i, ".pgm");
+    WriteFile(path, "P5 8 8 255\n" + std::string(&pixels[64 * i], &pixels[64 * i] + 64));
+    images += " " + path;
+  }
+  const std::string model = work.Snapshot("run", 300) + ".caffemodel";
+  const std::string classify = embed + "/classify " + (work / "deploy.prototxt") + " ";
+  const CommandResult result = Shell(classify + model + images);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  for (int i = 0; i < 8; ++i) EXPECT_CONTAINS(result.output, StrCat(i, ".pgm: class ", i % 4, ","));
+  // What does not fit is named in one line.
+  WriteFile(work / "wide.pgm", "P5 9 8 255\n" + std::string(72, 'x'));
+  EXPECT_CONTAINS(Shell(classify + model + " " + (work / "wide.pgm")).errors,
+                  "wide.pgm: expected a PGM or PPM image of shape 1 1 8 8 (64)\n");
+  EXPECT_CONTAINS(Shell(classify + (work / "none") + images).errors, "classify: ");
+}
+
+TEST_F(Install, ProgramsOutsideOfTheTreeShareTheirMetrics) {
+  const std::string embed = Copied("embed");
+  const CommandResult built = Shell("make -C " + embed + " own_steps watch");
+  ASSERT_EQ(built.status, 0) << built.errors;
+  Workspace work;
+  const std::string solver =
+      work.Write("run", Workspace::Tested(Workspace::Solver(1000000000), 1000));
+  // The program trains until `watch` has seen it.
+  const std::string seen = folder_ / "seen";
+  const CommandResult result =
+      Shell(StrCat(embed, "/own_steps ", solver, " 1000000000 >", seen, ".log & program=$!\n",
+                   "for i in $(seq 600); do\n", embed, "/watch >", seen, "\n",
+                   "grep -A9 \"^pid $program, small\" ", seen, " | grep lowest_loss && break\n",
+                   "sleep 0.1; done\n", "kill $program; wait $program; cat ", seen));
+  EXPECT_CONTAINS(result.output, "\n  own_steps_lowest_loss ");
+  EXPECT_CONTAINS(result.output, "\n  millrace_run_iterations_here_total ");
 }
 
 TEST_F(Install, CmakeFindsIt) {

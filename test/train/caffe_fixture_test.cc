@@ -97,10 +97,10 @@ TEST_F(CaffeFixture, EveryOutputOfAModelIsWhatCaffePrinted) {
   SourceMap source;
   LoadText(folder_ / "net.prototxt", &param, &source);
   DataService data(DataOptions{});
-  NetOptions options;
+  nn::NetOptions options;
   options.state.set_phase(caffe::TEST);
   options.data = &data;
-  Net net(param, source, options);
+  nn::Net net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   LoadWeights(folder_ / "caffe_iter_60.caffemodel", &net);

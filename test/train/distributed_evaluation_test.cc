@@ -138,11 +138,11 @@ class DistributedEvaluations : public testing::Test {
     solver.set_test_iter(0, kBatches);
     config_ = LoadSolverConfig(work_.Write("solver", solver));
     data_ = std::make_unique<DataService>(DataOptions{.seed = 7});
-    NetOptions options;
+    nn::NetOptions options;
     options.state = config_.train.state;
     options.seed = 7;
     options.data = data_.get();
-    net_ = std::make_unique<Net>(config_.train.param, config_.train.source, options);
+    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source, options);
     weights_ = WeightBuffer::CreatePrivate(net_->layout());
     net_->BindWeights(weights_->data());
     net_->FillWeights();
@@ -176,7 +176,7 @@ class DistributedEvaluations : public testing::Test {
   SolverConfig config_;
   ManualClock clock_;
   std::unique_ptr<DataService> data_;
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<WeightBuffer> weights_;
   std::map<NodeId, GossipMessage> received_;
   NodeId leader_ = 0;

@@ -59,7 +59,7 @@ class WholeSolvers {
   static constexpr int64_t kPiece = 128;
 
   void Solve(size_t solver, RangeLock* locks) {
-    RangeLock::Shared holder(locks);
+    UpdateLock holder(locks);
     rules_[solver]->LockWith(&holder);
     for (; !stop_ && own_passes_[solver] < kMostPasses; ++passes_, ++own_passes_[solver]) {
       rules_[solver]->Apply(step_, false, gradients_.data(), weights_);

@@ -26,9 +26,9 @@ TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   caffe::NetParameter param;
   SourceMap source;
   ParseText(text, "net.prototxt", &param, &source);
-  NetOptions options;
+  nn::NetOptions options;
   options.state.set_phase(caffe::TRAIN);
-  Net net(param, source, options);
+  nn::Net net(param, source, options);
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

@@ -17,8 +17,8 @@ class Reporting : public testing::Test {
     solver.set_average_loss(2);
     options_.solver_file = work_.Write("run", solver);
     config_ = LoadSolverConfig(options_.solver_file);
-    net_ = std::make_unique<Net>(config_.train.param, config_.train.source,
-                                 TrainNetOptions(config_, &data_));
+    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                     TrainNetOptions(config_, &data_));
     writer_ = std::make_unique<MetricsWriter>(work_ / "run.jsonl");
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, writer_.get());
     reporter_->Start("net", 0, 8);
@@ -40,7 +40,7 @@ class Reporting : public testing::Test {
   TrainOptions options_;
   SolverConfig config_;
   DataService data_{DataOptions{}};
-  std::unique_ptr<Net> net_;
+  std::unique_ptr<nn::Net> net_;
   std::unique_ptr<MetricsWriter> writer_;
   std::unique_ptr<Reporter> reporter_;
 };
@@ -91,6 +91,22 @@ TEST_F(Reporting, HasTheNumbersOfSegmentsInItsRows) {
                                                      {"lan.frames_sent.position", 4},
                                                      {"lan.duty", 0.5},
                                                      {"wan.frames_sent", 0}}));
+}
+
+TEST_F(Reporting, HasTheMetricsOfProgramsAndPluginsInItsRows) {
+  const auto registry = std::make_shared<MetricsRegistry>();
+  registry->AddCounter({"csv_rows_total", "Rows."}, {{"kind", "good"}})->Add(3);
+  registry->AddGauge({"csv_depth", "Depth."})->Set(0.5);
+  registry->AddGauge({"csv_lag", "Lag."}, {{"segment", "lan"}})->Set(2);
+  registry->AddGauge({"millrace_run_loss", "Loss."})->Set(1);
+  reporter_->Watch(registry);
+  Iterate(0, 1);
+  const std::vector<MetricsRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  const std::map<std::string, double> program(rows[0].program().begin(), rows[0].program().end());
+  EXPECT_EQ(program, (std::map<std::string, double>{{"csv_rows.good", 3}, {"csv_depth", 0.5}}));
+  EXPECT_EQ(rows[0].segments().size(), 1u);
+  EXPECT_EQ(rows[0].segments().at("lan.csv_lag"), 2);
 }
 
 TEST_F(Reporting, TellsTheResultsOfEachTestNet) {

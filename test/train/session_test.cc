@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "millrace/cluster.h"
+#include "millrace/metrics.h"
 #include "millrace/version.h"
 #include "nn/net.h"
+#include "test/support/eventually.h"
 #include "test/support/free_port.h"
 #include "test/train/train_support.h"
 
@@ -106,6 +108,32 @@ TEST(Session, SeveralInOneProcessDoNotDisturbEachOther) {
   EXPECT_EQ(ModelFile(work, "two", 6), ModelFile(work, "whole", 6));
 }
 
+TEST(Session, ReportsToARegistryOfTheProgram) {
+  Workspace work;
+  TempDir folder;
+  MetricsRegistry registry(folder.path());
+  registry.AddGauge({"own_number", "A number of the program."})->Set(3);
+  SessionOptions options;
+  options.metrics = &registry;
+  for (int run = 0; run < 2; ++run) {  // one session after the other
+    const auto session = Session::Open(work.Write("run", Workspace::Solver(5)), options);
+    EXPECT_EQ(registry.Read().Value("run", "iterations_here"), 0);
+    double loss = 0;
+    while (const auto step = session->Step()) loss = step->loss;
+    const std::vector<CounterFileReading> readings = ReadCounterFiles(folder.path());
+    ASSERT_EQ(readings.size(), 1u);
+    EXPECT_EQ(readings[0].title, "small");
+    EXPECT_EQ(readings[0].Value("run", "iterations_here"), 5);
+    EXPECT_EQ(readings[0].Value("run", "images_here"), 40);
+    EXPECT_EQ(readings[0].Value("run", "loss"), loss);
+    EXPECT_EQ(readings[0].Value("run", "own_number"), 3);
+    // Two sessions at the same time need registries of their own.
+    EXPECT_CONTAINS(
+        ErrorOf([&] { (void)Session::Open(work.Write("run", Workspace::Solver(5)), options); }),
+        "metric millrace_run_iteration: exists with these labels already");
+  }
+}
+
 TEST(Session, SaysWhatIsWrongInOneLine) {
   Workspace work;
   SessionOptions options;
@@ -185,6 +213,19 @@ TEST(ClusterMember, ExchangesTheUpdatesOfAProgramsOwnLoopExactlyOnce) {
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(iterations[i], 2 * kUpdates);
     for (const float weight : (*arrays)[i].weights) ASSERT_EQ(weight, kUpdates * 17.0f);
+  }
+}
+
+TEST(ClusterMember, ReportsItsSegmentsToARegistryOfTheProgram) {
+  TempDir folder;
+  const std::string topology = TwoNodes(folder / "");
+  MetricsRegistry registry;
+  const auto array = std::make_unique<Array>();
+  for (int run = 0; run < 2; ++run) {  // one member after the other
+    ClusterMember member({.topology = topology, .node = "a", .metrics = &registry}, array->weights);
+    member.Join();
+    EXPECT_TRUE(Eventually([&] { return registry.Read().Value("segment s", "in_sync") == 1; }));
+    member.Leave();
   }
 }
 

@@ -17,7 +17,7 @@ struct OwnLoop {
         data(DataOptions{config.seed}) {}
 
   std::unique_ptr<WeightBuffer> NewWeights() {
-    Net net(config.train.param, config.train.source, TrainNetOptions(config, &data));
+    nn::Net net(config.train.param, config.train.source, TrainNetOptions(config, &data));
     auto weights = WeightBuffer::CreatePrivate(net.layout());
     net.BindWeights(weights->data());
     net.FillWeights();
@@ -113,9 +113,9 @@ TEST(HogwildStrategy, FreesItsSolverAtItsEnd) {
 // A rule that reports whether its updates hold a lock.
 class LockProbe : public UpdateRule {
  public:
-  explicit LockProbe(int64_t size) : UpdateRule({}, size, 0, HostQueue()) {}
+  explicit LockProbe(int64_t size) : UpdateRule({{}, {}, size}, 0) {}
   void Apply(float, bool together, const float*, float*) override { together_ = together; }
-  bool locks() const { return lock_holder() != nullptr; }
+  bool locks() const { return lock() != nullptr; }
 
   bool together_ = false;
 };

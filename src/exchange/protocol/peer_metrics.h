@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/counter.h"
+#include "millrace/counter.h"
 #include "base/duration_histogram.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/frame.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/counter_file_reader.h"
+#include "millrace/metrics.h"
 #include "test/netns/network.h"
 #include "weights/weight_buffer.h"
 

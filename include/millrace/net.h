@@ -1,0 +1,114 @@
+// Nets without a solver: a program builds a net, loads weights, writes the inputs, runs the net and
+// reads its blobs.
+//
+//   auto net = millrace::Net::Open("deploy.prototxt");
+//   net->LoadWeights("lenet_iter_10000.caffemodel");
+//   net->SetInput("data", pixels);
+//   net->Forward();
+//   const std::vector<float> scores = net->Values("prob");
+#ifndef MILLRACE_NET_H_
+#define MILLRACE_NET_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/blob.h"
+#include "millrace/error.h"
+#include "millrace/export.h"
+
+namespace millrace::caffe {
+class NetParameter;
+}
+
+namespace millrace {
+
+// The state that decides which layers a net file includes, and the seed of all that is random.
+struct NetOptions {
+  bool train = false;  // the phase: TRAIN or TEST
+  int level = 0;
+  std::vector<std::string> stages;
+  uint64_t seed = 1;  // of fillers, dropout masks and the like
+};
+
+// A learnable array: `count` floats of weights() from `offset` on, row-major.
+struct WeightArray {
+  std::string name;  // "<layer>/<number>"
+  Shape shape;
+  int64_t offset = 0, count = 0;
+};
+
+// A blob of a net, by its name in the net file.
+struct NetBlob {
+  std::string name;
+  Shape shape;
+};
+
+// A net on the host. One thread at a time uses it, and it computes on that thread; a process may
+// have several nets, each in a thread of its own. Values and gradients are copies in row-major
+// order, whatever the order in which the net computes.
+class MILLRACE_API Net {
+ public:
+  // Reads the net file. The weights are those of its fillers. Throws Error with one line that names
+  // file, line, layer and field.
+  static std::unique_ptr<Net> Open(const std::string& net_file, const NetOptions& options = {});
+  // The same for the text of a net file; `name` stands for the file in messages.
+  static std::unique_ptr<Net> OpenText(const std::string& text, const std::string& name,
+                                       const NetOptions& options = {});
+  // The same for a message (millrace/caffe.pb.h), which the program may change: shapes of inputs
+  // and batch sizes are constant once a net exists.
+  static std::unique_ptr<Net> Create(const caffe::NetParameter& param,
+                                     const NetOptions& options = {});
+  virtual ~Net() = default;
+
+  virtual const std::string& name() const = 0;
+
+  // ---- Weights ----
+
+  // The weights of all parameters, 64-byte aligned arrays with zeros between them; constant
+  // address.
+  virtual std::span<float> weights() = 0;
+  virtual std::span<const float> weights() const = 0;
+  virtual std::vector<WeightArray> arrays() const = 0;
+  // Copies weights from a .caffemodel by layer name, as Caffe does; returns the number of layers
+  // that have the name of one in the file. Other layers keep their weights. Throws Error if there
+  // is no such layer, or if numbers or shapes of blobs differ; the weights are then undefined.
+  virtual int LoadWeights(const std::string& model_file) = 0;
+  // Writes a .caffemodel. Throws Error naming the file.
+  virtual void SaveWeights(const std::string& model_file) const = 0;
+
+  // ---- Passes ----
+
+  // The tops of the Input layers, in the order of the net file.
+  virtual std::vector<NetBlob> inputs() const = 0;
+  // `values`: of the whole input, row-major. They stay until they are set again, unless a layer
+  // works in place on them. Throws Error if the net has no such input, or if their number is
+  // another.
+  virtual void SetInput(const std::string& input, std::span<const float> values) = 0;
+  // Returns the loss: the sum of tops times their loss weights. Throws Error for bad data.
+  virtual float Forward() = 0;
+  // Computes the gradients of the last Forward's loss. Throws Error if there was no Forward.
+  virtual void Backward() = 0;
+
+  // ---- Results ----
+
+  // The blobs that no layer consumes, and all blobs, in the order of the net file.
+  virtual std::vector<NetBlob> outputs() const = 0;
+  virtual std::vector<NetBlob> blobs() const = 0;
+  // Of a blob. If layers work in place on it, of the last one's. Throw Error if there is no such
+  // blob. A gradient is 0 where none flows; `force_backward: true` in the net file makes it flow to
+  // inputs.
+  virtual std::vector<float> Values(const std::string& blob) const = 0;
+  virtual std::vector<float> Gradients(const std::string& blob) const = 0;
+  // The gradients of the weights, laid out like them, after Backward.
+  virtual std::span<const float> gradients() const = 0;
+
+ protected:
+  Net() = default;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NET_H_

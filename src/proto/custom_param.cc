@@ -1,0 +1,40 @@
+#include "proto/custom_param.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace millrace {
+
+double CustomNumber(const CustomParams& params, const std::string& key, double fallback) {
+  const auto found = params.find(key);
+  if (found == params.end()) return fallback;
+  const std::string& text = found->second;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value)) {
+    throw FieldError("custom_param", key, " is '", text, "', expected a number");
+  }
+  return value;
+}
+
+std::string CustomText(const CustomParams& params, const std::string& key,
+                       const std::string& fallback) {
+  const auto found = params.find(key);
+  return found == params.end() ? fallback : found->second;
+}
+
+void CheckCustomParams(const CustomParams& params, const std::set<std::string>& known,
+                       const std::string& owner) {
+  std::string expected;
+  for (const std::string& each : known) expected += (expected.empty() ? "" : ", ") + each;
+  for (const auto& [key, value] : params) {
+    if (known.count(key) != 0) continue;
+    if (known.empty()) throw FieldError("custom_param", owner, " has no such parameters");
+    throw FieldError("custom_param", owner, " has no parameter ", key, ", expected one of ",
+                     expected);
+  }
+}
+
+}  // namespace millrace

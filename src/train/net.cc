@@ -1,0 +1,77 @@
+// The public class Net: a net with weights and data of its own.
+#include "millrace/net.h"
+
+#include "data/data_service.h"
+#include "proto/parse.h"
+#include "train/net_view.h"
+#include "train/one_omp_thread.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+namespace {
+
+nn::NetOptions InternalOptions(const NetOptions& options, DataService* data) {
+  nn::NetOptions all;
+  all.state.set_phase(options.train ? caffe::TRAIN : caffe::TEST);
+  all.state.set_level(options.level);
+  for (const std::string& stage : options.stages) all.state.add_stage(stage);
+  all.seed = options.seed;
+  all.data = data;
+  all.data_scope = options.train ? "train" : "test0";
+  return all;
+}
+
+// What the net needs, in order of construction.
+struct Parts {
+  Parts(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
+      : data(DataOptions{.seed = options.seed}),
+        net(param, source, InternalOptions(options, &data)),
+        buffer(WeightBuffer::CreatePrivate(net.layout())) {
+    net.BindWeights(buffer->data());
+    net.FillWeights();
+  }
+
+  DataService data;
+  nn::Net net;
+  const std::unique_ptr<WeightBuffer> buffer;
+};
+
+class OwnNet : private Parts, public NetView {
+ public:
+  OwnNet(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
+      : Parts(param, source, options),
+        NetView(&net, {buffer->data(), static_cast<size_t>(buffer->size())}) {}
+};
+
+std::unique_ptr<Net> Make(const caffe::NetParameter& param, const SourceMap& source,
+                          const NetOptions& options) {
+  const OneOmpThread one;
+  return std::make_unique<OwnNet>(param, source, options);
+}
+
+}  // namespace
+
+std::unique_ptr<Net> Net::Open(const std::string& net_file, const NetOptions& options) {
+  caffe::NetParameter param;
+  SourceMap source;
+  LoadText(net_file, &param, &source);
+  return Make(param, source, options);
+}
+
+std::unique_ptr<Net> Net::OpenText(const std::string& text, const std::string& name,
+                                   const NetOptions& options) {
+  caffe::NetParameter param;
+  SourceMap source;
+  ParseText(text, name, &param, &source);
+  return Make(param, source, options);
+}
+
+std::unique_ptr<Net> Net::Create(const caffe::NetParameter& param, const NetOptions& options) {
+  // Errors have no line, but begin with the net's name.
+  caffe::NetParameter none;
+  SourceMap source;
+  ParseText("name: ''", StrCat("net '", param.name(), "'"), &none, &source);
+  return Make(param, source, options);
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// The public class Net on a net of Millrace's.
+#ifndef MILLRACE_TRAIN_NET_VIEW_H_
+#define MILLRACE_TRAIN_NET_VIEW_H_
+
+#include <string>
+#include <vector>
+
+#include "millrace/net.h"
+#include "nn/net.h"
+
+namespace millrace {
+
+class NetView : public Net {
+ public:
+  // `net`: on the host, and bound to the `weights`; both outlive this object.
+  NetView(nn::Net* net, std::span<float> weights) : net_(*net), weights_(weights) {}
+
+  const std::string& name() const override { return net_.name(); }
+  std::span<float> weights() override { return weights_; }
+  std::span<const float> weights() const override { return weights_; }
+  std::vector<WeightArray> arrays() const override;
+  int LoadWeights(const std::string& model_file) override;
+  void SaveWeights(const std::string& model_file) const override;
+  std::vector<NetBlob> inputs() const override;
+  void SetInput(const std::string& input, std::span<const float> values) override;
+  float Forward() override;
+  void Backward() override;
+  std::vector<NetBlob> outputs() const override;
+  std::vector<NetBlob> blobs() const override;
+  std::vector<float> Values(const std::string& blob) const override;
+  std::vector<float> Gradients(const std::string& blob) const override;
+  std::span<const float> gradients() const override;
+
+ private:
+  Blob& Find(const std::string& blob) const;
+
+  nn::Net& net_;
+  const std::span<float> weights_;
+  uint64_t passes_ = 0;  // by this object
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_NET_VIEW_H_
