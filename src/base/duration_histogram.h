@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/counter.h"
+#include "millrace/counter.h"
 
 namespace millrace {
 

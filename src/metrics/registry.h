@@ -15,8 +15,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/counter.h"
 #include "metrics/metrics_reading.h"
+#include "millrace/counter.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace {

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/counter.h"
 #include "base/duration_histogram.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/counter.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "base/counter.h"
-#include "base/drop_reason.h"
+#include "millrace/counter.h"
+#include "millrace/drop_reason.h"
 
 namespace millrace {
 
@@ -37,6 +37,8 @@ class TransportCounters {
     bytes_received_.Add(bytes);
   }
   void Busy() { busy_.Add(); }
+  // `reason`: kTooLong, kNoSuchNode, kUnreachable, kFailed, kOverrun, kMalformed, kBadChecksum or
+  // kUnknownSender. The metrics of transports show no others.
   void Drop(DropReason reason, uint64_t frames = 1) { drops_.Add(reason, frames); }
 
  private:

@@ -1,7 +1,7 @@
 // Numbers with a single writer thread. Any thread may read them at any time. Each is one 64-bit
 // word without a pointer, so that it may lie in memory which other processes map.
-#ifndef MILLRACE_BASE_COUNTER_H_
-#define MILLRACE_BASE_COUNTER_H_
+#ifndef MILLRACE_COUNTER_H_
+#define MILLRACE_COUNTER_H_
 
 #include <atomic>
 #include <cstdint>
@@ -45,4 +45,4 @@ static_assert(sizeof(Gauge) == 8 && std::atomic<double>::is_always_lock_free);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_BASE_COUNTER_H_
+#endif  // MILLRACE_COUNTER_H_
