@@ -1,8 +1,8 @@
 // millrace transports: lists the transports, what each needs and which options it takes.
 #include <cstdio>
 
+#include "millrace/transport_registry.h"
 #include "tools/command.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {
@@ -15,7 +15,7 @@ std::string List(const std::vector<std::string>& names) {
 
 // The fields of a node and a segment in a topology file from which endpoints get their addresses.
 std::string FieldsOf(const TransportDescriptor& transport) {
-  if (transport.reach != TransportReach::kNetwork) return "cannot be named";
+  if (!transport.InTopologies()) return "cannot be named";
   std::vector<std::string> fields;
   for (const AddressKey& key : transport.addressing.keys) {
     fields.push_back("node." +
@@ -39,8 +39,11 @@ int RunTransports(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
-    {"transports", "", "lists the transports of this build and their options", {}, RunTransports});
+const RegisterCommand registered({"transports",
+                                  "",
+                                  "lists the transports of this build and their options",
+                                  {"plugins"},
+                                  RunTransports});
 
 }  // namespace
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <gflags/gflags.h>
 
 #include "base/error.h"
+#include "base/registration.h"
 
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
@@ -12,7 +13,7 @@ DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
 DEFINE_int32(level, 0, "the net state's level, for include and exclude rules");
-DEFINE_string(plugins, "", "shared libraries with layers, data sources and the like, by commas");
+DEFINE_string(plugins, "", "shared libraries with layers, transports and the like, by commas");
 DEFINE_string(stage, "", "the net state's stages, separated by commas");
 
 namespace millrace {
@@ -47,11 +48,17 @@ caffe::NetState NetStateFromFlags(caffe::Phase fallback) {
 }
 
 void LoadPlugins() {
+  CheckRegistrations();
   for (const std::string& path : SplitList(FLAGS_plugins)) {
     // With a slash, so that the name is a path and not searched for among the system's libraries.
     const std::string name = path.find('/') == std::string::npos ? "./" + path : path;
     if (dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       throw Error("--plugins: ", dlerror(), "; expected a shared library");
+    }
+    try {
+      CheckRegistrations();
+    } catch (const Error& error) {
+      throw Error("--plugins: ", path, ": ", error.what());
     }
   }
 }

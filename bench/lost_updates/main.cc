@@ -30,11 +30,11 @@
 #include "cluster/start.h"
 #include "linktest/bench_phase.h"
 #include "linktest/reading.h"
+#include "millrace/transport_registry.h"
 #include "nn/net.h"
 #include "proto/parse.h"
 #include "solver/update_rule.h"
 #include "topology/plan.h"
-#include "transport/registry.h"
 
 DEFINE_double(seconds, 30, "of training");
 DEFINE_bool(locks, true, "whether solvers and executors keep out of each other's way");

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 DECLARE_double(seconds);
 DECLARE_int32(repeats);

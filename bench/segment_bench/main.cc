@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/network/segment_nodes.h"
+#include "millrace/transport_registry.h"
 #include "test/support/cuda_devices.h"
-#include "transport/registry.h"
 
 DEFINE_int64(weights, int64_t{4} << 20, "of each node");
 

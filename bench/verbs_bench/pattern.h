@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 
 namespace millrace::bench {
 

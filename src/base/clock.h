@@ -1,5 +1,4 @@
-// Clock interface. Code that measures time or waits takes a Clock, so that tests control the time.
-// Thread-safe.
+// Clocks (millrace/clock.h): the machine's, and one for tests. Thread-safe.
 #ifndef MILLRACE_BASE_CLOCK_H_
 #define MILLRACE_BASE_CLOCK_H_
 
@@ -7,16 +6,9 @@
 #include <chrono>
 #include <cstdint>
 
+#include "millrace/clock.h"
+
 namespace millrace {
-
-class Clock {
- public:
-  virtual ~Clock() = default;
-  // Nanoseconds since an arbitrary origin. Monotonic: never decreases.
-  virtual int64_t NowNs() const = 0;
-
-  double NowSeconds() const { return static_cast<double>(NowNs()) * 1e-9; }
-};
 
 class SteadyClock : public Clock {
  public:

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

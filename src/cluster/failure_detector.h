@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/node_id.h"
 #include "cluster/cluster.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/node_id.h"
 #include "cluster/cluster.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

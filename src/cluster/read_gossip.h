@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/node_id.h"
 #include "cluster/cluster.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/node_id.h"
 #include "cluster/cluster.h"
 #include "cluster/failure_detector.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

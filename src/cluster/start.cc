@@ -4,8 +4,8 @@
 #include <ctime>
 #include <limits>
 
+#include "millrace/transport_registry.h"
 #include "segment/auth/key_file.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -9,8 +9,8 @@
 #include "cluster/link_speed.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/transport_registry.h"
 #include "proto/bench.pb.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/node_id.h"
 #include "cluster/failure_detector.h"
+#include "millrace/node_id.h"
 #include "proto/run_end.pb.h"
 
 namespace millrace {

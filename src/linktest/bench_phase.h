@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 
 namespace millrace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
 #include "cluster/cluster.h"
 #include "exchange/protocol/peer_metrics.h"
+#include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 #include "topology/plan.h"
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
 #include "linktest/bench_phase.h"
+#include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 
 namespace millrace {

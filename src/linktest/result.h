@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
 #include "millrace/export.h"
+#include "millrace/node_id.h"
 #include "proto/bench.pb.h"
 #include "topology/topology.h"
 

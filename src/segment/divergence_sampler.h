@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/duration_histogram.h"
-#include "base/node_id.h"
 #include "exchange/protocol/exchange.h"
 #include "millrace/device.h"
+#include "millrace/node_id.h"
 #include "segment/divergence.h"
 
 namespace millrace {

@@ -20,6 +20,7 @@
 
 #include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/protocol/exchange.h"
+#include "millrace/transport.h"
 #include "segment/divergence_sampler.h"
 #include "segment/gossip/gossip.h"
 #include "segment/handshake/frame_filter.h"
@@ -29,7 +30,6 @@
 #include "segment/replica_device.h"
 #include "segment/segment_metrics.h"
 #include "segment/staleness_watch.h"
-#include "transport/transport.h"
 
 namespace millrace {
 

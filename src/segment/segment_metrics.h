@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "base/drop_reason.h"
-#include "base/node_id.h"
 #include "exchange/protocol/exchange_config.h"
 #include "exchange/protocol/peer_metrics.h"
 #include "metrics/registry.h"
+#include "millrace/node_id.h"
+#include "millrace/transport_counters.h"
 #include "segment/divergence.h"
 #include "segment/handshake/frame_filter.h"
-#include "transport/counters.h"
 
 namespace millrace {
 

@@ -11,22 +11,20 @@ namespace {
 
 class SgdRuleGpu final : public SgdRule {
  public:
-  SgdRuleGpu(const caffe::SolverParameter& param, const std::vector<UpdateParam>& params,
-             int64_t size, Queue& queue)
-      : SgdRule(param, params, size, queue) {
-    if (param.clip_gradients() < 0) return;
+  explicit SgdRuleGpu(const UpdateContext& context) : SgdRule(context) {
+    if (context.param.clip_gradients() < 0) return;
     int64_t most = 0;
-    for (const UpdateParam& each : params) most = std::max(most, each.count);
-    Device& device = queue.device();
+    for (const UpdateParam& each : context.params) most = std::max(most, each.count);
+    Device& device = context.queue->device();
     parts_ = Buffer(device.memory(), (SquaresOfParts::rows(most, kPart) + 1) * sizeof(double));
     total_ = Buffer(device.staging(), sizeof(double));
   }
 
  protected:
-  void Step(const SgdStep& step, bool l1, int64_t offset, int64_t count, const float* gradients,
+  void Step(const SgdStep& step, bool l1, const UpdateParam& of, const float* gradients,
             float* weights) override {
-    Launch(queue(), count,
-           SgdUpdate{step, l1, gradients + offset, history(0) + offset, weights + offset});
+    Launch(queue(), of.count,
+           SgdUpdate{step, l1, gradients + of.offset, history(0) + of.offset, weights + of.offset});
   }
 
   double SumOfSquares(int64_t count, const float* gradients) override {
@@ -47,7 +45,9 @@ class SgdRuleGpu final : public SgdRule {
 };
 
 const bool registered = [] {
-  GpuTypes::ForEach([](DeviceType device) { RegisterSgdRules<SgdRuleGpu>{device}; });
+  GpuTypes::ForEach([](DeviceType device) {
+    for (const char* name : {"SGD", "Nesterov"}) RegisterUpdateRule<SgdRuleGpu>(name, device);
+  });
   return true;
 }();
 

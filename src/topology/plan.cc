@@ -138,6 +138,7 @@ void Planner::PlanAddresses(const TransportDescriptor& transport, SegmentPlan* p
 // Whether only processes of this machine can send to the segment, as far as the file shows.
 bool Planner::StaysOnThisMachine(const TransportDescriptor& transport,
                                  const SegmentPlan& plan) const {
+  if (transport.reach == TransportReach::kMachine) return true;
   if (!transport.stays_on_host) return false;
   AdapterFields own = AdapterOf(node_, topology_.segments[plan.segment]);
   const TransportAddressing& addressing = transport.addressing;

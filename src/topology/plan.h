@@ -8,9 +8,9 @@
 
 #include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/protocol/exchange_config.h"
+#include "millrace/transport_registry.h"
 #include "topology/machine.h"
 #include "topology/topology.h"
-#include "transport/registry.h"
 
 namespace millrace {
 

@@ -3,9 +3,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "millrace/transport_registry.h"
 #include "topology/read_fields.h"
 #include "transport/network_names.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

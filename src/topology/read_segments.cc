@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "exchange/kernels/kernel_op.h"
+#include "millrace/transport_registry.h"
 #include "topology/frame_size.h"
 #include "topology/read_fields.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {
@@ -52,6 +52,7 @@ class SegmentReader {
   void CheckAdapter(NodeId node, const TopologyAdapter& adapter);
   void CheckListener(NodeId node, const std::string& field, const std::string& place);
   void ReadCodec();
+  void CheckRuleMemory() const;
   void ReadPacing();
   void ReadPace();
   void ReadRange();
@@ -92,6 +93,7 @@ TopologySegment SegmentReader::Read(int index) {
   CheckAdapters();
   ReadCodec();
   segment_.rule = ReadMergeRule(path_, *message_);
+  CheckRuleMemory();
   ReadPacing();
   ReadRange();
   ReadTransportOptions();
@@ -237,6 +239,19 @@ void SegmentReader::ReadCodec() {
   if (sparse && !(segment_.codec.threshold > 0 && std::isfinite(segment_.codec.threshold))) {
     throw FieldError(Field("threshold"), segment_.codec.threshold,
                      " given, expected a number above 0");
+  }
+}
+
+// Expects that the rule has code for the memory of each node.
+void SegmentReader::CheckRuleMemory() const {
+  if (MergeRuleRegistry::Get().ReachOf(segment_.rule.name) == RuleReach::kAll) return;
+  for (NodeId node : segment_.nodes) {
+    const TopologyMemory& memory = nodes_[node].memory;
+    if (memory.on_host()) continue;
+    throw FieldError(Field("merge_rule"), "\"", segment_.rule.name,
+                     "\" given, which works on weights in host memory only, but those of node \"",
+                     nodes_[node].name, "\" are in ", DeviceTypeName(memory.type), ":",
+                     memory.ordinal, "; expected another rule, or memory \"host\"");
   }
 }
 

@@ -7,12 +7,12 @@
 
 #include "base/file.h"
 #include "base/fnv1a.h"
+#include "millrace/transport_registry.h"
 #include "proto/parse.h"
 #include "proto/topology.pb.h"
 #include "topology/deprecated_fields.h"
 #include "topology/reachability.h"
 #include "topology/read_fields.h"
-#include "transport/registry.h"
 
 namespace millrace {
 
@@ -30,7 +30,7 @@ bool TopologySegment::Joins(NodeId node) const {
 std::vector<std::string> TransportsForTopologies() {
   std::vector<std::string> names;
   for (const TransportDescriptor* transport : TransportRegistry::Get().Descriptors()) {
-    if (transport->reach == TransportReach::kNetwork) names.push_back(transport->name);
+    if (transport->InTopologies()) names.push_back(transport->name);
   }
   return names;
 }

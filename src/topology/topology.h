@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "millrace/device.h"
+#include "millrace/node_id.h"
+#include "millrace/transport_descriptor.h"
 #include "proto/parse.h"
-#include "transport/descriptor.h"
 
 namespace millrace {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/range_lock.h"
+#include "base/registration.h"
 #include "millrace/cluster.h"
 #include "train/node_runner.h"
 #include "weights/iteration_clock.h"
@@ -36,6 +37,7 @@ class ClusterMember::Impl {
  public:
   Impl(const ClusterOptions& options, std::span<float> weights)
       : weights_(Checked(weights)), locks_(weights.data()), holder_(&locks_) {
+    CheckRegistrations();
     clock_.StartAt(options.iteration);
     runner_ = std::make_unique<NodeRunner>(
         NodeConfigOf(options), ClusterReplica{.weights = weights.data(),

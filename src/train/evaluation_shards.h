@@ -10,8 +10,8 @@
 #include <map>
 #include <vector>
 
-#include "base/node_id.h"
 #include "cluster/cluster.h"
+#include "millrace/node_id.h"
 #include "proto/test_share.pb.h"
 #include "train/evaluator.h"
 

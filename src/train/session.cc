@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/registration.h"
 #include "cluster/merged_weights.h"
 #include "data/data_service.h"
 #include "solver/moving_average.h"
@@ -212,11 +213,13 @@ class SolverSession : public Session {
 
 std::unique_ptr<Session> Session::Open(const std::string& solver_file,
                                        const SessionOptions& options) {
+  CheckRegistrations();
   return std::make_unique<SolverSession>(LoadSolverConfig(solver_file), options);
 }
 
 std::unique_ptr<Session> Session::OpenText(const std::string& text, const std::string& name,
                                            const SessionOptions& options) {
+  CheckRegistrations();
   return std::make_unique<SolverSession>(ParseSolverConfig(text, name, SolverFiles::OnDisk()),
                                          options);
 }

@@ -153,4 +153,9 @@ void CreditedEndpoint::Sleep(int64_t ns) {
   }
 }
 
+// A frame to all peers waits for a peer without credit until that peer counts as unresponsive.
+// 100 ms hardly delays the other peers. The transport keeps probing the peer, and the only cost of
+// the frames that it missed is their retransmission.
+std::map<std::string, std::string> CreditedSegmentOptions() { return {{"silence_ms", "100"}}; }
+
 }  // namespace millrace

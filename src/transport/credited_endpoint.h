@@ -7,15 +7,17 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "millrace/file_descriptor.h"
+#include "millrace/transport.h"
 #include "transport/completion_queue.h"
 #include "transport/datagram_link.h"
 #include "transport/receive_queue.h"
 #include "transport/stream_window.h"
-#include "transport/transport.h"
 
 namespace millrace {
 
@@ -177,6 +179,9 @@ void CreditedEndpoint::ForEachStream(Visit visit) {
     if (info_.multicast) visit(StreamName{i, true}, peers_[i].stream(true));
   }
 }
+
+// Options of segments over transports whose endpoints are of this class.
+std::map<std::string, std::string> CreditedSegmentOptions();
 
 }  // namespace millrace
 

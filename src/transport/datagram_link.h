@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 namespace millrace {
 

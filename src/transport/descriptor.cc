@@ -1,4 +1,4 @@
-#include "transport/descriptor.h"
+#include "millrace/transport_descriptor.h"
 
 #include <algorithm>
 
@@ -49,10 +49,5 @@ TransportAddressing InetAddressing() {
   addressing.own_option = "address";
   return addressing;
 }
-
-// A frame to all peers waits for a peer without credit until that peer counts as unresponsive.
-// 100 ms hardly delays the other peers. The transport keeps probing the peer, and the only cost of
-// the frames that it missed is their retransmission.
-std::map<std::string, std::string> CreditedSegmentOptions() { return {{"silence_ms", "100"}}; }
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "millrace/device.h"
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 namespace millrace {
 

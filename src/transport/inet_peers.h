@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/transport.h"
 #include "transport/inet_address.h"
-#include "transport/transport.h"
 
 namespace millrace {
 

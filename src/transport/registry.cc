@@ -1,26 +1,13 @@
-#include "transport/registry.h"
-
-#include <glog/logging.h>
+#include "millrace/transport_registry.h"
 
 #include <utility>
 
 #include "base/error.h"
-#include "base/parse_number.h"
+#include "base/registration.h"
+#include "transport/check_descriptor.h"
 
 namespace millrace {
 namespace {
-
-// Parses `text` as a number in [least, most].
-template <typename Value>
-Value Parse(const TransportConfig& config, const std::string& key, Value least, Value most,
-            const char* kind) {
-  const std::string& text = config.options.at(key);
-  const auto value = ParseNumber<Value>(text);
-  // This form of the comparison also rejects NaN.
-  if (value && *value >= least && *value <= most) return *value;
-  throw Error("transport ", config.transport, ": ", key, "=", text, ": expected ", kind, " from ",
-              least, " to ", most);
-}
 
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
@@ -28,26 +15,12 @@ std::string Joined(const std::vector<std::string>& names) {
   return text;
 }
 
+void ReportSecond(const std::string& name) {
+  ReportBadRegistration(
+      StrCat("transport ", name, ": two transports have this name, expected one"));
+}
+
 }  // namespace
-
-std::string TransportConfig::Text(const std::string& key) const {
-  if (!Has(key)) throw Error("transport ", transport, ": option ", key, " is missing");
-  return options.at(key);
-}
-
-std::string TransportConfig::Text(const std::string& key, const std::string& fallback) const {
-  return Has(key) ? options.at(key) : fallback;
-}
-
-int64_t TransportConfig::Int(const std::string& key, int64_t fallback, int64_t least,
-                             int64_t most) const {
-  return Has(key) ? Parse<int64_t>(*this, key, least, most, "an integer") : fallback;
-}
-
-double TransportConfig::Number(const std::string& key, double fallback, double least,
-                               double most) const {
-  return Has(key) ? Parse<double>(*this, key, least, most, "a number") : fallback;
-}
 
 TransportRegistry& TransportRegistry::Get() {
   static TransportRegistry registry;
@@ -55,13 +28,14 @@ TransportRegistry& TransportRegistry::Get() {
 }
 
 void TransportRegistry::Register(TransportDescriptor descriptor) {
+  const std::string problem = ProblemOf(descriptor);
+  if (!problem.empty()) return ReportBadRegistration(problem);
   const std::string name = descriptor.name;
-  CHECK(descriptors_.emplace(name, std::move(descriptor)).second)
-      << "two transports named " << name;
+  if (!descriptors_.emplace(name, std::move(descriptor)).second) ReportSecond(name);
 }
 
 void TransportRegistry::Register(const std::string& name, Factory factory) {
-  CHECK(factories_.emplace(name, std::move(factory)).second) << "two transports named " << name;
+  if (!factories_.emplace(name, std::move(factory)).second) ReportSecond(name);
 }
 
 const TransportDescriptor* TransportRegistry::Find(const std::string& name) const {

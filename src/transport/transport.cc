@@ -1,6 +1,8 @@
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 #include <algorithm>
+
+#include "base/clock.h"
 
 namespace millrace {
 namespace {

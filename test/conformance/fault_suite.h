@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/clock.h"
 #include "test/conformance/traffic.h"
 #include "transport/faulty/transport.h"
 

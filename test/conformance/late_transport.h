@@ -7,7 +7,7 @@
 #include <deque>
 #include <memory>
 
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 namespace millrace::test {
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "test/conformance/traffic.h"
 
 namespace millrace::test {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "millrace/transport.h"
 #include "test/support/support.h"
-#include "transport/transport.h"
 
 namespace millrace::test {
 

@@ -3,6 +3,7 @@
 #include "test/conformance/memory_link.h"
 #include "test/conformance/suite.h"
 #include "test/conformance/udp_cases.h"
+#include "test/conformance/unix_transport.h"
 
 namespace millrace::test {
 
@@ -11,6 +12,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, TransportTest,
                                          FaultlessCase(LoopbackCase())),
                          CaseName);
 
+INSTANTIATE_TEST_SUITE_P(Unix, TransportTest, testing::Values(UnixCase()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Udp, TransportTest, testing::ValuesIn(UdpCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(FaultlessUdp, TransportTest, testing::Values(FaultlessCase(UdpCases()[0])),
                          CaseName);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "exchange/kernels/host_executor.h"
-#include "exchange/kernels/register_merge_rule.h"
+#include "exchange/kernels/register_host_rule.h"
 #include "test/exchange/replica.h"
 #include "test/support/support.h"
 #include "test/support/test_rules.h"
@@ -16,8 +16,8 @@ namespace {
 
 using test::Replica;
 
-const RegisterMergeRule heavy_ball(test::HeavyBallDescriptor(), test::MakeHeavyBall);
-const RegisterMergeRule elastic(test::ElasticTestDescriptor(), test::MakeElasticTest);
+const RegisterHostRule heavy_ball(test::HeavyBallDescriptor(), test::MakeHeavyBall);
+const RegisterHostRule elastic(test::ElasticTestDescriptor(), test::MakeElasticTest);
 
 // Each registered rule with its defaults, and with each parameter at each of its bounds.
 std::vector<MergeRuleConfig> AllConfigs() {
@@ -63,8 +63,10 @@ TEST(MergeRuleRegistry, RefusesWhatNoRuleTakes) {
   const auto error = [](const MergeRuleConfig& config) {
     return test::ErrorOf([&] { MakeHostExecutor({}, {}, config); });
   };
-  EXPECT_EQ(error({"average", {}}),
-            "unknown merge rule average: expected one of additive, elastic_test, heavy_ball");
+  EXPECT_EQ(
+      error({"average", {}}),
+      "unknown merge rule average: expected one of additive, elastic, elastic_test, heavy_ball, "
+      "span_damped, span_decay, span_momentum");
   EXPECT_EQ(error({"additive", {{"pull", 1}}}), "merge rule additive: it has no parameter pull");
   for (const double bad : {-0.1, 0.9, std::nan("")}) {
     EXPECT_EQ(error({"heavy_ball", {{"keep", bad}}}),

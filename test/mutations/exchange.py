@@ -18,6 +18,7 @@ DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
 RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
 KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
+SPANS = "src/exchange/kernels/span_rule.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
@@ -36,6 +37,15 @@ MUTANTS = [
 """, """\
   const RuleParameters parameters = Check(config).WithDefaults({});
 """)]),
+    ("a-rule-over-spans-keeps-what-it-offered", [(SPANS, """\
+                StoreFloats<Vectors>(block->d + i, d);
+""", "")]),
+    ("the-last-block-of-a-sparse-diff-is-lost", [(SPANS, """\
+  if (count > 0) merge();
+""", "")]),
+    ("present-elements-lose-their-state", [(SPANS, """\
+    if constexpr (kHasState) chunk.rule_state[block->place[i]] = block->rest[i];
+""", "")]),
     # ---- Not all can be sent ------------------------------------------------
     ("throttled-position-before-its-answer", [(MASTER, """\
     if (chunk.unanswered > 0 && now - chunk.sent_at < answer_wait) continue;

@@ -24,6 +24,12 @@ MUTANTS = [
     ("a-rule-that-leaves-progress-shares-weights", [("src/topology/topology.cc", """\
     CheckMergeRules(topology);
 """, "")]),
+    ("a-rule-without-a-kernel-is-for-a-gpu", [("src/topology/read_segments.cc", """\
+  CheckRuleMemory();
+""", "")]),
+    ("a-transport-within-a-machine-wants-a-key", [("src/topology/plan.cc", """\
+  if (transport.reach == TransportReach::kMachine) return true;
+""", "")]),
     ("clusters-share-a-group", [("src/topology/plan.cc", """\
   if (transport.has_group) options[kGroupOption] = StrCat(GroupOf(plan->exchange.run));
 """, "")]),

@@ -14,6 +14,17 @@ UDP_PEERS, CHECKSUMS = "src/transport/inet_peers.cc", "src/transport/udp/checksu
 PACKET_BATCH, PACKET_WIRE = "src/transport/packet/batch.cc", "src/transport/packet/wire.h"
 
 MUTANTS = [
+    # ---- Registration and options -------------------------------------------
+    ("a-second-transport-of-a-name-passes", [("src/transport/registry.cc", """\
+  if (!descriptors_.emplace(name, std::move(descriptor)).second) ReportSecond(name);
+""", """\
+  descriptors_.emplace(name, std::move(descriptor));
+""")]),
+    ("a-node-is-its-own-peer", [("src/transport/transport_config.cc", """\
+    if (*node == this->node || *node == kAllNodes) {
+""", """\
+    if (*node == kAllNodes) {
+""")]),
     # ---- Windows, credits and probes ----------------------------------------
     ("credit-for-frames-never-sent", [(WINDOW, """\
   if (freed - freed_ > sent_ - freed_) return;

@@ -12,9 +12,9 @@
 #include <set>
 #include <thread>
 
+#include "millrace/transport_registry.h"
 #include "test/rdma_vm/fabric.h"
 #include "test/rdma_vm/verbs_cases.h"
-#include "transport/registry.h"
 #include "transport/verbs/groups.h"
 
 namespace millrace::test {

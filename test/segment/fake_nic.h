@@ -10,8 +10,8 @@
 
 #include "base/cache_line.h"
 #include "base/error.h"
+#include "millrace/transport.h"
 #include "test/support/fake_device.h"
-#include "transport/transport.h"
 
 namespace millrace::test {
 

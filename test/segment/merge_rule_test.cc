@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "cluster/start.h"
-#include "exchange/kernels/register_merge_rule.h"
+#include "exchange/kernels/register_host_rule.h"
 #include "exchange/kernels/stream_executor.h"
 #include "exchange/protocol/ownership.h"
 #include "test/segment/segment_nodes.h"
@@ -20,8 +20,18 @@
 namespace millrace::test {
 namespace {
 
-const RegisterMergeRule heavy_ball(HeavyBallDescriptor(), MakeHeavyBall);
-const RegisterMergeRule elastic(ElasticTestDescriptor(), MakeElasticTest);
+const RegisterHostRule heavy_ball(HeavyBallDescriptor(), MakeHeavyBall);
+const RegisterHostRule elastic(ElasticTestDescriptor(), MakeElasticTest);
+const RegisterOverSpans heavy_ball_spans(HeavyBallDescriptor(), MakeHeavyBall);
+const RegisterOverSpans elastic_spans(ElasticTestDescriptor(), MakeElasticTest);
+// Its parameters may contradict each other.
+const RegisterMergeRule refusing({.name = "refusing", .parameters = {{"low", 0, 0, 1}}},
+                                 [](const RuleParameters& parameters) {
+                                   if (parameters.at("low") > 0) throw Error("low is above high");
+                                   return std::make_unique<OverSpans<HeavyBallRule>>(
+                                       HeavyBallRule{});
+                                 });
+const RegisterMergeRule none({.name = "none"}, [](const RuleParameters&) { return nullptr; });
 
 constexpr int64_t kFloats = 900, kChunk = 100;
 
@@ -63,7 +73,7 @@ TEST(MergeRuleText, IsRefusedByLineWhereItIsWrong) {
   EXPECT_EQ(
       ParseError("merge_rule: 'average'"),
       "f:7: segment[0].merge_rule: \"average\" given, expected one of additive, elastic_test, "
-      "heavy_ball");
+      "elastic_test_spans, heavy_ball, heavy_ball_spans, none, refusing");
   const auto error = [](const std::string& param) {
     return ParseError("merge_rule: 'heavy_ball'\nmerge_rule_param { " + param + " }");
   };
@@ -105,15 +115,54 @@ TEST(NetSegmentRule, IsRefusedByNameIfThereIsNone) {
   std::vector<float> weights(kFloats);
   EXPECT_EQ(ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); }),
             "segment lan: unknown merge rule average: expected one of additive, elastic_test, "
-            "heavy_ball");
+            "elastic_test_spans, heavy_ball, heavy_ball_spans, none, refusing");
 }
 
-// Replicas in host memory, or on an emulated device.
-class RuleSegment : public testing::TestWithParam<bool> {
+TEST(NetSegmentRule, MayRefuseItsParameters) {
+  const auto error = [](const MergeRuleConfig& rule) {
+    NetSegmentConfig config = ConfigWith(rule);
+    config.name = "lan";
+    LoopbackHub hub(LoopbackOptions{});
+    std::vector<float> weights(kFloats);
+    return ErrorOf([&] { NetSegment(config, hub.Connect(0), weights.data(), kFloats); });
+  };
+  EXPECT_EQ(error({"refusing", {{"low", 0.5}}}), "segment lan: low is above high");
+  EXPECT_EQ(error({"refusing", {{"low", 1.5}}}),
+            "segment lan: merge rule refusing: low is 1.5: expected 0 to 1");
+  EXPECT_EQ(error({"refusing", {{"high", 0}}}),
+            "segment lan: merge rule refusing: it has no parameter high");
+  EXPECT_EQ(error({"none", {}}), "segment lan: merge rule none: its factory has made none");
+}
+
+// All nodes read the same file, so each of them refuses it, with a GPU or without.
+TEST(MergeRuleText, ThatHasNoCodeForAGpuIsRefusedWhereANodeHasItsWeightsThere) {
+  const auto parse = [](const std::string& rule, const std::string& memory) {
+    return ParseTopology("name: 'n'\nnode { name: 'a' } node { name: 'b' memory: '" + memory +
+                             "' }\nsegment { name: 's' transport: 'loopback'\n merge_rule: '" +
+                             rule + "' }\n",
+                         "f", {"loopback"});
+  };
+  EXPECT_EQ(parse("heavy_ball_spans", "host").segments[0].rule.name, "heavy_ball_spans");
+  EXPECT_EQ(parse("additive", "cuda:1").segments[0].rule.name, "additive");
+  EXPECT_EQ(
+      ErrorOf([&] { parse("heavy_ball_spans", "cuda:1"); }),
+      "f:4: segment[0].merge_rule: \"heavy_ball_spans\" given, which works on weights in host "
+      "memory only, but those of node \"b\" are in cuda:1; expected another rule, or memory "
+      "\"host\"");
+}
+
+// Where the replicas are, and how the rule's code is written.
+enum class Kind { kHost, kSpans, kDevice };
+
+class RuleSegment : public testing::TestWithParam<Kind> {
  protected:
+  // The name of the rule `name` of test_rules.h, over spans if these are tested.
+  static std::string NameOf(const std::string& name) {
+    return GetParam() == Kind::kSpans ? name + "_spans" : name;
+  }
   template <typename Rule>
   ReplicaDevice MakeReplicaDevice(Rule (*make_rule)(const RuleParameters&)) {
-    if (!GetParam()) return HostReplica();
+    if (GetParam() != Kind::kDevice) return HostReplica();
     return {&device_, [this, make_rule](const ReplicaArrays& arrays, const CodecConfig& codec,
                                         const MergeRuleConfig& rule) {
               const MergeRuleDescriptor& descriptor = MergeRuleRegistry::Get().Check(rule);
@@ -161,13 +210,16 @@ class RuleSegment : public testing::TestWithParam<bool> {
   FakeDevice device_{{.mode = FakeMode::kLate}};  // outlives all replicas
   static inline uint64_t made_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(On, RuleSegment, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Device" : "Host"; });
+std::string KindName(const testing::TestParamInfo<Kind>& info) {
+  return info.param == Kind::kHost ? "Host" : info.param == Kind::kSpans ? "Spans" : "Device";
+}
+INSTANTIATE_TEST_SUITE_P(On, RuleSegment, testing::Values(Kind::kHost, Kind::kSpans, Kind::kDevice),
+                         KindName);
 
 TEST_P(RuleSegment, MergesWithTheParameterOfTheFileAndItsState) {
-  const auto segment =
-      Start(RuleOf("merge_rule: 'heavy_ball' merge_rule_param { key: 'keep' value: 0.25 }"),
-            MakeHeavyBall);
+  const auto segment = Start(RuleOf("merge_rule: '" + NameOf("heavy_ball") +
+                                    "' merge_rule_param { key: 'keep' value: 0.25 }"),
+                             MakeHeavyBall);
   const int64_t weight = ChunkOf(segment.get(), 0) * kChunk + 7;
   float w = 0, v = 0;
   for (const float step : {4.0f, 8.0f, -2.0f, 1.0f}) {
@@ -184,7 +236,7 @@ TEST_P(RuleSegment, MergesWithTheParameterOfTheFileAndItsState) {
 }
 
 TEST_P(RuleSegment, BeginsTheStateAnewWithEachMaster) {
-  const auto segment = Start({"heavy_ball", {{"keep", 0.5}}}, MakeHeavyBall);
+  const auto segment = Start({NameOf("heavy_ball"), {{"keep", 0.5}}}, MakeHeavyBall);
   const int64_t chunk = ChunkOf(segment.get(), 0), weight = chunk * kChunk + 3;
   Step(segment.get(), 1, weight, 4);
   Step(segment.get(), 2, weight, 4);
@@ -214,7 +266,8 @@ TEST_P(RuleSegment, BeginsTheStateAnewWithEachMaster) {
 TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
   for (const bool damping : {false, true}) {
     SCOPED_TRACE(damping);
-    NetSegmentConfig config = ConfigWith({"elastic_test", {{"pull", 0.25}, {"rest", 0.125}}});
+    NetSegmentConfig config =
+        ConfigWith({NameOf("elastic_test"), {{"pull", 0.25}, {"rest", 0.125}}});
     config.exchange.damping = damping;
     SegmentNodes segment(3, kFloats, config);
     segment.replica_device = [this](int) { return MakeReplicaDevice(MakeElasticTest); };

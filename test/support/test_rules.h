@@ -1,12 +1,16 @@
-// Merge rules for tests: one with state, and one that leaves progress unsent.
+// Merge rules for tests: one with state, and one that leaves progress unsent; also over spans, as a
+// plugin has them.
 #ifndef MILLRACE_TEST_SUPPORT_TEST_RULES_H_
 #define MILLRACE_TEST_SUPPORT_TEST_RULES_H_
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "base/host_device.h"
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/merge_rule_registry.h"
+#include "millrace/merge_rule.h"
 
 namespace millrace::test {
 
@@ -71,6 +75,44 @@ inline MergeRuleDescriptor ElasticTestDescriptor() {
 inline ElasticTestRule MakeElasticTest(const RuleParameters& parameters) {
   return {static_cast<float>(parameters.at("pull")), static_cast<float>(parameters.at("rest"))};
 }
+
+// The same formulas over spans.
+template <typename Rule>
+class OverSpans : public MergeRule {
+ public:
+  explicit OverSpans(const Rule& rule) : rule_(rule) {}
+
+  void Select(std::span<const float> u, std::span<float> offer) const override {
+    for (size_t i = 0; i < u.size(); ++i) offer[i] = rule_.Select(u[i]);
+  }
+  void Residual(std::span<const float> u, std::span<const float> d,
+                std::span<float> rest) const override {
+    for (size_t i = 0; i < u.size(); ++i) rest[i] = rule_.Residual(u[i], d[i]);
+  }
+  void Apply(std::span<float> w, std::span<const float> d, std::span<float> state,
+             uint32_t staleness) const override {
+    for (size_t i = 0; i < w.size(); ++i) {
+      float none = 0;
+      w[i] = rule_.Apply(w[i], d[i], Rule::kHasState ? state[i] : none, staleness);
+    }
+  }
+
+ private:
+  const Rule rule_;
+};
+
+// Registers a rule of this file as "NAME_spans".
+template <typename Rule>
+struct RegisterOverSpans {
+  RegisterOverSpans(MergeRuleDescriptor descriptor, Rule (*make)(const RuleParameters&)) {
+    descriptor.name += "_spans";
+    descriptor.has_state = Rule::kHasState;
+    descriptor.zero_changes_nothing = Rule::kZeroChangesNothing;
+    RegisterMergeRule(std::move(descriptor), [make](const RuleParameters& parameters) {
+      return std::make_unique<OverSpans<Rule>>(make(parameters));
+    });
+  }
+};
 
 }  // namespace millrace::test
 

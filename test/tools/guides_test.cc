@@ -1,4 +1,5 @@
-// The examples of docs/guides: what the pages show is what is built and run here.
+// The examples of docs/guides: what the pages show is what is built and run here, and in
+// plugin_cluster_test.cc.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,20 +11,7 @@
 namespace millrace::test {
 namespace {
 
-class Guides : public Installed {
- protected:
-  // Builds examples/extend/NAME.cc with the installed library; returns the flag that loads it.
-  std::string Plugin(const std::string& name) const {
-    const std::string folder = Copied("extend");
-    const CommandResult built = Shell("make -C " + folder + " " + name + ".so");
-    EXPECT_EQ(built.status, 0) << built.errors;
-    return "--plugins=" + folder + "/" + name + ".so";
-  }
-  CommandResult InstalledMillrace(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), prefix_ + "/bin/millrace");
-    return test::Run(arguments);
-  }
-};
+using Guides = Installed;
 
 // "`examples/extend/NAME.cc` is complete:" is followed by that file.
 TEST(GuidePages, ShowTheFilesThatAreBuilt) {
@@ -43,7 +31,7 @@ TEST(GuidePages, ShowTheFilesThatAreBuilt) {
 }
 
 TEST_F(Guides, ADataSource) {
-  const std::string plugin = Plugin("csv_source");
+  const std::string plugin = "--plugins=" + Plugin("csv_source");
   // Two classes: the sign of the first value.
   std::string points;
   for (int i = 0; i < 200; ++i) {
@@ -78,7 +66,7 @@ TEST_F(Guides, ADataSource) {
 }
 
 TEST_F(Guides, ALayer) {
-  const std::string plugin = Plugin("scaled_tanh_layer");
+  const std::string plugin = "--plugins=" + Plugin("scaled_tanh_layer");
   Workspace work;
   const auto net = [&](const std::string& fields) {
     work.WriteNet(StrCat(work.Net().Text(),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "millrace/version.h"
 #include "test/tools/tools_support.h"
@@ -20,8 +21,8 @@ class Installed : public testing::Test {
  protected:
   void SetUp() override {
     if (kSanitized) GTEST_SKIP() << "programs built without a sanitizer cannot use this library";
-    const CommandResult result =
-        test::Run({"/usr/bin/env", "PREFIX=" + prefix_, "packaging/install", Dirname(Binary()), Version()});
+    const CommandResult result = test::Run(
+        {"/usr/bin/env", "PREFIX=" + prefix_, "packaging/install", Dirname(Binary()), Version()});
     ASSERT_EQ(result.status, 0) << result.errors;
   }
   // Runs `command` in the shell, with the installed library in the paths.
@@ -35,6 +36,21 @@ class Installed : public testing::Test {
     const std::string to = folder_ / name;
     std::filesystem::copy("examples/" + name, to, std::filesystem::copy_options::recursive);
     return to;
+  }
+  // Builds examples/extend/NAME.cc with the installed library; returns the path of the plugin.
+  std::string Plugin(const std::string& name) const {
+    const std::string folder =
+        std::filesystem::exists(folder_ / "extend") ? folder_ / "extend" : Copied("extend");
+    const CommandResult built = Shell("make -C " + folder + " " + name + ".so");
+    EXPECT_EQ(built.status, 0) << built.errors;
+    return folder + "/" + name + ".so";
+  }
+  std::vector<std::string> InstalledCommand(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), prefix_ + "/bin/millrace");
+    return arguments;
+  }
+  CommandResult InstalledMillrace(const std::vector<std::string>& arguments) const {
+    return test::Run(InstalledCommand(arguments));
   }
 
   TempDir folder_;

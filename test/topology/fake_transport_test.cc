@@ -4,10 +4,10 @@
 
 #include "base/parse_number.h"
 #include "cluster/sweep_estimate.h"
+#include "millrace/transport_registry.h"
 #include "test/topology/topology_support.h"
 #include "topology/plan.h"
 #include "transport/loopback/transport.h"
-#include "transport/registry.h"
 
 namespace millrace::test {
 namespace {
@@ -104,7 +104,7 @@ TEST(FakeTransport, HasItsKeysChecked) {
             "another for \"b\"");
   EXPECT_EQ(HillError(kHills + "node { name: 'd' option { key: 'hil' value: '1' } }\n"),
             "f:5: node[3].option[0].key: \"hil\" given, which locates no transport's endpoints, "
-            "expected one of hill");
+            "expected one of hill, socket");
   EXPECT_EQ(HillError(kHills, "port: 7"),
             "f:5: segment[0].port: given, but transport \"semaphore\" has no ports; expected it "
             "with \"udp\" or \"verbs\" only");

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "millrace/transport_registry.h"
 #include "test/support/eventually.h"
 #include "test/topology/cluster_node.h"
 #include "transport/loopback/transport.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "test/support/support.h"
-#include "transport/registry.h"
 
 namespace millrace::test {
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/registration.h"
 #include "millrace/cluster.h"
 #include "millrace/metrics.h"
 #include "millrace/version.h"
@@ -152,6 +153,23 @@ TEST(Session, SaysWhatIsWrongInOneLine) {
   options.shard_count = 2;
   EXPECT_CONTAINS(ErrorOf([&] { (void)Session::Open(solver, options); }),
                   "SessionOptions.shard_index: 2 of 2");
+}
+
+// Two rules or transports of one name, for example, in files that the program is linked with.
+TEST(Session, IsRefusedIfARegistrationWasWrong) {
+  Workspace work;
+  const std::string solver = work.Write("run", Workspace::Solver(7));
+  alignas(64) std::array<float, 16> weights{};
+  ReportBadRegistration("merge rule x: two rules have this name, expected one");
+  const std::vector<std::string> errors = {
+      ErrorOf([&] { Session::Open(solver); }),
+      ErrorOf([&] { Session::OpenText(ReadFile(solver), "run.prototxt"); }),
+      ErrorOf([&] { ClusterMember({.topology = "none", .node = "a"}, weights); })};
+  for (const std::string& error : errors) {
+    EXPECT_EQ(error, "merge rule x: two rules have this name, expected one");
+  }
+  EXPECT_EQ(TakeBadRegistrations().size(), 1u);
+  Session::Open(solver);
 }
 
 TEST(Session, TrainsInAClusterWithOthers) {

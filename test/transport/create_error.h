@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "test/support/support.h"
-#include "transport/registry.h"
 
 namespace millrace::test {
 

@@ -3,9 +3,10 @@
 
 #include <functional>
 
+#include "base/clock.h"
+#include "millrace/transport_registry.h"
 #include "test/support/support.h"
 #include "transport/loopback/transport.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -1,8 +1,8 @@
 // Properties specific to the loopback hub, and the registry that creates it.
 #include "transport/loopback/transport.h"
 
+#include "millrace/transport_registry.h"
 #include "test/transport/create_error.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -1,12 +1,15 @@
 // The registry of transports, and what each descriptor has to state.
-#include "transport/registry.h"
+#include "millrace/transport_registry.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/file.h"
+#include "base/registration.h"
 #include "test/transport/create_error.h"
+#include "transport/check_descriptor.h"
 
 namespace millrace::test {
 namespace {
@@ -131,6 +134,102 @@ TEST(TransportRegistry, SaysHowToBuildATransportThatThisBuildLacks) {
 TEST(TransportRegistry, FindsNoTransportThatIsNotRegistered) {
   EXPECT_EQ(TransportRegistry::Get().Find("carrier_pigeon"), nullptr);
   EXPECT_FALSE(TransportRegistry::Get().IsBuilt("carrier_pigeon"));
+}
+
+// A descriptor without a mistake.
+TransportDescriptor Complete() {
+  TransportDescriptor pigeons;
+  pigeons.name = "pigeons";
+  pigeons.reach = TransportReach::kMachine;
+  pigeons.options = {"loft", "peers", "max_frame_bytes", "corn"};
+  pigeons.segment_options = {{"corn", "1"}};
+  pigeons.addressing.keys = {{.name = "loft", .noun = "loft", .expected = "the loft of $ for"}};
+  pigeons.addressing.locate = [](const AdapterFields& adapter, int) { return adapter.Get("loft"); };
+  pigeons.addressing.own_option = "loft";
+  pigeons.frame_bytes = [](int64_t mtu, auto) { return mtu; };
+  return pigeons;
+}
+
+TEST(TransportDescriptor, HasItsMistakesNamed) {
+  const auto problem = [](const std::function<void(TransportDescriptor*)>& spoil) {
+    TransportDescriptor descriptor = Complete();
+    spoil(&descriptor);
+    return ProblemOf(descriptor);
+  };
+  const auto expect = [&](const std::string& line,
+                          const std::function<void(TransportDescriptor*)>& spoil) {
+    EXPECT_EQ(problem(spoil), "transport pigeons: its descriptor: " + line);
+  };
+  EXPECT_EQ(ProblemOf(Complete()), "");
+  for (const TransportDescriptor* each : TransportRegistry::Get().Descriptors()) {
+    EXPECT_EQ(ProblemOf(*each), "");
+  }
+  for (const std::string name : {"", "Pigeons", "two pigeons"}) {
+    EXPECT_EQ(
+        problem([&](auto* d) { d->name = name; }),
+        "transport \"" + name + "\": expected a name of lower-case letters, digits, '_' and '-'");
+  }
+  expect("it has no function `frame_bytes`, which is required",
+         [](auto* d) { d->frame_bytes = nullptr; });
+  expect("`options` must list \"max_frame_bytes\"", [](auto* d) { d->options = {}; });
+  expect("`options` must list \"group\" if and only if it has a group",
+         [](auto* d) { d->has_group = true; });
+  expect("`options` must list \"seed\"", [](auto* d) { d->segment_options = {{"seed", "1"}}; });
+  expect("`segment_options` sets \"loft\", which a plan sets", [](auto* d) {
+    d->segment_options = {{"loft", "1"}};
+  });
+  expect("an address key has no name", [](auto* d) { d->addressing.keys[0].name = ""; });
+  expect("address key loft has no noun", [](auto* d) { d->addressing.keys[0].noun = ""; });
+  expect("address key loft: expected one $ in `expected`",
+         [](auto* d) { d->addressing.keys[0].expected = "a loft"; });
+  expect("it has address keys, but no function `locate`",
+         [](auto* d) { d->addressing.locate = nullptr; });
+  expect("it has address keys, so `options` must list \"peers\"", [](auto* d) {
+    d->options = {"loft", "max_frame_bytes", "corn"};
+  });
+  expect("it has address keys, so `options` must list \"roof\"",
+         [](auto* d) { d->addressing.own_option = "roof"; });
+}
+
+// Registration cannot throw: it happens before main(), or while a plugin is loaded.
+TEST(TransportRegistry, KeepsTheFirstOfTwoTransportsOfOneName) {
+  const std::vector<std::string> names = TransportRegistry::Get().Names();
+  const std::string description = TransportRegistry::Get().Find("udp")->description;
+  TransportDescriptor second = Complete();
+  second.name = "udp";
+  const RegisterTransport again(second, [](const TransportConfig&) { return nullptr; });
+  EXPECT_EQ(ErrorOf([] { CheckRegistrations(); }),
+            "transport udp: two transports have this name, expected one");
+  EXPECT_EQ(TakeBadRegistrations().size(), 2u);
+  EXPECT_EQ(TransportRegistry::Get().Find("udp")->description, description);
+  EXPECT_NE(TransportRegistry::Get().Create(
+                {"udp", 0, {{"address", "127.0.0.1:0"}, {"peers", "1=127.0.0.1:9"}}}),
+            nullptr);
+  second.name = "Udp";
+  const RegisterTransport bad(second);
+  EXPECT_EQ(TakeBadRegistrations(),
+            (std::vector<std::string>{"transport \"Udp\": expected a name of lower-case letters, "
+                                      "digits, '_' and '-'"}));
+  EXPECT_EQ(TransportRegistry::Get().Names(), names);
+  CheckRegistrations();
+}
+
+TEST(TransportConfig, ReadsThePeers) {
+  const auto peers = [](const std::string& text) {
+    return TransportConfig{"t", 3, {{"peers", text}}}.Peers("PLACE");
+  };
+  EXPECT_EQ(peers("1=here,0=a=b"), (std::map<NodeId, std::string>{{0, "a=b"}, {1, "here"}}));
+  EXPECT_EQ(ErrorOf([] {
+              TransportConfig{"t", 3, {}}.Peers("PLACE");
+            }),
+            "transport t: option peers is missing");
+  EXPECT_EQ(ErrorOf([&] { peers(""); }),
+            "transport t: peers: : expected NODE=PLACE, node from 0 to 65534");
+  EXPECT_EQ(ErrorOf([&] { peers("1=x,3=y"); }),
+            "transport t: peers: 3=y: expected the id of another node");
+  EXPECT_EQ(ErrorOf([&] { peers("65535=y"); }),
+            "transport t: peers: 65535=y: expected the id of another node");
+  EXPECT_EQ(ErrorOf([&] { peers("1=x,1=y"); }), "transport t: peers: node 1 is there twice");
 }
 
 }  // namespace

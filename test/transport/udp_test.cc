@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/clock.h"
 #include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
 #include "test/transport/create_error.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "millrace/transport_registry.h"
 #include "test/transport/create_error.h"
-#include "transport/registry.h"
 
 namespace millrace::test {
 namespace {

@@ -91,18 +91,28 @@ struct DampedRule : Rule {
   float share;
 };
 
+template <typename Rule>
+DampedRule<Rule> Damped(const Rule& rule, float share) {
+  return DampedRule<Rule>(rule, share);
+}
+
 // u from element i on. Loads each weight once.
 template <typename Set>
 MILLRACE_HOST_DEVICE typename Set::Float Progress(const ChunkSpan& chunk, int64_t i) {
   return LoadFloats<Set>(chunk.weights + i) - LoadFloats<Set>(chunk.base + i);
 }
 
+// `selected` where it has a finite d, otherwise 0.
+template <typename Set>
+MILLRACE_HOST_DEVICE typename Set::Float Sendable(typename Set::Float selected, int32_t overflow) {
+  return Magnitude(selected) < overflow ? selected : typename Set::Float{};
+}
+
 // The selected value for progress u: 0 for elements without a finite d.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE typename Set::Float Selected(const Rule& rule, typename Set::Float u,
                                                   int32_t overflow) {
-  const typename Set::Float selected = rule.Select(u);
-  return Magnitude(selected) < overflow ? selected : typename Set::Float{};
+  return Sendable<Set>(rule.Select(u), overflow);
 }
 
 // Reduces float bit patterns over a chunk, per lane.
@@ -186,17 +196,25 @@ struct MoveResult {
   bool remainder = false;
 };
 
-// Updates w and base from element i on: progress u, of which d is sent; `pending` is the new
-// pending diff.
+// Updates w and base from element i on; `pending` is the new pending diff, and `rest` stays in
+// w - base.
+template <typename Set>
+MILLRACE_HOST_DEVICE void MoveTo(const ChunkSpan& chunk, const float* position, int64_t i,
+                                 typename Set::Float pending, typename Set::Float rest,
+                                 LaneAccumulator<Set>* remainder) {
+  const typename Set::Float new_base = LoadFloats<Set>(position + i) + pending;
+  const typename Set::Float new_weights = new_base + rest;
+  remainder->Any(new_weights - new_base);
+  StoreFloats<Set>(chunk.weights + i, new_weights);
+  StoreFloats<Set>(chunk.base + i, new_base);
+}
+
+// The same for progress u, of which d is sent.
 template <typename Set, typename Rule>
 MILLRACE_HOST_DEVICE void MoveOne(const Rule& rule, const ChunkSpan& chunk, const float* position,
                                   int64_t i, typename Set::Float u, typename Set::Float d,
                                   typename Set::Float pending, LaneAccumulator<Set>* remainder) {
-  const typename Set::Float new_base = LoadFloats<Set>(position + i) + pending;
-  const typename Set::Float new_weights = new_base + rule.Residual(u, d);
-  remainder->Any(new_weights - new_base);
-  StoreFloats<Set>(chunk.weights + i, new_weights);
-  StoreFloats<Set>(chunk.base + i, new_base);
+  MoveTo<Set>(chunk, position, i, pending, rule.Residual(u, d), remainder);
 }
 
 // kExchange from element i on; kTake if `position` is base. `out` receives a copy of the diff; it

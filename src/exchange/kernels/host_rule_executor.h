@@ -1,5 +1,6 @@
-// Host executor for one merge rule. RegisterMergeRule (register_merge_rule.h) instantiates it;
-// tests also instantiate it with their own rules. Host code only.
+// Host executor for one merge rule: a struct (merge_rule.h), for which RegisterHostRule
+// (register_host_rule.h) instantiates it, or SpanRule (span_rule.h). Tests also instantiate it with
+// their own rules. Host code only.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_RULE_EXECUTOR_H_
 
@@ -20,8 +21,13 @@
 
 namespace millrace {
 
+// True for rules that compute on single vectors, so that loops can apply a codec and the rule to a
+// vector at once. Otherwise payloads are packed and unpacked in a pass of their own.
+template <typename Rule>
+inline constexpr bool kFusesCodecs = MergeRuleType<Rule>;
+
 // Executes one operation at a time. host_executor.h states the requirements for the arguments.
-template <MergeRuleType Rule>
+template <typename Rule>
 class HostRuleExecutor : public ChunkExecutor {
  public:
   HostRuleExecutor(const ReplicaArrays& arrays, const CodecConfig& codec, const Rule& rule,
@@ -53,14 +59,22 @@ class HostRuleExecutor : public ChunkExecutor {
       size_t done = 1;
       if (!lock_.Admits(ops)) {
         Refuse(kBusy, &op);
-      } else if (LooksAhead(set, op)) {
-        done = MergeRun(set, ops);
       } else {
-        if (ops.size() > 1) Prefetch(ops[1]);
-        RunOne(set, SpanOf(op), &op);
+        done = RunFirst(set, ops);
       }
       ops = ops.subspan(done);
     }
+  }
+
+  // Executes one or several operations from the front of `ops`. Returns how many.
+  template <typename Set>
+  size_t RunFirst(Set set, std::span<ChunkOp> ops) {
+    if constexpr (kFusesCodecs<Rule>) {
+      if (LooksAhead(set, ops[0])) return MergeRun(set, ops);
+    }
+    if (ops.size() > 1) Prefetch(ops[1]);
+    RunOne(set, SpanOf(ops[0]), &ops[0]);
+    return 1;
   }
 
   // Prefetches the payload of the next operation, which starts by reading all of it.
@@ -147,7 +161,7 @@ class HostRuleExecutor : public ChunkExecutor {
   template <typename Set>
   void Take(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
     if (op->share == 1) return Take(set, rule_, chunk, position, op);
-    Take(set, DampedRule<Rule>(rule_, op->share), chunk, position, op);
+    Take(set, Damped(rule_, op->share), chunk, position, op);
   }
 
   template <typename Set, typename Selecting>
@@ -166,7 +180,7 @@ class HostRuleExecutor : public ChunkExecutor {
       op->scale = Int8Scale(
           FromBits<float>(HogwildExchangeLargestSelected(set, rule, chunk, Int8Codec::overflow())));
     }
-    if constexpr (Set::kLanes >= Avx2::kLanes) {
+    if constexpr (Set::kLanes >= Avx2::kLanes && kFusesCodecs<Rule>) {
       TakePacked(set, rule, chunk, position, bytes, op);
     } else {
       TakeAndPack(set, rule, chunk, position, op);
@@ -278,10 +292,13 @@ class HostRuleExecutor : public ChunkExecutor {
     if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
       return MergeSparse(set, chunk, op);
     }
-    if (Set::kLanes >= Avx2::kLanes && op->codec == Codec::kInt8) {
-      float scale;
-      std::memcpy(&scale, op->in, sizeof(scale));
-      return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes, op->staleness);
+    if constexpr (Set::kLanes >= Avx2::kLanes && kFusesCodecs<Rule>) {
+      if (op->codec == Codec::kInt8) {
+        float scale;
+        std::memcpy(&scale, op->in, sizeof(scale));
+        return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes,
+                                        op->staleness);
+      }
     }
     const float* values = DecodePayload(op->codec, op->in, chunk.count, scratch_.get());
     HogwildExchangeMerge(set, rule_, chunk, values, op->staleness);

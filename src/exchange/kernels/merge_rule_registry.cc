@@ -1,13 +1,40 @@
 #include "exchange/kernels/merge_rule_registry.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/registration.h"
 
 namespace millrace {
+namespace {
+
+constexpr const char* kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.find_first_not_of(kNameCharacters) == std::string::npos;
+}
+
+// What is wrong with the descriptor; "" if nothing.
+std::string ProblemOf(const MergeRuleDescriptor& rule) {
+  if (!IsName(rule.name)) return "expected a name of lower-case letters, digits and '_'";
+  for (const RuleParameter& each : rule.parameters) {
+    if (!IsName(each.name)) {
+      return StrCat("parameter \"", each.name,
+                    "\": expected a name of lower-case letters, digits and '_'");
+    }
+    if (rule.FindParameter(each.name) != &each) {
+      return StrCat("parameter ", each.name, " is there twice, expected it once");
+    }
+    if (!each.Accepts(each.fallback)) {
+      return StrCat("parameter ", each.name, " is ", each.fallback, " by default, expected ",
+                    each.least, " to ", each.most);
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 const RuleParameter* MergeRuleDescriptor::FindParameter(const std::string& parameter) const {
   const auto found =
@@ -31,10 +58,16 @@ MergeRuleRegistry& MergeRuleRegistry::Get() {
   return registry;
 }
 
-void MergeRuleRegistry::Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor) {
+void MergeRuleRegistry::Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
+                                 RuleReach reach) {
   const std::string name = descriptor.name;
-  Entry entry{std::move(descriptor), std::move(make_host_executor)};
-  CHECK(entries_.emplace(name, std::move(entry)).second) << "two merge rules named " << name;
+  std::string problem = ProblemOf(descriptor);
+  if (problem.empty()) {
+    Entry entry{std::move(descriptor), std::move(make_host_executor), reach};
+    if (entries_.emplace(name, std::move(entry)).second) return;
+    problem = "two rules have this name, expected one";
+  }
+  ReportBadRegistration(StrCat("merge rule ", name, ": ", problem));
 }
 
 const MergeRuleDescriptor* MergeRuleRegistry::Find(const std::string& name) const {

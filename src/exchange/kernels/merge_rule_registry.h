@@ -1,6 +1,7 @@
 // The merge rules of this program, by name: what each is called, its parameters, its state and its
 // fixed point. Topology files are validated with descriptors; executors are made from a
-// MergeRuleConfig. merge_rule.h describes the rules' code.
+// MergeRuleConfig. The code of a rule is a struct (merge_rule.h, register_host_rule.h) or works on
+// spans (millrace/merge_rule.h, span_rule.h).
 #ifndef MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_REGISTRY_H_
 #define MILLRACE_EXCHANGE_KERNELS_MERGE_RULE_REGISTRY_H_
 
@@ -13,11 +14,9 @@
 #include "base/range_lock.h"
 #include "base/simd.h"
 #include "exchange/kernels/chunk_op.h"
+#include "millrace/merge_rule.h"
 
 namespace millrace {
-
-// Values of a rule's parameters, by name.
-using RuleParameters = std::map<std::string, double>;
 
 // A rule, and those of its parameters that do not have their defaults. Equal on all nodes.
 struct MergeRuleConfig {
@@ -25,32 +24,14 @@ struct MergeRuleConfig {
   RuleParameters parameters;
 };
 
-struct RuleParameter {
-  std::string name;
-  double fallback = 0, least = 0, most = 0;
-
-  // False for NaN too.
-  bool Accepts(double value) const { return value >= least && value <= most; }
+// The memory spaces of replicas that a rule has code for, as far as a topology file can tell.
+enum class RuleReach {
+  kHost,  // host memory only
+  kAll,   // also the memory of GPUs, if the build has its kernel
 };
 
-struct MergeRuleDescriptor {
-  std::string name;
-  std::vector<RuleParameter> parameters;
-  // The fixed point of the rule: without new progress, exchanges end once |w - base| is at most
-  // this in every element of every worker. Null: 0; all replicas are then equal bit by bit. Above
-  // 0: what remains is dropped at the end of a run, which makes replicas equal.
-  std::function<float(const RuleParameters&)> rest_distance = nullptr;
-  // The master keeps one float per element. Set by RegisterMergeRule, from Rule::kHasState.
-  bool has_state = false;
-
-  // Null if there is none of that name.
-  const RuleParameter* FindParameter(const std::string& parameter) const;
-  // `given` and the defaults of the other parameters.
-  RuleParameters WithDefaults(const RuleParameters& given) const;
-  float RestDistance(const RuleParameters& given) const;
-};
-
-// Registration is not thread-safe; it happens before main(). The rest is thread-safe.
+// Registration is not thread-safe; it happens before main(), or while a plugin is loaded, when no
+// other thread uses the registry. The rest is thread-safe.
 class MergeRuleRegistry {
  public:
   // Makes a host executor (host_executor.h). All parameters are given.
@@ -60,10 +41,15 @@ class MergeRuleRegistry {
 
   static MergeRuleRegistry& Get();
 
-  void Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor);
+  // Keeps the first rule of a name. A second one, or a descriptor with a mistake, is reported
+  // (base/registration.h).
+  void Register(MergeRuleDescriptor descriptor, HostMaker make_host_executor,
+                RuleReach reach = RuleReach::kAll);
 
   // Null if there is no rule of that name. Valid for the program's lifetime.
   const MergeRuleDescriptor* Find(const std::string& name) const;
+  // Of a registered rule.
+  RuleReach ReachOf(const std::string& name) const { return entries_.at(name).reach; }
   // Sorted.
   std::vector<std::string> Names() const;
   // The descriptor of a valid configuration. Throws Error with one line if the rule or a parameter
@@ -79,6 +65,7 @@ class MergeRuleRegistry {
   struct Entry {
     MergeRuleDescriptor descriptor;
     HostMaker make_host_executor;
+    RuleReach reach;
   };
   std::map<std::string, Entry> entries_;
 };

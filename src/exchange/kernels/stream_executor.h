@@ -1,7 +1,7 @@
 // Executes operations (chunk_op.h) on a replica in device memory. Each kernel executes many
-// operations. Several kernels may be in flight on the executor's own queue (millrace/queue.h), which
-// has low priority, so that solvers' kernels run first. They run in the order in which they were
-// started.
+// operations. Several kernels may be in flight on the executor's own queue (millrace/queue.h),
+// which has low priority, so that solvers' kernels run first. They run in the order in which they
+// were started.
 //
 // The executor owns the operations, op.in and op.out from Start() until Finish() returns, which
 // waits for the events behind their kernels. Kernels access memory registered with RegisterMemory()

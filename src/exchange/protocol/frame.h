@@ -12,8 +12,8 @@
 #include <span>
 
 #include "base/drop_reason.h"
-#include "base/node_id.h"
 #include "exchange/kernels/chunk_op.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

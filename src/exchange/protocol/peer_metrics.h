@@ -16,6 +16,7 @@
 #include "base/duration_histogram.h"
 #include "exchange/protocol/chunk_table.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/counter.h"
 
 namespace millrace {
 

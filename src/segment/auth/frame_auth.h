@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 #include "segment/auth/replay_window.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 

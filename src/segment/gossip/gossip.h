@@ -25,7 +25,7 @@
 #include <span>
 #include <vector>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "segment/gossip/gossip_message.h"
 #include "segment/gossip/gossip_store.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/drop_reason.h"
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 
 namespace millrace {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "exchange/protocol/outbox.h"
+#include "millrace/transport.h"
 #include "segment/auth/frame_auth.h"
 #include "segment/auth/openssl_mac.h"
 #include "segment/handshake/handshake.h"
-#include "transport/transport.h"
 
 namespace millrace {
 

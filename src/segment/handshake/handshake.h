@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 #include "segment/handshake/handshake_message.h"

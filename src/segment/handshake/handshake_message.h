@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/drop_reason.h"
-#include "base/node_id.h"
 #include "exchange/protocol/frame.h"
+#include "millrace/node_id.h"
 #include "segment/auth/nonce.h"
 #include "segment/auth/openssl_mac.h"
 

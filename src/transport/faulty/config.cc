@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/parse_number.h"
+#include "millrace/transport_registry.h"
 #include "transport/faulty/transport.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

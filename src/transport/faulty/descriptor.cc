@@ -1,6 +1,6 @@
 // Registers the faulty transport.
+#include "millrace/transport_registry.h"
 #include "transport/faulty/transport.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/rng.h"
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 namespace millrace {
 

@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
+#include "millrace/transport.h"
 #include "transport/faulty/fault_queue.h"
-#include "transport/transport.h"
 
 namespace millrace {
 

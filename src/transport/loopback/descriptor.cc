@@ -1,6 +1,6 @@
 // Registers the loopback transport.
+#include "millrace/transport_registry.h"
 #include "transport/loopback/transport.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

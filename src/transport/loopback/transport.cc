@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/loopback/endpoint.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/transport.h"
+#include "millrace/transport.h"
 
 namespace millrace {
 

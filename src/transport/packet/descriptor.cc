@@ -1,7 +1,8 @@
 // Registers the packet transport.
+#include "millrace/transport_registry.h"
+#include "transport/credited_endpoint.h"
 #include "transport/packet/transport.h"
 #include "transport/packet/wire.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {

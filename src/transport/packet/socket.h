@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "base/node_id.h"
 #include "millrace/file_descriptor.h"
+#include "millrace/node_id.h"
 #include "transport/packet/interface.h"
 
 namespace millrace {

@@ -6,11 +6,10 @@
 #include <bit>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/credited_endpoint.h"
 #include "transport/packet/link.h"
-#include "transport/peer_list.h"
-#include "transport/registry.h"
 
 namespace millrace {
 namespace {
@@ -107,7 +106,7 @@ std::unique_ptr<Transport> MakePacket(const TransportConfig& config) {
   options.node = config.node;
   options.clock = config.clock;
   options.interface = config.Text("interface");
-  options.peers = ParsePeerList(config, "xx:xx:xx:xx:xx:xx");
+  options.peers = config.Peers("xx:xx:xx:xx:xx:xx");
   options.group = config.Int("group", 0, 0, kMost);
   options.max_frame_bytes = config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostFrameBytes);
   options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);

@@ -1,9 +1,10 @@
 // Registers the UDP transport.
 #include <algorithm>
 
+#include "millrace/transport_registry.h"
+#include "transport/credited_endpoint.h"
 #include "transport/inet_address.h"
 #include "transport/network_names.h"
-#include "transport/registry.h"
 #include "transport/udp/transport.h"
 #include "transport/udp/wire.h"
 

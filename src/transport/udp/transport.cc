@@ -4,11 +4,10 @@
 #include <bit>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/credited_endpoint.h"
 #include "transport/inet_peers.h"
-#include "transport/peer_list.h"
-#include "transport/registry.h"
 #include "transport/udp/link.h"
 #include "transport/udp/wire.h"
 
@@ -74,7 +73,7 @@ std::unique_ptr<Transport> MakeUdp(const TransportConfig& config) {
   constexpr int64_t kMost = INT64_MAX;  // ConnectUdp checks the bounds
   options.node = config.node;
   options.clock = config.clock;
-  options.peers = ParsePeerList(config, "HOST:PORT");
+  options.peers = config.Peers("HOST:PORT");
   options.max_frame_bytes =
       config.Int("max_frame_bytes", 0, kLeastFrameBytes, kMostUdpPayloadBytes);
   options.window_frames = config.Int("window_frames", 0, 1, kMostWindow);

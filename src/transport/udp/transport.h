@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/transport.h"
+#include "millrace/transport.h"
 #include "transport/udp/socket.h"
 
 namespace millrace {

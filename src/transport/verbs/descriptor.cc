@@ -1,5 +1,6 @@
 // Describes the verbs transport. Compiled into every build, so it includes no header of verbs.
-#include "transport/registry.h"
+#include "millrace/transport_registry.h"
+#include "transport/credited_endpoint.h"
 #include "transport/verbs/wire.h"
 
 namespace millrace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "transport/inet_address.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queue_pair.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/cache_line.h"
-#include "transport/transport.h"
+#include "millrace/transport.h"
 #include "transport/verbs/gpu_memory.h"
 
 namespace millrace {

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "millrace/transport_registry.h"
 #include "transport/check_range.h"
 #include "transport/credited_endpoint.h"
 #include "transport/inet_peers.h"
-#include "transport/peer_list.h"
-#include "transport/registry.h"
 #include "transport/verbs/link.h"
 #include "transport/verbs/window.h"
 #include "transport/verbs/wire.h"
@@ -69,7 +68,7 @@ std::unique_ptr<Transport> MakeVerbs(const TransportConfig& config) {
   options.node = config.node;
   options.clock = config.clock;
   options.address = config.Text("address");
-  options.peers = ParsePeerList(config, "HOST:PORT");
+  options.peers = config.Peers("HOST:PORT");
   options.group = config.Int("group", 0, 0, kMost);
   options.multicast = ParseMulticast(config);
   options.multicast_base = config.Text("multicast_base", "");

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/node_id.h"
+#include "millrace/node_id.h"
 #include "transport/datagram_body.h"
 #include "transport/datagram_link.h"
 

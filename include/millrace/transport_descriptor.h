@@ -1,6 +1,6 @@
 // Descriptors of transports: all that differs by transport and is known without an endpoint.
 // Topology files are validated and planned with descriptors alone. Each transport registers its own
-// (registry.h), also in builds without its backend.
+// (transport_registry.h), also in builds without its backend.
 //
 // Plain values. The functions of a descriptor are pure and thread-safe.
 #ifndef MILLRACE_TRANSPORT_DESCRIPTOR_H_
@@ -19,8 +19,8 @@ namespace millrace {
 
 struct TransportConfig;
 
-// A network adapter of a node: the fields of a topology file from which transports make addresses,
-// in canonical form (network_names.h); "" if the file omits one.
+// A network adapter of a node: the fields of a topology file from which transports make addresses;
+// "" if the file omits one. `address` and `mac` are in canonical form: equal names are equal text.
 struct MILLRACE_API AdapterFields {
   std::string address;                         // host name or IP address
   std::string interface;                       // name or MAC address
@@ -62,13 +62,15 @@ struct TransportAddressing {
   bool own_is_interface = false;
 };
 
+// Topology files may name transports that reach other processes.
 enum class TransportReach {
   kProcess,    // threads of one process
-  kNetwork,    // other machines: topology files may name the transport
+  kMachine,    // processes of one machine, and only these
+  kNetwork,    // other machines
   kDecorated,  // as the transport below it
 };
 
-struct TransportDescriptor {
+struct MILLRACE_API TransportDescriptor {
   std::string name;         // as topology files and TransportConfig name it
   std::string description;  // one line, for listings
   std::string privilege;    // what a process needs, such as "CAP_NET_RAW"; "": nothing
@@ -91,10 +93,15 @@ struct TransportDescriptor {
   // Whether a frame to all nodes costs one transmission instead of one per peer, where the network
   // permits it. Null: never.
   std::function<bool(const TransportConfig& config)> multicasts;
-  // Whether only processes of this machine can send to an endpoint with this adapter, in which
-  // `interface` is the name of this machine's interface if own_is_interface. Null: others can.
+  // kNetwork: whether only processes of this machine can send to an endpoint with this adapter, in
+  // which `interface` is the name of this machine's interface if own_is_interface. Null: others
+  // can.
   std::function<bool(const AdapterFields& own)> stays_on_host;
 
+  // Whether topology files may name the transport.
+  bool InTopologies() const {
+    return reach == TransportReach::kMachine || reach == TransportReach::kNetwork;
+  }
   bool Accepts(const std::string& option) const;
   // Whether a topology's plan derives this option from other fields of the file.
   bool IsPlanned(const std::string& option) const;
@@ -107,10 +114,7 @@ inline constexpr const char* kGroupOption = "group";
 
 // Addressing of transports that locate their endpoints by IP: the key `address` and the segment's
 // port.
-TransportAddressing InetAddressing();
-
-// Options of segments over transports with credits (credited_endpoint.h).
-std::map<std::string, std::string> CreditedSegmentOptions();
+MILLRACE_API TransportAddressing InetAddressing();
 
 }  // namespace millrace
 

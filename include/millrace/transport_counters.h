@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "millrace/counter.h"
-#include "base/drop_reason.h"
+#include "millrace/drop_reason.h"
 
 namespace millrace {
 
@@ -37,6 +37,8 @@ class TransportCounters {
     bytes_received_.Add(bytes);
   }
   void Busy() { busy_.Add(); }
+  // `reason`: kTooLong, kNoSuchNode, kUnreachable, kFailed, kOverrun, kMalformed, kBadChecksum or
+  // kUnknownSender. The metrics of transports show no others.
   void Drop(DropReason reason, uint64_t frames = 1) { drops_.Add(reason, frames); }
 
  private:

@@ -1,36 +1,43 @@
-// The interface that every transport implements: frames between the nodes of a run.
+// The interface that every transport implements: frames between the nodes of a run. A class derived
+// from Transport is registered with its descriptor (transport_registry.h); docs/guides/transport.md
+// is a guide with a complete example.
 //
 // An endpoint belongs to one node and addresses its peers by node id. All calls take batches of
 // frames. A transport may lose, duplicate and reorder accepted frames; the exchange tolerates
 // this. It never delivers a frame to a node that the frame is not addressed to. It counts the
-// frames that it drops deliberately.
+// frames that it drops deliberately. It need not recognize altered frames or forged senders: the
+// exchange has a checksum in every frame, and segments with a key authenticate frames.
 //
-// Thread-safety: one thread at a time calls an endpoint. Wake() and counters() may be called from
-// any thread during the endpoint's lifetime.
+// Thread-safety: one thread at a time calls an endpoint. Wake(), info() and counters() may be
+// called from any thread during the endpoint's lifetime.
 //
-// Set-up throws Error with one line. Send, Reclaim, Receive, Release and Wake never throw,
-// allocate or read a clock; Wait reads the injected clock.
+// Set-up, which is the factory, RegisterMemory and ReceiveMemory, throws Error with one line. Send,
+// Reclaim, Receive, Release and Wake never throw, allocate or read a clock; Wait reads the injected
+// clock and does not throw or allocate either. If the medium fails for good, an endpoint drops
+// frames and counts them (DropReason::kFailed).
 //
 // Specification: docs/transport.md. Conformance tests: test/conformance.
-#ifndef MILLRACE_TRANSPORT_TRANSPORT_H_
-#define MILLRACE_TRANSPORT_TRANSPORT_H_
+#ifndef MILLRACE_TRANSPORT_H_
+#define MILLRACE_TRANSPORT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/node_id.h"
-#include "transport/counters.h"
+#include "millrace/clock.h"
+#include "millrace/export.h"
+#include "millrace/node_id.h"
+#include "millrace/transport_counters.h"
 
 namespace millrace {
 
 // A frame to send: `header`, then `payload`; either may be empty. The caller owns both and must
 // keep them at the same address until Reclaim() reports the frame complete. Their bytes must not
 // change either, unless the payload is live memory whose value may change while it is read.
-struct OutFrame {
+struct MILLRACE_API OutFrame {
   NodeId to = kAllNodes;
   std::span<const std::byte> header;
   std::span<const std::byte> payload;
@@ -87,7 +94,7 @@ struct TransportInfo {
   bool lossless = false;
 };
 
-class Transport {
+class MILLRACE_API Transport {
  public:
   explicit Transport(TransportInfo info) : info_(std::move(info)) {}
   // Frames in flight may be lost. All frames given to Send belong to the caller again.
@@ -142,29 +149,30 @@ class Transport {
   const TransportCounters& counters() const { return counters_; }
 
  protected:
-  // Returns kAccepted, or why `frame` can never be sent; counts the latter.
+  // Returns kAccepted, or why `frame` can never be sent (kTooLong, kNoSuchNode); counts the latter.
+  // Send calls it for each frame.
   SendStatus Check(const OutFrame& frame);
   bool HasPeer(NodeId node) const { return node < is_peer_.size() && is_peer_[node]; }
   // Constructors call this once info_.peers is set.
   void IndexPeers();
 
-  TransportInfo info_;
-  TransportCounters counters_;
+  TransportInfo info_;          // complete when the constructor returns
+  TransportCounters counters_;  // Send and Receive keep them up to date
 
  private:
   std::vector<bool> is_peer_;  // by node id
 };
 
 // Largest peer id plus one.
-size_t PeerLimit(const TransportInfo& info);
+MILLRACE_API size_t PeerLimit(const TransportInfo& info);
 
 // The machine's steady clock: the default clock of transports.
-const Clock& DefaultClock();
+MILLRACE_API const Clock& DefaultClock();
 
 // How long to sleep, in real nanoseconds, before reading `clock` again; 0 once it has reached the
 // deadline. At most 5 ms, since an injected clock may run at a different speed than real time.
-int64_t SleepNs(const Clock& clock, int64_t deadline_ns);
+MILLRACE_API int64_t SleepNs(const Clock& clock, int64_t deadline_ns);
 
 }  // namespace millrace
 
-#endif  // MILLRACE_TRANSPORT_TRANSPORT_H_
+#endif  // MILLRACE_TRANSPORT_H_

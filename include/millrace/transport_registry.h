@@ -1,8 +1,9 @@
-// The transports of this program, by name. Each registers itself from its own folder:
+// The transports of this program, by name. Each registers itself, with one line at namespace scope:
 //
-//   const RegisterTransport foo(FooDescriptor(), MakeFoo);      // descriptor.cc
+//   const millrace::RegisterTransport foo(FooDescriptor(), MakeFoo);
 //
-// A backend that some builds leave out registers in two files, of which the second is left out:
+// Inside of Millrace, a backend that some builds leave out registers in two files, of which the
+// second is left out:
 //
 //   const RegisterTransport foo(FooDescriptor());               // descriptor.cc
 //   const RegisterBackend foo("foo", MakeFoo);                  // transport.cc
@@ -14,17 +15,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/export.h"
-#include "transport/descriptor.h"
-#include "transport/transport.h"
+#include "millrace/transport.h"
+#include "millrace/transport_descriptor.h"
 
 namespace millrace {
 
 // Settings of an endpoint. Option values are text, as in a topology file. Every error names the
 // transport and the option.
-struct TransportConfig {
+struct MILLRACE_API TransportConfig {
   std::string transport;  // registered name
   NodeId node = 0;
   std::map<std::string, std::string> options;
@@ -36,15 +38,25 @@ struct TransportConfig {
   std::string Text(const std::string& key, const std::string& fallback) const;
   int64_t Int(const std::string& key, int64_t fallback, int64_t least, int64_t most) const;
   double Number(const std::string& key, double fallback, double least, double most) const;
+  // Option `peers`, "1=10.0.0.2:7777,2=host:7777": the address of each peer, by node id. The
+  // addresses are not checked. `form` is the expected form of an address for errors, such as
+  // "HOST:PORT". At least one. Throws Error if the option is missing or malformed, or a node is
+  // there twice or is this node.
+  std::map<NodeId, std::string> Peers(const char* form) const;
 };
 
-// Registration is not thread-safe; it happens before main(). The rest is thread-safe.
+// Registration is not thread-safe; it happens before main(), or while a plugin is loaded, when no
+// other thread uses the registry. The rest is thread-safe.
 class MILLRACE_API TransportRegistry {
  public:
+  // Makes the endpoint of config.node. Throws Error with one line that names the option. All
+  // options are ones that the descriptor lists; their values are unchecked.
   using Factory = std::function<std::unique_ptr<Transport>(const TransportConfig&)>;
 
   static TransportRegistry& Get();
 
+  // Keep the first transport of a name. A second one, or a descriptor that is incomplete, is an
+  // error when plugins are loaded and when a session or cluster member starts.
   void Register(TransportDescriptor descriptor);
   void Register(const std::string& name, Factory factory);
 

@@ -1,6 +1,6 @@
 // Node numbers, as used on the wire and between modules.
-#ifndef MILLRACE_BASE_NODE_ID_H_
-#define MILLRACE_BASE_NODE_ID_H_
+#ifndef MILLRACE_NODE_ID_H_
+#define MILLRACE_NODE_ID_H_
 
 #include <cstdint>
 
@@ -13,4 +13,4 @@ inline constexpr NodeId kAllNodes = 0xffff;
 
 }  // namespace millrace
 
-#endif  // MILLRACE_BASE_NODE_ID_H_
+#endif  // MILLRACE_NODE_ID_H_

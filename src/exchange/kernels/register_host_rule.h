@@ -1,7 +1,8 @@
-// Registers a merge rule for replicas in host memory. Host code only; files that include this
-// header must be compiled with -ffp-contract=off, so that all nodes compute the same bits.
-#ifndef MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_
-#define MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_
+// Registers a merge rule whose code is a struct, for replicas in host memory. Host code only; files
+// that include this header must be compiled with -ffp-contract=off, so that all nodes compute the
+// same bits.
+#ifndef MILLRACE_EXCHANGE_KERNELS_REGISTER_HOST_RULE_H_
+#define MILLRACE_EXCHANGE_KERNELS_REGISTER_HOST_RULE_H_
 
 #include <memory>
 #include <type_traits>
@@ -13,12 +14,14 @@
 namespace millrace {
 
 // Define one at namespace scope. `make(parameters)` returns the rule's struct for parameters that
-// are complete and in range.
+// are complete and in range. Sets the descriptor's has_state and zero_changes_nothing.
 template <typename Make>
-struct RegisterMergeRule {
-  RegisterMergeRule(MergeRuleDescriptor descriptor, Make make) {
+struct RegisterHostRule {
+  RegisterHostRule(MergeRuleDescriptor descriptor, Make make) {
     using Rule = std::invoke_result_t<Make, const RuleParameters&>;
+    static_assert(MergeRuleType<Rule>);
     descriptor.has_state = Rule::kHasState;
+    descriptor.zero_changes_nothing = Rule::kZeroChangesNothing;
     MergeRuleRegistry::Get().Register(
         std::move(descriptor),
         [make](const ReplicaArrays& arrays, const CodecConfig& codec,
@@ -31,4 +34,4 @@ struct RegisterMergeRule {
 
 }  // namespace millrace
 
-#endif  // MILLRACE_EXCHANGE_KERNELS_REGISTER_MERGE_RULE_H_
+#endif  // MILLRACE_EXCHANGE_KERNELS_REGISTER_HOST_RULE_H_

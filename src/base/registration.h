@@ -1,0 +1,23 @@
+// Mistakes in registrations. Objects at namespace scope register layers, transports, merge rules
+// and so on before main() or while a plugin is loaded, where an exception would end the process. A
+// registry records the mistake instead and keeps what it had; set-up code throws it. Thread-safe.
+#ifndef MILLRACE_BASE_REGISTRATION_H_
+#define MILLRACE_BASE_REGISTRATION_H_
+
+#include <string>
+#include <vector>
+
+#include "millrace/export.h"
+
+namespace millrace {
+
+// Records a mistake, in one line.
+void ReportBadRegistration(const std::string& line);
+// Throws the first recorded mistake as Error, in every call.
+MILLRACE_API void CheckRegistrations();
+// Returns all mistakes and forgets them; for tests.
+std::vector<std::string> TakeBadRegistrations();
+
+}  // namespace millrace
+
+#endif  // MILLRACE_BASE_REGISTRATION_H_
