@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "test/support/cuda_devices.h"
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -12,7 +13,7 @@ namespace {
 // Memory space whose copies advance the clock by a fixed time per byte.
 class SlowSpace : public MemorySpace {
  public:
-  explicit SlowSpace(ManualClock* clock) : clock_(*clock) {}
+  explicit SlowSpace(test::FakeClock* clock) : clock_(*clock) {}
   void* Allocate(size_t bytes) override { return HostMemory().Allocate(bytes); }
   void Free(void* pointer) override { HostMemory().Free(pointer); }
   void Fill(void* pointer, int byte, size_t bytes) override {
@@ -27,12 +28,12 @@ class SlowSpace : public MemorySpace {
   }
 
  private:
-  ManualClock& clock_;
+  test::FakeClock& clock_;
   int copies_in = 0;
 };
 
 TEST(CopyRate, IsThatOfTheFastestCopyEachWay) {
-  ManualClock clock;
+  test::FakeClock clock;
   SlowSpace space(&clock);
   const CopyRate rate = MeasureCopies(space, HostMemory(), clock);
   EXPECT_DOUBLE_EQ(rate.from_host, 4e9);

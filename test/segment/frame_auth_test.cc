@@ -11,15 +11,15 @@
 #include "base/rng.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using test::KeyOf;
-using test::kRun;
+using sim::KeyOf;
+using sim::kRun;
 
 constexpr Nonce kSession = {std::byte{1}}, kNextSession = {std::byte{2}};
 constexpr size_t kPayload = 100;
@@ -154,14 +154,14 @@ TEST_F(FrameAuthentication, EveryFrameIsSignedDifferently) {
 }
 
 TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
-  test::HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  sim::HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
   FrameVerifier at_a(key, kRun, 2);
-  FrameSigner at_b(key, kRun, 1, harness.node(1).session_id());
+  FrameSigner at_b(key, kRun, 1, cluster.node(1).session_id());
   const Bytes early = Signed(&at_b, 1);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kStranger);
-  for (PeerSession peer; harness.node(0).NextSession(&peer);)
+  for (PeerSession peer; cluster.node(0).NextSession(&peer);)
     at_a.Admit(peer.node, peer.session_id);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
-#include "test/topology/cluster_node.h"
 #include "transport/loopback/transport.h"
 #include "transport/registry.h"
 

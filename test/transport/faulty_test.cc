@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
 #include "transport/loopback/transport.h"
 #include "transport/registry.h"
@@ -38,7 +39,7 @@ struct Pair {
     }
   }
 
-  ManualClock clock;
+  test::FakeClock clock;
   std::unique_ptr<FaultyTransport> a, b;
   std::string log;  // all frames delivered, in order
 };

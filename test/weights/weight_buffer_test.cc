@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "test/support/fake_clock.h"
 #include "test/weights/shm_support.h"
 
 namespace millrace {
@@ -191,7 +192,7 @@ TEST(WeightBuffer, IsReadOnlyForReaders) {
 // ---- Waiting for the creator ----
 
 struct Waiting {
-  std::shared_ptr<ManualClock> clock = std::make_shared<ManualClock>();
+  std::shared_ptr<test::FakeClock> clock = std::make_shared<test::FakeClock>();
   JoinWait wait;
   int pauses = 0;
   explicit Waiting(std::function<void()> during = [] {}) {
