@@ -87,7 +87,6 @@ void Use(WeightBuffer* buffer) {
   buffer->clock().Claim(1000);
   buffer->clock().Done(slot);
   buffer->clock().global();
-  buffer->Processes();
   buffer->StopTraining();
 }
 

@@ -43,9 +43,6 @@ class FrameAuthentication : public testing::Test {
  protected:
   FrameAuthentication() { verifier.Admit(1, kSession); }
   VerifyResult Verify(const Bytes& frame) { return verifier.Verify(frame).result; }
-  uint64_t Count(VerifyResult result) const {
-    return verifier.counts()[static_cast<size_t>(result)];
-  }
 
   const SecretKey key = KeyOf(1);
   FrameSigner signer{key, kRun, 1, kSession};
@@ -63,7 +60,6 @@ TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
     EXPECT_EQ(DecodeFrame(opened.frame, &view), DropReason::kNone);
     EXPECT_EQ(view.payload.size(), bytes);
   }
-  EXPECT_EQ(Count(VerifyResult::kVerified), 5u);
 }
 
 TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives) {
@@ -88,10 +84,11 @@ TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
 TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
   const Bytes good = Signed(&signer, 1);
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_NE(Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
-              VerifyResult::kVerified);
+    const VerifyResult result =
+        Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)));
+    EXPECT_NE(result, VerifyResult::kVerified);
+    EXPECT_EQ(result == VerifyResult::kShort, size < kFrameHeaderBytes + kFrameTagBytes);
   }
-  EXPECT_EQ(Count(VerifyResult::kShort), kFrameHeaderBytes + kFrameTagBytes);
   Bytes longer = good;
   longer.insert(longer.begin() + kFrameHeaderBytes, std::byte{0});
   EXPECT_EQ(Verify(longer), VerifyResult::kTag);
@@ -107,8 +104,6 @@ TEST_F(FrameAuthentication, OnlyTheAdmittedSessionOfTheSenderInThisRunWithThisKe
   EXPECT_EQ(Verify(Signed(&signer, 9)), VerifyResult::kStranger);
   EXPECT_EQ(Verify(Signed(&signer, 0xffff)), VerifyResult::kStranger);
   EXPECT_EQ(Verify(Signed(&signer, 1)), VerifyResult::kVerified);
-  EXPECT_EQ(Count(VerifyResult::kTag), 4u);
-  EXPECT_EQ(Count(VerifyResult::kStranger), 3u);
 }
 
 TEST_F(FrameAuthentication, FramesOfAnEarlierSessionAreRefusedOnceTheNextIsAdmitted) {
@@ -127,7 +122,6 @@ TEST_F(FrameAuthentication, AReplayedFrameIsRefusedAlsoWhenTheSessionIsAdmittedA
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
   verifier.Admit(1, kSession);
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
-  EXPECT_EQ(Count(VerifyResult::kReplayed), 2u);
 }
 
 TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
@@ -141,7 +135,6 @@ TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   EXPECT_EQ(Verify(frames[1]), VerifyResult::kOld);
   EXPECT_EQ(Verify(frames[2]), VerifyResult::kVerified);
   EXPECT_EQ(Verify(frames[4096]), VerifyResult::kReplayed);
-  EXPECT_EQ(Count(VerifyResult::kOld), 2u);
 }
 
 TEST_F(FrameAuthentication, EveryFrameIsSignedDifferently) {
