@@ -127,11 +127,10 @@ TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
 // Delays the answers to the diffs of half of the chunks of node 0 by `ticks` for a while, as a
 // master does that has more urgent ones to send. Returns the number of diffs sent again.
 uint64_t ResendsWithLateChunks(bool throttled, int ticks) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 800, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2, .size = 800, .chunk_floats = 10});
   if (throttled) Throttle(x);
   int tick = 0;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader h = frame.decoded().header;
     const bool shut = tick % (2 * ticks) < ticks;
     return !(to == 1 && h.type == FrameType::kPosition && h.chunk % 2 == 0 && shut);
