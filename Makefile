@@ -93,6 +93,8 @@ generated_objects := $(generated:%.cc=%.o)
 tool_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard tools/*.cc))
 
 test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
+# The simulation library: an archive, of which each program takes what it uses.
+sim_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/sim/*.cc test/sim/fabric/*.cc)))
 test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
 test_names := $(sort $(filter-out rdma_vm,$(test_names)))
 # In an emulated machine that has devices for them: all of them by make test-rdma, some by
@@ -169,11 +171,16 @@ $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(tool_objects) -L$(BUILD) -lmillrace $(LDLIBS) -o $@
 
+$(BUILD)/libsim.a: $(sim_objects)
+	@rm -f $@
+	$(call say,AR,$@)
+	$(Q)ar rcs $@ $^
+
 define test_binary
-$(BUILD)/test/$(1)_test: $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc)) $(test_support) $(BUILD)/libmillrace.a
+$(BUILD)/test/$(1)_test: $(filter-out $(sim_objects),$(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc))) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(link_library) -lgtest $$(LDLIBS) -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $(BUILD)/libsim.a $$(link_library) -lgtest $$(LDLIBS) -o $$@
 endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 
@@ -198,10 +205,10 @@ $(BUILD)/test/chaos: $(chaos_objects) $(BUILD)/libmillrace.a
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
 
 fuzz_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/fuzz/support/*.cc) test/support/encode_images.cc)
-$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libmillrace.a
+$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(fuzz_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(link_library) $(LDLIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(BUILD)/libsim.a $(link_library) $(LDLIBS) -o $@
 
 # One file, or a folder with a main.cc.
 define bench_binary
@@ -217,14 +224,15 @@ $(BUILD)/bench/segment_bench $(BUILD)/bench/verbs_bench: $(BUILD)/obj/bench/netw
 $(BUILD)/bench/micro_bench: LDLIBS += -lbenchmark
 $(BUILD)/bench/auth_bench: LDLIBS += -lsodium
 # The simulated fabric is the tests'.
-$(BUILD)/bench/scale: $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/fabric/*.cc)))
+$(BUILD)/bench/scale: $(patsubst %,$(BUILD)/obj/test/sim/%.o,exchange_node network shape fabric/bound fabric/cluster fabric/fabric fabric/port fabric/wire)
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
 bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
-bundle_support := $(patsubst %,$(BUILD)/obj/test/support/%.o,support doc_page fake_device)
+bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device)
+bundle_sim := $(patsubst %,$(BUILD)/obj/test/sim/%.o,cluster exchange_node membership_cluster network)
 bundle_libs := -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
 # $(1): what it is called; $(2): its objects; $(3): further libraries.
 define bundle_binary
@@ -234,10 +242,10 @@ $(BUILD)/bundle/$(1): $(2)
 	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $(bundle_libs) $(3) -s -o $$@
 endef
 objects_in = $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard $(1)/*.cc))
-$(eval $(call bundle_binary,exchange_test,$(call objects_in,test/exchange) $(bundle_support) $(bundle_kernels)))
+$(eval $(call bundle_binary,exchange_test,$(call objects_in,test/exchange) $(bundle_support) $(bundle_sim) $(bundle_kernels)))
 $(eval $(call bundle_binary,device_test,$(call objects_in,test/device) $(bundle_support) $(bundle_kernels)))
 $(eval $(call bundle_binary,kernel_bench,$(call objects_in,bench/kernel_bench) $(bundle_kernels)))
-bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/segment/%.o,device_segment_test handshake_harness)
+bundle_device_segment := $(patsubst %,$(BUILD)/obj/test/%.o,segment/device_segment_test sim/handshake_cluster sim/network)
 $(eval $(call bundle_binary,segment_test,$(bundle_device_segment) $(bundle_support) $(bundle_segments),-lprotobuf -lcrypto))
 $(eval $(call bundle_binary,segment_bench,$(call objects_in,bench/segment_bench) $(BUILD)/obj/bench/network/segment_nodes.o $(bundle_segments),-lprotobuf -lcrypto))
 bundle_programs := exchange_test device_test segment_test kernel_bench segment_bench

@@ -1,4 +1,4 @@
-// What `make scale` runs: clusters of 2 to 1,024 nodes on a simulated fabric (test/fabric),
+// What `make scale` runs: clusters of 2 to 1,024 nodes on a simulated fabric (test/sim/fabric),
 // by copies, by multicast, and as a tree of segments. Prints a line for each as it is done;
 // writes all numbers, and the figure of docs/scale.md.
 #include <gflags/gflags.h>
@@ -15,8 +15,8 @@
 #include "bench/scale/row.h"
 #include "exchange/protocol/membership.h"
 #include "metrics/gnuplot.h"
-#include "test/fabric/bound.h"
-#include "test/fabric/sim_cluster.h"
+#include "test/sim/fabric/bound.h"
+#include "test/sim/fabric/cluster.h"
 
 DEFINE_string(wire, "roce", "roce, infiniband or udp");
 DEFINE_double(gbit, 25, "rate of every port, each way, Gbit/s");
@@ -26,7 +26,7 @@ DEFINE_int32(least, 2, "nodes of the smallest cluster");
 DEFINE_int32(most, 1024, "nodes of the largest cluster; sizes are doubled");
 DEFINE_int32(most_flat, 128,
              "nodes of the largest single segment that is simulated; what is "
-             "larger is computed (test/fabric/bound.h)");
+             "larger is computed (test/sim/fabric/bound.h)");
 DEFINE_int32(most_tree, 1024, "nodes of the largest tree that is simulated");
 DEFINE_int32(under_way, -1,
              "frames under way to a node in a segment, which its windows share; -1: twice "
@@ -51,10 +51,10 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kJoinWithin = 60'000 * kMs, kSettleWithin = 20'000 * kMs;
 constexpr int kMarks = 16;
-fabric::SimClusterOptions OptionsOf(const fabric::Shape& shape, bool multicast) {
-  fabric::SimClusterOptions options;
+sim::FabricClusterOptions OptionsOf(const sim::Shape& shape, bool multicast) {
+  sim::FabricClusterOptions options;
   options.shape = shape;
-  options.port.wire = fabric::WireNamed(FLAGS_wire);
+  options.port.wire = sim::WireNamed(FLAGS_wire);
   options.port.multicast = multicast;
   options.port.rates = {FLAGS_gbit * 1e9 / 8, FLAGS_gbit * 1e9 / 8};
   options.chunks = FLAGS_chunks;
@@ -65,7 +65,7 @@ fabric::SimClusterOptions OptionsOf(const fabric::Shape& shape, bool multicast) 
   return options;
 }
 
-void Shape(const fabric::SimClusterOptions& options, Row* row) {
+void Shape(const sim::FabricClusterOptions& options, Row* row) {
   row->nodes = options.shape.nodes;
   row->segments = static_cast<int>(options.shape.segments.size());
   row->members = static_cast<int>(options.shape.most_members());
@@ -74,7 +74,7 @@ void Shape(const fabric::SimClusterOptions& options, Row* row) {
   row->fits = row->heartbeat <= options.port.wire.most_frame_bytes;
 }
 
-void Read(const fabric::Reading& reading, Row* row) {
+void Read(const sim::Reading& reading, Row* row) {
   constexpr double kMb = 1e-6;
   row->sweeps = reading.least_sweeps;
   row->merges = reading.merges;
@@ -85,21 +85,21 @@ void Read(const fabric::Reading& reading, Row* row) {
   row->queue = static_cast<double>(reading.deepest_queue_bytes) * kMb;
 }
 
-Row Simulate(const std::string& kind, const fabric::SimClusterOptions& options) {
+Row Simulate(const std::string& kind, const sim::FabricClusterOptions& options) {
   const double begin = bench::Seconds();
   Row row;
   row.kind = kind;
   Shape(options, &row);
-  fabric::SimCluster cluster(options);
+  sim::FabricCluster cluster(options);
   cluster.Join(kJoinWithin);
-  const fabric::PortRates& rates = options.port.rates;
-  row.bound = fabric::MostSweeps(fabric::CutOf(options), options.shape, 0, rates);
-  row.bound_answered = fabric::MostSweeps(fabric::CutOf(options), options.shape, 1, rates);
+  const sim::PortRates& rates = options.port.rates;
+  row.bound = sim::MostSweeps(sim::CutOf(options), options.shape, 0, rates);
+  row.bound_answered = sim::MostSweeps(sim::CutOf(options), options.shape, 1, rates);
   cluster.Work(true);
   cluster.Run(static_cast<int64_t>(FLAGS_warm / row.bound * 1e9));
   Read(cluster.Measure(static_cast<int64_t>(FLAGS_read / row.bound * 1e9)), &row);
   if (row.nodes <= FLAGS_most_spread) {
-    const fabric::Spread spread = cluster.MeasureSpread(kMarks, 1, kSettleWithin);
+    const sim::Spread spread = cluster.MeasureSpread(kMarks, 1, kSettleWithin);
     row.spread_mean = spread.mean_ns * 1e-6;
     row.spread_last = spread.last_ns * 1e-6;
   }
@@ -111,25 +111,25 @@ Row Simulate(const std::string& kind, const fabric::SimClusterOptions& options) 
 
 // A cluster of more nodes than are simulated: by the bytes that have to pass its busiest port,
 // as far from them as the largest that was simulated, `like` of the options `simulated`, was.
-Row Compute(const fabric::SimClusterOptions& options, const fabric::SimClusterOptions& simulated,
+Row Compute(const sim::FabricClusterOptions& options, const sim::FabricClusterOptions& simulated,
             const Row& like) {
   Row row;
   row.kind = like.kind;
   row.computed = 1;
   Shape(options, &row);
-  const fabric::PortRates& rates = options.port.rates;
-  const auto most = [&](const fabric::SimClusterOptions& of, double answered) {
-    return fabric::MostSweeps(fabric::CutOf(of), of.shape, answered, rates);
+  const sim::PortRates& rates = options.port.rates;
+  const auto most = [&](const sim::FabricClusterOptions& of, double answered) {
+    return sim::MostSweeps(sim::CutOf(of), of.shape, answered, rates);
   };
   const double answered = std::min(like.merges / like.sweeps, 1.0);
   row.bound = most(options, 0);
   row.bound_answered = most(options, 1);
   row.sweeps = most(options, answered) * like.sweeps / most(simulated, answered);
   row.merges = answered * row.sweeps;
-  const auto cost = [&](const fabric::SimClusterOptions& of) {
-    return fabric::CostOfBusiest(fabric::CutOf(of), of.shape, answered);
+  const auto cost = [&](const sim::FabricClusterOptions& of) {
+    return sim::CostOfBusiest(sim::CutOf(of), of.shape, answered);
   };
-  const fabric::SweepCost here = cost(options), there = cost(simulated);
+  const sim::SweepCost here = cost(options), there = cost(simulated);
   row.most_sent = here.sent / there.sent * like.most_sent;
   row.most_received = here.received / there.received * like.most_received;
   return row;
@@ -168,7 +168,7 @@ std::string Caption(int64_t chunk_floats) {
 bool Wanted(const char* kind) { return FLAGS_kinds.find(kind) != std::string::npos; }
 
 std::vector<Row> SimulateAll() {
-  const bool multicasts = fabric::WireNamed(FLAGS_wire).multicasts;
+  const bool multicasts = sim::WireNamed(FLAGS_wire).multicasts;
   const std::string tree =
       StrCat("tree of ", FLAGS_fan_out, multicasts ? ", multicast" : ", copies");
   std::vector<Row> rows, given;
@@ -182,7 +182,7 @@ std::vector<Row> SimulateAll() {
     const auto known = std::find_if(given.begin(), given.end(), [&](const Row& row) {
       return row.kind == kind && row.nodes == nodes && !row.computed;
     });
-    const fabric::SimClusterOptions options = OptionsOf(shape(nodes), multicast);
+    const sim::FabricClusterOptions options = OptionsOf(shape(nodes), multicast);
     if (nodes > most && like != rows.rend()) {
       const auto before = static_cast<uint16_t>(like->nodes);
       rows.push_back(Compute(options, OptionsOf(shape(before), multicast), *like));
@@ -195,12 +195,12 @@ std::vector<Row> SimulateAll() {
     Write(FLAGS_csv, ToCsv(rows));
   };
   const auto fan_out = static_cast<uint16_t>(FLAGS_fan_out);
-  const auto grow = [&](uint16_t nodes) { return fabric::Tree(nodes, fan_out); };
+  const auto grow = [&](uint16_t nodes) { return sim::TreeShape(nodes, fan_out); };
   for (int n = FLAGS_least; n <= FLAGS_most; n *= 2) {
     const auto nodes = static_cast<uint16_t>(n);
-    if (Wanted("copies")) add("flat, copies", fabric::Flat, nodes, false, FLAGS_most_flat);
+    if (Wanted("copies")) add("flat, copies", sim::FlatShape, nodes, false, FLAGS_most_flat);
     if (Wanted("multicast") && multicasts) {
-      add("flat, multicast", fabric::Flat, nodes, true, FLAGS_most_flat);
+      add("flat, multicast", sim::FlatShape, nodes, true, FLAGS_most_flat);
     }
     // Up to there it is flat.
     if (Wanted("tree") && n > FLAGS_fan_out) add(tree, grow, nodes, multicasts, FLAGS_most_tree);
@@ -214,7 +214,7 @@ int Run() {
   }
   const std::vector<Row> rows =
       FLAGS_draw.empty() ? SimulateAll() : FromCsv(ReadFile(FLAGS_draw), FLAGS_draw);
-  const fabric::Wire wire = fabric::WireNamed(FLAGS_wire);
+  const sim::Wire wire = sim::WireNamed(FLAGS_wire);
   const auto head = static_cast<int64_t>(kFrameHeaderBytes + 8 * AckWords(1));
   if (!FLAGS_svg.empty()) {
     const Figure figure = ScaleFigure(rows, Caption((wire.most_frame_bytes - head) / 4));

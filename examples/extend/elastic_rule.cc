@@ -12,9 +12,9 @@ class ElasticRule : public millrace::MergeRule {
  public:
   ElasticRule(float pull, float rest) : pull_(pull), rest_(rest) {}
 
-  void Select(std::span<const float> u, std::span<float> offer) const override {
+  void Select(std::span<const float> u, std::span<float> selected) const override {
     for (size_t i = 0; i < u.size(); ++i) {
-      offer[i] = std::abs(u[i]) > rest_ ? pull_ * u[i] : 0.0f;
+      selected[i] = std::abs(u[i]) > rest_ ? pull_ * u[i] : 0.0f;
     }
   }
 

@@ -65,8 +65,6 @@ class MILLRACE_API Blob {
   // blob has no such axis.
   int CanonicalAxis(int axis, const char* what) const;
   int64_t dim(int axis) const { return shape_[axis < 0 ? axis + num_axes() : axis]; }
-  // dim(axis), or 1 beyond the last axis: the legacy N, C, H, W view.
-  int64_t LegacyDim(int axis) const { return axis < num_axes() ? shape_[axis] : 1; }
 
   // Values and gradients: count() floats each, in layout() order, initially zero.
   float* data() const;
@@ -84,7 +82,6 @@ class MILLRACE_API Blob {
   // Uses the memory of `other`, which is in the same memory space. If `other` owns it, both blobs
   // do afterwards.
   void ShareData(const Blob& other);
-  void ShareDiff(const Blob& other);
   // Uses memory of another owner, in the blob's memory space, which must outlive the blob.
   void BindData(float* data);
   void BindDiff(float* diff);
@@ -95,9 +92,6 @@ class MILLRACE_API Blob {
   // compared without leading dimensions of 1.
   void ToProto(caffe::BlobProto* proto, bool with_diff) const;
   void FromProto(const caffe::BlobProto& proto, const std::string& what);
-
-  // Bytes of memory that this blob owns.
-  size_t owned_bytes() const;
 
  private:
   Shape shape_;

@@ -78,8 +78,8 @@ struct MILLRACE_API MergeRuleDescriptor {
 class MILLRACE_API MergeRule {
  public:
   virtual ~MergeRule() = default;
-  // Worker: offer[i] = Select(u[i]), the part of the progress to send.
-  virtual void Select(std::span<const float> u, std::span<float> offer) const = 0;
+  // Worker: selected[i] = Select(u[i]), the part of the progress to send.
+  virtual void Select(std::span<const float> u, std::span<float> selected) const = 0;
   // Worker: rest[i] = Residual(u[i], d[i]), what stays in w - base when d is sent; d is 0 if
   // nothing is sent.
   virtual void Residual(std::span<const float> u, std::span<const float> d,

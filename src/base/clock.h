@@ -2,7 +2,6 @@
 #ifndef MILLRACE_BASE_CLOCK_H_
 #define MILLRACE_BASE_CLOCK_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -17,17 +16,6 @@ class SteadyClock : public Clock {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-};
-
-// Advances only when AdvanceNs() or AdvanceSeconds() is called.
-class ManualClock : public Clock {
- public:
-  int64_t NowNs() const override { return now_ns_.load(); }
-  void AdvanceNs(int64_t ns) { now_ns_ += ns; }
-  void AdvanceSeconds(double seconds) { AdvanceNs(static_cast<int64_t>(seconds * 1e9)); }
-
- private:
-  std::atomic<int64_t> now_ns_{0};
 };
 
 }  // namespace millrace

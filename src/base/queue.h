@@ -35,12 +35,6 @@ class BoundedQueue {
     return TakeFront();
   }
 
-  // Does not block: returns nullopt if the queue is empty.
-  std::optional<T> TryPop() {
-    boost::unique_lock<boost::mutex> lock(mutex_);
-    return TakeFront();
-  }
-
   void Close() {
     boost::unique_lock<boost::mutex> lock(mutex_);
     closed_ = true;

@@ -48,10 +48,4 @@ int ThreadLoad::threads() const {
   return static_cast<int>(members_.size());
 }
 
-bool ThreadLoad::Supported() {
-  const FileDescriptor file(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
-  ThreadTimes times;
-  return ReadTimes(file.get(), &times) && times.cpu_ns > 0;
-}
-
 }  // namespace millrace

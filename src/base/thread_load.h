@@ -43,8 +43,6 @@ class ThreadLoad {
   ThreadTimes Read() const;
   // Number of current members.
   int threads() const;
-  // True if the kernel counts waiting time. Otherwise waiting_ns stays 0.
-  static bool Supported();
 
  private:
   // Returns false if the file cannot be read.

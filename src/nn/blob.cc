@@ -95,12 +95,6 @@ void Blob::ShareData(const Blob& other) {
   data_owner_ = other.data_owner_;
 }
 
-void Blob::ShareDiff(const Blob& other) {
-  CHECK_EQ(memory_, other.memory_);
-  diff_ = other.diff();
-  diff_owner_ = other.diff_owner_;
-}
-
 void Blob::BindData(float* data) {
   data_owner_.reset();
   data_ = data;
@@ -109,10 +103,6 @@ void Blob::BindData(float* data) {
 void Blob::BindDiff(float* diff) {
   diff_owner_.reset();
   diff_ = diff;
-}
-
-size_t Blob::owned_bytes() const {
-  return (data_owner_ ? data_owner_->bytes() : 0) + (diff_owner_ ? diff_owner_->bytes() : 0);
 }
 
 void Blob::ToProto(caffe::BlobProto* proto, bool with_diff) const {

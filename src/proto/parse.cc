@@ -162,14 +162,4 @@ void SaveBinary(const std::string& path, const Message& message) {
   file.Commit();
 }
 
-void SaveText(const std::string& path, const Message& message) {
-  std::string text;
-  if (!TextFormat::PrintToString(message, &text)) {
-    throw Error(path, ": message cannot be printed");
-  }
-  AtomicFile file(path);
-  file.Write(text);
-  file.Commit();
-}
-
 }  // namespace millrace

@@ -58,7 +58,6 @@ void LoadBinary(const std::string& path, const char* kind, google::protobuf::Mes
 
 // Writes atomically: either the old file or the whole new one.
 void SaveBinary(const std::string& path, const google::protobuf::Message& message);
-void SaveText(const std::string& path, const google::protobuf::Message& message);
 
 }  // namespace millrace
 

@@ -235,7 +235,6 @@ void ChooseSeed(SolverConfig* config) {
   const uint64_t now = std::chrono::system_clock::now().time_since_epoch().count();
   const uint64_t drawn = (uint64_t{device()} << 32 | device()) ^ now;
   config->seed = drawn >> 1;  // fits random_seed
-  config->seed_is_drawn = true;
   config->notices.push_back(StrCat("random_seed is not given; drew ", config->seed));
 }
 

@@ -33,7 +33,6 @@ struct SolverConfig {
   // entries.
   std::vector<SolverNet> tests;
   uint64_t seed = 0;  // random_seed, or drawn now if that is negative
-  bool seed_is_drawn = false;
   // Lines that the caller logs: assumptions, and settings that are ignored.
   std::vector<std::string> notices;
 };

@@ -236,18 +236,4 @@ bool WeightBuffer::StopTraining() {
   return stopped_last_;
 }
 
-std::vector<WeightBuffer::Attached> WeightBuffer::Processes() {
-  std::vector<Attached> attached;
-  if (!file_) return attached;
-  ShmFile::Lock lock(file_.get());
-  for (const ShmProcess& process : header_->processes) {
-    if (!IsAttached(process)) continue;
-    const Role role = process.role == kShmTrainer  ? Role::kTrainer
-                      : process.role == kShmReader ? Role::kReader
-                                                   : Role::kFinishing;
-    attached.push_back({process.pid, role});
-  }
-  return attached;
-}
-
 }  // namespace millrace

@@ -16,7 +16,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/process_identity.h"
@@ -42,12 +41,6 @@ struct MILLRACE_API JoinWait {
 // Thread-safe, except for plain access to the floats of the array.
 class MILLRACE_API WeightBuffer {
  public:
-  enum class Role { kTrainer, kReader, kFinishing };
-  struct Attached {
-    int pid;
-    Role role;
-  };
-
   // An array for this process only, all zeros. created() is true.
   static std::unique_ptr<WeightBuffer> CreatePrivate(const ParamLayout& layout);
 
@@ -95,9 +88,6 @@ class MILLRACE_API WeightBuffer {
   // trainer remains: the caller then writes the final snapshot. Of several processes that stop at
   // the same time, exactly one gets true. Repeated calls return the same result. Readers get false.
   bool StopTraining();
-
-  // The running processes that are attached, including this one. Empty for a private buffer.
-  std::vector<Attached> Processes();
 
  private:
   explicit WeightBuffer(std::unique_ptr<ShmFile> file);

@@ -2,8 +2,10 @@
 #ifndef MILLRACE_TEST_CONFORMANCE_CASES_H_
 #define MILLRACE_TEST_CONFORMANCE_CASES_H_
 
-#include "test/conformance/late_transport.h"
 #include "test/conformance/traffic.h"
+#include "test/support/fake_link.h"
+#include "test/support/fake_transport.h"
+#include "transport/credited_endpoint.h"
 #include "transport/faulty/transport.h"
 #include "transport/loopback/transport.h"
 
@@ -41,8 +43,41 @@ inline TransportCase LateCase() {
   return {"Late", [](const GroupOptions& options) {
             Group group;
             for (auto& end : LoopbackCase().make(options)) {
-              group.push_back(std::make_unique<LateTransport>(std::move(end), 16));
+              group.push_back(std::make_unique<FakeTransport>(
+                  std::move(end), FakeTransportOptions{.outstanding = 16}));
             }
+            return group;
+          }};
+}
+
+// Credited endpoints over links with the properties of RDMA: one datagram reaches all peers, frames
+// are read from the caller's memory after Send has returned, and peers must be found first.
+inline TransportCase MemoryCase() {
+  return {"Memory", [](const GroupOptions& options) {
+            const auto wire = std::make_shared<FakeWire>(options.nodes);
+            Group group;
+            for (NodeId node = 0; node < options.nodes; ++node) {
+              CreditedPlan plan;
+              plan.info.name = "memory";
+              plan.info.node = node;
+              for (NodeId peer = 0; peer < options.nodes; ++peer) {
+                if (peer != node) plan.info.peers.push_back(peer);
+              }
+              plan.info.max_frame_bytes = 2000;
+              plan.info.multicast = true;
+              plan.window_frames = options.small_queues ? 7 : 100;
+              plan.most_unfinished = options.small_queues ? 16 : 200;
+              plan.receive_queue_frames = 1000;
+              plan.silence_ns = options.clock == &DefaultClock() ? 300'000'000 : 3'600'000'000'000;
+              plan.clock = options.clock;
+              auto link =
+                  std::make_unique<FakeLink>(wire, node,
+                                             FakeLinkOptions{.outstanding = plan.most_unfinished,
+                                                             .buffers = plan.receive_queue_frames,
+                                                             .finds_peers = true});
+              group.push_back(std::make_unique<CreditedEndpoint>(std::move(link), plan));
+            }
+            for (auto& end : group) end->Wait(INT64_MIN, WaitFor::kReceive);  // finds the others
             return group;
           }};
 }
@@ -52,7 +87,8 @@ inline TransportCase MuchLaterCase() {
   return {"MuchLater", [](const GroupOptions& options) {
             Group group;
             for (auto& end : LoopbackCase().make(options)) {
-              group.push_back(std::make_unique<LateTransport>(std::move(end), 1024, 2000));
+              group.push_back(std::make_unique<FakeTransport>(
+                  std::move(end), FakeTransportOptions{.outstanding = 1024, .idle_calls = 2000}));
             }
             return group;
           }};

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "test/conformance/traffic.h"
+#include "test/support/fake_clock.h"
 #include "transport/faulty/transport.h"
 
 namespace millrace::test {
@@ -133,7 +134,7 @@ class FaultTest : public testing::TestWithParam<std::tuple<TransportCase, FaultC
 
   void Judge();
 
-  ManualClock clock_;
+  FakeClock clock_;
   std::vector<std::unique_ptr<FaultyTransport>> ends_;
   std::vector<std::vector<Received>> received_;
   std::vector<Bytes> messages_;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "test/conformance/traffic.h"
+#include "test/support/fake_clock.h"
 
 namespace millrace::test {
 
@@ -324,7 +325,7 @@ TEST_P(TransportTest, ReleasedBuffersEndAWaitForRoom) {
 }
 
 TEST_P(TransportTest, WaitEndsAtItsDeadlineByTheInjectedClock) {
-  ManualClock clock;
+  FakeClock clock;
   Group group = Make(2, false, &clock);
   const WaitResult over = group[0]->Wait(clock.NowNs(), WaitFor::kReceive);
   EXPECT_FALSE(over.receivable || over.sendable || over.woken);

@@ -1,6 +1,5 @@
 // The transports of every build, and stacks of them, in the transport suite.
 #include "test/conformance/cases.h"
-#include "test/conformance/memory_link.h"
 #include "test/conformance/suite.h"
 #include "test/conformance/udp_cases.h"
 #include "test/conformance/unix_transport.h"

@@ -4,20 +4,17 @@
 #include <vector>
 
 #include "test/support/cuda_devices.h"
+#include "test/support/fake_clock.h"
+#include "test/support/fake_device.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
 // Memory space whose copies advance the clock by a fixed time per byte.
-class SlowSpace : public MemorySpace {
+class SlowSpace : public test::FakeMemory {
  public:
-  explicit SlowSpace(ManualClock* clock) : clock_(*clock) {}
-  void* Allocate(size_t bytes) override { return HostMemory().Allocate(bytes); }
-  void Free(void* pointer) override { HostMemory().Free(pointer); }
-  void Fill(void* pointer, int byte, size_t bytes) override {
-    HostMemory().Fill(pointer, byte, bytes);
-  }
+  explicit SlowSpace(test::FakeClock* clock) : FakeMemory("slow memory"), clock_(*clock) {}
   void CopyFromHost(void*, const void*, size_t bytes) override {
     // The first copy is slow, as on real devices.
     clock_.AdvanceNs(static_cast<int64_t>(bytes) / (copies_in++ == 0 ? 1 : 4));
@@ -27,12 +24,12 @@ class SlowSpace : public MemorySpace {
   }
 
  private:
-  ManualClock& clock_;
+  test::FakeClock& clock_;
   int copies_in = 0;
 };
 
 TEST(CopyRate, IsThatOfTheFastestCopyEachWay) {
-  ManualClock clock;
+  test::FakeClock clock;
   SlowSpace space(&clock);
   const CopyRate rate = MeasureCopies(space, HostMemory(), clock);
   EXPECT_DOUBLE_EQ(rate.from_host, 4e9);

@@ -182,34 +182,11 @@ TEST(DeviceRegistry, SaysWhatABuildLacks) {
             "unknown device 0: this build has no unknown devices");
 }
 
-// Counts allocations and frees.
-class CountingSpace : public MemorySpace {
- public:
-  void* Allocate(size_t bytes) override {
-    ++live;
-    return HostMemory().Allocate(bytes);
-  }
-  void Free(void* pointer) override {
-    --live;
-    HostMemory().Free(pointer);
-  }
-  void Fill(void* pointer, int byte, size_t bytes) override {
-    HostMemory().Fill(pointer, byte, bytes);
-  }
-  void CopyFromHost(void* destination, const void* host, size_t bytes) override {
-    HostMemory().CopyFromHost(destination, host, bytes);
-  }
-  void CopyToHost(void* host, const void* source, size_t bytes) override {
-    HostMemory().CopyToHost(host, source, bytes);
-  }
-  int live = 0;
-};
-
 TEST(Buffer, FreesItsMemoryOnceHoweverItIsMoved) {
-  CountingSpace space;
+  test::FakeMemory space("memory");
   {
     Buffer one(space, 10), two(space, 20);
-    EXPECT_EQ(space.live, 2);
+    EXPECT_EQ(space.blocks(), 2u);
     Buffer three = std::move(one);
     EXPECT_EQ(three.bytes(), 10u);
     three = std::move(two);
@@ -218,7 +195,7 @@ TEST(Buffer, FreesItsMemoryOnceHoweverItIsMoved) {
     EXPECT_EQ(three.get(), nullptr);
     EXPECT_EQ(three.bytes(), 0u);
   }
-  EXPECT_EQ(space.live, 0);
+  EXPECT_EQ(space.blocks(), 0u);
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
-namespace millrace::test {
+namespace millrace::sim {
 namespace {
 
 // Peer timeouts after which a broken link has led to another view (docs/exchange.md).
@@ -21,16 +21,12 @@ using Loses = std::function<bool(uint16_t from, uint16_t to, const FrameBytes& f
 class BrokenLink : public testing::Test {
  protected:
   void Start(uint16_t nodes) {
-    joined_ = ExchangeHarness::Ready({.nodes = nodes, .size = 10 * nodes});
+    nodes_ = std::make_unique<Cluster>(ClusterOptions{.nodes = nodes, .size = 10 * nodes});
   }
-  ExchangeHarness& nodes() { return *joined_; }
+  Cluster& nodes() { return *nodes_; }
   const View& view(uint16_t node) { return nodes().exchange(node).view(); }
 
-  void Break(const Loses& loses) {
-    nodes().delivers = [loses](uint16_t to, const FrameBytes& frame) {
-      return !loses(frame.decoded().header.source, to, frame);
-    };
-  }
+  void Break(const Loses& loses) { nodes().delivers = std::not_fn(loses); }
   // All solvers make progress for `ticks` ticks, each on its own weights.
   void Work(int ticks) {
     const auto count = static_cast<int64_t>(nodes().size());
@@ -89,7 +85,7 @@ class BrokenLink : public testing::Test {
     EXPECT_LE(Sum(0), most);
   }
 
-  std::unique_ptr<ExchangeHarness> joined_;
+  std::unique_ptr<Cluster> nodes_;
   std::map<int64_t, double> made_;
 };
 
@@ -222,4 +218,4 @@ TEST_F(BrokenLink, IsFoundAtRestToo) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::sim

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
+using sim::Cluster;
 
 TEST(Damping, LeavesFreshExchangesAsTheyAre) {
   for (const size_t members : {1, 2, 3, 64}) {
@@ -67,13 +67,13 @@ TEST(TakeDelay, CountsWhatWasTrainedSinceTheLastTakeAtTheEndToo) {
 TEST(DampedExchange, IsTheUndampedOneBitByBitWhereExchangesAreFresh) {
   std::vector<std::vector<float>> weights[2];
   for (const bool damping : {false, true}) {
-    auto joined = ExchangeHarness::Ready({.nodes = 2, .damping = damping});
+    Cluster x({.nodes = 2, .damping = damping});
     for (int step = 0; step < 50; ++step) {
-      joined->Add(step % 2, step % 60, 0.1f * static_cast<float>(step + 1));
-      joined->Run(12);
+      x.Add(step % 2, step % 60, 0.1f * static_cast<float>(step + 1));
+      x.Run(12);
     }
-    joined->Settle();
-    for (size_t node : {0, 1}) weights[damping].push_back((*joined)[node].weights);
+    x.Settle();
+    for (size_t node : {0, 1}) weights[damping].push_back(x[node].weights);
   }
   EXPECT_EQ(weights[0], weights[1]);
 }
@@ -84,18 +84,16 @@ class StaleWorker : public testing::Test {
   static constexpr int kSteps = 100;
 
   void SetUp() override {
-    joined_ = ExchangeHarness::Ready({.nodes = 2, .damping = true});
-    chunk_ = joined_->ChunkOf(0);
-    joined_->delivers = [](uint16_t to, const test::FrameBytes&) { return to == 1; };
-    for (int step = 0; step < kSteps; ++step) joined_->Add(1, weight(), 1);
-    joined_->delivers = nullptr;
-    joined_->Run(60);
+    x_.delivers = [](uint16_t, uint16_t to, const sim::FrameBytes&) { return to == 1; };
+    for (int step = 0; step < kSteps; ++step) x_.Add(1, weight(), 1);
+    x_.delivers = nullptr;
+    x_.Run(60);
   }
   int64_t weight() const { return chunk_ * 10 + 3; }
-  float at(size_t node) { return (*joined_)[node].weights[weight()]; }
+  float at(size_t node) { return x_[node].weights[weight()]; }
 
-  std::unique_ptr<ExchangeHarness> joined_;
-  uint32_t chunk_ = 0;
+  Cluster x_{{.nodes = 2, .damping = true}};
+  const uint32_t chunk_ = x_.ChunkOf(0);
 };
 
 TEST_F(StaleWorker, AddsAShareAndKeepsTheRest) {
@@ -105,48 +103,48 @@ TEST_F(StaleWorker, AddsAShareAndKeepsTheRest) {
 
 TEST_F(StaleWorker, AddsNoMoreWhileNobodyTrains) {
   const float before = at(0);
-  joined_->Settle();
-  joined_->Run(200);
+  x_.Settle();
+  x_.Run(200);
   EXPECT_EQ(at(0), before);
 }
 
 TEST_F(StaleWorker, AddsMoreAsTrainingGoesOn) {
   const float before = at(0);
   for (int step = 0; step < 40; ++step) {
-    joined_->Add(step % 2, weight() + 1, 1);
-    joined_->Run(12);
+    x_.Add(step % 2, weight() + 1, 1);
+    x_.Run(12);
   }
   EXPECT_GT(at(0), before + 1);
-  joined_->Settle();
+  x_.Settle();
   EXPECT_EQ(at(0), kSteps);  // fresh exchanges lose nothing
 }
 
 TEST_F(StaleWorker, DropsTheRestAtTheEnd) {
-  for (size_t node : {0, 1}) joined_->exchange(node).Flush();
-  joined_->Settle();
+  for (size_t node : {0, 1}) x_.exchange(node).Flush();
+  x_.Settle();
   EXPECT_EQ(at(0), at(1));
-  EXPECT_EQ((*joined_)[0].weights, (*joined_)[1].weights);
+  EXPECT_EQ(x_[0].weights, x_[1].weights);
   EXPECT_LT(at(0), kSteps / 2);
   EXPECT_GT(at(0), 0);
 }
 
 // An exchange must not drop progress from another segment.
 TEST(DampedExchange, PassesAllOnAtTheEndWhereItIsToldTo) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2, .damping = true, .passes_all_on = true});
-  const int64_t weight = joined->ChunkOf(0) * 10 + 3;
-  for (int step = 0; step < 100; ++step) joined->Add(1, weight, 1);
-  joined->Run(60);
-  EXPECT_LT((*joined)[0].weights[weight], 50);
-  for (size_t node : {0, 1}) joined->exchange(node).Flush();
-  joined->Settle();
-  for (size_t node : {0, 1}) EXPECT_EQ((*joined)[node].weights[weight], 100);
+  Cluster x({.nodes = 2, .damping = true, .passes_all_on = true});
+  const int64_t weight = x.ChunkOf(0) * 10 + 3;
+  for (int step = 0; step < 100; ++step) x.Add(1, weight, 1);
+  x.Run(60);
+  EXPECT_LT(x[0].weights[weight], 50);
+  for (size_t node : {0, 1}) x.exchange(node).Flush();
+  x.Settle();
+  for (size_t node : {0, 1}) EXPECT_EQ(x[node].weights[weight], 100);
 }
 
 TEST_F(StaleWorker, LeavesWithTheRestDropped) {
-  joined_->exchange(1).Leave();
-  joined_->Run(300);
-  EXPECT_TRUE(joined_->exchange(1).left());
-  EXPECT_TRUE(joined_->exchange(1).delivered());
+  x_.exchange(1).Leave();
+  x_.Run(300);
+  EXPECT_TRUE(x_.exchange(1).left());
+  EXPECT_TRUE(x_.exchange(1).delivered());
   EXPECT_LT(at(0), kSteps / 2);
 }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
-namespace millrace::test {
+namespace millrace::sim {
 namespace {
 
 // Three nodes. `master` masters `chunk`; `worker` does not. `heir` becomes the chunk's master
@@ -17,7 +17,7 @@ struct Parts {
   uint32_t chunk = 0;
 };
 
-Parts PartsOf(ExchangeHarness& nodes) {
+Parts PartsOf(Cluster& nodes) {
   Parts parts;
   View rest = nodes.exchange(0).view();
   rest.members.erase(rest.members.begin() + parts.master);
@@ -31,36 +31,34 @@ Parts PartsOf(ExchangeHarness& nodes) {
 
 class DirectPosition : public testing::Test {
  protected:
-  DirectPosition()
-      : joined_(ExchangeHarness::Ready({.nodes = 3, .direct = true})), parts_(PartsOf(nodes())) {}
+  DirectPosition() : nodes_({.nodes = 3, .direct = true}), parts_(PartsOf(nodes_)) {}
 
-  ExchangeHarness& nodes() { return *joined_; }
-  Exchange& master() { return nodes().exchange(parts_.master); }
+  Exchange& master() { return nodes_.exchange(parts_.master); }
   float& weight(uint16_t node, int64_t i = 0) {
-    return nodes()[node].weights[parts_.chunk * 10 + i];
+    return nodes_[node].weights[parts_.chunk * 10 + i];
   }
   // A position waits in the master's transport while a diff of the worker arrives.
   void LetADiffComeBeforeThePositionLeaves() {
-    nodes()[parts_.master].stuck = true;
-    nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
-    nodes().Tick();
-    nodes().Add(parts_.worker, parts_.chunk * 10, 1);
-    nodes().Run(12);
+    nodes_[parts_.master].stuck = true;
+    nodes_.Add(parts_.master, parts_.chunk * 10 + 1, 1);
+    nodes_.Tick();
+    nodes_.Add(parts_.worker, parts_.chunk * 10, 1);
+    nodes_.Run(12);
   }
 
-  const std::unique_ptr<ExchangeHarness> joined_;
+  Cluster nodes_;
   const Parts parts_;
 };
 
 TEST_F(DirectPosition, HoldsNoDiffThatItsHeaderDoesNotName) {
   LetADiffComeBeforeThePositionLeaves();
   EXPECT_EQ(master().stats().diffs_merged, 0u);
-  nodes()[parts_.master].stuck = false;
-  nodes().Tick();  // the waiting frames leave
-  nodes()[parts_.master].stopped = true;
-  nodes().Tick();
+  nodes_[parts_.master].stuck = false;
+  nodes_.Tick();  // the waiting frames leave
+  nodes_[parts_.master].stopped = true;
+  nodes_.Tick();
   EXPECT_EQ(weight(parts_.worker), 1);
-  nodes().Settle();
+  nodes_.Settle();
   EXPECT_EQ(weight(parts_.worker), 1);
   EXPECT_EQ(weight(parts_.heir), 1);
 }
@@ -68,63 +66,61 @@ TEST_F(DirectPosition, HoldsNoDiffThatItsHeaderDoesNotName) {
 TEST_F(DirectPosition, LetsTheDiffInAsSoonAsItHasLeft) {
   LetADiffComeBeforeThePositionLeaves();
   EXPECT_FALSE(master().quiescent());
-  nodes()[parts_.master].stuck = false;
-  nodes().Tick();
-  EXPECT_LE(master().NextEvent(nodes().now()), nodes().now());
-  nodes().Tick();
+  nodes_[parts_.master].stuck = false;
+  nodes_.Tick();
+  EXPECT_LE(master().NextEvent(nodes_.now()), nodes_.now());
+  nodes_.Tick();
   EXPECT_EQ(master().stats().diffs_merged, 1u);
-  nodes().Settle();
+  nodes_.Settle();
   for (uint16_t node = 0; node < 3; ++node) EXPECT_EQ(weight(node), 1);
 }
 
 TEST_F(DirectPosition, TakesADiffThatComesTwiceOnce) {
   LetADiffComeBeforeThePositionLeaves();
-  nodes().Give(parts_.master, nodes().ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
-                                                std::vector<float>(10, 1)));
-  nodes()[parts_.master].stuck = false;
-  nodes().Settle();
+  nodes_.Give(parts_.master, nodes_.ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
+                                              std::vector<float>(10, 1)));
+  nodes_[parts_.master].stuck = false;
+  nodes_.Settle();
   for (uint16_t node = 0; node < 3; ++node) EXPECT_EQ(weight(node), 1);
 }
 
 // If the view changes while the diff waits, its worker sends it again.
 TEST_F(DirectPosition, LosesNothingWhenTheViewChangesMeanwhile) {
-  nodes()[parts_.master].stuck = true;
-  nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
-  nodes().Tick();
-  nodes().Add(parts_.worker, parts_.chunk * 10, 1);
-  nodes().Run(4);
+  nodes_[parts_.master].stuck = true;
+  nodes_.Add(parts_.master, parts_.chunk * 10 + 1, 1);
+  nodes_.Tick();
+  nodes_.Add(parts_.worker, parts_.chunk * 10, 1);
+  nodes_.Run(4);
   ASSERT_EQ(master().stats().diffs_merged, 0u);
-  nodes()[parts_.heir].stopped = true;
+  nodes_[parts_.heir].stopped = true;
   const ViewId before = master().view().id;
   for (int i = 0; i < 300 && master().view().id == before; ++i) {
     // Only the position waits; a new view needs the other frames.
-    nodes()[parts_.master].stuck = false;
-    nodes().Tick();
-    nodes()[parts_.master].stuck = i % 4 != 0;
+    nodes_[parts_.master].stuck = false;
+    nodes_.Tick();
+    nodes_[parts_.master].stuck = i % 4 != 0;
   }
-  nodes()[parts_.master].stuck = false;
-  nodes().Settle();
+  nodes_[parts_.master].stuck = false;
+  nodes_.Settle();
   EXPECT_EQ(weight(parts_.master), 1);
   EXPECT_EQ(weight(parts_.worker), 1);
 }
 
 TEST_F(DirectPosition, RefusesADiffOfAWrongSizeBeforeItIsKept) {
-  nodes()[parts_.master].stuck = true;
-  nodes().Add(parts_.master, parts_.chunk * 10 + 1, 1);
-  nodes().Tick();
-  nodes().Give(parts_.master, nodes().ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
-                                                std::vector<float>(5000, 1)));
+  nodes_[parts_.master].stuck = true;
+  nodes_.Add(parts_.master, parts_.chunk * 10 + 1, 1);
+  nodes_.Tick();
+  nodes_.Give(parts_.master, nodes_.ForgeDiff(parts_.worker, parts_.master, parts_.chunk, 1,
+                                              std::vector<float>(5000, 1)));
   EXPECT_EQ(master().stats().drops[DropReason::kPayload], 1u);
-  nodes()[parts_.master].stuck = false;
-  nodes().Add(parts_.worker, parts_.chunk * 10, 1);
-  nodes().Settle();
+  nodes_[parts_.master].stuck = false;
+  nodes_.Add(parts_.worker, parts_.chunk * 10, 1);
+  nodes_.Settle();
   EXPECT_EQ(weight(parts_.master), 1);
 }
 
 TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
-  auto joined = ExchangeHarness::Ready(
-      {.nodes = 40, .size = 40, .chunk_floats = 40, .slots = 8, .direct = true});
-  ExchangeHarness& crowd = *joined;
+  Cluster crowd({.nodes = 40, .size = 40, .chunk_floats = 40, .slots = 8, .direct = true});
   const uint16_t master = crowd.owner(0);
   crowd[master].stuck = true;
   crowd.Add(master, master, 1);
@@ -143,4 +139,4 @@ TEST_F(DirectPosition, KeepsNoMoreDiffsThanThereAreSlots) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::sim

@@ -5,26 +5,27 @@
 #include <limits>
 
 #include "exchange/kernels/codec.h"
+#include "exchange/kernels/host_executor.h"
 #include "exchange/protocol/exchange.h"
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::FrameBytes;
+using sim::Cluster;
+using sim::FrameBytes;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-uint64_t Drops(ExchangeHarness& x, size_t node, DropReason drop) {
+uint64_t Drops(Cluster& x, size_t node, DropReason drop) {
   return x.exchange(node).stats().drops[drop];
 }
 
 // A position of `chunk` with equal values, newer than any other.
-FrameBytes ForgePosition(ExchangeHarness& x, uint16_t from, FrameHeader header, uint32_t chunk,
+FrameBytes ForgePosition(Cluster& x, uint16_t from, FrameHeader header, uint32_t chunk,
                          float value) {
   header.chunk = chunk;
   header.number = x.exchange(from).table().chunks[chunk].number + 5;
@@ -58,7 +59,7 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
   const ReplicaArrays arrays{&memory[0], &memory[10], &memory[20], nullptr, 10, 10};
   const auto executor = MakeHostExecutor(arrays);
   for (const auto& [expected, change] : kBad) {
-    ExchangeConfig config = test::HarnessConfig({}, 0);
+    ExchangeConfig config = sim::ConfigOf({}, 0);
     change(&config);
     const std::string error = test::ErrorOf([&] { Exchange(config, executor.get()); });
     EXPECT_CONTAINS(error, expected);
@@ -69,8 +70,7 @@ TEST(ExchangeConfig, IsRefusedInOneLineThatNamesTheField) {
 
 TEST(Exchange, RefusesADiffThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
-    auto joined = ExchangeHarness::Ready({});
-    ExchangeHarness& x = *joined;
+    Cluster x({});
     const uint32_t chunk = x.ChunkOf(0);
     std::vector<float> values(10, 3.0f);
     values[7] = bad;
@@ -80,7 +80,7 @@ TEST(Exchange, RefusesADiffThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
     for (const float w : x[0].weights) EXPECT_EQ(w, 0);
     // No position may acknowledge the refused diff.
     bool positions = false;
-    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
       const FrameView view = frame.decoded();
       if (view.header.type != FrameType::kPosition || view.header.chunk != chunk) return true;
       positions = true;
@@ -97,8 +97,7 @@ TEST(Exchange, RefusesADiffThatIsNotFiniteAndTakesTheNextUnderItsSeq) {
 }
 
 TEST(Exchange, RefusesADiffOfAnotherLength) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(9, 3.0f)));
   x.Give(0, x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(11, 3.0f)));
@@ -110,8 +109,7 @@ TEST(Exchange, RefusesADiffOfAnotherLength) {
 
 TEST(Exchange, NeverSendsADiffThatIsNotFinite) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
-    ExchangeHarness& x = *joined;
+    Cluster x({.codec = {codec, 0.5f}});
     const uint32_t mine = x.ChunkOf(1), theirs = x.ChunkOf(0);
     x.Add(1, theirs * 10 + 2, kNan);
     x.Add(1, theirs * 10 + 4, 2);  // finite elements of the same chunk are sent
@@ -129,8 +127,7 @@ TEST(Exchange, NeverSendsADiffThatIsNotFinite) {
 
 // An operation that a solver blocks is repeated later, as if the frame had been lost.
 TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   for (const size_t busy : {0, 1}) {  // the chunk's master; its worker
     const uint32_t chunk = x.ChunkOf(0);
     float* const weights = &x[busy].weights[chunk * 10];
@@ -159,8 +156,7 @@ TEST(Exchange, TakesAndMergesLaterWhereASolverIsInTheWeights) {
 
 // Unsolicited diffs are also taken later.
 TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   RangeLock::Shared solver(x[1].locks.get());
   solver.Lock(&x[1].weights[chunk * 10], 10);
@@ -174,8 +170,7 @@ TEST(Exchange, PushesLaterWhereASolverIsInTheWeights) {
 }
 
 TEST(Exchange, RefusesAPositionThatIsNotFinite) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   const FrameHeader header = x.HeaderOf(0, kAllNodes, FrameType::kPosition);
   x.Give(1, ForgePosition(x, 0, header, chunk, kNan));
@@ -187,8 +182,7 @@ TEST(Exchange, RefusesAPositionThatIsNotFinite) {
 }
 
 TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, ForgePosition(x, 2, x.HeaderOf(2, 1, FrameType::kPosition), chunk, 9));
   EXPECT_EQ(Drops(x, 1, DropReason::kNotMaster), 1u);
@@ -199,8 +193,7 @@ TEST(Exchange, TakesPositionsOnlyOfAChunksMaster) {
 }
 
 TEST(Exchange, MergesDiffsOnlyOfChunksThatItMasters) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   const uint32_t chunk = x.ChunkOf(0);
   x.Give(1, x.ForgeDiff(2, 1, chunk, 1, std::vector<float>(10, 3.0f)));
   EXPECT_EQ(Drops(x, 1, DropReason::kNotMaster), 1u);
@@ -218,8 +211,7 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
       {DropReason::kStranger, [](FrameHeader* h) { ++h->incarnation; }},
   };
   for (const auto& [drop, change] : kForeign) {
-    auto joined = ExchangeHarness::Ready({.nodes = 3});
-    ExchangeHarness& x = *joined;
+    Cluster x({.nodes = 3});
     FrameHeader header = x.HeaderOf(0, 1, FrameType::kPosition);
     change(&header);
     x.Give(1, ForgePosition(x, 0, header, x.ChunkOf(0), 9));
@@ -229,16 +221,14 @@ TEST(Exchange, HearsOnlyWhatIsMeantForIt) {
 }
 
 TEST(Exchange, IgnoresItsOwnFrames) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   x.Give(0, x.ForgeDiff(0, 0, x.ChunkOf(0), 1, std::vector<float>(10, 3.0f)));
   EXPECT_EQ(Drops(x, 0, DropReason::kSelf), 1u);
   EXPECT_EQ(x[0].weights[x.ChunkOf(0) * 10], 0);
 }
 
 TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const FrameType kOfChunks[] = {FrameType::kPosition, FrameType::kDiff, FrameType::kTakeoverState};
   for (const FrameType type : kOfChunks) {
     x.Give(1, ForgePosition(x, 0, x.HeaderOf(0, 1, type), 0, 1));
@@ -268,8 +258,7 @@ TEST(Exchange, DropsWhatNamesNoChunkOfIts) {
 // Node 1 takes over a chunk of node 0. Only node 2 has the last position. The chunk has no
 // master until node 2 has sent it.
 TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 300});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3, .size = 300});
   View survivors;
   survivors.members = {{1, Role::kSynced, 1, 0}, {2, Role::kSynced, 1, 0}};
   std::vector<uint16_t> owners(30);
@@ -279,7 +268,7 @@ TEST(Exchange, TakesAReturnThatIsNotFiniteForNoAnswer) {
   const auto state = [&] { return x.exchange(1).table().chunks[chunk].state; };
 
   bool answers = false;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader h = frame.decoded().header;
     if (h.type == FrameType::kPosition && h.source == 0 && h.chunk == chunk) return to == 2;
     return h.type != FrameType::kTakeoverState || answers;

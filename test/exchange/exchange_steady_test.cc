@@ -7,7 +7,7 @@
 #include <new>
 
 #include "exchange/protocol/exchange.h"
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
 namespace {
 
@@ -32,27 +32,15 @@ __attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::FrameBytes;
-using test::kTickNs;
-
-uint64_t ExchangeFrames(ExchangeHarness& x) {
-  uint64_t count = 0;
-  for (size_t node = 0; node < x.size(); ++node) {
-    const auto& sent = x.exchange(node).stats().sent;
-    for (size_t type = 0; type < static_cast<size_t>(FrameType::kHeartbeat); ++type) {
-      count += sent[type];
-    }
-  }
-  return count;
-}
+using sim::Cluster;
+using sim::FrameBytes;
+using sim::kTickNs;
 
 TEST(Exchange, AllocatesNothingInSteadyState) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}});
-    ExchangeHarness& x = *joined;
+    Cluster x({.nodes = 3, .size = 1000, .codec = {codec, 0.5f}});
     int count = 0;
-    x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 7 != 0; };
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes&) { return ++count % 7 != 0; };
     x.entering = [] { counting = true; };
     x.leaving = [] { counting = false; };
     allocations = 0;
@@ -67,11 +55,10 @@ TEST(Exchange, AllocatesNothingInSteadyState) {
 }
 
 TEST(Exchange, IsStillWithoutProgressAndWakesOnTheFirst) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
-  const uint64_t before = ExchangeFrames(x);
+  Cluster x({.nodes = 3});
+  const uint64_t before = x.frames();
   x.Run(500);
-  EXPECT_EQ(ExchangeFrames(x), before);
+  EXPECT_EQ(x.frames(), before);
   for (size_t node : {0, 1, 2}) {
     EXPECT_TRUE(x.exchange(node).quiescent());
     EXPECT_GT(x.exchange(node).NextEvent(x.now()), x.now() - kTickNs);
@@ -85,11 +72,10 @@ TEST(Exchange, IsStillWithoutProgressAndWakesOnTheFirst) {
 }
 
 TEST(Exchange, LosesNothingWhenItSleepsUntilItsNextEvent) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   x.sleeps = true;
   int count = 0;
-  x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 3 != 0; };
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes&) { return ++count % 3 != 0; };
   for (int tick = 0; tick < 400; ++tick) {
     if (tick % 10 == 0) x.Add(tick / 10 % 3, tick / 10, 1);
     x.Tick();
@@ -101,11 +87,10 @@ TEST(Exchange, LosesNothingWhenItSleepsUntilItsNextEvent) {
 }
 
 TEST(Exchange, IsNotQuiescentWhileAnythingIsUnderWay) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   bool loses = true;
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     return !loses || frame.decoded().header.type >= FrameType::kHeartbeat;
   };
   x.Add(1, chunk * 10, 1);
@@ -119,8 +104,7 @@ TEST(Exchange, IsNotQuiescentWhileAnythingIsUnderWay) {
 }
 
 TEST(Exchange, CountsTheIterationsOfAllNodes) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   for (int i = 0; i < 30; ++i) {
     x.Add(i % 2, i, 1);
     x.Run(i % 4);
@@ -130,10 +114,9 @@ TEST(Exchange, CountsTheIterationsOfAllNodes) {
 }
 
 TEST(Exchange, SendsNoFrameLargerThanItSays) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 95, .chunk_floats = 40});
-  ExchangeHarness& x = *joined;
-  const size_t most = MaxFrameBytes(test::HarnessConfig({.nodes = 3}, 0), x[0].executor->arrays());
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  Cluster x({.nodes = 3, .size = 95, .chunk_floats = 40});
+  const size_t most = MaxFrameBytes(sim::ConfigOf({.nodes = 3}, 0), x[0].executor->arrays());
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     EXPECT_LE(frame.view().size(), most);
     return true;
   };

@@ -5,24 +5,22 @@
 #include <algorithm>
 #include <map>
 
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::ExchangeHarnessOptions;
-using test::FrameBytes;
+using sim::Cluster;
+using sim::FrameBytes;
 
 bool IsType(const FrameBytes& frame, FrameType type) { return frame.decoded().header.type == type; }
 
 TEST(Exchange, AnswersAPositionByTheDiffThatItsSideHasMade) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   int positions = 0, diffs = 0;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameView view = frame.decoded();
     if (view.header.type == FrameType::kDiff && view.header.chunk == chunk) {
       EXPECT_EQ(to, 0);
@@ -46,11 +44,10 @@ TEST(Exchange, AnswersAPositionByTheDiffThatItsSideHasMade) {
 
 TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
   for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse}) {
-    auto joined = ExchangeHarness::Ready({.codec = {codec, 0.5f}});
-    ExchangeHarness& x = *joined;
+    Cluster x({.codec = {codec, 0.5f}});
     const uint32_t chunk = x.ChunkOf(0);
     std::vector<std::vector<std::byte>> sent;
-    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
       const FrameView view = frame.decoded();
       if (view.header.type != FrameType::kDiff || view.header.chunk != chunk) return true;
       EXPECT_EQ(view.header.seq, 1u);
@@ -74,10 +71,9 @@ TEST(Exchange, SendsALostDiffAgainWithTheSameSeqAndBytes) {
 }
 
 TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   int count = 0;
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     return frame.decoded().header.type >= FrameType::kHeartbeat || ++count % 3 == 0;
   };
   float made[2] = {0, 0};
@@ -98,8 +94,7 @@ TEST(Exchange, ReadsItsOwnWritesWhateverIsLost) {
 }
 
 TEST(Exchange, MergesADiffOnceHoweverOftenItComes) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   const FrameBytes diff = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
   for (int i = 0; i < 5; ++i) x.Give(0, diff);
@@ -110,8 +105,7 @@ TEST(Exchange, MergesADiffOnceHoweverOftenItComes) {
 
 // All frames of one call form one batch of operations.
 TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   const uint32_t chunk = x.ChunkOf(0);
   const FrameBytes one = x.ForgeDiff(1, 0, chunk, 1, std::vector<float>(10, 2.0f));
   const FrameBytes two = x.ForgeDiff(2, 0, chunk, 1, std::vector<float>(10, 40.0f));
@@ -122,8 +116,7 @@ TEST(Exchange, TakesWhatComesTogetherAsWhatComesInTurn) {
 }
 
 TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
-  auto joined = ExchangeHarness::Ready({.direct = true});
-  ExchangeHarness& x = *joined;
+  Cluster x({.direct = true});
   for (size_t i = 0; i < 40; ++i) x[0].weights[i] += 1;
   x[0].exchange->SetProgress(++x[0].iterations);
   x.Run(3);
@@ -153,8 +146,7 @@ TEST(Exchange, SendsPayloadsFromWhereTheyAreIfDirect) {
 // With the minimum number of slots and a transport that returns them slowly, the exchange is
 // slow but loses nothing.
 TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 400, .slots = 8, .room = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3, .size = 400, .slots = 8, .faults = {.rate = 3}});
   for (int tick = 0; tick < 200; ++tick) {
     for (size_t node : {0, 1, 2}) x.Add(node, 3 * ((tick * 7) % 133) + node, 1);
     x.Tick();
@@ -173,8 +165,7 @@ TEST(Exchange, LosesNothingWhenItsSlotsAreExhausted) {
 }
 
 TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
-  auto joined = ExchangeHarness::Ready({.slots = 8});
-  ExchangeHarness& x = *joined;
+  Cluster x({.slots = 8});
   std::vector<PostedFrame> room(8), away;
   for (int tick = 0; tick < 200 && away.size() < 8; ++tick) {
     x.Add(1, tick % 40, 1);
@@ -194,9 +185,7 @@ TEST(Exchange, TakesNothingWhenAllSlotsAreAway) {
 }
 
 TEST(Exchange, JoinsByListeningForOneSweep) {
-  ExchangeHarnessOptions options;
-  options.nodes = 3;
-  ExchangeHarness x(options);
+  Cluster x({.nodes = 3, .joined = false});
   x[2].stopped = true;
   x.Run(100);
   for (int i = 0; i < 40; ++i) x.Add(0, i, static_cast<float>(i));
@@ -209,10 +198,9 @@ TEST(Exchange, JoinsByListeningForOneSweep) {
 }
 
 TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   // Node 2 receives only heartbeats, then stops.
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     return to != 2 || IsType(frame, FrameType::kHeartbeat);
   };
   for (int i = 0; i < 40; ++i) x.Add(i % 2, i, 1);
@@ -227,8 +215,7 @@ TEST(Exchange, AMasterThatDiesTakesNothingOfTheOthersWithIt) {
 
 // Meanwhile another node may have been the master and have sent positions.
 TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   const uint32_t chunk = x.ChunkOf(0);
   x.SetRoom(2);  // enough for membership, too little for replies
   x[2].stopped = true;
@@ -242,7 +229,7 @@ TEST(Exchange, DoesNotAnswerInAViewWhatItWasAskedInAnother) {
   ASSERT_NE(x.exchange(1).view().id, before);
   // as before; it no longer sends requests
   ASSERT_EQ(x.exchange(1).table().chunks[chunk].owner, 0);
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     const FrameView view = frame.decoded();
     if (view.header.type != FrameType::kTakeoverAck || view.header.source != 1) return true;
     for (size_t at = 0; at < view.payload.size(); at += kChunkNumberBytes) {

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "exchange/protocol/exchange.h"
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::FrameBytes;
+using sim::Cluster;
+using sim::FrameBytes;
 
 // Number of frames of a type that wait at a node, by chunk.
-std::map<uint32_t, int> WaitingAt(ExchangeHarness& x, size_t node, FrameType type) {
+std::map<uint32_t, int> WaitingAt(Cluster& x, size_t node, FrameType type) {
   std::map<uint32_t, int> waiting;
   for (const PostedFrame& out : x[node].held) {
     const FrameHeader header = FrameBytes(out.head, out.payload).decoded().header;
@@ -27,8 +27,7 @@ std::map<uint32_t, int> WaitingAt(ExchangeHarness& x, size_t node, FrameType typ
 
 TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
   for (const bool direct : {false, true}) {
-    auto joined = ExchangeHarness::Ready({.direct = direct});
-    ExchangeHarness& x = *joined;
+    Cluster x({.direct = direct});
     x[0].stuck = true;
     for (int tick = 0; tick < 40; ++tick) {
       x.Step(0);
@@ -47,8 +46,7 @@ TEST(WaitingFrames, HoldOnePositionOfAChunkWhateverProgressComes) {
 
 TEST(WaitingFrames, HoldADiffOnceHoweverLongItIsNotAnswered) {
   for (const bool direct : {false, true}) {
-    auto joined = ExchangeHarness::Ready({.direct = direct});
-    ExchangeHarness& x = *joined;
+    Cluster x({.direct = direct});
     x[1].stuck = true;
     x.Step(1);
     x.Run(50);  // twelve retransmit timeouts
@@ -59,7 +57,7 @@ TEST(WaitingFrames, HoldADiffOnceHoweverLongItIsNotAnswered) {
     x[1].stuck = false;
     // A diff that was sent and lost is sent again.
     bool loses = true;
-    x.delivers = [&](uint16_t, const FrameBytes& frame) {
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
       return !loses || frame.decoded().header.type != FrameType::kDiff;
     };
     x.Run(8);
@@ -71,8 +69,7 @@ TEST(WaitingFrames, HoldADiffOnceHoweverLongItIsNotAnswered) {
 }
 
 TEST(WaitingFrames, KeepNoSlotsFromDiffsAndAnswers) {
-  auto joined = ExchangeHarness::Ready({.size = 2000, .slots = 32});
-  ExchangeHarness& x = *joined;
+  Cluster x({.size = 2000, .slots = 32});
   x[1].stuck = true;
   for (int tick = 0; tick < 20; ++tick) {
     for (const size_t node : {0, 1}) x.Step(node);
@@ -90,22 +87,14 @@ TEST(WaitingFrames, KeepNoSlotsFromDiffsAndAnswers) {
 // A timeout derived from the fastest master's round trip is too short for a slow master, and
 // retransmitted diffs give no round trip samples.
 TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   constexpr int kSlow = 30;  // ticks; to other masters, diffs are sent again after 4
-  int tick = 0;
-  std::vector<std::pair<int, FrameBytes>> on_the_way;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
-    if (to == 2) on_the_way.emplace_back(tick + kSlow, frame);
+  x.delivers = [&](uint16_t from, uint16_t to, const FrameBytes& frame) {
+    if (to == 2) x.network().Inject(from, to, frame, x.tick() + kSlow);
     return to != 2;
   };
   const auto run = [&](int ticks) {
-    for (const int end = tick + ticks; tick < end; ++tick) {
-      const auto arrived =
-          std::stable_partition(on_the_way.begin(), on_the_way.end(),
-                                [&](const auto& each) { return each.first > tick; });
-      for (auto it = arrived; it != on_the_way.end(); ++it) x[2].arrivals.push_back(it->second);
-      on_the_way.erase(arrived, on_the_way.end());
+    for (int i = 0; i < ticks; ++i) {
       x.Step(1);
       x.Tick();
     }
@@ -123,11 +112,10 @@ TEST(Worker, WaitsForASlowMasterAsLongAsItTakesAlthoughOthersAreQuick) {
 // A frozen master answers none of a hundred diffs. It has received them all; sending all of them
 // again would delay its other work when it continues.
 TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
-  auto joined = ExchangeHarness::Ready({.size = 2000});
-  ExchangeHarness& x = *joined;
+  Cluster x({.size = 2000});
   bool frozen = false;
   std::vector<FrameBytes> waiting;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     if (to == 0 && frozen) waiting.push_back(frame);
     return to != 0 || !frozen;
   };
@@ -147,7 +135,7 @@ TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
   EXPECT_LE(tried, 48u);
   EXPECT_GE(x.exchange(1).stats().sent[static_cast<size_t>(FrameType::kDiff)], before + 50);
   frozen = false;
-  for (const FrameBytes& frame : waiting) x[0].arrivals.push_back(frame);
+  for (const FrameBytes& frame : waiting) x.network().Inject(1, 0, frame, x.tick());
   run(50);
   EXPECT_EQ(x.exchange(1).stats().resends, tried);
   x.Settle();
@@ -157,8 +145,7 @@ TEST(Worker, TriesAFewOfTheDiffsThatAMasterDoesNotAnswerAndNoneThatItWill) {
 // A quarter of all diffs is lost. Answers to later diffs prove the loss, so that the lost diffs
 // need not wait for probes, of which few are sent at a time.
 TEST(Worker, SendsLostDiffsAgainOnceThoseThatOvertookThemAreAnswered) {
-  auto joined = ExchangeHarness::Ready({.size = 2000});
-  ExchangeHarness& x = *joined;
+  Cluster x({.size = 2000});
   struct Lost {
     uint32_t seq;
     int tick;
@@ -166,7 +153,7 @@ TEST(Worker, SendsLostDiffsAgainOnceThoseThatOvertookThemAreAnswered) {
   int tick = 0, longest = 0;
   std::map<uint32_t, Lost> lost;  // by chunk, until the diff is sent again
   uint64_t again = 0;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
     if (to != 0 || header.type != FrameType::kDiff) return true;
     const auto found = lost.find(header.chunk);
@@ -195,10 +182,9 @@ TEST(Worker, SendsLostDiffsAgainOnceThoseThatOvertookThemAreAnswered) {
 
 // Peers that receive no positions cannot answer them, so that sending more is useless.
 TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3});
   bool reaches = false;
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
     return header.type >= FrameType::kHeartbeat || header.source != 0 || reaches;
   };
@@ -225,9 +211,8 @@ TEST(Master, SlowsDownWhereNobodyAnswersAndGoesOnWithTheFirstAnswer) {
 
 // One worker that answers suffices; the master must not wait for the others.
 TEST(Master, KeepsItsPaceForTheOneThatAnswers) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3});
-  ExchangeHarness& x = *joined;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  Cluster x({.nodes = 3});
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     return to != 2 || frame.decoded().header.type >= FrameType::kHeartbeat;
   };
   const uint64_t owned = x.exchange(0).table().owned.size(), before = x.positions_sent(0);

@@ -5,15 +5,15 @@
 #include <map>
 #include <utility>
 
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::FrameBytes;
-using test::kTickNs;
+using sim::Cluster;
+using sim::FrameBytes;
+using sim::kTickNs;
 
 // Node 1 owns chunks 0, 1 and 2, node 2 owns 3 and 4, this node (0) owns 5.
 ChunkTable SixChunks() {
@@ -74,13 +74,13 @@ TEST(PeerMetrics, BeginPeersSweepsAnewWhenTheirChunksChange) {
 
 // Counts the frames between three nodes with loss and compares at the end.
 TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
-  ExchangeHarness x({.nodes = 3});
+  Cluster x({.nodes = 3, .joined = false});
   struct Traffic {
     uint64_t frames = 0, bytes = 0;
   };
   std::map<std::pair<int, int>, Traffic> offered, delivered;
   int count = 0;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const std::pair<int, int> link(FrameSource(frame.view()), to);
     const auto add = [&](Traffic* traffic) {
       ++traffic->frames;
@@ -97,11 +97,9 @@ TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
     x.Tick();
   }
   // Delivers the frames in flight; no new frames are sent.
-  std::vector<std::span<const std::byte>> last;
   for (size_t node = 0; node < 3; ++node) {
-    last.clear();
-    for (const FrameBytes& frame : x[node].arrivals) last.push_back(frame.view());
-    x.exchange(node).Receive(last, x.now());
+    const auto last = x.network().Arrived(node, x.tick());
+    x.exchange(node).Receive(sim::ViewsOf(last), x.now());
   }
   for (const int node : {0, 1, 2}) {
     const ExchangeStats& stats = x.exchange(node).stats();
@@ -135,8 +133,7 @@ TEST(PeerMetrics, CountWhatWentToAndCameFromEachPeer) {
 }
 
 TEST(PeerMetrics, CountDamagedFramesToNoPeer) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   FrameBytes frame = x.ForgeDiff(1, 0, x.ChunkOf(0), 1, std::vector<float>(10, 2.0f));
   const uint64_t before = x.exchange(0).metrics().peer(1).frames_in;
   x.Give(0, frame);
@@ -152,12 +149,11 @@ TEST(PeerMetrics, CountDamagedFramesToNoPeer) {
 }
 
 TEST(PeerMetrics, MeasureARoundTripFromTheFirstSendingToTheAnswer) {
-  auto joined = ExchangeHarness::Ready({});
-  ExchangeHarness& x = *joined;
+  Cluster x({});
   const uint32_t chunk = x.ChunkOf(0);
   int64_t first = -1, answered = -1;
   int sent = 0;
-  x.delivers = [&](uint16_t, const FrameBytes& bytes) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& bytes) {
     const FrameView frame = bytes.decoded();
     if (frame.header.chunk != chunk) return true;
     if (frame.header.type == FrameType::kDiff) {

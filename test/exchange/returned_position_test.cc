@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "exchange/protocol/ownership.h"
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
-namespace millrace::test {
+namespace millrace::sim {
 namespace {
 
 // The node that masters the first chunk when `gone` is no longer a member.
-uint16_t HeirOf(ExchangeHarness& nodes, uint16_t gone) {
+uint16_t HeirOf(Cluster& nodes, uint16_t gone) {
   View rest = nodes.exchange(0).view();
   rest.members.erase(rest.members.begin() + gone);
   std::vector<uint16_t> owners(nodes.exchange(0).table().size());
@@ -20,11 +20,10 @@ uint16_t HeirOf(ExchangeHarness& nodes, uint16_t gone) {
 }
 
 TEST(ReturnedPosition, CountsAsAMerge) {
-  const auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 10});
-  ExchangeHarness& nodes = *joined;
+  Cluster nodes({.nodes = 3, .size = 10});
   const uint16_t master = nodes.owner(0);
   const uint16_t heir = HeirOf(nodes, master);
-  nodes.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  nodes.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
     return header.type != FrameType::kPosition || header.source != master || to != heir;
   };
@@ -40,4 +39,4 @@ TEST(ReturnedPosition, CountsAsAMerge) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::sim

@@ -54,9 +54,9 @@ class TestRule : public MergeRule {
  public:
   explicit TestRule(Merging merging) : merging_(merging) {}
 
-  void Select(std::span<const float> u, std::span<float> offer) const override {
-    CheckSizes(u.size(), offer.size(), u.size());
-    for (size_t i = 0; i < u.size(); ++i) offer[i] = std::fabs(u[i]) > kRest ? kShare * u[i] : 0;
+  void Select(std::span<const float> u, std::span<float> selected) const override {
+    CheckSizes(u.size(), selected.size(), u.size());
+    for (size_t i = 0; i < u.size(); ++i) selected[i] = std::fabs(u[i]) > kRest ? kShare * u[i] : 0;
   }
   void Residual(std::span<const float> u, std::span<const float> d,
                 std::span<float> rest) const override {
@@ -157,7 +157,7 @@ void MergeLikeTheReference(ExecutorPair* worker, ExecutorPair* master, Codec cod
   }
 }
 
-TEST(SpanRule, AgreesWithTheReferenceInEveryBitOfAWorkersLife) {
+TEST(SpanRule, AgreesWithTheReferenceInEveryBitOfAWorkersRun) {
   Rng rng(test::Seed(), {1});
   for (const Case& rule : Cases()) {
     SCOPED_TRACE(rule.config.name);

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "exchange/kernels/executor_registry.h"
-#include "test/exchange/exchange_harness.h"
 #include "test/exchange/replica.h"
+#include "test/sim/cluster.h"
 #include "test/support/emulated_launcher.h"
 #include "test/support/support.h"
 
@@ -333,20 +333,20 @@ TEST(ExecutorRegistry, SaysWhatABuildLacks) {
 TEST(StreamExecutor, CarriesAnExchangeAsTheHostDoes) {
   for (const Codec codec : test::kAllCodecs) {
     SCOPED_TRACE(static_cast<int>(codec));
-    const test::ExchangeHarnessOptions options{.nodes = 3, .size = 200, .codec = {codec, 0.5f}};
+    const sim::ClusterOptions options{
+        .nodes = 3, .size = 200, .codec = {codec, 0.5f}, .joined = false};
     FakeDevice device({.mode = FakeMode::kLate});
-    test::ExchangeHarness x(options);
+    sim::Cluster x(options);
     for (uint16_t i = 0; i < 2; ++i) {
       const ReplicaArrays arrays = x[i].executor->arrays();
       x[i].executor = std::make_unique<StreamExecutor>(
           device, std::make_unique<EmulatedLauncher<>>(EmulatedOptions{.seed = test::Seed()}),
           arrays, options.codec, StreamLimits{.launch_ops = 4, .launches = 2});
-      x[i].exchange =
-          std::make_unique<Exchange>(test::HarnessConfig(options, i), x[i].executor.get());
+      x[i].exchange = std::make_unique<Exchange>(sim::ConfigOf(options, i), x[i].executor.get());
     }
     x.Settle();
     Rng loss(test::Seed(), {3});
-    x.delivers = [&](uint16_t, const test::FrameBytes&) { return loss.Below(3) != 0; };
+    x.delivers = [&](uint16_t, uint16_t, const sim::FrameBytes&) { return loss.Below(3) != 0; };
     std::vector<double> sums(200);
     Rng rng(test::Seed(), {2});
     for (int tick = 0; tick < 200; ++tick) {

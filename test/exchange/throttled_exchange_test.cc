@@ -4,24 +4,23 @@
 #include <algorithm>
 #include <vector>
 
-#include "test/exchange/exchange_harness.h"
+#include "test/sim/cluster.h"
 
 namespace millrace {
 namespace {
 
-using test::ExchangeHarness;
-using test::FrameBytes;
+using sim::Cluster;
+using sim::FrameBytes;
 
-void Throttle(ExchangeHarness& x) {
+void Throttle(Cluster& x) {
   for (size_t node = 0; node < x.size(); ++node) x.exchange(node).SetThrottled(true);
 }
 
 // Positions that node 0 sends in four ticks; all its weights change in each tick.
 uint64_t PositionsWithoutAnswers(bool throttled) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2});
   if (throttled) Throttle(x);
-  x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
+  x.delivers = [](uint16_t, uint16_t to, const FrameBytes&) { return to != 0; };
   const uint64_t before = x.positions_sent(0);
   for (int tick = 0; tick < 4; ++tick) {
     x.Step(0);
@@ -36,11 +35,10 @@ TEST(ThrottledExchange, SendsNoPositionAgainBeforeItWasAnswered) {
 }
 
 TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 400, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2, .size = 400, .chunk_floats = 10});
   Throttle(x);
   std::vector<int> positions(40);
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     FrameView view;
     EXPECT_EQ(DecodeFrame(frame.view(), &view), DropReason::kNone);
     if (view.header.type == FrameType::kPosition) ++positions[view.header.chunk];
@@ -63,11 +61,10 @@ TEST(ThrottledExchange, SendsChunksMoreOftenInWhichProgressIsLarge) {
 
 TEST(ThrottledExchange, ComesToTheSameWeights) {
   for (const bool direct : {false, true}) {
-    auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 400, .direct = direct});
-    ExchangeHarness& x = *joined;
+    Cluster x({.nodes = 3, .size = 400, .direct = direct});
     Throttle(x);
     int count = 0;
-    x.delivers = [&](uint16_t, const FrameBytes&) { return ++count % 5 != 0; };
+    x.delivers = [&](uint16_t, uint16_t, const FrameBytes&) { return ++count % 5 != 0; };
     std::vector<float> sums = x[0].weights;
     for (int tick = 0; tick < 200; ++tick) {
       const int64_t weight = 37 * tick % 400;
@@ -82,12 +79,11 @@ TEST(ThrottledExchange, ComesToTheSameWeights) {
 
 // The end of a run must not wait for answers.
 TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2});
   Throttle(x);
   x.exchange(0).Flush();
   x.exchange(0).SetThrottled(true);
-  x.delivers = [](uint16_t to, const FrameBytes&) { return to != 0; };
+  x.delivers = [](uint16_t, uint16_t to, const FrameBytes&) { return to != 0; };
   const uint64_t before = x.positions_sent(0);
   for (int tick = 0; tick < 4; ++tick) {
     x.Step(0);
@@ -99,12 +95,11 @@ TEST(ThrottledExchange, IsThrottledNoMoreAfterFlush) {
 // Repeatedly delays the answers to one chunk's diffs by `ticks` relative to the others. Returns
 // the number of diffs sent again.
 uint64_t ResendsWithALateChunk(bool throttled, int ticks) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2});
   if (throttled) Throttle(x);
   int tick = 0, shut_until = 0;
   uint32_t late = kNoChunk;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     FrameView view;
     EXPECT_EQ(DecodeFrame(frame.view(), &view), DropReason::kNone);
     const FrameHeader& h = view.header;
@@ -132,11 +127,10 @@ TEST(ThrottledExchange, DoesNotTakeADiffForLostBecauseLaterOnesWereAnswered) {
 // Delays the answers to the diffs of half of the chunks of node 0 by `ticks` for a while, as a
 // master does that has more urgent ones to send. Returns the number of diffs sent again.
 uint64_t ResendsWithLateChunks(bool throttled, int ticks) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 800, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2, .size = 800, .chunk_floats = 10});
   if (throttled) Throttle(x);
   int tick = 0;
-  x.delivers = [&](uint16_t to, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t to, const FrameBytes& frame) {
     const FrameHeader h = frame.decoded().header;
     const bool shut = tick % (2 * ticks) < ticks;
     return !(to == 1 && h.type == FrameType::kPosition && h.chunk % 2 == 0 && shut);
@@ -157,7 +151,7 @@ TEST(ThrottledExchange, AsksForOneOfManyLateAnswers) {
 // Ticks until a node that starts late has all weights, with room for few frames per tick and
 // progress in a tenth of the chunks.
 int TicksToJoin(bool throttled) {
-  ExchangeHarness x({.nodes = 3, .size = 2000, .chunk_floats = 10});
+  Cluster x({.nodes = 3, .size = 2000, .chunk_floats = 10});
   x[2].stopped = true;
   x.Settle();
   x[2].stopped = false;
@@ -179,7 +173,7 @@ TEST(ThrottledExchange, LetsANodeInAsSoonAsAnother) {
 }
 
 // Number of node 2's chunks without a new master yet, as nodes 0 and 1 see it.
-int WithoutMaster(ExchangeHarness& x) {
+int WithoutMaster(Cluster& x) {
   int count = 0;
   for (size_t node : {0, 1}) {
     for (const Chunk& chunk : x.exchange(node).table().chunks) {
@@ -191,8 +185,7 @@ int WithoutMaster(ExchangeHarness& x) {
 
 // Waiting diffs and positions must not delay a takeover.
 TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3, .size = 600, .chunk_floats = 10});
   x.SetRoom(4);
   Throttle(x);
   const auto train = [&](int ticks) {
@@ -213,14 +206,13 @@ TEST(ThrottledExchange, TakesOverWhileMoreWaitsThanCanBeSent) {
 
 // They must not delay a retransmitted diff either.
 TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
-  auto joined = ExchangeHarness::Ready({.nodes = 3, .size = 600, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 3, .size = 600, .chunk_floats = 10});
   x.SetRoom(4);
   Throttle(x);
   int lost = 0;
   std::vector<int> lost_at(60, -1);
   int tick = 0, longest = 0;
-  x.delivers = [&](uint16_t, const FrameBytes& frame) {
+  x.delivers = [&](uint16_t, uint16_t, const FrameBytes& frame) {
     const FrameHeader header = frame.decoded().header;
     if (header.type != FrameType::kDiff || header.source != 0) return true;
     int& at = lost_at[header.chunk];
@@ -245,10 +237,9 @@ TEST(ThrottledExchange, SendsAgainWhatIsLostWhileMoreWaitsThanCanBeSent) {
 
 // Regardless of the round trip times measured while links were busy.
 TEST(ThrottledExchange, FlushSendsAgainAtOnceWhatIsPending) {
-  auto joined = ExchangeHarness::Ready({.nodes = 2, .size = 600, .chunk_floats = 10});
-  ExchangeHarness& x = *joined;
+  Cluster x({.nodes = 2, .size = 600, .chunk_floats = 10});
   Throttle(x);
-  x.delivers = [](uint16_t, const FrameBytes& frame) {
+  x.delivers = [](uint16_t, uint16_t, const FrameBytes& frame) {
     return frame.decoded().header.type != FrameType::kDiff;
   };
   for (int tick = 0; tick < 200; ++tick) {

@@ -14,13 +14,14 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
+#include "exchange/kernels/host_executor.h"
 #include "test/fuzz/support/fuzz.h"
-#include "test/support/exchange_node.h"
+#include "test/sim/exchange_node.h"
 
 namespace millrace::fuzz {
 namespace {
 
-using test::kTickNs;
+using sim::kTickNs;
 
 constexpr uint16_t kNodes = 3;
 constexpr int64_t kFloats = 40, kChunkFloats = 7, kAround = 16;
@@ -29,7 +30,7 @@ constexpr float kGuard = 12345.5f;
 constexpr float kLarge = 1e30f;
 
 ExchangeConfig ConfigOf(uint16_t node) {
-  ExchangeConfig config = test::TickConfig();
+  ExchangeConfig config = sim::TickConfig();
   config.run = 99;
   config.node = node;
   config.max_nodes = kNodes;

@@ -87,15 +87,6 @@ TEST(SaveBinary, RoundTripsAndItsEveryTruncationIsNoticedOrShorter) {
             path + ": truncated or not a caffemodel");
 }
 
-TEST(SaveText, CanBeParsedBack) {
-  TempDir folder;
-  caffe::NetParameter net, back;
-  ParseText(kNet, "net", &net, nullptr);
-  SaveText(folder / "net.prototxt", net);
-  LoadText(folder / "net.prototxt", &back, nullptr);
-  EXPECT_EQ(back.SerializeAsString(), net.SerializeAsString());
-}
-
 // Numbers are the format: a caffemodel written by hand, byte for byte.
 TEST(CaffeModel, IsReadByFieldNumber) {
   caffe::NetParameter net;

@@ -34,7 +34,7 @@ class Pages {
   void* at_[2] = {};
 };
 
-class FakeMemory : public MemorySpace {
+class PlainGpuMemory : public MemorySpace {
  public:
   std::string name() const override { return "fake device 0"; }
   bool on_host() const override { return false; }
@@ -65,13 +65,13 @@ class FakeGpu : public Device {
   DeviceType type() const override { return DeviceType::kCuda; }
   int ordinal() const override { return 0; }
   const std::string& name() const override { return name_; }
-  FakeMemory& memory() override { return memory_; }
+  PlainGpuMemory& memory() override { return memory_; }
   MemorySpace& staging() override { return HostMemory(); }
   std::unique_ptr<Queue> MakeQueue(QueuePriority) override { throw Error(name_, ": no queues"); }
   std::unique_ptr<MemoryMapping> Map(std::span<const std::byte>) override { return nullptr; }
 
  private:
-  FakeMemory memory_;
+  PlainGpuMemory memory_;
   const std::string name_ = memory_.name();
 };
 

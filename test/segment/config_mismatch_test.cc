@@ -6,16 +6,16 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::ConfigOf;
-using test::CountOf;
-using test::HandshakeHarness;
-using test::KeyOf;
+using sim::ConfigOf;
+using sim::CountOf;
+using sim::HandshakeCluster;
+using sim::KeyOf;
 
 std::vector<std::string> Reported(Handshake* node) {
   std::vector<std::string> texts;
@@ -25,13 +25,13 @@ std::vector<std::string> Reported(Handshake* node) {
 }
 
 // Reports of every node within `seconds`, polled every 100 ms.
-std::vector<std::vector<std::string>> ReportedWhileRunning(HandshakeHarness* harness, NodeId nodes,
+std::vector<std::vector<std::string>> ReportedWhileRunning(HandshakeCluster* cluster, NodeId nodes,
                                                            int seconds) {
   std::vector<std::vector<std::string>> reported(nodes);
   for (int i = 0; i < 10 * seconds; ++i) {
-    harness->Run(100);
+    cluster->Run(100);
     for (NodeId node = 0; node < nodes; ++node) {
-      for (std::string& text : Reported(&harness->node(node)))
+      for (std::string& text : Reported(&cluster->node(node)))
         reported[node].push_back(std::move(text));
     }
   }
@@ -45,27 +45,27 @@ using Change = std::function<void(HandshakeConfig*)>;
 void ExpectMismatch(const Change& change, const std::string& of_b, const std::string& of_a) {
   for (const bool multicast : {false, true}) {
     SCOPED_TRACE(of_b);
-    HandshakeHarness harness(3);
-    harness.StartAll(nullptr, multicast);
+    HandshakeCluster cluster(3);
+    cluster.StartAll(nullptr, multicast);
     HandshakeConfig config = ConfigOf(1, 3);
     config.multicast = multicast;
     change(&config);
-    harness.Start(config);
-    const auto reported = ReportedWhileRunning(&harness, 3, 10);
+    cluster.Start(config);
+    const auto reported = ReportedWhileRunning(&cluster, 3, 10);
     for (NodeId node : {0, 2}) {
-      EXPECT_FALSE(harness.node(node).IsEstablished(1));
-      ASSERT_TRUE(harness.node(node).MismatchOf(1).has_value());
-      EXPECT_EQ(harness.node(node).MismatchOf(1)->text, of_b);
-      EXPECT_TRUE(harness.node(node).MismatchOf(1)->authenticated);
+      EXPECT_FALSE(cluster.node(node).IsEstablished(1));
+      ASSERT_TRUE(cluster.node(node).MismatchOf(1).has_value());
+      EXPECT_EQ(cluster.node(node).MismatchOf(1)->text, of_b);
+      EXPECT_TRUE(cluster.node(node).MismatchOf(1)->authenticated);
       EXPECT_EQ(reported[node], std::vector{of_b});
     }
-    EXPECT_FALSE(harness.node(1).IsEstablished(0));
-    ASSERT_TRUE(harness.node(1).MismatchOf(0).has_value());
-    EXPECT_EQ(harness.node(1).MismatchOf(0)->text, of_a);
-    EXPECT_GT(CountOf(harness.node(1), DropReason::kDiffers), 0u);
+    EXPECT_FALSE(cluster.node(1).IsEstablished(0));
+    ASSERT_TRUE(cluster.node(1).MismatchOf(0).has_value());
+    EXPECT_EQ(cluster.node(1).MismatchOf(0)->text, of_a);
+    EXPECT_GT(CountOf(cluster.node(1), DropReason::kDiffers), 0u);
     // The other two nodes are not affected.
-    EXPECT_TRUE(harness.node(0).IsConfirmed(2) && harness.node(2).IsConfirmed(0));
-    EXPECT_FALSE(harness.node(0).IsEstablished(1));
+    EXPECT_TRUE(cluster.node(0).IsConfirmed(2) && cluster.node(2).IsConfirmed(0));
+    EXPECT_FALSE(cluster.node(0).IsEstablished(1));
   }
 }
 
@@ -99,29 +99,29 @@ TEST(ConfigMismatch, NamesWhatAPeerCallsItself) {
 }
 
 TEST(ConfigMismatch, AnotherRunIsNotSpokenOf) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
   HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
-  harness.Start(config);
-  harness.Run(5'000);
-  EXPECT_FALSE(harness.node(0).IsEstablished(1));
-  EXPECT_FALSE(harness.node(0).MismatchOf(1).has_value());
-  EXPECT_GT(CountOf(harness.node(0), DropReason::kRun), 0u);
+  cluster.Start(config);
+  cluster.Run(5'000);
+  EXPECT_FALSE(cluster.node(0).IsEstablished(1));
+  EXPECT_FALSE(cluster.node(0).MismatchOf(1).has_value());
+  EXPECT_GT(CountOf(cluster.node(0), DropReason::kRun), 0u);
 }
 
 // `a` and `b` are the nodes' keys; null means no key.
 void ExpectKeysRefused(const SecretKey* a, const SecretKey* b, const std::string& of_b,
                        const std::string& of_a) {
-  HandshakeHarness harness(2);
-  harness.Start(ConfigOf(0, 2), a);
-  harness.Start(ConfigOf(1, 2), b);
-  const auto reported = ReportedWhileRunning(&harness, 2, 10);
-  EXPECT_FALSE(harness.node(0).IsEstablished(1));
-  EXPECT_FALSE(harness.node(1).IsEstablished(0));
+  HandshakeCluster cluster(2);
+  cluster.Start(ConfigOf(0, 2), a);
+  cluster.Start(ConfigOf(1, 2), b);
+  const auto reported = ReportedWhileRunning(&cluster, 2, 10);
+  EXPECT_FALSE(cluster.node(0).IsEstablished(1));
+  EXPECT_FALSE(cluster.node(1).IsEstablished(0));
   EXPECT_EQ(reported[0], std::vector{of_b});
   EXPECT_EQ(reported[1], std::vector{of_a});
-  EXPECT_FALSE(harness.node(0).MismatchOf(1)->authenticated);
+  EXPECT_FALSE(cluster.node(0).MismatchOf(1)->authenticated);
 }
 
 TEST(ConfigMismatch, NodesWithoutTheSameKeyRefuseEachOther) {
@@ -135,60 +135,60 @@ TEST(ConfigMismatch, NodesWithoutTheSameKeyRefuseEachOther) {
 
 TEST(ConfigMismatch, AKeyIsOfOneRun) {
   const SecretKey key = KeyOf(1);
-  HandshakeHarness harness(2);
-  harness.StartAll(&key);
+  HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
   HandshakeConfig config = ConfigOf(1, 2);
   config.run = 1;
-  harness.Start(config, &key);
-  harness.set_tamper([](test::Carried* frame) {
-    Put<uint64_t>(frame->bytes.data(), 8, test::kRun);
+  cluster.Start(config, &key);
+  cluster.tamper = [](sim::SentHandshake* frame) {
+    Put<uint64_t>(frame->bytes.data(), 8, sim::kRun);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;
-  });
-  harness.Run(5'000);
-  EXPECT_FALSE(harness.node(0).IsEstablished(1));
-  EXPECT_GT(CountOf(harness.node(0), DropReason::kBadTag), 0u);
+  };
+  cluster.Run(5'000);
+  EXPECT_FALSE(cluster.node(0).IsEstablished(1));
+  EXPECT_GT(CountOf(cluster.node(0), DropReason::kBadTag), 0u);
 }
 
 TEST(ConfigMismatch, ANodeThatStartsAgainWithAnotherKeyHearsWhyItIsRefused) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
-  HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  harness.Run(5'000);  // no reply is pending any more
-  const Nonce session_id = harness.node(1).session_id();
-  harness.Start(ConfigOf(1, 2, 2), &other);
-  harness.Run(3'000);
-  EXPECT_EQ(harness.node(0).Peer(1)->session_id, session_id);
-  EXPECT_EQ(Reported(&harness.node(0)), std::vector<std::string>{"node b uses another key"});
-  EXPECT_EQ(Reported(&harness.node(1)), std::vector<std::string>{"node a uses another key"});
+  HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  cluster.Run(5'000);  // no reply is pending any more
+  const Nonce session_id = cluster.node(1).session_id();
+  cluster.Start(ConfigOf(1, 2, 2), &other);
+  cluster.Run(3'000);
+  EXPECT_EQ(cluster.node(0).Peer(1)->session_id, session_id);
+  EXPECT_EQ(Reported(&cluster.node(0)), std::vector<std::string>{"node b uses another key"});
+  EXPECT_EQ(Reported(&cluster.node(1)), std::vector<std::string>{"node a uses another key"});
 }
 
 TEST(ConfigMismatch, EverySessionOfAPeerIsReportedAndRepairForgetsIt) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
   std::vector<std::string> reported;
   for (uint32_t incarnation = 2; incarnation < 5; ++incarnation) {
     HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
-    harness.Start(config);
-    harness.Run(10'000);
-    for (const std::string& text : Reported(&harness.node(0))) reported.push_back(text);
+    cluster.Start(config);
+    cluster.Run(10'000);
+    for (const std::string& text : Reported(&cluster.node(0))) reported.push_back(text);
   }
   EXPECT_EQ(reported, std::vector<std::string>(3, "node b has another topology file"));
-  harness.Start(ConfigOf(1, 2, 5));
-  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
-  EXPECT_FALSE(harness.node(0).MismatchOf(1).has_value());
+  cluster.Start(ConfigOf(1, 2, 5));
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 5'000));
+  EXPECT_FALSE(cluster.node(0).MismatchOf(1).has_value());
 }
 
 // ---- Verdict of a node that receives mismatches. ----
 
-constexpr int64_t kGiveUpNs = 10'000 * test::kMs;
+constexpr int64_t kGiveUpNs = 10'000 * sim::kMs;
 
 struct Incoming {
   Handshake* node;
   void Differs(NodeId from, int64_t now) const {  // receives a message of a node with another key
-    HandshakeHarness other(3);
+    HandshakeCluster other(3);
     const SecretKey key = KeyOf(9);
     other.Start(ConfigOf(from, 3), &key);
     other.Run(2);
@@ -197,7 +197,7 @@ struct Incoming {
 };
 
 TEST(ConfigMismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
-  Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+  Handshake node(ConfigOf(0, 3), nullptr, sim::SeededRandom(0, 0));
   const Incoming incoming{&node};
   EXPECT_EQ(node.Verdict(0), JoinVerdict::kMayJoin);
   for (int64_t now = 5; now < 5 + kGiveUpNs; now += kGiveUpNs / 4) {
@@ -213,7 +213,7 @@ TEST(ConfigMismatch, EndsANodeOnceItHasLastedWhileNobodyElseWasMet) {
 }
 
 TEST(ConfigMismatch, IsForgottenWhenItIsNotHeardOfAgain) {
-  Handshake node(ConfigOf(0, 3), nullptr, test::SeededRandom(0, 0));
+  Handshake node(ConfigOf(0, 3), nullptr, sim::SeededRandom(0, 0));
   const Incoming incoming{&node};
   incoming.Differs(1, 0);
   EXPECT_EQ(node.wait_ends(), kGiveUpNs);
@@ -226,94 +226,94 @@ TEST(ConfigMismatch, IsForgottenWhenItIsNotHeardOfAgain) {
 }
 
 TEST(ConfigMismatch, DoesNotHoldUpANodeThatHasMetAnother) {
-  HandshakeHarness harness(3);
-  harness.Start(ConfigOf(0, 3));
-  const Incoming incoming{&harness.node(0)};
+  HandshakeCluster cluster(3);
+  cluster.Start(ConfigOf(0, 3));
+  const Incoming incoming{&cluster.node(0)};
   for (int i = 0; i < 9; ++i) {
-    incoming.Differs(1, harness.now());
-    harness.Run(1'000);
+    incoming.Differs(1, cluster.now());
+    cluster.Run(1'000);
   }
-  EXPECT_EQ(harness.node(0).Verdict(harness.now()), JoinVerdict::kWait);
-  harness.Start(ConfigOf(2, 3));
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.node(0).IsEstablished(2); }, 3'000));
+  EXPECT_EQ(cluster.node(0).Verdict(cluster.now()), JoinVerdict::kWait);
+  cluster.Start(ConfigOf(2, 3));
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.node(0).IsEstablished(2); }, 3'000));
   for (int i = 0; i < 9; ++i) {
-    incoming.Differs(1, harness.now());
-    EXPECT_EQ(harness.node(0).Verdict(harness.now()), JoinVerdict::kMayJoin);
-    harness.Run(1'000);
+    incoming.Differs(1, cluster.now());
+    EXPECT_EQ(cluster.node(0).Verdict(cluster.now()), JoinVerdict::kMayJoin);
+    cluster.Run(1'000);
   }
 }
 
 // An authenticated mismatch is the reason, whatever else is received.
 TEST(ConfigMismatch, GivesTheAuthenticatedReasonBeforeOthers) {
-  HandshakeHarness harness(3);
-  harness.Start(ConfigOf(0, 3));
+  HandshakeCluster cluster(3);
+  cluster.Start(ConfigOf(0, 3));
   HandshakeConfig config = ConfigOf(1, 3);
   config.settings.topology_digest = 1;
-  harness.Start(config);
+  cluster.Start(config);
   for (int i = 0; i < 12; ++i) {
-    Incoming{&harness.node(0)}.Differs(2, harness.now());
-    harness.Run(1'000);
+    Incoming{&cluster.node(0)}.Differs(2, cluster.now());
+    cluster.Run(1'000);
   }
-  Incoming{&harness.node(0)}.Differs(2, harness.now());  // the last message received
+  Incoming{&cluster.node(0)}.Differs(2, cluster.now());  // the last message received
   for (const NodeId node : {0, 1}) {
-    EXPECT_EQ(harness.node(node).Verdict(harness.now()), JoinVerdict::kGiveUp);
+    EXPECT_EQ(cluster.node(node).Verdict(cluster.now()), JoinVerdict::kGiveUp);
   }
-  EXPECT_EQ(harness.node(0).verdict_reason(), "node b has another topology file");
-  EXPECT_EQ(harness.node(1).verdict_reason(), "node a has another topology file");
+  EXPECT_EQ(cluster.node(0).verdict_reason(), "node b has another topology file");
+  EXPECT_EQ(cluster.node(1).verdict_reason(), "node a has another topology file");
 }
 
 TEST(ConfigMismatch, OfAPeerThatIsStartedOverAndOverIsToldOfLessAndLessOften) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
   size_t reported = 0;
   for (uint32_t incarnation = 2; incarnation < 1'000; ++incarnation) {
     HandshakeConfig config = ConfigOf(1, 2, incarnation);
     config.settings.topology_digest = 1;
-    harness.Start(config);
-    harness.Run(1'100);
-    reported += Reported(&harness.node(0)).size();
+    cluster.Start(config);
+    cluster.Run(1'100);
+    reported += Reported(&cluster.node(0)).size();
   }
   EXPECT_GE(reported, 10u);
   EXPECT_LE(reported, 13u);  // after 1, 2, 4, ... 512 s, then every 512 s
 }
 
 TEST(ConfigMismatch, AnotherVersionIsNamedWhereverItsFieldsLie) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
-  harness.set_tamper([](test::Carried* frame) {
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
+  cluster.tamper = [](sim::SentHandshake* frame) {
     if (frame->from == 0) return true;
     Put<uint8_t>(frame->bytes.data(), 4, kHandshakeVersion + 1);
     Put<uint64_t>(frame->bytes.data(), 48, ~0ull);
     Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
     return true;
-  });
-  harness.Run(5'000);
-  EXPECT_FALSE(harness.node(0).IsEstablished(1));
-  EXPECT_EQ(Reported(&harness.node(0)),
+  };
+  cluster.Run(5'000);
+  EXPECT_FALSE(cluster.node(0).IsEstablished(1));
+  EXPECT_EQ(Reported(&cluster.node(0)),
             std::vector<std::string>{"node b runs another version of millrace"});
 }
 
 // A node without the key can cause a line or two in the log, but cannot flood it.
 TEST(ConfigMismatch, ForgeriesAreToldOfOnce) {
   const SecretKey key = KeyOf(1), other = KeyOf(2);
-  HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
   size_t reported = 0;
   for (uint32_t i = 0; i < 50; ++i) {
-    HandshakeHarness forger(2);
+    HandshakeCluster forger(2);
     forger.Start(ConfigOf(1, 2, i + 2), i % 2 == 0 ? &other : nullptr);
     forger.Run(2);
-    for (const test::Carried& frame : forger.sent()) {
-      harness.node(0).Receive(1, frame.bytes, harness.now());
+    for (const sim::SentHandshake& frame : forger.sent()) {
+      cluster.node(0).Receive(1, frame.bytes, cluster.now());
     }
-    harness.Run(1'100);
-    reported += Reported(&harness.node(0)).size();
+    cluster.Run(1'100);
+    reported += Reported(&cluster.node(0)).size();
   }
   EXPECT_EQ(reported, 2u);
-  EXPECT_GT(CountOf(harness.node(0), DropReason::kBadTag), 20u);
-  EXPECT_GT(CountOf(harness.node(0), DropReason::kNoKey), 20u);
-  EXPECT_TRUE(harness.AllMet());
+  EXPECT_GT(CountOf(cluster.node(0), DropReason::kBadTag), 20u);
+  EXPECT_GT(CountOf(cluster.node(0), DropReason::kNoKey), 20u);
+  EXPECT_TRUE(cluster.AllEstablished());
 }
 
 }  // namespace

@@ -8,15 +8,17 @@
 #include "base/rng.h"
 #include "exchange/kernels/stream_executor.h"
 #include "test/conformance/udp_group.h"
-#include "test/segment/fake_nic.h"
-#include "test/segment/handshake_harness.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/handshake_cluster.h"
+#include "test/sim/segment_cluster.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/emulated_launcher.h"
+#include "test/support/fake_transport.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
 namespace {
+
+using sim::SegmentCluster;
 
 constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse};
 
@@ -66,7 +68,7 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
             }};
   }
   // Places the replicas of these nodes on the device and all others on the host.
-  void PutOnDevice(SegmentNodes* segment, const std::set<int>& nodes) {
+  void PutOnDevice(SegmentCluster* segment, const std::set<int>& nodes) {
     segment->replica_device = [this, nodes](int node) {
       return nodes.contains(node) ? MakeReplicaDevice() : HostReplica();
     };
@@ -79,7 +81,7 @@ class DeviceSegment : public testing::TestWithParam<DeviceKind> {
 
 // Lets the nodes make progress in random order until all have all of it. Returns the sum of the
 // steps added to each weight.
-std::vector<double> Progress(SegmentNodes* segment, int nodes, int64_t floats, int iterations) {
+std::vector<double> Progress(SegmentCluster* segment, int nodes, int64_t floats, int iterations) {
   Rng rng(Seed(), {11});
   std::vector<double> sums(floats);
   for (int i = 0; i < iterations; ++i) {
@@ -93,13 +95,13 @@ std::vector<double> Progress(SegmentNodes* segment, int nodes, int64_t floats, i
   return sums;
 }
 
-void ExpectSums(SegmentNodes* segment, int nodes, const std::vector<double>& sums) {
+void ExpectSums(SegmentCluster* segment, int nodes, const std::vector<double>& sums) {
   const std::vector<float> first = segment->weights(0);
   for (size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(first[i], sums[i], 1e-3) << i;
   for (int node = 1; node < nodes; ++node) EXPECT_EQ(segment->weights(node), first) << node;
 }
 
-void ExpectNothingRefused(SegmentNodes* segment, int nodes) {
+void ExpectNothingRefused(SegmentCluster* segment, int nodes) {
   for (int node = 0; node < nodes; ++node) {
     const ExchangeStats stats = segment->net(node).metrics().exchange();
     for (const DropReason drop : {DropReason::kNonFinite, DropReason::kPayload,
@@ -116,7 +118,7 @@ TEST_P(DeviceSegment, BringsTheProgressOfEveryNodeToAllOthersOnceInAnyCodec) {
       NetSegmentConfig config;
       config.exchange.codec = {codec, 0.5f};
       const int nodes = mixed ? 3 : 2;
-      SegmentNodes segment(nodes, 3000, config);
+      SegmentCluster segment(nodes, 3000, config);
       PutOnDevice(&segment, mixed ? std::set<int>{0, 2} : std::set<int>{0, 1});
       segment.StartAll();
       const std::vector<double> sums = Progress(&segment, nodes, 3000, 1000);
@@ -136,7 +138,7 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
     for (const std::set<int>& on_device : {std::set<int>{}, {0, 1, 2}, {1}}) {
       NetSegmentConfig config;
       config.exchange.codec = {codec, 1e-3f};
-      SegmentNodes segment(3, 3000, config);
+      SegmentCluster segment(3, 3000, config);
       PutOnDevice(&segment, on_device);
       segment.StartAll();
       Rng rng(Seed(), {12});
@@ -157,15 +159,15 @@ TEST_P(DeviceSegment, EndsWithTheBitsOfASegmentOfHosts) {
 
 TEST_P(DeviceSegment, SignsFramesOfWeightsThatTheProcessorCannotRead) {
   NetSegmentConfig config;
-  config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
-  SegmentNodes segment(3, 3000, config);
+  config.filter.key = std::make_shared<const SecretKey>(sim::KeyOf('k'));
+  SegmentCluster segment(3, 3000, config);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
   ExpectSums(&segment, 3, Progress(&segment, 3, 3000, 1000));
 }
 
 TEST_P(DeviceSegment, TakesInNodesThatJoinLateAndTakesOverFromThoseThatDie) {
-  SegmentNodes segment(3, 4000);
+  SegmentCluster segment(3, 4000);
   PutOnDevice(&segment, {0, 1});
   segment.Start(0, 5.0f);
   segment.Run(2500);
@@ -198,7 +200,7 @@ TEST_P(DeviceSegment, TakesInNodesThatJoinLateAndTakesOverFromThoseThatDie) {
 TEST_P(DeviceSegment, LeavesWithEverythingDelivered) {
   NetSegmentConfig config;
   config.exchange.codec = {Codec::kInt8};
-  SegmentNodes segment(2, 4000, config);
+  SegmentCluster segment(2, 4000, config);
   PutOnDevice(&segment, {0});
   segment.StartAll();
   for (int i = 0; i < 500; ++i) segment.Iterate(0, 0.3f);
@@ -219,7 +221,7 @@ TEST_P(DeviceSegment, DoesAllThatOverUdp) {
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  SegmentNodes segment(3, 5000);
+  SegmentCluster segment(3, 5000);
   PutOnDevice(&segment, {0, 2});
   segment.connect = [&](int node) { return std::move(group[node]); };
   segment.StartAll();
@@ -234,13 +236,13 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
     SCOPED_TRACE(says_where);
     executors_.clear();
     queues_.clear();
-    std::vector<FakeNic*> nics(2);
+    std::vector<FakeTransport*> nics(2);
     LoopbackHub hub({.queue_frames = 4096, .max_frame_bytes = 1024});
-    SegmentNodes segment(2, 200'000);
+    SegmentCluster segment(2, 200'000);
     PutOnDevice(&segment, {0, 1});
     segment.connect = [&](int node) {
-      auto nic =
-          std::make_unique<FakeNic>(hub.Connect(node), FakeNicOptions{.says_where = says_where});
+      auto nic = std::make_unique<FakeTransport>(
+          hub.Connect(node), FakeTransportOptions{.buffers = 2048, .says_where = says_where});
       nics[node] = nic.get();
       return nic;
     };
@@ -267,7 +269,7 @@ TEST_P(DeviceSegment, GivesReceivedFramesBackAfterTheKernelsThatReadThem) {
 }
 
 TEST_P(DeviceSegment, SamplesDivergenceWithoutReadingWeights) {
-  SegmentNodes segment(2, 20000);
+  SegmentCluster segment(2, 20000);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
   for (int i = 0; i < 2000; ++i) segment.Pass();
@@ -309,13 +311,14 @@ TEST_P(FakeSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
   for (const bool with_key : {false, true}) {
     SCOPED_TRACE(with_key);
     NetSegmentConfig config;
-    if (with_key) config.filter.key = std::make_shared<const SecretKey>(KeyOf('k'));
-    std::vector<FakeNic*> nics(2);
+    if (with_key) config.filter.key = std::make_shared<const SecretKey>(sim::KeyOf('k'));
+    std::vector<FakeTransport*> nics(2);
     LoopbackHub hub(LoopbackOptions{});
-    SegmentNodes segment(2, 5000, config);
+    SegmentCluster segment(2, 5000, config);
     PutOnDevice(&segment, {0, 1});
     segment.connect = [&](int node) {
-      auto nic = std::make_unique<FakeNic>(hub.Connect(node), FakeNicOptions{.reads = &device_});
+      auto nic = std::make_unique<FakeTransport>(
+          hub.Connect(node), FakeTransportOptions{.buffers = 2048, .reads = &device_});
       nics[node] = nic.get();
       return nic;
     };
@@ -331,7 +334,7 @@ TEST_P(FakeSegment, SendsPositionsFromADeviceThatTheNetworkReads) {
 }
 
 TEST_P(FakeSegment, EndsWhileKernelsAreUnderWay) {
-  SegmentNodes segment(2, 20000);
+  SegmentCluster segment(2, 20000);
   PutOnDevice(&segment, {0, 1});
   segment.StartAll();
   segment.TakeTurns(20);
@@ -340,7 +343,7 @@ TEST_P(FakeSegment, EndsWhileKernelsAreUnderWay) {
 }
 
 TEST_P(FakeSegment, SaysWhyItsDeviceHasFailed) {
-  SegmentNodes segment(2, 3000);
+  SegmentCluster segment(2, 3000);
   PutOnDevice(&segment, {1});
   segment.StartAll();
   segment.Iterate(0, 1);

@@ -6,63 +6,46 @@
 #include <memory>
 #include <vector>
 
-#include "test/support/exchange_node.h"
+#include "test/sim/cluster.h"
 
 namespace millrace {
 namespace {
 
-using test::FrameBytes;
-using test::kTickNs;
+using sim::kTickNs;
 
 constexpr int64_t kChunks = 6, kFloats = 10;  // kFloats per chunk
 
-// Two exchanges that deliver their frames immediately, as long as `delivers` is set.
-class Pair {
+// Two nodes; frames of node 0 arrive in the tick in which they are sent. Node 1 has a sampler.
+class Pair : public sim::Cluster {
  public:
-  Pair() {
-    for (uint16_t id : {0, 1}) {
-      ExchangeConfig config = test::TickConfig();
-      config.node = id;
-      config.peer_timeout_ns = 3600'000'000'000;  // tests advance the time in large steps
-      nodes_[id].Start(config, kChunks * kFloats, kFloats);
-    }
-    for (int i = 0; i < 1000 && !Ready(); ++i) Step();
-    EXPECT_TRUE(Ready());
+  Pair()
+      : Cluster({.size = kChunks * kFloats,
+                 .chunk_floats = kFloats,
+                 .faults = {.delay_min = 0, .delay_max = 0},
+                 // The tests let much time pass.
+                 .peer_timeout_ticks = 3600'000'000}) {
     const NodeId peer = 0;
-    sampler_ = std::make_unique<DivergenceSampler>(
-        nodes_[1].exchange.get(), nodes_[1].executor.get(), std::span<const NodeId>(&peer, 1));
+    sampler_ = std::make_unique<DivergenceSampler>(&exchange(1), (*this)[1].executor.get(),
+                                                   std::span(&peer, 1));
   }
-
-  // One tick: each node sends, and the other receives its frames.
+  void Iterate(size_t node) { Add(node, 0, 0); }
+  // Runs both nodes one tick later. now() is then the time at which they ran.
   void Step() {
-    now_ += kTickNs;
-    for (int from : {0, 1}) {
-      std::vector<PostedFrame> room(64);
-      const size_t count = exchange(from).Send(room, now_);
-      std::vector<FrameBytes> frames;
-      std::vector<std::span<const std::byte>> views;
-      for (size_t i = 0; i < count; ++i) frames.push_back({room[i].head, room[i].payload});
-      for (const FrameBytes& frame : frames) views.push_back(frame.view());
-      views.erase(views.begin(), views.end() - std::min(views.size(), delivers_last));
-      if (delivers) exchange(1 - from).Receive(views, now_);
-      for (size_t i = 0; i < count; ++i) exchange(from).Release(room[i].slot);
-    }
+    Sleep(1);
+    Tick();
+    Sleep(-1);
   }
-  bool Ready() {
-    return exchange(0).view().synced() == 2 && exchange(0).quiescent() && exchange(1).quiescent();
-  }
-  void Iterate(int node) { exchange(node).SetProgress(++nodes_[node].iterations); }
-  // Runs one full round of node 1's sampler, with the first step now.
+  // Runs one full round of the sampler, with the first step now.
   void Sample() {
     for (int64_t step = 0; step < DivergenceSampler::kSteps; ++step) {
       const bool last = step + 1 == DivergenceSampler::kSteps;
-      EXPECT_EQ(sampler().Sample(now_), last);
-      EXPECT_FALSE(sampler().Sample(now_ + DivergenceSampler::kStepNs - 1));  // not due yet
-      now_ += DivergenceSampler::kStepNs;
+      EXPECT_EQ(sampler().Sample(now()), last);
+      EXPECT_FALSE(sampler().Sample(now() + DivergenceSampler::kStepNs - 1));  // not due yet
+      Sleep(DivergenceSampler::kStepNs / kTickNs);
     }
   }
   // When a chunk is sampled, relative to the start of the round.
-  static int64_t LookedAtNs(uint32_t chunk) {
+  static int64_t SampledAtNs(uint32_t chunk) {
     const int64_t behind = DivergenceSampler::kSteps * (chunk + 1);
     return ((behind + kChunks - 1) / kChunks - 1) * DivergenceSampler::kStepNs;
   }
@@ -70,22 +53,15 @@ class Pair {
   std::vector<uint32_t> Foreign() {
     std::vector<uint32_t> foreign;
     for (uint32_t chunk = 0; chunk < kChunks; ++chunk) {
-      if (exchange(1).table().chunks[chunk].owner == 0) foreign.push_back(chunk);
+      if (owner(chunk) == 0) foreign.push_back(chunk);
     }
     return foreign;
   }
-
-  Exchange& exchange(int node) { return *nodes_[node].exchange; }
-  std::vector<float>& weights(int node) { return nodes_[node].weights; }
+  std::vector<float>& weights(int node) { return (*this)[node].weights; }
   DivergenceSampler& sampler() { return *sampler_; }
-  int64_t now() const { return now_; }
-  bool delivers = true;
-  size_t delivers_last = SIZE_MAX;  // delivers only this many frames of a step, the last ones
 
  private:
-  test::ExchangeNode nodes_[2];
   std::unique_ptr<DivergenceSampler> sampler_;
-  int64_t now_ = 0;
 };
 
 TEST(DivergenceSampler, FindsHowOldThePositionsOfEachMasterAre) {
@@ -93,16 +69,16 @@ TEST(DivergenceSampler, FindsHowOldThePositionsOfEachMasterAre) {
   pair.Iterate(0);  // makes all chunks of node 0 due
   pair.Step();
   const std::vector<uint32_t> foreign = pair.Foreign();
-  const int64_t arrived = pair.now();
+  const int64_t heard = pair.now();
   for (uint32_t chunk : foreign)
-    ASSERT_EQ(pair.exchange(1).table().chunks[chunk].last_position_at, arrived);
+    ASSERT_EQ(pair.exchange(1).table().chunks[chunk].last_position_at, heard);
   EXPECT_EQ(pair.sampler().all().rounds, 0u);
   pair.Sample();
   const Divergence found = pair.sampler().peers()[0];
   EXPECT_EQ(found.rounds, 1u);
   EXPECT_EQ(found.chunks, foreign.size());
-  EXPECT_EQ(found.age_max_ns, Pair::LookedAtNs(foreign.back()));
-  const int64_t median = Pair::LookedAtNs(foreign[(foreign.size() - 1) / 2]);
+  EXPECT_EQ(found.age_max_ns, Pair::SampledAtNs(foreign.back()));
+  const int64_t median = Pair::SampledAtNs(foreign[(foreign.size() - 1) / 2]);
   EXPECT_LE(std::abs(found.age_p50_ns - median), median / 8);
   EXPECT_EQ(pair.sampler().all().age_max_ns, found.age_max_ns);
   // A second later, without new positions, they are a second older.
@@ -123,7 +99,9 @@ TEST(DivergenceSampler, TheOldestPositionNeedNotBeThatOfTheLastChunk) {
   const int64_t first = pair.now();
   pair.Sample();
   pair.Iterate(0);
-  pair.delivers_last = 1;
+  pair.delivers = [&](uint16_t, uint16_t, const sim::FrameBytes& frame) {
+    return frame.decoded().header.chunk == foreign.back();
+  };
   pair.Step();
   ASSERT_EQ(last_position_at(foreign.front()), first);
   ASSERT_EQ(last_position_at(foreign.back()), pair.now());
@@ -159,7 +137,7 @@ TEST(DivergenceSampler, MeasuresWhatTheMasterIsNotKnownToHave) {
   EXPECT_NEAR(pair.sampler().all().distance_rms, rms, 1e-12);
   EXPECT_EQ(pair.sampler().all().distance_max, 2);
   // Progress that was sent but not acknowledged: the same distance.
-  pair.delivers = false;
+  pair.delivers = [](auto&&...) { return false; };
   pair.Iterate(1);
   pair.Step();
   EXPECT_TRUE(pair.exchange(1).table().chunks[foreign[0]].pending);

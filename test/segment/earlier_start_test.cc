@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "test/segment/segment_nodes.h"
+#include "test/sim/segment_cluster.h"
 #include "test/support/support.h"
 #include "transport/faulty/transport.h"
 
@@ -14,9 +14,9 @@ namespace millrace {
 namespace {
 
 // Nodes with or without a key, with gossip messages, and with links that can be partitioned.
-class Restarting : public test::SegmentNodes {
+class Restarting : public sim::SegmentCluster {
  public:
-  Restarting(int nodes, bool keyed) : SegmentNodes(nodes, 500, ConfigOf(keyed)) {
+  Restarting(int nodes, bool keyed) : SegmentCluster(nodes, 500, ConfigOf(keyed)) {
     const auto plain = connect;
     connect = [this, plain](int node) -> std::unique_ptr<Transport> {
       auto faulty = std::make_unique<FaultyTransport>(plain(node), FaultPlan{});
@@ -51,7 +51,7 @@ class Restarting : public test::SegmentNodes {
  private:
   static NetSegmentConfig ConfigOf(bool keyed) {
     NetSegmentConfig config;
-    if (keyed) config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+    if (keyed) config.filter.key = std::make_shared<const SecretKey>(sim::KeyOf('k'));
     return config;
   }
 };

@@ -8,7 +8,7 @@
 
 #include "exchange/protocol/frame.h"
 #include "segment/auth/frame_auth.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 
 namespace millrace {
 namespace {
@@ -30,7 +30,7 @@ const bool counted = CRYPTO_set_mem_functions(Allocate, Reallocate, Free) == 1;
 
 TEST(FrameAuthAllocation, OpensslAllocatesWhenASessionBeginsAndNotPerFrame) {
   ASSERT_TRUE(counted);
-  const SecretKey key = test::KeyOf(1);
+  const SecretKey key = sim::KeyOf(1);
   const Nonce session_id = {std::byte{1}};
   FrameSigner signer(key, 1, 0, session_id);
   FrameVerifier verifier(key, 1, 1);

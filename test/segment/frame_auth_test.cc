@@ -11,15 +11,15 @@
 #include "base/rng.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using test::KeyOf;
-using test::kRun;
+using sim::KeyOf;
+using sim::kRun;
 
 constexpr Nonce kSession = {std::byte{1}}, kNextSession = {std::byte{2}};
 constexpr size_t kPayload = 100;
@@ -43,9 +43,6 @@ class FrameAuthentication : public testing::Test {
  protected:
   FrameAuthentication() { verifier.Admit(1, kSession); }
   VerifyResult Verify(const Bytes& frame) { return verifier.Verify(frame).result; }
-  uint64_t Count(VerifyResult result) const {
-    return verifier.counts()[static_cast<size_t>(result)];
-  }
 
   const SecretKey key = KeyOf(1);
   FrameSigner signer{key, kRun, 1, kSession};
@@ -63,7 +60,6 @@ TEST_F(FrameAuthentication, AFrameIsVerifiedAsItWasSigned) {
     EXPECT_EQ(DecodeFrame(opened.frame, &view), DropReason::kNone);
     EXPECT_EQ(view.payload.size(), bytes);
   }
-  EXPECT_EQ(Count(VerifyResult::kVerified), 5u);
 }
 
 TEST_F(FrameAuthentication, AHeaderAndAPayloadAreSignedAsTheOnePieceThatArrives) {
@@ -88,10 +84,11 @@ TEST_F(FrameAuthentication, AnyFlippedBitIsRefused) {
 TEST_F(FrameAuthentication, FramesOfOtherLengthsAreRefused) {
   const Bytes good = Signed(&signer, 1);
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_NE(Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size))),
-              VerifyResult::kVerified);
+    const VerifyResult result =
+        Verify(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)));
+    EXPECT_NE(result, VerifyResult::kVerified);
+    EXPECT_EQ(result == VerifyResult::kShort, size < kFrameHeaderBytes + kFrameTagBytes);
   }
-  EXPECT_EQ(Count(VerifyResult::kShort), kFrameHeaderBytes + kFrameTagBytes);
   Bytes longer = good;
   longer.insert(longer.begin() + kFrameHeaderBytes, std::byte{0});
   EXPECT_EQ(Verify(longer), VerifyResult::kTag);
@@ -107,8 +104,6 @@ TEST_F(FrameAuthentication, OnlyTheAdmittedSessionOfTheSenderInThisRunWithThisKe
   EXPECT_EQ(Verify(Signed(&signer, 9)), VerifyResult::kStranger);
   EXPECT_EQ(Verify(Signed(&signer, 0xffff)), VerifyResult::kStranger);
   EXPECT_EQ(Verify(Signed(&signer, 1)), VerifyResult::kVerified);
-  EXPECT_EQ(Count(VerifyResult::kTag), 4u);
-  EXPECT_EQ(Count(VerifyResult::kStranger), 3u);
 }
 
 TEST_F(FrameAuthentication, FramesOfAnEarlierSessionAreRefusedOnceTheNextIsAdmitted) {
@@ -127,7 +122,6 @@ TEST_F(FrameAuthentication, AReplayedFrameIsRefusedAlsoWhenTheSessionIsAdmittedA
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
   verifier.Admit(1, kSession);
   EXPECT_EQ(Verify(frame), VerifyResult::kReplayed);
-  EXPECT_EQ(Count(VerifyResult::kReplayed), 2u);
 }
 
 TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
@@ -141,7 +135,6 @@ TEST_F(FrameAuthentication, TheWindowEndsAfter4096Frames) {
   EXPECT_EQ(Verify(frames[1]), VerifyResult::kOld);
   EXPECT_EQ(Verify(frames[2]), VerifyResult::kVerified);
   EXPECT_EQ(Verify(frames[4096]), VerifyResult::kReplayed);
-  EXPECT_EQ(Count(VerifyResult::kOld), 2u);
 }
 
 TEST_F(FrameAuthentication, EveryFrameIsSignedDifferently) {
@@ -154,14 +147,14 @@ TEST_F(FrameAuthentication, EveryFrameIsSignedDifferently) {
 }
 
 TEST_F(FrameAuthentication, AFrameOfAnEstablishedNodeIsVerified) {
-  test::HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  sim::HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
   FrameVerifier at_a(key, kRun, 2);
-  FrameSigner at_b(key, kRun, 1, harness.node(1).session_id());
+  FrameSigner at_b(key, kRun, 1, cluster.node(1).session_id());
   const Bytes early = Signed(&at_b, 1);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kStranger);
-  for (PeerSession peer; harness.node(0).NextSession(&peer);)
+  for (PeerSession peer; cluster.node(0).NextSession(&peer);)
     at_a.Admit(peer.node, peer.session_id);
   EXPECT_EQ(at_a.Verify(early).result, VerifyResult::kVerified);
 }

@@ -7,7 +7,7 @@
 
 #include "exchange/protocol/frame.h"
 #include "segment/segment_metrics.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -17,11 +17,11 @@ using Bytes = std::vector<std::byte>;
 
 FrameFilterConfig ConfigFor(NodeId node, uint64_t session_id, char key) {
   FrameFilterConfig config;
-  config.handshake = test::ConfigOf(node, 3, static_cast<uint32_t>(session_id));
+  config.handshake = sim::ConfigOf(node, 3, static_cast<uint32_t>(session_id));
   if (key != 0) {
-    config.key = std::make_shared<const SecretKey>(test::KeyOf(static_cast<uint8_t>(key)));
+    config.key = std::make_shared<const SecretKey>(sim::KeyOf(static_cast<uint8_t>(key)));
   }
-  config.random = test::SeededRandom(node, session_id);
+  config.random = sim::SeededRandom(node, session_id);
   return config;
 }
 
@@ -30,7 +30,7 @@ struct Leaving {
   Leaving(NodeId source, FrameFilter* filter) : payload(40 + kFrameTagBytes, std::byte{7}) {
     FrameHeader header;
     header.type = FrameType::kPosition;
-    header.run = test::kRun;
+    header.run = sim::kRun;
     header.source = source;
     header.length = 40;
     head.resize(kFrameHeaderBytes);
@@ -50,7 +50,7 @@ struct Leaving {
 
 // Exchanges handshake messages for five seconds.
 void Establish(FrameFilter* a, NodeId a_id, FrameFilter* b, NodeId b_id, int64_t begin = 0) {
-  for (int64_t now = begin; now < begin + 5'000 * test::kMs; now += 50 * test::kMs) {
+  for (int64_t now = begin; now < begin + 5'000 * sim::kMs; now += 50 * sim::kMs) {
     for (const auto& [from, from_id, to, to_id] :
          {std::tuple(a, a_id, b, b_id), std::tuple(b, b_id, a, a_id)}) {
       std::vector<OutHandshake> room(8);
@@ -127,7 +127,7 @@ TEST(FrameFilter, SignsWithANewKeyAfterItHasTakenALaterIncarnation) {
   FrameFilter b(ConfigFor(1, 5, 'k'));
   const Nonce session_id = b.handshake().session_id();
   const Bytes before = Leaving(1, &b).OnTheWire();
-  Establish(&a, 0, &b, 1, 5'000 * test::kMs);
+  Establish(&a, 0, &b, 1, 5'000 * sim::kMs);
   EXPECT_EQ(b.handshake().incarnation(), 8u);
   EXPECT_NE(b.handshake().session_id(), session_id);
   EXPECT_FALSE(a.Enter({1, before}, 0));
@@ -139,7 +139,7 @@ TEST(FrameFilter, SaysWhyItRefuses) {
   other.handshake.settings.parameters += 5;
   FrameFilter a(ConfigFor(0, 1, '\0')), b(other);
   Establish(&a, 0, &b, 1);
-  const int64_t now = 5'000 * test::kMs;
+  const int64_t now = 5'000 * sim::kMs;
   EXPECT_EQ(a.Verdict(now), JoinVerdict::kWait);
   EXPECT_EQ(a.refusal(), "");
   Establish(&a, 0, &b, 1, now);

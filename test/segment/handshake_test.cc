@@ -7,56 +7,56 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::Carried;
-using test::ConfigOf;
-using test::CountOf;
-using test::HandshakeHarness;
-using test::KeyOf;
-using test::kMs;
+using sim::ConfigOf;
+using sim::CountOf;
+using sim::HandshakeCluster;
+using sim::KeyOf;
+using sim::kMs;
+using sim::SentHandshake;
 
-HandshakeMessage Decoded(const Carried& frame) {
+HandshakeMessage Decoded(const SentHandshake& frame) {
   HandshakeMessage in;
   EXPECT_EQ(DecodeHandshake(frame.bytes, &in), DropReason::kNone);
   return in;
 }
 
-std::optional<Carried> LastFrom(const HandshakeHarness& harness, NodeId from, NodeId to) {
-  std::optional<Carried> last;
-  for (const Carried& frame : harness.sent()) {
+std::optional<SentHandshake> LastFrom(const HandshakeCluster& cluster, NodeId from, NodeId to) {
+  std::optional<SentHandshake> last;
+  for (const SentHandshake& frame : cluster.sent()) {
     if (frame.from == from && frame.to == to) last = frame;
   }
   return last;
 }
 
-void ExpectSessionsAndThenNoFrames(HandshakeHarness* harness, size_t most_frames) {
-  ASSERT_TRUE(harness->RunUntil([&] { return harness->AllMet(); }, 60'000));
-  harness->Run(3'000);  // pending replies
-  const size_t sent = harness->sent().size();
+void ExpectSessionsAndThenNoFrames(HandshakeCluster* cluster, size_t most_frames) {
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->AllEstablished(); }, 60'000));
+  cluster->Run(3'000);  // pending replies
+  const size_t sent = cluster->sent().size();
   EXPECT_LE(sent, most_frames);
-  harness->Run(30'000);
-  EXPECT_EQ(harness->sent().size(), sent);
+  cluster->Run(30'000);
+  EXPECT_EQ(cluster->sent().size(), sent);
 }
 
 TEST(Handshake, TwoNodesEstablishASessionAtOnceAndSendNoMore) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
-  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 10));
-  ExpectSessionsAndThenNoFrames(&harness, 8);
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 10));
+  ExpectSessionsAndThenNoFrames(&cluster, 8);
 }
 
 TEST(Handshake, ThreeNodesWithAKeyMeetByMulticast) {
   const SecretKey key = KeyOf(1);
-  HandshakeHarness harness(3);
-  harness.StartAll(&key, true);
-  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 20));
-  ExpectSessionsAndThenNoFrames(&harness, 40);
-  EXPECT_EQ(harness.sent().front().to, kAllNodes);
+  HandshakeCluster cluster(3);
+  cluster.StartAll(&key, true);
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 20));
+  ExpectSessionsAndThenNoFrames(&cluster, 40);
+  EXPECT_EQ(cluster.sent().front().to, kAllNodes);
 }
 
 TEST(Handshake, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
@@ -64,58 +64,58 @@ TEST(Handshake, NodesMeetOverLinksThatLoseDuplicateAndReorder) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const size_t nodes = 2 + seed % 3;
-    HandshakeHarness harness(nodes, {0.5, 0.3, kMs, 40 * kMs}, seed);
-    harness.StartAll(seed % 2 == 0 ? &key : nullptr, seed % 4 < 2);
-    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 120'000));
+    HandshakeCluster cluster(nodes, {.loss = 0.5, .duplicate = 0.3, .delay_max = 41}, seed);
+    cluster.StartAll(seed % 2 == 0 ? &key : nullptr, seed % 4 < 2);
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 120'000));
     for (size_t i = 0; i < nodes; ++i) {
       ConfigMismatch mismatch;
-      EXPECT_FALSE(harness.node(static_cast<NodeId>(i)).NextMismatch(&mismatch));
-      EXPECT_EQ(harness.node(static_cast<NodeId>(i)).stats().sessions, nodes - 1);
+      EXPECT_FALSE(cluster.node(static_cast<NodeId>(i)).NextMismatch(&mismatch));
+      EXPECT_EQ(cluster.node(static_cast<NodeId>(i)).stats().sessions, nodes - 1);
     }
   }
 }
 
 TEST(Handshake, APeerIsReportedOncePerSession) {
-  HandshakeHarness harness(3);
-  harness.StartAll();
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  EXPECT_TRUE(harness.node(0).IsEstablished(1) && harness.node(0).IsEstablished(2));
+  HandshakeCluster cluster(3);
+  cluster.StartAll();
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  EXPECT_TRUE(cluster.node(0).IsEstablished(1) && cluster.node(0).IsEstablished(2));
   std::map<NodeId, Nonce> reported;
   PeerSession peer;
-  while (harness.node(0).NextSession(&peer)) {
+  while (cluster.node(0).NextSession(&peer)) {
     EXPECT_TRUE(reported.emplace(peer.node, peer.session_id).second);
   }
-  EXPECT_EQ(reported, (std::map<NodeId, Nonce>{{1, harness.node(1).session_id()},
-                                               {2, harness.node(2).session_id()}}));
-  harness.Run(5'000);
-  EXPECT_FALSE(harness.node(0).NextSession(&peer));
+  EXPECT_EQ(reported, (std::map<NodeId, Nonce>{{1, cluster.node(1).session_id()},
+                                               {2, cluster.node(2).session_id()}}));
+  cluster.Run(5'000);
+  EXPECT_FALSE(cluster.node(0).NextSession(&peer));
 }
 
 TEST(Handshake, ANodeThatRestartsReplacesItsOldSessionOnlyOnceTheNewOneIsAuthenticated) {
   const SecretKey key = KeyOf(1);
-  HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  const Nonce old = harness.node(1).session_id();
+  HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  const Nonce old = cluster.node(1).session_id();
   // The new incarnation sends but receives nothing, so it cannot echo a challenge.
-  harness.set_tamper([](Carried* frame) { return frame->from == 1; });
-  harness.Start(ConfigOf(1, 2, 2), &key);
-  ASSERT_NE(harness.node(1).session_id(), old);
-  harness.Run(3'000);
-  EXPECT_EQ(harness.node(0).Peer(1)->session_id, old);
-  EXPECT_GT(CountOf(harness.node(0), DropReason::kUnauthenticated), 0u);
-  harness.set_tamper(nullptr);
-  EXPECT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
-  EXPECT_EQ(harness.node(0).Peer(1)->incarnation, 2u);
-  EXPECT_EQ(harness.node(0).stats().sessions, 2u);
+  cluster.tamper = [](SentHandshake* frame) { return frame->from == 1; };
+  cluster.Start(ConfigOf(1, 2, 2), &key);
+  ASSERT_NE(cluster.node(1).session_id(), old);
+  cluster.Run(3'000);
+  EXPECT_EQ(cluster.node(0).Peer(1)->session_id, old);
+  EXPECT_GT(CountOf(cluster.node(0), DropReason::kUnauthenticated), 0u);
+  cluster.tamper = nullptr;
+  EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 5'000));
+  EXPECT_EQ(cluster.node(0).Peer(1)->incarnation, 2u);
+  EXPECT_EQ(cluster.node(0).stats().sessions, 2u);
 }
 
 TEST(Handshake, ManyStartsOfOneNodeAreAllMetOverABadLink) {
-  HandshakeHarness harness(3, {0.3, 0.3, kMs, 30 * kMs});
-  harness.StartAll();
+  HandshakeCluster cluster(3, {.loss = 0.3, .duplicate = 0.3, .delay_max = 31});
+  cluster.StartAll();
   for (uint32_t incarnation = 2; incarnation < 12; ++incarnation) {
-    harness.Start(ConfigOf(1, 3, incarnation));
-    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 120'000)) << incarnation;
+    cluster.Start(ConfigOf(1, 3, incarnation));
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 120'000)) << incarnation;
   }
 }
 
@@ -123,14 +123,14 @@ TEST(Handshake, ARecordedSessionIsNotAccepted) {
   for (const bool keyed : {false, true}) {
     const SecretKey key = KeyOf(1);
     const SecretKey* const used = keyed ? &key : nullptr;
-    HandshakeHarness harness(2);
-    harness.StartAll(used);
-    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-    const std::vector<Carried> recorded = harness.sent();
+    HandshakeCluster cluster(2);
+    cluster.StartAll(used);
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+    const std::vector<SentHandshake> recorded = cluster.sent();
     // Node a restarts and b is gone: only the recorded frames arrive.
-    Handshake anew(ConfigOf(0, 2, 2), used, test::SeededRandom(0, 99));
+    Handshake anew(ConfigOf(0, 2, 2), used, sim::SeededRandom(0, 99));
     for (int64_t now = 0; now < 20'000 * kMs; now += 50 * kMs) {
-      for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
+      for (const SentHandshake& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
       OutHandshake room[4];
       anew.Send(room, now);
     }
@@ -143,36 +143,36 @@ TEST(Handshake, ARecordedSessionIsNotAccepted) {
 }
 
 TEST(Handshake, ARecordingOfAnEarlierSessionDoesNotReplaceTheCurrentOne) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  const std::vector<Carried> recorded = harness.sent();
-  harness.Start(ConfigOf(1, 2, 2));
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
-  const Nonce session_id = harness.node(1).session_id();
-  for (const Carried& frame : recorded) {
-    if (frame.from == 1) harness.node(0).Receive(1, frame.bytes, harness.now());
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  const std::vector<SentHandshake> recorded = cluster.sent();
+  cluster.Start(ConfigOf(1, 2, 2));
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 5'000));
+  const Nonce session_id = cluster.node(1).session_id();
+  for (const SentHandshake& frame : recorded) {
+    if (frame.from == 1) cluster.node(0).Receive(1, frame.bytes, cluster.now());
   }
-  harness.Run(5'000);
-  EXPECT_EQ(harness.node(0).Peer(1)->session_id, session_id);
-  EXPECT_TRUE(harness.AllMet());
+  cluster.Run(5'000);
+  EXPECT_EQ(cluster.node(0).Peer(1)->session_id, session_id);
+  EXPECT_TRUE(cluster.AllEstablished());
 }
 
 // `repaired`: the checksum is recomputed, as a forger can do.
 void ExpectFlippedBitsRefused(const SecretKey* key, bool repaired) {
-  HandshakeHarness harness(2);
-  harness.StartAll(key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  const Carried good = *LastFrom(harness, 1, 0);
-  ASSERT_EQ(harness.node(0).Receive(1, good.bytes, harness.now()), DropReason::kNone);
+  HandshakeCluster cluster(2);
+  cluster.StartAll(key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  const SentHandshake good = *LastFrom(cluster, 1, 0);
+  ASSERT_EQ(cluster.node(0).Receive(1, good.bytes, cluster.now()), DropReason::kNone);
   for (size_t bit = 0; bit < 8 * kHandshakeBytes; ++bit) {
     HandshakeBytes bytes = good.bytes;
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     if (repaired && bit / 8 < 188) Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
-    EXPECT_NE(harness.node(0).Receive(1, bytes, harness.now()), DropReason::kNone) << bit;
+    EXPECT_NE(cluster.node(0).Receive(1, bytes, cluster.now()), DropReason::kNone) << bit;
   }
-  EXPECT_GE(CountOf(harness.node(0), repaired ? DropReason::kBadTag : DropReason::kChecksum), 128u);
-  EXPECT_TRUE(harness.AllMet());
+  EXPECT_GE(CountOf(cluster.node(0), repaired ? DropReason::kBadTag : DropReason::kChecksum), 128u);
+  EXPECT_TRUE(cluster.AllEstablished());
 }
 
 TEST(Handshake, AnyFlippedBitIsRefused) {
@@ -183,17 +183,17 @@ TEST(Handshake, AnyFlippedBitIsRefused) {
 }
 
 TEST(Handshake, AChallengeThatWasEchoedIsNotAskedAgain) {
-  HandshakeHarness harness(2);
-  harness.StartAll();
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
+  HandshakeCluster cluster(2);
+  cluster.StartAll();
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
   Nonce echoed = kNoNonce;
-  for (const Carried& frame : harness.sent()) {
+  for (const SentHandshake& frame : cluster.sent()) {
     if (frame.from == 1) echoed = Decoded(frame).echo;
   }
   ASSERT_NE(echoed, kNoNonce);
-  harness.Start(ConfigOf(1, 2, 2));
-  harness.Run(3);
-  const HandshakeMessage next = Decoded(*LastFrom(harness, 0, 1));
+  cluster.Start(ConfigOf(1, 2, 2));
+  cluster.Run(3);
+  const HandshakeMessage next = Decoded(*LastFrom(cluster, 0, 1));
   EXPECT_NE(next.challenge, kNoNonce);
   EXPECT_NE(next.challenge, echoed);
 }
@@ -202,8 +202,8 @@ TEST(Handshake, AChallengeThatWasEchoedIsNotAskedAgain) {
 TEST(Handshake, SwappedIdsAreNotAccepted) {
   const SecretKey key = KeyOf(1);
   for (const SecretKey* used : {static_cast<const SecretKey*>(nullptr), &key}) {
-    HandshakeHarness harness(3);
-    harness.set_tamper([](Carried* frame) {
+    HandshakeCluster cluster(3);
+    cluster.tamper = [](SentHandshake* frame) {
       const auto swapped = [](NodeId node) -> NodeId { return node == 0 ? 0 : 3 - node; };
       if (frame->to == kAllNodes) return false;
       frame->from = swapped(frame->from);
@@ -212,29 +212,29 @@ TEST(Handshake, SwappedIdsAreNotAccepted) {
       Put<uint16_t>(frame->bytes.data(), 18, frame->to);
       Put<uint32_t>(frame->bytes.data(), 188, Crc32c({frame->bytes.data(), 188}));
       return true;
-    });
-    harness.StartAll(used);
-    harness.Run(20'000);
-    EXPECT_FALSE(harness.node(0).IsEstablished(1));
-    EXPECT_FALSE(harness.node(0).IsEstablished(2));
-    ASSERT_TRUE(harness.node(0).MismatchOf(1).has_value());
-    EXPECT_EQ(harness.node(0).MismatchOf(1)->text,
+    };
+    cluster.StartAll(used);
+    cluster.Run(20'000);
+    EXPECT_FALSE(cluster.node(0).IsEstablished(1));
+    EXPECT_FALSE(cluster.node(0).IsEstablished(2));
+    ASSERT_TRUE(cluster.node(0).MismatchOf(1).has_value());
+    EXPECT_EQ(cluster.node(0).MismatchOf(1)->text,
               used != nullptr ? "node b uses another key" : "node 1 names itself c, expected b");
   }
 }
 
 TEST(Handshake, ASenderIsWhoTheTransportSaysItIs) {
-  HandshakeHarness harness(3);
-  harness.StartAll();
-  harness.Run(10);
-  const Carried frame = *LastFrom(harness, 1, 0);
-  EXPECT_EQ(harness.node(0).Receive(2, frame.bytes, harness.now()), DropReason::kSourceMismatch);
+  HandshakeCluster cluster(3);
+  cluster.StartAll();
+  cluster.Run(10);
+  const SentHandshake frame = *LastFrom(cluster, 1, 0);
+  EXPECT_EQ(cluster.node(0).Receive(2, frame.bytes, cluster.now()), DropReason::kSourceMismatch);
 }
 
 TEST(Handshake, ForeignFramesAreCountedByReason) {
-  Handshake node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
+  Handshake node(ConfigOf(0, 2), nullptr, sim::SeededRandom(0, 0));
   HandshakeMessage in;
-  in.run = test::kRun;
+  in.run = sim::kRun;
   in.source = 1;
   in.name = "b";
   in.session_id = {std::byte{1}};
@@ -280,7 +280,7 @@ TEST(Handshake, ForeignFramesAreCountedByReason) {
 // ---- Send rates. --------------------------------------------------------------
 
 TEST(Handshake, AnAbsentPeerIsAskedForLessAndLessOften) {
-  Handshake node(ConfigOf(0, 2), nullptr, test::SeededRandom(0, 0));
+  Handshake node(ConfigOf(0, 2), nullptr, sim::SeededRandom(0, 0));
   std::vector<int64_t> sent;
   for (int64_t now = 0; now < 20'000 * kMs; now += kMs) {
     OutHandshake room[2];
@@ -302,16 +302,16 @@ TEST(Handshake, AnAbsentPeerIsAskedForLessAndLessOften) {
 
 TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
   const SecretKey key = KeyOf(1);
-  HandshakeHarness harness(2);
-  harness.StartAll(&key);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 100));
-  harness.Run(10'000);
-  const Carried question = harness.sent().front();
+  HandshakeCluster cluster(2);
+  cluster.StartAll(&key);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 100));
+  cluster.Run(10'000);
+  const SentHandshake question = cluster.sent().front();
   ASSERT_TRUE(Decoded(question).wants_answer);
-  Handshake& asked = harness.node(question.to);
+  Handshake& asked = cluster.node(question.to);
   const uint64_t before = asked.stats().sent;
   for (int64_t i = 0; i < 100'000; ++i) {  // ten per millisecond
-    const int64_t now = harness.now() + i * kMs / 10;
+    const int64_t now = cluster.now() + i * kMs / 10;
     asked.Receive(question.from, question.bytes, now);
     OutHandshake room[4];
     asked.Send(room, now);
@@ -322,22 +322,22 @@ TEST(Handshake, AFloodOfQuestionsIsAnsweredAFewTimesASecond) {
 }
 
 TEST(Handshake, WhoLooksForOthersIsNotAnsweredByThoseItKnows) {
-  HandshakeHarness harness(4);
-  harness.StartAll(nullptr, true);
-  harness.Stop(2);
-  harness.Stop(3);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
-  harness.Run(5'000);
-  const size_t before = harness.sent().size();
-  harness.Run(10'000);
-  ASSERT_GT(harness.sent().size(), before + 10);
-  for (size_t i = before; i < harness.sent().size(); ++i) {
-    EXPECT_EQ(harness.sent()[i].to, kAllNodes);
+  HandshakeCluster cluster(4);
+  cluster.StartAll(nullptr, true);
+  cluster.Stop(2);
+  cluster.Stop(3);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 5'000));
+  cluster.Run(5'000);
+  const size_t before = cluster.sent().size();
+  cluster.Run(10'000);
+  ASSERT_GT(cluster.sent().size(), before + 10);
+  for (size_t i = before; i < cluster.sent().size(); ++i) {
+    EXPECT_EQ(cluster.sent()[i].to, kAllNodes);
   }
 }
 
 TEST(Handshake, LittleRoomStarvesNobody) {
-  Handshake node(ConfigOf(0, 20), nullptr, test::SeededRandom(0, 0));
+  Handshake node(ConfigOf(0, 20), nullptr, sim::SeededRandom(0, 0));
   std::map<NodeId, int> sent;
   for (int64_t now = 0; now < 40'000 * kMs; now += 200 * kMs) {
     OutHandshake room[1];
@@ -349,7 +349,7 @@ TEST(Handshake, LittleRoomStarvesNobody) {
 
 TEST(Handshake, AConfigurationWithoutSenseIsRefused) {
   const auto error = [](const HandshakeConfig& config) {
-    return test::ErrorOf([&] { Handshake(config, nullptr, test::SeededRandom(0, 0)); });
+    return test::ErrorOf([&] { Handshake(config, nullptr, sim::SeededRandom(0, 0)); });
   };
   HandshakeConfig config = ConfigOf(0, 2);
   config.node = 2;

@@ -12,62 +12,35 @@
 
 #include "base/crc32c.h"
 #include "base/wire_bytes.h"
-#include "test/segment/handshake_harness.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/handshake_cluster.h"
+#include "test/sim/segment_cluster.h"
+#include "test/support/fake_transport.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::KeyOf;
-using test::SegmentNodes;
+using sim::KeyOf;
+using sim::SegmentCluster;
 
 constexpr int64_t kGiveUpMs = 10'000;
 
-// A transport that also delivers the messages in `forged`, with node `as` as their sender.
-class ForgingTransport : public Transport {
- public:
-  ForgingTransport(std::unique_ptr<Transport> inner, std::deque<HandshakeBytes>* forged, NodeId as)
-      : Transport(inner->info()), inner_(std::move(inner)), forged_(*forged), as_(as) {
-    IndexPeers();
-  }
-  SendResult Send(std::span<const OutFrame> frames) override { return inner_->Send(frames); }
-  uint64_t Reclaim() override { return inner_->Reclaim(); }
-  size_t Receive(std::span<InFrame> frames) override {
-    if (forged_.empty() || frames.empty()) return inner_->Receive(frames);
-    lent_ = forged_.front();
-    forged_.pop_front();
-    frames[0] = {as_, lent_};
-    return 1;
-  }
-  void Release() override { inner_->Release(); }
-  WaitResult Wait(int64_t deadline_ns, WaitFor what) override {
-    return inner_->Wait(deadline_ns, what);
-  }
-  void Wake() override { inner_->Wake(); }
-
- private:
-  const std::unique_ptr<Transport> inner_;
-  std::deque<HandshakeBytes>& forged_;
-  const NodeId as_;
-  HandshakeBytes lent_;
-};
-
 // Three nodes; node 2 receives forged handshake messages in the name of node 1.
-class Forged : public SegmentNodes {
+class Forged : public SegmentCluster {
  public:
-  explicit Forged(const NetSegmentConfig& config) : SegmentNodes(3, 1000, config) {
+  explicit Forged(const NetSegmentConfig& config) : SegmentCluster(3, 1000, config) {
     const auto plain = connect;
     connect = [this, plain](int node) -> std::unique_ptr<Transport> {
       if (node != 2) return plain(node);
-      return std::make_unique<ForgingTransport>(plain(node), &frames, 1);
+      return std::make_unique<test::FakeTransport>(
+          plain(node), test::FakeTransportOptions{.forged = &frames, .forged_from = 1});
     };
   }
-  std::deque<HandshakeBytes> frames;
+  std::deque<std::vector<std::byte>> frames;
 };
 
 // A message that anyone who knows the names of a run can make: nothing in it is authenticated.
-HandshakeBytes ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
+std::vector<std::byte> ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
   HandshakeMessage in;
   in.keyed = keyed;
   in.run = 7;
@@ -79,7 +52,7 @@ HandshakeBytes ForgedBytes(bool keyed, uint8_t version = kHandshakeVersion) {
   EncodeHandshake(in, &bytes);
   Put<uint8_t>(bytes.data(), 4, version);
   Put<uint32_t>(bytes.data(), 188, Crc32c({bytes.data(), 188}));
-  return bytes;
+  return {bytes.begin(), bytes.end()};
 }
 
 NetSegmentConfig WithKey(char letter) {
@@ -92,7 +65,7 @@ NetSegmentConfig WithKey(char letter) {
 
 struct Forgery {
   char key;  // of the segment; 0: none
-  HandshakeBytes bytes;
+  std::vector<std::byte> bytes;
   DropReason reason;
 };
 std::vector<Forgery> Forgeries() {
@@ -188,7 +161,7 @@ TEST(HostileHandshake, MessagesAreCountedWhileTheNodeIsHeldBack) {
 // One of three nodes is misconfigured and starts first.
 TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
   for (const char key : {'\0', 'k'}) {
-    SegmentNodes segment(3, 1000, WithKey(key));
+    SegmentCluster segment(3, 1000, WithKey(key));
     segment.StartOther(
         1, [](NetSegmentConfig* config) { config->filter.handshake.settings.topology_digest = 1; });
     segment.Start(0);
@@ -208,7 +181,7 @@ TEST(HostileHandshake, AMisconfiguredNodeDoesNotEndThoseThatAreAlike) {
 
 // A wrong key differs from forged messages only in that no node with the same key is met.
 TEST(HostileHandshake, ANodeWithAnotherKeyBeginsNoRunAndEndsWithTheReason) {
-  SegmentNodes segment(3, 1000, WithKey('k'));
+  SegmentCluster segment(3, 1000, WithKey('k'));
   segment.Start(0);
   segment.Start(1);
   segment.Run(3000);

@@ -8,16 +8,16 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/wire_bytes.h"
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::Carried;
-using test::ConfigOf;
-using test::HandshakeHarness;
-using test::KeyOf;
+using sim::ConfigOf;
+using sim::HandshakeCluster;
+using sim::KeyOf;
+using sim::SentHandshake;
 
 constexpr size_t kAtKnown = 104, kAtKnownIncarnation = 184, kAtChecksum = 188;
 
@@ -33,64 +33,64 @@ const SecretKey* KeyIf(bool keyed) {
 }
 
 // Node b, known by the incarnation `known`, restarts with `incarnation`.
-void StartAgain(HandshakeHarness* harness, bool keyed, uint32_t known, uint32_t incarnation) {
-  harness->StartAll(KeyIf(keyed));
-  harness->Start(ConfigOf(1, 2, known), KeyIf(keyed));
-  ASSERT_TRUE(harness->RunUntil([&] { return harness->AllMet(); }, 5'000));
-  harness->Run(3'000);
-  harness->Start(ConfigOf(1, 2, incarnation), KeyIf(keyed));
+void StartAgain(HandshakeCluster* cluster, bool keyed, uint32_t known, uint32_t incarnation) {
+  cluster->StartAll(KeyIf(keyed));
+  cluster->Start(ConfigOf(1, 2, known), KeyIf(keyed));
+  ASSERT_TRUE(cluster->RunUntil([&] { return cluster->AllEstablished(); }, 5'000));
+  cluster->Run(3'000);
+  cluster->Start(ConfigOf(1, 2, incarnation), KeyIf(keyed));
 }
 
 TEST(Raise, ANodeThatIsKnownByALaterStartGoesOnWithTheNextIncarnation) {
   for (const bool keyed : {false, true}) {
     for (const uint32_t incarnation : {1u, 6u, 7u}) {
-      HandshakeHarness harness(2, {0.2, 0.2, test::kMs, 20 * test::kMs});
-      StartAgain(&harness, keyed, 7, incarnation);
-      const Nonce session_id = harness.node(1).session_id();
-      ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 60'000));
-      EXPECT_EQ(harness.node(1).incarnation(), 8u);
-      EXPECT_NE(harness.node(1).session_id(), session_id);
-      EXPECT_EQ(harness.node(0).Peer(1)->incarnation, 8u);
-      EXPECT_EQ(harness.node(0).stats().sessions, 2u);
+      HandshakeCluster cluster(2, {.loss = 0.2, .duplicate = 0.2, .delay_max = 21});
+      StartAgain(&cluster, keyed, 7, incarnation);
+      const Nonce session_id = cluster.node(1).session_id();
+      ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 60'000));
+      EXPECT_EQ(cluster.node(1).incarnation(), 8u);
+      EXPECT_NE(cluster.node(1).session_id(), session_id);
+      EXPECT_EQ(cluster.node(0).Peer(1)->incarnation, 8u);
+      EXPECT_EQ(cluster.node(0).stats().sessions, 2u);
       IncarnationRaise raise;
-      ASSERT_TRUE(harness.node(1).TakeRaise(&raise));
+      ASSERT_TRUE(cluster.node(1).TakeRaise(&raise));
       EXPECT_EQ(raise.peer, 0);
       EXPECT_EQ(raise.refused, incarnation);
       EXPECT_EQ(raise.known, 7u);
-      EXPECT_FALSE(harness.node(1).TakeRaise(&raise));
-      EXPECT_EQ(harness.node(1).Verdict(harness.now()), JoinVerdict::kMayJoin);
+      EXPECT_FALSE(cluster.node(1).TakeRaise(&raise));
+      EXPECT_EQ(cluster.node(1).Verdict(cluster.now()), JoinVerdict::kMayJoin);
     }
   }
 }
 
 TEST(Raise, ALaterStartIsNotRaised) {
-  HandshakeHarness harness(2);
-  StartAgain(&harness, false, 7, 8);
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 60'000));
-  EXPECT_EQ(harness.node(1).incarnation(), 8u);
-  EXPECT_TRUE(Raises(&harness.node(1)).empty());
+  HandshakeCluster cluster(2);
+  StartAgain(&cluster, false, 7, 8);
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 60'000));
+  EXPECT_EQ(cluster.node(1).incarnation(), 8u);
+  EXPECT_TRUE(Raises(&cluster.node(1)).empty());
 }
 
 // Two peers know different later starts; the node raises its incarnation above both.
 TEST(Raise, EachPeerIsCaughtUpWithAndTheOthersMeetTheNodeAnew) {
-  HandshakeHarness harness(4);
-  harness.StartAll();
+  HandshakeCluster cluster(4);
+  cluster.StartAll();
   for (const auto& [peer, known] : {std::pair{0, 7u}, {2, 20u}}) {
-    harness.set_tamper([peer = peer](Carried* frame) {
+    cluster.tamper = [peer = peer](SentHandshake* frame) {
       return (frame->from == 1 || frame->to == 1) && (frame->from == peer || frame->to == peer);
-    });
-    harness.Start(ConfigOf(1, 4, known));
-    ASSERT_TRUE(harness.RunUntil([&] { return harness.node(1).IsConfirmed(peer); }, 5'000));
+    };
+    cluster.Start(ConfigOf(1, 4, known));
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.node(1).IsConfirmed(peer); }, 5'000));
   }
-  harness.set_tamper(nullptr);
-  harness.Start(ConfigOf(1, 4, 3));
-  ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 10'000));
-  EXPECT_EQ(harness.node(1).incarnation(), 21u);
-  for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(harness.node(peer).Peer(1)->incarnation, 21u);
+  cluster.tamper = nullptr;
+  cluster.Start(ConfigOf(1, 4, 3));
+  ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 10'000));
+  EXPECT_EQ(cluster.node(1).incarnation(), 21u);
+  for (const NodeId peer : {0, 2, 3}) EXPECT_EQ(cluster.node(peer).Peer(1)->incarnation, 21u);
 }
 
 // Alters a message of node a as a forger would.
-void Claim(Carried* frame, uint32_t known_incarnation) {
+void Claim(SentHandshake* frame, uint32_t known_incarnation) {
   if (frame->from != 0 || frame->to != 1) return;
   frame->bytes[kAtKnown] ^= std::byte{2};  // another session than node b's
   Put<uint32_t>(frame->bytes.data(), kAtKnownIncarnation, known_incarnation);
@@ -98,55 +98,55 @@ void Claim(Carried* frame, uint32_t known_incarnation) {
 }
 
 TEST(Raise, ForgedRefusalsDoNothingWhereThereIsAKey) {
-  HandshakeHarness harness(2);
-  harness.set_tamper([](Carried* frame) {
+  HandshakeCluster cluster(2);
+  cluster.tamper = [](SentHandshake* frame) {
     Claim(frame, 4'000'000);
     return true;
-  });
-  harness.StartAll(KeyIf(true));
-  harness.Run(10'000);
-  EXPECT_EQ(harness.node(1).incarnation(), 1u);
-  EXPECT_TRUE(Raises(&harness.node(1)).empty());
+  };
+  cluster.StartAll(KeyIf(true));
+  cluster.Run(10'000);
+  EXPECT_EQ(cluster.node(1).incarnation(), 1u);
+  EXPECT_TRUE(Raises(&cluster.node(1)).empty());
 }
 
 // Without a key a forger that sees the challenges can cause a raise, but only one, and a bounded
 // one.
 TEST(Raise, ForgedRefusalsAreBoundedWhereThereIsNoKey) {
   for (const uint32_t claimed : {UINT32_MAX, kLatestIncarnation}) {
-    HandshakeHarness harness(2);
-    harness.set_tamper([claimed](Carried* frame) {
+    HandshakeCluster cluster(2);
+    cluster.tamper = [claimed](SentHandshake* frame) {
       Claim(frame, claimed);
       return true;
-    });
-    harness.StartAll();
-    harness.Run(12'000);
-    EXPECT_EQ(harness.node(1).incarnation(), 1u);
-    EXPECT_EQ(harness.node(1).Verdict(harness.now()), JoinVerdict::kGiveUp);
-    EXPECT_EQ(harness.node(1).verdict_reason(),
+    };
+    cluster.StartAll();
+    cluster.Run(12'000);
+    EXPECT_EQ(cluster.node(1).incarnation(), 1u);
+    EXPECT_EQ(cluster.node(1).Verdict(cluster.now()), JoinVerdict::kGiveUp);
+    EXPECT_EQ(cluster.node(1).verdict_reason(),
               StrCat("node a knows a later start of this node: ", claimed, ", here 1"));
   }
-  HandshakeHarness harness(2);
+  HandshakeCluster cluster(2);
   uint32_t claimed = 100;
-  harness.set_tamper([&](Carried* frame) {
+  cluster.tamper = [&](SentHandshake* frame) {
     Claim(frame, claimed++);
     return true;
-  });
-  harness.StartAll();
-  harness.Run(60'000);
+  };
+  cluster.StartAll();
+  cluster.Run(60'000);
   EXPECT_GT(claimed, 110u);
-  EXPECT_EQ(Raises(&harness.node(1)).size(), 1u);
-  EXPECT_LT(harness.node(1).incarnation(), 110u);
+  EXPECT_EQ(Raises(&cluster.node(1)).size(), 1u);
+  EXPECT_LT(cluster.node(1).incarnation(), 110u);
 }
 
 TEST(Raise, RecordedRefusalsDoNothing) {
   for (const bool keyed : {false, true}) {
-    HandshakeHarness harness(2);
-    StartAgain(&harness, keyed, 7, 3);
-    ASSERT_TRUE(harness.RunUntil([&] { return harness.AllMet(); }, 5'000));
-    const std::vector<Carried> recorded = harness.sent();
-    Handshake anew(ConfigOf(1, 2, 5), KeyIf(keyed), test::SeededRandom(1, 99));
-    for (int64_t now = 0; now < 20'000 * test::kMs; now += 50 * test::kMs) {
-      for (const Carried& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
+    HandshakeCluster cluster(2);
+    StartAgain(&cluster, keyed, 7, 3);
+    ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllEstablished(); }, 5'000));
+    const std::vector<SentHandshake> recorded = cluster.sent();
+    Handshake anew(ConfigOf(1, 2, 5), KeyIf(keyed), sim::SeededRandom(1, 99));
+    for (int64_t now = 0; now < 20'000 * sim::kMs; now += 50 * sim::kMs) {
+      for (const SentHandshake& frame : recorded) anew.Receive(frame.from, frame.bytes, now);
       OutHandshake room[4];
       anew.Send(room, now);
     }
@@ -157,13 +157,13 @@ TEST(Raise, RecordedRefusalsDoNothing) {
 // Both processes run as node b, and each receives the frames meant for the other. Node a restarts
 // again and again, and meets both.
 TEST(Raise, TwoProcessesOfOneNodeDoNotRaiseEachOtherWithoutEnd) {
-  Handshake first(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 1));
-  Handshake second(ConfigOf(1, 2, 5), nullptr, test::SeededRandom(1, 2));
+  Handshake first(ConfigOf(1, 2, 5), nullptr, sim::SeededRandom(1, 1));
+  Handshake second(ConfigOf(1, 2, 5), nullptr, sim::SeededRandom(1, 2));
   size_t raises = 0, frames = 0;
   for (uint32_t start = 1; start <= 20; ++start) {
-    Handshake a(ConfigOf(0, 2, start), nullptr, test::SeededRandom(0, start));
-    for (int64_t now = start * 30'000 * test::kMs, end = now + 30'000 * test::kMs; now < end;
-         now += 20 * test::kMs) {
+    Handshake a(ConfigOf(0, 2, start), nullptr, sim::SeededRandom(0, start));
+    for (int64_t now = start * 30'000 * sim::kMs, end = now + 30'000 * sim::kMs; now < end;
+         now += 20 * sim::kMs) {
       const bool swapped = start % 2 == 0;
       for (Handshake* b : {swapped ? &second : &first, swapped ? &first : &second}) {
         OutHandshake room[4];

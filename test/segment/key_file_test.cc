@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "test/segment/handshake_harness.h"
+#include "test/sim/handshake_cluster.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -92,7 +92,7 @@ TEST_F(KeyFile, HasToBeAFile) {
 }
 
 TEST(ClusterKey, EveryPurposeHasAKeyOfItsOwn) {
-  const SecretKey key = test::KeyOf(1);
+  const SecretKey key = sim::KeyOf(1);
   const Nonce session_id = {std::byte{1}}, other = {std::byte{2}};
   const SecretKey keys[] = {HandshakeKey(key, 1),
                             HandshakeKey(key, 2),
@@ -100,7 +100,7 @@ TEST(ClusterKey, EveryPurposeHasAKeyOfItsOwn) {
                             SessionKey(key, 2, 0, session_id),
                             SessionKey(key, 1, 1, session_id),
                             SessionKey(key, 1, 0, other),
-                            SessionKey(test::KeyOf(2), 1, 0, session_id)};
+                            SessionKey(sim::KeyOf(2), 1, 0, session_id)};
   for (size_t i = 0; i < std::size(keys); ++i) {
     for (size_t j = 0; j < i; ++j) {
       EXPECT_FALSE(std::ranges::equal(keys[i].bytes(), keys[j].bytes())) << i << " " << j;

@@ -1,10 +1,12 @@
 // A leaving node announces it in its next heartbeat, not in one heartbeat per pass.
 #include <gtest/gtest.h>
 
-#include "test/segment/segment_nodes.h"
+#include "test/sim/segment_cluster.h"
 
 namespace millrace::test {
 namespace {
+
+using sim::SegmentCluster;
 
 constexpr int64_t kFloats = 100'000, kStride = 100;
 
@@ -13,7 +15,7 @@ class Leaving : public testing::TestWithParam<double> {};
 TEST_P(Leaving, SendsNoMoreHeartbeatsThanItsPaceAndAFewAtOnce) {
   NetSegmentConfig config;
   config.max_bytes_per_second = GetParam();
-  SegmentNodes nodes(3, kFloats, config);
+  SegmentCluster nodes(3, kFloats, config);
   nodes.StartAll();
   for (int i = 0; i < 100; ++i) {
     for (int node = 0; node < 3; ++node) {

@@ -10,7 +10,7 @@
 #include "exchange/kernels/register_host_rule.h"
 #include "exchange/kernels/stream_executor.h"
 #include "exchange/protocol/ownership.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/segment_cluster.h"
 #include "test/support/emulated_launcher.h"
 #include "test/support/eventually.h"
 #include "test/support/support.h"
@@ -19,6 +19,8 @@
 
 namespace millrace::test {
 namespace {
+
+using sim::SegmentCluster;
 
 const RegisterHostRule heavy_ball(HeavyBallDescriptor(), MakeHeavyBall);
 const RegisterHostRule elastic(ElasticTestDescriptor(), MakeElasticTest);
@@ -177,9 +179,9 @@ class RuleSegment : public testing::TestWithParam<Kind> {
 
   // A segment of three nodes with `rule`, all together.
   template <typename Rule>
-  std::unique_ptr<SegmentNodes> Start(const MergeRuleConfig& rule,
-                                      Rule (*make_rule)(const RuleParameters&)) {
-    auto segment = std::make_unique<SegmentNodes>(3, kFloats, ConfigWith(rule));
+  std::unique_ptr<SegmentCluster> Start(const MergeRuleConfig& rule,
+                                        Rule (*make_rule)(const RuleParameters&)) {
+    auto segment = std::make_unique<SegmentCluster>(3, kFloats, ConfigWith(rule));
     segment->replica_device = [this, make_rule](int) { return MakeReplicaDevice(make_rule); };
     segment->StartAll();
     segment->Run(1000);  // until all have their share of the chunks
@@ -187,7 +189,7 @@ class RuleSegment : public testing::TestWithParam<Kind> {
   }
 
   // A chunk that `node` masters.
-  static int64_t ChunkOf(SegmentNodes* segment, int node) {
+  static int64_t ChunkOf(SegmentCluster* segment, int node) {
     const ChunkTable& table = segment->net(node).exchange().table();
     for (uint32_t i = 0; i < table.size(); ++i) {
       if (table.chunks[i].owner == node) return i;
@@ -196,12 +198,12 @@ class RuleSegment : public testing::TestWithParam<Kind> {
     return 0;
   }
   // One step of `node` on one weight, which the others then have.
-  static void Step(SegmentNodes* segment, int node, int64_t weight, float step) {
+  static void Step(SegmentCluster* segment, int node, int64_t weight, float step) {
     segment->Add(node, weight, step);
     segment->net(node).state().SetProgress(++made_);
     segment->Run(1500);
   }
-  static void ExpectEverywhere(SegmentNodes* segment, int64_t weight, float value) {
+  static void ExpectEverywhere(SegmentCluster* segment, int64_t weight, float value) {
     for (int node = 0; node < 3; ++node) {
       EXPECT_EQ(segment->weights(node)[weight], value) << "node " << node;
     }
@@ -269,7 +271,7 @@ TEST_P(RuleSegment, RestsAtTheFixedPointOfItsRuleAndDropsWhatRemainsAtTheEnd) {
     NetSegmentConfig config =
         ConfigWith({NameOf("elastic_test"), {{"pull", 0.25}, {"rest", 0.125}}});
     config.exchange.damping = damping;
-    SegmentNodes segment(3, kFloats, config);
+    SegmentCluster segment(3, kFloats, config);
     segment.replica_device = [this](int) { return MakeReplicaDevice(MakeElasticTest); };
     segment.StartAll();
     Rng rng(Seed(), {21});

@@ -7,23 +7,26 @@
 #include <vector>
 
 #include "exchange/kernels/stream_executor.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/exchange_node.h"
+#include "test/sim/segment_cluster.h"
 #include "test/support/emulated_launcher.h"
-#include "test/support/exchange_node.h"
 #include "test/support/fake_device.h"
+#include "test/support/fake_executor.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
 namespace {
 
+using sim::SegmentCluster;
+
 // The master of a weight, one of two nodes.
-int MasterOf(SegmentNodes* segment, int64_t i) {
+int MasterOf(SegmentCluster* segment, int64_t i) {
   const auto chunk = static_cast<size_t>(i / segment->net(0).chunk_floats());
   return segment->net(0).exchange().table().chunks[chunk].owner;
 }
 
 // Makes passes until the request has ended; returns their number.
-int PassUntilRead(SegmentNodes* segment, int node) {
+int PassUntilRead(SegmentCluster* segment, int node) {
   int passes = 0;
   for (; passes < 1000 && !segment->net(node).merged().Wait(0); ++passes) segment->Pass();
   EXPECT_TRUE(segment->net(node).merged().End());
@@ -34,7 +37,7 @@ TEST(MergedReader, ReadsInPortionsWhileTheSegmentGoesOn) {
   constexpr int64_t kFloats = 3 << 20;  // 12 MiB, half of it mastered by the peer
   NetSegmentConfig config;
   config.chunk_floats = 2048;
-  SegmentNodes segment(2, kFloats, config);
+  SegmentCluster segment(2, kFloats, config);
   segment.StartAll();
   segment.Run(100);
   for (const int64_t i : {int64_t{0}, kFloats / 2, kFloats - 1}) segment.Add(1, i, 1);
@@ -51,7 +54,7 @@ TEST(MergedReader, ReadsInPortionsWhileTheSegmentGoesOn) {
 
 TEST(MergedReader, AsksForAnotherPassAtOnceWhileThereIsMore) {
   constexpr int64_t kFloats = 2 << 20;
-  SegmentNodes segment(2, kFloats);
+  SegmentCluster segment(2, kFloats);
   segment.StartAll();
   segment.Run(100);
   std::vector<float> merged(kFloats);
@@ -66,7 +69,7 @@ TEST(MergedReader, AsksForAnotherPassAtOnceWhileThereIsMore) {
 TEST(MergedReader, WritesNothingAfterTheEndOfARequest) {
   NetSegmentConfig config;
   config.chunk_floats = 50;
-  SegmentNodes segment(2, 1000, config);
+  SegmentCluster segment(2, 1000, config);
   segment.StartAll();
   std::vector<float> merged(1000, -1.0f);
   MergedReader& reader = segment.net(1).merged();
@@ -81,8 +84,8 @@ TEST(MergedReader, WritesNothingAfterTheEndOfARequest) {
 }
 
 TEST(MergedReader, KnowsNothingBeforeTheFirstPosition) {
-  ExchangeNode node;
-  node.Start(TickConfig(), 100, 10);
+  sim::ExchangeNode node;
+  node.Start(sim::TickConfig(), 100, 10);
   MergedReader reader(node.exchange.get(), node.executor.get());
   std::vector<float> merged(100, -1.0f);
   reader.Begin(merged.data());
@@ -92,37 +95,23 @@ TEST(MergedReader, KnowsNothingBeforeTheFirstPosition) {
   EXPECT_EQ(merged, std::vector<float>(100, -1.0f));
 }
 
-// Fails once `fails` is set, as an executor does whose device is lost.
-class FailingExecutor : public ChunkExecutor {
- public:
-  explicit FailingExecutor(std::unique_ptr<ChunkExecutor> inner) : inner_(std::move(inner)) {}
-  void Run(std::span<ChunkOp> ops) override {
-    if (fails) throw Error("the device has failed");
-    inner_->Run(ops);
-  }
-  const ReplicaArrays& arrays() const override { return inner_->arrays(); }
-
-  bool fails = false;
-
- private:
-  const std::unique_ptr<ChunkExecutor> inner_;
-};
-
 TEST(MergedReader, LetsThoseGoThatWaitForASegmentThatFails) {
-  FailingExecutor* executor = nullptr;
-  SegmentNodes segment(2, 1000);
+  bool fails = false;
+  SegmentCluster segment(2, 1000);
   segment.replica_device = [&](int node) {
     ReplicaDevice replica_device = HostReplica();
     replica_device.make_executor = [&, node,
                                     make = replica_device.make_executor](const auto&... arguments) {
-      auto made = std::make_unique<FailingExecutor>(make(arguments...));
-      if (node == 1) executor = made.get();
-      return made;
+      return std::make_unique<FakeExecutor>(make(arguments...),
+                                            FakeExecutorOptions{.before = [&, node](auto) {
+                                              if (fails && node == 1)
+                                                throw Error("the device has failed");
+                                            }});
     };
     return replica_device;
   };
   segment.StartAll();
-  executor->fails = true;
+  fails = true;
   std::vector<float> merged(1000);
   MergedReader& reader = segment.net(1).merged();
   reader.Begin(merged.data());
@@ -142,7 +131,7 @@ TEST(MergedReader, ReadsWhereTheReplicaLiesOnADevice) {
   FakeDevice device({.mode = FakeMode::kLate});
   NetSegmentConfig config;
   config.chunk_floats = 300;
-  SegmentNodes segment(2, kFloats, config);
+  SegmentCluster segment(2, kFloats, config);
   segment.replica_device = [&](int) {
     return ReplicaDevice{&device, [&](const ReplicaArrays& arrays, const CodecConfig& codec,
                                       const MergeRuleConfig&) {

@@ -8,7 +8,7 @@
 
 #include "metrics/counter_file_layout.h"
 #include "metrics/registry.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/segment_cluster.h"
 #include "test/support/doc_page.h"
 #include "test/support/support.h"
 #include "train/run_counters.h"
@@ -27,7 +27,7 @@ std::vector<Cells> RowsOf(const std::string& section) {
 // Metrics of a process with a segment of two nodes that exchange gossip messages.
 MetricsReading OfARun() {
   MetricsRegistry registry;
-  test::SegmentNodes nodes(2, 1000);
+  sim::SegmentCluster nodes(2, 1000);
   nodes.gossip = [](int node) {
     return std::make_shared<GossipStore>(2, static_cast<NodeId>(node), 1);
   };
@@ -84,7 +84,7 @@ TEST(MetricsDoc, AllMetricsOfARunFollowTheConventionsOfPrometheus) {
 
 TEST(MetricsDoc, ACountIsTheSameInTheMetricAndInTheSegment) {
   MetricsRegistry registry;
-  test::SegmentNodes nodes(2, 1000);
+  sim::SegmentCluster nodes(2, 1000);
   nodes.StartOther(0, [&](NetSegmentConfig* config) {
     config->name = "lan";
     config->registry = &registry;

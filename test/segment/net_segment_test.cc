@@ -8,16 +8,16 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "test/segment/fake_nic.h"
-#include "test/segment/handshake_harness.h"
-#include "test/segment/segment_nodes.h"
+#include "test/sim/handshake_cluster.h"
+#include "test/sim/segment_cluster.h"
+#include "test/support/fake_transport.h"
 #include "test/support/support.h"
 
 namespace millrace {
 namespace {
 
-using test::kMs;
-using Segment = test::SegmentNodes;
+using sim::kMs;
+using Segment = sim::SegmentCluster;
 
 void BringAboutEqualWeights(const NetSegmentConfig& config) {
   Segment segment(3, 5000, config);
@@ -43,7 +43,7 @@ TEST(NetSegment, BringsTheProgressOfEveryNodeToAllOthers) { BringAboutEqualWeigh
 
 TEST(NetSegment, DoesSoWithSignedFrames) {
   NetSegmentConfig config;
-  config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+  config.filter.key = std::make_shared<const SecretKey>(sim::KeyOf('k'));
   BringAboutEqualWeights(config);
 }
 
@@ -165,7 +165,8 @@ TEST(NetSegment, TakesAllThatHasComeFromATransportThatLendsFewFramesAtOnce) {
   Segment segment(2, 15000);
   const auto connect = segment.connect;
   segment.connect = [connect](int node) {
-    return std::make_unique<test::FakeNic>(connect(node), test::FakeNicOptions{.buffers = 2});
+    return std::make_unique<test::FakeTransport>(connect(node),
+                                                 test::FakeTransportOptions{.buffers = 2});
   };
   segment.StartAll();
   segment.Run(100);
@@ -239,8 +240,8 @@ TEST(NetSegment, AFullDestinationHoldsUpNoOther) {
   NodeId full_to = kAllNodes - 1;
   const auto connect = segment.connect;
   segment.connect = [&](int node) -> std::unique_ptr<Transport> {
-    return std::make_unique<test::FakeNic>(connect(node),
-                                           test::FakeNicOptions{.full_to = &full_to});
+    return std::make_unique<test::FakeTransport>(connect(node),
+                                                 test::FakeTransportOptions{.full_to = &full_to});
   };
   segment.StartAll();
   segment.Run(100);
@@ -316,12 +317,13 @@ class FullTransport : public testing::Test {
  protected:
   void SetUp() override {
     NetSegmentConfig config;
-    config.filter.key = std::make_shared<const SecretKey>(test::KeyOf('k'));
+    config.filter.key = std::make_shared<const SecretKey>(sim::KeyOf('k'));
     segment_ = std::make_unique<Segment>(2, 1000, config, LoopbackOptions{});
     const auto connect = segment_->connect;
     segment_->connect = [this, connect](int node) -> std::unique_ptr<Transport> {
       if (node != 0) return connect(node);
-      return std::make_unique<test::FakeNic>(connect(node), test::FakeNicOptions{.full = &full_});
+      return std::make_unique<test::FakeTransport>(connect(node),
+                                                   test::FakeTransportOptions{.full = &full_});
     };
     segment_->gossip = [this](int node) {
       const auto id = static_cast<NodeId>(node);

@@ -60,17 +60,17 @@ Course Descend(const Problem& problem, int64_t rounds) {
         },
         often);
     for (uint16_t node = 0; node < problem.nodes; ++node) {
-      for (const float w : cluster.weights(node)) {
+      for (const float w : cluster[node].weights) {
         course.farthest = std::max(course.farthest, std::fabs(double{w} - 1));
       }
     }
     if (!(course.farthest < 1e3)) return course;
   }
   cluster.Flush();
-  for (size_t i = 0; i < cluster.weights(0).size(); ++i) {
-    course.at_end = std::max(course.at_end, std::fabs(double{cluster.weights(0)[i]} - 1));
+  for (size_t i = 0; i < cluster[0].weights.size(); ++i) {
+    course.at_end = std::max(course.at_end, std::fabs(double{cluster[0].weights[i]} - 1));
     for (uint16_t node = 1; node < problem.nodes; ++node) {
-      const double apart = std::fabs(double{cluster.weights(node)[i]} - cluster.weights(0)[i]);
+      const double apart = std::fabs(double{cluster[node].weights[i]} - cluster[0].weights[i]);
       course.replicas = std::max(course.replicas, apart);
     }
   }

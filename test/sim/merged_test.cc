@@ -14,8 +14,8 @@ namespace millrace::sim {
 namespace {
 
 std::vector<float> Merged(Cluster* cluster, uint16_t node) {
-  std::vector<float> merged = cluster->weights(node);
-  MergedReader reader(&cluster->exchange(node), &cluster->executor(node));
+  std::vector<float> merged = (*cluster)[node].weights;
+  MergedReader reader(&cluster->exchange(node), (*cluster)[node].executor.get());
   reader.Begin(merged.data());
   while (reader.Step()) {
   }
@@ -26,12 +26,12 @@ std::vector<float> Merged(Cluster* cluster, uint16_t node) {
 TEST(MergedWeights, LeaveOutWhatWasNotExchanged) {
   Cluster cluster({.nodes = 3, .seed = test::Seed()});
   for (uint16_t node = 0; node < 3; ++node) {
-    for (float& weight : cluster.weights(node)) weight = 1.0f + node;
+    for (float& weight : cluster[node].weights) weight = 1.0f + node;
   }
   for (uint16_t node = 0; node < 3; ++node) {
     const std::vector<float> merged = Merged(&cluster, node);
     for (size_t i = 0; i < merged.size(); ++i) {
-      const bool masters = cluster.owner(static_cast<uint32_t>(i / 16)) == node;
+      const bool masters = cluster.owner(static_cast<uint32_t>(i / 10)) == node;
       EXPECT_EQ(merged[i], masters ? 1.0f + node : 0.0f) << "node " << node << ", weight " << i;
     }
   }
@@ -56,12 +56,12 @@ TEST(MergedWeights, HoldNoMoreThanTheMasterUnderLoss) {
         const std::vector<float> merged = Merged(&cluster, node);
         for (size_t i = 0; i < merged.size(); ++i) {
           const uint16_t owner = cluster.owner(static_cast<uint32_t>(i / options.chunk_floats));
-          ASSERT_LE(merged[i], cluster.weights(owner)[i] + (options.damping ? 1e-3f : 0.0f))
+          ASSERT_LE(merged[i], cluster[owner].weights[i] + (options.damping ? 1e-3f : 0.0f))
               << "node " << node << ", weight " << i;
           if (!before[node].empty()) {
             ASSERT_GE(merged[i], before[node][i] - 1e-3f);
           }
-          unmerged += merged[i] != cluster.weights(node)[i];
+          unmerged += merged[i] != cluster[node].weights[i];
         }
         before[node] = merged;
       }
@@ -69,7 +69,7 @@ TEST(MergedWeights, HoldNoMoreThanTheMasterUnderLoss) {
     EXPECT_GT(unmerged, 0);
     cluster.Flush();
     for (uint16_t node = 0; node < options.nodes; ++node) {
-      EXPECT_EQ(Merged(&cluster, node), cluster.weights(node)) << "node " << node;
+      EXPECT_EQ(Merged(&cluster, node), cluster[node].weights) << "node " << node;
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "test/sim/network.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::sim {
 namespace {
@@ -9,30 +10,31 @@ constexpr uint64_t kNetwork = 2;  // random stream
 
 }  // namespace
 
-Network::Network(uint64_t seed, uint16_t nodes, const LinkFaults& faults, size_t largest_bytes)
+Network::Network(uint64_t seed, size_t nodes, const LinkFaults& faults, size_t largest_bytes)
     : rng_(seed, {kNetwork}), faults_(faults), largest_bytes_(largest_bytes), queues_(nodes) {}
 
-void Network::Transmit(uint16_t from, uint16_t to, std::span<const std::byte> head,
+void Network::Transmit(NodeId from, NodeId to, std::span<const std::byte> head,
                        std::span<const std::byte> payload, int64_t now) {
   const FrameBytes frame(head, payload);
-  for (uint16_t node = 0; node < queues_.size(); ++node) {
-    if (node != from && (to == kAllNodes || to == node)) Send(from, node, frame, now);
+  for (NodeId node = 0; node < queues_.size(); ++node) {
+    if (node == from || (to != kAllNodes && to != node)) continue;
+    if (!delivers || delivers(from, node, frame)) Send(from, node, frame, now);
   }
 }
 
-bool Network::IsBroken(uint16_t from, uint16_t to, bool is_largest, int64_t now) const {
+bool Network::IsBroken(NodeId from, NodeId to, bool is_largest, int64_t now) const {
   return std::any_of(breaks_.begin(), breaks_.end(), [&](const BrokenLinks& broken) {
     return broken.from == from && (broken.mask >> to % 64 & 1) && now < broken.until &&
            (is_largest || !broken.largest_only);
   });
 }
 
-bool Network::Carries(uint16_t from, uint16_t to, int64_t now) const {
-  return !(((cut_ >> from % 64) ^ (cut_ >> to % 64)) & 1) && !IsBroken(from, to, true, now);
+bool Network::Carries(NodeId from, NodeId to, int64_t now) const {
+  return !IsPartitioned(from, to) && !IsBroken(from, to, true, now);
 }
 
-void Network::Send(uint16_t from, uint16_t to, const FrameBytes& frame, int64_t now) {
-  if (((cut_ >> from % 64) ^ (cut_ >> to % 64)) & 1) return;
+void Network::Send(NodeId from, NodeId to, const FrameBytes& frame, int64_t now) {
+  if (IsPartitioned(from, to)) return;
   if (IsBroken(from, to, frame.view().size() >= largest_bytes_, now)) return;
   const int copies = rng_.Uniform() < faults_.duplicate ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
@@ -45,24 +47,22 @@ void Network::Send(uint16_t from, uint16_t to, const FrameBytes& frame, int64_t 
       std::byte& byte = arriving.data()[rng_.Below(arriving.view().size())];
       byte ^= static_cast<std::byte>(1 << rng_.Below(8));
     }
-    queues_[to].emplace(now + delay, std::move(arriving));
+    queues_[to].emplace(now + delay, Arrival{from, std::move(arriving)});
   }
 }
 
-std::vector<FrameBytes> Network::Arrived(uint16_t to, int64_t now) {
-  std::vector<FrameBytes> frames;
+std::vector<Network::Arrival> Network::Arrived(NodeId to, int64_t now) {
+  std::vector<Arrival> arrivals;
   auto& queue = queues_[to];
   const auto end = queue.upper_bound(now);
-  for (auto it = queue.begin(); it != end; ++it) frames.push_back(std::move(it->second));
+  for (auto it = queue.begin(); it != end; ++it) arrivals.push_back(std::move(it->second));
   queue.erase(queue.begin(), end);
-  return frames;
+  return arrivals;
 }
-
-void Network::Clear(uint16_t to) { queues_[to].clear(); }
 
 void Network::Heal() {
   faults_.loss = faults_.duplicate = faults_.corrupt = 0;
-  cut_ = 0;
+  partition_ = 0;
   breaks_.clear();
 }
 

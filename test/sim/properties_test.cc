@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "test/sim/cluster.h"
-#include "test/sim/world.h"
+#include "test/sim/simulation.h"
 #include "test/support/support.h"
 
 namespace millrace::sim {
@@ -14,8 +14,8 @@ namespace {
 
 constexpr Codec kCodecs[] = {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8, Codec::kSparse};
 
-void ExpectHolds(const Scenario& scenario, World* world) {
-  const auto failure = world->Run();
+void ExpectHolds(const Scenario& scenario, Simulation* simulation) {
+  const auto failure = simulation->Run();
   EXPECT_FALSE(failure) << failure->property << ": " << failure->detail << "\n  REPLAY='"
                         << ToText(scenario) << "'";
 }
@@ -43,7 +43,7 @@ TEST(Staleness, IsBoundedByFourSweepsWhenLinksDeliver) {
         });
         for (uint16_t node = 0; ticks > bound && node < nodes; ++node) {
           const auto least =
-              *std::min_element(cluster.weights(node).begin(), cluster.weights(node).end());
+              *std::min_element(cluster[node].weights.begin(), cluster[node].weights.end());
           stalest = std::max(stalest, ticks + 1 - static_cast<int64_t>(least));
         }
       }
@@ -58,9 +58,7 @@ TEST(ErrorFeedback, CarriesProgressThatIsTooSmallForTheCodec) {
   for (const Codec codec : kCodecs) {
     ClusterOptions options{.codec = {codec, 0.7f}};
     Cluster cluster(options);
-    uint32_t chunk = 0;
-    while (cluster.owner(chunk) != 0) ++chunk;
-    const size_t small = chunk * 16 + 3, large = chunk * 16 + 9;
+    const size_t small = cluster.ChunkOf(0) * 10 + 3, large = small + 6;
     constexpr int kSteps = 2000;
     constexpr float kStep = 0.01f, kLargeStep = 100;
     for (int i = 0; i < kSteps; ++i) {
@@ -71,12 +69,12 @@ TEST(ErrorFeedback, CarriesProgressThatIsTooSmallForTheCodec) {
       });
     }
     // During training the master lacks a few levels of the diffs that it merges.
-    EXPECT_NEAR(cluster.weights(0)[small], kSteps * kStep, 10) << static_cast<int>(codec);
-    EXPECT_GT(cluster.weights(0)[small], kSteps * kStep / 4) << static_cast<int>(codec);
+    EXPECT_NEAR(cluster[0].weights[small], kSteps * kStep, 10) << static_cast<int>(codec);
+    EXPECT_GT(cluster[0].weights[small], kSteps * kStep / 4) << static_cast<int>(codec);
     cluster.Settle();
     const double left = codec == Codec::kSparse ? 0.7 : 0.01;
-    EXPECT_NEAR(cluster.weights(0)[small], kSteps * kStep, left) << static_cast<int>(codec);
-    EXPECT_NEAR(cluster.weights(0)[large], kSteps * kLargeStep, 1) << static_cast<int>(codec);
+    EXPECT_NEAR(cluster[0].weights[small], kSteps * kStep, left) << static_cast<int>(codec);
+    EXPECT_NEAR(cluster[0].weights[large], kSteps * kLargeStep, 1) << static_cast<int>(codec);
   }
 }
 
@@ -86,10 +84,10 @@ TEST(Idleness, EndsWithTheFirstProgressOfAnyNode) {
     const uint64_t before = cluster.frames();
     for (int i = 0; i < 300; ++i) cluster.Tick();
     EXPECT_EQ(cluster.frames(), before);
-    cluster.weights(first)[7] += 5;
+    cluster[first].weights[7] += 5;
     cluster.Tick([](uint16_t, std::vector<float>&) {});
     for (int i = 0; i < 10; ++i) cluster.Tick();
-    for (uint16_t node = 0; node < 4; ++node) EXPECT_EQ(cluster.weights(node)[7], 5);
+    for (uint16_t node = 0; node < 4; ++node) EXPECT_EQ(cluster[node].weights[7], 5);
     cluster.Settle();
   }
 }
@@ -123,7 +121,7 @@ double LossOf(uint64_t seed, uint16_t nodes, Codec codec, int steps) {
   cluster.Settle();
   double loss = 0;
   for (int64_t i = 0; i < kDimensions; ++i) {
-    const double error = cluster.weights(0)[i] - target[i];
+    const double error = cluster[0].weights[i] - target[i];
     loss += curvature[i] * error * error / 2;
   }
   return loss;
@@ -172,9 +170,9 @@ TEST(Simulation, HoldsWith64NodesAndFaults) {
               {Event::Kind::kCrash, 150, 5, 0, 0},
               {Event::Kind::kLeave, 160, 9, 0, 0}};
   s.active = 200;
-  World world(s);
-  ExpectHolds(s, &world);
-  EXPECT_GT(world.summary().diffs_merged, 100u);
+  Simulation simulation(s);
+  ExpectHolds(s, &simulation);
+  EXPECT_GT(simulation.summary().diffs_merged, 100u);
 }
 
 // The remaining node has all progress of the others, to the last token. No node loses an
@@ -194,12 +192,12 @@ TEST(Simulation, AllNodesButOneLeaveAtOnceAndLoseNothing) {
       for (uint16_t node = 0; node < nodes; ++node) {
         if (node != stays) s.events.push_back({Event::Kind::kLeave, 150, node, 0, 0});
       }
-      World world(s);
-      ExpectHolds(s, &world);
+      Simulation simulation(s);
+      ExpectHolds(s, &simulation);
       if (loss == 0) {
-        EXPECT_EQ(world.summary().incarnations_lost, 0u);
+        EXPECT_EQ(simulation.summary().incarnations_lost, 0u);
       }
-      merged += world.summary().diffs_merged;
+      merged += simulation.summary().diffs_merged;
     }
   }
   EXPECT_GT(merged, 0u);
@@ -213,14 +211,14 @@ TEST(Simulation, HoldsWhereTransportsReadPayloadsLate) {
     s.direct = true;
     s.linger = 12;
     s.faults.corrupt = 0;
-    World world(s);
-    ExpectHolds(s, &world);
+    Simulation simulation(s);
+    ExpectHolds(s, &simulation);
     if (HasFailure()) return;
   }
 }
 
-// At the end all replicas hold the survivors' progress: World checks every token of a node that
-// lost no incarnation. A sweep takes several ticks; the test crashes a master at each of them.
+// At the end all replicas hold the survivors' progress: Simulation checks every token of a node
+// that lost no incarnation. A sweep takes several ticks; the test crashes a master at each of them.
 TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {
   for (int64_t tick = 150; tick < 190; ++tick) {
     for (const Codec codec : {Codec::kFloat32, Codec::kInt8}) {
@@ -233,10 +231,10 @@ TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {
       s.busy = 0.9;
       s.faults.rate = 8;
       s.events = {{Event::Kind::kCrash, tick, static_cast<uint16_t>(tick % 4), 0, 0}};
-      World world(s);
-      ExpectHolds(s, &world);
-      EXPECT_EQ(world.summary().incarnations_lost, 1u);
-      EXPECT_GE(world.summary().takeovers, 6u);
+      Simulation simulation(s);
+      ExpectHolds(s, &simulation);
+      EXPECT_EQ(simulation.summary().incarnations_lost, 1u);
+      EXPECT_GE(simulation.summary().takeovers, 6u);
       if (HasFailure()) return;
     }
   }
@@ -245,7 +243,7 @@ TEST(Simulation, AMasterKilledAmidASweepTakesNothingOfTheSurvivorsAlong) {
 TEST(Simulation, IsTheSameRunForTheSameSeed) {
   for (uint64_t i = 0; i < 20; ++i) {
     const Scenario s = Draw(test::Seed() + i);
-    World one(s), two(s);
+    Simulation one(s), two(s);
     ExpectHolds(s, &one);
     ExpectHolds(s, &two);
     EXPECT_EQ(one.summary().digest, two.summary().digest);
@@ -258,7 +256,7 @@ TEST(Simulation, IsTheSameRunWhenReadBackFromText) {
     const Scenario s = Draw(test::Seed() + i);
     const Scenario again = Parse(ToText(s));
     EXPECT_TRUE(again == s) << ToText(s);
-    World one(s), two(again);
+    Simulation one(s), two(again);
     one.Run();
     two.Run();
     EXPECT_EQ(one.summary().digest, two.summary().digest) << ToText(s);

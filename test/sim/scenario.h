@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exchange/kernels/chunk_op.h"
+#include "test/sim/network.h"
 
 namespace millrace::sim {
 
@@ -29,17 +30,6 @@ struct Event {
   int64_t ticks = 0;
   uint64_t mask = 0;
   bool operator==(const Event&) const = default;
-};
-
-// Faults of all links. Probabilities apply to each frame and receiver.
-struct LinkFaults {
-  double loss = 0;
-  double duplicate = 0;
-  double corrupt = 0;
-  int64_t delay_min = 1, delay_max = 1;  // ticks; a spread reorders frames
-  int64_t rate = 64;                     // maximum frames that a node sends in a tick
-  int64_t queue = 4096;                  // maximum frames queued for a receiver; more are dropped
-  bool operator==(const LinkFaults&) const = default;
 };
 
 struct Scenario {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "test/support/late_executor.h"
 
 namespace millrace::sim {
 namespace {
@@ -21,7 +20,7 @@ constexpr uint32_t kIncarnationSpan = 10'000;
 }  // namespace
 
 ExchangeConfig ConfigOf(const Scenario& s, uint16_t id, uint32_t incarnation) {
-  ExchangeConfig config = test::TickConfig();
+  ExchangeConfig config = TickConfig();
   config.run = 0x5eed0000 + s.seed;
   config.node = id;
   config.max_nodes = s.nodes;
@@ -68,18 +67,16 @@ void SimNode::Begin(uint32_t incarnation) {
   const int64_t size = scenario_.chunks * stride_ - 1;  // the last chunk is shorter
   resets_ = 0;
   leaving_ = synced_ = has_trained_ = flushed_ = false;
-  const ExchangeConfig config = ConfigOf(scenario_, id_, incarnation);
   holder_.reset();
-  node_.Start(config, size, stride_);
+  node_.Start(ConfigOf(scenario_, id_, incarnation), size, stride_,
+              {.late_batch_ops = is_async() ? 4u : 0});
   holder_.emplace(node_.locks.get());
-  if (!is_async()) return;
-  node_.exchange.reset();
-  node_.executor = std::make_unique<test::LateExecutor>(std::move(node_.executor), 4);
-  node_.exchange = std::make_unique<Exchange>(config, node_.executor.get());
 }
 
-void SimNode::Receive(std::span<const std::span<const std::byte>> frames, int64_t now) {
+void SimNode::Receive(const std::vector<Network::Arrival>& arrived, int64_t now) {
   constexpr size_t kPiece = 3;
+  const std::vector<std::span<const std::byte>> views = ViewsOf(arrived);
+  std::span<const std::span<const std::byte>> frames = views;
   while (is_async() && frames.size() > kPiece) {
     node_.exchange->Receive(frames.first(kPiece), now);
     frames = frames.subspan(kPiece);

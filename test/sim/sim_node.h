@@ -11,17 +11,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "test/sim/exchange_node.h"
+#include "test/sim/network.h"
 #include "test/sim/scenario.h"
-#include "test/support/exchange_node.h"
 
 namespace millrace::sim {
-
-using test::kTickNs;
 
 // A violated property.
 struct Failure {
@@ -56,8 +54,8 @@ class SimNode {
   // Every second node emulates a replica on a device: its exchange continues while the executor
   // is still at work, and it receives frames in several calls.
   bool is_async() const { return id_ % 2 == 1; }
-  // The bytes of `frames` must stay valid until the next Send.
-  void Receive(std::span<const std::span<const std::byte>> frames, int64_t now);
+  // `frames` have to stay valid until the next Send.
+  void Receive(const std::vector<Network::Arrival>& frames, int64_t now);
   // Runs one solver step if the solver may train. Otherwise the solver may still write, as one
   // that has not noticed yet. Some steps are interrupted between load and store; the store then
   // waits until the exchange has sent and received once more.
@@ -96,7 +94,7 @@ class SimNode {
   const uint16_t id_;
   const int stride_;
   Rng rng_, interruptions_;
-  test::ExchangeNode node_;
+  ExchangeNode node_;
   std::optional<RangeLock::Shared> holder_;  // of the solver
   // The pending store of an interrupted step.
   struct Store {

@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "base/error.h"
-#include "test/sim/world.h"
+#include "test/sim/simulation.h"
 #include "test/support/support.h"
 
 namespace millrace::sim {
 namespace {
 
-std::optional<Failure> RunOnce(const Scenario& scenario) { return World(scenario).Run(); }
+std::optional<Failure> RunOnce(const Scenario& scenario) { return Simulation(scenario).Run(); }
 
 // Returns the smallest scenario found that violates the same property.
 Scenario Shrink(Scenario scenario, const std::string& property) {
@@ -57,18 +57,18 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
     workers.emplace_back([&] {
       for (int64_t seed; (seed = next++) < first + seeds;) {
         const Scenario scenario = Draw(seed);
-        World world(scenario);
-        const auto failure = world.Run();
+        Simulation simulation(scenario);
+        const auto failure = simulation.Run();
         const std::string report = failure ? Report(scenario, *failure) : "";
         const std::lock_guard lock(mutex);
         if (failure) reports.push_back(report);
         if (reports.size() >= failures) next = first + seeds;
-        total.frames += world.summary().frames;
-        total.diffs_merged += world.summary().diffs_merged;
-        total.resends += world.summary().resends;
-        total.takeovers += world.summary().takeovers;
-        total.incarnations_lost += world.summary().incarnations_lost;
-        total.views += world.summary().views;
+        total.frames += simulation.summary().frames;
+        total.diffs_merged += simulation.summary().diffs_merged;
+        total.resends += simulation.summary().resends;
+        total.takeovers += simulation.summary().takeovers;
+        total.incarnations_lost += simulation.summary().incarnations_lost;
+        total.views += simulation.summary().views;
       }
     });
   }
@@ -85,10 +85,10 @@ TEST(Simulation, HoldsAllPropertiesForManySeeds) {
 TEST(Simulation, Replay) {
   const char* text = std::getenv("REPLAY");
   if (!text) return;
-  World world(Parse(text));
-  world.Trace();
-  const auto failure = world.Run();
-  std::cout << world.Describe();
+  Simulation simulation(Parse(text));
+  simulation.Trace();
+  const auto failure = simulation.Run();
+  std::cout << simulation.Describe();
   EXPECT_FALSE(failure) << failure->property << ": " << failure->detail;
 }
 

@@ -1,5 +1,5 @@
 // Trees of segments under faults: gateway nodes pass progress from one segment to the other.
-#include "test/sim/tree.h"
+#include "test/sim/tree_cluster.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kChunks = 4;
 // Upper segment 0, 1, 2; lower segment 2, 3, 4.
-const TreeShape kTwoLevels{5, {{0, 1, 2}, {2, 3, 4}}};
+const Shape kTwoLevels{5, {{0, 1, 2}, {2, 3, 4}}};
 // A chain with two gateway nodes.
-const TreeShape kChain{4, {{0, 1}, {1, 2}, {2, 3}}};
+const Shape kChain{4, {{0, 1}, {1, 2}, {2, 3}}};
 
 class TreeTest : public testing::Test {
  protected:
   // Starts the nodes in `order`, `apart` ticks after each other.
-  void Make(const TreeShape& shape, uint64_t seed, double loss = 0, int64_t apart = 0,
+  void Make(const Shape& shape, uint64_t seed, double loss = 0, int64_t apart = 0,
             const std::vector<uint16_t>& order = {}) {
     nodes_ = shape.nodes;
     relays_.clear();
@@ -30,7 +30,7 @@ class TreeTest : public testing::Test {
     options.chunks = kChunks;
     options.faults.loss = loss;
     options.faults.delay_max = 3;
-    tree_ = std::make_unique<Tree>(options);
+    tree_ = std::make_unique<TreeCluster>(options);
     for (uint16_t node = 0; node < nodes_; ++node) {
       tree_->Start(order.empty() ? node : order[node]);
       Run(apart);
@@ -64,7 +64,7 @@ class TreeTest : public testing::Test {
     }
   }
 
-  std::unique_ptr<Tree> tree_;
+  std::unique_ptr<TreeCluster> tree_;
   uint16_t nodes_ = 0;
   std::vector<uint16_t> relays_;
   int whole_ = 0;  // runs in which every token was checked
@@ -72,7 +72,7 @@ class TreeTest : public testing::Test {
 
 TEST_F(TreeTest, CarriesEveryToken) {
   for (uint64_t i = 0; i < 10; ++i) {
-    for (const TreeShape& shape : {kTwoLevels, kChain}) {
+    for (const Shape& shape : {kTwoLevels, kChain}) {
       Make(shape, test::Seed() + i, 0.1);
       ExpectWhole();
     }

@@ -302,7 +302,9 @@ TEST(UpdateRuleRegistry, RefusesAnUnknownRuleAndListsTheKnownOnes) {
 TEST(UpdateRuleRegistry, NamesTheDevicesThatHaveARule) {
   test::FakeDevice device;
   const auto queue = device.MakeQueue(QueuePriority::kNormal);
-  UpdateRuleRegistry::Get().Register("HostOnly", DeviceType::kCpu, nullptr);
+  UpdateRuleRegistry::Get().Register(
+      "HostOnly", DeviceType::kCpu,
+      [](const UpdateContext&) -> std::unique_ptr<UpdateRule> { return nullptr; });
   const std::string error = test::ErrorOf(
       [&] { UpdateRuleRegistry::Get().Create(Param("type: 'HostOnly'"), {}, 0, *queue); });
   EXPECT_EQ(

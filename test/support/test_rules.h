@@ -82,8 +82,8 @@ class OverSpans : public MergeRule {
  public:
   explicit OverSpans(const Rule& rule) : rule_(rule) {}
 
-  void Select(std::span<const float> u, std::span<float> offer) const override {
-    for (size_t i = 0; i < u.size(); ++i) offer[i] = rule_.Select(u[i]);
+  void Select(std::span<const float> u, std::span<float> selected) const override {
+    for (size_t i = 0; i < u.size(); ++i) selected[i] = rule_.Select(u[i]);
   }
   void Residual(std::span<const float> u, std::span<const float> d,
                 std::span<float> rest) const override {

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ namespace {
 // ---- Rates ----
 
 TEST(RecentRate, IsUnknownUntilTimeHasPassed) {
-  ManualClock clock;
+  test::FakeClock clock;
   RecentRate rate(&clock, 10);
   EXPECT_EQ(rate.PerSecond(), std::nullopt);
   rate.Add(5);
@@ -33,7 +34,7 @@ TEST(RecentRate, IsUnknownUntilTimeHasPassed) {
 }
 
 TEST(RecentRate, ForgetsWhatIsOlderThanItsWindow) {
-  ManualClock clock;
+  test::FakeClock clock;
   RecentRate rate(&clock, 10);
   int64_t count = 0;
   for (int i = 0; i < 100; ++i, clock.AdvanceSeconds(1)) rate.Add(count += 1);
@@ -45,14 +46,14 @@ TEST(RecentRate, ForgetsWhatIsOlderThanItsWindow) {
 }
 
 TEST(RecentRate, SeesAStandstill) {
-  ManualClock clock;
+  test::FakeClock clock;
   RecentRate rate(&clock, 10);
   for (int i = 0; i < 30; ++i, clock.AdvanceSeconds(1)) rate.Add(std::min(i, 10));
   EXPECT_EQ(rate.PerSecond(), 0);
 }
 
 TEST(RecentRate, IsRightHoweverOftenItIsAsked) {
-  ManualClock clock;
+  test::FakeClock clock;
   RecentRate rate(&clock, 1);
   for (int64_t i = 0; i <= 100000; ++i) {
     rate.Add(i);
@@ -62,7 +63,7 @@ TEST(RecentRate, IsRightHoweverOftenItIsAsked) {
 }
 
 TEST(RecentRate, StartsAnewWhenTheCountFalls) {
-  ManualClock clock;
+  test::FakeClock clock;
   RecentRate rate(&clock, 10);
   rate.Add(1000);
   clock.AdvanceSeconds(1);
@@ -216,7 +217,7 @@ class ProgressAtATerminal : public testing::Test {
   }
 
   Terminal terminal_{60};
-  ManualClock clock_;
+  test::FakeClock clock_;
 };
 
 TEST_F(ProgressAtATerminal, IsDrawnOverItself) {
@@ -294,7 +295,7 @@ TEST_F(ProgressAtATerminal, IsNotDrawnOnADumbOne) {
 TEST(ProgressLine, DrawsNothingIntoAFileAndLeavesLoggingAlone) {
   test::TempDir folder;
   const int fd = open((folder / "log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  ManualClock clock;
+  test::FakeClock clock;
   ProgressLine::Options options;
   options.fd = fd;
   {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
 #include "test/support/support.h"
-#include "test/topology/cluster_node.h"
 #include "transport/faulty/transport.h"
 #include "transport/loopback/transport.h"
 
@@ -90,7 +90,7 @@ std::vector<float> After(const std::vector<int>& made, float start = 0) {
 }
 
 // Failure message: the sum of the weights, and how many differ from `expected`.
-std::string Diff(const Machine& machine, const std::vector<float>& expected) {
+std::string Diff(Machine& machine, const std::vector<float>& expected) {
   const std::vector<float> weights = machine.weights();
   double sum = 0;
   int wrong = 0;
@@ -102,7 +102,7 @@ std::string Diff(const Machine& machine, const std::vector<float>& expected) {
 }
 
 // Waits until the weights equal `expected` exactly.
-testing::AssertionResult ComesTo(const Machine& machine, const std::vector<float>& expected) {
+testing::AssertionResult ComesTo(Machine& machine, const std::vector<float>& expected) {
   if (Eventually([&] { return machine.weights() == expected; })) return testing::AssertionSuccess();
   return testing::AssertionFailure() << Diff(machine, expected);
 }
@@ -189,7 +189,7 @@ TEST(Cluster, ComesToTheSameBitsThroughSparseSegmentsWhenItIsFlushed) {
   for (Machine* m : all) m->cluster().Flush();
   EXPECT_TRUE(Eventually([&] {
     const std::vector<float> expected = a.weights();
-    return std::all_of(all.begin(), all.end(), [&](const Machine* m) {
+    return std::all_of(all.begin(), all.end(), [&](Machine* m) {
       return std::memcmp(m->weights().data(), expected.data(), kFloats * sizeof(float)) == 0;
     });
   }));

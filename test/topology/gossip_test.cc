@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "millrace/transport_registry.h"
+#include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
-#include "test/topology/cluster_node.h"
 #include "transport/loopback/transport.h"
 
 namespace millrace {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/node_bits.h"
+#include "test/sim/gossip_board.h"
+#include "test/support/cluster_node.h"
+#include "test/support/fake_clock.h"
 #include "test/support/problem.h"
 #include "test/support/support.h"
-#include "test/topology/cluster_node.h"
 #include "train/run_finalizer.h"
 #include "transport/loopback/transport.h"
 #include "weights/weight_buffer.h"
@@ -99,14 +101,8 @@ class DistributedEvaluations : public testing::Test {
                                         data.get(), reporter.get());
       TestPeers peers;
       peers.self = id;
-      peers.publish = [=](std::span<const std::byte> bytes) {
-        all->received_[id] = {id, 1, 1, {bytes.begin(), bytes.end()}};
-      };
-      peers.read = [=] {
-        std::vector<GossipMessage> received;
-        for (const auto& [node, gossip] : all->received_) received.push_back(gossip);
-        return received;
-      };
+      peers.publish = all->gossip_.Publisher(id);
+      peers.read = all->gossip_.Reader(id);
       peers.is_leader = [=] { return id == all->leader_; };
       peers.alone = [=] { return all->alone_; };
       evaluation = std::make_unique<DistributedEvaluation>(tester.get(), peers, &all->clock_,
@@ -174,11 +170,11 @@ class DistributedEvaluations : public testing::Test {
 
   Workspace work_;
   SolverConfig config_;
-  ManualClock clock_;
+  FakeClock clock_;
   std::unique_ptr<DataService> data_;
   std::unique_ptr<nn::Net> net_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::map<NodeId, GossipMessage> received_;
+  sim::GossipBoard gossip_;
   NodeId leader_ = 0;
   bool alone_ = false;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -186,7 +182,7 @@ class DistributedEvaluations : public testing::Test {
 
 TEST_F(DistributedEvaluations, SayWhatOneNodeWouldHaveSaidOnce) {
   for (size_t nodes : {1u, 2u, 3u}) {
-    received_.clear();
+    gossip_.Clear();
     nodes_.clear();
     Make(nodes);
     for (int64_t iteration : {0, 100, 200}) {

@@ -7,11 +7,16 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "test/sim/leaving_cluster.h"
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
-#include "test/train/leaving_cluster.h"
 
 namespace millrace::test {
 namespace {
+
+using sim::kMs;
+using sim::kNever;
+using sim::LeavingCluster;
 
 using Nodes = std::vector<int>;
 constexpr int64_t kHandOverMs = GracefulLeave::kHandOverNs / kMs,
@@ -100,7 +105,7 @@ TEST(GracefulLeave, DoesNotCountOnTheDead) {
 // Each partition may have made progress of its own, so each needs a final snapshot.
 TEST(GracefulLeave, OfPartitionsLeavesOneNodeInEachThatSaves) {
   LeavingCluster cluster(4);
-  cluster.Part({1, 3});
+  cluster.Partition(0b1010);
   for (int i : {0, 1, 2, 3}) cluster.Stop(i);
   cluster.Run(5000);
   EXPECT_EQ(cluster.Last(), (Nodes{0, 1}));
@@ -183,7 +188,7 @@ class StuckGracefulLeave : public testing::Test {
     return (clock_.NowNs() - begin) / kMs;
   }
 
-  ManualClock clock_;
+  FakeClock clock_;
   std::optional<int64_t> signal_ns_;
   bool depend_ = true, alone_ = false;
   std::vector<NodeId> responsive_{0};

@@ -7,8 +7,8 @@
 
 #include "segment/replica_device.h"
 #include "strategy/hogwild.h"
+#include "test/support/cluster_node.h"
 #include "test/support/eventually.h"
-#include "test/topology/cluster_node.h"
 #include "test/train/train_support.h"
 #include "train/distributed_evaluation.h"
 #include "train/solver_worker.h"

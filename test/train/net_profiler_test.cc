@@ -1,19 +1,11 @@
 #include "train/net_profiler.h"
 
+#include "test/support/fake_clock.h"
 #include "test/support/problem.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {
 namespace {
-
-// Advances by 1 ms at each reading.
-class TickingClock : public Clock {
- public:
-  int64_t NowNs() const override { return now_ns_ += 1'000'000; }
-
- private:
-  mutable int64_t now_ns_ = 0;
-};
 
 TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   const std::string text = R"(
@@ -33,7 +25,7 @@ TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   net.BindWeights(weights->data());
   net.FillWeights();
 
-  const TimeReport report = TimeNet(&net, 5, TickingClock());
+  const TimeReport report = TimeNet(&net, 5, FakeClock([](int) { return 1'000'000; }));
   EXPECT_EQ(report.net(), "timed");
   EXPECT_EQ(report.batch(), 4);
   EXPECT_EQ(report.iterations(), 5);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/run_end.pb.h"
+#include "test/sim/gossip_board.h"
 #include "test/support/support.h"
 
 namespace millrace {
@@ -13,8 +14,7 @@ class PeerFailuresTest : public testing::Test {
  protected:
   void Say(NodeId node, uint32_t incarnation, const RunEnd& end) {
     const std::string text = end.SerializeAsString();
-    const auto bytes = std::as_bytes(std::span(text));
-    said_[node] = {node, incarnation, 1, {bytes.begin(), bytes.end()}};
+    gossip_.Publish(node, std::as_bytes(std::span(text)), incarnation);
   }
   static RunEnd Failed(const std::string& error, bool not_finite) {
     RunEnd end;
@@ -24,12 +24,8 @@ class PeerFailuresTest : public testing::Test {
     return end;
   }
 
-  std::map<NodeId, GossipMessage> said_;
-  PeerFailures failures_{0, {"a", "b", "c", "d"}, [this] {
-                           std::vector<GossipMessage> all;
-                           for (const auto& [node, gossip] : said_) all.push_back(gossip);
-                           return all;
-                         }};
+  sim::GossipBoard gossip_;
+  PeerFailures failures_{0, {"a", "b", "c", "d"}, gossip_.Reader(0)};
 };
 
 TEST_F(PeerFailuresTest, AreLoggedOnceForEachIncarnation) {
@@ -59,7 +55,7 @@ TEST_F(PeerFailuresTest, NameThoseWhoseLossWasNotFiniteAtTheEnd) {
 TEST_F(PeerFailuresTest, AreForgottenWhereANodeComesToTheEndLater) {
   Say(1, 7, Failed("the loss is not finite", true));
   failures_.Look();
-  said_.clear();  // nothing is known about a restarted node until it sends a message
+  gossip_.Clear();  // nothing is known about a restarted node until it sends a message
   EXPECT_TRUE(failures_.Look().empty());
   EXPECT_NE(failures_.NotFinite(), "");
   Say(1, 7, RunEnd());  // not the end of a later incarnation
@@ -81,7 +77,7 @@ TEST_F(PeerFailuresTest, AreOneShortPrintableLine) {
   Say(1, 7, Failed("a\033[2J\nb", false));
   Say(2, 7, Failed(std::string(5000, '\xff'), false));
   Say(9, 7, Failed("", false));
-  said_[3] = {3, 7, 1, std::vector<std::byte>(9, std::byte{0xff})};
+  gossip_.Publish(3, std::vector<std::byte>(9, std::byte{0xff}), 7);
   EXPECT_EQ(failures_.Look(),
             (std::vector<std::string>{"node b has failed: a?[2J",
                                       "node c has failed: " + std::string(200, '?'),

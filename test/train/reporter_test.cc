@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "test/support/fake_clock.h"
 #include "test/train/train_support.h"
 #include "train/solver_worker.h"
 
@@ -36,7 +37,7 @@ class Reporting : public testing::Test {
   }
 
   Workspace work_;
-  ManualClock clock_;
+  FakeClock clock_;
   TrainOptions options_;
   SolverConfig config_;
   DataService data_{DataOptions{}};

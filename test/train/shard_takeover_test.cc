@@ -7,6 +7,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "test/sim/gossip_board.h"
+#include "test/support/fake_clock.h"
 
 namespace millrace::test {
 namespace {
@@ -35,18 +37,11 @@ class ShardTakeovers : public testing::Test {
   }
   void Start(NodeId node) {
     up_.insert(node);
-    said_.erase(node);
+    gossip_.Forget(node);
     PresencePeers peers;
     peers.self = node;
-    peers.publish = [this, node](std::span<const std::byte> bytes) {
-      said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
-      ++published_;
-    };
-    peers.read = [this] {
-      std::vector<GossipMessage> all;
-      for (const auto& [from, gossip] : said_) all.push_back(gossip);
-      return all;
-    };
+    peers.publish = gossip_.Publisher(node);
+    peers.read = gossip_.Reader(node);
     peers.responsive = [this, node] {
       std::vector<NodeId> responsive;
       for (NodeId other = 0; other < 5; ++other) {
@@ -82,11 +77,10 @@ class ShardTakeovers : public testing::Test {
     }
   }
 
-  ManualClock clock_;
+  FakeClock clock_;
   std::set<std::pair<NodeId, NodeId>> links_, cut_;
   std::set<NodeId> up_;
-  std::map<NodeId, GossipMessage> said_;
-  int published_ = 0;
+  sim::GossipBoard gossip_;
   std::map<NodeId, std::unique_ptr<ShardTakeover>> nodes_;
   std::map<NodeId, std::vector<Shards>> absent_;
 };
@@ -95,7 +89,7 @@ TEST_F(ShardTakeovers, LeaveEverythingAsItIsWhileAllAreThere) {
   StartAll();
   Run(30'000);
   for (NodeId node = 0; node < 5; ++node) EXPECT_EQ(absent_[node], std::vector<Shards>{{}});
-  EXPECT_EQ(published_, 5);
+  for (NodeId node = 0; node < 5; ++node) EXPECT_EQ(gossip_.published(node), 1u);
 }
 
 TEST_F(ShardTakeovers, HappenOnAllNodesOfATreeWhenOneIsGoneAndEndWhenItIsBack) {
@@ -155,7 +149,7 @@ TEST_F(ShardTakeovers, DoNotHappenBecauseThisNodeStoodStill) {
 TEST_F(ShardTakeovers, PassOverNodesThatTheClusterDoesNotHave) {
   StartAll();
   Run(1000);
-  said_[3] = {3, 1, 2, std::vector<std::byte>(1024, std::byte{0xff})};
+  gossip_.Publish(3, std::vector<std::byte>(1024, std::byte{0xff}));
   Run(1500);
   ExpectAbsent({0}, {});
 }

@@ -7,6 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "test/sim/gossip_board.h"
+#include "test/support/fake_clock.h"
+
 namespace millrace::test {
 namespace {
 
@@ -17,18 +20,10 @@ class SnapshotDuties : public testing::Test {
     for (NodeId node : {0, 1, 2}) Start(node);
   }
   void Start(NodeId node) {
-    said_.erase(node);
+    gossip_.Forget(node);
     nodes_[node] = std::make_unique<SnapshotDuty>(
-        DutyPeers{.publish =
-                      [this, node](std::span<const std::byte> bytes) {
-                        said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
-                      },
-                  .read =
-                      [this] {
-                        std::vector<GossipMessage> all;
-                        for (const auto& [from, gossip] : said_) all.push_back(gossip);
-                        return all;
-                      },
+        DutyPeers{.publish = gossip_.Publisher(node),
+                  .read = gossip_.Reader(node),
                   .is_leader = [this, node] { return leader_ == node; }},
         &clock_);
   }
@@ -48,9 +43,9 @@ class SnapshotDuties : public testing::Test {
     return due;
   }
 
-  ManualClock clock_;
+  FakeClock clock_;
   std::optional<NodeId> leader_ = 0;
-  std::map<NodeId, GossipMessage> said_;
+  sim::GossipBoard gossip_;
   std::map<NodeId, std::unique_ptr<SnapshotDuty>> nodes_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
 
 namespace millrace::test {
@@ -48,7 +49,7 @@ class SnapshotWriters : public testing::Test {
   }
 
   TempDir folder_;
-  ManualClock clock_;
+  FakeClock clock_;
   std::vector<int64_t> wrote_;  // iterations of the models written
   std::vector<int> pauses_;
   SnapshotWriter writer_{folder_ / "run", "b", &clock_,

@@ -4,6 +4,7 @@
 #include "data/data_service.h"
 #include "solver/solver.h"
 #include "strategy/hogwild.h"
+#include "test/support/fake_clock.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
@@ -200,7 +201,7 @@ TEST(RequestedCommands, DeliversEachOnceAndAStopFirst) {
 
 TEST(CommandReader, KeepsTheTimeOfTheFirstStop) {
   RequestedCommands commands;
-  ManualClock clock;
+  FakeClock clock;
   CommandReader reader(&commands, &clock);
   EXPECT_EQ(reader.stopped_ns(), std::nullopt);
   for (int i = 0; i < 2; ++i) {

@@ -1,19 +1,11 @@
 #include "train/solver_worker.h"
 
 #include "strategy/hogwild.h"
+#include "test/support/fake_clock.h"
 #include "test/train/train_support.h"
 
 namespace millrace::test {
 namespace {
-
-// Advances by 1 ms at each reading, and by 1 s at the fourth.
-class TickingClock : public Clock {
- public:
-  int64_t NowNs() const override { return now_ns_ += ++looks_ == 4 ? 1'000'000'000 : 1'000'000; }
-
- private:
-  mutable int64_t now_ns_ = 0, looks_ = 0;
-};
 
 // At the end of a run, other nodes receive this duration to bound their wait.
 TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
@@ -34,7 +26,8 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
   Tester tester(config, net->layout(), weights->data(), &data, &reporter);
   SnapshotCollector snapshots(1);
   SnapshotWriter writer(work / "run", "", &time, [](int64_t) {});
-  const TickingClock clock;
+  // 1 ms passes at each reading, and 1 s at the fourth.
+  const FakeClock clock([](int n) { return n == 4 ? 1'000'000'000 : 1'000'000; });
   std::atomic<bool> stop{false}, requested{false};
   const SharedRun run{
       config,    policy,    *weights,

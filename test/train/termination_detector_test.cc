@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "test/sim/gossip_board.h"
+#include "test/support/fake_clock.h"
 
 namespace millrace::test {
 namespace {
@@ -21,19 +23,12 @@ class TerminationDetectors : public testing::Test {
   static constexpr size_t kNodes = 4;
 
   // The solvers of `node` have ended; its segments connect it with `responsive`.
-  void End(NodeId node, std::set<NodeId> failure_detector) {
-    responsive_[node] = std::move(failure_detector);
+  void End(NodeId node, std::set<NodeId> responsive) {
+    responsive_[node] = std::move(responsive);
     TerminationPeers peers;
     peers.self = node;
-    peers.publish = [this, node](std::span<const std::byte> bytes) {
-      said_[node] = {node, 1, 1, {bytes.begin(), bytes.end()}};
-      ++times_said_[node];
-    };
-    peers.read = [this] {
-      std::vector<GossipMessage> all;
-      for (const auto& [from, gossip] : said_) all.push_back(gossip);
-      return all;
-    };
+    peers.publish = gossip_.Publisher(node);
+    peers.read = gossip_.Reader(node);
     peers.responsive = [this, node](int64_t) {
       return std::vector<NodeId>(responsive_[node].begin(), responsive_[node].end());
     };
@@ -60,13 +55,12 @@ class TerminationDetectors : public testing::Test {
     return nodes_[node]->UpdateStopped(is_leader, ended);
   }
 
-  ManualClock clock_;
+  FakeClock clock_;
   float weights_[kNodes] = {};
   uint64_t merges_[kNodes] = {};
   std::set<NodeId> flushed_;
   std::map<NodeId, std::set<NodeId>> responsive_;
-  std::map<NodeId, GossipMessage> said_;
-  int times_said_[kNodes] = {};
+  sim::GossipBoard gossip_;
   std::map<NodeId, std::unique_ptr<TerminationDetector>> nodes_;
 };
 
@@ -77,8 +71,8 @@ TEST_F(TerminationDetectors, TellWhatChangesAllTheTimeFiftyTimesASecond) {
     Merge(0, static_cast<float>(i));
     Update(0, 5);
   }
-  EXPECT_GE(times_said_[0], 45);
-  EXPECT_LE(times_said_[0], 51);
+  EXPECT_GE(gossip_.published(0), 45);
+  EXPECT_LE(gossip_.published(0), 51);
   Merge(1, 200);
   Update(0);
   EXPECT_EQ(Update(1), State::kQuiescent);
@@ -178,7 +172,7 @@ TEST_F(TerminationDetectors, GiveUpOnLongLastIterations) {
 int64_t TerminationDetectors::GivesUpAfterMs(int64_t longest_ms, int64_t own_ms, bool tells) {
   clock_.AdvanceNs(1'000'000'000);
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  said_.clear();
+  gossip_.Clear();
   nodes_[0]->SetLongest(own_ms * 1'000'000);
   if (tells) nodes_[1]->PublishTraining(longest_ms * 1'000'000);
   State state = Update(0, 0);
@@ -201,7 +195,7 @@ TEST_F(TerminationDetectors, WaitForIterationsAsLongAsTheNodeThatTrainsHasHad) {
 
 TEST_F(TerminationDetectors, TakeTheLastStepOfAnIterationThatIsLong) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  said_.clear();
+  gossip_.Clear();
   nodes_[1]->PublishTraining(60'000'000'000);
   EXPECT_EQ(Update(0), State::kTraining);
   EXPECT_EQ(nodes_[0]->Training(), std::vector<NodeId>{1});
@@ -215,7 +209,7 @@ TEST_F(TerminationDetectors, TakeTheLastStepOfAnIterationThatIsLong) {
 
 TEST_F(TerminationDetectors, FlushWhatIsLeftOnceAllHaveEnded) {
   for (NodeId node : {0, 1}) End(node, {0, 1});
-  said_.clear();
+  gossip_.Clear();
   weights_[1] = 1;
   EXPECT_EQ(Update(0), State::kTraining);
   EXPECT_TRUE(flushed_.empty());
@@ -263,7 +257,7 @@ TEST_F(TerminationDetectors, GiveUpOnWeightsThatStayApartButNotOnThoseThatMove) 
 
 TEST_F(TerminationDetectors, OfStoppedNodesNameTheLeaderToSave) {
   for (NodeId node : {0, 1, 2}) End(node, {0, 1, 2});
-  said_.clear();
+  gossip_.Clear();
   EXPECT_EQ(UpdateStopped(1, true),
             FinalSnapshotOwner::kNobody);  // it has to assume that the others continue
   EXPECT_EQ(UpdateStopped(0), FinalSnapshotOwner::kNobody);

@@ -2,61 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "test/support/fake_clock.h"
+#include "test/support/fake_link.h"
 
 namespace millrace {
 namespace {
 
-// A link without a network, whose queue accepts `room` frames.
-class FullLink : public DatagramLink {
- public:
-  // Frames that were accepted, by peer; `runs` counts the changes from one peer to another.
-  struct Passed {
-    size_t room = 0;
-    std::map<size_t, std::vector<std::string>> frames;
-    size_t runs = 0, last_peer = SIZE_MAX;
-  };
-
-  explicit FullLink(Passed* passed) : passed_(*passed) {}
-  void Add(size_t peer, uint16_t, uint32_t, const OutFrame& frame) override {
-    std::string bytes(frame.bytes(), 0);
-    frame.CopyTo(reinterpret_cast<std::byte*>(bytes.data()));
-    added_.push_back({peer, bytes});
-  }
-  Flushed Flush() override {
-    Flushed flushed;
-    for (const auto& [peer, bytes] : added_) {
-      if (passed_.room == 0) {
-        flushed.busy = true;
-        break;
-      }
-      --passed_.room;
-      passed_.frames[peer].push_back(bytes);
-      passed_.runs += peer != passed_.last_peer;
-      passed_.last_peer = peer;
-      ++flushed.frames;
-      flushed.bytes += bytes.size();
-    }
-    added_.clear();
-    return flushed;
-  }
-  bool SendCredit(size_t, const ControlMessage&) override { return true; }
-  bool SendProbe(size_t, const ControlMessage&, bool) override { return true; }
-  bool Read(Sink*) override { return false; }
-  void GiveBack(uint64_t) override {}
-  uint64_t head() const override { return 0; }
-  Polled Poll(int, int64_t, bool) override { return {}; }
-
- private:
-  Passed& passed_;
-  std::vector<std::pair<size_t, std::string>> added_;
-};
-
+// Frames to all of three peers, whose link accepts `room` frames.
 class FannedOut : public testing::Test {
  protected:
   static constexpr size_t kPeers = 3, kFrames = 10;
@@ -71,7 +27,14 @@ class FannedOut : public testing::Test {
     plan.receive_queue_frames = 1;
     plan.silence_ns = 1'000'000'000;
     plan.clock = &clock_;
-    endpoint_ = std::make_unique<CreditedEndpoint>(std::make_unique<FullLink>(&passed_), plan);
+    endpoint_ = std::make_unique<CreditedEndpoint>(
+        std::make_unique<test::FakeLink>(wire_, NodeId{0}), plan);
+    wire_->room = 0;
+    wire_->seen = [this](NodeId, NodeId to, const Datagram& datagram) {
+      if (datagram.kind != DatagramKind::kFrame) return;
+      runs_ += to != last_;
+      last_ = to;
+    };
     for (size_t i = 0; i < kFrames; ++i) texts_[i] = "frame " + std::to_string(i);
   }
   std::vector<OutFrame> Frames() const {
@@ -82,39 +45,44 @@ class FannedOut : public testing::Test {
     return frames;
   }
   void ExpectAllAtEveryPeer() {
-    for (size_t peer = 0; peer < kPeers; ++peer) {
-      ASSERT_EQ(passed_.frames[peer].size(), kFrames) << peer;
-      for (size_t i = 0; i < kFrames; ++i) {
-        EXPECT_EQ(passed_.frames[peer][i], "frame " + std::to_string(i));
+    for (NodeId peer = 1; peer <= kPeers; ++peer) {
+      size_t frames = 0;
+      for (test::FakeWire::Letter letter; wire_->Take(peer, true, &letter);) {
+        if (letter.datagram.kind != DatagramKind::kFrame) continue;
+        const auto* const text = reinterpret_cast<const char*>(letter.view().data());
+        EXPECT_EQ(std::string(text, letter.bytes), "frame " + std::to_string(frames++));
       }
+      EXPECT_EQ(frames, kFrames) << peer;
     }
   }
 
-  ManualClock clock_;
-  FullLink::Passed passed_;
+  test::FakeClock clock_;
+  const std::shared_ptr<test::FakeWire> wire_ = std::make_shared<test::FakeWire>(kPeers + 1);
+  size_t runs_ = 0;  // changes from one peer to another
+  NodeId last_ = 0;
   std::vector<std::string> texts_;
   std::unique_ptr<CreditedEndpoint> endpoint_;
 };
 
 TEST_F(FannedOut, FramesGoToOnePeerAfterTheOther) {
-  passed_.room = 1000;
+  wire_->room = 1000;
   EXPECT_EQ(endpoint_->Send(Frames()).accepted, kFrames);
-  EXPECT_EQ(passed_.runs, kPeers);
+  EXPECT_EQ(runs_, kPeers);
   EXPECT_EQ(endpoint_->Reclaim(), kFrames);
   ExpectAllAtEveryPeer();
 }
 
 TEST_F(FannedOut, FramesThatSomePeersHaveReachTheOthersWhenThereIsRoom) {
-  passed_.room = kFrames + 3;
+  wire_->room = kFrames + 3;
   const SendResult sent = endpoint_->Send(Frames());
   EXPECT_EQ(sent.accepted, kFrames);
   EXPECT_EQ(sent.status, SendStatus::kAccepted);
   // The caller owns the frames' memory again.
   for (std::string& text : texts_) text.assign(text.size(), 'x');
   EXPECT_EQ(endpoint_->Send(Frames()).accepted, 0u);  // not before the earlier frames
-  passed_.room = 9;
+  wire_->room = 9;
   EXPECT_EQ(endpoint_->Send(Frames()).status, SendStatus::kBusy);
-  passed_.room = 1000;
+  wire_->room = 1000;
   EXPECT_EQ(endpoint_->Send({}).status, SendStatus::kAccepted);
   ExpectAllAtEveryPeer();
 }
@@ -123,7 +91,7 @@ TEST_F(FannedOut, FramesAreNotTakenWhereThereIsNoRoomAtAll) {
   const SendResult sent = endpoint_->Send(Frames());
   EXPECT_EQ(sent.accepted, 0u);
   EXPECT_EQ(sent.status, SendStatus::kBusy);
-  passed_.room = 1000;
+  wire_->room = 1000;
   EXPECT_EQ(endpoint_->Send(Frames()).accepted, kFrames);
   ExpectAllAtEveryPeer();
 }
@@ -132,7 +100,7 @@ TEST_F(FannedOut, FramesThatWereNotSentTakeNoRoomInTheWindow) {
   std::vector<OutFrame> frames = Frames();
   for (OutFrame& frame : frames) frame.to = 1;
   for (int i = 0; i < 20; ++i) EXPECT_EQ(endpoint_->Send(frames).accepted, 0u);
-  passed_.room = 1000;
+  wire_->room = 1000;
   EXPECT_EQ(endpoint_->Send(frames).accepted, kFrames);
 }
 

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "base/clock.h"
 #include "millrace/transport_registry.h"
+#include "test/support/fake_clock.h"
 #include "test/support/support.h"
 #include "transport/loopback/transport.h"
 
@@ -39,7 +39,7 @@ struct Pair {
     }
   }
 
-  ManualClock clock;
+  test::FakeClock clock;
   std::unique_ptr<FaultyTransport> a, b;
   std::string log;  // all frames delivered, in order
 };

@@ -111,10 +111,10 @@ TEST(LossyControl, APeerThatIsHeardAgainIsAskedAtOnce) {
 TEST(LossyControl, ACreditThatFoundNoRoomIsSentOnceThereIsSome) {
   TwoEnds ends;
   ends.Send(1000);
-  ends.wire.full = true;
+  ends.wire.no_credits = true;
   ends.Receive();
   EXPECT_FALSE(ends.SenderWaits());
-  ends.wire.full = false;
+  ends.wire.no_credits = false;
   ends.Receive();
   EXPECT_TRUE(ends.SenderWaits());
 }
@@ -126,7 +126,7 @@ TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
   Datagram challenge;
   challenge.kind = DatagramKind::kCredit;
   uint64_t probes = 0;
-  ends.wire.seen = [&](size_t from, const Datagram& datagram) {
+  ends.wire.seen = [&](NodeId from, NodeId, const Datagram& datagram) {
     if (from == 1) challenge.control.session = datagram.control.session;
     if (from != 0) return;
     if (datagram.kind == DatagramKind::kProbe) challenge.control.echo = datagram.control.session;
@@ -143,7 +143,7 @@ TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
     ends.end(0).Send(frames);
     ends.Receive();
     ends.SenderWaits();
-    ends.wire.Forge(0, challenge);
+    ends.wire.Forge(1, 0, challenge);
   }
   EXPECT_GE(probes, 50u);
 }
@@ -152,18 +152,18 @@ TEST(LossyControl, AProbeDoesNotTellOfFramesThatAreStillToBeSent) {
 TEST(LossyControl, ACallEndsHoweverMuchArrives) {
   TwoEnds ends;
   ends.Send(1000);
-  ends.wire.mail[0].clear();
+  ends.wire.Clear(0);
   constexpr int kMost = 100'000;
   int answers = 0;
-  ends.wire.seen = [&](size_t from, const Datagram&) {
+  ends.wire.seen = [&](NodeId from, NodeId, const Datagram&) {
     // An answer to each answer.
     Datagram probe;
     probe.kind = DatagramKind::kProbe;
-    if (from == 0 && ++answers < kMost) ends.wire.Forge(0, probe);
+    if (from == 0 && ++answers < kMost) ends.wire.Forge(1, 0, probe);
   };
   Datagram probe;
   probe.kind = DatagramKind::kProbe;
-  ends.wire.Forge(0, probe);
+  ends.wire.Forge(1, 0, probe);
   EXPECT_EQ(ends.Send(1), 0u);
   std::array<InFrame, 16> frames;
   EXPECT_EQ(ends.end(0).Receive(frames), 0u);

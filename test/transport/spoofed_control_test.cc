@@ -25,13 +25,6 @@ Datagram AnyDatagram(Rng* rng) {
   return datagram;
 }
 
-Datagram Control(DatagramKind kind, const ControlMessage& message) {
-  Datagram datagram;
-  datagram.kind = kind;
-  datagram.control = message;
-  return datagram;
-}
-
 TEST(BlindSpoofer, StopsNoStream) {
   TwoEnds ends;
   Rng rng(1, {});
@@ -42,7 +35,7 @@ TEST(BlindSpoofer, StopsNoStream) {
       for (int i = 0; i < 5; ++i) {
         Datagram probe = AnyDatagram(&rng);
         probe.kind = DatagramKind::kProbe;
-        ends.wire.Forge(1, probe);
+        ends.wire.Forge(0, 1, probe);
       }
     };
     forge();
@@ -68,7 +61,7 @@ TEST(BlindSpoofer, MakesNoSenderOverrunItsReceiver) {
     credit.kind = DatagramKind::kCredit;
     credit.control.sequence = static_cast<uint32_t>(ends.accepted);
     credit.control.echo = credit.control.echo << 16 | tag;
-    ends.wire.Forge(0, credit);
+    ends.wire.Forge(1, 0, credit);
     EXPECT_EQ(ends.Send(1), 0u);
   }
   ends.Receive();
@@ -80,11 +73,11 @@ TEST(BlindSpoofer, KeepsNoDeadPeerAlive) {
   TwoEnds ends;
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   ends.wire.cut = true;
-  ends.wire.mail = {};
+  for (const NodeId node : {0, 1}) ends.wire.Clear(node);
   Rng rng(3, {});
   int64_t waited_ms = 0;
   for (; ends.Unreachable() == 0 && waited_ms < 10'000; ++waited_ms) {
-    for (int i = 0; i < 10; ++i) ends.wire.Forge(0, AnyDatagram(&rng));
+    for (int i = 0; i < 10; ++i) ends.wire.Forge(1, 0, AnyDatagram(&rng));
     ends.Send(1);
     ends.SenderWaits();
     std::array<InFrame, 16> frames;
@@ -104,7 +97,8 @@ TEST(BlindSpoofer, IsAnsweredByOneDatagramAtMost) {
   for (uint64_t i = 0; i < kForged; ++i) {
     Datagram datagram = AnyDatagram(&rng);
     datagram.kind = i % 2 ? DatagramKind::kProbe : DatagramKind::kCredit;
-    ends.wire.Forge(i / 2 % 2, datagram);
+    const auto to = static_cast<NodeId>(i / 2 % 2);
+    ends.wire.Forge(1 - to, to, datagram);
     ends.SenderWaits();
     ends.Receive();
   }
@@ -118,7 +112,7 @@ TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe)
   TwoEnds ends;
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   uint16_t tag = 0;
-  ends.wire.seen = [&](size_t from, const Datagram& datagram) {
+  ends.wire.seen = [&](NodeId from, NodeId, const Datagram& datagram) {
     if (from == 0 && datagram.kind == DatagramKind::kFrame) tag = datagram.tag;
   };
   ends.Step(1);
@@ -126,7 +120,7 @@ TEST(BlindSpoofer, AForgedFrameThatGuessesTheTagStallsAStreamNoLongerThanAProbe)
     Datagram frame;
     frame.tag = tag;
     frame.sequence = static_cast<uint32_t>(ends.accepted) + ahead;
-    ends.wire.Forge(1, frame);
+    ends.wire.Forge(0, 1, frame);
     const uint64_t before = ends.accepted;
     int64_t ms = 0;
     for (; ends.accepted < before + 1000 && ms < 1000; ++ms) ends.Step(kFramesInStep);
@@ -141,8 +135,8 @@ struct OnFrame {
   uint32_t sent = 0;
   uint16_t tag = 0;
 
-  void Listen(Wire* wire) {
-    wire->seen = [this](size_t from, const Datagram& datagram) {
+  void Listen(FakeWire* wire) {
+    wire->seen = [this](NodeId from, NodeId, const Datagram& datagram) {
       if (from == 1 && datagram.kind == DatagramKind::kCredit) credit = datagram.control;
       if (from == 0 && datagram.kind == DatagramKind::kProbe) probe = datagram.control;
       if (from == 0 && datagram.kind == DatagramKind::kFrame) {
@@ -155,7 +149,7 @@ struct OnFrame {
 
 struct Forgery {
   std::string name;
-  size_t to;
+  NodeId to;
   std::function<Datagram(const OnFrame&)> make;
 };
 void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; }
@@ -163,14 +157,16 @@ void PrintTo(const Forgery& forgery, std::ostream* out) { *out << forgery.name; 
 std::vector<Forgery> Forgeries() {
   const auto credit = [](uint32_t beyond, uint32_t window) {
     return [=](const OnFrame& observed) {
-      return Control(DatagramKind::kCredit, {observed.sent - beyond, observed.credit.session,
-                                             observed.probe.session, window});
+      return FakeLink::Control(
+          DatagramKind::kCredit,
+          {observed.sent - beyond, observed.credit.session, observed.probe.session, window});
     };
   };
   const auto probe = [](uint64_t session, uint32_t ahead) {
     return [=](const OnFrame& observed) {
-      return Control(DatagramKind::kProbe, {observed.sent + ahead, observed.probe.session ^ session,
-                                            observed.credit.session, 0});
+      return FakeLink::Control(
+          DatagramKind::kProbe,
+          {observed.sent + ahead, observed.probe.session ^ session, observed.credit.session, 0});
     };
   };
   const auto frame = [](uint32_t ahead) {
@@ -186,8 +182,8 @@ std::vector<Forgery> Forgeries() {
           {"AnOldCredit", 0, credit(50, 1)},
           {"AChallengeOfAnotherSession", 0,
            [](const OnFrame& observed) {
-             return Control(DatagramKind::kCredit,
-                            {0, observed.credit.session ^ 0xabc, observed.probe.session, 0});
+             return FakeLink::Control(DatagramKind::kCredit, {0, observed.credit.session ^ 0xabc,
+                                                              observed.probe.session, 0});
            }},
           {"AProbeOfAnotherSession", 1, probe(0xabcd, 0)},
           {"AProbeFarAhead", 1, probe(0, 1u << 30)},
@@ -206,7 +202,8 @@ TEST_P(SpooferOnThePath, DoesNoHarmThatLasts) {
   observed.Listen(&ends.wire);
   for (int i = 0; i < 20; ++i) ends.Step(kFramesInStep);
   for (int ms = 0; ms < 5000; ++ms) {
-    for (int i = 0; i < 3; ++i) ends.wire.Forge(GetParam().to, GetParam().make(observed));
+    const NodeId to = GetParam().to;
+    for (int i = 0; i < 3; ++i) ends.wire.Forge(1 - to, to, GetParam().make(observed));
     ends.Step(kFramesInStep);
   }
   // Processes the datagrams still in flight.
@@ -243,8 +240,10 @@ TEST(SpooferOnThePath, KeepsADeadPeerAliveForNoLongerThanItGoesOn) {
     ends.clock.AdvanceNs(kMs);
   };
   for (int ms = 0; ms < 5000; ++ms) {
-    ends.wire.Forge(0, Control(DatagramKind::kCredit, {0, observed.credit.session,
-                                                       observed.probe.session, TwoEnds::kWindow}));
+    ends.wire.Forge(
+        1, 0,
+        FakeLink::Control(DatagramKind::kCredit,
+                          {0, observed.credit.session, observed.probe.session, TwoEnds::kWindow}));
     step();
   }
   EXPECT_EQ(ends.Unreachable(), 0u);
@@ -274,7 +273,8 @@ TEST(SpooferOnThePath, WhoSaysAnythingDoesNoHarmThatLasts) {
       datagram.tag = observed.tag;
       datagram.control = {near(observed.sent), known[rng.Below(4)], known[rng.Below(4)],
                           near(static_cast<uint32_t>(rng.Below(100)))};
-      ends.wire.Forge(rng.Below(2), datagram);
+      const auto to = static_cast<NodeId>(rng.Below(2));
+      ends.wire.Forge(1 - to, to, datagram);
       if (rng.Below(3) == 0) ends.Step(kFramesInStep);
     }
     std::array<InFrame, 16> frames;

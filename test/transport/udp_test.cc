@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "test/conformance/back_pressure.h"
 #include "test/conformance/udp_cases.h"
+#include "test/support/fake_clock.h"
 #include "test/transport/create_error.h"
 #include "transport/inet_peers.h"
 #include "transport/udp/wire.h"
@@ -228,7 +229,7 @@ TEST(Udp, WhatTheKernelDropsIsCounted) {
 }
 
 TEST(Udp, ALostCreditIsAskedFor) {
-  ManualClock clock;
+  FakeClock clock;
   UdpOptions options;
   options.clock = &clock;
   options.window_frames = 8;
@@ -287,7 +288,7 @@ TEST(Udp, ALostWindowOfFramesIsMadeUpForByAnAnswer) {
 }
 
 TEST(Udp, FramesToAPeerThatNeverAnswersAreDroppedUntilItDoes) {
-  ManualClock clock;
+  FakeClock clock;
   UdpOptions options;
   options.clock = &clock;
   options.window_frames = 8;

@@ -122,10 +122,10 @@ TEST(SharedWeights, SurviveTheDeathOfATrainerAndReuseItsPlaces) {
       return 0;
     });
     solver_slot = child.AwaitReport();
-    EXPECT_EQ(buffer->Processes().size(), 2u);
+    EXPECT_EQ(name.processes(), 2);
     child.Kill();
   }
-  EXPECT_EQ(buffer->Processes().size(), 1u);
+  EXPECT_EQ(name.processes(), 1);
   EXPECT_EQ(buffer->clock().global(), 1);
   EXPECT_EQ(buffer->clock().Claim(100), 2);
   EXPECT_EQ(buffer->clock().global(), 1);  // the lost iteration is not repeated
@@ -135,7 +135,7 @@ TEST(SharedWeights, SurviveTheDeathOfATrainerAndReuseItsPlaces) {
   for (int i = 1; i < kMaxProcesses; ++i) {
     newcomers.push_back(WeightBuffer::JoinTraining(name, SmallLayout()));
   }
-  EXPECT_EQ(buffer->Processes().size(), static_cast<size_t>(kMaxProcesses));
+  EXPECT_EQ(name.processes(), kMaxProcesses);
   EXPECT_EQ(newcomers[0]->clock().RegisterSolver(), solver_slot);
   newcomers.clear();
   EXPECT_TRUE(buffer->StopTraining());
@@ -194,7 +194,7 @@ TEST(SharedWeights, ShowAReaderProcessWhatIsTrained) {
   });
   reader.AwaitReport();
   buffer->data()[0] = 2;
-  EXPECT_EQ(buffer->Processes().size(), 2u);
+  EXPECT_EQ(name.processes(), 2);
   reader.Continue();
   reader.AwaitReport();
   EXPECT_TRUE(buffer->StopTraining());
@@ -213,7 +213,7 @@ TEST(SharedWeights, StayInPlaceWhenAForkedChildEnds) {
   });
   EXPECT_EQ(child.Wait(), 0);
   EXPECT_TRUE(name.exists());
-  EXPECT_EQ(buffer->Processes().size(), 1u);
+  EXPECT_EQ(name.processes(), 1);
 }
 
 // Releases `count` processes from a common start and returns their reports. All of them end

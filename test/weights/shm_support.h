@@ -9,12 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process_identity.h"
 #include "test/support/support.h"
+#include "weights/shm_header.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace::test {
@@ -31,6 +37,16 @@ class ShmName {
   operator const std::string&() const { return name_; }
   std::string path() const { return "/dev/shm/" + name_; }
   bool exists() const { return FileExists(path()); }
+
+  // Number of running processes that are attached to the file.
+  int processes() const {
+    const std::string bytes = ReadFile(path());
+    ShmProcess table[kMaxProcesses];
+    std::memcpy(table, bytes.data() + offsetof(ShmHeader, processes), sizeof(table));
+    return static_cast<int>(std::count_if(std::begin(table), std::end(table), [](const auto& each) {
+      return each.role != kShmFree && IsAlive({each.pid, each.start_time});
+    }));
+  }
 
   // Overwrites bytes of the file at `offset`.
   template <typename T>

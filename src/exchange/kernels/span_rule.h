@@ -72,7 +72,7 @@ MILLRACE_HOST_DEVICE void SelectBlock(const MergeRule& rule, const ChunkSpan& pa
   rule.Select({block->u, count}, {block->d, count});
 }
 
-// The selected values from element i of a block on.
+// The selected value from element i of a block on.
 template <typename Set>
 MILLRACE_HOST_DEVICE typename Set::Float SelectedOf(const SpanBlock& block, float share, int64_t i,
                                                     int32_t overflow) {
@@ -83,16 +83,16 @@ template <typename Set>
 MILLRACE_HOST_DEVICE int32_t SpanLargestSelectedLoop(const MergeRule& rule, float share,
                                                      const ChunkSpan& chunk, int32_t overflow,
                                                      SpanBlock* block) {
-  Accumulator<Set> largest;
+  Accumulator<Set> selected;
   ForEachBlock(
       chunk, [&](const ChunkSpan& part, int64_t) __attribute__((always_inline)) {
         SelectBlock<Set>(rule, part, block);
         ForEachVector<Set>(
             part.count, [&](auto set, int64_t i) __attribute__((always_inline)) {
-              largest.Of(set).Largest(SelectedOf<decltype(set)>(*block, share, i, overflow));
+              selected.Of(set).Largest(SelectedOf<decltype(set)>(*block, share, i, overflow));
             });
       });
-  return largest.Largest();
+  return selected.Largest();
 }
 
 // MoveLoop() for a rule over spans.

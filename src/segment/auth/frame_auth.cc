@@ -2,8 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <iterator>
-
 #include "base/wire_bytes.h"
 #include "exchange/protocol/frame.h"
 #include "segment/auth/key_file.h"
@@ -18,13 +16,6 @@ void FrameSigner::Sign(std::span<const std::byte> header, std::span<const std::b
                        std::span<std::byte, kFrameTagBytes> trailer) {
   Put<uint64_t>(trailer.data(), 0, ++number_);
   mac_.Make(number_, header, payload, trailer.last<kTagBytes>());
-}
-
-const char* VerifyResultName(VerifyResult result) {
-  static constexpr const char* kNames[] = {"verified", "short",    "stranger",
-                                           "old",      "replayed", "tag"};
-  static_assert(std::size(kNames) == static_cast<size_t>(VerifyResult::kCount));
-  return kNames[static_cast<size_t>(result)];
 }
 
 FrameVerifier::FrameVerifier(const SecretKey& cluster, uint64_t run, uint16_t max_nodes)
@@ -45,7 +36,6 @@ Verified FrameVerifier::Verify(std::span<const std::byte> signed_frame) {
     verified.result = VerifyTrailer(frame, signed_frame.last(kFrameTagBytes));
     if (verified.result == VerifyResult::kVerified) verified.frame = frame;
   }
-  ++counts_[static_cast<size_t>(verified.result)];
   return verified;
 }
 

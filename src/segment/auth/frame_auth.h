@@ -45,7 +45,7 @@ class FrameSigner {
   uint64_t number_ = 0;
 };
 
-// Result of verification; index of the counters.
+// Result of verification.
 enum class VerifyResult : uint8_t {
   kVerified,
   kShort,     // shorter than an exchange header and a trailer
@@ -53,9 +53,7 @@ enum class VerifyResult : uint8_t {
   kOld,       // number is 0, or ReplayWindow::kNumbers or more behind the newest
   kReplayed,  // number was accepted before
   kTag,       // wrong tag for the admitted session
-  kCount
 };
-const char* VerifyResultName(VerifyResult result);
 
 struct Verified {
   VerifyResult result = VerifyResult::kShort;
@@ -76,11 +74,6 @@ class FrameVerifier {
   // Takes the sender from the frame's own header. Accepts bytes of any content.
   Verified Verify(std::span<const std::byte> signed_frame);
 
-  // Frames by VerifyResult.
-  const std::array<uint64_t, static_cast<size_t>(VerifyResult::kCount)>& counts() const {
-    return counts_;
-  }
-
  private:
   struct Session {
     Session(const SecretKey& key, const Nonce& nonce_of_it) : mac(key), nonce(nonce_of_it) {}
@@ -94,7 +87,6 @@ class FrameVerifier {
   const SecretKey& cluster_;
   const uint64_t run_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by node; null: not admitted
-  std::array<uint64_t, static_cast<size_t>(VerifyResult::kCount)> counts_{};
 };
 
 }  // namespace millrace

@@ -96,12 +96,10 @@ DropReason Gossip::Take(NodeId from, std::span<const std::byte> frame, int64_t n
   }
   if (head.origin >= store_.nodes()) return DropReason::kStranger;
   if (head.kind == GossipKind::kAck) {
-    ++stats_.acks_received;
     TakeAck(peer, head, now);
     return DropReason::kNone;
   }
   if (head.origin == store_.node()) return DropReason::kSelf;
-  ++stats_.fragments_received;
   TakeFragment(peer, head, part);
   return DropReason::kNone;
 }
@@ -113,7 +111,7 @@ void Gossip::TakeFragment(PeerState* peer, const GossipHead& head,
     const bool whole = part.size() == head.total;
     const auto bytes = whole ? part : Assemble(entry, head, part);
     if (bytes.size() < head.total) return;
-    if (store_.Take(entry, head.version, bytes, link_)) ++stats_.taken;
+    store_.Take(entry, head.version, bytes, link_);
   }
   if (!peer->ack_due[entry]) ++peer->acks;
   peer->ack_due[entry] = true;
@@ -226,7 +224,6 @@ size_t Gossip::SendAcks(PeerState* peer, std::span<OutGossip> room) {
     out.to = peer->node;
     out.fragment_bytes = 0;
     EncodeGossip(head, {}, out.head());
-    ++stats_.acks_sent;
   }
   return count;
 }

@@ -70,9 +70,7 @@ struct OutGossip {
 
 // Counters since construction.
 struct GossipStats {
-  uint64_t fragments_sent = 0, acks_sent = 0;
-  uint64_t fragments_received = 0, acks_received = 0;
-  uint64_t taken = 0;  // new messages received
+  uint64_t fragments_sent = 0;
   DropCounts drops;
 };
 

@@ -70,10 +70,8 @@ struct FaultCounts {
   // Decisions that took effect.
   std::atomic<uint64_t> dropped{0}, duplicated{0}, reordered{0}, delayed{0};
   std::atomic<uint64_t> truncated{0}, corrupted{0};
-  std::atomic<uint64_t> cut{0};  // dropped because the peer was partitioned
-  // Peers left out of a multicast because they were partitioned; the multicast counts in
-  // `passed`.
-  std::atomic<uint64_t> cut_from_multicast{0};
+  // Dropped because the peer was partitioned. A multicast to other peers counts in `passed`.
+  std::atomic<uint64_t> cut{0};
 };
 
 }  // namespace millrace

@@ -53,7 +53,6 @@ class FaultQueue {
   // When the next frame that is not ready is due; INT64_MAX: none.
   int64_t NextDueNs(int64_t now_ns) const;
   const FaultCounts& counts() const { return counts_; }
-  void CountCutFromMulticast() { Count(&counts_.cut_from_multicast); }
 
  private:
   static void Count(std::atomic<uint64_t>* count) {

@@ -107,9 +107,7 @@ FaultQueue::Outcome FaultyTransport::PassToInner(FaultQueue::Held* held) {
 FaultQueue::Outcome FaultyTransport::FanOut(FaultQueue::Held* held) {
   for (; held->fan_next < info_.peers.size(); ++held->fan_next) {
     const NodeId peer = info_.peers[held->fan_next];
-    if (IsCut(peer)) {
-      send_.CountCutFromMulticast();
-    } else if (SendInner(peer, held) == FaultQueue::Outcome::kNotNow) {
+    if (!IsCut(peer) && SendInner(peer, held) == FaultQueue::Outcome::kNotNow) {
       return FaultQueue::Outcome::kNotNow;
     }
   }

@@ -1,0 +1,77 @@
+#include "test/sim/exchange_node.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "exchange/kernels/host_executor.h"
+
+namespace millrace::sim {
+
+ExchangeConfig TickConfig() {
+  ExchangeConfig config;
+  config.heartbeat_ns = 8 * kTickNs;
+  config.peer_timeout_ns = 60 * kTickNs;
+  config.bootstrap_after_ns = 40 * kTickNs;
+  config.resend_ns = 4 * kTickNs;
+  config.push_after_ns = 3 * kTickNs;
+  return config;
+}
+
+uint64_t ExchangeFrames(const Exchange& exchange) {
+  const auto& sent = exchange.stats().sent;
+  return std::accumulate(sent.begin(), sent.begin() + static_cast<size_t>(FrameType::kHeartbeat),
+                         uint64_t{0});
+}
+
+std::string ViewText(const View& view) {
+  static constexpr const char* kRoles[] = {"joining", "synced", "leaving"};
+  std::string text = StrCat(view.id.epoch, "/", view.id.coordinator, " after");
+  for (const ViewId& id : view.ancestors) text += StrCat(" ", id.epoch, "/", id.coordinator);
+  text += " of";
+  for (const Member& m : view.members) {
+    text += StrCat(" ", m.node, "(", m.incarnation, " ", kRoles[static_cast<int>(m.role)], ")");
+  }
+  return text;
+}
+
+void ExchangeEnd::Start(const ExchangeConfig& config, std::span<float> weights,
+                        int64_t chunk_floats, RangeLock* locks,
+                        const test::FakeExecutorOptions& fake) {
+  const auto size = static_cast<int64_t>(weights.size());
+  node = config.node;
+  exchange.reset();
+  base.assign(weights.size(), 0.0f);
+  pending = base;
+  executor =
+      MakeHostExecutor({weights.data(), base.data(), pending.data(), nullptr, size, chunk_floats},
+                       config.codec, {}, BestSimd(), locks);
+  if (fake.late_batch_ops > 0 || fake.before) {
+    executor = std::make_unique<test::FakeExecutor>(std::move(executor), fake);
+  }
+  exchange = std::make_unique<Exchange>(config, executor.get());
+}
+
+void ExchangeEnd::Receive(Network* network, int64_t tick) {
+  const std::vector<Network::Arrival> arrived = network->Arrived(node, tick);
+  exchange->Receive(ViewsOf(arrived), tick * kTickNs);
+}
+
+void ExchangeEnd::Send(Network* network, std::span<PostedFrame> room, int64_t tick) {
+  const size_t count = exchange->Send(room, tick * kTickNs);
+  for (const PostedFrame& frame : room.first(count)) {
+    network->Transmit(node, frame.destination, frame.head, frame.payload, tick);
+    exchange->Release(frame.slot);
+  }
+}
+
+void ExchangeNode::Start(const ExchangeConfig& config, int64_t size, int64_t chunk_floats,
+                         const test::FakeExecutorOptions& fake) {
+  iterations = 0;
+  exchange.reset();
+  executor.reset();
+  weights.assign(size, 0.0f);
+  locks = std::make_unique<RangeLock>(weights.data());
+  ExchangeEnd::Start(config, weights, chunk_floats, locks.get(), fake);
+}
+
+}  // namespace millrace::sim

@@ -1,0 +1,94 @@
+// Nodes joined as a tree by several segments. A node in two segments has one weight array and
+// one exchange per segment. Solvers add whole tokens, each node to its own lanes, as in
+// sim_node.h.
+#ifndef MILLRACE_TEST_SIM_TREE_CLUSTER_H_
+#define MILLRACE_TEST_SIM_TREE_CLUSTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "test/sim/exchange_node.h"
+#include "test/sim/network.h"
+#include "test/sim/shape.h"
+#include "test/sim/sim_node.h"
+
+namespace millrace::sim {
+
+struct TreeOptions {
+  Shape shape;
+  uint64_t seed = 0;
+  int chunks = 4;
+  LinkFaults faults = {};
+  double busy = 0.6;  // probability per tick that a solver makes a step
+};
+
+class TreeCluster {
+ public:
+  explicit TreeCluster(const TreeOptions& options);
+
+  int64_t tick() const { return tick_; }
+  bool running(uint16_t node) const { return !nodes_[node].ends.empty(); }
+  void Start(uint16_t node);
+  void Crash(uint16_t node);
+  void FreezeUntil(uint16_t node, int64_t tick) { nodes_[node].frozen_until = tick; }
+  // Starts or stops the solvers' progress.
+  void Train(bool train) { training_ = train; }
+  void Heal();
+
+  // Checks after each tick that no replica holds more tokens than were made. Returns the
+  // failure, if any.
+  std::optional<Failure> Run(int64_t ticks);
+  // Runs until every running node is in the views of all its segments and quiescent. Returns the
+  // failure, if any.
+  std::optional<Failure> Settle();
+  // Checks that all running nodes hold equal weights.
+  std::optional<Failure> CheckReplicas() const;
+
+  double made(uint16_t node, int chunk) const { return nodes_[node].made[chunk]; }
+  float lane(uint16_t node, int chunk, uint16_t of) const {
+    return nodes_[node].weights[static_cast<size_t>(chunk * stride_ + of)];
+  }
+  // Number of crashes of the node and of resets of its exchanges.
+  uint64_t incarnations_lost(uint16_t node) const;
+  const Exchange& exchange(uint16_t node, size_t segment) const;
+  std::string Describe() const;
+
+ private:
+  struct End : ExchangeEnd {
+    size_t segment = 0;
+    bool is_top = false;
+    uint64_t reported = 0, others = 0, reported_merges = 0;
+  };
+  struct Node {
+    std::vector<float> weights;
+    std::vector<End> ends;
+    std::vector<double> made;
+    uint32_t incarnation = 0;
+    uint64_t steps = 0, crashes = 0, resets_before = 0;
+    int64_t frozen_until = 0;
+    bool begun = false;
+  };
+
+  bool InSync(const Node& node) const;
+  void Step(uint16_t id);
+  void Count(Node* node);
+  void Solve(uint16_t id);
+  bool Settled() const;
+  std::optional<Failure> Check() const;
+
+  const TreeOptions options_;
+  const int stride_;
+  Rng rng_;
+  std::vector<Network> networks_;  // by segment
+  std::vector<Node> nodes_;
+  std::vector<PostedFrame> room_;
+  int64_t tick_ = 0;
+  bool training_ = true;
+};
+
+}  // namespace millrace::sim
+
+#endif  // MILLRACE_TEST_SIM_TREE_CLUSTER_H_
