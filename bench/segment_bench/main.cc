@@ -32,7 +32,7 @@ Topology Between(const std::string& a, const std::string& b, const std::string& 
                  const std::string& codec) {
   const bool in_process =
       TransportRegistry::Get().Find(transport)->reach == TransportReach::kProcess;
-  // Hubs of threads are told apart by their names.
+  // Hubs of threads differ by their names.
   static int hubs = 0;
   const std::string hub =
       StrCat("option { key: 'hub' value: '", ++hubs, "' } option { key: 'nodes' value: '2' }",

@@ -3,7 +3,7 @@
 // time, the next leader writes one instead, of its current iteration.
 //
 // Each node publishes the iteration of the newest model that it has written. So every node knows
-// whether the last snapshot that was due elsewhere exists.
+// whether the last snapshot that was due on another node exists.
 #ifndef MILLRACE_CLUSTER_SNAPSHOT_DUTY_H_
 #define MILLRACE_CLUSTER_SNAPSHOT_DUTY_H_
 
