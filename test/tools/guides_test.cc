@@ -104,7 +104,7 @@ TEST_F(Guides, ALayer) {
 TEST_F(Guides, AnUpdateRule) {
   const std::string plugin = Plugin("lion_rule");
   Workspace work;
-  caffe::SolverParameter lion = Workspace::Tested(Workspace::Solver(0), 1000);
+  caffe::SolverParameter lion = Workspace::Tested(Workspace::Solver(0), 40);
   lion.set_type("Lion");
   lion.set_base_lr(0.001f);
   lion.clear_momentum();
