@@ -19,6 +19,9 @@ class Counter {
   void Add(uint64_t n = 1) { Set(Read() + n); }
   void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
 
+  // Callable from any thread, if all writers of this counter call only this function.
+  void AddShared(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
+
  private:
   std::atomic<uint64_t> value_{0};
 };

@@ -102,7 +102,7 @@ TEST_F(Guides, ALayer) {
 }
 
 TEST_F(Guides, AnUpdateRule) {
-  const std::string plugin = Plugin("lion_rule");
+  const std::string plugin = "--plugins=" + Plugin("lion_rule");
   Workspace work;
   caffe::SolverParameter lion = Workspace::Tested(Workspace::Solver(0), 40);
   lion.set_type("Lion");
@@ -120,7 +120,8 @@ TEST_F(Guides, AnUpdateRule) {
   // The first step moves every weight with a gradient by the learning rate: of a hidden unit that
   // is off, no weight moves.
   lion.clear_weight_decay();
-  ASSERT_EQ(train("step", 0).status, 0);
+  const CommandResult none = train("step", 0);
+  ASSERT_EQ(none.status, 0) << none.errors;
   ASSERT_EQ(train("step", 1).status, 0);
   const caffe::NetParameter before = weights("step", 0), after = weights("step", 1);
   int moved = 0;
