@@ -1,4 +1,4 @@
-// Clocks (millrace/clock.h): the machine's, and one for tests. Thread-safe.
+// Clocks (millrace/clock.h): the machine's. Thread-safe.
 #ifndef MILLRACE_BASE_CLOCK_H_
 #define MILLRACE_BASE_CLOCK_H_
 
