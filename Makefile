@@ -53,7 +53,7 @@ ifeq ($(VERBS)$(have_verbs),on)
   $(error VERBS=on, but /usr/include/rdma/rdma_cma.h does not exist; install librdmacm-dev)
 endif
 
-CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -pthread \
+CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextra -Werror -pthread \
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread

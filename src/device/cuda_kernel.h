@@ -3,7 +3,6 @@
 #define MILLRACE_DEVICE_CUDA_KERNEL_H_
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 
 #include "device/cuda_queue.h"
@@ -18,9 +17,6 @@ struct CudaTeamLanes {
   __device__ __forceinline__ uint32_t index() const { return threadIdx.x; }
   __device__ __forceinline__ void Sync() const { __syncthreads(); }
 };
-
-template <typename Kernel>
-concept ElementKernel = std::invocable<const Kernel&, int64_t>;
 
 template <typename Kernel>
 __global__ void __launch_bounds__(256) RunElements(const Kernel kernel, int64_t count) {

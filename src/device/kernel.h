@@ -9,16 +9,20 @@
 //   template <typename Team> MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const
 //                                  row `row`, computed by a team of threads (device/team.h)
 //
-// Kernels are defined in headers. The file for a type of device registers launchers for them: for
-// CUDA, a NAME_cuda.cu with a RegisterCudaKernels (device/cuda_kernel.h).
+// Kernels are defined in headers. The host runs every kernel, in Launch. The file for another type
+// of device registers launchers for them: for CUDA, a NAME_cuda.cu with a RegisterCudaKernels
+// (device/cuda_kernel.h).
 #ifndef MILLRACE_DEVICE_KERNEL_H_
 #define MILLRACE_DEVICE_KERNEL_H_
 
+#include <concepts>
 #include <cstdint>
 #include <map>
 
 #include "base/error.h"
 #include "base/host_device.h"
+#include "base/simd.h"
+#include "device/team.h"
 #include "millrace/device.h"
 #include "millrace/queue.h"
 
@@ -46,15 +50,47 @@ class KernelLaunchers {
   }
 };
 
-// Enqueues the kernel for elements or rows [0, count); nothing if count is 0. Throws Error if the
-// device of the queue has failed, or if its type has no launcher for the kernel.
+template <typename Kernel>
+concept ElementKernel = std::invocable<const Kernel&, int64_t>;
+
+// Element kernels on the host, in vectors of one instruction set where the compiler finds them.
+#define MILLRACE_RUN_ELEMENTS(Set)                                          \
+  template <typename Kernel>                                                \
+  MILLRACE_KERNEL(Set)                                                      \
+  void RunElementsOnHost(Set, int64_t count, const Kernel& kernel) {        \
+    const Kernel own = kernel; /* its pointers and numbers do not change */ \
+    _Pragma("omp simd") for (int64_t i = 0; i < count; ++i) own(i);         \
+  }
+#ifndef __CUDACC__
+MILLRACE_RUN_ELEMENTS(Sse)
+MILLRACE_RUN_ELEMENTS(Avx2)
+MILLRACE_RUN_ELEMENTS(Avx512)
+
+// Runs the kernel for elements or rows [0, count) on the calling thread.
+template <typename Kernel>
+void RunOnHost(int64_t count, const Kernel& kernel) {
+  if constexpr (ElementKernel<Kernel>) {
+    VisitSimd(BestSimd(), [&](auto set) { RunElementsOnHost(set, count, kernel); });
+  } else {
+    TeamArea<SerialLanes::kThreads> area;
+    Team<SerialLanes> team(&area, SerialLanes{});
+    for (int64_t row = 0; row < count; ++row) kernel(team, row);
+  }
+}
+
+// Enqueues the kernel for elements or rows [0, count); nothing if count is 0. On the host it has
+// run when Launch returns. Throws Error if the device of the queue has failed, or if its type has
+// no launcher for the kernel.
 template <typename Kernel>
 void Launch(Queue& queue, int64_t count, const Kernel& kernel) {
   if (count == 0) return;
+  if (queue.device().type() == DeviceType::kCpu) return RunOnHost(count, kernel);
   const auto launcher = KernelLaunchers<Kernel>::Find(queue.device().type());
   if (launcher == nullptr) throw Error(queue.device().name(), ": this build lacks a kernel for it");
   launcher(queue, count, kernel);
 }
+#endif
+#undef MILLRACE_RUN_ELEMENTS
 
 }  // namespace millrace
 

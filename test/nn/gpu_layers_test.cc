@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "nn/gpu/gpu_library.h"
+#include "test/nn/gpu_cases.h"
 #include "test/nn/net_support.h"
 #include "test/support/cuda_devices.h"
 #include "test/support/fake_device.h"
@@ -88,15 +89,6 @@ void ExpectNear(const Floats& actual, const Floats& expected, float tolerance,
   }
 }
 
-struct Case {
-  std::string name;
-  std::string layers;  // from blob "x" (and labels) to a loss, or to blob "y"
-  std::string shape = "4 6 7 9";
-  caffe::Phase phase = caffe::TRAIN;
-};
-
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
-
 std::string Dims(const std::string& shape) {
   std::string dims;
   std::istringstream in(shape);
@@ -105,7 +97,7 @@ std::string Dims(const std::string& shape) {
 }
 
 // The layers between an input and a loss of 5 classes.
-std::string NetOf(const Case& each) {
+std::string NetOf(const GpuCase& each) {
   std::string text =
       "layer { name: 'in' type: 'Input' top: 'x' top: 'label' input_param {"
       "  shape {" +
@@ -118,28 +110,23 @@ std::string NetOf(const Case& each) {
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' top: 'l' }";
 }
 
-std::string Layer(const std::string& type, const std::string& param,
-                  const std::string& bottom = "x", const std::string& top = "y") {
-  return StrCat("layer { name: '", type, "' type: '", type, "' bottom: '", bottom, "' top: '", top,
-                "' ", param, " }\n");
-}
-
-std::vector<Case> Cases() {
+std::vector<GpuCase> Cases() {
   const std::string filler =
       "weight_filler { type: 'gaussian' std: 0.3 }"
       " bias_filler { type: 'uniform' }";
   const auto convolution = [&](const std::string& param) {
-    return Layer("Convolution", "convolution_param { " + param + " " + filler + " }");
+    return LayerText("Convolution", "convolution_param { " + param + " " + filler + " }");
   };
   const auto pooling = [](const std::string& param) {
-    return Layer("Pooling", "pooling_param { " + param + " }");
+    return LayerText("Pooling", "pooling_param { " + param + " }");
   };
   return {
-      {"Relu", Layer("ReLU", "")},
-      {"LeakyRelu", Layer("ReLU", "relu_param { negative_slope: 0.2 }")},
-      {"ReluInPlace", convolution("num_output: 4 kernel_size: 3") + Layer("ReLU", "", "y", "y")},
-      {"Dropout", Layer("Dropout", "dropout_param { dropout_ratio: 0.4 }")},
-      {"DropoutInTest", Layer("Dropout", ""), "4 6 7 9", caffe::TEST},
+      {"Relu", LayerText("ReLU", "")},
+      {"LeakyRelu", LayerText("ReLU", "relu_param { negative_slope: 0.2 }")},
+      {"ReluInPlace",
+       convolution("num_output: 4 kernel_size: 3") + LayerText("ReLU", "", "y", "y")},
+      {"Dropout", LayerText("Dropout", "dropout_param { dropout_ratio: 0.4 }")},
+      {"DropoutInTest", LayerText("Dropout", ""), "4 6 7 9", caffe::TEST},
       {"Convolution", convolution("num_output: 8 kernel_size: 3")},
       {"ConvolutionOfGroups",
        convolution("num_output: 4 kernel_size: 3 group: 2 pad: 1 stride: 2")},
@@ -165,24 +152,24 @@ std::vector<Case> Cases() {
       {"AveragePooling", pooling("pool: AVE kernel_size: 3 stride: 2")},
       {"AveragePoolingPadded", pooling("pool: AVE kernel_size: 3 stride: 2 pad: 2")},
       {"AveragePoolingOfAll", pooling("pool: AVE global_pooling: true")},
-      {"LrnAcross", Layer("LRN", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 k: 2 }")},
+      {"LrnAcross", LayerText("LRN", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 k: 2 }")},
       {"LrnWithin",
-       Layer("LRN", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }")},
+       LayerText("LRN", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }")},
       {"InnerProduct",
-       Layer("InnerProduct", "inner_product_param { num_output: 7 " + filler + "}")},
+       LayerText("InnerProduct", "inner_product_param { num_output: 7 " + filler + "}")},
       {"InnerProductTransposed",
-       Layer("InnerProduct",
-             "inner_product_param { num_output: 7 transpose: true " + filler + "}")},
+       LayerText("InnerProduct",
+                 "inner_product_param { num_output: 7 transpose: true " + filler + "}")},
       {"InnerProductOfAxis2",
-       Layer("InnerProduct", "inner_product_param { num_output: 3 axis: 2 " + filler + "}")},
-      {"Softmax", Layer("Softmax", "")},
+       LayerText("InnerProduct", "inner_product_param { num_output: 3 axis: 2 " + filler + "}")},
+      {"Softmax", LayerText("Softmax", "")},
       {"SoftmaxInPlace", convolution("num_output: 4 kernel_size: 3") +
-                             Layer("Softmax", "softmax_param { axis: -1 }", "y", "y")},
+                             LayerText("Softmax", "softmax_param { axis: -1 }", "y", "y")},
       {"SharedWeights",
-       Layer("InnerProduct",
-             "param { name: 'w' } inner_product_param { num_output: 6 "
-             "bias_term: false axis: 3 " +
-                 filler + " }") +
+       LayerText("InnerProduct",
+                 "param { name: 'w' } inner_product_param { num_output: 6 "
+                 "bias_term: false axis: 3 " +
+                     filler + " }") +
            "layer { name: 'again' type: 'InnerProduct' bottom: 'x' top: 'z' param { name: 'w' }"
            "  inner_product_param { num_output: 6 axis: 3 bias_term: false } }"
            "layer { name: 'zs' type: 'InnerProduct' bottom: 'z' top: 'z5' inner_product_param {"
@@ -205,19 +192,22 @@ std::vector<Case> Cases() {
        " accuracy_param { top_k: 2 ignore_label: 1 } }"
        "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'labels' top: 'l' }"},
       {"AlexNetLike",
-       Layer("Convolution", "convolution_param { num_output: 8 kernel_size: 3 " + filler + " }",
-             "x", "c") +
-           Layer("ReLU", "", "c", "c") + Layer("LRN", "lrn_param { local_size: 3 }", "c", "n") +
-           Layer("Pooling", "pooling_param { kernel_size: 3 stride: 2 }", "n", "p") +
-           Layer("Dropout", "", "p", "y")},
+       LayerText("Convolution", "convolution_param { num_output: 8 kernel_size: 3 " + filler + " }",
+                 "x", "c") +
+           LayerText("ReLU", "", "c", "c") +
+           LayerText("LRN", "lrn_param { local_size: 3 }", "c", "n") +
+           LayerText("Pooling", "pooling_param { kernel_size: 3 stride: 2 }", "n", "p") +
+           LayerText("Dropout", "", "p", "y")},
   };
 }
 
-class GpuLayers : public testing::TestWithParam<Case> {
+const RegisterGpuCases registered(Cases());
+
+class GpuLayers : public testing::TestWithParam<GpuCase> {
  protected:
   // Compares three passes, of which the last adds to the gradients of the second.
   static void Compare(Device& device, float tolerance) {
-    const Case& each = GetParam();
+    const GpuCase& each = GetParam();
     Subject host(NetOf(each), HostDevice(), each.phase), gpu(NetOf(each), device, each.phase);
     EXPECT_EQ(gpu.OnHost(gpu.weights(), gpu.net().layout().size()),
               host.OnHost(host.weights(), host.net().layout().size()));
@@ -275,8 +265,10 @@ TEST_P(GpuLayers, AgreeWithTheHostOnCuda) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuLayers, testing::ValuesIn(Cases()),
-                         [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, GpuLayers, testing::ValuesIn(GpuCases()),
+                         [](const testing::TestParamInfo<GpuCase>& info) {
+                           return info.param.name;
+                         });
 
 TEST(GpuLabels, AreCheckedWhenTheWorkIsDone) {
   for (const char* type : {"SoftmaxWithLoss", "Accuracy"}) {

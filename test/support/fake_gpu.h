@@ -3,11 +3,9 @@
 #ifndef MILLRACE_TEST_SUPPORT_FAKE_GPU_H_
 #define MILLRACE_TEST_SUPPORT_FAKE_GPU_H_
 
-#include <concepts>
 #include <cstdint>
 
 #include "device/kernel.h"
-#include "device/team.h"
 #include "test/support/fake_device.h"
 
 namespace millrace::test {
@@ -19,7 +17,7 @@ void LaunchFake(Queue& queue, int64_t count, const Kernel& kernel) {
   const auto& device = static_cast<const FakeDevice&>(fake.device());
   fake.Enqueue([kernel = kernel, count, &device]() mutable {
     kernel.Pointers([&](auto& pointer) { pointer = device.Alias(pointer); });
-    if constexpr (std::invocable<const Kernel&, int64_t>) {
+    if constexpr (ElementKernel<Kernel>) {
       for (int64_t i = count - 1; i >= 0; --i) kernel(i);
     } else {
       TeamArea<SerialLanes::kThreads> area;
