@@ -6,6 +6,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Callable
 
+from layers import LAYER_STUDIES
 from programs import Failed
 from protobuf import blob_values, state_history, with_other_last_bits
 from studies import STUDIES
@@ -368,7 +369,7 @@ def all_checks():
         Check("data: convert_cifar_data", databases(["colour/cifar10_train_lmdb",
                                                      "colour/cifar10_test_lmdb"])),
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
-    for study in STUDIES:
+    for study in STUDIES + LAYER_STUDIES:
         found += [first_step(study), curve(study)]
         if study.curve_only:
             continue

@@ -20,14 +20,18 @@ class Study:
     test_iter: int = 3
     # Only the loss curve is compared.
     curve_only: bool = False
+    text: str = ""  # of the net, in place of a file
 
     @property
     def net(self):
         return f"{self.name}.prototxt"
 
     def write_net(self, folder, root):
-        with open(os.path.join(root, self.model)) as file:
-            text = re.sub(r'"data/\w+/', f'"{self.data}/', file.read())
+        text = self.text
+        if not text:
+            with open(os.path.join(root, self.model)) as file:
+                text = file.read()
+        text = re.sub(r'"data/\w+/', f'"{self.data}/', text)
         if self.batch:
             text = re.sub(r"batch_size: \d+", f"batch_size: {self.batch}", text, count=1)
         with open(os.path.join(folder, self.net), "w") as file:

@@ -517,7 +517,7 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
   proposal_.ancestors.clear();
 """, """\
   proposal_.id = NextId();
-  proposal_.id.life = 0;
+  proposal_.id.incarnation = 0;
   proposal_.ancestors.clear();
 """)]),
     ("incarnation-not-learnt", [(MEMBERSHIP, """\
