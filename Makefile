@@ -118,6 +118,8 @@ chaos_programs := $(BUILD)/test/chaos $(BUILD)/test/set_clock.so
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
 bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
+# Whose loops are written for x86.
+bench_names := $(filter-out $(if $(filter x86,$(processor)),,exchange_bench onednn_loop),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
 plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))

@@ -44,8 +44,8 @@ using Avx512 = SimdVectors<64>;
 #define MILLRACE_TARGET_Avx512 target("avx512f,fma,popcnt")
 #else
 #define MILLRACE_TARGET_Sse
-#define MILLRACE_TARGET_Avx2
-#define MILLRACE_TARGET_Avx512
+#define MILLRACE_TARGET_Avx2 unused
+#define MILLRACE_TARGET_Avx512 unused
 #endif
 
 // For a function compiled for `Set` and called from code that is not.
