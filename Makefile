@@ -22,6 +22,7 @@
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
 # Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
+# For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
 .SUFFIXES:
 .SECONDARY:
@@ -53,18 +54,27 @@ ifeq ($(VERBS)$(have_verbs),on)
   $(error VERBS=on, but /usr/include/rdma/rdma_cma.h does not exist; install librdmacm-dev)
 endif
 
+# The family of processors that the compiler compiles for. Files NAME_x86.cc and NAME_arm64.cc are
+# compiled for one of them only.
+machine := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine)))
+processor := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(machine)))
+ifeq ($(filter x86 arm64,$(processor)),)
+  $(error $(CXX) compiles for "$(machine)", expected x86_64 or aarch64)
+endif
+other_processors := $(filter-out %_$(processor).cc,$(shell find src -name '*_x86.cc' -o -name '*_arm64.cc'))
+
 CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextra -Werror -pthread \
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
+LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
   LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
 cuda_sources := $(if $(use_cuda),$(shell find src -name '*_cuda.cu' -o -name 'cuda*.cc'))
-all_sources := $(shell find src -name '*.cc' | sort)
+all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | sort))
 # The descriptor of a transport is part of every build.
 verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
 sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources),$(all_sources))
@@ -81,10 +91,11 @@ ifneq ($(use_verbs),)
   LDLIBS += -lrdmacm -libverbs
 endif
 # Differences must be the same on every machine: no product may be fused with a sum
-# where the processor can. (-Wno-psabi: vectors are passed to inline functions only.)
+# where the processor can. (-Wno-psabi: vectors are passed to inline functions only. -mssse3: the
+# least that Highway has vectors for; every x86 since 2011 has it.)
 $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
   $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
-  CXXFLAGS += -ffp-contract=off -Wno-psabi
+  CXXFLAGS += -ffp-contract=off -Wno-psabi $(if $(filter x86,$(processor)),-mssse3)
 
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
@@ -107,6 +118,8 @@ chaos_programs := $(BUILD)/test/chaos $(BUILD)/test/set_clock.so
 fuzz_binaries := $(patsubst test/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/*_fuzz.cc))
 bench_names := $(sort $(patsubst bench/%.cc,%,$(wildcard bench/*.cc)) $(patsubst bench/%/main.cc,%,$(wildcard bench/*/main.cc)))
 bench_names := $(filter-out $(if $(use_verbs),,verbs_bench),$(bench_names))
+# Whose loops are written for x86.
+bench_names := $(filter-out $(if $(filter x86,$(processor)),,exchange_bench onednn_loop),$(bench_names))
 bench_binaries := $(bench_names:%=$(BUILD)/bench/%)
 # Those that need no package of their own are built with the tests, so that they still build.
 plain_bench_binaries := $(filter-out %/micro_bench %/auth_bench,$(bench_binaries))
@@ -118,6 +131,7 @@ install: all
 
 .PHONY: backends
 backends:
+	@echo "processor               $(processor)"
 	@echo "backend  cpu (oneDNN)   on"
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices, layers, exchange kernels),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
@@ -151,8 +165,8 @@ $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags.list | $(generated) backends
 $(BUILD)/libmillrace.a: $(objects) $(generated_objects) $(BUILD)/sources.list
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)ld -r $(objects) $(generated_objects) -o $(BUILD)/libmillrace.o
-	$(Q)ar rcs $@ $(BUILD)/libmillrace.o
+	$(Q)$(shell $(CXX) -print-prog-name=ld) -r $(objects) $(generated_objects) -o $(BUILD)/libmillrace.o
+	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $(BUILD)/libmillrace.o
 
 # Layers, solvers and devices register themselves. All objects are joined into one, so that a
 # program which uses any of them gets every registration, without flags for the linker.
@@ -174,7 +188,7 @@ $(BUILD)/millrace: $(tool_objects) $(BUILD)/libmillrace.so
 $(BUILD)/libsim.a: $(sim_objects)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)ar rcs $@ $^
+	$(Q)$(shell $(CXX) -print-prog-name=ar) rcs $@ $^
 
 define test_binary
 $(BUILD)/test/$(1)_test: $(filter-out $(sim_objects),$(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/$(1)/*.cc))) $(test_support) $(BUILD)/libsim.a $(BUILD)/libmillrace.a
@@ -233,7 +247,7 @@ bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
 bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device)
 bundle_sim := $(patsubst %,$(BUILD)/obj/test/sim/%.o,cluster exchange_node membership_cluster network)
-bundle_libs := -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
+bundle_libs := -lhwy -lglog -lgflags -lboost_thread -lboost_system -lisal -lrt -lgtest $(if $(use_cuda),-lcudart)
 # $(1): what it is called; $(2): its objects; $(3): further libraries.
 define bundle_binary
 $(BUILD)/bundle/$(1): $(2)

@@ -1,6 +1,5 @@
 #include "base/crc32c.h"
 
-#include <cpuid.h>
 #include <isa-l/crc.h>
 
 #include <array>
@@ -30,19 +29,7 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-// Detects QEMU without KVM (TCG) by its signature in the hypervisor CPUID leaf.
-bool IsEmulated() {
-  unsigned eax, ebx, ecx, edx;
-  constexpr unsigned kHypervisor = 1u << 31;
-  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & kHypervisor)) return false;
-  __cpuid(0x40000000, eax, ebx, ecx, edx);
-  const unsigned name[] = {ebx, ecx, edx};
-  return std::memcmp(name, "TCGTCGTCGTCG", sizeof(name)) == 0;
-}
-
 }  // namespace
-
-const bool crc32c::instruction_pays = __builtin_cpu_supports("sse4.2") && !IsEmulated();
 
 uint32_t crc32c::ByTables(const std::byte* at, size_t bytes, uint32_t crc) {
   const auto part = [](size_t behind, uint64_t word, int shift) {

@@ -18,7 +18,13 @@ bool Overlap(uint64_t a, uint64_t b) { return BeginOf(a) < EndOf(b) && BeginOf(b
 
 bool IsIn(const RangeSlot& slot, uint64_t range) { return Overlap(slot.range.load(), range); }
 
-void Pause() { __builtin_ia32_pause(); }
+void Pause() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
 
 // Claims a free slot. `end` is raised before the slot publishes its first range. A holder that
 // publishes a range and then still reads the old `end` is therefore seen by the new slot's holder.

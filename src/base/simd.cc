@@ -1,18 +1,13 @@
 #include "base/simd.h"
 
+#include <hwy/targets.h>
+
 namespace millrace {
 
 bool SimdSupported(Simd simd) {
-  switch (simd) {
-    case Simd::kBaseline:
-      return true;
-    case Simd::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("popcnt");
-    case Simd::kAvx512:
-      return __builtin_cpu_supports("avx512f");
-  }
-  return false;
+  if (simd == Simd::kBaseline) return true;
+  const int64_t set = simd == Simd::kAvx2 ? HWY_AVX2 : HWY_AVX3;
+  return (hwy::SupportedTargets() & set) != 0;
 }
 
 Simd BestSimd() {

@@ -18,7 +18,7 @@ DAMPING = "src/exchange/protocol/damping.h"
 PRIORITY = "src/exchange/protocol/send_priority.h"
 RULE, EXECUTOR = "src/exchange/kernels/additive_rule.h", "src/exchange/kernels/host_rule_executor.h"
 KERNEL, RULES = "src/exchange/kernels/kernel_body.h", "src/exchange/kernels/merge_rule_registry.cc"
-SPANS = "src/exchange/kernels/span_rule.h"
+SPANS = "src/exchange/kernels/span_loops-inl.h"
 OP_LOCK, RANGE_LOCK = "src/exchange/kernels/op_lock.h", "src/base/range_lock.cc"
 
 MUTANTS = [
@@ -38,7 +38,7 @@ MUTANTS = [
   const RuleParameters parameters = Check(config).WithDefaults({});
 """)]),
     ("a-rule-over-spans-keeps-what-it-offered", [(SPANS, """\
-                StoreFloats<Vectors>(block->d + i, d);
+        StoreFloats(d, diff, block->d + i);
 """, "")]),
     ("the-last-block-of-a-sparse-diff-is-lost", [(SPANS, """\
   if (count > 0) merge();
@@ -301,8 +301,8 @@ void Outbox::ShareEvenly(bool evenly) { reserved_diffs_ = evenly ? 0 : 0; }
     if (result == kMalformed) Refuse(result, op);
     return result != kMalformed;
 """)]),
-    ("non-finite-diff-sent", [("src/exchange/kernels/host_loops.h", """\
-  return Magnitude(selected) < overflow ? selected : typename Set::Float{};
+    ("non-finite-diff-sent", [("src/exchange/kernels/host_loops-inl.h", """\
+  return Magnitude(selected) < overflow ? selected : Floats{};
 """, """\
   return selected;
 """)]),

@@ -1,6 +1,7 @@
 // The net chooses the memory layout of activations; the results are the same in every layout.
 #include <cmath>
 
+#include "base/simd.h"
 #include "test/nn/net_support.h"
 #include "test/support/support.h"
 
@@ -188,7 +189,7 @@ TEST(NetReorder, GroupsThatFillNoBlockAreComputedInPlainOrder) {
   };
   EXPECT_EQ(layout_with(24), Layout::kPlain);
   // Without AVX2, there are no backward passes in blocked layouts.
-  if (__builtin_cpu_supports("avx2")) {
+  if (SimdSupported(Simd::kAvx2)) {
     EXPECT_EQ(layout_with(32), Layout::kBlocked8);
   }
 }

@@ -93,11 +93,11 @@ struct Int8Codec {
   static MILLRACE_HOST_DEVICE constexpr int32_t overflow() { return kInt8OverflowBits; }
   // Infinity for a scale of 0, so that every q is 0.
   MILLRACE_HOST_DEVICE float divisor() const { return scale > 0 ? scale : __builtin_inff(); }
-  // q as a float. Adding 1.5 * 2^23 rounds to an integer, because no mantissa bits remain for a
-  // fraction.
+  // 1.5 * 2^23: adding it rounds to an integer, because no mantissa bits remain for a fraction.
+  static constexpr float kRounds = 12582912;
+  // q as a float.
   template <typename T>
   MILLRACE_HOST_DEVICE T Level(T u) const {
-    constexpr float kRounds = 12582912;
     T q = u / divisor();
     q = q > kInt8Levels ? T{} + kInt8Levels : q;
     q = q < -kInt8Levels ? T{} - kInt8Levels : q;

@@ -2,67 +2,67 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/host_encode.h"
-#include "exchange/kernels/host_finite.h"
+#include "exchange/kernels/host_loops.h"
 
 namespace millrace {
 namespace {
 
-uint64_t BitmapWord(const std::byte* bitmap, int64_t word) {
-  uint32_t bits;
-  std::memcpy(&bits, bitmap + 4 * word, sizeof(bits));
-  return bits;
+// Payload of `count` elements, all present.
+template <typename Target>
+uint8_t CheckFloats(Target target, const std::byte* in, int64_t count) {
+  return AllFinite(target, Float32Payload(in), count) ? 0 : kNonFinite;
 }
 
-// True for AVX2 and wider: every processor with AVX-512 has AVX2.
-bool Wide(Simd simd) { return simd != Simd::kBaseline; }
-
-bool AllFinite(const std::byte* floats, int64_t count, Simd simd) {
-  if (simd == Simd::kAvx512) return AllFiniteAvx512(floats, count);
-  return Wide(simd) ? AllFiniteAvx2(floats, count) : AllFiniteSse(floats, count);
-}
-
-uint8_t CheckSparse(const std::byte* in, uint32_t bytes, int64_t count, Simd simd) {
+template <typename Target>
+uint8_t CheckSparse(Target target, const std::byte* in, uint32_t bytes, int64_t count) {
   const uint32_t bitmap = SparseBitmapBytes(count);
   if (bytes < bitmap) return kMalformed;
-  const int64_t present = Wide(simd) ? PresentAvx2(in, count) : PresentSse(in, count);
+  const int64_t present = CountPresent(target, SparsePayload(in, bytes, count), count);
   if (present < 0 || bytes != bitmap + 4 * present) return kMalformed;
-  return AllFinite(in + bitmap, present, simd) ? 0 : kNonFinite;
+  return CheckFloats(target, in + bitmap, present);
 }
 
-uint8_t CheckInt8(const std::byte* in) {
-  float scale;
-  std::memcpy(&scale, in, sizeof(scale));
-  return Int8ScaleIsSafe(scale) ? 0 : kNonFinite;
-}
-
-uint32_t EncodeSparse(const float* d, int64_t count, std::byte* out, uint32_t room, Simd simd) {
-  const uint32_t bitmap = SparseBitmapBytes(count);
-  const int64_t present = Wide(simd) ? PackBitmapAvx2(d, count, out) : PackBitmapSse(d, count, out);
-  const int64_t bytes = bitmap + 4 * present;
-  if (bytes >= 4 * count) return 0;
-  CHECK_LE(bytes, int64_t{room});
-  std::byte* to = out + bitmap;
-  for (int64_t word = 0; 32 * word < count; ++word) {
-    for (uint64_t bits = BitmapWord(out, word); bits != 0; bits &= bits - 1, to += 4) {
-      std::memcpy(to, d + 32 * word + std::countr_zero(bits), 4);
-    }
+template <typename Target>
+uint8_t Check(Target target, Codec codec, const std::byte* in, int64_t count) {
+  switch (codec) {
+    case Codec::kFloat32:
+      return CheckFloats(target, in, count);
+    case Codec::kBfloat16:
+      return AllFinite(target, Bfloat16Payload(in), count) ? 0 : kNonFinite;
+    case Codec::kInt8:
+      return Int8ScaleIsSafe(Int8Payload(in).scale) ? 0 : kNonFinite;
+    case Codec::kSparse:
+      break;
   }
-  return static_cast<uint32_t>(bytes);
+  return kMalformed;  // codec of a newer version
 }
 
-void DecodeSparse(const std::byte* in, int64_t count, float* values) {
-  const std::byte* from = in + SparseBitmapBytes(count);
-  std::memset(values, 0, 4 * count);
-  for (int64_t word = 0; 32 * word < count; ++word) {
-    for (uint64_t bits = BitmapWord(in, word); bits != 0; bits &= bits - 1, from += 4) {
-      std::memcpy(values + 32 * word + std::countr_zero(bits), from, 4);
-    }
+// Writes the diff and returns the payload's size; for kSparse that which it would have.
+template <typename Target>
+int64_t Encode(Target target, Codec codec, const float* d, int64_t count, float scale,
+               std::byte* out, uint32_t room) {
+  if (codec == Codec::kSparse) {
+    SparseEncoder encoder(out, std::min<int64_t>(room, 4 * count), count, 0);
+    EncodeDiff(target, d, count, &encoder);
+    encoder.Finish(d, count);
+    return encoder.at;
   }
+  if (codec == Codec::kBfloat16) {
+    Bfloat16Encoder encoder{out, {}};
+    EncodeDiff(target, d, count, &encoder);
+  } else if (codec == Codec::kInt8) {
+    std::memcpy(out, &scale, sizeof(scale));
+    Int8Encoder encoder{out + kInt8ScaleBytes, {scale}};
+    EncodeDiff(target, d, count, &encoder);
+  } else {
+    std::memcpy(out, d, 4 * count);
+  }
+  return LeastPayloadBytes(codec, count);
 }
 
 }  // namespace
@@ -70,62 +70,34 @@ void DecodeSparse(const std::byte* in, int64_t count, float* values) {
 Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, std::byte* out,
                       uint32_t room, Simd simd) {
   CHECK_GE(room, LeastPayloadBytes(codec, count));
-  if (codec == Codec::kSparse) {
-    const uint32_t bytes = EncodeSparse(d, count, out, room, simd);
-    if (bytes != 0) return {codec, bytes};
-    codec = Codec::kFloat32;
-    CHECK_GE(room, LeastPayloadBytes(codec, count));
+  const auto encode = [&](auto target) {
+    return Encode(target, codec, d, count, scale, out, room);
+  };
+  const int64_t bytes = VisitTarget(simd, encode);
+  if (codec == Codec::kSparse && bytes >= 4 * count) {
+    return EncodePayload(Codec::kFloat32, d, count, scale, out, room, simd);
   }
-  const uint32_t bytes = LeastPayloadBytes(codec, count);
-  if (codec == Codec::kBfloat16) {
-    Wide(simd) ? PackBfloat16Avx2(d, count, out) : PackBfloat16Sse(d, count, out);
-  } else if (codec == Codec::kInt8) {
-    std::memcpy(out, &scale, sizeof(scale));
-    std::byte* to = out + kInt8ScaleBytes;
-    Wide(simd) ? PackInt8Avx2(scale, d, count, to) : PackInt8Sse(scale, d, count, to);
-  } else {
-    std::memcpy(out, d, bytes);
-  }
-  return {codec, bytes};
+  CHECK_LE(bytes, int64_t{room});
+  return {codec, static_cast<uint32_t>(bytes)};
 }
 
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd) {
-  if (codec == Codec::kSparse) return CheckSparse(in, bytes, count, simd);
-  if (bytes != LeastPayloadBytes(codec, count)) return kMalformed;
-  switch (codec) {
-    case Codec::kFloat32:
-      return AllFinite(in, count, simd) ? 0 : kNonFinite;
-    case Codec::kBfloat16: {
-      const bool finite =
-          Wide(simd) ? AllFiniteBfloat16Avx2(in, count) : AllFiniteBfloat16Sse(in, count);
-      return finite ? 0 : kNonFinite;
-    }
-    case Codec::kInt8:
-      return CheckInt8(in);
-    case Codec::kSparse:
-      break;
-  }
-  return kMalformed;  // codec of a newer version
+  return VisitTarget(simd, [&](auto target) {
+    if (codec == Codec::kSparse) return CheckSparse(target, in, bytes, count);
+    if (bytes != LeastPayloadBytes(codec, count)) return uint8_t{kMalformed};
+    return Check(target, codec, in, count);
+  });
 }
 
-const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch) {
-  switch (codec) {
-    case Codec::kFloat32:
-      return reinterpret_cast<const float*>(in);
-    case Codec::kBfloat16:
-      UnpackBfloat16(in, count, scratch);
-      break;
-    case Codec::kInt8: {
-      float scale;
-      std::memcpy(&scale, in, sizeof(scale));
-      UnpackInt8(scale, in + kInt8ScaleBytes, count, scratch);
-      break;
+void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values) {
+  const SparsePayload payload(in, bytes, count);
+  const float* next = payload.begin;
+  std::fill_n(values, count, 0.0f);
+  for (int64_t i = 0; i < count; i += 32) {
+    for (uint32_t bits = payload.BitsAt(i); bits != 0; bits &= bits - 1) {
+      values[i + std::countr_zero(bits)] = *next++;
     }
-    case Codec::kSparse:
-      DecodeSparse(in, count, scratch);
-      break;
   }
-  return scratch;
 }
 
 }  // namespace millrace

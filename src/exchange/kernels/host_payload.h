@@ -1,4 +1,4 @@
-// Conversion between payloads (codec.h) and dense floats in host memory.
+// Payloads (codec.h) in host memory.
 #ifndef MILLRACE_EXCHANGE_KERNELS_HOST_PAYLOAD_H_
 #define MILLRACE_EXCHANGE_KERNELS_HOST_PAYLOAD_H_
 
@@ -24,9 +24,8 @@ Encoded EncodePayload(Codec codec, const float* d, int64_t count, float scale, s
 // `bytes` bytes.
 uint8_t CheckPayload(Codec codec, const std::byte* in, uint32_t bytes, int64_t count, Simd simd);
 
-// Decodes a validated payload. Returns `scratch`, which must have room for `count` floats, or `in`
-// itself.
-const float* DecodePayload(Codec codec, const std::byte* in, int64_t count, float* scratch);
+// Decodes a checked sparse payload into `count` floats.
+void DecodeSparse(const std::byte* in, uint32_t bytes, int64_t count, float* values);
 
 }  // namespace millrace
 

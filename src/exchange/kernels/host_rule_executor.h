@@ -12,19 +12,12 @@
 #include <type_traits>
 
 #include "exchange/kernels/codec.h"
-#include "exchange/kernels/host_fused_merge.h"
-#include "exchange/kernels/host_fused_take.h"
 #include "exchange/kernels/host_loops.h"
 #include "exchange/kernels/host_payload.h"
 #include "exchange/kernels/merge_rule.h"
 #include "exchange/kernels/op_lock.h"
 
 namespace millrace {
-
-// True for rules that compute on single vectors, so that loops can apply a codec and the rule to a
-// vector at once. Otherwise payloads are packed and unpacked in a pass of their own.
-template <typename Rule>
-inline constexpr bool kFusesCodecs = MergeRuleType<Rule>;
 
 // Executes one operation at a time. host_executor.h states the requirements for the arguments.
 template <typename Rule>
@@ -44,14 +37,14 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   void Run(std::span<ChunkOp> ops) override {
-    VisitSimd(simd_, [&](auto set) { RunAll(set, ops); });
+    VisitTarget(simd_, [&](auto target) { RunAll(target, ops); });
     lock_.Release();
   }
   const ReplicaArrays& arrays() const override { return arrays_; }
 
  private:
-  template <typename Set>
-  void RunAll(Set set, std::span<ChunkOp> ops) {
+  template <typename Target>
+  void RunAll(Target target, std::span<ChunkOp> ops) {
     while (!ops.empty()) {
       ChunkOp& op = ops.front();
       CHECK_LT(int64_t{op.chunk}, chunks_);
@@ -60,20 +53,20 @@ class HostRuleExecutor : public ChunkExecutor {
       if (!lock_.Admits(ops)) {
         Refuse(kBusy, &op);
       } else {
-        done = RunFirst(set, ops);
+        done = RunFirst(target, ops);
       }
       ops = ops.subspan(done);
     }
   }
 
   // Executes one or several operations from the front of `ops`. Returns how many.
-  template <typename Set>
-  size_t RunFirst(Set set, std::span<ChunkOp> ops) {
-    if constexpr (kFusesCodecs<Rule>) {
-      if (LooksAhead(set, ops[0])) return MergeRun(set, ops);
+  template <typename Target>
+  size_t RunFirst(Target target, std::span<ChunkOp> ops) {
+    if constexpr (MergeRuleType<Rule>) {
+      if (LooksAhead(ops[0])) return MergeRun(target, ops);
     }
     if (ops.size() > 1) Prefetch(ops[1]);
-    RunOne(set, SpanOf(ops[0]), &ops[0]);
+    RunOne(target, SpanOf(ops[0]), &ops[0]);
     return 1;
   }
 
@@ -89,35 +82,35 @@ class HostRuleExecutor : public ChunkExecutor {
             from(arrays_.rule_state), arrays_.floats_of(op.chunk)};
   }
 
-  template <typename Set>
-  void RunOne(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+  template <typename Target>
+  void RunOne(Target target, const ChunkSpan& chunk, ChunkOp* op) {
     switch (op->kind) {
       case ChunkOpKind::kRead:
-        return HogwildExchangeRead(set, chunk, Floats(chunk, op));
+        return HogwildExchangeRead(target, chunk, Floats(chunk, op));
       case ChunkOpKind::kExchange:
-        return Exchange(set, chunk, op);
+        return Exchange(target, chunk, op);
       case ChunkOpKind::kTake:
-        return Take(set, chunk, chunk.base, op);
+        return Take(target, chunk, chunk.base, op);
       case ChunkOpKind::kEncodePending:
         return Encode(chunk, op);
       case ChunkOpKind::kMerge:
-        return Merge(set, chunk, op);
+        return Merge(target, chunk, op);
       case ChunkOpKind::kLoad:
         if (!TakesPosition(chunk, op)) return;
-        return Reset(set, chunk, FloatsOf(op->in));
+        return Reset(target, chunk, FloatsOf(op->in));
       case ChunkOpKind::kReturn:
-        return ReturnChunk(set, chunk, Floats(chunk, op));
+        return ReturnChunk(target, chunk, Floats(chunk, op));
       case ChunkOpKind::kDemote:
-        return Reset(set, chunk, nullptr);
+        return Reset(target, chunk, nullptr);
       case ChunkOpKind::kDropRest:
-        return HogwildExchangeReset(set, chunk, chunk.base);
+        return HogwildExchangeReset(target, chunk, chunk.base);
     }
   }
 
   // kLoad, or kDemote without a position. The rule's state belongs to the weights of a master.
-  template <typename Set>
-  void Reset(Set set, const ChunkSpan& chunk, const float* position) {
-    HogwildExchangeReset(set, chunk, position);
+  template <typename Target>
+  void Reset(Target target, const ChunkSpan& chunk, const float* position) {
+    HogwildExchangeReset(target, chunk, position);
     if constexpr (Rule::kHasState) std::fill_n(chunk.rule_state, chunk.count, 0.0f);
   }
 
@@ -146,78 +139,56 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = 0;
   }
 
-  template <typename Set>
-  void Exchange(Set set, const ChunkSpan& chunk, ChunkOp* op) {
+  template <typename Target>
+  void Exchange(Target target, const ChunkSpan& chunk, ChunkOp* op) {
     if (!TakesPosition(chunk, op)) return;
     const auto* position = FloatsOf(op->in);
-    if (op->take) return Take(set, chunk, position, op);
-    const Float32Codec none;
+    if (op->take) return Take(target, chunk, position, op);
+    Float32Encoder none{nullptr, {}};
     Finish(op->acknowledged
-               ? HogwildExchangeMove<Pending::kCleared>(set, rule_, none, chunk, position, nullptr)
-               : HogwildExchangeMove<Pending::kHeld>(set, rule_, none, chunk, position, nullptr),
+               ? HogwildExchangeMove<Pending::kCleared>(target, rule_, chunk, position, &none)
+               : HogwildExchangeMove<Pending::kHeld>(target, rule_, chunk, position, &none),
            0, op);
   }
 
-  template <typename Set>
-  void Take(Set set, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
-    if (op->share == 1) return Take(set, rule_, chunk, position, op);
-    Take(set, Damped(rule_, op->share), chunk, position, op);
+  template <typename Target>
+  void Take(Target target, const ChunkSpan& chunk, const float* position, ChunkOp* op) {
+    if (op->share == 1) return Take(target, rule_, chunk, position, op);
+    Take(target, Damped(rule_, op->share), chunk, position, op);
   }
 
-  template <typename Set, typename Selecting>
-  void Take(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
+  template <typename Target, typename Selecting>
+  void Take(Target target, const Selecting& rule, const ChunkSpan& chunk, const float* position,
             ChunkOp* op) {
     const uint32_t bytes = LeastPayloadBytes(op->codec, chunk.count);
     if (op->out != nullptr) CHECK_GE(op->out_bytes, bytes);
+    const auto move = [&](auto encoder) {
+      const MoveResult moved =
+          HogwildExchangeMove<Pending::kTaken>(target, rule, chunk, position, &encoder);
+      Finish(moved, op->out ? bytes : 0, op);
+      return encoder;
+    };
     if (op->codec == Codec::kFloat32) {
-      auto* out = reinterpret_cast<float*>(op->out);
-      return Finish(
-          HogwildExchangeMove<Pending::kTaken>(set, rule, Float32Codec{}, chunk, position, out),
-          out ? bytes : 0, op);
+      move(Float32Encoder{reinterpret_cast<float*>(op->out), {}});
+      return;
     }
     CHECK(op->out != nullptr);
-    if (op->codec == Codec::kInt8) {
-      op->scale = Int8Scale(
-          FromBits<float>(HogwildExchangeLargestSelected(set, rule, chunk, Int8Codec::overflow())));
-    }
-    if constexpr (Set::kLanes >= Avx2::kLanes && kFusesCodecs<Rule>) {
-      TakePacked(set, rule, chunk, position, bytes, op);
-    } else {
-      TakeAndPack(set, rule, chunk, position, op);
-    }
-  }
-
-  template <typename Set, typename Selecting>
-  void TakePacked(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
-                  uint32_t bytes, ChunkOp* op) {
     if (op->codec == Codec::kBfloat16) {
-      Bfloat16Encoder encoder(op->out);
-      return Finish(HogwildExchangeTakeEncoded(set, rule, chunk, position, &encoder), bytes, op);
-    }
-    if (op->codec == Codec::kInt8) {
+      move(Bfloat16Encoder{op->out, {}});
+    } else if (op->codec == Codec::kInt8) {
+      op->scale = Int8Scale(FromBits<float>(HogwildExchangeLargestSelected(target, rule, chunk)));
       std::memcpy(op->out, &op->scale, sizeof(op->scale));
-      Int8Encoder encoder(op->scale, op->out + kInt8ScaleBytes);
-      return Finish(HogwildExchangeTakeEncoded(set, rule, chunk, position, &encoder), bytes, op);
+      move(Int8Encoder{op->out + kInt8ScaleBytes, {op->scale}});
+    } else {
+      const int64_t dense = 4 * chunk.count, room = op->out_bytes;
+      auto encoder = move(SparseEncoder(op->out, std::min(room, dense), chunk.count, threshold_));
+      if (op->out_bytes == 0) return;  // nothing is taken
+      encoder.Finish(chunk.pending, chunk.count);
+      op->out_bytes = static_cast<uint32_t>(room);
+      if (encoder.at >= dense) return Encode(chunk, op);
+      CHECK_LE(encoder.at, room);
+      op->out_bytes = static_cast<uint32_t>(encoder.at);
     }
-    const int64_t room = std::min<int64_t>(op->out_bytes, 4 * chunk.count);
-    SparseEncoder encoder(threshold_, chunk.count, op->out, room);
-    const MoveResult moved = HogwildExchangeTakeEncoded(Avx2{}, rule, chunk, position, &encoder);
-    const uint32_t encoded = encoder.bytes();
-    if (moved.taken && encoded == 0) return FinishByEncoding(chunk, moved, op);
-    Finish(moved, encoded, op);
-  }
-
-  template <typename Set, typename Selecting>
-  void TakeAndPack(Set set, const Selecting& rule, const ChunkSpan& chunk, const float* position,
-                   ChunkOp* op) {
-    const auto move = [&](const auto& codec) {
-      const MoveResult moved =
-          HogwildExchangeMove<Pending::kTaken>(set, rule, codec, chunk, position, nullptr);
-      FinishByEncoding(chunk, moved, op);
-    };
-    if (op->codec == Codec::kBfloat16) return move(Bfloat16Codec{});
-    if (op->codec == Codec::kInt8) return move(Int8Codec{op->scale});
-    move(SparseCodec{threshold_});
   }
 
   // Sets the results of a move that wrote `bytes` of payload.
@@ -228,13 +199,7 @@ class HostRuleExecutor : public ChunkExecutor {
     op->out_bytes = moved.taken ? bytes : 0;
   }
 
-  // The same; then encodes the diff from `pending`.
-  void FinishByEncoding(const ChunkSpan& chunk, const MoveResult& moved, ChunkOp* op) {
-    const uint32_t room = op->out_bytes;
-    Finish(moved, room, op);
-    if (moved.taken) Encode(chunk, op);
-  }
-
+  // Encodes `pending`.
   void Encode(const ChunkSpan& chunk, ChunkOp* op) {
     if (op->out == nullptr) {
       CHECK(op->codec == Codec::kFloat32);
@@ -249,18 +214,15 @@ class HostRuleExecutor : public ChunkExecutor {
   }
 
   // True for a merge that can validate the payload of the next merge during its own pass.
-  template <typename Set>
-  static bool LooksAhead(Set, const ChunkOp& op) {
+  static bool LooksAhead(const ChunkOp& op) {
     return op.kind == ChunkOpKind::kMerge &&
-           (op.codec == Codec::kFloat32 ||
-            (op.codec == Codec::kBfloat16 && Set::kLanes >= Avx2::kLanes &&
-             op.in_bytes >= LeastPayloadBytes(op.codec, kLeastToLookAhead)));
+           (op.codec == Codec::kFloat32 || op.codec == Codec::kBfloat16);
   }
 
   // Executes such a merge and the similar ones that follow, up to the first invalid payload or
   // refused lock. Returns the number of operations executed.
-  template <typename Set>
-  size_t MergeRun(Set set, std::span<ChunkOp> ops) {
+  template <typename Target>
+  size_t MergeRun(Target target, std::span<ChunkOp> ops) {
     const Codec codec = ops[0].codec;
     const uint32_t bytes = ops[0].in_bytes;
     const int64_t count = arrays_.floats_of(ops[0].chunk);
@@ -274,42 +236,37 @@ class HostRuleExecutor : public ChunkExecutor {
                          arrays_.floats_of(next->chunk) == count;
       if (next != nullptr && !alike) Prefetch(*next);
       const std::byte* ahead = alike ? next->in : op.in;
-      const ChunkSpan chunk = SpanOf(op);
       const bool finite =
           codec == Codec::kFloat32
-              ? HogwildExchangeMergeAhead(set, rule_, chunk, FloatsOf(op.in), op.staleness,
-                                          FloatsOf(ahead))
-              : HogwildExchangeMergeBfloat16(rule_, chunk, op.in, op.staleness, ahead);
+              ? MergeAhead(target, op, Float32Payload(op.in), Float32Payload(ahead))
+              : MergeAhead(target, op, Bfloat16Payload(op.in), Bfloat16Payload(ahead));
       if (!alike || !finite || !lock_.Admits(ops.subspan(i + 1))) return i + 1;
       next->result = 0;
     }
   }
 
-  template <typename Set>
-  void Merge(Set set, const ChunkSpan& chunk, ChunkOp* op) {
-    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
-    if (op->result != 0) return;
-    if (Rule::kZeroChangesNothing && op->codec == Codec::kSparse) {
-      return MergeSparse(set, chunk, op);
-    }
-    if constexpr (Set::kLanes >= Avx2::kLanes && kFusesCodecs<Rule>) {
-      if (op->codec == Codec::kInt8) {
-        float scale;
-        std::memcpy(&scale, op->in, sizeof(scale));
-        return HogwildExchangeMergeInt8(rule_, chunk, scale, op->in + kInt8ScaleBytes,
-                                        op->staleness);
-      }
-    }
-    const float* values = DecodePayload(op->codec, op->in, chunk.count, scratch_.get());
-    HogwildExchangeMerge(set, rule_, chunk, values, op->staleness);
+  template <typename Target, typename Payload>
+  bool MergeAhead(Target target, const ChunkOp& op, const Payload& diff, const Payload& next) {
+    return HogwildExchangeMergeAhead(target, rule_, SpanOf(op), diff, op.staleness, next);
   }
 
-  template <typename Set>
-  void MergeSparse(Set, const ChunkSpan& chunk, const ChunkOp* op) {
-    using Fused = std::conditional_t<(Set::kLanes >= Avx2::kLanes), Avx2, Sse>;
-    const auto* values = FloatsOf(op->in + SparseBitmapBytes(chunk.count));
-    const auto* end = FloatsOf(op->in + op->in_bytes);
-    HogwildExchangeMergeSparse(Fused{}, rule_, chunk, {op->in, values, end}, op->staleness);
+  template <typename Target>
+  void Merge(Target target, const ChunkSpan& chunk, ChunkOp* op) {
+    op->result = CheckPayload(op->codec, op->in, op->in_bytes, chunk.count, simd_);
+    if (op->result != 0) return;
+    const auto merge = [&](const auto& diff) {
+      HogwildExchangeMerge(target, rule_, chunk, diff, op->staleness);
+    };
+    if (op->codec == Codec::kBfloat16) return merge(Bfloat16Payload(op->in));
+    if (op->codec == Codec::kInt8) return merge(Int8Payload(op->in));
+    if (op->codec == Codec::kFloat32) return merge(Float32Payload(op->in));
+    if constexpr (Rule::kZeroChangesNothing) {
+      const SparsePayload diff(op->in, op->in_bytes, chunk.count);
+      HogwildExchangeMergeSparse(target, rule_, chunk, diff, op->staleness);
+    } else {
+      DecodeSparse(op->in, op->in_bytes, chunk.count, scratch_.get());
+      merge(Float32Payload(reinterpret_cast<const std::byte*>(scratch_.get())));
+    }
   }
 
   const ReplicaArrays arrays_;
@@ -318,7 +275,7 @@ class HostRuleExecutor : public ChunkExecutor {
   const Rule rule_;
   const Simd simd_;
   OpLock lock_;
-  const std::unique_ptr<float[]> scratch_;  // holds a decoded diff
+  const std::unique_ptr<float[]> scratch_;  // holds a decoded sparse diff
 };
 
 }  // namespace millrace

@@ -6,7 +6,6 @@
 
 #include "base/simd.h"
 
-#define MILLRACE_AVX2 __attribute__((target(MILLRACE_TARGET_Avx2)))
 
 namespace millrace {
 namespace {
