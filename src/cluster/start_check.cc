@@ -22,7 +22,8 @@ std::string Duration(double seconds) {
 
 }  // namespace
 
-StartCheck::StartCheck(std::vector<ExpectedSegment> segments) : segments_(std::move(segments)) {}
+StartCheck::StartCheck(std::vector<ExpectedSegment> segments, double momentum)
+    : segments_(std::move(segments)), momentum_(momentum) {}
 
 std::vector<std::string> StartCheck::Lines() const {
   std::vector<std::string> lines;
@@ -62,6 +63,11 @@ std::vector<std::string> StartCheck::Check(int solvers, int64_t own, double seco
     lines.push_back(StrCat("Segment ", segment.name, ": an exchange takes at least ",
                            Rounded(iterations), " iterations of the cluster",
                            iterations > kFreshExchange ? "; stale progress is damped" : ""));
+    if (iterations > kFreshExchange && momentum_ > 0) {
+      lines.push_back(StrCat("Segment ", segment.name, ": plain steps with momentum ", momentum_,
+                             " oscillate on weights as old as that; expected momentum_lookahead: ",
+                             "true, a smaller momentum or a smaller base_lr"));
+    }
   }
   return lines;
 }

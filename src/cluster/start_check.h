@@ -31,7 +31,8 @@ class StartCheck {
   // their weights are only averaged at the end.
   static constexpr double kFewestExchanges = 4;
 
-  explicit StartCheck(std::vector<ExpectedSegment> segments);
+  // `momentum`: of the solvers' update rule, 0 if it has none or looks ahead (solver/sgd.h).
+  explicit StartCheck(std::vector<ExpectedSegment> segments, double momentum = 0);
 
   // Log lines for the start of training.
   std::vector<std::string> Lines() const;
@@ -43,6 +44,7 @@ class StartCheck {
 
  private:
   const std::vector<ExpectedSegment> segments_;
+  const double momentum_;
   bool checked_ = false;
 };
 

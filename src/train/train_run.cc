@@ -253,7 +253,9 @@ class TrainRun {
                           EstimateSweep(segment, floats, rate.megabits).seconds, rate.megabits,
                           rate.source});
     }
-    start_check_ = std::make_unique<StartCheck>(std::move(expected));
+    const caffe::SolverParameter& solver = config_.param;
+    const bool plain = solver.type() == "SGD" && !solver.momentum_lookahead();
+    start_check_ = std::make_unique<StartCheck>(std::move(expected), plain ? solver.momentum() : 0);
     for (const std::string& line : start_check_->Lines()) LOG(INFO) << line;
   }
 

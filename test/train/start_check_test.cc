@@ -42,6 +42,16 @@ TEST(StartCheck, SaysNothingOfDampingWhereExchangesAreFresh) {
             Lines{"Segment lan: an exchange takes at least 4 iterations of the cluster"});
 }
 
+TEST(StartCheck, WarnsOfPlainMomentumOnStaleWeights) {
+  // 40 and 4 iterations of the cluster per exchange, as above.
+  const Lines stale = StartCheck({kSlow}, 0.9).Check(2, 40, 4, 1'000'000);
+  ASSERT_EQ(stale.size(), 2u);
+  EXPECT_EQ(stale[1],
+            "Segment lan: plain steps with momentum 0.9 oscillate on weights as old as that; "
+            "expected momentum_lookahead: true, a smaller momentum or a smaller base_lr");
+  EXPECT_EQ(StartCheck({kSlow}, 0.9).Check(1, 20, 20, 1'000'000).size(), 1u);
+}
+
 TEST(StartCheck, RefusesARunThatEndsBeforeItsNodesCouldLearnFromEachOther) {
   // 20 iterations per second on both nodes: 8 s are 160 iterations.
   EXPECT_NO_THROW(StartCheck({kSlow}).Check(1, 100, 10, 161));
