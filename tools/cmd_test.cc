@@ -41,6 +41,7 @@ int RunTest(const std::vector<std::string>& arguments) {
   options.data = &data;
   options.data_scope = "test0";
   nn::Net net(param, source, options);
+  net.LogNotices();
   std::unique_ptr<WeightBuffer> weights;
   if (FLAGS_shm.empty()) {
     weights = WeightBuffer::CreatePrivate(net.layout());

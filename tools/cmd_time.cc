@@ -25,6 +25,7 @@ int RunTime(const std::vector<std::string>& arguments) {
   options.state = NetStateFromFlags();
   options.data = &data;
   nn::Net net(param, source, options);
+  net.LogNotices();
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/quoted.h"
+
 namespace millrace {
 namespace {
 
@@ -109,8 +111,8 @@ const std::map<std::string_view, Places>& Fields() {
 std::string Place(const SourceMap& source, int index, const V1LayerParameter& layer,
                   const std::string& field) {
   const std::string where = source.Where(StrCat("layers[", index, "].", field));
-  return StrCat(where, where.empty() ? "" : ": ", "layer '", layer.layer().name(),
-                "': ", field.substr(field.rfind('.') + 1), ": ");
+  return StrCat(where, where.empty() ? "" : ": ", "layer ", Quoted(layer.layer().name()), ": ",
+                field.substr(field.rfind('.') + 1), ": ");
 }
 
 // Sets `to` of `message`, or appends to it, the value that `from` has in `source`. Their types are
@@ -179,8 +181,8 @@ V1LayerParameter Upgraded(const SourceMap& source, int index, V1LayerParameter* 
   if (v0.has_type()) {
     const auto type = Types().find(v0.type());
     if (type == Types().end()) {
-      throw Error(Place(source, index, *old, "layer.type"), "format V0 had no layer type '",
-                  v0.type(), "'");
+      throw Error(Place(source, index, *old, "layer.type"), "format V0 had no layer type ",
+                  Quoted(v0.type()));
     }
     layer.set_type(type->second);
   }
@@ -197,7 +199,7 @@ V1LayerParameter Upgraded(const SourceMap& source, int index, V1LayerParameter* 
     }
     if (place.empty()) {
       drop("layer." + field->name(),
-           StrCat("a layer of type ", v0.type(), " has no such parameter"));
+           StrCat("a layer of type ", Quoted(v0.type()), " has no such parameter"));
     } else {
       CopyTo(place, v0, field, &layer);
     }
@@ -212,15 +214,15 @@ void FoldPadding(const SourceMap& source, int index, const V1LayerParameter& pad
   const std::string bottom = Place(source, index, *consumer, StrCat("bottom[", j, "]"));
   const std::string& type = consumer->layer().type();
   if (type != "conv" && type != "pool") {
-    throw Error(bottom, "'", consumer->bottom(j), "' is the top of a padding layer: expected a ",
-                "layer of type conv or pool, not ", type);
+    throw Error(bottom, Quoted(consumer->bottom(j)), " is the top of a padding layer: expected a ",
+                "layer of type conv or pool, not ", Quoted(type));
   }
   if (consumer->bottom_size() != 1) {
     throw Error(bottom, consumer->bottom_size(),
                 " bottoms given behind a padding layer, expected 1");
   }
   if (padding.bottom_size() != 1 || padding.top_size() != 1) {
-    throw Error(bottom, "the padding layer '", padding.layer().name(), "' before it has ",
+    throw Error(bottom, "the padding layer ", Quoted(padding.layer().name()), " before it has ",
                 padding.bottom_size(), " bottoms and ", padding.top_size(),
                 " tops, expected 1 of each");
   }
@@ -241,8 +243,8 @@ void FoldPaddingLayers(const SourceMap& source, caffe::NetParameter* net) {
     for (int j = 0; j < layer.bottom_size(); ++j) {
       const auto producer = producers.find(layer.bottom(j));
       if (producer == producers.end()) {
-        throw Error(Place(source, i, layer, StrCat("bottom[", j, "]")), "there is no blob '",
-                    layer.bottom(j), "' at this point of the net");
+        throw Error(Place(source, i, layer, StrCat("bottom[", j, "]")), "there is no blob ",
+                    Quoted(layer.bottom(j)), " at this point of the net");
       }
       if (producer->second == kInput) continue;
       const V1LayerParameter& before = net->layers(producer->second);

@@ -27,6 +27,7 @@ struct Parts {
       : data(DataOptions{.seed = options.seed}),
         net(param, source, InternalOptions(options, &data)),
         buffer(WeightBuffer::CreatePrivate(net.layout())) {
+    net.LogNotices();
     net.BindWeights(buffer->data());
     net.FillWeights();
   }
