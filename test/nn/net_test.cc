@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, NetMistake,
     testing::Values(
         Mistake{"UnknownBottom", "layer { name: 'l' type: 'ReLU' bottom: 'dada' top: 'l' }",
-                "layer 'l': bottom: there is no blob 'dada'"},
+                "layer 'l': bottom[0]: there is no blob 'dada'"},
         Mistake{"UnknownType", "layer { name: 'l' type: 'Relu' bottom: 'data' top: 'l' }",
                 "layer 'l': type: there is no layer type 'Relu'"},
         Mistake{"UnknownField", "layer { name: 'l' tipe: 'ReLU' bottom: 'data' top: 'l' }", "tipe"},
