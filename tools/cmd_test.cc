@@ -37,7 +37,7 @@ int RunTest(const std::vector<std::string>& arguments) {
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   nn::NetOptions options;
-  options.state = NetStateFromFlags(caffe::TEST);
+  options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
   nn::Net net(param, source, options);

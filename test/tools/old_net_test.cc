@@ -56,6 +56,27 @@ TEST(OldNet, MissingTypesOfAllNetsAreToldBeforeDataIsOpened) {
                  "net.prototxt:3: layer 'b': type: there is no layer type 'Bar' on cpu; known: "});
 }
 
+TEST(NetState, StagesOfTheNetFileCountBesideThoseOfTheFlags) {
+  Workspace work;
+  SmallNet net = work.Net();
+  net.more_layers =
+      "layer { name: 'own' type: 'ReLU' bottom: 'scores' top: 'own' include { stage: 'a' } }\n"
+      "layer { name: 'both' type: 'ReLU' bottom: 'scores' top: 'both' "
+      "include { stage: 'a' stage: 'b' } }\n"
+      "state { phase: TEST stage: 'a' }\n";
+  work.WriteNet(net);
+  const auto has = [&](const std::string& layer, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"time", "--model=" + work / "net.prototxt",
+                                          "--iterations=1"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return Millrace(arguments).output.find("\n" + layer + " ") != std::string::npos;
+  };
+  EXPECT_TRUE(has("own", {}));
+  EXPECT_FALSE(has("both", {}));
+  EXPECT_TRUE(has("both", {"--stage=b"}));
+  EXPECT_FALSE(has("accuracy", {}));  // the phase is that of the command
+}
+
 TEST(DebugInfo, IsLoggedInTheIterationsThatAreDisplayedAndInTests) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(20), 20);
