@@ -58,7 +58,7 @@ int64_t WeightsFromFlags() {
   SourceMap source;
   LoadText(FLAGS_model, &param, &source);
   nn::NetOptions options;
-  options.state = NetStateFromFlags();
+  options.state = NetStateFromFlags(param);
   options.data = &data;
   return WeightsOf(param, source, options);
 }

@@ -37,10 +37,11 @@ int RunTest(const std::vector<std::string>& arguments) {
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   nn::NetOptions options;
-  options.state = NetStateFromFlags(caffe::TEST);
+  options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
   nn::Net net(param, source, options);
+  net.LogNotices();
   std::unique_ptr<WeightBuffer> weights;
   if (FLAGS_shm.empty()) {
     weights = WeightBuffer::CreatePrivate(net.layout());

@@ -22,9 +22,10 @@ int RunTime(const std::vector<std::string>& arguments) {
   LoadText(FLAGS_model, &param, &source);
   DataService data(DataOptions{});
   nn::NetOptions options;
-  options.state = NetStateFromFlags();
+  options.state = NetStateFromFlags(param);
   options.data = &data;
   nn::Net net(param, source, options);
+  net.LogNotices();
   const auto weights = WeightBuffer::CreatePrivate(net.layout());
   net.BindWeights(weights->data());
   net.FillWeights();

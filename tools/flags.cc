@@ -32,8 +32,8 @@ std::vector<std::string> SplitList(const std::string& text) {
   return parts;
 }
 
-caffe::NetState NetStateFromFlags(caffe::Phase fallback) {
-  caffe::NetState state;
+caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase fallback) {
+  caffe::NetState state = net.state();
   state.set_phase(fallback);
   if (!FLAGS_phase.empty()) {
     caffe::Phase phase;

@@ -27,8 +27,10 @@ std::vector<std::string> SplitList(const std::string& text);
 // Error with one line.
 void LoadPlugins();
 
-// The net state from --phase (default: `fallback`), --level and --stage.
-caffe::NetState NetStateFromFlags(caffe::Phase fallback = caffe::TRAIN);
+// The net state from --phase (default: `fallback`), --level and --stage. As in Caffe, the stages
+// that `net` has itself come first.
+caffe::NetState NetStateFromFlags(const caffe::NetParameter& net,
+                                  caffe::Phase fallback = caffe::TRAIN);
 
 }  // namespace millrace
 

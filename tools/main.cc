@@ -30,7 +30,7 @@ void PrintUsage(std::ostream& out) {
   out << "Millrace trains Caffe-format models with solvers that share their weights.\n\n"
          "usage: millrace <command> [--flag=value ...]\n\n";
   for (const auto& [name, command] : Commands()) {
-    out << "  " << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ')
+    out << "  " << name << std::string(name.size() < 27 ? 27 - name.size() : 1, ' ')
         << command.summary << "\n";
   }
   out << "\n`millrace <command> --help` lists the flags of a command.\n";

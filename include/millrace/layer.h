@@ -91,8 +91,8 @@ class MILLRACE_API Layer {
 
   // The numbers of bottoms and tops that the layer accepts.
   virtual Arity arity() const { return {}; }
-  // The type-specific fields of LayerParameter that the layer reads. Any other such field is an
-  // error in the net ("pooling_param" on a convolution).
+  // The type-specific fields of LayerParameter that the layer reads. As in Caffe, any other such
+  // field ("pooling_param" on a convolution) is ignored; the net has a notice about it.
   virtual std::set<std::string> fields() const { return {}; }
   // The keys of custom_param that the layer reads, the parameters of layers outside of Millrace:
   //   custom_param { key: "scale" value: "0.5" }
@@ -181,6 +181,8 @@ class MILLRACE_API LayerRegistry {
   // types, or the devices that a known type runs on.
   std::unique_ptr<Layer> Create(const caffe::LayerParameter& param,
                                 const LayerContext& context) const;
+  // Why Create would throw for a layer of `type` on `device`; "" if it would not.
+  std::string WhyNot(const std::string& type, const Device& device) const;
   // The types that run on `device`, in alphabetical order.
   std::vector<std::string> Types(DeviceType device) const;
   // Whether any type is registered for this device.

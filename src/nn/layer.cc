@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/quoted.h"
 #include "proto/custom_param.h"
 
 namespace millrace {
@@ -24,27 +25,38 @@ void LayerRegistry::Register(const std::string& type, std::optional<DeviceType> 
   factories_[type][device] = std::move(factory);
 }
 
-std::unique_ptr<Layer> LayerRegistry::Create(const caffe::LayerParameter& param,
-                                             const LayerContext& context) const {
-  const DeviceType device = context.device->type();
-  const auto found = factories_.find(param.type());
+std::string LayerRegistry::WhyNot(const std::string& type, const Device& device) const {
+  const auto found = factories_.find(type);
+  if (found == factories_.end() && type == "Python") {
+    return "layers in Python are not supported; a layer of your own is a C++ class in a plugin";
+  }
   if (found == factories_.end()) {
-    std::string known;
-    for (const std::string& type : Types(device)) known += (known.empty() ? "" : ", ") + type;
-    throw FieldError("type", "there is no layer type '", param.type(), "' on ",
-                     context.device->name(), "; known: ", known);
+    return StrCat("there is no layer type ", Quoted(type), " on ", device.name());
   }
   const auto& by_device = found->second;
-  auto factory = by_device.find(device);
-  if (factory == by_device.end()) factory = by_device.find(std::nullopt);
-  if (factory == by_device.end()) {
-    std::string others;
-    for (const auto& [other, made] : by_device) {
-      others += StrCat(others.empty() ? "" : ", ", DeviceTypeName(*other));
-    }
-    throw FieldError("type", "a layer of type ", param.type(), " cannot run on ",
-                     context.device->name(), ": this build has code for it on ", others, " only");
+  if (by_device.count(device.type()) || by_device.count(std::nullopt)) return "";
+  std::string others;
+  for (const auto& [other, made] : by_device) {
+    others += StrCat(others.empty() ? "" : ", ", DeviceTypeName(*other));
   }
+  return StrCat("a layer of type ", type, " cannot run on ", device.name(),
+                ": this build has code for it on ", others, " only");
+}
+
+std::unique_ptr<Layer> LayerRegistry::Create(const caffe::LayerParameter& param,
+                                             const LayerContext& context) const {
+  const std::string reason = WhyNot(param.type(), *context.device);
+  if (!reason.empty() && factories_.count(param.type())) throw FieldError("type", reason);
+  if (!reason.empty()) {
+    std::string known;
+    for (const std::string& type : Types(context.device->type())) {
+      known += (known.empty() ? "" : ", ") + type;
+    }
+    throw FieldError("type", reason, "; known: ", known);
+  }
+  const auto& by_device = factories_.at(param.type());
+  auto factory = by_device.find(context.device->type());
+  if (factory == by_device.end()) factory = by_device.find(std::nullopt);
   return factory->second(param, context);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "nn/filler.h"
+#include "proto/upgrade_net.h"
 
 namespace millrace::nn {
 
@@ -62,6 +63,9 @@ void Net::FillWeights() {
 void Net::FillParam(const NetParam& param) {
   Rng rng(options_.seed, {kRngFiller, static_cast<uint64_t>(param.entry)});
   Blob& blob = *param.owner->blob;
+  if (param.initial != nullptr) {
+    return blob.FromProto(*param.initial, StrCat("parameter '", param.display_name, "'"));
+  }
   if (blob.memory().on_host()) {
     return Fill(param.owner->filler, blob.shape(), &rng, blob.data());
   }
@@ -71,23 +75,38 @@ void Net::FillParam(const NetParam& param) {
 }
 
 int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+  if (NeedsUpgrade(saved)) {
+    caffe::NetParameter today = saved;
+    UpgradeNet(SourceMap(what), &today);
+    return CopyWeightsFrom(today, what);
+  }
   queue_->Synchronize();
+  // By name, the layers with weights; or one without them, for which saved weights are an error.
+  std::map<std::string, std::vector<Layer*>> targets;
+  for (const Node& node : nodes_) {
+    if (node.path.empty()) continue;
+    std::vector<Layer*>& found = targets[node.name_in_file];
+    if (!found.empty() && node.layer->params().empty()) continue;
+    if (!found.empty() && found[0]->params().empty()) found.clear();
+    found.push_back(node.layer.get());
+  }
+  std::map<std::string, size_t> numbers;
   int matched = 0;
-  const auto copy = [&](const std::string& name, const auto& blobs) {
-    Layer* layer = FindLayer(name);
-    if (!layer || blobs.size() == 0) return;
-    if (static_cast<size_t>(blobs.size()) != layer->params().size()) {
-      throw Error(what, ": layer '", name, "': holds ", blobs.size(), " blobs, expected ",
-                  layer->params().size());
+  for (const caffe::LayerParameter& layer : saved.layer()) {
+    const auto found = targets.find(layer.name());
+    if (found == targets.end() || layer.blobs_size() == 0) continue;
+    const size_t number = std::min(numbers[layer.name()]++, found->second.size() - 1);
+    std::vector<Param>& params = found->second[number]->params();
+    if (static_cast<size_t>(layer.blobs_size()) != params.size()) {
+      throw Error(what, ": layer '", layer.name(), "': holds ", layer.blobs_size(),
+                  " blobs, expected ", params.size());
     }
-    for (int i = 0; i < blobs.size(); ++i) {
-      layer->params()[i].blob->FromProto(blobs.Get(i),
-                                         StrCat(what, ": layer '", name, "' blob ", i));
+    for (int i = 0; i < layer.blobs_size(); ++i) {
+      params[i].blob->FromProto(layer.blobs(i),
+                                StrCat(what, ": layer '", layer.name(), "' blob ", i));
     }
     ++matched;
-  };
-  for (const caffe::LayerParameter& layer : saved.layer()) copy(layer.name(), layer.blobs());
-  for (const caffe::V1LayerParameter& layer : saved.layers()) copy(layer.name(), layer.blobs());
+  }
   return matched;
 }
 
@@ -101,6 +120,7 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
     if (IsInsertedReorder(node)) continue;
     caffe::LayerParameter* layer = proto->add_layer();
     *layer = node.layer->param();
+    layer->set_name(node.name_in_file);
     layer->clear_blobs();
     for (const Param& param : node.layer->params())
       param.blob->ToProto(layer->add_blobs(), with_diff);
@@ -136,7 +156,10 @@ void Net::BackwardNode(size_t index) {
 }
 
 void Net::EnqueueForward() {
-  for (size_t i = 0; i < nodes_.size(); ++i) ForwardNode(i);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    ForwardNode(i);
+    if (debug_info_) LogForward(nodes_[i]);
+  }
   loss_copied_ = queue_->Record();
 }
 
@@ -173,7 +196,11 @@ std::vector<float> Net::OutputValues() const {
 
 void Net::Backward() {
   gradients();
-  for (size_t i = nodes_.size(); i-- > 0;) BackwardNode(i);
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    BackwardNode(i);
+    if (debug_info_) LogBackward(nodes_[i]);
+  }
+  if (debug_info_) LogParams();
 }
 
 void Net::EndIteration() {

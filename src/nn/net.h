@@ -30,6 +30,11 @@ struct NetOptions {
   std::optional<Layout> layout;
 };
 
+// Throws Error that names all layers of the net in `state` whose type has no code for `device`,
+// each with its position in the file, if there are any.
+void CheckLayerTypes(const caffe::NetParameter& param, const SourceMap& source,
+                     const caffe::NetState& state, const Device& device = HostDevice());
+
 // A learnable parameter as the solver accesses it.
 struct NetParam {
   int entry = 0;  // index in layout().entries()
@@ -37,6 +42,8 @@ struct NetParam {
   float decay_mult = 1;
   Param* owner = nullptr;
   std::string display_name;
+  // Initial values that the net description has in place of a filler's; null if it has none.
+  const caffe::BlobProto* initial = nullptr;
 };
 
 // One instance belongs to one solver. Not thread-safe: the thread that constructs a net must also
@@ -69,11 +76,14 @@ class MILLRACE_API Net {
   // the array `weights`. All other parameters use memory of this net and are initialised by their
   // fillers. Throws Error where shapes differ.
   void BindWeights(const ParamLayout& other, float* weights);
-  // Runs the fillers over the bound weights.
+  // Runs the fillers over the bound weights, or copies the values that the net description has in
+  // their place (`blobs`). Throws Error where shapes differ.
   void FillWeights();
-  // Copies weights from a saved net by layer name, as Caffe does. Layers that only one of the two
-  // has are left unchanged. Throws Error(`what`, ...) where numbers or shapes of blobs differ.
-  // Returns the number of layers that matched.
+  // Copies weights from a saved net, in any of Caffe's formats, by layer name, as Caffe does.
+  // Layers that only one of the two has are left unchanged. Where several layers with weights have
+  // the same name, the first of the file goes to the first of the net, and so on; those that the
+  // file has beyond that to the last. Throws Error(`what`, ...) where numbers or shapes of blobs
+  // differ. Returns the number of layers that matched.
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
 
@@ -104,11 +114,19 @@ class MILLRACE_API Net {
   // The values of all outputs() after the last forward pass, one output after the other.
   std::vector<float> OutputValues() const;
 
+  // Whether passes log the mean absolute values of each layer's tops, parameters and their
+  // gradients, in the form of Caffe's debug_info. Such passes wait for the device after every
+  // layer. Initially the net description's debug_info.
+  void set_debug_info(bool debug_info) { debug_info_ = debug_info; }
+
   // Describes the first layer whose weights or tops are not finite; "" if all are finite.
   std::string FindNonFinite() const;
 
   // ---- Inspection ----
   const std::string& name() const { return name_; }
+  // Lines to log: what of the net description was read in an earlier format, or is ignored.
+  const std::vector<std::string>& notices() const { return notices_; }
+  void LogNotices() const;
   struct Node {
     std::unique_ptr<Layer> layer;
     Blobs bottom, top;
@@ -117,7 +135,9 @@ class MILLRACE_API Net {
     std::vector<float> loss_weight;  // per top
     int64_t loss_at = 0;             // index of the node's part of loss_values_ and loss_diffs_
     bool need_backward = false;
-    int source_index = -1;  // index among the file's layers; -1 if inserted
+    // Of the net file. The layer's own name is unique (GiveUniqueNames); this one may be empty.
+    std::string name_in_file;
+    std::string path;  // for SourceMap::Where; "" if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
   // Blobs that no layer consumes. A test reports them.
@@ -132,6 +152,7 @@ class MILLRACE_API Net {
   // output is in plain order. Callers write the values of an input to this blob
   // (Blob::CopyDataFromHost). nullptr if there is no such blob.
   Blob* FindBlob(const std::string& name) const;
+  // The layer whose unique name this is; nullptr if there is none.
   Layer* FindLayer(const std::string& name) const;
   // Examples per forward pass: the batch size of the data layers, or the first axis of the first
   // input.
@@ -141,21 +162,27 @@ class MILLRACE_API Net {
   size_t activation_bytes() const;
 
  private:
-  void AddLayer(const caffe::LayerParameter& param, int source_index, const SourceMap& source);
+  void AddLayer(const PlacedLayer& placed, const SourceMap& source);
+  void NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer, const SourceMap& source);
   void AddReorder(const std::string& blob_name, Layout layout);
   static bool IsInsertedReorder(const Node& node) {
-    return node.source_index < 0 && node.layer->type() == "Reorder";
+    return node.path.empty() && node.layer->type() == "Reorder";
   }
   void FinishLayer(Node* node);
   void AddParams(Node* node);
-  void AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
+  NetParam& AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
   void ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec, int index);
-  void MarkBackward();
+  void MarkBackward(const SourceMap& source);
   void AllocateLosses();
+  void LogForward(const Node& node) const;
+  void LogBackward(const Node& node) const;
+  void LogParams() const;
   void BindParam(size_t index, float* data);
   void FillParam(const NetParam& param);
 
   std::string name_;
+  std::vector<std::string> notices_;
+  bool debug_info_ = false;
   NetOptions options_;
   LayerContext context_;
   std::optional<Scratchpad> scratch_;

@@ -13,50 +13,38 @@
 namespace millrace::nn {
 namespace {
 
-// Prefixes a layer's errors with "file:line: layer 'name': field: ".
-class Complaint {
- public:
-  Complaint(const SourceMap& source, int source_index, const caffe::LayerParameter& layer)
-      : source_(source), source_index_(source_index), layer_(layer) {}
-
-  std::string Prefix(const std::string& field = "") const {
-    std::string place = source_.file();
-    if (source_index_ >= 0) {
-      place = source_.Where(StrCat("layer[", source_index_, "]", field.empty() ? "" : ".", field));
-    }
-    return StrCat(place, place.empty() ? "" : ": ", "layer '", layer_.name(), "': ", field,
-                  field.empty() ? "" : ": ");
+// Runs `body`. Its errors get the prefix "file:line: layer 'name': field: ".
+template <typename Body>
+void Guard(const SourceMap& source, const PlacedLayer& layer, Body body) {
+  try {
+    body();
+  } catch (const FieldError& error) {
+    throw Error(PlaceOf(source, layer, error.field()), error.what());
+  } catch (const Error& error) {
+    throw Error(PlaceOf(source, layer), error.what());
   }
+}
 
-  template <typename Body>
-  void Guard(Body body) const {
-    try {
-      body();
-    } catch (const FieldError& error) {
-      throw Error(Prefix(error.field()), error.what());
-    } catch (const Error& error) {
-      throw Error(Prefix(), error.what());
-    }
+// Throws Error that names all layers that the device has no code for, so that a user sees at once
+// what of a net is not supported.
+void CheckTypes(const std::vector<PlacedLayer>& layers, const Device& device,
+                const SourceMap& source) {
+  std::string missing;
+  bool unknown = false;
+  for (const PlacedLayer& layer : layers) {
+    const std::string& type = layer.param.type();
+    if (type.empty()) throw Error(PlaceOf(source, layer, "type"), "missing");
+    const std::string reason = LayerRegistry::Get().WhyNot(type, device);
+    if (reason.empty()) continue;
+    missing += StrCat(missing.empty() ? "" : "; also ", PlaceOf(source, layer, "type"), reason);
+    unknown |= reason.starts_with("there is no");
   }
-
- private:
-  const SourceMap& source_;
-  int source_index_;
-  const caffe::LayerParameter& layer_;
-};
-
-void CheckFields(const Layer& layer) {
-  std::set<std::string> known = layer.fields();
-  known.insert("custom_param");
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  layer.param().GetReflection()->ListFields(layer.param(), &set);
-  for (const auto* field : set) {
-    const std::string& name = field->name();
-    if (!name.ends_with("_param") || known.count(name)) continue;
-    throw FieldError(name, "a layer of type ", layer.type(), " has no such parameters");
+  if (missing.empty()) return;
+  std::string known;
+  for (const std::string& type : LayerRegistry::Get().Types(device.type())) {
+    known += StrCat(known.empty() ? "; known: " : ", ", type);
   }
-  CheckCustomParams(layer.param().custom_param(), layer.custom_params(),
-                    "a layer of type " + layer.type());
+  throw Error(missing, unknown ? known : "");
 }
 
 void CheckCount(const char* what, int count, int least, int most) {
@@ -77,8 +65,14 @@ void CheckParamSpecs(const Layer& layer, size_t params) {
 
 }  // namespace
 
+void CheckLayerTypes(const caffe::NetParameter& param, const SourceMap& source,
+                     const caffe::NetState& state, const Device& device) {
+  CheckTypes(SelectLayers(param, state, source), device, source);
+}
+
 Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
     : name_(param.name()),
+      debug_info_(param.debug_info()),
       options_(options),
       force_backward_(param.force_backward()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
@@ -91,22 +85,18 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   context_.data = options.data;
   context_.data_scope = options.data_scope;
   context_.pass = &pass_;
-  const std::vector<PlacedLayer> layers =
-      InsertSplits(SelectLayers(param, options.state, source), source);
+  std::vector<PlacedLayer> layers =
+      InsertSplits(SelectLayers(param, options.state, source, &notices_), source);
+  GiveUniqueNames(&layers);
+  CheckTypes(layers, *options.device, source);
   context_.preferred_layout =
       options.layout ? *options.layout : ChooseLayout(layers, options.device->type());
   multipliers_by_share_name_ = SharedMultipliers(layers);
-  std::set<std::string> names;
   // Counts only the layers of the net description: random streams must not depend on the
   // conversions that this processor's memory orders need.
   context_.layer_id = 0;
   for (const PlacedLayer& layer : layers) {
-    if (!names.insert(layer.param.name()).second) {
-      Complaint(source, layer.source_index, layer.param).Guard([] {
-        throw FieldError("name", "another layer of this phase has the same name");
-      });
-    }
-    AddLayer(layer.param, layer.source_index, source);
+    AddLayer(layer, source);
     ++context_.layer_id;
   }
 
@@ -135,7 +125,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     }
     outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
-  MarkBackward();
+  MarkBackward(source);
   AllocateLosses();
 }
 
@@ -184,26 +174,39 @@ void Net::AddReorder(const std::string& blob_name, Layout layout) {
   params_of_node_.emplace_back();
 }
 
-void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
-                   const SourceMap& source) {
-  const Complaint complaint(source, source_index, layer_param);
-  complaint.Guard([&] {
-    caffe::LayerParameter param = layer_param;
-    if (param.name().empty()) throw FieldError("name", "missing");
-    if (param.type().empty()) throw FieldError("type", "missing");
-    param.set_phase(context_.phase);
+void Net::NoticeIgnoredFields(const PlacedLayer& placed, const Layer& layer,
+                              const SourceMap& source) {
+  std::set<std::string> known = layer.fields();
+  known.insert("custom_param");
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  layer.param().GetReflection()->ListFields(layer.param(), &set);
+  for (const auto* field : set) {
+    const std::string& name = field->name();
+    if (!name.ends_with("_param") || known.count(name)) continue;
+    notices_.push_back(StrCat(PlaceOf(source, placed, name), "ignored, a layer of type ",
+                              layer.type(), " has no such parameters"));
+  }
+}
+
+void Net::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
+  Guard(source, placed, [&] {
+    caffe::LayerParameter param = placed.param;
+    // As in Caffe, a layer may state a phase of its own.
+    if (!param.has_phase()) param.set_phase(context_.phase);
+    LayerContext context = context_;
+    context.phase = param.phase();
     Node node;
-    node.source_index = source_index;
-    node.layer = LayerRegistry::Get().Create(param, context_);
+    node.path = placed.path;
+    node.name_in_file = placed.name_in_file;
+    node.layer = LayerRegistry::Get().Create(param, context);
     Layer& layer = *node.layer;
-    CheckFields(layer);
+    NoticeIgnoredFields(placed, layer, source);
+    CheckCustomParams(param.custom_param(), layer.custom_params(),
+                      "a layer of type " + layer.type());
     const Arity arity = layer.arity();
     CheckCount("bottom", param.bottom_size(), arity.min_bottom, arity.max_bottom);
     const bool auto_top = layer.AutoTop() && param.top_size() < arity.min_top;
     if (!auto_top) CheckCount("top", param.top_size(), arity.min_top, arity.max_top);
-    if (param.loss_weight_size() > 0) {
-      CheckCount("loss_weight", param.loss_weight_size(), param.top_size(), param.top_size());
-    }
     if (param.propagate_down_size() > 0) {
       CheckCount("propagate_down", param.propagate_down_size(), param.bottom_size(),
                  param.bottom_size());
@@ -236,6 +239,10 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
       node.top.push_back(blobs_.back().get());
       blob_by_name_[name] = found_by_name_[name] = node.top.back();
     }
+    if (param.loss_weight_size() > 0) {
+      const int tops = static_cast<int>(node.top.size());
+      CheckCount("loss_weight", param.loss_weight_size(), tops, tops);
+    }
 
     layer.SetUp(node.bottom, node.top);
     layer.Reshape(node.bottom, node.top);
@@ -254,6 +261,10 @@ void Net::AddLayer(const caffe::LayerParameter& layer_param, int source_index,
 
 void Net::AddParams(Node* node) {
   Layer& layer = *node->layer;
+  const size_t blobs = layer.param().blobs_size();
+  if (blobs > 0 && blobs != layer.params().size()) {
+    throw FieldError("blobs", blobs, " given, expected none or ", layer.params().size());
+  }
   for (size_t i = 0; i < layer.params().size(); ++i) {
     Param* param = &layer.params()[i];
     const int index = static_cast<int>(i);
@@ -261,14 +272,16 @@ void Net::AddParams(Node* node) {
         index < layer.param().param_size() ? layer.param().param(index) : caffe::ParamSpec();
     const auto shared = param_by_share_name_.find(spec.name());
     if (spec.name().empty() || shared == param_by_share_name_.end()) {
-      AddOwnParam(param, StrCat(layer.name(), "/", i), spec);
+      NetParam& own = AddOwnParam(param, StrCat(layer.name(), "/", i), spec);
+      if (blobs > 0) own.initial = &layer.param().blobs(index);
     } else {
       ShareParam(param, StrCat("param[", i, "]"), spec, shared->second);
     }
   }
 }
 
-void Net::AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec) {
+NetParam& Net::AddOwnParam(Param* param, const std::string& entry_name,
+                           const caffe::ParamSpec& spec) {
   const int index = static_cast<int>(params_.size());
   Multipliers multipliers{spec.lr_mult(), spec.decay_mult()};
   if (!spec.name().empty()) {
@@ -286,6 +299,7 @@ void Net::AddOwnParam(Param* param, const std::string& entry_name, const caffe::
   param->wanted = net_param.lr_mult != 0;
   params_of_node_.back().push_back(index);
   params_.push_back(net_param);
+  return params_.back();
 }
 
 void Net::ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec,
@@ -317,12 +331,8 @@ void Net::FinishLayer(Node* node) {
   for (size_t i = 0; i < node->bottom_names.size(); ++i) {
     const bool asked = node->layer->param().propagate_down_size() > 0;
     const bool needs = asked ? node->layer->param().propagate_down(i)
-                             : blob_needs_backward_[node->bottom_names[i]] || force_backward_;
-    node->propagate_down.push_back(needs && node->layer->AllowBackward(i));
-    if (asked && needs && !node->layer->AllowBackward(i)) {
-      throw FieldError(StrCat("propagate_down[", i, "]"), "no gradient flows to bottom '",
-                       node->bottom_names[i], "' of a ", node->layer->type(), " layer");
-    }
+                             : blob_needs_backward_[node->bottom_names[i]];
+    node->propagate_down.push_back((needs || force_backward_) && node->layer->AllowBackward(i));
   }
   node->need_backward =
       std::count(node->propagate_down.begin(), node->propagate_down.end(), true) > 0;
@@ -330,7 +340,24 @@ void Net::FinishLayer(Node* node) {
   for (const std::string& name : node->top_names) blob_needs_backward_[name] = node->need_backward;
 }
 
-void Net::MarkBackward() {
+namespace {
+
+// Throws Error where `node`, whose tops contribute to the objective, is asked for a gradient that
+// does not exist, as of labels.
+void CheckPropagateDown(const Net::Node& node, const SourceMap& source) {
+  const auto& asked = node.layer->param().propagate_down();
+  for (int i = 0; i < asked.size(); ++i) {
+    if (!asked[i] || node.layer->AllowBackward(i)) continue;
+    throw Error(PlaceOf(source, {node.layer->param(), node.path, node.name_in_file},
+                        StrCat("propagate_down[", i, "]")),
+                "no gradient flows to bottom '", node.bottom_names[i], "' of a ",
+                node.layer->type(), " layer");
+  }
+}
+
+}  // namespace
+
+void Net::MarkBackward(const SourceMap& source) {
   // When the reorders were inserted, it was not known whether a gradient flows back through them.
   // Here they take that from their consumers.
   std::set<const Blob*> wanted;      // blobs whose diff a consumer writes
@@ -349,6 +376,7 @@ void Net::MarkBackward() {
       std::fill(node->propagate_down.begin(), node->propagate_down.end(), false);
       continue;
     }
+    CheckPropagateDown(*node, source);
     for (size_t i = 0; i < node->bottom.size(); ++i) {
       if (!node->propagate_down[i]) continue;
       under_loss.insert(node->bottom[i]);

@@ -3,39 +3,21 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "base/quoted.h"
+#include "proto/upgrade_net.h"
 
 namespace millrace {
-namespace {
 
-std::string Place(const SourceMap& source, int index, const std::string& field = "") {
-  return source.Where(StrCat("layer[", index, "]", field.empty() ? "" : ".", field));
+std::string PlaceOf(const SourceMap& source, const PlacedLayer& layer, const std::string& field) {
+  const std::string place =
+      layer.path.empty()
+          ? source.file()
+          : source.Where(field.empty() ? layer.path : StrCat(layer.path, ".", field));
+  return StrCat(place, place.empty() ? "" : ": ", "layer ", Quoted(layer.name_in_file), ": ", field,
+                field.empty() ? "" : ": ");
 }
-
-PlacedLayer InputLayer(const caffe::NetParameter& net, const SourceMap& source) {
-  PlacedLayer layer;
-  layer.param.set_name("input");
-  layer.param.set_type("Input");
-  const bool by_shape = net.input_shape_size() > 0;
-  const int expected = by_shape ? net.input_size() : 4 * net.input_size();
-  const int given = by_shape ? net.input_shape_size() : net.input_dim_size();
-  if (given != expected) {
-    const char* field = by_shape ? "input_shape" : "input_dim";
-    throw Error(source.Where(field), ": ", field, ": ", given, " given, expected ", expected,
-                " for ", net.input_size(), " input blobs");
-  }
-  for (int i = 0; i < net.input_size(); ++i) {
-    layer.param.add_top(net.input(i));
-    caffe::BlobShape* shape = layer.param.mutable_input_param()->add_shape();
-    if (by_shape) {
-      *shape = net.input_shape(i);
-    } else {
-      for (int axis = 0; axis < 4; ++axis) shape->add_dim(net.input_dim(4 * i + axis));
-    }
-  }
-  return layer;
-}
-
-}  // namespace
 
 bool StateMeetsRule(const caffe::NetState& state, const caffe::NetStateRule& rule) {
   if (rule.has_phase() && rule.phase() != state.phase()) return false;
@@ -48,26 +30,40 @@ bool StateMeetsRule(const caffe::NetState& state, const caffe::NetStateRule& rul
          std::none_of(rule.not_stage().begin(), rule.not_stage().end(), has_stage);
 }
 
-std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caffe::NetState& state,
-                                      const SourceMap& source) {
-  if (net.layers_size() > 0) {
-    throw Error(source.Where("layers"),
-                ": layers: the format of before 2014's change; rewrite each as `layer` with a "
-                "string `type` (Caffe's upgrade_net_proto_text does)");
+namespace {
+
+// Upgrades `net` and adds what is to be told about that to `notices`.
+NetUpgrade Upgraded(const SourceMap& source, caffe::NetParameter* net,
+                    std::vector<std::string>* notices) {
+  NetUpgrade upgrade = UpgradeNet(source, net);
+  if (notices == nullptr) return upgrade;
+  const std::string& file = source.file();
+  for (const std::string& change : upgrade.changes) {
+    notices->push_back(StrCat(file, file.empty() ? "" : ": ", "read ", change,
+                              ", a form of earlier versions; upgrade_net_proto_text rewrites it"));
   }
+  notices->insert(notices->end(), upgrade.problems.begin(), upgrade.problems.end());
+  return upgrade;
+}
+
+}  // namespace
+
+std::vector<PlacedLayer> SelectLayers(const caffe::NetParameter& net, const caffe::NetState& state,
+                                      const SourceMap& source, std::vector<std::string>* notices) {
+  caffe::NetParameter today = net;
+  const NetUpgrade upgrade = Upgraded(source, &today, notices);
   std::vector<PlacedLayer> selected;
-  if (net.input_size() > 0) selected.push_back(InputLayer(net, source));
-  for (int i = 0; i < net.layer_size(); ++i) {
-    const caffe::LayerParameter& layer = net.layer(i);
+  for (int i = 0; i < today.layer_size(); ++i) {
+    caffe::LayerParameter& layer = *today.mutable_layer(i);
     if (layer.include_size() > 0 && layer.exclude_size() > 0) {
-      throw Error(Place(source, i, "exclude"), ": layer '", layer.name(),
-                  "': give include or exclude rules, not both");
+      throw Error(PlaceOf(source, {layer, upgrade.layer_paths[i]}, "exclude"),
+                  "give include or exclude rules, not both");
     }
     const auto meets = [&](const caffe::NetStateRule& rule) { return StateMeetsRule(state, rule); };
     const bool included = layer.include_size() > 0
                               ? std::any_of(layer.include().begin(), layer.include().end(), meets)
                               : std::none_of(layer.exclude().begin(), layer.exclude().end(), meets);
-    if (included) selected.push_back({layer, i});
+    if (included) selected.push_back({std::move(layer), upgrade.layer_paths[i]});
   }
   if (selected.empty()) {
     throw Error(source.Where("layer"), ": no layer is left for phase ",
@@ -90,9 +86,8 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
     for (int j = 0; j < layer.bottom_size(); ++j) {
       const auto found = latest.find(layer.bottom(j));
       if (found == latest.end()) {
-        throw Error(Place(source, layers[i].source_index, StrCat("bottom[", j, "]")), ": layer '",
-                    layer.name(), "': bottom: there is no blob '", layer.bottom(j),
-                    "' at this point of the net");
+        throw Error(PlaceOf(source, layers[i], StrCat("bottom[", j, "]")), "there is no blob ",
+                    Quoted(layer.bottom(j)), " at this point of the net");
       }
       producer_of_bottom[{i, j}] = found->second;
       ++consumers[found->second];
@@ -133,6 +128,7 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
       if (consumers[top] <= 1) continue;
       PlacedLayer split;
       split.param.set_name(split_base(top));
+      split.name_in_file = split.param.name();
       split.param.set_type("Split");
       split.param.add_bottom(layers[i].param.top(j));
       for (int k = 0; k < consumers[top]; ++k) {
@@ -148,6 +144,24 @@ std::vector<PlacedLayer> InsertSplits(const std::vector<PlacedLayer>& layers,
     }
   }
   return result;
+}
+
+void GiveUniqueNames(std::vector<PlacedLayer>* layers) {
+  std::set<std::string> taken;
+  for (const PlacedLayer& layer : *layers) taken.insert(layer.name_in_file);
+  std::set<std::string> seen;
+  std::map<std::pair<bool, std::string>, int> numbers;  // the last one, by whether named and base
+  for (PlacedLayer& layer : *layers) {
+    const bool unnamed = layer.name_in_file.empty();
+    if (!unnamed && seen.insert(layer.name_in_file).second) continue;
+    const std::string& base = unnamed ? layer.param.type() : layer.name_in_file;
+    int& number = numbers.try_emplace({unnamed, base}, unnamed ? 0 : 1).first->second;
+    std::string name;
+    do {
+      name = StrCat(base, "#", ++number);
+    } while (!taken.insert(name).second);
+    layer.param.set_name(name);
+  }
 }
 
 std::map<std::string, Multipliers> SharedMultipliers(const std::vector<PlacedLayer>& layers) {

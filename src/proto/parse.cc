@@ -146,6 +146,14 @@ void LoadBinary(const std::string& path, const char* kind, Message* message) {
   if (!parsed) throw Error(path, ": truncated or not ", kind);
 }
 
+void SaveText(const std::string& path, const Message& message) {
+  std::string text;
+  if (!TextFormat::PrintToString(message, &text)) throw Error(path, ": cannot be written as text");
+  AtomicFile file(path);
+  file.Write(text);
+  file.Commit();
+}
+
 void SaveBinary(const std::string& path, const Message& message) {
   if (message.ByteSizeLong() > INT_MAX) {
     throw Error(path, ": ", message.ByteSizeLong(), " bytes do not fit the format's 2 GiB limit");

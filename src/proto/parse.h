@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "millrace/export.h"
@@ -19,6 +20,8 @@ namespace millrace {
 class MILLRACE_API SourceMap {
  public:
   SourceMap() = default;
+  // Of a file without lines: every path gives the file alone.
+  explicit SourceMap(std::string file) : file_(std::move(file)) {}
 
   const std::string& file() const { return file_; }
 
@@ -42,7 +45,7 @@ class MILLRACE_API SourceMap {
 };
 
 // A FieldError with its place: "net.prototxt:12: layer[3].name: ...", one line for the user.
-Error Located(const SourceMap& source, const FieldError& error);
+MILLRACE_API Error Located(const SourceMap& source, const FieldError& error);
 
 // Parses a text file into `message`. `source` may be null.
 MILLRACE_API void LoadText(const std::string& path, google::protobuf::Message* message,
@@ -54,10 +57,12 @@ void ParseText(const std::string& text, const std::string& name, google::protobu
 
 // Parses a binary file (.caffemodel, .solverstate, .binaryproto). An empty,
 // truncated or foreign file gives one line; `kind` says what was expected.
-void LoadBinary(const std::string& path, const char* kind, google::protobuf::Message* message);
+MILLRACE_API void LoadBinary(const std::string& path, const char* kind,
+                             google::protobuf::Message* message);
 
-// Writes atomically: either the old file or the whole new one.
-void SaveBinary(const std::string& path, const google::protobuf::Message& message);
+// Write atomically: either the old file or the whole new one. SaveText writes the text form.
+MILLRACE_API void SaveText(const std::string& path, const google::protobuf::Message& message);
+MILLRACE_API void SaveBinary(const std::string& path, const google::protobuf::Message& message);
 
 }  // namespace millrace
 

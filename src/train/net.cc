@@ -10,8 +10,10 @@
 namespace millrace {
 namespace {
 
-nn::NetOptions InternalOptions(const NetOptions& options, DataService* data) {
+nn::NetOptions InternalOptions(const caffe::NetParameter& net, const NetOptions& options,
+                               DataService* data) {
   nn::NetOptions all;
+  all.state = net.state();  // as in Caffe, its stages count beside those of the options
   all.state.set_phase(options.train ? caffe::TRAIN : caffe::TEST);
   all.state.set_level(options.level);
   for (const std::string& stage : options.stages) all.state.add_stage(stage);
@@ -25,8 +27,9 @@ nn::NetOptions InternalOptions(const NetOptions& options, DataService* data) {
 struct Parts {
   Parts(const caffe::NetParameter& param, const SourceMap& source, const NetOptions& options)
       : data(DataOptions{.seed = options.seed}),
-        net(param, source, InternalOptions(options, &data)),
+        net(param, source, InternalOptions(param, options, &data)),
         buffer(WeightBuffer::CreatePrivate(net.layout())) {
+    net.LogNotices();
     net.BindWeights(buffer->data());
     net.FillWeights();
   }

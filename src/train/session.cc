@@ -17,6 +17,7 @@
 #include "train/node_runner.h"
 #include "train/one_omp_thread.h"
 #include "train/run_counters.h"
+#include "train/train_nets.h"
 
 namespace millrace {
 namespace {
@@ -54,8 +55,10 @@ class SolverSession : public Session {
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
+    CheckNetTypes(config_);
     auto net = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
                                          TrainNetOptions(config_, data_.get()));
+    net->LogNotices();
     FillWeights(net.get(), options);
     if (node_config) JoinCluster(std::move(node_config), *net, options.metrics);
     strategy_ = std::make_unique<HogwildStrategy>(
@@ -76,12 +79,14 @@ class SolverSession : public Session {
     const OneOmpThread one;
     if (node_) node_->RethrowIfFailed();
     const int64_t begin_ns = clock_.NowNs();
-    const std::optional<StepResult> step = solver_->Step();
-    if (!step) return std::nullopt;
+    const std::optional<int64_t> iteration = solver_->Claim();
+    if (!iteration) return std::nullopt;
+    solver_->net().set_debug_info(IsDebugInfoDue(config_.param, *iteration));
+    const StepResult step = solver_->Compute(*iteration);
     longest_ns_ = std::max(longest_ns_, clock_.NowNs() - begin_ns);
-    losses_.Add(step->loss);
+    losses_.Add(step.loss);
     if (counters_) counters_->Update(losses_.Mean(), 0);
-    return SessionStep{step->iteration, step->loss, step->rate};
+    return SessionStep{step.iteration, step.loss, step.rate};
   }
   int64_t iteration() const override { return weights_->clock().global(); }
 
@@ -185,6 +190,8 @@ class SolverSession : public Session {
       options.data_scope = StrCat("test", i);
       tests_.push_back(
           std::make_unique<nn::Net>(config_.tests[i].param, config_.tests[i].source, options));
+      tests_.back()->LogNotices();
+      tests_.back()->set_debug_info(config_.param.debug_info());
       tests_.back()->BindWeights(solver_->net().layout(), weights);
     }
   }

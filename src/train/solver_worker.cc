@@ -7,6 +7,8 @@
 #include <boost/thread/exceptions.hpp>
 #include <utility>
 
+#include "train/train_nets.h"
+
 namespace millrace {
 
 SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net)
@@ -27,6 +29,7 @@ void SolverWorker::Run() {
       const int64_t begin_ns = run_.clock.NowNs();
       const bool display = CatchUp();
       RunTest(*iteration);
+      solver_->net().set_debug_info(IsDebugInfoDue(run_.config.param, *iteration));
       const StepResult step = solver_->Compute(*iteration);
       run_.reporter.Iteration(step, solver_->net(), display);
       longest_ns_ = std::max(longest_ns_.load(), run_.clock.NowNs() - begin_ns);

@@ -24,6 +24,8 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     options.data_scope = ScopeOf(i);
     nets_.push_back(
         std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
+    nets_.back()->LogNotices();
+    nets_.back()->set_debug_info(config.param.debug_info());
     nets_.back()->BindWeights(layout, weights);
   }
 }

@@ -25,6 +25,7 @@
 #include "train/score_check.h"
 #include "train/snapshot_writer.h"
 #include "train/solver_worker.h"
+#include "train/train_nets.h"
 
 namespace millrace {
 namespace {
@@ -84,9 +85,11 @@ class TrainRun {
     if (resume_) {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
+    CheckNetTypes(config_);
     LOG(INFO) << "Creating training net from " << config_.train.origin;
     net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
                                      TrainNetOptions(config_, data_.get()));
+    net_->LogNotices();
     MakeWeights();
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());

@@ -1,13 +1,14 @@
 """The checks of test/caffe/run: each a name and a function that says what it found."""
 import os
 import re
+import shutil
 import struct
 import zlib
 from dataclasses import dataclass
 from typing import Callable
 
 from layers import LAYER_STUDIES
-from programs import Failed
+from programs import OLD_FILES, Failed
 from protobuf import blob_values, state_history, with_other_last_bits
 from studies import STUDIES
 
@@ -362,6 +363,19 @@ def encoded(kind):
     return Check(f"data: a database of {kind} images that Caffe's convert_imageset made", run)
 
 
+def upgrade(name, tool):
+    def run(bench):
+        old = f"old_{name}.prototxt"
+        shutil.copy(os.path.join(bench.root, f"test/caffe/fixture/upgrade/{name}.prototxt"),
+                    os.path.join(bench.folder, old))
+        bench.caffe.run(old, f"{old}.caffe", tool=tool)
+        bench.millrace.run(tool, old, f"{old}.millrace")
+        results = [bench.read(f"{old}.{program}") for program in ("caffe", "millrace")]
+        same = results[0] == results[1]
+        return Found(same, f"{len(results[0])} bytes, {'equal' if same else 'not equal'}")
+    return Check(f"upgrade: {name}", run)
+
+
 def all_checks():
     found = [
         Check("data: convert_mnist_data", databases(["grey/mnist_train_lmdb",
@@ -369,7 +383,12 @@ def all_checks():
         Check("data: convert_cifar_data", databases(["colour/cifar10_train_lmdb",
                                                      "colour/cifar10_test_lmdb"])),
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
+<<<<<<< HEAD
     for study in STUDIES + LAYER_STUDIES:
+=======
+    found += [upgrade(name, tool) for name, tool in OLD_FILES.items()]
+    for study in STUDIES:
+>>>>>>> w/net
         found += [first_step(study), curve(study)]
         if study.curve_only:
             continue

@@ -21,6 +21,11 @@ def blas_kernels():
     return {"OPENBLAS_CORETYPE": core} if core else {}
 
 
+# Files in earlier formats (fixture/upgrade), and the tools of both programs that rewrite them.
+OLD_FILES = {"v0": "upgrade_net_proto_text", "v1": "upgrade_net_proto_text",
+             "inputs": "upgrade_net_proto_text", "solver": "upgrade_solver_proto_text"}
+
+
 class Failed(Exception):
     """A program ended as it should not; the text says which and how, in one line."""
 

@@ -21,6 +21,12 @@ TEST(InputLayer, GivesOneShapeToAllTops) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(runner.top(i).shape(), (Shape{4, 1, 5}));
 }
 
+TEST(InputLayer, WithoutAShapeLeavesThatToWhoeverFeedsTheNet) {
+  LayerRunner runner("type: 'Input'");
+  runner.SetUp(2);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(runner.top(i).shape(), Shape{});
+}
+
 TEST(InputLayer, LeavesValuesAndShapesToWhoeverFeedsTheNet) {
   LayerRunner runner("type: 'Input' input_param { shape { dim: 2 } }");
   runner.SetUp();
@@ -33,7 +39,7 @@ TEST(InputLayer, LeavesValuesAndShapesToWhoeverFeedsTheNet) {
 }
 
 TEST(InputLayer, RefusesShapesThatMakeNoBlob) {
-  EXPECT_CONTAINS(Complaint("", 1), "0 given, expected 1");
+  EXPECT_CONTAINS(Complaint("shape { dim: 1 } shape { dim: 2 }", 1), "2 given, expected 1");
   EXPECT_CONTAINS(Complaint("shape { dim: 1 } shape { dim: 2 }", 3),
                   "expected 1 or 3 (one per top)");
   EXPECT_CONTAINS(Complaint("shape { dim: 2 dim: 0 }", 1), "expected a positive number");

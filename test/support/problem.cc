@@ -1,7 +1,5 @@
 #include "test/support/problem.h"
 
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -97,14 +95,6 @@ std::string SmallNet::Text() const {
          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' "
          "top: 'loss' }\n" +
          more_layers;
-}
-
-void SaveText(const std::string& path, const google::protobuf::Message& message) {
-  std::string text;
-  if (!google::protobuf::TextFormat::PrintToString(message, &text)) {
-    throw Error(path, ": message cannot be printed");
-  }
-  WriteFile(path, text);
 }
 
 std::string OverflowingText(const SmallNet& net) {

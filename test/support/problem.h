@@ -42,8 +42,6 @@ struct SmallNet {
   std::string Text() const;
 };
 
-void SaveText(const std::string& path, const google::protobuf::Message& message);
-
 // Text of `net` with a loss that is never finite: a solver fails in its first iteration, before it
 // changes a weight.
 std::string OverflowingText(const SmallNet& net);

@@ -107,7 +107,7 @@ TEST_F(BadInput, UnknownLayerType) {
 TEST_F(BadInput, UnknownBottom) {
   const std::string place = NetLine("'relu'");
   ExpectOneLine(TrainNetEdited("bottom: 'hidden'", "bottom: 'hiden'"),
-                {place, "layer 'relu': bottom: there is no blob 'hiden'"});
+                {place, "layer 'relu': bottom[0]: there is no blob 'hiden'"});
 }
 
 TEST_F(BadInput, ShapesThatDoNotFit) {

@@ -139,7 +139,7 @@ TEST(PublicNet, SaysWhatIsWrongInOneLine) {
   ParseText("name: 'm' layer { name: 'a' type: 'ReLU' bottom: 'q' top: 'q' }", "m", &param,
             nullptr);
   EXPECT_EQ(ErrorOf([&] { (void)Net::Create(param); }),
-            "net 'm': layer 'a': bottom: there is no blob 'q' at this point of the net");
+            "net 'm': layer 'a': bottom[0]: there is no blob 'q' at this point of the net");
 }
 
 TEST(PublicNet, SavesAndLoadsWeightsByLayerName) {

@@ -8,6 +8,7 @@ void InputLayer::SetUp(const Blobs&, const Blobs& top) {
   const caffe::InputParameter& input = param_.input_param();
   const int given = input.shape_size();
   const int tops = static_cast<int>(top.size());
+  if (given == 0) return;
   if (given != 1 && given != tops) {
     throw FieldError("input_param.shape", given, " given, expected 1",
                      tops == 1 ? "" : StrCat(" or ", tops, " (one per top)"));

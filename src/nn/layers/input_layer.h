@@ -1,5 +1,6 @@
 // Tops of given shapes whose values the caller writes: the inputs of a net without a data layer.
-// input_param.shape is given once for all tops or once per top.
+// input_param.shape is given once for all tops or once per top. Without it, as in Caffe, the tops
+// keep the shape of a new blob, of one value and no axes.
 #ifndef MILLRACE_NN_LAYERS_INPUT_LAYER_H_
 #define MILLRACE_NN_LAYERS_INPUT_LAYER_H_
 

@@ -1,0 +1,19 @@
+// Brings a solver file in Caffe's earlier format to today's: the number solver_type becomes the
+// name `type`.
+#ifndef MILLRACE_PROTO_UPGRADE_SOLVER_H_
+#define MILLRACE_PROTO_UPGRADE_SOLVER_H_
+
+#include "millrace/export.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+// The name of a solver type today ("AdaGrad").
+MILLRACE_API const char* TypeNameOf(caffe::SolverParameter::SolverType type);
+
+// Returns whether `solver` was in the earlier format. Throws FieldError if it has both fields.
+MILLRACE_API bool UpgradeSolver(caffe::SolverParameter* solver);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_PROTO_UPGRADE_SOLVER_H_

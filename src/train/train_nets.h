@@ -1,0 +1,28 @@
+// What a run does with the nets of its solver file: a check before their data are opened, and
+// Caffe's debug_info.
+#ifndef MILLRACE_TRAIN_TRAIN_NETS_H_
+#define MILLRACE_TRAIN_TRAIN_NETS_H_
+
+#include "nn/net.h"
+#include "solver/solver_config.h"
+
+namespace millrace {
+
+// Throws Error if layers of the train net or a test net have types that this build does not have
+// (nn::CheckLayerTypes).
+inline void CheckNetTypes(const SolverConfig& config) {
+  nn::CheckLayerTypes(config.train.param, config.train.source, config.train.state);
+  for (const SolverNet& test : config.tests) {
+    nn::CheckLayerTypes(test.param, test.source, test.state);
+  }
+}
+
+// Whether the train net logs its debug_info in `iteration`: as in Caffe, only if the solver file
+// asks for it, and in the iterations that are displayed.
+inline bool IsDebugInfoDue(const caffe::SolverParameter& solver, int64_t iteration) {
+  return solver.debug_info() && solver.display() > 0 && iteration % solver.display() == 0;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_TRAIN_NETS_H_
