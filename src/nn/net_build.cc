@@ -91,6 +91,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   context_.data = options.data;
   context_.data_scope = options.data_scope;
   context_.pass = &pass_;
+  context_.update_lock = &update_lock_;
   const std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source), source);
   context_.preferred_layout =
