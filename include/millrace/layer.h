@@ -24,6 +24,7 @@
 namespace millrace {
 
 class DataService;
+class UpdateLock;  // Millrace's own
 
 using Blobs = std::vector<Blob*>;
 
@@ -64,6 +65,7 @@ struct MILLRACE_API LayerContext {
   DataService* data = nullptr;     // null in nets that read no data
   std::string data_scope;          // distinguishes the streams of different nets
   const uint64_t* pass = nullptr;  // number of the current forward pass: part of random stream keys
+  UpdateLock* const* update_lock = nullptr;  // see Net::LockWith; null or of null: there is none
 };
 
 // A learnable array.
@@ -126,7 +128,9 @@ class MILLRACE_API Layer {
   virtual void CheckForward(const Blobs& bottom) { (void)bottom; }
 
   // Called when the solver has finished an iteration, or a test one batch. The data that the passes
-  // since the last call took from a data source then counts as consumed.
+  // since the last call took from a data source then counts as consumed. A layer that changes its
+  // own params() other than by gradients (statistics) does so here, not in Forward: on a failed
+  // iteration this is not called.
   virtual void EndIteration() {}
 
   // The default weight of top[i] in the objective: 1 for a loss's first top.
@@ -159,6 +163,12 @@ class MILLRACE_API Layer {
   double CustomNumber(const std::string& key, double fallback) const;
   // The text in custom_param `key`, or `fallback` if it is not set.
   std::string CustomText(const std::string& key, const std::string& fallback) const;
+
+  // On the host: excludes exchanges while the layer writes its params() in EndIteration. May be
+  // null.
+  UpdateLock* update_lock() const {
+    return context_.update_lock == nullptr ? nullptr : *context_.update_lock;
+  }
 
   // Of the layer's blobs.
   MemorySpace& memory() const { return context_.device->memory(); }

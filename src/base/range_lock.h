@@ -117,6 +117,12 @@ class RangeLock {
   const std::function<bool(uint32_t)> is_alive_;
 };
 
+// The shared lock that a solver's updates of the weights hold. Public headers declare the name.
+class UpdateLock final : public RangeLock::Shared {
+ public:
+  using Shared::Shared;
+};
+
 // Frees all slots of `owner`. Its process must have died or hold no range.
 void ReleaseRangesOf(RangeLockTable* table, uint32_t owner);
 

@@ -76,6 +76,10 @@ class MILLRACE_API Net {
   // the array `weights`. All other parameters use memory of this net and are initialised by their
   // fillers. Throws Error where shapes differ.
   void BindWeights(const ParamLayout& other, float* weights);
+  // Makes layers that write their weights at the end of an iteration (statistics) hold `lock`
+  // meanwhile, which then outlives the last iteration. Null, as at first: no lock. For the host;
+  // other devices ignore it.
+  void LockWith(UpdateLock* lock) { update_lock_ = lock; }
   // Runs the fillers over the bound weights, or copies the values that the net description has in
   // their place (`blobs`). Throws Error where shapes differ.
   void FillWeights();
@@ -187,6 +191,7 @@ class MILLRACE_API Net {
   LayerContext context_;
   std::optional<Scratchpad> scratch_;
   uint64_t pass_ = 0;
+  UpdateLock* update_lock_ = nullptr;
   bool force_backward_ = false;
 
   std::vector<Node> nodes_;

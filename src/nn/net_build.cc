@@ -85,6 +85,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   context_.data = options.data;
   context_.data_scope = options.data_scope;
   context_.pass = &pass_;
+  context_.update_lock = &update_lock_;
   std::vector<PlacedLayer> layers =
       InsertSplits(SelectLayers(param, options.state, source, &notices_), source);
   GiveUniqueNames(&layers);

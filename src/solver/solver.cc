@@ -36,6 +36,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
                                            TrainNetOptions(config, data))),
       rule_(MakeRule(config, *net_)) {
   net_->BindWeights(strategy_.weights());
+  net_->LockWith(strategy_.lock());
   strategy_.Prepare(rule_.get());
 }
 

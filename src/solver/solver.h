@@ -68,6 +68,7 @@ class Solver {
   // Ends the solver: only destruction is allowed afterwards.
   std::unique_ptr<nn::Net> ReleaseNet() {
     rule_.reset();  // it works on the net's queue
+    net_->LockWith(nullptr);
     return std::move(net_);
   }
 

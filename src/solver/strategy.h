@@ -21,6 +21,8 @@ class Strategy {
   virtual float* weights() = 0;
   // Prepares `rule` for updates of weights(). Called once, before the first iteration.
   virtual void Prepare(UpdateRule* rule) { (void)rule; }
+  // The lock that layers hold while they write weights() themselves (Net::LockWith); null: none.
+  virtual UpdateLock* lock() { return nullptr; }
   // The iteration that the solver computes next, counted over all solvers of the run; none once the
   // schedule of `limit` iterations has been handed out.
   virtual std::optional<int64_t> Claim(int64_t limit) = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/locked_blocks.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
 #include "solver/hogwild_update.h"
@@ -97,7 +98,7 @@ double UpdateRule::SumOfSquares(int64_t count, const float* gradients) {
 
 void UpdateRule::CallForBlocks(const UpdateParam& param, float* weights,
                                const std::function<void(int64_t begin, int64_t count)>& update) {
-  HogwildBlocks(lock_, weights, param.offset, param.count, std::ref(update));
+  ForLockedBlocks(lock_, weights, param.offset, param.count, std::ref(update));
 }
 
 UpdateRuleRegistry& UpdateRuleRegistry::Get() {

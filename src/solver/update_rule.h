@@ -15,12 +15,6 @@ namespace nn {
 class Net;
 }
 
-// A shared lock on ranges of the weights.
-class UpdateLock final : public RangeLock::Shared {
- public:
-  using Shared::Shared;
-};
-
 // The parameters of a net in the order of net.params(), which is also the order of the blobs in a
 // solverstate.
 std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net);

@@ -21,6 +21,7 @@ class HogwildStrategy : public Strategy {
 
   float* weights() override { return weights_.data(); }
   void Prepare(UpdateRule* rule) override { rule->LockWith(&holder_); }
+  UpdateLock* lock() override { return &holder_; }
   std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
   void Update(float rate, const float* gradients, UpdateRule* rule) override;
   void Complete() override { clock_.Done(slot_); }

@@ -383,12 +383,8 @@ def all_checks():
         Check("data: convert_cifar_data", databases(["colour/cifar10_train_lmdb",
                                                      "colour/cifar10_test_lmdb"])),
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
-<<<<<<< HEAD
-    for study in STUDIES + LAYER_STUDIES:
-=======
     found += [upgrade(name, tool) for name, tool in OLD_FILES.items()]
-    for study in STUDIES:
->>>>>>> w/net
+    for study in STUDIES + LAYER_STUDIES:
         found += [first_step(study), curve(study)]
         if study.curve_only:
             continue

@@ -324,11 +324,13 @@ TEST(DeviceNetErrors, NameTheLayerAndTheDeviceThatItCannotRunOn) {
       "net.prototxt:3: layer 'norm': type: a layer of type HostOnly cannot run on fake device 0: "
       "this build has code for it on cpu only");
   param.mutable_layer(1)->set_type("HostOnlx");
-  EXPECT_EQ(
-      ErrorOf([&] { nn::Net(param, source, options); }),
+  const std::string unknown = ErrorOf([&] { nn::Net(param, source, options); });
+  EXPECT_TRUE(unknown.starts_with(
       "net.prototxt:3: layer 'norm': type: there is no layer type 'HostOnlx' on fake device 0; "
-      "known: Accuracy, Convolution, Data, Dropout, DummyData, InnerProduct, Input, LRN, "
-      "Pooling, ReLU, Softmax, SoftmaxWithLoss, Split");
+      "known: AbsVal, Accuracy, "))
+      << unknown;
+  EXPECT_CONTAINS(unknown, ", Pooling, ");
+  EXPECT_EQ(unknown.find("HostOnly"), std::string::npos) << unknown;
   EXPECT_TRUE(LayerRegistry::Get().HasCodeFor(kFakeDevice));
   EXPECT_FALSE(LayerRegistry::Get().HasCodeFor(DeviceType{1001}));
 }

@@ -42,6 +42,7 @@ class Checker {
       }
     }
     for (size_t i = 0; i < layer_->params().size() && complaint.empty(); ++i) {
+      if (!layer_->params()[i].wanted) continue;
       complaint = CheckNumerically(StrCat("parameter ", i), layer_->params()[i].blob->data(),
                                    param_gradients_[i]);
     }
@@ -148,6 +149,7 @@ class Checker {
     SetTopDiffs();
     layer_->Backward(top_, propagate_, bottom_);
     for (size_t i = 0; i < param_gradients_.size(); ++i) {
+      if (!layer_->params()[i].wanted) continue;
       const float* twice = layer_->params()[i].blob->diff();
       const double largest = Largest(param_gradients_[i]);
       for (size_t k = 0; k < param_gradients_[i].size(); ++k) {

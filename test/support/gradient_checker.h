@@ -36,6 +36,7 @@ struct GradientCheck {
 // - the requested gradients are correct and contain nothing of the earlier content of diff();
 // - diff() of bottoms without a requested gradient, and of parameters that need none, is unchanged;
 // - with Param::has_gradient set, a second Backward doubles a parameter's gradient;
+// - parameters that are not wanted, on entry or for once, get none;
 // - Backward does not change values of bottoms and parameters.
 // On return, values of bottoms and parameters are as before.
 std::string CheckGradients(Layer* layer, const Blobs& bottom, const Blobs& top,

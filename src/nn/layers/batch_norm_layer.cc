@@ -1,0 +1,144 @@
+#include "nn/layers/batch_norm_layer.h"
+
+#include <type_traits>
+
+#include "base/locked_blocks.h"
+#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channels_of.h"
+#include "nn/layers/normalize_kernels.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMean = 0, kVariance = 1, kWeight = 2;
+
+}  // namespace
+
+BatchNormLayer::BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context)
+    : Layer(param, context),
+      kept_(memory()),
+      mean_(memory()),
+      inverse_(memory()),
+      diff_mean_(memory()),
+      product_mean_(memory()),
+      mean_sum_(memory()),
+      variance_sum_(memory()) {}
+
+void BatchNormLayer::SetUp(const Blobs& bottom, const Blobs&) {
+  if (bottom[0]->num_axes() < 1) throw FieldError("bottom", "0 axes given, expected at least 1");
+  const caffe::BatchNormParameter& param = param_.batch_norm_param();
+  global_ = param.has_use_global_stats() ? param.use_global_stats() : context_.phase == caffe::TEST;
+  eps_ = param.eps();
+  fraction_ = param.moving_average_fraction();
+  if (!(eps_ >= 0)) throw FieldError("batch_norm_param.eps", eps_, " given, expected at least 0");
+  if (!(fraction_ >= 0 && fraction_ <= 1)) {
+    throw FieldError("batch_norm_param.moving_average_fraction", fraction_,
+                     " given, expected 0 to 1");
+  }
+  const int64_t channels = bottom[0]->num_axes() == 1 ? 1 : bottom[0]->dim(1);
+  for (const Shape& shape : {Shape{channels}, Shape{channels}, Shape{1}}) AddParam(shape, {});
+  for (int i = 0; i < 3; ++i) {
+    if (i == param_.param_size()) param_.add_param()->set_lr_mult(0);
+    if (const float given = param_.param(i).lr_mult(); given != 0) {
+      throw FieldError(StrCat("param[", i, "].lr_mult"), given,
+                       " given, expected 0: the statistics have no gradient");
+    }
+  }
+}
+
+void BatchNormLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  const Blob& x = *bottom[0];
+  const int64_t channels = params_[kMean].blob->count();
+  if (x.num_axes() > 1 ? x.dim(1) != channels : channels != 1) {
+    throw FieldError("bottom", ShapeText(x.shape()), " given, expected ", channels, " channels");
+  }
+  view_ = x.num_axes() > 1 ? ChannelsOf(x) : ChannelView::Plain(1, 1, x.count());
+  top[0]->ReshapeLike(x);
+  kept_.Reshape(x, *top[0]);
+  for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_, &mean_sum_, &variance_sum_}) {
+    if (each->shape() != Shape{channels}) each->Reshape({channels});
+  }
+}
+
+void BatchNormLayer::ComputeStatistics(const float* bottom) {
+  Queue& queue = *context_.queue;
+  if (global_) {
+    return Launch(
+        queue, view_.channels(),
+        StatisticsOfSums{eps_, params_[kMean].blob->data(), params_[kVariance].blob->data(),
+                         params_[kWeight].blob->data(), mean_.data(), inverse_.data()});
+  }
+  const bool averages = context_.phase == caffe::TRAIN;
+  LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
+  LaunchSums(
+      queue, view_,
+      VarianceOfChannels{view_.per_channel(), eps_, batches_ == 0 ? 0 : fraction_, bottom,
+                         mean_.data(), inverse_.data(), averages ? mean_sum_.data() : nullptr,
+                         averages ? variance_sum_.data() : nullptr});
+  if (!averages) return;
+  weight_sum_ = fraction_ * weight_sum_ + 1;
+  decay_ *= fraction_;
+  ++batches_;
+}
+
+void BatchNormLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  const float* const x = bottom[0]->data();
+  ComputeStatistics(x);
+  const auto normalize = [&](auto keep) {
+    LaunchMap(*context_.queue, view_,
+              NormalizeForward<decltype(keep)::value>{
+                  x, mean_.data(), inverse_.data(), decltype(keep)::value ? kept_.copy() : nullptr,
+                  top[0]->data()});
+  };
+  if (bottom[0] == top[0] && !global_) {
+    normalize(std::true_type());
+  } else {
+    normalize(std::false_type());
+  }
+}
+
+void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                              const Blobs& bottom) {
+  if (!propagate_down[0]) return;
+  Queue& queue = *context_.queue;
+  const float* const top_diff = top[0]->diff();
+  if (global_) {
+    return LaunchMap(queue, view_,
+                     GlobalNormalizeBackward{inverse_.data(), top_diff, bottom[0]->diff()});
+  }
+  const float* const x = kept_.Values(*bottom[0]);
+  LaunchSums(queue, view_,
+             NormalizeSums{view_.per_channel(), x, mean_.data(), inverse_.data(), top_diff,
+                           diff_mean_.data(), product_mean_.data()});
+  LaunchMap(queue, view_,
+            NormalizeBackward{x, mean_.data(), inverse_.data(), top_diff, diff_mean_.data(),
+                              product_mean_.data(), bottom[0]->diff()});
+}
+
+void BatchNormLayer::EndIteration() {
+  if (batches_ == 0) return;
+  Average(kMean, mean_sum_.data(), 0);
+  Average(kVariance, variance_sum_.data(), 0);
+  Average(kWeight, nullptr, weight_sum_);
+  weight_sum_ = 0;
+  decay_ = 1;
+  batches_ = 0;
+}
+
+void BatchNormLayer::Average(int blob, const float* values, float value) {
+  float* const statistics = params_[blob].blob->data();
+  const auto average = [&](int64_t begin, int64_t count) {
+    Launch(*context_.queue, count,
+           AverageInto{decay_, value, values ? values + begin : nullptr, statistics + begin});
+  };
+  // Exchanges of other devices' arrays do not take the lock.
+  UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
+  ForLockedBlocks(lock, statistics, 0, params_[blob].blob->count(), average);
+}
+
+namespace {
+
+const RegisterLayer<BatchNormLayer> registered("BatchNorm");
+
+}  // namespace
+}  // namespace millrace

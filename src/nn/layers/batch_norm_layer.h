@@ -1,0 +1,75 @@
+// Batch normalisation (S. Ioffe, C. Szegedy: "Batch Normalization", ICML 2015) of each channel,
+// over all images and positions. The channels are axis 1; a blob of one axis is a single channel.
+// Scale and bias are a Scale layer of their own. Accepts any memory order and may work in place.
+//
+// With the statistics of the batch (in training, or with use_global_stats: false):
+//   mean = sum(bottom) / m      variance = sum((bottom - mean)^2) / m      m values per channel
+//   top = (bottom - mean) / sqrt(variance + eps)
+// With global statistics (in tests, or with use_global_stats: true) mean and variance come from the
+// layer's three arrays, which have no gradient: lr_mult must be 0, and is if it is not given.
+//   blob 0 [channels]  M = sum of w * batch mean
+//   blob 1 [channels]  V = sum of w * batch variance * m / (m - 1)
+//   blob 2 [1]         S = sum of w                       mean = M / S, variance = V / S
+// Each batch of a training net with batch statistics takes all three to
+//   blob = moving_average_fraction * blob + (batch mean, batch variance * m / (m - 1), 1)
+// so that a batch of k batches ago has w = moving_average_fraction^k. These are the formulas and
+// the blobs of Caffe. Different from Caffe, a net in the test phase never changes them.
+//
+// Several writers. The three arrays are a part of the shared weights. Forward does not write them:
+// it sums up what its batches add, and EndIteration writes the sums, in one step for each element.
+// - Batches of an iteration that failed (NonFiniteLoss) never reach the shared arrays.
+// - An element's step is atomic, so of several solvers none loses what another adds. Each of the
+//   three arrays therefore receives every batch, in any order: M / S and V / S are averages of
+//   batch means and variances with positive weights.
+// - On the host, EndIteration holds the net's update lock meanwhile, as update rules do. So no step
+//   reverses what an exchange with other machines brings (docs/exchange.md).
+// - A step is linear in the array, with the same coefficients for M, V and S. Additive merging of
+//   the steps of several machines thus keeps M / S and V / S averages, too. For N machines that
+//   take k batches each between exchanges, S tends to 1 / (1 - fraction), like one machine's; the
+//   condition for that, N (1 - fraction^k) < 2, is that of any weight with that curvature, and is
+//   what damping of stale exchanges ensures. The arrays may lie in different chunks, and a
+//   machine may then have a batch in M and not yet in S: for a moment, M / S is wrong by one part
+//   in S.
+#ifndef MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_
+#define MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_
+
+#include "millrace/layer.h"
+#include "nn/layers/channel_view.h"
+#include "nn/layers/kept_bottom.h"
+
+namespace millrace {
+
+class BatchNormLayer : public Layer {
+ public:
+  BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
+
+  bool MayWorkInPlace() const override { return true; }
+  std::set<std::string> fields() const override { return {"batch_norm_param"}; }
+  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+
+  void SetUp(const Blobs& bottom, const Blobs& top) override;
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+  void Forward(const Blobs& bottom, const Blobs& top) override;
+  void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                const Blobs& bottom) override;
+  // Takes the batches since the last call into the three arrays.
+  void EndIteration() override;
+
+ private:
+  void ComputeStatistics(const float* bottom);
+  void Average(int blob, const float* values, float value);
+
+  bool global_ = false;
+  float eps_ = 0, fraction_ = 0;
+  ChannelView view_;
+  KeptBottom kept_;
+  Blob mean_, inverse_;               // of each channel
+  Blob diff_mean_, product_mean_;     // of each channel, in the backward pass
+  Blob mean_sum_, variance_sum_;      // what the batches since EndIteration add to M and V
+  float weight_sum_ = 0, decay_ = 1;  // what they add to S, and the factor of the old values
+  int64_t batches_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_BATCH_NORM_LAYER_H_

@@ -1,0 +1,16 @@
+// Binomial normal log likelihood: top = log(1 + e^bottom).
+#include "nn/layers/neuron_formulas.h"
+#include "nn/layers/neuron_layer.h"
+
+namespace millrace {
+namespace {
+
+class BnllLayer : public FormulaLayer<BnllFormula> {
+ public:
+  using FormulaLayer::FormulaLayer;
+};
+
+const RegisterLayer<BnllLayer> registered("BNLL");
+
+}  // namespace
+}  // namespace millrace

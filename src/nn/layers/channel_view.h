@@ -1,0 +1,39 @@
+// Channels of a blob in any memory order.
+#ifndef MILLRACE_NN_LAYERS_CHANNEL_VIEW_H_
+#define MILLRACE_NN_LAYERS_CHANNEL_VIEW_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+// In memory, values are [outer][blocks][area][inner]; the channel is block * inner + the innermost
+// index. Plain order has an `inner` of 1, channels innermost have one block.
+struct ChannelView {
+  int64_t outer = 1, blocks = 1, area = 1, inner = 1;
+
+  // Of values in plain order, [outer][channels][area].
+  static ChannelView Plain(int64_t outer, int64_t channels, int64_t area) {
+    if (area == 1) return {1, 1, outer, channels};  // the same memory, in longer loops
+    return {outer, channels, area, 1};
+  }
+
+  int64_t channels() const { return blocks * inner; }
+  int64_t per_channel() const { return outer * area; }
+  int64_t count() const { return channels() * per_channel(); }
+
+  // The channel of the value at index i in memory.
+  MILLRACE_HOST_DEVICE int64_t ChannelOf(int64_t i) const {
+    return i / inner / area % blocks * inner + i % inner;
+  }
+  // The index in memory of value k of a channel, k < per_channel().
+  MILLRACE_HOST_DEVICE int64_t IndexOf(int64_t channel, int64_t k) const {
+    const int64_t row = (k / area * blocks + channel / inner) * area + k % area;
+    return row * inner + channel % inner;
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_CHANNEL_VIEW_H_

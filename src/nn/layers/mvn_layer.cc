@@ -1,0 +1,81 @@
+#include "nn/layers/mvn_layer.h"
+
+#include "nn/layers/channel_kernels.h"
+#include "nn/layers/normalize_kernels.h"
+#include "nn/layout.h"
+
+namespace millrace {
+namespace {
+
+// The rows that are normalised, as channels of a view of one image. Their order does not matter.
+ChannelView RowsOf(const Blob& blob, bool across_channels) {
+  const int64_t images = blob.dim(0), plane = blob.count(2);
+  if (across_channels) return {1, images, blob.count(1), 1};
+  const int64_t inner = blob.layout() == Layout::kPlain ? 1 : ViewOf(blob).inner;
+  return {1, images * blob.dim(1) / inner, plane, inner};
+}
+
+}  // namespace
+
+MvnLayer::MvnLayer(const caffe::LayerParameter& param, const LayerContext& context)
+    : Layer(param, context),
+      kept_(memory()),
+      mean_(memory()),
+      inverse_(memory()),
+      diff_mean_(memory()),
+      product_mean_(memory()) {}
+
+void MvnLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  Shape shape = bottom[0]->shape();
+  if (shape.size() > 4) {
+    throw FieldError("bottom", shape.size(), " axes given, expected at most 4");
+  }
+  shape.resize(4, 1);
+  top[0]->Reshape(shape, bottom[0]->layout());
+  kept_.Reshape(*bottom[0], *top[0]);
+  view_ = RowsOf(*top[0], param_.mvn_param().across_channels());
+  for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_}) {
+    each->Reshape({view_.channels()});
+  }
+}
+
+void MvnLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  Queue& queue = *context_.queue;
+  const caffe::MVNParameter& param = param_.mvn_param();
+  const float* const x = bottom[0]->data();
+  LaunchSums(queue, view_,
+             MeanOfChannels{view_.per_channel(), x, mean_.data(),
+                            param.normalize_variance() ? nullptr : inverse_.data()});
+  if (param.normalize_variance()) {
+    LaunchSums(
+        queue, view_,
+        DeviationOfChannels{view_.per_channel(), param.eps(), x, mean_.data(), inverse_.data()});
+  }
+  kept_.Keep(*bottom[0], queue);
+  LaunchMap(queue, view_,
+            NormalizeForward<false>{x, mean_.data(), inverse_.data(), nullptr, top[0]->data()});
+}
+
+void MvnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                        const Blobs& bottom) {
+  if (!propagate_down[0]) return;
+  Queue& queue = *context_.queue;
+  const float* const x = kept_.Values(*bottom[0]);
+  const float* const top_diff = top[0]->diff();
+  LaunchSums(queue, view_,
+             NormalizeSums{view_.per_channel(), x, mean_.data(), inverse_.data(), top_diff,
+                           diff_mean_.data(), product_mean_.data()});
+  if (!param_.mvn_param().normalize_variance()) {
+    return LaunchMap(queue, view_, CenterBackward{top_diff, diff_mean_.data(), bottom[0]->diff()});
+  }
+  LaunchMap(queue, view_,
+            NormalizeBackward{x, mean_.data(), inverse_.data(), top_diff, diff_mean_.data(),
+                              product_mean_.data(), bottom[0]->diff()});
+}
+
+namespace {
+
+const RegisterLayer<MvnLayer> registered("MVN");
+
+}  // namespace
+}  // namespace millrace

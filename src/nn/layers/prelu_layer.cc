@@ -1,0 +1,55 @@
+#include "nn/layers/prelu_layer.h"
+
+#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channels_of.h"
+#include "nn/layers/scale_kernels.h"
+
+namespace millrace {
+
+void PreluLayer::SetUp(const Blobs& bottom, const Blobs&) {
+  if (bottom[0]->num_axes() < 2) {
+    throw FieldError("bottom", bottom[0]->num_axes(), " axes given, expected at least 2");
+  }
+  const caffe::PReLUParameter& param = param_.prelu_param();
+  caffe::FillerParameter filler = param.filler();
+  if (!param.has_filler()) filler.set_value(0.25f);  // of type "constant"
+  AddParam(param.channel_shared() ? Shape{} : Shape{bottom[0]->dim(1)}, filler);
+}
+
+void PreluLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  const Blob& x = *bottom[0];
+  const bool shared = param_.prelu_param().channel_shared();
+  if (x.num_axes() < 2 || (!shared && x.dim(1) != params_[0].blob->count())) {
+    throw FieldError("bottom", ShapeText(x.shape()), " given, expected ", params_[0].blob->count(),
+                     " channels");
+  }
+  view_ = shared ? ChannelView::Plain(1, 1, x.count()) : ChannelsOf(x);
+  top[0]->ReshapeLike(x);
+  kept_.Reshape(x, *top[0]);
+}
+
+void PreluLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  kept_.Keep(*bottom[0], *context_.queue);
+  LaunchMap(*context_.queue, view_,
+            PreluForward{bottom[0]->data(), params_[0].blob->data(), top[0]->data()});
+}
+
+void PreluLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                          const Blobs& bottom) {
+  Queue& queue = *context_.queue;
+  const float* const x = kept_.Values(*bottom[0]);
+  const float* const top_diff = top[0]->diff();
+  const Param& slope = params_[0];
+  if (slope.wanted) {
+    LaunchSums(queue, view_, PreluGradient{x, top_diff, {slope.blob->diff(), *slope.has_gradient}});
+  }
+  if (!propagate_down[0]) return;
+  LaunchMap(queue, view_, PreluBackward{x, slope.blob->data(), top_diff, bottom[0]->diff()});
+}
+
+namespace {
+
+const RegisterLayer<PreluLayer> registered("PReLU");
+
+}  // namespace
+}  // namespace millrace

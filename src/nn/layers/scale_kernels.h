@@ -1,0 +1,155 @@
+// Operations (channel_kernels.h) of the Scale, Bias and PReLU layers, whose numbers per channel are
+// learned or come from another blob.
+#ifndef MILLRACE_NN_LAYERS_SCALE_KERNELS_H_
+#define MILLRACE_NN_LAYERS_SCALE_KERNELS_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "device/kernel_math.h"
+#include "nn/layers/channel_kernels.h"
+
+namespace millrace {
+
+// top = bottom * scale + bias
+template <bool kBias, bool kKeep>
+struct ScaleForward {
+  const float* bottom;
+  const float* scale;
+  const float* bias;  // if kBias
+  float* copy;        // of the bottom, if kKeep
+  float* top;         // may be `bottom`
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(scale), visit(bias), visit(copy), visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
+    const float x = bottom[i];
+    if constexpr (kKeep) copy[i] = x;
+    float y = x * scale[channel];
+    if constexpr (kBias) y += bias[channel];
+    top[i] = y;
+  }
+};
+
+// bottom_diff = top_diff * scale
+struct ScaleBackward {
+  const float* top_diff;
+  const float* scale;
+  float* bottom_diff;  // may be `top_diff`
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(top_diff), visit(scale), visit(bottom_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
+    bottom_diff[i] = top_diff[i] * scale[channel];
+  }
+};
+
+// Where the gradient of a number per channel goes.
+struct ChannelGradient {
+  float* diff;  // null: it is not wanted
+  bool add;     // to what is there
+
+  MILLRACE_HOST_DEVICE void Set(int64_t channel, double sum) const {
+    if (diff == nullptr) return;
+    diff[channel] = static_cast<float>(sum) + (add ? diff[channel] : 0.0f);
+  }
+};
+
+// scale_diff = sum(top_diff * bottom), bias_diff = sum(top_diff)
+template <bool kScale>
+struct ScaleGradients {
+  const float* bottom;  // if kScale
+  const float* top_diff;
+  ChannelGradient scale;  // if kScale
+  ChannelGradient bias;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(top_diff), visit(scale.diff), visit(bias.diff);
+  }
+  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
+    const float d = top_diff[i];
+    if constexpr (kScale) {
+      return {d * bottom[i], d};
+    } else {
+      return {0, d};
+    }
+  }
+  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double scales, double biases) const {
+    if constexpr (kScale) scale.Set(channel, scales);
+    bias.Set(channel, biases);
+  }
+};
+
+// top = bottom + bias
+struct BiasForward {
+  const float* bottom;
+  const float* bias;
+  float* top;  // may be `bottom`
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(bias), visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
+    top[i] = bottom[i] + bias[channel];
+  }
+};
+
+// top = bottom where that is positive, slope * bottom elsewhere
+struct PreluForward {
+  const float* bottom;
+  const float* slope;
+  float* top;  // may be `bottom`
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(slope), visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
+    const float x = bottom[i];
+    top[i] = x * kernel_math::Select(x > 0, 1, slope[channel]);
+  }
+};
+
+struct PreluBackward {
+  const float* bottom;
+  const float* slope;
+  const float* top_diff;
+  float* bottom_diff;  // may be `top_diff`
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(slope), visit(top_diff), visit(bottom_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
+    bottom_diff[i] = top_diff[i] * kernel_math::Select(bottom[i] > 0, 1, slope[channel]);
+  }
+};
+
+// slope_diff = sum(top_diff * bottom) over the values that are not positive
+struct PreluGradient {
+  const float* bottom;
+  const float* top_diff;
+  ChannelGradient slope;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(top_diff), visit(slope.diff);
+  }
+  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t) const {
+    const float x = bottom[i];
+    return {top_diff[i] * kernel_math::Select(x > 0, 0, x), 0};
+  }
+  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double sum, double) const {
+    slope.Set(channel, sum);
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_SCALE_KERNELS_H_

@@ -1,0 +1,17 @@
+// The kernels of Scale, Bias and PReLU.
+#include "device/cuda_kernel.h"
+#include "nn/layers/scale_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<
+    MapOfChannels<ScaleForward<false, false>>, MapOfChannels<ScaleForward<false, true>>,
+    MapOfChannels<ScaleForward<true, false>>, MapOfChannels<ScaleForward<true, true>>,
+    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients<false>>,
+    SumsOfChannels<ScaleGradients<true>>, MapOfChannels<BiasForward>, MapOfChannels<PreluForward>,
+    MapOfChannels<PreluBackward>, SumsOfChannels<PreluGradient>>
+    registered;
+
+}  // namespace
+}  // namespace millrace

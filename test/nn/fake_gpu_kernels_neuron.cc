@@ -1,0 +1,34 @@
+// The kernels of element-wise and normalising layers on the fake device.
+#include "nn/layers/neuron_formulas.h"
+#include "nn/layers/neuron_kernels.h"
+#include "nn/layers/normalize_kernels.h"
+#include "nn/layers/scale_kernels.h"
+#include "test/support/fake_gpu.h"
+
+namespace millrace::test {
+namespace {
+
+template <typename... Formulas>
+struct RegisterFormulas {
+  RegisterFakeKernels<NeuronForward<Formulas>..., NeuronBackward<Formulas>...> kernels{};
+};
+
+const RegisterFormulas<SigmoidFormula, TanhFormula, EluFormula, SwishFormula, ClipFormula,
+                       Relu6Formula, AbsFormula, ConstantFormula, LinearFormula, SquareFormula,
+                       PowerFormula, ExpFormula, LogFormula, BnllFormula, ThresholdFormula>
+    formulas;
+const RegisterFakeKernels<
+    MapOfChannels<ScaleForward<false, false>>, MapOfChannels<ScaleForward<false, true>>,
+    MapOfChannels<ScaleForward<true, false>>, MapOfChannels<ScaleForward<true, true>>,
+    MapOfChannels<ScaleBackward>, SumsOfChannels<ScaleGradients<false>>,
+    SumsOfChannels<ScaleGradients<true>>, MapOfChannels<BiasForward>, MapOfChannels<PreluForward>,
+    MapOfChannels<PreluBackward>, SumsOfChannels<PreluGradient>, SumsOfChannels<MeanOfChannels>,
+    SumsOfChannels<DeviationOfChannels>, SumsOfChannels<VarianceOfChannels>,
+    SumsOfChannels<NormalizeSums>, MapOfChannels<NormalizeForward<false>>,
+    MapOfChannels<NormalizeForward<true>>, MapOfChannels<NormalizeBackward>,
+    MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>, StatisticsOfSums,
+    AverageInto>
+    channels;
+
+}  // namespace
+}  // namespace millrace::test
