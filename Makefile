@@ -85,9 +85,11 @@ endif
 $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
   $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
   CXXFLAGS += -ffp-contract=off -Wno-psabi
+# The square roots of update rules are computed in vectors.
+$(BUILD)/obj/src/solver/%.o: CXXFLAGS += -fno-math-errno
 # Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
-$(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc')): \
-  CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
+hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
+$(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
 
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
@@ -231,7 +233,7 @@ $(BUILD)/bench/scale: $(patsubst %,$(BUILD)/obj/test/sim/%.o,exchange_node netwo
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
-bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
+bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o) $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
 bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device)
