@@ -67,7 +67,7 @@ CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextr
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
+LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lhdf5_serial -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
   LDFLAGS += -fsanitize=$(SANITIZE)
@@ -96,6 +96,11 @@ endif
 $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
   $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
   CXXFLAGS += -ffp-contract=off -Wno-psabi $(if $(filter x86,$(processor)),-mssse3)
+# The square roots of update rules are computed in vectors.
+$(BUILD)/obj/src/solver/%.o: CXXFLAGS += -fno-math-errno
+# Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
+hdf5_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc'))
+$(hdf5_objects): CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
 
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
@@ -242,7 +247,7 @@ $(BUILD)/bench/scale: $(patsubst %,$(BUILD)/obj/test/sim/%.o,exchange_node netwo
 
 # What a machine needs that has an NVIDIA driver and nothing else. Of the library only what
 # these programs use, so that the libraries of layers and images stay behind.
-bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
+bundle_of = $(filter-out $(verbs_sources:%.cc=$(BUILD)/obj/%.o) $(hdf5_objects),$(filter $(foreach f,$(1),$(BUILD)/obj/src/$(f)/%),$(objects)))
 bundle_kernels := $(call bundle_of,base device weights exchange)
 bundle_segments := $(bundle_kernels) $(call bundle_of,transport segment metrics proto topology cluster linktest) $(generated_objects)
 bundle_support := $(patsubst %,$(BUILD)/obj/test/%.o,support/support support/doc_page support/fake_device)

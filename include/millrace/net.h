@@ -76,7 +76,7 @@ class MILLRACE_API Net {
   // that have the name of one in the file. Other layers keep their weights. Throws Error if there
   // is no such layer, or if numbers or shapes of blobs differ; the weights are then undefined.
   virtual int LoadWeights(const std::string& model_file) = 0;
-  // Writes a .caffemodel. Throws Error naming the file.
+  // Writes a .caffemodel, in HDF5 if the name ends in .h5. Throws Error naming the file.
   virtual void SaveWeights(const std::string& model_file) const = 0;
 
   // ---- Passes ----

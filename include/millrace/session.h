@@ -84,8 +84,8 @@ class MILLRACE_API Session {
   // Runs test net `index` of the solver file for its test_iter batches, in a cluster on the merged
   // weights. Throws Error if there is no such net.
   virtual std::vector<TestOutput> Test(int index = 0) = 0;
-  // Writes PREFIX_iter_N.caffemodel and .solverstate, with the prefix of the solver file; returns
-  // the path of the .solverstate. Throws Error naming the file.
+  // Writes PREFIX_iter_N.caffemodel and .solverstate, with the prefix and in the format of the
+  // solver file; returns the path of the .solverstate. Throws Error naming the file.
   virtual std::string Snapshot() = 0;
 
   // ---- In a cluster; without one, Finish and Leave return at once. ----

@@ -55,9 +55,10 @@ class MILLRACE_API UpdateRule {
  public:
   // The rule keeps `slots` numbers per weight (SGD keeps one, its momentum), initially zero.
   // Snapshots save them, and a resumed run has them again. A subclass throws FieldError for a field
-  // of `context.param` that it cannot use; the solver adds file and line. Throws Error if there is
-  // not enough memory.
-  UpdateRule(const UpdateContext& context, int slots);
+  // of `context.param` that it cannot use; the solver adds file and line. `counts`: the rule
+  // depends on the number of its updates (CountUpdate), which is then saved with the history.
+  // Throws Error if there is not enough memory.
+  UpdateRule(const UpdateContext& context, int slots, bool counts = false);
   // Waits until the device no longer uses the history.
   virtual ~UpdateRule();
   UpdateRule(const UpdateRule&) = delete;
@@ -82,14 +83,17 @@ class MILLRACE_API UpdateRule {
   void LockWith(UpdateLock* lock) { lock_ = lock; }
   // The queue on which updates run.
   Queue& queue() const { return *context_.queue; }
+  // The numbers per weight that the rule keeps.
+  int slots() const { return slots_; }
   // The number of blobs in a solverstate for this rule: slots times parameters, all parameters of a
   // slot together, as in Caffe.
   int history_blobs() const { return slots_ * static_cast<int>(params().size()); }
   // Export and import wait for the queue.
   void ExportHistory(History* history) const;
-  // Throws Error(`what`, ...) naming the parameter if the number or the shapes of the blobs do not
-  // fit. The history is then undefined.
-  void ImportHistory(const History& history, const std::string& what);
+  // `updates`: the number of updates that the history holds, if it does not say so itself. Throws
+  // Error(`what`, ...) naming the parameter if the number or the shapes of the blobs do not fit.
+  // The history is then undefined.
+  void ImportHistory(const History& history, const std::string& what, int64_t updates = 0);
 
  protected:
   const caffe::SolverParameter& param() const { return context_.param; }
@@ -97,6 +101,9 @@ class MILLRACE_API UpdateRule {
   const std::vector<UpdateParam>& params() const { return context_.params; }
   // The history of slot `slot`, laid out like the weights.
   float* history(int slot) const { return history_.get<float>() + slot * context_.size; }
+  // Counts an update and returns the number of those that the history holds then, those before a
+  // resume included: 1 for the first. Call it once in Apply.
+  int64_t CountUpdate() { return ++updates_; }
   // Null without a lock.
   UpdateLock* lock() const { return lock_; }
 
@@ -127,6 +134,8 @@ class MILLRACE_API UpdateRule {
 
   const UpdateContext context_;
   const int slots_;
+  const bool counts_;
+  int64_t updates_ = 0;
   Buffer history_;
   UpdateLock* lock_ = nullptr;
 };

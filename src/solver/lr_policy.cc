@@ -10,33 +10,14 @@
 namespace millrace {
 namespace {
 
-void RequireRange(const char* field, bool set, double value, const char* policy) {
-  if (!set) throw FieldError(field, "missing; lr_policy \"", policy, "\" needs it");
-  if (!std::isfinite(value) || value < 0) {
-    throw FieldError(field, value, " given, expected a number >= 0");
+// The iteration at which each step is taken. Caffe takes at most one in an iteration, in the order
+// of the file: a value that does not exceed the one before it takes effect an iteration later.
+std::vector<int64_t> StepsOf(const caffe::SolverParameter& param) {
+  std::vector<int64_t> steps;
+  for (const int32_t value : param.stepvalue()) {
+    steps.push_back(std::max<int64_t>(value, steps.empty() ? 0 : steps.back() + 1));
   }
-}
-
-void RequireStepsize(const caffe::SolverParameter& param) {
-  if (!param.has_stepsize()) {
-    throw FieldError("stepsize", "missing; lr_policy \"", param.lr_policy(), "\" needs it");
-  }
-  if (param.stepsize() <= 0) throw FieldError("stepsize", param.stepsize(), " given, expected > 0");
-}
-
-void RequireStepvalues(const caffe::SolverParameter& param) {
-  if (param.stepvalue_size() == 0) {
-    throw FieldError("stepvalue", "missing; lr_policy \"multistep\" needs it");
-  }
-  for (int i = 0; i < param.stepvalue_size(); ++i) {
-    const std::string field = StrCat("stepvalue[", i, "]");
-    if (param.stepvalue(i) < 0)
-      throw FieldError(field, param.stepvalue(i), " given, expected >= 0");
-    if (i > 0 && param.stepvalue(i) <= param.stepvalue(i - 1)) {
-      throw FieldError(field, param.stepvalue(i), " follows ", param.stepvalue(i - 1),
-                       "; step values must increase");
-    }
-  }
+  return steps;
 }
 
 }  // namespace
@@ -47,19 +28,19 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
       power_(param.power()),
       stepsize_(param.stepsize()),
       max_iter_(param.max_iter()),
-      stepvalues_(param.stepvalue().begin(), param.stepvalue().end()) {
+      steps_(StepsOf(param)) {
   static const struct {
     const char* name;
     Kind kind;
-    bool gamma, power;
+    bool gamma;
   } kPolicies[] = {
-      {"fixed", Kind::kFixed, false, false},
-      {"step", Kind::kStep, true, false},
-      {"exp", Kind::kExp, true, false},
-      {"inv", Kind::kInv, true, true},
-      {"multistep", Kind::kMultistep, true, false},
-      {"poly", Kind::kPoly, false, true},
-      {"sigmoid", Kind::kSigmoid, true, false},
+      {"fixed", Kind::kFixed, false},
+      {"step", Kind::kStep, true},
+      {"exp", Kind::kExp, true},
+      {"inv", Kind::kInv, true},
+      {"multistep", Kind::kMultistep, true},
+      {"poly", Kind::kPoly, false},
+      {"sigmoid", Kind::kSigmoid, true},
   };
   const auto* policy = std::find_if(std::begin(kPolicies), std::end(kPolicies),
                                     [&](const auto& p) { return param.lr_policy() == p.name; });
@@ -70,17 +51,18 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
     throw FieldError("lr_policy", "there is no policy \"", param.lr_policy(), "\"; known: ", known);
   }
   kind_ = policy->kind;
-  RequireRange("base_lr", param.has_base_lr(), param.base_lr(), policy->name);
-  if (policy->gamma) RequireRange("gamma", param.has_gamma(), param.gamma(), policy->name);
-  if (policy->power) RequireRange("power", param.has_power(), param.power(), policy->name);
-  if (kind_ == Kind::kStep || kind_ == Kind::kSigmoid) RequireStepsize(param);
-  if (kind_ == Kind::kMultistep) RequireStepvalues(param);
-  if (kind_ == Kind::kPoly && !(param.has_max_iter() && param.max_iter() > 0)) {
-    throw FieldError("max_iter", "lr_policy \"poly\" needs a max_iter > 0");
+  if (policy->gamma && !(gamma_ >= 0)) {
+    throw FieldError("gamma", param.gamma(), " given, expected a number >= 0");
   }
+  if (kind_ != Kind::kStep && kind_ != Kind::kSigmoid) return;
+  if (!param.has_stepsize()) {
+    throw FieldError("stepsize", "missing; lr_policy \"", param.lr_policy(), "\" needs it");
+  }
+  if (stepsize_ <= 0) throw FieldError("stepsize", stepsize_, " given, expected > 0");
 }
 
 float LrPolicy::Rate(int64_t iteration) const {
+  if (base_lr_ == 0) return 0;  // factors may be infinite
   const auto i = static_cast<double>(iteration);
   double factor = 1;
   switch (kind_) {
@@ -110,13 +92,13 @@ float LrPolicy::Rate(int64_t iteration) const {
 int32_t LrPolicy::Step(int64_t iteration) const {
   if (kind_ == Kind::kStep) return static_cast<int32_t>(iteration / stepsize_);
   if (kind_ != Kind::kMultistep) return 0;
-  const auto above = std::upper_bound(stepvalues_.begin(), stepvalues_.end(), iteration);
-  return static_cast<int32_t>(above - stepvalues_.begin());
+  const auto above = std::upper_bound(steps_.begin(), steps_.end(), iteration);
+  return static_cast<int32_t>(above - steps_.begin());
 }
 
 std::string LrPolicy::Notice(int64_t iteration) const {
   if (kind_ != Kind::kMultistep) return "";
-  if (!std::binary_search(stepvalues_.begin(), stepvalues_.end(), iteration)) return "";
+  if (!std::binary_search(steps_.begin(), steps_.end(), iteration)) return "";
   return StrCat("MultiStep Status: Iteration ", iteration, ", step = ", Step(iteration));
 }
 

@@ -21,18 +21,20 @@ namespace millrace {
 //   multistep  b * gamma ^ (number of stepvalues that are <= i)
 //   poly       b * (1 - i / max_iter) ^ power; 0 from max_iter on
 //   sigmoid    b / (1 + exp(-gamma * (i - stepsize)))
-// Immutable and thread-safe.
+// Fields that are not given are 0, as in Caffe. Of stepvalues that do not increase, each counts
+// from the iteration after that of the one before it. Immutable and thread-safe.
 class LrPolicy {
  public:
-  // Throws FieldError if the policy is unknown, or if a field that it needs is missing or out of
-  // range.
+  // Throws FieldError for what stops Caffe: an unknown policy, gamma < 0, stepsize <= 0.
   explicit LrPolicy(const caffe::SolverParameter& param);
 
   // The rate at `iteration` >= 0.
   float Rate(int64_t iteration) const;
-  // The number of steps that the schedule has taken by then (step, multistep), else 0: current_step
-  // in a solverstate.
+  // The number of steps that the schedule has taken by then (step, multistep), else 0.
   int32_t Step(int64_t iteration) const;
+  // current_step in a solverstate of `completed` iterations: Caffe steps as an iteration begins, so
+  // that of the last one.
+  int32_t StepOfState(int64_t completed) const { return completed > 0 ? Step(completed - 1) : 0; }
   // The line to log if a multistep schedule steps at `iteration`, else "".
   std::string Notice(int64_t iteration) const;
 
@@ -42,7 +44,7 @@ class LrPolicy {
   Kind kind_;
   double base_lr_, gamma_, power_;
   int64_t stepsize_, max_iter_;
-  std::vector<int32_t> stepvalues_;  // strictly increasing
+  std::vector<int64_t> steps_;  // of multistep: iterations, strictly increasing
 };
 
 }  // namespace millrace

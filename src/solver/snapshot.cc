@@ -3,10 +3,13 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/file.h"
+#include "base/hdf5_file.h"
 #include "nn/net.h"
 #include "proto/parse.h"
+#include "solver/hdf5_snapshot.h"
 
 namespace millrace {
 namespace {
@@ -21,8 +24,13 @@ bool HasForeignField(const google::protobuf::Message& message) {
   return false;
 }
 
-void RefuseHdf5(const std::string& path) {
-  if (path.ends_with(".h5")) throw Error(path, ": HDF5 is not supported, expected a binary file");
+constexpr std::string_view kStateEnding = ".solverstate", kHdf5Ending = ".h5";
+
+std::string WithoutBlanks(const std::string& text) {
+  constexpr const char* kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 std::string Basename(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -70,15 +78,52 @@ void SaveState(const std::string& path, const std::string& model, const Snapshot
   state.set_current_step(snapshot.current_step);
   state.set_seed(snapshot.seed);
   state.mutable_stream()->Assign(snapshot.streams.begin(), snapshot.streams.end());
+  if (snapshot.format == caffe::SolverParameter::HDF5) {
+    AddHistories(snapshot, path, SIZE_MAX, &state);
+    return SaveHdf5State(path, state);
+  }
   AddHistories(snapshot, path, most_bytes, &state);
   SaveBinary(path, state);
 }
 
+// Gives blobs without shape and values those of the blob that shares their memory in `net`.
+void FillSharedBlobs(nn::Net* net, caffe::NetParameter* model) {
+  std::map<const float*, const caffe::BlobProto*> by_memory;
+  const auto visit = [&](const auto& use) {
+    for (caffe::LayerParameter& layer : *model->mutable_layer()) {
+      Layer* const target = net->FindLayer(layer.name());
+      if (target == nullptr || layer.blobs_size() == 0) continue;
+      for (size_t i = 0; i < target->params().size(); ++i)
+        use(*target->params()[i].blob, i, &layer);
+    }
+  };
+  const auto holds = [](const caffe::LayerParameter& layer, size_t i) {
+    return i < static_cast<size_t>(layer.blobs_size()) &&
+           layer.blobs(static_cast<int>(i)).has_shape();
+  };
+  visit([&](const Blob& blob, size_t i, caffe::LayerParameter* layer) {
+    if (holds(*layer, i)) by_memory[blob.data()] = &layer->blobs(static_cast<int>(i));
+  });
+  visit([&](const Blob& blob, size_t i, caffe::LayerParameter* layer) {
+    if (holds(*layer, i)) return;
+    const auto shared = by_memory.find(blob.data());
+    if (shared == by_memory.end()) return;
+    while (static_cast<size_t>(layer->blobs_size()) <= i) layer->add_blobs();
+    caffe::BlobProto* const filled = layer->mutable_blobs(static_cast<int>(i));
+    *filled = *shared->second;
+    filled->clear_shape();
+    filled->mutable_shape();
+    for (const int64_t dim : blob.shape()) filled->mutable_shape()->add_dim(dim);
+  });
+}
+
 }  // namespace
 
-SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration) {
+SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
+                              Snapshot::Format format) {
   const std::string stem = StrCat(prefix, "_iter_", iteration);
-  return {stem + ".caffemodel", stem + ".solverstate"};
+  const std::string_view ending = format == caffe::SolverParameter::HDF5 ? kHdf5Ending : "";
+  return {StrCat(stem, ".caffemodel", ending), StrCat(stem, kStateEnding, ending)};
 }
 
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
@@ -87,15 +132,19 @@ SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
 }
 
 std::string WriteModel(const std::string& prefix, const Snapshot& snapshot) {
-  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration, snapshot.format);
   CheckIteration(paths.state, snapshot);
-  SaveBinary(paths.model, snapshot.model);
+  if (snapshot.format == caffe::SolverParameter::HDF5) {
+    SaveHdf5Model(paths.model, snapshot.model);
+  } else {
+    SaveBinary(paths.model, snapshot.model);
+  }
   return paths.model;
 }
 
 std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
                        size_t most_state_bytes) {
-  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration, snapshot.format);
   SaveState(paths.state, paths.model, snapshot, most_state_bytes);
   return paths.state;
 }
@@ -109,42 +158,56 @@ int RemoveStaleSnapshotFiles(const std::string& prefix) {
     if (digits == 0) return false;
     name.remove_prefix(digits);
     // The ending of a model, a state, or a node's state.
+    if (name.ends_with(kHdf5Ending)) name.remove_suffix(kHdf5Ending.size());
     return name == ".caffemodel" || (name.starts_with('.') && name.ends_with(".solverstate"));
   });
 }
 
 std::string NodeStatePath(const std::string& state, const std::string& node) {
-  constexpr std::string_view kEnding = ".solverstate";
-  const bool usual = state.ends_with(kEnding);
-  return StrCat(usual ? state.substr(0, state.size() - kEnding.size()) : state, ".", node, kEnding);
+  std::string_view stem = state, ending;
+  if (stem.ends_with(kHdf5Ending)) {
+    ending = kHdf5Ending;
+    stem.remove_suffix(ending.size());
+  }
+  if (stem.ends_with(kStateEnding)) stem.remove_suffix(kStateEnding.size());
+  return StrCat(stem, ".", node, kStateEnding, ending);
 }
 
 std::string WriteNodeState(const std::string& prefix, const std::string& node,
                            const Snapshot& snapshot, size_t most_state_bytes) {
-  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration);
+  const SnapshotPaths paths = SnapshotPathsOf(prefix, snapshot.iteration, snapshot.format);
   const std::string path = NodeStatePath(paths.state, node);
   SaveState(path, paths.model, snapshot, most_state_bytes);
   return path;
 }
 
 caffe::NetParameter LoadModel(const std::string& path) {
-  RefuseHdf5(path);
   caffe::NetParameter model;
-  LoadBinary(path, "a caffemodel", &model);
+  if (IsHdf5(path)) {
+    model = LoadHdf5Model(path);
+  } else {
+    LoadBinary(path, "a caffemodel", &model);
+  }
   if (HasForeignField(model) || model.layer_size() + model.layers_size() == 0) {
     throw Error(path, ": holds no layers, expected a caffemodel");
   }
   return model;
 }
 
+int CopyModel(const std::string& path, nn::Net* net) {
+  caffe::NetParameter model = LoadModel(path);
+  if (IsHdf5(path)) FillSharedBlobs(net, &model);
+  return net->CopyWeightsFrom(model, path);
+}
+
 void LoadWeights(const std::string& list, nn::Net* net) {
   size_t begin = 0;
   while (begin <= list.size()) {
     const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string path = list.substr(begin, end - begin);
+    const std::string path = WithoutBlanks(list.substr(begin, end - begin));
     begin = end + 1;
     if (path.empty()) throw Error("weights: \"", list, "\" names an empty path");
-    const int matched = net->CopyWeightsFrom(LoadModel(path), path);
+    const int matched = CopyModel(path, net);
     if (matched == 0) {
       LOG(WARNING) << path << ": no layer with weights has the name of one in net '" << net->name()
                    << "'; nothing was loaded";
@@ -187,7 +250,7 @@ ResumePoint MakeResumePoint(const std::string& path, caffe::SolverState state) {
 }
 
 ResumePoint LoadResumePoint(const std::string& path) {
-  RefuseHdf5(path);
+  if (IsHdf5(path)) return MakeResumePoint(path, LoadHdf5State(path));
   caffe::SolverState state;
   LoadBinary(path, "a solverstate", &state);
   return MakeResumePoint(path, std::move(state));
@@ -196,7 +259,8 @@ ResumePoint LoadResumePoint(const std::string& path) {
 bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule) {
   const History* history = point.HistoryOf(solver);
   if (!history) return false;
-  rule->ImportHistory(*history, solver == 0 ? point.path : StrCat(point.path, ": solver ", solver));
+  rule->ImportHistory(*history, solver == 0 ? point.path : StrCat(point.path, ": solver ", solver),
+                      point.iteration());
   return true;
 }
 

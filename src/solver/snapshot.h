@@ -1,6 +1,8 @@
 // Snapshots: PREFIX_iter_N.caffemodel holds the weights, PREFIX_iter_N.solverstate everything else
 // that a run needs to continue. Both are Caffe's formats: Caffe reads the files written here (it
-// skips the fields from 10000 on), and a solverstate that Caffe wrote can be resumed here.
+// skips the fields from 10000 on), and a solverstate that Caffe wrote can be resumed here. With
+// snapshot_format HDF5, both names end in .h5 (hdf5_snapshot.h). Readers look at the file, not at
+// its name.
 #ifndef MILLRACE_SOLVER_SNAPSHOT_H_
 #define MILLRACE_SOLVER_SNAPSHOT_H_
 
@@ -23,25 +25,29 @@ class Net;
 
 // Everything that is saved at one iteration.
 struct Snapshot {
+  using Format = caffe::SolverParameter::SnapshotFormat;
+
   int64_t iteration = 0;     // global: weight updates made so far
-  int32_t current_step = 0;  // LrPolicy::Step
+  int32_t current_step = 0;  // LrPolicy::StepOfState
   uint64_t seed = 0;
   caffe::NetParameter model;
   std::vector<caffe::StreamPosition> streams;
   // By solver; null if a solver's history is not known. Shared, because the same history may be
   // part of several snapshots.
   std::vector<std::shared_ptr<const History>> histories;
+  Format format = caffe::SolverParameter::BINARYPROTO;
 };
 
 struct SnapshotPaths {
   std::string model, state;
 };
-SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration);
+SnapshotPaths SnapshotPathsOf(const std::string& prefix, int64_t iteration,
+                              Snapshot::Format format = caffe::SolverParameter::BINARYPROTO);
 
 // Writes the model, then the state that names it. Each file appears complete or not at all, and a
 // state never names a missing model. Histories that would make the state larger than
-// `most_state_bytes` (default: the format's 2 GiB) are left out, with a warning in the log. Throws
-// Error naming the file (disk full, for example).
+// `most_state_bytes` (default: the format's 2 GiB) are left out, with a warning in the log; HDF5
+// has no such limit. Throws Error naming the file (disk full, for example).
 SnapshotPaths WriteSnapshot(const std::string& prefix, const Snapshot& snapshot,
                             size_t most_state_bytes = INT_MAX);
 // The two steps of WriteSnapshot. Each returns its path. The model must exist before the state.
@@ -53,8 +59,8 @@ std::string WriteState(const std::string& prefix, const Snapshot& snapshot,
 // prefix (RemoveStaleTemporaries in base/file.h). Returns the number of files.
 int RemoveStaleSnapshotFiles(const std::string& prefix);
 
-// "x.NODE.solverstate" for "x.solverstate": a cluster node's own state, beside a snapshot that one
-// of the nodes writes.
+// "x.NODE.solverstate" for "x.solverstate", and with ".h5" at the end for that: a cluster node's
+// own state, beside a snapshot that one of the nodes writes.
 std::string NodeStatePath(const std::string& state, const std::string& node);
 // Writes that state and no model, with the limit of WriteSnapshot. It names the model of the same
 // iteration, which another node may still be writing. Returns the path.
@@ -65,9 +71,15 @@ std::string WriteNodeState(const std::string& prefix, const std::string& node,
 // another kind of file.
 caffe::NetParameter LoadModel(const std::string& path);
 
-// Loads a comma-separated list of .caffemodel files into `net`, by layer name. If several files
-// hold a layer, the last one applies. Throws Error naming the file, and the layer whose blobs do
-// not fit. Logs a warning for a file that has no layer in common with the net.
+// Loads the .caffemodel file `path` into `net` by layer name and returns the number of layers that
+// matched. Arrays that layers of the net share may be missing in all but one of these. Throws Error
+// naming the file, and the layer whose blobs do not fit.
+int CopyModel(const std::string& path, nn::Net* net);
+
+// Loads a comma-separated list of .caffemodel files into `net`, by layer name, with or without
+// blanks around the commas. If several files hold a layer, the last one applies. Throws Error
+// naming the file, and the layer whose blobs do not fit. Logs a warning for a file that has no
+// layer in common with the net.
 MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
 
 // A .solverstate and the model that it names.

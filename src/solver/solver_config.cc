@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 
@@ -13,6 +15,7 @@
 #include "millrace/layer.h"
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
+#include "solver/solver_warnings.h"
 #include "solver/update_rule.h"
 
 namespace millrace {
@@ -35,29 +38,30 @@ void CheckFinite(const SolverParameter& param) {
   }
 }
 
+// Checks what stops Caffe, and what would only give weights that are not finite.
 void CheckNumbers(const SolverParameter& param) {
   CheckFinite(param);
-  if (!param.has_base_lr()) throw FieldError("base_lr", "missing: the learning rate to start from");
-  if (!param.has_max_iter()) throw FieldError("max_iter", "missing: the iterations to train for");
-  RequireAtLeast("max_iter", param.max_iter(), 0);
   RequireAtLeast("iter_size", param.iter_size(), 1);
   RequireAtLeast("average_loss", param.average_loss(), 1);
-  RequireAtLeast("display", param.display(), 0);
-  RequireAtLeast("test_interval", param.test_interval(), 0);
-  RequireAtLeast("snapshot", param.snapshot(), 0);
-  RequireAtLeast("random_seed", param.random_seed(), -1);
-  if (param.base_lr() < 0) throw FieldError("base_lr", param.base_lr(), " given, expected >= 0");
-  if (param.momentum() < 0 || param.momentum() > 1) {
-    throw FieldError("momentum", param.momentum(), " given, expected a number from 0 to 1");
-  }
-  if (param.weight_decay() < 0) {
-    throw FieldError("weight_decay", param.weight_decay(), " given, expected >= 0");
-  }
-  if (param.regularization_type() != "L1" && param.regularization_type() != "L2") {
-    throw FieldError("regularization_type", "\"", param.regularization_type(),
-                     "\" given, expected \"L1\" or \"L2\"");
+  const std::string& type = param.regularization_type();
+  if (param.weight_decay() != 0 && type != "L1" && type != "L2") {
+    throw FieldError("regularization_type", "\"", type, "\" given, expected \"L1\" or \"L2\"");
   }
   LrPolicy{param};
+}
+
+int32_t WithoutSign(int32_t interval) {
+  return static_cast<int32_t>(std::min<int64_t>(std::abs(int64_t{interval}), INT32_MAX));
+}
+
+// Gives fields the values to which Caffe's handling of them comes down: it takes remainders by the
+// intervals, whose sign has no effect there, and starts no iteration beyond max_iter.
+void Normalize(SolverParameter* param) {
+  if (param->max_iter() < 0) param->set_max_iter(0);
+  if (param->display() < 0) param->set_display(WithoutSign(param->display()));
+  if (param->snapshot() < 0) param->set_snapshot(WithoutSign(param->snapshot()));
+  // Without test nets; with them, CountTestNets has refused it.
+  if (param->test_interval() < 0) param->set_test_interval(0);
 }
 
 const char* LegacyTypeName(SolverParameter::SolverType type) {
@@ -105,16 +109,11 @@ std::string WithoutExtension(const std::string& path) {
 // is a folder, it saves in that folder under the same name.
 void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
   SolverParameter& param = config->param;
-  if (param.snapshot_format() == SolverParameter::HDF5) {
-    throw FieldError("snapshot_format", "HDF5 is not supported, expected BINARYPROTO");
-  }
   const std::string& file = config->source.file();
+  const bool saves = param.snapshot() > 0 || param.snapshot_after_train();
   if (!param.has_snapshot_prefix() || param.snapshot_prefix().empty()) {
-    if (param.snapshot() > 0) {
-      throw FieldError("snapshot_prefix", "missing; snapshot: ", param.snapshot(), " needs it");
-    }
     param.set_snapshot_prefix(WithoutExtension(file));
-    if (!param.snapshot_after_train()) return;
+    if (!saves) return;
     config->notices.push_back(
         StrCat("snapshot_prefix is not given; using ", param.snapshot_prefix()));
   } else if (files.is_folder(param.snapshot_prefix())) {
@@ -126,7 +125,7 @@ void ResolveSnapshots(const SolverFiles& files, SolverConfig* config) {
   try {
     files.prepare_folder(Dirname(param.snapshot_prefix()));
   } catch (const Error& error) {
-    throw FieldError("snapshot_prefix", error.what());
+    if (saves) throw FieldError("snapshot_prefix", error.what());
   }
 }
 
@@ -191,17 +190,16 @@ int CountTestNets(const SolverParameter& param) {
     throw FieldError("test_iter", count, " given for ", named,
                      " test nets, expected one per test net");
   }
-  for (int i = 0; i < count; ++i) {
-    const std::string field = StrCat("test_iter[", i, "]");
-    if (param.test_iter(i) < 1)
-      throw FieldError(field, param.test_iter(i), " given, expected >= 1");
-  }
   if (param.test_state_size() > 0 && param.test_state_size() != count) {
     throw FieldError("test_state", param.test_state_size(), " given for ", count,
                      " test nets, expected none or one per test net");
   }
   if (count > 0 && param.test_interval() < 1) {
-    throw FieldError("test_interval", "missing; there are test nets (see test_iter)");
+    if (!param.has_test_interval()) {
+      throw FieldError("test_interval", "missing; there are test nets (see test_iter)");
+    }
+    throw FieldError("test_interval", param.test_interval(),
+                     " given, expected > 0; there are test nets (see test_iter)");
   }
   return count;
 }
@@ -219,7 +217,7 @@ void ReadTestNets(const SolverFiles& files, SolverConfig* config) {
   // The generic net has been read for training, and no state is merged into it yet.
   tests.resize(count, config->train);
   for (int i = 0; i < count; ++i) {
-    tests[i].test_iter = param.test_iter(i);
+    tests[i].test_iter = std::max(0, param.test_iter(i));
     SetState(caffe::TEST, i < param.test_state_size() ? param.test_state(i) : caffe::NetState(),
              &tests[i]);
   }
@@ -290,6 +288,8 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
     UpdateRuleRegistry::Get().Check(config.param);
     ReadTrainNet(files, &config);
     ReadTestNets(files, &config);
+    config.warnings = SolverWarnings(config.param);
+    Normalize(&config.param);
     SetState(caffe::TRAIN, config.param.train_state(), &config.train);
     ResolveSnapshots(files, &config);
   } catch (const FieldError& error) {

@@ -1,5 +1,6 @@
 // Reads a solver.prototxt and everything that it names, and rejects configurations that cannot be
-// run, before anything is built.
+// run, before anything is built. Files that Caffe 1.0 trains by are accepted; warnings name
+// settings whose effect is hardly wanted.
 #ifndef MILLRACE_SOLVER_SOLVER_CONFIG_H_
 #define MILLRACE_SOLVER_SOLVER_CONFIG_H_
 
@@ -24,8 +25,8 @@ struct SolverNet {
 };
 
 struct SolverConfig {
-  // As written, except that `type` is set (from solver_type in old files) and snapshot_prefix is
-  // set and complete.
+  // As written, except that `type` is set (from solver_type in old files), snapshot_prefix is set
+  // and complete, and no interval is negative.
   caffe::SolverParameter param;
   SourceMap source;
   SolverNet train;
@@ -35,6 +36,8 @@ struct SolverConfig {
   uint64_t seed = 0;  // random_seed, or drawn now if that is negative
   // Lines that the caller logs: assumptions, and settings that are ignored.
   std::vector<std::string> notices;
+  // Lines that the caller logs as warnings (solver_warnings.h).
+  std::vector<std::string> warnings;
 };
 
 // File access while a solver is read; tests replace it by data in memory.

@@ -22,9 +22,10 @@ std::vector<UpdateParam> UpdateParamsOf(const nn::Net& net) {
   return params;
 }
 
-UpdateRule::UpdateRule(const UpdateContext& context, int slots)
+UpdateRule::UpdateRule(const UpdateContext& context, int slots, bool counts)
     : context_(context),
       slots_(slots),
+      counts_(counts),
       history_(memory(), slots * context.size * sizeof(float)) {
   for (const UpdateParam& param : params()) {
     CHECK_EQ(param.count, ShapeCount(param.shape)) << param.name;
@@ -51,13 +52,16 @@ void UpdateRule::ExportHistory(History* history) const {
       blob.ToProto(history->Add(), false);
     }
   }
+  if (counts_ && !history->empty()) (*history)[0].set_updates(updates_);
 }
 
-void UpdateRule::ImportHistory(const History& history, const std::string& what) {
+void UpdateRule::ImportHistory(const History& history, const std::string& what, int64_t updates) {
   if (history.size() != history_blobs()) {
     throw Error(what, ": holds the history of ", history.size(), " blobs, expected ",
                 history_blobs());
   }
+  updates_ = !history.empty() && history[0].has_updates() ? history[0].updates() : updates;
+  if (updates_ < 0) throw Error(what, ": updates: ", updates_, " stored, expected >= 0");
   queue().Synchronize();
   for (int i = 0; i < history.size(); ++i) {
     const UpdateParam& param = params()[i % params().size()];
@@ -87,8 +91,8 @@ float UpdateRule::GradientScale(const float* gradients) {
   // A NaN norm does not scale the gradient: the problem shows in the loss.
   if (!(norm > limit)) return normalization;
   const float scale = limit / norm;
-  LOG_EVERY_T(INFO, 10) << "Gradient clipping: L2 norm " << norm << " > " << limit
-                        << ", scaled by " << scale;
+  LOG_EVERY_T(INFO, 10) << "Gradient clipping: L2 norm " << norm << " > " << limit << ", scaled by "
+                        << scale;
   return scale * normalization;
 }
 

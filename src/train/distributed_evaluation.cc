@@ -39,7 +39,10 @@ DistributedEvaluation::DistributedEvaluation(Tester* tester, TestPeers peers, co
 bool DistributedEvaluation::Fits(const Tester& tester) {
   // Upper bound of the protobuf encoding: tag and value of each number.
   size_t bytes = 18;
-  for (int net = 0; net < tester.nets(); ++net) bytes += 48 + 8 * tester.outputs(net);
+  for (int net = 0; net < tester.nets(); ++net) {
+    if (tester.batches(net) == 0) return false;
+    bytes += 48 + 8 * tester.outputs(net);
+  }
   return bytes <= kMaxGossipBytes;
 }
 

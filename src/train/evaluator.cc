@@ -46,8 +46,9 @@ TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool
 
 Evaluation MeansOf(const nn::Net& net, const TestSums& sums) {
   Evaluation result;
+  if (sums.batches == 0) return result;
   result.outputs = ValuesOf(net);
-  const double scale = sums.batches > 0 ? 1.0 / sums.batches : 0;
+  const double scale = 1.0 / sums.batches;
   for (size_t i = 0; i < std::min(result.outputs.size(), sums.outputs.size()); ++i) {
     result.outputs[i].mean = sums.outputs[i] * scale;
   }

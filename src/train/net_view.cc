@@ -5,6 +5,7 @@
 
 #include "nn/plain_values.h"
 #include "proto/parse.h"
+#include "solver/hdf5_snapshot.h"
 #include "solver/snapshot.h"
 #include "train/one_omp_thread.h"
 
@@ -28,7 +29,7 @@ std::vector<WeightArray> NetView::arrays() const {
 }
 
 int NetView::LoadWeights(const std::string& model_file) {
-  const int matched = net_.CopyWeightsFrom(LoadModel(model_file), model_file);
+  const int matched = CopyModel(model_file, &net_);
   if (matched == 0) {
     throw Error(model_file, ": no layer with weights has the name of one in net '", name(), "'");
   }
@@ -38,6 +39,7 @@ int NetView::LoadWeights(const std::string& model_file) {
 void NetView::SaveWeights(const std::string& model_file) const {
   caffe::NetParameter model;
   net_.ToProto(&model, false);
+  if (model_file.ends_with(".h5")) return SaveHdf5Model(model_file, model);
   SaveBinary(model_file, model);
 }
 

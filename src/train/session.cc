@@ -48,6 +48,7 @@ class SolverSession : public Session {
       : config_(std::move(config)), policy_(config_.param) {
     const OneOmpThread one;
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
+    for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
     std::unique_ptr<NodeConfig> node_config = NodeConfigOf(options);
     Resume(options);
     data_ = std::make_unique<DataService>(ShardOf(options, node_config.get(), config_.seed));
@@ -112,7 +113,8 @@ class SolverSession : public Session {
   std::string Snapshot() override {
     millrace::Snapshot snapshot;
     snapshot.iteration = iteration();
-    snapshot.current_step = policy_.Step(snapshot.iteration);
+    snapshot.current_step = policy_.StepOfState(snapshot.iteration);
+    snapshot.format = config_.param.snapshot_format();
     snapshot.seed = config_.seed;
     nn::Net& net = solver_->net();
     const auto save = [&] { net.ToProto(&snapshot.model, config_.param.snapshot_diff()); };
@@ -156,7 +158,7 @@ class SolverSession : public Session {
     net->BindWeights(weights_->data());
     net->FillWeights();
     if (resume_) {
-      net->CopyWeightsFrom(LoadModel(resume_->model_path), resume_->model_path);
+      CopyModel(resume_->model_path, net);
       weights_->clock().StartAt(resume_->iteration());
       return;
     }

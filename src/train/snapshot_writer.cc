@@ -24,17 +24,19 @@ SnapshotWriter::Job SnapshotWriter::JobOf(Snapshot snapshot) const {
 
 void SnapshotWriter::WriteParts(Job* job) const {
   const Snapshot& snapshot = job->snapshot;
+  const char* const kind =
+      snapshot.format == caffe::SolverParameter::HDF5 ? "HDF5 file " : "binary proto file ";
   if (job->model) {
-    LOG(INFO) << "Snapshotting to binary proto file " << WriteModel(prefix_, snapshot);
+    LOG(INFO) << "Snapshotting to " << kind << WriteModel(prefix_, snapshot);
     job->model = false;
   }
   if (job->state) {
-    LOG(INFO) << "Snapshotting solver state to binary proto file " << WriteState(prefix_, snapshot);
+    LOG(INFO) << "Snapshotting solver state to " << kind << WriteState(prefix_, snapshot);
     job->state = false;
     wrote_model_(snapshot.iteration);
   }
   if (job->part) {
-    LOG(INFO) << "Snapshotting this node's part to binary proto file "
+    LOG(INFO) << "Snapshotting this node's part to " << kind
               << WriteNodeState(prefix_, node_, snapshot);
     job->part = false;
   }

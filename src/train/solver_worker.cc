@@ -115,7 +115,8 @@ void SolverWorker::Open(int64_t iteration, bool with_model) {
 Snapshot SolverWorker::StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
-  snapshot.current_step = run_.policy.Step(iteration);
+  snapshot.current_step = run_.policy.StepOfState(iteration);
+  snapshot.format = run_.config.param.snapshot_format();
   snapshot.seed = run_.config.seed;
   if (with_model) net.ToProto(&snapshot.model, run_.config.param.snapshot_diff());
   snapshot.streams = run_.data.Positions("train");

@@ -68,6 +68,7 @@ class TrainRun {
         snapshots_(*options_.solvers) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
+    for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
     const std::string& prefix = config_.param.snapshot_prefix();
     if (const int stale = RemoveStaleSnapshotFiles(prefix); stale > 0) {
       LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
@@ -180,8 +181,10 @@ class TrainRun {
   // In a cluster: changes `path` to this node's own part beside that snapshot, unless it is that
   // part already. Returns false if there is no such part.
   bool FindOwnPart(std::string* path) const {
-    if (!node_config_ || path->ends_with(NodeStatePath(".solverstate", node_config_->plan.name)))
-      return true;
+    if (!node_config_) return true;
+    for (const char* ending : {".solverstate", ".solverstate.h5"}) {
+      if (path->ends_with(NodeStatePath(ending, node_config_->plan.name))) return true;
+    }
     const std::string own = NodeStatePath(*path, node_config_->plan.name);
     if (!FileExists(own)) return false;
     *path = own;
@@ -208,7 +211,7 @@ class TrainRun {
     }
     net_->FillWeights();
     if (resume_) {
-      net_->CopyWeightsFrom(LoadModel(resume_->model_path), resume_->model_path);
+      CopyModel(resume_->model_path, net_.get());
       weights_->clock().StartAt(resume_->iteration());
     } else {
       std::vector<std::string> files = options_.weights;
@@ -291,7 +294,8 @@ class TrainRun {
   void DistributeEvaluation() {
     if (!node_config_ || !node_config_->plan.distributed_evaluation || tester_->empty()) return;
     if (!DistributedEvaluation::Fits(*tester_)) {
-      LOG(INFO) << "The test nets have too many outputs to divide tests over the nodes";
+      LOG(INFO)
+          << "The test nets have too many outputs, or no batches, to divide tests over the nodes";
       return;
     }
     distributed_evaluation_ = std::make_unique<DistributedEvaluation>(
@@ -338,10 +342,11 @@ class TrainRun {
 
   void LogWeights() const {
     const double weight_bytes = static_cast<double>(weights_->size()) * sizeof(float);
+    const int slots = UpdateRuleRegistry::Get().Create(config_.param, {}, 0)->slots();
     LOG(INFO) << *options_.solvers << (*options_.solvers > 1 ? " solvers" : " solver") << " on "
               << (options_.shm.empty() ? "private" : "shared") << " weights of "
               << MiB(weight_bytes) << " MiB; each adds gradients and history of "
-              << MiB(2 * weight_bytes) << " MiB, and its activations";
+              << MiB((1 + slots) * weight_bytes) << " MiB, and its activations";
   }
 
   static void LogMemory(const SolverWorker& worker) {
@@ -439,7 +444,8 @@ class TrainRun {
   void Save(SolverWorker* worker, float* weights, bool with_model, TrainResult* result) {
     WriteLast(result->iteration, worker->FinalSnapshot(result->iteration, weights, with_model));
     if (!with_model) return;
-    const SnapshotPaths paths = SnapshotPathsOf(config_.param.snapshot_prefix(), result->iteration);
+    const SnapshotPaths paths = SnapshotPathsOf(config_.param.snapshot_prefix(), result->iteration,
+                                                config_.param.snapshot_format());
     result->model = paths.model;
     result->state = paths.state;
   }

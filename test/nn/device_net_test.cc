@@ -133,7 +133,12 @@ class DeviceNet : public testing::TestWithParam<FakeMode> {
 TEST_P(DeviceNet, TrainsAsOnTheHost) {
   for (const char* solver : {"momentum: 0.9 weight_decay: 0.01", "momentum: 0.5 iter_size: 2",
                              "clip_gradients: 0.1 momentum: 0.9 type: 'Nesterov'",
-                             "regularization_type: 'L1' weight_decay: 0.01"}) {
+                             "regularization_type: 'L1' weight_decay: 0.01",
+                             "type: 'AdaGrad' delta: 1e-3 weight_decay: 0.01",
+                             "type: 'RMSProp' delta: 1e-2 regularization_type: 'L1' "
+                             "weight_decay: 0.01",
+                             "type: 'AdaDelta' momentum: 0.9 delta: 1e-3 clip_gradients: 0.1",
+                             "type: 'Adam' momentum: 0.9 delta: 1e-2 iter_size: 2"}) {
     SCOPED_TRACE(solver);
     Trainer host(HostDevice(), solver), device(device_, solver);
     EXPECT_EQ(device.WeightValues(), host.WeightValues());

@@ -1,6 +1,7 @@
 #include "solver/lr_policy.h"
 
 #include <cmath>
+#include <vector>
 
 #include "base/rng.h"
 #include "proto/caffe.pb.h"
@@ -114,34 +115,60 @@ TEST(LrPolicy, RefusesAnUnknownPolicyAndListsTheKnownOnes) {
             "lr_policy: missing, expected one of: fixed, step, exp, inv, multistep, poly, sigmoid");
 }
 
-TEST(LrPolicy, RefusesAPolicyWithoutTheFieldsItNeeds) {
-  EXPECT_EQ(Refusal("lr_policy: 'fixed'"), "base_lr: missing; lr_policy \"fixed\" needs it");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' stepsize: 5"),
-            "gamma: missing; lr_policy \"step\" needs it");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 0.1"),
-            "stepsize: missing; lr_policy \"step\" needs it");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'inv' gamma: 0.1"),
-            "power: missing; lr_policy \"inv\" needs it");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 0.1"),
-            "stepvalue: missing; lr_policy \"multistep\" needs it");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'poly' power: 1"),
-            "max_iter: lr_policy \"poly\" needs a max_iter > 0");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'sigmoid' gamma: 1"),
-            "stepsize: missing; lr_policy \"sigmoid\" needs it");
+// Caffe's own procedure: at most one step as each iteration begins.
+TEST(LrPolicy, MultistepTakesStepvaluesInAnyOrderAsCaffeDoes) {
+  for (const std::vector<int>& values : std::vector<std::vector<int>>{
+           {10, 15, 40}, {30, 10, 20}, {5, 5, 5, 9}, {0, 0}, {-3, 7}, {20, 3, 21, 22}}) {
+    std::string text = "base_lr: 1 lr_policy: 'multistep' gamma: 0.5";
+    for (const int value : values) text += StrCat(" stepvalue: ", value);
+    const LrPolicy policy = Policy(text);
+    size_t step = 0;
+    for (int iteration = 0; iteration < 60; ++iteration) {
+      EXPECT_EQ(policy.StepOfState(iteration), static_cast<int32_t>(step)) << text << iteration;
+      const bool steps = step < values.size() && iteration >= values[step];
+      if (steps) ++step;
+      EXPECT_EQ(policy.Step(iteration), static_cast<int32_t>(step)) << text << " " << iteration;
+      EXPECT_FLOAT_EQ(policy.Rate(iteration), std::pow(0.5f, static_cast<float>(step)));
+      EXPECT_EQ(policy.Notice(iteration) != "", steps) << text << " " << iteration;
+    }
+  }
 }
 
-TEST(LrPolicy, RefusesValuesOutOfRange) {
-  EXPECT_EQ(Refusal("base_lr: -1 lr_policy: 'fixed'"), "base_lr: -1 given, expected a number >= 0");
+TEST(LrPolicy, SavesTheStepOfTheLastIteration) {
+  const LrPolicy policy = Policy("base_lr: 0.5 lr_policy: 'step' gamma: 0.1 stepsize: 100");
+  EXPECT_EQ(policy.StepOfState(0), 0);
+  EXPECT_EQ(policy.StepOfState(100), 0);
+  EXPECT_EQ(policy.StepOfState(101), 1);
+}
+
+TEST(LrPolicy, TakesFieldsThatAreNotGivenAsZero) {
+  EXPECT_EQ(Policy("lr_policy: 'fixed'").Rate(3), 0);
+  const LrPolicy step = Policy("base_lr: 1 lr_policy: 'step' stepsize: 5");
+  EXPECT_EQ(step.Rate(4), 1);
+  EXPECT_EQ(step.Rate(5), 0);
+  const LrPolicy exponential = Policy("base_lr: 1 lr_policy: 'exp'");
+  EXPECT_EQ(exponential.Rate(0), 1);
+  EXPECT_EQ(exponential.Rate(1), 0);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'inv' gamma: 0.1").Rate(50), 1);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'inv' power: 2").Rate(50), 1);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'multistep' gamma: 0.1").Rate(50), 1);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'poly' max_iter: 9").Rate(5), 1);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'poly' power: 1").Rate(0), 0);
+  EXPECT_EQ(Policy("base_lr: 1 lr_policy: 'sigmoid' stepsize: 9").Rate(50), 0.5f);
+  EXPECT_EQ(Policy("base_lr: -1 lr_policy: 'fixed'").Rate(0), -1);
+}
+
+TEST(LrPolicy, RefusesWhatStopsCaffe) {
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 0.1"),
+            "stepsize: missing; lr_policy \"step\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'sigmoid' gamma: 1"),
+            "stepsize: missing; lr_policy \"sigmoid\" needs it");
+  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 1 stepsize: 0"),
+            "stepsize: 0 given, expected > 0");
   EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'exp' gamma: -0.5"),
             "gamma: -0.5 given, expected a number >= 0");
   EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'exp' gamma: nan"),
             "gamma: nan given, expected a number >= 0");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'step' gamma: 1 stepsize: 0"),
-            "stepsize: 0 given, expected > 0");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 1 stepvalue: 5 stepvalue: 5"),
-            "stepvalue[1]: 5 follows 5; step values must increase");
-  EXPECT_EQ(Refusal("base_lr: 1 lr_policy: 'multistep' gamma: 1 stepvalue: -2"),
-            "stepvalue[0]: -2 given, expected >= 0");
 }
 
 }  // namespace

@@ -142,6 +142,24 @@ caffe::SolverParameter Workspace::Tested(caffe::SolverParameter solver, int inte
   return solver;
 }
 
+std::vector<caffe::SolverParameter> Workspace::AdaptiveSolvers(int iterations) {
+  std::vector<caffe::SolverParameter> solvers;
+  const auto add = [&](const char* type, float rate) -> caffe::SolverParameter& {
+    solvers.push_back(Solver(iterations));
+    solvers.back().set_type(type);
+    solvers.back().set_base_lr(rate);
+    solvers.back().clear_momentum();
+    return solvers.back();
+  };
+  add("AdaGrad", 0.05f);
+  add("RMSProp", 0.005f).set_rms_decay(0.9f);
+  caffe::SolverParameter& adadelta = add("AdaDelta", 1);
+  adadelta.set_momentum(0.95f);
+  adadelta.set_delta(1e-4f);
+  add("Adam", 0.005f).set_momentum(0.9f);
+  return solvers;
+}
+
 std::string Workspace::Write(const std::string& name, caffe::SolverParameter solver) const {
   if (!solver.has_net()) solver.set_net(folder_ / "net.prototxt");
   if (!solver.has_snapshot_prefix()) solver.set_snapshot_prefix(folder_ / name);

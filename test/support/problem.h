@@ -62,6 +62,8 @@ class Workspace {
 
   // SGD with momentum and weight decay, seed 7, no tests, and `iterations` iterations.
   static caffe::SolverParameter Solver(int iterations);
+  // The same problem for each of AdaGrad, RMSProp, AdaDelta and Adam, with settings that learn it.
+  static std::vector<caffe::SolverParameter> AdaptiveSolvers(int iterations);
   // Writes NAME.prototxt and returns its path. NAME is the snapshot prefix.
   std::string Write(const std::string& name, caffe::SolverParameter solver) const;
   // Adds a test every `interval` iterations.

@@ -85,11 +85,12 @@ TEST_F(BadInput, MisspeltSolverFieldsAndValues) {
   ExpectOneLine(TrainEdited("max_iter: 2", "max_iter: two"), {"run.prototxt:", "two"});
   ExpectOneLine(TrainEdited("\"fixed\"", "\"fixd\""),
                 {"run.prototxt:", "lr_policy", "fixd", "fixed"});
-  ExpectOneLine(TrainEdited("max_iter: 2", "max_iter: -2"), {"max_iter", "-2", ">= 0"});
-  ExpectOneLine(TrainEdited("max_iter: 2", ""), {"max_iter", "missing"});
+  ExpectOneLine(TrainEdited("max_iter: 2", "max_iter: 2 iter_size: 0"), {"iter_size", "0", ">= 1"});
+  ExpectOneLine(TrainEdited("lr_policy: \"fixed\"", ""), {"lr_policy", "missing"});
   ExpectOneLine(TrainEdited("momentum: 0.9", "momentum: 0.9 type: 'Adamm'"), {"type", "Adamm"});
-  ExpectOneLine(TrainEdited("test_iter: 2", "test_iter: 0"), {"test_iter", "0"});
-  ExpectOneLine(TrainEdited("test_iter: 2", "snapshot_format: HDF5"), {"snapshot_format", "HDF5"});
+  ExpectOneLine(TrainEdited("test_iter: 2", "test_iter: 2 average_loss: 0"),
+                {"average_loss", "0", ">= 1"});
+  ExpectOneLine(TrainEdited("test_iter: 2", "snapshot_format: XML"), {"snapshot_format", "XML"});
 }
 
 TEST_F(BadInput, MisspeltLayerField) {

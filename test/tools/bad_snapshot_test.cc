@@ -56,7 +56,8 @@ TEST_F(BadSnapshot, ModelsMissingEmptyTruncatedOrSomethingElse) {
     ExpectOneLine(use(text), {"text: ", "caffemodel"});
     ExpectOneLine(use(state_), {"solverstate: ", "a caffemodel"});
     ExpectOneLine(use(work_ / "train_lmdb"), {"train_lmdb"});
-    ExpectOneLine(use(model_ + ".h5"), {".h5: HDF5 is not supported"});
+    ExpectOneLine(use(Made("cut.h5", "\x89HDF\r\n\x1a\n")),
+                  {"cut.h5: truncated or not an HDF5 file"});
   }
 }
 

@@ -56,7 +56,7 @@ TEST_P(Hogwild, TheLearningRateFollowsTheGlobalIteration) {
     const float expected = row.iter() < 10 ? 0.05f : row.iter() < 20 ? 0.025f : 0.0125f;
     EXPECT_FLOAT_EQ(static_cast<float>(row.train().learning_rate()), expected) << row.iter();
   }
-  EXPECT_EQ(StateOf(work, "run", 30).current_step(), 3);
+  EXPECT_EQ(StateOf(work, "run", 30).current_step(), 2);  // of the last iteration
 }
 
 TEST_P(Hogwild, EachBatchIsTrainedOnOnce) {
@@ -68,6 +68,17 @@ TEST_P(Hogwild, EachBatchIsTrainedOnOnce) {
   ASSERT_EQ(state.stream_size(), 1);
   uint64_t trained = state.stream(0).next_batch() - state.stream(0).outstanding_size();
   EXPECT_EQ(trained, 20u);
+}
+
+TEST_P(Hogwild, LearnsByEveryRule) {
+  Workspace work;
+  for (const caffe::SolverParameter& solver : Workspace::AdaptiveSolvers(120)) {
+    SCOPED_TRACE(solver.type());
+    const Outcome outcome =
+        RunNamed(work, solver.type(), Workspace::Tested(solver, 120), WithSolvers(GetParam()));
+    EXPECT_GE(outcome.FinalOutput("accuracy"), 0.9);
+    EXPECT_LT(outcome.result.loss, 0.5 * std::log(4.0));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, Hogwild, testing::Values(1, 2, 4));

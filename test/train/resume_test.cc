@@ -64,6 +64,61 @@ TEST_F(Repeated, AResumedRunEndsWithTheWeightsOfTheUninterruptedOne) {
   EXPECT_EQ(rest.Losses(), expected);
 }
 
+// By rule and format of the snapshots.
+TEST_F(Repeated, NIterationsAndNMoreAreTwiceNByEveryRuleInBothFormats) {
+  std::vector<caffe::SolverParameter> solvers = Workspace::AdaptiveSolvers(16);
+  for (const char* type : {"SGD", "Nesterov"}) {
+    solvers.push_back(Workspace::Solver(16));
+    solvers.back().set_type(type);
+  }
+  for (caffe::SolverParameter& solver : solvers) {
+    solver.set_snapshot(8);
+    for (const auto format : {caffe::SolverParameter::BINARYPROTO, caffe::SolverParameter::HDF5}) {
+      const bool hdf5 = format == caffe::SolverParameter::HDF5;
+      const std::string name = solver.type() + (hdf5 ? "H" : "B"), ending = hdf5 ? ".h5" : "";
+      SCOPED_TRACE(name);
+      solver.set_snapshot_format(format);
+      const Outcome whole = RunNamed(*work_, name, solver);
+      EXPECT_EQ(whole.result.model, work_->Snapshot(name, 16) + ".caffemodel" + ending);
+      EXPECT_EQ(whole.result.state, work_->Snapshot(name, 16) + ".solverstate" + ending);
+      TrainOptions options;
+      options.snapshot = work_->Snapshot(name, 8) + ".solverstate" + ending;
+      const Outcome rest = RunNamed(*work_, name + "rest", solver, options);
+      EXPECT_EQ(WeightsOf(LoadModel(rest.result.model)), WeightsOf(LoadModel(whole.result.model)));
+      caffe::SolverState expected = LoadResumePoint(whole.result.state).state;
+      caffe::SolverState state = LoadResumePoint(rest.result.state).state;
+      expected.clear_learned_net(), state.clear_learned_net();
+      EXPECT_EQ(state.SerializeAsString(), expected.SerializeAsString());
+      EXPECT_EQ(rest.Losses().at(15), whole.Losses().at(15));
+    }
+  }
+}
+
+TEST(Resume, EachSolverContinuesTheCountOfItsOwnUpdates) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::AdaptiveSolvers(40).back();
+  ASSERT_EQ(solver.type(), "Adam");
+  solver.set_snapshot(20);
+  for (const auto format : {caffe::SolverParameter::BINARYPROTO, caffe::SolverParameter::HDF5}) {
+    solver.set_snapshot_format(format);
+    const Outcome whole = RunNamed(work, "whole", solver, WithSolvers(2));
+    const auto updates = [](const caffe::SolverState& state) {
+      return std::vector<int64_t>{state.history(0).updates(),
+                                  state.solver_history(0).history(0).updates()};
+    };
+    const std::vector<int64_t> all = updates(LoadResumePoint(whole.result.state).state);
+    EXPECT_EQ(all[0] + all[1], 40);
+    TrainOptions options = WithSolvers(2);
+    options.snapshot = SnapshotPathsOf(work / "whole", 20, format).state;
+    const std::vector<int64_t> half = updates(LoadResumePoint(options.snapshot).state);
+    const Outcome rest = RunNamed(work, "rest", solver, options);
+    const std::vector<int64_t> resumed = updates(LoadResumePoint(rest.result.state).state);
+    EXPECT_EQ(resumed[0] + resumed[1], half[0] + half[1] + 20);
+    EXPECT_GE(resumed[0], half[0]);
+    EXPECT_GE(resumed[1], half[1]);
+  }
+}
+
 TEST_F(Repeated, ARunThatStoppedByItsScheduleGoesOnWhenTheScheduleIsLonger) {
   RunNamed(*work_, "whole", TwoPasses(16));
   RunNamed(*work_, "short", TwoPasses(7));

@@ -89,6 +89,42 @@ TEST(SolverFields, WeightsStartTheRunFromAModel) {
   EXPECT_EQ(WeightsOf(work, "field", 0), WeightsOf(work, "first", 5));
 }
 
+TEST(SolverFields, LaterWeightsReplaceEarlierOnesInListsAndRepeatedFields) {
+  Workspace work;
+  RunNamed(work, "first", Workspace::Solver(5));
+  caffe::SolverParameter hdf5 = Workspace::Solver(6);
+  hdf5.set_snapshot_format(caffe::SolverParameter::HDF5);
+  const std::string first = work.Snapshot("first", 5) + ".caffemodel";
+  const std::string second = RunNamed(work, "second", hdf5).result.model;
+  caffe::SolverParameter solver = Workspace::Solver(0);
+  solver.add_weights(first + " , " + second);
+  RunNamed(work, "list", solver);
+  EXPECT_EQ(WeightsOf(work, "list", 0), WeightsOf(LoadModel(second)));
+  solver.add_weights(first);
+  RunNamed(work, "repeated", solver);
+  EXPECT_EQ(WeightsOf(work, "repeated", 0), WeightsOf(work, "first", 5));
+}
+
+TEST(SolverFields, ATestNetWithoutBatchesHasNoOutputs) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(4), 4);
+  solver.add_test_iter(0);
+  const Outcome outcome = RunNamed(work, "run", solver);
+  ASSERT_EQ(outcome.result.tests.size(), 2u);
+  EXPECT_FALSE(outcome.result.tests[0].outputs.empty());
+  EXPECT_TRUE(outcome.result.tests[1].outputs.empty());
+}
+
+TEST(SolverFields, NegativeIntervalsCountAsPositiveOnes) {
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(6);
+  solver.set_display(-2);
+  solver.set_snapshot(-4);
+  const Outcome outcome = RunNamed(work, "run", solver);
+  EXPECT_EQ(outcome.Losses().size(), 3u);
+  EXPECT_FALSE(WeightsOf(work, "run", 4).empty());
+}
+
 TEST(SolverFields, SnapshotDiffSavesGradientsToo) {
   Workspace work;
   caffe::SolverParameter solver = Workspace::Solver(2);

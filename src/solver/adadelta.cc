@@ -1,0 +1,24 @@
+#include "solver/adadelta.h"
+
+#include "solver/element_rule.h"
+
+namespace millrace {
+namespace {
+
+class AdaDeltaRule final : public ElementRule<AdaDeltaUpdate> {
+ public:
+  explicit AdaDeltaRule(const UpdateContext& context) : ElementRule(context) {}
+
+ protected:
+  AdaDeltaUpdate Coefficients() override {
+    AdaDeltaUpdate kernel;
+    kernel.momentum = param().momentum();
+    kernel.delta = param().delta();
+    return kernel;
+  }
+};
+
+const RegisterElementRule<AdaDeltaRule> registered("AdaDelta");
+
+}  // namespace
+}  // namespace millrace

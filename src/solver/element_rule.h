@@ -1,0 +1,94 @@
+// Base of the update rules that are one kernel (device/kernel.h) over the weights, one pass over
+// memory on the host and on GPUs.
+#ifndef MILLRACE_SOLVER_ELEMENT_RULE_H_
+#define MILLRACE_SOLVER_ELEMENT_RULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "device/gpu_types.h"
+#include "device/kernel.h"
+#include "solver/gpu_sum_of_squares.h"
+#include "solver/update_rule.h"
+
+namespace millrace {
+
+// Runs `kernel` on the host for elements [0, count) of shared weights. Its name is what the thread
+// sanitizer's suppressions match (hogwild_update.h).
+template <typename Kernel>
+__attribute__((noinline)) void HogwildUpdateElements(int64_t count, const Kernel& kernel) {
+  RunOnHost(count, kernel);
+}
+
+// A Kernel has the arrays, rate and gradient of AdaGradUpdate (adagrad.h), with a second slot those
+// of AdamUpdate (adam.h), and coefficients of its own.
+template <typename Kernel>
+class ElementRule : public UpdateRule {
+ public:
+  // `counts` is that of UpdateRule.
+  explicit ElementRule(const UpdateContext& context, bool counts = false)
+      : UpdateRule(context, Kernel::kSlots, counts), l1_(param().regularization_type() == "L1") {
+    if (queue().device().type() != DeviceType::kCpu) gpu_squares_.emplace(context);
+  }
+
+  // The step does not depend on whether others train: it is that of Caffe.
+  void Apply(float rate, bool /*together*/, const float* gradients, float* weights) final {
+    Kernel kernel = Coefficients();
+    kernel.gradient.scale = GradientScale(gradients);
+    for (const UpdateParam& each : params()) {
+      if (each.lr_mult == 0) continue;
+      kernel.rate = rate * each.lr_mult;
+      (l1_ ? kernel.gradient.l1 : kernel.gradient.l2) = param().weight_decay() * each.decay_mult;
+      Step(kernel, each, gradients, weights);
+    }
+  }
+
+ protected:
+  // The coefficients of the next update; called once for each.
+  virtual Kernel Coefficients() = 0;
+
+  // Throws FieldError if the solver file asks for momentum.
+  void RefuseMomentum() const {
+    if (param().momentum() == 0) return;
+    throw FieldError("momentum", param().momentum(), " given, ", param().type(),
+                     " has none, expected 0");
+  }
+
+  double SumOfSquares(int64_t count, const float* gradients) final {
+    return gpu_squares_ ? (*gpu_squares_)(count, gradients)
+                        : UpdateRule::SumOfSquares(count, gradients);
+  }
+
+ private:
+  void Step(const Kernel& kernel, const UpdateParam& of, const float* gradients, float* weights) {
+    const auto from = [&](int64_t begin) {
+      Kernel part = kernel;
+      part.gradients = gradients + begin;
+      part.history = history(0) + begin;
+      if constexpr (Kernel::kSlots == 2) part.history2 = history(1) + begin;
+      part.weights = weights + begin;
+      return part;
+    };
+    if (gpu_squares_) return Launch(queue(), of.count, from(of.offset));
+    ForBlocks(of, weights,
+              [&](int64_t begin, int64_t count) { HogwildUpdateElements(count, from(begin)); });
+  }
+
+  const bool l1_;
+  std::optional<GpuSumOfSquares> gpu_squares_;  // none on the host
+};
+
+// Registers a class derived from ElementRule on the host and on all types of GPUs. Define one at
+// namespace scope.
+template <typename Rule>
+struct RegisterElementRule {
+  explicit RegisterElementRule(const std::string& name) {
+    RegisterUpdateRule<Rule>(name, DeviceType::kCpu);
+    GpuTypes::ForEach([name](DeviceType device) { RegisterUpdateRule<Rule>(name, device); });
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_ELEMENT_RULE_H_

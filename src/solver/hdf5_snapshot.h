@@ -1,0 +1,31 @@
+// Caffe's HDF5 snapshots. A model holds its blobs as data/LAYER/INDEX and, if gradients are saved,
+// diff/LAYER/INDEX; an array that several layers share is in the first of them only. A state holds
+// iter, learned_net, current_step, and the blobs of solver 0 as history/INDEX. What Caffe has no
+// place for is in a group that it does not read:
+//   millrace/state             the other fields of SolverState, in text form
+//   millrace/history/SOLVER/I  the blobs of solvers 1, 2, ...
+//   millrace/updates           by solver, the updates that its history holds (BlobProto.updates);
+//                              -1 where it does not say
+#ifndef MILLRACE_SOLVER_HDF5_SNAPSHOT_H_
+#define MILLRACE_SOLVER_HDF5_SNAPSHOT_H_
+
+#include <string>
+
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+// All functions throw Error, which begins with the path.
+
+// Writes a file atomically.
+void SaveHdf5Model(const std::string& path, const caffe::NetParameter& model);
+void SaveHdf5State(const std::string& path, const caffe::SolverState& state);
+
+// Layers have their names and blobs only, in the order of their names. A blob that the file lacks
+// before one that it has is left without shape and values.
+caffe::NetParameter LoadHdf5Model(const std::string& path);
+caffe::SolverState LoadHdf5State(const std::string& path);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SOLVER_HDF5_SNAPSHOT_H_
