@@ -115,7 +115,8 @@ class MILLRACE_API Net {
     std::vector<std::string> bottom_names, top_names;
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
-    int64_t loss_at = 0;             // index of the node's part of loss_values_ and loss_diffs_
+    std::vector<int64_t> loss_at;    // per top: index in loss_values_ and loss_diffs_
+    bool reshapes = false;           // shapes depend on values: Reshape before each Forward
     bool need_backward = false;
     int source_index = -1;  // index among the file's layers; -1 if inserted
   };
@@ -147,10 +148,14 @@ class MILLRACE_API Net {
     return node.source_index < 0 && node.layer->type() == "Reorder";
   }
   void FinishLayer(Node* node);
+  // A layer will work in place on `blob`.
+  void StopSharing(const Blob* blob);
   void AddParams(Node* node);
   void AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
   void ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec, int index);
   void MarkBackward();
+  void MarkReshapes();
+  void ReshapeNode(Node* node);
   void AllocateLosses();
   void BindParam(size_t index, float* data);
   void FillParam(const NetParam& param);
