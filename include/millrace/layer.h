@@ -139,6 +139,15 @@ class MILLRACE_API Layer {
   virtual bool AllowBackward(int bottom) const { return (void)bottom, true; }
   // Whether top[i] may be the same blob as bottom[i].
   virtual bool MayWorkInPlace() const { return false; }
+  // Whether the tops use the memory of bottom[0] for their values.
+  virtual bool SharesData() const { return false; }
+  // The net calls this if the layer shares data and a later layer works in place on its top: others
+  // may need the values of the bottom. From then on the top has memory of its own.
+  virtual void StopSharing(const Blobs& top) { (void)top; }
+  // Whether the shapes of the tops depend on values of the bottoms. The net then calls Reshape
+  // before each Forward, when the values have been computed, and after it Reshape of all layers
+  // that depend on the tops. The Reshape when the net is built must give the largest shapes.
+  virtual bool ReshapesInForward() const { return false; }
   // Whether the net creates missing tops, with generated names.
   virtual bool AutoTop() const { return false; }
   // Examples that one pass takes from a data source; 0 for other layers.

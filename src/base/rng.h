@@ -51,6 +51,7 @@ enum RngPurpose : uint64_t {
   kRngShuffle = 4,
   kRngDummyData = 5,
   kRngSkip = 6,
+  kRngPooling = 7,
 };
 
 }  // namespace millrace

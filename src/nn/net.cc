@@ -127,27 +127,36 @@ void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
   }
 }
 
+void Net::ReshapeNode(Node* node) {
+  // The layer reads values that the layers before it compute, and no work may use what it frees.
+  if (node->layer->ReshapesInForward()) queue_->Synchronize();
+  try {
+    node->layer->Reshape(node->bottom, node->top);
+  } catch (const FieldError& error) {
+    throw Error("layer '", node->layer->name(), "': ", error.field(), ": ", error.what());
+  } catch (const Error& error) {
+    throw Error("layer '", node->layer->name(), "': ", error.what());
+  }
+}
+
 void Net::ForwardNode(size_t index) {
   Node& node = nodes_[index];
+  if (node.reshapes) ReshapeNode(&node);
   node.layer->Forward(node.bottom, node.top);
-  float* values = loss_values_.get<float>() + node.loss_at;
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
-    const int64_t count = node.top[i]->count();
-    queue_->CopyToHost(values, node.top[i]->data(), count * sizeof(float));
-    values += count;
+    queue_->CopyToHost(loss_values_.get<float>() + node.loss_at[i], node.top[i]->data(),
+                       node.top[i]->count() * sizeof(float));
   }
 }
 
 void Net::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
-  const float* diffs = loss_diffs_.get<float>() + node.loss_at;
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
-    const int64_t count = node.top[i]->count();
-    queue_->CopyToDevice(node.top[i]->diff(), diffs, count * sizeof(float));
-    diffs += count;
+    queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
+                         node.top[i]->count() * sizeof(float));
   }
   node.layer->Backward(node.top, node.propagate_down, node.bottom);
   for (Param& param : node.layer->params()) {
@@ -168,10 +177,10 @@ float Net::Loss() const {
   for (const Node& node : nodes_) node.layer->CheckForward(node.bottom);
   float loss = 0;
   for (const Node& node : nodes_) {
-    const float* value = loss_values_.get<float>() + node.loss_at;
     float of_node = 0;
     for (size_t i = 0; i < node.top.size(); ++i) {
       if (node.loss_weight[i] == 0) continue;
+      const float* value = loss_values_.get<float>() + node.loss_at[i];
       float sum = 0;
       for (int64_t k = 0; k < node.top[i]->count(); ++k) sum += *value++;
       of_node += node.loss_weight[i] * sum;
@@ -280,8 +289,8 @@ size_t Net::activation_bytes() const {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
-      // A split shares its bottom's values; each blob has its own gradient.
-      const int arrays = (node.layer->type() != "Split") + node.need_backward;
+      // Each blob has its own gradient, even if it shares its values with another.
+      const int arrays = !node.layer->SharesData() + node.need_backward;
       bytes += arrays * top->count() * sizeof(float);
     }
   }

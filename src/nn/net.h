@@ -137,7 +137,8 @@ class MILLRACE_API Net {
     std::vector<std::string> bottom_names, top_names;
     std::vector<bool> propagate_down;
     std::vector<float> loss_weight;  // per top
-    int64_t loss_at = 0;             // index of the node's part of loss_values_ and loss_diffs_
+    std::vector<int64_t> loss_at;    // per top: index in loss_values_ and loss_diffs_
+    bool reshapes = false;           // shapes depend on values: Reshape before each Forward
     bool need_backward = false;
     // Of the net file. The layer's own name is unique (GiveUniqueNames); this one may be empty.
     std::string name_in_file;
@@ -173,10 +174,14 @@ class MILLRACE_API Net {
     return node.path.empty() && node.layer->type() == "Reorder";
   }
   void FinishLayer(Node* node);
+  // A layer will work in place on `blob`.
+  void StopSharing(const Blob* blob);
   void AddParams(Node* node);
   NetParam& AddOwnParam(Param* param, const std::string& entry_name, const caffe::ParamSpec& spec);
   void ShareParam(Param* param, const std::string& field, const caffe::ParamSpec& spec, int index);
   void MarkBackward(const SourceMap& source);
+  void MarkReshapes();
+  void ReshapeNode(Node* node);
   void AllocateLosses();
   void LogForward(const Node& node) const;
   void LogBackward(const Node& node) const;

@@ -127,6 +127,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
   MarkBackward(source);
+  MarkReshapes();
   AllocateLosses();
 }
 
@@ -135,8 +136,8 @@ Net::~Net() = default;
 void Net::AllocateLosses() {
   int64_t floats = 0;
   for (Node& node : nodes_) {
-    node.loss_at = floats;
     for (size_t i = 0; i < node.top.size(); ++i) {
+      node.loss_at.push_back(floats);
       if (node.loss_weight[i] != 0) floats += node.top[i]->count();
     }
   }
@@ -229,6 +230,7 @@ void Net::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
           throw FieldError(StrCat("top[", i, "]"), "a layer of type ", layer.type(),
                            " cannot work in place: give the top a name of its own");
         }
+        StopSharing(node.bottom[i]);
         node.top.push_back(node.bottom[i]);
         found_by_name_[name] = node.top.back();
         continue;
@@ -258,6 +260,13 @@ void Net::AddLayer(const PlacedLayer& placed, const SourceMap& source) {
     AddParams(&nodes_.back());
     FinishLayer(&nodes_.back());
   });
+}
+
+void Net::StopSharing(const Blob* blob) {
+  for (Node& node : nodes_) {
+    if (std::count(node.top.begin(), node.top.end(), blob) == 0) continue;
+    if (node.layer->SharesData()) node.layer->StopSharing(node.top);
+  }
 }
 
 void Net::AddParams(Node* node) {
@@ -383,6 +392,16 @@ void Net::MarkBackward(const SourceMap& source) {
       under_loss.insert(node->bottom[i]);
       wanted.insert(node->bottom[i]);
     }
+  }
+}
+
+void Net::MarkReshapes() {
+  std::set<const Blob*> changing;  // blobs whose shape depends on values
+  for (Node& node : nodes_) {
+    node.reshapes = node.layer->ReshapesInForward() ||
+                    std::any_of(node.bottom.begin(), node.bottom.end(),
+                                [&](const Blob* blob) { return changing.count(blob) > 0; });
+    if (node.reshapes) changing.insert(node.top.begin(), node.top.end());
   }
 }
 

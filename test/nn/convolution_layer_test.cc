@@ -239,7 +239,15 @@ TEST(ConvolutionLayer, RefusesBadSettings) {
   EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 group: 3"), "divide");
   EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 group: 0"), "divide");
   EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 6"), "does not fit");
-  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3", {4, 5}), "4 axes");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3", {4}), "the bottom has 1 axes");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 axis: 4"), "the bottom has 4 axes");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_h: 3 kernel_w: 3", {1, 4, 5}), "expected 2");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 stride_h: 1", {1, 4, 5, 5, 5}),
+                  "has 3 spatial axes");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 pad: 1 pad: 1", {1, 4, 5, 5, 5}),
+                  "expected one, or 3");
+  EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 1", {1, 4, 2, 2, 2, 2, 2, 2, 2}),
+                  "expected at most 6");
   EXPECT_CONTAINS(complaint("num_output: 2 kernel_size: 3 weight_filler { type: 'x' }"),
                   "there is no filler 'x'");
 }

@@ -95,6 +95,62 @@ TEST(PoolingLayer, HasNoWindowOutsideOfTheBottom) {
   }
 }
 
+// Rounded up, one window results as long as the kernel exceeds the bottom by less than the stride.
+TEST(PoolingLayer, AcceptsAWindowLargerThanTheBottom) {
+  Rng rng(Seed(), {8});
+  for (bool average : {false, true}) {
+    for (int64_t channels : {3, 16}) {
+      Pooling g;
+      g.average = average, g.c = channels, g.h = 6, g.w = 5;
+      g.kernel_h = g.kernel_w = 7, g.stride_h = 2, g.stride_w = 3;
+      EXPECT_EQ(g.out_h(), 1);
+      EXPECT_EQ(g.out_w(), 1);
+      ExpectMatch(Text(g), g, Apart(channels * 30, 0.01, &rng), &rng);
+      g.kernel_h = 9, g.pad_h = 1;
+      EXPECT_EQ(g.out_h(), 1);
+      ExpectMatch(Text(g), g, Apart(channels * 30, 0.01, &rng), &rng);
+    }
+  }
+}
+
+TEST(PoolingLayer, TellsThePositionsOfTheMaxima) {
+  Rng rng(Seed(), {9});
+  for (int trial = 0; trial < 30; ++trial) {
+    Pooling g = RandomGeometry(&rng);
+    g.average = false;
+    SCOPED_TRACE(Text(g));
+    const Array x = Apart(g.n * g.c * g.h * g.w, 0.01, &rng),
+                dy = Uniform(g.out_count(), -1, 1, &rng);
+    for (const Layout order : kLayouts) {
+      if (!Fits(order, {g.n, g.c, g.h, g.w})) continue;
+      LayerRunner runner(Text(g));
+      runner.context().preferred_layout = order;
+      runner.AddBottom({g.n, g.c, g.h, g.w}, x, order);
+      runner.SetUp(2);
+      const Array y = runner.Output(), mask = GetData(runner.top(1));
+      EXPECT_EQ(Diff(g.Forward(x), y, 1e-6), "");
+      ASSERT_EQ(runner.top(1).shape(), runner.top(0).shape());
+      const int64_t plane = g.out_h() * g.out_w();
+      for (size_t i = 0; i < y.size(); ++i) {
+        const int64_t image = static_cast<int64_t>(i) / plane * g.h * g.w;
+        ASSERT_EQ(x[image + static_cast<int64_t>(mask[i])], y[i]);
+      }
+      runner.Backward(dy);
+      EXPECT_EQ(Diff(g.Backward(x, dy), GetDiff(runner.bottom()), 1e-6), "");
+    }
+  }
+}
+
+TEST(PoolingLayer, HasPositionsOfMaximaOnly) {
+  for (const char* method : {"MAX", "AVE", "STOCHASTIC"}) {
+    LayerRunner runner(
+        StrCat("type: 'Pooling' bottom: 'x' pooling_param { kernel_size: 2 pool: ", method, " }"));
+    runner.AddBottom({1, 1, 2, 2}, Array(4));
+    runner.SetUp();
+    EXPECT_EQ(runner.layer().arity().max_top, method == std::string("MAX") ? 2 : 1);
+  }
+}
+
 TEST(PoolingLayer, PoolsTheWholeBottomIfAsked) {
   Rng rng(Seed(), {5});
   for (const char* method : {"MAX", "AVE"}) {
@@ -152,7 +208,9 @@ TEST(PoolingLayer, RefusesBadSettings) {
   EXPECT_CONTAINS(complaint("kernel_size: 6"), "does not fit");
   EXPECT_CONTAINS(complaint("kernel_size: 2 global_pooling: true"), "give no kernel");
   EXPECT_CONTAINS(complaint("global_pooling: true stride: 2"), "stride 1");
-  EXPECT_CONTAINS(complaint("kernel_size: 2 pool: STOCHASTIC"), "not supported");
+  EXPECT_CONTAINS(complaint("kernel_size: 7 stride: 2"), "does not fit");
+  EXPECT_CONTAINS(complaint("kernel_size: 6 stride: 2 round_mode: FLOOR"), "does not fit");
+  EXPECT_CONTAINS(complaint("kernel_size: 2 pad: 1 pool: STOCHASTIC"), "has no padding");
   EXPECT_CONTAINS(complaint("kernel_size: 2", {4, 5}), "4 axes");
 }
 

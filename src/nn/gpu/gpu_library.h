@@ -10,6 +10,7 @@
 
 #include "device/gpu_types.h"
 #include "millrace/queue.h"
+#include "nn/layers/convolution_plan.h"
 
 namespace millrace {
 
@@ -25,22 +26,6 @@ struct ConvolutionProblem {
   bool operator==(const ConvolutionProblem&) const = default;
 };
 
-// The algorithms chosen for one problem. All functions enqueue work on the queue of the library
-// that made the plan, which outlives it, allocate nothing, and throw Error if the device has
-// failed. Arrays are in the device's memory; `workspace` has workspace_bytes() bytes there.
-class ConvolutionPlan {
- public:
-  virtual ~ConvolutionPlan() = default;
-
-  virtual size_t workspace_bytes() const = 0;
-  virtual void Forward(const float* bottom, const float* weights, float* top, void* workspace) = 0;
-  virtual void BackwardData(const float* top_diff, const float* weights, float* bottom_diff,
-                            void* workspace) = 0;
-  // Adds to weight_diff if `add`, else overwrites it.
-  virtual void BackwardWeights(const float* bottom, const float* top_diff, bool add,
-                               float* weight_diff, void* workspace) = 0;
-};
-
 // Of one queue. Used by the thread that uses the queue.
 class GpuLibrary {
  public:
@@ -51,7 +36,8 @@ class GpuLibrary {
   // failed.
   virtual void Multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                         const float* a, const float* b, bool add, float* c) = 0;
-  // Chooses algorithms. Throws Error with one line if none supports the problem.
+  // Chooses the algorithms of the library's queue. Throws Error with one line if none supports the
+  // problem.
   virtual std::unique_ptr<ConvolutionPlan> PlanConvolution(const ConvolutionProblem& problem) = 0;
 };
 

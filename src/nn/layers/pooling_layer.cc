@@ -1,5 +1,7 @@
 #include "nn/layers/pooling_layer.h"
 
+#include <limits>
+
 namespace millrace {
 
 void PoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
@@ -7,9 +9,6 @@ void PoolingLayer::SetUp(const Blobs& bottom, const Blobs&) {
   if (bottom[0]->num_axes() != 4) {
     throw FieldError("bottom", "pooling needs 4 axes (N, C, H, W), '", param_.bottom(0),
                      "' has shape ", ShapeText(bottom[0]->shape()));
-  }
-  if (param.pool() == caffe::PoolingParameter::STOCHASTIC) {
-    throw FieldError("pooling_param.pool", "STOCHASTIC is not supported, expected MAX or AVE");
   }
   const bool pair = param.has_kernel_h() || param.has_kernel_w();
   PoolingGeometry& g = geometry_;
@@ -55,17 +54,35 @@ Shape PoolingLayer::TopShape(const Shape& bottom) {
     const int64_t in = bottom[2 + axis];
     if (param.global_pooling()) g.kernel[axis] = in;
     const int64_t room = in + 2 * g.pad[axis] - g.kernel[axis];
-    if (room < 0) {
+    const bool up = param.round_mode() == caffe::PoolingParameter::CEIL;
+    // A division rounds towards zero.
+    const int64_t add = up == (room > 0) ? g.stride[axis] - 1 : 0;
+    int64_t out = (room + (room > 0 ? add : -add)) / g.stride[axis] + 1;
+    if (out < 1) {
       throw FieldError("pooling_param.kernel_size", "a window of ", g.kernel[axis],
                        " does not fit into the bottom of shape ", ShapeText(bottom));
     }
-    const bool up = param.round_mode() == caffe::PoolingParameter::CEIL;
-    int64_t out = (room + (up ? g.stride[axis] - 1 : 0)) / g.stride[axis] + 1;
     if ((out - 1) * g.stride[axis] >= in + g.pad[axis]) --out;
     g.overhang[axis] = (out - 1) * g.stride[axis] + g.kernel[axis] - in - g.pad[axis];
     top[2 + axis] = out;
   }
   return top;
+}
+
+PoolingShape PoolingLayer::ShapeForKernels(const Shape& bottom, const Shape& top) const {
+  PoolingShape shape{};
+  for (int axis : {0, 1}) {
+    shape.in[axis] = bottom[2 + axis];
+    shape.out[axis] = top[2 + axis];
+    shape.kernel[axis] = geometry_.kernel[axis];
+    shape.stride[axis] = geometry_.stride[axis];
+    shape.pad[axis] = geometry_.pad[axis];
+  }
+  if (shape.in[0] * shape.in[1] > std::numeric_limits<int32_t>::max()) {
+    throw FieldError("bottom", "has ", shape.in[0] * shape.in[1],
+                     " values in a plane, expected at most ", std::numeric_limits<int32_t>::max());
+  }
+  return shape;
 }
 
 }  // namespace millrace

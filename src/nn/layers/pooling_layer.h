@@ -1,19 +1,22 @@
-// Max and average pooling over the last two axes of a 4-axis blob.
+// Max, average and stochastic pooling over the last two axes of a 4-axis blob.
 //
 // Output size per axis, as in Caffe: (in + 2 pad - kernel) / stride + 1, rounded up (or down with
-// round_mode: FLOOR). A last window that would begin beyond the bottom and its leading padding is
-// dropped. (Without padding Caffe keeps such a window. It occurs only with a stride above the
-// kernel size and contains no values.)
+// round_mode: FLOOR). Rounded up, a window may be larger than the padded bottom. A last window that
+// would begin beyond the bottom and its leading padding is dropped. (Without padding Caffe keeps
+// such a window. It occurs only with a stride above the kernel size and contains no values.)
 //
 //   MAX: top = the largest bottom value in the window; its gradient goes to that value.
+//        A second top receives the position of that value, as a float: row * width + column.
 //   AVE: top = the sum of the window over the bottom, divided by the size of the
 //        window clipped to the padded bottom, [-pad, in + pad).
+//   STOCHASTIC: stochastic_pooling_layer.h
 //
 // With global_pooling the whole bottom is one window.
 #ifndef MILLRACE_NN_LAYERS_POOLING_LAYER_H_
 #define MILLRACE_NN_LAYERS_POOLING_LAYER_H_
 
 #include "millrace/layer.h"
+#include "nn/layers/pooling_shape.h"
 
 namespace millrace {
 
@@ -26,12 +29,15 @@ class PoolingLayer : public Layer {
  public:
   using Layer::Layer;
 
+  Arity arity() const override { return {1, 1, 1, is_max() ? 2 : 1}; }
   std::set<std::string> fields() const override { return {"pooling_param"}; }
   void SetUp(const Blobs& bottom, const Blobs& top) override;
 
  protected:
   // Also sets the fields of geometry_ that depend on the bottom.
   Shape TopShape(const Shape& bottom);
+  // For kernels. Throws FieldError if planes are too large for 32-bit indices.
+  PoolingShape ShapeForKernels(const Shape& bottom, const Shape& top) const;
   bool is_max() const { return param_.pooling_param().pool() == caffe::PoolingParameter::MAX; }
 
   PoolingGeometry geometry_;

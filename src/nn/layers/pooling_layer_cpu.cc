@@ -2,7 +2,7 @@
 
 #include "nn/layers/average_pool_kernel.h"
 #include "nn/layers/max_pool_kernel.h"
-#include "nn/layers/pooling_layer.h"
+#include "nn/layers/stochastic_pooling_layer.h"
 #include "nn/layout.h"
 #include "nn/onednn/onednn.h"
 
@@ -22,13 +22,15 @@ class PoolingCpu : public PoolingLayer {
   }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
-    top[0]->Reshape(TopShape(bottom[0]->shape()), bottom[0]->layout());
+    const Shape shape = TopShape(bottom[0]->shape());
+    for (Blob* blob : top) blob->Reshape(shape, bottom[0]->layout());
     if (bottom[0]->shape() == described_ && bottom[0]->layout() == described_layout_) return;
     described_ = bottom[0]->shape();
     described_layout_ = bottom[0]->layout();
     bottom_view_ = ViewOf(*bottom[0]);
     top_view_ = ViewOf(*top[0]);
-    by_hand_ = top_view_.inner > 1;
+    // oneDNN does not tell which values it has chosen.
+    by_hand_ = top_view_.inner > 1 || top.size() > 1;
     if (by_hand_) {
       if (is_max()) workspace_ = Buffer(HostMemory(), top[0]->count() * sizeof(int32_t));
       return;
@@ -43,8 +45,10 @@ class PoolingCpu : public PoolingLayer {
                                 top[0]->data());
     }
     if (by_hand_) {
-      return MaxPoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
-                            workspace_.get<int32_t>());
+      MaxPoolForward(geometry_, bottom_view_, top_view_, bottom[0]->data(), top[0]->data(),
+                     workspace_.get<int32_t>());
+      if (top.size() > 1) WriteMask(top[1]->data());
+      return;
     }
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
                   {DNNL_ARG_DST, top[0]->data()},
@@ -78,6 +82,25 @@ class PoolingCpu : public PoolingLayer {
   }
 
  private:
+  // The positions of the chosen values in their planes, in the order of the top.
+  void WriteMask(float* mask) const {
+    const PoolingGeometry& g = geometry_;
+    const auto* which = workspace_.get<int32_t>();
+    for (int64_t o = 0; o < top_view_.outer; ++o) {
+      for (int64_t y = 0; y < top_view_.height; ++y) {
+        const int64_t row = y * g.stride[0] - g.pad[0];
+        for (int64_t x = 0; x < top_view_.width; ++x) {
+          const int64_t column = x * g.stride[1] - g.pad[1];
+          for (int64_t i = 0; i < top_view_.inner; ++i, ++which, ++mask) {
+            const int64_t at =
+                (row + *which / g.kernel[1]) * bottom_view_.width + column + *which % g.kernel[1];
+            *mask = static_cast<float>(at);
+          }
+        }
+      }
+    }
+  }
+
   // Caffe divides an average by the size of the window clipped to [-pad, in + pad). oneDNN divides
   // by the size of the whole window, or of its part inside the bottom. With pad 0, the part inside
   // the bottom always agrees with Caffe. With padding, the whole window agrees except for the last
@@ -152,7 +175,7 @@ class PoolingCpu : public PoolingLayer {
   Buffer workspace_, corrected_diff_;
 };
 
-const RegisterLayer<PoolingCpu> registered("Pooling", DeviceType::kCpu);
+const bool registered = (RegisterPooling<PoolingCpu>(DeviceType::kCpu), true);
 
 }  // namespace
 }  // namespace millrace

@@ -1,9 +1,7 @@
-#include <limits>
-
 #include "device/kernel.h"
 #include "nn/gpu/gpu_layer.h"
 #include "nn/layers/pooling_kernels.h"
-#include "nn/layers/pooling_layer.h"
+#include "nn/layers/stochastic_pooling_layer.h"
 
 namespace millrace {
 namespace {
@@ -13,20 +11,10 @@ class PoolingGpu : public PoolingLayer {
   using PoolingLayer::PoolingLayer;
 
   void Reshape(const Blobs& bottom, const Blobs& top) override {
-    top[0]->Reshape(TopShape(bottom[0]->shape()));
-    for (int axis : {0, 1}) {
-      shape_.in[axis] = bottom[0]->dim(2 + axis);
-      shape_.out[axis] = top[0]->dim(2 + axis);
-      shape_.kernel[axis] = geometry_.kernel[axis];
-      shape_.stride[axis] = geometry_.stride[axis];
-      shape_.pad[axis] = geometry_.pad[axis];
-    }
+    const Shape shape = TopShape(bottom[0]->shape());
+    for (Blob* blob : top) blob->Reshape(shape);
+    shape_ = ShapeForKernels(bottom[0]->shape(), shape);
     if (!is_max()) return;
-    if (shape_.in[0] * shape_.in[1] > std::numeric_limits<int32_t>::max()) {
-      throw FieldError("bottom", "has ", shape_.in[0] * shape_.in[1],
-                       " values in a plane, expected at most ",
-                       std::numeric_limits<int32_t>::max());
-    }
     const size_t bytes = top[0]->count() * sizeof(int32_t);
     if (chosen_.bytes() >= bytes) return;
     context_.queue->Synchronize();  // work may use the old memory
@@ -37,7 +25,8 @@ class PoolingGpu : public PoolingLayer {
     const int64_t count = top[0]->count();
     if (is_max()) {
       Launch(*context_.queue, count,
-             MaxPoolForward{shape_, bottom[0]->data(), top[0]->data(), chosen_.get<int32_t>()});
+             MaxPoolForward{shape_, bottom[0]->data(), top[0]->data(), chosen_.get<int32_t>(),
+                            top.size() > 1 ? top[1]->data() : nullptr});
     } else {
       Launch(*context_.queue, count, AveragePoolTop{shape_, bottom[0]->data(), top[0]->data()});
     }
@@ -60,7 +49,7 @@ class PoolingGpu : public PoolingLayer {
   Buffer chosen_;
 };
 
-const RegisterGpuLayer<PoolingGpu> registered("Pooling");
+const bool registered = (GpuTypes::ForEach(RegisterPooling<PoolingGpu>), true);
 
 }  // namespace
 }  // namespace millrace

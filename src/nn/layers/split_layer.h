@@ -18,6 +18,7 @@ class SplitLayer : public Layer {
 
   Arity arity() const override { return {1, 1, 1, std::numeric_limits<int>::max()}; }
   Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+  bool SharesData() const override { return true; }
 
   void Reshape(const Blobs& bottom, const Blobs& top) override;
   void Forward(const Blobs& bottom, const Blobs& top) override;

@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/argmax_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<LargestOfRows> registered;
+
+}  // namespace
+}  // namespace millrace

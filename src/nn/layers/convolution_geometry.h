@@ -1,0 +1,56 @@
+// The windows of a convolution, as the fields of convolution_param give them for a bottom: of the
+// layers Convolution, Deconvolution and Im2col.
+#ifndef MILLRACE_NN_LAYERS_CONVOLUTION_GEOMETRY_H_
+#define MILLRACE_NN_LAYERS_CONVOLUTION_GEOMETRY_H_
+
+#include <cstdint>
+
+#include "millrace/blob.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+// A convolution from blobs with `channels` channels to blobs with `num_output` channels. Blobs have
+// any number of axes before the channels, which count images, and any number of spatial axes behind
+// them. A folded shape is {images, channels, spatial axes} with at least two spatial axes: of one
+// or none, the missing ones are put first and have size 1.
+struct ConvolutionGeometry {
+  int channel_axis = 1;  // of the blobs
+  int spatial = 2;       // number of spatial axes of the blobs
+  int64_t channels = 1, num_output = 1, group = 1;
+  Shape kernel, stride, pad, dilation;  // along the spatial axes of folded shapes
+  bool bias = false;
+
+  // Number of spatial axes of folded shapes.
+  int axes() const { return static_cast<int>(kernel.size()); }
+  // Whether blobs are {images, channels, height, width}, and so may have any memory order.
+  bool is_plain_2d() const { return channel_axis == 1 && spatial == 2; }
+  // Number of places along a spatial axis that a window spans.
+  int64_t Extent(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
+
+  Shape Folded(const Shape& blob) const;
+  // The shape of the blob that the convolution computes from a blob of shape `bottom`. Throws
+  // FieldError if the kernel does not fit into the padded bottom.
+  Shape TopShape(const Shape& bottom) const;
+  // The shape of the blob that a convolution with a top of shape `top` reads, if no value is left
+  // over: that a deconvolution computes. Throws FieldError if it is empty.
+  Shape BottomShape(const Shape& top) const;
+
+  // {num_output, channels/group, spatial sizes of the kernel}
+  Shape WeightShape() const;
+  // {group, num_output/group, channels/group, kernel}, with the axes of folded shapes; without the
+  // group axis if there is one group.
+  Shape GroupedWeightShape() const;
+};
+
+// Reads the windows, `group`, `bias_term` and `num_output` for a layer with a bottom of this shape.
+// `reversed`: the layer is a deconvolution, which is the backward pass of the described
+// convolution: the bottom has its num_output channels. Throws FieldError.
+ConvolutionGeometry ReadConvolutionGeometry(const caffe::LayerParameter& layer, const Blob& bottom,
+                                            bool reversed);
+// Reads the windows alone; group and num_output are 1.
+ConvolutionGeometry ReadConvolutionWindows(const caffe::LayerParameter& layer, const Blob& bottom);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_CONVOLUTION_GEOMETRY_H_

@@ -1,0 +1,27 @@
+// A convolution on arrays in plain order, by an algorithm that has been chosen for its shape.
+#ifndef MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_H_
+#define MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_H_
+
+#include <cstddef>
+
+namespace millrace {
+
+// All functions enqueue work on the queue that the plan was made for, which outlives it, allocate
+// nothing, and throw Error if the device has failed. Arrays are in the device's memory; `workspace`
+// has workspace_bytes() bytes there.
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+
+  virtual size_t workspace_bytes() const = 0;
+  virtual void Forward(const float* bottom, const float* weights, float* top, void* workspace) = 0;
+  virtual void BackwardData(const float* top_diff, const float* weights, float* bottom_diff,
+                            void* workspace) = 0;
+  // Adds to weight_diff if `add`, else overwrites it.
+  virtual void BackwardWeights(const float* bottom, const float* top_diff, bool add,
+                               float* weight_diff, void* workspace) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_H_

@@ -1,0 +1,24 @@
+// Convolutions on the host with more spatial axes than oneDNN has.
+#ifndef MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_
+#define MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_
+
+#include <memory>
+
+#include "nn/layers/column_convolution.h"
+#include "nn/layers/planned_convolution.h"
+#include "nn/onednn/matrix_product.h"
+
+namespace millrace {
+
+// `bottom`: the shape of the bottom of the geometry's convolution.
+inline std::unique_ptr<PlannedConvolution> MakeColumnConvolutionCpu(
+    const ConvolutionGeometry& geometry, bool reversed, const LayerContext& context,
+    const Shape& bottom) {
+  return std::make_unique<PlannedConvolution>(
+      geometry, reversed, context,
+      PlanColumnConvolution(geometry, geometry.Folded(bottom), *context.queue, onednn::Multiply));
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_CONVOLUTION_PLAN_CPU_H_

@@ -1,0 +1,124 @@
+#include "nn/layers/eltwise_layer.h"
+
+#include "device/kernel.h"
+#include "nn/layers/eltwise_kernels.h"
+#include "nn/layout.h"
+
+namespace millrace {
+
+using caffe::EltwiseParameter;
+
+Layout EltwiseLayer::BottomLayout(int i, const Blob& bottom) const {
+  if (i == 0) layout_ = bottom.layout();
+  return FittingLayout(layout_, bottom.shape());
+}
+
+void EltwiseLayer::SetUp(const Blobs& bottom, const Blobs&) {
+  const EltwiseParameter& param = param_.eltwise_param();
+  operation_ = param.operation();
+  const int bottoms = static_cast<int>(bottom.size());
+  if (param.coeff_size() > 0 && operation_ != EltwiseParameter::SUM) {
+    throw FieldError("eltwise_param.coeff", "only the operation SUM has coefficients");
+  }
+  if (param.coeff_size() > 0 && param.coeff_size() != bottoms) {
+    throw FieldError("eltwise_param.coeff", param.coeff_size(), " given, expected ", bottoms,
+                     ", one per bottom");
+  }
+  coeff_.assign(bottoms, 1.0f);
+  for (int i = 0; i < param.coeff_size(); ++i) coeff_[i] = param.coeff(i);
+}
+
+void EltwiseLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  for (size_t i = 1; i < bottom.size(); ++i) {
+    if (bottom[i]->shape() == bottom[0]->shape()) continue;
+    throw FieldError(StrCat("bottom[", i, "]"), "has shape ", ShapeText(bottom[i]->shape()),
+                     ", expected that of bottom[0], ", ShapeText(bottom[0]->shape()));
+  }
+  top[0]->ReshapeLike(*bottom[0]);
+  const size_t bytes = top[0]->count() * sizeof(int32_t);
+  if (operation_ != EltwiseParameter::MAX || chosen_.bytes() >= bytes) return;
+  context_.queue->Synchronize();  // work may use the old memory
+  chosen_ = Buffer(memory(), bytes);
+}
+
+void EltwiseLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  switch (operation_) {
+    case EltwiseParameter::SUM:
+      return ForwardSum(bottom, top[0]);
+    case EltwiseParameter::PROD:
+      return ForwardProduct(bottom, top[0]);
+    case EltwiseParameter::MAX:
+      return ForwardMax(bottom, top[0]);
+  }
+}
+
+void EltwiseLayer::ForwardSum(const Blobs& bottom, Blob* top) {
+  float* const sum = top->data();
+  Launch(*context_.queue, top->count(),
+         EltwiseSum{coeff_[0], coeff_[1], bottom[0]->data(), bottom[1]->data(), sum});
+  for (size_t i = 2; i < bottom.size(); ++i) {
+    Launch(*context_.queue, top->count(), EltwiseSum{1, coeff_[i], sum, bottom[i]->data(), sum});
+  }
+}
+
+void EltwiseLayer::ForwardProduct(const Blobs& bottom, Blob* top) {
+  float* const product = top->data();
+  Launch(*context_.queue, top->count(),
+         EltwiseProduct{bottom[0]->data(), bottom[1]->data(), product});
+  for (size_t i = 2; i < bottom.size(); ++i) {
+    Launch(*context_.queue, top->count(), EltwiseProduct{product, bottom[i]->data(), product});
+  }
+}
+
+void EltwiseLayer::ForwardMax(const Blobs& bottom, Blob* top) {
+  auto* const chosen = chosen_.get<int32_t>();
+  Launch(*context_.queue, top->count(),
+         EltwiseMaxOfTwo{bottom[0]->data(), bottom[1]->data(), top->data(), chosen});
+  for (size_t i = 2; i < bottom.size(); ++i) {
+    Launch(*context_.queue, top->count(),
+           EltwiseMaxOfNext{static_cast<int32_t>(i), bottom[i]->data(), top->data(), chosen});
+  }
+}
+
+void EltwiseLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                            const Blobs& bottom) {
+  Queue& queue = *context_.queue;
+  const int64_t count = top[0]->count();
+  const float* const top_diff = top[0]->diff();
+  for (size_t i = 0; i < bottom.size(); ++i) {
+    if (!propagate_down[i]) continue;
+    if (operation_ == EltwiseParameter::PROD) {
+      BackwardProduct(*top[0], i, bottom);
+    } else if (operation_ == EltwiseParameter::MAX) {
+      Launch(queue, count,
+             EltwiseMaxGradient{static_cast<int32_t>(i), chosen_.get<int32_t>(), top_diff,
+                                bottom[i]->diff()});
+    } else if (coeff_[i] == 1) {
+      queue.Copy(bottom[i]->diff(), top_diff, count * sizeof(float));
+    } else {
+      Launch(queue, count, EltwiseScale{coeff_[i], top_diff, bottom[i]->diff()});
+    }
+  }
+}
+
+void EltwiseLayer::BackwardProduct(const Blob& top, size_t k, const Blobs& bottom) {
+  Queue& queue = *context_.queue;
+  float* const diff = bottom[k]->diff();
+  if (!param_.eltwise_param().stable_prod_grad()) {
+    return Launch(queue, top.count(),
+                  EltwiseQuotientGradient{top.data(), bottom[k]->data(), top.diff(), diff});
+  }
+  const float* product = top.diff();
+  for (size_t j = 0; j < bottom.size(); ++j) {
+    if (j == k) continue;
+    Launch(queue, top.count(), EltwiseProduct{product, bottom[j]->data(), diff});
+    product = diff;
+  }
+}
+
+namespace {
+
+const RegisterLayer<EltwiseLayer> registered("Eltwise");
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,67 @@
+#include "nn/layers/embed_layer.h"
+
+#include "device/kernel.h"
+#include "nn/filler.h"
+#include "nn/layers/bias_kernels.h"
+#include "nn/layers/shape_field.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kMostIndices = 1 << 24;  // that a float represents exactly
+
+}  // namespace
+
+void EmbedLayer::SetUp(const Blobs&, const Blobs&) {
+  const caffe::EmbedParameter& param = param_.embed_param();
+  width_ = param.num_output();
+  if (width_ < 1) throw FieldError("embed_param.num_output", "0 given, expected at least 1");
+  if (param.input_dim() < 1 || param.input_dim() > kMostIndices) {
+    throw FieldError("embed_param.input_dim", param.input_dim(), " given, expected 1 to ",
+                     kMostIndices);
+  }
+  CheckedProduct(param.input_dim(), width_, "embed_param.num_output");
+  const Shape weights = {param.input_dim(), width_};
+  CheckFiller(param.weight_filler(), weights, "embed_param.weight_filler");
+  AddParam(weights, param.weight_filler());
+  if (!param.bias_term()) return;
+  CheckFiller(param.bias_filler(), {width_}, "embed_param.bias_filler");
+  AddParam({width_}, param.bias_filler());
+}
+
+void EmbedLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  Shape shape = bottom[0]->shape();
+  shape.push_back(width_);
+  top[0]->Reshape(shape);
+  gather_.Reserve(*context_.queue, param_.embed_param().input_dim(), width_, bottom[0]->count());
+}
+
+void EmbedLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  gather_.Forward(bottom[0]->data(), params_[0].blob->data(),
+                  has_bias() ? params_[1].blob->data() : nullptr, top[0]->data());
+}
+
+void EmbedLayer::Backward(const Blobs& top, const std::vector<bool>&, const Blobs& bottom) {
+  Queue& queue = *context_.queue;
+  const float* const top_diff = top[0]->diff();
+  if (Param& weight = params_[0]; weight.wanted) {
+    float* const diff = weight.blob->diff();
+    if (!*weight.has_gradient) queue.Fill(diff, 0, weight.blob->count() * sizeof(float));
+    gather_.AddBackward(bottom[0]->data(), top_diff, diff);
+    *weight.has_gradient = true;
+  }
+  if (has_bias() && params_[1].wanted) {
+    Param& bias = params_[1];
+    Launch(queue, width_,
+           BiasGradient{bottom[0]->count(), width_, 1, *bias.has_gradient, top_diff,
+                        bias.blob->diff()});
+    *bias.has_gradient = true;
+  }
+}
+
+namespace {
+
+const RegisterLayer<EmbedLayer> registered("Embed");
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,103 @@
+// Kernels (device/kernel.h) of the Interp layer.
+#ifndef MILLRACE_NN_LAYERS_INTERP_KERNELS_H_
+#define MILLRACE_NN_LAYERS_INTERP_KERNELS_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+// Linear interpolation along an axis. The first and last values of the top are those of the
+// bottom's part, [begin, begin + size).
+struct InterpAxis {
+  int64_t bottom;       // size of the bottom
+  int64_t begin, size;  // the part of it that is enlarged
+  int64_t top;          // size of the top
+  float step;           // distance of neighbours of the top, in values of the bottom
+
+  // The two values of the part between which value `index` of the top lies, and the second one's
+  // weight.
+  struct Pair {
+    int64_t first, second;
+    float weight;
+  };
+  MILLRACE_HOST_DEVICE Pair At(int64_t index) const {
+    const float place = step * static_cast<float>(index);
+    int64_t first = static_cast<int64_t>(place);
+    if (first > size - 1) first = size - 1;
+    const int64_t second = first + (first < size - 1);
+    return {first, second, place - static_cast<float>(first)};
+  }
+  // The weight of value `place` of the part in value `index` of the top.
+  MILLRACE_HOST_DEVICE float WeightOf(int64_t place, int64_t index) const {
+    const Pair pair = At(index);
+    return (place == pair.first ? 1 - pair.weight : 0.0f) +
+           (place == pair.second ? pair.weight : 0.0f);
+  }
+  // The values [Begin, End) of the top contain all that value `place` of the part has a weight in.
+  MILLRACE_HOST_DEVICE int64_t Begin(int64_t place) const {
+    if (!(step > 0)) return 0;
+    const auto begin = static_cast<int64_t>(static_cast<float>(place - 1) / step) - 1;
+    return begin > 0 ? begin : 0;
+  }
+  MILLRACE_HOST_DEVICE int64_t End(int64_t place) const {
+    if (!(step > 0)) return top;
+    const auto end = static_cast<int64_t>(static_cast<float>(place + 1) / step) + 2;
+    return end < top ? end : top;
+  }
+};
+
+// An element is a value of the top.
+struct InterpForward {
+  InterpAxis rows, columns;
+  const float* bottom;
+  float* top;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(bottom), visit(top);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const InterpAxis::Pair x = columns.At(i % columns.top);
+    const InterpAxis::Pair y = rows.At(i / columns.top % rows.top);
+    const float* plane =
+        bottom + i / (columns.top * rows.top) * rows.bottom * columns.bottom + columns.begin;
+    const float* first = plane + (rows.begin + y.first) * columns.bottom;
+    const float* second = plane + (rows.begin + y.second) * columns.bottom;
+    top[i] = (1 - y.weight) * ((1 - x.weight) * first[x.first] + x.weight * first[x.second]) +
+             y.weight * ((1 - x.weight) * second[x.first] + x.weight * second[x.second]);
+  }
+};
+
+// An element is a value of the bottom.
+struct InterpGradient {
+  InterpAxis rows, columns;
+  const float* top_diff;
+  float* bottom_diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(top_diff), visit(bottom_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t x = i % columns.bottom - columns.begin;
+    const int64_t y = i / columns.bottom % rows.bottom - rows.begin;
+    const float* plane = top_diff + i / (rows.bottom * columns.bottom) * rows.top * columns.top;
+    float sum = 0;
+    if (x >= 0 && x < columns.size && y >= 0 && y < rows.size) {
+      for (int64_t row = rows.Begin(y); row < rows.End(y); ++row) {
+        const float weight = rows.WeightOf(y, row);
+        if (weight == 0) continue;
+        for (int64_t column = columns.Begin(x); column < columns.End(x); ++column) {
+          sum += weight * columns.WeightOf(x, column) * plane[row * columns.top + column];
+        }
+      }
+    }
+    bottom_diff[i] = sum;
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_INTERP_KERNELS_H_

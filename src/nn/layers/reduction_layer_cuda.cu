@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/reduction_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<ReduceRows, ReductionGradient> registered;
+
+}  // namespace
+}  // namespace millrace

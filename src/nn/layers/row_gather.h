@@ -1,0 +1,43 @@
+// Gathers rows of a table by indices, and the gradient of that, on any device:
+//   out[i] = table[index[i]] + bias      dE/dtable[r] = sum over i with index[i] = r of dE/dout[i]
+// The sums have a fixed order, so that results are reproducible. Used by the thread that uses the
+// queue.
+#ifndef MILLRACE_NN_LAYERS_ROW_GATHER_H_
+#define MILLRACE_NN_LAYERS_ROW_GATHER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "millrace/blob.h"
+#include "millrace/device.h"
+#include "millrace/queue.h"
+#include "nn/layers/index_check.h"
+
+namespace millrace {
+
+class RowGather {
+ public:
+  // Reserves memory for `positions` indices into a table of `rows` rows with `width` values each.
+  // `queue` outlives the object's last use. Throws FieldError("bottom", ...) for more positions
+  // than supported.
+  void Reserve(Queue& queue, int64_t rows, int64_t width, int64_t positions);
+
+  // Enqueues the gathering. `bias` {width} may be null. All arrays are in the device's memory.
+  void Forward(const float* index, const float* table, const float* bias, float* out);
+  // Enqueues the addition of the gradient to table_diff.
+  void AddBackward(const float* index, const float* diff, float* table_diff);
+  // Throws Error as IndexCheck does, for the indices of the last Forward.
+  void Check(const std::string& layer, const Blob& indices) const {
+    check_.Check(layer, rows_, indices);
+  }
+
+ private:
+  Queue* queue_ = nullptr;
+  int64_t rows_ = 0, width_ = 0, positions_ = 0;
+  Buffer links_;  // next and first of every position (row_index_kernels.h)
+  IndexCheck check_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_ROW_GATHER_H_

@@ -1,0 +1,53 @@
+#include "nn/layers/slice_layer.h"
+
+#include "nn/layers/old_axis_field.h"
+#include "nn/layout.h"
+
+namespace millrace {
+
+std::vector<int64_t> SliceLayer::Sizes(int64_t size, int64_t tops) const {
+  const auto& points = param_.slice_param().slice_point();
+  if (points.empty()) {
+    if (size % tops != 0) {
+      throw FieldError("slice_param", "an axis of size ", size, " has no ", tops,
+                       " equal parts: give slice_point");
+    }
+    return std::vector<int64_t>(tops, size / tops);
+  }
+  if (points.size() != tops - 1) {
+    throw FieldError("slice_param.slice_point", points.size(), " given, expected ", tops - 1,
+                     ", one less than tops");
+  }
+  std::vector<int64_t> sizes;
+  int64_t begin = 0;
+  for (int i = 0; i < points.size(); ++i) {
+    const int64_t end = points.Get(i);
+    if (end <= begin || end >= size) {
+      throw FieldError(StrCat("slice_param.slice_point[", i, "]"), end,
+                       " given, expected a number above ", begin, " and below ", size);
+    }
+    sizes.push_back(end - begin);
+    begin = end;
+  }
+  sizes.push_back(size - begin);
+  return sizes;
+}
+
+void SliceLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  const caffe::SliceParameter& param = param_.slice_param();
+  axis_ = AxisOf(*bottom[0], "slice_param", param.has_axis(), param.axis(), "slice_dim",
+                 param.has_slice_dim(), param.slice_dim());
+  Shape shape = bottom[0]->shape();
+  const std::vector<int64_t> sizes = Sizes(shape[axis_], std::ssize(top));
+  Layout layout = bottom[0]->layout();
+  for (const int64_t size : sizes) {
+    shape[axis_] = size;
+    if (FittingLayout(layout, shape) != layout) layout = Layout::kPlain;
+  }
+  for (size_t i = 0; i < top.size(); ++i) {
+    shape[axis_] = sizes[i];
+    top[i]->Reshape(shape, layout);
+  }
+}
+
+}  // namespace millrace

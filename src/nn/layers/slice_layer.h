@@ -1,0 +1,37 @@
+// Divides a blob along one axis; the tops receive the parts in order:
+//   top[k][.., j, ..] = bottom[.., begin_k + j, ..]
+// begin_0 is 0, and the other begins are the slice points, which increase. Without slice points all
+// parts have the same size. `axis` may be negative; `slice_dim` is its old name. The bottom may
+// have any memory order.
+#ifndef MILLRACE_NN_LAYERS_SLICE_LAYER_H_
+#define MILLRACE_NN_LAYERS_SLICE_LAYER_H_
+
+#include <limits>
+
+#include "millrace/layer.h"
+
+namespace millrace {
+
+class SliceLayer : public Layer {
+ public:
+  using Layer::Layer;
+
+  Arity arity() const override { return {1, 1, 1, std::numeric_limits<int>::max()}; }
+  std::set<std::string> fields() const override { return {"slice_param"}; }
+  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+
+  // Sets axis_ and the shapes of the tops. They have the bottom's memory order if it fits them all,
+  // otherwise plain order.
+  void Reshape(const Blobs& bottom, const Blobs& top) override;
+
+ protected:
+  int axis_ = 0;
+
+ private:
+  // The sizes of the tops along the axis, whose size is `size`.
+  std::vector<int64_t> Sizes(int64_t size, int64_t tops) const;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_SLICE_LAYER_H_

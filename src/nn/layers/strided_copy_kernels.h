@@ -1,0 +1,70 @@
+// Kernels (device/kernel.h) that copy a block of values between arrays with different strides.
+#ifndef MILLRACE_NN_LAYERS_STRIDED_COPY_KERNELS_H_
+#define MILLRACE_NN_LAYERS_STRIDED_COPY_KERNELS_H_
+
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+// The axes of a block, the outermost first. The steps are the distances between neighbours along an
+// axis, in values; several values may have one source (a step of 0).
+struct StridedBlock {
+  static constexpr int kMostAxes = 8;
+
+  int axes = 0;
+  int64_t size[kMostAxes] = {}, from_step[kMostAxes] = {}, to_step[kMostAxes] = {};
+
+  // Adds to *from and *to the offsets of element `index`, row-major over axes [0, count).
+  MILLRACE_HOST_DEVICE void Locate(int count, int64_t index, int64_t* from, int64_t* to) const {
+    for (int axis = count - 1; axis >= 0; --axis) {
+      const int64_t place = index % size[axis];
+      index /= size[axis];
+      *from += place * from_step[axis];
+      *to += place * to_step[axis];
+    }
+  }
+};
+
+// An element is a value of the block.
+struct CopyElements {
+  StridedBlock block;
+  const float* from;
+  float* to;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(from), visit(to);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    int64_t source = 0, destination = 0;
+    block.Locate(block.axes, i, &source, &destination);
+    to[destination] = from[source];
+  }
+};
+
+// A row is the innermost axis.
+struct CopyRows {
+  StridedBlock block;
+  const float* from;
+  float* to;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(from), visit(to);
+  }
+  template <typename Team>
+  MILLRACE_HOST_DEVICE void operator()(Team& team, int64_t row) const {
+    const int last = block.axes - 1;
+    int64_t source = 0, destination = 0;
+    block.Locate(last, row, &source, &destination);
+    const int64_t from_step = block.from_step[last], to_step = block.to_step[last];
+    team.ForEach(block.size[last],
+                 [&](int64_t i) { to[destination + i * to_step] = from[source + i * from_step]; });
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_STRIDED_COPY_KERNELS_H_

@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/tile_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<TileGradient> registered;
+
+}  // namespace
+}  // namespace millrace

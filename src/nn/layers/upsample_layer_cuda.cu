@@ -1,0 +1,12 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/upsample_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<UpsampleNearest, UpsampleNearestGradient, UpsampleByMask,
+                          UpsampleByMaskGradient>
+    registered;
+
+}  // namespace
+}  // namespace millrace
