@@ -76,6 +76,19 @@ TEST(AccuracyLayer, IsZeroWhenNothingCounts) {
   EXPECT_EQ(Accuracy("ignore_label: 1", {2, 2}, {0, 1, 0, 1}, {1, 1}), 0);
 }
 
+TEST(AccuracyLayer, TruncatesLabelsBeforeItComparesThem) {
+  EXPECT_EQ(Accuracy("ignore_label: 1", {2, 2}, {9, 1, 9, 1}, {0.5, 1.5}), 1);
+}
+
+TEST(AccuracyLayer, OfEachClassCountsItsOwnLabelsOnly) {
+  LayerRunner runner(Text("ignore_label: 2"), caffe::TEST);
+  runner.AddBottom({5, 3}, {9, 1, 1, 1, 9, 1, 9, 1, 1, 1, 9, 1, 1, 1, 9});
+  runner.AddBottom({5}, {0, 0, 0, 1, 2});
+  runner.SetUp(2);
+  EXPECT_NEAR(runner.Output()[0], 0.75, 1e-6);
+  EXPECT_EQ(Diff({2 / 3.0, 1, 0}, GetData(runner.top(1)), 1e-6), "");
+}
+
 TEST(AccuracyLayer, NamesALabelThatIsNoClass) {
   LayerRunner runner(Text(""), caffe::TEST);
   runner.AddBottom({2, 5}, Array(10, 0.0));

@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuLayers, testing::ValuesIn(GpuCases()),
                          });
 
 TEST(GpuLabels, AreCheckedWhenTheWorkIsDone) {
-  for (const char* type : {"SoftmaxWithLoss", "Accuracy"}) {
+  for (const char* type : {"SoftmaxWithLoss", "Accuracy", "HingeLoss", "FocalLoss"}) {
     FakeDevice device({.mode = FakeMode::kLate});
     const std::string text = StrCat(
         "layer { name: 'in' type: 'Input' top: 'x' top: 'label' input_param {"

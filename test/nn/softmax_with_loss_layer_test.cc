@@ -112,6 +112,16 @@ TEST(SoftmaxWithLossLayer, IsZeroWhenEveryLabelIsIgnored) {
   EXPECT_EQ(GetDiff(runner.bottom()), Array(6, 0.0));
 }
 
+TEST(SoftmaxWithLossLayer, TruncatesLabelsBeforeItComparesThem) {
+  LayerRunner runner(Text(1, "ignore_label: 1"));
+  runner.AddBottom({3, 2}, {0, 0, 5, 0, 5, 0});
+  runner.AddBottom({3}, {0.5, 1, 1.5});
+  runner.SetUp();
+  EXPECT_NEAR(runner.Output()[0], std::log(2), 1e-6);
+  runner.Backward({1});
+  EXPECT_EQ(GetDiff(runner.bottom()), (Array{-0.5, 0.5, 0, 0, 0, 0}));
+}
+
 TEST(SoftmaxWithLossLayer, ImprobableLabelsCostAFiniteLoss) {
   LayerRunner runner(Text(1, ""));
   runner.AddBottom({1, 2}, {1000, -1000});

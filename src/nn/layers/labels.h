@@ -3,6 +3,7 @@
 #ifndef MILLRACE_NN_LAYERS_LABELS_H_
 #define MILLRACE_NN_LAYERS_LABELS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ class Labels {
   // is not a class.
   int64_t Class(const float* labels, const AxisView& view, int64_t outer, int64_t inner) const {
     const float value = labels[outer * view.inner + inner];
-    if (ignored_ && value == static_cast<float>(*ignored_)) return kIgnored;
+    // As in Caffe, labels are truncated to whole numbers.
+    if (ignored_ && std::trunc(value) == static_cast<float>(*ignored_)) return kIgnored;
     if (!(value >= 0 && value < static_cast<float>(view.classes))) {
       ThrowNotAClass(value, view, outer, inner);
     }

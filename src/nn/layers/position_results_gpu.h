@@ -7,6 +7,7 @@
 
 #include "device/kernel.h"
 #include "millrace/blob.h"
+#include "nn/layers/kernel_labels.h"
 #include "nn/layers/labels.h"
 #include "nn/layers/softmax_kernels.h"
 
@@ -52,11 +53,6 @@ class PositionResultsGpu {
   int64_t positions_ = 0;
   Buffer results_, totals_, totals_on_host_;
 };
-
-inline KernelLabels LabelsForKernels(const Labels& labels, const AxisView& view) {
-  const float ignored = static_cast<float>(labels.ignored().value_or(0));
-  return {view.classes, labels.ignored().has_value(), ignored};
-}
 
 }  // namespace millrace
 

@@ -18,6 +18,11 @@ struct ClassesOfRow {
   MILLRACE_HOST_DEVICE int64_t At(int64_t row, int64_t c) const {
     return (row / inner * classes + c) * inner + row % inner;
   }
+  // The row and the class of element i.
+  MILLRACE_HOST_DEVICE int64_t RowOf(int64_t i) const {
+    return i / (classes * inner) * inner + i % inner;
+  }
+  MILLRACE_HOST_DEVICE int64_t ClassOf(int64_t i) const { return i / inner % classes; }
 };
 
 struct SoftmaxForward {
@@ -71,7 +76,7 @@ struct KernelLabels {
 
   // The class, kIgnored or kInvalid.
   MILLRACE_HOST_DEVICE int64_t Class(float label) const {
-    if (has_ignored && label == ignored) return kIgnored;
+    if (has_ignored && truncf(label) == ignored) return kIgnored;
     if (!(label >= 0 && label < static_cast<float>(classes))) return kInvalid;
     return static_cast<int64_t>(label);
   }
@@ -207,9 +212,8 @@ struct SoftmaxLossBackward {
     visit(probability), visit(labels), visit(totals), visit(loss_weight), visit(bottom_diff);
   }
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = i / (view.classes * view.inner) * view.inner + i % view.inner;
-    const int64_t c = i / view.inner % view.classes;
-    const int64_t label = labels_are.Class(labels[row]);
+    const int64_t c = view.ClassOf(i);
+    const int64_t label = labels_are.Class(labels[view.RowOf(i)]);
     const float scale = *loss_weight / totals->normalizer;
     const float diff = scale * probability[i] - (c == label ? scale : 0.0f);
     bottom_diff[i] = label >= 0 ? diff : 0.0f;

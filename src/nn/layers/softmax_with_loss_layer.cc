@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
+#include "nn/layers/loss_normalization.h"
+
 namespace millrace {
 
 void SoftmaxWithLossLayer::SetUp(const Blobs&, const Blobs&) {
   const caffe::LossParameter& loss = param_.loss_param();
-  std::optional<int> ignored;
-  if (loss.has_ignore_label()) ignored = loss.ignore_label();
-  labels_.emplace(name(), ignored);
-  normalization_ = loss.normalization();
-  if (!loss.has_normalization() && loss.has_normalize() && !loss.normalize()) {
-    normalization_ = caffe::LossParameter::BATCH_SIZE;
-  }
+  labels_.emplace(name(), IgnoredLabelOf(loss));
+  normalization_ = NormalizationOf(loss, caffe::LossParameter::VALID);
 }
 
 void SoftmaxWithLossLayer::Reshape(const Blobs& bottom, const Blobs& top) {

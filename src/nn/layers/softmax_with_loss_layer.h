@@ -2,13 +2,8 @@
 // position, see Labels). With p the softmax of x along softmax_param.axis,
 //   top[0] = 1/Z sum over positions of -log max(p[l], FLT_MIN)
 //   dE/dx[c] = w/Z (p[c] - [c = l]),   w = dE/dtop[0] (the loss weight)
-// Positions with loss_param.ignore_label count neither in the sum nor in the gradient. Z is at
-// least 1. loss_param.normalization selects it:
-//   FULL        all positions
-//   VALID       positions that are not ignored (the default)
-//   BATCH_SIZE  outer positions
-//   NONE        1
-// Without normalization, the legacy loss_param.normalize means VALID (true) or BATCH_SIZE (false).
+// Positions with loss_param.ignore_label count neither in the sum nor in the gradient. Z: see
+// loss_normalization.h; the default is VALID.
 // top[1] (optional) is p; no gradient flows back from it.
 #ifndef MILLRACE_NN_LAYERS_SOFTMAX_WITH_LOSS_LAYER_H_
 #define MILLRACE_NN_LAYERS_SOFTMAX_WITH_LOSS_LAYER_H_

@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/center_loss_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<LossParts<CenterTerms>, CenterBackward, CenterGradient> registered;
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,11 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/contrastive_loss_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<PairDistances, LossParts<ContrastiveTerms>, ContrastiveBackward>
+    registered;
+
+}  // namespace
+}  // namespace millrace

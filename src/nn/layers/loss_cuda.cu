@@ -1,0 +1,10 @@
+#include "device/cuda_kernel.h"
+#include "nn/layers/loss_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<LossOfParts> registered;
+
+}  // namespace
+}  // namespace millrace

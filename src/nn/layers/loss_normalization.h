@@ -1,0 +1,42 @@
+// loss_param.normalization: the number Z that the sum of a loss is divided by. It is at least 1.
+//   FULL        all positions
+//   VALID       positions that are not ignored
+//   BATCH_SIZE  outer positions
+//   NONE        1
+#ifndef MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_
+#define MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "nn/layers/loss_kernels.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+// The mode that a net file asks for. Without `normalization`, the legacy `normalize` means VALID
+// (true) or BATCH_SIZE (false); without both it is `fallback`.
+inline caffe::LossParameter::NormalizationMode NormalizationOf(
+    const caffe::LossParameter& loss, caffe::LossParameter::NormalizationMode fallback) {
+  if (loss.has_normalization()) return loss.normalization();
+  if (!loss.has_normalize()) return fallback;
+  return loss.normalize() ? caffe::LossParameter::VALID : caffe::LossParameter::BATCH_SIZE;
+}
+
+// Z for a loss over outer * inner positions.
+inline LossNormalizer NormalizerOf(caffe::LossParameter::NormalizationMode mode, int64_t outer,
+                                   int64_t inner) {
+  int64_t fixed = 1;
+  if (mode == caffe::LossParameter::FULL) fixed = outer * inner;
+  if (mode == caffe::LossParameter::BATCH_SIZE) fixed = outer;
+  return {mode == caffe::LossParameter::VALID, static_cast<float>(fixed > 1 ? fixed : 1)};
+}
+
+// The label that does not count.
+inline std::optional<int> IgnoredLabelOf(const caffe::LossParameter& loss) {
+  return loss.has_ignore_label() ? std::optional<int>(loss.ignore_label()) : std::nullopt;
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_LOSS_NORMALIZATION_H_

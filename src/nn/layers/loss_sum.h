@@ -1,0 +1,69 @@
+// The sum of a loss over its elements, on any device, and what the backward pass needs to know of
+// it.
+#ifndef MILLRACE_NN_LAYERS_LOSS_SUM_H_
+#define MILLRACE_NN_LAYERS_LOSS_SUM_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "device/kernel.h"
+#include "millrace/blob.h"
+#include "nn/layers/labels.h"
+#include "nn/layers/loss_kernels.h"
+
+namespace millrace {
+
+// The memory belongs to this object. Used by the thread that uses the queue.
+class LossSum {
+ public:
+  // Call before the passes, with the number of elements. `queue` outlives the object's last use.
+  void Reserve(int64_t count, Queue& queue) {
+    // Elements that one team adds up, and the most teams: enough to fill a GPU.
+    constexpr int64_t kPerPart = 4096, kMostParts = 512;
+    count_ = count;
+    parts_ = std::clamp<int64_t>((count + kPerPart - 1) / kPerPart, 1, kMostParts);
+    if (sums_.bytes() > 0) return;
+    Device& device = queue.device();
+    sums_ = Buffer(device.memory(), kMostParts * sizeof(LossPart));
+    totals_ = Buffer(device.memory(), sizeof(PositionTotals));
+    totals_on_host_ = Buffer(device.staging(), sizeof(PositionTotals));
+    totals_on_host_.get<PositionTotals>()->invalid = 0;
+  }
+
+  // Enqueues the sums of the parts.
+  template <typename Terms>
+  void EnqueueParts(Queue& queue, const Terms& terms) {
+    Launch(queue, parts_, LossParts<Terms>{count_, parts_, terms, sums()});
+  }
+  // Enqueues the loss: the sum of the terms divided by the normalizer.
+  template <typename Terms>
+  void Enqueue(Queue& queue, const Terms& terms, LossNormalizer normalizer, float* loss) {
+    EnqueueParts(queue, terms);
+    Launch(queue, 1, LossOfParts{parts_, normalizer, sums(), totals(), loss});
+    if (!Terms::kLabels) return;
+    queue.CopyToHost(totals_on_host_.get(), totals(), sizeof(PositionTotals));
+  }
+
+  int64_t parts() const { return parts_; }
+  LossPart* sums() const { return sums_.get<LossPart>(); }
+  // For kernels that run after Enqueue; `loss_diff` is dE/dloss.
+  LossScale Scale(const float* loss_diff) const { return {loss_diff, totals()}; }
+
+  // Throws Error as Labels::Class does if a label of the last Enqueue was not a class. Call when
+  // that work has completed.
+  void CheckLabels(const Labels& labels, const AxisView& view, const Blob& blob) const {
+    if (!(totals_on_host_.get<PositionTotals>()->invalid > 0)) return;
+    std::vector<float> copy;
+    labels.CheckAll(blob.DataOnHost(&copy), view);
+  }
+
+ private:
+  PositionTotals* totals() const { return totals_.get<PositionTotals>(); }
+
+  int64_t count_ = 0, parts_ = 1;
+  Buffer sums_, totals_, totals_on_host_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_LOSS_SUM_H_

@@ -1,0 +1,81 @@
+// Kernels (device/kernel.h) of one step of an LSTM over N streams of D cells. The formulas are in
+// lstm_unit_layer.h. Arrays {N, 4D} hold the gates i, f, o, g of a stream one after the other. An
+// element is a cell of a stream.
+#ifndef MILLRACE_NN_LAYERS_LSTM_KERNELS_H_
+#define MILLRACE_NN_LAYERS_LSTM_KERNELS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace millrace {
+
+struct LstmForward {
+  int64_t cells;          // D
+  const float* inputs;    // {N, 4D}: sums of the gates
+  const float* previous;  // {N, D}: c of the step before
+  const float* cont;      // {N}
+  float* gates;           // {N, 4D}: i, f, o, g; may be `inputs`
+  float* cell;            // {N, D}: c
+  float* hidden;          // {N, D}: h
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(inputs), visit(previous), visit(cont), visit(gates), visit(cell), visit(hidden);
+  }
+  static MILLRACE_HOST_DEVICE float Sigmoid(float x) { return 1 / (1 + expf(-x)); }
+  MILLRACE_HOST_DEVICE void operator()(int64_t at) const {
+    const int64_t stream = at / cells, first = stream * 4 * cells + at % cells;
+    const float i = Sigmoid(inputs[first]), f = Sigmoid(inputs[first + cells]);
+    const float o = Sigmoid(inputs[first + 2 * cells]), g = tanhf(inputs[first + 3 * cells]);
+    const float c = cont[stream] * f * previous[at] + i * g;
+    gates[first] = i;
+    gates[first + cells] = f;
+    gates[first + 2 * cells] = o;
+    gates[first + 3 * cells] = g;
+    cell[at] = c;
+    hidden[at] = o * tanhf(c);
+  }
+};
+
+struct LstmBackward {
+  int64_t cells;
+  const float* gates;  // of LstmForward
+  const float* previous;
+  const float* cont;
+  const float* cell;
+  const float* cell_diff;         // dE/dc; null: 0
+  const float* hidden_diff;       // dE/dh, without what the next step adds:
+  const float* next_cont;         // cont of the next step; null: there is none
+  const float* next_hidden_diff;  // {N, D}: dE/d(cont h), of the next step
+  float* input_diff;              // {N, 4D}; null: not wanted
+  float* previous_diff;           // {N, D}; may be `cell_diff`; null: not wanted
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(gates), visit(previous), visit(cont), visit(cell), visit(cell_diff), visit(hidden_diff);
+    visit(next_cont), visit(next_hidden_diff), visit(input_diff), visit(previous_diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t at) const {
+    const int64_t stream = at / cells, first = stream * 4 * cells + at % cells;
+    const float i = gates[first], f = gates[first + cells];
+    const float o = gates[first + 2 * cells], g = gates[first + 3 * cells];
+    const float tanh_c = tanhf(cell[at]);
+    float h_diff = hidden_diff[at];
+    if (next_cont != nullptr) h_diff += next_cont[stream] * next_hidden_diff[at];
+    float c_diff = h_diff * o * (1 - tanh_c * tanh_c);
+    if (cell_diff != nullptr) c_diff += cell_diff[at];
+    if (input_diff != nullptr) {
+      input_diff[first] = c_diff * g * i * (1 - i);
+      input_diff[first + cells] = c_diff * cont[stream] * previous[at] * f * (1 - f);
+      input_diff[first + 2 * cells] = h_diff * tanh_c * o * (1 - o);
+      input_diff[first + 3 * cells] = c_diff * i * (1 - g * g);
+    }
+    if (previous_diff != nullptr) previous_diff[at] = c_diff * cont[stream] * f;
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_LSTM_KERNELS_H_

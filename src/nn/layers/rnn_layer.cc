@@ -1,0 +1,63 @@
+#include "nn/layers/rnn_layer.h"
+
+#include "device/kernel.h"
+#include "nn/layers/bias_kernels.h"
+#include "nn/layers/recurrent_kernels.h"
+#include "nn/matrix_product.h"
+
+namespace millrace {
+
+void RnnLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  RecurrentLayer::SetUp(bottom, top);
+  output_weights_ = params_.size();
+  AddWeights({outputs(), outputs()});
+  AddBias({outputs()});
+}
+
+void RnnLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  RecurrentLayer::Reshape(bottom, top);
+  output_.ReshapeLike(*top[0]);
+  hidden_diff_.ReshapeLike(*top[0]);
+}
+
+void RnnLayer::StepForward(int64_t t, const float*) {
+  Launch(*context_.queue, state_count(), TanhForward{Gates(t), State(0, t + 1)});
+}
+
+void RnnLayer::StepBackward(int64_t t, const float*, const float* hidden_diff,
+                            const float* next_cont, const float* next_hidden_diff) {
+  Launch(*context_.queue, state_count(),
+         TanhStepBackward{outputs(), State(0, t + 1), hidden_diff, next_cont, next_hidden_diff,
+                          GateDiff(t)});
+}
+
+void RnnLayer::Output(const Blob& top) {
+  Queue& queue = *context_.queue;
+  float* const output = output_.data();
+  Multiply(queue, false, true, steps() * streams(), outputs(), outputs(), State(0, 1),
+           params_[output_weights_].blob->data(), false, output);
+  Launch(queue, output_.count(),
+         millrace::AddBias{outputs(), 1, params_[output_weights_ + 1].blob->data(), output});
+  Launch(queue, output_.count(), TanhForward{output, output});
+  queue.Copy(top.data(), output, output_.count() * sizeof(float));
+}
+
+const float* RnnLayer::OutputBackward(const Blob& top) {
+  Queue& queue = *context_.queue;
+  const int index = static_cast<int>(output_weights_);
+  const int64_t rows = steps() * streams();
+  float* const diff = output_.diff();
+  Launch(queue, output_.count(),
+         TanhStepBackward{outputs(), output_.data(), top.diff(), nullptr, nullptr, diff});
+  WeightGradient(index, outputs(), outputs(), rows, diff, State(0, 1));
+  BiasGradientOf(index + 1, outputs(), diff);
+  Multiply(queue, false, false, rows, outputs(), outputs(), diff, params_[index].blob->data(),
+           false, hidden_diff_.data());
+  return hidden_diff_.data();
+}
+
+namespace {
+const RegisterLayer<RnnLayer> registered("RNN");
+}
+
+}  // namespace millrace

@@ -1,0 +1,62 @@
+// Kernels (device/kernel.h) of the SmoothL1Loss layer.
+#ifndef MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_KERNELS_H_
+#define MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_KERNELS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "nn/layers/loss_kernels.h"
+
+namespace millrace {
+
+// Terms of the loss (loss_kernels.h).
+struct SmoothL1Terms {
+  static constexpr bool kLabels = false;
+  float sigma_sq;
+  const float* a;
+  const float* b;
+  const float* inside;  // both or none
+  const float* outside;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    visit(a), visit(b), visit(inside), visit(outside);
+  }
+  MILLRACE_HOST_DEVICE float Difference(int64_t i) const {
+    return (a[i] - b[i]) * (inside != nullptr ? inside[i] : 1.0f);
+  }
+  MILLRACE_HOST_DEVICE float Value(int64_t i) const {
+    const float d = Difference(i), size = fabsf(d);
+    const float loss = size < 1 / sigma_sq ? 0.5f * d * d * sigma_sq : size - 0.5f / sigma_sq;
+    return loss * (outside != nullptr ? outside[i] : 1.0f);
+  }
+  MILLRACE_HOST_DEVICE float Slope(int64_t i) const {
+    const float d = Difference(i);
+    const float sign = d > 0 ? 1.0f : d < 0 ? -1.0f : d;  // NaN stays NaN
+    const float slope = fabsf(d) < 1 / sigma_sq ? sigma_sq * d : sign;
+    return inside != nullptr ? slope * inside[i] * outside[i] : slope;
+  }
+};
+
+// `sign` is 1 for the diff of the predictions and -1 for that of the targets.
+struct SmoothL1Backward {
+  LossScale scale;
+  SmoothL1Terms terms;
+  float sign;
+  float* diff;
+
+  template <typename Visit>
+  void Pointers(Visit visit) {
+    scale.Pointers(visit);
+    terms.Pointers(visit);
+    visit(diff);
+  }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    diff[i] = sign * scale.Get() * terms.Slope(i);
+  }
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_LAYERS_SMOOTH_L1_LOSS_KERNELS_H_

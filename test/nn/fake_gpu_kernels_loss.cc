@@ -1,0 +1,29 @@
+// The fake device's kernels of losses and recurrent layers.
+#include "nn/layers/center_loss_kernels.h"
+#include "nn/layers/contrastive_loss_kernels.h"
+#include "nn/layers/dice_loss_kernels.h"
+#include "nn/layers/euclidean_loss_kernels.h"
+#include "nn/layers/focal_loss_kernels.h"
+#include "nn/layers/hinge_loss_kernels.h"
+#include "nn/layers/infogain_loss_kernels.h"
+#include "nn/layers/lstm_kernels.h"
+#include "nn/layers/recurrent_kernels.h"
+#include "nn/layers/sigmoid_cross_entropy_loss_kernels.h"
+#include "nn/layers/smooth_l1_loss_kernels.h"
+#include "test/support/fake_gpu.h"
+
+namespace millrace::test {
+namespace {
+
+const RegisterFakeKernels<
+    LossOfParts, LossParts<CenterTerms>, CenterBackward, CenterGradient, PairDistances,
+    LossParts<ContrastiveTerms>, ContrastiveBackward, LossParts<DiceTerms>, DiceOfParts,
+    DiceBackward, LossParts<EuclideanTerms>, EuclideanBackward, LossParts<FocalTerms>,
+    FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,
+    InfogainBackward, LossParts<MultinomialLogisticTerms>, MultinomialLogisticBackward,
+    LossParts<SigmoidCrossEntropyTerms>, SigmoidCrossEntropyBackward, LossParts<SmoothL1Terms>,
+    SmoothL1Backward, LstmForward, LstmBackward, ContinueState, TanhForward, TanhStepBackward>
+    kernels;
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,109 @@
+// Losses, and layers over time.
+#include "test/nn/gpu_cases.h"
+
+namespace millrace::test {
+namespace {
+
+std::string InputText(const std::string& top, const std::string& dims) {
+  return "layer { name: 'input of " + top + "' type: 'Input' top: '" + top +
+         "' input_param { shape { " + dims + " } } }\n";
+}
+
+// A layer 'loss' of this type with these bottoms, and a loss weight other than 1.
+std::string LossText(const std::string& type, const std::string& bottoms,
+                     const std::string& param = "", const std::string& tops = "top: 'l'") {
+  return "layer { name: 'loss' type: '" + type + "' " + bottoms + " " + tops + " " + param +
+         (tops == "top: 'l'" ? " loss_weight: 0.7 }\n" : " loss_weight: 0.7 loss_weight: 0 }\n");
+}
+
+std::string RecurrentText(const std::string& type, const std::string& bottoms,
+                          const std::string& param = "", const std::string& tops = "top: 'y'") {
+  return "layer { name: 'r' type: '" + type + "' bottom: 'x' " + bottoms + " " + tops +
+         " recurrent_param { num_output: 4 " + param +
+         " weight_filler { type: 'uniform' min: -0.3 max: 0.3 }"
+         " bias_filler { type: 'uniform' } } }\n";
+}
+
+const std::string kTarget = InputText("t", "dim: 4 dim: 6 dim: 7 dim: 9");
+const std::string kTargets = InputText("label_t", "dim: 4 dim: 6 dim: 7 dim: 9");
+const std::string kPair = "bottom: 'x' bottom: 't'";
+const std::string kLabels = InputText("labels", "dim: 4 dim: 1 dim: 7 dim: 9");
+// 1 throughout, so that the state passes from step to step and from pass to pass.
+const std::string kCont =
+    "layer { name: 'cont' type: 'DummyData' top: 'cont' dummy_data_param {"
+    " shape { dim: 5 dim: 3 } data_filler { value: 1 } } }\n";
+// 0 where a stream begins; other numbers scale the state.
+const std::string kRandomCont = InputText("label_cont", "dim: 5 dim: 3");
+const std::string kStatic = InputText("s", "dim: 3 dim: 2");
+
+const RegisterGpuCases cases({
+    {"EuclideanLoss", kTarget + LossText("EuclideanLoss", kPair)},
+    {"EuclideanLossOfManyValues",
+     InputText("t", "dim: 30 dim: 1000") + LossText("EuclideanLoss", kPair), "30 1000"},
+    {"SigmoidCrossEntropyLoss", kTarget + LossText("SigmoidCrossEntropyLoss", kPair)},
+    {"SigmoidCrossEntropyLossOfValid",
+     kTargets + LossText("SigmoidCrossEntropyLoss", "bottom: 'x' bottom: 'label_t'",
+                         "loss_param { ignore_label: 2 normalization: VALID }")},
+    {"HingeLoss", LossText("HingeLoss", "bottom: 'x' bottom: 'label'")},
+    {"SquaredHingeLoss",
+     LossText("HingeLoss", "bottom: 'x' bottom: 'label'", "hinge_loss_param { norm: L2 }")},
+    {"ContrastiveLoss",
+     InputText("t", "dim: 6 dim: 3") + LossText("ContrastiveLoss", kPair + " bottom: 'label'",
+                                                "contrastive_loss_param { margin: 3 }"),
+     "6 3"},
+    {"LegacyContrastiveLoss",
+     InputText("t", "dim: 6 dim: 3") +
+         LossText("ContrastiveLoss", kPair + " bottom: 'label'",
+                  "contrastive_loss_param { margin: 5 legacy_version: true }"),
+     "6 3"},
+    {"InfogainLoss", InputText("h", "dim: 6 dim: 6") + kLabels +
+                         LossText("InfogainLoss", "bottom: 'x' bottom: 'labels' bottom: 'h'",
+                                  "loss_param { ignore_label: 2 }", "top: 'l' top: 'p'")},
+    {"MultinomialLogisticLoss",
+     LayerText("Softmax", "") + LossText("MultinomialLogisticLoss", "bottom: 'y' bottom: 'label'"),
+     "4 6"},
+    {"SmoothL1Loss", kTarget + LossText("SmoothL1Loss", kPair)},
+    {"SmoothL1LossWithWeights", kTarget + InputText("in", "dim: 4 dim: 6 dim: 7 dim: 9") +
+                                    InputText("out", "dim: 4 dim: 6 dim: 7 dim: 9") +
+                                    LossText("SmoothL1Loss", kPair + " bottom: 'in' bottom: 'out'",
+                                             "smooth_l1_loss_param { sigma: 2 }")},
+    {"CenterLoss",
+     LossText("CenterLoss", "bottom: 'x' bottom: 'label'",
+              "center_loss_param { num_output: 5 center_filler { type: 'gaussian' } }")},
+    {"FocalLoss", kLabels + LossText("FocalLoss", "bottom: 'x' bottom: 'labels'",
+                                     "loss_param { ignore_label: 2 }", "top: 'l' top: 'p'")},
+    {"DiceLoss", kTargets + LossText("DiceLoss", "bottom: 'x' bottom: 'label_t'",
+                                     "loss_param { ignore_label: 3 }")},
+    {"Parameter",
+     "layer { name: 'p' type: 'Parameter' top: 'p' param { name: 'p' }"
+     "  parameter_param { shape { dim: 4 dim: 6 dim: 7 dim: 9 } } }"
+     "layer { name: 'q' type: 'Parameter' top: 'q' param { name: 'p' }"
+     "  parameter_param { shape { dim: 4 dim: 6 dim: 7 dim: 9 } } }" +
+         LossText("EuclideanLoss", "bottom: 'x' bottom: 'p'") +
+         "layer { name: 'loss2' type: 'EuclideanLoss' bottom: 'q' bottom: 'x' top: 'l2' }"},
+    {"LstmUnit",
+     InputText("c", "dim: 1 dim: 3 dim: 4") + InputText("label_cont", "dim: 1 dim: 3") +
+         "layer { name: 'u' type: 'LSTMUnit' bottom: 'c' bottom: 'x' bottom: 'label_cont'"
+         "  top: 'c2' top: 'h2' }" +
+         LossText("EuclideanLoss", "bottom: 'c2' bottom: 'h2'"),
+     "1 3 16"},
+    {"Lstm", kCont + RecurrentText("LSTM", "bottom: 'cont'"), "5 3 4"},
+    {"LstmWithStaticInput", kCont + kStatic + RecurrentText("LSTM", "bottom: 'cont' bottom: 's'"),
+     "5 3 4"},
+    {"LstmWithExposedState",
+     kCont + InputText("h", "dim: 1 dim: 3 dim: 4") + InputText("c", "dim: 1 dim: 3 dim: 4") +
+         RecurrentText("LSTM", "bottom: 'cont' bottom: 'h' bottom: 'c'", "expose_hidden: true",
+                       "top: 'y' top: 'ht' top: 'ct'"),
+     "5 3 4"},
+    {"Rnn", kRandomCont + RecurrentText("RNN", "bottom: 'label_cont'"), "5 3 4"},
+    {"RnnWithStaticInput", kCont + kStatic + RecurrentText("RNN", "bottom: 'cont' bottom: 's'"),
+     "5 3 4"},
+    {"RnnWithExposedState",
+     kCont + InputText("h", "dim: 1 dim: 3 dim: 4") +
+         RecurrentText("RNN", "bottom: 'cont' bottom: 'h'", "expose_hidden: true",
+                       "top: 'y' top: 'ht'"),
+     "5 3 4"},
+});
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,75 @@
+#include <cmath>
+
+#include "test/nn/loss_support.h"
+
+namespace millrace::test {
+namespace {
+
+std::string Text(const std::string& param = "") {
+  return "name: 'loss' type: 'SmoothL1Loss' smooth_l1_loss_param { " + param + " }";
+}
+
+TEST(SmoothL1LossLayer, MatchesTheFormula) {
+  Rng rng(Seed(), {1});
+  for (const bool weighted : {false, true}) {
+    for (const double sigma : {1.0, 3.0}) {
+      const Shape shape{4, 3, 2};
+      const Array a = Uniform(24, -2, 2, &rng), b = Uniform(24, -2, 2, &rng);
+      const Array inside = Uniform(24, 0, 2, &rng), outside = Uniform(24, 0, 2, &rng);
+      double loss = 0;
+      Array da(24);
+      for (int i = 0; i < 24; ++i) {
+        const double in = weighted ? inside[i] : 1, out = weighted ? outside[i] : 1;
+        const double d = in * (a[i] - b[i]), squared = sigma * sigma;
+        const bool small = std::abs(d) < 1 / squared;
+        loss += out * (small ? squared * d * d / 2 : std::abs(d) - 0.5 / squared) / 4;
+        da[i] = 0.5 * in * out * (small ? squared * d : (d > 0 ? 1 : -1)) / 4;
+      }
+      std::vector<Bottom> bottoms = {{shape, a}, {shape, b}};
+      if (weighted) bottoms.insert(bottoms.end(), {{shape, inside}, {shape, outside}});
+      const auto runner = RunnerOf(Text(StrCat("sigma: ", sigma)), bottoms);
+      EXPECT_EQ(Diff({loss}, runner->Output(), 1e-6), "");
+      runner->Backward({0.5});
+      EXPECT_EQ(Diff(da, GetDiff(runner->bottom(0)), 1e-6), "");
+      EXPECT_EQ(Diff(Scaled(da, -1), GetDiff(runner->bottom(1)), 1e-6), "");
+    }
+  }
+}
+
+TEST(SmoothL1LossLayer, GradientsAreRight) {
+  Rng rng(Seed(), {2});
+  const Shape shape{3, 4};
+  const auto runner = RunnerOf(Text(), {{shape, Uniform(12, -2, 2, &rng)},
+                                        {shape, Uniform(12, -2, 2, &rng)},
+                                        {shape, Uniform(12, 0, 2, &rng)},
+                                        {shape, Uniform(12, 0, 2, &rng)}});
+  EXPECT_EQ(runner->CheckGradients(), "");
+}
+
+TEST(SmoothL1LossLayer, FollowsBottomsOfAnotherShape) {
+  const auto runner = RunnerOf(Text(), {{{1, 1}, {3}}, {{1, 1}, {0}}});
+  EXPECT_EQ(runner->Output(), Array{2.5});
+  Resize(runner.get(), {{{2, 2}, {0.5, 0, 0, 2}}, {{2, 2}, Array(4, 0.0)}});
+  EXPECT_EQ(runner->Output(), Array{0.8125});
+}
+
+TEST(SmoothL1LossLayer, RefusesBadSettings) {
+  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {2, 3}, {2, 3}}),
+                  "3 given, expected 2, or 4 with inside and outside weights");
+  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {2, 3}, {2, 3}, {2}}),
+                  "expected as many values as bottom[0]");
+  EXPECT_CONTAINS(SetUpError(Text(), {{2, 3}, {3, 2}}), "the 2 examples of bottom[0]");
+  EXPECT_CONTAINS(SetUpError(Text("sigma: 0"), {{2, 3}, {2, 3}}), "a number other than 0");
+}
+
+TEST(SmoothL1LossLayer, HasNoGradientForItsWeights) {
+  const auto runner = RunnerOf(Text(), {{{1}, {0}}, {{1}, {0}}, {{1}, {0}}, {{1}, {0}}});
+  EXPECT_TRUE(runner->layer().AllowBackward(0));
+  EXPECT_TRUE(runner->layer().AllowBackward(1));
+  EXPECT_FALSE(runner->layer().AllowBackward(2));
+  EXPECT_FALSE(runner->layer().AllowBackward(3));
+  EXPECT_EQ(runner->layer().DefaultLossWeight(0), 1);
+}
+
+}  // namespace
+}  // namespace millrace::test
