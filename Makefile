@@ -57,7 +57,7 @@ CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextr
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
+LDLIBS := -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lhdf5_serial -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
   LDFLAGS += -fsanitize=$(SANITIZE)
@@ -85,6 +85,9 @@ endif
 $(BUILD)/obj/src/exchange/%.o $(BUILD)/obj/test/exchange/%.o $(BUILD)/obj/test/segment/%.o \
   $(BUILD)/obj/bench/exchange_bench/%.o $(BUILD)/obj/bench/kernel_bench/%.o: \
   CXXFLAGS += -ffp-contract=off -Wno-psabi
+# Debian has HDF5's headers in a folder of their own; only files that are named for it include them.
+$(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find src test -name '*hdf5*.cc')): \
+  CXXFLAGS += $(shell pkg-config --cflags hdf5-serial 2>/dev/null)
 
 protos := $(wildcard src/proto/*.proto)
 generated := $(protos:src/%.proto=$(BUILD)/gen/%.pb.cc)
