@@ -4,22 +4,30 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
+#include <thread>
+
 #include "base/error.h"
+#include "data/images/convert_images.h"
 #include "tools/command.h"
 
-DEFINE_string(backend, "lmdb", "kind of database: lmdb");
+DEFINE_string(backend, "lmdb", "kind of database: lmdb or leveldb");
+DEFINE_bool(gray, false, "store one channel of grey instead of three of colour");
+DEFINE_bool(shuffle, false, "store the images in a random order, of --seed");
+DEFINE_uint64(seed, 1, "the seed of --shuffle");
+DEFINE_int32(resize_width, 0, "resize images to this width, with --resize_height");
+DEFINE_int32(resize_height, 0, "resize images to this height, with --resize_width");
+DEFINE_bool(check_size, false, "fail unless all images have one size");
+DEFINE_bool(encoded, false, "store image files instead of pixels");
+DEFINE_string(encode_type, "", "the format of stored image files, jpg or png; implies --encoded");
+DEFINE_bool(strict, false, "fail at an image that cannot be used, instead of skipping it");
+DEFINE_int32(threads, 0, "threads that decode; 0: one per core");
 
 namespace millrace {
 namespace {
 
-void CheckBackend() {
-  if (FLAGS_backend != "lmdb") throw Error("--backend=", FLAGS_backend, ": expected lmdb");
-}
-
 int RunMnist(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 3, "an image file, a label file and the database to make");
-  CheckBackend();
-  ConvertMnist(arguments[0], arguments[1], arguments[2]);
+  ConvertMnist(arguments[0], arguments[1], arguments[2], ParseDatabaseKind(FLAGS_backend));
   LOG(INFO) << "Made " << arguments[2];
   return 0;
 }
@@ -32,33 +40,72 @@ int RunCifar(const std::vector<std::string>& arguments) {
     ExpectArguments(arguments, 2,
                     "the folder with the binary batches and the folder for the databases");
   }
-  CheckBackend();
-  ConvertCifar(arguments[0], arguments[1]);
-  LOG(INFO) << "Made cifar10_train_lmdb and cifar10_test_lmdb in " << arguments[1];
+  const DatabaseKind kind = ParseDatabaseKind(FLAGS_backend);
+  ConvertCifar(arguments[0], arguments[1], kCifarRecordsPerFile, kind);
+  LOG(INFO) << "Made cifar10_train_" << FLAGS_backend << " and cifar10_test_" << FLAGS_backend
+            << " in " << arguments[1];
+  return 0;
+}
+
+int RunImages(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 3,
+                  "the images' root folder, a list of images and labels, and the "
+                  "database to make");
+  ConvertImagesOptions options;
+  options.kind = ParseDatabaseKind(FLAGS_backend);
+  options.gray = FLAGS_gray;
+  options.shuffle = FLAGS_shuffle;
+  options.seed = FLAGS_seed;
+  options.resize_height = FLAGS_resize_height;
+  options.resize_width = FLAGS_resize_width;
+  options.check_size = FLAGS_check_size;
+  options.encoded = FLAGS_encoded;
+  options.encode_type = FLAGS_encode_type;
+  options.strict = FLAGS_strict;
+  if (FLAGS_threads < 0) throw Error("--threads=", FLAGS_threads, ": expected 0 or more");
+  options.threads =
+      FLAGS_threads > 0 ? FLAGS_threads : static_cast<int>(std::thread::hardware_concurrency());
+  const ConvertImagesResult result =
+      ConvertImages(arguments[0], arguments[1], arguments[2], options);
+  LOG(INFO) << "Made " << arguments[2] << " of " << result.converted << " images; skipped "
+            << result.skipped;
   return 0;
 }
 
 int RunMean(const std::vector<std::string>& arguments) {
-  ExpectArguments(arguments, 2, "a database and the .binaryproto to write");
-  CheckBackend();
-  ComputeImageMean(arguments[0], arguments[1]);
-  LOG(INFO) << "Wrote " << arguments[1];
+  // As in Caffe, the output may be missing: then only the means of the channels are logged.
+  if (arguments.size() != 1)
+    ExpectArguments(arguments, 2, "a database and the .binaryproto to write");
+  ParseDatabaseKind(FLAGS_backend);  // what the folder holds decides
+  const ImageMean mean = ComputeImageMean(arguments[0], arguments.size() > 1 ? arguments[1] : "");
+  LOG(INFO) << "Processed " << mean.images << " images";
+  for (size_t i = 0; i < mean.channels.size(); ++i) {
+    LOG(INFO) << "mean_value channel [" << i << "]: " << mean.channels[i];
+  }
+  if (arguments.size() > 1) LOG(INFO) << "Wrote " << arguments[1];
   return 0;
 }
 
 const RegisterCommand mnist({"convert_mnist_data",
                              "IMAGES LABELS DATABASE",
-                             "makes an LMDB of MNIST's idx files (also gzipped)",
+                             "makes a database of MNIST's idx files (also gzipped)",
                              {"backend"},
                              RunMnist});
 const RegisterCommand cifar({"convert_cifar_data",
                              "INPUT_FOLDER OUTPUT_FOLDER",
-                             "makes LMDBs of CIFAR-10's binary batches",
+                             "makes databases of CIFAR-10's binary batches",
                              {"backend"},
                              RunCifar});
+const RegisterCommand images({"convert_imageset",
+                              "ROOT_FOLDER/ LIST DATABASE",
+                              "makes a database of image files and labels",
+                              {"backend", "gray", "shuffle", "seed", "resize_width",
+                               "resize_height", "check_size", "encoded", "encode_type", "strict",
+                               "threads"},
+                              RunImages});
 const RegisterCommand mean({"compute_image_mean",
-                            "DATABASE OUTPUT",
-                            "averages the images of an LMDB",
+                            "DATABASE [OUTPUT]",
+                            "averages the images of a database",
                             {"backend"},
                             RunMean});
 

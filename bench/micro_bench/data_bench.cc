@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "data/batch_stream.h"
 #include "data/datum_view.h"
+#include "data/image_transform.h"
 #include "data/lmdb_database.h"
 #include "data/lmdb_writer.h"
-#include "data/pixel_reader.h"
 #include "data/prefetcher.h"
 #include "data/transformer.h"
 #include "proto/caffe.pb.h"
@@ -131,11 +131,12 @@ void LmdbFetch(benchmark::State& state) {
   const Transformer transformer(ScaleOnly(), caffe::TRAIN, 1, 0,
                                 ReadDatum("bench", record.key, record.value));
   {
-    Prefetcher prefetcher(stream, PixelReader(), transformer, 4, HostMemory());
+    Prefetcher prefetcher(stream, std::make_unique<ImageTransform>(PixelReader(), transformer), 4,
+                          HostMemory());
     for (auto _ : state) {
       ReadyBatch* const batch = prefetcher.Next();
       stream->MarkConsumed(batch->number);
-      benchmark::DoNotOptimize(batch->image_data());
+      benchmark::DoNotOptimize(batch->data(0));
       prefetcher.Recycle(batch);
     }
   }

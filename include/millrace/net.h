@@ -20,8 +20,9 @@
 #include "millrace/export.h"
 
 namespace millrace::caffe {
+class Datum;
 class NetParameter;
-}
+}  // namespace millrace::caffe
 
 namespace millrace {
 
@@ -87,6 +88,15 @@ class MILLRACE_API Net {
   // works in place on them. Throws Error if the net has no such input, or if their number is
   // another.
   virtual void SetInput(const std::string& input, std::span<const float> values) = 0;
+  // Gives the MemoryData layer `layer` its next examples: labels.size() of them, a multiple of its
+  // batch size, row-major, whose first batch the next Forward uses. They are copied, not
+  // transformed, and repeat until others are given. Throws Error if there is no such layer, or if
+  // the sizes do not fit.
+  virtual void SetMemoryData(const std::string& layer, std::span<const float> values,
+                             std::span<const float> labels) = 0;
+  // The same for datums (millrace/caffe.pb.h), raw or encoded images, which are transformed as the
+  // layer's transform_param says.
+  virtual void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums) = 0;
   // Returns the loss: the sum of tops times their loss weights. Throws Error for bad data.
   virtual float Forward() = 0;
   // Computes the gradients of the last Forward's loss. Throws Error if there was no Forward.

@@ -67,6 +67,13 @@ class MILLRACE_API Session {
   // Leaves the cluster at once, without handing over; call Finish or Leave first.
   virtual ~Session() = default;
 
+  // Gives a MemoryData layer of the train net, or of test net `test_net`, its next examples, as
+  // Net::SetMemoryData does.
+  virtual void SetMemoryData(const std::string& layer, std::span<const float> values,
+                             std::span<const float> labels, std::optional<int> test_net = {}) = 0;
+  virtual void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums,
+                             std::optional<int> test_net = {}) = 0;
+
   // Computes one iteration and applies its update; none once all nodes together have begun max_iter
   // iterations. Throws Error for bad data, a loss that is not finite (the weights are then
   // unchanged), or a failure of a segment.

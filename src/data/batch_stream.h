@@ -36,6 +36,7 @@ struct BatchStreamOptions {
   uint64_t batch_size = 1;
   int read_ahead = 4;  // batches that the readers may be ahead of the consumers
   bool shuffle = false;
+  std::vector<uint64_t> groups, draws;  // as in ScheduleOptions; draws sum up to batch_size
   uint64_t rand_skip = 0;
   uint64_t shard_index = 0, shard_count = 1;
   uint64_t seed = 0;            // part of the key of the random choices
@@ -101,6 +102,7 @@ class BatchStream {
   uint64_t records() const { return records_; }
   uint64_t seed() const { return options_.seed; }
   uint64_t stream() const { return options_.stream; }
+  const DataSource& source(int source) const { return *options_.sources[source]; }
   const std::string& source_path(int source) const { return options_.sources[source]->path(); }
   ErrorSink* errors() const { return errors_; }
   // Batches that the readers have completed so far, handed out or not.

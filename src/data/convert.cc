@@ -8,9 +8,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/database.h"
 #include "data/datum_view.h"
-#include "data/lmdb_database.h"
-#include "data/lmdb_writer.h"
 #include "data/pixel_reader.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -77,7 +76,7 @@ std::string Key(int digits, uint64_t number) {
   return std::string(key, length);
 }
 
-void Add(LmdbWriter* writer, const std::string& key, const caffe::Datum& datum,
+void Add(DatabaseWriter* writer, const std::string& key, const caffe::Datum& datum,
          std::string* buffer) {
   datum.SerializeToString(buffer);
   writer->Add(key, *buffer);
@@ -96,7 +95,8 @@ constexpr uint64_t kCifarImageBytes = 3 * kCifarSide * kCifarSide;
 constexpr uint8_t kCifarClasses = 10;
 
 // Appends one of CIFAR's files. Its keys begin at `first`.
-void AddCifarFile(const std::string& path, uint64_t records, uint64_t first, LmdbWriter* writer) {
+void AddCifarFile(const std::string& path, uint64_t records, uint64_t first,
+                  DatabaseWriter* writer) {
   InputFile file(path);
   const std::string length = StrCat(records, " records of ", 1 + kCifarImageBytes, " bytes");
   caffe::Datum datum;
@@ -121,7 +121,7 @@ void AddCifarFile(const std::string& path, uint64_t records, uint64_t first, Lmd
 }  // namespace
 
 uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
-                      const std::string& output_db) {
+                      const std::string& output_db, DatabaseKind kind) {
   constexpr uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;  // unsigned bytes; 3 and 1 axes
   constexpr uint32_t kMostPixels = 1 << 28;
   constexpr uint32_t kMostImages = 100'000'000;  // keys of eight digits
@@ -141,7 +141,7 @@ uint64_t ConvertMnist(const std::string& image_file, const std::string& label_fi
     throw Error(image_file, ": has a header of ", count, " images of ", rows, " x ", columns,
                 ", which cannot be converted");
   }
-  LmdbWriter writer(output_db);
+  const auto writer = CreateDatabase(output_db, kind);
   caffe::Datum datum;
   datum.set_channels(1);
   datum.set_height(static_cast<int>(rows));
@@ -152,31 +152,32 @@ uint64_t ConvertMnist(const std::string& image_file, const std::string& label_fi
     images.Read(datum.mutable_data(), "the images that its header announces");
     labels.Read(&label, "the labels that its header announces");
     datum.set_label(static_cast<uint8_t>(label[0]));
-    Add(&writer, Key(8, i), datum, &buffer);
+    Add(writer.get(), Key(8, i), datum, &buffer);
   }
   images.ExpectEnd("its header says");
   labels.ExpectEnd("its header says");
-  writer.Commit();
+  writer->Commit();
   return count;
 }
 
 uint64_t ConvertCifar(const std::string& input_folder, const std::string& output_folder,
-                      uint64_t records_per_file) {
+                      uint64_t records_per_file, DatabaseKind kind) {
   constexpr int kTrainFiles = 5;
-  LmdbWriter train(output_folder + "/cifar10_train_lmdb");
-  LmdbWriter test(output_folder + "/cifar10_test_lmdb");
+  const std::string suffix = kind == DatabaseKind::kLmdb ? "lmdb" : "leveldb";
+  const auto train = CreateDatabase(output_folder + "/cifar10_train_" + suffix, kind);
+  const auto test = CreateDatabase(output_folder + "/cifar10_test_" + suffix, kind);
   for (int i = 0; i < kTrainFiles; ++i) {
     AddCifarFile(StrCat(input_folder, "/data_batch_", i + 1, ".bin"), records_per_file,
-                 i * records_per_file, &train);
+                 i * records_per_file, train.get());
   }
-  AddCifarFile(input_folder + "/test_batch.bin", records_per_file, 0, &test);
-  train.Finish();
-  test.Finish();
-  train.Commit();
+  AddCifarFile(input_folder + "/test_batch.bin", records_per_file, 0, test.get());
+  train->Finish();
+  test->Finish();
+  train->Commit();
   try {
-    test.Commit();
+    test->Commit();
   } catch (...) {
-    train.Withdraw();
+    train->Withdraw();
     throw;
   }
   return (kTrainFiles + 1) * records_per_file;
@@ -189,16 +190,16 @@ struct ImageSums {
   std::vector<double> values;  // (C, H, W)
 };
 
-ImageSums SumImages(const std::string& database, const std::shared_ptr<LmdbDatabase>& images) {
-  LmdbDatabase::Cursor cursor(images, false);
-  const RecordView first_record = cursor.At(0);
+ImageSums SumImages(const std::string& database, DataSource* images) {
+  const auto cursor = images->MakeReader(false);
+  const RecordView first_record = cursor->At(0);
   PixelReader reader;
   const DatumView first = reader.Read(database, first_record.key, first_record.value);
   const size_t count = size_t(first.channels) * first.height * first.width;
   ImageSums sums{first.channels, first.height, first.width, std::vector<double>(count, 0.0)};
   std::vector<float> floats(count);
   for (uint64_t i = 0; i < images->size(); ++i) {
-    const RecordView record = cursor.At(i);
+    const RecordView record = cursor->At(i);
     const DatumView datum = reader.Read(database, record.key, record.value);
     if (datum.channels != first.channels || datum.height != first.height ||
         datum.width != first.width) {
@@ -218,29 +219,33 @@ ImageSums SumImages(const std::string& database, const std::shared_ptr<LmdbDatab
 
 }  // namespace
 
-uint64_t ComputeImageMean(const std::string& database, const std::string& output_file) {
-  if (FileExists(output_file)) {
+ImageMean ComputeImageMean(const std::string& database, const std::string& output_file) {
+  if (!output_file.empty() && FileExists(output_file)) {
     throw Error(output_file, ": exists already; remove it or name another");
   }
-  const auto images = LmdbDatabase::Open(database);
+  const auto images = OpenDatabase(database);
   ImageSums sums;
   try {
-    sums = SumImages(database, images);
+    sums = SumImages(database, images.get());
   } catch (const Error&) {
     images->ThrowIfDamaged();  // throws the cause if it is damage
     throw;
   }
   images->ThrowIfDamaged();
+  ImageMean result{images->size(), std::vector<double>(sums.channels)};
+  const size_t plane = sums.values.size() / sums.channels;
   caffe::BlobProto mean;
   mean.set_num(1);
   mean.set_channels(sums.channels);
   mean.set_height(sums.height);
   mean.set_width(sums.width);
-  for (const double value : sums.values) {
-    mean.add_data(static_cast<float>(value / static_cast<double>(images->size())));
+  for (size_t i = 0; i < sums.values.size(); ++i) {
+    const double value = sums.values[i] / static_cast<double>(images->size());
+    mean.add_data(static_cast<float>(value));
+    result.channels[i / plane] += value / static_cast<double>(plane);
   }
-  SaveBinary(output_file, mean);
-  return images->size();
+  if (!output_file.empty()) SaveBinary(output_file, mean);
+  return result;
 }
 
 }  // namespace millrace

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "data/database.h"
 #include "millrace/export.h"
 
 namespace millrace {
@@ -14,21 +16,32 @@ namespace millrace {
 // MNIST and data sets in its format: IDX files of unsigned bytes, images (N x rows x columns) and
 // labels (N), each plain or gzipped. Keys "%08d". Returns N.
 MILLRACE_API uint64_t ConvertMnist(const std::string& image_file, const std::string& label_file,
-                                   const std::string& output_db);
+                                   const std::string& output_db,
+                                   DatabaseKind kind = DatabaseKind::kLmdb);
+
+// Of each of CIFAR-10's files.
+inline constexpr uint64_t kCifarRecordsPerFile = 10000;
 
 // CIFAR-10's binary version. Converts data_batch_1.bin to data_batch_5.bin and test_batch.bin in
 // `input_folder`, each of `records_per_file` records (a label 0 to 9 and 3 x 32 x 32 bytes), to
-// cifar10_train_lmdb and cifar10_test_lmdb in `output_folder`, which must exist. Keys "%05d", in
-// the order of the files. Creates both databases or none. Returns the number of records of both
-// together.
+// cifar10_train_lmdb and cifar10_test_lmdb (or ..._leveldb) in `output_folder`, which must exist.
+// Keys "%05d", in the order of the files. Creates both databases or none. Returns the number of
+// records of both together.
 MILLRACE_API uint64_t ConvertCifar(const std::string& input_folder,
                                    const std::string& output_folder,
-                                   uint64_t records_per_file = 10000);
+                                   uint64_t records_per_file = kCifarRecordsPerFile,
+                                   DatabaseKind kind = DatabaseKind::kLmdb);
 
-// Writes the mean of all images of a database (raw or encoded, see data/pixel_reader.h), which must
-// have one size, as a BlobProto of shape 1 x channels x height x width, the format of `mean_file`.
-// Returns the number of images.
-MILLRACE_API uint64_t ComputeImageMean(const std::string& database, const std::string& output_file);
+struct ImageMean {
+  uint64_t images = 0;
+  std::vector<double> channels;  // the mean of each
+};
+
+// Computes the mean of all images of a database of either kind (raw or encoded, see
+// data/pixel_reader.h), which must have one size, and writes it as a BlobProto of shape 1 x
+// channels x height x width, the format of `mean_file`; "": writes no file.
+MILLRACE_API ImageMean ComputeImageMean(const std::string& database,
+                                        const std::string& output_file);
 
 }  // namespace millrace
 

@@ -6,32 +6,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include "data/open_once.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace {
 namespace {
-
-// LMDB forbids opening one file twice in a process: closing one environment would drop the locks of
-// the other.
-struct Registry {
-  using Identity = std::pair<dev_t, ino_t>;
-
-  std::mutex mutex;
-  std::condition_variable closed;
-  std::map<Identity, std::weak_ptr<LmdbDatabase>> open;
-
-  static Registry& Get() {
-    static auto* registry = new Registry;  // never destroyed: databases may be in static objects
-    return *registry;
-  }
-};
 
 struct stat CheckFiles(const std::string& path) {
   struct stat status;
@@ -44,7 +28,7 @@ struct stat CheckFiles(const std::string& path) {
   const std::string file = path + "/data.mdb";
   if (stat(file.c_str(), &status) != 0) {
     if (FileExists(path + "/CURRENT")) {
-      throw Error(path, ": is a LevelDB database, which is not supported; convert it to LMDB");
+      throw Error(path, ": is a LevelDB database, expected an LMDB database");
     }
     throw Error(path, ": is not an LMDB database (it has no data.mdb)");
   }
@@ -57,24 +41,10 @@ struct stat CheckFiles(const std::string& path) {
 
 std::shared_ptr<LmdbDatabase> LmdbDatabase::Open(const std::string& path) {
   const struct stat status = CheckFiles(path);
-  const Registry::Identity identity(status.st_dev, status.st_ino);
-  Registry& registry = Registry::Get();
-  std::unique_lock lock(registry.mutex);
-  for (;;) {
-    const auto found = registry.open.find(identity);
-    if (found == registry.open.end()) break;
-    if (auto database = found->second.lock()) return database;
-    registry.closed.wait(lock);  // its last user is closing it
-  }
-  std::shared_ptr<LmdbDatabase> database(new LmdbDatabase(path), [identity](LmdbDatabase* last) {
-    Registry& registry = Registry::Get();
-    std::unique_lock lock(registry.mutex);
-    delete last;
-    registry.open.erase(identity);
-    registry.closed.notify_all();
-  });
-  registry.open[identity] = database;
-  return database;
+  // LMDB forbids opening one file twice in a process: closing one environment would drop the locks
+  // of the other.
+  static auto* const databases = new OpenOnce<LmdbDatabase>;
+  return databases->Open(IdentityOf(status), [&] { return new LmdbDatabase(path); });
 }
 
 LmdbDatabase::LmdbDatabase(const std::string& path) : path_(path) {

@@ -1,15 +1,9 @@
 #include "data/lmdb_writer.h"
 
-#include <fcntl.h>
 #include <glog/logging.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-
 #include "base/error.h"
-#include "base/file.h"
 
 namespace millrace {
 namespace {
@@ -18,29 +12,11 @@ constexpr size_t kFirstMapBytes = size_t{16} << 20;
 // Bytes per transaction, whose dirty pages stay in memory.
 constexpr size_t kFlushBytes = size_t{8} << 20;
 
-void SyncFolder(const std::string& path) {
-  const int folder = open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (folder < 0) return;
-  fsync(folder);
-  close(folder);
-}
-
-// "db/" names the same folder as "db".
-std::string WithoutSlash(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 }  // namespace
 
 LmdbWriter::LmdbWriter(const std::string& path)
-    : path_(WithoutSlash(path)),
-      temporary_(StrCat(path_, ".", getpid(), ".tmp")),
-      map_bytes_(kFirstMapBytes) {
-  if (FileExists(path_)) throw Error(path_, ": exists already; remove it or name another");
-  if (mkdir(temporary_.c_str(), 0755) != 0) {
-    throw Error(path_, ": cannot be created: ", ErrnoText(errno));
-  }
+    : path_(DatabasePath(path)), temporary_(TemporaryPath(path_)), map_bytes_(kFirstMapBytes) {
+  MakeNewFolder(path_, temporary_);
   // No other process knows the file yet, so there is no lock, and one sync at the end.
   int result = mdb_env_create(&environment_);
   if (result == 0) result = mdb_env_set_mapsize(environment_, map_bytes_);
@@ -117,12 +93,7 @@ void LmdbWriter::Finish() {
 
 void LmdbWriter::Commit() {
   Finish();
-  SyncFolder(temporary_);
-  // rename replaces an empty folder that has appeared meanwhile, but nothing else.
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) {
-    throw Error(path_, ": cannot be written: ", ErrnoText(errno));
-  }
-  SyncFolder(Dirname(path_));
+  RenameFolder(temporary_, path_);
 }
 
 void LmdbWriter::Withdraw() {

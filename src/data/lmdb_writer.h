@@ -1,6 +1,4 @@
-// Writes a new LMDB database from records in the order of their keys. The database grows under a
-// temporary name beside its own and is renamed at the end, so that no process ever sees a part of
-// it. The same records give the same bytes.
+// Writes a new LMDB database. The same records give the same bytes.
 #ifndef MILLRACE_DATA_LMDB_WRITER_H_
 #define MILLRACE_DATA_LMDB_WRITER_H_
 
@@ -12,28 +10,22 @@
 #include <utility>
 #include <vector>
 
+#include "data/database_writer.h"
+
 namespace millrace {
 
-// Used by one thread.
-class LmdbWriter {
+class LmdbWriter : public DatabaseWriter {
  public:
   // Throws Error if `path` exists or its folder does not.
   explicit LmdbWriter(const std::string& path);
   // Without Commit, leaves no files.
-  ~LmdbWriter();
-  LmdbWriter(const LmdbWriter&) = delete;
-  LmdbWriter& operator=(const LmdbWriter&) = delete;
+  ~LmdbWriter() override;
 
-  // Keys must ascend. Throws Error (disk full, for example).
-  void Add(std::string_view key, std::string_view value);
-  // Writes and syncs all pending records. Nothing may be added afterwards.
-  void Finish();
-  // Calls Finish if that was not done, then renames the database.
-  void Commit();
-  // Removes the database that Commit created.
-  void Withdraw();
-
-  const std::string& path() const { return path_; }
+  void Add(std::string_view key, std::string_view value) override;
+  void Finish() override;
+  void Commit() override;
+  void Withdraw() override;
+  const std::string& path() const override { return path_; }
 
  private:
   void Flush();

@@ -1,42 +1,47 @@
 #include "data/pixel_reader.h"
 
+#include <glog/logging.h>
+
 #include "base/error.h"
 #include "proto/parse.h"
 
 namespace millrace {
-namespace {
 
-ImageColor ColorOf(const caffe::TransformationParameter& param) {
+ImageReading ImageReading::Of(const caffe::TransformationParameter& param) {
   if (param.force_color() && param.force_gray()) {
     throw FieldError("transform_param.force_gray",
                      "is given together with force_color, expected one of them");
   }
-  if (param.force_color()) return ImageColor::kColor;
-  return param.force_gray() ? ImageColor::kGray : ImageColor::kNative;
+  ImageReading reading;
+  if (param.force_color()) reading.color = ImageColor::kColor;
+  if (param.force_gray()) reading.color = ImageColor::kGray;
+  return reading;
 }
 
-}  // namespace
-
-PixelReader::PixelReader(const caffe::TransformationParameter& param) : decoder_(ColorOf(param)) {
-  if (param.force_color()) forced_by_ = "force_color";
-  if (param.force_gray()) forced_by_ = "force_gray";
-}
+PixelReader::PixelReader(const ImageReading& reading)
+    : reading_(reading), decoder_(reading.color) {}
 
 DatumView PixelReader::Read(std::string_view database, std::string_view key,
                             std::string_view bytes) {
   DatumView datum = ReadDatum(database, key, bytes);
-  try {
-    if (datum.encoded) {
-      const Image& image = decoder_.Decode(datum.data);
-      datum.channels = image.channels;
-      datum.height = image.height;
-      datum.width = image.width;
-      datum.encoded = false;
-      datum.data = {reinterpret_cast<const char*>(image.values.data()), image.values.size()};
-    } else if (forced_by_) {
-      throw Error("holds raw pixels, but transform_param's ", forced_by_,
-                  " only means something for encoded images");
+  if (!datum.encoded) {
+    if (reading_.color != ImageColor::kNative) {
+      LOG_FIRST_N(WARNING, 1) << RecordName(database, key) << ": holds raw pixels: force_color and "
+                              << "force_gray only apply to encoded images";
     }
+    return datum;
+  }
+  try {
+    const Image* image = &decoder_.Decode(datum.data);
+    if (reading_.height > 0) {
+      resizer_.Resize(*image, reading_.height, reading_.width, &resized_);
+      image = &resized_;
+    }
+    datum.channels = image->channels;
+    datum.height = image->height;
+    datum.width = image->width;
+    datum.encoded = false;
+    datum.data = {reinterpret_cast<const char*>(image->values.data()), image->values.size()};
   } catch (const Error& error) {
     throw Error(RecordName(database, key), ": ", error.what());
   }

@@ -1,5 +1,5 @@
 // Reads a record of a database as the raw pixels that a Transformer takes: raw Datums in place,
-// encoded Datums decoded (data/image_decoder.h).
+// encoded Datums decoded (data/image_decoder.h) and, if asked, resized (data/images/resize.h).
 #ifndef MILLRACE_DATA_PIXEL_READER_H_
 #define MILLRACE_DATA_PIXEL_READER_H_
 
@@ -7,27 +7,39 @@
 
 #include "data/datum_view.h"
 #include "data/image_decoder.h"
+#include "data/images/resize.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {
 
+// How encoded images become pixels.
+struct ImageReading {
+  ImageColor color = ImageColor::kNative;
+  int height = 0, width = 0;  // the size that images get; 0 and 0: their own
+
+  // The colours that force_color or force_gray require; images keep their size. Throws FieldError
+  // if both are set.
+  static ImageReading Of(const caffe::TransformationParameter& param);
+};
+
 // Used by one thread at a time; copies are independent.
 class PixelReader {
  public:
-  // Images keep their channels.
-  PixelReader() : PixelReader(caffe::TransformationParameter()) {}
-  // Decodes as force_color or force_gray require. Throws FieldError if both are set.
-  explicit PixelReader(const caffe::TransformationParameter& param);
+  explicit PixelReader(const ImageReading& reading = {});
 
   // Returns raw pixels. Channels, height and width of an encoded image are those of the image,
-  // whatever the Datum states. Valid until the next call and as long as `bytes`. Throws Error
-  // naming `database` and `key` if the record is not a Datum, if its sizes do not fit, if an image
-  // cannot be decoded, or if a force field is set and the record holds raw pixels.
+  // whatever the Datum states. Raw records are returned as they are: colour and size of `reading`
+  // apply to encoded images only, as in Caffe; the first such record of the process is logged if
+  // there is a colour to force. Valid until the next call and as long as `bytes`. Throws Error
+  // naming `database` and `key` if the record is not a Datum, if its sizes do not fit, or if an
+  // image cannot be decoded.
   DatumView Read(std::string_view database, std::string_view key, std::string_view bytes);
 
  private:
-  const char* forced_by_ = nullptr;  // the force field that is set, or null
+  ImageReading reading_;
   ImageDecoder decoder_;
+  Resizer resizer_;
+  Image resized_;  // memory reused by every call
 };
 
 }  // namespace millrace

@@ -2,20 +2,19 @@
 
 #include <utility>
 
-#include "data/datum_view.h"
-
 namespace millrace {
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
-Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
-                       const Transformer& transformer, int depth, MemorySpace& memory)
+Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
+                       std::unique_ptr<RecordTransform> transform, int depth, MemorySpace& memory)
     : stream_(std::move(stream)),
-      reader_(reader),
-      transformer_(transformer),
+      transform_(std::move(transform)),
       depth_(depth),
       memory_(memory),
       free_(depth + 1),
-      ready_(depth) {}
+      ready_(depth) {
+  for (const Shape& shape : transform_->shapes()) counts_.push_back(ShapeCount(shape));
+}
 
 Prefetcher::~Prefetcher() {
   free_.Close();
@@ -25,11 +24,11 @@ Prefetcher::~Prefetcher() {
 
 ReadyBatch* Prefetcher::Next() {
   if (!thread_) {
-    const size_t images = stream_->batch_size() * transformer_.output().count() * sizeof(float);
     for (int i = 0; i < depth_ + 1; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
-      buffers_.back()->images = Buffer(memory_, images);
-      buffers_.back()->labels = Buffer(memory_, stream_->batch_size() * sizeof(float));
+      for (const int64_t count : counts_) {
+        buffers_.back()->tops.emplace_back(memory_, stream_->batch_size() * count * sizeof(float));
+      }
       free_.Push(buffers_.back().get());
     }
     thread_ = std::make_unique<Thread>(
@@ -73,17 +72,13 @@ void Prefetcher::Run() {
 void Prefetcher::Fill(ReadyBatch* ready) {
   ready->number = batch_.number;
   ready->seeks = batch_.seeks;
-  const int64_t count = transformer_.output().count();
+  std::vector<float*> tops;
+  for (size_t top = 0; top < counts_.size(); ++top) tops.push_back(ready->data(top));
   for (size_t i = 0; i < batch_.records.size(); ++i) {
     const RecordView& record = batch_.records[i];
-    const std::string& path = stream_->source_path(record.source);
-    const DatumView datum = reader_.Read(path, record.key, record.value);
-    try {
-      transformer_.Apply(datum, batch_.first_item + i, ready->image_data() + i * count);
-    } catch (const Error& error) {
-      throw Error(RecordName(path, record.key), ": ", error.what());
-    }
-    ready->label_data()[i] = static_cast<float>(datum.label);
+    transform_->Apply(stream_->source_path(record.source), record, batch_.first_item + i,
+                      tops.data());
+    for (size_t top = 0; top < counts_.size(); ++top) tops[top] += counts_[top];
   }
 }
 

@@ -1,5 +1,5 @@
 // One solver's thread between a stream of records and its net. It takes batches from the stream,
-// decodes and transforms them into float buffers, and keeps a bounded number of them ready.
+// transforms their records into float buffers, and keeps a bounded number of them ready.
 #ifndef MILLRACE_DATA_PREFETCHER_H_
 #define MILLRACE_DATA_PREFETCHER_H_
 
@@ -11,20 +11,18 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "data/batch_stream.h"
-#include "data/pixel_reader.h"
-#include "data/transformer.h"
+#include "data/record_transform.h"
 #include "millrace/memory_space.h"
 
 namespace millrace {
 
-// A batch in plain (N, C, H, W) order with N labels, in memory that the host accesses.
+// The values of a batch, in memory that the host accesses.
 struct ReadyBatch {
-  uint64_t number = 0;  // for BatchStream::MarkConsumed
-  uint64_t seeks = 0;   // Batch::seeks
-  Buffer images, labels;
+  uint64_t number = 0;       // for BatchStream::MarkConsumed
+  uint64_t seeks = 0;        // Batch::seeks
+  std::vector<Buffer> tops;  // record after record; as RecordTransform::shapes()
 
-  float* image_data() const { return images.get<float>(); }
-  float* label_data() const { return labels.get<float>(); }
+  float* data(size_t top) const { return tops[top].get<float>(); }
 };
 
 // Only one thread, the solver's, may call Next and Recycle.
@@ -32,8 +30,8 @@ class Prefetcher {
  public:
   // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
   // device that trains on them. The first Next starts the thread.
-  Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
-             const Transformer& transformer, int depth, MemorySpace& memory);
+  Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<RecordTransform> transform,
+             int depth, MemorySpace& memory);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
   ~Prefetcher();
@@ -52,8 +50,8 @@ class Prefetcher {
   void Fill(ReadyBatch* ready);
 
   const std::shared_ptr<BatchStream> stream_;
-  PixelReader reader_;
-  Transformer transformer_;
+  const std::unique_ptr<RecordTransform> transform_;
+  std::vector<int64_t> counts_;  // floats per record of each top
   const int depth_;
   MemorySpace& memory_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;

@@ -82,6 +82,24 @@ uint64_t Permutation::operator()(uint64_t i) const {
   return i;
 }
 
+uint64_t GroupedPermutation::At(uint64_t seed, uint64_t stream, uint64_t epoch,
+                                uint64_t position) const {
+  const uint64_t groups = bounds_.size() - 1;
+  const Permutation order(seed, stream, epoch, groups);
+  for (uint64_t i = 0; i < groups; ++i) {
+    const uint64_t group = order(i);
+    const uint64_t size = bounds_[group + 1] - bounds_[group];
+    if (position < size) {
+      // A key of its own: groups of one size have different orders.
+      const uint64_t key = stream ^ (group + 1) * 0xd6e8feb86659fd93;
+      return bounds_[group] + Permutation(seed, key, epoch, size)(position);
+    }
+    position -= size;
+  }
+  LOG(FATAL) << "position " << position << " is beyond the last group";
+  return 0;
+}
+
 uint64_t ShardRecords(uint64_t shard, uint64_t shard_count, uint64_t total) {
   return shard < total ? (total - shard - 1) / shard_count + 1 : 0;
 }
@@ -113,6 +131,12 @@ uint64_t Dealt::At(uint64_t position) const {
 Schedule::Schedule(const ScheduleOptions& options) : options_(options), interleave_(options.sizes) {
   CHECK_LT(options.shard_index, options.shard_count);
   const uint64_t total = interleave_.total();
+  for (const uint64_t draws : options.draws) batch_draws_ += draws;
+  if (batch_draws_ > 0) {
+    CHECK_EQ(options.draws.size(), options.sizes.size());
+    records_ = epoch_items_ = total;
+    return;
+  }
   records_ = ShardRecords(options.shard_index, options.shard_count, total);
   if (records_ == 0) {
     throw Error("the sources hold ", total, " records, fewer than the ", options.shard_count,
@@ -127,9 +151,47 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), interlea
   if (options.rand_skip > 0) {
     skip_ = Rng(options.seed, {kRngSkip, options.stream}).Below(options.rand_skip);
   }
+  if (options.shuffle && options.groups.size() > 1) {
+    own_groups_.emplace(GroupsOf(true, records_));
+    if (dealt_) dealt_groups_.emplace(GroupsOf(false, dealt_->records()));
+  }
+}
+
+uint64_t Schedule::NumberOf(bool own, uint64_t position) const {
+  return own ? position * options_.shard_count + options_.shard_index : dealt_->At(position);
+}
+
+// The positions ascend with the records' numbers, so each group is a range of positions.
+GroupedPermutation Schedule::GroupsOf(bool own, uint64_t size) const {
+  std::vector<uint64_t> bounds = {0};
+  uint64_t end = 0;
+  for (const uint64_t records : options_.groups) {
+    end += records;
+    uint64_t low = bounds.back(), high = size;
+    while (low < high) {  // the first position whose record is not below `end`
+      const uint64_t middle = (low + high) / 2;
+      if (NumberOf(own, middle) < end) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    bounds.push_back(low);
+  }
+  CHECK_EQ(bounds.back(), size);
+  return GroupedPermutation(std::move(bounds));
+}
+
+RecordLocation Schedule::Draw(uint64_t place) const {
+  Rng rng(options_.seed, {kRngShuffle, options_.stream, place});
+  uint64_t at = place % batch_draws_;
+  int source = 0;
+  while (at >= options_.draws[source]) at -= options_.draws[source++];
+  return {source, rng.Below(options_.sizes[source])};
 }
 
 RecordLocation Schedule::AtPlace(uint64_t place) const {
+  if (batch_draws_ > 0) return Draw(place);
   const uint64_t epoch = place / epoch_items_;
   RecordLocation item{0, place % epoch_items_};
   if (mix_) item = mix_->At(item.index);
@@ -141,14 +203,16 @@ RecordLocation Schedule::AtPlace(uint64_t place) const {
     constexpr uint64_t kOthers = 0x9e3779b97f4a7c15;
     const uint64_t stream = own ? options_.stream : options_.stream ^ kOthers;
     const uint64_t size = own ? records_ : dealt_->records();
-    position = Permutation(options_.seed, stream, epoch, size)(position);
+    const auto& groups = own ? own_groups_ : dealt_groups_;
+    position = groups ? groups->At(options_.seed, stream, epoch, position)
+                      : Permutation(options_.seed, stream, epoch, size)(position);
   }
-  return interleave_.At(own ? position * options_.shard_count + options_.shard_index
-                            : dealt_->At(position));
+  return interleave_.At(NumberOf(own, position));
 }
 
 uint64_t Schedule::PlaceAfter(const Schedule& before, uint64_t place) const {
   CHECK_EQ(records_, before.records_);
+  if (batch_draws_ > 0) return place;
   const uint64_t epoch = place / before.epoch_items_;
   uint64_t own = place % before.epoch_items_;  // number of the shard's own records before `place`
   if (before.mix_) {

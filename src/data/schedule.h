@@ -10,6 +10,11 @@
 // that an epoch has S + A items. The order of its own records does not depend on the absent shards.
 // When the set of absent shards changes, a process therefore continues at the same record of its
 // own shard (PlaceAfter), and at the same fraction of the epoch in the absent ones.
+//
+// Two other orders exist. With `groups`, successive records form groups (the rows of a file): a
+// shuffled epoch visits the groups in random order, and the records of each group in random order
+// before the next group. With `draws`, records are drawn at random, with replacement, in fixed
+// numbers per batch from each source; every process draws from all records.
 #ifndef MILLRACE_DATA_SCHEDULE_H_
 #define MILLRACE_DATA_SCHEDULE_H_
 
@@ -17,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -85,11 +91,30 @@ class Dealt {
 // The number of records r below `total` with r % shard_count == shard.
 uint64_t ShardRecords(uint64_t shard, uint64_t shard_count, uint64_t total);
 
+// A pseudo-random order of the positions {0, ..., size-1} of a sequence that consists of groups:
+// the groups in random order, each in random order inside. Immutable. Takes time proportional to
+// the number of groups.
+class GroupedPermutation {
+ public:
+  // Group g has the positions bounds[g] <= position < bounds[g+1]; bounds[0] is 0.
+  explicit GroupedPermutation(std::vector<uint64_t> bounds) : bounds_(std::move(bounds)) {}
+
+  uint64_t At(uint64_t seed, uint64_t stream, uint64_t epoch, uint64_t position) const;
+
+ private:
+  const std::vector<uint64_t> bounds_;
+};
+
 struct ScheduleOptions {
   std::vector<uint64_t> sizes;  // records of each source
   uint64_t shard_index = 0, shard_count = 1;
   std::vector<uint64_t> absent;  // shards without a reader; see Dealt
   bool shuffle = false;
+  // Numbers of successive records that `shuffle` keeps together; for one source. Empty: none.
+  std::vector<uint64_t> groups;
+  // Of every batch, so many items are drawn from each source, those of the first source first.
+  // Empty: the items are all records in turn.
+  std::vector<uint64_t> draws;
   uint64_t rand_skip = 0;  // skip a random number of records below this
   uint64_t seed = 0;       // part of the key of the random choices
   uint64_t stream = 0;     // identifies the stream; also part of that key
@@ -101,7 +126,7 @@ class Schedule {
   // Throws Error if this shard has no records.
   explicit Schedule(const ScheduleOptions& options);
 
-  // Records in the shard.
+  // Records in the shard; with `draws`, all.
   uint64_t records() const { return records_; }
   // The length of an epoch: the shard's records and the records of absent shards assigned to it.
   uint64_t epoch_items() const { return epoch_items_; }
@@ -115,12 +140,20 @@ class Schedule {
   const std::vector<uint64_t>& absent() const { return options_.absent; }
 
  private:
+  RecordLocation Draw(uint64_t place) const;
+  // The record, among all, at a position of the shard's own records or of those of dealt_.
+  uint64_t NumberOf(bool own, uint64_t position) const;
+  GroupedPermutation GroupsOf(bool own, uint64_t size) const;
+
   const ScheduleOptions options_;
   const Interleave interleave_;
   uint64_t records_ = 0, epoch_items_ = 0;
+  uint64_t batch_draws_ = 0;  // the sum of the draws
   uint64_t skip_ = 0;
   std::optional<Dealt> dealt_;     // empty: no records of absent shards
   std::optional<Interleave> mix_;  // of the shard's own records (0) and those of dealt_ (1)
+  // Of own records and of those of dealt_, if shuffled in groups.
+  std::optional<GroupedPermutation> own_groups_, dealt_groups_;
 };
 
 }  // namespace millrace

@@ -1,9 +1,11 @@
 #include "data/transformer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "data/mean_image.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -81,31 +83,19 @@ Transformer::Transformer(const caffe::TransformationParameter& param, caffe::Pha
 
 void Transformer::LoadMean(const caffe::TransformationParameter& param) {
   const std::string& path = param.mean_file();
-  caffe::BlobProto mean;
+  MeanImage mean;
   try {
-    LoadBinary(path, "a mean image (.binaryproto)", &mean);
+    mean = LoadMeanImage(path);
   } catch (const Error& error) {
     throw FieldError("transform_param.mean_file", error.what());
   }
-  std::vector<int64_t> shape(mean.shape().dim().begin(), mean.shape().dim().end());
-  if (!mean.has_shape()) shape = {mean.num(), mean.channels(), mean.height(), mean.width()};
-  if (shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
-  const std::vector<int64_t> expected = {input_.channels, input_.height, input_.width};
-  if (shape != expected) {
-    std::string text;
-    for (int64_t dim : shape) text += StrCat(text.empty() ? "" : " x ", dim);
-    throw FieldError("transform_param.mean_file", path, ": holds an image of ", text, ", expected ",
-                     input_.channels, " x ", input_.height, " x ", input_.width);
+  if (mean.channels != input_.channels || mean.height != input_.height ||
+      mean.width != input_.width) {
+    throw FieldError("transform_param.mean_file", path, ": holds an image of ", mean.channels,
+                     " x ", mean.height, " x ", mean.width, ", expected ", input_.channels, " x ",
+                     input_.height, " x ", input_.width);
   }
-  if (mean.double_data_size() > 0) {
-    mean_image_.assign(mean.double_data().begin(), mean.double_data().end());
-  } else {
-    mean_image_.assign(mean.data().begin(), mean.data().end());
-  }
-  if (static_cast<int64_t>(mean_image_.size()) != input_.count()) {
-    throw FieldError("transform_param.mean_file", path, ": holds ", mean_image_.size(),
-                     " values, expected ", input_.count());
-  }
+  mean_image_ = std::move(mean.values);
 }
 
 void Transformer::CheckSize(const DatumView& datum) const {

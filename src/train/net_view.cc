@@ -20,6 +20,11 @@ std::string NamesOf(const std::vector<NetBlob>& blobs) {
 
 }  // namespace
 
+MemoryDataLayer& FindMemoryData(const nn::Net& net, const std::string& layer) {
+  if (auto* const found = dynamic_cast<MemoryDataLayer*>(net.FindLayer(layer))) return *found;
+  throw Error("net '", net.name(), "': there is no layer '", layer, "' of type MemoryData");
+}
+
 std::vector<WeightArray> NetView::arrays() const {
   std::vector<WeightArray> arrays;
   for (const ParamEntry& entry : net_.layout().entries()) {
@@ -68,6 +73,15 @@ void NetView::SetInput(const std::string& input, std::span<const float> values) 
   }
   net_.queue().Synchronize();
   blob.CopyDataFromHost(values.data());
+}
+
+void NetView::SetMemoryData(const std::string& layer, std::span<const float> values,
+                            std::span<const float> labels) {
+  FindMemoryData(net_, layer).SetData(values, labels);
+}
+
+void NetView::SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums) {
+  FindMemoryData(net_, layer).SetData(datums);
 }
 
 float NetView::Forward() {

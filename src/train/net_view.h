@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "millrace/net.h"
+#include "nn/layers/memory_data_layer.h"
 #include "nn/net.h"
 
 namespace millrace {
+
+// The MemoryData layer of that name. Throws Error naming the net if there is none.
+MemoryDataLayer& FindMemoryData(const nn::Net& net, const std::string& layer);
 
 class NetView : public Net {
  public:
@@ -23,6 +27,9 @@ class NetView : public Net {
   void SaveWeights(const std::string& model_file) const override;
   std::vector<NetBlob> inputs() const override;
   void SetInput(const std::string& input, std::span<const float> values) override;
+  void SetMemoryData(const std::string& layer, std::span<const float> values,
+                     std::span<const float> labels) override;
+  void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums) override;
   float Forward() override;
   void Backward() override;
   std::vector<NetBlob> outputs() const override;

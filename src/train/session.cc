@@ -97,15 +97,21 @@ class SolverSession : public Session {
   std::vector<WeightArray> arrays() const override { return view_->arrays(); }
   const Net& net() const override { return *view_; }
 
+  void SetMemoryData(const std::string& layer, std::span<const float> values,
+                     std::span<const float> labels, std::optional<int> test_net) override {
+    FindMemoryData(test_net ? TestNet(*test_net) : solver_->net(), layer).SetData(values, labels);
+  }
+  void SetMemoryData(const std::string& layer, std::span<const caffe::Datum> datums,
+                     std::optional<int> test_net) override {
+    FindMemoryData(test_net ? TestNet(*test_net) : solver_->net(), layer).SetData(datums);
+  }
+
   std::vector<TestOutput> Test(int index) override {
-    if (index < 0 || index >= static_cast<int>(tests_.size())) {
-      throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
-    }
+    nn::Net& net = TestNet(index);
     const OneOmpThread one;
     if (merged_) merged_->Read([this] { return node_->failed(); });
     std::vector<TestOutput> outputs;
-    const Evaluation result =
-        Evaluate(tests_[index].get(), config_.tests[index].test_iter, [] { return false; });
+    const Evaluation result = Evaluate(&net, config_.tests[index].test_iter, [] { return false; });
     for (const OutputMean& output : result.outputs) outputs.push_back({output.name, output.mean});
     return outputs;
   }
@@ -142,6 +148,14 @@ class SolverSession : public Session {
   }
 
  private:
+  // Throws Error if there is no such net.
+  nn::Net& TestNet(int index) {
+    if (index < 0 || index >= static_cast<int>(tests_.size())) {
+      throw Error("test net ", index, ": the solver file has ", tests_.size(), " test nets");
+    }
+    return *tests_[index];
+  }
+
   void Resume(const SessionOptions& options) {
     if (options.snapshot.empty()) return;
     if (!options.weights.empty()) {

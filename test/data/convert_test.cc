@@ -236,7 +236,9 @@ TEST_F(ConvertTest, ComputesTheMeanImageOfBytesAndFloats) {
   three.clear_data();
   for (float value : {3.0f, -3.0f, 255.0f, 0.0f}) three.add_float_data(value);
   test::WriteDb(folder_ / "db", {one, two, three});
-  EXPECT_EQ(ComputeImageMean(folder_ / "db", folder_ / "mean.binaryproto"), 3u);
+  const ImageMean result = ComputeImageMean(folder_ / "db", folder_ / "mean.binaryproto");
+  EXPECT_EQ(result.images, 3u);
+  EXPECT_EQ(result.channels, std::vector<double>({0.5, 135.5}));
   caffe::BlobProto mean;
   LoadBinary(folder_ / "mean.binaryproto", "a mean", &mean);
   EXPECT_EQ(mean.num(), 1);
@@ -248,13 +250,34 @@ TEST_F(ConvertTest, ComputesTheMeanImageOfBytesAndFloats) {
   EXPECT_CONTAINS(
       test::ErrorOf([&] { ComputeImageMean(folder_ / "db", folder_ / "mean.binaryproto"); }),
       "mean.binaryproto: exists already");
+  // Without a file: the means of the channels alone.
+  EXPECT_EQ(ComputeImageMean(folder_ / "db", "").channels, result.channels);
+}
+
+TEST_F(ConvertTest, MakesAndAveragesLevelDbsOfTheSameRecords) {
+  WriteCifar(4);
+  ConvertCifar(folder_ / "in", folder_ / "out", 4, DatabaseKind::kLevelDb);
+  EXPECT_EQ(Names(folder_ / "out"),
+            std::set<std::string>({"cifar10_test_leveldb", "cifar10_train_leveldb"}));
+  ConvertCifar(folder_ / "in", folder_ / "out", 4);
+  const auto level = OpenDatabase(folder_ / "out/cifar10_train_leveldb");
+  const auto lmdb = OpenDatabase(folder_ / "out/cifar10_train_lmdb");
+  ASSERT_EQ(level->size(), lmdb->size());
+  const auto one = level->MakeReader(false), other = lmdb->MakeReader(false);
+  for (uint64_t i = 0; i < lmdb->size(); ++i) {
+    EXPECT_EQ(one->At(i).key, other->At(i).key);
+    EXPECT_EQ(one->At(i).value, other->At(i).value);
+  }
+  ComputeImageMean(folder_ / "out/cifar10_train_leveldb", folder_ / "level");
+  ComputeImageMean(folder_ / "out/cifar10_train_lmdb", folder_ / "lmdb");
+  EXPECT_EQ(ReadFile(folder_ / "level"), ReadFile(folder_ / "lmdb"));
 }
 
 TEST_F(ConvertTest, ComputesTheMeanImageOfEncodedImages) {
   const Image one = test::SmoothPixels(3, 2, 2, 0), two = test::SmoothPixels(3, 2, 2, 2);
   test::WriteDb(folder_ / "db", {test::EncodedDatum(0, test::EncodePng(one, {})),
                                  test::EncodedDatum(1, test::EncodePng(two, {}))});
-  EXPECT_EQ(ComputeImageMean(folder_ / "db", folder_ / "mean"), 2u);
+  EXPECT_EQ(ComputeImageMean(folder_ / "db", folder_ / "mean").images, 2u);
   caffe::BlobProto mean;
   LoadBinary(folder_ / "mean", "a mean", &mean);
   EXPECT_EQ(mean.channels(), 3);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "data/data_service.h"
+#include "data/leveldb/leveldb_writer.h"
 #include "test/data/test_db.h"
 #include "test/support/encode_images.h"
 #include "test/support/fake_device.h"
@@ -414,12 +415,10 @@ TEST_F(DataLayerTest, NamesTheFieldThatIsWrong) {
   EXPECT_CONTAINS(SetUpError(param), "data_param.source[1]: nowhere: No such file");
   param = LayerOver(path_, 4);
   param.mutable_data_param()->set_force_encoded_color(true);
-  EXPECT_CONTAINS(SetUpError(param), "data_param.force_encoded_color: ");
-  param = LayerOver(path_, 4);
   param.mutable_transform_param()->set_force_gray(true);
-  EXPECT_CONTAINS(SetUpError(param), "data_param.source: " + path_ +
-                                         ": record '00000000': holds raw pixels, but "
-                                         "transform_param's force_gray only means something");
+  EXPECT_CONTAINS(SetUpError(param), "data_param.force_encoded_color: is given together with");
+  param.mutable_data_param()->clear_force_encoded_color();
+  EXPECT_EQ(SetUpError(param), "");  // on raw records
   param.mutable_transform_param()->set_force_color(true);
   EXPECT_CONTAINS(SetUpError(param), "transform_param.force_gray: is given together");
   param = LayerOver(path_, 4);
@@ -430,22 +429,40 @@ TEST_F(DataLayerTest, NamesTheFieldThatIsWrong) {
                   "data_param.source: " + folder_ / "raw: record '00000000': is not a Datum");
 }
 
-TEST_F(DataLayerTest, OpensAnLmdbWhenTheBackendIsNotSetAndRefusesLevelDb) {
+TEST_F(DataLayerTest, OpensWhatTheFolderHoldsUnlessTheBackendSaysOtherwise) {
   caffe::LayerParameter param = LayerOver(path_, 4);
   param.mutable_data_param()->clear_backend();
   EXPECT_EQ(SetUpError(param), "");
   param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
-  EXPECT_EQ(SetUpError(param), "data_param.backend: LEVELDB is not supported; " + path_ +
-                                   " is an LMDB database: set backend: LMDB");
-  MakeDirectories(folder_ / "leveldb");
-  test::WriteFile(folder_ / "leveldb/CURRENT", "MANIFEST-000002\n");
-  param = LayerOver(folder_ / "leveldb", 4);
-  EXPECT_CONTAINS(SetUpError(param), "data_param.source[0]: ");
-  EXPECT_CONTAINS(SetUpError(param), "is a LevelDB database");
-  param.mutable_data_param()->clear_backend();
-  EXPECT_CONTAINS(SetUpError(param), "is a LevelDB database");
+  EXPECT_EQ(SetUpError(param),
+            "data_param.backend: is LEVELDB, but " + path_ + " is a database of backend LMDB");
+  LevelDbWriter writer(folder_ / "level");
+  for (int i = 0; i < 20; ++i) writer.Add(test::KeyOf(i), test::ByteDatum(i).SerializeAsString());
+  writer.Commit();
+  param = LayerOver(folder_ / "level", 4);
+  EXPECT_CONTAINS(SetUpError(param), "data_param.backend: is LMDB, but ");
   param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
-  EXPECT_CONTAINS(SetUpError(param), "data_param.backend: LEVELDB is not supported; convert ");
+  EXPECT_EQ(SetUpError(param), "");
+  param.mutable_data_param()->clear_backend();
+  DataService service{DataOptions()};
+  Instance instance(param, &service);
+  for (int pass = 0; pass < 6; ++pass) {
+    instance.Forward();
+    for (int n = 0; n < 4; ++n) EXPECT_EQ(instance.Labels()[n], (pass * 4 + n) % 20);
+  }
+  param.mutable_data_param()->set_source(0, folder_ / "none");
+  param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
+  EXPECT_CONTAINS(SetUpError(param), "expected a LevelDB database folder");
+}
+
+TEST_F(DataLayerTest, MakesColourOfGreyImagesIfForceEncodedColorSaysSo) {
+  test::WriteDb(folder_ / "gray",
+                {test::EncodedDatum(1, test::EncodeJpeg(test::SmoothPixels(1, 6, 5)))});
+  caffe::LayerParameter param = LayerOver(folder_ / "gray", 1);
+  DataService service{DataOptions()};
+  EXPECT_EQ(Instance(param, &service).data.dim(1), 1);
+  param.mutable_data_param()->set_force_encoded_color(true);
+  EXPECT_EQ(Instance(param, &service).data.dim(1), 3);
 }
 
 TEST_F(DataLayerTest, RefusesANetThatReadsNoData) {

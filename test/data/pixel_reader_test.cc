@@ -46,23 +46,42 @@ TEST(PixelReader, MakesColourOrGreyOfImagesAsTheFieldsSay) {
   const std::string color = EncodedRecord(test::EncodeJpeg(test::SmoothPixels(3, 8, 8)));
   const std::string gray = EncodedRecord(test::EncodeJpeg(test::SmoothPixels(1, 8, 8)));
   caffe::TransformationParameter param;
-  PixelReader native(param);
+  PixelReader native(ImageReading::Of(param));
   EXPECT_EQ(native.Read("db", "key", color).channels, 3);
   EXPECT_EQ(native.Read("db", "key", gray).channels, 1);
   param.set_force_color(true);
-  PixelReader all_color(param);
+  PixelReader all_color(ImageReading::Of(param));
   EXPECT_EQ(all_color.Read("db", "key", color).channels, 3);
   EXPECT_EQ(all_color.Read("db", "key", gray).channels, 3);
   param.set_force_gray(true);
-  EXPECT_EQ(test::ErrorOf([&] { PixelReader both(param); }),
+  EXPECT_EQ(test::ErrorOf([&] { ImageReading::Of(param); }),
             "is given together with force_color, expected one of them");
   param.clear_force_color();
-  PixelReader all_gray(param);
+  PixelReader all_gray(ImageReading::Of(param));
   EXPECT_EQ(all_gray.Read("db", "key", color).channels, 1);
   EXPECT_EQ(all_gray.Read("db", "key", gray).channels, 1);
-  EXPECT_EQ(ReadError(&all_gray, test::ByteDatum(1).SerializeAsString()),
-            "some/db: record '00000012': holds raw pixels, but transform_param's force_gray only "
-            "means something for encoded images");
+}
+
+TEST(PixelReader, LeavesRawPixelsAsTheyAreWhateverIsForced) {
+  const std::string record = test::ByteDatum(1, 3, 4, 5).SerializeAsString();
+  PixelReader reader({ImageColor::kGray, 2, 2});
+  const DatumView datum = reader.Read("db", "key", record);
+  EXPECT_EQ(datum.channels, 3);
+  EXPECT_EQ(datum.height, 4);
+  EXPECT_EQ(datum.data, test::ByteDatum(1, 3, 4, 5).data());
+}
+
+TEST(PixelReader, ResizesEncodedImages) {
+  const Image pixels = test::SmoothPixels(3, 7, 9);
+  PixelReader plain, small({ImageColor::kNative, 3, 4});
+  const std::string record = EncodedRecord(test::EncodePng(pixels, {}));
+  const DatumView whole = plain.Read("db", "key", record);
+  Image in{3, 7, 9, {whole.data.begin(), whole.data.end()}}, expected;
+  Resizer().Resize(in, 3, 4, &expected);
+  const DatumView datum = small.Read("db", "key", record);
+  EXPECT_EQ(datum.height, 3);
+  EXPECT_EQ(datum.width, 4);
+  EXPECT_EQ(std::vector<uint8_t>(datum.data.begin(), datum.data.end()), expected.values);
 }
 
 TEST(PixelReader, NamesDatabaseAndKeyOfWhatCannotBeDecoded) {

@@ -305,5 +305,88 @@ TEST(Schedule, SkipsASeededNumberOfRecordsAtTheStart) {
   EXPECT_GT(skips.size(), 1u);
 }
 
+// ---- Groups ----
+
+ScheduleOptions Grouped(uint64_t shard, uint64_t shards, std::vector<uint64_t> absent = {}) {
+  ScheduleOptions options;
+  options.groups = {7, 0, 1, 20, 13};
+  options.sizes = {41};
+  options.shuffle = true;
+  options.shard_index = shard;
+  options.shard_count = shards;
+  options.absent = std::move(absent);
+  options.seed = test::Seed();
+  options.stream = 5 + shard;
+  return options;
+}
+
+int GroupOf(uint64_t record) { return record < 7 ? 0 : record < 8 ? 2 : record < 28 ? 3 : 4; }
+
+TEST(Schedule, ShufflesGroupsAndTheRecordsInThem) {
+  const Schedule schedule(Grouped(0, 1));
+  std::set<std::vector<int>> orders;
+  std::set<std::vector<uint64_t>> epochs;
+  for (uint64_t epoch = 0; epoch < 50; ++epoch) {
+    std::vector<uint64_t> records;
+    std::vector<int> groups;
+    for (uint64_t i = 0; i < 41; ++i) {
+      records.push_back(schedule.At(epoch * 41 + i).index);
+      if (groups.empty() || groups.back() != GroupOf(records.back())) {
+        groups.push_back(GroupOf(records.back()));
+      }
+    }
+    EXPECT_EQ(std::set<uint64_t>(records.begin(), records.end()).size(), 41u);
+    EXPECT_EQ(groups.size(), 4u);  // each in one piece
+    orders.insert(groups);
+    epochs.insert(records);
+  }
+  EXPECT_EQ(epochs.size(), 50u);
+  EXPECT_GT(orders.size(), 12u);  // of 24
+}
+
+TEST(Schedule, ReadsEveryRecordOnceInGroupsWhateverShardsAreAbsent) {
+  for (const std::vector<uint64_t>& absent : {std::vector<uint64_t>{}, {1}, {0, 2}}) {
+    std::map<uint64_t, int> reads;
+    for (uint64_t shard = 0; shard < 4; ++shard) {
+      if (std::binary_search(absent.begin(), absent.end(), shard)) continue;
+      const Schedule schedule(Grouped(shard, 4, absent));
+      for (uint64_t i = 0; i < schedule.epoch_items(); ++i) ++reads[schedule.At(i).index];
+    }
+    EXPECT_EQ(reads.size(), 41u);
+    for (const auto& [record, times] : reads) EXPECT_EQ(times, 1) << record;
+  }
+}
+
+// ---- Draws ----
+
+TEST(Schedule, DrawsFixedNumbersPerBatchFromEachSource) {
+  ScheduleOptions options;
+  options.sizes = {5, 3};
+  options.draws = {3, 1};
+  options.seed = test::Seed();
+  options.stream = 9;
+  const Schedule schedule(options);
+  std::map<Where, int> draws;
+  for (uint64_t item = 0; item < 4000; ++item) {
+    EXPECT_EQ(schedule.At(item).source, item % 4 == 3 ? 1 : 0);
+    ++draws[At(schedule, item)];
+  }
+  EXPECT_EQ(draws.size(), 8u);
+  // Expected: 600 with standard deviation 22, and 333 with 15.
+  for (const auto& [where, times] : draws) EXPECT_NEAR(times, where.first == 0 ? 600 : 333, 200);
+  options.stream = 10;
+  const Schedule other(options);
+  int same = 0;
+  for (uint64_t item = 0; item < 100; ++item) same += At(schedule, item) == At(other, item);
+  EXPECT_LT(same, 70);  // about 23 by chance
+  options.shard_count = 8;
+  options.absent = {3};
+  options.draws = {0, 2};
+  const Schedule shard(options);
+  EXPECT_EQ(shard.records(), 8u);  // each shard draws from all
+  EXPECT_EQ(shard.PlaceAfter(schedule, 17), 17u);
+  for (uint64_t item = 0; item < 10; ++item) EXPECT_EQ(shard.At(item).source, 1);
+}
+
 }  // namespace
 }  // namespace millrace

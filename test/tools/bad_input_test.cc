@@ -178,7 +178,7 @@ TEST(BadInputInUse, ADatabaseTruncatedWhileItIsTrainedOn) {
   }
 }
 
-TEST_F(BadInput, LevelDbIsNotSupported) {
+TEST_F(BadInput, BackendOfAnotherDatabase) {
   ExpectOneLine(TrainNetEdited("backend: LMDB", "backend: LEVELDB"),
                 {"layer 'images': data_param.backend", "LEVELDB", "LMDB"});
 }

@@ -54,7 +54,9 @@ TEST(CommandLine, AnUnknownFlagIsNamedWithThoseThatThereAre) {
 TEST(CommandLine, StrayArgumentsAreRefused) {
   ExpectOneLine(Millrace({"train", "--solver=x", "lenet.prototxt"}), {"1 arguments given"});
   ExpectOneLine(Millrace({"convert_mnist_data", "a", "b"}), {"2 arguments given", "image file"});
-  ExpectOneLine(Millrace({"compute_image_mean", "a"}), {"1 arguments given"});
+  ExpectOneLine(Millrace({"compute_image_mean", "a", "b", "c"}), {"3 arguments given"});
+  ExpectOneLine(Millrace({"compute_image_mean"}), {"0 arguments given"});
+  ExpectOneLine(Millrace({"convert_imageset", "a", "b"}), {"2 arguments given", "root folder"});
 }
 
 TEST(CommandLine, MissingFlagsAreNamed) {
@@ -80,8 +82,8 @@ TEST(CommandLine, ValuesThatAreNoneAreNamedWithTheirFlag) {
   ExpectOneLine(Millrace({"test", "--model=m", "--weights=w", "--iterations=-1"}),
                 {"--iterations=-1"});
   ExpectOneLine(Millrace({"test", "--model=m", "--weights=w", "--shm=s"}), {"--weights", "--shm"});
-  ExpectOneLine(Millrace({"convert_mnist_data", "--backend=leveldb", "a", "b", "c"}),
-                {"--backend=leveldb", "lmdb"});
+  ExpectOneLine(Millrace({"convert_mnist_data", "--backend=rocksdb", "a", "b", "c"}),
+                {"--backend=rocksdb", "lmdb or leveldb"});
 }
 
 TEST(CommandLine, OneDashWorksAsWellAsTwo) {

@@ -170,7 +170,7 @@ TEST_F(CaffeFixture, ATrainingGoesOnFromCaffesSolverstateAsItDoesInCaffe) {
 }
 
 TEST_F(CaffeFixture, TheMeanOfADatabaseIsThatOfCaffesTool) {
-  EXPECT_EQ(ComputeImageMean(folder_ / "train_lmdb", folder_ / "ours.binaryproto"), 64u);
+  EXPECT_EQ(ComputeImageMean(folder_ / "train_lmdb", folder_ / "ours.binaryproto").images, 64u);
   caffe::BlobProto ours, caffes;
   LoadBinary(folder_ / "ours.binaryproto", "a mean image", &ours);
   LoadBinary(folder_ / "mean.binaryproto", "a mean image", &caffes);

@@ -1,55 +1,38 @@
-// Batches of images and labels from the data service (data/data_service.h).
+// Batches of images and labels from databases (data/stream_options.h).
 //
 //   top[0]  N x C x H x W images, transformed according to transform_param
 //   top[1]  N labels (optional)
 //
-// Layers with the same name and scope, of all solvers, take their batches from one stream. Batches
-// are prefetched into staging memory, and the layer holds its batch until the next Forward. On the
-// host, the tops use the batch's memory, so that data() of the tops changes with every Forward. On
-// other devices, Forward enqueues copies of the batch to the tops. One class serves every device.
+// Images have the size of the first record, unless a crop makes records of other sizes alike.
+// data_param.force_encoded_color decodes encoded images as transform_param.force_color does.
 #ifndef MILLRACE_NN_LAYERS_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_DATA_LAYER_H_
 
 #include <memory>
-#include <vector>
 
-#include "data/prefetcher.h"
-#include "millrace/layer.h"
+#include "data/pixel_reader.h"
+#include "nn/layers/batch_data_layer.h"
 
 namespace millrace {
 
-class DataLayer : public Layer {
+class DataLayer : public BatchDataLayer {
  public:
-  using Layer::Layer;
-  ~DataLayer() override;
+  using BatchDataLayer::BatchDataLayer;
 
   Arity arity() const override { return {0, 0, 1, 2}; }
   std::set<std::string> fields() const override { return {"data_param", "transform_param"}; }
-  // Opens the stream and reads one record to get the shape. Throws FieldError.
-  void SetUp(const Blobs& bottom, const Blobs& top) override;
-  void Reshape(const Blobs& bottom, const Blobs& top) override;
-  // Throws the error that ended a data thread, naming the record if there is one, and
-  // boost::thread_interrupted after the data service has been stopped.
-  void Forward(const Blobs& bottom, const Blobs& top) override;
-  void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
-  int64_t batch_size() const override { return param_.data_param().batch_size(); }
 
-  // Marks the batches of all past Forwards as consumed. Until the first call, each Forward marks
-  // the batches before it. From then on only EndIteration marks batches, so that after a snapshot
-  // in the middle of an iteration the whole iteration is repeated.
-  void EndIteration() override;
-
- private:
-  void MarkPast();
-
-  std::shared_ptr<BatchStream> stream_;
-  ImageSize image_;
-  std::unique_ptr<Prefetcher> prefetcher_;
-  ReadyBatch* current_ = nullptr;   // the batch whose values the tops have
-  Event copied_;                    // of current_ to the device
-  std::vector<uint64_t> unmarked_;  // batches of past Forwards, not marked as consumed yet
-  bool mark_in_forward_ = true;
+ protected:
+  std::unique_ptr<RecordTransform> MakeTransform(const BatchStream& stream) override;
 };
+
+// For layers of images: decodes as `reading` says and transforms as the layer's transform_param
+// does. Reads the first record of the stream to learn the size of its images. Throws FieldError, of
+// `source_field` if that record is unusable.
+std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter& layer,
+                                                    caffe::Phase phase, const ImageReading& reading,
+                                                    const char* source_field,
+                                                    const BatchStream& stream);
 
 }  // namespace millrace
 

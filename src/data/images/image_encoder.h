@@ -1,0 +1,24 @@
+// Encodes images as OpenCV's imencode does by default.
+#ifndef MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_
+#define MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_
+
+#include <string>
+
+#include "data/image_decoder.h"
+
+namespace millrace {
+
+enum class ImageFormat { kJpeg, kPng };
+
+// The format of a file name's extension or of an --encode_type, without its dot, in any case: jpg,
+// jpeg, png. Throws Error naming `type` if there is none.
+ImageFormat ParseImageFormat(const std::string& type);
+
+// `image`: 1 channel, or 3 in the order blue, green, red; (C, H, W). JPEGs have quality 95 and, if
+// coloured, halved chroma; PNGs decode to the same pixels. Throws Error, without naming the image.
+// Thread-safe.
+std::string EncodeImage(const Image& image, ImageFormat format);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_IMAGES_IMAGE_ENCODER_H_

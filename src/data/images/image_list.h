@@ -1,0 +1,28 @@
+// List files of images, as ImageData layers and convert_imageset read them: a line per image,
+//
+//   NAME LABEL
+//
+// The last space separates the label, an integer, so names may contain spaces. Lines of white space
+// only, and white space at the end of a line, are ignored.
+#ifndef MILLRACE_DATA_IMAGES_IMAGE_LIST_H_
+#define MILLRACE_DATA_IMAGES_IMAGE_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+struct ListedImage {
+  std::string name;  // relative to a root folder
+  int32_t label = 0;
+};
+
+// The images of `text`, in order. Throws Error naming `file` and the line if a line has no label,
+// or if there are no lines.
+std::vector<ListedImage> ParseImageList(std::string_view text, const std::string& file);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_IMAGES_IMAGE_LIST_H_

@@ -1,0 +1,40 @@
+// The images of a list file as records: encoded Datums, read from the image files on demand.
+#ifndef MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_
+#define MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/images/image_list.h"
+#include "millrace/data_source.h"
+
+namespace millrace {
+
+// A serialized Datum of an image file and its label, for the decoders of records. `values`: put
+// into float_data. Throws Error naming the file if it cannot be read or is empty.
+std::string EncodedRecord(const std::string& file, int32_t label,
+                          const std::vector<float>& values = {});
+
+// Keys are the names of the list. Thread-safe.
+class ImageListSource : public DataSource {
+ public:
+  // `root_folder` is put before every name, as it is: it ends in '/' if it is a folder. Throws
+  // Error naming the file if `list_file` cannot be read or parsed.
+  ImageListSource(const std::string& list_file, const std::string& root_folder);
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return images_.size(); }
+  // The readers read one image file per record.
+  std::unique_ptr<RecordReader> MakeReader(bool random_access) override;
+
+ private:
+  class Reader;
+
+  const std::string path_, root_folder_;
+  const std::vector<ListedImage> images_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_IMAGES_IMAGE_LIST_SOURCE_H_

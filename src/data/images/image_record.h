@@ -1,0 +1,46 @@
+// One image file to one Datum, as convert_imageset stores it.
+#ifndef MILLRACE_DATA_IMAGES_IMAGE_RECORD_H_
+#define MILLRACE_DATA_IMAGES_IMAGE_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "data/image_decoder.h"
+#include "data/images/image_encoder.h"
+#include "data/images/resize.h"
+
+namespace millrace {
+
+struct ImageRecordOptions {
+  bool gray = false;                  // one channel instead of three
+  int height = 0, width = 0;          // 0 and 0: the image's own
+  bool encoded = false;               // store an image file instead of pixels
+  std::optional<ImageFormat> format;  // of that file; none: that of the file given
+};
+
+struct ImageRecord {
+  std::string bytes;  // a serialized Datum
+  std::string size;   // of the image, as decoded: "3 x 256 x 256"
+};
+
+// Used by one thread at a time.
+class ImageRecordMaker {
+ public:
+  explicit ImageRecordMaker(const ImageRecordOptions& options);
+
+  // A file that is to be stored encoded, in the format that it has and with its own size, is stored
+  // unchanged; then its number of channels is its own, too, as in Caffe. Throws Error naming `file`
+  // if it cannot be read, decoded or encoded.
+  ImageRecord Make(const std::string& file, int32_t label);
+
+ private:
+  const ImageRecordOptions options_;
+  ImageDecoder decoder_;
+  Resizer resizer_;
+  Image resized_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_IMAGES_IMAGE_RECORD_H_

@@ -1,0 +1,16 @@
+// Encodes JPEG with libjpeg-turbo.
+#ifndef MILLRACE_DATA_IMAGES_JPEG_ENCODER_H_
+#define MILLRACE_DATA_IMAGES_JPEG_ENCODER_H_
+
+#include <string>
+
+#include "data/image_decoder.h"
+
+namespace millrace {
+
+// `image`: rows in (H, W, C) order, 1 channel or 3 (blue, green, red). Throws Error. Thread-safe.
+std::string EncodeJpeg(const Image& image, int quality);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_IMAGES_JPEG_ENCODER_H_

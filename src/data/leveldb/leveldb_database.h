@@ -1,0 +1,55 @@
+// A LevelDB database opened for reading, once per file and process, without its lock and without
+// writing to it (data/leveldb/leveldb_env.h). LevelDB does not know how many records it has and
+// finds them by key only, so opening one reads all of it once and keeps the keys.
+#ifndef MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
+#define MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_
+
+#include <leveldb/db.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/leveldb/leveldb_env.h"
+#include "millrace/data_source.h"
+
+namespace millrace {
+
+// Thread-safe.
+class LevelDbDatabase : public DataSource, public std::enable_shared_from_this<LevelDbDatabase> {
+ public:
+  // Opens the database in folder `path`, or returns the object if this process has it open already.
+  // Reads every block and its checksum (interruptible). Throws Error in one line if there is no
+  // database, or if it is empty, truncated or damaged.
+  static std::shared_ptr<LevelDbDatabase> Open(const std::string& path);
+  ~LevelDbDatabase() override;
+  LevelDbDatabase(const LevelDbDatabase&) = delete;
+  LevelDbDatabase& operator=(const LevelDbDatabase&) = delete;
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return key_ends_.size(); }
+  // Records own their bytes. Their keys refer to the database.
+  std::unique_ptr<RecordReader> MakeReader(bool random_access) override;
+
+ private:
+  class Reader;
+
+  explicit LevelDbDatabase(const std::string& path);
+  void ReadKeys();
+  std::string_view key(uint64_t index) const;
+  leveldb::ReadOptions read_options() const;
+  // Throws Error if `status` is one.
+  void Check(const leveldb::Status& status) const;
+
+  const std::string path_;
+  ReadOnlyLevelDbEnv env_;
+  std::unique_ptr<leveldb::DB> database_;
+  std::string keys_;                // of all records, one after the other
+  std::vector<uint64_t> key_ends_;  // of each record, in keys_
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_LEVELDB_LEVELDB_DATABASE_H_

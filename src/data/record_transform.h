@@ -1,0 +1,31 @@
+// How a layer turns the records of its stream into values of its tops.
+#ifndef MILLRACE_DATA_RECORD_TRANSFORM_H_
+#define MILLRACE_DATA_RECORD_TRANSFORM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/blob.h"
+#include "millrace/data_source.h"
+
+namespace millrace {
+
+// Used by one thread at a time.
+class RecordTransform {
+ public:
+  virtual ~RecordTransform() = default;
+
+  // For each top, the shape of one record's values: the top's shape without its first axis.
+  virtual const std::vector<Shape>& shapes() const = 0;
+
+  // Writes the values of `record`, which is item `item` of the stream, to tops[i], which has
+  // ShapeCount(shapes()[i]) floats. The result depends only on the record, the item, and the
+  // settings. Throws Error naming `source`, the path of the record's source, and the record.
+  virtual void Apply(const std::string& source, const RecordView& record, uint64_t item,
+                     float* const* tops) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_RECORD_TRANSFORM_H_

@@ -1,0 +1,34 @@
+// Records that are rows of floats, top after top (data/hdf5/hdf5_source.h), to the tops: copies.
+#ifndef MILLRACE_DATA_ROW_TRANSFORM_H_
+#define MILLRACE_DATA_ROW_TRANSFORM_H_
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/record_transform.h"
+
+namespace millrace {
+
+class RowTransform : public RecordTransform {
+ public:
+  explicit RowTransform(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {}
+
+  const std::vector<Shape>& shapes() const override { return shapes_; }
+  void Apply(const std::string&, const RecordView& record, uint64_t, float* const* tops) override {
+    const char* from = record.value.data();
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      const size_t bytes = ShapeCount(shapes_[i]) * sizeof(float);
+      memcpy(tops[i], from, bytes);
+      from += bytes;
+    }
+  }
+
+ private:
+  const std::vector<Shape> shapes_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_ROW_TRANSFORM_H_

@@ -1,0 +1,168 @@
+#include "data/stream_options.h"
+
+#include <glog/logging.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "data/database.h"
+#include "data/hdf5/hdf5_source.h"
+#include "data/images/image_list_source.h"
+#include "data/window/window_source.h"
+#include "proto/parse.h"
+
+namespace millrace {
+namespace {
+
+// Throws FieldError unless the batch size is sensible; `given`: whether it is in the file.
+void CheckBatchSize(const std::string& field, uint32_t batch_size, bool given) {
+  constexpr uint32_t kLargestBatch = 1 << 20;
+  if (batch_size == 0 || batch_size > kLargestBatch) {
+    throw FieldError(field, given ? "is " : "is missing, as ", batch_size, ", expected 1 to ",
+                     kLargestBatch);
+  }
+}
+
+void RequireSource(const std::string& field, const std::string& source, const char* what) {
+  if (source.empty()) throw FieldError(field, "is missing, expected the path of ", what);
+}
+
+// Caffe prefetches data_param.prefetch batches for layers of every type.
+int PrefetchOf(const caffe::LayerParameter& layer) {
+  constexpr uint32_t kLargestPrefetch = 1 << 10;
+  const caffe::DataParameter& param = layer.data_param();
+  if (param.prefetch() == 0 || param.prefetch() > kLargestPrefetch) {
+    throw FieldError("data_param.prefetch", "is ", param.prefetch(), ", expected 1 to ",
+                     kLargestPrefetch);
+  }
+  if (layer.type() != "Data") {
+    caffe::DataParameter rest = param;
+    rest.clear_prefetch();
+    if (rest.ByteSizeLong() > 0) {
+      throw FieldError("data_param", "holds fields other than prefetch, which a layer of type ",
+                       layer.type(), " does not read");
+    }
+  }
+  return static_cast<int>(param.prefetch());
+}
+
+// Caffe's `backend` defaults to LEVELDB. If it is not set, the contents of the path decide.
+std::shared_ptr<DataSource> OpenSource(const caffe::DataParameter& param, int index) {
+  const std::string& path = param.source(index);
+  const std::string field = StrCat("data_param.source[", index, "]");
+  const auto given =
+      param.backend() == caffe::DataParameter::LMDB ? DatabaseKind::kLmdb : DatabaseKind::kLevelDb;
+  try {
+    if (auto source = DataSourceRegistry::Get().Open(path)) return source;
+    const auto found = FindDatabaseKind(path);
+    if (param.has_backend() && found && *found != given) {
+      throw FieldError("data_param.backend", "is ", NameOf(given), ", but ", path,
+                       " is a database of ", "backend ", NameOf(*found));
+    }
+    if (!found && !param.has_backend()) return OpenDatabase(path, DatabaseKind::kLmdb);
+    return OpenDatabase(path, found.value_or(given));
+  } catch (const FieldError&) {
+    throw;
+  } catch (const Error& error) {
+    throw FieldError(field, error.what());
+  }
+}
+
+void DataStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::DataParameter& param = layer.data_param();
+  if (param.source_size() == 0) {
+    throw FieldError("data_param.source", "is missing, expected the path of a database");
+  }
+  CheckBatchSize("data_param.batch_size", param.batch_size(), param.has_batch_size());
+  options->read_ahead = PrefetchOf(layer);
+  for (int i = 0; i < param.source_size(); ++i) options->sources.push_back(OpenSource(param, i));
+  options->shuffle = param.shuffle();
+  options->rand_skip = param.rand_skip();
+}
+
+void ImageStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::ImageDataParameter& param = layer.image_data_param();
+  CheckBatchSize("image_data_param.batch_size", param.batch_size(), param.has_batch_size());
+  RequireSource("image_data_param.source", param.source(), "a list of images and labels");
+  options->read_ahead = PrefetchOf(layer);
+  options->sources = {std::make_shared<ImageListSource>(param.source(), param.root_folder())};
+  options->shuffle = param.shuffle();
+  options->rand_skip = param.rand_skip();
+}
+
+void WindowStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::WindowDataParameter& param = layer.window_data_param();
+  CheckBatchSize("window_data_param.batch_size", param.batch_size(), param.has_batch_size());
+  RequireSource("window_data_param.source", param.source(), "a window file");
+  const float fraction = param.fg_fraction();
+  if (!(fraction >= 0 && fraction <= 1)) {
+    throw FieldError("window_data_param.fg_fraction", "is ", fraction, ", expected 0 to 1");
+  }
+  options->read_ahead = PrefetchOf(layer);
+  const auto [background, objects] = OpenWindows(param);
+  options->sources = {background, objects};
+  const auto object_draws =
+      static_cast<uint64_t>(static_cast<float>(param.batch_size()) * fraction);
+  options->draws = {param.batch_size() - object_draws, object_draws};
+}
+
+void Hdf5Stream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::HDF5DataParameter& param = layer.hdf5_data_param();
+  CheckBatchSize("hdf5_data_param.batch_size", param.batch_size(), param.has_batch_size());
+  RequireSource("hdf5_data_param.source", param.source(), "a list of HDF5 files");
+  options->read_ahead = PrefetchOf(layer);
+  const std::vector<std::string> tops(layer.top().begin(), layer.top().end());
+  const auto source = std::make_shared<Hdf5Source>(param.source(), tops);
+  options->sources = {source};
+  options->shuffle = param.shuffle();
+  options->groups = source->file_rows();
+}
+
+struct LayerType {
+  const char* source_field;
+  void (*open)(const caffe::LayerParameter& layer, BatchStreamOptions* options);
+  uint32_t (*batch_size)(const caffe::LayerParameter& layer);
+};
+
+const LayerType& TypeOf(const caffe::LayerParameter& layer) {
+  static const std::map<std::string, LayerType> types = {
+      {"Data",
+       {"data_param.source", DataStream,
+        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }}},
+      {"ImageData",
+       {"image_data_param.source", ImageStream,
+        [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); }}},
+      {"WindowData",
+       {"window_data_param.source", WindowStream,
+        [](const caffe::LayerParameter& layer) { return layer.window_data_param().batch_size(); }}},
+      {"HDF5Data",
+       {"hdf5_data_param.source", Hdf5Stream,
+        [](const caffe::LayerParameter& layer) { return layer.hdf5_data_param().batch_size(); }}},
+  };
+  const auto found = types.find(layer.type());
+  CHECK(found != types.end()) << "a layer of type " << layer.type() << " has no stream";
+  return found->second;
+}
+
+}  // namespace
+
+LayerStream OpenLayerStream(const caffe::LayerParameter& layer) {
+  const LayerType& type = TypeOf(layer);
+  LayerStream stream;
+  stream.source_field = type.source_field;
+  stream.options.layer = layer.name();
+  try {
+    type.open(layer, &stream.options);
+  } catch (const FieldError&) {
+    throw;
+  } catch (const Error& error) {
+    throw FieldError(stream.source_field, error.what());
+  }
+  stream.options.batch_size = type.batch_size(layer);
+  return stream;
+}
+
+uint32_t BatchSizeOf(const caffe::LayerParameter& layer) { return TypeOf(layer).batch_size(layer); }
+
+}  // namespace millrace

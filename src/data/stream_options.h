@@ -1,0 +1,30 @@
+// The stream of batches that a layer's parameters describe, for each type of layer that has one:
+//
+//   Data        databases and registered sources; in order or shuffled
+//   ImageData   the images of a list file; in order or shuffled
+//   WindowData  windows of a window file; background and object windows drawn at random
+//   HDF5Data    the rows of HDF5 files; in order, or files and rows shuffled
+#ifndef MILLRACE_DATA_STREAM_OPTIONS_H_
+#define MILLRACE_DATA_STREAM_OPTIONS_H_
+
+#include <string>
+
+#include "data/batch_stream.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+struct LayerStream {
+  BatchStreamOptions options;  // without shard, seed, stream and errors
+  std::string source_field;    // for errors in the sources
+};
+
+// Checks the fields and opens the sources. Throws FieldError.
+LayerStream OpenLayerStream(const caffe::LayerParameter& layer);
+
+// The examples per batch of such a layer; not checked.
+uint32_t BatchSizeOf(const caffe::LayerParameter& layer);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_STREAM_OPTIONS_H_

@@ -1,0 +1,58 @@
+// Windows of images to the input of a net, as Caffe's WindowData layer does:
+//
+//   out[c][y][x] = (resized[c][y - pad_y][x - pad_x] - mean) * scale      inside of the window
+//   out[c][y][x] = 0                                                      elsewhere
+//
+// where `resized` is the window, resized (data/window/window_place.h) and mirrored in half of the
+// cases if `mirror` is set. `mean` is one number, one per channel, or the part of the mean image
+// that is as far from its left and from its top edge as the net's input would be in the centre of
+// its width.
+#ifndef MILLRACE_DATA_WINDOW_WINDOW_TRANSFORM_H_
+#define MILLRACE_DATA_WINDOW_WINDOW_TRANSFORM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/image_decoder.h"
+#include "data/images/resize.h"
+#include "data/record_transform.h"
+#include "data/window/window_place.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+// Tops: 3 x crop_size x crop_size values, and the class.
+class WindowTransform : public RecordTransform {
+ public:
+  // Reads the mean file. `seed`, `stream`: key of the random choices. Throws FieldError if the
+  // settings do not fit each other.
+  WindowTransform(const caffe::LayerParameter& layer, uint64_t seed, uint64_t stream);
+
+  const std::vector<Shape>& shapes() const override { return shapes_; }
+  // `record` as of a source from OpenWindows.
+  void Apply(const std::string& source, const RecordView& record, uint64_t item,
+             float* const* tops) override;
+
+ private:
+  static constexpr int kChannels = 3;
+
+  void LoadMean(const caffe::TransformationParameter& param);
+  void Write(const Image& image, const WindowPlace& place, bool mirror, float* out);
+
+  WindowCrop crop_;
+  bool mirror_;
+  float scale_;
+  const uint64_t seed_, stream_;
+  std::vector<float> mean_values_;  // one per channel
+  std::vector<float> mean_image_;   // (C, H, W), or empty
+  int mean_height_ = 0, mean_width_ = 0;
+  std::vector<Shape> shapes_;
+  ImageDecoder decoder_;
+  Resizer resizer_;
+  std::vector<uint8_t> plane_;  // one channel of a resized window
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_WINDOW_WINDOW_TRANSFORM_H_

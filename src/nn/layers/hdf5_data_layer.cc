@@ -1,0 +1,17 @@
+#include "nn/layers/hdf5_data_layer.h"
+
+#include "data/hdf5/hdf5_source.h"
+#include "data/row_transform.h"
+
+namespace millrace {
+
+std::unique_ptr<RecordTransform> Hdf5DataLayer::MakeTransform(const BatchStream& stream) {
+  const auto& source = dynamic_cast<const Hdf5Source&>(stream.source(0));
+  return std::make_unique<RowTransform>(source.row_shapes());
+}
+
+namespace {
+const RegisterLayer<Hdf5DataLayer> registered("HDF5Data");
+}  // namespace
+
+}  // namespace millrace
