@@ -1,10 +1,30 @@
 #include "data/prefetcher.h"
 
+#include <glog/logging.h>
+
+#include <atomic>
 #include <utility>
 
 #include "data/datum_view.h"
 
 namespace millrace {
+namespace {
+
+Buffer Allocated(MemorySpace& staging, size_t bytes) {
+  try {
+    return Buffer(staging, bytes);
+  } catch (const OutOfMemory& error) {
+    if (&staging == &HostMemory()) throw;
+    static std::atomic<bool> warned{false};
+    if (!warned.exchange(true)) {
+      LOG(WARNING) << "Batches are copied to the device from pageable memory, which is slower: "
+                   << error.what();
+    }
+    return Buffer(HostMemory(), bytes);
+  }
+}
+
+}  // namespace
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream, const PixelReader& reader,
@@ -28,8 +48,8 @@ ReadyBatch* Prefetcher::Next() {
     const size_t images = stream_->batch_size() * transformer_.output().count() * sizeof(float);
     for (int i = 0; i < depth_ + 1; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
-      buffers_.back()->images = Buffer(memory_, images);
-      buffers_.back()->labels = Buffer(memory_, stream_->batch_size() * sizeof(float));
+      buffers_.back()->images = Allocated(memory_, images);
+      buffers_.back()->labels = Allocated(memory_, stream_->batch_size() * sizeof(float));
       free_.Push(buffers_.back().get());
     }
     thread_ = std::make_unique<Thread>(

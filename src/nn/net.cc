@@ -8,6 +8,20 @@
 #include "nn/filler.h"
 
 namespace millrace::nn {
+namespace {
+
+// Calls `pass`, in which blobs get their memory when they are first used. Names the layer for which
+// there is not enough.
+template <typename Pass>
+void WithRoom(const Layer& layer, Pass pass) {
+  try {
+    pass();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("layer '", layer.name(), "' (", layer.type(), "): ", error.what());
+  }
+}
+
+}  // namespace
 
 void Net::BindParam(size_t index, float* data) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -91,25 +105,48 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
   return matched;
 }
 
-void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
-  queue_->Synchronize();
+template <typename Convert>
+void Net::ParamsToProto(caffe::NetParameter* proto, Convert convert) const {
   proto->Clear();
   proto->set_name(name_);
-  for (const Node& node : nodes_) {
+  for (size_t n = 0; n < nodes_.size(); ++n) {
     // Splits are part of the net, as in Caffe's files. Conversions between memory orders are
     // internal to this program.
-    if (IsInsertedReorder(node)) continue;
+    if (IsInsertedReorder(nodes_[n])) continue;
     caffe::LayerParameter* layer = proto->add_layer();
-    *layer = node.layer->param();
+    *layer = nodes_[n].layer->param();
     layer->clear_blobs();
-    for (const Param& param : node.layer->params())
-      param.blob->ToProto(layer->add_blobs(), with_diff);
+    for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
+      convert(*nodes_[n].layer->params()[i].blob, params_[params_of_node_[n][i]],
+              layer->add_blobs());
+    }
   }
+}
+
+void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
+  queue_->Synchronize();
+  ParamsToProto(proto, [&](const Blob& blob, const NetParam&, caffe::BlobProto* to) {
+    blob.ToProto(to, with_diff);
+  });
+}
+
+void Net::ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const {
+  if (with_diff) queue_->Synchronize();
+  ParamsToProto(proto, [&](const Blob& blob, const NetParam& param, caffe::BlobProto* to) {
+    Blob values(blob.shape());
+    // The conversion only reads.
+    values.BindData(const_cast<float*>(weights) + layout_.entries()[param.entry].offset);
+    values.ToProto(to, false);
+    if (!with_diff) return;
+    const auto count = static_cast<int>(blob.count());
+    to->mutable_diff()->Reserve(count);
+    blob.CopyDiffToHost(to->mutable_diff()->AddNAlreadyReserved(count));
+  });
 }
 
 void Net::ForwardNode(size_t index) {
   Node& node = nodes_[index];
-  node.layer->Forward(node.bottom, node.top);
+  WithRoom(*node.layer, [&] { node.layer->Forward(node.bottom, node.top); });
   float* values = loss_values_.get<float>() + node.loss_at;
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
@@ -129,7 +166,7 @@ void Net::BackwardNode(size_t index) {
     queue_->CopyToDevice(node.top[i]->diff(), diffs, count * sizeof(float));
     diffs += count;
   }
-  node.layer->Backward(node.top, node.propagate_down, node.bottom);
+  WithRoom(*node.layer, [&] { node.layer->Backward(node.top, node.propagate_down, node.bottom); });
   for (Param& param : node.layer->params()) {
     if (param.wanted) *param.has_gradient = true;
   }
