@@ -204,6 +204,8 @@ endef
 $(foreach name,$(test_names) rdma_vm,$(eval $(call test_binary,$(name))))
 
 $(BUILD)/test/tools_test: $(BUILD)/obj/tools/progress_line.o
+# The fake device's code for layers and update rules.
+$(BUILD)/test/gpu_test: $(BUILD)/obj/test/nn/fake_gpu_library.o
 
 # Put before librdmacm by tests of test/rdma_vm.
 $(BUILD)/test/%.so: test/rdma_vm/preload/%.cc

@@ -10,17 +10,23 @@
 #include "solver/snapshot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "train/choose_gpus.h"
 #include "train/evaluator.h"
+#include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
 namespace millrace {
 namespace {
 
 // Binds the weights of a running training. Their layout is that of the train net; the test net uses
-// the parameters whose names it knows.
-std::unique_ptr<WeightBuffer> BindLive(nn::Net* net) {
+// the parameters whose names it knows. A GPU uses a copy of this moment, in `copy`.
+std::unique_ptr<WeightBuffer> BindLive(nn::Net* net, DeviceWeights* copy) {
   auto live = WeightBuffer::AttachReader(FLAGS_shm, &net->layout());
-  net->BindWeights(live->data());
+  if (net->device().memory().on_host()) {
+    net->BindWeights(live->data());
+  } else {
+    copy->CopyFromHost(live->data());
+  }
   LOG(INFO) << "Evaluating /dev/shm/" << FLAGS_shm << " at iteration " << live->clock().global();
   return live;
 }
@@ -40,16 +46,17 @@ int RunTest(const std::vector<std::string>& arguments) {
   options.state = NetStateFromFlags(param, caffe::TEST);
   options.data = &data;
   options.data_scope = "test0";
+  options.device = &ChooseDevice(FLAGS_gpu);
   nn::Net net(param, source, options);
   net.LogNotices();
-  std::unique_ptr<WeightBuffer> weights;
+  DeviceWeights weights(options.device, net.layout().size());
+  net.BindWeights(weights.data());
+  std::unique_ptr<WeightBuffer> live;
   if (FLAGS_shm.empty()) {
-    weights = WeightBuffer::CreatePrivate(net.layout());
-    net.BindWeights(weights->data());
     net.FillWeights();
     LoadWeights(FLAGS_weights, &net);
   } else {
-    weights = BindLive(&net);
+    live = BindLive(&net, &weights);
   }
   LOG(INFO) << "Running for " << FLAGS_iterations << " iterations.";
   const Evaluation result = Evaluate(
@@ -70,7 +77,7 @@ int RunTest(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
-                                  {"model", "weights", "shm", "iterations", "phase", "level",
+                                  {"model", "weights", "shm", "gpu", "iterations", "phase", "level",
                                    "stage", "plugins"},
                                   RunTest});
 

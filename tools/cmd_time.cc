@@ -7,8 +7,9 @@
 #include "data/data_service.h"
 #include "tools/command.h"
 #include "tools/flags.h"
+#include "train/choose_gpus.h"
 #include "train/net_profiler.h"
-#include "weights/weight_buffer.h"
+#include "weights/device_weights.h"
 
 namespace millrace {
 namespace {
@@ -24,10 +25,11 @@ int RunTime(const std::vector<std::string>& arguments) {
   nn::NetOptions options;
   options.state = NetStateFromFlags(param);
   options.data = &data;
+  options.device = &ChooseDevice(FLAGS_gpu);
   nn::Net net(param, source, options);
   net.LogNotices();
-  const auto weights = WeightBuffer::CreatePrivate(net.layout());
-  net.BindWeights(weights->data());
+  DeviceWeights weights(options.device, net.layout().size());
+  net.BindWeights(weights.data());
   net.FillWeights();
   const TimeReport report = TimeNet(&net, FLAGS_iterations, SteadyClock());
   if (FLAGS_json) {
@@ -47,7 +49,7 @@ int RunTime(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
-                                  {"model", "iterations", "json", "phase", "level", "stage",
+                                  {"model", "gpu", "iterations", "json", "phase", "level", "stage",
                                    "plugins"},
                                   RunTime});
 

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "millrace/metrics.h"
 #include "metrics/counter_table.h"
+#include "millrace/metrics.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 

@@ -9,10 +9,13 @@
 #include "tools/flags.h"
 #include "tools/progress_line.h"
 #include "tools/signals.h"
+#include "train/choose_gpus.h"
 #include "train/train_run.h"
 
 DEFINE_string(solver, "", "the solver: a prototxt file");
-DEFINE_int32(cpu, 1, "solver threads that share the weights");
+DEFINE_int32(cpu, 1, "solver threads on processors that share the weights (with --gpu: default 0)");
+DEFINE_double(gpu_max_mbps, 0,
+              "Mbit/s between a GPU's weights and the host's, in each direction (0: no limit)");
 DEFINE_string(snapshot, "", "continue from this .solverstate file");
 DEFINE_string(metrics, "", "append loss, rate and test results to this file, as JSON lines");
 DEFINE_string(
@@ -43,6 +46,11 @@ int RunTrain(const std::vector<std::string>& arguments) {
   TrainOptions options;
   options.solver_file = FLAGS_solver;
   if (!gflags::GetCommandLineFlagInfoOrDie("cpu").is_default) options.solvers = FLAGS_cpu;
+  options.gpus = ChooseGpus(FLAGS_gpu);
+  if (FLAGS_gpu_max_mbps < 0) {
+    throw Error("--gpu_max_mbps=", FLAGS_gpu_max_mbps, ": expected at least 0");
+  }
+  options.gpu_max_mbps = FLAGS_gpu_max_mbps;
   options.weights = SplitList(FLAGS_weights);
   options.snapshot = FLAGS_snapshot;
   options.shm = FLAGS_shm;
@@ -72,9 +80,9 @@ int RunTrain(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
-                                  {"solver", "cpu", "weights", "snapshot", "shm", "metrics",
-                                   "shard", "topology", "node", "sigint_effect", "sighup_effect",
-                                   "plugins"},
+                                  {"solver", "cpu", "gpu", "gpu_max_mbps", "weights", "snapshot",
+                                   "shm", "metrics", "shard", "topology", "node", "sigint_effect",
+                                   "sighup_effect", "plugins"},
                                   RunTrain});
 
 }  // namespace

@@ -9,6 +9,7 @@
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
 DEFINE_string(shm, "", "keep the weights at /dev/shm/NAME, where other processes join them");
+DEFINE_string(gpu, "", "GPUs by number, separated by commas, or all (default: none)");
 DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");

@@ -80,6 +80,10 @@ class MILLRACE_API DeviceDriver {
   virtual const char* type_name() const = 0;
   // Devices present now; empty if there is no hardware.
   virtual std::vector<DeviceInfo> List() = 0;
+  // Why List() is empty, for messages; "" if that is not known.
+  virtual std::string WhyNone() { return ""; }
+  // Versions of the software below this driver, for messages: "CUDA 12.4, driver for 12.8".
+  virtual std::string Versions() { return ""; }
   // Device `ordinal`; the driver owns it. Throws Error if List() has no such device.
   virtual Device& Open(int ordinal) = 0;
   // Ordinal of the device whose memory contains `pointer`; -1 if none of this type does.

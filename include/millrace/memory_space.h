@@ -6,10 +6,17 @@
 #include <string>
 #include <utility>
 
+#include "millrace/error.h"
 #include "millrace/export.h"
 #include "millrace/file_descriptor.h"
 
 namespace millrace {
+
+// A memory space has no room for a block. The message names the space and the bytes.
+class MILLRACE_API OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
 
 // A dma-buf file through which other devices access a block of device memory. The block begins
 // `offset` bytes into the file.
@@ -38,7 +45,7 @@ class MILLRACE_API MemorySpace {
   }
 
   // Returns memory with at least 64-byte alignment and undefined contents; the caller passes it to
-  // Free(). `bytes` may be 0. Throws Error if there is not enough memory.
+  // Free(). `bytes` may be 0. Throws OutOfMemory.
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* pointer) = 0;
   virtual void Fill(void* pointer, int byte, size_t bytes) = 0;

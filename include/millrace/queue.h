@@ -9,11 +9,18 @@
 #include <typeindex>
 #include <utility>
 
+#include "millrace/error.h"
 #include "millrace/export.h"
 
 namespace millrace {
 
 class Device;
+
+// A device has failed: work on it, or a call of it. The message begins with the device's name.
+class MILLRACE_API DeviceError : public Error {
+ public:
+  using Error::Error;
+};
 
 // Work of queues with normal priority runs first: solvers use kNormal, exchanges kLow.
 enum class QueuePriority { kNormal, kLow };
@@ -52,7 +59,7 @@ class MILLRACE_API Event {
 //
 // Work completes asynchronously. The host's queue completes each call before it returns, at the
 // cost of the work alone. If the device fails, Record, Synchronize and the queue's events throw
-// Error with one line, and so does every later call. The results of work that had not completed are
+// DeviceError with one line, and so does every later call. The results of work that had not completed are
 // then undefined, and the device no longer accesses its memory.
 class MILLRACE_API Queue {
  public:

@@ -175,12 +175,18 @@ void Cluster::LetWeightsDown() {
 void Cluster::PassOnMerges() {
   for (size_t i = 0; i < segments_.size(); ++i) merges_[i] = segments_[i].net->state().merges();
   for (size_t i = 0; i < segments_.size(); ++i) {
-    uint64_t others = 0;
+    uint64_t others = outside_merges_;
     for (size_t k = 0; k < segments_.size(); ++k) {
       if (k != i && Overlap(segments_[i].range(), segments_[k].range())) others += merges_[k];
     }
     segments_[i].net->state().SetOtherMerges(others);
   }
+}
+
+uint64_t Cluster::merges() const {
+  uint64_t sum = 0;
+  for (const ClusterSegment& segment : segments_) sum += segment.net->state().merges();
+  return sum;
 }
 
 // Waits until this node is in sync, because only then it is known whether the run was bootstrapped

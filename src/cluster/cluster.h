@@ -3,6 +3,7 @@
 #ifndef MILLRACE_CLUSTER_CLUSTER_H_
 #define MILLRACE_CLUSTER_CLUSTER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -99,6 +100,12 @@ class Cluster {
   // `to` may be merged.
   bool ReadMerged(float* to, const std::function<bool()>& stop);
 
+  // Merges by the segments into this node's weights so far.
+  uint64_t merges() const;
+  // Counts merges into all of this node's weights by links to its other replicas
+  // (cluster/device_link.h). The segments pass them on to the other nodes.
+  void AddOutsideMerges(uint64_t count) { outside_merges_ += count; }
+
   // Iterations that other nodes completed since the last call, ascending.
   std::vector<IterationRange> TakeRemoteIterations();
 
@@ -140,6 +147,7 @@ class Cluster {
   std::mutex mutex_;
   std::vector<uint64_t> others_;  // by segment: iterations of the nodes reached through it
   std::vector<uint64_t> merges_;  // by segment: merges as last forwarded to the other segments
+  std::atomic<uint64_t> outside_merges_{0};
   bool begun_ = false;
   uint64_t own_start_ = 0;
   uint64_t counted_ = 0;  // the part of others_ that the clock has received

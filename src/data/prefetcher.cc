@@ -1,8 +1,28 @@
 #include "data/prefetcher.h"
 
+#include <glog/logging.h>
+
+#include <atomic>
 #include <utility>
 
 namespace millrace {
+namespace {
+
+Buffer Allocated(MemorySpace& staging, size_t bytes) {
+  try {
+    return Buffer(staging, bytes);
+  } catch (const OutOfMemory& error) {
+    if (&staging == &HostMemory()) throw;
+    static std::atomic<bool> warned{false};
+    if (!warned.exchange(true)) {
+      LOG(WARNING) << "Batches are copied to the device from pageable memory, which is slower: "
+                   << error.what();
+    }
+    return Buffer(HostMemory(), bytes);
+  }
+}
+
+}  // namespace
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
@@ -27,7 +47,8 @@ ReadyBatch* Prefetcher::Next() {
     for (int i = 0; i < depth_ + 1; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
       for (const int64_t count : counts_) {
-        buffers_.back()->tops.emplace_back(memory_, stream_->batch_size() * count * sizeof(float));
+        buffers_.back()->tops.push_back(
+            Allocated(memory_, stream_->batch_size() * count * sizeof(float)));
       }
       free_.Push(buffers_.back().get());
     }

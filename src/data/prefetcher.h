@@ -29,7 +29,8 @@ struct ReadyBatch {
 class Prefetcher {
  public:
   // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
-  // device that trains on them. The first Next starts the thread.
+  // device that trains on them. If there is not enough of it, logs one warning in this process and
+  // uses pageable memory, which makes the copies slower. The first Next starts the thread.
   Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<RecordTransform> transform,
              int depth, MemorySpace& memory);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the

@@ -89,6 +89,21 @@ class CudaDriver final : public DeviceDriver {
   DeviceType type() const override { return DeviceType::kCuda; }
   const char* type_name() const override { return "cuda"; }
 
+  std::string WhyNone() override {
+    std::string why;
+    CountDevices(&why);
+    return why;
+  }
+  std::string Versions() override {
+    int runtime = 0, driver = 0;  // 1000 * major + 10 * minor; a driver of 0: none is installed
+    const bool known = cudaRuntimeGetVersion(&runtime) == cudaSuccess &&
+                       cudaDriverGetVersion(&driver) == cudaSuccess;
+    if (!known) cudaGetLastError();
+    const auto version = [](int number) { return StrCat(number / 1000, ".", number % 1000 / 10); };
+    return StrCat("CUDA ", version(runtime), ", ",
+                  driver > 0 ? "driver for CUDA " + version(driver) : "no driver");
+  }
+
   std::vector<DeviceInfo> List() override {
     std::vector<DeviceInfo> devices;
     const int count = CountDevices();

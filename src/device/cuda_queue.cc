@@ -12,7 +12,7 @@ void CudaFailure::Check(cudaError_t status) {
     cudaGetLastError();  // clears the error, which the next call would report again
     if (line_.empty()) line_ = StrCat(device_, ": work has failed: ", cudaGetErrorString(status));
   }
-  if (!line_.empty()) throw Error(line_);
+  if (!line_.empty()) throw DeviceError(line_);
 }
 
 // A CUDA event. Waits put the thread to sleep and leave the processor to solvers.

@@ -7,15 +7,20 @@
 #include <string>
 
 #include "base/error.h"
+#include "millrace/memory_space.h"
+#include "millrace/queue.h"
 
 namespace millrace {
 
-// Throws Error unless `status` is cudaSuccess. `device` names the failing device: "cuda device 0".
+// Throws OutOfMemory or DeviceError unless `status` is cudaSuccess. `device` names the failing device: "cuda device 0".
 template <typename... Parts>
 void CheckCuda(cudaError_t status, const std::string& device, const Parts&... doing) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // clears the error, which the next call would report again
-  throw Error(device, ": ", doing..., ": ", cudaGetErrorString(status));
+  if (status == cudaErrorMemoryAllocation) {
+    throw OutOfMemory(device, ": ", doing..., ": ", cudaGetErrorString(status));
+  }
+  throw DeviceError(device, ": ", doing..., ": ", cudaGetErrorString(status));
 }
 
 // For destructors: logs an error instead of throwing. Ignores errors after the runtime has shut

@@ -23,7 +23,7 @@ class Host : public MemorySpace {
     void* pointer = nullptr;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
     if (rounded > bytes) pointer = std::aligned_alloc(alignment, rounded);  // else it overflowed
-    if (!pointer) throw Error("out of memory: cannot allocate ", bytes, " bytes");
+    if (!pointer) throw OutOfMemory("out of memory: cannot allocate ", bytes, " bytes");
     if (alignment == kHugePage) madvise(pointer, rounded, MADV_HUGEPAGE);
     return pointer;
   }

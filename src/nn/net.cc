@@ -9,6 +9,20 @@
 #include "proto/upgrade_net.h"
 
 namespace millrace::nn {
+namespace {
+
+// Calls `pass`, in which blobs get their memory when they are first used. Names the layer for which
+// there is not enough.
+template <typename Pass>
+void WithRoom(const Layer& layer, Pass pass) {
+  try {
+    pass();
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("layer '", layer.name(), "' (", layer.type(), "): ", error.what());
+  }
+}
+
+}  // namespace
 
 void Net::BindParam(size_t index, float* data) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -110,28 +124,51 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
   return matched;
 }
 
-void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
-  queue_->Synchronize();
+template <typename Convert>
+void Net::ParamsToProto(caffe::NetParameter* proto, Convert convert) const {
   proto->Clear();
   proto->set_name(name_);
-  for (const Node& node : nodes_) {
+  for (size_t n = 0; n < nodes_.size(); ++n) {
     // Splits are part of the net, as in Caffe's files. Conversions between memory orders are
     // internal to this program.
-    if (IsInsertedReorder(node)) continue;
+    if (IsInsertedReorder(nodes_[n])) continue;
     caffe::LayerParameter* layer = proto->add_layer();
-    *layer = node.layer->param();
-    layer->set_name(node.name_in_file);
+    *layer = nodes_[n].layer->param();
+    layer->set_name(nodes_[n].name_in_file);
     layer->clear_blobs();
-    for (const Param& param : node.layer->params())
-      param.blob->ToProto(layer->add_blobs(), with_diff);
+    for (size_t i = 0; i < params_of_node_[n].size(); ++i) {
+      convert(*nodes_[n].layer->params()[i].blob, params_[params_of_node_[n][i]],
+              layer->add_blobs());
+    }
   }
+}
+
+void Net::ToProto(caffe::NetParameter* proto, bool with_diff) const {
+  queue_->Synchronize();
+  ParamsToProto(proto, [&](const Blob& blob, const NetParam&, caffe::BlobProto* to) {
+    blob.ToProto(to, with_diff);
+  });
+}
+
+void Net::ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const {
+  if (with_diff) queue_->Synchronize();
+  ParamsToProto(proto, [&](const Blob& blob, const NetParam& param, caffe::BlobProto* to) {
+    Blob values(blob.shape());
+    // The conversion only reads.
+    values.BindData(const_cast<float*>(weights) + layout_.entries()[param.entry].offset);
+    values.ToProto(to, false);
+    if (!with_diff) return;
+    const auto count = static_cast<int>(blob.count());
+    to->mutable_diff()->Reserve(count);
+    blob.CopyDiffToHost(to->mutable_diff()->AddNAlreadyReserved(count));
+  });
 }
 
 void Net::ReshapeNode(Node* node) {
   // The layer reads values that the layers before it compute, and no work may use what it frees.
   if (node->layer->ReshapesInForward()) queue_->Synchronize();
   try {
-    node->layer->Reshape(node->bottom, node->top);
+    WithRoom(*node->layer, [&] { node->layer->Reshape(node->bottom, node->top); });
   } catch (const FieldError& error) {
     throw Error("layer '", node->layer->name(), "': ", error.field(), ": ", error.what());
   } catch (const Error& error) {
@@ -142,7 +179,7 @@ void Net::ReshapeNode(Node* node) {
 void Net::ForwardNode(size_t index) {
   Node& node = nodes_[index];
   if (node.reshapes) ReshapeNode(&node);
-  node.layer->Forward(node.bottom, node.top);
+  WithRoom(*node.layer, [&] { node.layer->Forward(node.bottom, node.top); });
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
     queue_->CopyToHost(loss_values_.get<float>() + node.loss_at[i], node.top[i]->data(),
@@ -158,7 +195,7 @@ void Net::BackwardNode(size_t index) {
     queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
                          node.top[i]->count() * sizeof(float));
   }
-  node.layer->Backward(node.top, node.propagate_down, node.bottom);
+  WithRoom(*node.layer, [&] { node.layer->Backward(node.top, node.propagate_down, node.bottom); });
   for (Param& param : node.layer->params()) {
     if (param.wanted) *param.has_gradient = true;
   }

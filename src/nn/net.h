@@ -90,6 +90,9 @@ class MILLRACE_API Net {
   // differ. Returns the number of layers that matched.
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
+  // With the values of `weights`, in the order of the layout and in memory of the host, in place of
+  // the net's. Without diffs, works even if the device has failed.
+  void ToProto(caffe::NetParameter* proto, bool with_diff, const float* weights) const;
 
   // ---- Computing ----
   // Sets the number of the next pass, a part of random stream keys (dropout masks).
@@ -188,6 +191,9 @@ class MILLRACE_API Net {
   void LogParams() const;
   void BindParam(size_t index, float* data);
   void FillParam(const NetParam& param);
+  // Calls convert(blob, its parameter, message) for each learnable blob of the file format.
+  template <typename Convert>
+  void ParamsToProto(caffe::NetParameter* proto, Convert convert) const;
 
   std::string name_;
   std::vector<std::string> notices_;

@@ -4,10 +4,11 @@
 
 namespace millrace {
 
-ReplicaDevice ReplicaOn(Device& device, RangeLock* lock) {
-  return {&device, [&device, lock](const ReplicaArrays& arrays, const CodecConfig& codec,
-                                   const MergeRuleConfig& rule) {
-            return ExecutorRegistry::Get().Make(device, arrays, codec, rule, {.lock = lock});
+ReplicaDevice ReplicaOn(Device& device, RangeLock* lock, WriteOrder* order) {
+  return {&device, [&device, lock, order](const ReplicaArrays& arrays, const CodecConfig& codec,
+                                          const MergeRuleConfig& rule) {
+            return ExecutorRegistry::Get().Make(device, arrays, codec, rule,
+                                                {.lock = lock, .order = order});
           }};
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/range_lock.h"
+#include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "millrace/device.h"
@@ -23,9 +24,10 @@ struct ReplicaDevice {
       make_executor;
 };
 
-// `lock`: of the array that holds the weights, outlives the replica and its executors; null if no
-// solver writes the weights. Only the host's executor uses it.
-ReplicaDevice ReplicaOn(Device& device, RangeLock* lock = nullptr);
+// `lock`, `order`: of the array that holds the weights, outlive the replica and its executors; null
+// if no solver writes the weights. The host's executor uses the lock, those of other devices the
+// order.
+ReplicaDevice ReplicaOn(Device& device, RangeLock* lock = nullptr, WriteOrder* order = nullptr);
 ReplicaDevice HostReplica(RangeLock* lock = nullptr);
 // Throws Error with one line if this build lacks the device type or this machine lacks the device.
 ReplicaDevice DeviceReplica(DeviceType type, int ordinal);

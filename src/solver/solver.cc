@@ -5,26 +5,36 @@
 
 namespace millrace {
 
-nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data) {
+nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data, Device* device) {
   nn::NetOptions options;
   options.state = config.train.state;
   options.seed = config.seed;
   options.data = data;
+  options.device = device;
   return options;
 }
 
 namespace {
 
-std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& net) {
+std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config,
+                                     const std::vector<UpdateParam>& params, int64_t size,
+                                     Queue& queue) {
   try {
-    return UpdateRuleRegistry::Get().Create(config.param, UpdateParamsOf(net), net.layout().size(),
-                                            net.queue());
+    return UpdateRuleRegistry::Get().Create(config.param, params, size, queue);
   } catch (const FieldError& error) {
     throw Located(config.source, error);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory("the history of the update rule: ", error.what());
   }
 }
 
+std::unique_ptr<UpdateRule> MakeRule(const SolverConfig& config, const nn::Net& net) {
+  return MakeRule(config, UpdateParamsOf(net), net.layout().size(), net.queue());
+}
+
 }  // namespace
+
+void CheckRuleFor(const SolverConfig& config, Queue* queue) { MakeRule(config, {}, 0, *queue); }
 
 Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data,
                Strategy* strategy, std::unique_ptr<nn::Net> net)
@@ -33,7 +43,7 @@ Solver::Solver(const SolverConfig& config, const LrPolicy& policy, DataService* 
       strategy_(*strategy),
       net_(net ? std::move(net)
                : std::make_unique<nn::Net>(config.train.param, config.train.source,
-                                           TrainNetOptions(config, data))),
+                                           TrainNetOptions(config, data, &strategy->device()))),
       rule_(MakeRule(config, *net_)) {
   net_->BindWeights(strategy_.weights());
   net_->LockWith(strategy_.lock());

@@ -27,7 +27,12 @@ class NonFiniteLoss : public Error {
 };
 
 // Options of a solver's train net.
-MILLRACE_API nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data);
+MILLRACE_API nn::NetOptions TrainNetOptions(const SolverConfig& config, DataService* data,
+                                            Device* device = &HostDevice());
+
+// Throws Error, with file and line, if the solver file's rule has no code for the device of
+// `queue`.
+MILLRACE_API void CheckRuleFor(const SolverConfig& config, Queue* queue);
 
 // What one iteration did.
 struct StepResult {
@@ -39,9 +44,9 @@ struct StepResult {
 // Not thread-safe: one thread constructs a solver and calls it.
 class Solver {
  public:
-  // `net`: an existing train net, or null to create one that reads `data`. Everything that is
-  // passed by pointer or reference outlives the solver. Throws Error for a net that cannot be
-  // built.
+  // `net`: an existing train net on the strategy's device, or null to create one that reads `data`.
+  // Everything that is passed by pointer or reference outlives the solver. Throws Error for a net
+  // that cannot be built.
   Solver(const SolverConfig& config, const LrPolicy& policy, DataService* data, Strategy* strategy,
          std::unique_ptr<nn::Net> net = nullptr);
   Solver(const Solver&) = delete;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "millrace/device.h"
 #include "solver/update_rule.h"
 
 namespace millrace {
@@ -16,6 +17,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
+  // The device on which the solver computes.
+  virtual Device& device() const { return HostDevice(); }
   // The weights that the solver's net reads, in the order of its layout and in the memory of its
   // device. Constant; valid during the lifetime of this object.
   virtual float* weights() = 0;

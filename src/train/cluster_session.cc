@@ -50,10 +50,11 @@ std::unique_ptr<NodeConfig> FindNodeConfig(const TrainOptions& options) {
   node_config->topology = LoadTopology(options.topology, TransportsForTopologies());
   const NodeId node = ChooseNode(node_config->topology, options.node, getenv);
   if (!node_config->topology.nodes[node].memory.on_host()) {
-    throw Located(node_config->topology.source,
-                  FieldError(StrCat("node[", node, "].memory"),
-                             "a device given, but train has solvers on CPUs only, expected host; "
-                             "millrace bench measures with either"));
+    throw Located(
+        node_config->topology.source,
+        FieldError(StrCat("node[", node, "].memory"),
+                   "a device given, but the replica that train exchanges with other nodes is "
+                   "the host's, expected host; --gpu adds solvers on GPUs"));
   }
   node_config->plan = PlanFor(node_config->topology, node);
   return node_config;

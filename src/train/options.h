@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device.h"
 #include "millrace/metrics.h"
 #include "train/run_control.h"
 
@@ -14,7 +15,13 @@ namespace millrace {
 
 struct TrainOptions {
   std::string solver_file;
-  std::optional<int> solvers;        // threads that share the weights; none: topology's value or 1
+  // Solver threads on CPUs that share the host's weights. None: with GPUs 0, otherwise the
+  // topology's value or 1.
+  std::optional<int> solvers;
+  // Each has a solver on a replica of its own. They outlive the run. Empty and `solvers` not set:
+  // as the solver file's solver_mode says (choose_gpus.h).
+  std::vector<Device*> gpus;
+  double gpu_max_mbps = 0;  // limit of each GPU's link to the host, in each direction; 0: none
   std::vector<std::string> weights;  // .caffemodel files to start from
   std::string snapshot;              // .solverstate to continue
   std::string shm;                   // name under /dev/shm; "": private weights

@@ -60,7 +60,7 @@ void Reporter::Start(const std::string& net_name, int64_t start, int64_t images)
   RunInfo* run = row.mutable_run();
   run->set_name(net_name);
   run->set_solver(options_.solver_file);
-  run->set_solvers(options_.solvers.value_or(1));
+  run->set_solvers(options_.solvers.value_or(1) + static_cast<int>(options_.gpus.size()));
   run->set_max_iter(config_.param.max_iter());
   run->set_seed(config_.seed);
   run->set_start_unix_time(static_cast<double>(std::time(nullptr)));

@@ -11,6 +11,12 @@
 
 namespace millrace {
 
+// Solvers and links may write the weights meanwhile.
+__attribute__((noinline)) void HogwildReadModel(const nn::Net& net, bool with_diff,
+                                                const float* weights, caffe::NetParameter* model) {
+  net.ToProto(model, with_diff, weights);
+}
+
 SolverWorker::SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net)
     : index_(index), run_(run), net_(std::move(net)) {}
 
@@ -19,7 +25,7 @@ void SolverWorker::Run() {
   if (run_.load != nullptr) member.emplace(run_.load);
   // Solvers run in parallel; each one computes on one thread.
   omp_set_num_threads(1);
-  strategy_ = run_.make_strategy();
+  strategy_ = run_.make_strategy(index_);
   solver_.emplace(run_.config, run_.policy, &run_.data, strategy_.get(), std::move(net_));
   if (run_.resume) solver_->Restore(*run_.resume, index_);
   try {
@@ -95,30 +101,30 @@ void SolverWorker::TakeSnapshots(int64_t completed) {
 }
 
 void SolverWorker::Open(int64_t iteration, bool with_model) {
-  nn::Net& net = solver_->net();
+  const nn::Net& net = solver_->net();
+  const bool with_diff = run_.config.param.snapshot_diff();
   if (run_.duty != nullptr) {
     with_model ? run_.duty->Opened(iteration) : run_.duty->FellDue(iteration);
   }
   if (!with_model || run_.merged == nullptr) {
-    return Write(run_.snapshots.Open(StartSnapshot(net, iteration, with_model)));
+    return Write(run_.snapshots.Open(
+        StartSnapshot(net, iteration, with_model, with_diff, run_.weights.data())));
   }
   Snapshot snapshot;
-  run_.merged->Read([&] { return run_.stop.load(); },
-                    [&] {
-                      net.BindWeights(run_.merged->data());
-                      snapshot = StartSnapshot(net, iteration, true);
-                      net.BindWeights(strategy_->weights());
-                    });
+  run_.merged->Read(
+      [&] { return run_.stop.load(); },
+      [&] { snapshot = StartSnapshot(net, iteration, true, with_diff, run_.merged->data()); });
   Write(run_.snapshots.Open(std::move(snapshot)));
 }
 
-Snapshot SolverWorker::StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model) const {
+Snapshot SolverWorker::StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model,
+                                     bool with_diff, const float* weights) const {
   Snapshot snapshot;
   snapshot.iteration = iteration;
   snapshot.current_step = run_.policy.StepOfState(iteration);
   snapshot.format = run_.config.param.snapshot_format();
   snapshot.seed = run_.config.seed;
-  if (with_model) net.ToProto(&snapshot.model, run_.config.param.snapshot_diff());
+  if (with_model) HogwildReadModel(net, with_diff, weights, &snapshot.model);
   snapshot.streams = run_.data.Positions("train");
   return snapshot;
 }
@@ -127,10 +133,17 @@ void SolverWorker::Write(std::optional<Snapshot> snapshot) const {
   if (snapshot) run_.writer.Write(std::move(*snapshot));
 }
 
-std::optional<Snapshot> SolverWorker::FinalSnapshot(int64_t iteration, float* weights,
+std::optional<Snapshot> SolverWorker::FinalSnapshot(int64_t iteration, const float* weights,
                                                     bool with_model) {
-  net_->BindWeights(weights);
-  return run_.snapshots.Open(StartSnapshot(*net_, iteration, with_model));
+  return run_.snapshots.Open(
+      StartSnapshot(*net_, iteration, with_model, run_.config.param.snapshot_diff(), weights));
+}
+
+std::optional<Snapshot> SolverWorker::FailureSnapshot(int64_t iteration,
+                                                      const float* weights) const {
+  const nn::Net* const net = solver_ ? &solver_->net() : net_.get();
+  if (net == nullptr) return std::nullopt;
+  return StartSnapshot(*net, iteration, true, false, weights);
 }
 
 }  // namespace millrace

@@ -41,8 +41,8 @@ struct SharedRun {
   const Clock& clock;
   std::atomic<bool>& stop;
   std::atomic<bool>& snapshot_requested;
-  // Creates the strategy of one solver; called by the solver's thread.
-  std::function<std::unique_ptr<Strategy>()> make_strategy;
+  // Creates the strategy of solver `index`; called by the solver's thread.
+  std::function<std::unique_ptr<Strategy>(int index)> make_strategy;
   const ResumePoint* resume = nullptr;                      // null: the run starts anew
   Cluster* cluster = nullptr;                               // null: no cluster
   DistributedEvaluation* distributed_evaluation = nullptr;  // null: the leader tests alone
@@ -53,7 +53,7 @@ struct SharedRun {
 
 class SolverWorker {
  public:
-  // `index`: from 0. `net`: an existing train net, or null to create one.
+  // `index`: from 0. `net`: an existing train net on the strategy's device, or null to create one.
   SolverWorker(int index, const SharedRun& run, std::unique_ptr<nn::Net> net = nullptr);
 
   // Trains until the schedule ends or the run stops. Called once, by the solver's own thread.
@@ -66,7 +66,10 @@ class SolverWorker {
   // The snapshot of `iteration` with `weights` as its model, after all solvers have ended; none if
   // that snapshot was already opened. `weights` outlive this object. Without `with_model`, only
   // this node's own part.
-  std::optional<Snapshot> FinalSnapshot(int64_t iteration, float* weights, bool with_model);
+  std::optional<Snapshot> FinalSnapshot(int64_t iteration, const float* weights, bool with_model);
+  // After the run has failed and Run has thrown: the snapshot of `iteration` with `weights` as its
+  // model and no histories; none if this solver had no net yet. Does not use the solver's device.
+  std::optional<Snapshot> FailureSnapshot(int64_t iteration, const float* weights) const;
 
   // Layout of the shared weights. Valid after Run.
   const ParamLayout& layout() const { return net_->layout(); }
@@ -74,9 +77,10 @@ class SolverWorker {
   size_t activation_bytes() const { return net_->activation_bytes(); }
 
  private:
-  // A snapshot of `iteration` without histories, with the weights of `net`. Without `with_model`,
-  // only this node's own part.
-  Snapshot StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model) const;
+  // A snapshot of `iteration` without histories, with `weights` of the host as the model of `net`.
+  // Without `with_model`, only this node's own part.
+  Snapshot StartSnapshot(const nn::Net& net, int64_t iteration, bool with_model, bool with_diff,
+                         const float* weights) const;
   // Performs tests and snapshots that fell due in iterations of other nodes. Returns whether one of
   // these iterations was to be displayed.
   bool CatchUp();

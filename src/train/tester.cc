@@ -9,30 +9,44 @@ std::string ScopeOf(size_t net) { return StrCat("test", net); }
 
 }  // namespace
 
+// Solvers may write the weights meanwhile.
+__attribute__((noinline)) void HogwildReadToDevice(const float* weights, const Buffer& copy,
+                                                   MemorySpace* memory) {
+  memory->CopyFromHost(copy.get(), weights, copy.bytes());
+}
+
 Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* weights,
-               DataService* data, Reporter* reporter)
+               DataService* data, Reporter* reporter, Device* device)
     : config_(config),
       layout_(layout),
       data_(*data),
       reporter_(reporter),
+      weights_(weights),
       next_batch_(config.tests.size()) {
+  if (!device->memory().on_host() && !config.tests.empty()) {
+    copy_ = Buffer(device->memory(), layout.size() * sizeof(float));
+    device->memory().Fill(copy_.get(), 0, copy_.bytes());
+  }
   for (size_t i = 0; i < config.tests.size(); ++i) {
     nn::NetOptions options;
     options.state = config.tests[i].state;
     options.seed = config.seed;
     options.data = data;
     options.data_scope = ScopeOf(i);
+    options.device = device;
     nets_.push_back(
         std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->LogNotices();
     nets_.back()->set_debug_info(config.param.debug_info());
-    nets_.back()->BindWeights(layout, weights);
+    nets_.back()->BindWeights(layout, copy_.get() ? copy_.get<float>() : weights);
   }
 }
 
 void Tester::BindWeights(float* weights, Refresh refresh) {
   std::lock_guard lock(mutex_);
   refresh_ = std::move(refresh);
+  weights_ = weights;
+  if (copy_.get()) return;
   for (const auto& net : nets_) net->BindWeights(layout_, weights);
 }
 
@@ -48,7 +62,13 @@ void Tester::SetLast(TestScores scores) {
 
 void Tester::RefreshWeights(const std::function<bool()>& stop) {
   std::lock_guard lock(mutex_);
+  RefreshLocked(stop);
+}
+
+void Tester::RefreshLocked(const std::function<bool()>& stop) {
   if (refresh_) refresh_(stop);
+  // No net has work under way between tests.
+  if (copy_.get()) HogwildReadToDevice(weights_, copy_, &nets_.front()->device().memory());
 }
 
 bool Tester::Due(int64_t iteration) const {
@@ -59,7 +79,7 @@ bool Tester::Due(int64_t iteration) const {
 
 std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool()>& stop) {
   std::lock_guard lock(mutex_);
-  if (refresh_) refresh_(stop);
+  RefreshLocked(stop);
   std::vector<Evaluation> results;
   for (size_t i = 0; i < nets_.size(); ++i) {
     reporter_->BeginTest(iteration, static_cast<int>(i));

@@ -1,4 +1,5 @@
-// The test nets of a run. They use the live weights, or in a cluster the merged weights.
+// The test nets of a run. They use the live weights, or in a cluster the merged weights. On a GPU,
+// they use a copy that is made before each test.
 #ifndef MILLRACE_TRAIN_TESTER_H_
 #define MILLRACE_TRAIN_TESTER_H_
 
@@ -21,9 +22,10 @@ namespace millrace {
 // runs the test while the others train. Thread-safe.
 class Tester {
  public:
-  // `layout` and `weights`: of the train net. Everything outlives the tester.
+  // `layout`: of the train net. `weights`: in host memory, in that order. The nets run on `device`.
+  // Everything outlives the tester.
   Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
-         Reporter* reporter);
+         Reporter* reporter, Device* device = &HostDevice());
 
   // Whether a test is due before `iteration` is trained.
   bool Due(int64_t iteration) const;
@@ -35,7 +37,8 @@ class Tester {
 
   // Fills the tested weights. Ends early if `stop` returns true.
   using Refresh = std::function<void(const std::function<bool()>& stop)>;
-  // Replaces the tested weights by `weights`, which have the same layout and outlive the tester.
+  // Replaces the tested weights by `weights` in host memory, which have the same layout and outlive
+  // the tester.
   // `refresh`: called before each test; may be null.
   void BindWeights(float* weights, Refresh refresh = nullptr);
   // The last complete test whose results this node knows.
@@ -62,12 +65,16 @@ class Tester {
   Evaluation Report(int64_t iteration, int net, const TestSums& sums);
 
  private:
+  void RefreshLocked(const std::function<bool()>& stop);
+
   const SolverConfig& config_;
   const ParamLayout& layout_;
   DataService& data_;
   Reporter* const reporter_;
   mutable std::mutex mutex_;
   Refresh refresh_;
+  float* weights_;
+  Buffer copy_;  // of the weights, in the device's memory; empty on the host
   std::optional<TestScores> last_;
   std::vector<std::unique_ptr<nn::Net>> nets_;
   std::vector<uint64_t> next_batch_;  // by net: position of its data

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -17,8 +19,11 @@
 #include "cluster/snapshot_duty.h"
 #include "cluster/start_check.h"
 #include "cluster/sweep_estimate.h"
+#include "strategy/device_strategy.h"
 #include "strategy/hogwild.h"
+#include "train/choose_gpus.h"
 #include "train/cluster_session.h"
+#include "train/device_links.h"
 #include "train/distributed_evaluation.h"
 #include "train/run_counters.h"
 #include "train/run_finalizer.h"
@@ -31,8 +36,10 @@ namespace millrace {
 namespace {
 
 void CheckOptions(const TrainOptions& options) {
-  if (options.solvers && *options.solvers < 1) {
-    throw Error("--cpu=", *options.solvers, ": expected at least 1 solver");
+  const int least = options.gpus.empty() ? 1 : 0;
+  if (options.solvers && *options.solvers < least) {
+    throw Error("--cpu=", *options.solvers, ": expected at least ", least,
+                least == 1 ? " solver" : " solvers");
   }
   if (!options.weights.empty() && !options.snapshot.empty()) {
     throw Error("--weights and --snapshot: a snapshot brings its own weights; give one of them");
@@ -43,9 +50,13 @@ void CheckOptions(const TrainOptions& options) {
   }
 }
 
-// Fills unset options from the node's plan, else with defaults.
-TrainOptions Resolved(TrainOptions options, const NodeConfig* node_config) {
-  if (!options.solvers) options.solvers = node_config ? node_config->plan.solvers : 1;
+// Fills unset options from the solver file and the node's plan, else with defaults.
+TrainOptions Resolved(TrainOptions options, const SolverConfig& config,
+                      const NodeConfig* node_config) {
+  if (options.gpus.empty() && !options.solvers) options.gpus = GpusOf(config);
+  if (!options.solvers) {
+    options.solvers = !options.gpus.empty() ? 0 : node_config ? node_config->plan.solvers : 1;
+  }
   if (options.shard_count == 0) {
     options.shard_index = node_config ? node_config->plan.shard : 0;
     options.shard_count = node_config ? node_config->plan.shards : 1;
@@ -60,12 +71,12 @@ class TrainRun {
  public:
   explicit TrainRun(const TrainOptions& options)
       : node_config_(FindNodeConfig(options)),
-        options_(Resolved(options, node_config_.get())),
         config_(LoadSolverConfig(options.solver_file)),
+        options_(Resolved(options, config_, node_config_.get())),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
         commands_(options.control, &clock_),
-        snapshots_(*options_.solvers) {
+        snapshots_(solvers()) {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
@@ -87,15 +98,13 @@ class TrainRun {
       data_->Restore("train", {resume_->state.stream().begin(), resume_->state.stream().end()});
     }
     CheckNetTypes(config_);
-    LOG(INFO) << "Creating training net from " << config_.train.origin;
-    net_ = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
-                                     TrainNetOptions(config_, data_.get()));
-    net_->LogNotices();
+    MakeNets();
     MakeWeights();
     if (!options.metrics.empty()) metrics_ = std::make_unique<MetricsWriter>(options.metrics);
     reporter_ = std::make_unique<Reporter>(config_, options_, clock_, metrics_.get());
     tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
-                                       reporter_.get());
+                                       reporter_.get(),
+                                       options_.gpus.empty() ? &HostDevice() : options_.gpus[0]);
   }
 
   TrainResult Run() {
@@ -130,7 +139,7 @@ class TrainRun {
                      clock_,
                      stop_,
                      snapshot_requested_,
-                     [this] { return MakeStrategy(); },
+                     [this](int index) { return MakeStrategy(index); },
                      resume_.get(),
                      cluster(),
                      distributed_evaluation_.get(),
@@ -146,13 +155,15 @@ class TrainRun {
     reporter_->Start(net_->name(), weights_->clock().claimed(), images);
     counters_ = std::make_unique<RunCounters>(registry, Title(), &weights_->clock(), images);
 
+    if (!options_.gpus.empty()) LinkGpus(registry);
     std::vector<std::unique_ptr<SolverWorker>> workers;
-    for (int i = 0; i < *options_.solvers; ++i) {
-      workers.push_back(
-          std::make_unique<SolverWorker>(i, shared, i == 0 ? std::move(net_) : nullptr));
+    for (int i = 0; i < solvers(); ++i) {
+      workers.push_back(std::make_unique<SolverWorker>(i, shared, std::move(nets_[i])));
     }
     RunThreads(workers);
+    if (links_) EndLinks();
     reporter_->Finish();
+    if (links_) SaveIfGpuFailed(workers);
     errors_.RethrowIfFailed();
     TrainResult result = Finish(workers[0].get());
     if (session_) session_->Answer();
@@ -174,7 +185,7 @@ class TrainRun {
                 << ": it begins with its data anew, without momentum";
       return;
     }
-    const std::string notice = ResumeNotice(*resume_, *options_.solvers);
+    const std::string notice = ResumeNotice(*resume_, solvers());
     if (!notice.empty()) LOG(INFO) << notice;
   }
 
@@ -191,11 +202,35 @@ class TrainRun {
     return true;
   }
 
+  // Solvers of this process: first those on GPUs, then those on CPUs.
+  int solvers() const { return gpus() + *options_.solvers; }
+  int gpus() const { return static_cast<int>(options_.gpus.size()); }
+
+  // Makes the nets of all GPUs and of one solver on CPUs, so that what one of them lacks is known
+  // before anything is trained. Other solvers on CPUs make theirs themselves.
+  void MakeNets() {
+    LOG(INFO) << "Creating training net from " << config_.train.origin;
+    nets_.resize(solvers());
+    for (int i = 0; i < std::min(solvers(), gpus() + 1); ++i) {
+      Device& device = i < gpus() ? *options_.gpus[i] : HostDevice();
+      nets_[i] = std::make_unique<nn::Net>(config_.train.param, config_.train.source,
+                                           TrainNetOptions(config_, data_.get(), &device));
+      if (i == 0) nets_[i]->LogNotices();
+      CheckRuleFor(config_, &nets_[i]->queue());
+    }
+    net_ = nets_[*options_.solvers > 0 ? gpus() : 0].get();
+  }
+
   // Fills, loads or resumes new weights. Weights of a running training are used as they are.
   void MakeWeights() {
     weights_ = options_.shm.empty() ? WeightBuffer::CreatePrivate(net_->layout())
                                     : WeightBuffer::JoinTraining(options_.shm, net_->layout());
-    net_->BindWeights(weights_->data());
+    for (Device* gpu : options_.gpus) {
+      gpu_weights_.push_back(std::make_unique<DeviceWeights>(gpu, weights_->size()));
+    }
+    // Without solvers on CPUs, the first GPU's net fills its own array, which the host then copies.
+    const bool on_host = *options_.solvers > 0;
+    net_->BindWeights(on_host ? weights_->data() : gpu_weights_[0]->data());
     if (!weights_->created()) {
       if (node_config_) {
         throw Error("--shm=", options_.shm,
@@ -219,10 +254,66 @@ class TrainRun {
         files.assign(config_.param.weights().begin(), config_.param.weights().end());
       for (const std::string& file : files) {
         LOG(INFO) << "Finetuning from " << file;
-        LoadWeights(file, net_.get());
+        LoadWeights(file, net_);
       }
     }
+    if (!on_host) gpu_weights_[0]->CopyToHost(weights_->data());
     if (!node_config_) weights_->Publish();
+  }
+
+  // Links the replicas of the GPUs to the host's. Returns when they have its weights, or when the
+  // run has been stopped or has failed.
+  void LinkGpus(const std::shared_ptr<MetricsRegistry>& registry) {
+    DeviceLinksConfig config;
+    config.host = weights_.get();
+    for (const auto& each : gpu_weights_) config.devices.push_back(each.get());
+    config.cluster = cluster();
+    config.clock = &clock_;
+    config.sink = &errors_;
+    config.solvers = *options_.solvers > 0 ? &solver_load_ : nullptr;
+    config.max_bytes_per_second = options_.gpu_max_mbps * 1e6 / 8;
+    config.registry = registry;
+    links_ = std::make_unique<DeviceLinks>(config);
+    while (!links_->in_sync() && !stop_) {
+      if (commands_.Next(1) == RunCommand::kStop) Stop();
+    }
+  }
+
+  // Brings the progress of the GPUs into the host's replica. After a failure, waits only a moment
+  // for the GPUs that have not failed.
+  void EndLinks() {
+    constexpr int64_t kAfterFailureNs = 2'000'000'000;
+    links_->Leave();
+    const int64_t begin_ns = clock_.NowNs();
+    while (!links_->left()) {
+      if (errors_.failed() && clock_.NowNs() - begin_ns > kAfterFailureNs) break;
+      if (session_) session_->LogFailures();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    links_->Stop();
+  }
+
+  // In a cluster, the other nodes have the weights.
+  void SaveIfGpuFailed(const std::vector<std::unique_ptr<SolverWorker>>& workers) {
+    if (session_) return;
+    try {
+      errors_.RethrowIfFailed();
+    } catch (const DeviceError& failure) {
+      const int64_t iteration = weights_->clock().global();
+      std::optional<Snapshot> snapshot;
+      for (const auto& worker : workers) {
+        if (!snapshot) snapshot = worker->FailureSnapshot(iteration, weights_->data());
+      }
+      if (!snapshot) return;
+      LOG(ERROR) << failure.what() << "; saving the weights of the host at iteration " << iteration;
+      try {
+        WriteLast(iteration, std::move(snapshot));
+      } catch (const Error& error) {
+        LOG(ERROR) << error.what();
+      }
+    } catch (const std::exception&) {
+      // Not of a GPU: as without one, the snapshots written before remain.
+    }
   }
 
   // Returns false if the run was stopped before this node had the run's weights.
@@ -271,7 +362,7 @@ class TrainRun {
     const int64_t whole = config_.param.max_iter() - (resume_ ? resume_->iteration() : 0);
     try {
       for (const std::string& line :
-           start_check_->Check(*options_.solvers, weights_->clock().own(), seconds, whole)) {
+           start_check_->Check(solvers(), weights_->clock().own(), seconds, whole)) {
         LOG(INFO) << line;
       }
     } catch (const Error&) {
@@ -328,9 +419,13 @@ class TrainRun {
   }
   void Stop() { stop_ = stopped_ = true; }
 
-  std::unique_ptr<Strategy> MakeStrategy() {
-    return std::make_unique<HogwildStrategy>(
-        weights_.get(), [this] { return session_ && !session_->cluster().alone(); });
+  std::unique_ptr<Strategy> MakeStrategy(int index) {
+    const auto has_peers = [this] { return session_ && !session_->cluster().alone(); };
+    if (index < gpus()) {
+      return std::make_unique<DeviceStrategy>(gpu_weights_[index].get(), &weights_->clock(),
+                                              has_peers);
+    }
+    return std::make_unique<HogwildStrategy>(weights_.get(), has_peers);
   }
 
   // Title of the counter file: net, cluster and node.
@@ -342,6 +437,10 @@ class TrainRun {
 
   void LogWeights() const {
     const double weight_bytes = static_cast<double>(weights_->size()) * sizeof(float);
+    for (const Device* gpu : options_.gpus) {
+      LOG(INFO) << "A solver on " << gpu->name() << ", on a replica in its memory";
+    }
+    if (*options_.solvers == 0) return;
     const int slots = UpdateRuleRegistry::Get().Create(config_.param, {}, 0)->slots();
     LOG(INFO) << *options_.solvers << (*options_.solvers > 1 ? " solvers" : " solver") << " on "
               << (options_.shm.empty() ? "private" : "shared") << " weights of "
@@ -505,9 +604,9 @@ class TrainRun {
   }
 
   const std::unique_ptr<NodeConfig> node_config_;  // null: no cluster
-  const TrainOptions options_;
   SteadyClock clock_;
   SolverConfig config_;
+  const TrainOptions options_;
   const LrPolicy policy_;
   std::atomic<bool> stop_{false}, snapshot_requested_{false};
   bool stopped_ = false;  // by a command
@@ -520,13 +619,16 @@ class TrainRun {
   std::unique_ptr<ResumePoint> resume_;
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
-  std::unique_ptr<nn::Net> net_;
+  std::vector<std::unique_ptr<DeviceWeights>> gpu_weights_;
+  std::vector<std::unique_ptr<nn::Net>> nets_;  // by solver, until the solvers take them
+  nn::Net* net_ = nullptr;                      // one of them, which gave the weights their layout
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Tester> tester_;
   std::unique_ptr<RunCounters> counters_;
   std::unique_ptr<ClusterSession>
-      session_;  // after the weights, which its threads use; may be null
+      session_;                         // after the weights, which its threads use; may be null
+  std::unique_ptr<DeviceLinks> links_;  // null: no GPU
   std::unique_ptr<StartCheck> start_check_;  // null: no cluster
   std::unique_ptr<ShardTakeover> takeover_;  // null: this node reads fixed shards
   std::unique_ptr<MergedWeights> test_weights_, snapshot_weights_;  // null: no cluster

@@ -3,6 +3,10 @@
 NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "include/millrace/layer.h"
 DATA, DUMMY = "src/nn/layers/data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
 RULE, STREAM = "src/solver/update_rule.cc", "src/exchange/kernels/stream_executor.cc"
+ORDER, STRATEGY = "src/device/write_order.h", "src/strategy/device_strategy.cc"
+LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
+TRAIN, CLUSTER = "src/train/train_run.cc", "src/cluster/cluster.cc"
+TESTER = "src/train/tester.cc"
 
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
@@ -27,10 +31,8 @@ MUTANTS = [
 """)]),
     ("a-net-is-saved-before-its-gradients-are-there", [(NET, """\
   queue_->Synchronize();
-  proto->Clear();
-""", """\
-  proto->Clear();
-""")]),
+  ParamsToProto(""", """\
+  ParamsToProto(""")]),
     ("fillers-write-to-the-device", [(NET, """\
   if (blob.memory().on_host()) {
 """, """\
@@ -92,4 +94,50 @@ MUTANTS = [
 """, """\
     (void)error;
 """)]),
+
+    # ---- Solvers on devices and their links ---------------------------------
+    ("changes-of-two-queues-overlap", [(ORDER, """\
+    queue.Wait(last_);
+""", "")]),
+    ("kernels-keep-to-no-order", [(STREAM, """\
+    order_ != nullptr ? order_->Write(*queue_, launch_kernel) : launch_kernel();
+""", """\
+    launch_kernel();
+""")]),
+    ("updates-keep-to-no-order", [(STRATEGY, """\
+  weights_.order().Write(rule->queue(),
+                         [&] { rule->Apply(rate, together, gradients, weights_.data()); });
+""", """\
+  rule->Apply(rate, together, gradients, weights_.data());
+""")]),
+    ("a-link-does-not-tell-the-others", [(LINKS, """\
+    if (k != index) others += links_[k]->merges();
+""", "")]),
+    ("a-cluster-does-not-tell-the-links", [(LINKS, """\
+  uint64_t others = config_.cluster != nullptr ? config_.cluster->merges() : 0;
+""", """\
+  uint64_t others = 0;
+""")]),
+    ("the-links-do-not-tell-the-cluster", [(CLUSTER, """\
+    uint64_t others = outside_merges_;
+""", """\
+    uint64_t others = 0;
+""")]),
+    ("a-run-ends-before-its-gpus-have-delivered", [(TRAIN, """\
+    if (links_) EndLinks();
+""", "")]),
+    ("a-failed-gpu-loses-the-weights", [(TRAIN, """\
+    if (links_) SaveIfGpuFailed(workers);
+""", "")]),
+    ("solvers-begin-before-they-have-weights", [(TRAIN, """\
+    while (!links_->in_sync() && !stop_) {
+""", """\
+    while (false) {
+""")]),
+    ("a-gpu-tests-the-first-weights", [(TESTER, """\
+  if (copy_.get()) HogwildReadToDevice(weights_, copy_, &nets_.front()->device().memory());
+""", "")]),
+    ("the-host-is-not-told-the-first-weights", [(TRAIN, """\
+    if (!on_host) gpu_weights_[0]->CopyToHost(weights_->data());
+""", "")]),
 ]

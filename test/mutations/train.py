@@ -215,13 +215,9 @@ MUTANTS = [
   tester_.RefreshWeights(stop_);
 """, "")]),
     ("snapshots-are-of-live-weights", [(WORKER, """\
-                      net.BindWeights(run_.merged->data());
-""", "")]),
-    ("a-solver-trains-on-merged-weights", [(WORKER, """\
-                      snapshot = StartSnapshot(net, iteration, true);
-                      net.BindWeights(strategy_->weights());
+      [&] { snapshot = StartSnapshot(net, iteration, true, with_diff, run_.merged->data()); });
 """, """\
-                      snapshot = StartSnapshot(net, iteration, true);
+      [&] { snapshot = StartSnapshot(net, iteration, true, with_diff, run_.weights.data()); });
 """)]),
 
     # ---- Failures -----------------------------------------------------------

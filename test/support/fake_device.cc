@@ -26,11 +26,23 @@ auto BlockAt(const Map& blocks, const void* pointer) {
 
 }  // namespace
 
+void FakeCalls::Count() {
+  if (count_++ >= fails_at_) throw DeviceError(device_, ": an unspecified launch failure");
+}
+
 // ---- Memory ----
 
 FakeMemory::~FakeMemory() { EXPECT_EQ(blocks(), 0u) << name_ << " was not freed"; }
 
 void* FakeMemory::Allocate(size_t bytes) {
+  Count();
+  {
+    std::lock_guard lock(mutex_);
+    if (bytes > most_bytes_ - bytes_) {
+      throw OutOfMemory(name_, ": cannot allocate ", bytes, " bytes");
+    }
+    bytes_ += bytes;
+  }
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t whole = (bytes + page) / page * page;
   const int fd = memfd_create("millrace_test", 0);
@@ -48,26 +60,30 @@ void* FakeMemory::Allocate(size_t bytes) {
   }
   std::memset(alias, kPoison, bytes);
   std::lock_guard lock(mutex_);
-  blocks_[static_cast<std::byte*>(device)] = {static_cast<std::byte*>(alias), whole};
+  blocks_[static_cast<std::byte*>(device)] = {static_cast<std::byte*>(alias), whole, bytes};
   return device;
 }
 
 void FakeMemory::Free(void* pointer) {
   std::lock_guard lock(mutex_);
   const auto block = blocks_.extract(static_cast<std::byte*>(pointer));
+  bytes_ -= block.mapped().asked;
   munmap(pointer, block.mapped().bytes);
   munmap(block.mapped().alias, block.mapped().bytes);
 }
 
 void FakeMemory::Fill(void* pointer, int byte, size_t bytes) {
+  Count();
   std::memset(Alias(pointer), byte, bytes);
 }
 
 void FakeMemory::CopyFromHost(void* destination, const void* host, size_t bytes) {
+  Count();
   std::memcpy(Alias(destination), host, bytes);
 }
 
 void FakeMemory::CopyToHost(void* host, const void* source, size_t bytes) {
+  Count();
   std::memcpy(host, Alias(source), bytes);
 }
 
@@ -91,6 +107,13 @@ std::byte* FakeMemory::FindOrThrow(const void* pointer) const {
 }
 
 void* FakeStaging::Allocate(size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (bytes > most_bytes_ - bytes_) {
+      throw OutOfMemory(name_, ": cannot allocate ", bytes, " bytes");
+    }
+    bytes_ += bytes;
+  }
   void* const pointer = HostMemory().Allocate(bytes);
   std::memset(pointer, kPoison, bytes);
   std::lock_guard lock(mutex_);
@@ -101,7 +124,7 @@ void* FakeStaging::Allocate(size_t bytes) {
 void FakeStaging::Free(void* pointer) {
   {
     std::lock_guard lock(mutex_);
-    blocks_.erase(static_cast<std::byte*>(pointer));
+    bytes_ -= blocks_.extract(static_cast<std::byte*>(pointer)).mapped();
   }
   HostMemory().Free(pointer);
 }
@@ -130,12 +153,14 @@ void FakeStaging::Require(const void* pointer, size_t bytes) const {
 // What a queue shares with its events, which may outlive it.
 class FakeQueue::Core {
  public:
-  Core(const std::string& device, const FakeDeviceOptions& options)
-      : device_(device), options_(options) {
+  Core(const std::string& device, const FakeDeviceOptions& options,
+       std::shared_ptr<FakeCalls> calls)
+      : device_(device), options_(options), calls_(std::move(calls)) {
     if (options.mode == FakeMode::kThread) thread_ = std::thread([this] { RunThread(); });
   }
 
   void Enqueue(Work work) {
+    calls_->Count();
     std::unique_lock lock(mutex_);
     ThrowIfFailed();
     if (enqueued_ == options_.fails_at) failure_ = "an illegal address was met";
@@ -147,16 +172,23 @@ class FakeQueue::Core {
     if (options_.mode == FakeMode::kAtOnce) RunTo(enqueued_, &lock);
   }
   uint64_t Record() {
+    calls_->Count();
     std::lock_guard lock(mutex_);
     ThrowIfFailed();
     return enqueued_;
   }
   bool Done(uint64_t point) {
+    calls_->Count();
     std::lock_guard lock(mutex_);
     ThrowIfFailed();
     return run_ >= point;
   }
   void WaitFor(uint64_t point, bool counts) {
+    Reach(point, counts);
+    calls_->Count();
+  }
+  // As WaitFor, for work that waits: no call of the program.
+  void Reach(uint64_t point, bool counts) {
     std::unique_lock lock(mutex_);
     waits_ += counts;
     RunTo(point, &lock);
@@ -200,13 +232,14 @@ class FakeQueue::Core {
   }
 
   void ThrowIfFailed() const {
-    if (!failure_.empty()) throw Error(device_, ": ", failure_);
+    if (!failure_.empty()) throw DeviceError(device_, ": ", failure_);
   }
 
   // Returns when `point` has been reached or the device has failed.
   void RunTo(uint64_t point, std::unique_lock<std::mutex>* lock) {
     while (run_ < point && failure_.empty()) {
-      if (options_.mode == FakeMode::kThread) {
+      // Queues wait for each other's work, so two threads may be here at the same time.
+      if (options_.mode == FakeMode::kThread || running_) {
         changed_.wait(*lock);
       } else {
         RunOne(lock);
@@ -217,6 +250,7 @@ class FakeQueue::Core {
   void RunOne(std::unique_lock<std::mutex>* lock) {
     const Work work = std::move(work_.front());
     work_.pop_front();
+    running_ = true;
     lock->unlock();
     std::string why;
     try {
@@ -225,6 +259,9 @@ class FakeQueue::Core {
       why = error.what();
     }
     lock->lock();
+    running_ = false;
+    // It may be the failure of a queue that the work waited for.
+    if (why.starts_with(device_ + ": ")) why.erase(0, device_.size() + 2);
     if (failure_.empty()) failure_ = why;
     ++run_;
     changed_.notify_all();
@@ -241,12 +278,14 @@ class FakeQueue::Core {
 
   const std::string device_;
   const FakeDeviceOptions options_;
+  const std::shared_ptr<FakeCalls> calls_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> work_;
   std::string failure_;
   uint64_t enqueued_ = 0, run_ = 0, most_pending_ = 0;
   int waits_ = 0;
+  bool running_ = false;  // a piece of work
   bool ended_ = false;
   std::thread thread_;
 };
@@ -256,6 +295,7 @@ class FakeQueue::Point : public Event::State {
   Point(std::shared_ptr<Core> core, uint64_t at) : core_(std::move(core)), at_(at) {}
   bool Done() override { return core_->Done(at_); }
   void Synchronize() override { core_->WaitFor(at_, true); }
+  void Reach() { core_->Reach(at_, true); }
 
  private:
   const std::shared_ptr<Core> core_;
@@ -265,7 +305,7 @@ class FakeQueue::Point : public Event::State {
 FakeQueue::FakeQueue(FakeDevice& device)
     : Queue(device),
       fake_(device),
-      core_(std::make_shared<Core>(device.name(), device.options())) {}
+      core_(std::make_shared<Core>(device.name(), device.options(), device.calls())) {}
 
 FakeQueue::~FakeQueue() { core_->End(); }
 
@@ -281,19 +321,23 @@ void FakeQueue::Copy(void* destination, const void* source, size_t bytes) {
 }
 
 void FakeQueue::CopyToDevice(void* destination, const void* host, size_t bytes) {
-  fake_.staging().Require(host, bytes);
+  const bool pageable = fake_.options().copies_pageable;
+  if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
-    fake_.staging().Require(host, bytes);
+    if (!pageable) fake_.staging().Require(host, bytes);
     std::memcpy(fake_.Alias(destination), host, bytes);
   });
+  if (pageable) core_->WaitForAll();
 }
 
 void FakeQueue::CopyToHost(void* host, const void* source, size_t bytes) {
-  fake_.staging().Require(host, bytes);
+  const bool pageable = fake_.options().copies_pageable;
+  if (!pageable) fake_.staging().Require(host, bytes);
   Enqueue([=, this] {
-    fake_.staging().Require(host, bytes);
+    if (!pageable) fake_.staging().Require(host, bytes);
     std::memcpy(host, fake_.Alias(source), bytes);
   });
+  if (pageable) core_->WaitForAll();
 }
 
 void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
@@ -303,8 +347,9 @@ void FakeQueue::Fill(void* destination, int byte, size_t bytes) {
 Event FakeQueue::Record() { return Event(std::make_shared<Point>(core_, core_->Record())); }
 
 void FakeQueue::Wait(const Event& event) {
-  if (dynamic_cast<Point*>(event.state()) == nullptr) return event.Synchronize();
-  Enqueue([event] { event.Synchronize(); });
+  auto* const point = dynamic_cast<Point*>(event.state());
+  if (point == nullptr) return event.Synchronize();
+  Enqueue([event, point] { point->Reach(); });
 }
 
 void FakeQueue::Synchronize() { core_->WaitForAll(); }
@@ -315,8 +360,17 @@ uint64_t FakeQueue::run() const { return core_->run(); }
 uint64_t FakeQueue::most_pending() const { return core_->most_pending(); }
 int FakeQueue::waits() const { return core_->waits(); }
 
+FakeDevice::FakeDevice(const FakeDeviceOptions& options)
+    : options_(options),
+      name_(StrCat("fake device ", options.ordinal)),
+      calls_(std::make_shared<FakeCalls>(name_, options.fails_at_call)),
+      memory_(name_, calls_, options.memory_bytes),
+      staging_("staging memory of " + name_, options.staging_bytes) {}
+
 std::unique_ptr<Queue> FakeDevice::MakeQueue(QueuePriority priority) {
+  calls_->Count();
   auto queue = std::make_unique<FakeQueue>(*this);
+  std::lock_guard lock(mutex_);
   queues_.push_back(queue.get());
   priorities_.push_back(priority);
   return queue;

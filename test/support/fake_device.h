@@ -4,12 +4,14 @@
 #ifndef MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 #define MILLRACE_TEST_SUPPORT_FAKE_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/device.h"
@@ -18,11 +20,30 @@ namespace millrace::test {
 
 inline constexpr DeviceType kFakeDevice{1000};
 
+// Counts the calls of a device. The call with the number of FakeDeviceOptions::fails_at_call makes
+// the device fail: it and all later calls throw DeviceError. Thread-safe.
+class FakeCalls {
+ public:
+  FakeCalls(const std::string& device, uint64_t fails_at) : device_(device), fails_at_(fails_at) {}
+  void Count();
+  uint64_t count() const { return count_; }
+  bool failed() const { return count_ > fails_at_; }
+
+ private:
+  const std::string device_;
+  const uint64_t fails_at_;
+  std::atomic<uint64_t> count_{0};
+};
+
 // Memory that only work on a queue may access. New memory holds NaNs. Thread-safe. Has to outlive
 // its allocations.
 class FakeMemory : public MemorySpace {
  public:
-  explicit FakeMemory(const std::string& name) : name_(name) {}
+  // `calls`: of its device; null for memory without one. At most `most_bytes` are allocated at a
+  // time.
+  explicit FakeMemory(const std::string& name, std::shared_ptr<FakeCalls> calls = nullptr,
+                      size_t most_bytes = SIZE_MAX)
+      : name_(name), calls_(std::move(calls)), most_bytes_(most_bytes) {}
   ~FakeMemory() override;
 
   std::string name() const override { return name_; }
@@ -45,20 +66,28 @@ class FakeMemory : public MemorySpace {
  private:
   struct Block {
     std::byte* alias;
-    size_t bytes;
+    size_t bytes;  // whole pages
+    size_t asked;
   };
+  void Count() const {
+    if (calls_) calls_->Count();
+  }
   std::byte* Find(const void* pointer) const;
   std::byte* FindOrThrow(const void* pointer) const;
 
   const std::string name_;
+  const std::shared_ptr<FakeCalls> calls_;
+  const size_t most_bytes_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
+  size_t bytes_ = 0;  // as asked for
 };
 
 // Host memory for copies to and from the device. New memory holds NaNs. Thread-safe.
 class FakeStaging : public MemorySpace {
  public:
-  explicit FakeStaging(const std::string& name) : name_(name) {}
+  // At most `most_bytes` are allocated at a time.
+  FakeStaging(const std::string& name, size_t most_bytes) : name_(name), most_bytes_(most_bytes) {}
 
   std::string name() const override { return name_; }
   void* Allocate(size_t bytes) override;
@@ -72,8 +101,10 @@ class FakeStaging : public MemorySpace {
 
  private:
   const std::string name_;
+  const size_t most_bytes_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, size_t> blocks_;  // sizes
+  size_t bytes_ = 0;
 };
 
 enum class FakeMode {
@@ -127,14 +158,19 @@ class FakeQueue : public Queue {
 struct FakeDeviceOptions {
   FakeMode mode = FakeMode::kAtOnce;
   uint64_t fails_at = UINT64_MAX;  // number from 0 of the work of each queue that breaks the device
+  int ordinal = 0;
+  uint64_t fails_at_call = UINT64_MAX;  // number from 0 of the call that breaks the device
+  size_t memory_bytes = SIZE_MAX, staging_bytes = SIZE_MAX;
+  // Queues copy from and to host memory that is not staging memory, too, as slowly as they may.
+  bool copies_pageable = false;
 };
 
 class FakeDevice : public Device {
  public:
-  explicit FakeDevice(const FakeDeviceOptions& options = {}) : options_(options) {}
+  explicit FakeDevice(const FakeDeviceOptions& options = {});
 
   DeviceType type() const override { return kFakeDevice; }
-  int ordinal() const override { return 0; }
+  int ordinal() const override { return options_.ordinal; }
   const std::string& name() const override { return name_; }
   FakeMemory& memory() override { return memory_; }
   FakeStaging& staging() override { return staging_; }
@@ -143,7 +179,8 @@ class FakeDevice : public Device {
   std::unique_ptr<MemoryMapping> Map(std::span<const std::byte> memory) override;
 
   const FakeDeviceOptions& options() const { return options_; }
-  // The queues made so far, which may have ended.
+  const std::shared_ptr<FakeCalls>& calls() const { return calls_; }
+  // The queues made so far, which may have ended. Not while another thread makes one.
   const std::vector<FakeQueue*>& queues() const { return queues_; }
   FakeQueue& last_queue() const { return *queues_.back(); }
   const std::vector<QueuePriority>& priorities() const { return priorities_; }
@@ -159,9 +196,11 @@ class FakeDevice : public Device {
 
  private:
   const FakeDeviceOptions options_;
-  const std::string name_ = "fake device 0";
-  FakeMemory memory_{name_};
-  FakeStaging staging_{"staging memory of " + name_};
+  const std::string name_;
+  const std::shared_ptr<FakeCalls> calls_;
+  FakeMemory memory_;
+  FakeStaging staging_;
+  std::mutex mutex_;  // held while a queue is added
   std::vector<FakeQueue*> queues_;
   std::vector<QueuePriority> priorities_;
 };

@@ -34,6 +34,39 @@ TEST(CommandLine, TransportsAreListedWithWhatTheyNeed) {
   ExpectOneLine(Millrace({"transports", "udp"}), {"1 arguments given"});
 }
 
+// On a machine without GPUs: one line in any build, and no silent run on processors.
+TEST(CommandLine, GpusThatAreNotThereAreAnError) {
+  const CommandResult query = Millrace({"device_query"});
+  if (query.status == 0) {
+    EXPECT_CONTAINS(query.output, "GPU 0: ");
+    GTEST_SKIP() << "this machine has GPUs";
+  }
+  EXPECT_EQ(query.status, 1);
+  ExpectOneLine(query, {"no GPU"});
+  Workspace work;
+  const std::string solver = "--solver=" + work.Write("run", Workspace::Solver(2));
+  const std::string model = "--model=" + (work / "net.prototxt");
+  ExpectOneLine(Millrace({"train", solver, "--gpu=0"}), {"--gpu=0: ", "no GPU"});
+  ExpectOneLine(Millrace({"train", solver, "-gpu", "all", "--cpu=2"}), {"--gpu=all: ", "no GPU"});
+  ExpectOneLine(Millrace({"time", model, "--gpu=0"}), {"--gpu=0: ", "no GPU"});
+  ExpectOneLine(Millrace({"test", model, "--weights=x.caffemodel", "--gpu=0"}),
+                {"--gpu=0: ", "no GPU"});
+  ExpectOneLine(Millrace({"train", solver, "--gpu=zero"}), {"--gpu=zero: expected numbers"});
+  ExpectOneLine(Millrace({"train", solver, "--gpu_max_mbps=-1"}), {"--gpu_max_mbps=-1: expected"});
+  EXPECT_TRUE(work.FilesWith("run_iter").empty());
+}
+
+TEST(CommandLine, SolverModeGpuWithoutAGpuUsesAProcessorAndSaysSo) {
+  if (Millrace({"device_query"}).status == 0) GTEST_SKIP() << "this machine has GPUs";
+  Workspace work;
+  caffe::SolverParameter solver = Workspace::Solver(2);
+  solver.set_solver_mode(caffe::SolverParameter::GPU);
+  const CommandResult result = Millrace({"train", "--solver=" + work.Write("run", solver)});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "solver_mode: GPU, but this ");
+  EXPECT_CONTAINS(result.errors, "using the CPU");
+}
+
 TEST(CommandLine, NothingAtAllPrintsTheUsageAndFails) {
   const CommandResult result = Millrace({});
   EXPECT_EQ(result.status, 1);

@@ -173,7 +173,7 @@ TEST_F(MergedWeightsTest, AreSavedInsteadOfTheNodesOwn) {
       .clock = time_,
       .stop = stop,
       .snapshot_requested = requested,
-      .make_strategy = [&] { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
+      .make_strategy = [&](int) { return std::make_unique<HogwildStrategy>(b_->weights.get()); },
       .cluster = b_->cluster.get(),
       .merged = merged_.get()};
   SolverWorker worker(0, run);

@@ -33,7 +33,7 @@ TEST(SolverWorker, KnowsHowLongItsLongestIterationTook) {
       config,    policy,    *weights,
       data,      reporter,  tester,
       snapshots, writer,    clock,
-      stop,      requested, [&] { return std::make_unique<HogwildStrategy>(weights.get()); }};
+      stop,      requested, [&](int) { return std::make_unique<HogwildStrategy>(weights.get()); }};
   SolverWorker worker(0, run, std::move(net));
   EXPECT_EQ(worker.longest_ns(), 0);
   worker.Run();

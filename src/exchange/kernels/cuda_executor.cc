@@ -28,7 +28,7 @@ std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
                                     const CodecConfig& codec, const MergeRuleConfig& rule,
                                     const ExecutorOptions& options) {
   return std::make_unique<StreamExecutor>(device, std::make_unique<CudaLauncher>(rule), arrays,
-                                          codec, options.limits);
+                                          codec, options.limits, options.order);
 }
 
 const RegisterExecutor registered(DeviceType::kCuda, Make);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/range_lock.h"
+#include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/merge_rule_registry.h"
 #include "exchange/kernels/stream_limits.h"
@@ -18,7 +19,8 @@ namespace millrace {
 struct ExecutorOptions {
   // Host: lock of the array that holds the weights; null if no solver writes them.
   RangeLock* lock = nullptr;
-  // Other devices.
+  // Other devices: order of the changes of that array, where solvers write it as well; else null.
+  WriteOrder* order = nullptr;
   StreamLimits limits{};
 };
 
@@ -32,7 +34,7 @@ class ExecutorRegistry {
   static ExecutorRegistry& Get();
   void Register(DeviceType type, Maker maker);
   // Throws Error with one line if this build has no exchange for the device's type, or as the
-  // executor's constructor does. Device, arrays and lock outlive the executor.
+  // executor's constructor does. Device, arrays, lock and order outlive the executor.
   std::unique_ptr<ChunkExecutor> Make(Device& device, const ReplicaArrays& arrays,
                                       const CodecConfig& codec, const MergeRuleConfig& rule,
                                       const ExecutorOptions& options = {}) const;

@@ -48,12 +48,13 @@ bool ReadsPayload(ChunkOpKind kind) {
 
 StreamExecutor::StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
                                const ReplicaArrays& arrays, const CodecConfig& codec,
-                               const StreamLimits& limits)
+                               const StreamLimits& limits, WriteOrder* order)
     : device_(device),
       launcher_(std::move(launcher)),
       arrays_(arrays),
       threshold_(codec.threshold),
       limits_(Checked(limits, arrays, device.name())),
+      order_(order),
       memory_(device.staging(), limits_.launches * LaunchBytes(limits_)),
       ring_(limits_.launches),
       last_(static_cast<size_t>(arrays.chunks())),
@@ -207,7 +208,8 @@ void StreamExecutor::Enqueue() {
   batch.stage_bytes = StageBytes(arrays_.chunk_floats);
   ++launched_;
   Guard([&] {
-    launcher_->Launch(batch, *queue_);
+    const auto launch_kernel = [&] { launcher_->Launch(batch, *queue_); };
+    order_ != nullptr ? order_->Write(*queue_, launch_kernel) : launch_kernel();
     launch.end = Event();  // the queue uses it again
     launch.end = queue_->Record();
   });
@@ -246,7 +248,7 @@ void StreamExecutor::Finish() {
 }
 
 void StreamExecutor::ThrowIfFailed() const {
-  if (!failure_.empty()) throw Error(failure_);
+  if (!failure_.empty()) throw DeviceError(failure_);
 }
 
 }  // namespace millrace

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "device/write_order.h"
 #include "exchange/kernels/chunk_op.h"
 #include "exchange/kernels/kernel_launcher.h"
 #include "exchange/kernels/stream_limits.h"
@@ -30,10 +31,11 @@ namespace millrace {
 class StreamExecutor : public ChunkExecutor {
  public:
   // `arrays` must be accessible to the device's kernels; they and the device outlive the executor.
-  // A chunk has at most kMostKernelFloats elements; otherwise throws Error.
+  // A chunk has at most kMostKernelFloats elements; otherwise throws Error. `order`: of the changes
+  // of the weights, outlives the executor; null if nothing else changes them.
   StreamExecutor(Device& device, std::unique_ptr<KernelLauncher> launcher,
                  const ReplicaArrays& arrays, const CodecConfig& codec = {},
-                 const StreamLimits& limits = {});
+                 const StreamLimits& limits = {}, WriteOrder* order = nullptr);
   // Waits until the device no longer accesses the memory of any operation.
   ~StreamExecutor() override = default;
 
@@ -100,6 +102,7 @@ class StreamExecutor : public ChunkExecutor {
   const ReplicaArrays arrays_;
   const float threshold_;
   const StreamLimits limits_;
+  WriteOrder* const order_;
   Buffer memory_;  // of all launches, accessible to host and kernels
   std::vector<Launch> ring_;
   std::vector<LastOp> last_;  // by chunk

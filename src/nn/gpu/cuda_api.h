@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "millrace/queue.h"
 
 namespace millrace {
 
@@ -50,7 +51,7 @@ struct CublasApi {
   // Throws Error unless `status` is success. `device` names the device: "cuda device 0".
   void Check(cublasStatus_t status, const std::string& device, const char* doing) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    throw Error(device, ": ", doing, ": cuBLAS: ", cublasGetStatusString(status));
+    throw DeviceError(device, ": ", doing, ": cuBLAS: ", cublasGetStatusString(status));
   }
 };
 
@@ -60,7 +61,7 @@ struct CudnnApi {
   // As above.
   void Check(cudnnStatus_t status, const std::string& device, const char* doing) const {
     if (status == CUDNN_STATUS_SUCCESS) return;
-    throw Error(device, ": ", doing, ": cuDNN: ", cudnnGetErrorString(status));
+    throw DeviceError(device, ": ", doing, ": cuDNN: ", cudnnGetErrorString(status));
   }
 };
 

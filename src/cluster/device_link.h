@@ -1,0 +1,86 @@
+// Link between the host's replica of the weights and a replica in the memory of a device: a segment
+// of two nodes, both in this process, over a loopback transport. The host's end forms the segment's
+// view, so that the device begins with the host's weights. Both ends merge into and read their
+// arrays while solvers change them; no solver waits.
+#ifndef MILLRACE_CLUSTER_DEVICE_LINK_H_
+#define MILLRACE_CLUSTER_DEVICE_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread_load.h"
+#include "metrics/registry.h"
+#include "segment/net_segment.h"
+#include "segment/segment_thread.h"
+#include "weights/device_weights.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+
+struct DeviceLinkConfig {
+  // For log lines, and the label of the metrics: "gpu0".
+  std::string name;
+  // Limit for each direction; 0: none.
+  double max_bytes_per_second = 0;
+  // Processor times of the host's solvers, which the link's work on the host leaves alone
+  // (segment/pace.h); outlives the link. Null: no limit.
+  const ThreadLoad* solvers = nullptr;
+  // Holds the metrics of the host's end, and outlives the link. Null: the link has its own.
+  MetricsRegistry* registry = nullptr;
+};
+
+// Thread-safe.
+class DeviceLink {
+ public:
+  // Everything that is passed by pointer outlives the link. Throws Error if there is not enough
+  // memory or the device has failed.
+  DeviceLink(const DeviceLinkConfig& config, WeightBuffer* host, DeviceWeights* device,
+             const Clock* clock);
+  ~DeviceLink() { Stop(); }
+  DeviceLink(const DeviceLink&) = delete;
+  DeviceLink& operator=(const DeviceLink&) = delete;
+
+  // Starts the threads of both ends. `sink` receives their errors. The host's end calls
+  // `before_pass` before each of its passes; it reports progress and merges.
+  void Start(ErrorSink* sink, std::function<void()> before_pass);
+
+  // Ends the threads at once. Call Leave() and wait for left() first to lose no progress.
+  void Stop();
+
+  // The device has the host's weights, so its solver may begin.
+  bool in_sync() const { return device_->state().in_sync(); }
+  // Iterations that changed the host's replica without the device's solver, and those of the
+  // device's solver. Smaller values than before have no effect.
+  void SetProgress(uint64_t host, uint64_t device);
+  // Merges into the host's replica by this link, and by everything else but solvers. Never
+  // decrease.
+  uint64_t merges() const { return host_->state().merges(); }
+  void SetOtherMerges(uint64_t count) { host_->state().SetOtherMerges(count); }
+
+  // For use after the device's solver has ended: requests that the host gets all progress of the
+  // device, exactly. The device gets no further weights.
+  void Leave() { device_->state().RequestLeave(); }
+  // The host has all progress of the device, or the link was never in sync.
+  bool left() const { return device_->state().left(); }
+
+  const std::string& name() const { return host_->name(); }
+  // For tests and statistics.
+  const NetSegment& host_end() const { return *host_; }
+  const NetSegment& device_end() const { return *device_; }
+
+ private:
+  static void Raise(SegmentState* state, uint64_t progress);
+
+  const Clock& clock_;
+  const ThreadLoad* const solvers_;
+  std::unique_ptr<NetSegment> host_, device_;
+  std::unique_ptr<SegmentThread> host_thread_, device_thread_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_CLUSTER_DEVICE_LINK_H_

@@ -1,0 +1,37 @@
+// Orders the work of several queues of a device that changes one array.
+//
+// A solver's update and an exchange's kernel each read a weight, compute, and write it back. If two
+// of them ran at the same time on one weight, the later write would undo the other's addition.
+// Each therefore begins after the change that was enqueued before it, on whatever queue, has
+// completed. The device waits for that, not the host. Work that only reads (a solver's passes) needs
+// no order.
+#ifndef MILLRACE_DEVICE_WRITE_ORDER_H_
+#define MILLRACE_DEVICE_WRITE_ORDER_H_
+
+#include <mutex>
+
+#include "millrace/queue.h"
+
+namespace millrace {
+
+// Thread-safe. Outlives no queue's device.
+class WriteOrder {
+ public:
+  // Calls enqueue(), which enqueues on `queue` work that changes the array. That work begins after
+  // the work of all earlier calls has completed. Throws Error as `queue` does.
+  template <typename Enqueue>
+  void Write(Queue& queue, Enqueue enqueue) {
+    std::lock_guard lock(mutex_);
+    queue.Wait(last_);
+    enqueue();
+    last_ = queue.Record();
+  }
+
+ private:
+  std::mutex mutex_;
+  Event last_;  // the end of the last change; reached before the first
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DEVICE_WRITE_ORDER_H_

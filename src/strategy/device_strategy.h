@@ -1,0 +1,40 @@
+// A solver on a device, on a replica of its own in the device's memory (weights/device_weights.h).
+// A link keeps the replica close to the host's (cluster/device_link.h).
+#ifndef MILLRACE_STRATEGY_DEVICE_STRATEGY_H_
+#define MILLRACE_STRATEGY_DEVICE_STRATEGY_H_
+
+#include <functional>
+
+#include "solver/strategy.h"
+#include "weights/device_weights.h"
+#include "weights/iteration_clock.h"
+
+namespace millrace {
+
+class DeviceStrategy : public Strategy {
+ public:
+  // Registers a solver in `clock`, which counts the iterations of all solvers of the run. Both
+  // outlive this object. `has_peers`: whether other machines train the run's weights as well; null:
+  // none does. Throws Error if the clock has no room for another solver.
+  DeviceStrategy(DeviceWeights* weights, IterationClock* clock,
+                 std::function<bool()> has_peers = nullptr);
+  ~DeviceStrategy() override;
+
+  Device& device() const override { return weights_.device(); }
+  float* weights() override { return weights_.data(); }
+  std::optional<int64_t> Claim(int64_t limit) override { return clock_.Claim(limit); }
+  // Waits until the gradient is there, then enqueues the update in the order of the array's
+  // changes. Throws Error if the device has failed.
+  void Update(float rate, const float* gradients, UpdateRule* rule) override;
+  void Complete() override;
+
+ private:
+  DeviceWeights& weights_;
+  IterationClock& clock_;
+  const std::function<bool()> has_peers_;
+  const int slot_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_STRATEGY_DEVICE_STRATEGY_H_

@@ -1,0 +1,115 @@
+#include "train/choose_gpus.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+// The value of the flag as an error begins.
+std::string Flag(const std::string& text) { return StrCat("--gpu=", text, ": "); }
+
+Error Malformed(const std::string& text) {
+  return Error(Flag(text), "expected numbers of GPUs, separated by commas, or all");
+}
+
+// Reads "0,2". Every part must be a number.
+std::vector<int> Ordinals(const std::string& text) {
+  std::vector<int> ordinals;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const bool digits = !part.empty() && part.size() < 9 &&
+                        part.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) throw Malformed(text);
+    ordinals.push_back(std::stoi(part));
+    begin = end + 1;
+  }
+  return ordinals;
+}
+
+// Those of `driver`, at least one. Errors begin with `prefix`.
+std::set<int> Present(const std::string& prefix, DeviceDriver* driver) {
+  if (driver == nullptr) {
+    throw Error(prefix, "this build has no GPU support: expected one with CUDA (make CUDA=on)");
+  }
+  std::set<int> present;
+  for (const DeviceInfo& info : driver->List()) present.insert(info.ordinal);
+  if (present.empty()) {
+    const std::string why = driver->WhyNone();
+    throw Error(prefix, "this machine has no GPU", why.empty() ? "" : " (" + why + ")");
+  }
+  return present;
+}
+
+std::string Names(const std::set<int>& ordinals) {
+  std::string names;
+  for (const int each : ordinals) names += StrCat(names.empty() ? "" : ", ", each);
+  return names;
+}
+
+}  // namespace
+
+DeviceDriver* GpuDriver() { return DeviceRegistry::Get().FindDriver(DeviceType::kCuda); }
+
+std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
+  if (text.empty()) return {};
+  const std::vector<int> wanted = text == "all" ? std::vector<int>{} : Ordinals(text);
+  const std::set<int> present = Present(Flag(text), driver);
+  std::set<int> chosen;
+  for (const int ordinal : wanted) {
+    if (!present.contains(ordinal)) {
+      throw Error(Flag(text), "this machine has no GPU ", ordinal, "; it has ", Names(present));
+    }
+    if (!chosen.insert(ordinal).second) {
+      throw Error(Flag(text), "GPU ", ordinal, " is given twice");
+    }
+  }
+  std::vector<Device*> gpus;
+  for (const int ordinal : wanted) gpus.push_back(&driver->Open(ordinal));
+  if (wanted.empty()) {
+    for (const int ordinal : present) gpus.push_back(&driver->Open(ordinal));
+  }
+  return gpus;
+}
+
+Device& ChooseDevice(const std::string& text, DeviceDriver* driver) {
+  if (text.empty()) return HostDevice();
+  const std::vector<Device*> gpus = ChooseGpus(text, driver);
+  if (gpus.size() > 1) throw Error(Flag(text), "", gpus.size(), " GPUs given, expected one");
+  return *gpus[0];
+}
+
+std::vector<std::string> DescribeGpus(const std::string& text, DeviceDriver* driver) {
+  std::set<int> chosen = Present(text.empty() ? "" : Flag(text), driver);
+  if (!text.empty()) {
+    chosen.clear();
+    for (const Device* gpu : ChooseGpus(text, driver)) chosen.insert(gpu->ordinal());
+  }
+  std::vector<std::string> lines;
+  for (const DeviceInfo& info : driver->List()) {
+    if (!chosen.contains(info.ordinal)) continue;
+    lines.push_back(StrCat("GPU ", info.ordinal, ": ", info.description, ", ",
+                           info.memory_bytes >> 20, " MiB"));
+  }
+  if (!driver->Versions().empty()) lines.push_back(driver->Versions());
+  return lines;
+}
+
+std::vector<Device*> GpusOf(const SolverConfig& config, DeviceDriver* driver) {
+  const caffe::SolverParameter& param = config.param;
+  if (!param.has_solver_mode() || param.solver_mode() != caffe::SolverParameter::GPU) return {};
+  if (driver == nullptr || driver->List().empty()) return {};
+  std::set<int> present;
+  for (const DeviceInfo& info : driver->List()) present.insert(info.ordinal);
+  if (!present.contains(param.device_id())) {
+    throw Located(config.source,
+                  FieldError("device_id", param.device_id(),
+                             " given, expected a GPU of this machine: ", Names(present)));
+  }
+  return {&driver->Open(param.device_id())};
+}
+
+}  // namespace millrace

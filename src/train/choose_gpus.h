@@ -1,0 +1,38 @@
+// GPUs that the user asks for, by a flag or in the solver file.
+#ifndef MILLRACE_TRAIN_CHOOSE_GPUS_H_
+#define MILLRACE_TRAIN_CHOOSE_GPUS_H_
+
+#include <string>
+#include <vector>
+
+#include "millrace/device.h"
+#include "millrace/export.h"
+#include "solver/solver_config.h"
+
+namespace millrace {
+
+// The driver of the GPUs of this machine; null if this build has none.
+MILLRACE_API DeviceDriver* GpuDriver();
+
+// The GPUs of `driver` that `text` selects, the value of a flag --gpu: numbers such as "0,2", or
+// "all". None for "". Throws Error with one line if `text` has another form, names a GPU twice or
+// one that the machine lacks, or if there is no GPU.
+MILLRACE_API std::vector<Device*> ChooseGpus(const std::string& text,
+                                             DeviceDriver* driver = GpuDriver());
+
+// The one GPU that `text` selects; the host for "". Throws Error as ChooseGpus, or if it selects
+// several.
+MILLRACE_API Device& ChooseDevice(const std::string& text, DeviceDriver* driver = GpuDriver());
+
+// Lines for people: one for each GPU that `text` selects ("": all), then the versions of the
+// software. Throws Error as ChooseGpus.
+MILLRACE_API std::vector<std::string> DescribeGpus(const std::string& text,
+                                                   DeviceDriver* driver = GpuDriver());
+
+// As Caffe does without a flag: the GPU `device_id`, if the solver file has `solver_mode: GPU` and
+// `driver` has any GPU; else none. Throws Error with file and line if the machine lacks that GPU.
+std::vector<Device*> GpusOf(const SolverConfig& config, DeviceDriver* driver = GpuDriver());
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_CHOOSE_GPUS_H_

@@ -1,0 +1,62 @@
+// The links of a run between the host's replica and its replicas on devices, and what they tell
+// each other and the cluster: each passes on what the others merge into the host's replica.
+#ifndef MILLRACE_TRAIN_DEVICE_LINKS_H_
+#define MILLRACE_TRAIN_DEVICE_LINKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread_load.h"
+#include "cluster/cluster.h"
+#include "cluster/device_link.h"
+#include "metrics/registry.h"
+#include "weights/device_weights.h"
+#include "weights/weight_buffer.h"
+
+namespace millrace {
+
+struct DeviceLinksConfig {
+  WeightBuffer* host = nullptr;
+  std::vector<DeviceWeights*> devices;
+  Cluster* cluster = nullptr;  // null: no cluster
+  const Clock* clock = nullptr;
+  ErrorSink* sink = nullptr;                  // receives the errors of the links' threads
+  const ThreadLoad* solvers = nullptr;        // of the host; null: the links take what they need
+  double max_bytes_per_second = 0;            // for each link and direction; 0: no limit
+  std::shared_ptr<MetricsRegistry> registry;  // holds the metrics of the host's ends
+};
+
+// Everything that the configuration points to outlives this object. Thread-safe.
+class DeviceLinks {
+ public:
+  // Starts the links, named "gpu" and the ordinal of the device. Throws Error as DeviceLink does.
+  explicit DeviceLinks(const DeviceLinksConfig& config);
+  ~DeviceLinks();
+  DeviceLinks(const DeviceLinks&) = delete;
+  DeviceLinks& operator=(const DeviceLinks&) = delete;
+
+  // All devices have the host's weights.
+  bool in_sync() const;
+  // For use after all solvers of the devices have ended: requests that the host gets all their
+  // progress. left() becomes true when it has.
+  void Leave();
+  bool left() const;
+  // Ends the links. None changes the host's replica any more, and the cluster knows of all merges.
+  void Stop();
+
+  const std::vector<std::unique_ptr<DeviceLink>>& links() const { return links_; }
+
+ private:
+  void Count(size_t index);
+
+  const DeviceLinksConfig config_;
+  std::vector<uint64_t> reported_;  // by link: merges that the cluster was told; its own thread's
+  std::vector<std::unique_ptr<DeviceLink>> links_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_TRAIN_DEVICE_LINKS_H_

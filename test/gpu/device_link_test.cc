@@ -1,0 +1,204 @@
+// Replicas on devices follow the host's, and it follows them: nothing that a solver adds is lost or
+// arrives twice.
+#include "cluster/device_link.h"
+
+#include "test/gpu/gpu_support.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int64_t kSize = 20'000;  // three chunks
+
+class Links : public testing::TestWithParam<FakeMode> {
+ protected:
+  FakeDevice first_{{.mode = GetParam()}}, second_{{.mode = GetParam(), .ordinal = 1}};
+};
+
+TEST_P(Links, DevicesBeginWithTheWeightsOfTheHost) {
+  LinkedReplicas replicas(kSize, {&first_, &second_}, 3.5f);
+  replicas.Join();
+  EXPECT_TRUE(replicas.DeviceHolds(0, 3.5f));
+  EXPECT_TRUE(replicas.DeviceHolds(1, 3.5f));
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(3.5f));
+}
+
+// Solvers on two devices and on the host, each in a thread, add while all links exchange.
+TEST_P(Links, BringTheHostEveryAdditionOnce) {
+  LinkedReplicas replicas(kSize, {&first_, &second_}, 1);
+  replicas.Join();
+  const int iterations = 150;
+  std::vector<std::thread> threads;
+  const auto run = [&](auto make) {
+    threads.emplace_back([&, make] {
+      const auto solver = make();
+      for (int i = 0; i < iterations; ++i) {
+        solver->Iterate(1);
+        // So that exchanges happen between the iterations as well as beside them.
+        if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      solver->Finish();
+    });
+  };
+  run([&] { return replicas.DeviceSolver(0, 1); });
+  run([&] { return replicas.DeviceSolver(1, 100); });
+  run([&] { return replicas.HostSolver(10'000); });
+  for (std::thread& thread : threads) thread.join();
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(1 + iterations * 10101.0f));
+  EXPECT_EQ(replicas.host().clock().global(), 3 * iterations);
+  EXPECT_GT(replicas.link(0).merges(), 0u);
+}
+
+// Also what another device has added: the host's link passes it on.
+TEST_P(Links, BringEveryDeviceWhatTheOthersAdd) {
+  LinkedReplicas replicas(kSize, {&first_, &second_});
+  replicas.Join();
+  const auto first = replicas.DeviceSolver(0, 1), host = replicas.HostSolver(16);
+  first->Iterate(3);
+  first->Finish();
+  host->Iterate(5);
+  EXPECT_TRUE(Await([&] {
+    return replicas.HostHolds(83) && replicas.DeviceHolds(0, 83) && replicas.DeviceHolds(1, 83);
+  }));
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(83));
+}
+
+TEST_P(Links, AreSilentAtRest) {
+  LinkedReplicas replicas(kSize, {&first_});
+  replicas.Join();
+  replicas.DeviceSolver(0, 1)->Iterate(4);
+  ASSERT_TRUE(Await([&] { return replicas.HostHolds(4); }));
+  const auto moved = [&] {
+    uint64_t frames = 0;
+    for (const NetSegment* end : {&replicas.link(0).host_end(), &replicas.link(0).device_end()}) {
+      const ExchangeStats stats = end->metrics().exchange();
+      frames += stats.sent[static_cast<size_t>(FrameType::kPosition)] +
+                stats.sent[static_cast<size_t>(FrameType::kDiff)];
+    }
+    return frames;
+  };
+  // The last position may still have to be acknowledged.
+  uint64_t before = 0;
+  EXPECT_TRUE(Await([&] {
+    before = moved();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return before == moved();
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(moved(), before);
+  replicas.Leave();
+}
+
+TEST_P(Links, EndSoonWithAllProgressOfTheDevice) {
+  double seconds = 1e9;
+  // Several attempts, because other programs may take the processors.
+  for (int attempt = 0; attempt < 5 && seconds > 0.1; ++attempt) {
+    LinkedReplicas replicas(kSize, {&first_, &second_});
+    replicas.Join();
+    replicas.DeviceSolver(0, 1)->Iterate(7);
+    replicas.DeviceSolver(1, 10)->Iterate(7);
+    seconds = std::min(seconds, replicas.Leave());
+    EXPECT_TRUE(replicas.HostHolds(77));
+  }
+  EXPECT_LT(seconds, 0.1 * Patience());
+}
+
+TEST_P(Links, KeepToTheirRate) {
+  // The weights are 80 kB, so that ten sweeps in both directions take half a second.
+  LinkedReplicas replicas(kSize, {&first_}, 0, 2e6);
+  replicas.Join();
+  const SteadyClock clock;
+  const double begin = clock.NowSeconds();
+  const auto wire = [&] { return replicas.link(0).device_end().metrics().wire_bytes(); };
+  const uint64_t before = wire();
+  const auto solver = replicas.DeviceSolver(0, 1);
+  int iterations = 0;
+  while (clock.NowSeconds() < begin + 0.3) {
+    solver->Iterate(1);
+    ++iterations;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // The burst of the pacer: two frames of the largest size.
+  EXPECT_LT(static_cast<double>(wire() - before),
+            2e6 * (clock.NowSeconds() - begin) + 3 * 4.0 * 8300);
+  solver->Finish();
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(static_cast<float>(iterations)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Links,
+                         testing::Values(FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread),
+                         [](const auto& info) { return ModeName(info.param); });
+
+TEST(Link, PublishesTheMetricsOfTheHostsEnd) {
+  FakeDevice device({.ordinal = 3});
+  LinkedReplicas replicas(100, {&device});
+  replicas.Join();
+  replicas.Leave();
+  bool found = false;
+  for (const auto& metric : replicas.registry().Read().metrics) {
+    found |= metric.group == "segment gpu3" && metric.value > 0;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Link, WorksForASingleWeight) {
+  FakeDevice device;
+  LinkedReplicas replicas(1, {&device}, 5);
+  replicas.Join();
+  replicas.DeviceSolver(0, 1)->Iterate(2);
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(7));
+}
+
+TEST(Link, LeavesAtOnceBeforeTheDeviceHasJoined) {
+  FakeDevice device;
+  LinkedReplicas replicas(kSize, {&device}, 5);
+  replicas.Leave();
+  EXPECT_TRUE(replicas.HostHolds(5));
+}
+
+TEST(Link, ReportsADeviceThatHasFailed) {
+  FakeDevice device({.mode = FakeMode::kThread});
+  LinkedReplicas replicas(kSize, {&device});
+  replicas.Join();
+  device.last_queue().Fail("it has fallen off the bus");
+  replicas.HostSolver(1)->Iterate(1);
+  ASSERT_TRUE(Await([&] { return replicas.errors().failed(); }));
+  EXPECT_THROW(replicas.errors().RethrowIfFailed(), DeviceError);
+  EXPECT_EQ(ErrorOf([&] { replicas.errors().RethrowIfFailed(); }),
+            "fake device 0: it has fallen off the bus");
+  replicas.links().Stop();
+  EXPECT_TRUE(replicas.HostHolds(1));
+}
+
+// Without the order, an update and a kernel of the exchange that run at the same time would undo
+// each other's additions.
+TEST(WriteOrder, RunsChangesOfTwoQueuesInTheOrderOfTheirEnqueuing) {
+  for (const FakeMode mode : {FakeMode::kAtOnce, FakeMode::kLate, FakeMode::kThread}) {
+    FakeDevice device({.mode = mode});
+    const auto one = device.MakeQueue(QueuePriority::kNormal);
+    const auto two = device.MakeQueue(QueuePriority::kLow);
+    WriteOrder order;
+    std::vector<int> ran;
+    for (int i = 0; i < 100; ++i) {
+      Queue& queue = i % 3 == 0 ? *one : *two;
+      order.Write(queue, [&] {
+        FakeQueue::Of(queue).Enqueue([&ran, i] {
+          if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+          ran.push_back(i);
+        });
+      });
+    }
+    // The last to be enqueued, so that work that runs late runs all work before it.
+    one->Synchronize();
+    two->Synchronize();
+    ASSERT_EQ(ran.size(), 100u);
+    EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end())) << ModeName(mode);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,154 @@
+// Solvers that add whole numbers to replicas, on the host and on fake devices.
+#ifndef MILLRACE_TEST_GPU_GPU_SUPPORT_H_
+#define MILLRACE_TEST_GPU_GPU_SUPPORT_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "solver/update_rule.h"
+#include "strategy/device_strategy.h"
+#include "strategy/hogwild.h"
+#include "test/support/fake_device.h"
+#include "test/support/support.h"
+#include "train/device_links.h"
+
+namespace millrace::test {
+
+inline std::string ModeName(FakeMode mode) {
+  return mode == FakeMode::kAtOnce ? "AtOnce" : mode == FakeMode::kLate ? "Late" : "Thread";
+}
+
+inline ParamLayout FlatLayout(int64_t size) {
+  ParamLayout layout;
+  layout.Add("w", {size});
+  return layout;
+}
+
+// Waits until `holds` or an error. Returns whether it held in time.
+template <typename Holds>
+bool Await(Holds holds, double seconds = 20) {
+  const SteadyClock clock;
+  const double end = clock.NowSeconds() + seconds * Patience();
+  while (!holds()) {
+    if (clock.NowSeconds() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+// Adds `step` to every weight, as many times as Run is asked for, by the program's own update: SGD
+// without momentum, on a constant gradient.
+class AddingSolver {
+ public:
+  AddingSolver(std::unique_ptr<Strategy> strategy, int64_t size, float step)
+      : step_(step), strategy_(std::move(strategy)) {
+    Device& device = strategy_->device();
+    queue_ = device.MakeQueue(QueuePriority::kNormal);
+    gradients_ = Buffer(device.memory(), size * sizeof(float));
+    const std::vector<float> values(size, -1);
+    device.memory().CopyFromHost(gradients_.get(), values.data(), gradients_.bytes());
+    caffe::SolverParameter param;
+    param.set_type("SGD");
+    rule_ = UpdateRuleRegistry::Get().Create(param, {{"w", {size}, 0, size, 1, 1}}, size, *queue_);
+    strategy_->Prepare(rule_.get());
+  }
+
+  // On the thread that uses the solver.
+  void Iterate(int iterations) {
+    for (int i = 0; i < iterations && strategy_->Claim(INT64_MAX); ++i) {
+      strategy_->Update(step_, gradients_.get<float>(), rule_.get());
+      strategy_->Complete();
+    }
+  }
+  void Finish() { queue_->Synchronize(); }
+
+ private:
+  const float step_;
+  const std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Queue> queue_;
+  Buffer gradients_;
+  std::unique_ptr<UpdateRule> rule_;
+};
+
+// A host's replica with links to devices.
+class LinkedReplicas {
+ public:
+  LinkedReplicas(int64_t size, const std::vector<FakeDevice*>& devices, float initial = 0,
+                 double max_bytes_per_second = 0)
+      : host_(WeightBuffer::CreatePrivate(FlatLayout(size))), registry_(PartOrNew(nullptr)) {
+    std::fill_n(host_->data(), size, initial);
+    DeviceLinksConfig config;
+    for (FakeDevice* device : devices) {
+      weights_.push_back(std::make_unique<DeviceWeights>(device, size));
+      config.devices.push_back(weights_.back().get());
+    }
+    config.host = host_.get();
+    config.clock = &clock_;
+    config.sink = &errors_;
+    config.max_bytes_per_second = max_bytes_per_second;
+    config.registry = registry_;
+    links_ = std::make_unique<DeviceLinks>(config);
+  }
+
+  void Join() {
+    ASSERT_TRUE(Await([&] { return links_->in_sync() || errors_.failed(); }));
+    errors_.RethrowIfFailed();
+  }
+  // Returns the seconds that it took.
+  double Leave() {
+    const double begin = clock_.NowSeconds();
+    links_->Leave();
+    EXPECT_TRUE(Await([&] { return links_->left() || errors_.failed(); }));
+    const double seconds = clock_.NowSeconds() - begin;
+    links_->Stop();
+    errors_.RethrowIfFailed();
+    return seconds;
+  }
+
+  std::unique_ptr<AddingSolver> HostSolver(float step) {
+    return std::make_unique<AddingSolver>(std::make_unique<HogwildStrategy>(host_.get()),
+                                          host_->size(), step);
+  }
+  std::unique_ptr<AddingSolver> DeviceSolver(size_t device, float step) {
+    return std::make_unique<AddingSolver>(
+        std::make_unique<DeviceStrategy>(weights_[device].get(), &host_->clock()), host_->size(),
+        step);
+  }
+
+  WeightBuffer& host() { return *host_; }
+  // Whether all weights of the replica have this value.
+  bool HostHolds(float value) const {
+    return std::all_of(host_->data(), host_->data() + host_->size(),
+                       [=](float weight) { return weight == value; });
+  }
+  bool DeviceHolds(size_t device, float value) const {
+    std::vector<float> values(host_->size());
+    weights_[device]->CopyToHost(values.data());
+    return std::all_of(values.begin(), values.end(), [=](float weight) { return weight == value; });
+  }
+  DeviceLinks& links() { return *links_; }
+  const DeviceLink& link(size_t device) const { return *links_->links()[device]; }
+  ErrorSink& errors() { return errors_; }
+  MetricsRegistry& registry() { return *registry_; }
+
+ private:
+  const SteadyClock clock_;
+  ErrorSink errors_{[] {}};
+  const std::unique_ptr<WeightBuffer> host_;
+  const std::shared_ptr<MetricsRegistry> registry_;
+  std::vector<std::unique_ptr<DeviceWeights>> weights_;
+  std::unique_ptr<DeviceLinks> links_;
+};
+
+}  // namespace millrace::test
+
+#endif  // MILLRACE_TEST_GPU_GPU_SUPPORT_H_
