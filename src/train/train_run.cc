@@ -246,7 +246,7 @@ class TrainRun {
     }
     net_->FillWeights();
     if (resume_) {
-      CopyModel(resume_->model_path, net_.get());
+      CopyModel(resume_->model_path, net_);
       weights_->clock().StartAt(resume_->iteration());
     } else {
       std::vector<std::string> files = options_.weights;
