@@ -17,6 +17,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "exchange/kernels/codec.h"
 #include "exchange/kernels/host_codecs-inl.h"
@@ -138,12 +139,22 @@ HWY_NOINLINE bool HogwildExchangeMergeAhead(Target, const Rule& shared_rule,
   const Payload from = diff, next = following;
   FiniteCheck<Payload> finite;
   const auto merge = [&](auto d, int64_t i) MILLRACE_STEP {
-    if constexpr (hn::MaxLanes(d) * sizeof(float) == 64) {
+    if constexpr (hn::MaxLanes(d) * sizeof(float) == 64 &&
+                  std::is_same_v<Payload, Float32Payload>) {
       __builtin_prefetch(chunk.weights + i + 1024);
-      __builtin_prefetch(next.At(i + 512));
+      __builtin_prefetch(next.floats + i + 512);
     }
     MergeOne(d, rule, chunk, Decode(d, from, i), staleness, i);
   };
+  const int64_t last = chunk.count - 2 * kWidestLanes;
+  if (last < 0) {
+    ForEachVector(Widest(), chunk.count, [&](auto d, int64_t i) MILLRACE_STEP {
+      merge(d, i);
+      finite.Add(d, next, i);
+    });
+    return finite.Passed();
+  }
+  finite.AddPair(next, 0);  // before the first aligned vector
   ForEachAlignedPair(
       chunk.weights, chunk.count,
       [&](int64_t i) MILLRACE_STEP {
@@ -151,11 +162,9 @@ HWY_NOINLINE bool HogwildExchangeMergeAhead(Target, const Rule& shared_rule,
         merge(Widest(), i + kWidestLanes);
         finite.AddPair(next, i);
       },
-      [&](auto d, int64_t i) MILLRACE_STEP {
-        merge(d, i);
-        finite.Add(d, next, i);
-      });
-  return finite.Passed();
+      [&](auto d, int64_t i) MILLRACE_STEP { merge(d, i); });
+  finite.AddPair(next, last);
+  return finite.PairsPassed();
 }
 
 // Whether all values are finite. The last two vectors overlap those before them.

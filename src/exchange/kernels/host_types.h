@@ -95,12 +95,10 @@ struct SparseEncoder {
 // Checked payloads to read. Decode() (host_codecs-inl.h) returns d.
 struct Float32Payload {
   explicit Float32Payload(const std::byte* in) : floats(reinterpret_cast<const float*>(in)) {}
-  const void* At(int64_t i) const { return floats + i; }
   const float* floats;
 };
 struct Bfloat16Payload {
   explicit Bfloat16Payload(const std::byte* in) : halves(reinterpret_cast<const uint16_t*>(in)) {}
-  const void* At(int64_t i) const { return halves + i; }
   const uint16_t* halves;
 };
 struct Int8Payload {
