@@ -1,7 +1,7 @@
 """Bugs in how generic code uses devices, as exchange.py has them."""
 
 NET, BLOB, LAYER = "src/nn/net.cc", "src/nn/blob.cc", "include/millrace/layer.h"
-DATA, DUMMY = "src/nn/layers/data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
+DATA, DUMMY = "src/nn/layers/batch_data_layer.cc", "src/nn/layers/dummy_data_layer.cc"
 RULE, STREAM = "src/solver/update_rule.cc", "src/exchange/kernels/stream_executor.cc"
 ORDER, STRATEGY = "src/device/write_order.h", "src/strategy/device_strategy.cc"
 LINK, LINKS = "src/cluster/device_link.cc", "src/train/device_links.cc"
@@ -11,14 +11,18 @@ TESTER = "src/train/tester.cc"
 MUTANTS = [
     # ---- Nets ---------------------------------------------------------------
     ("a-loss-is-read-where-it-was-computed", [(NET, """\
-    queue_->CopyToHost(values, node.top[i]->data(), count * sizeof(float));
+    queue_->CopyToHost(loss_values_.get<float>() + node.loss_at[i], node.top[i]->data(),
+                       node.top[i]->count() * sizeof(float));
 """, """\
-    std::copy_n(node.top[i]->data(), count, values);
+    std::copy_n(node.top[i]->data(), node.top[i]->count(),
+                loss_values_.get<float>() + node.loss_at[i]);
 """)]),
     ("the-weight-of-a-loss-is-written-to-the-device", [(NET, """\
-    queue_->CopyToDevice(node.top[i]->diff(), diffs, count * sizeof(float));
+    queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
+                         node.top[i]->count() * sizeof(float));
 """, """\
-    std::copy_n(diffs, count, node.top[i]->diff());
+    std::copy_n(loss_diffs_.get<float>() + node.loss_at[i], node.top[i]->count(),
+                node.top[i]->diff());
 """)]),
     ("a-loss-is-read-before-it-is-there", [(NET, """\
   loss_copied_.Synchronize();
@@ -30,8 +34,10 @@ MUTANTS = [
   size_t count = 0;
 """)]),
     ("a-net-is-saved-before-its-gradients-are-there", [(NET, """\
+bool with_diff) const {
   queue_->Synchronize();
   ParamsToProto(""", """\
+bool with_diff) const {
   ParamsToProto(""")]),
     ("fillers-write-to-the-device", [(NET, """\
   if (blob.memory().on_host()) {
