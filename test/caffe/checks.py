@@ -376,6 +376,40 @@ def upgrade(name, tool):
     return Check(f"upgrade: {name}", run)
 
 
+def debug_info(bench):
+    """Two iterations of the fixture's net from Caffe's weights: layer by layer the same blobs, and
+    means of absolute values that differ by rounding."""
+    shutil.copytree(os.path.join(bench.root, "test/caffe/fixture"),
+                    os.path.join(bench.folder, "debug"))
+    for name, edits in (("net", {'"(\\w+_lmdb|mean.binaryproto)"': r'"debug/\1"'}),
+                        ("solver", {"net: .*": 'net: "debug/net.prototxt"',
+                                    "max_iter: .*": "max_iter: 2", "snapshot: .*": "",
+                                    "snapshot_prefix: .*": 'snapshot_prefix: "debug/run"',
+                                    "display: .*": "display: 1 debug_info: true"})):
+        path = os.path.join(bench.folder, f"debug/{name}.prototxt")
+        with open(path) as file:
+            text = file.read()
+        for pattern, to in edits.items():
+            text = re.sub(pattern, to, text)
+        with open(path, "w") as file:
+            file.write(text)
+    lines = {}
+    for program in (bench.caffe, bench.millrace):
+        log = program.train("debug/solver.prototxt", "--weights=debug/caffe_iter_0.caffemodel")
+        lines[program.name] = re.findall(r"\]     (\[(?:For|Back)ward\] .*)", log.text)
+    number = re.compile(r"(?<=[ (])[\d.]+(?:e[-+]?\d+)?(?=[,)]|$)")
+    words = {name: [number.sub("#", line) for line in of] for name, of in lines.items()}
+    values = {name: [float(v) for line in of for v in number.findall(line)]
+              for name, of in lines.items()}
+    # Caffe displays the loss once more after the last iteration, by another forward pass.
+    count = len(lines["millrace"])
+    if count == 0 or words["caffe"][:count] != words["millrace"]:
+        return Found(False, f"{len(lines['caffe'])} and {count} lines, of other blobs")
+    most = max(abs(a - b) / max(abs(a), 1e-3)
+               for a, b in zip(values["caffe"], values["millrace"]))
+    return Found(most < 1e-4, f"{count} lines, values differ by {most:.1e} at most")
+
+
 def all_checks():
     found = [
         Check("data: convert_mnist_data", databases(["grey/mnist_train_lmdb",
@@ -383,6 +417,7 @@ def all_checks():
         Check("data: convert_cifar_data", databases(["colour/cifar10_train_lmdb",
                                                      "colour/cifar10_test_lmdb"])),
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
+    found.append(Check("debug_info", debug_info))
     found += [upgrade(name, tool) for name, tool in OLD_FILES.items()]
     for study in STUDIES + LAYER_STUDIES:
         found += [first_step(study), curve(study)]

@@ -13,8 +13,14 @@ using Strings = std::vector<std::string>;
 // The log lines with a tag of debug_info.
 class DebugLines : public google::LogSink {
  public:
-  DebugLines() { google::AddLogSink(this); }
-  ~DebugLines() override { google::RemoveLogSink(this); }
+  DebugLines() {
+    FLAGS_minloglevel = google::GLOG_INFO;
+    google::AddLogSink(this);
+  }
+  ~DebugLines() override {
+    google::RemoveLogSink(this);
+    FLAGS_minloglevel = least_;
+  }
   void send(google::LogSeverity, const char*, const char*, int, const std::tm*, const char* message,
             size_t length) override {
     const std::string line(message, length);
@@ -23,6 +29,7 @@ class DebugLines : public google::LogSink {
   const Strings& lines() const { return lines_; }
 
  private:
+  const int least_ = FLAGS_minloglevel;  // of the test program
   Strings lines_;
 };
 

@@ -127,7 +127,7 @@ TEST(UpgradeV1, TheMessageOfEachTypeIsCarried) {
     ASSERT_TRUE(today.GetReflection()->HasField(today, same)) << field->name();
     EXPECT_EQ(today.GetReflection()->GetMessage(today, same).SerializeAsString(), content);
   }
-  EXPECT_EQ(messages, 31);
+  EXPECT_EQ(messages, 30);
 }
 
 TEST(UpgradeV1, TransformationsOfDataLayersMoveToTransformParam) {

@@ -112,11 +112,6 @@ TEST_F(BadInput, UnknownBottom) {
 }
 
 TEST_F(BadInput, ShapesThatDoNotFit) {
-  const std::string place = NetLine("'hidden' type");
-  ExpectOneLine(
-      TrainNetEdited("name: 'hidden' type: 'InnerProduct'",
-                     "name: 'hidden' type: 'InnerProduct' pooling_param { kernel_size: 2 }"),
-      {place, "layer 'hidden': pooling_param"});
   work_.WriteNet(work_.Net().Text() +
                  "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n"
                  "  convolution_param { num_output: 2 kernel_size: 9 } }\n");

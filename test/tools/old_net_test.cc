@@ -56,6 +56,19 @@ TEST(OldNet, MissingTypesOfAllNetsAreToldBeforeDataIsOpened) {
                  "net.prototxt:3: layer 'b': type: there is no layer type 'Bar' on cpu; known: "});
 }
 
+TEST(OldNet, ParametersOfAnotherTypeAreLoggedOnceWhateverTheNumberOfSolvers) {
+  Workspace work;
+  std::string text = work.Net().Text();
+  const std::string relu = "type: 'ReLU'";
+  work.WriteNet(text.insert(text.find(relu), "pooling_param { kernel_size: 2 } "));
+  const CommandResult result =
+      Millrace({"train", "--solver=" + work.Write("run", Workspace::Solver(4)), "--cpu=2"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(Matches(result.errors, R"((net.prototxt:\d+: layer 'relu': pooling_param: ignored, ))")
+                .size(),
+            1u);
+}
+
 TEST(NetState, StagesOfTheNetFileCountBesideThoseOfTheFlags) {
   Workspace work;
   SmallNet net = work.Net();
