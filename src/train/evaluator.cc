@@ -46,9 +46,8 @@ TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool
 
 Evaluation MeansOf(const nn::Net& net, const TestSums& sums) {
   Evaluation result;
-  if (sums.batches == 0) return result;
   result.outputs = ValuesOf(net);
-  const double scale = 1.0 / sums.batches;
+  const double scale = sums.batches > 0 ? 1.0 / sums.batches : 0;
   for (size_t i = 0; i < std::min(result.outputs.size(), sums.outputs.size()); ++i) {
     result.outputs[i].mean = sums.outputs[i] * scale;
   }
@@ -59,6 +58,7 @@ Evaluation MeansOf(const nn::Net& net, const TestSums& sums) {
 
 Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
                     const BatchObserver& observe) {
+  if (batches == 0) return {};
   return MeansOf(*net, SumBatches(net, 0, batches, stop, observe));
 }
 

@@ -37,7 +37,7 @@ struct TestSums {
 // Called after each batch with its output values, in the order of Evaluation::outputs.
 using BatchObserver = std::function<void(int batch, const std::vector<OutputMean>& outputs)>;
 
-// `stop` is called before each batch; true ends the evaluation.
+// `stop` is called before each batch; true ends the evaluation. Of 0 batches, there are no outputs.
 MILLRACE_API Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
                                  const BatchObserver& observe = {});
 

@@ -15,6 +15,7 @@ struct GpuCase {
   std::string layers;  // from blob "x" (and "label") to a loss layer named 'loss', or to blob "y"
   std::string shape = "4 6 7 9";  // of "x"; "label" has its first number
   caffe::Phase phase = caffe::TRAIN;
+  bool to_input = true;  // the gradient flows to "x"
 };
 
 inline void PrintTo(const GpuCase& each, std::ostream* out) { *out << each.name; }

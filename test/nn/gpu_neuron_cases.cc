@@ -54,9 +54,9 @@ std::vector<GpuCase> Cases() {
   cases.push_back(
       {"LogOfAPower", LayerText("Power", "power_param { power: 2 shift: 3 }", "x", "p") +
                           LayerText("Log", "log_param { base: 2 shift: 0.5 scale: 2 }", "p", "y")});
-  cases.push_back(
-      {"ThresholdWithoutGradient",
-       LayerText("Threshold", "threshold_param { threshold: 0.2 } propagate_down: false")});
+  cases.push_back({"ThresholdWithoutGradient",
+                   LayerText("Threshold", "threshold_param { threshold: 0.2 }"), "4 6 7 9",
+                   caffe::TRAIN, false});
   cases.push_back(
       {"ScaleOfTwoBottoms",
        "layer { name: 'more' type: 'Input' top: 's' input_param { shape { dim: 4 dim: 6 } } }"

@@ -51,7 +51,7 @@ TEST_P(NetFormat, ComputesWhatTheNetOfTodayComputes) {
 }
 
 TEST_P(NetFormat, IsTold) {
-  const std::vector<std::string>& notices = TestNet(GetParam())->notices();
+  const std::vector<std::string> notices = TestNet(GetParam())->notices();
   ASSERT_EQ(notices.size(), GetParam() == kToday ? 0u : 2u);
   if (notices.empty()) return;
   EXPECT_EQ(notices[0], StrCat("net.prototxt: read ", GetParam() == kV0 ? "V0" : "V1",

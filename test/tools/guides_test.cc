@@ -159,7 +159,7 @@ TEST_F(Guides, AnUpdateRule) {
   EXPECT_EQ(train("two", 200, "--cpu=2").status, 0);
 
   ExpectOneLine(InstalledMillrace({"train", "--solver=" + (work / "whole.prototxt")}),
-                {"whole.prototxt:", "type: ", "there is no update rule \"Lion\"", "Nesterov, SGD"});
+                {"whole.prototxt:", "type: ", "there is no update rule \"Lion\"", "Nesterov, RMSProp, SGD"});
   (*lion.mutable_custom_param())["beta3"] = "0.5";
   ExpectOneLine(train("key", 10), {"key.prototxt:", "custom_param: ",
                                    "the update rule \"Lion\" has no parameter beta3",

@@ -36,8 +36,8 @@ std::unique_ptr<Workspace> NormalizedWork(double fraction) {
 
 caffe::LayerParameter StatisticsOf(const Workspace& work, const std::string& name,
                                    int64_t iteration) {
-  for (const caffe::LayerParameter& layer :
-       LoadModel(work.Snapshot(name, iteration) + ".caffemodel").layer()) {
+  const caffe::NetParameter model = LoadModel(work.Snapshot(name, iteration) + ".caffemodel");
+  for (const caffe::LayerParameter& layer : model.layer()) {
     if (layer.name() == "bn") return layer;
   }
   throw Error("no layer 'bn'");

@@ -87,7 +87,10 @@ TEST_F(Repeated, NIterationsAndNMoreAreTwiceNByEveryRuleInBothFormats) {
       EXPECT_EQ(WeightsOf(LoadModel(rest.result.model)), WeightsOf(LoadModel(whole.result.model)));
       caffe::SolverState expected = LoadResumePoint(whole.result.state).state;
       caffe::SolverState state = LoadResumePoint(rest.result.state).state;
-      expected.clear_learned_net(), state.clear_learned_net();
+      for (caffe::SolverState* each : {&expected, &state}) {
+        each->clear_learned_net();
+        each->clear_stream();  // batches may have been read ahead
+      }
       EXPECT_EQ(state.SerializeAsString(), expected.SerializeAsString());
       EXPECT_EQ(rest.Losses().at(15), whole.Losses().at(15));
     }
@@ -103,8 +106,11 @@ TEST(Resume, EachSolverContinuesTheCountOfItsOwnUpdates) {
     solver.set_snapshot_format(format);
     const Outcome whole = RunNamed(work, "whole", solver, WithSolvers(2));
     const auto updates = [](const caffe::SolverState& state) {
-      return std::vector<int64_t>{state.history(0).updates(),
-                                  state.solver_history(0).history(0).updates()};
+      // A solver that had not begun when a snapshot was taken has no history in it.
+      const auto count = [](const auto& history) {
+        return history.empty() ? 0 : history[0].updates();
+      };
+      return std::vector<int64_t>{count(state.history()), count(state.solver_history(0).history())};
     };
     const std::vector<int64_t> all = updates(LoadResumePoint(whole.result.state).state);
     EXPECT_EQ(all[0] + all[1], 40);

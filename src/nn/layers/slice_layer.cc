@@ -33,20 +33,33 @@ std::vector<int64_t> SliceLayer::Sizes(int64_t size, int64_t tops) const {
   return sizes;
 }
 
-void SliceLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+int SliceLayer::AxisIn(const Blob& bottom) const {
   const caffe::SliceParameter& param = param_.slice_param();
-  axis_ = AxisOf(*bottom[0], "slice_param", param.has_axis(), param.axis(), "slice_dim",
-                 param.has_slice_dim(), param.slice_dim());
+  return AxisOf(bottom, "slice_param", param.has_axis(), param.axis(), "slice_dim",
+                param.has_slice_dim(), param.slice_dim());
+}
+
+Layout SliceLayer::BottomLayout(int, const Blob& bottom) const {
+  const Layout layout = bottom.layout();
+  const int points = param_.slice_param().slice_point_size();
+  const int tops = points > 0 ? points + 1 : param_.top_size();
+  if (layout == Layout::kPlain || tops == 0) return Layout::kPlain;
+  Shape shape = bottom.shape();
+  const int axis = AxisIn(bottom);
+  for (const int64_t size : Sizes(shape[axis], tops)) {
+    shape[axis] = size;
+    if (FittingLayout(layout, shape) != layout) return Layout::kPlain;
+  }
+  return layout;
+}
+
+void SliceLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  axis_ = AxisIn(*bottom[0]);
   Shape shape = bottom[0]->shape();
   const std::vector<int64_t> sizes = Sizes(shape[axis_], std::ssize(top));
-  Layout layout = bottom[0]->layout();
-  for (const int64_t size : sizes) {
-    shape[axis_] = size;
-    if (FittingLayout(layout, shape) != layout) layout = Layout::kPlain;
-  }
   for (size_t i = 0; i < top.size(); ++i) {
     shape[axis_] = sizes[i];
-    top[i]->Reshape(shape, layout);
+    top[i]->Reshape(shape, bottom[0]->layout());
   }
 }
 

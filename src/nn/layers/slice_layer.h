@@ -18,16 +18,17 @@ class SliceLayer : public Layer {
 
   Arity arity() const override { return {1, 1, 1, std::numeric_limits<int>::max()}; }
   std::set<std::string> fields() const override { return {"slice_param"}; }
-  Layout BottomLayout(int, const Blob& bottom) const override { return bottom.layout(); }
+  // The bottom's own memory order if it fits all tops, otherwise plain order.
+  Layout BottomLayout(int, const Blob& bottom) const override;
 
-  // Sets axis_ and the shapes of the tops. They have the bottom's memory order if it fits them all,
-  // otherwise plain order.
+  // Sets axis_ and the shapes of the tops, which have the bottom's memory order.
   void Reshape(const Blobs& bottom, const Blobs& top) override;
 
  protected:
   int axis_ = 0;
 
  private:
+  int AxisIn(const Blob& bottom) const;
   // The sizes of the tops along the axis, whose size is `size`.
   std::vector<int64_t> Sizes(int64_t size, int64_t tops) const;
 };

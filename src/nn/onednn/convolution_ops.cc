@@ -96,10 +96,11 @@ dnnl::convolution_backward_data::primitive_desc BackwardDataOf(
 
 dnnl::convolution_backward_weights::primitive_desc BackwardWeightsOf(
     const ConvolutionArrays& a, const dnnl::convolution_forward::primitive_desc& forward) {
-  dnnl::convolution_backward_weights::primitive_desc pd(
-      {kAlgorithm, a.bottom, a.weights, a.bias, a.top, a.strides, a.dilates, a.padding,
-       a.padding_end},
-      Attributes(), Engine(), forward);
+  // next_impl reads it again: oneDNN keeps no copy.
+  const dnnl::convolution_backward_weights::desc desc(kAlgorithm, a.bottom, a.weights, a.bias, a.top,
+                                                      a.strides, a.dilates, a.padding,
+                                                      a.padding_end);
+  dnnl::convolution_backward_weights::primitive_desc pd(desc, Attributes(), Engine(), forward);
   while (WritesBeyondScratch(a) && IsOneByOneKernel(pd)) {
     if (!pd.next_impl()) throw Error("convolution: this geometry cannot be computed");
   }
