@@ -100,7 +100,9 @@ MILLRACE_HOST_DEVICE float Log1p(float x) {
   const float sum = 1 + x;
   const float rounded = sum - 1;
   const float quotient = x / Select(rounded == 0, 1, rounded);
-  return Select(rounded == 0, x, Log(sum) * quotient);
+  const float y = Select(rounded == 0, x, Log(sum) * quotient);
+  constexpr float kInfinity = __builtin_inff();
+  return Select(x < kInfinity, y, x);  // infinity and NaN
 }
 
 MILLRACE_HOST_DEVICE float Tanh(float x) {

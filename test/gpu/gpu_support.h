@@ -85,10 +85,10 @@ class LinkedReplicas {
   LinkedReplicas(int64_t size, const std::vector<FakeDevice*>& devices, float initial = 0,
                  double max_bytes_per_second = 0)
       : host_(WeightBuffer::CreatePrivate(FlatLayout(size))), registry_(PartOrNew(nullptr)) {
-    std::fill_n(host_->data(), size, initial);
+    std::fill_n(host_->data(), host_->size(), initial);
     DeviceLinksConfig config;
     for (FakeDevice* device : devices) {
-      weights_.push_back(std::make_unique<DeviceWeights>(device, size));
+      weights_.push_back(std::make_unique<DeviceWeights>(device, host_->size()));
       config.devices.push_back(weights_.back().get());
     }
     config.host = host_.get();

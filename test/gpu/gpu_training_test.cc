@@ -81,7 +81,7 @@ TEST_P(GpuTraining, AGpuBesideTwoSolversOnProcessorsLearns) {
   // The metrics of the GPU's link are in the rows.
   const MetricsRow& last = outcome.rows.at(outcome.rows.size() - 2);
   ASSERT_TRUE(last.has_train());
-  EXPECT_GT(last.segments().count("gpu0.sent_frames_total"), 0u);
+  EXPECT_GT(last.segments().count("gpu0.frames_sent"), 0u);
 }
 
 TEST_P(GpuTraining, ContinuesFromASnapshot) {

@@ -209,8 +209,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "layer { name: 'l' type: 'ReLU' bottom: 'data' top: 'l' param { lr_mult: 1 } }",
                 "param[0]: 1 given, but the layer has 0 learnable blobs"},
         Mistake{"ShapesThatDoNotFit",
-                "layer { name: 'l' type: 'Convolution' bottom: 'data' top: 'l' "
-                "convolution_param { num_output: 2 kernel_size: 9 } }",
+                "layer { name: 'l' type: 'Pooling' bottom: 'data' top: 'l' "
+                "pooling_param { kernel_size: 9 } }",
                 "layer 'l'"},
         Mistake{"TwoFormats", "layers { name: 'l' }", "the net has `layers`"}),
     [](const auto& info) { return std::string(info.param.name); });

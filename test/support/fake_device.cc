@@ -56,7 +56,9 @@ void* FakeMemory::Allocate(size_t bytes) {
   if (fd >= 0) close(fd);
   if (device == MAP_FAILED || alias == MAP_FAILED) {
     if (device != MAP_FAILED) munmap(device, whole);
-    throw Error(name_, ": cannot allocate ", bytes, " bytes");
+    std::lock_guard lock(mutex_);
+    bytes_ -= bytes;
+    throw OutOfMemory(name_, ": cannot allocate ", bytes, " bytes");
   }
   std::memset(alias, kPoison, bytes);
   std::lock_guard lock(mutex_);
@@ -114,7 +116,14 @@ void* FakeStaging::Allocate(size_t bytes) {
     }
     bytes_ += bytes;
   }
-  void* const pointer = HostMemory().Allocate(bytes);
+  void* pointer = nullptr;
+  try {
+    pointer = HostMemory().Allocate(bytes);
+  } catch (const Error&) {
+    std::lock_guard lock(mutex_);
+    bytes_ -= bytes;
+    throw;
+  }
   std::memset(pointer, kPoison, bytes);
   std::lock_guard lock(mutex_);
   blocks_[static_cast<std::byte*>(pointer)] = bytes;
