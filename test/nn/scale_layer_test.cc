@@ -64,12 +64,12 @@ TEST(ScaleLayer, MatchesTheReferenceForAllAxesAndMemoryOrders) {
         ASSERT_EQ(runner.layer().params().size(), has_bias ? 2u : 1u);
         SetData(scale, &runner.param(0));
         if (has_bias) SetData(bias, &runner.param(1));
-        EXPECT_EQ(Diff(expected.y, runner.Output(), 1e-6), "");
+        EXPECT_EQ(Diff(expected.y, runner.Output(), 1e-5), "");
         runner.Backward(dy);
-        EXPECT_EQ(Diff(expected.dx, GetDiff(runner.bottom()), 1e-6), "");
-        EXPECT_EQ(Diff(expected.dscale, GetDiff(runner.param(0)), 1e-6), "");
+        EXPECT_EQ(Diff(expected.dx, GetDiff(runner.bottom()), 1e-5), "");
+        EXPECT_EQ(Diff(expected.dscale, GetDiff(runner.param(0)), 1e-5), "");
         if (has_bias) {
-          EXPECT_EQ(Diff(expected.dbias, GetDiff(runner.param(1)), 1e-6), "");
+          EXPECT_EQ(Diff(expected.dbias, GetDiff(runner.param(1)), 1e-5), "");
         }
       });
       EXPECT_EQ(taken.size(), each.layouts);

@@ -202,7 +202,7 @@ TEST_F(Bench, SaysThatTheDeviceOfANodesMemoryIsNotThere) {
                 {"topology.prototxt:3: node[0].memory: cuda device 99"});
   ExpectOneLine(
       Millrace({"train", Topology(), "--node=a", "--solver=examples/mnist/lenet_solver.prototxt"}),
-      {"topology.prototxt:3: node[0].memory: a device given, but train has solvers on CPUs only"});
+      {"topology.prototxt:3: node[0].memory: a device given, but the replica that train exchanges"});
 }
 
 TEST_F(Bench, ValuesThatAreNoneAreNamedWithTheirFlag) {

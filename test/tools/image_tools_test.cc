@@ -44,7 +44,7 @@ class ImageTools : public testing::Test {
               "net: '" +
                   folder_ /
                       "net.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 60 "
-                      "test_iter: 4 test_interval: 1000 snapshot_prefix: '" +
+                      "test_iter: 4 test_interval: 60 snapshot_prefix: '" +
                   folder_ /
                       "run' "
                       "snapshot_after_train: false\n");
