@@ -1,5 +1,7 @@
 #include "cluster/device_link.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -64,6 +66,7 @@ NetSegmentConfig EndConfig(const DeviceLinkConfig& link, NodeId node, int64_t si
 DeviceLink::DeviceLink(const DeviceLinkConfig& config, WeightBuffer* host, DeviceWeights* device,
                        const Clock* clock)
     : clock_(*clock), solvers_(config.solvers) {
+  CHECK_EQ(host->size(), device->size());
   LoopbackHub hub(HubOptions(host->size(), clock));
   const auto end = [&](NodeId node, float* weights, const ReplicaDevice& replica) {
     return std::make_unique<NetSegment>(EndConfig(config, node, host->size()), hub.Connect(node),
@@ -79,11 +82,22 @@ void DeviceLink::Stop() {
 }
 
 void DeviceLink::Start(ErrorSink* sink, std::function<void()> before_pass) {
+  sink_ = sink;
   host_thread_ =
       std::make_unique<SegmentThread>(host_.get(), SegmentThreadOptions{.solvers = solvers_},
-                                      &clock_, sink, std::move(before_pass));
+                                      &clock_, &errors_, std::move(before_pass));
   device_thread_ =
-      std::make_unique<SegmentThread>(device_.get(), SegmentThreadOptions{}, &clock_, sink);
+      std::make_unique<SegmentThread>(device_.get(), SegmentThreadOptions{}, &clock_, &errors_);
+}
+
+// In the thread that has failed.
+void DeviceLink::PassOnError() {
+  failed_ = true;
+  try {
+    errors_.RethrowIfFailed();
+  } catch (...) {
+    sink_->Report(std::current_exception());
+  }
 }
 
 void DeviceLink::SetProgress(uint64_t host, uint64_t device) {

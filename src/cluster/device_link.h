@@ -5,6 +5,7 @@
 #ifndef MILLRACE_CLUSTER_DEVICE_LINK_H_
 #define MILLRACE_CLUSTER_DEVICE_LINK_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,8 +37,8 @@ struct DeviceLinkConfig {
 // Thread-safe.
 class DeviceLink {
  public:
-  // Everything that is passed by pointer outlives the link. Throws Error if there is not enough
-  // memory or the device has failed.
+  // The arrays have the same size. Everything that is passed by pointer outlives the link. Throws
+  // Error if there is not enough memory or the device has failed.
   DeviceLink(const DeviceLinkConfig& config, WeightBuffer* host, DeviceWeights* device,
              const Clock* clock);
   ~DeviceLink() { Stop(); }
@@ -64,8 +65,9 @@ class DeviceLink {
   // For use after the device's solver has ended: requests that the host gets all progress of the
   // device, exactly. The device gets no further weights.
   void Leave() { device_->state().RequestLeave(); }
-  // The host has all progress of the device, or the link was never in sync.
-  bool left() const { return device_->state().left(); }
+  // The host has all progress of the device, or the link was never in sync, or it has failed and
+  // will bring no more.
+  bool left() const { return failed_ || device_->state().left(); }
 
   const std::string& name() const { return host_->name(); }
   // For tests and statistics.
@@ -74,10 +76,14 @@ class DeviceLink {
 
  private:
   static void Raise(SegmentState* state, uint64_t progress);
+  void PassOnError();
 
   const Clock& clock_;
   const ThreadLoad* const solvers_;
   std::unique_ptr<NetSegment> host_, device_;
+  std::atomic<bool> failed_{false};
+  ErrorSink* sink_ = nullptr;
+  ErrorSink errors_{[this] { PassOnError(); }};  // of the threads
   std::unique_ptr<SegmentThread> host_thread_, device_thread_;
 };
 

@@ -41,7 +41,7 @@ class DeviceLinks {
   // All devices have the host's weights.
   bool in_sync() const;
   // For use after all solvers of the devices have ended: requests that the host gets all their
-  // progress. left() becomes true when it has.
+  // progress. left() becomes true when it has, except for those of links that have failed.
   void Leave();
   bool left() const;
   // Ends the links. None changes the host's replica any more, and the cluster knows of all merges.

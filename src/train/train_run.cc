@@ -279,10 +279,10 @@ class TrainRun {
     }
   }
 
-  // Brings the progress of the GPUs into the host's replica. After a failure, waits only a moment
-  // for the GPUs that have not failed.
+  // Brings the progress of the GPUs into the host's replica: after a failure, that of the others,
+  // if it takes only a moment.
   void EndLinks() {
-    constexpr int64_t kAfterFailureNs = 200'000'000;
+    constexpr int64_t kAfterFailureNs = 2'000'000'000;
     links_->Leave();
     const int64_t begin_ns = clock_.NowNs();
     while (!links_->left()) {

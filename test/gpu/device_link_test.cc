@@ -174,6 +174,24 @@ TEST(Link, ReportsADeviceThatHasFailed) {
   EXPECT_TRUE(replicas.HostHolds(1));
 }
 
+TEST(Link, BringsTheProgressOfADeviceWhenAnotherHasFailed) {
+  FakeDevice first, second({.mode = FakeMode::kThread, .ordinal = 1});
+  LinkedReplicas replicas(kSize, {&first, &second});
+  replicas.Join();
+  first.last_queue().Fail("it has fallen off the bus");
+  const auto solver = replicas.DeviceSolver(1, 1);
+  solver->Iterate(5);
+  solver->Finish();
+  // The host passes that on to the first device.
+  ASSERT_TRUE(Await([&] { return replicas.errors().failed(); }));
+  solver->Iterate(3);
+  solver->Finish();
+  replicas.links().Leave();
+  EXPECT_TRUE(Await([&] { return replicas.links().left(); }));
+  replicas.links().Stop();
+  EXPECT_TRUE(replicas.HostHolds(8));
+}
+
 // Without the order, an update and a kernel of the exchange that run at the same time would undo
 // each other's additions.
 TEST(WriteOrder, RunsChangesOfTwoQueuesInTheOrderOfTheirEnqueuing) {
