@@ -136,3 +136,8 @@ def frame_rates(binary, repeats):
 def transport_rates(binary, repeats):
     """What a transport's benchmark prints: its rates beside bare ones."""
     return output_of(binary, f"--repeats={repeats}", "--seconds=0.3")
+
+
+def data_rates(binary, rounds):
+    """Images a second from databases to batches, beside what bounds them: the bench's own table."""
+    return output_of(binary, f"--rounds={rounds}", "--seconds=0.5")

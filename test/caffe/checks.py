@@ -11,6 +11,7 @@ from layers import LAYER_STUDIES
 from programs import OLD_FILES, Failed
 from protobuf import blob_values, state_history, with_other_last_bits
 from studies import STUDIES
+import zoo
 
 
 @dataclass
@@ -157,6 +158,7 @@ CONTROLS = 5
 EARLY, EARLY_TOLERANCE = 10, 1e-4
 LATE_TOLERANCE, TIMES_CONTROL = 1e-3, 5
 SCORE_TOLERANCE = 1e-4
+ZOO_TOLERANCE = 1e-3  # up to 150 layers, each rounding differently
 # Of the largest value among a parameter's.
 STEP_TOLERANCE = 1e-5
 # A test during training: part of its images.
@@ -410,6 +412,18 @@ def debug_info(bench):
     return Found(most < 1e-4, f"{count} lines, values differ by {most:.1e} at most")
 
 
+def of_the_zoo(name):
+    def run(bench):
+        caffe, millrace = zoo.scores(bench, name)
+        apart = farthest(caffe, millrace)
+        if apart is None:
+            raise Failed(f"outputs {sorted(caffe)} and {sorted(millrace)}")
+        return Found(apart <= ZOO_TOLERANCE,
+                     ", ".join(f"{output} {values[0]:g}" for output, values in caffe.items()) +
+                     f"; apart by {apart:.1e}")
+    return Check(f"zoo: {name}", run)
+
+
 def all_checks():
     found = [
         Check("data: convert_mnist_data", databases(["grey/mnist_train_lmdb",
@@ -419,6 +433,7 @@ def all_checks():
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
     found.append(Check("debug_info", debug_info))
     found += [upgrade(name, tool) for name, tool in OLD_FILES.items()]
+    found += [of_the_zoo(name) for name in zoo.NAMES]
     for study in STUDIES + LAYER_STUDIES:
         found += [first_step(study), curve(study)]
         if study.curve_only:
