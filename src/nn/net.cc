@@ -60,13 +60,20 @@ void Net::BindWeights(const ParamLayout& other, float* weights) {
     BindParam(i, weights + theirs.offset);
   }
   queue_->Synchronize();  // work that has been enqueued may use the old memory
-  own_weights_ = Buffer(device().memory(), own_count * sizeof(float));
+  const bool is_first = own_weights_.bytes() == 0;
+  if (is_first) own_weights_ = Buffer(device().memory(), own_count * sizeof(float));
   float* next = own_weights_.get<float>();
   for (size_t i : own) {
     BindParam(i, next);
-    FillParam(params_[i]);
+    if (is_first) FillParam(params_[i]);
     next += params_[i].owner->blob->count();
   }
+}
+
+bool Net::IsOwnWeight(const Blob& blob) const {
+  const float* const begin = own_weights_.get<float>();
+  return begin != nullptr && blob.data() >= begin &&
+         blob.data() < begin + own_weights_.bytes() / sizeof(float);
 }
 
 void Net::FillWeights() {
@@ -89,10 +96,18 @@ void Net::FillParam(const NetParam& param) {
 }
 
 int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+  return CopyWeights(saved, what, false);
+}
+
+int Net::CopyOwnWeightsFrom(const caffe::NetParameter& saved, const std::string& what) {
+  return CopyWeights(saved, what, true);
+}
+
+int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, bool own_only) {
   if (NeedsUpgrade(saved)) {
     caffe::NetParameter today = saved;
     UpgradeNet(SourceMap(what), &today);
-    return CopyWeightsFrom(today, what);
+    return CopyWeights(today, what, own_only);
   }
   queue_->Synchronize();
   // By name, the layers with weights; or one without them, for which saved weights are an error.
@@ -111,6 +126,7 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
     if (found == targets.end() || layer.blobs_size() == 0) continue;
     const size_t number = std::min(numbers[layer.name()]++, found->second.size() - 1);
     std::vector<Param>& params = found->second[number]->params();
+    if (own_only && (params.empty() || !IsOwnWeight(*params[0].blob))) continue;
     if (static_cast<size_t>(layer.blobs_size()) != params.size()) {
       throw Error(what, ": layer '", layer.name(), "': holds ", layer.blobs_size(),
                   " blobs, expected ", params.size());
@@ -190,6 +206,7 @@ void Net::ForwardNode(size_t index) {
 void Net::BackwardNode(size_t index) {
   Node& node = nodes_[index];
   if (!node.need_backward) return;
+  if (index == last_backward_) blob_gradients_.Prepare(queue_.get());
   for (size_t i = 0; i < node.top.size(); ++i) {
     if (node.loss_weight[i] == 0) continue;
     queue_->CopyToDevice(node.top[i]->diff(), loss_diffs_.get<float>() + node.loss_at[i],
@@ -321,13 +338,13 @@ int64_t Net::batch_size() const {
 }
 
 size_t Net::activation_bytes() const {
-  size_t bytes = scratch_->bytes();
+  size_t bytes = scratch_->bytes() + blob_gradients_.bytes();
   for (const Node& node : nodes_) {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
-      // Each blob has its own gradient, even if it shares its values with another.
-      const int arrays = !node.layer->SharesData() + node.need_backward;
+      const bool own_gradient = node.need_backward && !blob_gradients_.Holds(top);
+      const int arrays = !node.layer->SharesData() + own_gradient;
       bytes += arrays * top->count() * sizeof(float);
     }
   }

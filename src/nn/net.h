@@ -12,6 +12,7 @@
 #include "millrace/blob.h"
 #include "millrace/export.h"
 #include "millrace/layer.h"
+#include "nn/gradient_memory.h"
 #include "nn/net_param.h"
 #include "proto/caffe.pb.h"
 #include "proto/parse.h"
@@ -28,6 +29,12 @@ struct NetOptions {
   // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
   // the device.
   std::optional<Layout> layout;
+  // Each blob keeps the gradient of the last backward pass. Otherwise gradients of activations
+  // share memory, and only those of inputs (force_backward) stay.
+  bool keep_gradients = false;
+  // Layers do the work of those behind them where they can (nn/layers/takes_in.h). Blobs between
+  // them then hold what the last one computes.
+  bool fuse = true;
 };
 
 // Throws Error that names all layers of the net in `state` whose type has no code for `device`,
@@ -73,8 +80,8 @@ class MILLRACE_API Net {
   // device), which must outlive the net.
   void BindWeights(float* weights);
   // For test nets. A parameter that `other` also has, under the same layer name, uses its part of
-  // the array `weights`. All other parameters use memory of this net and are initialised by their
-  // fillers. Throws Error where shapes differ.
+  // the array `weights`. All other parameters use memory of this net; the first call initialises
+  // them by their fillers. Throws Error where shapes differ.
   void BindWeights(const ParamLayout& other, float* weights);
   // Makes layers that write their weights at the end of an iteration (statistics) hold `lock`
   // meanwhile, which then outlives the last iteration. Null, as at first: no lock. For the host;
@@ -89,6 +96,8 @@ class MILLRACE_API Net {
   // file has beyond that to the last. Throws Error(`what`, ...) where numbers or shapes of blobs
   // differ. Returns the number of layers that matched.
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
+  // The same for the parameters alone that a test net does not share with its train net.
+  int CopyOwnWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
   // With the values of `weights`, in the order of the layout and in memory of the host, in place of
   // the net's. Without diffs, works even if the device has failed.
@@ -124,7 +133,7 @@ class MILLRACE_API Net {
   // Whether passes log the mean absolute values of each layer's tops, parameters and their
   // gradients, in the form of Caffe's debug_info. Such passes wait for the device after every
   // layer. Initially the net description's debug_info.
-  void set_debug_info(bool debug_info) { debug_info_ = debug_info; }
+  void set_debug_info(bool debug_info);
 
   // Describes the first layer whose weights or tops are not finite; "" if all are finite.
   std::string FindNonFinite() const;
@@ -185,11 +194,15 @@ class MILLRACE_API Net {
   void MarkBackward(const SourceMap& source);
   void MarkReshapes();
   void ReshapeNode(Node* node);
+  void FuseLayers();
+  void ShareGradientMemory();
   void AllocateLosses();
   void LogForward(const Node& node) const;
   void LogBackward(const Node& node) const;
   void LogParams() const;
   void BindParam(size_t index, float* data);
+  bool IsOwnWeight(const Blob& blob) const;
+  int CopyWeights(const caffe::NetParameter& saved, const std::string& what, bool own_only);
   void FillParam(const NetParam& param);
   // Calls convert(blob, its parameter, message) for each learnable blob of the file format.
   template <typename Convert>
@@ -218,6 +231,8 @@ class MILLRACE_API Net {
   std::map<std::string, Multipliers> multipliers_by_share_name_;
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
   Buffer gradients_, own_weights_;
+  GradientMemory blob_gradients_;
+  size_t last_backward_ = 0;  // the node that a backward pass begins with
 
   // In staging memory, for all tops with a loss weight: copies of their values, and their diffs.
   Buffer loss_values_, loss_diffs_;

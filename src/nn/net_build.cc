@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "nn/layers/takes_in.h"
 #include "nn/layout_choice.h"
 #include "nn/net.h"
 #include "proto/custom_param.h"
@@ -75,6 +76,7 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
       debug_info_(param.debug_info()),
       options_(options),
       force_backward_(param.force_backward()),
+      blob_gradients_(options.device->memory()),
       queue_(options.device->MakeQueue(QueuePriority::kNormal)) {
   scratch_.emplace(*queue_);
   context_.device = options.device;
@@ -128,6 +130,8 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
   }
   MarkBackward(source);
   MarkReshapes();
+  FuseLayers();
+  ShareGradientMemory();
   AllocateLosses();
 }
 
@@ -402,6 +406,63 @@ void Net::MarkReshapes() {
                     std::any_of(node.bottom.begin(), node.bottom.end(),
                                 [&](const Blob* blob) { return changing.count(blob) > 0; });
     if (node.reshapes) changing.insert(node.top.begin(), node.top.end());
+  }
+}
+
+// Not with debug_info, which shows what each layer computes.
+void Net::FuseLayers() {
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    auto* const layer = dynamic_cast<TakesIn*>(node.layer.get());
+    if (layer == nullptr || node.top.size() != 1) continue;
+    layer->ReleaseAll();
+    if (debug_info_ || !options_.fuse) continue;
+    for (size_t next = n + 1; next < nodes_.size(); ++next) {
+      const Node& behind = nodes_[next];
+      if (behind.bottom != node.top || behind.top != node.top) break;
+      if (nodes_[next - 1].loss_weight[0] != 0) break;
+      if (!layer->TakeIn(behind.layer.get())) break;
+    }
+  }
+}
+
+void Net::set_debug_info(bool debug_info) {
+  debug_info_ = debug_info;
+  FuseLayers();
+}
+
+// Gradients that one layer writes and another reads. The others keep memory of their own: those
+// that nobody writes stay 0, those that nobody reads are for the caller.
+void Net::ShareGradientMemory() {
+  struct Use {
+    size_t first, last;
+    bool written = false, read = false;
+  };
+  std::map<Blob*, Use> uses;
+  std::vector<Blob*> in_order;
+  const auto use = [&](Blob* blob, size_t node) -> Use& {
+    const auto [found, is_new] = uses.try_emplace(blob, Use{node, node});
+    if (is_new) in_order.push_back(blob);
+    found->second.last = node;
+    return found->second;
+  };
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
+    if (!node.need_backward) continue;
+    last_backward_ = n;
+    for (size_t i = 0; i < node.bottom.size(); ++i) {
+      if (node.propagate_down[i]) use(node.bottom[i], n).written = true;
+    }
+    for (size_t i = 0; i < node.top.size(); ++i) {
+      Use& top = use(node.top[i], n);
+      top.read = true;
+      if (node.loss_weight[i] != 0) top.written = true;
+    }
+  }
+  if (options_.keep_gradients) return;
+  for (Blob* blob : in_order) {
+    const Use& of = uses[blob];
+    if (of.written && of.read) blob_gradients_.Add(blob, of.first, of.last);
   }
 }
 

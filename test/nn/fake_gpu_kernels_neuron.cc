@@ -2,6 +2,7 @@
 #include "nn/layers/neuron_formulas.h"
 #include "nn/layers/neuron_kernels.h"
 #include "nn/layers/normalize_kernels.h"
+#include "nn/layers/normalize_scale_kernels.h"
 #include "nn/layers/scale_kernels.h"
 #include "test/support/fake_gpu.h"
 
@@ -29,6 +30,16 @@ const RegisterFakeKernels<
     MapOfChannels<CenterBackward>, MapOfChannels<GlobalNormalizeBackward>, StatisticsOfSums,
     AverageInto>
     channels;
+const RegisterFakeKernels<
+    MapOfChannels<NormalizeScaleForward<false, false>>,
+    MapOfChannels<NormalizeScaleForward<false, true>>,
+    MapOfChannels<NormalizeScaleForward<true, false>>,
+    MapOfChannels<NormalizeScaleForward<true, true>>, SumsOfChannels<NormalizeScaleSums<false>>,
+    SumsOfChannels<NormalizeScaleSums<true>>, MapOfChannels<NormalizeScaleBackward<false, false>>,
+    MapOfChannels<NormalizeScaleBackward<false, true>>,
+    MapOfChannels<NormalizeScaleBackward<true, false>>,
+    MapOfChannels<NormalizeScaleBackward<true, true>>>
+    normalize_scale;
 
 }  // namespace
 }  // namespace millrace::test

@@ -318,5 +318,28 @@ TEST(NetLoading, NumbersAndShapesThatDifferNameFileAndLayer) {
             "m.caffemodel: layer 'a': holds 1 blobs, expected 2");
 }
 
+TEST(NetLoading, ATestNetLoadsWhatItsTrainNetDoesNotHave) {
+  TestNet train(kInput + Ip("a", "data", "a", 2));
+  const std::string text = kInput + Ip("a", "data", "a", 2) + Ip("own", "a", "b", 3);
+  caffe::NetParameter param, saved;
+  SourceMap source;
+  ParseText(text, "net.prototxt", &param, &source);
+  nn::Net test(param, source, InPhase(caffe::TEST));
+  test.BindWeights(train->layout(), train.weights());
+  TestNet(text)->ToProto(&saved, false);
+  for (caffe::LayerParameter& layer : *saved.mutable_layer()) {
+    for (caffe::BlobProto& blob : *layer.mutable_blobs()) blob.set_data(0, 7);
+  }
+  const std::vector<float> shared = train.Weights("a/0");
+  EXPECT_EQ(test.CopyOwnWeightsFrom(saved, "m.caffemodel"), 1);
+  EXPECT_EQ(train.Weights("a/0"), shared);
+  EXPECT_EQ(Values(*test.FindLayer("own")->params()[0].blob)[0], 7);
+  // They stay where the net gets other weights to share.
+  std::vector<float> others(train->layout().size(), 5);
+  test.BindWeights(train->layout(), others.data());
+  EXPECT_EQ(Values(*test.FindLayer("own")->params()[0].blob)[0], 7);
+  EXPECT_EQ(Values(*test.FindLayer("a")->params()[0].blob)[0], 5);
+}
+
 }  // namespace
 }  // namespace millrace::test

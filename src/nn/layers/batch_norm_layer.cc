@@ -6,6 +6,8 @@
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/normalize_kernels.h"
+#include "nn/layers/relu_layer.h"
+#include "nn/layers/scale_layer.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +24,8 @@ BatchNormLayer::BatchNormLayer(const caffe::LayerParameter& param, const LayerCo
       diff_mean_(memory()),
       product_mean_(memory()),
       mean_sum_(memory()),
-      variance_sum_(memory()) {}
+      variance_sum_(memory()),
+      no_bias_(memory()) {}
 
 void BatchNormLayer::SetUp(const Blobs& bottom, const Blobs&) {
   if (bottom[0]->num_axes() < 1) throw FieldError("bottom", "0 axes given, expected at least 1");
@@ -84,6 +87,7 @@ void BatchNormLayer::ComputeStatistics(const float* bottom) {
 void BatchNormLayer::Forward(const Blobs& bottom, const Blobs& top) {
   const float* const x = bottom[0]->data();
   ComputeStatistics(x);
+  if (scale_ != nullptr) return ForwardOfAll(*bottom[0], *top[0]);
   const auto normalize = [&](auto keep) {
     LaunchMap(*context_.queue, view_,
               NormalizeForward<decltype(keep)::value>{
@@ -102,6 +106,7 @@ void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
   if (!propagate_down[0]) return;
   Queue& queue = *context_.queue;
   const float* const top_diff = top[0]->diff();
+  if (scale_ != nullptr) return BackwardOfAll(top_diff, bottom[0]->diff());
   if (global_) {
     return LaunchMap(queue, view_,
                      GlobalNormalizeBackward{inverse_.data(), top_diff, bottom[0]->diff()});
@@ -114,6 +119,81 @@ void BatchNormLayer::Backward(const Blobs& top, const std::vector<bool>& propaga
             NormalizeBackward{x, mean_.data(), inverse_.data(), top_diff, diff_mean_.data(),
                               product_mean_.data(), bottom[0]->diff()});
 }
+
+// ---- With the layers taken in ----
+
+bool BatchNormLayer::TakeIn(Layer* next) {
+  if (auto* const scale = dynamic_cast<ScaleLayer*>(next); scale && !scale_) {
+    if (!scale->HasNumberPerChannelOf(view_)) return false;
+    scale_ = scale;
+    scale_->set_taken_in_by(this);
+    no_bias_.Reshape({view_.channels()});
+    return true;
+  }
+  if (auto* const relu = dynamic_cast<ReluLayer*>(next); relu && scale_ && !relu_) {
+    if (relu->slope() != 0) return false;
+    relu_ = relu;
+    relu_->set_taken_in(true);
+    return true;
+  }
+  return false;
+}
+
+void BatchNormLayer::ReleaseAll() {
+  if (scale_) scale_->set_taken_in_by(nullptr);
+  if (relu_) relu_->set_taken_in(false);
+  scale_ = nullptr;
+  relu_ = nullptr;
+}
+
+template <bool kRelu>
+NormalizeScale<kRelu> BatchNormLayer::Channels() const {
+  const float* const bias = scale_->bias();
+  return {mean_.data(), inverse_.data(), scale_->scale(), bias ? bias : no_bias_.data()};
+}
+
+void BatchNormLayer::ForwardOfAll(const Blob& bottom, const Blob& top) {
+  const auto run = [&](auto relu, auto keep) {
+    constexpr bool kRelu = decltype(relu)::value, kKeep = decltype(keep)::value;
+    LaunchMap(*context_.queue, view_,
+              NormalizeScaleForward<kRelu, kKeep>{Channels<kRelu>(), bottom.data(),
+                                                  kKeep ? kept_.copy() : nullptr, top.data()});
+  };
+  const bool keeps = &bottom == &top && (!global_ || relu_ || scale_->WantsScale());
+  bottom_ = keeps ? kept_.copy() : bottom.data();
+  const auto with_relu = [&](auto relu) {
+    keeps ? run(relu, std::true_type()) : run(relu, std::false_type());
+  };
+  relu_ ? with_relu(std::true_type()) : with_relu(std::false_type());
+}
+
+void BatchNormLayer::ScaleGradientsOf(const float* top_diff, ChannelGradient scale,
+                                      ChannelGradient bias) {
+  if (global_ && !scale.diff && !bias.diff) return;
+  const auto run = [&](auto relu) {
+    constexpr bool kRelu = decltype(relu)::value;
+    LaunchSums(*context_.queue, view_,
+               NormalizeScaleSums<kRelu>{Channels<kRelu>(), view_.per_channel(), bottom_, top_diff,
+                                         scale, bias, diff_mean_.data(), product_mean_.data()});
+  };
+  relu_ ? run(std::true_type()) : run(std::false_type());
+}
+
+void BatchNormLayer::BackwardOfAll(const float* top_diff, float* bottom_diff) {
+  const auto run = [&](auto relu, auto global) {
+    constexpr bool kRelu = decltype(relu)::value, kGlobal = decltype(global)::value;
+    LaunchMap(*context_.queue, view_,
+              NormalizeScaleBackward<kRelu, kGlobal>{Channels<kRelu>(), bottom_, top_diff,
+                                                     diff_mean_.data(), product_mean_.data(),
+                                                     bottom_diff});
+  };
+  const auto with_relu = [&](auto relu) {
+    global_ ? run(relu, std::true_type()) : run(relu, std::false_type());
+  };
+  relu_ ? with_relu(std::true_type()) : with_relu(std::false_type());
+}
+
+// ---- Statistics ----
 
 void BatchNormLayer::EndIteration() {
   if (batches_ == 0) return;

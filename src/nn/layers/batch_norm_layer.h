@@ -36,10 +36,17 @@
 #include "millrace/layer.h"
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
+#include "nn/layers/normalize_scale_kernels.h"
+#include "nn/layers/takes_in.h"
 
 namespace millrace {
 
-class BatchNormLayer : public Layer {
+class ReluLayer;
+class ScaleLayer;
+
+// Takes in a Scale layer with one number per channel, and then a ReLU: values and gradients are
+// read and written once for all of them, and one copy of the bottom serves all.
+class BatchNormLayer : public Layer, public TakesIn {
  public:
   BatchNormLayer(const caffe::LayerParameter& param, const LayerContext& context);
 
@@ -55,8 +62,18 @@ class BatchNormLayer : public Layer {
   // Takes the batches since the last call into the three arrays.
   void EndIteration() override;
 
+  bool TakeIn(Layer* next) override;
+  void ReleaseAll() override;
+  // The backward pass of the Scale layer that was taken in, but for the diff of its bottom: the
+  // layer's own Backward goes from the diff of the last top to that of its bottom.
+  void ScaleGradientsOf(const float* top_diff, ChannelGradient scale, ChannelGradient bias);
+
  private:
   void ComputeStatistics(const float* bottom);
+  void ForwardOfAll(const Blob& bottom, const Blob& top);
+  void BackwardOfAll(const float* top_diff, float* bottom_diff);
+  template <bool kRelu>
+  NormalizeScale<kRelu> Channels() const;
   void Average(int blob, const float* values, float value);
 
   bool global_ = false;
@@ -68,6 +85,11 @@ class BatchNormLayer : public Layer {
   Blob mean_sum_, variance_sum_;      // what the batches since EndIteration add to M and V
   float weight_sum_ = 0, decay_ = 1;  // what they add to S, and the factor of the old values
   int64_t batches_ = 0;
+
+  ScaleLayer* scale_ = nullptr;  // taken in
+  ReluLayer* relu_ = nullptr;
+  const float* bottom_ = nullptr;  // with scale_: the bottom of the last forward pass
+  Blob no_bias_;                   // zeros, with scale_
 };
 
 }  // namespace millrace

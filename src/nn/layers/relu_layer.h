@@ -17,8 +17,12 @@ class ReluLayer : public Layer {
   void SetUp(const Blobs& bottom, const Blobs& top) override;
   void Reshape(const Blobs& bottom, const Blobs& top) override { top[0]->ReshapeLike(*bottom[0]); }
 
- protected:
   float slope() const { return param_.relu_param().negative_slope(); }
+  // A layer in front does the work of this one (takes_in.h).
+  void set_taken_in(bool taken_in) { taken_in_ = taken_in; }
+
+ protected:
+  bool taken_in_ = false;
 };
 
 }  // namespace millrace

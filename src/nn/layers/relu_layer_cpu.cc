@@ -29,13 +29,14 @@ class ReluCpu : public ReluLayer {
   }
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    if (taken_in_) return;
     forward_.Run({{DNNL_ARG_SRC, bottom[0]->data()}, {DNNL_ARG_DST, top[0]->data()}});
   }
 
   // In place, the bottom already holds the output, which has the sign of the input.
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
-    if (!propagate_down[0]) return;
+    if (!propagate_down[0] || taken_in_) return;
     backward_.Run({{DNNL_ARG_SRC, bottom[0]->data()},
                    {DNNL_ARG_DIFF_DST, top[0]->diff()},
                    {DNNL_ARG_DIFF_SRC, bottom[0]->diff()}});

@@ -11,13 +11,14 @@ class ReluGpu : public ReluLayer {
   using ReluLayer::ReluLayer;
 
   void Forward(const Blobs& bottom, const Blobs& top) override {
+    if (taken_in_) return;
     Launch(*context_.queue, bottom[0]->count(),
            ReluForward{slope(), bottom[0]->data(), top[0]->data()});
   }
 
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override {
-    if (!propagate_down[0]) return;
+    if (!propagate_down[0] || taken_in_) return;
     Launch(*context_.queue, bottom[0]->count(),
            ReluBackward{slope(), bottom[0]->data(), top[0]->diff(), bottom[0]->diff()});
   }

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "nn/layers/batch_norm_layer.h"
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/scale_kernels.h"
 
@@ -39,7 +40,14 @@ void ScaleLayer::Reshape(const Blobs& bottom, const Blobs& top) {
   kept_.Reshape(*bottom[0], *top[0]);
 }
 
+bool ScaleLayer::HasNumberPerChannelOf(const ChannelView& channels) const {
+  return param_.bottom_size() == 1 && view_.outer == channels.outer &&
+         view_.blocks == channels.blocks && view_.area == channels.area &&
+         view_.inner == channels.inner && params_[0].blob->count() == channels.channels();
+}
+
 void ScaleLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  if (taken_in_by_ != nullptr) return;
   const float* const scale = ScaleOf(bottom).data();
   const auto run = [&](auto bias, auto keep) {
     constexpr bool kBias = decltype(bias)::value, kKeep = decltype(keep)::value;
@@ -69,6 +77,7 @@ void ScaleLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_d
   if (bias_ >= 0 && params_[bias_].wanted) {
     bias = {params_[bias_].blob->diff(), *params_[bias_].has_gradient};
   }
+  if (taken_in_by_ != nullptr) return taken_in_by_->ScaleGradientsOf(top_diff, scale, bias);
   if (scale.diff != nullptr) {
     LaunchSums(queue, view_, ScaleGradients<true>{kept_.Values(*bottom[0]), top_diff, scale, bias});
   } else if (bias.diff != nullptr) {

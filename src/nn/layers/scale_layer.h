@@ -14,6 +14,8 @@
 
 namespace millrace {
 
+class BatchNormLayer;
+
 class ScaleLayer : public Layer {
  public:
   ScaleLayer(const caffe::LayerParameter& param, const LayerContext& context);
@@ -29,6 +31,15 @@ class ScaleLayer : public Layer {
   void Backward(const Blobs& top, const std::vector<bool>& propagate_down,
                 const Blobs& bottom) override;
 
+  // ---- For a BatchNorm layer in front that takes this one in (takes_in.h) ----
+  // Whether the scale is learned and has one number for each of these channels of the bottom.
+  bool HasNumberPerChannelOf(const ChannelView& channels) const;
+  bool WantsScale() const { return params_[0].wanted; }
+  const float* scale() const { return params_[0].blob->data(); }
+  // Null if the layer has none.
+  const float* bias() const { return bias_ >= 0 ? params_[bias_].blob->data() : nullptr; }
+  void set_taken_in_by(BatchNormLayer* norm) { taken_in_by_ = norm; }
+
  private:
   const Blob& ScaleOf(const Blobs& bottom) const {
     return bottom.size() > 1 ? *bottom[1] : *params_[0].blob;
@@ -38,6 +49,7 @@ class ScaleLayer : public Layer {
   int bias_ = -1;  // index among params(); -1: none
   ChannelView view_;
   KeptBottom kept_;
+  BatchNormLayer* taken_in_by_ = nullptr;
 };
 
 }  // namespace millrace

@@ -1,0 +1,91 @@
+// Gradients of activations share memory: the results of a net that keeps them all, in less memory.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "test/nn/net_support.h"
+#include "test/support/support.h"
+
+namespace millrace::test {
+namespace {
+
+// A long chain with a branch, in-place layers, a loss in the middle, and a top that nobody reads.
+std::string Text(int layers) {
+  std::string text =
+      "force_backward: true "
+      "layer { name: 'in' type: 'Input' top: 'b0' input_param { shape { dim: 4 dim: 20 } } }";
+  for (int i = 0; i < layers; ++i) {
+    const std::string top = StrCat("b", i + 1);
+    text += StrCat("layer { name: 'ip", i, "' type: 'InnerProduct' bottom: 'b", i, "' top: '", top,
+                   "' inner_product_param { num_output: 20 weight_filler { type: 'xavier' } } }"
+                   "layer { name: 'r",
+                   i, "' type: 'ReLU' bottom: '", top, "' top: '", top, "' }");
+  }
+  return text + StrCat("layer { name: 'slice' type: 'Slice' bottom: 'b", layers,
+                       "' top: 's' top: 'unread' slice_param { slice_point: 8 } }"
+                       "layer { name: 'sum' type: 'Eltwise' bottom: 'b1' bottom: 'b",
+                       layers,
+                       "' top: 'e' }"
+                       "layer { name: 'm' type: 'Power' bottom: 'b2' top: 'm' loss_weight: 0.1 "
+                       "power_param { power: 2 } }"
+                       "layer { name: 'l1' type: 'Reduction' bottom: 's' top: 'l1' loss_weight: 1 }"
+                       "layer { name: 'l2' type: 'Reduction' bottom: 'e' top: 'l2' loss_weight: 2 "
+                       "reduction_param { operation: SUMSQ } }");
+}
+
+TEST(GradientMemory, GivesTheSameGradients) {
+  nn::NetOptions keep = InPhase(caffe::TRAIN);
+  keep.keep_gradients = true;
+  TestNet kept(Text(6), keep), shared(Text(6));
+  for (int pass = 0; pass < 3; ++pass) {
+    for (TestNet* net : {&kept, &shared}) {
+      FillRandom((*net)->FindBlob("b0"), pass);
+      net->Pass(pass);
+    }
+    const int64_t size = kept->layout().size();
+    EXPECT_EQ(std::vector<float>(shared->gradients(), shared->gradients() + size),
+              std::vector<float>(kept->gradients(), kept->gradients() + size));
+    const Blob &of_shared = *shared->FindBlob("b0"), &of_kept = *kept->FindBlob("b0");
+    EXPECT_EQ(std::vector<float>(of_shared.diff(), of_shared.diff() + of_shared.count()),
+              std::vector<float>(of_kept.diff(), of_kept.diff() + of_kept.count()));
+  }
+}
+
+TEST(GradientMemory, DoesNotGrowWithTheLayers) {
+  nn::NetOptions keep = InPhase(caffe::TRAIN);
+  keep.keep_gradients = true;
+  const auto added = [&](const nn::NetOptions& options) {
+    return TestNet(Text(40), options)->activation_bytes() -
+           TestNet(Text(20), options)->activation_bytes();
+  };
+  // Values and gradients of 20 blobs, or values alone.
+  constexpr size_t kValues = 20 * 4 * 20 * sizeof(float);
+  EXPECT_EQ(added(keep), 2 * kValues);
+  EXPECT_EQ(added(InPhase(caffe::TRAIN)), kValues);
+}
+
+TEST(GradientMemory, FollowsShapesThatChange) {
+  const std::string text =
+      "force_backward: true "
+      "layer { name: 'in' type: 'Input' top: 'x' top: 'keep' input_param { shape { dim: 6 dim: 3 } "
+      "shape { dim: 6 } } }"
+      "layer { name: 'f' type: 'Filter' bottom: 'x' bottom: 'keep' top: 'f' }"
+      "layer { name: 'a' type: 'Power' bottom: 'f' top: 'a' power_param { scale: 3 } }"
+      "layer { name: 'b' type: 'Power' bottom: 'a' top: 'b' power_param { power: 2 } }"
+      "layer { name: 'l' type: 'Reduction' bottom: 'b' top: 'l' loss_weight: 1 }";
+  TestNet net(text);
+  for (const int rows : {1, 6, 2, 5}) {
+    FillRandom(net->FindBlob("x"), rows);
+    for (int i = 0; i < 6; ++i) net->FindBlob("keep")->data()[i] = i < rows ? 1 : 0;
+    net.Pass();
+    const Blob& x = *net->FindBlob("x");
+    for (int64_t i = 0; i < x.count(); ++i) {
+      // d (3 x)^2 = 18 x where the row is kept
+      EXPECT_NEAR(x.diff()[i], i < 3 * rows ? 18 * x.data()[i] : 0, 1e-4) << rows << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
