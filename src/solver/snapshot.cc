@@ -200,13 +200,25 @@ int CopyModel(const std::string& path, nn::Net* net) {
   return net->CopyWeightsFrom(model, path);
 }
 
-void LoadWeights(const std::string& list, nn::Net* net) {
+namespace {
+
+// Calls body(path) for each path of a comma-separated list.
+template <typename Body>
+void ForEachPath(const std::string& list, Body body) {
   size_t begin = 0;
   while (begin <= list.size()) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string path = WithoutBlanks(list.substr(begin, end - begin));
     begin = end + 1;
     if (path.empty()) throw Error("weights: \"", list, "\" names an empty path");
+    body(path);
+  }
+}
+
+}  // namespace
+
+void LoadWeights(const std::string& list, nn::Net* net) {
+  ForEachPath(list, [&](const std::string& path) {
     const int matched = CopyModel(path, net);
     if (matched == 0) {
       LOG(WARNING) << path << ": no layer with weights has the name of one in net '" << net->name()
@@ -214,7 +226,17 @@ void LoadWeights(const std::string& list, nn::Net* net) {
     } else {
       LOG(INFO) << path << ": loaded the weights of " << matched << " layers";
     }
-  }
+  });
+}
+
+void LoadOwnWeights(const std::string& list, nn::Net* test_net) {
+  ForEachPath(list, [&](const std::string& path) {
+    caffe::NetParameter model = LoadModel(path);
+    if (IsHdf5(path)) FillSharedBlobs(test_net, &model);
+    const int matched = test_net->CopyOwnWeightsFrom(model, path);
+    if (matched == 0) return;
+    LOG(INFO) << path << ": loaded the weights of " << matched << " layers of the test net alone";
+  });
 }
 
 const History* ResumePoint::HistoryOf(int solver) const {

@@ -82,6 +82,9 @@ int CopyModel(const std::string& path, nn::Net* net);
 // layer in common with the net.
 MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
 
+// The same for the layers of a test net that its train net does not have. Logs how many there were.
+MILLRACE_API void LoadOwnWeights(const std::string& list, nn::Net* test_net);
+
 // A .solverstate and the model that it names.
 struct ResumePoint {
   std::string path;        // of the solverstate

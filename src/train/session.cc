@@ -176,9 +176,11 @@ class SolverSession : public Session {
       weights_->clock().StartAt(resume_->iteration());
       return;
     }
-    std::vector<std::string> files = options.weights;
-    if (files.empty()) files = {config_.param.weights().begin(), config_.param.weights().end()};
-    for (const std::string& file : files) LoadWeights(file, net);
+    weight_files_ = options.weights;
+    if (weight_files_.empty()) {
+      weight_files_ = {config_.param.weights().begin(), config_.param.weights().end()};
+    }
+    for (const std::string& file : weight_files_) LoadWeights(file, net);
   }
 
   void JoinCluster(std::unique_ptr<NodeConfig> node_config, const nn::Net& net,
@@ -209,6 +211,7 @@ class SolverSession : public Session {
       tests_.back()->LogNotices();
       tests_.back()->set_debug_info(config_.param.debug_info());
       tests_.back()->BindWeights(solver_->net().layout(), weights);
+      for (const std::string& file : weight_files_) LoadOwnWeights(file, tests_.back().get());
     }
   }
 
@@ -218,6 +221,7 @@ class SolverSession : public Session {
   SolverConfig config_;
   const LrPolicy policy_;
   std::unique_ptr<ResumePoint> resume_;
+  std::vector<std::string> weight_files_;  // that the weights were loaded from
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::unique_ptr<NodeRunner> node_;  // null: no cluster

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "solver/snapshot.h"
+
 namespace millrace {
 namespace {
 
@@ -39,6 +41,12 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     nets_.back()->LogNotices();
     nets_.back()->set_debug_info(config.param.debug_info());
     nets_.back()->BindWeights(layout, copy_.get() ? copy_.get<float>() : weights);
+  }
+}
+
+void Tester::LoadOwnWeights(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    for (const auto& net : nets_) millrace::LoadOwnWeights(file, net.get());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/data_service.h"
@@ -26,6 +27,10 @@ class Tester {
   // Everything outlives the tester.
   Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
          Reporter* reporter, Device* device = &HostDevice());
+
+  // Loads the weights of layers that the train net does not have, from files as of --weights.
+  // Call before the first test.
+  void LoadOwnWeights(const std::vector<std::string>& files);
 
   // Whether a test is due before `iteration` is trained.
   bool Due(int64_t iteration) const;

@@ -105,6 +105,7 @@ class TrainRun {
     tester_ = std::make_unique<Tester>(config_, net_->layout(), weights_->data(), test_data_.get(),
                                        reporter_.get(),
                                        options_.gpus.empty() ? &HostDevice() : options_.gpus[0]);
+    tester_->LoadOwnWeights(weight_files_);
   }
 
   TrainResult Run() {
@@ -249,10 +250,11 @@ class TrainRun {
       CopyModel(resume_->model_path, net_);
       weights_->clock().StartAt(resume_->iteration());
     } else {
-      std::vector<std::string> files = options_.weights;
-      if (files.empty())
-        files.assign(config_.param.weights().begin(), config_.param.weights().end());
-      for (const std::string& file : files) {
+      weight_files_ = options_.weights;
+      if (weight_files_.empty()) {
+        weight_files_.assign(config_.param.weights().begin(), config_.param.weights().end());
+      }
+      for (const std::string& file : weight_files_) {
         LOG(INFO) << "Finetuning from " << file;
         LoadWeights(file, net_);
       }
@@ -617,6 +619,7 @@ class TrainRun {
   ThreadLoad solver_load_;
   std::unique_ptr<SnapshotWriter> writer_;
   std::unique_ptr<ResumePoint> resume_;
+  std::vector<std::string> weight_files_;  // that new weights were loaded from
   std::unique_ptr<DataService> data_, test_data_;
   std::unique_ptr<WeightBuffer> weights_;
   std::vector<std::unique_ptr<DeviceWeights>> gpu_weights_;
