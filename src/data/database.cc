@@ -29,7 +29,9 @@ std::shared_ptr<DataSource> OpenDatabase(const std::string& path, DatabaseKind k
 }
 
 std::shared_ptr<DataSource> OpenDatabase(const std::string& path) {
-  return OpenDatabase(path, FindDatabaseKind(path).value_or(DatabaseKind::kLmdb));
+  if (const auto kind = FindDatabaseKind(path)) return OpenDatabase(path, *kind);
+  throw Error(path, FileExists(path) ? ": holds no database" : ": No such file or directory",
+              "; expected the folder of an LMDB (with a data.mdb) or of a LevelDB (with a CURRENT)");
 }
 
 std::unique_ptr<DatabaseWriter> CreateDatabase(const std::string& path, DatabaseKind kind) {

@@ -60,7 +60,7 @@ std::shared_ptr<DataSource> OpenSource(const caffe::DataParameter& param, int in
       throw FieldError("data_param.backend", "is ", NameOf(given), ", but ", path,
                        " is a database of ", "backend ", NameOf(*found));
     }
-    if (!found && !param.has_backend()) return OpenDatabase(path, DatabaseKind::kLmdb);
+    if (!found && !param.has_backend()) return OpenDatabase(path);
     return OpenDatabase(path, found.value_or(given));
   } catch (const FieldError&) {
     throw;

@@ -453,6 +453,11 @@ TEST_F(DataLayerTest, OpensWhatTheFolderHoldsUnlessTheBackendSaysOtherwise) {
   param.mutable_data_param()->set_source(0, folder_ / "none");
   param.mutable_data_param()->set_backend(caffe::DataParameter::LEVELDB);
   EXPECT_CONTAINS(SetUpError(param), "expected a LevelDB database folder");
+  param.mutable_data_param()->clear_backend();
+  EXPECT_CONTAINS(SetUpError(param), "none: No such file or directory; expected the folder of an "
+                                     "LMDB (with a data.mdb) or of a LevelDB");
+  param.mutable_data_param()->set_source(0, folder_ / "");
+  EXPECT_CONTAINS(SetUpError(param), ": holds no database; expected the folder of an LMDB");
 }
 
 TEST_F(DataLayerTest, MakesColourOfGreyImagesIfForceEncodedColorSaysSo) {
