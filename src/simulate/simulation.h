@@ -1,0 +1,83 @@
+// Training by many workers in one process, in virtual time: real solvers, exchanges and merge rules
+// on a simulated network. What happens when depends on the options and the seed alone, so a run
+// repeats bit for bit, on any number of cores.
+//
+// An iteration reads the weights that the worker has when it begins, and changes them when it ends.
+// Its virtual duration is given, not measured.
+#ifndef MILLRACE_SIMULATE_SIMULATION_H_
+#define MILLRACE_SIMULATE_SIMULATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "exchange/kernels/chunk_op.h"
+#include "exchange/kernels/merge_rule_registry.h"
+#include "millrace/export.h"
+#include "simulate/simulated_network.h"
+#include "solver/solver_config.h"
+#include "train/evaluator.h"
+
+namespace millrace {
+
+struct SimulationOptions {
+  int workers = 2;      // 1 to 64
+  double step_ms = 10;  // virtual duration of an iteration; above 0
+  double jitter = 0.1;  // iterations last step_ms times 1 - jitter to 1 + jitter; 0 to 1
+  std::map<int, double> slow = {};  // worker -> factor of the duration of its iterations; above 0
+  NetworkModel network = {};
+  int mtu = 9000;  // bytes of an IP packet, 576 to 65535
+  MergeRuleConfig rule = {};
+  CodecConfig codec = {};
+  bool damping = true;  // of stale exchanges
+  uint64_t seed = 1;    // of the network and of durations; the solver file has its own
+  int threads = 0;      // that compute; 0: one for each core
+};
+
+// What has happened up to a moment.
+struct SimulationStatus {
+  int64_t iterations = 0;   // completed, of all workers
+  double seconds = 0;       // virtual time since training began
+  double loss = 0;          // mean of the last average_loss iterations, or of one per worker
+  double staleness = 0;     // iterations of all workers between two positions of a chunk, mean
+  uint64_t bytes_sent = 0;  // of all workers together, since training began
+};
+
+// Called in the thread that runs the simulation.
+struct SimulationObserver {
+  // After every `display` iterations of the solver file.
+  std::function<void(const SimulationStatus&)> iteration;
+  // A test of net `index`, of the masters' weights.
+  std::function<void(const SimulationStatus&, int index, const Evaluation&)> test;
+  // True ends the simulation early. May be null.
+  std::function<bool()> stop;
+};
+
+class MILLRACE_API Simulation {
+ public:
+  // Throws Error for options out of range, and for a solver file that cannot be trained.
+  Simulation(const SolverConfig& config, const SimulationOptions& options);
+  ~Simulation();
+
+  // Trains for max_iter iterations of all workers together, and brings the replicas together.
+  // Throws Error, naming the worker, if one cannot go on, or if the exchange does not come to rest.
+  SimulationStatus Run(const SimulationObserver& observer);
+
+  // After Run: the weights of worker 0. All others have the same, where the rule ends with none
+  // unsent.
+  const std::vector<float>& weights() const;
+  // The largest difference between a weight of worker 0 and that of any other.
+  double LargestDistance() const;
+  // Writes a .caffemodel of the weights.
+  void Save(const std::string& path);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_SIMULATE_SIMULATION_H_

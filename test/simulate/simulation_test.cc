@@ -1,0 +1,150 @@
+#include "simulate/simulation.h"
+
+#include <cmath>
+
+#include "proto/parse.h"
+#include "test/train/train_support.h"
+
+namespace millrace::test {
+namespace {
+
+struct Outcome {
+  std::vector<float> weights;
+  SimulationStatus end;
+  double distance = 0;
+  std::vector<int64_t> displayed, tested;
+  double accuracy = 0;  // of the last test
+};
+
+Outcome Simulate(const SolverConfig& config, const SimulationOptions& options) {
+  Simulation simulation(config, options);
+  Outcome outcome;
+  SimulationObserver observer;
+  observer.iteration = [&](const SimulationStatus& status) {
+    outcome.displayed.push_back(status.iterations);
+  };
+  observer.test = [&](const SimulationStatus& status, int, const Evaluation& found) {
+    outcome.tested.push_back(status.iterations);
+    for (const OutputMean& output : found.outputs) {
+      if (output.name == "accuracy") outcome.accuracy = output.mean;
+    }
+  };
+  outcome.end = simulation.Run(observer);
+  outcome.weights = simulation.weights();
+  outcome.distance = simulation.LargestDistance();
+  return outcome;
+}
+
+class SimulationTest : public testing::Test {
+ protected:
+  SolverConfig Config(int iterations) {
+    return LoadSolverConfig(work_.Write("run", Workspace::Solver(iterations)));
+  }
+
+  Workspace work_;
+};
+
+TEST_F(SimulationTest, OfOneWorkerIsATrainingRun) {
+  const auto solver = Workspace::Solver(20);
+  TrainOptions options;
+  options.solver_file = work_.Write("whole", solver);
+  Train(options);
+  Simulation simulation(Config(20), {.workers = 1});
+  simulation.Run({});
+  simulation.Save(work_ / "simulated.caffemodel");
+  caffe::NetParameter model;
+  LoadBinary(work_ / "simulated.caffemodel", "a caffemodel", &model);
+  EXPECT_EQ(model.SerializeAsString(),
+            LoadModel(work_.Snapshot("whole", 20) + ".caffemodel").SerializeAsString());
+}
+
+TEST_F(SimulationTest, RepeatsBitForBitOnAnyNumberOfThreads) {
+  SimulationOptions options{.workers = 5, .step_ms = 2, .network = {20, 0.3, 0.1}, .mtu = 600};
+  options.threads = 1;
+  const Outcome one = Simulate(Config(100), options);
+  options.threads = 3;
+  const Outcome three = Simulate(Config(100), options);
+  EXPECT_EQ(one.weights, three.weights);
+  EXPECT_EQ(one.end.bytes_sent, three.end.bytes_sent);
+  EXPECT_EQ(one.end.seconds, three.end.seconds);
+  options.seed = 2;
+  EXPECT_NE(Simulate(Config(100), options).weights, one.weights);
+}
+
+TEST_F(SimulationTest, EndsWithTheSameWeightsEverywhere) {
+  for (const Codec codec : {Codec::kFloat32, Codec::kBfloat16, Codec::kInt8}) {
+    const Outcome outcome = Simulate(
+        Config(60), {.workers = 4, .network = {100, 0.2, 0.1}, .mtu = 600, .codec = {codec, 0}});
+    EXPECT_EQ(outcome.distance, 0);
+    EXPECT_EQ(outcome.end.iterations, 60);
+    EXPECT_GT(outcome.end.bytes_sent, 0u);
+  }
+}
+
+TEST_F(SimulationTest, LearnsWithSeveralWorkers) {
+  const auto solver = Workspace::Tested(Workspace::Solver(400), 100);
+  const Outcome outcome =
+      Simulate(LoadSolverConfig(work_.Write("tested", solver)), {.workers = 4, .mtu = 600});
+  EXPECT_EQ(outcome.tested, (std::vector<int64_t>{0, 100, 200, 300, 400}));
+  EXPECT_GT(outcome.accuracy, 0.9);
+}
+
+TEST_F(SimulationTest, TakesTheTimeOfItsIterations) {
+  auto solver = Workspace::Solver(40);
+  solver.set_display(10);
+  const Outcome outcome = Simulate(LoadSolverConfig(work_.Write("timed", solver)),
+                                   {.workers = 4, .step_ms = 5, .jitter = 0, .mtu = 600});
+  EXPECT_DOUBLE_EQ(outcome.end.seconds, 0.050);
+  EXPECT_EQ(outcome.displayed, (std::vector<int64_t>{10, 20, 30, 40}));
+  // Worker 0 ends one iteration while each of the others ends ten.
+  const Outcome slow = Simulate(
+      Config(31), {.workers = 4, .step_ms = 5, .jitter = 0, .slow = {{0, 10}}, .mtu = 600});
+  EXPECT_DOUBLE_EQ(slow.end.seconds, 0.050);
+}
+
+TEST_F(SimulationTest, StalenessGrowsAsTheLinkGetsSlower) {
+  const auto staleness = [&](double mbps) {
+    return Simulate(Config(200), {.workers = 4, .network = {mbps, 0.1, 0}, .mtu = 600})
+        .end.staleness;
+  };
+  const double fast = staleness(1000), slow = staleness(2);
+  EXPECT_GE(fast, 1);
+  EXPECT_GT(slow, 3 * fast);
+}
+
+TEST_F(SimulationTest, StopsWhenItIsTold) {
+  Simulation simulation(Config(1000), {.workers = 3, .mtu = 600});
+  int asked = 0;
+  SimulationObserver observer;
+  observer.stop = [&] { return ++asked > 20; };
+  const SimulationStatus end = simulation.Run(observer);
+  EXPECT_EQ(end.iterations, 20);
+  EXPECT_EQ(simulation.LargestDistance(), 0);
+}
+
+TEST_F(SimulationTest, NamesTheWorkerThatCannotGoOn) {
+  work_.WriteNet(OverflowingText(work_.Net()));
+  Simulation simulation(Config(10), {.workers = 3, .mtu = 600});
+  const std::string error = ErrorOf([&] { simulation.Run({}); });
+  EXPECT_EQ(error.find("worker "), 0u) << error;
+}
+
+TEST_F(SimulationTest, RefusesOptionsOutOfRange) {
+  const SolverConfig config = Config(1);
+  const auto error = [&](const SimulationOptions& options) {
+    return ErrorOf([&] { Simulation simulation(config, options); });
+  };
+  EXPECT_EQ(error({.workers = 0}), "workers: 0 given, expected 1 to 64");
+  EXPECT_EQ(error({.workers = 65}), "workers: 65 given, expected 1 to 64");
+  EXPECT_EQ(error({.step_ms = NAN}), "step_ms: nan given, expected 0.001 to 1000000");
+  EXPECT_EQ(error({.jitter = 1}), "jitter: 1 given, expected 0 to less than 1");
+  EXPECT_EQ(error({.network = {.loss = 0.95}}), "loss: 0.95 given, expected 0 to 0.9");
+  EXPECT_EQ(error({.network = {.max_mbps = 0}}), "max_mbps: 0 given, expected 0.01 to 1000000");
+  EXPECT_EQ(error({.workers = 2, .slow = {{2, 3}}}),
+            "slow: worker: 2 given, expected a number below that of workers");
+  EXPECT_EQ(error({.mtu = 100}), "mtu: 100 given, expected 576 to 65535");
+  EXPECT_CONTAINS(error({.rule = {.name = "nonesuch", .parameters = {}}}), "nonesuch");
+}
+
+}  // namespace
+}  // namespace millrace::test
