@@ -8,6 +8,7 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
                                                     caffe::Phase phase, const ImageReading& reading,
                                                     const char* source_field,
                                                     const BatchStream& stream) {
+  RefuseAnnotatedFields(layer.transform_param());
   PixelReader reader(reading);
   RecordView record;
   DatumView first;
@@ -22,7 +23,7 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
   return std::make_unique<ImageTransform>(reader, transformer);
 }
 
-std::unique_ptr<RecordTransform> DataLayer::MakeTransform(const BatchStream& stream) {
+std::unique_ptr<BatchTransform> DataLayer::MakeTransform(const BatchStream& stream) {
   ImageReading reading = ImageReading::Of(param_.transform_param());
   if (param_.data_param().force_encoded_color()) {
     if (reading.color == ImageColor::kGray) {
@@ -31,7 +32,8 @@ std::unique_ptr<RecordTransform> DataLayer::MakeTransform(const BatchStream& str
     }
     reading.color = ImageColor::kColor;
   }
-  return MakeImageTransform(param_, context_.phase, reading, "data_param.source", stream);
+  return PerRecord(MakeImageTransform(param_, context_.phase, reading, "data_param.source", stream),
+                   stream.batch_size());
 }
 
 namespace {
