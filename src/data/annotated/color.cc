@@ -91,20 +91,21 @@ void BgrToHsv(Image* image) {
 }
 
 void HsvToBgr(Image* image) {
+  // Of each sixth of the circle: which of the values below blue, green and red are.
+  static constexpr uint8_t kSectors[6][3] = {{1, 3, 0}, {1, 0, 2}, {3, 0, 1},
+                                             {0, 2, 1}, {0, 1, 3}, {2, 1, 0}};
   ForPixels(image, [](uint8_t* first, uint8_t* second, uint8_t* third) {
     const float s = static_cast<float>(*second) * (1.0f / 255);
-    const float v = static_cast<float>(*third) * (1.0f / 255);
-    float h = std::fmod(static_cast<float>(*first) * (6.0f / 180), 6.0f);
+    const float v = *third;
+    float h = static_cast<float>(*first) * (6.0f / 180);
+    if (h >= 6) h -= 6;
     const auto sector = static_cast<int>(h);
     h -= static_cast<float>(sector);
-    const float low = v * (1 - s), falling = v * (1 - s * h), rising = v * (1 - s * (1 - h));
-    // Red, green and blue of each sixth of the circle.
-    const float red[] = {v, falling, low, low, rising, v};
-    const float green[] = {rising, v, v, falling, low, low};
-    const float blue[] = {low, low, rising, v, v, falling};
-    *first = ToByte(blue[sector] * 255);
-    *second = ToByte(green[sector] * 255);
-    *third = ToByte(red[sector] * 255);
+    const float values[] = {v, v * (1 - s), v * (1 - s * h), v * (1 - s * (1 - h))};
+    // Half a unit rounds: the values are not negative.
+    *first = static_cast<uint8_t>(values[kSectors[sector][0]] + 0.5f);
+    *second = static_cast<uint8_t>(values[kSectors[sector][1]] + 0.5f);
+    *third = static_cast<uint8_t>(values[kSectors[sector][2]] + 0.5f);
   });
 }
 

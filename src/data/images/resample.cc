@@ -41,12 +41,12 @@ void Nearest(const Plane& in, int height, int width, uint8_t* out) {
 
 // ---- Sums of pixels with integer weights -------------------------------------
 
-// Output pixel `at` has the pixels first[at] .. first[at] + taps - 1, of which those outside of the
-// image stand for its border.
+// The pixels of the input whose weighted sum output pixel `at` is; a border pixel stands for those
+// outside of the image.
 struct Weights {
   int taps = 0;
-  std::vector<int> first;
-  std::vector<int> weight;  // [at][taps]
+  std::vector<int> pixel;   // [at][taps]
+  std::vector<int> weight;  // the same
 };
 
 // OpenCV's weights of a cubic with A = -0.75, of the pixels -1, 0, 1 and 2.
@@ -95,8 +95,9 @@ Weights WeightsOf(int in, int out, Interpolation interpolation) {
     float weight[8] = {1 - fraction, fraction};
     if (interpolation == Interpolation::kCubic) CubicWeights(fraction, weight);
     if (interpolation == Interpolation::kLanczos4) LanczosWeights(fraction, weight);
-    weights.first.push_back(static_cast<int>(place) - weights.taps / 2 + 1);
+    const int first = static_cast<int>(place) - weights.taps / 2 + 1;
     for (int k = 0; k < weights.taps; ++k) {
+      weights.pixel.push_back(std::clamp(first + k, 0, in - 1));
       weights.weight.push_back(static_cast<int>(std::lrint(weight[k] * (1 << kWeightBits))));
     }
   }
@@ -113,9 +114,8 @@ void WeightedSums(const Plane& in, int height, int width, Interpolation interpol
     const uint8_t* const from = in.values + int64_t{y} * in.width;
     for (int x = 0; x < width; ++x) {
       int sum = 0;
-      for (int k = 0; k < columns.taps; ++k) {
-        const int pixel = std::clamp(columns.first[x] + k, 0, in.width - 1);
-        sum += from[pixel] * columns.weight[x * columns.taps + k];
+      for (int k = x * columns.taps; k < (x + 1) * columns.taps; ++k) {
+        sum += from[columns.pixel[k]] * columns.weight[k];
       }
       sums[int64_t{y} * width + x] = sum;
     }
@@ -124,7 +124,7 @@ void WeightedSums(const Plane& in, int height, int width, Interpolation interpol
     const int* const weight = &rows.weight[y * rows.taps];
     const int* from[8];
     for (int k = 0; k < rows.taps; ++k) {
-      from[k] = &sums[int64_t{std::clamp(rows.first[y] + k, 0, in.height - 1)} * width];
+      from[k] = &sums[int64_t{rows.pixel[y * rows.taps + k]} * width];
     }
     for (int x = 0; x < width; ++x) {
       if (rows.taps == 2) {  // rounded as in data/images/resize.h
