@@ -49,16 +49,18 @@ void WriteRow(bool mirror, const T* in, Mean mean, float scale, int64_t n, float
 
 }  // namespace
 
-void RefuseAnnotatedFields(const caffe::TransformationParameter& param) {
-  const std::pair<const char*, bool> fields[] = {{"resize_param", param.has_resize_param()},
-                                                 {"noise_param", param.has_noise_param()},
-                                                 {"emit_constraint", param.has_emit_constraint()},
-                                                 {"distort_param", param.has_distort_param()},
-                                                 {"expand_param", param.has_expand_param()}};
+void RefuseAnnotatedFields(const caffe::TransformationParameter& param, bool resizes) {
+  const std::pair<const char*, bool> fields[] = {
+      {"resize_param", param.has_resize_param() && !resizes},
+      {"noise_param", param.has_noise_param() && !resizes},
+      {"emit_constraint", param.has_emit_constraint()},
+      {"distort_param", param.has_distort_param()},
+      {"expand_param", param.has_expand_param()}};
   for (const auto& [field, given] : fields) {
     if (!given) continue;
-    throw FieldError(StrCat("transform_param.", field),
-                     "given, expected none: only AnnotatedData layers read it");
+    throw FieldError(
+        StrCat("transform_param.", field),
+        "given, expected none: a layer of this type does not read it, AnnotatedData does");
   }
 }
 

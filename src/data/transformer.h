@@ -27,8 +27,9 @@ struct TransformChoice {
   bool mirror = false;
 };
 
-// Throws FieldError for the fields of SSD, which only AnnotatedData layers read.
-void RefuseAnnotatedFields(const caffe::TransformationParameter& param);
+// Throws FieldError for the fields of SSD that only AnnotatedData layers read; `resizes`: the layer
+// reads resize_param and noise_param.
+void RefuseAnnotatedFields(const caffe::TransformationParameter& param, bool resizes = false);
 
 // Used by one thread at a time; copies are independent.
 class Transformer {

@@ -450,17 +450,64 @@ TEST_F(AnnotatedDataLayerTest, RefusesBadSettings) {
   EXPECT_CONTAINS(test::SetUpError(plain), "is not an AnnotatedDatum");
 }
 
-TEST_F(AnnotatedDataLayerTest, OnlyReadsItsFieldsOfTransformParam) {
-  Write(SomeRecords());
-  test::WriteLabels(folder_ / "plain", 2);
-  for (const char* field :
-       {"resize_param", "noise_param", "emit_constraint", "distort_param", "expand_param"}) {
-    caffe::LayerParameter param = Param(std::string(field) + " {}");
+// ---- The same changes in a Data layer ---------------------------------------
+
+class ChangesOfDataLayerTest : public AnnotatedDataLayerTest {
+ protected:
+  caffe::LayerParameter Data(const std::string& transform) const {
+    caffe::LayerParameter param = Param(transform);
     param.set_type("Data");
-    param.mutable_data_param()->set_source(0, folder_ / "plain");
-    EXPECT_CONTAINS(test::SetUpError(param),
-                    std::string("transform_param.") + field + ": given, expected none");
+    return param;
   }
+};
+
+TEST_F(ChangesOfDataLayerTest, ResizesAndInvertsBeforeTheCrop) {
+  const caffe::Datum large = test::ByteDatum(5, 2, 8, 10), small = test::ByteDatum(6, 2, 4, 5);
+  test::WriteDb(folder_ / "db", {large, small});
+  DataService service{DataOptions()};
+  LayerInstance layer(Data("resize_param { height: 6 width: 7 interp_mode: NEAREST }"
+                           " noise_param { inverse: true } crop_size: 4 scale: 2"),
+                      &service, caffe::TEST);
+  EXPECT_EQ(layer.top(0).shape(), Shape({2, 2, 4, 4}));
+  const std::vector<float> values = layer.Next(0);
+  EXPECT_EQ(layer.Values(1), (std::vector<float>{5, 6}));
+  for (int n = 0; n < 2; ++n) {
+    const caffe::Datum& datum = n == 0 ? large : small;
+    for (int i = 0; i < 32; ++i) {
+      const int c = i / 16, y = (1 + i / 4 % 4) * datum.height() / 6;
+      const int x = (1 + i % 4) * datum.width() / 7;
+      const auto pixel =
+          static_cast<uint8_t>(datum.data()[(c * datum.height() + y) * datum.width() + x]);
+      ASSERT_EQ(values[n * 32 + i], 2.0f * static_cast<float>(255 - pixel)) << n << " " << i;
+    }
+  }
+}
+
+TEST_F(ChangesOfDataLayerTest, NamesARecordThatCannotBeChanged) {
+  caffe::Datum floats;
+  floats.set_channels(1), floats.set_height(1), floats.set_width(1);
+  floats.add_float_data(1);
+  test::WriteDb(folder_ / "db", {test::ByteDatum(1, 1, 2, 2), floats});
+  DataService service{DataOptions()};
+  LayerInstance layer(Data("resize_param { height: 3 width: 3 }"), &service);
+  EXPECT_CONTAINS(test::ErrorOf([&] { layer.Forward(); }),
+                  "record '00000001': holds floats, expected bytes");
+  test::WriteDb(folder_ / "other", {test::ByteDatum(1, 1, 2, 2), test::ByteDatum(1, 3, 2, 2)});
+  caffe::LayerParameter param = Data("resize_param { height: 3 width: 3 }");
+  param.mutable_data_param()->set_source(0, folder_ / "other");
+  DataService another{DataOptions()};
+  LayerInstance channels(param, &another);
+  EXPECT_CONTAINS(test::ErrorOf([&] { channels.Forward(); }), "has 3 channels, expected 1");
+}
+
+TEST_F(ChangesOfDataLayerTest, RefusesTheFieldsThatItDoesNotRead) {
+  test::WriteLabels(folder_ / "db", 2);
+  for (const std::string field : {"emit_constraint", "distort_param", "expand_param"}) {
+    EXPECT_CONTAINS(test::SetUpError(Data(field + " {}")),
+                    "transform_param." + field + ": given, expected none");
+  }
+  EXPECT_CONTAINS(test::SetUpError(Data("resize_param { height: 3 }")),
+                  "transform_param.resize_param.width: 0 given or missing");
 }
 
 }  // namespace

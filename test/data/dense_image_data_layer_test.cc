@@ -181,6 +181,8 @@ TEST_F(DenseImageDataLayerTest, RefusesBadSettings) {
   EXPECT_CONTAINS(error("", "transform_param { mirror: true }"), "transform_param.mirror: true");
   EXPECT_CONTAINS(error("", "transform_param { crop_size: 3 }"),
                   "transform_param.crop_size: or crop_h given");
+  EXPECT_CONTAINS(error("", "transform_param { noise_param {} }"),
+                  "transform_param.noise_param: given, expected none");
   EXPECT_CONTAINS(test::SetUpError(Param("", "", "missing")), "dense_image_data_param.source: ");
   EXPECT_CONTAINS(test::SetUpError(test::LayerOf(
                       "type: 'DenseImageData' top: 'a' top: 'b' dense_image_data_param {"

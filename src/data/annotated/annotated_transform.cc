@@ -16,15 +16,6 @@ namespace {
 
 constexpr int kRow = 8;  // numbers of a box in the second top
 
-DatumView ViewOf(const Image& image) {
-  DatumView view;
-  view.channels = image.channels;
-  view.height = image.height;
-  view.width = image.width;
-  view.data = {reinterpret_cast<const char*>(image.values.data()), image.values.size()};
-  return view;
-}
-
 void CheckExpansion(const caffe::TransformationParameter& param) {
   if (!param.has_expand_param()) return;
   constexpr float kLargest = 100;
@@ -84,7 +75,7 @@ AnnotatedTransform::AnnotatedTransform(const caffe::LayerParameter& layer, caffe
                        batch_size_);
     }
   }
-  DatumView view = ViewOf(image);
+  DatumView view = PixelsOf(image);
   if (resize_) {
     const ResizePolicy::Size size = resize_->SizeOf(image.height, image.width);
     view.height = size.height, view.width = size.width;
@@ -155,7 +146,7 @@ void AnnotatedTransform::Change(uint64_t item, Example* example) {
   const int height = image.height, width = image.width;
   if (resize_) resize_->Apply(&rng, &image);
   if (noise_) noise_->Apply(&rng, &image);
-  const DatumView view = ViewOf(image);
+  const DatumView view = PixelsOf(image);
   const ImageSize output = transformer_->OutputOf(view);
   example->choice = transformer_->Choose(view, item);
   FinishBoxes(height, width, output, example);
@@ -263,7 +254,7 @@ void AnnotatedTransform::Write(float* const* tops) {
   float* next = tops[1];
   for (size_t i = 0; i < added_; ++i) {
     const Example& example = examples_[i];
-    transformer_->Write(ViewOf(example.image), example.choice, image);
+    transformer_->Write(PixelsOf(example.image), example.choice, image);
     image += ShapeCount(shapes_[0]) / batch_size_;
     if (!has_boxes_) *next++ = static_cast<float>(example.label);
     for (const Object& each : example.objects) {

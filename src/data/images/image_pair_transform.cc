@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "data/datum_view.h"
 #include "data/images/image_pair_source.h"
+#include "data/pixel_reader.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -49,15 +50,6 @@ void CheckParam(const caffe::LayerParameter& layer) {
   }
 }
 
-DatumView ViewOf(const Image& image) {
-  DatumView view;
-  view.channels = image.channels;
-  view.height = image.height;
-  view.width = image.width;
-  view.data = {reinterpret_cast<const char*>(image.values.data()), image.values.size()};
-  return view;
-}
-
 }  // namespace
 
 ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe::Phase phase,
@@ -82,7 +74,7 @@ ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe
   }
   Cut(image_, {});
   transformer_ =
-      std::make_unique<Transformer>(layer.transform_param(), phase, seed, stream, ViewOf(cut_));
+      std::make_unique<Transformer>(layer.transform_param(), phase, seed, stream, PixelsOf(cut_));
   shapes_ = {{cut_.channels, cut_.height, cut_.width}, {1, cut_.height, cut_.width}};
 }
 
@@ -150,7 +142,7 @@ void ImagePairTransform::Apply(const std::string& source, const RecordView& reco
     }
     const Choice choice = Choose(item);
     Cut(image_, choice);
-    transformer_->Apply(ViewOf(cut_), item, tops[0]);
+    transformer_->Apply(PixelsOf(cut_), item, tops[0]);
     Cut(label_, choice);
   } catch (const Error& error) {
     throw Error(RecordName(source, record.key), ": ", error.what());

@@ -1,5 +1,7 @@
 #include "nn/layers/data_layer.h"
 
+#include <utility>
+
 #include "data/image_transform.h"
 
 namespace millrace {
@@ -8,7 +10,7 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
                                                     caffe::Phase phase, const ImageReading& reading,
                                                     const char* source_field,
                                                     const BatchStream& stream) {
-  RefuseAnnotatedFields(layer.transform_param());
+  RefuseAnnotatedFields(layer.transform_param(), true);
   PixelReader reader(reading);
   RecordView record;
   DatumView first;
@@ -18,9 +20,13 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
   } catch (const Error& error) {
     throw FieldError(source_field, error.what());
   }
+  ImageChanges changes(layer.transform_param(), first.channels, stream.seed(), stream.stream());
+  const ResizePolicy::Size size = changes.SizeOf(first.height, first.width);
+  first.height = size.height, first.width = size.width;
   const Transformer transformer(layer.transform_param(), phase, stream.seed(), stream.stream(),
                                 first);
-  return std::make_unique<ImageTransform>(reader, transformer);
+  if (!changes.any()) return std::make_unique<ImageTransform>(reader, transformer);
+  return std::make_unique<ImageTransform>(reader, transformer, std::move(changes));
 }
 
 std::unique_ptr<BatchTransform> DataLayer::MakeTransform(const BatchStream& stream) {
