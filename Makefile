@@ -67,7 +67,7 @@ CXXFLAGS := -std=c++20 -O2 -g -fno-omit-frame-pointer -fopenmp-simd -Wall -Wextr
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
   -Iinclude -Isrc -I. -I$(BUILD)/gen $(CXXFLAGS_EXTRA)
 LDFLAGS := -pthread
-LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lz -lisal -lcrypto -lgomp -lrt
+LDLIBS := -lhwy -lprotobuf -lglog -lgflags -lboost_thread -lboost_system -ldnnl -llmdb -lleveldb -lhdf5_serial -ljpeg -lpng -lexpat -lz -lisal -lcrypto -lgomp -lrt
 ifneq ($(SANITIZE),)
   CXXFLAGS += -fsanitize=$(SANITIZE) -O1 -g1  # lines are what reports name, and build in less time
   LDFLAGS += -fsanitize=$(SANITIZE)

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "data/annotated/convert_annotated.h"
 #include "data/images/convert_images.h"
 #include "tools/command.h"
 
@@ -20,6 +21,12 @@ DEFINE_bool(check_size, false, "fail unless all images have one size");
 DEFINE_bool(encoded, false, "store image files instead of pixels");
 DEFINE_string(encode_type, "", "the format of stored image files, jpg or png; implies --encoded");
 DEFINE_bool(strict, false, "fail at an image that cannot be used, instead of skipping it");
+DEFINE_int32(min_dim, 0, "enlarge images whose shorter side is shorter than this");
+DEFINE_int32(max_dim, 0, "shrink images whose longer side is longer than this");
+DEFINE_string(anno_type, "classification", "classification: a label per image; detection: boxes");
+DEFINE_string(label_type, "xml", "the format of files with boxes: xml, json or txt");
+DEFINE_string(label_map_file, "", "the file that gives classes their numbers");
+DEFINE_bool(check_label, false, "fail if the label map gives a number twice");
 DEFINE_int32(threads, 0, "threads that decode; 0: one per core");
 
 namespace millrace {
@@ -47,10 +54,8 @@ int RunCifar(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-int RunImages(const std::vector<std::string>& arguments) {
-  ExpectArguments(arguments, 3,
-                  "the images' root folder, a list of images and labels, and the "
-                  "database to make");
+// The flags that both converters of image files take.
+ConvertImagesOptions ImageOptions() {
   ConvertImagesOptions options;
   options.kind = ParseDatabaseKind(FLAGS_backend);
   options.gray = FLAGS_gray;
@@ -65,11 +70,39 @@ int RunImages(const std::vector<std::string>& arguments) {
   if (FLAGS_threads < 0) throw Error("--threads=", FLAGS_threads, ": expected 0 or more");
   options.threads =
       FLAGS_threads > 0 ? FLAGS_threads : static_cast<int>(std::thread::hardware_concurrency());
-  const ConvertImagesResult result =
-      ConvertImages(arguments[0], arguments[1], arguments[2], options);
-  LOG(INFO) << "Made " << arguments[2] << " of " << result.converted << " images; skipped "
+  return options;
+}
+
+int Report(const std::string& database, const ConvertImagesResult& result) {
+  LOG(INFO) << "Made " << database << " of " << result.converted << " images; skipped "
             << result.skipped;
   return 0;
+}
+
+int RunImages(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 3,
+                  "the images' root folder, a list of images and labels, and the "
+                  "database to make");
+  return Report(arguments[2],
+                ConvertImages(arguments[0], arguments[1], arguments[2], ImageOptions()));
+}
+
+int RunAnnotated(const std::vector<std::string>& arguments) {
+  ExpectArguments(arguments, 3,
+                  "the files' root folder, a list of images and annotation files, and the "
+                  "database to make");
+  ConvertAnnotatedOptions options;
+  options.images = ImageOptions();
+  options.images.min_dim = FLAGS_min_dim;
+  options.images.max_dim = FLAGS_max_dim;
+  if (FLAGS_anno_type != "classification" && FLAGS_anno_type != "detection") {
+    throw Error("--anno_type: '", FLAGS_anno_type, "', expected classification or detection");
+  }
+  options.detection = FLAGS_anno_type == "detection";
+  options.label_type = FLAGS_label_type;
+  options.label_map_file = FLAGS_label_map_file;
+  options.check_label = FLAGS_check_label;
+  return Report(arguments[2], ConvertAnnotated(arguments[0], arguments[1], arguments[2], options));
 }
 
 int RunMean(const std::vector<std::string>& arguments) {
@@ -103,6 +136,14 @@ const RegisterCommand images({"convert_imageset",
                                "resize_height", "check_size", "encoded", "encode_type", "strict",
                                "threads"},
                               RunImages});
+const RegisterCommand annotated({"convert_annoset",
+                                 "ROOT_FOLDER/ LIST DATABASE",
+                                 "makes a database of image files and boxes, as SSD's tool does",
+                                 {"backend", "gray", "shuffle", "seed", "resize_width",
+                                  "resize_height", "check_size", "encoded", "encode_type", "strict",
+                                  "threads", "min_dim", "max_dim", "anno_type", "label_type",
+                                  "label_map_file", "check_label"},
+                                 RunAnnotated});
 const RegisterCommand mean({"compute_image_mean",
                             "DATABASE [OUTPUT]",
                             "averages the images of a database",

@@ -131,8 +131,10 @@ void LmdbFetch(benchmark::State& state) {
   const Transformer transformer(ScaleOnly(), caffe::TRAIN, 1, 0,
                                 ReadDatum("bench", record.key, record.value));
   {
-    Prefetcher prefetcher(stream, std::make_unique<ImageTransform>(PixelReader(), transformer), 4,
-                          HostMemory());
+    Prefetcher prefetcher(stream,
+                          PerRecord(std::make_unique<ImageTransform>(PixelReader(), transformer),
+                                    stream->batch_size()),
+                          4, HostMemory());
     for (auto _ : state) {
       ReadyBatch* const batch = prefetcher.Next();
       stream->MarkConsumed(batch->number);

@@ -146,7 +146,8 @@ class MILLRACE_API Layer {
   virtual void StopSharing(const Blobs& top) { (void)top; }
   // Whether the shapes of the tops depend on values of the bottoms. The net then calls Reshape
   // before each Forward, when the values have been computed, and after it Reshape of all layers
-  // that depend on the tops. The Reshape when the net is built must give the largest shapes.
+  // that depend on the tops. The Reshape when the net is built gives the largest shapes where they
+  // are known, so that no later pass allocates memory.
   virtual bool ReshapesInForward() const { return false; }
   // Whether the net creates missing tops, with generated names.
   virtual bool AutoTop() const { return false; }

@@ -52,6 +52,7 @@ enum RngPurpose : uint64_t {
   kRngDummyData = 5,
   kRngSkip = 6,
   kRngPooling = 7,
+  kRngAugment = 8,
 };
 
 }  // namespace millrace

@@ -31,7 +31,7 @@ class MILLRACE_API DataService {
   explicit DataService(const DataOptions& options);
   ~DataService();
 
-  // Returns the stream of `layer` (Data, ImageData, WindowData or HDF5Data; data/stream_options.h)
+  // Returns the stream of `layer`, of a type that has one (data/stream_options.h),
   // in `scope` ("train", "test0", ...). The first call opens its sources. Throws FieldError for
   // errors in the layer's fields or its sources, Error if a position given to Restore does not fit.
   std::shared_ptr<BatchStream> Open(const std::string& scope, const caffe::LayerParameter& layer);

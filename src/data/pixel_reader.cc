@@ -18,6 +18,15 @@ ImageReading ImageReading::Of(const caffe::TransformationParameter& param) {
   return reading;
 }
 
+DatumView PixelsOf(const Image& image) {
+  DatumView view;
+  view.channels = image.channels;
+  view.height = image.height;
+  view.width = image.width;
+  view.data = {reinterpret_cast<const char*>(image.values.data()), image.values.size()};
+  return view;
+}
+
 PixelReader::PixelReader(const ImageReading& reading)
     : reading_(reading), decoder_(reading.color) {}
 

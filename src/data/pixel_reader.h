@@ -22,6 +22,9 @@ struct ImageReading {
   static ImageReading Of(const caffe::TransformationParameter& param);
 };
 
+// The pixels of an image in (C, H, W) order; valid as long as these.
+DatumView PixelsOf(const Image& image);
+
 // Used by one thread at a time; copies are independent.
 class PixelReader {
  public:

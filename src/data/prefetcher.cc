@@ -26,15 +26,13 @@ Buffer Allocated(MemorySpace& staging, size_t bytes) {
 
 // `depth` buffers for ready batches, and one for the batch that the net uses.
 Prefetcher::Prefetcher(std::shared_ptr<BatchStream> stream,
-                       std::unique_ptr<RecordTransform> transform, int depth, MemorySpace& memory)
+                       std::unique_ptr<BatchTransform> transform, int depth, MemorySpace& memory)
     : stream_(std::move(stream)),
       transform_(std::move(transform)),
       depth_(depth),
       memory_(memory),
       free_(depth + 1),
-      ready_(depth) {
-  for (const Shape& shape : transform_->shapes()) counts_.push_back(ShapeCount(shape));
-}
+      ready_(depth) {}
 
 Prefetcher::~Prefetcher() {
   free_.Close();
@@ -46,9 +44,8 @@ ReadyBatch* Prefetcher::Next() {
   if (!thread_) {
     for (int i = 0; i < depth_ + 1; ++i) {
       buffers_.push_back(std::make_unique<ReadyBatch>());
-      for (const int64_t count : counts_) {
-        buffers_.back()->tops.push_back(
-            Allocated(memory_, stream_->batch_size() * count * sizeof(float)));
+      for (const Shape& shape : transform_->first_shapes()) {
+        buffers_.back()->tops.push_back(Allocated(memory_, ShapeCount(shape) * sizeof(float)));
       }
       free_.Push(buffers_.back().get());
     }
@@ -93,14 +90,18 @@ void Prefetcher::Run() {
 void Prefetcher::Fill(ReadyBatch* ready) {
   ready->number = batch_.number;
   ready->seeks = batch_.seeks;
-  std::vector<float*> tops;
-  for (size_t top = 0; top < counts_.size(); ++top) tops.push_back(ready->data(top));
   for (size_t i = 0; i < batch_.records.size(); ++i) {
     const RecordView& record = batch_.records[i];
-    transform_->Apply(stream_->source_path(record.source), record, batch_.first_item + i,
-                      tops.data());
-    for (size_t top = 0; top < counts_.size(); ++top) tops[top] += counts_[top];
+    transform_->Add(stream_->source_path(record.source), record, batch_.first_item + i);
   }
+  ready->shapes = transform_->shapes();
+  std::vector<float*> tops;
+  for (size_t top = 0; top < ready->shapes.size(); ++top) {
+    const size_t bytes = ShapeCount(ready->shapes[top]) * sizeof(float);
+    if (ready->tops[top].bytes() < bytes) ready->tops[top] = Allocated(memory_, bytes);
+    tops.push_back(ready->data(top));
+  }
+  transform_->Write(tops.data());
 }
 
 }  // namespace millrace

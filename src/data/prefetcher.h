@@ -11,16 +11,17 @@
 #include "base/queue.h"
 #include "base/thread.h"
 #include "data/batch_stream.h"
-#include "data/record_transform.h"
+#include "data/batch_transform.h"
 #include "millrace/memory_space.h"
 
 namespace millrace {
 
 // The values of a batch, in memory that the host accesses.
 struct ReadyBatch {
-  uint64_t number = 0;       // for BatchStream::MarkConsumed
-  uint64_t seeks = 0;        // Batch::seeks
-  std::vector<Buffer> tops;  // record after record; as RecordTransform::shapes()
+  uint64_t number = 0;        // for BatchStream::MarkConsumed
+  uint64_t seeks = 0;         // Batch::seeks
+  std::vector<Buffer> tops;   // record after record; each at least as large as its shape
+  std::vector<Shape> shapes;  // of the tops
 
   float* data(size_t top) const { return tops[top].get<float>(); }
 };
@@ -31,7 +32,7 @@ class Prefetcher {
   // Keeps at most `depth` >= 1 batches ready, in buffers of `memory`: the staging memory of the
   // device that trains on them. If there is not enough of it, logs one warning in this process and
   // uses pageable memory, which makes the copies slower. The first Next starts the thread.
-  Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<RecordTransform> transform,
+  Prefetcher(std::shared_ptr<BatchStream> stream, std::unique_ptr<BatchTransform> transform,
              int depth, MemorySpace& memory);
   // Stops the thread, also while it waits. Batches that were not consumed stay outstanding in the
   // stream.
@@ -51,8 +52,7 @@ class Prefetcher {
   void Fill(ReadyBatch* ready);
 
   const std::shared_ptr<BatchStream> stream_;
-  const std::unique_ptr<RecordTransform> transform_;
-  std::vector<int64_t> counts_;  // floats per record of each top
+  const std::unique_ptr<BatchTransform> transform_;
   const int depth_;
   MemorySpace& memory_;
   std::vector<std::unique_ptr<ReadyBatch>> buffers_;

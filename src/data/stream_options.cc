@@ -9,6 +9,7 @@
 #include "data/database.h"
 #include "data/hdf5/hdf5_source.h"
 #include "data/images/image_list_source.h"
+#include "data/images/image_pair_source.h"
 #include "data/window/window_source.h"
 #include "proto/parse.h"
 
@@ -36,7 +37,7 @@ int PrefetchOf(const caffe::LayerParameter& layer) {
     throw FieldError("data_param.prefetch", "is ", param.prefetch(), ", expected 1 to ",
                      kLargestPrefetch);
   }
-  if (layer.type() != "Data") {
+  if (layer.type() != "Data" && layer.type() != "AnnotatedData") {
     caffe::DataParameter rest = param;
     rest.clear_prefetch();
     if (rest.ByteSizeLong() > 0) {
@@ -91,6 +92,16 @@ void ImageStream(const caffe::LayerParameter& layer, BatchStreamOptions* options
   options->rand_skip = param.rand_skip();
 }
 
+void ImagePairStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
+  const caffe::DenseImageDataParameter& param = layer.dense_image_data_param();
+  CheckBatchSize("dense_image_data_param.batch_size", param.batch_size(), param.has_batch_size());
+  RequireSource("dense_image_data_param.source", param.source(), "a list of images and labels");
+  options->read_ahead = PrefetchOf(layer);
+  options->sources = {std::make_shared<ImagePairSource>(param.source(), param.root_folder())};
+  options->shuffle = param.shuffle();
+  options->rand_skip = param.rand_skip();
+}
+
 void WindowStream(const caffe::LayerParameter& layer, BatchStreamOptions* options) {
   const caffe::WindowDataParameter& param = layer.window_data_param();
   CheckBatchSize("window_data_param.batch_size", param.batch_size(), param.has_batch_size());
@@ -130,9 +141,17 @@ const LayerType& TypeOf(const caffe::LayerParameter& layer) {
       {"Data",
        {"data_param.source", DataStream,
         [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }}},
+      {"AnnotatedData",
+       {"data_param.source", DataStream,
+        [](const caffe::LayerParameter& layer) { return layer.data_param().batch_size(); }}},
       {"ImageData",
        {"image_data_param.source", ImageStream,
         [](const caffe::LayerParameter& layer) { return layer.image_data_param().batch_size(); }}},
+      {"DenseImageData",
+       {"dense_image_data_param.source", ImagePairStream,
+        [](const caffe::LayerParameter& layer) {
+          return layer.dense_image_data_param().batch_size();
+        }}},
       {"WindowData",
        {"window_data_param.source", WindowStream,
         [](const caffe::LayerParameter& layer) { return layer.window_data_param().batch_size(); }}},

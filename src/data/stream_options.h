@@ -1,7 +1,9 @@
 // The stream of batches that a layer's parameters describe, for each type of layer that has one:
 //
 //   Data        databases and registered sources; in order or shuffled
+//   AnnotatedData  as Data, of AnnotatedDatums (data/annotated)
 //   ImageData   the images of a list file; in order or shuffled
+//   DenseImageData  the pairs of images of a list file; in order or shuffled
 //   WindowData  windows of a window file; background and object windows drawn at random
 //   HDF5Data    the rows of HDF5 files; in order, or files and rows shuffled
 #ifndef MILLRACE_DATA_STREAM_OPTIONS_H_

@@ -49,23 +49,31 @@ void WriteRow(bool mirror, const T* in, Mean mean, float scale, int64_t n, float
 
 }  // namespace
 
+void RefuseAnnotatedFields(const caffe::TransformationParameter& param, bool resizes) {
+  const std::pair<const char*, bool> fields[] = {
+      {"resize_param", param.has_resize_param() && !resizes},
+      {"noise_param", param.has_noise_param() && !resizes},
+      {"emit_constraint", param.has_emit_constraint()},
+      {"distort_param", param.has_distort_param()},
+      {"expand_param", param.has_expand_param()}};
+  for (const auto& [field, given] : fields) {
+    if (!given) continue;
+    throw FieldError(
+        StrCat("transform_param.", field),
+        "given, expected none: a layer of this type does not read it, AnnotatedData does");
+  }
+}
+
 Transformer::Transformer(const caffe::TransformationParameter& param, caffe::Phase phase,
                          uint64_t seed, uint64_t stream, const DatumView& first)
     : scale_(param.scale()),
-      crop_(0),
       mirror_(param.mirror()),
       random_crop_(phase == caffe::TRAIN),
       seed_(seed),
       stream_(stream),
       input_{first.channels, first.height, first.width},
       output_(input_) {
-  const auto shorter = static_cast<uint32_t>(std::min(input_.height, input_.width));
-  if (param.crop_size() > shorter) {
-    throw FieldError("transform_param.crop_size", "is ", param.crop_size(),
-                     ", more than the images of ", input_.height, " x ", input_.width);
-  }
-  crop_ = static_cast<int>(param.crop_size());
-  if (crop_ > 0) output_.height = output_.width = crop_;
+  ReadCrop(param);
 
   const int values = param.mean_value_size();
   if (param.has_mean_file() && values > 0) {
@@ -79,6 +87,29 @@ Transformer::Transformer(const caffe::TransformationParameter& param, caffe::Pha
   mean_values_.assign(input_.channels, values == 1 ? param.mean_value(0) : 0.0f);
   if (values > 1) mean_values_.assign(param.mean_value().begin(), param.mean_value().end());
   if (param.has_mean_file()) LoadMean(param);
+}
+
+void Transformer::ReadCrop(const caffe::TransformationParameter& param) {
+  uint32_t height = param.crop_size(), width = param.crop_size();
+  const char* field = "transform_param.crop_size";
+  if (height == 0) {
+    field = "transform_param.crop_h";
+    height = param.crop_h(), width = param.crop_w();
+    if ((height == 0) != (width == 0)) {
+      throw FieldError(height == 0 ? field : "transform_param.crop_w",
+                       "is 0 or missing, expected crop_h and crop_w together");
+    }
+  } else if (param.crop_h() > 0 || param.crop_w() > 0) {
+    throw FieldError(field, "is given together with crop_h or crop_w, expected one of them");
+  }
+  if (height > static_cast<uint32_t>(input_.height) ||
+      width > static_cast<uint32_t>(input_.width)) {
+    throw FieldError(field, "is ", height, height == width ? "" : StrCat(" and crop_w ", width),
+                     ", more than the images of ", input_.height, " x ", input_.width);
+  }
+  if (height == 0) return;
+  output_.height = crop_height_ = static_cast<int>(height);
+  output_.width = crop_width_ = static_cast<int>(width);
 }
 
 void Transformer::LoadMean(const caffe::TransformationParameter& param) {
@@ -101,30 +132,47 @@ void Transformer::LoadMean(const caffe::TransformationParameter& param) {
 void Transformer::CheckSize(const DatumView& datum) const {
   const bool same = datum.height == input_.height && datum.width == input_.width;
   const bool croppable =
-      crop_ > 0 && mean_image_.empty() && datum.height >= crop_ && datum.width >= crop_;
+      crops() && mean_image_.empty() && datum.height >= crop_height_ && datum.width >= crop_width_;
   if (datum.channels == input_.channels && (same || croppable)) return;
   throw Error("is ", datum.channels, " x ", datum.height, " x ", datum.width, ", expected ",
               input_.channels, " x ", input_.height, " x ", input_.width, " like the first record");
 }
 
-Transformer::Choice Transformer::Choose(const DatumView& datum, uint64_t item) const {
-  Choice choice;
+ImageSize Transformer::OutputOf(const DatumView& datum) const {
+  if (datum.channels != input_.channels) {
+    throw Error("has ", datum.channels, " channels, expected ", input_.channels,
+                " like the first record");
+  }
+  if (!mean_image_.empty()) CheckSize(datum);
+  if (!crops()) return {datum.channels, datum.height, datum.width};
+  if (datum.height < crop_height_ || datum.width < crop_width_) {
+    throw Error("is ", datum.height, " x ", datum.width, ", expected at least ", crop_height_,
+                " x ", crop_width_, " for the crop");
+  }
+  return output_;
+}
+
+TransformChoice Transformer::Choose(const DatumView& datum, uint64_t item) const {
+  TransformChoice choice;
+  if (!mirror_ && !crops()) return choice;
   Rng rng(seed_, {kRngTransform, stream_, item});
   choice.mirror = mirror_ && rng.Below(2) == 1;
-  if (crop_ == 0) return choice;
-  const int room_y = datum.height - crop_, room_x = datum.width - crop_;
+  if (!crops()) return choice;
+  const int room_y = datum.height - crop_height_, room_x = datum.width - crop_width_;
   choice.y = random_crop_ ? static_cast<int>(rng.Below(room_y + 1)) : room_y / 2;
   choice.x = random_crop_ ? static_cast<int>(rng.Below(room_x + 1)) : room_x / 2;
   return choice;
 }
 
 template <typename T>
-void Transformer::Copy(const T* in, const DatumView& datum, const Choice& choice,
+void Transformer::Copy(const T* in, const DatumView& datum, const TransformChoice& choice,
                        float* out) const {
+  const int64_t height = crops() ? crop_height_ : datum.height;
+  const int64_t width = crops() ? crop_width_ : datum.width;
   // An area that is contiguous in both arrays is copied as one row.
-  const bool whole = !choice.mirror && datum.width == output_.width;
-  const int64_t rows = whole ? 1 : output_.height;
-  const int64_t length = whole ? int64_t{output_.height} * output_.width : output_.width;
+  const bool whole = !choice.mirror && datum.width == width;
+  const int64_t rows = whole ? 1 : height;
+  const int64_t length = whole ? height * width : width;
   for (int c = 0; c < output_.channels; ++c) {
     for (int64_t y = 0; y < rows; ++y) {
       const int64_t from = (int64_t{c} * datum.height + choice.y + y) * datum.width + choice.x;
@@ -140,8 +188,10 @@ void Transformer::Copy(const T* in, const DatumView& datum, const Choice& choice
 
 void Transformer::Apply(const DatumView& datum, uint64_t item, float* out) {
   CheckSize(datum);
-  const bool random = mirror_ || crop_ > 0;
-  const Choice choice = random ? Choose(datum, item) : Choice();
+  Write(datum, Choose(datum, item), out);
+}
+
+void Transformer::Write(const DatumView& datum, const TransformChoice& choice, float* out) {
   if (!datum.data.empty()) {
     Copy(reinterpret_cast<const uint8_t*>(datum.data.data()), datum, choice, out);
     return;

@@ -2,9 +2,9 @@
 //
 //   out[c][y][x] = (in[c][y0 + y][x0 + x'] - mean) * scale
 //
-// where x' = x, or width - 1 - x if mirrored; (x0, y0) is the corner of the crop, random in TRAIN
-// and central in TEST; `mean` is one number, one per channel, or an image of the input's size,
-// taken at the position of the input value.
+// where x' = x, or width - 1 - x if mirrored; (x0, y0) is the corner of the crop, of crop_size or
+// crop_h x crop_w, random in TRAIN and central in TEST; `mean` is one number, one per channel, or
+// an image of the input's size, taken at the position of the input value.
 #ifndef MILLRACE_DATA_TRANSFORMER_H_
 #define MILLRACE_DATA_TRANSFORMER_H_
 
@@ -20,6 +20,16 @@ struct ImageSize {
   int channels = 0, height = 0, width = 0;
   int64_t count() const { return int64_t{channels} * height * width; }
 };
+
+// Where the values of an output lie in its input.
+struct TransformChoice {
+  int x = 0, y = 0;  // corner of the crop
+  bool mirror = false;
+};
+
+// Throws FieldError for the fields of SSD that only AnnotatedData layers read; `resizes`: the layer
+// reads resize_param and noise_param.
+void RefuseAnnotatedFields(const caffe::TransformationParameter& param, bool resizes = false);
 
 // Used by one thread at a time; copies are independent.
 class Transformer {
@@ -37,20 +47,23 @@ class Transformer {
   // that the net was built for.
   void Apply(const DatumView& datum, uint64_t item, float* out);
 
- private:
-  struct Choice {
-    int x = 0, y = 0;  // corner of the crop
-    bool mirror = false;
-  };
+  // The same in steps, for images whose sizes may differ. The size of what Write writes: that of
+  // the crop, or that of `datum`. Throws Error if it is too small for the crop, if it has other
+  // channels, or if there is a mean image of another size.
+  ImageSize OutputOf(const DatumView& datum) const;
+  TransformChoice Choose(const DatumView& datum, uint64_t item) const;
+  void Write(const DatumView& datum, const TransformChoice& choice, float* out);
 
+ private:
+  void ReadCrop(const caffe::TransformationParameter& param);
   void LoadMean(const caffe::TransformationParameter& param);
   void CheckSize(const DatumView& datum) const;
-  Choice Choose(const DatumView& datum, uint64_t item) const;
+  bool crops() const { return crop_height_ > 0; }
   template <typename T>
-  void Copy(const T* in, const DatumView& datum, const Choice& choice, float* out) const;
+  void Copy(const T* in, const DatumView& datum, const TransformChoice& choice, float* out) const;
 
   float scale_;
-  int crop_;
+  int crop_height_ = 0, crop_width_ = 0;
   bool mirror_, random_crop_;
   uint64_t seed_, stream_;
   ImageSize input_, output_;

@@ -29,8 +29,8 @@ std::vector<int> Expected(const BatchStreamOptions& options, uint64_t batch) {
   std::vector<int> labels;
   for (uint64_t i = 0; i < options.batch_size; ++i) {
     const RecordLocation location = schedule.At(batch * options.batch_size + i);
-    labels.push_back(test::LabelOf(
-        options.sources[location.source]->MakeReader(false)->At(location.index)));
+    labels.push_back(
+        test::LabelOf(options.sources[location.source]->MakeReader(false)->At(location.index)));
   }
   return labels;
 }

@@ -30,7 +30,9 @@ caffe::Datum RandomDatum(Rng* rng, int channels, int height, int width, bool flo
 std::vector<float> Naive(const caffe::TransformationParameter& param, const caffe::Datum& datum,
                          const std::vector<float>& mean_image, int y0, int x0, bool mirror) {
   const int crop = static_cast<int>(param.crop_size());
-  const int height = crop ? crop : datum.height(), width = crop ? crop : datum.width();
+  const int crop_h = crop ? crop : static_cast<int>(param.crop_h());
+  const int crop_w = crop ? crop : static_cast<int>(param.crop_w());
+  const int height = crop_h ? crop_h : datum.height(), width = crop_w ? crop_w : datum.width();
   std::vector<float> out;
   for (int c = 0; c < datum.channels(); ++c) {
     for (int y = 0; y < height; ++y) {
@@ -153,6 +155,25 @@ TEST(Transformer, CropsTheCentreInTestButMirrorsThereTooAsCaffeDoes) {
   EXPECT_EQ(choices, (std::set<std::tuple<int, int, bool>>{{1, 2, false}, {1, 2, true}}));
 }
 
+TEST(Transformer, CropsToOtherSizesThanSquares) {
+  Rng rng(test::Seed(), {8});
+  caffe::TransformationParameter param;
+  param.set_crop_h(3), param.set_crop_w(6);
+  const caffe::Datum datum = RandomDatum(&rng, 2, 5, 9, false);
+  EXPECT_EQ(Apply(param, caffe::TEST, datum, 0), Naive(param, datum, {}, 1, 1, false));
+  param.set_mirror(true);
+  std::set<std::vector<float>> expected, seen;
+  for (int y = 0; y <= 2; ++y) {
+    for (int x = 0; x <= 3; ++x) {
+      for (const bool mirror : {false, true}) {
+        expected.insert(Naive(param, datum, {}, y, x, mirror));
+      }
+    }
+  }
+  for (uint64_t item = 0; item < 500; ++item) seen.insert(Apply(param, caffe::TRAIN, datum, item));
+  EXPECT_EQ(seen, expected);
+}
+
 TEST(Transformer, ChoosesOtherwiseForOtherSeeds) {
   Rng rng(test::Seed(), {5});
   caffe::TransformationParameter param;
@@ -227,6 +248,13 @@ TEST(Transformer, NamesTheFieldThatDoesNotFit) {
   EXPECT_EQ(ParamError(param), "transform_param.crop_size: is 5, more than the images of 4 x 5");
   param.set_crop_size(UINT32_MAX);
   EXPECT_CONTAINS(ParamError(param), "transform_param.crop_size: is 4294967295");
+  param.Clear();
+  param.set_crop_w(3);
+  EXPECT_CONTAINS(ParamError(param), "transform_param.crop_h: is 0 or missing");
+  param.set_crop_h(5);
+  EXPECT_CONTAINS(ParamError(param), "transform_param.crop_h: is 5 and crop_w 3, more than");
+  param.set_crop_size(3);
+  EXPECT_CONTAINS(ParamError(param), "transform_param.crop_size: is given together with crop_h");
   param.Clear();
   param.add_mean_value(1), param.add_mean_value(2);
   EXPECT_CONTAINS(ParamError(param), "transform_param.mean_value: is given 2 times");

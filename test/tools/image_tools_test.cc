@@ -66,6 +66,50 @@ TEST_F(ImageTools, ConvertSkipsOrRefusesWhatIsNoImage) {
   ExpectOneLine(Convert("list", {"--threads=-1"}, "x"), {"--threads=-1"});
 }
 
+TEST_F(ImageTools, ConvertsImagesWithBoxes) {
+  WriteFile(folder_ / "boxes.xml",
+            "<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin>"
+            "<xmax>4</xmax><ymax>8</ymax></bndbox></object></annotation>");
+  WriteFile(folder_ / "map", "item { name: 'cat' label: 3 }");
+  std::filesystem::copy_file(folder_ / "image 0.png", folder_ / "a.png");
+  WriteFile(folder_ / "pairs", "a.png boxes.xml\na.png missing.xml\n");
+  const auto convert = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), "convert_annoset");
+    for (const std::string& each : {folder_ / "", folder_ / "pairs", folder_ / "boxes"}) {
+      flags.push_back(each);
+    }
+    return Millrace(flags);
+  };
+  const std::string map = "--label_map_file=" + folder_ / "map";
+  ExpectOneLine(convert({"--anno_type=segmentation"}), {"--anno_type: 'segmentation'"});
+  ExpectOneLine(convert({"--anno_type=detection"}), {"--label_map_file: missing"});
+  ExpectOneLine(convert({"--anno_type=detection", map, "--label_type=yaml"}), {"--label_type: "});
+  const CommandResult result = convert({"--anno_type=detection", map, "--encoded"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "of 2 images; skipped 0");
+  EXPECT_CONTAINS(result.errors, "missing.xml: does not exist");
+  WriteFile(folder_ / "net.prototxt",
+            "layer { name: 'data' type: 'AnnotatedData' top: 'data' top: 'label' data_param {"
+            " source: '" +
+                folder_ /
+                    "boxes' batch_size: 2 } transform_param { resize_param { height: 4"
+                    " width: 4 } } }\n"
+                    "layer { name: 'boxes' type: 'Silence' bottom: 'label' }\n"
+                    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'"
+                    " inner_product_param { num_output: 2 } }\n"
+                    "layer { name: 'zero' type: 'DummyData' top: 'zero' dummy_data_param {"
+                    " shape { dim: 2 dim: 2 } } }\n"
+                    "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'zero'"
+                    " top: 'loss' }\n");
+  WriteFile(folder_ / "solver.prototxt",
+            "net: '" + folder_ /
+                           "net.prototxt' base_lr: 0.000001 lr_policy: 'fixed' max_iter: 4 "
+                           "snapshot_after_train: false\n");
+  const CommandResult run =
+      Millrace({"train", "--solver=" + folder_ / "solver.prototxt", "--cpu=2"});
+  EXPECT_EQ(run.status, 0) << run.errors;
+}
+
 TEST_F(ImageTools, MeanIsLoggedByChannelAndWritten) {
   ASSERT_EQ(Convert("list", {"--backend=leveldb", "--gray"}, "db").status, 0);
   const CommandResult result = Millrace({"compute_image_mean", folder_ / "db", folder_ / "mean"});

@@ -16,12 +16,15 @@ struct ConvertImagesOptions {
   bool shuffle = false;  // a random order, a function of `seed`
   uint64_t seed = 1;
   int resize_height = 0, resize_width = 0;  // 0 and 0: images keep their size
-  bool check_size = false;                  // all images must be of one size
-  bool encoded = false;                     // store image files instead of pixels
-  std::string encode_type;                  // their format, "jpg" or "png", implies `encoded`;
-                                            // "": the format that each file has
-  bool strict = false;                      // fail at the first unusable image
-  int threads = 1;                          // that decode
+  // Sides in proportion: the shorter one at least min_dim, then the longer one at most max_dim; 0:
+  // any. Then resize_height and resize_width do not count.
+  int min_dim = 0, max_dim = 0;
+  bool check_size = false;  // all images must be of one size
+  bool encoded = false;     // store image files instead of pixels
+  std::string encode_type;  // their format, "jpg" or "png", implies `encoded`;
+                            // "": the format that each file has
+  bool strict = false;      // fail at the first unusable image
+  int threads = 1;          // that decode
 };
 
 struct ConvertImagesResult {

@@ -10,8 +10,6 @@
 namespace millrace {
 namespace {
 
-constexpr int kJpegQuality = 95;
-
 Image WithInterleavedChannels(const Image& planar) {
   Image rows;
   ResizeImage(planar.channels, planar.height, planar.width, &rows);
@@ -35,9 +33,9 @@ ImageFormat ParseImageFormat(const std::string& type) {
   throw Error("'", type, "' is no format that images can be encoded in, expected jpg or png");
 }
 
-std::string EncodeImage(const Image& image, ImageFormat format) {
+std::string EncodeImage(const Image& image, ImageFormat format, int quality) {
   const Image rows = WithInterleavedChannels(image);
-  return format == ImageFormat::kJpeg ? EncodeJpeg(rows, kJpegQuality) : EncodePng(rows);
+  return format == ImageFormat::kJpeg ? EncodeJpeg(rows, quality) : EncodePng(rows);
 }
 
 }  // namespace millrace

@@ -14,10 +14,13 @@ enum class ImageFormat { kJpeg, kPng };
 // jpeg, png. Throws Error naming `type` if there is none.
 ImageFormat ParseImageFormat(const std::string& type);
 
-// `image`: 1 channel, or 3 in the order blue, green, red; (C, H, W). JPEGs have quality 95 and, if
-// coloured, halved chroma; PNGs decode to the same pixels. Throws Error, without naming the image.
-// Thread-safe.
-std::string EncodeImage(const Image& image, ImageFormat format);
+// Of JPEGs, as OpenCV has it by default.
+inline constexpr int kJpegQuality = 95;
+
+// `image`: 1 channel, or 3 in the order blue, green, red; (C, H, W). JPEGs have this quality and,
+// if coloured, halved chroma; PNGs decode to the same pixels. Throws Error, without naming the
+// image. Thread-safe.
+std::string EncodeImage(const Image& image, ImageFormat format, int quality = kJpegQuality);
 
 }  // namespace millrace
 

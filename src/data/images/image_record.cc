@@ -1,5 +1,8 @@
 #include "data/images/image_record.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "proto/caffe.pb.h"
@@ -17,20 +20,43 @@ ImageFormat FormatOf(const std::string& bytes) {
 ImageRecordMaker::ImageRecordMaker(const ImageRecordOptions& options)
     : options_(options), decoder_(options.gray ? ImageColor::kGray : ImageColor::kColor) {}
 
+std::pair<int, int> ImageRecordMaker::SizeOf(int height, int width) const {
+  if (options_.min_dim == 0 && options_.max_dim == 0) {
+    return options_.height > 0 ? std::pair(options_.height, options_.width)
+                               : std::pair(height, width);
+  }
+  float factor = 1;
+  const int shorter = std::min(height, width), longer = std::max(height, width);
+  if (options_.min_dim > 0 && shorter < options_.min_dim) {
+    factor = static_cast<float>(options_.min_dim) / static_cast<float>(shorter);
+  }
+  if (options_.max_dim > 0 &&
+      static_cast<int64_t>(factor * static_cast<float>(longer)) > options_.max_dim) {
+    factor = static_cast<float>(options_.max_dim) / static_cast<float>(longer);
+  }
+  const auto scaled = [&](int side) {
+    return std::max(1, static_cast<int>(std::lrint(double{factor} * side)));
+  };
+  return {scaled(height), scaled(width)};
+}
+
 ImageRecord ImageRecordMaker::Make(const std::string& file, int32_t label) {
   std::string bytes = ReadFile(file);
   caffe::Datum datum;
   datum.set_label(label);
   try {
     const Image* image = &decoder_.Decode(bytes);
-    if (options_.height > 0) {
-      resizer_.Resize(*image, options_.height, options_.width, &resized_);
+    const int file_height = image->height, file_width = image->width;
+    const auto [height, width] = SizeOf(file_height, file_width);
+    const bool resizes = options_.height > 0 || height != file_height || width != file_width;
+    if (resizes) {
+      resizer_.Resize(*image, height, width, &resized_);
       image = &resized_;
     }
     const std::string size = StrCat(image->channels, " x ", image->height, " x ", image->width);
     if (options_.encoded) {
       const ImageFormat format = options_.format.value_or(FormatOf(bytes));
-      const bool unchanged = options_.height == 0 && FormatOf(bytes) == format;
+      const bool unchanged = !resizes && FormatOf(bytes) == format;
       datum.set_encoded(true);
       datum.set_data(unchanged ? std::move(bytes) : EncodeImage(*image, format));
     } else {
@@ -40,7 +66,7 @@ ImageRecord ImageRecordMaker::Make(const std::string& file, int32_t label) {
       datum.set_data(image->values.data(), image->values.size());
       datum.set_encoded(false);
     }
-    return {datum.SerializeAsString(), size};
+    return {datum.SerializeAsString(), size, file_height, file_width};
   } catch (const Error& error) {
     throw Error(file, ": ", error.what());
   }

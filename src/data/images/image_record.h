@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "data/image_decoder.h"
 #include "data/images/image_encoder.h"
@@ -15,13 +16,15 @@ namespace millrace {
 struct ImageRecordOptions {
   bool gray = false;                  // one channel instead of three
   int height = 0, width = 0;          // 0 and 0: the image's own
+  int min_dim = 0, max_dim = 0;       // as in ConvertImagesOptions
   bool encoded = false;               // store an image file instead of pixels
   std::optional<ImageFormat> format;  // of that file; none: that of the file given
 };
 
 struct ImageRecord {
-  std::string bytes;  // a serialized Datum
-  std::string size;   // of the image, as decoded: "3 x 256 x 256"
+  std::string bytes;                    // a serialized Datum
+  std::string size;                     // of the image, as stored: "3 x 256 x 256"
+  int file_height = 0, file_width = 0;  // of the image in its file
 };
 
 // Used by one thread at a time.
@@ -35,6 +38,9 @@ class ImageRecordMaker {
   ImageRecord Make(const std::string& file, int32_t label);
 
  private:
+  // The height and width that an image gets.
+  std::pair<int, int> SizeOf(int height, int width) const;
+
   const ImageRecordOptions options_;
   ImageDecoder decoder_;
   Resizer resizer_;

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "data/datum_view.h"
 #include "data/mean_image.h"
+#include "data/transformer.h"
 #include "proto/parse.h"
 
 namespace millrace {
@@ -22,6 +23,11 @@ WindowTransform::WindowTransform(const caffe::LayerParameter& layer, uint64_t se
   constexpr uint32_t kLargestCrop = 1 << 14;
   const caffe::WindowDataParameter& window = layer.window_data_param();
   const caffe::TransformationParameter& transform = layer.transform_param();
+  RefuseAnnotatedFields(transform);
+  if (transform.crop_h() > 0 || transform.crop_w() > 0) {
+    throw FieldError("transform_param.crop_h",
+                     "or crop_w given, expected crop_size: windows are square");
+  }
   if (transform.crop_size() == 0 || transform.crop_size() > kLargestCrop) {
     throw FieldError("transform_param.crop_size", "is ", transform.crop_size(), ", expected 1 to ",
                      kLargestCrop, ", the size that windows get");

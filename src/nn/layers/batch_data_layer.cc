@@ -15,7 +15,8 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
   }
   stream_ = context_.data->Open(context_.data_scope, param_);
   auto transform = MakeTransform(*stream_);
-  shapes_ = transform->shapes();
+  first_shapes_ = transform->first_shapes();
+  varies_ = transform->varies();
   prefetcher_ = std::make_unique<Prefetcher>(stream_, std::move(transform),
                                              static_cast<int>(param_.data_param().prefetch()),
                                              context_.device->staging());
@@ -24,14 +25,16 @@ void BatchDataLayer::SetUp(const Blobs&, const Blobs&) {
 int64_t BatchDataLayer::batch_size() const { return BatchSizeOf(param_); }
 
 void BatchDataLayer::Reshape(const Blobs&, const Blobs& top) {
-  for (size_t i = 0; i < top.size(); ++i) {
-    Shape shape = shapes_[i];
-    shape.insert(shape.begin(), batch_size());
-    top[i]->Reshape(shape);
+  if (!shaped_ || !varies_) {
+    for (size_t i = 0; i < top.size(); ++i) top[i]->Reshape(first_shapes_[i]);
+    shaped_ = true;
+  } else if (!taken_) {
+    Take(top);
+    taken_ = true;
   }
 }
 
-void BatchDataLayer::Forward(const Blobs&, const Blobs& top) {
+void BatchDataLayer::Take(const Blobs& top) {
   if (mark_in_forward_) MarkPast();
   if (current_) {
     copied_.Synchronize();  // the prefetcher will overwrite the batch
@@ -39,13 +42,20 @@ void BatchDataLayer::Forward(const Blobs&, const Blobs& top) {
   }
   current_ = prefetcher_->Next();
   unmarked_.push_back(current_->number);
+  if (!varies_) return;
+  for (size_t i = 0; i < top.size(); ++i) top[i]->Reshape(current_->shapes[i]);
+}
+
+void BatchDataLayer::Forward(const Blobs&, const Blobs& top) {
+  if (!taken_) Take(top);
+  taken_ = false;
   const bool on_host = memory().on_host();
   for (size_t i = 0; i < top.size(); ++i) {
     const Buffer& values = current_->tops[i];
     if (on_host) {
       top[i]->BindData(values.get<float>());
     } else {
-      context_.queue->CopyToDevice(top[i]->data(), values.get(), values.bytes());
+      context_.queue->CopyToDevice(top[i]->data(), values.get(), top[i]->count() * sizeof(float));
     }
   }
   if (!on_host) copied_ = context_.queue->Record();

@@ -4,6 +4,7 @@
 // are prefetched into staging memory, and the layer holds its batch until the next Forward. On the
 // host, the tops use the batch's memory, so that data() of the tops changes with every Forward. On
 // other devices, Forward enqueues copies of the batch to the tops. One class serves every device.
+// If the tops have other shapes in every batch, Reshape takes the batch that the next Forward uses.
 #ifndef MILLRACE_NN_LAYERS_BATCH_DATA_LAYER_H_
 #define MILLRACE_NN_LAYERS_BATCH_DATA_LAYER_H_
 
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "data/batch_stream.h"
+#include "data/batch_transform.h"
 #include "data/prefetcher.h"
-#include "data/record_transform.h"
 #include "millrace/layer.h"
 
 namespace millrace {
@@ -30,6 +31,7 @@ class BatchDataLayer : public Layer {
   void Forward(const Blobs& bottom, const Blobs& top) override;
   void Backward(const Blobs&, const std::vector<bool>&, const Blobs&) override {}
   int64_t batch_size() const override;
+  bool ReshapesInForward() const override { return varies_; }
 
   // Marks the batches of all past Forwards as consumed. Until the first call, each Forward marks
   // the batches before it. From then on only EndIteration marks batches, so that after a snapshot
@@ -39,13 +41,18 @@ class BatchDataLayer : public Layer {
  protected:
   // What makes values of the records of `stream`, with a shape for each top at least. Throws
   // FieldError.
-  virtual std::unique_ptr<RecordTransform> MakeTransform(const BatchStream& stream) = 0;
+  virtual std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) = 0;
 
  private:
   void MarkPast();
+  // Makes the next batch the current one, and gives the tops its shapes.
+  void Take(const Blobs& top);
 
   std::shared_ptr<BatchStream> stream_;
-  std::vector<Shape> shapes_;  // of the tops, for one record
+  std::vector<Shape> first_shapes_;  // of the tops, before the first batch
+  bool varies_ = false;              // the tops have other shapes in every batch
+  bool shaped_ = false;              // with first_shapes_
+  bool taken_ = false;               // the current batch was taken by Reshape
   std::unique_ptr<Prefetcher> prefetcher_;
   ReadyBatch* current_ = nullptr;   // the batch whose values the tops have
   Event copied_;                    // of current_ to the device

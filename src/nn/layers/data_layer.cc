@@ -1,5 +1,7 @@
 #include "nn/layers/data_layer.h"
 
+#include <utility>
+
 #include "data/image_transform.h"
 
 namespace millrace {
@@ -8,6 +10,7 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
                                                     caffe::Phase phase, const ImageReading& reading,
                                                     const char* source_field,
                                                     const BatchStream& stream) {
+  RefuseAnnotatedFields(layer.transform_param(), true);
   PixelReader reader(reading);
   RecordView record;
   DatumView first;
@@ -17,12 +20,16 @@ std::unique_ptr<RecordTransform> MakeImageTransform(const caffe::LayerParameter&
   } catch (const Error& error) {
     throw FieldError(source_field, error.what());
   }
+  ImageChanges changes(layer.transform_param(), first.channels, stream.seed(), stream.stream());
+  const ResizePolicy::Size size = changes.SizeOf(first.height, first.width);
+  first.height = size.height, first.width = size.width;
   const Transformer transformer(layer.transform_param(), phase, stream.seed(), stream.stream(),
                                 first);
-  return std::make_unique<ImageTransform>(reader, transformer);
+  if (!changes.any()) return std::make_unique<ImageTransform>(reader, transformer);
+  return std::make_unique<ImageTransform>(reader, transformer, std::move(changes));
 }
 
-std::unique_ptr<RecordTransform> DataLayer::MakeTransform(const BatchStream& stream) {
+std::unique_ptr<BatchTransform> DataLayer::MakeTransform(const BatchStream& stream) {
   ImageReading reading = ImageReading::Of(param_.transform_param());
   if (param_.data_param().force_encoded_color()) {
     if (reading.color == ImageColor::kGray) {
@@ -31,7 +38,8 @@ std::unique_ptr<RecordTransform> DataLayer::MakeTransform(const BatchStream& str
     }
     reading.color = ImageColor::kColor;
   }
-  return MakeImageTransform(param_, context_.phase, reading, "data_param.source", stream);
+  return PerRecord(MakeImageTransform(param_, context_.phase, reading, "data_param.source", stream),
+                   stream.batch_size());
 }
 
 namespace {

@@ -23,7 +23,7 @@ class DataLayer : public BatchDataLayer {
   std::set<std::string> fields() const override { return {"data_param", "transform_param"}; }
 
  protected:
-  std::unique_ptr<RecordTransform> MakeTransform(const BatchStream& stream) override;
+  std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
 // For layers of images: decodes as `reading` says and transforms as the layer's transform_param

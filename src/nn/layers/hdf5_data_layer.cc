@@ -5,9 +5,9 @@
 
 namespace millrace {
 
-std::unique_ptr<RecordTransform> Hdf5DataLayer::MakeTransform(const BatchStream& stream) {
+std::unique_ptr<BatchTransform> Hdf5DataLayer::MakeTransform(const BatchStream& stream) {
   const auto& source = dynamic_cast<const Hdf5Source&>(stream.source(0));
-  return std::make_unique<RowTransform>(source.row_shapes());
+  return PerRecord(std::make_unique<RowTransform>(source.row_shapes()), stream.batch_size());
 }
 
 namespace {

@@ -24,7 +24,7 @@ class Hdf5DataLayer : public BatchDataLayer {
   std::set<std::string> fields() const override { return {"hdf5_data_param", "data_param"}; }
 
  protected:
-  std::unique_ptr<RecordTransform> MakeTransform(const BatchStream& stream) override;
+  std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
 }  // namespace millrace

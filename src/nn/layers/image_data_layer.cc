@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-std::unique_ptr<RecordTransform> ImageDataLayer::MakeTransform(const BatchStream& stream) {
+std::unique_ptr<BatchTransform> ImageDataLayer::MakeTransform(const BatchStream& stream) {
   constexpr uint32_t kLongestSide = 1 << 14;
   const caffe::ImageDataParameter& param = param_.image_data_param();
   if ((param.new_height() == 0) != (param.new_width() == 0)) {
@@ -26,7 +26,9 @@ std::unique_ptr<RecordTransform> ImageDataLayer::MakeTransform(const BatchStream
   reading.color = param.is_color() ? ImageColor::kColor : ImageColor::kGray;
   reading.height = static_cast<int>(param.new_height());
   reading.width = static_cast<int>(param.new_width());
-  return MakeImageTransform(param_, context_.phase, reading, "image_data_param.source", stream);
+  return PerRecord(
+      MakeImageTransform(param_, context_.phase, reading, "image_data_param.source", stream),
+      stream.batch_size());
 }
 
 namespace {

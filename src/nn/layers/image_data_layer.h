@@ -25,7 +25,7 @@ class ImageDataLayer : public BatchDataLayer {
   }
 
  protected:
-  std::unique_ptr<RecordTransform> MakeTransform(const BatchStream& stream) override;
+  std::unique_ptr<BatchTransform> MakeTransform(const BatchStream& stream) override;
 };
 
 }  // namespace millrace

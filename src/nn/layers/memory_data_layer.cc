@@ -15,6 +15,7 @@ void MemoryDataLayer::SetUp(const Blobs&, const Blobs&) {
                                                     {"channels", param.channels()},
                                                     {"height", param.height()},
                                                     {"width", param.width()}};
+  RefuseAnnotatedFields(param_.transform_param());
   int64_t count = 1;
   for (const auto& [name, size] : sizes) {
     count = CheckedProduct(count, size, StrCat("memory_data_param.", name));

@@ -4,8 +4,9 @@
 
 namespace millrace {
 
-std::unique_ptr<RecordTransform> WindowDataLayer::MakeTransform(const BatchStream& stream) {
-  return std::make_unique<WindowTransform>(param_, stream.seed(), stream.stream());
+std::unique_ptr<BatchTransform> WindowDataLayer::MakeTransform(const BatchStream& stream) {
+  return PerRecord(std::make_unique<WindowTransform>(param_, stream.seed(), stream.stream()),
+                   stream.batch_size());
 }
 
 namespace {

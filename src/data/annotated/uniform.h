@@ -1,0 +1,15 @@
+#ifndef MILLRACE_DATA_ANNOTATED_UNIFORM_H_
+#define MILLRACE_DATA_ANNOTATED_UNIFORM_H_
+
+#include "base/rng.h"
+
+namespace millrace {
+
+// Uniform in [low, high); `low` if both are equal.
+inline float UniformIn(float low, float high, Rng* rng) {
+  return low + (high - low) * rng->Uniform();
+}
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_ANNOTATED_UNIFORM_H_

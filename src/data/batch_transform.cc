@@ -1,0 +1,54 @@
+#include "data/batch_transform.h"
+
+#include <utility>
+
+namespace millrace {
+namespace {
+
+class PerRecordTransform : public BatchTransform {
+ public:
+  PerRecordTransform(std::unique_ptr<RecordTransform> transform, uint64_t batch_size)
+      : transform_(std::move(transform)), shapes_(transform_->shapes()) {
+    for (Shape& shape : shapes_) {
+      counts_.push_back(ShapeCount(shape));
+      shape.insert(shape.begin(), static_cast<int64_t>(batch_size));
+    }
+  }
+
+  bool varies() const override { return false; }
+  const std::vector<Shape>& first_shapes() const override { return shapes_; }
+  const std::vector<Shape>& shapes() const override { return shapes_; }
+
+  void Add(const std::string& source, const RecordView& record, uint64_t item) override {
+    records_.push_back({&source, &record, item});
+  }
+  void Write(float* const* tops) override {
+    std::vector<float*> at(tops, tops + counts_.size());
+    for (const Added& each : records_) {
+      transform_->Apply(*each.source, *each.record, each.item, at.data());
+      for (size_t top = 0; top < counts_.size(); ++top) at[top] += counts_[top];
+    }
+    records_.clear();
+  }
+
+ private:
+  struct Added {
+    const std::string* source;
+    const RecordView* record;
+    uint64_t item;
+  };
+
+  const std::unique_ptr<RecordTransform> transform_;
+  std::vector<Shape> shapes_;
+  std::vector<int64_t> counts_;  // of each top, per record
+  std::vector<Added> records_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchTransform> PerRecord(std::unique_ptr<RecordTransform> transform,
+                                          uint64_t batch_size) {
+  return std::make_unique<PerRecordTransform>(std::move(transform), batch_size);
+}
+
+}  // namespace millrace

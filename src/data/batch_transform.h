@@ -1,0 +1,42 @@
+// How a layer turns the batches of its stream into values of its tops.
+#ifndef MILLRACE_DATA_BATCH_TRANSFORM_H_
+#define MILLRACE_DATA_BATCH_TRANSFORM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/record_transform.h"
+#include "millrace/blob.h"
+#include "millrace/data_source.h"
+
+namespace millrace {
+
+// Used by one thread at a time, batch after batch: Add for each of its records, shapes, Write.
+class BatchTransform {
+ public:
+  virtual ~BatchTransform() = default;
+
+  // Whether the shapes of the tops may be other ones in every batch.
+  virtual bool varies() const = 0;
+  // The shapes of the tops when a net is built; those of every batch if they do not vary.
+  virtual const std::vector<Shape>& first_shapes() const = 0;
+
+  // Takes the next record of the batch, which is item `item` of the stream. The record and `source`
+  // exist until Write. The values depend only on the records, the items, and the settings. Throws
+  // Error naming `source`, the path of the record's source, and the record.
+  virtual void Add(const std::string& source, const RecordView& record, uint64_t item) = 0;
+  // The shapes of the tops for the records that were added.
+  virtual const std::vector<Shape>& shapes() const = 0;
+  // Writes their values and forgets the records. Throws as Add does.
+  virtual void Write(float* const* tops) = 0;
+};
+
+// Batches of records each of which has values of a constant shape in each top.
+std::unique_ptr<BatchTransform> PerRecord(std::unique_ptr<RecordTransform> transform,
+                                          uint64_t batch_size);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_BATCH_TRANSFORM_H_

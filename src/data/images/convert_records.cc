@@ -1,0 +1,143 @@
+#include "data/images/convert_records.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "base/rng.h"
+
+namespace millrace {
+namespace {
+
+// Images that are decoded before they are written, together.
+constexpr size_t kBlock = 256;
+constexpr uint64_t kProgress = 1000;
+
+struct Result {
+  ImageRecord record;
+  std::string error;   // why there is no record; "": there is one
+  bool fatal = false;  // a ConversionError
+};
+
+// Decodes with several threads.
+class Decoders {
+ public:
+  Decoders(const ImageRecordOptions& options, int threads, const MakeRecord& make)
+      : makers_(static_cast<size_t>(std::max(1, threads)), ImageRecordMaker(options)),
+        make_(make) {}
+
+  // The records [first, first + count).
+  std::vector<Result> Decode(size_t first, size_t count) {
+    std::vector<Result> results(count);
+    std::atomic<size_t> next{0};
+    const auto work = [&](ImageRecordMaker* maker) {
+      for (size_t i; (i = next++) < count;) {
+        try {
+          results[i].record = make_(first + i, maker);
+        } catch (const std::exception& error) {
+          results[i].error = error.what();
+          results[i].fatal = dynamic_cast<const ConversionError*>(&error) != nullptr;
+        }
+      }
+    };
+    std::vector<std::jthread> helpers;
+    for (size_t i = 1; i < makers_.size(); ++i) helpers.emplace_back(work, &makers_[i]);
+    work(&makers_[0]);
+    helpers.clear();  // joins
+    return results;
+  }
+
+ private:
+  std::vector<ImageRecordMaker> makers_;
+  const MakeRecord& make_;
+};
+
+std::string KeyOf(uint64_t number, const std::string& name) {
+  char digits[32];
+  snprintf(digits, sizeof(digits), "%08llu", static_cast<unsigned long long>(number));
+  return StrCat(digits, "_", name);
+}
+
+}  // namespace
+
+ImageRecordOptions RecordOptions(const ConvertImagesOptions& options) {
+  constexpr int kLongestSide = 1 << 14;
+  const int height = options.resize_height, width = options.resize_width;
+  if ((height == 0) != (width == 0) || height < 0 || width < 0 || height > kLongestSide ||
+      width > kLongestSide) {
+    throw Error("--resize_height=", height, " and --resize_width=", width,
+                ": expected both or neither, 1 to ", kLongestSide);
+  }
+  for (const int side : {options.min_dim, options.max_dim}) {
+    if (side < 0 || side > kLongestSide) {
+      throw Error("--min_dim=", options.min_dim, " and --max_dim=", options.max_dim,
+                  ": expected 0 to ", kLongestSide);
+    }
+  }
+  ImageRecordOptions record;
+  record.gray = options.gray;
+  record.height = height, record.width = width;
+  record.min_dim = options.min_dim, record.max_dim = options.max_dim;
+  record.encoded = options.encoded;
+  if (options.encode_type.empty()) return record;
+  record.encoded = true;
+  try {
+    record.format = ParseImageFormat(options.encode_type);
+  } catch (const Error& error) {
+    throw Error("--encode_type: ", error.what());
+  }
+  return record;
+}
+
+std::vector<size_t> RecordOrder(size_t count, const ConvertImagesOptions& options) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (!options.shuffle) return order;
+  Rng rng(options.seed, {kRngShuffle});
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[rng.Below(i)]);
+  return order;
+}
+
+ConvertImagesResult ConvertRecords(const std::string& root_folder, const std::string& list_file,
+                                   const std::string& output, const std::vector<std::string>& names,
+                                   const MakeRecord& make, const ConvertImagesOptions& options) {
+  Decoders decoders(RecordOptions(options), options.threads, make);
+  LOG(INFO) << list_file << ": " << names.size() << " images";
+  const auto writer = CreateDatabase(output, options.kind);
+  ConvertImagesResult result;
+  std::string first_size;
+  for (size_t begin = 0; begin < names.size(); begin += kBlock) {
+    const std::vector<Result> block =
+        decoders.Decode(begin, std::min(kBlock, names.size() - begin));
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Result& image = block[i];
+      const std::string& name = names[begin + i];
+      if (!image.error.empty()) {
+        if (options.strict || image.fatal) throw Error(image.error);
+        LOG(WARNING) << "skipped: " << image.error;
+        ++result.skipped;
+        continue;
+      }
+      if (first_size.empty()) first_size = image.record.size;
+      if (options.check_size && image.record.size != first_size) {
+        throw Error(root_folder, name, ": is ", image.record.size, ", expected ", first_size,
+                    " like the first image");
+      }
+      writer->Add(KeyOf(begin + i, name), image.record.bytes);
+      if (++result.converted % kProgress == 0) {
+        LOG(INFO) << "Processed " << result.converted << " of " << names.size() << " images";
+      }
+    }
+  }
+  if (result.converted == 0) throw Error(list_file, ": none of its images can be used");
+  writer->Commit();
+  return result;
+}
+
+}  // namespace millrace

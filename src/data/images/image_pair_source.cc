@@ -1,0 +1,68 @@
+#include "data/images/image_pair_source.h"
+
+#include <glog/logging.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace millrace {
+namespace {
+
+// A record: the size of the image's file, that file, the label image's file.
+std::string RecordOf(const std::string& image, const std::string& label) {
+  const uint64_t size = image.size();
+  std::string record(sizeof(size), '\0');
+  memcpy(record.data(), &size, sizeof(size));
+  return record + image + label;
+}
+
+std::string ReadImageFile(const std::string& file) {
+  std::string bytes = ReadFile(file);
+  if (bytes.empty()) throw Error(file, ": is empty, expected an image");
+  return bytes;
+}
+
+}  // namespace
+
+ImagePairFiles FilesOfPair(std::string_view record) {
+  uint64_t size = 0;
+  CHECK_GE(record.size(), sizeof(size));
+  memcpy(&size, record.data(), sizeof(size));
+  record.remove_prefix(sizeof(size));
+  CHECK_LE(size, record.size());
+  return {record.substr(0, size), record.substr(size)};
+}
+
+class ImagePairSource::Reader : public RecordReader {
+ public:
+  explicit Reader(const ImagePairSource& source) : source_(source) {}
+
+  RecordView At(uint64_t index) override {
+    const ImagePair& pair = source_.pairs_[index];
+    std::shared_ptr<const std::string> owner;
+    try {
+      owner = std::make_shared<const std::string>(
+          RecordOf(ReadImageFile(source_.root_folder_ + pair.image),
+                   ReadImageFile(source_.root_folder_ + pair.label)));
+    } catch (const Error& error) {
+      throw Error(source_.path_, ": ", error.what());
+    }
+    return {pair.image, *owner, 0, owner};
+  }
+
+ private:
+  const ImagePairSource& source_;
+};
+
+ImagePairSource::ImagePairSource(const std::string& list_file, const std::string& root_folder)
+    : path_(list_file),
+      root_folder_(root_folder),
+      pairs_(ParseImagePairs(ReadFile(list_file), list_file)) {}
+
+std::unique_ptr<RecordReader> ImagePairSource::MakeReader(bool) {
+  return std::make_unique<Reader>(*this);
+}
+
+}  // namespace millrace

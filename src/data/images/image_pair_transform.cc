@@ -1,0 +1,153 @@
+#include "data/images/image_pair_transform.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "data/datum_view.h"
+#include "data/images/image_pair_source.h"
+#include "data/pixel_reader.h"
+#include "proto/parse.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kLongestSide = 1 << 14;
+const char* const kParam = "dense_image_data_param.";
+
+// Refuses one of two sizes without the other.
+void CheckSizes(const char* height, uint32_t h, const char* width, uint32_t w) {
+  if ((h == 0) != (w == 0)) {
+    throw FieldError(StrCat(kParam, h == 0 ? height : width), "is 0 or missing, expected ", height,
+                     " and ", width, " together");
+  }
+  if (h > kLongestSide || w > kLongestSide) {
+    throw FieldError(StrCat(kParam, height), "is ", h, " and ", width, " is ", w,
+                     ", expected at most ", kLongestSide);
+  }
+}
+
+void CheckParam(const caffe::LayerParameter& layer) {
+  const caffe::DenseImageDataParameter& param = layer.dense_image_data_param();
+  CheckSizes("new_height", param.new_height(), "new_width", param.new_width());
+  CheckSizes("crop_height", param.crop_height(), "crop_width", param.crop_width());
+  if (param.has_mean_file()) {
+    throw FieldError(StrCat(kParam, "mean_file"),
+                     "given, expected mean_file in transform_param, which is the one that is read");
+  }
+  const caffe::TransformationParameter& transform = layer.transform_param();
+  if (transform.mirror()) {
+    throw FieldError("transform_param.mirror",
+                     "true given, expected mirror in dense_image_data_param, which mirrors both "
+                     "images of a pair");
+  }
+  RefuseAnnotatedFields(transform);
+  if (transform.crop_size() > 0 || transform.crop_h() > 0 || transform.crop_w() > 0) {
+    throw FieldError(
+        "transform_param.crop_size",
+        "or crop_h given, expected crop_height and crop_width in dense_image_data_param, which "
+        "crop both images of a pair");
+  }
+}
+
+}  // namespace
+
+ImagePairTransform::ImagePairTransform(const caffe::LayerParameter& layer, caffe::Phase phase,
+                                       uint64_t seed, uint64_t stream, const std::string& path,
+                                       const RecordView& first)
+    : param_(layer.dense_image_data_param()),
+      seed_(seed),
+      stream_(stream),
+      decoder_(param_.is_color() ? ImageColor::kColor : ImageColor::kGray),
+      label_decoder_(ImageColor::kGray) {
+  CheckParam(layer);
+  try {
+    Read(first);
+  } catch (const Error& error) {
+    throw FieldError(StrCat(kParam, "source"), RecordName(path, first.key), ": ", error.what());
+  }
+  const auto crop_height = static_cast<int>(param_.crop_height());
+  const auto crop_width = static_cast<int>(param_.crop_width());
+  if (crop_height > image_.height || crop_width > image_.width) {
+    throw FieldError(StrCat(kParam, "crop_height"), "is ", crop_height, " and crop_width is ",
+                     crop_width, ", more than the images of ", image_.height, " x ", image_.width);
+  }
+  Cut(image_, {});
+  transformer_ =
+      std::make_unique<Transformer>(layer.transform_param(), phase, seed, stream, PixelsOf(cut_));
+  shapes_ = {{cut_.channels, cut_.height, cut_.width}, {1, cut_.height, cut_.width}};
+}
+
+void ImagePairTransform::Read(const RecordView& record) {
+  const ImagePairFiles files = FilesOfPair(record.value);
+  const auto height = static_cast<int>(param_.new_height());
+  const auto width = static_cast<int>(param_.new_width());
+  if (height > 0) {
+    resampler_.Resize(decoder_.Decode(files.image), height, width, Interpolation::kLinear, &image_);
+  } else {
+    image_ = decoder_.Decode(files.image);
+  }
+  try {
+    const Image& label = label_decoder_.Decode(files.label);
+    if (height > 0) {
+      resampler_.Resize(label, height, width, Interpolation::kNearest, &label_);
+    } else {
+      label_ = label;
+    }
+  } catch (const Error& error) {
+    throw Error("its label image ", error.what());
+  }
+  if (label_.height != image_.height || label_.width != image_.width) {
+    throw Error("has a label image of ", label_.height, " x ", label_.width, ", expected ",
+                image_.height, " x ", image_.width, " like the image");
+  }
+}
+
+ImagePairTransform::Choice ImagePairTransform::Choose(uint64_t item) const {
+  Rng rng(seed_, {kRngTransform, stream_, item});
+  Choice choice;
+  choice.mirror = param_.mirror() && rng.Below(2) == 1;
+  if (param_.crop_height() == 0) return choice;
+  choice.y = static_cast<int>(rng.Below(image_.height - param_.crop_height() + 1));
+  choice.x = static_cast<int>(rng.Below(image_.width - param_.crop_width() + 1));
+  return choice;
+}
+
+void ImagePairTransform::Cut(const Image& image, const Choice& choice) {
+  const bool crops = param_.crop_height() > 0;
+  ResizeImage(image.channels, crops ? param_.crop_height() : image.height,
+              crops ? param_.crop_width() : image.width, &cut_);
+  uint8_t* to = cut_.values.data();
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < cut_.height; ++y) {
+      const int64_t row = (int64_t{c} * image.height + choice.y + y) * image.width;
+      const uint8_t* const from = image.values.data() + row;
+      // The image is mirrored before it is cropped.
+      for (int x = choice.x; x < choice.x + cut_.width; ++x) {
+        *to++ = from[choice.mirror ? image.width - 1 - x : x];
+      }
+    }
+  }
+}
+
+void ImagePairTransform::Apply(const std::string& source, const RecordView& record, uint64_t item,
+                               float* const* tops) {
+  try {
+    Read(record);
+    const auto crop_height = static_cast<int>(param_.crop_height());
+    const auto crop_width = static_cast<int>(param_.crop_width());
+    if (image_.height < crop_height || image_.width < crop_width) {
+      throw Error("is ", image_.height, " x ", image_.width, ", expected at least ", crop_height,
+                  " x ", crop_width, " for the crop");
+    }
+    const Choice choice = Choose(item);
+    Cut(image_, choice);
+    transformer_->Apply(PixelsOf(cut_), item, tops[0]);
+    Cut(label_, choice);
+  } catch (const Error& error) {
+    throw Error(RecordName(source, record.key), ": ", error.what());
+  }
+  std::copy(cut_.values.begin(), cut_.values.end(), tops[1]);
+}
+
+}  // namespace millrace

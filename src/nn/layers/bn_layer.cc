@@ -1,0 +1,192 @@
+#include "nn/layers/bn_layer.h"
+
+#include <type_traits>
+
+#include "base/locked_blocks.h"
+#include "nn/layers/bn_kernels.h"
+#include "nn/layers/channel_kernels.h"
+#include "nn/layers/channels_of.h"
+#include "nn/layers/normalize_kernels.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kSlope = 0, kBias = 1, kMean = 2, kVariance = 3;
+constexpr float kSegNetEps = 1e-9f;
+
+}  // namespace
+
+BnLayer::BnLayer(const caffe::LayerParameter& param, const LayerContext& context)
+    : Layer(param, context),
+      kept_(memory()),
+      mean_(memory()),
+      inverse_(memory()),
+      diff_mean_(memory()),
+      product_mean_(memory()),
+      mean_sum_(memory()),
+      variance_sum_(memory()) {}
+
+void BnLayer::SetUp(const Blobs& bottom, const Blobs& top) {
+  const caffe::BNParameter& param = param_.bn_param();
+  if (bottom[0]->num_axes() < 2) {
+    throw FieldError("bottom", "has ", bottom[0]->num_axes(), " axes, expected at least 2");
+  }
+  const bool of_two = param.has_scale_filler() || param.has_shift_filler() || param.has_bn_mode();
+  const bool of_four = param.has_slope_filler() || param.has_bias_filler() ||
+                       param.has_momentum() || param.has_eps() || param.has_frozen();
+  if (of_two && of_four) {
+    throw FieldError("bn_param",
+                     "mixes scale_filler, shift_filler or bn_mode (SegNet) with slope_filler, "
+                     "bias_filler, momentum, eps or frozen (PSPNet), expected those of one layer");
+  }
+  averages_ = !of_two;
+  const bool learns = of_two && param.bn_mode() == caffe::BNParameter::LEARN;
+  if (top.size() > 1 && !learns) {
+    throw FieldError("top", top.size(),
+                     " given, expected 1: only bn_mode LEARN of SegNet's BN has "
+                     "mean and variance as tops");
+  }
+  const Shape shape = {1, bottom[0]->dim(1), 1, 1};
+  AddParam(shape, of_two ? param.scale_filler() : param.slope_filler());
+  AddParam(shape, of_two ? param.shift_filler() : param.bias_filler());
+  eps_ = of_two ? kSegNetEps : param.eps();
+  statistics_ = of_two && !learns ? Statistics::kNone : Statistics::kBatch;
+  if (averages_) SetUpAverages(shape);
+}
+
+void BnLayer::SetUpAverages(const Shape& shape) {
+  const caffe::BNParameter& param = param_.bn_param();
+  if (!(eps_ >= 0)) throw FieldError("bn_param.eps", eps_, " given, expected at least 0");
+  momentum_ = param.momentum();
+  if (!(momentum_ >= 0 && momentum_ <= 1)) {
+    throw FieldError("bn_param.momentum", momentum_, " given, expected 0 to 1");
+  }
+  if (param.frozen() || context_.phase == caffe::TEST) statistics_ = Statistics::kAverages;
+  AddParam(shape, {});
+  caffe::FillerParameter variance;  // of type "constant"
+  variance.set_value(param.frozen() ? 1 : 0);
+  AddParam(shape, variance);
+  while (param_.param_size() < 4) param_.add_param();
+  for (int i = param.frozen() ? kSlope : kMean; i <= kVariance; ++i) {
+    param_.mutable_param(i)->set_lr_mult(0);
+    param_.mutable_param(i)->set_decay_mult(0);
+  }
+}
+
+void BnLayer::Reshape(const Blobs& bottom, const Blobs& top) {
+  const Blob& x = *bottom[0];
+  const int64_t channels = params_[kSlope].blob->count();
+  if (x.num_axes() < 2 || x.dim(1) != channels) {
+    throw FieldError("bottom", ShapeText(x.shape()), " given, expected ", channels, " channels");
+  }
+  view_ = ChannelsOf(x);
+  top[0]->ReshapeLike(x);
+  for (size_t i = 1; i < top.size(); ++i) top[i]->Reshape({1, channels, 1, 1});
+  kept_.Reshape(x, *top[0]);
+  for (Blob* each : {&mean_, &inverse_, &diff_mean_, &product_mean_, &mean_sum_, &variance_sum_}) {
+    if (each->shape() != Shape{channels}) each->Reshape({channels});
+  }
+}
+
+void BnLayer::ComputeStatistics(const float* bottom, const Blobs& top) {
+  Queue& queue = *context_.queue;
+  if (statistics_ == Statistics::kAverages) {
+    return Launch(queue, view_.channels(),
+                  BnOfAverages{eps_, params_[kMean].blob->data(), params_[kVariance].blob->data(),
+                               mean_.data(), inverse_.data()});
+  }
+  LaunchSums(queue, view_, MeanOfChannels{view_.per_channel(), bottom, mean_.data(), nullptr});
+  LaunchSums(
+      queue, view_,
+      BnVariance{view_.per_channel(), eps_, batches_ == 0 ? 0 : momentum_, 1 - momentum_, bottom,
+                 mean_.data(), inverse_.data(), top.size() > 2 ? top[2]->data() : nullptr,
+                 averages_ ? mean_sum_.data() : nullptr,
+                 averages_ ? variance_sum_.data() : nullptr});
+  if (top.size() > 1) {
+    queue.Copy(top[1]->data(), mean_.data(), view_.channels() * sizeof(float));
+  }
+  if (!averages_) return;
+  decay_ *= momentum_;
+  ++batches_;
+}
+
+void BnLayer::Forward(const Blobs& bottom, const Blobs& top) {
+  const float* const x = bottom[0]->data();
+  const float* const slope = params_[kSlope].blob->data();
+  const float* const bias = params_[kBias].blob->data();
+  if (statistics_ != Statistics::kNone) ComputeStatistics(x, top);
+  const auto run = [&](auto keep) {
+    constexpr bool kKeep = decltype(keep)::value;
+    float* const copy = kKeep ? kept_.copy() : nullptr;
+    if (statistics_ == Statistics::kNone) {
+      LaunchMap(*context_.queue, view_,
+                ScaleForward<true, kKeep>{x, slope, bias, copy, top[0]->data()});
+    } else {
+      LaunchMap(
+          *context_.queue, view_,
+          BnForward<kKeep>{x, mean_.data(), inverse_.data(), slope, bias, copy, top[0]->data()});
+    }
+  };
+  bottom[0] == top[0] ? run(std::true_type()) : run(std::false_type());
+}
+
+ChannelGradient BnLayer::GradientOf(int param) const {
+  const Param& each = params_[param];
+  if (!each.wanted) return {nullptr, false};
+  return {each.blob->diff(), *each.has_gradient};
+}
+
+void BnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down,
+                       const Blobs& bottom) {
+  Queue& queue = *context_.queue;
+  const float* const x = kept_.Values(*bottom[0]);
+  const float* const d = top[0]->diff();
+  const float* const slope_data = params_[kSlope].blob->data();
+  const ChannelGradient slope = GradientOf(kSlope), bias = GradientOf(kBias);
+  const bool learns = slope.diff != nullptr || bias.diff != nullptr;
+  float* const dx = propagate_down[0] ? bottom[0]->diff() : nullptr;
+  if (statistics_ == Statistics::kNone) {
+    if (learns) LaunchSums(queue, view_, ScaleGradients<true>{x, d, slope, bias});
+    if (dx != nullptr) LaunchMap(queue, view_, ScaleBackward{d, slope_data, dx});
+    return;
+  }
+  const bool of_batch = statistics_ == Statistics::kBatch;
+  if (learns || (dx != nullptr && of_batch)) {
+    LaunchSums(queue, view_,
+               BnSums{view_.per_channel(), x, mean_.data(), inverse_.data(), d, diff_mean_.data(),
+                      product_mean_.data(), slope, bias});
+  }
+  if (dx == nullptr) return;
+  if (of_batch) {
+    LaunchMap(queue, view_,
+              BnBackward{x, mean_.data(), inverse_.data(), slope_data, d, diff_mean_.data(),
+                         product_mean_.data(), dx});
+  } else {
+    LaunchMap(queue, view_, BnBackwardOfAverages{inverse_.data(), slope_data, d, dx});
+  }
+}
+
+void BnLayer::EndIteration() {
+  if (batches_ == 0) return;
+  Average(kMean, mean_sum_.data());
+  Average(kVariance, variance_sum_.data());
+  decay_ = 1;
+  batches_ = 0;
+}
+
+void BnLayer::Average(int blob, const float* sums) {
+  float* const averages = params_[blob].blob->data();
+  // Exchanges of other devices' arrays do not take the lock.
+  UpdateLock* const lock = memory().on_host() ? update_lock() : nullptr;
+  ForLockedBlocks(
+      lock, averages, 0, params_[blob].blob->count(), [&](int64_t begin, int64_t count) {
+        Launch(*context_.queue, count, AverageInto{decay_, 0, sums + begin, averages + begin});
+      });
+}
+
+namespace {
+
+const RegisterLayer<BnLayer> registered("BN");
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,14 @@
+// The kernels of ROIPooling, PSROIPooling and BoxAnnotatorOHEM.
+#include "device/cuda_kernel.h"
+#include "nn/layers/box_annotator_ohem_kernels.h"
+#include "nn/layers/roi_kernels.h"
+
+namespace millrace {
+namespace {
+
+const RegisterCudaKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiSensitiveGather,
+                          KeepHardRegions>
+    registered;
+
+}  // namespace
+}  // namespace millrace

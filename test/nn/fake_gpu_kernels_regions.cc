@@ -1,0 +1,18 @@
+// Kernels of the layers of regions and of BN, on the fake device.
+#include "nn/layers/bn_kernels.h"
+#include "nn/layers/box_annotator_ohem_kernels.h"
+#include "nn/layers/roi_kernels.h"
+#include "test/support/fake_gpu.h"
+
+namespace millrace::test {
+namespace {
+
+const RegisterFakeKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiSensitiveGather,
+                          KeepHardRegions, SumsOfChannels<BnVariance>, BnOfAverages,
+                          MapOfChannels<BnForward<false>>, MapOfChannels<BnForward<true>>,
+                          SumsOfChannels<BnSums>, MapOfChannels<BnBackward>,
+                          MapOfChannels<BnBackwardOfAverages>>
+    kernels;
+
+}  // namespace
+}  // namespace millrace::test
