@@ -34,8 +34,14 @@ std::string EvaluateText(const std::string& rule = "") {
 
 class LogLines : public google::LogSink {
  public:
-  LogLines() { google::AddLogSink(this); }
-  ~LogLines() override { google::RemoveLogSink(this); }
+  LogLines() {
+    FLAGS_minloglevel = google::GLOG_INFO;
+    google::AddLogSink(this);
+  }
+  ~LogLines() override {
+    google::RemoveLogSink(this);
+    FLAGS_minloglevel = least_;
+  }
   void send(google::LogSeverity, const char*, const char*, int, const struct tm*,
             const char* message, size_t length) override {
     std::lock_guard lock(mutex_);
@@ -47,6 +53,7 @@ class LogLines : public google::LogSink {
   }
 
  private:
+  const int least_ = FLAGS_minloglevel;  // of the test program
   mutable std::mutex mutex_;
   std::vector<std::string> lines_;
 };
@@ -134,13 +141,53 @@ TEST_F(DetectionRuns, LogTheScoreAsSsdDoes) {
   const LogLines log;
   const Outcome outcome = RunNamed(work_, "plain", solver);
   EXPECT_NEAR(outcome.FinalOutput("detection_eval"), 0.25, 1e-6);
-  EXPECT_GT(log.Count("    Test net output #1: detection_eval = 0.25"), 0);
+  EXPECT_GT(log.Count("    Test net output #2: detection_eval = 0.25"), 0);
   EXPECT_EQ(log.Count("class1: 0.5"), 0);
   EXPECT_GT(log.Count("Missing true_pos for label: 2"), 0);
   EXPECT_NEAR(outcome.rows.back().test().outputs().at("detection_eval"), 0.25, 1e-6);
   solver.set_show_per_class_result(true);
   RunNamed(work_, "classes", solver);
   EXPECT_GT(log.Count("class1: 0.5"), 0);
+}
+
+// Locations and confidences of four cells, learned for one object.
+TEST_F(DetectionRuns, LearnToFindAnObject) {
+  const std::string inner = " inner_product_param { num_output: ",
+                    filler = " weight_filler { type: 'gaussian' std: 0.01 } } }\n";
+  work_.WriteNet(
+      RowText("t", {0, 2, 0, 0.0625, 0.125, 0.5, 0.625, 0}) +
+      "layer { name: 'x' type: 'DummyData' top: 'x' top: 'map' dummy_data_param {"
+      "  shape { dim: 1 dim: 4 } shape { dim: 1 dim: 1 dim: 2 dim: 2 }"
+      "  data_filler { value: 0.5 } } }\n"
+      "layer { name: 'loc' type: 'InnerProduct' bottom: 'x' top: 'loc'" +
+      inner + "16" + filler + "layer { name: 'conf' type: 'InnerProduct' bottom: 'x' top: 'conf'" +
+      inner + "12" + filler +
+      "layer { name: 'prior' type: 'PriorBox' bottom: 'map' top: 'prior'"
+      "  prior_box_param { min_size: 4 img_size: 8 variance: 0.1 } }\n"
+      "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc' bottom: 'conf' bottom: 'prior'"
+      "  bottom: 't' top: 'loss' include { phase: TRAIN }"
+      "  propagate_down: true propagate_down: true propagate_down: false propagate_down: false"
+      "  multibox_loss_param { num_classes: 3 code_type: CENTER_SIZE } }\n"
+      "layer { name: 'rows' type: 'Reshape' bottom: 'conf' top: 'rows' include { phase: TEST }"
+      "  reshape_param { shape { dim: 0 dim: -1 dim: 3 } } }\n"
+      "layer { name: 'softmax' type: 'Softmax' bottom: 'rows' top: 'shares' include { phase: TEST }"
+      "  softmax_param { axis: 2 } }\n"
+      "layer { name: 'flat' type: 'Flatten' bottom: 'shares' top: 'flat' include { phase: TEST } "
+      "}\n"
+      "layer { name: 'found' type: 'DetectionOutput' bottom: 'loc' bottom: 'flat' bottom: 'prior'"
+      "  top: 'found' include { phase: TEST } detection_output_param { num_classes: 3"
+      "  code_type: CENTER_SIZE confidence_threshold: 0.5 } }\n"
+      "layer { name: 'judge' type: 'DetectionEvaluate' bottom: 'found' bottom: 't'"
+      "  top: 'detection_eval' include { phase: TEST } detection_evaluate_param { num_classes: 3"
+      "  overlap_threshold: 0.9 } }\n");
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(200), 200);
+  solver.set_base_lr(0.05f);
+  solver.set_weight_decay(0);
+  solver.set_eval_type("detection");
+  const Outcome outcome = RunNamed(work_, "learns", solver);
+  // Of two classes, one has an object.
+  EXPECT_NEAR(outcome.FinalOutput("detection_eval"), 0.5, 1e-6);
+  EXPECT_LT(outcome.result.loss, 0.1);
 }
 
 TEST_F(DetectionRuns, RefuseANetThatDetectsNothing) {
