@@ -15,6 +15,8 @@
 #include "weights/device_weights.h"
 #include "weights/weight_buffer.h"
 
+DEFINE_string(ap_version, "Integral", "how detections are scored: 11point, MaxIntegral, Integral");
+
 namespace millrace {
 namespace {
 
@@ -31,12 +33,21 @@ std::unique_ptr<WeightBuffer> BindLive(nn::Net* net, DeviceWeights* copy) {
   return live;
 }
 
+ApVersion ApVersionFromFlag() {
+  try {
+    return ApVersionOf(FLAGS_ap_version);
+  } catch (const FieldError& error) {
+    throw Error("--", error.field(), "=", FLAGS_ap_version, ": ", error.what());
+  }
+}
+
 int RunTest(const std::vector<std::string>& arguments) {
   ExpectArguments(arguments, 0, "none");
   RequireFlag("model", FLAGS_model);
   if (FLAGS_weights.empty() == FLAGS_shm.empty()) {
     throw Error("give --weights (saved weights) or --shm (those of a running training)");
   }
+  const ApVersion version = ApVersionFromFlag();
   if (FLAGS_iterations < 1) throw Error("--iterations=", FLAGS_iterations, ": expected at least 1");
   caffe::NetParameter param;
   SourceMap source;
@@ -65,9 +76,13 @@ int RunTest(const std::vector<std::string>& arguments) {
         for (const OutputMean& output : outputs) {
           LOG(INFO) << "Batch " << batch << ", " << output.name << " = " << output.mean;
         }
-      });
+      },
+      version);
   LOG(INFO) << "Loss: " << result.loss;
   for (const OutputMean& output : result.outputs) {
+    for (const ClassPrecision& each : output.classes) {
+      LOG(INFO) << "class" << each.label << ": " << each.precision.value_or(0);
+    }
     LOG(INFO) << output.name << " = " << output.mean << LossNote(output.loss_weight, output.mean);
     std::printf("%s = %.6g\n", output.name.c_str(), output.mean);
   }
@@ -78,7 +93,7 @@ const RegisterCommand registered({"test",
                                   "",
                                   "scores saved weights, or those of a running training",
                                   {"model", "weights", "shm", "gpu", "iterations", "phase", "level",
-                                   "stage", "plugins"},
+                                   "stage", "plugins", "ap_version"},
                                   RunTest});
 
 }  // namespace

@@ -9,6 +9,7 @@ images in a folder (see `generate`), whose names the functions get with the batc
 """
 
 from prototxt import MSRA, Net, Word, constant, gaussian
+from ssd import ssd300, ssd300_deploy
 
 CLASSES = 10
 MEAN = 118.0
@@ -452,4 +453,8 @@ NETS = {
     "siamese": (siamese, 16, 0.001),
     "autoencoder": (autoencoder, 16, 0.001),
     "lrcn": (lrcn, 1, 0.001),
+    "ssd300": (ssd300, 1, 0.0001),
 }
+
+# By name: a function that returns the form of the net that only computes, where that is another one.
+DEPLOY = {"ssd300": ssd300_deploy}

@@ -42,6 +42,11 @@ LrPolicy::LrPolicy(const caffe::SolverParameter& param)
       {"poly", Kind::kPoly, false},
       {"sigmoid", Kind::kSigmoid, true},
   };
+  if (param.lr_policy() == "plateau") {
+    throw FieldError("lr_policy", "\"plateau\" is not there: rates depend on the iteration alone, ",
+                     "not on the loss, which each solver and node sees differently; use ",
+                     "\"multistep\"");
+  }
   const auto* policy = std::find_if(std::begin(kPolicies), std::end(kPolicies),
                                     [&](const auto& p) { return param.lr_policy() == p.name; });
   if (policy == std::end(kPolicies)) {

@@ -1,5 +1,6 @@
 // Learning-rate schedules as pure functions of the global iteration. Solvers take iterations from
-// one clock in any order, so a schedule has no state.
+// one clock in any order, so a schedule has no state. SSD's "plateau", which depends on the losses
+// of earlier iterations, is refused.
 #ifndef MILLRACE_SOLVER_LR_POLICY_H_
 #define MILLRACE_SOLVER_LR_POLICY_H_
 

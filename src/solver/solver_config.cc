@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "millrace/device.h"
 #include "millrace/layer.h"
+#include "nn/boxes/detection_scores.h"
 #include "proto/parse.h"
 #include "solver/lr_policy.h"
 #include "solver/solver_warnings.h"
@@ -48,6 +49,12 @@ void CheckNumbers(const SolverParameter& param) {
     throw FieldError("regularization_type", "\"", type, "\" given, expected \"L1\" or \"L2\"");
   }
   LrPolicy{param};
+  const std::string& evaluation = param.eval_type();
+  if (evaluation != "classification" && evaluation != "detection") {
+    throw FieldError("eval_type", "\"", evaluation,
+                     "\" given, expected \"classification\" or \"detection\"");
+  }
+  ApVersionOf(param.ap_version());
 }
 
 int32_t WithoutSign(int32_t interval) {

@@ -40,7 +40,7 @@ bool DistributedEvaluation::Fits(const Tester& tester) {
   // Upper bound of the protobuf encoding: tag and value of each number.
   size_t bytes = 18;
   for (int net = 0; net < tester.nets(); ++net) {
-    if (tester.batches(net) == 0) return false;
+    if (tester.batches(net) == 0 || tester.has_detections(net)) return false;
     bytes += 48 + 8 * tester.outputs(net);
   }
   return bytes <= kMaxGossipBytes;

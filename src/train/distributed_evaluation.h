@@ -45,8 +45,8 @@ class DistributedEvaluation {
   DistributedEvaluation(Tester* tester, TestPeers peers, const Clock* clock,
                         std::function<bool()> stop);
 
-  // Whether the test nets of `tester` have batches to divide, and results that fit into gossip
-  // messages.
+  // Whether the test nets of `tester` have batches to divide, and results that are sums and fit
+  // into gossip messages. A mean average precision needs the detections of all batches.
   static bool Fits(const Tester& tester);
 
   // Announces that this node takes part in the tests due from `iteration` on.

@@ -1,4 +1,6 @@
-// Runs a net over test batches and averages its outputs.
+// Runs a net over test batches and averages its outputs. An output of a DetectionEvaluate layer
+// gives one value, the mean average precision over all batches. Outputs of a DetectionOutput layer,
+// lists of objects, are left out.
 #ifndef MILLRACE_TRAIN_EVALUATOR_H_
 #define MILLRACE_TRAIN_EVALUATOR_H_
 
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "millrace/export.h"
+#include "nn/boxes/detection_scores.h"
 #include "nn/net.h"
 
 namespace millrace {
@@ -16,6 +19,7 @@ struct OutputMean {
   double mean = 0;        // over the batches
   float loss_weight = 0;  // of the blob in the objective
   bool is_accuracy = false;
+  std::vector<ClassPrecision> classes = {};  // of detections; otherwise empty
 };
 
 struct Evaluation {
@@ -26,7 +30,8 @@ struct Evaluation {
 
 // Sums over batches of a test.
 struct TestSums {
-  std::vector<double> outputs;  // in the order of Evaluation::outputs
+  std::vector<double> outputs;              // in the order of Evaluation::outputs; 0 for detections
+  std::vector<DetectionScores> detections;  // one per output of a DetectionEvaluate layer
   double loss = 0;
   int batches = 0;
 
@@ -38,16 +43,21 @@ struct TestSums {
 using BatchObserver = std::function<void(int batch, const std::vector<OutputMean>& outputs)>;
 
 // `stop` is called before each batch; true ends the evaluation. Of 0 batches, there are no outputs.
+// Throws Error if an output changes its number of values between batches, so that it has no mean.
 MILLRACE_API Evaluation Evaluate(nn::Net* net, int batches, const std::function<bool()>& stop,
-                                 const BatchObserver& observe = {});
+                                 const BatchObserver& observe = {},
+                                 ApVersion version = ApVersion::kIntegral);
 
 // Sums over batches [first, first + count) of a test, read from the current position of the net's
 // data. Batch numbers select the random streams. `stop` is called before each batch; true ends the
-// evaluation.
+// evaluation. `version` is that of the observed batches. Throws Error as Evaluate does.
 TestSums SumBatches(nn::Net* net, int first, int count, const std::function<bool()>& stop,
-                    const BatchObserver& observe = {});
+                    const BatchObserver& observe = {}, ApVersion version = ApVersion::kIntegral);
 // Means over a test of `net`.
-Evaluation MeansOf(const nn::Net& net, const TestSums& sums);
+Evaluation MeansOf(const nn::Net& net, const TestSums& sums,
+                   ApVersion version = ApVersion::kIntegral);
+// Whether an output of `net` gives a mean average precision.
+bool HasDetections(const nn::Net& net);
 
 // " (* 1 = 0.05 loss)", which Caffe appends to outputs that count in the objective; "" for other
 // outputs.

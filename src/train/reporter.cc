@@ -113,12 +113,23 @@ void Reporter::BeginTest(int64_t iteration, int index) {
   LOG(INFO) << "Iteration " << iteration << ", Testing net (#" << index << ")";
 }
 
+void Reporter::LogClasses(const OutputMean& output) const {
+  for (const ClassPrecision& each : output.classes) {
+    if (!each.precision) {
+      LOG(WARNING) << "Missing true_pos for label: " << each.label;
+    } else if (config_.param.show_per_class_result()) {
+      LOG(INFO) << "class" << each.label << ": " << *each.precision;
+    }
+  }
+}
+
 void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) {
   if (config_.param.test_compute_loss()) LOG(INFO) << "Test loss: " << evaluation.loss;
   int output_index = 0;
   MetricsRow row = Row(iteration);
   row.mutable_test()->set_net(index);
   for (const OutputMean& output : evaluation.outputs) {
+    LogClasses(output);
     LOG(INFO) << "    Test net output #" << output_index++ << ": " << output.name << " = "
               << output.mean << LossNote(output.loss_weight, output.mean);
     (*row.mutable_test()->mutable_outputs())[output.name] = output.mean;

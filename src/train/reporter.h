@@ -47,6 +47,7 @@ class Reporter {
 
  private:
   void Display(int64_t iteration, float loss, float rate, const nn::Net& net);
+  void LogClasses(const OutputMean& output) const;
   MetricsRow Row(int64_t iteration) const;
 
   const SolverConfig& config_;

@@ -111,7 +111,9 @@ class SolverSession : public Session {
     const OneOmpThread one;
     if (merged_) merged_->Read([this] { return node_->failed(); });
     std::vector<TestOutput> outputs;
-    const Evaluation result = Evaluate(&net, config_.tests[index].test_iter, [] { return false; });
+    const Evaluation result = Evaluate(
+        &net, config_.tests[index].test_iter, [] { return false; }, {},
+        ApVersionOf(config_.param.ap_version()));
     for (const OutputMean& output : result.outputs) outputs.push_back({output.name, output.mean});
     return outputs;
   }

@@ -21,6 +21,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
                DataService* data, Reporter* reporter, Device* device)
     : config_(config),
       layout_(layout),
+      version_(ApVersionOf(config.param.ap_version())),
       data_(*data),
       reporter_(reporter),
       weights_(weights),
@@ -39,6 +40,10 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     nets_.push_back(
         std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->LogNotices();
+    if (config.param.eval_type() == "detection" && !HasDetections(*nets_.back())) {
+      throw Located(config.source, FieldError("eval_type", "\"detection\" given, but test net #", i,
+                                              " has no output of a DetectionEvaluate layer"));
+    }
     nets_.back()->set_debug_info(config.param.debug_info());
     nets_.back()->BindWeights(layout, copy_.get() ? copy_.get<float>() : weights);
   }
@@ -92,7 +97,7 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
   for (size_t i = 0; i < nets_.size(); ++i) {
     reporter_->BeginTest(iteration, static_cast<int>(i));
     const int batches = config_.tests[i].test_iter;
-    const Evaluation result = Evaluate(nets_[i].get(), batches, stop);
+    const Evaluation result = Evaluate(nets_[i].get(), batches, stop, {}, version_);
     next_batch_[i] += result.batches;
     if (result.batches < batches) return {};
     reporter_->Test(iteration, static_cast<int>(i), result);

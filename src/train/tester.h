@@ -23,6 +23,7 @@ namespace millrace {
 // runs the test while the others train. Thread-safe.
 class Tester {
  public:
+  // Throws Error if a test of eval_type "detection" has no output of a DetectionEvaluate layer.
   // `layout`: of the train net. `weights`: in host memory, in that order. The nets run on `device`.
   // Everything outlives the tester.
   Tester(const SolverConfig& config, const ParamLayout& layout, float* weights, DataService* data,
@@ -55,6 +56,8 @@ class Tester {
   int batches(int net) const { return config_.tests[net].test_iter; }
   // Number of output values per batch.
   size_t outputs(int net) const;
+  // Whether an output gives a mean average precision, for which all detections are needed.
+  bool has_detections(int net) const { return HasDetections(*nets_[net]); }
   // Number of the last test due up to `iteration`, counted from 0 in the run; -1: none.
   int64_t NumberOf(int64_t iteration) const;
   // Refreshes the tested weights. Call before the parts of a test.
@@ -63,7 +66,9 @@ class Tester {
   // batches read before. Fewer batches if `stop` returns true.
   TestSums Part(int64_t number, int net, int first, int count, const std::function<bool()>& stop);
   // Means from the sums over a complete test.
-  Evaluation Means(int net, const TestSums& sums) const { return MeansOf(*nets_[net], sums); }
+  Evaluation Means(int net, const TestSums& sums) const {
+    return MeansOf(*nets_[net], sums, version_);
+  }
   // Sets last() to the combined results of all nodes.
   void SetLast(TestScores scores);
   // Logs a complete test and returns its means.
@@ -74,6 +79,7 @@ class Tester {
 
   const SolverConfig& config_;
   const ParamLayout& layout_;
+  const ApVersion version_;
   DataService& data_;
   Reporter* const reporter_;
   mutable std::mutex mutex_;

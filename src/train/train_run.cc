@@ -388,7 +388,8 @@ class TrainRun {
     if (!node_config_ || !node_config_->plan.distributed_evaluation || tester_->empty()) return;
     if (!DistributedEvaluation::Fits(*tester_)) {
       LOG(INFO)
-          << "The test nets have too many outputs, or no batches, to divide tests over the nodes";
+          << "The test nets have too many outputs, or detections, or no batches, to divide tests "
+             "over the nodes";
       return;
     }
     distributed_evaluation_ = std::make_unique<DistributedEvaluation>(

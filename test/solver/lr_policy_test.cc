@@ -115,6 +115,11 @@ TEST(LrPolicy, RefusesAnUnknownPolicyAndListsTheKnownOnes) {
             "lr_policy: missing, expected one of: fixed, step, exp, inv, multistep, poly, sigmoid");
 }
 
+TEST(LrPolicy, RefusesAPolicyThatDependsOnTheLoss) {
+  EXPECT_CONTAINS(Refusal("base_lr: 1 lr_policy: 'plateau' gamma: 0.1 plateau_winsize: 100"),
+                  "lr_policy: \"plateau\" is not there: rates depend on the iteration alone");
+}
+
 // Caffe's own procedure: at most one step as each iteration begins.
 TEST(LrPolicy, MultistepTakesStepvaluesInAnyOrderAsCaffeDoes) {
   for (const std::vector<int>& values : std::vector<std::vector<int>>{

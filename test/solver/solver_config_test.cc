@@ -98,6 +98,15 @@ TEST(SolverConfig, RefusesABadScheduleAtItsLine) {
                   "dir/solver.prototxt:3: lr_policy: there is no policy \"stairs\"; known: fixed");
 }
 
+TEST(SolverConfig, RefusesUnknownEvaluations) {
+  EXPECT_CONTAINS(Refusal(kBasic + kNet + "eval_type: 'segmentation'\n"),
+                  "dir/solver.prototxt:5: eval_type: \"segmentation\" given, expected");
+  EXPECT_CONTAINS(Refusal(kBasic + kNet + "ap_version: 'Mean'\n"),
+                  "dir/solver.prototxt:5: ap_version: \"Mean\" given, expected \"11point\"");
+  EXPECT_EQ(Parse(kBasic + kNet + "eval_type: 'detection' ap_version: '11point'").param.eval_type(),
+            "detection");
+}
+
 TEST(SolverConfig, RefusesSeveralTrainNets) {
   EXPECT_EQ(Refusal(kBasic + kNet + "train_net: 'net.prototxt'"),
             "dir/solver.prototxt:4: net: given beside train_net, expected one train net");

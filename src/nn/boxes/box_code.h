@@ -1,0 +1,54 @@
+// How a net's location output describes a box b relative to a prior box p (SSD, Liu and others
+// 2016). With width w, height h, centre (cx, cy) of each, and v the variances of the prior:
+//   CORNER       (b.xmin - p.xmin) / v0, (b.ymin - p.ymin) / v1, ... of all four edges
+//   CENTER_SIZE  (b.cx - p.cx) / p.w / v0, (b.cy - p.cy) / p.h / v1, log(b.w / p.w) / v2,
+//                log(b.h / p.h) / v3
+//   CORNER_SIZE  as CORNER, divided by p.w or p.h
+// Where the variance is in the target, the v are 1 here, and the loss divides by them.
+#ifndef MILLRACE_NN_BOXES_BOX_CODE_H_
+#define MILLRACE_NN_BOXES_BOX_CODE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nn/boxes/box.h"
+#include "proto/caffe.pb.h"
+
+namespace millrace {
+
+struct Prior {
+  Box box;
+  std::array<float, 4> variance = {1, 1, 1, 1};
+};
+
+// The priors of a blob {1, 2, 4 * count}: their boxes, then their variances.
+std::vector<Prior> ReadPriors(const float* values, int64_t count);
+
+class BoxCode {
+ public:
+  using Type = caffe::PriorBoxParameter::CodeType;
+  using Values = std::array<float, 4>;
+
+  BoxCode(Type type, bool variance_in_target)
+      : type_(type), variance_in_target_(variance_in_target) {}
+
+  // The code of `box`. Throws Error for what has none: a prior or, with CENTER_SIZE, a box without
+  // an area, and a variance that is not positive.
+  Values Encode(const Prior& prior, const Box& box) const;
+  // The box with this code. Throws Error for a prior without an area, unless the type is CORNER.
+  Box Decode(const Prior& prior, const float* code) const;
+
+ private:
+  Values Variance(const Prior& prior) const {
+    return variance_in_target_ ? Values{1, 1, 1, 1} : prior.variance;
+  }
+
+  Type type_;
+  bool variance_in_target_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_NN_BOXES_BOX_CODE_H_
