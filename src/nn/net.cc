@@ -72,6 +72,7 @@ void Net::BindWeights(const ParamLayout& other, float* weights) {
 void Net::FillWeights() {
   queue_->Synchronize();
   for (const NetParam& param : params_) FillParam(param);
+  copied_params_.clear();
 }
 
 void Net::FillParam(const NetParam& param) {
@@ -96,13 +97,15 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
   }
   queue_->Synchronize();
   // By name, the layers with weights; or one without them, for which saved weights are an error.
-  std::map<std::string, std::vector<Layer*>> targets;
-  for (const Node& node : nodes_) {
+  // Indices in nodes_.
+  std::map<std::string, std::vector<size_t>> targets;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
     if (node.path.empty()) continue;
-    std::vector<Layer*>& found = targets[node.name_in_file];
+    std::vector<size_t>& found = targets[node.name_in_file];
     if (!found.empty() && node.layer->params().empty()) continue;
-    if (!found.empty() && found[0]->params().empty()) found.clear();
-    found.push_back(node.layer.get());
+    if (!found.empty() && nodes_[found[0]].layer->params().empty()) found.clear();
+    found.push_back(n);
   }
   std::map<std::string, size_t> numbers;
   int matched = 0;
@@ -110,7 +113,8 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
     const auto found = targets.find(layer.name());
     if (found == targets.end() || layer.blobs_size() == 0) continue;
     const size_t number = std::min(numbers[layer.name()]++, found->second.size() - 1);
-    std::vector<Param>& params = found->second[number]->params();
+    const size_t node = found->second[number];
+    std::vector<Param>& params = nodes_[node].layer->params();
     if (static_cast<size_t>(layer.blobs_size()) != params.size()) {
       throw Error(what, ": layer '", layer.name(), "': holds ", layer.blobs_size(),
                   " blobs, expected ", params.size());
@@ -119,9 +123,24 @@ int Net::CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& wh
       params[i].blob->FromProto(layer.blobs(i),
                                 StrCat(what, ": layer '", layer.name(), "' blob ", i));
     }
+    copied_params_.insert(params_of_node_[node].begin(), params_of_node_[node].end());
     ++matched;
   }
   return matched;
+}
+
+std::vector<std::string> Net::LayersWithoutSavedWeights() const {
+  std::vector<std::string> layers;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const std::vector<int>& params = params_of_node_[n];
+    const bool complete = std::all_of(params.begin(), params.end(), [this](int param) {
+      return copied_params_.count(param) > 0;
+    });
+    if (complete) continue;
+    const Layer& layer = *nodes_[n].layer;
+    layers.push_back(StrCat("'", layer.name(), "' (", layer.type(), ")"));
+  }
+  return layers;
 }
 
 template <typename Convert>
@@ -320,18 +339,26 @@ int64_t Net::batch_size() const {
   return first && first->num_axes() > 0 ? first->dim(0) : 1;
 }
 
-size_t Net::activation_bytes() const {
-  size_t bytes = scratch_->bytes();
+Net::Memory Net::memory() const {
+  Memory memory;
+  memory.weights = memory.weight_gradients = layout_.size() * sizeof(float);
+  memory.workspace = scratch_->bytes();
   for (const Node& node : nodes_) {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
       // Each blob has its own gradient, even if it shares its values with another.
-      const int arrays = !node.layer->SharesData() + node.need_backward;
-      bytes += arrays * top->count() * sizeof(float);
+      const size_t bytes = top->count() * sizeof(float);
+      if (!node.layer->SharesData()) memory.activations += bytes;
+      if (node.need_backward) memory.activation_gradients += bytes;
     }
   }
-  return bytes;
+  return memory;
+}
+
+size_t Net::activation_bytes() const {
+  const Memory bytes = memory();
+  return bytes.activations + bytes.activation_gradients + bytes.workspace;
 }
 
 }  // namespace millrace::nn

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct NetOptions {
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
   Device* device = &HostDevice();  // outlives the net
+  // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
+  // reaches from another layer counted in the objective with weight 1.
+  bool backward_without_loss = false;
   // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
   // the device.
   std::optional<Layout> layout;
@@ -89,6 +93,9 @@ class MILLRACE_API Net {
   // file has beyond that to the last. Throws Error(`what`, ...) where numbers or shapes of blobs
   // differ. Returns the number of layers that matched.
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
+  // The layers with weights of which CopyWeightsFrom has not set all since FillWeights, in order:
+  // "'fc8' (InnerProduct)". Arrays that several layers share need to be in one of them only.
+  std::vector<std::string> LayersWithoutSavedWeights() const;
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
   // With the values of `weights`, in the order of the layout and in memory of the host, in place of
   // the net's. Without diffs, works even if the device has failed.
@@ -165,8 +172,15 @@ class MILLRACE_API Net {
   // Examples per forward pass: the batch size of the data layers, or the first axis of the first
   // input.
   int64_t batch_size() const;
-  // Bytes of activations, their gradients and scratch memory that the passes need, whether or not
-  // one has run.
+  // Bytes that the passes need, whether or not one has run. Memory that libraries allocate for
+  // themselves is not included.
+  struct Memory {
+    size_t weights = 0, weight_gradients = 0;
+    size_t activations = 0, activation_gradients = 0;
+    size_t workspace = 0;  // scratch memory that the layers share
+  };
+  Memory memory() const;
+  // Of activations, their gradients and workspace.
   size_t activation_bytes() const;
 
  private:
@@ -217,6 +231,7 @@ class MILLRACE_API Net {
   std::map<std::string, int> param_by_share_name_;
   std::map<std::string, Multipliers> multipliers_by_share_name_;
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
+  std::set<int> copied_params_;                   // those that CopyWeightsFrom has set
   Buffer gradients_, own_weights_;
 
   // In staging memory, for all tops with a loss weight: copies of their values, and their diffs.

@@ -82,6 +82,10 @@ int CopyModel(const std::string& path, nn::Net* net);
 // layer in common with the net.
 MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
 
+// Logs a warning that names the layers of `net` whose weights, or some of them, no file has set
+// since they were filled; nothing if there are none.
+MILLRACE_API void LogLayersWithoutSavedWeights(const nn::Net& net);
+
 // A .solverstate and the model that it names.
 struct ResumePoint {
   std::string path;        // of the solverstate

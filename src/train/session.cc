@@ -179,6 +179,7 @@ class SolverSession : public Session {
     std::vector<std::string> files = options.weights;
     if (files.empty()) files = {config_.param.weights().begin(), config_.param.weights().end()};
     for (const std::string& file : files) LoadWeights(file, net);
+    if (!files.empty()) LogLayersWithoutSavedWeights(*net);
   }
 
   void JoinCluster(std::unique_ptr<NodeConfig> node_config, const nn::Net& net,

@@ -86,7 +86,10 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
     const int batches = config_.tests[i].test_iter;
     const Evaluation result = Evaluate(nets_[i].get(), batches, stop);
     next_batch_[i] += result.batches;
-    if (result.batches < batches) return {};
+    if (result.batches < batches) {
+      reporter_->InterruptTest();
+      return {};
+    }
     reporter_->Test(iteration, static_cast<int>(i), result);
     results.push_back(result);
   }
@@ -118,7 +121,6 @@ TestSums Tester::Part(int64_t number, int net, int first, int count,
 
 Evaluation Tester::Report(int64_t iteration, int net, const TestSums& sums) {
   const Evaluation result = Means(net, sums);
-  reporter_->BeginTest(iteration, net);
   reporter_->Test(iteration, net, result);
   return result;
 }
