@@ -155,7 +155,7 @@ class MILLRACE_API Net {
     std::string path;  // for SourceMap::Where; "" if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Blobs that no layer consumes. A test reports them.
+  // Blobs that no layer consumes, by name, as in Caffe. A test reports them.
   struct Output {
     std::string name;
     Blob* blob;

@@ -126,6 +126,8 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     }
     outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
+  std::sort(outputs_.begin(), outputs_.end(),
+            [](const Output& a, const Output& b) { return a.name < b.name; });
   MarkBackward(source);
   MarkReshapes();
   AllocateLosses();

@@ -1,5 +1,7 @@
 #include "train/tester.h"
 
+#include <glog/logging.h>
+
 #include <utility>
 
 namespace millrace {
@@ -34,6 +36,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     options.data = data;
     options.data_scope = ScopeOf(i);
     options.device = device;
+    LOG(INFO) << "Creating test net (#" << i << ") specified by " << config.tests[i].origin;
     nets_.push_back(
         std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->LogNotices();

@@ -147,6 +147,7 @@ class TrainRun {
                      duty_.get(),
                      &solver_load_,
                      snapshot_weights_.get()};
+    LOG(INFO) << "Solver scaffolding done.";
     LOG(INFO) << "Starting Optimization";
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();

@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "test/support/cluster_of_nodes.h"
+#include "test/support/free_port.h"
 #include "test/tools/tools_support.h"
 
 namespace millrace::test {
@@ -216,6 +218,42 @@ TEST_P(LogParsers, TestsOfPlottingScripts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, LogParsers, testing::Values(1, 3));
+
+// Each node logs the iterations that its solvers make, and the tests that it reports.
+class LogParsersInACluster : public ClusterOfNodes {
+ protected:
+  LogParsersInACluster() {
+    size_ = 2;
+    WriteFile(work_ / "topology.prototxt",
+              StrCat("name: 'c' node { name: 'a' address: '127.0.0.1' solvers: 2 }",
+                     " node { name: 'b' address: '127.0.0.2' }",
+                     " segment { name: 's' transport: 'udp' port: ", FreePort(), " }"));
+  }
+};
+
+TEST_F(LogParsersInACluster, TablesOfEachNode) {
+  caffe::SolverParameter solver = Workspace::Tested(Workspace::Solver(2000), 500);
+  solver.set_display(20);
+  solver.set_snapshot_prefix(work_ / "run");
+  StartAll(solver);
+  std::set<int64_t> tested;
+  size_t displayed = 0;
+  for (int i = 0; i < 2; ++i) {
+    const std::string log = Finish(i).errors;
+    for (const Row& row : RowsOf(log, "Train")) {
+      EXPECT_EQ(row.outputs.size(), 1u) << row.iteration;
+      ++displayed;
+    }
+    for (const Row& row : RowsOf(log, "Test")) {
+      EXPECT_EQ(row.outputs.size(), 2u) << row.iteration;
+      EXPECT_EQ(row.iteration % 500, 0);
+      EXPECT_TRUE(tested.insert(row.iteration).second) << row.iteration;
+    }
+    EXPECT_EQ(Matches(log, R"(\] (Iteration 2000, loss = [\.\deE+-]+)\n)").size(), 1u) << log;
+  }
+  EXPECT_TRUE(tested.contains(2000));
+  EXPECT_GT(displayed, 50u);
+}
 
 // Caffe's tools/extra: of $CAFFE_ROOT, or of an installed package.
 std::string ParserFolder() {

@@ -93,6 +93,8 @@ TEST_F(Log, ATestIsAnnouncedWithItsIterationBeforeItsOutputs) {
 TEST_F(Log, BeginsAndEndsAsCaffes) {
   const char* const lines[] = {"] Use CPU.\n",
                                "] Creating training net from net file: ",
+                               "] Creating test net (#0) specified by net file: ",
+                               "] Solver scaffolding done.\n",
                                "] Starting Optimization\n",
                                "] Solving small\n",
                                "] Learning Rate Policy: step\n",
