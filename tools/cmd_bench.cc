@@ -50,7 +50,7 @@ int64_t WeightsFromFlags() {
   }
   DataService data(DataOptions{});
   if (!FLAGS_solver.empty()) {
-    const SolverConfig config = LoadSolverConfig(FLAGS_solver);
+    const SolverConfig config = LoadSolverConfig(FLAGS_solver, TrainStateFromFlags());
     return WeightsOf(config.train.param, config.train.source, TrainNetOptions(config, &data));
   }
   if (FLAGS_model.empty()) return kDefaultFloats;

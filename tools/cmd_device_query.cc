@@ -16,8 +16,14 @@ int RunDeviceQuery(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-const RegisterCommand registered(
-    {"device_query", "", "lists the GPUs of this machine", {"gpu", "plugins"}, RunDeviceQuery});
+const RegisterCommand registered({"device_query",
+                                  "",
+                                  "lists the GPUs of this machine",
+                                  {"gpu", "plugins"},
+                                  RunDeviceQuery,
+                                  {"solver", "model", "phase", "level", "stage", "snapshot",
+                                   "weights", "iterations", "sigint_effect", "sighup_effect"},
+                                  "millrace device_query --gpu=0"});
 
 }  // namespace
 }  // namespace millrace

@@ -66,6 +66,7 @@ int RunTest(const std::vector<std::string>& arguments) {
   if (FLAGS_shm.empty()) {
     net.FillWeights();
     LoadWeights(FLAGS_weights, &net);
+    LogLayersWithoutSavedWeights(net);
   } else {
     live = BindLive(&net, &weights);
   }
@@ -94,7 +95,10 @@ const RegisterCommand registered({"test",
                                   "scores saved weights, or those of a running training",
                                   {"model", "weights", "shm", "gpu", "iterations", "phase", "level",
                                    "stage", "plugins", "ap_version"},
-                                  RunTest});
+                                  RunTest,
+                                  {"solver", "snapshot", "sigint_effect", "sighup_effect"},
+                                  "millrace test --model=lenet_train_test.prototxt "
+                                  "--weights=lenet_iter_10000.caffemodel --iterations=100"});
 
 }  // namespace
 }  // namespace millrace

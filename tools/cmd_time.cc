@@ -1,10 +1,12 @@
 // millrace time: measures the time of each layer of a net.
 #include <gflags/gflags.h>
+#include <glog/logging.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <iostream>
 
 #include "data/data_service.h"
+#include "solver/snapshot.h"
 #include "tools/command.h"
 #include "tools/flags.h"
 #include "train/choose_gpus.h"
@@ -26,12 +28,21 @@ int RunTime(const std::vector<std::string>& arguments) {
   options.state = NetStateFromFlags(param);
   options.data = &data;
   options.device = &ChooseDevice(FLAGS_gpu);
+  options.backward_without_loss = true;
   nn::Net net(param, source, options);
   net.LogNotices();
   DeviceWeights weights(options.device, net.layout().size());
   net.BindWeights(weights.data());
   net.FillWeights();
+  if (!FLAGS_weights.empty()) {
+    LoadWeights(FLAGS_weights, &net);
+    LogLayersWithoutSavedWeights(net);
+  }
+  LOG(INFO) << "*** Benchmark begins ***";
+  LOG(INFO) << "Testing for " << FLAGS_iterations << " iterations.";
   const TimeReport report = TimeNet(&net, FLAGS_iterations, SteadyClock());
+  LogTimes(report);
+  LOG(INFO) << "*** Benchmark ends ***";
   if (FLAGS_json) {
     google::protobuf::util::JsonPrintOptions print;
     print.preserve_proto_field_names = true;
@@ -49,9 +60,12 @@ int RunTime(const std::vector<std::string>& arguments) {
 const RegisterCommand registered({"time",
                                   "",
                                   "measures each layer's forward and backward pass",
-                                  {"model", "gpu", "iterations", "json", "phase", "level", "stage",
-                                   "plugins"},
-                                  RunTime});
+                                  {"model", "weights", "gpu", "iterations", "json", "phase",
+                                   "level", "stage", "plugins"},
+                                  RunTime,
+                                  {"solver", "snapshot", "sigint_effect", "sighup_effect"},
+                                  "millrace time --model=lenet_train_test.prototxt "
+                                  "--iterations=10"});
 
 }  // namespace
 }  // namespace millrace

@@ -57,6 +57,7 @@ int RunTrain(const std::vector<std::string>& arguments) {
   options.metrics = FLAGS_metrics;
   options.topology = FLAGS_topology;
   options.node = FLAGS_node;
+  options.train_state = TrainStateFromFlags();
   if (!FLAGS_shard.empty()) ParseShard(FLAGS_shard, &options);
   // Before the first thread, so that all threads inherit its signal mask.
   SignalWatch signals(ParseSignalEffect("sigint_effect", FLAGS_sigint_effect),
@@ -81,9 +82,11 @@ const RegisterCommand registered({"train",
                                   "",
                                   "trains a net as its solver file says",
                                   {"solver", "cpu", "gpu", "gpu_max_mbps", "weights", "snapshot",
-                                   "shm", "metrics", "shard", "topology", "node", "sigint_effect",
-                                   "sighup_effect", "plugins"},
-                                  RunTrain});
+                                   "shm", "metrics", "shard", "topology", "node", "level", "stage",
+                                   "sigint_effect", "sighup_effect", "plugins"},
+                                  RunTrain,
+                                  {"model", "phase", "iterations"},
+                                  "millrace train --solver=lenet_solver.prototxt --cpu=2"});
 
 }  // namespace
 }  // namespace millrace

@@ -9,7 +9,9 @@
 DEFINE_string(model, "", "the net: a prototxt file");
 DEFINE_string(weights, "", "start weights: .caffemodel files, separated by commas");
 DEFINE_string(shm, "", "keep the weights at /dev/shm/NAME, where other processes join them");
-DEFINE_string(gpu, "", "GPUs by number, separated by commas, or all (default: none)");
+DEFINE_string(gpu, "",
+              "GPUs by number, separated by commas, or all (default: none). On a machine without "
+              "GPUs, a warning, and the CPU");
 DEFINE_bool(json, false, "print the result as JSON");
 DEFINE_int32(iterations, 50, "how many batches to run");
 DEFINE_string(phase, "", "which phase of the net to use: TRAIN or TEST");
@@ -44,6 +46,13 @@ caffe::NetState NetStateFromFlags(const caffe::NetParameter& net, caffe::Phase f
     state.set_phase(phase);
   }
   state.set_level(FLAGS_level);
+  for (const std::string& stage : SplitList(FLAGS_stage)) state.add_stage(stage);
+  return state;
+}
+
+caffe::NetState TrainStateFromFlags() {
+  caffe::NetState state;
+  if (!gflags::GetCommandLineFlagInfoOrDie("level").is_default) state.set_level(FLAGS_level);
   for (const std::string& stage : SplitList(FLAGS_stage)) state.add_stage(stage);
   return state;
 }

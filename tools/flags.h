@@ -33,6 +33,9 @@ void LoadPlugins();
 caffe::NetState NetStateFromFlags(const caffe::NetParameter& net,
                                   caffe::Phase fallback = caffe::TRAIN);
 
+// What --level and --stage add to the train_state of a solver file: the level only if it is given.
+caffe::NetState TrainStateFromFlags();
+
 }  // namespace millrace
 
 #endif  // MILLRACE_TOOLS_FLAGS_H_

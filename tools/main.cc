@@ -1,4 +1,4 @@
-// The millrace program: finds the subcommand, parses its flags, and turns errors into one line and
+// The millrace program: finds the command, parses its flags, and turns errors into one line and
 // exit status 1.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
@@ -7,45 +7,26 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <iostream>
-#include <map>
 
 #include "base/error.h"
+#include "millrace/version.h"
 #include "tools/command.h"
+#include "tools/command_line.h"
 #include "tools/flags.h"
+#include "tools/log_setup.h"
 
 namespace millrace {
 namespace {
 
-std::map<std::string, Command>& Commands() {
-  static std::map<std::string, Command> commands;
-  return commands;
+// Flags of gflags that every command accepts.
+const std::vector<std::string> kCommonFlags = {"help", "h", "version", "flagfile"};
+
+bool IsAmong(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Flags of the logging library that every command accepts.
-const std::vector<std::string> kCommonFlags = {"minloglevel",     "v",   "logtostderr", "log_dir",
-                                               "alsologtostderr", "help"};
-
-void PrintUsage(std::ostream& out) {
-  out << "Millrace trains Caffe-format models with solvers that share their weights.\n\n"
-         "usage: millrace <command> [--flag=value ...]\n\n";
-  for (const auto& [name, command] : Commands()) {
-    out << "  " << name << std::string(name.size() < 27 ? 27 - name.size() : 1, ' ')
-        << command.summary << "\n";
-  }
-  out << "\n`millrace <command> --help` lists the flags of a command.\n";
-}
-
-void PrintUsage(std::ostream& out, const Command& command) {
-  out << "usage: millrace " << command.name << " [--flag=value ...] " << command.arguments << "\n"
-      << command.summary << "\n\n";
-  for (const std::string& name : command.flags) {
-    gflags::CommandLineFlagInfo info;
-    gflags::GetCommandLineFlagInfo(name.c_str(), &info);
-    out << "  --" << name << "  (" << info.type;
-    if (!info.default_value.empty()) out << ", default " << info.default_value;
-    out << ")\n      " << info.description << "\n";
-  }
+bool IsCommon(const std::string& flag) {
+  return IsAmong(flag, kCommonFlags) || IsAmong(flag, LogFlags());
 }
 
 std::string Joined(const std::vector<std::string>& names) {
@@ -54,68 +35,93 @@ std::string Joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// gflags accepts the flags of all commands. This limits each command to its own.
-void CheckFlags(const Command& command, int argc, char** argv) {
-  for (int i = 2; i < argc; ++i) {
-    std::string flag = argv[i];
-    if (flag == "--") return;
-    if (flag.size() < 2 || flag[0] != '-') continue;
-    flag = flag.substr(flag[1] == '-' ? 2 : 1);
-    flag = flag.substr(0, flag.find('='));
-    std::string positive = flag.starts_with("no") ? flag.substr(2) : flag;
-    const auto among = [&](const std::vector<std::string>& names) {
-      return std::find(names.begin(), names.end(), flag) != names.end() ||
-             std::find(names.begin(), names.end(), positive) != names.end();
-    };
-    if (!among(command.flags) && !among(kCommonFlags)) {
-      throw Error(command.name, " has no flag --", flag, command.flags.empty() ? "" : "; it takes ",
-                  Joined(command.flags));
+const Command& CommandOf(const std::string& name) {
+  const Command* command = FindCommand(name);
+  if (command == nullptr) {
+    throw Error("there is no command '", name, "'; `millrace help` lists them");
+  }
+  return *command;
+}
+
+// An unknown flag may have a value that was taken for the command: the flag is the error then.
+const Command& CommandOf(const CommandLine& line) {
+  if (FindCommand(line.command) == nullptr) {
+    for (const CommandLine::Flag& flag : line.flags) {
+      gflags::CommandLineFlagInfo info;
+      if (IsCommon(flag.name) || gflags::GetCommandLineFlagInfo(flag.name.c_str(), &info)) continue;
+      throw Error("there is no flag --", flag.name,
+                  "; `millrace help` lists the commands, and "
+                  "`millrace help COMMAND` its flags");
     }
+  }
+  return CommandOf(line.command);
+}
+
+// gflags accepts the flags of all commands. This limits each command to its own.
+void CheckFlags(const Command& command, const CommandLine& line) {
+  for (const CommandLine::Flag& flag : line.flags) {
+    if (IsAmong(flag.name, command.flags) || IsAmong(flag.name, command.ignored)) continue;
+    if (IsCommon(flag.name)) continue;
+    throw Error(command.name, " has no flag --", flag.name,
+                command.flags.empty() ? "" : "; it takes ", Joined(command.flags));
   }
 }
 
+void ParseFlags(const CommandLine& line) {
+  std::vector<std::string> texts = {"millrace"};
+  for (const CommandLine::Flag& flag : line.flags) texts.push_back(flag.text);
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  char** arguments = pointers.data();
+  int count = static_cast<int>(texts.size());
+  gflags::ParseCommandLineFlags(&count, &arguments, true);
+}
+
+void LogIgnored(const Command& command, const CommandLine& line) {
+  for (const CommandLine::Flag& flag : line.flags) {
+    if (!IsAmong(flag.name, command.ignored)) continue;
+    LOG(WARNING) << flag.text << ": " << command.name << " ignores this flag, as Caffe does";
+  }
+}
+
+// Prints the page of a command, or that of all commands for "".
+int Help(const std::string& name) {
+  std::fputs((name.empty() ? HelpPage() : HelpPage(CommandOf(name))).c_str(), stdout);
+  return 0;
+}
+
 int Main(int argc, char** argv) {
-  if (argc < 2 || std::string(argv[1]) == "--help" || std::string(argv[1]) == "help" ||
-      std::string(argv[1]) == "-help") {
-    PrintUsage(argc < 2 ? std::cerr : std::cout);
-    return argc < 2 ? 1 : 0;
+  const CommandLine line = ReadCommandLine(argc, argv);
+  if (line.version) {
+    std::printf("millrace version %s\n", Version());
+    return 0;
   }
-  const auto found = Commands().find(argv[1]);
-  if (found == Commands().end()) {
-    throw Error("there is no command '", argv[1], "'; `millrace help` lists them");
+  if (line.command == "help") {
+    if (line.arguments.size() > 1) ExpectArguments(line.arguments, 1, "a command, or none");
+    return Help(line.arguments.empty() ? "" : line.arguments[0]);
   }
-  const Command& command = found->second;
-  for (int i = 2; i < argc; ++i) {
-    if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-help") {
-      PrintUsage(std::cout, command);
-      return 0;
-    }
+  if (line.help) return Help(line.command);
+  if (line.command.empty() && line.flags.empty()) {
+    std::fputs(HelpPage().c_str(), stderr);
+    return 1;
   }
-  CheckFlags(command, argc, argv);
-  FLAGS_logtostderr = true;
-  // The name of the command replaces the name of the program.
-  char** rest = argv + 1;
-  int count = argc - 1;
-  gflags::ParseCommandLineFlags(&count, &rest, true);
-  google::InitGoogleLogging("millrace");
+  if (line.command.empty()) throw Error("no command is given; `millrace help` lists them");
+  const Command& command = CommandOf(line);
+  CheckFlags(command, line);
+  SetLogDefaults();
+  ParseFlags(line);
+  StartLog();
+  LogIgnored(command, line);
   // Once, before there are threads: every log line needs the local time.
   tzset();
   LoadPlugins();
   // Each solver is single-threaded; parallelism comes from several solvers.
   omp_set_num_threads(1);
-  return command.run(std::vector<std::string>(rest + 1, rest + count));
+  return command.run(line.arguments);
 }
 
 }  // namespace
-
-RegisterCommand::RegisterCommand(Command command) { Commands()[command.name] = command; }
-
-void ExpectArguments(const std::vector<std::string>& arguments, size_t count, const char* usage) {
-  if (arguments.size() != count) {
-    throw Error(arguments.size(), " arguments given, expected ", usage);
-  }
-}
-
 }  // namespace millrace
 
 int main(int argc, char** argv) {

@@ -104,7 +104,8 @@ class MILLRACE_API Net {
 
   // ---- Results ----
 
-  // The blobs that no layer consumes, and all blobs, in the order of the net file.
+  // The blobs that no layer consumes, by name, as in Caffe; and all blobs, in the order of the net
+  // file.
   virtual std::vector<NetBlob> outputs() const = 0;
   virtual std::vector<NetBlob> blobs() const = 0;
   // Of a blob. If layers work in place on it, of the last one's. Throw Error if there is no such

@@ -79,6 +79,7 @@ bool Net::IsOwnWeight(const Blob& blob) const {
 void Net::FillWeights() {
   queue_->Synchronize();
   for (const NetParam& param : params_) FillParam(param);
+  copied_params_.clear();
 }
 
 void Net::FillParam(const NetParam& param) {
@@ -111,13 +112,15 @@ int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, 
   }
   queue_->Synchronize();
   // By name, the layers with weights; or one without them, for which saved weights are an error.
-  std::map<std::string, std::vector<Layer*>> targets;
-  for (const Node& node : nodes_) {
+  // Indices in nodes_.
+  std::map<std::string, std::vector<size_t>> targets;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const Node& node = nodes_[n];
     if (node.path.empty()) continue;
-    std::vector<Layer*>& found = targets[node.name_in_file];
+    std::vector<size_t>& found = targets[node.name_in_file];
     if (!found.empty() && node.layer->params().empty()) continue;
-    if (!found.empty() && found[0]->params().empty()) found.clear();
-    found.push_back(node.layer.get());
+    if (!found.empty() && nodes_[found[0]].layer->params().empty()) found.clear();
+    found.push_back(n);
   }
   std::map<std::string, size_t> numbers;
   int matched = 0;
@@ -125,7 +128,8 @@ int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, 
     const auto found = targets.find(layer.name());
     if (found == targets.end() || layer.blobs_size() == 0) continue;
     const size_t number = std::min(numbers[layer.name()]++, found->second.size() - 1);
-    std::vector<Param>& params = found->second[number]->params();
+    const size_t node = found->second[number];
+    std::vector<Param>& params = nodes_[node].layer->params();
     if (own_only && (params.empty() || !IsOwnWeight(*params[0].blob))) continue;
     if (static_cast<size_t>(layer.blobs_size()) != params.size()) {
       throw Error(what, ": layer '", layer.name(), "': holds ", layer.blobs_size(),
@@ -135,9 +139,24 @@ int Net::CopyWeights(const caffe::NetParameter& saved, const std::string& what, 
       params[i].blob->FromProto(layer.blobs(i),
                                 StrCat(what, ": layer '", layer.name(), "' blob ", i));
     }
+    copied_params_.insert(params_of_node_[node].begin(), params_of_node_[node].end());
     ++matched;
   }
   return matched;
+}
+
+std::vector<std::string> Net::LayersWithoutSavedWeights() const {
+  std::vector<std::string> layers;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const std::vector<int>& params = params_of_node_[n];
+    const bool complete = std::all_of(params.begin(), params.end(), [this](int param) {
+      return copied_params_.count(param) > 0;
+    });
+    if (complete) continue;
+    const Layer& layer = *nodes_[n].layer;
+    layers.push_back(StrCat("'", layer.name(), "' (", layer.type(), ")"));
+  }
+  return layers;
 }
 
 template <typename Convert>
@@ -337,18 +356,27 @@ int64_t Net::batch_size() const {
   return first && first->num_axes() > 0 ? first->dim(0) : 1;
 }
 
-size_t Net::activation_bytes() const {
-  size_t bytes = scratch_->bytes() + blob_gradients_.bytes();
+Net::Memory Net::memory() const {
+  Memory memory;
+  memory.weights = memory.weight_gradients = layout_.size() * sizeof(float);
+  memory.workspace = scratch_->bytes();
+  memory.activation_gradients = blob_gradients_.bytes();
   for (const Node& node : nodes_) {
     for (const Blob* top : node.top) {
       const bool in_place = std::count(node.bottom.begin(), node.bottom.end(), top) > 0;
       if (in_place) continue;
-      const bool own_gradient = node.need_backward && !blob_gradients_.Holds(top);
-      const int arrays = !node.layer->SharesData() + own_gradient;
-      bytes += arrays * top->count() * sizeof(float);
+      const size_t bytes = top->count() * sizeof(float);
+      if (!node.layer->SharesData()) memory.activations += bytes;
+      // Gradients that are not among those that share memory.
+      if (node.need_backward && !blob_gradients_.Holds(top)) memory.activation_gradients += bytes;
     }
   }
-  return bytes;
+  return memory;
+}
+
+size_t Net::activation_bytes() const {
+  const Memory bytes = memory();
+  return bytes.activations + bytes.activation_gradients + bytes.workspace;
 }
 
 }  // namespace millrace::nn

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct NetOptions {
   DataService* data = nullptr;  // outlives the net; null if the net reads no data
   std::string data_scope = "train";
   Device* device = &HostDevice();  // outlives the net
+  // Gives a net without a loss a backward pass for measurements: as if each blob that no gradient
+  // reaches from another layer counted in the objective with weight 1.
+  bool backward_without_loss = false;
   // Memory order of 4-axis activations whose shape allows it. Unset: the best order for the net and
   // the device.
   std::optional<Layout> layout;
@@ -98,6 +102,9 @@ class MILLRACE_API Net {
   int CopyWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
   // The same for the parameters alone that a test net does not share with its train net.
   int CopyOwnWeightsFrom(const caffe::NetParameter& saved, const std::string& what);
+  // The layers with weights of which CopyWeightsFrom has not set all since FillWeights, in order:
+  // "'fc8' (InnerProduct)". Arrays that several layers share need to be in one of them only.
+  std::vector<std::string> LayersWithoutSavedWeights() const;
   void ToProto(caffe::NetParameter* proto, bool with_diff) const;
   // With the values of `weights`, in the order of the layout and in memory of the host, in place of
   // the net's. Without diffs, works even if the device has failed.
@@ -157,7 +164,7 @@ class MILLRACE_API Net {
     std::string path;  // for SourceMap::Where; "" if inserted
   };
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Blobs that no layer consumes. A test reports them.
+  // Blobs that no layer consumes, by name, as in Caffe. A test reports them.
   struct Output {
     std::string name;
     Blob* blob;
@@ -174,8 +181,15 @@ class MILLRACE_API Net {
   // Examples per forward pass: the batch size of the data layers, or the first axis of the first
   // input.
   int64_t batch_size() const;
-  // Bytes of activations, their gradients and scratch memory that the passes need, whether or not
-  // one has run.
+  // Bytes that the passes need, whether or not one has run. Memory that libraries allocate for
+  // themselves is not included.
+  struct Memory {
+    size_t weights = 0, weight_gradients = 0;
+    size_t activations = 0, activation_gradients = 0;
+    size_t workspace = 0;  // scratch memory that the layers share
+  };
+  Memory memory() const;
+  // Of activations, their gradients and workspace.
   size_t activation_bytes() const;
 
  private:
@@ -230,6 +244,7 @@ class MILLRACE_API Net {
   std::map<std::string, int> param_by_share_name_;
   std::map<std::string, Multipliers> multipliers_by_share_name_;
   std::vector<std::vector<int>> params_of_node_;  // indices into params_, per node
+  std::set<int> copied_params_;                   // those that CopyWeightsFrom has set
   Buffer gradients_, own_weights_;
   GradientMemory blob_gradients_;
   size_t last_backward_ = 0;  // the node that a backward pass begins with

@@ -128,6 +128,8 @@ Net::Net(const caffe::NetParameter& param, const SourceMap& source, const NetOpt
     }
     outputs_.push_back({name, blob_by_name_[name], weight, type});
   }
+  std::sort(outputs_.begin(), outputs_.end(),
+            [](const Output& a, const Output& b) { return a.name < b.name; });
   MarkBackward(source);
   MarkReshapes();
   FuseLayers();
@@ -376,14 +378,22 @@ void Net::MarkBackward(const SourceMap& source) {
   // Here they take that from their consumers.
   std::set<const Blob*> wanted;      // blobs whose diff a consumer writes
   std::set<const Blob*> under_loss;  // blobs that the objective depends on
+  const bool without_loss =
+      options_.backward_without_loss && std::none_of(nodes_.begin(), nodes_.end(), [](auto& node) {
+        return std::count(node.loss_weight.begin(), node.loss_weight.end(), 0.0f) !=
+               static_cast<int64_t>(node.loss_weight.size());
+      });
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    bool contributes = false;
+    bool contributes = without_loss;
     for (size_t i = 0; i < node->top.size(); ++i) {
       contributes |= node->loss_weight[i] != 0 || under_loss.count(node->top[i]) > 0;
     }
     if (IsInsertedReorder(*node)) {
       node->need_backward = contributes && wanted.count(node->top[0]) > 0;
       node->propagate_down = {node->need_backward};
+    }
+    for (size_t i = 0; without_loss && node->need_backward && i < node->top.size(); ++i) {
+      if (wanted.count(node->top[i]) == 0) node->loss_weight[i] = 1;
     }
     if (!contributes) {
       node->need_backward = false;

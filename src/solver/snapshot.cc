@@ -239,6 +239,16 @@ void LoadOwnWeights(const std::string& list, nn::Net* test_net) {
   });
 }
 
+void LogLayersWithoutSavedWeights(const nn::Net& net) {
+  std::string names;
+  for (const std::string& layer : net.LayersWithoutSavedWeights()) {
+    names += (names.empty() ? "" : ", ") + layer;
+  }
+  if (names.empty()) return;
+  LOG(WARNING) << "Layers of net '" << net.name()
+               << "' that got no saved weights and keep their initial ones: " << names;
+}
+
 const History* ResumePoint::HistoryOf(int solver) const {
   const History* history = nullptr;
   if (solver == 0) {

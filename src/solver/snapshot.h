@@ -85,6 +85,10 @@ MILLRACE_API void LoadWeights(const std::string& list, nn::Net* net);
 // The same for the layers of a test net that its train net does not have. Logs how many there were.
 MILLRACE_API void LoadOwnWeights(const std::string& list, nn::Net* test_net);
 
+// Logs a warning that names the layers of `net` whose weights, or some of them, no file has set
+// since they were filled; nothing if there are none.
+MILLRACE_API void LogLayersWithoutSavedWeights(const nn::Net& net);
+
 // A .solverstate and the model that it names.
 struct ResumePoint {
   std::string path;        // of the solverstate

@@ -248,17 +248,9 @@ void CheckMode(SolverConfig* config) {
   if (!config->param.has_solver_mode() || config->param.solver_mode() != SolverParameter::GPU) {
     return;
   }
-  DeviceDriver* cuda = DeviceRegistry::Get().FindDriver(DeviceType::kCuda);
-  const char* reason = nullptr;
-  if (!cuda) {
-    reason = "this build has no GPU support";
-  } else if (cuda->List().empty()) {
-    reason = "this machine has no GPU";
-  } else if (!LayerRegistry::Get().HasCodeFor(DeviceType::kCuda)) {
-    reason = "this build has no layers for it";
-  }
-  if (reason)
-    config->notices.push_back(StrCat("solver_mode: GPU, but ", reason, "; using the CPU"));
+  const std::string reason = WhyNoGpu(DeviceRegistry::Get().FindDriver(DeviceType::kCuda));
+  if (reason.empty()) return;
+  config->notices.push_back(StrCat("solver_mode: GPU, but ", reason, "; using the CPU"));
 }
 
 }  // namespace
@@ -286,9 +278,12 @@ SolverFiles SolverFiles::OnDisk() {
 }
 
 SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
-                               const SolverFiles& files) {
+                               const SolverFiles& files, const caffe::NetState& train_state) {
   SolverConfig config;
   ParseText(text, name, &config.param, &config.source);
+  if (train_state.has_level() || train_state.stage_size() > 0) {
+    config.param.mutable_train_state()->MergeFrom(train_state);
+  }
   try {
     ResolveType(&config.param);
     CheckNumbers(config.param);
@@ -307,8 +302,18 @@ SolverConfig ParseSolverConfig(const std::string& text, const std::string& name,
   return config;
 }
 
-SolverConfig LoadSolverConfig(const std::string& path) {
-  return ParseSolverConfig(ReadFile(path), path, SolverFiles::OnDisk());
+SolverConfig LoadSolverConfig(const std::string& path, const caffe::NetState& train_state) {
+  return ParseSolverConfig(ReadFile(path), path, SolverFiles::OnDisk(), train_state);
+}
+
+std::string WhyNoGpu(DeviceDriver* driver) {
+  if (driver == nullptr) return "this build has no GPU support";
+  if (driver->List().empty()) {
+    const std::string why = driver->WhyNone();
+    return "this machine has no GPU" + (why.empty() ? "" : " (" + why + ")");
+  }
+  if (!LayerRegistry::Get().HasCodeFor(driver->type())) return "this build has no layers for it";
+  return "";
 }
 
 }  // namespace millrace

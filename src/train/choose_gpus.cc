@@ -1,5 +1,7 @@
 #include "train/choose_gpus.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <set>
 
@@ -50,14 +52,10 @@ std::string Names(const std::set<int>& ordinals) {
   return names;
 }
 
-}  // namespace
-
-DeviceDriver* GpuDriver() { return DeviceRegistry::Get().FindDriver(DeviceType::kCuda); }
-
-std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
-  if (text.empty()) return {};
-  const std::vector<int> wanted = text == "all" ? std::vector<int>{} : Ordinals(text);
-  const std::set<int> present = Present(Flag(text), driver);
+// The GPUs among `present` that `text` selects, in its order.
+std::vector<int> Selected(const std::string& text, const std::set<int>& present) {
+  if (text == "all") return {present.begin(), present.end()};
+  const std::vector<int> wanted = Ordinals(text);
   std::set<int> chosen;
   for (const int ordinal : wanted) {
     if (!present.contains(ordinal)) {
@@ -67,26 +65,48 @@ std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
       throw Error(Flag(text), "GPU ", ordinal, " is given twice");
     }
   }
+  return wanted;
+}
+
+}  // namespace
+
+DeviceDriver* GpuDriver() { return DeviceRegistry::Get().FindDriver(DeviceType::kCuda); }
+
+std::vector<Device*> ChooseGpus(const std::string& text, DeviceDriver* driver) {
+  if (text.empty()) return {};
+  if (text != "all") Ordinals(text);  // must be numbers on any machine
+  if (const std::string reason = WhyNoGpu(driver); !reason.empty()) {
+    LOG(WARNING) << "--gpu=" << text << ", but " << reason << "; using the CPU";
+    return {};
+  }
   std::vector<Device*> gpus;
-  for (const int ordinal : wanted) gpus.push_back(&driver->Open(ordinal));
-  if (wanted.empty()) {
-    for (const int ordinal : present) gpus.push_back(&driver->Open(ordinal));
+  for (const int ordinal : Selected(text, Present(Flag(text), driver))) {
+    gpus.push_back(&driver->Open(ordinal));
   }
   return gpus;
 }
 
 Device& ChooseDevice(const std::string& text, DeviceDriver* driver) {
-  if (text.empty()) return HostDevice();
   const std::vector<Device*> gpus = ChooseGpus(text, driver);
-  if (gpus.size() > 1) throw Error(Flag(text), "", gpus.size(), " GPUs given, expected one");
-  return *gpus[0];
+  if (gpus.size() > 1) {
+    LOG(INFO) << "--gpu=" << text << ": one GPU is used, as in Caffe: the first";
+  }
+  Device& device = gpus.empty() ? HostDevice() : *gpus[0];
+  LogDevices(gpus.empty() ? std::vector<Device*>{} : std::vector<Device*>{&device});
+  return device;
+}
+
+void LogDevices(const std::vector<Device*>& gpus) {
+  std::string ordinals;
+  for (const Device* gpu : gpus) ordinals += StrCat(ordinals.empty() ? "" : ", ", gpu->ordinal());
+  LOG(INFO) << (gpus.empty() ? "Use CPU." : "Using GPUs " + ordinals);
 }
 
 std::vector<std::string> DescribeGpus(const std::string& text, DeviceDriver* driver) {
   std::set<int> chosen = Present(text.empty() ? "" : Flag(text), driver);
   if (!text.empty()) {
-    chosen.clear();
-    for (const Device* gpu : ChooseGpus(text, driver)) chosen.insert(gpu->ordinal());
+    const std::vector<int> selected = Selected(text, chosen);
+    chosen = {selected.begin(), selected.end()};
   }
   std::vector<std::string> lines;
   for (const DeviceInfo& info : driver->List()) {

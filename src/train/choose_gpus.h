@@ -15,17 +15,21 @@ namespace millrace {
 MILLRACE_API DeviceDriver* GpuDriver();
 
 // The GPUs of `driver` that `text` selects, the value of a flag --gpu: numbers such as "0,2", or
-// "all". None for "". Throws Error with one line if `text` has another form, names a GPU twice or
-// one that the machine lacks, or if there is no GPU.
+// "all". None for "". Without a usable GPU (WhyNoGpu) logs a warning with the reason and returns
+// none: the caller uses the CPU, as for `solver_mode: GPU` in a solver file. Throws Error with one
+// line if `text` has another form, or names a GPU twice or one that a machine with GPUs lacks.
 MILLRACE_API std::vector<Device*> ChooseGpus(const std::string& text,
                                              DeviceDriver* driver = GpuDriver());
 
-// The one GPU that `text` selects; the host for "". Throws Error as ChooseGpus, or if it selects
-// several.
+// The first GPU that `text` selects, as Caffe's test and time choose; the host for "", and where
+// ChooseGpus returns none. Throws Error as ChooseGpus.
 MILLRACE_API Device& ChooseDevice(const std::string& text, DeviceDriver* driver = GpuDriver());
 
+// Logs "Use CPU." or "Using GPUs 0, 1", as Caffe does.
+MILLRACE_API void LogDevices(const std::vector<Device*>& gpus);
+
 // Lines for people: one for each GPU that `text` selects ("": all), then the versions of the
-// software. Throws Error as ChooseGpus.
+// software. Throws Error as ChooseGpus, and if there is no GPU.
 MILLRACE_API std::vector<std::string> DescribeGpus(const std::string& text,
                                                    DeviceDriver* driver = GpuDriver());
 

@@ -11,12 +11,15 @@
 
 namespace millrace {
 
-// Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones. The
-// net's weights must be bound.
+// Runs one uncounted forward and backward pass, then `iterations` (at least 1) measured ones, each
+// of which logs a line. The net's weights must be bound.
 MILLRACE_API TimeReport TimeNet(nn::Net* net, int iterations, const Clock& clock);
 
-// A text table: a line per layer, then the sums.
+// A text table: a line per layer, then the sums and the memory.
 MILLRACE_API std::string TimeTable(const TimeReport& report);
+
+// Logs the mean times in the form of `caffe time`.
+MILLRACE_API void LogTimes(const TimeReport& report);
 
 }  // namespace millrace
 

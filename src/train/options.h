@@ -9,12 +9,14 @@
 
 #include "millrace/device.h"
 #include "millrace/metrics.h"
+#include "proto/caffe.pb.h"
 #include "train/run_control.h"
 
 namespace millrace {
 
 struct TrainOptions {
   std::string solver_file;
+  caffe::NetState train_state;  // merged into the train_state of the solver file
   // Solver threads on CPUs that share the host's weights. None: with GPUs 0, otherwise the
   // topology's value or 1.
   std::optional<int> solvers;

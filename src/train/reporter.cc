@@ -109,7 +109,13 @@ void Reporter::Display(int64_t iteration, float loss, float rate, const nn::Net&
   metrics_->Write(row);
 }
 
-void Reporter::BeginTest(int64_t iteration, int index) {
+void Reporter::FinalLoss(int64_t iteration, float loss) {
+  std::lock_guard lock(mutex_);
+  losses_.Add(loss);
+  LOG(INFO) << "Iteration " << iteration << ", loss = " << losses_.Mean();
+}
+
+void Reporter::LogTestHeader(int64_t iteration, int index) {
   LOG(INFO) << "Iteration " << iteration << ", Testing net (#" << index << ")";
 }
 
@@ -123,7 +129,24 @@ void Reporter::LogClasses(const OutputMean& output) const {
   }
 }
 
+void Reporter::BeginTest(int64_t iteration, int index) {
+  std::lock_guard lock(mutex_);
+  const size_t solvers = options_.solvers.value_or(1) + options_.gpus.size();
+  if (solvers > 1) {
+    LOG(INFO) << "Evaluating net #" << index << " at iteration " << iteration;
+    return;
+  }
+  LogTestHeader(iteration, index);
+  announced_ = {iteration, index};
+}
+
+void Reporter::InterruptTest() { LOG(INFO) << "Test interrupted."; }
+
 void Reporter::Test(int64_t iteration, int index, const Evaluation& evaluation) {
+  // Keeps the lines of one test together.
+  std::lock_guard lock(mutex_);
+  if (announced_ != std::pair{iteration, index}) LogTestHeader(iteration, index);
+  announced_.reset();
   if (config_.param.test_compute_loss()) LOG(INFO) << "Test loss: " << evaluation.loss;
   int output_index = 0;
   MetricsRow row = Row(iteration);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -36,9 +37,15 @@ class Reporter {
   // Reports an iteration that a solver has computed. `net`: the calling solver's net, for its
   // outputs. `display`: log it even if it is not a multiple of the interval.
   void Iteration(const StepResult& step, const nn::Net& net, bool display = false);
-  // Report a test of test net `index` at iteration `iteration`.
+  // Reports the loss of a forward pass with the final weights.
+  void FinalLoss(int64_t iteration, float loss);
+  // Report a test of test net `index` at iteration `iteration`. Parsers give the outputs of a test
+  // to the last "Iteration" line before them. If other solvers of this process may write such lines
+  // during the test, the test's own comes with its outputs; else BeginTest logs it.
   void BeginTest(int64_t iteration, int index);
   void Test(int64_t iteration, int index, const Evaluation& evaluation);
+  // A stop has ended the test.
+  void InterruptTest();
   // The run has made its last iteration.
   void Finish();
 
@@ -48,6 +55,7 @@ class Reporter {
  private:
   void Display(int64_t iteration, float loss, float rate, const nn::Net& net);
   void LogClasses(const OutputMean& output) const;
+  static void LogTestHeader(int64_t iteration, int index);
   MetricsRow Row(int64_t iteration) const;
 
   const SolverConfig& config_;
@@ -64,6 +72,7 @@ class Reporter {
   int64_t done_ = 0;            // iterations reported by this process
   int64_t displayed_done_ = 0;  // value of done_ at the last displayed line
   double displayed_seconds_ = 0;
+  std::optional<std::pair<int64_t, int>> announced_;  // test that BeginTest has logged the line of
 };
 
 }  // namespace millrace

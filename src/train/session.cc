@@ -183,6 +183,7 @@ class SolverSession : public Session {
       weight_files_ = {config_.param.weights().begin(), config_.param.weights().end()};
     }
     for (const std::string& file : weight_files_) LoadWeights(file, net);
+    if (!weight_files_.empty()) LogLayersWithoutSavedWeights(*net);
   }
 
   void JoinCluster(std::unique_ptr<NodeConfig> node_config, const nn::Net& net,

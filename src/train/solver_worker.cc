@@ -139,6 +139,13 @@ std::optional<Snapshot> SolverWorker::FinalSnapshot(int64_t iteration, const flo
       StartSnapshot(*net_, iteration, with_model, run_.config.param.snapshot_diff(), weights));
 }
 
+float SolverWorker::FinalLoss() {
+  const auto& param = run_.config.param;
+  net_->set_debug_info(false);
+  net_->set_pass(static_cast<uint64_t>(param.max_iter()) * param.iter_size());
+  return net_->Forward();
+}
+
 std::optional<Snapshot> SolverWorker::FailureSnapshot(int64_t iteration,
                                                       const float* weights) const {
   const nn::Net* const net = solver_ ? &solver_->net() : net_.get();

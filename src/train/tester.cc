@@ -1,5 +1,7 @@
 #include "train/tester.h"
 
+#include <glog/logging.h>
+
 #include <utility>
 
 #include "solver/snapshot.h"
@@ -37,6 +39,7 @@ Tester::Tester(const SolverConfig& config, const ParamLayout& layout, float* wei
     options.data = data;
     options.data_scope = ScopeOf(i);
     options.device = device;
+    LOG(INFO) << "Creating test net (#" << i << ") specified by " << config.tests[i].origin;
     nets_.push_back(
         std::make_unique<nn::Net>(config.tests[i].param, config.tests[i].source, options));
     nets_.back()->LogNotices();
@@ -99,7 +102,10 @@ std::vector<Evaluation> Tester::Run(int64_t iteration, const std::function<bool(
     const int batches = config_.tests[i].test_iter;
     const Evaluation result = Evaluate(nets_[i].get(), batches, stop, {}, version_);
     next_batch_[i] += result.batches;
-    if (result.batches < batches) return {};
+    if (result.batches < batches) {
+      reporter_->InterruptTest();
+      return {};
+    }
     reporter_->Test(iteration, static_cast<int>(i), result);
     results.push_back(result);
   }
@@ -131,7 +137,6 @@ TestSums Tester::Part(int64_t number, int net, int first, int count,
 
 Evaluation Tester::Report(int64_t iteration, int net, const TestSums& sums) {
   const Evaluation result = Means(net, sums);
-  reporter_->BeginTest(iteration, net);
   reporter_->Test(iteration, net, result);
   return result;
 }

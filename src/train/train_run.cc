@@ -71,7 +71,7 @@ class TrainRun {
  public:
   explicit TrainRun(const TrainOptions& options)
       : node_config_(FindNodeConfig(options)),
-        config_(LoadSolverConfig(options.solver_file)),
+        config_(LoadSolverConfig(options.solver_file, options.train_state)),
         options_(Resolved(options, config_, node_config_.get())),
         policy_(config_.param),
         errors_([this] { stop_ = true; }),
@@ -80,6 +80,7 @@ class TrainRun {
     omp_set_num_threads(1);
     for (const std::string& notice : config_.notices) LOG(INFO) << notice;
     for (const std::string& warning : config_.warnings) LOG(WARNING) << warning;
+    LogDevices(options_.gpus);
     const std::string& prefix = config_.param.snapshot_prefix();
     if (const int stale = RemoveStaleSnapshotFiles(prefix); stale > 0) {
       LOG(INFO) << "Removed " << stale << " temporary files of " << prefix
@@ -147,6 +148,8 @@ class TrainRun {
                      duty_.get(),
                      &solver_load_,
                      snapshot_weights_.get()};
+    LOG(INFO) << "Solver scaffolding done.";
+    LOG(INFO) << "Starting Optimization";
     LOG(INFO) << "Solving " << net_->name();
     LOG(INFO) << "Learning Rate Policy: " << config_.param.lr_policy();
     LogWeights();
@@ -258,6 +261,7 @@ class TrainRun {
         LOG(INFO) << "Finetuning from " << file;
         LoadWeights(file, net_);
       }
+      if (!weight_files_.empty()) LogLayersWithoutSavedWeights(*net_);
     }
     if (!on_host) gpu_weights_[0]->CopyToHost(weights_->data());
     if (!node_config_) weights_->Publish();
@@ -528,12 +532,20 @@ class TrainRun {
       Save(worker, weights_->data(), true, &result);
     }
     WriteLast(result.iteration, std::nullopt);
+    if (complete && !stopped_) ReportFinalLoss(worker, result.iteration);
     if (!stopped_ && !session_ && tester_->Due(result.iteration)) {
       result.tests = tester_->Run(result.iteration, [this] { return Stopped(0); });
     }
     result.stopped_early = stopped_;
     LOG(INFO) << (stopped_ ? "Optimization stopped early." : "Optimization Done.");
     return result;
+  }
+
+  // As Caffe, displays the loss of the final weights. Data positions are saved before it.
+  void ReportFinalLoss(SolverWorker* worker, int64_t iteration) {
+    const int interval = config_.param.display();
+    if (interval <= 0 || iteration % interval != 0) return;
+    reporter_->FinalLoss(iteration, worker->FinalLoss());
   }
 
   // Of several processes on the same weights, the last to end saves them.

@@ -49,31 +49,40 @@ TEST(ChooseGpus, TakesNumbersOrAll) {
   EXPECT_EQ(Chosen("all", &driver), (std::vector<int>{0, 1, 3}));
 }
 
+TEST(ChooseGpus, ChoosesNoneOnAMachineWithoutGpus) {
+  FakeDriver none({});
+  for (const char* text : {"0", "1,0", "all"}) {
+    EXPECT_TRUE(ChooseGpus(text, &none).empty());
+    EXPECT_TRUE(ChooseGpus(text, nullptr).empty());
+    EXPECT_EQ(&ChooseDevice(text, &none), &HostDevice());
+  }
+  EXPECT_EQ(WhyNoGpu(&none), "this machine has no GPU (no module is loaded)");
+  EXPECT_EQ(WhyNoGpu(nullptr), "this build has no GPU support");
+}
+
 TEST(ChooseGpus, RefusesWhatTheMachineLacks) {
-  FakeDriver driver({0, 1}), none({});
+  FakeDriver driver({0, 1});
   EXPECT_EQ(ErrorOf([&] { ChooseGpus("0,2", &driver); }),
             "--gpu=0,2: this machine has no GPU 2; it has 0, 1");
   EXPECT_EQ(ErrorOf([&] { ChooseGpus("1,0,1", &driver); }), "--gpu=1,0,1: GPU 1 is given twice");
-  EXPECT_EQ(ErrorOf([&] { ChooseGpus("0", &none); }),
-            "--gpu=0: this machine has no GPU (no module is loaded)");
-  EXPECT_EQ(ErrorOf([&] { ChooseGpus("all", nullptr); }),
-            "--gpu=all: this build has no GPU support: expected one with CUDA (make CUDA=on)");
 }
 
 TEST(ChooseGpus, RefusesOtherText) {
-  FakeDriver driver({0, 1});
+  FakeDriver driver({0, 1}), none({});
   for (const char* text : {"x", "0,", ",1", "-1", "0 1", "all,0", "1.0", "99999999999"}) {
-    EXPECT_EQ(ErrorOf([&] { ChooseGpus(text, &driver); }),
-              StrCat("--gpu=", text, ": expected numbers of GPUs, separated by commas, or all"));
+    for (FakeDriver* each : {&driver, &none}) {
+      EXPECT_EQ(ErrorOf([&] { ChooseGpus(text, each); }),
+                StrCat("--gpu=", text, ": expected numbers of GPUs, separated by commas, or all"));
+    }
   }
 }
 
-TEST(ChooseDevice, IsTheHostOrOneGpu) {
+TEST(ChooseDevice, IsTheHostOrTheFirstGpu) {
   FakeDriver driver({0, 1});
   EXPECT_EQ(&ChooseDevice("", nullptr), &HostDevice());
   EXPECT_EQ(&ChooseDevice("1", &driver), &driver.Open(1));
-  EXPECT_EQ(ErrorOf([&] { ChooseDevice("all", &driver); }),
-            "--gpu=all: 2 GPUs given, expected one");
+  EXPECT_EQ(&ChooseDevice("all", &driver), &driver.Open(0));
+  EXPECT_EQ(&ChooseDevice("1,0", &driver), &driver.Open(1));
 }
 
 TEST(DescribeGpus, HasALineForEachAndOneForTheSoftware) {

@@ -290,6 +290,64 @@ TEST(NetLoading, LayersThatOnlyOneSideHasAreLeftAlone) {
   EXPECT_EQ(net.Weights("new/0"), untouched);
 }
 
+TEST(NetLoading, LayersThatGotNoSavedWeightsAreKnown) {
+  const std::string shared = "param { name: 'w' } param { name: 'bias' }";
+  TestNet net(TwoLayers(shared, shared));
+  using Names = std::vector<std::string>;
+  const Names all = {"'a' (InnerProduct)", "'b' (InnerProduct)", "'c' (InnerProduct)"};
+  EXPECT_EQ(net->LayersWithoutSavedWeights(), all);
+  TestNet first(kInput + Ip("a", "data", "a", 6)), last(kInput + Ip("c", "data", "last", 3));
+  caffe::NetParameter proto;
+  first->ToProto(&proto, false);
+  net->CopyWeightsFrom(proto, "first");
+  // b shares the arrays of a.
+  EXPECT_EQ(net->LayersWithoutSavedWeights(), Names({"'c' (InnerProduct)"}));
+  last->ToProto(&proto, false);
+  net->CopyWeightsFrom(proto, "last");
+  EXPECT_EQ(net->LayersWithoutSavedWeights(), Names());
+  net->FillWeights();
+  EXPECT_EQ(net->LayersWithoutSavedWeights(), all);
+}
+
+TEST(NetWithoutLoss, HasABackwardPassOnRequest) {
+  const std::string text = kInput + Ip("a", "data", "a", 6) + Ip("b", "a", "last", 3);
+  TestNet plain(text);
+  EXPECT_FALSE(plain.NodeOf("a").need_backward);
+  nn::NetOptions options = InPhase(caffe::TRAIN);
+  options.backward_without_loss = true;
+  TestNet net(text, options);
+  SetInputs(&net);
+  net.Pass();
+  EXPECT_TRUE(net.NodeOf("a").need_backward);
+  EXPECT_FALSE(net.NodeOf("a").propagate_down[0]);
+  EXPECT_TRUE(net.NodeOf("b").propagate_down[0]);
+  // Of the sum of the outputs over 4 examples.
+  EXPECT_EQ(net.Gradient("b/1"), std::vector<float>(3, 4.0f));
+  // A net with a loss has the pass that it has in training.
+  const std::string with_loss = text + Ip("side", "data", "side", 2) + kLoss;
+  TestNet timed(with_loss, options), trained(with_loss);
+  for (const char* layer : {"a", "b", "side"}) {
+    EXPECT_EQ(timed.NodeOf(layer).need_backward, trained.NodeOf(layer).need_backward) << layer;
+  }
+  SetInputs(&timed), SetInputs(&trained);
+  EXPECT_EQ(timed.Pass(), trained.Pass());
+  EXPECT_EQ(timed.Gradient("a/0"), trained.Gradient("a/0"));
+}
+
+// Where a layer has no backward pass, as the one that ranks classes, the layers below it have one.
+TEST(NetWithoutLoss, HasABackwardPassBelowLayersThatHaveNone) {
+  nn::NetOptions options = InPhase(caffe::TRAIN);
+  options.backward_without_loss = true;
+  TestNet net(kInput + Ip("a", "data", "a", 3) +
+                  "layer { name: 'rank' type: 'ArgMax' bottom: 'a' top: 'rank' }",
+              options);
+  SetInputs(&net);
+  net.Pass();
+  EXPECT_TRUE(net.NodeOf("a").need_backward);
+  EXPECT_FALSE(net.NodeOf("rank").need_backward);
+  EXPECT_EQ(net.Gradient("a/1"), std::vector<float>(3, 4.0f));
+}
+
 TEST(NetLoading, TheFormatBefore2014IsReadWithItsFourAxisShapes) {
   TestNet net(kInput + Ip("a", "data", "a", 2));
   caffe::NetParameter old;

@@ -135,12 +135,12 @@ TEST(NetInPlace, LayersThatReadTheirBottomAgainAreRefused) {
   }
 }
 
-TEST(NetOutputs, AreTheBlobsThatNoLayerConsumes) {
-  TestNet net(kInput + Ruled("x", "") + Ruled("y", "") +
-              "layer { name: 'z' type: 'ReLU' bottom: 'x' top: 'z' }");
+TEST(NetOutputs, AreTheBlobsThatNoLayerConsumesByName) {
+  TestNet net(kInput + Ruled("y", "") + Ruled("x", "") +
+              "layer { name: 'z' type: 'ReLU' bottom: 'x' top: 'a' }");
   ASSERT_EQ(net->outputs().size(), 2u);
-  EXPECT_EQ(net->outputs()[0].name, "y");
-  EXPECT_EQ(net->outputs()[1].name, "z");
+  EXPECT_EQ(net->outputs()[0].name, "a");
+  EXPECT_EQ(net->outputs()[1].name, "y");
 }
 
 TEST(NetMemory, IsKnownBeforeTheFirstPass) {

@@ -362,6 +362,25 @@ TEST(SolverConfig, TellsWhoAsksForAGpuWhyThereIsNone) {
   EXPECT_FALSE(HasNotice(Parse(kBasic + kNet), "CPU"));
 }
 
+TEST(SolverConfig, MergesACallersTrainState) {
+  caffe::NetState more;
+  more.add_stage("b");
+  const auto state = [&](const std::string& text) {
+    return ParseSolverConfig(kBasic + kNet + text, "solver.prototxt", MemoryFiles().Files(), more)
+        .train.state;
+  };
+  EXPECT_EQ(state("").stage(0), "b");
+  EXPECT_EQ(state("").level(), 0);
+  const std::string own = "train_state { level: 2 stage: 'a' }";
+  EXPECT_EQ(state(own).level(), 2);
+  more.set_level(1);
+  EXPECT_EQ(state(own).level(), 1);
+  ASSERT_EQ(state(own).stage_size(), 2);
+  EXPECT_EQ(state(own).stage(0), "a");
+  EXPECT_EQ(state(own).stage(1), "b");
+  EXPECT_EQ(state(own).phase(), caffe::TRAIN);
+}
+
 TEST(SolverConfigFile, FindsTheNetBesideTheSolverAndCreatesTheSnapshotFolder) {
   test::TempDir folder;
   test::WriteFile(folder / "net.prototxt", kNetText);

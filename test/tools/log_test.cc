@@ -42,8 +42,9 @@ class Log : public testing::Test {
 
 TEST_F(Log, HoldsLogLinesOnly) { EXPECT_TRUE(PlainLines(run_.errors).empty()) << run_.errors; }
 
-TEST_F(Log, LinesBeginAsGlogsDo) {
-  const char prefix[] = R"([IWEF]\d{4,8} \d{2}:\d{2}:\d{2}\.\d+ +\d+ \S+:\d+\] .*)";
+// As those of Caffe's glog, without the year.
+TEST_F(Log, LinesBeginAsCaffesDo) {
+  const char prefix[] = R"([IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ \S+:\d+\] .*)";
   std::istringstream stream(run_.errors);
   for (std::string line; std::getline(stream, line);) {
     EXPECT_TRUE(MatchesWhole(line, prefix)) << line;
@@ -55,12 +56,14 @@ TEST_F(Log, IterationsLossesAndRatesParse) {
   for (const std::string& line : Lines(", loss = ")) {
     iterations.push_back(Matches(line, kIteration).at(0));
     EXPECT_EQ(Matches(line, R"(loss = ([\.\deE+-]+)$)").size(), 1u) << line;
+    if (iterations.back() == "20") continue;
     EXPECT_EQ(
         Matches(line, R"(Iteration \d+ \(([\.\deE+-]+) iter/s, [\.\deE+-]+s/\d+ iters\))").size(),
         1u)
         << line;
   }
-  EXPECT_EQ(iterations, (std::vector<std::string>{"0", "5", "10", "15"}));
+  EXPECT_EQ(iterations, (std::vector<std::string>{"0", "5", "10", "15", "20"}));
+  EXPECT_EQ(Matches(run_.errors, R"(\] (Iteration 20, loss = [\.\deE+-]+)\n)").size(), 1u);
   std::vector<double> rates;
   for (const std::string& rate : Matches(run_.errors, kRate)) rates.push_back(std::stod(rate));
   ASSERT_EQ(rates.size(), 4u);
@@ -84,6 +87,34 @@ TEST_F(Log, TrainAndTestOutputsParseAndNameTheirBlobs) {
 TEST_F(Log, ATestIsAnnouncedWithItsIterationBeforeItsOutputs) {
   EXPECT_EQ(Matches(run_.errors, R"(Iteration (\d+), Testing net \(#0\))"),
             (std::vector<std::string>{"0", "10", "20"}));
+}
+
+// The parsers take the time of the first line with "Solving" for the beginning.
+TEST_F(Log, BeginsAndEndsAsCaffes) {
+  const char* const lines[] = {"] Use CPU.\n",
+                               "] Creating training net from net file: ",
+                               "] Creating test net (#0) specified by net file: ",
+                               "] Solver scaffolding done.\n",
+                               "] Starting Optimization\n",
+                               "] Solving small\n",
+                               "] Learning Rate Policy: step\n",
+                               "] Iteration 0, Testing net (#0)\n",
+                               "] Iteration 0 (",
+                               "] Iteration 0, lr = 0.05\n",
+                               "] Iteration 15, lr = ",
+                               "] Snapshotting to binary proto file ",
+                               "] Snapshotting solver state to binary proto file ",
+                               "] Iteration 20, loss = ",
+                               "] Iteration 20, Testing net (#0)\n",
+                               "]     Test net output #0: accuracy = ",
+                               "] Optimization Done.\n"};
+  size_t at = 0;
+  for (const char* line : lines) {
+    const size_t found = run_.errors.find(line, at);
+    ASSERT_NE(found, std::string::npos) << line << " in " << run_.errors;
+    at = found;
+  }
+  EXPECT_EQ(run_.errors.find("Solving"), run_.errors.find("Solving small\n"));
 }
 
 TEST_F(Log, SaysWhichFilesItSnapshots) {

@@ -98,9 +98,11 @@ TEST_P(Signals, ASignalDuringALongTestStopsToo) {
   solver.set_test_iter(0, 100'000'000);
   solver.set_test_initialization(false);
   Process process(Train("run", solver));
-  ASSERT_TRUE(WaitForLog(process, "Testing net"));
+  ASSERT_TRUE(WaitForLog(process, GetParam() == 1 ? "Testing net" : "Evaluating net"));
   process.Signal(SIGINT);
-  EXPECT_EQ(process.Wait(60).status, 0);
+  const CommandResult result = process.Wait(60);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_CONTAINS(result.errors, "] Test interrupted.\n");
   EXPECT_EQ(work_.FilesWith("run_iter").size(), 2u);
 }
 

@@ -23,6 +23,67 @@ TEST(Time, PrintsALinePerLayerAndTheSums) {
   EXPECT_EQ(result.output.find("accuracy"), std::string::npos);  // a layer of the other phase
 }
 
+// The lines that scripts take from `caffe time`.
+TEST(Time, LogsTheTimesAsCaffeDoes) {
+  Workspace work;
+  const CommandResult result =
+      Millrace({"time", "-model", work / "net.prototxt", "-iterations", "3"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  const std::string ms = R"([\d.e-]+ ms\.\n)";
+  for (const std::string& line :
+       {std::string(R"(\] \*\*\* Benchmark begins \*\*\*\n)"),
+        std::string(R"(\] Testing for 3 iterations\.\n)"),
+        R"(\] Iteration: 3 forward-backward time: )" + ms,
+        std::string(R"(\] Average time per layer: \n)"), R"(\]     hidden\tforward: )" + ms,
+        R"(\]     hidden\tbackward: )" + ms, R"(\] Average Forward pass: )" + ms,
+        R"(\] Average Backward pass: )" + ms, R"(\] Average Forward-Backward: )" + ms,
+        R"(\] Total Time: )" + ms, std::string(R"(\] \*\*\* Benchmark ends \*\*\*\n)")}) {
+    EXPECT_EQ(Matches(result.errors, line, 0).size(), 1u) << line << result.errors;
+  }
+}
+
+TEST(Time, PrintsTheMemory) {
+  Workspace work;
+  const CommandResult result =
+      Millrace({"time", "--model=" + work / "net.prototxt", "--iterations=1"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  double sum = 0;
+  for (const char* name : {"weights", "gradients of the weights", "activations",
+                           "gradients of the activations", "workspace that the layers share"}) {
+    const auto found = Matches(result.output, StrCat("\n", name, R"( +(\d+\.\d\d)\n)"));
+    ASSERT_EQ(found.size(), 1u) << name << result.output;
+    sum += std::stod(found[0]);
+  }
+  EXPECT_NEAR(std::stod(Matches(result.output, R"(\nall of these +(\d+\.\d\d)\n)").at(0)), sum,
+              0.03);
+  EXPECT_GT(std::stod(Matches(result.output, R"(\npeak resident memory .* (\d+\.\d\d)\n)").at(0)),
+            1);
+}
+
+// As `caffe time`, which runs each layer's backward pass whether or not there is a loss.
+TEST(Time, RunsTheBackwardPassOfADeployNet) {
+  TempDir folder;
+  WriteFile(folder / "deploy.prototxt",
+            "name: 'deploy' layer { name: 'data' type: 'Input' top: 'data'\n"
+            " input_param { shape { dim: 8 dim: 64 dim: 16 dim: 16 } } }\n"
+            "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n"
+            " convolution_param { num_output: 64 kernel_size: 3 } }\n"
+            "layer { name: 'conv2' type: 'Convolution' bottom: 'conv' top: 'conv2'\n"
+            " convolution_param { num_output: 64 kernel_size: 3 } }\n"
+            "layer { name: 'prob' type: 'Softmax' bottom: 'conv2' top: 'prob' }");
+  const CommandResult result =
+      Millrace({"time", "--model=" + folder / "deploy.prototxt", "--iterations=3", "--json"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  TimeReport report;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(result.output, &report).ok());
+  for (const LayerTime& layer : report.layer()) {
+    if (layer.type() != "Convolution") continue;
+    // Millions of products; a pass that does nothing takes less than a microsecond.
+    EXPECT_GT(layer.backward_ms(), 0.1) << layer.name();
+  }
+  EXPECT_GT(report.activation_gradient_mib(), 0);
+}
+
 TEST(Time, JsonHoldsTheSameAsNumbers) {
   Workspace work;
   const CommandResult result = Millrace(
@@ -51,6 +112,15 @@ TEST(Time, JsonHoldsTheSameAsNumbers) {
   EXPECT_NEAR(report.images_per_second() * ms, 16e3, 1);
   EXPECT_GT(report.weight_mib(), 0);
   EXPECT_GT(report.activation_mib(), 0);
+  EXPECT_EQ(report.weight_gradient_mib(), report.weight_mib());
+  EXPECT_NEAR(
+      report.activation_mib(),
+      report.activation_value_mib() + report.activation_gradient_mib() + report.workspace_mib(),
+      1e-9);
+  EXPECT_GT(report.peak_resident_mib(), report.weight_mib());
+  EXPECT_GE(report.total_ms(), 7 * 0.5 * ms);
+  EXPECT_GT(report.mean_forward_ms(), 0);
+  EXPECT_GT(report.mean_backward_ms(), 0);
 }
 
 TEST(Time, TakesTheStateForRules) {

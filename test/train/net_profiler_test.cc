@@ -41,10 +41,19 @@ TEST(NetProfiler, GivesMediansPerLayerAndTheirSums) {
   EXPECT_NEAR(report.images_per_second(), 4 / 6e-3, 1e-6);
   EXPECT_NEAR(report.weight_mib(), (32.0 + 16) * 4 / (1 << 20), 1e-9);  // in whole cache lines
   EXPECT_GT(report.activation_mib(), 0);
+  EXPECT_EQ(report.weight_gradient_mib(), report.weight_mib());
+  EXPECT_NEAR(
+      report.activation_mib(),
+      report.activation_value_mib() + report.activation_gradient_mib() + report.workspace_mib(),
+      1e-12);
+  EXPECT_NEAR(report.mean_forward_ms(), 3, 1e-9);
+  EXPECT_NEAR(report.mean_backward_ms(), 3, 1e-9);
+  EXPECT_GE(report.total_ms(), 5 * 6);
 
   const std::string table = TimeTable(report);
-  for (const char* part : {"layer", "data", "DummyData", "ip", "loss", "666.7 images/s", "batch 4",
-                           "medians of 5 iterations"}) {
+  for (const char* part :
+       {"layer", "data", "DummyData", "ip", "loss", "666.7 images/s", "batch 4",
+        "medians of 5 iterations", "\nweights ", "\nactivations ", "\nall of these "}) {
     EXPECT_CONTAINS(table, part);
   }
 }

@@ -1,0 +1,76 @@
+#include "tools/log_setup.h"
+
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace millrace {
+namespace {
+
+// Whether the user has chosen the value of a flag of glog's, by the flag or by the environment.
+bool IsChosen(const std::string& flag) {
+  return !gflags::GetCommandLineFlagInfoOrDie(flag.c_str()).is_default ||
+         std::getenv(("GLOG_" + flag).c_str()) != nullptr;
+}
+
+void CheckFolder(const std::string& folder) {
+  struct stat status {};
+  int error = stat(folder.c_str(), &status) != 0         ? errno
+              : !S_ISDIR(status.st_mode)                 ? ENOTDIR
+              : access(folder.c_str(), W_OK | X_OK) != 0 ? errno
+                                                         : 0;
+  if (error != 0) {
+    throw Error("--log_dir=", folder, ": ", std::generic_category().message(error),
+                "; expected a folder to write to");
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& LogFlags() {
+  static const std::vector<std::string> flags = {"log_dir",
+                                                 "logtostderr",
+                                                 "alsologtostderr",
+                                                 "stderrthreshold",
+                                                 "minloglevel",
+                                                 "v",
+                                                 "vmodule",
+                                                 "logbufsecs",
+                                                 "logbuflevel",
+                                                 "max_log_size",
+                                                 "log_link",
+                                                 "log_prefix",
+                                                 "logfile_mode",
+                                                 "log_utc_time",
+                                                 "log_year_in_prefix",
+                                                 "colorlogtostderr",
+                                                 "logtostdout",
+                                                 "colorlogtostdout",
+                                                 "stop_logging_if_full_disk",
+                                                 "timestamp_in_logfile_name"};
+  return flags;
+}
+
+void SetLogDefaults() {
+  if (std::getenv("GLOG_log_year_in_prefix") != nullptr) return;
+  gflags::SetCommandLineOptionWithMode("log_year_in_prefix", "false", gflags::SET_FLAGS_DEFAULT);
+}
+
+void StartLog() {
+  const bool to_folder = !FLAGS_log_dir.empty();
+  const bool stderr_chosen = IsChosen("logtostderr");
+  const bool to_files = to_folder || FLAGS_alsologtostderr || (stderr_chosen && !FLAGS_logtostderr);
+  if (!stderr_chosen) FLAGS_logtostderr = !to_files && !FLAGS_logtostdout;
+  if (to_folder && !stderr_chosen && !IsChosen("alsologtostderr")) FLAGS_alsologtostderr = true;
+  if (to_folder && !FLAGS_logtostderr) CheckFolder(FLAGS_log_dir);
+  google::InitGoogleLogging("millrace");
+}
+
+}  // namespace millrace
