@@ -21,7 +21,8 @@
 #   make mutants      planted bugs, each of which the tests must notice
 #   make chaos        clusters under every kind of fault, 30 minutes: MINUTES= SEED= ONLY= EXCEPT= (root)
 #   make nightly      what make test leaves out, hours: NIGHTLY="soak chaos" SEEDS= MINUTES=
-# Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  CUDA_ARCHS="sm_80 sm_90"
+# Settings: V=1 (show commands)  BUILD=dir  CUDA=auto|on|off  VERBS=auto|on|off  ONNX=auto|on|off
+#   CUDA_ARCHS="sm_80 sm_90"
 # For arm64 on another machine: BUILD=build-arm64 CUDA=off CXX="aarch64-linux-gnu-g++ --sysroot=DIR"
 
 .SUFFIXES:
@@ -39,19 +40,25 @@ BUILD ?= build$(addprefix -,$(SANITIZE))
 CXX := $(if $(shell command -v ccache),ccache )g++
 CUDA ?= auto
 VERBS ?= auto
+ONNX ?= auto
 CUDA_HOME ?= /usr/local/cuda
 CUDA_ARCHS ?= sm_80 sm_90
 
 # ---- Backends: chosen here by file, listed in the build's first lines. ------
 have_cuda := $(wildcard $(CUDA_HOME)/bin/nvcc)
 have_verbs := $(wildcard /usr/include/rdma/rdma_cma.h)
+have_onnx := $(wildcard /usr/include/onnx/onnx_pb.h)
 use_cuda := $(if $(filter off,$(CUDA)),,$(have_cuda))
 use_verbs := $(if $(filter off 0,$(VERBS)),,$(have_verbs))
+use_onnx := $(if $(filter off 0,$(ONNX)),,$(have_onnx))
 ifeq ($(CUDA)$(have_cuda),on)
   $(error CUDA=on, but $(CUDA_HOME)/bin/nvcc does not exist; set CUDA_HOME)
 endif
 ifeq ($(VERBS)$(have_verbs),on)
   $(error VERBS=on, but /usr/include/rdma/rdma_cma.h does not exist; install librdmacm-dev)
+endif
+ifeq ($(ONNX)$(have_onnx),on)
+  $(error ONNX=on, but /usr/include/onnx/onnx_pb.h does not exist; install libonnx-dev)
 endif
 
 # The family of processors that the compiler compiles for. Files NAME_x86.cc and NAME_arm64.cc are
@@ -77,7 +84,8 @@ cuda_sources := $(if $(use_cuda),$(shell find src -name '*_cuda.cu' -o -name 'cu
 all_sources := $(filter-out $(other_processors),$(shell find src -name '*.cc' | sort))
 # The descriptor of a transport is part of every build.
 verbs_sources := $(filter-out %/descriptor.cc,$(shell find src -path '*/verbs/*.cc'))
-sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources),$(all_sources))
+onnx_sources := $(shell find src test -path '*/onnx/*.cc')
+sources := $(filter-out $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc') $(verbs_sources) $(onnx_sources),$(all_sources))
 ifneq ($(use_cuda),)
   cuda_sources := $(filter $(shell find src -name 'cuda*.cc' -o -name '*_cuda.cc'),$(all_sources))
   cuda_kernels := $(shell find src -name '*.cu')
@@ -90,6 +98,12 @@ ifneq ($(use_verbs),)
   sources += $(filter $(verbs_sources),$(all_sources))
   LDLIBS += -lrdmacm -libverbs
 endif
+ifneq ($(use_onnx),)
+  sources += $(filter $(onnx_sources),$(all_sources))
+  LDLIBS += -lonnx_proto
+endif
+# As Debian's library is built.
+$(onnx_sources:%.cc=$(BUILD)/obj/%.o): CXXFLAGS += -DONNX_ML=1 -DONNX_NAMESPACE=onnx
 # Differences must be the same on every machine: no product may be fused with a sum
 # where the processor can. (-Wno-psabi: vectors are passed to inline functions only. -mssse3: the
 # least that Highway has vectors for; every x86 since 2011 has it.)
@@ -112,7 +126,7 @@ test_support := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard test/support/*.cc))
 # The simulation library: an archive, of which each program takes what it uses.
 sim_objects := $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter-out %_test.cc,$(wildcard test/sim/*.cc test/sim/fabric/*.cc)))
 test_names := $(filter-out support fuzz,$(notdir $(patsubst %/,%,$(dir $(wildcard test/*/*_test.cc)))))
-test_names := $(sort $(filter-out rdma_vm,$(test_names)))
+test_names := $(sort $(filter-out rdma_vm $(if $(use_onnx),,onnx),$(test_names)))
 # In an emulated machine that has devices for them: all of them by make test-rdma, some by
 # make test; with sanitizers they would take for ever.
 rdma_tests := $(if $(use_verbs),$(BUILD)/test/rdma_vm_test $(BUILD)/test/refuse_groups.so)
@@ -140,6 +154,7 @@ backends:
 	@echo "backend  cpu (oneDNN)   on"
 	@echo "backend  cuda           $(if $(use_cuda),on   ($(CUDA_HOME); devices, layers, exchange kernels),off  ($(if $(filter off,$(CUDA)),CUDA=off,no $(CUDA_HOME)/bin/nvcc)))"
 	@echo "backend  verbs (RDMA)   $(if $(use_verbs),on   (transport verbs),off  ($(if $(filter off 0,$(VERBS)),VERBS=$(VERBS),no rdma/rdma_cma.h: install librdmacm-dev)))"
+	@echo "backend  onnx           $(if $(use_onnx),on   (millrace convert),off  ($(if $(filter off 0,$(ONNX)),ONNX=$(ONNX),no onnx/onnx_pb.h: install libonnx-dev)))"
 
 # Other flags: compile everything anew. Another list of sources: archive anew.
 remember = $(shell mkdir -p $(BUILD); echo '$(2)' | cmp -s - $(BUILD)/$(1) || echo '$(2)' > $(BUILD)/$(1))

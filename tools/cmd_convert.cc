@@ -11,7 +11,7 @@
 #include "data/images/convert_images.h"
 #include "tools/command.h"
 
-DEFINE_string(backend, "lmdb", "kind of database: lmdb or leveldb");
+DEFINE_string(backend, "lmdb", "kind of database: lmdb or leveldb; features also: hdf5");
 DEFINE_bool(gray, false, "store one channel of grey instead of three of colour");
 DEFINE_bool(shuffle, false, "store the images in a random order, of --seed");
 DEFINE_uint64(seed, 1, "the seed of --shuffle");

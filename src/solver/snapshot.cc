@@ -24,6 +24,12 @@ bool HasForeignField(const google::protobuf::Message& message) {
   return false;
 }
 
+void CheckState(const std::string& path, const caffe::SolverState& state) {
+  if (!state.has_iter() || HasForeignField(state)) {
+    throw Error(path, ": holds no iteration, expected a solverstate");
+  }
+}
+
 constexpr std::string_view kStateEnding = ".solverstate", kHdf5Ending = ".h5";
 
 std::string WithoutBlanks(const std::string& text) {
@@ -194,6 +200,14 @@ caffe::NetParameter LoadModel(const std::string& path) {
   return model;
 }
 
+caffe::SolverState LoadState(const std::string& path) {
+  if (IsHdf5(path)) return LoadHdf5State(path);
+  caffe::SolverState state;
+  LoadBinary(path, "a solverstate", &state);
+  CheckState(path, state);
+  return state;
+}
+
 int CopyModel(const std::string& path, nn::Net* net) {
   caffe::NetParameter model = LoadModel(path);
   if (IsHdf5(path)) FillSharedBlobs(net, &model);
@@ -260,9 +274,7 @@ const History* ResumePoint::HistoryOf(int solver) const {
 }
 
 ResumePoint MakeResumePoint(const std::string& path, caffe::SolverState state) {
-  if (!state.has_iter() || HasForeignField(state)) {
-    throw Error(path, ": holds no iteration, expected a solverstate");
-  }
+  CheckState(path, state);
   if (state.iter() < 0) throw Error(path, ": iter: ", state.iter(), " stored, expected >= 0");
   if (state.learned_net().empty()) {
     throw Error(path, ": learned_net: missing, expected the path of a caffemodel");
@@ -282,10 +294,7 @@ ResumePoint MakeResumePoint(const std::string& path, caffe::SolverState state) {
 }
 
 ResumePoint LoadResumePoint(const std::string& path) {
-  if (IsHdf5(path)) return MakeResumePoint(path, LoadHdf5State(path));
-  caffe::SolverState state;
-  LoadBinary(path, "a solverstate", &state);
-  return MakeResumePoint(path, std::move(state));
+  return MakeResumePoint(path, LoadState(path));
 }
 
 bool RestoreHistory(const ResumePoint& point, int solver, UpdateRule* rule) {

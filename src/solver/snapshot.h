@@ -70,6 +70,8 @@ std::string WriteNodeState(const std::string& prefix, const std::string& node,
 // The weights in a .caffemodel. Throws Error naming the file if it is missing, empty, truncated, or
 // another kind of file.
 caffe::NetParameter LoadModel(const std::string& path);
+// A .solverstate, whose model may be missing. Throws Error as LoadModel does.
+caffe::SolverState LoadState(const std::string& path);
 
 // Loads the .caffemodel file `path` into `net` by layer name and returns the number of layers that
 // matched. Arrays that layers of the net share may be missing in all but one of these. Throws Error

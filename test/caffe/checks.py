@@ -9,7 +9,7 @@ from typing import Callable
 
 from layers import LAYER_STUDIES
 from programs import OLD_FILES, Failed
-from protobuf import blob_values, state_history, with_other_last_bits
+from protobuf import blob_values, fields, state_history, with_other_last_bits
 from studies import STUDIES
 import zoo
 
@@ -378,23 +378,77 @@ def upgrade(name, tool):
     return Check(f"upgrade: {name}", run)
 
 
+def edit(path, edits):
+    """Replaces patterns in a file."""
+    with open(path) as file:
+        text = file.read()
+    for pattern, to in edits.items():
+        text = re.sub(pattern, to, text)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def copy_fixture(bench, to):
+    """The fixture in a folder of its own, whose net reads the data there."""
+    folder = os.path.join(bench.folder, to)
+    shutil.copytree(os.path.join(bench.root, "test/caffe/fixture"), folder)
+    edit(f"{folder}/net.prototxt", {'"(\\w+_lmdb|mean.binaryproto)"': rf'"{to}/\1"'})
+    return folder
+
+
+def records_of_database(bench, path):
+    """Its keys and values, in order."""
+    lines = bench.caffe.run(path, tool="mdb_dump").splitlines()
+    rows = [bytes.fromhex(line.strip()) for line in lines[lines.index("HEADER=END") + 1:]
+            if line.startswith(" ")]
+    return list(zip(rows[::2], rows[1::2]))
+
+
+FEATURE = "conv2"
+
+
+def features(bench):
+    """What extract_features of both writes: of the images the same bytes, of a layer's top the same
+    keys and shapes, and values that differ by rounding."""
+    copy_fixture(bench, "features")
+    blobs = ("data", FEATURE)
+    found = {}
+    for program in (bench.caffe, bench.millrace):
+        places = [f"features/{program.name}_{blob}" for blob in blobs]
+        arguments = ["features/caffe_iter_60.caffemodel", "features/net.prototxt", ",".join(blobs),
+                     ",".join(places), "3", "lmdb"]
+        if program is bench.caffe:
+            program.run(*arguments, tool="extract_features")
+        else:
+            program.run("extract_features", *arguments)
+        found[program.name] = [records_of_database(bench, place) for place in places]
+    (images, tops), (our_images, our_tops) = found["caffe"], found["millrace"]
+    if not images or images != our_images:
+        return Found(False, f"{len(images)} and {len(our_images)} records of 'data', not equal")
+    most = 0.0
+    for (key, value), (our_key, our_value) in zip(tops, our_tops):
+        datum, ours = (list(fields(v)) for v in (value, our_value))
+        if key != our_key or [f[0] for f in datum] != [f[0] for f in ours]:
+            return Found(False, f"record {key} of '{FEATURE}' has other fields")
+        for (number, a, _), (_, b, _) in zip(datum, ours):
+            if number != 6 and a != b:
+                return Found(False, f"record {key} of '{FEATURE}' has another shape")
+            if number == 6:
+                a, b = (struct.unpack("<f", v)[0] for v in (a, b))
+                most = max(most, abs(a - b) / max(abs(a), 1e-2))
+    return Found(len(tops) == len(our_tops) and most < 1e-4,
+                 f"{len(images)} images the same byte for byte; {len(tops)} records of '{FEATURE}' "
+                 f"differ by {most:.1e} at most")
+
+
 def debug_info(bench):
     """Two iterations of the fixture's net from Caffe's weights: layer by layer the same blobs, and
     means of absolute values that differ by rounding."""
-    shutil.copytree(os.path.join(bench.root, "test/caffe/fixture"),
-                    os.path.join(bench.folder, "debug"))
-    for name, edits in (("net", {'"(\\w+_lmdb|mean.binaryproto)"': r'"debug/\1"'}),
-                        ("solver", {"net: .*": 'net: "debug/net.prototxt"',
-                                    "max_iter: .*": "max_iter: 2", "snapshot: .*": "",
-                                    "snapshot_prefix: .*": 'snapshot_prefix: "debug/run"',
-                                    "display: .*": "display: 1 debug_info: true"})):
-        path = os.path.join(bench.folder, f"debug/{name}.prototxt")
-        with open(path) as file:
-            text = file.read()
-        for pattern, to in edits.items():
-            text = re.sub(pattern, to, text)
-        with open(path, "w") as file:
-            file.write(text)
+    folder = copy_fixture(bench, "debug")
+    edit(f"{folder}/solver.prototxt",
+         {"net: .*": 'net: "debug/net.prototxt"', "max_iter: .*": "max_iter: 2",
+          "snapshot: .*": "", "snapshot_prefix: .*": 'snapshot_prefix: "debug/run"',
+          "display: .*": "display: 1 debug_info: true"})
     lines = {}
     for program in (bench.caffe, bench.millrace):
         log = program.train("debug/solver.prototxt", "--weights=debug/caffe_iter_0.caffemodel")
@@ -432,6 +486,7 @@ def all_checks():
                                                      "colour/cifar10_test_lmdb"])),
         Check("data: compute_image_mean", mean_image), encoded("png"), encoded("jpg")]
     found.append(Check("debug_info", debug_info))
+    found.append(Check("extract_features", features))
     found += [upgrade(name, tool) for name, tool in OLD_FILES.items()]
     found += [of_the_zoo(name) for name in zoo.NAMES]
     for study in STUDIES + LAYER_STUDIES:

@@ -54,10 +54,14 @@ void Hdf5Writer::Append(const Part& part) {
     most[0] = H5S_UNLIMITED;
     const Hdf5Handle space(H5Screate_simple(axes, none.data(), most.data()), H5Sclose);
     const Hdf5Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-    if (!space || !layout || H5Pset_chunk(layout.get(), axes, rows.data()) < 0) throw failed;
+    const Hdf5Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    if (!space || !layout || !links || H5Pset_chunk(layout.get(), axes, rows.data()) < 0 ||
+        H5Pset_create_intermediate_group(links.get(), 1) < 0) {
+      throw failed;
+    }
     dataset = std::make_unique<Dataset>(
         Dataset{Hdf5Handle(H5Dcreate2(file_->handle.get(), part.dataset.c_str(), H5T_NATIVE_FLOAT,
-                                      space.get(), H5P_DEFAULT, layout.get(), H5P_DEFAULT),
+                                      space.get(), links.get(), layout.get(), H5P_DEFAULT),
                            H5Dclose),
                 part.shape});
     dataset->shape[0] = 0;

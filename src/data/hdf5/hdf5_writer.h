@@ -24,7 +24,7 @@ class Hdf5Writer {
 
   // Rows for a dataset: `shape` with the number of rows first, and that many values.
   struct Part {
-    std::string dataset;
+    std::string dataset;  // a '/' in it makes a group
     Shape shape;
     const float* values;
   };

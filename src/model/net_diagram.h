@@ -1,0 +1,39 @@
+// Pictures of nets, drawn by Graphviz.
+#ifndef MILLRACE_MODEL_NET_DIAGRAM_H_
+#define MILLRACE_MODEL_NET_DIAGRAM_H_
+
+#include <string>
+
+#include "millrace/export.h"
+#include "nn/net.h"
+#include "proto/parse.h"
+
+namespace millrace {
+
+// Where the data flows: as Graphviz's attribute rankdir.
+enum class DiagramDirection { kDown, kRight, kUp, kLeft };
+// "TB", "LR", "BT" or "RL". Throws Error naming the flag.
+MILLRACE_API DiagramDirection ParseDiagramDirection(const std::string& rankdir);
+
+// The input of Graphviz's dot. Each layer is a box with its name, type, settings and number of
+// weights, and below these the blobs that it writes, with their shapes; an arrow leads from a blob
+// to each layer that reads it. A layer that works in place on a blob which no layer has read before
+// is a row in the box of the layer that wrote the blob.
+//
+// `param`: in any of Caffe's formats; `state` chooses its layers. `net`: built from it in that
+// state; null if the net could not be built, and then the picture has no shapes and no numbers of
+// weights. Throws Error as SelectLayers (nn/net_param.h).
+MILLRACE_API std::string NetDiagram(const caffe::NetParameter& param, const SourceMap& source,
+                                    const caffe::NetState& state, const nn::Net* net,
+                                    DiagramDirection direction);
+
+// Writes the picture to `path`: an SVG, PNG or PDF file, or `dot` itself, as the end of the name
+// says. Throws Error if the name has another ending, before dot runs, and as Draw
+// (base/drawing_program.h).
+MILLRACE_API void DrawNetDiagram(const std::string& dot, const std::string& path);
+// Throws that Error.
+MILLRACE_API void CheckDiagramPath(const std::string& path);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_MODEL_NET_DIAGRAM_H_

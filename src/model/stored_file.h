@@ -1,0 +1,75 @@
+// What a file of weights, of a solver's state, or of an image mean holds.
+#ifndef MILLRACE_MODEL_STORED_FILE_H_
+#define MILLRACE_MODEL_STORED_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/blob.h"
+#include "millrace/export.h"
+#include "model/value_stats.h"
+
+namespace millrace {
+
+// An array of a file.
+struct StoredArray {
+  std::string name;  // "conv1[0]" of a layer's first blob, "history[3]", "mean"
+  Shape shape;
+  int64_t bytes = 0;  // of the values
+  ValueStats values;
+  ValueStats diffs;  // of the gradients; empty if the file has none
+};
+
+struct StoredLayer {
+  std::string name;
+  std::string type;  // "" in HDF5 files, which do not store it
+  std::vector<StoredArray> blobs;
+};
+
+// The history of one solver.
+struct StoredHistory {
+  int solver = 0;
+  int64_t updates = -1;  // that it holds, for rules that count them; -1: not stored
+  std::vector<StoredArray> arrays;
+};
+
+struct StoredFile {
+  enum class Kind { kModel, kState, kMean };
+
+  std::string path;
+  Kind kind = Kind::kModel;
+  bool is_hdf5 = false;
+  int64_t file_bytes = 0;
+
+  // ---- A model's ----
+  std::string net_name;             // "" in HDF5 files
+  std::string earlier_format;       // "V1 layers" and the like; "" for today's
+  std::vector<StoredLayer> layers;  // with or without blobs
+  // ---- A state's ----
+  int64_t iteration = 0;
+  int64_t current_step = 0;
+  std::string model_path;  // of the weights
+  bool has_seed = false;   // Caffe's own files have none
+  uint64_t seed = 0;
+  std::vector<StoredHistory> histories;     // by solver
+  std::vector<std::string> data_positions;  // "layer 'data': batch 500 of 64"
+  // ---- A mean's ----
+  StoredArray mean;
+
+  // All arrays, in the order of the file.
+  std::vector<const StoredArray*> Arrays() const;
+};
+
+// Reads a .caffemodel, .solverstate, their .h5 forms, or a mean file (.binaryproto). What the file
+// holds decides, not its name. Throws Error naming the file if it is none of them.
+MILLRACE_API StoredFile ReadStoredFile(const std::string& path);
+
+// For people: a heading, and a table with a line for each array.
+MILLRACE_API std::string StoredFileText(const StoredFile& file);
+// A JSON object. Numbers that are not finite are null.
+MILLRACE_API std::string StoredFileJson(const StoredFile& file);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_MODEL_STORED_FILE_H_
