@@ -14,7 +14,7 @@
 DEFINE_string(backend, "lmdb", "kind of database: lmdb or leveldb; features also: hdf5");
 DEFINE_bool(gray, false, "store one channel of grey instead of three of colour");
 DEFINE_bool(shuffle, false, "store the images in a random order, of --seed");
-DEFINE_uint64(seed, 1, "the seed of --shuffle");
+DEFINE_uint64(seed, 1, "of --shuffle, or of a simulation");
 DEFINE_int32(resize_width, 0, "resize images to this width, with --resize_height");
 DEFINE_int32(resize_height, 0, "resize images to this height, with --resize_width");
 DEFINE_bool(check_size, false, "fail unless all images have one size");
@@ -27,7 +27,7 @@ DEFINE_string(anno_type, "classification", "classification: a label per image; d
 DEFINE_string(label_type, "xml", "the format of files with boxes: xml, json or txt");
 DEFINE_string(label_map_file, "", "the file that gives classes their numbers");
 DEFINE_bool(check_label, false, "fail if the label map gives a number twice");
-DEFINE_int32(threads, 0, "threads that decode; 0: one per core");
+DEFINE_int32(threads, 0, "threads that decode or compute; 0: one per core");
 
 namespace millrace {
 namespace {

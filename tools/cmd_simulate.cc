@@ -20,6 +20,7 @@
 DECLARE_string(solver);
 DECLARE_string(metrics);
 DECLARE_uint64(seed);
+DECLARE_int32(threads);
 DEFINE_int32(workers, 2, "simulated workers, each with a solver on weights of its own");
 DEFINE_double(step_ms, 10, "virtual duration of an iteration");
 DEFINE_double(jitter, 0.1, "share by which durations vary");
@@ -31,7 +32,6 @@ DEFINE_int32(mtu, 9000, "bytes of a packet");
 DEFINE_string(rule, "additive", "merge rule, with parameters: NAME or NAME:KEY=VALUE,...");
 DEFINE_string(codec, "float32", "of diffs: float32, bfloat16, int8, or sparse:THRESHOLD");
 DEFINE_bool(damping, true, "damp stale progress");
-DEFINE_int32(threads, 0, "threads that compute; 0: one for each core");
 DEFINE_string(save, "", "write the weights to this .caffemodel file");
 
 namespace millrace {

@@ -16,7 +16,7 @@
 namespace millrace {
 
 // Appends rows to a file. Thread-safe.
-class MetricsWriter {
+class MILLRACE_API MetricsWriter {
  public:
   // Creates or continues the file. Removes an unfinished row that a killed run left at its end.
   // Throws Error naming `path` if the file cannot be written or holds anything else than metrics.

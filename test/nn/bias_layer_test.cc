@@ -36,7 +36,7 @@ TEST(BiasLayer, MatchesTheReferenceForAllAxesAndMemoryOrders) {
           runner.Backward(dy);
           EXPECT_EQ(Diff(dy, GetDiff(runner.bottom())), "");
           EXPECT_EQ(
-              Diff(each.of.Sums([&](int64_t i) { return dy[i]; }), GetDiff(runner.param(0)), 1e-6),
+              Diff(each.of.Sums([&](int64_t i) { return dy[i]; }), GetDiff(runner.param(0)), 1e-5),
               "");
         });
     EXPECT_EQ(taken.size(), each.layouts);

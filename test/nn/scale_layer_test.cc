@@ -111,9 +111,9 @@ TEST(ScaleLayer, TakesTheScaleFromASecondBottom) {
         EXPECT_EQ(Diff(expected.y, runner.Output(), 1e-6), "");
         runner.Backward(dy);
         EXPECT_EQ(Diff(expected.dx, GetDiff(runner.bottom()), 1e-6), "");
-        EXPECT_EQ(Diff(expected.dscale, GetDiff(runner.bottom(1)), 1e-6), "");
+        EXPECT_EQ(Diff(expected.dscale, GetDiff(runner.bottom(1)), 1e-5), "");
         if (has_bias) {
-          EXPECT_EQ(Diff(expected.dbias, GetDiff(runner.param(0)), 1e-6), "");
+          EXPECT_EQ(Diff(expected.dbias, GetDiff(runner.param(0)), 1e-5), "");
         }
       }
     }
