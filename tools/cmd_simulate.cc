@@ -181,7 +181,9 @@ const RegisterCommand registered(
      "trains by many workers in one process, in virtual time, on a simulated network",
      {"solver", "workers", "step_ms", "jitter", "slow", "delay_ms", "loss", "max_mbps", "mtu",
       "rule", "codec", "damping", "seed", "threads", "metrics", "save", "plugins"},
-     RunSimulate});
+     RunSimulate,
+     {},
+     "millrace simulate --solver=lenet_solver.prototxt --workers=16 --max_mbps=1000 --loss=0.01"});
 
 }  // namespace
 }  // namespace millrace

@@ -3,9 +3,11 @@
 #include <gflags/gflags.h>
 
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "tools/command_line.h"
 
 namespace millrace {
@@ -16,12 +18,14 @@ std::map<std::string, Command>& Commands() {
   return commands;
 }
 
-// `text` in lines of at most 100 columns, each after `indent` blanks.
+constexpr size_t kMostColumns = 100;
+
+// `text` in lines of at most kMostColumns, each after `indent` blanks.
 std::string Wrapped(const std::string& text, size_t indent) {
   std::istringstream words(text);
   std::string lines, line(indent, ' ');
   for (std::string word; words >> word;) {
-    if (line.size() > indent && line.size() + 1 + word.size() > 100) {
+    if (line.size() > indent && line.size() + 1 + word.size() > kMostColumns) {
       lines += line + "\n";
       line.assign(indent, ' ');
     }
@@ -62,8 +66,14 @@ std::string HelpPage() {
 
 std::string HelpPage(const Command& command) {
   std::ostringstream out;
-  out << "usage: millrace " << command.name << (command.flags.empty() ? "" : " [--flag=value ...]")
-      << (command.arguments.empty() ? "" : " ") << command.arguments << "\n"
+  const std::string usage =
+      StrCat("usage: millrace ", command.name, command.flags.empty() ? "" : " [--flag=value ...]");
+  const bool fits = usage.size() + command.arguments.size() < kMostColumns;
+  out << usage
+      << (command.arguments.empty() ? ""
+          : fits                    ? " "
+                                    : "\n       ")
+      << command.arguments << "\n"
       << Wrapped(command.summary, 7);
   if (!command.example.empty()) out << "\nexample: " << command.example << "\n";
   if (!command.flags.empty()) out << "\n";
@@ -71,7 +81,14 @@ std::string HelpPage(const Command& command) {
     gflags::CommandLineFlagInfo info;
     gflags::GetCommandLineFlagInfo(name.c_str(), &info);
     out << "  --" << name << "  (" << info.type;
-    if (!info.default_value.empty()) out << ", default " << info.default_value;
+    // 0.1, not 0.10000000000000001
+    const auto number =
+        info.type == "double" ? ParseNumber<double>(info.default_value) : std::nullopt;
+    if (number) {
+      out << ", default " << *number;
+    } else if (!info.default_value.empty()) {
+      out << ", default " << info.default_value;
+    }
     out << ")\n" << Wrapped(info.description, 6);
   }
   if (!command.ignored.empty()) {

@@ -141,7 +141,7 @@ TEST_F(DetectionRuns, LogTheScoreAsSsdDoes) {
   const LogLines log;
   const Outcome outcome = RunNamed(work_, "plain", solver);
   EXPECT_NEAR(outcome.FinalOutput("detection_eval"), 0.25, 1e-6);
-  EXPECT_GT(log.Count("    Test net output #2: detection_eval = 0.25"), 0);
+  EXPECT_GT(log.Count("    Test net output #1: detection_eval = 0.25"), 0);
   EXPECT_EQ(log.Count("class1: 0.5"), 0);
   EXPECT_GT(log.Count("Missing true_pos for label: 2"), 0);
   EXPECT_NEAR(outcome.rows.back().test().outputs().at("detection_eval"), 0.25, 1e-6);

@@ -1,0 +1,67 @@
+// millrace simulate.
+#include "metrics/metrics_writer.h"
+#include "test/tools/tools_support.h"
+
+namespace millrace::test {
+namespace {
+
+class Simulate : public testing::Test {
+ protected:
+  CommandResult Run(std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"simulate", "--solver=" + solver_, "--mtu=600"});
+    return Millrace(flags);
+  }
+
+  Workspace work_;
+  const std::string solver_ = work_.Write("run", Workspace::Tested(Workspace::Solver(80), 40));
+};
+
+TEST_F(Simulate, PrintsOneLineAndWritesMetricsAndWeights) {
+  const CommandResult result =
+      Run({"--workers=3", "--slow=1:2,2:3", "--codec=int8", "--loss=0.05",
+           "--metrics=" + work_ / "run.jsonl", "--save=" + work_ / "run.caffemodel"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(Matches(result.output,
+                    R"(^workers 3, iterations (80), virtual seconds .*, loss .*, staleness )"
+                    R"(.* iterations, sent .* MB \(.* bytes an iteration\)\n$)")
+                .size(),
+            1u)
+      << result.output;
+  int tests = 0;
+  double bytes = 0;
+  for (const MetricsRow& row : ReadMetrics(work_ / "run.jsonl")) {
+    tests += row.has_test();
+    if (row.segments().count("simulated.bytes_sent") == 0) continue;
+    EXPECT_GE(row.segments().at("simulated.bytes_sent"), bytes);
+    bytes = row.segments().at("simulated.bytes_sent");
+  }
+  EXPECT_EQ(tests, 3);
+  EXPECT_GT(bytes, 0);
+  const CommandResult tested =
+      Millrace({"test", "--model=" + work_ / "net.prototxt",
+                "--weights=" + work_ / "run.caffemodel", "--iterations=2"});
+  EXPECT_EQ(tested.status, 0) << tested.errors;
+}
+
+TEST_F(Simulate, RefusesBadFlagsInOneLine) {
+  const auto error = [&](const std::string& flag) {
+    const CommandResult result = Run({flag});
+    EXPECT_EQ(result.status, 1) << flag;
+    EXPECT_EQ(result.output, "") << flag;
+    return Matches(result.errors, R"(millrace: (.*)\n$)").at(0);
+  };
+  EXPECT_EQ(error("--workers=0"), "workers: 0 given, expected 1 to 64");
+  EXPECT_EQ(error("--max_mbps=0"), "max_mbps: 0 given, expected 0.01 to 1000000");
+  EXPECT_EQ(error("--slow=1"), "--slow: \"1\" given, expected WORKER:FACTOR,...");
+  EXPECT_EQ(error("--slow=0.5:2"), "--slow: \"0.5\" given, expected the number of a worker");
+  EXPECT_EQ(error("--slow=7:2"), "slow: worker: 7 given, expected a number below that of workers");
+  EXPECT_EQ(error("--rule=additive:share"), "--rule: \"share\" given, expected NAME:KEY=VALUE,...");
+  EXPECT_EQ(error("--rule=additive:a=b"), "--rule: \"b\" given, expected a number");
+  EXPECT_NE(error("--rule=nonesuch").find("nonesuch"), std::string::npos);
+  EXPECT_EQ(error("--codec=sparse:0"),
+            "--codec: \"sparse:0\" given, expected float32, bfloat16, int8, or sparse:THRESHOLD "
+            "with a threshold above 0");
+}
+
+}  // namespace
+}  // namespace millrace::test
