@@ -27,7 +27,12 @@ auto BlockAt(const Map& blocks, const void* pointer) {
 }  // namespace
 
 void FakeCalls::Count() {
-  if (count_++ >= fails_at_) throw DeviceError(device_, ": an unspecified launch failure");
+  ++count_;
+  ThrowIfFailed();
+}
+
+void FakeCalls::ThrowIfFailed() const {
+  if (failed()) throw DeviceError(device_, ": an unspecified launch failure");
 }
 
 // ---- Memory ----
@@ -193,8 +198,15 @@ class FakeQueue::Core {
     return run_ >= point;
   }
   void WaitFor(uint64_t point, bool counts) {
-    Reach(point, counts);
-    calls_->Count();
+    try {
+      Reach(point, counts);
+      calls_->Count();
+    } catch (const DeviceError&) {
+      // A device that is said to have failed accesses no memory any more.
+      std::unique_lock lock(mutex_);
+      while (running_) changed_.wait(lock);
+      throw;
+    }
   }
   // As WaitFor, for work that waits: no call of the program.
   void Reach(uint64_t point, bool counts) {
@@ -213,13 +225,13 @@ class FakeQueue::Core {
     if (failure_.empty()) failure_ = why;
     changed_.notify_all();
   }
-  // Runs the rest and ends the thread.
+  // Runs the rest, unless the device has failed, and ends the thread.
   void End() {
     {
       std::unique_lock lock(mutex_);
-      const bool failed = !failure_.empty();
+      const bool failed = Broken();
       RunTo(enqueued_, &lock);
-      if (!failed) {
+      if (!failed && !calls_->failed()) {
         EXPECT_EQ(failure_, "") << "in work that was under way at the end";
       }
       ended_ = true;
@@ -240,13 +252,16 @@ class FakeQueue::Core {
     return this->*member;
   }
 
+  // The queue has failed, or the device.
+  bool Broken() const { return !failure_.empty() || calls_->failed(); }
   void ThrowIfFailed() const {
     if (!failure_.empty()) throw DeviceError(device_, ": ", failure_);
+    calls_->ThrowIfFailed();
   }
 
   // Returns when `point` has been reached or the device has failed.
   void RunTo(uint64_t point, std::unique_lock<std::mutex>* lock) {
-    while (run_ < point && failure_.empty()) {
+    while (run_ < point && !Broken()) {
       // Queues wait for each other's work, so two threads may be here at the same time.
       if (options_.mode == FakeMode::kThread || running_) {
         changed_.wait(*lock);
@@ -279,7 +294,10 @@ class FakeQueue::Core {
   void RunThread() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      while (!ended_ && (work_.empty() || !failure_.empty())) changed_.wait(lock);
+      while (!ended_ && (work_.empty() || Broken())) {
+        if (Broken()) changed_.notify_all();  // those who wait for work that will not run
+        changed_.wait(lock);
+      }
       if (ended_) return;
       RunOne(&lock);
     }

@@ -28,6 +28,7 @@ class FakeCalls {
   void Count();
   uint64_t count() const { return count_; }
   bool failed() const { return count_ > fails_at_; }
+  void ThrowIfFailed() const;
 
  private:
   const std::string device_;

@@ -204,7 +204,10 @@ TEST_P(LogParsers, TestsOfPlottingScripts) {
   for (const std::string& line : LinesOf(run_.errors)) {
     const auto begun = Matches(line, R"(Iteration (\d+), Testing net \(#(\d+)\))");
     if (!begun.empty()) {
-      EXPECT_GT(std::stoll(begun[0]), iteration);
+      // Several solvers may end tests in another order than that of their iterations.
+      if (GetParam() == 1) {
+        EXPECT_GT(std::stoll(begun[0]), iteration);
+      }
       iteration = std::stoll(begun[0]);
     }
     for (const std::string& index : Matches(line, R"(Test net output #(\d+): (\w+) = ([\d.]+))")) {
