@@ -93,7 +93,10 @@ TEST(EltwiseLayer, WritesOnlyTheGradientsThatAreAskedFor) {
   Rng rng(Seed(), {3});
   for (const Case& each : Cases()) {
     LayerRunner runner("type: 'Eltwise' eltwise_param { " + each.param + " }");
-    for (int k = 0; k < 3; ++k) runner.AddBottom({2, 3}, Apart(6, 0.5, &rng));
+    const Array all = Apart(18, 0.25, &rng);
+    for (int k = 0; k < 3; ++k) {
+      runner.AddBottom({2, 3}, Array(all.begin() + k * 6, all.begin() + (k + 1) * 6));
+    }
     runner.SetUp();
     GradientCheck check;
     check.propagate_down = {false, true, false};

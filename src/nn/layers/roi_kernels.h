@@ -24,7 +24,7 @@ MILLRACE_HOST_DEVICE int64_t Clamp(int64_t value, int64_t lowest, int64_t highes
 }
 
 // A rectangle of pixels, [y0, y1) x [x0, x1).
-struct PixelBox {
+struct RoiBin {
   int64_t y0, y1, x0, x1;
 
   MILLRACE_HOST_DEVICE int64_t area() const {
@@ -91,8 +91,8 @@ struct RoiMaxForward {
     const float* region = regions + plane / shape.channels * 5;
     const RoiAxis x = RoiAxis::Of(region[1], region[3], shape.scale, shape.pooled_w);
     const RoiAxis y = RoiAxis::Of(region[2], region[4], shape.scale, shape.pooled_h);
-    const PixelBox bin{y.Begin(py, shape.height), y.End(py, shape.height), x.Begin(px, shape.width),
-                       x.End(px, shape.width)};
+    const RoiBin bin{y.Begin(py, shape.height), y.End(py, shape.height), x.Begin(px, shape.width),
+                     x.End(px, shape.width)};
     const float* in =
         bottom + (shape.ImageOf(region) * shape.channels + c) * shape.height * shape.width;
     float best = bin.area() == 0 ? 0.0f : -FLT_MAX;
@@ -179,15 +179,16 @@ struct RoiMaxScatter {
 
 // Bin (py, px) of a region in position-sensitive average pooling. The region has no rounded
 // corners in the bottom, and at least a tenth of a pixel.
-MILLRACE_HOST_DEVICE PixelBox SensitiveBin(const RoiPoolShape& shape, const float* region,
-                                           int64_t py, int64_t px) {
+MILLRACE_HOST_DEVICE RoiBin SensitiveBin(const RoiPoolShape& shape, const float* region, int64_t py,
+                                         int64_t px) {
+  // Rounded once, on every processor: an edge must not change its pixel with the instruction set.
   const float x0 = roundf(region[1]) * shape.scale, y0 = roundf(region[2]) * shape.scale;
-  const float x1 = (roundf(region[3]) + 1) * shape.scale;
-  const float y1 = (roundf(region[4]) + 1) * shape.scale;
-  const float step_x = (x1 - x0 > 0.1f ? x1 - x0 : 0.1f) / static_cast<float>(shape.pooled_w);
-  const float step_y = (y1 - y0 > 0.1f ? y1 - y0 : 0.1f) / static_cast<float>(shape.pooled_h);
+  const float width = fmaf(roundf(region[3]) + 1, shape.scale, -x0);
+  const float height = fmaf(roundf(region[4]) + 1, shape.scale, -y0);
+  const float step_x = (width > 0.1f ? width : 0.1f) / static_cast<float>(shape.pooled_w);
+  const float step_y = (height > 0.1f ? height : 0.1f) / static_cast<float>(shape.pooled_h);
   const auto edge = [](int64_t bin, float step, float begin) {
-    return static_cast<float>(bin) * step + begin;
+    return fmaf(static_cast<float>(bin), step, begin);
   };
   return {Clamp(PixelIndex(floorf(edge(py, step_y, y0))), 0, shape.height),
           Clamp(PixelIndex(ceilf(edge(py + 1, step_y, y0))), 0, shape.height),
@@ -211,7 +212,7 @@ struct RoiSensitiveForward {
     const int64_t px = i % shape.pooled_w, py = i / shape.pooled_w % shape.pooled_h;
     const int64_t bins = shape.pooled_h * shape.pooled_w;
     const float* region = regions + i / bins / shape.top_channels * 5;
-    const PixelBox bin = SensitiveBin(shape, region, py, px);
+    const RoiBin bin = SensitiveBin(shape, region, py, px);
     const int64_t c = i % (shape.top_channels * bins);  // channels of the bottom have this order
     const float* in =
         bottom + (shape.ImageOf(region) * shape.channels + c) * shape.height * shape.width;
@@ -246,7 +247,7 @@ struct RoiSensitiveGather {
     for (int64_t r = 0; r < shape.regions; ++r) {
       const float* region = regions + r * 5;
       if (shape.ImageOf(region) != image) continue;
-      const PixelBox bin = SensitiveBin(shape, region, py, px);
+      const RoiBin bin = SensitiveBin(shape, region, py, px);
       if (row < bin.y0 || row >= bin.y1 || column < bin.x0 || column >= bin.x1) continue;
       sum += top_diff[r * shape.channels + c] / static_cast<float>(bin.area());
     }
@@ -273,7 +274,7 @@ struct RoiSensitiveScatter {
     for (int64_t r = 0; r < shape.regions; ++r) {
       const float* region = regions + r * 5;
       if (shape.ImageOf(region) != image) continue;
-      const PixelBox bin = SensitiveBin(shape, region, py, px);
+      const RoiBin bin = SensitiveBin(shape, region, py, px);
       if (bin.area() == 0) continue;
       const float diff = top_diff[r * shape.channels + c] / static_cast<float>(bin.area());
       for (int64_t row = bin.y0; row < bin.y1; ++row) {
