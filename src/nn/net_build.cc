@@ -437,6 +437,7 @@ void Net::FuseLayers() {
 }
 
 void Net::set_debug_info(bool debug_info) {
+  if (debug_info == debug_info_) return;
   debug_info_ = debug_info;
   FuseLayers();
 }

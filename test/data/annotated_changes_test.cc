@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "data/annotated/box.h"
 #include "data/annotated/box_sampler.h"
 #include "data/annotated/color.h"
 #include "data/annotated/distortion.h"
 #include "data/annotated/noise.h"
+#include "data/annotated/object.h"
 #include "data/annotated/resize_policy.h"
 #include "proto/parse.h"
 #include "test/support/support.h"
@@ -45,12 +45,12 @@ Image Random(int channels, int height, int width, Rng* rng) {
 
 TEST(Box, HasOverlapsAndCoverages) {
   const Box a{0, 0, 0.5f, 1}, b{0.25f, 0.5f, 1, 1}, apart{0.75f, 0, 1, 0.25f};
-  EXPECT_FLOAT_EQ(AreaOf(a), 0.5f);
-  EXPECT_FLOAT_EQ(AreaOf({0.5f, 0, 0.25f, 1}), 0);
-  EXPECT_FLOAT_EQ(JaccardOverlap(a, b), 0.125f / (0.5f + 0.375f - 0.125f));
+  EXPECT_FLOAT_EQ(Area(a), 0.5f);
+  EXPECT_FLOAT_EQ(Area({0.5f, 0, 0.25f, 1}), 0);
+  EXPECT_FLOAT_EQ(Overlap(a, b), 0.125f / (0.5f + 0.375f - 0.125f));
   EXPECT_FLOAT_EQ(CoverageOf(a, b), 0.25f);
   EXPECT_FLOAT_EQ(CoverageOf(b, a), 1.0f / 3);
-  EXPECT_EQ(JaccardOverlap(a, apart), 0);
+  EXPECT_EQ(Overlap(a, apart), 0);
   EXPECT_EQ(CoverageOf(a, apart), 0);
 }
 
@@ -106,15 +106,15 @@ TEST(BoxSampler, KeepsBoxesThatMeetTheConstraintForSomeObject) {
   const std::string scales = "sampler { min_scale: 0.2 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }";
   const std::map<std::string, std::function<bool(const Box&, const Box&)>> constraints = {
       {"min_jaccard_overlap: 0.3",
-       [](const Box& box, const Box& object) { return JaccardOverlap(box, object) >= 0.3f; }},
+       [](const Box& box, const Box& object) { return Overlap(box, object) >= 0.3f; }},
       {"max_jaccard_overlap: 0.1",
-       [](const Box& box, const Box& object) { return JaccardOverlap(box, object) <= 0.1f; }},
+       [](const Box& box, const Box& object) { return Overlap(box, object) <= 0.1f; }},
       {"min_sample_coverage: 0.4",
        [](const Box& box, const Box& object) { return CoverageOf(box, object) >= 0.4f; }},
       {"min_object_coverage: 0.9",
        [](const Box& box, const Box& object) { return CoverageOf(object, box) >= 0.9f; }},
       {"min_object_coverage: 0.5 max_jaccard_overlap: 0.3", [](const Box& box, const Box& object) {
-         return CoverageOf(object, box) >= 0.5f && JaccardOverlap(box, object) <= 0.3f;
+         return CoverageOf(object, box) >= 0.5f && Overlap(box, object) <= 0.3f;
        }}};
   for (const auto& [text, meets] : constraints) {
     SCOPED_TRACE(text);
@@ -139,8 +139,8 @@ TEST(BoxSampler, StopsAtMaxSampleAndTakesAllSamplersInTurn) {
   Rng rng(test::Seed(), {3});
   const std::vector<Box> boxes = sampler.Sample({}, &rng);  // no object meets the last one
   ASSERT_EQ(boxes.size(), 4u);
-  EXPECT_EQ(AreaOf(boxes[0]), 1);
-  for (int i = 1; i < 4; ++i) EXPECT_FLOAT_EQ(AreaOf(boxes[i]), 0.25f);
+  EXPECT_EQ(Area(boxes[0]), 1);
+  for (int i = 1; i < 4; ++i) EXPECT_FLOAT_EQ(Area(boxes[i]), 0.25f);
 }
 
 TEST(BoxSampler, RefusesBadSettings) {

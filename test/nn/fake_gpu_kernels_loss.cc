@@ -16,7 +16,7 @@ namespace millrace::test {
 namespace {
 
 const RegisterFakeKernels<
-    LossOfParts, LossParts<CenterTerms>, CenterBackward, CenterGradient, PairDistances,
+    LossOfParts, LossParts<CenterTerms>, CenterLossBackward, CenterGradient, PairDistances,
     LossParts<ContrastiveTerms>, ContrastiveBackward, LossParts<DiceTerms>, DiceOfParts,
     DiceBackward, LossParts<EuclideanTerms>, EuclideanBackward, LossParts<FocalTerms>,
     FocalBackward, LossParts<HingeTerms>, HingeBackward, LossParts<InfogainTerms>, InfogainRowSums,

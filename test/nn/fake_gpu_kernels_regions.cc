@@ -8,10 +8,7 @@ namespace millrace::test {
 namespace {
 
 const RegisterFakeKernels<RoiMaxForward, RoiMaxGather, RoiSensitiveForward, RoiSensitiveGather,
-                          KeepHardRegions, SumsOfChannels<BnVariance>, BnOfAverages,
-                          MapOfChannels<BnForward<false>>, MapOfChannels<BnForward<true>>,
-                          SumsOfChannels<BnSums>, MapOfChannels<BnBackward>,
-                          MapOfChannels<BnBackwardOfAverages>>
+                          KeepHardRegions, SumsOfChannels<BnVariance>, BnOfAverages>
     kernels;
 
 }  // namespace

@@ -190,7 +190,7 @@ void AnnotatedTransform::Expand(Rng* rng, Example* example) const {
 void AnnotatedTransform::CutToSample(Rng* rng, Example* example) const {
   const std::vector<Box> boxes = sampler_.Sample(example->objects, rng);
   if (boxes.empty()) return;
-  const Box box = Clipped(boxes[rng->Below(boxes.size())]);
+  const Box box = Clip(boxes[rng->Below(boxes.size())]);
   const auto height = static_cast<float>(example->image.height);
   const auto width = static_cast<float>(example->image.width);
   // Whole pixels, at least one.

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "data/annotated/box.h"
 #include "data/annotated/box_sampler.h"
 #include "data/annotated/distortion.h"
 #include "data/annotated/noise.h"
+#include "data/annotated/object.h"
 #include "data/annotated/resize_policy.h"
 #include "data/batch_transform.h"
 #include "data/pixel_reader.h"

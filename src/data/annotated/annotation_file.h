@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/annotated/box.h"
 #include "data/annotated/label_map.h"
+#include "data/annotated/object.h"
 
 namespace millrace {
 

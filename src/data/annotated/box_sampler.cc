@@ -49,9 +49,9 @@ bool Meets(const caffe::SampleConstraint& c, const Box& box, const std::vector<O
   const bool object = c.has_min_object_coverage() || c.has_max_object_coverage();
   if (!jaccard && !sample && !object) return true;
   return std::any_of(objects.begin(), objects.end(), [&](const Object& each) {
-    return (!jaccard || Within(JaccardOverlap(box, each.box), c.has_min_jaccard_overlap(),
-                               c.min_jaccard_overlap(), c.has_max_jaccard_overlap(),
-                               c.max_jaccard_overlap())) &&
+    return (!jaccard ||
+            Within(Overlap(box, each.box), c.has_min_jaccard_overlap(), c.min_jaccard_overlap(),
+                   c.has_max_jaccard_overlap(), c.max_jaccard_overlap())) &&
            (!sample ||
             Within(CoverageOf(box, each.box), c.has_min_sample_coverage(), c.min_sample_coverage(),
                    c.has_max_sample_coverage(), c.max_sample_coverage())) &&

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "data/annotated/box.h"
+#include "data/annotated/object.h"
 #include "proto/caffe.pb.h"
 
 namespace millrace {

@@ -11,7 +11,7 @@
 #define MILLRACE_DATA_ANNOTATED_RESIZE_POLICY_H_
 
 #include "base/rng.h"
-#include "data/annotated/box.h"
+#include "data/annotated/object.h"
 #include "data/image_decoder.h"
 #include "data/images/resample.h"
 #include "proto/caffe.pb.h"

@@ -1,6 +1,5 @@
-// Operations (channel_kernels.h) and kernels (device/kernel.h) of the BN layer: normalisation with
-// slope and bias per channel in one pass. For each channel, `mean` and `inverse`, 1 / sqrt(variance
-// + eps), are known; n = (bottom - mean) * inverse.
+// Operations (channel_kernels.h) and kernels (device/kernel.h) of the BN layer's statistics: for
+// each channel its mean and `inverse`, 1 / sqrt(variance + eps).
 #ifndef MILLRACE_NN_LAYERS_BN_KERNELS_H_
 #define MILLRACE_NN_LAYERS_BN_KERNELS_H_
 
@@ -10,7 +9,6 @@
 #include "base/host_device.h"
 #include "device/atomic_update.h"
 #include "nn/layers/channel_kernels.h"
-#include "nn/layers/scale_kernels.h"
 
 namespace millrace {
 
@@ -69,98 +67,6 @@ struct BnOfAverages {
     mean[channel] = AtomicLoad(averaged_mean + channel);
     const float variance = AtomicLoad(averaged_variance + channel);
     inverse[channel] = 1 / sqrtf((variance < 0 ? 0.0f : variance) + eps);
-  }
-};
-
-// top = slope * n + bias
-template <bool kKeep>
-struct BnForward {
-  const float* bottom;
-  const float* mean;
-  const float* inverse;
-  const float* slope;
-  const float* bias;
-  float* copy;  // of the bottom, if kKeep
-  float* top;   // may be `bottom`
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(slope), visit(bias), visit(copy), visit(top);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
-    const float x = bottom[i];
-    if constexpr (kKeep) copy[i] = x;
-    top[i] = (x - mean[channel]) * inverse[channel] * slope[channel] + bias[channel];
-  }
-};
-
-// With d = top_diff: the means of d and of d * n over a channel; slope_diff = sum(d * n),
-// bias_diff = sum(d).
-struct BnSums {
-  int64_t count;
-  const float* bottom;
-  const float* mean;
-  const float* inverse;
-  const float* top_diff;
-  float* diff_mean;
-  float* product_mean;
-  ChannelGradient slope, bias;
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(top_diff);
-    visit(diff_mean), visit(product_mean), visit(slope.diff), visit(bias.diff);
-  }
-  MILLRACE_HOST_DEVICE ChannelSums Term(int64_t i, int64_t channel) const {
-    const float d = top_diff[i];
-    return {d, d * (bottom[i] - mean[channel])};
-  }
-  MILLRACE_HOST_DEVICE void Finish(int64_t channel, double diffs, double products) const {
-    const auto n = static_cast<double>(count);
-    products *= double{inverse[channel]};
-    diff_mean[channel] = static_cast<float>(diffs / n);
-    product_mean[channel] = static_cast<float>(products / n);
-    slope.Set(channel, products);
-    bias.Set(channel, diffs);
-  }
-};
-
-// bottom_diff = slope * inverse * (d - mean(d) - n * mean(d * n))
-struct BnBackward {
-  const float* bottom;
-  const float* mean;
-  const float* inverse;
-  const float* slope;
-  const float* top_diff;
-  const float* diff_mean;
-  const float* product_mean;
-  float* bottom_diff;  // may be `top_diff`
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(bottom), visit(mean), visit(inverse), visit(slope), visit(top_diff);
-    visit(diff_mean), visit(product_mean), visit(bottom_diff);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
-    const float n = (bottom[i] - mean[channel]) * inverse[channel];
-    bottom_diff[i] = slope[channel] * inverse[channel] *
-                     (top_diff[i] - diff_mean[channel] - n * product_mean[channel]);
-  }
-};
-
-// bottom_diff = slope * inverse * d: mean and variance do not depend on the bottom.
-struct BnBackwardOfAverages {
-  const float* inverse;
-  const float* slope;
-  const float* top_diff;
-  float* bottom_diff;  // may be `top_diff`
-
-  template <typename Visit>
-  void Pointers(Visit visit) {
-    visit(inverse), visit(slope), visit(top_diff), visit(bottom_diff);
-  }
-  MILLRACE_HOST_DEVICE void operator()(int64_t i, int64_t channel) const {
-    bottom_diff[i] = slope[channel] * inverse[channel] * top_diff[i];
   }
 };
 

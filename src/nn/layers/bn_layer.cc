@@ -7,6 +7,7 @@
 #include "nn/layers/channel_kernels.h"
 #include "nn/layers/channels_of.h"
 #include "nn/layers/normalize_kernels.h"
+#include "nn/layers/normalize_scale_kernels.h"
 
 namespace millrace {
 namespace {
@@ -110,6 +111,10 @@ void BnLayer::ComputeStatistics(const float* bottom, const Blobs& top) {
   ++batches_;
 }
 
+NormalizeScale<false> BnLayer::Channels() const {
+  return {mean_.data(), inverse_.data(), params_[kSlope].blob->data(), params_[kBias].blob->data()};
+}
+
 void BnLayer::Forward(const Blobs& bottom, const Blobs& top) {
   const float* const x = bottom[0]->data();
   const float* const slope = params_[kSlope].blob->data();
@@ -122,9 +127,8 @@ void BnLayer::Forward(const Blobs& bottom, const Blobs& top) {
       LaunchMap(*context_.queue, view_,
                 ScaleForward<true, kKeep>{x, slope, bias, copy, top[0]->data()});
     } else {
-      LaunchMap(
-          *context_.queue, view_,
-          BnForward<kKeep>{x, mean_.data(), inverse_.data(), slope, bias, copy, top[0]->data()});
+      LaunchMap(*context_.queue, view_,
+                NormalizeScaleForward<false, kKeep>{Channels(), x, copy, top[0]->data()});
     }
   };
   bottom[0] == top[0] ? run(std::true_type()) : run(std::false_type());
@@ -153,17 +157,16 @@ void BnLayer::Backward(const Blobs& top, const std::vector<bool>& propagate_down
   const bool of_batch = statistics_ == Statistics::kBatch;
   if (learns || (dx != nullptr && of_batch)) {
     LaunchSums(queue, view_,
-               BnSums{view_.per_channel(), x, mean_.data(), inverse_.data(), d, diff_mean_.data(),
-                      product_mean_.data(), slope, bias});
+               NormalizeScaleSums<false>{Channels(), view_.per_channel(), x, d, slope, bias,
+                                         diff_mean_.data(), product_mean_.data()});
   }
   if (dx == nullptr) return;
-  if (of_batch) {
+  const auto backward = [&](auto global) {
     LaunchMap(queue, view_,
-              BnBackward{x, mean_.data(), inverse_.data(), slope_data, d, diff_mean_.data(),
-                         product_mean_.data(), dx});
-  } else {
-    LaunchMap(queue, view_, BnBackwardOfAverages{inverse_.data(), slope_data, d, dx});
-  }
+              NormalizeScaleBackward<false, decltype(global)::value>{
+                  Channels(), x, d, diff_mean_.data(), product_mean_.data(), dx});
+  };
+  of_batch ? backward(std::false_type()) : backward(std::true_type());
 }
 
 void BnLayer::EndIteration() {

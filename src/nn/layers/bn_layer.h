@@ -32,7 +32,7 @@
 #include "millrace/layer.h"
 #include "nn/layers/channel_view.h"
 #include "nn/layers/kept_bottom.h"
-#include "nn/layers/scale_kernels.h"
+#include "nn/layers/normalize_scale_kernels.h"
 
 namespace millrace {
 
@@ -59,6 +59,7 @@ class BnLayer : public Layer {
 
   void SetUpAverages(const Shape& shape);
   void ComputeStatistics(const float* bottom, const Blobs& top);
+  NormalizeScale<false> Channels() const;
   ChannelGradient GradientOf(int param) const;
   void Average(int blob, const float* sums);
 

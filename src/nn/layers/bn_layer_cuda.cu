@@ -1,13 +1,11 @@
+// The statistics of BN. Its other kernels are those of normalize_scale_cuda.cu.
 #include "device/cuda_kernel.h"
 #include "nn/layers/bn_kernels.h"
 
 namespace millrace {
 namespace {
 
-const RegisterCudaKernels<SumsOfChannels<BnVariance>, BnOfAverages, MapOfChannels<BnForward<false>>,
-                          MapOfChannels<BnForward<true>>, SumsOfChannels<BnSums>,
-                          MapOfChannels<BnBackward>, MapOfChannels<BnBackwardOfAverages>>
-    registered;
+const RegisterCudaKernels<SumsOfChannels<BnVariance>, BnOfAverages> registered;
 
 }  // namespace
 }  // namespace millrace

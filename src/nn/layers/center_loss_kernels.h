@@ -36,7 +36,7 @@ struct CenterTerms {
   }
 };
 
-struct CenterBackward {
+struct CenterLossBackward {
   LossScale scale;
   CenterTerms terms;
   float* diff;

@@ -59,7 +59,7 @@ void CenterLossLayer::Backward(const Blobs& top, const std::vector<bool>& propag
   }
   if (!propagate_down[0]) return;
   Launch(*context_.queue, bottom[0]->count(),
-         CenterBackward{sum_.Scale(top[0]->diff()), terms, bottom[0]->diff()});
+         CenterLossBackward{sum_.Scale(top[0]->diff()), terms, bottom[0]->diff()});
 }
 
 namespace {

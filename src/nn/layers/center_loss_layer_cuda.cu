@@ -4,7 +4,7 @@
 namespace millrace {
 namespace {
 
-const RegisterCudaKernels<LossParts<CenterTerms>, CenterBackward, CenterGradient> registered;
+const RegisterCudaKernels<LossParts<CenterTerms>, CenterLossBackward, CenterGradient> registered;
 
 }  // namespace
 }  // namespace millrace

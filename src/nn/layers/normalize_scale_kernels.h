@@ -1,5 +1,5 @@
-// Operations (channel_kernels.h) of a BatchNorm layer that does the work of the Scale layer behind
-// it, and of a ReLU behind that:
+// Operations (channel_kernels.h) that normalise and scale in one pass: of BN, and of a BatchNorm
+// layer that does the work of the Scale layer behind it, and of a ReLU behind that:
 //   n = (bottom - mean) * inverse      y = n * scale + bias      top = y, or max(y, 0)
 // With d = d top, or 0 where the ReLU stops it, and means over a channel:
 //   d scale = sum(d * n)      d bias = sum(d)
